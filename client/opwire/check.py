@@ -1,0 +1,306 @@
+"""From an operator desc and a feature level to a ``Plan``, or to every violation at once.
+
+A plan is what devices run, and the proof that its desc was checked: nothing after this stage checks it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .desc import GivenTensor, Report, pointer_to, read_attributes, read_tensors, show
+from .errors import ContractViolation
+from .level import HIGHEST, FeatureLevel, Limits, Rows, row_for
+from .operator import Code, Fault, Operator, OutputRule, Role, Violation
+from .operators import CATALOG, OPERATORS, OperatorType, find
+from .tensor import MAX_ELEMENTS, BufferTensorDesc
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """A checked operator desc with all its outputs known.
+
+    Attributes:
+        operator: its declaration.
+        level: the feature level that it was checked against.
+        attributes: the fields that are neither tensors nor counts, as the operator's own dataclass.
+        inputs: the input descs in the order of the fields.
+        outputs: the output descs in the order of the fields, derived where they were left out; an optional output that
+            was left out is absent.
+        work: element visits that it costs.
+    """
+
+    operator: Operator[Any]
+    level: FeatureLevel
+    attributes: Any
+    inputs: Mapping[str, BufferTensorDesc]
+    outputs: Mapping[str, BufferTensorDesc]
+    work: int
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """What is known of an operator desc at a feature level.
+
+    Attributes:
+        violations: every reason to refuse it; empty if it is valid.
+        minimum_feature_level: the lowest level that takes it, or None if none does.
+        outputs: the desc of each output, derived where left out; empty while they cannot be known.
+    """
+
+    violations: tuple[Violation, ...]
+    minimum_feature_level: FeatureLevel | None
+    outputs: Mapping[str, BufferTensorDesc]
+
+    @property
+    def valid(self) -> bool:
+        return not self.violations
+
+
+def check(operator: object, feature_level: FeatureLevel | str | int = HIGHEST, *, pointer: str = "") -> Plan:
+    """Checks an operator desc against exactly one feature level.
+
+    Args:
+        operator: ``{"type": ..., "desc": {...}}`` as DxDispatch writes it.
+        feature_level: in any spelling that ``FeatureLevel.parse`` takes.
+        pointer: where the operator stands in the request; the violations' pointers begin with it.
+
+    Raises:
+        ContractViolation: with every violation.
+    """
+    level = read_level(feature_level, "")
+    desc = _read(operator, pointer)
+    violations = desc.violations_at(level)
+    if violations:
+        raise ContractViolation(violations)
+    assert desc.declared is not None  # without violations the desc is known whole
+    inputs = _with_role(desc.declared, desc.tensors, Role.INPUT)
+    outputs = _with_role(desc.declared, desc.tensors, Role.OUTPUT, Role.OPTIONAL_OUTPUT)
+    work = desc.declared.work(desc.attributes, desc.tensors)
+    return Plan(desc.declared, level, desc.attributes, inputs, outputs, work)
+
+
+def validate(
+    operator: object, feature_level: FeatureLevel | str | int = HIGHEST, *, pointer: str = ""
+) -> Validation:
+    """Like ``check``, but returns what is wrong instead of raising it, and says which level would take the desc.
+
+    Raises:
+        ContractViolation: there is no such feature level.
+    """
+    level = read_level(feature_level, "")
+    desc = _read(operator, pointer)
+    minimum = next((lowest for lowest in FeatureLevel if not desc.violations_at(lowest)), None)
+    outputs: Mapping[str, BufferTensorDesc] = {}
+    if desc.declared is not None:
+        outputs = _with_role(desc.declared, desc.tensors, Role.OUTPUT, Role.OPTIONAL_OUTPUT)
+    return Validation(desc.violations_at(level), minimum, outputs)
+
+
+def read_level(given: object, pointer: str) -> FeatureLevel:
+    """The feature level that a request names.
+
+    Raises:
+        ContractViolation: there is no such level; the violation stands at ``pointer``.
+    """
+    try:
+        return FeatureLevel.parse(given)
+    except ValueError:
+        names = [str(level) for level in FeatureLevel]
+        message = f"{show(given)} given; the feature levels are {names[0]} to {names[-1]}"
+        raise ContractViolation([Violation(Code.UNKNOWN_FEATURE_LEVEL, pointer, message, names)]) from None
+
+
+@dataclass(frozen=True, slots=True)
+class _Desc:
+    """An operator desc as read: all that does not depend on the level, and what is needed for what does."""
+
+    type: OperatorType | None
+    type_pointer: str
+    declared: Operator[Any] | None
+    attributes: Any | None
+    given: Mapping[str, GivenTensor]
+    tensors: Mapping[str, BufferTensorDesc]
+    structural: tuple[Violation, ...]
+
+    def violations_at(self, level: FeatureLevel) -> tuple[Violation, ...]:
+        """Every violation at a level: of the operator's and its rows first, then those of any level."""
+        if self.type is not None and level < self.type.introduced:
+            early = Violation(
+                Code.OPERATOR_NOT_IN_LEVEL,
+                self.type_pointer,
+                f"{self.type.name} exists from {self.type.introduced} on; {level} was requested",
+                available_from=self.type.introduced,
+            )
+            return (early, *self.structural)
+        return (*self._row_violations(level), *self.structural)
+
+    def _row_violations(self, level: FeatureLevel) -> Iterator[Violation]:
+        if self.declared is None or self.attributes is None:
+            return
+        rows = self.declared.support(self.attributes)
+        row = row_for(rows, level)
+        for name, given in self.given.items():
+            if row is not None:
+                yield from _tensor_violations(name, given, row.tensors[name], rows, level)
+
+
+def _tensor_violations(
+    name: str, given: GivenTensor, limits: Limits, rows: Rows, level: FeatureLevel
+) -> Iterator[Violation]:
+    desc = given.desc
+    if desc.data_type not in limits.data_types:
+        allowed = [row.name for row in limits.data_types]
+        yield Violation(
+            Code.DATA_TYPE_NOT_IN_LEVEL,
+            pointer_to(given.pointer, "DataType"),
+            f"{desc.data_type.name} given for {name}; at {level} allowed: {', '.join(allowed)}",
+            allowed,
+            _available_from(row.level for row in rows if desc.data_type in row.tensors[name].data_types),
+        )
+    least, greatest = limits.ranks
+    if not least <= desc.rank <= greatest:
+        span = f"{least} to {greatest}" if least < greatest else f"{least}"
+        yield Violation(
+            Code.RANK_NOT_IN_LEVEL,
+            pointer_to(given.pointer, "Sizes"),
+            f"rank {desc.rank} given for {name}; at {level} allowed: {span}",
+            list(range(least, greatest + 1)),
+            _available_from(
+                row.level for row in rows if row.tensors[name].ranks[0] <= desc.rank <= row.tensors[name].ranks[1]
+            ),
+        )
+
+
+def _available_from(levels: Iterator[FeatureLevel]) -> FeatureLevel | None:
+    return min(levels, default=None)
+
+
+def _read(operator: object, pointer: str) -> _Desc:
+    report = Report()
+    type_pointer = pointer_to(pointer, "type")
+    if not isinstance(operator, Mapping):
+        report.add(Code.WRONG_TYPE, pointer, f"{show(operator)} given where an operator (an object) belongs")
+        return _Desc(None, type_pointer, None, None, {}, {}, tuple(report.violations))
+    report.unknown_fields(operator, ("type", "desc"), pointer, "an operator")
+    kind = _read_type(operator, pointer, type_pointer, report)
+    declared = None if kind is None else OPERATORS.get(kind.name)
+    at = pointer_to(pointer, "desc")
+    attributes = None
+    given: dict[str, GivenTensor] = {}
+    tensors: dict[str, BufferTensorDesc] = {}
+    desc = operator.get("desc")
+    if "desc" not in operator:
+        report.add(Code.MISSING_FIELD, pointer, "desc is required and missing")
+    elif not isinstance(desc, Mapping):
+        report.add(Code.WRONG_TYPE, at, f"{show(desc)} given where a desc (an object) belongs")
+    elif declared is not None:
+        report.unknown_fields(desc, [member.name for member in declared.fields], at, declared.name)
+        attributes = read_attributes(declared, desc, at, report)
+        given = read_tensors(declared, desc, at, report)
+        if attributes is not None and all(member.name in given for member in declared.inputs):
+            tensors = _complete(declared, attributes, given, desc, at, report)
+    return _Desc(kind, type_pointer, declared, attributes, given, tensors, tuple(report.violations))
+
+
+def _read_type(operator: Mapping[str, Any], pointer: str, at: str, report: Report) -> OperatorType | None:
+    if "type" not in operator:
+        report.add(Code.MISSING_FIELD, pointer, "type is required and missing")
+        return None
+    kind = find(operator["type"])
+    if kind is None:
+        report.add(
+            Code.UNKNOWN_OPERATOR,
+            at,
+            f"{show(operator['type'])} is none of DirectML's {len(CATALOG)} operator types",
+            list(OPERATORS),
+        )
+    elif kind.name not in OPERATORS:
+        report.add(
+            Code.OPERATOR_NOT_EXECUTABLE,
+            at,
+            f"{kind.name} is an operator of DirectML that opwire cannot run; it runs {', '.join(OPERATORS)}",
+            list(OPERATORS),
+        )
+    return kind
+
+
+def _complete(
+    declared: Operator[Any],
+    attributes: Any,
+    given: Mapping[str, GivenTensor],
+    desc: Mapping[str, Any],
+    pointer: str,
+    report: Report,
+) -> dict[str, BufferTensorDesc]:
+    """Applies the operator's rules; returns all its tensors, derived outputs too, or {} once a rule is broken."""
+    found = len(report.violations)
+    tensors = {member.name: given[member.name].desc for member in declared.inputs}
+    _report_faults(declared.constraints(attributes, tensors), given, pointer, report)
+    if len(report.violations) > found:
+        return {}
+    rules = declared.outputs(attributes, tensors)
+    for member in declared.tensor_fields(Role.OUTPUT, Role.OPTIONAL_OUTPUT):
+        rule = rules[member.name]
+        if member.name in given:
+            output = given[member.name].desc
+            _report_faults(_output_faults(member.name, output, rule, tensors), given, pointer, report)
+            tensors[member.name] = output
+        elif member.role is Role.OUTPUT and desc.get(member.name) is None:
+            tensors[member.name] = derived = BufferTensorDesc(rule.data_type, tuple(sizes[0] for sizes in rule.sizes))
+            if derived.element_count > MAX_ELEMENTS:
+                message = f"{member.name} would have {derived.element_count} elements; a tensor has at most {MAX_ELEMENTS}"
+                report.add(Code.TOO_MANY_ELEMENTS, pointer, message)
+    unread = {member.name for member in declared.tensor_fields(*Role) if desc.get(member.name) is not None} - set(given)
+    if len(report.violations) == found and not unread:
+        _report_faults(declared.output_constraints(attributes, tensors), given, pointer, report)
+    return tensors if len(report.violations) == found and not unread else {}
+
+
+def _output_faults(
+    name: str, output: BufferTensorDesc, rule: OutputRule, tensors: Mapping[str, BufferTensorDesc]
+) -> Iterator[Fault]:
+    if rule.same_as is not None and output.data_type is not rule.data_type:
+        yield Fault(
+            Code.DATA_TYPES_DIFFER,
+            (name, "DataType"),
+            f"{name} has {output.data_type.name} and {rule.same_as} {rule.data_type.name}; they must be equal",
+            [rule.data_type.name],
+        )
+    if output.rank != len(rule.sizes):
+        yield Fault(
+            Code.RANKS_DIFFER,
+            (name, "Sizes"),
+            f"{name} has rank {output.rank} where {len(rule.sizes)} is required: the rank is kept",
+            [len(rule.sizes)],
+        )
+        return
+    for i, (size, allowed) in enumerate(zip(output.sizes, rule.sizes, strict=True)):
+        if size not in allowed:
+            yield Fault(
+                Code.SIZES_MISMATCH,
+                (name, "Sizes", i),
+                f"size {size} given for dimension {i} of {name}; allowed: {' or '.join(map(str, allowed))}",
+                list(allowed),
+            )
+
+
+def _report_faults(
+    faults: Iterable[Fault], given: Mapping[str, GivenTensor], pointer: str, report: Report
+) -> None:
+    for fault in faults:
+        field, *below = fault.path
+        if field in given:
+            at = pointer_to(given[str(field)].pointer, *below)
+        elif below and not isinstance(below[0], int):
+            at = pointer  # a derived tensor: it does not stand in the request
+        else:
+            at = pointer_to(pointer, *fault.path)
+        report.add(fault.code, at, fault.message, fault.allowed)
+
+
+def _with_role(
+    declared: Operator[Any], tensors: Mapping[str, BufferTensorDesc], *roles: Role
+) -> dict[str, BufferTensorDesc]:
+    return {member.name: tensors[member.name] for member in declared.tensor_fields(*roles) if member.name in tensors}

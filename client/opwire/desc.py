@@ -1,0 +1,358 @@
+"""Reading an operator desc as JSON: its fields and tensor descs, with every structural violation and its place.
+
+Accepts what Microsoft's DxDispatch accepts: enums by full name, short name or value, tensor members inline or under
+``Desc``, null for what is absent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+
+from .operator import ArrayField, Code, CountField, EnumField, Operator, Role, TensorField, Violation
+from .tensor import MAX_ELEMENTS, MAX_RANK, BufferTensorDesc, DataType, TensorFlags, TensorType
+
+UINT_MAX = 2**32 - 1
+
+_TENSOR_TYPE_PREFIX = "DML_TENSOR_TYPE_"
+_DATA_TYPE_PREFIX = "DML_TENSOR_DATA_TYPE_"
+_FLAG_PREFIX = "DML_TENSOR_FLAG_"
+_TENSOR_MEMBERS = (
+    "DataType",
+    "Flags",
+    "DimensionCount",
+    "Sizes",
+    "Strides",
+    "TotalTensorSizeInBytes",
+    "GuaranteedBaseOffsetAlignment",
+)
+
+_DATA_TYPES = {row.code: row for row in DataType}
+
+
+def pointer_to(base: str, *path: str | int) -> str:
+    """A JSON pointer (RFC 6901) below another one."""
+    return base + "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)
+
+
+def show(value: object) -> str:
+    """A value as a message quotes it: as JSON would write it, and never long."""
+    text = {"None": "null", "True": "true", "False": "false"}.get(text := repr(value), text)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def as_integer(value: object) -> int | None:
+    """The integer that a JSON number or a numpy scalar is; None for anything else, booleans and floats included."""
+    if isinstance(value, bool):
+        return None
+    return int(value) if isinstance(value, int | np.integer) else None
+
+
+@dataclass(slots=True)
+class Report:
+    """The violations found so far."""
+
+    violations: list[Violation] = field(default_factory=list)
+
+    def add(self, code: Code, pointer: str, message: str, allowed: Sequence[object] | None = None) -> None:
+        self.violations.append(Violation(code, pointer, message, allowed))
+
+    def unknown_fields(self, given: Iterable[object], allowed: Sequence[str], pointer: str, owner: str) -> None:
+        """Reports each name that is not a field of its owner, with the nearest one that is."""
+        for name in given:
+            if name in allowed:
+                continue
+            near = get_close_matches(str(name)[:100], allowed, n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            self.add(
+                Code.UNKNOWN_FIELD,
+                pointer_to(pointer, str(name)),
+                f"{owner} has no field {show(name)}{hint}",
+                allowed,
+            )
+
+    def integer(self, value: object, pointer: str, least: int = 0, greatest: int = UINT_MAX) -> int | None:
+        """The integer given, or None once its violation is reported."""
+        number = as_integer(value)
+        if number is None:
+            self.add(Code.WRONG_TYPE, pointer, f"{show(value)} given where an integer belongs")
+        elif not least <= number <= greatest:
+            self.add(
+                Code.OUT_OF_RANGE, pointer, f"{show(number)} given; the allowed range is {least} to {greatest}"
+            )
+        else:
+            return number
+        return None
+
+    def integers(
+        self, value: object, pointer: str, least: int = 0, greatest: int = UINT_MAX
+    ) -> tuple[int, ...] | None:
+        """The integers of a list, or None once what is wrong with any of them is reported."""
+        if not isinstance(value, list | tuple):
+            self.add(Code.WRONG_TYPE, pointer, f"{show(value)} given where a list of integers belongs")
+            return None
+        numbers = [
+            self.integer(item, pointer_to(pointer, i), least, greatest) for i, item in enumerate(value)
+        ]
+        known = tuple(number for number in numbers if number is not None)
+        return known if len(known) == len(numbers) else None
+
+    def member(self, value: object, pointer: str, names: Mapping[str, int], prefix: str) -> int | None:
+        """The value of an enum member given by full name, short name or value."""
+        number = as_integer(value)
+        if isinstance(value, str):
+            number = names.get(value.removeprefix(prefix))
+        if number is not None and number in names.values():
+            return number
+        code = Code.UNKNOWN_VALUE if isinstance(value, str) or number is not None else Code.WRONG_TYPE
+        self.add(code, pointer, f"{show(value)} given; allowed: {', '.join(names)}", list(names))
+        return None
+
+
+def read_attributes(operator: Operator[Any], desc: Mapping[str, Any], pointer: str, report: Report) -> Any | None:
+    """The attributes of an operator; None once the violations that prevent them are reported."""
+    values: dict[str, object] = {}
+    complete = True
+    for member in operator.fields:
+        value = desc.get(member.name)
+        given: object
+        if isinstance(member, EnumField):
+            given = _enum(member, desc, pointer, report)
+        elif isinstance(member, ArrayField):
+            given = _array(member, value, desc, operator, pointer, report)
+        else:
+            continue
+        values[member.name] = given
+        complete = complete and given is not None
+    agree = [_counts_agree(member, desc, values, pointer, report) for member in operator.fields]
+    return operator.attributes(**values) if complete and all(agree) else None
+
+
+def _enum(member: EnumField, desc: Mapping[str, Any], pointer: str, report: Report) -> IntEnum | None:
+    if desc.get(member.name) is None:
+        _missing(member.name, desc, pointer, report)
+        return None
+    names = {row.name: row.value for row in member.type}
+    value = report.member(desc[member.name], pointer_to(pointer, member.name), names, member.prefix)
+    return None if value is None else member.type(value)
+
+
+def _array(
+    member: ArrayField,
+    value: object,
+    desc: Mapping[str, Any],
+    operator: Operator[Any],
+    pointer: str,
+    report: Report,
+) -> tuple[int, ...] | None:
+    if value is not None:
+        return report.integers(value, pointer_to(pointer, member.name), member.least)
+    # A null array is how C writes an empty one, as long as its count says so.
+    if any(
+        member.name in count.counts and as_integer(desc.get(count.name)) == 0
+        for count in operator.fields
+        if isinstance(count, CountField)
+    ):
+        return ()
+    _missing(member.name, desc, pointer, report)
+    return None
+
+
+def _missing(name: str, desc: Mapping[str, Any], pointer: str, report: Report) -> None:
+    at = pointer_to(pointer, name) if name in desc else pointer
+    report.add(Code.MISSING_FIELD, at, f"{name} is required and {'null' if name in desc else 'missing'}")
+
+
+def _counts_agree(
+    member: object, desc: Mapping[str, Any], arrays: Mapping[str, object], pointer: str, report: Report
+) -> bool:
+    if not isinstance(member, CountField):
+        return True
+    lengths = {name: len(array) for name in member.counts if isinstance(array := arrays[name], tuple)}
+    if desc.get(member.name) is not None:
+        count = report.integer(desc[member.name], pointer_to(pointer, member.name))
+        if count is None:
+            return False
+        source = f"{member.name} is {count}"
+    elif lengths:
+        first, count = next(iter(lengths.items()))
+        source = f"{first} has {count}"
+    else:
+        return False
+    wrong = {name: length for name, length in lengths.items() if length != count}
+    for name, length in wrong.items():
+        # With one array the count is what disagrees; with several the array that differs from the others.
+        at = member.name if len(member.counts) == 1 else name
+        report.add(
+            Code.COUNT_MISMATCH,
+            pointer_to(pointer, at),
+            f"{name} has {length} elements and {source}; they must agree",
+        )
+    return not wrong
+
+
+@dataclass(frozen=True, slots=True)
+class GivenTensor:
+    """A tensor desc as found in the request, and where its members stand."""
+
+    desc: BufferTensorDesc
+    pointer: str
+
+
+def read_tensors(
+    operator: Operator[Any], desc: Mapping[str, Any], pointer: str, report: Report
+) -> dict[str, GivenTensor]:
+    """The tensor descs that are given and well-formed; whatever is wrong with the others is reported."""
+    tensors: dict[str, GivenTensor] = {}
+    for member in operator.fields:
+        if not isinstance(member, TensorField):
+            continue
+        value = desc.get(member.name)
+        if value is None:
+            if member.role is Role.INPUT:
+                _missing(member.name, desc, pointer, report)
+            continue
+        tensor = read_tensor(value, pointer_to(pointer, member.name), report, output=member.role is not Role.INPUT)
+        if tensor is not None:
+            tensors[member.name] = tensor
+    return tensors
+
+
+def read_tensor(value: object, pointer: str, report: Report, *, output: bool) -> GivenTensor | None:
+    """One tensor desc, its members inline or nested under ``Desc``; None once its violations are reported."""
+    if not isinstance(value, Mapping):
+        report.add(Code.WRONG_TYPE, pointer, f"{show(value)} given where a tensor desc (an object) belongs")
+        return None
+    found = len(report.violations)
+    members, at = _members(value, pointer, report)
+    if members is None:
+        return None
+    data_type = _required(members, "DataType", at, report, _data_type)
+    sizes = _required(members, "Sizes", at, report, _sizes)
+    strides = _optional(members, "Strides", at, report, lambda given, p, r: r.integers(given, p))
+    count = _optional(members, "DimensionCount", at, report, lambda given, p, r: r.integer(given, p))
+    for name, length in (("DimensionCount", count), ("Strides", None if strides is None else len(strides))):
+        if sizes is not None and length is not None and length != len(sizes):
+            report.add(
+                Code.COUNT_MISMATCH,
+                pointer_to(at, name),
+                f"{name} counts {length} dimensions and Sizes {len(sizes)}; they must agree",
+                [len(sizes)],
+            )
+    total = _optional(members, "TotalTensorSizeInBytes", at, report, lambda v, p, r: r.integer(v, p, 0, 2**64 - 1))
+    flags = _optional(members, "Flags", at, report, lambda given, p, r: _flags(given, p, r, output=output))
+    alignment = _optional(members, "GuaranteedBaseOffsetAlignment", at, report, lambda v, p, r: r.integer(v, p))
+    if len(report.violations) > found or data_type is None or sizes is None:
+        return None
+    desc = BufferTensorDesc(data_type, sizes, strides, total or 0, flags or TensorFlags.NONE, alignment or 0)
+    _check_layout(desc, at, report, output=output)
+    return GivenTensor(desc, at) if len(report.violations) == found else None
+
+
+def _members(
+    value: Mapping[str, Any], pointer: str, report: Report
+) -> tuple[Mapping[str, Any], str] | tuple[None, str]:
+    if value.get("Type") is not None:
+        names = {row.name: row.value for row in TensorType}
+        report.member(value["Type"], pointer_to(pointer, "Type"), names, _TENSOR_TYPE_PREFIX)
+    nested = value.get("Desc")
+    if nested is None:
+        report.unknown_fields(value, ("Type", "Desc", *_TENSOR_MEMBERS), pointer, "a tensor desc")
+        return value, pointer
+    report.unknown_fields(value, ("Type", "Desc"), pointer, "a tensor desc with a nested Desc")
+    pointer = pointer_to(pointer, "Desc")
+    if not isinstance(nested, Mapping):
+        report.add(Code.WRONG_TYPE, pointer, f"{show(nested)} given where a tensor desc (an object) belongs")
+        return None, pointer
+    report.unknown_fields(nested, _TENSOR_MEMBERS, pointer, "a tensor desc")
+    return nested, pointer
+
+
+def _required(
+    members: Mapping[str, Any],
+    name: str,
+    pointer: str,
+    report: Report,
+    read: Callable[[object, str, Report], Any],
+) -> Any | None:
+    if members.get(name) is None:
+        _missing(name, members, pointer, report)
+        return None
+    return read(members[name], pointer_to(pointer, name), report)
+
+
+def _optional(
+    members: Mapping[str, Any],
+    name: str,
+    pointer: str,
+    report: Report,
+    read: Callable[[object, str, Report], Any],
+) -> Any | None:
+    return None if members.get(name) is None else read(members[name], pointer_to(pointer, name), report)
+
+
+def _data_type(value: object, pointer: str, report: Report) -> DataType | None:
+    code = report.member(value, pointer, {row.name: row.code for row in DataType}, _DATA_TYPE_PREFIX)
+    return None if code is None else _DATA_TYPES[code]
+
+
+def _sizes(value: object, pointer: str, report: Report) -> tuple[int, ...] | None:
+    if isinstance(value, list | tuple) and not 1 <= len(value) <= MAX_RANK:
+        report.add(
+            Code.OUT_OF_RANGE, pointer, f"{len(value)} sizes given; a tensor has 1 to {MAX_RANK} dimensions"
+        )
+        return None
+    return report.integers(value, pointer, least=1)
+
+
+def _flags(value: object, pointer: str, report: Report, *, output: bool) -> TensorFlags | None:
+    names = {row.name or "NONE": row.value for row in (TensorFlags.NONE, TensorFlags.OWNED_BY_DML)}
+    listed = list(enumerate(value)) if isinstance(value, list | tuple) else None
+    given = [(pointer_to(pointer, i), item) for i, item in listed] if listed is not None else [(pointer, value)]
+    flags = [report.member(item, at, names, _FLAG_PREFIX) for at, item in given]
+    if None in flags:
+        return None
+    if output and any(flags):
+        report.add(Code.FLAGS_INVALID, pointer, "OWNED_BY_DML is for inputs alone", ["NONE"])
+        return None
+    return TensorFlags(max((flag for flag in flags if flag), default=0))
+
+
+def _check_layout(desc: BufferTensorDesc, pointer: str, report: Report, *, output: bool) -> None:
+    for what, count in (("elements", desc.element_count), ("buffer elements", desc.extent)):
+        if count > MAX_ELEMENTS:
+            at = pointer_to(pointer, "Sizes" if what == "elements" or desc.strides is None else "Strides")
+            report.add(Code.TOO_MANY_ELEMENTS, at, f"{count} {what} given; a tensor has at most {MAX_ELEMENTS}")
+            return
+    at = pointer_to(pointer, "TotalTensorSizeInBytes")
+    total, least = desc.total_size_in_bytes, desc.minimum_size_in_bytes
+    if total < least:
+        report.add(
+            Code.TOTAL_SIZE_INVALID, at, f"{total} bytes given; these sizes and strides take at least {least}"
+        )
+    elif total % 4:
+        report.add(
+            Code.TOTAL_SIZE_INVALID,
+            at,
+            f"{total} bytes given; opwire takes multiples of 4, as DirectML's own size helper returns",
+            [-(-total // 4) * 4],
+        )
+    alignment = desc.guaranteed_base_offset_alignment
+    if alignment and (alignment & (alignment - 1) or alignment * 8 < desc.data_type.bits):
+        report.add(
+            Code.ALIGNMENT_INVALID,
+            pointer_to(pointer, "GuaranteedBaseOffsetAlignment"),
+            f"{alignment} given; allowed are 0 and powers of two not below the element size",
+        )
+    if output and desc.strides is not None and not desc.addresses_are_unique():
+        report.add(
+            Code.OUTPUT_OVERLAPS,
+            pointer_to(pointer, "Strides"),
+            f"with strides {list(desc.strides)} two coordinates of the output share an address, or could: opwire "
+            "takes outputs that it can write in any order",
+        )

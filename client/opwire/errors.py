@@ -1,0 +1,293 @@
+"""Every error that opwire raises, on either side of the wire, and the one table that ties codes, classes and HTTP statuses.
+
+    OpwireError
+    ├── RequestError           400  the request cannot be read
+    ├── AuthenticationError    401
+    ├── NotFoundError          404
+    ├── MethodNotAllowedError  405
+    ├── SlowBodyError          408
+    ├── LengthRequiredError    411
+    ├── LimitExceededError     413  limit, size
+    ├── UnsupportedMediaError  415
+    ├── ContractViolation      422  violations
+    ├── OverloadedError        429  retry_after
+    ├── InternalError          500
+    ├── UnavailableError       503  retry_after
+    ├── DeadlineExceededError  504  stage
+    └── TransportError         the client got no answer that it could read
+        ├── ConnectError
+        ├── TransportTimeout
+        └── InvalidResponseError   status, body
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from .level import FeatureLevel
+from .operator import Code, Violation
+
+PROBLEM_TYPE = "urn:opwire:problem:"
+
+
+class ProblemCode(StrEnum):
+    """The ``code`` of a problem answer. The set is closed: it is part of the contract."""
+
+    INVALID_JSON = "invalid_json"
+    INVALID_REQUEST = "invalid_request"
+    INVALID_FRAMING = "invalid_framing"
+    INVALID_BASE64 = "invalid_base64"
+    UNAUTHORIZED = "unauthorized"
+    NOT_FOUND = "not_found"
+    UNKNOWN_OPERATOR = "unknown_operator"
+    METHOD_NOT_ALLOWED = "method_not_allowed"
+    SLOW_BODY = "slow_body"
+    LENGTH_REQUIRED = "length_required"
+    BODY_TOO_LARGE = "body_too_large"
+    TENSOR_TOO_LARGE = "tensor_too_large"
+    WORK_TOO_LARGE = "work_too_large"
+    BATCH_TOO_LARGE = "batch_too_large"
+    UNSUPPORTED_MEDIA_TYPE = "unsupported_media_type"
+    CONTRACT_VIOLATION = "contract_violation"
+    QUEUE_FULL = "queue_full"
+    INTERNAL_ERROR = "internal_error"
+    NOT_READY = "not_ready"
+    DRAINING = "draining"
+    DEADLINE_EXCEEDED = "deadline_exceeded"
+
+
+class OpwireError(Exception):
+    """Base of every error.
+
+    Attributes:
+        code: what went wrong, from the closed set; None where no answer was received.
+        detail: the explanation for a person.
+        violations: what is wrong with the request, place by place.
+        members: the further members of the problem (``limit``, ``size``, ``stage``, ...).
+        status: the HTTP status of the answer; None where no answer was received.
+        request_id: of the request, where known.
+    """
+
+    def __init__(
+        self,
+        code: ProblemCode | None,
+        detail: str,
+        *,
+        violations: Sequence[Violation] = (),
+        request_id: str | None = None,
+        **members: object,
+    ) -> None:
+        super().__init__(detail)
+        self.code = code
+        self.detail = detail
+        self.violations = tuple(violations)
+        self.members: Mapping[str, Any] = members
+        self.status = None if code is None else PROBLEMS[code].status
+        self.request_id = request_id
+
+    def __str__(self) -> str:
+        lines = [self.detail, *(f"  {at.pointer or '(request)'}: {at.message} [{at.code}]" for at in self.violations)]
+        return "\n".join(lines)
+
+
+class RequestError(OpwireError):
+    """The request cannot be read: not JSON, not the envelope, wrong framing, bad base64."""
+
+
+class AuthenticationError(OpwireError):
+    """The request carries no valid API key."""
+
+
+class NotFoundError(OpwireError):
+    """There is no such resource."""
+
+
+class MethodNotAllowedError(OpwireError):
+    """The resource does not take this verb; ``allow`` is in the members."""
+
+
+class SlowBodyError(OpwireError):
+    """The body did not arrive in time."""
+
+
+class LengthRequiredError(OpwireError):
+    """The request has no Content-Length."""
+
+
+class LimitExceededError(OpwireError):
+    """The request is larger than the server allows."""
+
+    @property
+    def limit(self) -> int:
+        return int(self.members["limit"])
+
+    @property
+    def size(self) -> int:
+        return int(self.members["size"])
+
+
+class UnsupportedMediaError(OpwireError):
+    """The body has a content type or encoding that the resource does not read."""
+
+
+class ContractViolation(OpwireError, ValueError):
+    """The request breaks the DirectML contract at the requested feature level; ``violations`` says where."""
+
+    def __init__(
+        self,
+        violations: Sequence[Violation],
+        detail: str | None = None,
+        *,
+        request_id: str | None = None,
+        **members: object,
+    ) -> None:
+        count = f"{len(violations)} violation{'s' if len(violations) != 1 else ''} of the operator contract"
+        super().__init__(
+            ProblemCode.CONTRACT_VIOLATION,
+            detail or count,
+            violations=violations,
+            request_id=request_id,
+            **members,
+        )
+
+
+class OverloadedError(OpwireError):
+    """The server has as much work as it accepts; the same request may be sent again."""
+
+    @property
+    def retry_after(self) -> float:
+        """Seconds until a new try is worthwhile."""
+        return float(self.members.get("retry_after", 1))
+
+
+class InternalError(OpwireError):
+    """A defect of the server."""
+
+
+class UnavailableError(OverloadedError):
+    """The server is not ready yet, or is about to stop."""
+
+
+class DeadlineExceededError(OpwireError):
+    """The request's time ran out."""
+
+    @property
+    def stage(self) -> str:
+        """What was under way: receive, queue, run, ..."""
+        return str(self.members.get("stage", ""))
+
+
+class TransportError(OpwireError):
+    """The client got no answer that it could read."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(None, detail)
+
+
+class ConnectError(TransportError):
+    """No connection, or it broke."""
+
+
+class TransportTimeout(TransportError):
+    """The answer did not arrive within the client's timeout."""
+
+
+class InvalidResponseError(TransportError):
+    """The answer is not one of opwire's. ``body`` holds its first KiB."""
+
+    def __init__(self, detail: str, *, status: int, body: bytes) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.body = body[:1024]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A row of the error table."""
+
+    status: int
+    title: str
+    exception: type[OpwireError]
+
+
+PROBLEMS: dict[ProblemCode, Problem] = {
+    ProblemCode.INVALID_JSON: Problem(400, "The body is not JSON", RequestError),
+    ProblemCode.INVALID_REQUEST: Problem(400, "The request is not of the expected form", RequestError),
+    ProblemCode.INVALID_FRAMING: Problem(400, "The parts of the body do not fit together", RequestError),
+    ProblemCode.INVALID_BASE64: Problem(400, "A tensor is not base64", RequestError),
+    ProblemCode.UNAUTHORIZED: Problem(401, "No valid API key", AuthenticationError),
+    ProblemCode.NOT_FOUND: Problem(404, "There is no such resource", NotFoundError),
+    ProblemCode.UNKNOWN_OPERATOR: Problem(404, "There is no such operator", NotFoundError),
+    ProblemCode.METHOD_NOT_ALLOWED: Problem(405, "The resource does not take this method", MethodNotAllowedError),
+    ProblemCode.SLOW_BODY: Problem(408, "The body did not arrive in time", SlowBodyError),
+    ProblemCode.LENGTH_REQUIRED: Problem(411, "Content-Length is required", LengthRequiredError),
+    ProblemCode.BODY_TOO_LARGE: Problem(413, "The body is too large", LimitExceededError),
+    ProblemCode.TENSOR_TOO_LARGE: Problem(413, "A tensor is too large", LimitExceededError),
+    ProblemCode.WORK_TOO_LARGE: Problem(413, "The operator is too much work", LimitExceededError),
+    ProblemCode.BATCH_TOO_LARGE: Problem(413, "The batch has too many requests", LimitExceededError),
+    ProblemCode.UNSUPPORTED_MEDIA_TYPE: Problem(415, "The body is of another media type", UnsupportedMediaError),
+    ProblemCode.CONTRACT_VIOLATION: Problem(422, "The request breaks the operator contract", ContractViolation),
+    ProblemCode.QUEUE_FULL: Problem(429, "The queue is full", OverloadedError),
+    ProblemCode.INTERNAL_ERROR: Problem(500, "The server failed", InternalError),
+    ProblemCode.NOT_READY: Problem(503, "The server is not ready", UnavailableError),
+    ProblemCode.DRAINING: Problem(503, "The server is stopping", UnavailableError),
+    ProblemCode.DEADLINE_EXCEEDED: Problem(504, "The time for the request ran out", DeadlineExceededError),
+}
+"""The one table of problems: code, HTTP status, title, exception."""
+
+
+def to_problem(error: OpwireError, request_id: str | None = None) -> dict[str, object]:
+    """An error as the members of an ``application/problem+json`` answer (RFC 9457).
+
+    ``error`` repeats title and detail as one string, for clients that read nothing else.
+    """
+    code = error.code or ProblemCode.INTERNAL_ERROR
+    row = PROBLEMS[code]
+    problem: dict[str, object] = {
+        "type": PROBLEM_TYPE + code.value,
+        "title": row.title,
+        "status": row.status,
+        "detail": error.detail,
+        "code": code.value,
+        "request_id": error.request_id or request_id,
+        "error": f"{row.title}: {error.detail}",
+        **error.members,
+    }
+    if error.violations:
+        problem["violations"] = [violation.to_json() for violation in error.violations]
+    return problem
+
+
+_RESERVED = frozenset({"type", "title", "status", "detail", "code", "request_id", "error", "violations"})
+
+
+def from_problem(problem: Mapping[str, Any]) -> OpwireError:
+    """The error that a problem answer stands for.
+
+    Raises:
+        ValueError: it is not one of opwire's.
+    """
+    code = ProblemCode(problem["code"]) if isinstance(problem.get("code"), str) else None
+    if code is None:
+        raise ValueError("the problem has no code")
+    detail = str(problem.get("detail", ""))
+    request_id = problem.get("request_id")
+    members = {name: value for name, value in problem.items() if name not in _RESERVED}
+    violations = [_violation(item) for item in problem.get("violations", ())]
+    if code is ProblemCode.CONTRACT_VIOLATION:
+        return ContractViolation(violations, detail, request_id=request_id, **members)
+    return PROBLEMS[code].exception(code, detail, violations=violations, request_id=request_id, **members)
+
+
+def _violation(item: Mapping[str, Any]) -> Violation:
+    available = item.get("available_from")
+    return Violation(
+        Code(item["code"]),
+        str(item["pointer"]),
+        str(item["message"]),
+        item.get("allowed"),
+        None if available is None else FeatureLevel.parse(available),
+    )

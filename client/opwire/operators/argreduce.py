@@ -1,0 +1,213 @@
+"""ARGMIN and ARGMAX: the position of the least or greatest element along axes.
+
+Source: ``DML_ARGMIN_OPERATOR_DESC`` and ``DML_ARGMAX_OPERATOR_DESC``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+
+from ..level import FeatureLevel, Limits, Row, Rows
+from ..operator import (
+    ArrayField,
+    BadExample,
+    Code,
+    CountField,
+    EnumField,
+    Example,
+    Fault,
+    Operator,
+    OutputRule,
+    Role,
+    TensorField,
+    Tensors,
+)
+from ..tensor import ALL_INTEGERS, FLOATS, INTEGERS_32, INTEGERS_64, INTEGERS_TO_32, DataType
+from .axes import axis_faults, elements_visited, reduced_count, reduced_sizes
+
+
+class AxisDirection(IntEnum):
+    """``DML_AXIS_DIRECTION``: which of equal elements wins, the first or the last."""
+
+    INCREASING = 0
+    DECREASING = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ArgReduce:
+    """The attributes of ARGMIN and ARGMAX."""
+
+    Axes: tuple[int, ...]
+    AxisDirection: AxisDirection
+
+
+INDICES = (*INTEGERS_64, *INTEGERS_32)
+
+ROWS: Rows = (
+    Row(
+        FeatureLevel.V4_1,
+        {"InputTensor": Limits((*FLOATS, *ALL_INTEGERS), (1, 8)), "OutputTensor": Limits(INDICES, (1, 8))},
+    ),
+    Row(
+        FeatureLevel.V3_0,
+        {"InputTensor": Limits((*FLOATS, *INTEGERS_TO_32), (1, 8)), "OutputTensor": Limits(INDICES, (1, 8))},
+    ),
+)
+
+FIELDS = (
+    TensorField("InputTensor", Role.INPUT),
+    TensorField("OutputTensor", Role.OUTPUT),
+    CountField("AxisCount", ("Axes",)),
+    ArrayField("Axes"),
+    EnumField("AxisDirection", AxisDirection, "DML_AXIS_DIRECTION_"),
+)
+
+
+def index_output(axes: tuple[int, ...], tensors: Tensors) -> dict[str, OutputRule]:
+    """The output of an arg reduction: UINT32 unless declared otherwise."""
+    return {"OutputTensor": OutputRule(reduced_sizes(axes, tensors["InputTensor"].sizes), DataType.UINT32)}
+
+
+def index_faults(axes: tuple[int, ...], tensors: Tensors) -> Iterator[Fault]:
+    """The greatest index must fit the output's data type (our rule; only INT32 can be too small)."""
+    output = tensors["OutputTensor"]
+    count = reduced_count(axes, tensors["InputTensor"].sizes)
+    greatest = 2 ** (output.data_type.bits - output.data_type.is_signed) - 1
+    if count - 1 > greatest:
+        yield Fault(
+            Code.INDEX_OVERFLOW,
+            ("OutputTensor", "DataType"),
+            f"indices go up to {count - 1}, and {output.data_type.name} holds at most {greatest}",
+            [row.name for row in INDICES if row is not DataType.INT32],
+        )
+
+
+# The documented 3x3 example of both pages.
+_TABLE = [[1, 2, 3], [3, 0, 4], [2, 5, 2]]
+_TIES = [1, 2, 3, 2, 1]
+
+
+def _desc(sizes: list[int], axes: list[int], direction: str = "INCREASING", **changes: object) -> dict[str, object]:
+    return {
+        "InputTensor": {"DataType": "FLOAT32", "Sizes": sizes},
+        "AxisCount": len(axes),
+        "Axes": axes,
+        "AxisDirection": direction,
+        **changes,
+    }
+
+
+def _examples(name: str, first: list[int], second: list[int], both: int, ties: tuple[int, int]) -> tuple[Example, ...]:
+    page = f"DML_{name}_OPERATOR_DESC, worked example"
+    table = {"InputTensor": _TABLE}
+    return (
+        Example(
+            name="along_columns",
+            desc=_desc([3, 3], [0]),
+            inputs=table,
+            outputs={"OutputTensor": [first]},
+            source=page,
+        ),
+        Example(
+            name="along_rows",
+            desc=_desc([3, 3], [1]),
+            inputs=table,
+            outputs={"OutputTensor": [[i] for i in second]},
+            source=page,
+        ),
+        Example(
+            name="over_both_axes",
+            desc=_desc([3, 3], [0, 1], OutputTensor={"DataType": "INT64", "Sizes": [1, 1]}),
+            inputs=table,
+            outputs={"OutputTensor": [[both]]},
+            source=page,
+        ),
+        Example(
+            name="first_of_equals",
+            desc=_desc([5], [0]),
+            inputs={"InputTensor": _TIES},
+            outputs={"OutputTensor": [ties[0]]},
+        ),
+        Example(
+            name="last_of_equals",
+            desc=_desc([5], [0], "DECREASING"),
+            inputs={"InputTensor": _TIES},
+            outputs={"OutputTensor": [ties[1]]},
+        ),
+        Example(
+            name="nan_is_skipped",
+            desc=_desc([2, 3], [1]),
+            inputs={"InputTensor": [["NaN", 7, 7], ["NaN", "NaN", "NaN"]]},
+            outputs={"OutputTensor": [[1], [0]]},
+        ),
+        Example(
+            name="no_axes",
+            desc=_desc([3], []),
+            inputs={"InputTensor": [3, 1, 2]},
+            outputs={"OutputTensor": [0, 0, 0]},
+        ),
+    )
+
+
+_BAD_EXAMPLES = (
+    BadExample(
+        name="axis_past_the_rank", desc=_desc([3, 3], [2]), code=Code.AXIS_OUT_OF_RANGE, pointer="/Axes/0"
+    ),
+    BadExample(name="axis_twice", desc=_desc([3, 3], [1, 1]), code=Code.DUPLICATE_AXIS, pointer="/Axes/1"),
+    BadExample(
+        name="float_indices",
+        desc=_desc([3, 3], [1], OutputTensor={"DataType": "FLOAT32", "Sizes": [3, 1]}),
+        code=Code.DATA_TYPE_NOT_IN_LEVEL,
+        pointer="/OutputTensor/DataType",
+    ),
+    BadExample(
+        name="axis_not_reduced",
+        desc=_desc([3, 3], [1], OutputTensor={"DataType": "UINT32", "Sizes": [3, 3]}),
+        code=Code.SIZES_MISMATCH,
+        pointer="/OutputTensor/Sizes/1",
+    ),
+    BadExample(
+        name="int64_before_4_1",
+        desc=_desc([3, 3], [1], InputTensor={"DataType": "INT64", "Sizes": [3, 3]}),
+        level=FeatureLevel.V3_0,
+        code=Code.DATA_TYPE_NOT_IN_LEVEL,
+        pointer="/InputTensor/DataType",
+    ),
+    BadExample(
+        name="sideways",
+        desc=_desc([3, 3], [1], "SIDEWAYS"),
+        code=Code.UNKNOWN_VALUE,
+        pointer="/AxisDirection",
+    ),
+)
+
+
+def _operator(name: str, summary: str, examples: tuple[Example, ...]) -> Operator[ArgReduce]:
+    return Operator(
+        name=name,
+        summary=summary,
+        fields=FIELDS,
+        attributes=ArgReduce,
+        support=lambda _: ROWS,
+        constraints=lambda desc, tensors: axis_faults(desc.Axes, tensors),
+        outputs=lambda desc, tensors: index_output(desc.Axes, tensors),
+        output_constraints=lambda desc, tensors: index_faults(desc.Axes, tensors),
+        work=elements_visited,
+        examples=examples,
+        bad_examples=_BAD_EXAMPLES,
+    )
+
+
+ARGMIN = _operator(
+    "ARGMIN",
+    "The position of the least element along the axes.",
+    _examples("ARGMIN", [0, 1, 2], [0, 1, 0], 4, (0, 4)),
+)
+
+ARGMAX = _operator(
+    "ARGMAX",
+    "The position of the greatest element along the axes.",
+    _examples("ARGMAX", [1, 2, 1], [2, 2, 1], 7, (2, 2)),
+)

@@ -1,0 +1,234 @@
+"""REDUCE: twelve functions over axes.
+
+Source: ``DML_REDUCE_OPERATOR_DESC`` and ``DML_REDUCE_FUNCTION``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+
+from ..level import FeatureLevel, Limits, Row, Rows
+from ..operator import (
+    ArrayField,
+    BadExample,
+    Code,
+    CountField,
+    EnumField,
+    Example,
+    Fault,
+    Operator,
+    OutputRule,
+    Role,
+    TensorField,
+    Tensors,
+)
+from ..tensor import ALL_INTEGERS, FLOATS, INTEGERS_32, INTEGERS_64, INTEGERS_TO_32, DataType
+from .argreduce import INDICES, index_faults, index_output
+from .axes import axis_faults, elements_visited, reduced_sizes
+
+
+class ReduceFunction(IntEnum):
+    """``DML_REDUCE_FUNCTION``."""
+
+    ARGMAX = 0
+    ARGMIN = 1
+    AVERAGE = 2
+    L1 = 3
+    L2 = 4
+    LOG_SUM = 5
+    LOG_SUM_EXP = 6
+    MAX = 7
+    MIN = 8
+    MULTIPLY = 9
+    SUM = 10
+    SUM_SQUARE = 11
+
+
+ARG_FUNCTIONS = frozenset({ReduceFunction.ARGMAX, ReduceFunction.ARGMIN})
+"""Deprecated since 3_0 in favour of the operators of the same name; still accepted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reduce:
+    """The attributes of REDUCE."""
+
+    Function: ReduceFunction
+    Axes: tuple[int, ...]
+
+
+def _row(
+    level: FeatureLevel,
+    ranks: tuple[int, int],
+    inputs: tuple[DataType, ...],
+    outputs: tuple[DataType, ...] | None = None,
+) -> Row:
+    return Row(level, {"InputTensor": Limits(inputs, ranks), "OutputTensor": Limits(outputs or inputs, ranks)})
+
+
+_ANY_RANK, _RANK_4 = (1, 8), (4, 4)
+_UINT32 = (DataType.UINT32,)
+_WIDE = (*FLOATS, *INTEGERS_64, *INTEGERS_32)
+
+_FLOATS_ONLY: Rows = (_row(FeatureLevel.V3_0, _ANY_RANK, FLOATS), _row(FeatureLevel.V1_0, _RANK_4, FLOATS))
+_WIDE_FROM_5_0: Rows = (_row(FeatureLevel.V5_0, _ANY_RANK, _WIDE), *_FLOATS_ONLY)
+_SUMS: Rows = (
+    _row(FeatureLevel.V5_0, _ANY_RANK, _WIDE),
+    _row(FeatureLevel.V3_0, _ANY_RANK, (*FLOATS, *INTEGERS_32)),
+    _row(FeatureLevel.V2_1, _RANK_4, (*FLOATS, *INTEGERS_32)),
+    _row(FeatureLevel.V1_0, _RANK_4, FLOATS),
+)
+_EXTREMES: Rows = (
+    _row(FeatureLevel.V5_0, _ANY_RANK, (*FLOATS, *ALL_INTEGERS)),
+    _row(FeatureLevel.V3_0, _ANY_RANK, (*FLOATS, *INTEGERS_TO_32)),
+    _row(FeatureLevel.V2_1, _RANK_4, (*FLOATS, *INTEGERS_32)),
+    _row(FeatureLevel.V1_0, _RANK_4, FLOATS),
+)
+_ARGS: Rows = (
+    _row(FeatureLevel.V4_1, _ANY_RANK, (*FLOATS, *ALL_INTEGERS), INDICES),
+    _row(FeatureLevel.V3_0, _ANY_RANK, (*FLOATS, *INTEGERS_TO_32), INDICES),
+    _row(FeatureLevel.V2_1, _RANK_4, (*FLOATS, *INTEGERS_TO_32), _UINT32),
+    _row(FeatureLevel.V1_0, _RANK_4, FLOATS, _UINT32),
+)
+
+ROWS: dict[ReduceFunction, Rows] = {
+    ReduceFunction.ARGMAX: _ARGS,
+    ReduceFunction.ARGMIN: _ARGS,
+    ReduceFunction.AVERAGE: _FLOATS_ONLY,
+    ReduceFunction.L1: _WIDE_FROM_5_0,
+    ReduceFunction.L2: _FLOATS_ONLY,
+    ReduceFunction.LOG_SUM: _FLOATS_ONLY,
+    ReduceFunction.LOG_SUM_EXP: _FLOATS_ONLY,
+    ReduceFunction.MAX: _EXTREMES,
+    ReduceFunction.MIN: _EXTREMES,
+    ReduceFunction.MULTIPLY: _SUMS,
+    ReduceFunction.SUM: _SUMS,
+    ReduceFunction.SUM_SQUARE: _WIDE_FROM_5_0,
+}
+
+
+def _outputs(desc: Reduce, tensors: Tensors) -> dict[str, OutputRule]:
+    if desc.Function in ARG_FUNCTIONS:
+        return index_output(desc.Axes, tensors)
+    source = tensors["InputTensor"]
+    sizes = reduced_sizes(desc.Axes, source.sizes)
+    return {"OutputTensor": OutputRule(sizes, source.data_type, same_as="InputTensor")}
+
+
+def _output_faults(desc: Reduce, tensors: Tensors) -> Iterable[Fault]:
+    return index_faults(desc.Axes, tensors) if desc.Function in ARG_FUNCTIONS else ()
+
+
+def _desc(
+    function: str, sizes: list[int], axes: list[int], data_type: str = "FLOAT32", **changes: object
+) -> dict[str, object]:
+    return {
+        "Function": function,
+        "InputTensor": {"DataType": data_type, "Sizes": sizes},
+        "AxisCount": len(axes),
+        "Axes": axes,
+        **changes,
+    }
+
+
+def _example(name: str, desc: dict[str, object], source: object, answer: object, page: str = "") -> Example:
+    return Example(
+        name=name, desc=desc, inputs={"InputTensor": source}, outputs={"OutputTensor": answer}, source=page
+    )
+
+
+# The documented 3x3 example; 21 is the sum of this table (the page's comment misprints one element).
+_TABLE = [[1, 2, 3], [3, 0, 4], [2, 4, 2]]
+_PAGE = "DML_REDUCE_OPERATOR_DESC, worked example"
+
+_EXAMPLES = (
+    _example("sum_along_columns", _desc("SUM", [3, 3], [0]), _TABLE, [[6, 6, 9]], _PAGE),
+    _example("sum_along_rows", _desc("SUM", [3, 3], [1]), _TABLE, [[6], [7], [8]], _PAGE),
+    _example("sum_over_both_axes", _desc("SUM", [3, 3], [0, 1]), _TABLE, [[21]], _PAGE),
+    _example("sum_is_exact", _desc("SUM", [4], [0]), [1e30, 1, -1e30, 1e-8], [1.0]),
+    _example("sum_wraps", _desc("SUM", [2], [0], "INT32"), [2147483647, 1], [-2147483648]),
+    _example(
+        "sum_of_repeats",
+        _desc("SUM", [1], [1], InputTensor={"DataType": "FLOAT32", "Sizes": [2, 3], "Strides": [1, 0]}),
+        [[1, 1, 1], [2, 2, 2]],
+        [[3], [6]],
+    ),
+    _example("average_of_halves", _desc("AVERAGE", [1, 4], [1], "FLOAT16"), [[65504] * 4], [[65504]]),
+    _example("multiply_without_overflow", _desc("MULTIPLY", [3], [0]), [1e30, 1e30, 1e-30], [1e30]),
+    _example("l1", _desc("L1", [2, 2], [1]), [[-1, 2], [3, -4]], [[3], [7]]),
+    _example("l1_of_the_lowest_integer", _desc("L1", [1], [0], "INT32"), [-2147483648], [-2147483648]),
+    _example("l2", _desc("L2", [2, 2], [1]), [[3, 4], [-6, 8]], [[5], [10]]),
+    _example("sum_square_of_each", _desc("SUM_SQUARE", [3], []), [1, 2, -3], [1, 4, 9]),
+    _example("log_sum", _desc("LOG_SUM", [2, 2], [1]), [[0.25, 0.75], [1, -1]], [[0], ["-Infinity"]]),
+    _example(
+        "log_sum_exp_is_shifted",
+        _desc("LOG_SUM_EXP", [3, 1], [1]),
+        [[100], [-100], ["-Infinity"]],
+        [[100], [-100], ["-Infinity"]],
+    ),
+    _example("max_skips_nan", _desc("MAX", [2, 2], [1]), [["NaN", -5], ["NaN", "NaN"]], [[-5], ["NaN"]]),
+    _example("min_of_bytes", _desc("MIN", [2, 2], [0, 1], "INT8"), [[5, -128], [127, 0]], [[-128]]),
+    _example("argmax_by_function", _desc("ARGMAX", [3, 3], [1]), _TABLE, [[2], [2], [1]]),
+    _example("argmin_by_function", _desc("ARGMIN", [3, 3], [0]), _TABLE, [[0, 1, 2]]),
+)
+
+_BAD_EXAMPLES = (
+    BadExample(
+        name="average_of_integers",
+        desc=_desc("AVERAGE", [3, 3], [1], "INT32"),
+        code=Code.DATA_TYPE_NOT_IN_LEVEL,
+        pointer="/InputTensor/DataType",
+    ),
+    BadExample(
+        name="rank_3_before_3_0",
+        desc=_desc("SUM", [1, 3, 3], [1]),
+        level=FeatureLevel.V2_1,
+        code=Code.RANK_NOT_IN_LEVEL,
+        pointer="/InputTensor/Sizes",
+    ),
+    BadExample(
+        name="types_differ",
+        desc=_desc("SUM", [3, 3], [1], OutputTensor={"DataType": "FLOAT16", "Sizes": [3, 1]}),
+        code=Code.DATA_TYPES_DIFFER,
+        pointer="/OutputTensor/DataType",
+    ),
+    BadExample(
+        name="count_disagrees",
+        desc=_desc("SUM", [3, 3], [0, 1], AxisCount=1),
+        code=Code.COUNT_MISMATCH,
+        pointer="/AxisCount",
+    ),
+    BadExample(
+        name="misspelt_field", desc=_desc("SUM", [3, 3], [1], Axis=[1]), code=Code.UNKNOWN_FIELD, pointer="/Axis"
+    ),
+    BadExample(
+        name="no_such_function", desc=_desc("MEDIAN", [3, 3], [1]), code=Code.UNKNOWN_VALUE, pointer="/Function"
+    ),
+    BadExample(
+        name="output_repeats",
+        desc=_desc("SUM", [3, 3], [1], OutputTensor={"DataType": "FLOAT32", "Sizes": [3, 1], "Strides": [0, 1]}),
+        code=Code.OUTPUT_OVERLAPS,
+        pointer="/OutputTensor/Strides",
+    ),
+)
+
+REDUCE: Operator[Reduce] = Operator(
+    name="REDUCE",
+    summary="A function of the elements along the axes: sums, means, norms, products, extremes, logarithms of sums.",
+    fields=(
+        EnumField("Function", ReduceFunction, "DML_REDUCE_FUNCTION_"),
+        TensorField("InputTensor", Role.INPUT),
+        TensorField("OutputTensor", Role.OUTPUT),
+        CountField("AxisCount", ("Axes",)),
+        ArrayField("Axes"),
+    ),
+    attributes=Reduce,
+    support=lambda desc: ROWS[desc.Function],
+    constraints=lambda desc, tensors: axis_faults(desc.Axes, tensors),
+    outputs=_outputs,
+    output_constraints=_output_faults,
+    work=elements_visited,
+    examples=_EXAMPLES,
+    bad_examples=_BAD_EXAMPLES,
+)

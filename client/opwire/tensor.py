@@ -1,0 +1,246 @@
+"""Data types and buffer tensor descs: what a tensor is, byte for byte.
+
+Source: ``DML_BUFFER_TENSOR_DESC``, ``DML_TENSOR_DATA_TYPE`` and the pages on strides and on helper functions of the
+DirectML reference. All sizes, strides and extents are in elements unless the name says bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum, IntEnum, IntFlag
+from math import gcd, prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .level import FeatureLevel
+
+Array = NDArray[Any]
+
+MAX_ELEMENTS = 2**32 - 1
+"""The most elements of a tensor, and the greatest extent of its buffer: both are counted in 32 bits."""
+
+MAX_RANK = 8
+"""``DML_TENSOR_DIMENSION_COUNT_MAX1``."""
+
+
+class DataType(Enum):
+    """The rows of ``DML_TENSOR_DATA_TYPE``: value in directml.h, width, numpy storage, first feature level."""
+
+    FLOAT32 = (1, 32, "<f4", FeatureLevel.V1_0)
+    FLOAT16 = (2, 16, "<f2", FeatureLevel.V1_0)
+    UINT32 = (3, 32, "<u4", FeatureLevel.V1_0)
+    UINT16 = (4, 16, "<u2", FeatureLevel.V1_0)
+    UINT8 = (5, 8, "<u1", FeatureLevel.V1_0)
+    INT32 = (6, 32, "<i4", FeatureLevel.V1_0)
+    INT16 = (7, 16, "<i2", FeatureLevel.V1_0)
+    INT8 = (8, 8, "<i1", FeatureLevel.V1_0)
+    FLOAT64 = (9, 64, "<f8", FeatureLevel.V3_0)
+    UINT64 = (10, 64, "<u8", FeatureLevel.V3_0)
+    INT64 = (11, 64, "<i8", FeatureLevel.V3_0)
+    UINT4 = (12, 4, None, FeatureLevel.V6_3)
+    INT4 = (13, 4, None, FeatureLevel.V6_3)
+
+    def __init__(self, code: int, bits: int, storage: str | None, introduced: FeatureLevel) -> None:
+        self.code = code
+        self.bits = bits
+        self.introduced = introduced
+        self._dtype = None if storage is None else np.dtype(storage)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The numpy type of one element, little-endian.
+
+        Raises:
+            TypeError: for the 4-bit types, of which two share a byte.
+        """
+        if self._dtype is None:
+            raise TypeError(f"{self.name} has no numpy type: two of its elements share a byte")
+        return self._dtype
+
+    @property
+    def is_float(self) -> bool:
+        return self.name.startswith("FLOAT")
+
+    @property
+    def is_signed(self) -> bool:
+        return not self.name.startswith("UINT")
+
+    @classmethod
+    def of(cls, dtype: np.dtype[Any]) -> DataType:
+        """The data type that stores a numpy type, whatever its byte order.
+
+        Raises:
+            TypeError: DirectML has no such type.
+        """
+        found = _BY_DTYPE.get(dtype.newbyteorder("<"))
+        if found is None:
+            known = ", ".join(sorted(str(known) for known in _BY_DTYPE))
+            raise TypeError(f"numpy type {dtype} has no DirectML data type; those that have one: {known}")
+        return found
+
+
+_BY_DTYPE = {row.dtype: row for row in DataType if row.bits >= 8}
+
+FLOATS = (DataType.FLOAT32, DataType.FLOAT16)
+INTEGERS_32 = (DataType.INT32, DataType.UINT32)
+INTEGERS_64 = (DataType.INT64, DataType.UINT64)
+INTEGERS_8 = (DataType.INT8, DataType.UINT8)
+INTEGERS_TO_32 = (*INTEGERS_32, DataType.INT16, DataType.UINT16, *INTEGERS_8)
+ALL_INTEGERS = (*INTEGERS_64, *INTEGERS_TO_32)
+
+
+class TensorType(IntEnum):
+    """``DML_TENSOR_TYPE``; a tensor desc describes a buffer."""
+
+    BUFFER = 1
+
+
+class TensorFlags(IntFlag):
+    """``DML_TENSOR_FLAGS``. OWNED_BY_DML changes no value and is allowed on inputs alone."""
+
+    NONE = 0
+    OWNED_BY_DML = 1
+
+
+@dataclass(frozen=True, slots=True)
+class BufferTensorDesc:
+    """``DML_BUFFER_TENSOR_DESC``: how the elements of a tensor lie in its buffer.
+
+    Attributes:
+        data_type: of every element.
+        sizes: elements along each dimension, all at least 1.
+        strides: elements between neighbours along each dimension; None is packed row-major. 0 repeats.
+        total_size_in_bytes: of the buffer; left 0 it becomes ``minimum_size_in_bytes``.
+        flags: see TensorFlags.
+        guaranteed_base_offset_alignment: bytes, 0 for none.
+    """
+
+    data_type: DataType
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...] | None = None
+    total_size_in_bytes: int = 0
+    flags: TensorFlags = TensorFlags.NONE
+    guaranteed_base_offset_alignment: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.total_size_in_bytes:
+            object.__setattr__(self, "total_size_in_bytes", self.minimum_size_in_bytes)
+
+    @property
+    def rank(self) -> int:
+        return len(self.sizes)
+
+    @property
+    def element_count(self) -> int:
+        """Logical elements: repeated ones count each time."""
+        return prod(self.sizes)
+
+    @property
+    def element_strides(self) -> tuple[int, ...]:
+        """The strides, spelt out where the desc leaves them packed."""
+        return packed_strides(self.sizes) if self.strides is None else self.strides
+
+    @property
+    def extent(self) -> int:
+        """Elements from the first to the last address, gaps included."""
+        return 1 + sum((size - 1) * stride for size, stride in zip(self.sizes, self.element_strides, strict=True))
+
+    @property
+    def data_size_in_bytes(self) -> int:
+        """Bytes that hold the extent, without the rounding of DirectML's minimum."""
+        return (self.extent * self.data_type.bits + 7) // 8
+
+    @property
+    def minimum_size_in_bytes(self) -> int:
+        """The minimum implied size: ``data_size_in_bytes`` rounded up to a multiple of 4."""
+        return (self.data_size_in_bytes + 3) & ~3
+
+    @property
+    def accepted_sizes_in_bytes(self) -> tuple[int, ...]:
+        """The byte counts that a sent buffer may have: its data, the rounded minimum, or the declared total."""
+        return tuple(sorted({self.data_size_in_bytes, self.minimum_size_in_bytes, self.total_size_in_bytes}))
+
+    def view(self, buffer: Any, offset: int = 0) -> Array:
+        """The tensor as an array of shape ``sizes`` over a buffer, without a copy.
+
+        Args:
+            buffer: at least ``data_size_in_bytes`` bytes from ``offset`` on; the view is writable if it is.
+            offset: bytes to the first element.
+        """
+        dtype = self.data_type.dtype
+        strides = tuple(
+            0 if size == 1 else stride * dtype.itemsize
+            for size, stride in zip(self.sizes, self.element_strides, strict=True)
+        )
+        return np.ndarray(self.sizes, dtype, buffer, offset, strides)
+
+    def addresses_are_unique(self) -> bool:
+        """Whether no two coordinates share an address; False too where that would take too long to show."""
+        moving = [(size, step) for size, step in zip(self.sizes, self.element_strides, strict=True) if size > 1]
+        return _addresses_are_unique(moving)
+
+    def to_json(self) -> dict[str, object]:
+        """The desc as JSON, with the field names of directml.h; what has its default is left out."""
+        fields: dict[str, object] = {"DataType": self.data_type.name, "Sizes": list(self.sizes)}
+        if self.strides is not None:
+            fields["Strides"] = list(self.strides)
+        fields["TotalTensorSizeInBytes"] = self.total_size_in_bytes
+        if self.flags:
+            fields["Flags"] = self.flags.name
+        if self.guaranteed_base_offset_alignment:
+            fields["GuaranteedBaseOffsetAlignment"] = self.guaranteed_base_offset_alignment
+        return fields
+
+    @classmethod
+    def packed(cls, array: Array) -> BufferTensorDesc:
+        """The desc of an array's values sent packed, row-major."""
+        return cls(DataType.of(array.dtype), array.shape)
+
+
+def packed_strides(sizes: Sequence[int]) -> tuple[int, ...]:
+    """Row-major strides: the innermost is 1, each outer one the product of the inner sizes."""
+    strides = []
+    step = 1
+    for size in reversed(sizes):
+        strides.append(step)
+        step *= size
+    return tuple(reversed(strides))
+
+
+_SEARCH_STEPS = 10_000
+
+
+def _addresses_are_unique(moving: list[tuple[int, int]]) -> bool:
+    # Two coordinates share an address exactly if some non-zero difference d, |d[i]| < size[i], has sum(d*stride) == 0.
+    # The widest stride goes first, so what the narrower ones can reach bounds each d; real layouts leave only d == 0.
+    moving = sorted(moving, key=lambda dimension: -dimension[1])
+    if any(step == 0 for _, step in moving):
+        return False
+    reach = [0] * (len(moving) + 1)
+    for i in range(len(moving) - 1, -1, -1):
+        reach[i] = reach[i + 1] + (moving[i][0] - 1) * moving[i][1]
+    if prod(size for size, _ in moving) > reach[0] + 1:
+        return False
+    divisors = [gcd(*(step for _, step in moving[i:])) for i in range(len(moving))]
+    pending = [(0, 0, False)]
+    for _ in range(_SEARCH_STEPS):
+        if not pending:
+            return True
+        depth, rest, moved = pending.pop()
+        if depth == len(moving):
+            if moved and rest == 0:
+                return False
+            continue
+        if rest % divisors[depth]:
+            continue
+        size, step = moving[depth]
+        # Coordinates differ by d or -d alike, so the first difference that is not zero may be taken positive.
+        lowest = max(-((reach[depth + 1] + rest) // step), 1 - size if moved else 0)
+        highest = min((reach[depth + 1] - rest) // step, size - 1)
+        if highest - lowest > _SEARCH_STEPS:
+            return False
+        pending.extend((depth + 1, rest + d * step, moved or d != 0) for d in range(lowest, highest + 1))
+    return False

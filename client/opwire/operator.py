@@ -95,6 +95,7 @@ class Code(StrEnum):
     UNKNOWN_TENSOR = "unknown_tensor"
     BYTE_COUNT_MISMATCH = "byte_count_mismatch"
     SHAPE_MISMATCH = "shape_mismatch"
+    INVALID_BASE64 = "invalid_base64"
     INVALID_NUMBER = "invalid_number"
     OVERLAP_CONFLICT = "overlap_conflict"
 

@@ -177,6 +177,12 @@ class BufferTensorDesc:
         )
         return np.ndarray(self.sizes, dtype, buffer, offset, strides)
 
+    def allocate(self) -> tuple[Array, Array]:
+        """A new buffer of ``data_size_in_bytes`` bytes (UINT8) and the tensor's view of it. Gaps are zero."""
+        gaps = self.strides is not None and self.extent != self.element_count
+        buffer = (np.zeros if gaps else np.empty)(self.data_size_in_bytes, np.uint8)
+        return buffer, self.view(buffer)
+
     def addresses_are_unique(self) -> bool:
         """Whether no two coordinates share an address; False too where that would take too long to show."""
         moving = [(size, step) for size, step in zip(self.sizes, self.element_strides, strict=True) if size > 1]

@@ -1,0 +1,112 @@
+"""Tensors as JSON numbers: nested or flat lists, with the strings "NaN", "Infinity" and "-Infinity".
+
+The numbers are the logical elements in row-major order; strides only say where they go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from .desc import pointer_to, show
+from .operator import Code, Violation
+from .tensor import Array, BufferTensorDesc, DataType
+
+SPECIAL = {"NaN": np.nan, "Infinity": np.inf, "-Infinity": -np.inf}
+
+
+class NumberError(Exception):
+    """The numbers do not make up the tensor; ``violation`` says where."""
+
+    def __init__(self, code: Code, pointer: str, message: str) -> None:
+        super().__init__(message)
+        self.violation = Violation(code, pointer, message)
+
+
+def read_numbers(value: object, desc: BufferTensorDesc, pointer: str) -> Array:
+    """The array that lists of numbers stand for, laid out as the desc says.
+
+    Floats are read as float64 and rounded once; integers must be in the range of the data type.
+
+    Raises:
+        NumberError: the lists have another shape, or an element is no number of the data type.
+    """
+    flat = isinstance(value, list) and not any(isinstance(item, list) for item in value)
+    sizes = (desc.element_count,) if flat else desc.sizes
+    items = list(_elements(value, sizes, pointer))
+
+    def fail(index: int, why: str) -> NumberError:
+        place = () if not sizes else np.unravel_index(index, sizes)
+        at = pointer_to(pointer, *(int(i) for i in place))
+        return NumberError(Code.INVALID_NUMBER, at, f"{show(items[index])} given; {why}")
+
+    array = _floats(items, desc.data_type, fail) if desc.data_type.is_float else _integers(items, desc.data_type, fail)
+    return _lay_out(array.reshape(desc.sizes), desc, pointer)
+
+
+def _elements(value: object, sizes: tuple[int, ...], pointer: str) -> Iterator[object]:
+    if not sizes:
+        yield value
+        return
+    if not isinstance(value, list) or len(value) != sizes[0]:
+        given = f"{len(value)} elements" if isinstance(value, list) else show(value)
+        raise NumberError(Code.SHAPE_MISMATCH, pointer, f"{given} given where a list of {sizes[0]} belongs")
+    if len(sizes) == 1:
+        yield from value
+        return
+    for i, item in enumerate(value):
+        yield from _elements(item, sizes[1:], pointer_to(pointer, i))
+
+
+def _floats(items: list[Any], data_type: DataType, fail: Any) -> Array:
+    values = np.empty(len(items), np.float64)
+    for i, item in enumerate(items):
+        number = SPECIAL.get(item) if isinstance(item, str) else item
+        if isinstance(number, bool) or not isinstance(number, int | float):
+            raise fail(i, f'allowed are numbers, {", ".join(map(repr, SPECIAL))}')
+        try:
+            values[i] = number
+        except OverflowError:
+            raise fail(i, f"it is out of the range of {data_type.name}") from None
+    with np.errstate(over="ignore"):
+        array = values.astype(data_type.dtype)
+    overflowed = np.flatnonzero(np.isinf(array) & np.isfinite(values))
+    if overflowed.size:
+        raise fail(int(overflowed[0]), f"it is out of the range of {data_type.name}")
+    return array
+
+
+def _integers(items: list[Any], data_type: DataType, fail: Any) -> Array:
+    limits = np.iinfo(data_type.dtype)
+    for i, item in enumerate(items):
+        if isinstance(item, bool) or not isinstance(item, int) or not limits.min <= item <= limits.max:
+            raise fail(i, f"{data_type.name} takes integers from {limits.min} to {limits.max}")
+    return np.array(items, data_type.dtype)
+
+
+def _lay_out(array: Array, desc: BufferTensorDesc, pointer: str) -> Array:
+    if desc.strides is None:
+        return array
+    _, view = desc.allocate()
+    view[...] = array
+    if view.tobytes() != array.tobytes():
+        message = "elements that share an address by the strides are given different numbers"
+        raise NumberError(Code.OVERLAP_CONFLICT, pointer, message)
+    return view
+
+
+def write_numbers(array: Array) -> Any:
+    """An array as nested lists of numbers; NaN and the infinities become strings."""
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        return _named(array.tolist())
+    return array.tolist()
+
+
+def _named(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_named(item) for item in value]
+    if np.isfinite(value):
+        return value
+    return "NaN" if np.isnan(value) else "Infinity" if value > 0 else "-Infinity"

@@ -1,0 +1,50 @@
+"""Bytes <-> requests and answers. Pure: no I/O, and no knowledge of HTTP beyond two media types and one header.
+
+The service reads with ``requests`` and writes with ``answers``; the client writes with ``calls`` and reads with
+``results``.
+"""
+
+from .answers import Answer, EncodedOutput, Outcome, encode_output, write_batch, write_outcome
+from .calls import Call, Encoding, write_call, write_calls
+from .framing import BINARY, HEAD_LENGTH, JSON, Buffer, parse_json
+from .requests import (
+    LOWEST_PRIORITY,
+    ExecuteRequest,
+    OutputFormat,
+    ValidateRequest,
+    parse_batch,
+    parse_execute,
+    parse_validate,
+    read_inputs,
+)
+from .results import Result, read_answer, read_answers, read_desc
+
+__all__ = [
+    "BINARY",
+    "HEAD_LENGTH",
+    "JSON",
+    "LOWEST_PRIORITY",
+    "Answer",
+    "Buffer",
+    "Call",
+    "EncodedOutput",
+    "Encoding",
+    "ExecuteRequest",
+    "Outcome",
+    "OutputFormat",
+    "Result",
+    "ValidateRequest",
+    "encode_output",
+    "parse_batch",
+    "parse_execute",
+    "parse_json",
+    "parse_validate",
+    "read_answer",
+    "read_answers",
+    "read_desc",
+    "read_inputs",
+    "write_batch",
+    "write_call",
+    "write_calls",
+    "write_outcome",
+]

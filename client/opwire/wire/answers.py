@@ -1,0 +1,110 @@
+"""The service writes answers: outputs as base64, as numbers or in the tail, and the head around them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import pybase64
+from pydantic_core import to_json
+
+from ..errors import OpwireError, to_problem
+from ..jsontensor import write_numbers
+from ..level import FeatureLevel
+from ..tensor import Array, BufferTensorDesc
+from .framing import Buffer
+from .requests import OutputFormat
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A body to send: its pieces, and the length of its head if a tail follows."""
+
+    chunks: Sequence[Buffer]
+    head_length: int | None = None
+
+    @property
+    def size(self) -> int:
+        return sum(len(chunk) for chunk in self.chunks)
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedOutput:
+    """An output ready to be put into an answer: JSON text for its ``data``, or raw bytes for the tail."""
+
+    desc: BufferTensorDesc
+    data: Buffer
+    raw: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What an execute request came to."""
+
+    outputs: Mapping[str, EncodedOutput]
+    level: FeatureLevel
+    device: str
+    timing: Mapping[str, int]
+
+
+def encode_output(desc: BufferTensorDesc, buffer: Array, output_format: OutputFormat) -> EncodedOutput:
+    """Writes an output in the format that the request asks for.
+
+    Args:
+        desc: of the output.
+        buffer: its ``data_size_in_bytes`` bytes.
+        output_format: base64 and binary hold the buffer as it is; numbers are the logical elements.
+    """
+    if output_format is OutputFormat.BINARY:
+        return EncodedOutput(desc, buffer.data, raw=True)
+    if output_format is OutputFormat.NUMBERS:
+        return EncodedOutput(desc, to_json(write_numbers(desc.view(buffer))), raw=False)
+    return EncodedOutput(desc, b'"%b"' % pybase64.b64encode(buffer.data), raw=False)
+
+
+def write_outcome(outcome: Outcome, request_id: str) -> Answer:
+    """The answer to an execute request."""
+    head: list[Buffer] = []
+    tail: list[Buffer] = []
+    _write_outcome(outcome, request_id, head, tail)
+    return _answer(head, tail)
+
+
+def write_batch(outcomes: Iterable[Outcome | OpwireError], request_id: str) -> Answer:
+    """The answer to a batch: for each request what execute would have answered, or a problem."""
+    head: list[Buffer] = [b'{"results":[']
+    tail: list[Buffer] = []
+    for i, outcome in enumerate(outcomes):
+        if i:
+            head.append(b",")
+        if isinstance(outcome, OpwireError):
+            head.append(to_json(to_problem(outcome, request_id)))
+        else:
+            _write_outcome(outcome, request_id, head, tail)
+    head.append(b'],"request_id":%b}' % to_json(request_id))
+    return _answer(head, tail)
+
+
+def _write_outcome(outcome: Outcome, request_id: str, head: list[Buffer], tail: list[Buffer]) -> None:
+    separator = b'{"outputs":{'
+    for name, output in outcome.outputs.items():
+        head.append(separator + b'%b:{"desc":%b,' % (to_json(name), to_json(output.desc.to_json())))
+        if output.raw:
+            head.append(b'"binary_data_size":%d}' % len(output.data))
+            tail.append(output.data)
+        else:
+            head.extend((b'"data":', output.data, b"}"))
+        separator = b","
+    rest = {
+        "feature_level": str(outcome.level),
+        "device": outcome.device,
+        "timing": outcome.timing,
+        "request_id": request_id,
+    }
+    head.append(b"}," + to_json(rest)[1:])
+
+
+def _answer(head: list[Buffer], tail: list[Buffer]) -> Answer:
+    if not tail:
+        return Answer(head)
+    return Answer([*head, *tail], sum(len(chunk) for chunk in head))

@@ -1,0 +1,103 @@
+"""The client writes requests: operators with their arrays as a body in one of three encodings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+import pybase64
+from pydantic_core import to_json
+
+from ..jsontensor import write_numbers
+from ..level import FeatureLevel
+from ..tensor import Array, BufferTensorDesc
+from .framing import BINARY, HEAD_LENGTH, JSON, Buffer
+from .requests import OutputFormat
+
+
+class Encoding(StrEnum):
+    """How the client sends tensors; it asks for the answer in the same form."""
+
+    BINARY = "binary"
+    BASE64 = "base64"
+    NUMBERS = "numbers"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One operator for the service to run.
+
+    Attributes:
+        operator: ``{"type": ..., "desc": {...}}``.
+        inputs: for each input its logical elements, an array of the shape ``Sizes``.
+        layouts: the descs of those inputs whose bytes do not lie packed.
+        options: further members of the request (``feature_level``, ``timeout_ms``, ...).
+    """
+
+    operator: Mapping[str, Any]
+    inputs: Mapping[str, Array]
+    layouts: Mapping[str, BufferTensorDesc] = field(default_factory=dict)
+    options: Mapping[str, object] = field(default_factory=dict)
+
+
+def write_call(call: Call, encoding: Encoding) -> tuple[dict[str, str], list[Buffer]]:
+    """Headers and body pieces of an execute request."""
+    tail: list[Buffer] = []
+    return _request(_call_json(call, encoding, tail), encoding, tail)
+
+
+def write_calls(calls: Iterable[Call], encoding: Encoding) -> tuple[dict[str, str], list[Buffer]]:
+    """Headers and body pieces of a batch."""
+    tail: list[Buffer] = []
+    requests = [_call_json(call, encoding, tail) for call in calls]
+    return _request({"requests": requests}, encoding, tail)
+
+
+def _call_json(call: Call, encoding: Encoding, tail: list[Buffer]) -> dict[str, object]:
+    request: dict[str, object] = {"operator": call.operator, "inputs": {}, **call.options}
+    if encoding is Encoding.NUMBERS:
+        request["output_format"] = OutputFormat.NUMBERS.value
+    request["inputs"] = {
+        name: _write_tensor(array, call.layouts.get(name), encoding, tail) for name, array in call.inputs.items()
+    }
+    return request
+
+
+def _write_tensor(array: Array, layout: BufferTensorDesc | None, encoding: Encoding, tail: list[Buffer]) -> object:
+    if encoding is Encoding.NUMBERS:
+        return {"data": write_numbers(array)}
+    data = _packed(array) if layout is None else _laid_out(array, layout)
+    if encoding is Encoding.BASE64:
+        return pybase64.b64encode_as_string(data)
+    tail.append(data)
+    return {"binary_data_size": len(data)}
+
+
+def _packed(array: Array) -> memoryview:
+    packed = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+    return packed.reshape(-1).view(np.uint8).data
+
+
+def _laid_out(array: Array, layout: BufferTensorDesc) -> memoryview:
+    buffer, view = layout.allocate()
+    view[...] = array
+    return buffer.data
+
+
+_TAIL_ALIGNMENT = 64
+
+
+def _request(
+    request: Mapping[str, object], encoding: Encoding, tail: list[Buffer]
+) -> tuple[dict[str, str], list[Buffer]]:
+    head = to_json(request)
+    if encoding is not Encoding.BINARY:
+        return {"Content-Type": JSON, "Accept": JSON, "Content-Length": str(len(head))}, [head]
+    # Blanks behind the head align the tail, so that the receiver can use it where it is.
+    head += b" " * (-len(head) % _TAIL_ALIGNMENT)
+    size = len(head) + sum(len(data) for data in tail)
+    headers = {"Content-Type": BINARY, "Accept": BINARY, HEAD_LENGTH: str(len(head)), "Content-Length": str(size)}
+    return headers, [head, *tail]

@@ -1,0 +1,280 @@
+"""The service reads requests: an execute, batch or validate body, then the tensors that a checked plan expects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, NoReturn
+
+import pybase64
+
+from ..check import Plan
+from ..desc import Report, pointer_to, show
+from ..errors import ContractViolation, ProblemCode, RequestError
+from ..jsontensor import NumberError, read_numbers
+from ..level import HIGHEST
+from ..operator import Code, Violation
+from ..tensor import Array, BufferTensorDesc
+from .framing import Buffer, Tail, parse_json, split_body
+
+LOWEST_PRIORITY = 9
+
+
+class OutputFormat(StrEnum):
+    """How the tensors of an answer are written."""
+
+    BASE64 = "base64"
+    NUMBERS = "numbers"
+    BINARY = "binary"
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """A tensor given as JSON numbers."""
+
+    value: object
+
+
+Payload = str | Numbers | memoryview
+"""A tensor as it came: base64 text, numbers, or a piece of the tail."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExecuteRequest:
+    """One operator to run, as parsed; neither its operator nor its tensors are checked yet.
+
+    ``pointer`` says where it stands in the body.
+    """
+
+    operator: object
+    feature_level: object
+    inputs: Mapping[str, Payload]
+    timeout_ms: int | None = None
+    priority: int | None = None
+    device: str | None = None
+    output_format: OutputFormat = OutputFormat.BASE64
+    pointer: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ValidateRequest:
+    """An operator desc to check."""
+
+    operator: object
+    feature_level: object
+
+
+_ENVELOPE = ("feature_level", "operator", "inputs", "timeout_ms", "priority", "device", "output_format")
+
+
+def parse_execute(body: Buffer, head_length: str | None = None) -> ExecuteRequest:
+    """The body of an execute request.
+
+    Raises:
+        RequestError: it is not JSON, not of this form, or its parts do not fit together.
+    """
+    head, tail = split_body(body, head_length)
+    cursor = Tail(tail)
+    request = _read_execute(parse_json(head), cursor, "")
+    cursor.finish()
+    return request
+
+
+def parse_batch(body: Buffer, head_length: str | None = None) -> list[ExecuteRequest | RequestError]:
+    """The body of a batch: each request as parsed, or the reason why it cannot be.
+
+    Raises:
+        RequestError: the body as a whole is not of this form; or the place of a tensor in the tail cannot be told.
+    """
+    head, tail = split_body(body, head_length)
+    envelope = _envelope(parse_json(head), ("requests",))
+    listed = envelope.get("requests")
+    if not isinstance(listed, list):
+        at = "/requests" if "requests" in envelope else ""
+        _refuse([Violation(Code.WRONG_TYPE, at, f"{show(listed)} given where the list of requests belongs")])
+    cursor = Tail(tail)
+    requests: list[ExecuteRequest | RequestError] = []
+    for i, item in enumerate(listed):
+        try:
+            requests.append(_read_execute(item, cursor, f"/requests/{i}"))
+        except RequestError as error:
+            if error.code is ProblemCode.INVALID_FRAMING:
+                raise
+            requests.append(error)
+    cursor.finish()
+    return requests
+
+
+def parse_validate(body: Buffer) -> ValidateRequest:
+    """The body of a validate request.
+
+    Raises:
+        RequestError: it is not JSON, or not of this form.
+    """
+    envelope = _envelope(parse_json(body), ("feature_level", "operator"))
+    if "operator" not in envelope:
+        _refuse([Violation(Code.MISSING_FIELD, "", "operator is required and missing")])
+    return ValidateRequest(envelope["operator"], _given(envelope, "feature_level", HIGHEST))
+
+
+def _given(envelope: Mapping[str, Any], name: str, default: Any) -> Any:
+    value = envelope.get(name)
+    return default if value is None else value
+
+
+def _refuse(violations: Sequence[Violation]) -> NoReturn:
+    places = ", ".join(violation.pointer or "the body" for violation in violations[:3])
+    raise RequestError(ProblemCode.INVALID_REQUEST, f"the request is malformed at {places}", violations=violations)
+
+
+def _envelope(value: object, fields: Sequence[str], pointer: str = "") -> dict[str, Any]:
+    if not isinstance(value, dict):
+        _refuse([Violation(Code.WRONG_TYPE, pointer, f"{show(value)} given where an object belongs")])
+    report = Report()
+    report.unknown_fields(value, fields, pointer, "the request")
+    if report.violations:
+        _refuse(report.violations)
+    return value
+
+
+def _read_execute(value: object, tail: Tail, pointer: str) -> ExecuteRequest:
+    # The tail is taken before anything can be refused: the requests behind this one need their place in it.
+    inputs = _read_payloads(value, tail, pointer) if isinstance(value, dict) else {}
+    envelope = _envelope(value, _ENVELOPE, pointer)
+    report = Report()
+    for name in ("operator", "inputs"):
+        if name not in envelope:
+            report.add(Code.MISSING_FIELD, pointer, f"{name} is required and missing")
+    if "inputs" in envelope and not isinstance(envelope["inputs"], dict):
+        at = pointer_to(pointer, "inputs")
+        report.add(Code.WRONG_TYPE, at, f"{show(envelope['inputs'])} given where an object of tensors belongs")
+    for name, payload in inputs.items():
+        if isinstance(payload, Violation):
+            report.violations.append(payload)
+    timeout = _number(envelope, "timeout_ms", pointer, report, 1, 2**31 - 1)
+    priority = _number(envelope, "priority", pointer, report, 0, LOWEST_PRIORITY)
+    device = envelope.get("device")
+    if not isinstance(device, str | None):
+        report.add(Code.WRONG_TYPE, pointer_to(pointer, "device"), f"{show(device)} given where a name belongs")
+    formats = (OutputFormat.BASE64.value, OutputFormat.NUMBERS.value)
+    output_format = _given(envelope, "output_format", OutputFormat.BASE64.value)
+    if output_format not in formats:
+        at = pointer_to(pointer, "output_format")
+        report.add(Code.UNKNOWN_VALUE, at, f"{show(output_format)} given; allowed: {', '.join(formats)}", formats)
+    if report.violations:
+        _refuse(report.violations)
+    return ExecuteRequest(
+        envelope["operator"],
+        _given(envelope, "feature_level", HIGHEST),
+        {name: payload for name, payload in inputs.items() if not isinstance(payload, Violation)},
+        timeout,
+        priority,
+        device,
+        OutputFormat(output_format),
+        pointer,
+    )
+
+
+def _number(
+    envelope: Mapping[str, Any], name: str, pointer: str, report: Report, least: int, greatest: int
+) -> int | None:
+    value = envelope.get(name)
+    return None if value is None else report.integer(value, pointer_to(pointer, name), least, greatest)
+
+
+def _read_payloads(envelope: Mapping[str, Any], tail: Tail, pointer: str) -> dict[str, Payload | Violation]:
+    inputs = envelope.get("inputs")
+    if not isinstance(inputs, dict):
+        return {}
+    return {name: _read_payload(value, tail, pointer_to(pointer, "inputs", name)) for name, value in inputs.items()}
+
+
+def _read_payload(value: object, tail: Tail, pointer: str) -> Payload | Violation:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict) and set(value) == {"binary_data_size"}:
+        size = value["binary_data_size"]
+        if isinstance(size, bool) or not isinstance(size, int) or size < 0:
+            at = pointer_to(pointer, "binary_data_size")
+            detail = f"{show(size)} given at {at} where a number of bytes belongs"
+            raise RequestError(ProblemCode.INVALID_FRAMING, detail)
+        return tail.take(size, pointer)
+    if isinstance(value, dict) and set(value) == {"data"}:
+        data = value["data"]
+        return data if isinstance(data, str) else Numbers(data)
+    message = 'a tensor is a base64 string, {"data": numbers} or {"binary_data_size": n}'
+    return Violation(Code.WRONG_TYPE, pointer, f"{show(value)} given; {message}")
+
+
+def read_inputs(plan: Plan, request: ExecuteRequest) -> dict[str, Array]:
+    """The input arrays of a checked request, views of the received bytes where these allow it.
+
+    Raises:
+        ContractViolation: tensors are missing, unknown, or not what their descs say.
+        RequestError: a tensor is not base64.
+    """
+    violations = []
+    pointer = pointer_to(request.pointer, "inputs")
+    for name in plan.inputs.keys() - request.inputs.keys():
+        violations.append(Violation(Code.MISSING_TENSOR, pointer, f"{name} is required and missing"))
+    for name in request.inputs.keys() - plan.inputs.keys():
+        message = f"{plan.operator.name} has no input {show(name)}; its inputs are {', '.join(plan.inputs)}"
+        violations.append(
+            Violation(Code.UNKNOWN_TENSOR, pointer_to(pointer, name), message, list(plan.inputs))
+        )
+    arrays = {}
+    for name, desc in plan.inputs.items():
+        if name not in request.inputs:
+            continue
+        at = pointer_to(pointer, name)
+        found = _read_tensor(request.inputs[name], desc, at)
+        if isinstance(found, Violation):
+            violations.append(found)
+        else:
+            arrays[name] = found
+    malformed = [violation for violation in violations if violation.code is Code.INVALID_BASE64]
+    if malformed:
+        raise RequestError(ProblemCode.INVALID_BASE64, malformed[0].message, violations=malformed)
+    if violations:
+        raise ContractViolation(violations)
+    return arrays
+
+
+def _read_tensor(payload: Payload, desc: BufferTensorDesc, pointer: str) -> Array | Violation:
+    if isinstance(payload, Numbers):
+        try:
+            return read_numbers(payload.value, desc, pointer_to(pointer, "data"))
+        except NumberError as error:
+            return error.violation
+    size = len(payload) if isinstance(payload, memoryview) else _decoded_size(payload)
+    if size not in desc.accepted_sizes_in_bytes:
+        return _wrong_size(size, desc, pointer)
+    if isinstance(payload, memoryview):
+        view = desc.view(payload)
+        return view if view.flags.aligned else desc.view(bytes(payload))
+    try:
+        data = pybase64.b64decode(payload, validate=True)
+    except ValueError as error:
+        return Violation(Code.INVALID_BASE64, pointer, f"not base64 (RFC 4648, section 4, with padding): {error}")
+    if len(data) != size:
+        return _wrong_size(len(data), desc, pointer)
+    return desc.view(data)
+
+
+def _decoded_size(text: str) -> int:
+    """The bytes that base64 text stands for; where it is not base64, some number near."""
+    padding = 2 if text.endswith("==") else 1 if text.endswith("=") else 0
+    return len(text) * 3 // 4 - padding
+
+
+def _wrong_size(size: int, desc: BufferTensorDesc, pointer: str) -> Violation:
+    allowed = desc.accepted_sizes_in_bytes
+    strides = "" if desc.strides is None else f" and strides {list(desc.strides)}"
+    return Violation(
+        Code.BYTE_COUNT_MISMATCH,
+        pointer,
+        f"{size} bytes given; {desc.data_type.name} with sizes {list(desc.sizes)}{strides} takes "
+        f"{' or '.join(map(str, allowed))}",
+        list(allowed),
+    )

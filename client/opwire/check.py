@@ -81,9 +81,7 @@ def check(operator: object, feature_level: FeatureLevel | str | int = HIGHEST, *
     return Plan(desc.declared, level, desc.attributes, inputs, outputs, work)
 
 
-def validate(
-    operator: object, feature_level: FeatureLevel | str | int = HIGHEST, *, pointer: str = ""
-) -> Validation:
+def validate(operator: object, feature_level: FeatureLevel | str | int = HIGHEST, *, pointer: str = "") -> Validation:
     """Like ``check``, but returns what is wrong instead of raising it, and says which level would take the desc.
 
     Raises:
@@ -250,7 +248,9 @@ def _complete(
         elif member.role is Role.OUTPUT and desc.get(member.name) is None:
             tensors[member.name] = derived = BufferTensorDesc(rule.data_type, tuple(sizes[0] for sizes in rule.sizes))
             if derived.element_count > MAX_ELEMENTS:
-                message = f"{member.name} would have {derived.element_count} elements; a tensor has at most {MAX_ELEMENTS}"
+                message = (
+                    f"{member.name} would have {derived.element_count} elements; a tensor has at most {MAX_ELEMENTS}"
+                )
                 report.add(Code.TOO_MANY_ELEMENTS, pointer, message)
     unread = {member.name for member in declared.tensor_fields(*Role) if desc.get(member.name) is not None} - set(given)
     if len(report.violations) == found and not unread:
@@ -286,9 +286,7 @@ def _output_faults(
             )
 
 
-def _report_faults(
-    faults: Iterable[Fault], given: Mapping[str, GivenTensor], pointer: str, report: Report
-) -> None:
+def _report_faults(faults: Iterable[Fault], given: Mapping[str, GivenTensor], pointer: str, report: Report) -> None:
     for fault in faults:
         field, *below = fault.path
         if field in given:

@@ -82,23 +82,17 @@ class Report:
         if number is None:
             self.add(Code.WRONG_TYPE, pointer, f"{show(value)} given where an integer belongs")
         elif not least <= number <= greatest:
-            self.add(
-                Code.OUT_OF_RANGE, pointer, f"{show(number)} given; the allowed range is {least} to {greatest}"
-            )
+            self.add(Code.OUT_OF_RANGE, pointer, f"{show(number)} given; the allowed range is {least} to {greatest}")
         else:
             return number
         return None
 
-    def integers(
-        self, value: object, pointer: str, least: int = 0, greatest: int = UINT_MAX
-    ) -> tuple[int, ...] | None:
+    def integers(self, value: object, pointer: str, least: int = 0, greatest: int = UINT_MAX) -> tuple[int, ...] | None:
         """The integers of a list, or None once what is wrong with any of them is reported."""
         if not isinstance(value, list | tuple):
             self.add(Code.WRONG_TYPE, pointer, f"{show(value)} given where a list of integers belongs")
             return None
-        numbers = [
-            self.integer(item, pointer_to(pointer, i), least, greatest) for i, item in enumerate(value)
-        ]
+        numbers = [self.integer(item, pointer_to(pointer, i), least, greatest) for i, item in enumerate(value)]
         known = tuple(number for number in numbers if number is not None)
         return known if len(known) == len(numbers) else None
 
@@ -303,9 +297,7 @@ def _data_type(value: object, pointer: str, report: Report) -> DataType | None:
 
 def _sizes(value: object, pointer: str, report: Report) -> tuple[int, ...] | None:
     if isinstance(value, list | tuple) and not 1 <= len(value) <= MAX_RANK:
-        report.add(
-            Code.OUT_OF_RANGE, pointer, f"{len(value)} sizes given; a tensor has 1 to {MAX_RANK} dimensions"
-        )
+        report.add(Code.OUT_OF_RANGE, pointer, f"{len(value)} sizes given; a tensor has 1 to {MAX_RANK} dimensions")
         return None
     return report.integers(value, pointer, least=1)
 
@@ -332,9 +324,7 @@ def _check_layout(desc: BufferTensorDesc, pointer: str, report: Report, *, outpu
     at = pointer_to(pointer, "TotalTensorSizeInBytes")
     total, least = desc.total_size_in_bytes, desc.minimum_size_in_bytes
     if total < least:
-        report.add(
-            Code.TOTAL_SIZE_INVALID, at, f"{total} bytes given; these sizes and strides take at least {least}"
-        )
+        report.add(Code.TOTAL_SIZE_INVALID, at, f"{total} bytes given; these sizes and strides take at least {least}")
     elif total % 4:
         report.add(
             Code.TOTAL_SIZE_INVALID,

@@ -1,6 +1,6 @@
 """The contract as JSON: operators with their fields, support rows and examples, and the feature levels.
 
-What the service's ``GET`` routes answer, the command line prints and the documents show; the client returns it as it is.
+What the service's ``GET`` routes answer, the command line prints and the documents show; the client returns it as is.
 """
 
 from __future__ import annotations

@@ -1,23 +1,23 @@
-"""Every error that opwire raises, on either side of the wire, and the one table that ties codes, classes and HTTP statuses.
+"""Every error that opwire raises, on either side of the wire, and the one table of codes, classes and HTTP statuses.
 
-    OpwireError
-    ├── RequestError           400  the request cannot be read
-    ├── AuthenticationError    401
-    ├── NotFoundError          404
-    ├── MethodNotAllowedError  405
-    ├── SlowBodyError          408
-    ├── LengthRequiredError    411
-    ├── LimitExceededError     413  limit, size
-    ├── UnsupportedMediaError  415
-    ├── ContractViolation      422  violations
-    ├── OverloadedError        429  retry_after
-    ├── InternalError          500
-    ├── UnavailableError       503  retry_after
-    ├── DeadlineExceededError  504  stage
-    └── TransportError         the client got no answer that it could read
-        ├── ConnectError
-        ├── TransportTimeout
-        └── InvalidResponseError   status, body
+OpwireError
+├── RequestError           400  the request cannot be read
+├── AuthenticationError    401
+├── NotFoundError          404
+├── MethodNotAllowedError  405
+├── SlowBodyError          408
+├── LengthRequiredError    411
+├── LimitExceededError     413  limit, size
+├── UnsupportedMediaError  415
+├── ContractViolation      422  violations
+├── OverloadedError        429  retry_after
+├── InternalError          500
+├── UnavailableError       503  retry_after
+├── DeadlineExceededError  504  stage
+└── TransportError         the client got no answer that it could read
+    ├── ConnectError
+    ├── TransportTimeout
+    └── InvalidResponseError   status, body
 """
 
 from __future__ import annotations

@@ -152,9 +152,7 @@ def _examples(name: str, first: list[int], second: list[int], both: int, ties: t
 
 
 _BAD_EXAMPLES = (
-    BadExample(
-        name="axis_past_the_rank", desc=_desc([3, 3], [2]), code=Code.AXIS_OUT_OF_RANGE, pointer="/Axes/0"
-    ),
+    BadExample(name="axis_past_the_rank", desc=_desc([3, 3], [2]), code=Code.AXIS_OUT_OF_RANGE, pointer="/Axes/0"),
     BadExample(name="axis_twice", desc=_desc([3, 3], [1, 1]), code=Code.DUPLICATE_AXIS, pointer="/Axes/1"),
     BadExample(
         name="float_indices",

@@ -1,7 +1,7 @@
 """Every operator type of DirectML: name, value and the feature level that brought it.
 
-Source: ``DML_OPERATOR_TYPE`` in directml.h (target 0x6400) and the feature level history. The values count from 1 in the
-order of this table, so it must keep that order.
+Source: ``DML_OPERATOR_TYPE`` in directml.h (target 0x6400) and the feature level history. The values count from 1 in
+the order of this table, so it must keep that order.
 """
 
 from __future__ import annotations

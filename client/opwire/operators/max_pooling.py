@@ -1,7 +1,7 @@
 """MAX_POOLING, MAX_POOLING1 and MAX_POOLING2: the greatest element of each window.
 
-Source: the pages of the three descs. The declared size of the output decides between floor and ceiling rounding, and the
-window is the dilated one in both.
+Source: the pages of the three descs. The declared size of the output decides between floor and ceiling rounding, and
+the window is the dilated one in both.
 """
 
 from __future__ import annotations
@@ -87,9 +87,7 @@ class Dimension:
         A window that begins inside does. One that begins in the padding reaches position ``begin mod dilation`` first,
         provided that it is long enough.
         """
-        inside = _count_below(count, self.stride, self.start + self.size) - _count_below(
-            count, self.stride, self.start
-        )
+        inside = _count_below(count, self.stride, self.start + self.size) - _count_below(count, self.stride, self.start)
         before = _count_below(count, self.stride, self.start)
         too_short = _count_below(before, self.stride, self.start - (self.dilated_window - 1))
         reach = _count_residues(before, self.stride, -self.start, self.dilation, self.size)
@@ -276,9 +274,7 @@ _EXAMPLES = (
     ),
     Example(
         name="ceiling_size",
-        desc=_desc(
-            [1, 1, 1, 6], [1, 3], Strides=[1, 2], OutputTensor={"DataType": "FLOAT32", "Sizes": [1, 1, 1, 3]}
-        ),
+        desc=_desc([1, 1, 1, 6], [1, 3], Strides=[1, 2], OutputTensor={"DataType": "FLOAT32", "Sizes": [1, 1, 1, 3]}),
         inputs={"InputTensor": [[[[1, 2, 3, 4, 5, 6]]]]},
         outputs={"OutputTensor": [[[[3, 5, 6]]]]},
     ),
@@ -293,9 +289,7 @@ _EXAMPLES = (
 _INDEX_EXAMPLES = (
     Example(
         name="positions_in_the_whole_tensor",
-        desc=_desc(
-            [1, 2, 2, 2], [2, 2], OutputIndicesTensor={"DataType": "UINT32", "Sizes": [1, 2, 1, 1]}
-        ),
+        desc=_desc([1, 2, 2, 2], [2, 2], OutputIndicesTensor={"DataType": "UINT32", "Sizes": [1, 2, 1, 1]}),
         inputs={"InputTensor": [[[[1, 2], [3, 0]], [[5, 9], [9, 5]]]]},
         outputs={"OutputTensor": [[[[3]], [[9]]]], "OutputIndicesTensor": [[[[2]], [[5]]]]},
     ),
@@ -354,15 +348,11 @@ _BAD_EXAMPLES = (
     ),
     BadExample(
         name="neither_floor_nor_ceiling",
-        desc=_desc(
-            [1, 1, 4, 4], [2, 2], Strides=[2, 2], OutputTensor={"DataType": "FLOAT32", "Sizes": [1, 1, 3, 2]}
-        ),
+        desc=_desc([1, 1, 4, 4], [2, 2], Strides=[2, 2], OutputTensor={"DataType": "FLOAT32", "Sizes": [1, 1, 3, 2]}),
         code=Code.SIZES_MISMATCH,
         pointer="/OutputTensor/Sizes/2",
     ),
-    BadExample(
-        name="rank_3", desc=_desc([1, 4, 4], [2]), code=Code.RANK_NOT_IN_LEVEL, pointer="/InputTensor/Sizes"
-    ),
+    BadExample(name="rank_3", desc=_desc([1, 4, 4], [2]), code=Code.RANK_NOT_IN_LEVEL, pointer="/InputTensor/Sizes"),
     BadExample(
         name="counts_differ",
         desc=_desc([1, 1, 4, 4], [2, 2], EndPadding=[0]),

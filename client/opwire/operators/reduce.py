@@ -133,9 +133,7 @@ def _desc(
 
 
 def _example(name: str, desc: dict[str, object], source: object, answer: object, page: str = "") -> Example:
-    return Example(
-        name=name, desc=desc, inputs={"InputTensor": source}, outputs={"OutputTensor": answer}, source=page
-    )
+    return Example(name=name, desc=desc, inputs={"InputTensor": source}, outputs={"OutputTensor": answer}, source=page)
 
 
 # The documented 3x3 example; 21 is the sum of this table (the page's comment misprints one element).

@@ -12,7 +12,6 @@ import pybase64
 from pydantic_core import to_json
 
 from ..jsontensor import write_numbers
-from ..level import FeatureLevel
 from ..tensor import Array, BufferTensorDesc
 from .framing import BINARY, HEAD_LENGTH, JSON, Buffer
 from .requests import OutputFormat

@@ -149,9 +149,7 @@ def _read_execute(value: object, tail: Tail, pointer: str) -> ExecuteRequest:
     if "inputs" in envelope and not isinstance(envelope["inputs"], dict):
         at = pointer_to(pointer, "inputs")
         report.add(Code.WRONG_TYPE, at, f"{show(envelope['inputs'])} given where an object of tensors belongs")
-    for name, payload in inputs.items():
-        if isinstance(payload, Violation):
-            report.violations.append(payload)
+    report.violations.extend(payload for payload in inputs.values() if isinstance(payload, Violation))
     timeout = _number(envelope, "timeout_ms", pointer, report, 1, 2**31 - 1)
     priority = _number(envelope, "priority", pointer, report, 0, LOWEST_PRIORITY)
     device = envelope.get("device")
@@ -220,9 +218,7 @@ def read_inputs(plan: Plan, request: ExecuteRequest) -> dict[str, Array]:
         violations.append(Violation(Code.MISSING_TENSOR, pointer, f"{name} is required and missing"))
     for name in request.inputs.keys() - plan.inputs.keys():
         message = f"{plan.operator.name} has no input {show(name)}; its inputs are {', '.join(plan.inputs)}"
-        violations.append(
-            Violation(Code.UNKNOWN_TENSOR, pointer_to(pointer, name), message, list(plan.inputs))
-        )
+        violations.append(Violation(Code.UNKNOWN_TENSOR, pointer_to(pointer, name), message, list(plan.inputs)))
     arrays = {}
     for name, desc in plan.inputs.items():
         if name not in request.inputs:

@@ -62,9 +62,7 @@ def read_answers(body: Buffer, head_length: str | None) -> list[Result | OpwireE
     """
 
     def read(answer: Mapping[str, Any], tail: Tail) -> list[Result | OpwireError]:
-        return [
-            _read_result(item, tail) if "outputs" in item else from_problem(item) for item in answer["results"]
-        ]
+        return [_read_result(item, tail) if "outputs" in item else from_problem(item) for item in answer["results"]]
 
     return _reading(body, head_length, read)
 

@@ -6,7 +6,9 @@ What the service's ``GET`` routes answer, the command line prints and the docume
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypedDict
+from typing import Any
+
+from typing_extensions import TypedDict
 
 from .level import FeatureLevel, Rows
 from .operator import ArrayField, CountField, EnumField, Example, Field, Operator, TensorField
@@ -75,6 +77,20 @@ class LevelInfo(TypedDict):
     name: str
     value: int
     introduces: list[str]
+
+
+class ServerInfo(TypedDict):
+    """What a server is. ``limits`` are bounds by name; ``devices`` say what each device is, by ``name`` at least."""
+
+    name: str
+    version: str
+    ready: bool
+    feature_levels: list[str]
+    default_feature_level: str
+    devices: list[dict[str, Any]]
+    default_device: str
+    limits: dict[str, int]
+    encodings: list[str]
 
 
 def summarise(kind: OperatorType) -> OperatorSummary:

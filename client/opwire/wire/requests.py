@@ -106,13 +106,15 @@ def parse_batch(body: Buffer, head_length: str | None = None) -> list[ExecuteReq
     return requests
 
 
-def parse_validate(body: Buffer) -> ValidateRequest:
+def parse_validate(body: Buffer, head_length: str | None = None) -> ValidateRequest:
     """The body of a validate request.
 
     Raises:
         RequestError: it is not JSON, or not of this form.
     """
-    envelope = _envelope(parse_json(body), ("feature_level", "operator"))
+    head, tail = split_body(body, head_length)
+    Tail(tail).finish()
+    envelope = _envelope(parse_json(head), ("feature_level", "operator"))
     if "operator" not in envelope:
         _refuse([Violation(Code.MISSING_FIELD, "", "operator is required and missing")])
     return ValidateRequest(envelope["operator"], _given(envelope, "feature_level", HIGHEST))

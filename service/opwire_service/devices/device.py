@@ -19,9 +19,15 @@ class Stopped(Exception):
 
 
 class Device(Protocol):
-    """Runs plans. ``run`` may be called from several threads at once."""
+    """Runs plans. ``run`` may be called from several threads at once.
+
+    Attributes:
+        name: by which requests choose it.
+        inline_work: a plan of at most this much work takes less time than handing it to another thread.
+    """
 
     name: str
+    inline_work: int
 
     def run(self, plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
         """Computes the outputs of a plan.

@@ -1,0 +1,41 @@
+"""Model files of Microsoft's DxDispatch: read from their text, without opening the files that they name.
+
+What DxDispatch takes is taken, comments and trailing commas included; what it would skip over is skipped. Members of an
+operator's desc are held to opwire's own rules once it is checked.
+"""
+
+from .commands import Binding, Bindings, Command, Dispatch, Print, WriteFile
+from .model import (
+    Dispatchable,
+    ForeignDispatchable,
+    Model,
+    OperatorDispatchable,
+    parse_model,
+    read_model,
+    read_operator,
+)
+from .resources import Buffer, Constant, Sequence, SourceFile, Values, check_size
+from .text import read_text
+
+__all__ = [
+    "Binding",
+    "Bindings",
+    "Buffer",
+    "Command",
+    "Constant",
+    "Dispatch",
+    "Dispatchable",
+    "ForeignDispatchable",
+    "Model",
+    "OperatorDispatchable",
+    "Print",
+    "Sequence",
+    "SourceFile",
+    "Values",
+    "WriteFile",
+    "check_size",
+    "parse_model",
+    "read_model",
+    "read_operator",
+    "read_text",
+]

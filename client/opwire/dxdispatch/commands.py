@@ -1,0 +1,137 @@
+"""The commands of a DxDispatch model, and the bindings of buffers to tensors.
+
+Source: ``doc/Guide.md``, ``models/_schema.json`` and ``JsonParsers.cpp`` of DxDispatch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from ..desc import UINT_MAX, pointer_to, show
+from ..operator import Code
+from .members import Members, is_known
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """A piece of a buffer that is bound to a tensor: it begins ``offset`` elements in and runs to the buffer's end.
+
+    ``element_size`` is in bytes; None stands for that of the buffer's data type.
+    """
+
+    resource: str
+    element_offset: int
+    element_size: int | None
+    pointer: str
+
+
+Bindings = Mapping[str, Binding]
+"""What is bound to each tensor, by the name of its field."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatch:
+    """Run a dispatchable on the buffers bound to its tensors."""
+
+    dispatchable: str
+    bindings: Bindings
+    pointer: str
+
+
+@dataclass(frozen=True, slots=True)
+class Print:
+    """Show the values of a buffer; ``verbose`` adds their indices and bits."""
+
+    resource: str
+    verbose: bool
+    pointer: str
+
+
+@dataclass(frozen=True, slots=True)
+class WriteFile:
+    """Write a buffer to a file; ``dimensions`` are those of the array in a ``.npy`` file, empty for one dimension."""
+
+    resource: str
+    target: str
+    dimensions: tuple[int, ...]
+    pointer: str
+
+
+Command = Dispatch | Print | WriteFile
+
+
+def read_command(members: Members, buffers: Iterable[str], dispatchables: Iterable[str]) -> Command | None:
+    """One command; None once what is wrong with it is reported.
+
+    Args:
+        members: of the command.
+        buffers: the names of the model's resources.
+        dispatchables: the names of its dispatchables.
+    """
+    kind = members.string("type")
+    read = None if kind is None else _COMMANDS.get(kind.lower())
+    if kind is not None and read is None:
+        allowed = ["dispatch", "print", "writeFile"]
+        message = f"{show(kind)} given; allowed: {', '.join(allowed)}"
+        members.report.add(Code.UNKNOWN_VALUE, members.at("type"), message, allowed)
+    return None if read is None else read(members, buffers, dispatchables)
+
+
+def _dispatch(members: Members, buffers: Iterable[str], dispatchables: Iterable[str]) -> Dispatch | None:
+    name = members.named("dispatchable", dispatchables, "dispatchable")
+    bindings = read_bindings(members, buffers)
+    return None if name is None else Dispatch(name, bindings, members.pointer)
+
+
+def _print(members: Members, buffers: Iterable[str], _: Iterable[str]) -> Print | None:
+    resource = members.named("resource", buffers, "resource")
+    verbose = members.values.get("verbose") or False
+    if not isinstance(verbose, bool):
+        members.report.add(Code.WRONG_TYPE, members.at("verbose"), f"{show(verbose)} given where true or false belongs")
+    return None if resource is None else Print(resource, bool(verbose), members.pointer)
+
+
+def _write_file(members: Members, buffers: Iterable[str], _: Iterable[str]) -> WriteFile | None:
+    resource = members.named("resource", buffers, "resource")
+    target = members.string("targetPath")
+    dimensions: tuple[int, ...] | None = ()
+    if members.has("dimensions"):
+        dimensions = members.report.integers(members.values["dimensions"], members.at("dimensions"), 1)
+    if resource is None or target is None or dimensions is None:
+        return None
+    return WriteFile(resource, target, dimensions, members.pointer)
+
+
+_COMMANDS = {"dispatch": _dispatch, "print": _print, "writefile": _write_file}
+
+
+def read_bindings(members: Members, buffers: Iterable[str]) -> Bindings:
+    """The member ``bindings``, by tensor; what is wrong with any of them is reported and left out."""
+    given = members.child("bindings")
+    if given is None:
+        return {}
+    bindings = {name: _binding(value, given, name, buffers) for name, value in given.values.items()}
+    return {name: binding for name, binding in bindings.items() if binding is not None}
+
+
+def _binding(value: object, owner: Members, name: str, buffers: Iterable[str]) -> Binding | None:
+    at = owner.at(name)
+    if isinstance(value, list):
+        if len(value) != 1:
+            message = f"{len(value)} resources given; a tensor takes 1"
+            owner.report.add(Code.COUNT_MISMATCH, at, message, [1])
+            return None
+        value, at = value[0], pointer_to(at, 0)
+    if isinstance(value, str):
+        return Binding(value, 0, None, at) if is_known(value, at, buffers, "resource", owner.report) else None
+    if not isinstance(value, Mapping):
+        message = f"{show(value)} given where the name of a resource, or an object with its name, belongs"
+        owner.report.add(Code.WRONG_TYPE, at, message)
+        return None
+    piece = Members(value, at, owner.report)
+    resource = piece.named("name", buffers, "resource")
+    offset, size = piece.integer("elementOffset", 0), piece.integer("elementSizeInBytes", 0, UINT_MAX)
+    if resource is None or offset is None or size is None:
+        return None
+    return Binding(resource, offset, size or None, at)

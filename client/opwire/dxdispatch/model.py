@@ -1,0 +1,201 @@
+"""A DxDispatch model: buffers, dispatchables, and the commands that bind and run them.
+
+Source: ``doc/Guide.md``, ``models/_schema.json`` and ``JsonParsers.cpp`` of DxDispatch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..check import Plan, Validation, check, validate
+from ..desc import Report, pointer_to, show
+from ..errors import ContractViolation, ProblemCode, RequestError
+from ..level import FeatureLevel
+from ..operator import Code, Violation
+from .commands import Bindings, Command, read_bindings, read_command
+from .members import Members
+from .resources import Buffer, read_buffer
+from .text import read_text
+
+_FOREIGN = {
+    "hlsl": "an HLSL compute shader",
+    "onnx": "an ONNX model",
+    "dmlserializedgraph": "a serialized DirectML graph",
+}
+_COMPILE_TYPES = {"DmlCompileOp": 0, "DmlCompileGraph": 1}
+_EXECUTION_FLAGS = {
+    "NONE": 0,
+    "ALLOW_HALF_PRECISION_COMPUTATION": 1,
+    "DISABLE_META_COMMANDS": 2,
+    "DESCRIPTORS_VOLATILE": 4,
+}
+_EXECUTION_FLAG_PREFIX = "DML_EXECUTION_FLAG_"
+_OWN_MEMBERS = frozenset({"type", "Type", "dmlCompileType", "executionFlags", "bindings"})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OperatorDispatchable:
+    """A DirectML operator of the model.
+
+    Attributes:
+        operator: ``{"type": ..., "desc": {...}}``.
+        places: for ``type`` and ``desc`` where they stand below ``pointer``; members given inline stand there directly.
+        bindings: what is bound once, before the first command.
+        pointer: where the dispatchable stands in the model.
+    """
+
+    operator: Mapping[str, Any]
+    places: Mapping[str, str]
+    bindings: Bindings
+    pointer: str
+
+    def check(self, level: FeatureLevel) -> Plan:
+        """The plan of the operator.
+
+        Raises:
+            ContractViolation: with every violation, at its place in the model.
+        """
+        try:
+            return check(self.operator, level, pointer=self.pointer)
+        except ContractViolation as error:
+            raise ContractViolation([self._in_place(violation) for violation in error.violations]) from None
+
+    def validate(self, level: FeatureLevel) -> Validation:
+        """What is known of the operator at a level, with the violations at their places in the model."""
+        found = validate(self.operator, level, pointer=self.pointer)
+        return replace(found, violations=tuple(self._in_place(violation) for violation in found.violations))
+
+    def _in_place(self, violation: Violation) -> Violation:
+        member, slash, rest = violation.pointer.removeprefix(self.pointer + "/").partition("/")
+        if member not in self.places:
+            return violation
+        return replace(violation, pointer=self.pointer + self.places[member] + slash + rest)
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignDispatchable:
+    """A dispatchable of a kind that opwire does not run."""
+
+    kind: str
+    pointer: str
+
+    @property
+    def violation(self) -> Violation:
+        message = f"{_FOREIGN[self.kind]} given; opwire runs DirectML operators alone"
+        return Violation(Code.OPERATOR_NOT_EXECUTABLE, self.pointer + "/type", message)
+
+    def check(self, level: FeatureLevel) -> Plan:
+        """There is no plan.
+
+        Raises:
+            ContractViolation: always.
+        """
+        raise ContractViolation([self.violation])
+
+    def validate(self, level: FeatureLevel) -> Validation:
+        return Validation((self.violation,), None, {})
+
+
+Dispatchable = OperatorDispatchable | ForeignDispatchable
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Model:
+    """A model file as read. The operators are not checked yet, and files that it names were not opened."""
+
+    resources: Mapping[str, Buffer]
+    dispatchables: Mapping[str, Dispatchable]
+    commands: tuple[Command, ...]
+
+
+def parse_model(text: str | bytes) -> Model:
+    """Reads the text of a model file.
+
+    Raises:
+        RequestError: INVALID_JSON, or INVALID_REQUEST with every violation.
+    """
+    return read_model(read_text(text))
+
+
+def read_model(value: object) -> Model:
+    """Reads a model from JSON values.
+
+    Raises:
+        RequestError: INVALID_REQUEST, with every violation.
+    """
+    report = Report()
+    model = _model(value, report)
+    if report.violations or model is None:
+        places = ", ".join(violation.pointer or "its root" for violation in report.violations[:3])
+        detail = f"the model is malformed at {places}"
+        raise RequestError(ProblemCode.INVALID_REQUEST, detail, violations=report.violations)
+    return model
+
+
+def read_operator(value: Mapping[str, Any]) -> Dispatchable:
+    """Reads a dispatchable that stands alone, without a model: an operator's type and desc.
+
+    Raises:
+        RequestError: INVALID_REQUEST, with every violation.
+    """
+    report = Report()
+    alone = {name: member for name, member in value.items() if name != "bindings"}
+    dispatchable = _dispatchable(Members(alone, "", report), ())
+    if report.violations:
+        raise RequestError(ProblemCode.INVALID_REQUEST, "the operator is malformed", violations=report.violations)
+    return dispatchable
+
+
+def _model(value: object, report: Report) -> Model | None:
+    if not isinstance(value, Mapping):
+        report.add(Code.WRONG_TYPE, "", f"{show(value)} given where a model (an object) belongs")
+        return None
+    root = Members(value, "", report)
+    resources, dispatchables = root.child("resources"), root.child("dispatchables")
+    commands = value.get("commands")
+    if root.required("commands") and not isinstance(commands, list):
+        report.add(Code.WRONG_TYPE, "/commands", f"{show(commands)} given where a list of commands belongs")
+    if resources is None or dispatchables is None or not isinstance(commands, list):
+        return None
+    buffers = {name: read_buffer(members) for name, members in resources.children()}
+    read = {name: _dispatchable(members, buffers) for name, members in dispatchables.children()}
+    listed = Members({}, "/commands", report)
+    items = [listed.nested(item, i) for i, item in enumerate(commands)]
+    steps = [read_command(members, buffers, read) for members in items if members is not None]
+    return Model(
+        {name: buffer for name, buffer in buffers.items() if buffer is not None},
+        read,
+        tuple(step for step in steps if step is not None),
+    )
+
+
+def _dispatchable(members: Members, buffers: Iterable[str]) -> Dispatchable:
+    type_name = "type" if members.has("type") else "Type"
+    kind = members.values.get(type_name)
+    if isinstance(kind, str) and kind.lower() in _FOREIGN:
+        return ForeignDispatchable(kind.lower(), members.pointer)
+    _check_options(members)
+    desc_name = next((name for name in ("Desc", "desc") if name in members.values), None)
+    inline = {name: value for name, value in members.values.items() if name not in _OWN_MEMBERS}
+    operator = {"desc": inline if desc_name is None else members.values[desc_name]}
+    if members.has(type_name):
+        operator["type"] = kind
+    places = {"type": f"/{type_name}", "desc": "" if desc_name is None else f"/{desc_name}"}
+    bindings = read_bindings(members, buffers) if members.has("bindings") else {}
+    return OperatorDispatchable(operator, places, bindings, members.pointer)
+
+
+def _check_options(members: Members) -> None:
+    """Reports compile types and execution flags that do not exist; those that do change no result."""
+    report = members.report
+    if members.has("dmlCompileType"):
+        report.member(members.values["dmlCompileType"], members.at("dmlCompileType"), _COMPILE_TYPES, "")
+    flags = members.values.get("executionFlags")
+    at = members.at("executionFlags")
+    if isinstance(flags, list):
+        for i, flag in enumerate(flags):
+            report.member(flag, pointer_to(at, i), _EXECUTION_FLAGS, _EXECUTION_FLAG_PREFIX)
+    elif flags is not None:
+        report.member(flags, at, _EXECUTION_FLAGS, _EXECUTION_FLAG_PREFIX)

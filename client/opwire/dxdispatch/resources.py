@@ -1,0 +1,272 @@
+"""The buffers of a DxDispatch model: how large they are and what they hold at the start.
+
+Source: ``doc/Guide.md``, ``models/_schema.json`` and ``JsonParsers.cpp`` of DxDispatch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..desc import UINT_MAX, Report, pointer_to, show
+from ..jsontensor import NumberError, read_numbers
+from ..operator import Code
+from ..tensor import Array, BufferTensorDesc, DataType
+from .members import Members
+
+_DATA_TYPES = {row.name: row for row in DataType if row.bits >= 8}
+_CODES = {name: row.code for name, row in _DATA_TYPES.items()}
+_WITH_UNKNOWN = {"UNKNOWN": 0, **_CODES}
+_BY_CODE = {row.code: row for row in _DATA_TYPES.values()}
+_DATA_TYPE_PREFIX = "DML_TENSOR_DATA_TYPE_"
+_SPECIAL = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Values:
+    """Listed values, or what a file held. Values of mixed types are their bytes."""
+
+    array: Array
+
+    @property
+    def size_in_bytes(self) -> int:
+        return self.array.nbytes
+
+    def to_array(self) -> Array:
+        return self.array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Constant:
+    """One value, ``count`` times. ``value`` is an array of one element of the buffer's type."""
+
+    value: Array
+    count: int
+
+    @property
+    def size_in_bytes(self) -> int:
+        return self.value.itemsize * self.count
+
+    def to_array(self) -> Array:
+        return np.repeat(self.value, self.count)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sequence:
+    """``count`` values, each ``delta`` more than the one before it."""
+
+    start: Array
+    delta: Array
+    count: int
+
+    @property
+    def size_in_bytes(self) -> int:
+        return self.start.itemsize * self.count
+
+    def to_array(self) -> Array:
+        """The values, added up one by one in the buffer's type: floats round each time and integers wrap."""
+        values = np.repeat(self.delta, self.count)
+        values[:1] = self.start
+        with np.errstate(over="ignore", invalid="ignore"):
+            sums: Array = np.add.accumulate(values, dtype=values.dtype)
+        return sums
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A file that holds the values: ``.npy``, or raw little-endian bytes."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Buffer:
+    """A buffer of the model.
+
+    Attributes:
+        data_type: of the initial values; None where they are of mixed types, or where a file has yet to tell it.
+        initial: the values at the start.
+        offset_in_bytes: where they begin; the rest of the buffer is zero.
+        declared_size_in_bytes: of the buffer, if the model gives it.
+        pointer: where the buffer stands in the model.
+    """
+
+    data_type: DataType | None
+    initial: Values | Constant | Sequence | SourceFile
+    offset_in_bytes: int
+    declared_size_in_bytes: int | None
+    pointer: str
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the initial values are known, and with them the size."""
+        return not isinstance(self.initial, SourceFile)
+
+    @property
+    def value_end_in_bytes(self) -> int:
+        """Where the initial values end.
+
+        Raises:
+            TypeError: they stand in a file that was not read.
+        """
+        if isinstance(self.initial, SourceFile):
+            raise TypeError(f"the values of {self.pointer} are in {self.initial.path}, which was not read")
+        return self.offset_in_bytes + self.initial.size_in_bytes
+
+    @property
+    def size_in_bytes(self) -> int:
+        """The declared size, or the end of the values rounded up to a multiple of 4."""
+        if self.declared_size_in_bytes is not None:
+            return self.declared_size_in_bytes
+        return (self.value_end_in_bytes + 3) & ~3
+
+    def allocate(self) -> Array:
+        """New memory with the initial values in it, as UINT8.
+
+        Raises:
+            TypeError: the values stand in a file that was not read.
+        """
+        memory = np.zeros(self.size_in_bytes, np.uint8)
+        if not isinstance(self.initial, SourceFile):
+            values = self.initial.to_array().view(np.uint8)
+            memory[self.offset_in_bytes : self.offset_in_bytes + values.size] = values
+        return memory
+
+    def with_file(self, array: Array, data_type: DataType | None, report: Report) -> Buffer:
+        """The buffer with the values that its file holds.
+
+        Args:
+            array: the values in their order, one-dimensional.
+            data_type: that the file gives, or None if it is raw.
+            report: takes what is wrong: another data type, no data type, no values, or no room for them.
+        """
+        declared = self.data_type
+        if declared is None and data_type is None:
+            message = "initialValuesDataType is required: a raw file does not say its data type"
+            report.add(Code.MISSING_FIELD, self.pointer, message, list(_DATA_TYPES))
+        elif declared is not None and data_type not in (None, declared):
+            message = f"{declared.name} given; the file holds {DataType.of(array.dtype).name}"
+            report.add(Code.DATA_TYPES_DIFFER, self.pointer + "/initialValuesDataType", message)
+        buffer = replace(self, data_type=self.data_type or data_type, initial=Values(array))
+        check_size(buffer, report)
+        return buffer
+
+
+def read_buffer(members: Members) -> Buffer | None:
+    """One member of ``resources``; None once what is wrong with it is reported."""
+    report = members.report
+    found = len(report.violations)
+    kind = members.values.get("type")
+    if kind not in (None, "buffer"):
+        message = f"{show(kind)} given; resources are buffers"
+        report.add(Code.UNKNOWN_VALUE, members.at("type"), message, ["buffer"])
+    data_type = _data_type(members, "initialValuesDataType", _WITH_UNKNOWN)
+    initial = None
+    if members.required("initialValues") and len(report.violations) == found:
+        initial = _initial(members, data_type)
+    offset = members.integer("initialValuesOffsetInBytes", 0)
+    size = members.integer("sizeInBytes")
+    if initial is None or offset is None or len(report.violations) > found:
+        return None
+    buffer = Buffer(data_type, initial, offset, size, members.pointer)
+    if buffer.is_loaded:
+        check_size(buffer, report)
+    return buffer if len(report.violations) == found else None
+
+
+def check_size(buffer: Buffer, report: Report) -> None:
+    """Reports a buffer without values, and one whose values do not fit into the size that it declares."""
+    if buffer.value_end_in_bytes == buffer.offset_in_bytes:
+        report.add(Code.OUT_OF_RANGE, buffer.pointer + "/initialValues", "a buffer has at least one initial value")
+    if buffer.value_end_in_bytes > buffer.size_in_bytes:
+        message = f"{buffer.declared_size_in_bytes} bytes given; the initial values end at {buffer.value_end_in_bytes}"
+        report.add(Code.TOTAL_SIZE_INVALID, buffer.pointer + "/sizeInBytes", message)
+
+
+def _data_type(members: Members, name: str, allowed: Mapping[str, int]) -> DataType | None:
+    """The data type that a member names; None for UNKNOWN, if it is left out, and once it is reported."""
+    if not members.has(name):
+        return None
+    code = members.report.member(members.values[name], members.at(name), allowed, _DATA_TYPE_PREFIX)
+    return None if code is None else _BY_CODE.get(code)
+
+
+def _initial(members: Members, data_type: DataType | None) -> Values | Constant | Sequence | SourceFile | None:
+    value, at = members.values["initialValues"], members.at("initialValues")
+    if isinstance(value, list):
+        return _mixed(value, members) if data_type is None else _values(value, data_type, at, members.report)
+    if isinstance(value, Mapping):
+        return _generated(Members(value, at, members.report), data_type, members)
+    message = f"{show(value)} given; allowed are a list, or an object with value, valueStart or sourcePath"
+    if value == "deferred":
+        message = "deferred buffers take their size from an ONNX model, and opwire runs none"
+    members.report.add(Code.WRONG_TYPE, at, message)
+    return None
+
+
+def _generated(given: Members, data_type: DataType | None, owner: Members) -> Constant | Sequence | SourceFile | None:
+    kinds = [name for name in ("value", "valueStart", "sourcePath") if given.has(name)]
+    if len(kinds) != 1:
+        message = f"{' and '.join(kinds) or 'none'} given; exactly one of value, valueStart and sourcePath is required"
+        given.report.add(Code.MISSING_FIELD, given.pointer, message, ["value", "valueStart", "sourcePath"])
+        return None
+    if kinds == ["sourcePath"]:
+        path = given.string("sourcePath")
+        return None if path is None else SourceFile(path)
+    if data_type is None:
+        message = "initialValuesDataType is required and missing, or UNKNOWN"
+        owner.report.add(Code.MISSING_FIELD, owner.pointer, message, list(_DATA_TYPES))
+        return None
+    count = given.integer("valueCount", greatest=UINT_MAX) if given.required("valueCount") else None
+    if kinds == ["value"]:
+        value = _number(given, "value", data_type)
+        return None if value is None or count is None else Constant(value, count)
+    start, delta = _number(given, "valueStart", data_type), _number(given, "valueDelta", data_type)
+    return None if start is None or delta is None or count is None else Sequence(start, delta, count)
+
+
+def _number(given: Members, name: str, data_type: DataType) -> Array | None:
+    if not given.required(name):
+        return None
+    values = _values([given.values[name]], data_type, given.pointer, given.report, given.at(name))
+    return None if values is None else values.array
+
+
+def _mixed(items: list[Any], owner: Members) -> Values | None:
+    """Values that name their types, packed one behind the other without gaps."""
+    packed: list[bytes] = []
+    for i, item in enumerate(items):
+        at = pointer_to(owner.at("initialValues"), i)
+        if not isinstance(item, Mapping):
+            message = f"{show(item)} given; without initialValuesDataType a value is an object with type and value"
+            owner.report.add(Code.WRONG_TYPE, at, message)
+            return None
+        given = Members(item, at, owner.report)
+        data_type = _data_type(given, "type", _CODES) if given.required("type") else None
+        value = None if data_type is None else _number(given, "value", data_type)
+        if value is not None:
+            packed.append(value.tobytes())
+    return Values(np.frombuffer(b"".join(packed), np.uint8)) if len(packed) == len(items) else None
+
+
+def _values(
+    items: list[Any], data_type: DataType, pointer: str, report: Report, single: str | None = None
+) -> Values | None:
+    """The values of a list; a lone number that stands at ``single`` is read as a list of one."""
+    if not items:
+        return Values(np.empty(0, data_type.dtype))
+    spelled = [_spelled(item) for item in items] if data_type.is_float else items
+    try:
+        return Values(read_numbers(spelled, BufferTensorDesc(data_type, (len(spelled),)), pointer))
+    except NumberError as error:
+        wrong = error.violation
+        report.add(wrong.code, single or wrong.pointer, wrong.message)
+        return None
+
+
+def _spelled(item: object) -> object:
+    """A value as opwire spells it: DxDispatch takes nan, inf and -inf in any case."""
+    return _SPECIAL.get(item.lower(), item) if isinstance(item, str) else item

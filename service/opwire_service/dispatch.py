@@ -1,0 +1,158 @@
+"""The shell around the schedule: it runs jobs on devices in threads and gives a place back only when its work has ended."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+from opwire.check import Plan
+from opwire.errors import DeadlineExceededError, OverloadedError, ProblemCode, UnavailableError
+
+from .devices.device import Arrays, Device, Stop, Stopped
+from .schedule import Action, Expire, Job, QueueFull, Schedule, Start
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """How a plan ran; times in microseconds."""
+
+    queue: int
+    run: int
+
+
+class Dispatcher:
+    """Runs plans on its devices, within their capacity and each within its deadline.
+
+    Args:
+        devices: by name.
+        threads: plans that run at the same time on each device.
+        queued: plans that may wait.
+    """
+
+    def __init__(self, devices: Mapping[str, Device], threads: int, queued: int) -> None:
+        self.devices = devices
+        self.schedule = Schedule(dict.fromkeys(devices, threads), queued)
+        self._threads = ThreadPoolExecutor(threads * len(devices), "opwire-device")
+        self._waiting: dict[Job, asyncio.Future[None]] = {}
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._closing = False
+
+    async def run(
+        self, plan: Plan, inputs: Arrays, outputs: Arrays, *, device: str, priority: int, deadline: float
+    ) -> Ran:
+        """Runs a plan on a device.
+
+        Args:
+            priority: 0 is the most urgent.
+            deadline: on the clock of ``time.monotonic``.
+
+        Raises:
+            OverloadedError: too much waits already.
+            UnavailableError: the dispatcher is closing.
+            DeadlineExceededError: in the stage ``queue`` or ``run``.
+        """
+        if self._closing:
+            raise UnavailableError(ProblemCode.DRAINING, "the server is stopping; send the request to another one")
+        runner = self.devices[device]
+        arrived = time.monotonic()
+        if arrived < deadline and plan.work <= runner.inline_work:
+            return Ran(0, _run(runner, plan, inputs, outputs, lambda: time.monotonic() > deadline))
+        job = Job(device, priority, arrived, deadline)
+        await self._place(job)
+        queued = time.monotonic() - arrived
+        stop = threading.Event()
+        work = self._threads.submit(
+            _run, runner, plan, inputs, outputs, lambda: stop.is_set() or time.monotonic() > deadline
+        )
+        loop = asyncio.get_running_loop()
+        work.add_done_callback(lambda _: loop.call_soon_threadsafe(self._finish, job))
+        return Ran(round(queued * 1e6), await _result(work, stop))
+
+    async def _place(self, job: Job) -> None:
+        """Waits until the job has a place on its device."""
+        started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting[job] = started
+        try:
+            self._perform(self.schedule.submit(job))
+            await started
+        except QueueFull as full:
+            raise OverloadedError(
+                ProblemCode.QUEUE_FULL,
+                f"{self.schedule.queued} operators wait already",
+                limit=self.schedule.limit,
+                retry_after=round(full.retry_after, 3),
+            ) from None
+        except asyncio.CancelledError:
+            if job in self.schedule.running:
+                self._finish(job)
+            else:
+                self.schedule.withdraw(job)
+            raise
+        finally:
+            self._waiting.pop(job, None)
+
+    def _finish(self, job: Job) -> None:
+        self._perform(self.schedule.finish(job, time.monotonic()))
+
+    def _perform(self, actions: list[Action]) -> None:
+        for action in actions:
+            waiting = self._waiting.get(action.job)
+            if waiting is None or waiting.done():
+                continue
+            if isinstance(action, Start):
+                waiting.set_result(None)
+            elif isinstance(action, Expire):
+                waiting.set_exception(_too_late("queue"))
+        if self.schedule.running:
+            self._idle.clear()
+        else:
+            self._idle.set()
+        self._set_timer()
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        deadline = self.schedule.next_deadline()
+        if deadline is not None:
+            delay = max(0.0, deadline - time.monotonic())
+            self._timer = asyncio.get_running_loop().call_later(delay, self._expire)
+
+    def _expire(self) -> None:
+        self._perform(self.schedule.expire(time.monotonic()))
+
+    async def close(self) -> None:
+        """Takes no more work, waits for what runs, and ends the devices."""
+        self._closing = True
+        await self._idle.wait()
+        self._threads.shutdown()
+        for device in self.devices.values():
+            device.close()
+
+
+def _run(device: Device, plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> int:
+    started = time.perf_counter_ns()
+    try:
+        device.run(plan, inputs, outputs, stop)
+    except Stopped:
+        raise _too_late("run") from None
+    return (time.perf_counter_ns() - started) // 1000
+
+
+async def _result(work: Future[int], stop: threading.Event) -> int:
+    try:
+        return await asyncio.wrap_future(work)
+    except asyncio.CancelledError:
+        stop.set()
+        raise
+
+
+def _too_late(stage: str) -> DeadlineExceededError:
+    what = {"queue": "it waited for a device", "run": "the operator ran"}[stage]
+    return DeadlineExceededError(ProblemCode.DEADLINE_EXCEEDED, f"the deadline passed while {what}", stage=stage)

@@ -1,0 +1,55 @@
+"""The application: routes, errors, documents and life span around one server."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+from typing import Any
+
+from fastapi import FastAPI
+
+from ..server import Server
+from ..settings import Settings
+from . import docs, errors, health, native, openapi
+from .context import RequestContext
+
+SUMMARY = "DirectML operators over HTTP: checked against a feature level, computed exactly."
+
+
+class Application(FastAPI):
+    """A FastAPI application whose document describes bodies that no model reads."""
+
+    def openapi(self) -> dict[str, Any]:
+        if self.openapi_schema is None:
+            self.openapi_schema = openapi.document(self)
+        return self.openapi_schema
+
+
+def create_app(settings: Settings) -> FastAPI:
+    """The application of a server, which is made when the application starts and closed when it ends."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        app.state.server = Server(settings)
+        try:
+            yield
+        finally:
+            await app.state.server.close()
+
+    app = Application(
+        title="opwire",
+        summary=SUMMARY,
+        version=version("opwire"),
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        swagger_ui_oauth2_redirect_url=None,
+        responses=openapi.ERRORS,
+    )
+    for module in (native, health):
+        app.include_router(module.router)
+    docs.install(app)
+    errors.install(app)
+    app.add_middleware(RequestContext)
+    return app

@@ -1,0 +1,284 @@
+"""The OpenAPI document of the data routes, whose bodies no model reads: schemas and examples from the declarations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+from opwire.describe import example_info
+from opwire.errors import PROBLEMS, ProblemCode
+from opwire.level import FeatureLevel
+from opwire.operator import ArrayField, Code, CountField, EnumField, Field, Operator, Role, TensorField
+from opwire.operators import CATALOG, OPERATORS
+from opwire.operators.catalog import PREFIX
+from opwire.tensor import MAX_RANK, DataType
+from opwire.wire import BINARY, HEAD_LENGTH, JSON, LOWEST_PRIORITY
+
+Schema = dict[str, Any]
+
+_PROBLEM_JSON = "application/problem+json"
+_UINT: Schema = {"type": "integer", "minimum": 0, "maximum": 2**32 - 1}
+
+
+def _ref(name: str) -> Schema:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _object(required: list[str], properties: Mapping[str, Schema], description: str = "") -> Schema:
+    return {
+        "type": "object",
+        "description": description,
+        "required": required,
+        "properties": dict(properties),
+        "additionalProperties": False,
+    }
+
+
+def _names(prefix: str, names: list[str], values: list[int], description: str) -> Schema:
+    """An enum of directml.h, given by short name, full name or value."""
+    return {"enum": [*names, *(prefix + name for name in names), *values], "description": description}
+
+
+_TENSOR_DESC = _object(
+    ["DataType", "Sizes"],
+    {
+        "DataType": _names("DML_TENSOR_DATA_TYPE_", [t.name for t in DataType], [t.code for t in DataType], ""),
+        "Sizes": {"type": "array", "items": {**_UINT, "minimum": 1}, "minItems": 1, "maxItems": MAX_RANK},
+        "Strides": {"type": ["array", "null"], "items": _UINT, "description": "in elements; null is packed row-major"},
+        "DimensionCount": _UINT,
+        "TotalTensorSizeInBytes": {"type": "integer", "minimum": 0},
+        "Flags": {"description": "NONE or OWNED_BY_DML, as a name, a list of names, or a number"},
+        "GuaranteedBaseOffsetAlignment": _UINT,
+        "Type": {"description": "BUFFER"},
+        "Desc": {"description": "the members may be nested here"},
+    },
+    "DML_BUFFER_TENSOR_DESC, its members inline",
+)
+_NESTED_TENSOR_DESC = {
+    "type": "object",
+    "required": ["Desc"],
+    "properties": {"Type": {}, "Desc": _ref("BufferTensorDesc")},
+    "additionalProperties": False,
+    "description": "DML_TENSOR_DESC with a nested Desc",
+}
+
+
+def _field_schema(member: Field) -> Schema:
+    if isinstance(member, TensorField):
+        desc = _ref("TensorDesc")
+        return desc if member.role is Role.INPUT else {"anyOf": [desc, {"type": "null"}]}
+    if isinstance(member, CountField):
+        return {**_UINT, "description": f"counts {', '.join(member.counts)}; may be left out"}
+    if isinstance(member, ArrayField):
+        return {"type": "array", "items": {**_UINT, "minimum": member.least}}
+    names = [row.name for row in member.type]
+    return _names(member.prefix, names, [row.value for row in member.type], "")
+
+
+def _operator_schema(operator: Operator[Any]) -> Schema:
+    required = [
+        member.name
+        for member in operator.fields
+        if isinstance(member, ArrayField | EnumField)
+        or (isinstance(member, TensorField) and member.role is Role.INPUT)
+    ]
+    desc = _object(required, {member.name: _field_schema(member) for member in operator.fields})
+    names = [operator.name, PREFIX + operator.name, CATALOG[operator.name].value]
+    return _object(["type", "desc"], {"type": {"enum": names}, "desc": desc}, operator.summary)
+
+
+_INPUT_TENSOR = {
+    "description": "the tensor's whole buffer as base64, its elements as numbers, or a piece of the tail",
+    "oneOf": [
+        {"type": "string", "format": "byte"},
+        _object(["data"], {"data": {"type": ["array", "string"], "items": {}}}),
+        _object(["binary_data_size"], {"binary_data_size": {"type": "integer", "minimum": 0}}),
+    ],
+}
+
+_LEVELS = [spelling for level in FeatureLevel for spelling in (str(level), level.short, level.value)]
+
+_EXECUTE_REQUEST = _object(
+    ["operator", "inputs"],
+    {
+        "feature_level": {"enum": _LEVELS, "description": "checked against exactly this level; the highest if left out"},
+        "operator": _ref("Operator"),
+        "inputs": {"type": "object", "additionalProperties": _ref("InputTensor")},
+        "timeout_ms": {"type": "integer", "minimum": 1, "maximum": 2**31 - 1},
+        "priority": {"type": "integer", "minimum": 0, "maximum": LOWEST_PRIORITY, "description": "0 is most urgent"},
+        "device": {"type": "string", "description": "auto, or a device of the server"},
+        "output_format": {"enum": ["base64", "numbers"]},
+    },
+)
+_VALIDATE_REQUEST = _object(
+    ["operator"], {"feature_level": {"enum": _LEVELS}, "operator": _ref("Operator")}
+)
+_OUTPUT_TENSOR = {
+    "type": "object",
+    "required": ["desc"],
+    "properties": {
+        "desc": {"type": "object"},
+        "data": {"description": "base64 of the buffer, or nested numbers"},
+        "binary_data_size": {"type": "integer", "minimum": 0},
+    },
+}
+_EXECUTE_ANSWER = {
+    "type": "object",
+    "required": ["outputs", "feature_level", "device", "timing", "request_id"],
+    "properties": {
+        "outputs": {"type": "object", "additionalProperties": _ref("OutputTensor")},
+        "feature_level": {"enum": [str(level) for level in FeatureLevel]},
+        "device": {"type": "string"},
+        "timing": {
+            "type": "object",
+            "description": "microseconds by stage: receive, parse, check, decode, queue, run, encode, total",
+            "additionalProperties": {"type": "integer", "minimum": 0},
+        },
+        "request_id": {"type": "string"},
+    },
+}
+_VIOLATION = {
+    "type": "object",
+    "required": ["code", "pointer", "message", "allowed", "available_from"],
+    "properties": {
+        "code": {"enum": [code.value for code in Code]},
+        "pointer": {"type": "string", "format": "json-pointer", "description": "into the request"},
+        "message": {"type": "string", "description": "what was given and what is allowed"},
+        "allowed": {"type": ["array", "null"]},
+        "available_from": {"enum": [*(str(level) for level in FeatureLevel), None]},
+    },
+}
+_PROBLEM = {
+    "type": "object",
+    "description": "RFC 9457; further members depend on the code",
+    "required": ["type", "title", "status", "detail", "code", "request_id", "error"],
+    "properties": {
+        "type": {"type": "string", "format": "uri"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+        "code": {"enum": [code.value for code in ProblemCode]},
+        "request_id": {"type": "string"},
+        "error": {"type": "string", "description": "title and detail"},
+        "violations": {"type": "array", "items": _ref("Violation")},
+    },
+}
+
+SCHEMAS: dict[str, Schema] = {
+    "BufferTensorDesc": _TENSOR_DESC,
+    "TensorDesc": {"anyOf": [_ref("BufferTensorDesc"), _NESTED_TENSOR_DESC]},
+    **{name: _operator_schema(operator) for name, operator in OPERATORS.items()},
+    "Operator": {"anyOf": [_ref(name) for name in OPERATORS]},
+    "InputTensor": _INPUT_TENSOR,
+    "OutputTensor": _OUTPUT_TENSOR,
+    "ExecuteRequest": _EXECUTE_REQUEST,
+    "ExecuteAnswer": _EXECUTE_ANSWER,
+    "BatchRequest": _object(["requests"], {"requests": {"type": "array", "items": _ref("ExecuteRequest")}}),
+    "BatchAnswer": {
+        "type": "object",
+        "required": ["results", "request_id"],
+        "properties": {
+            "results": {"type": "array", "items": {"anyOf": [_ref("ExecuteAnswer"), _ref("Problem")]}},
+            "request_id": {"type": "string"},
+        },
+    },
+    "ValidateRequest": _VALIDATE_REQUEST,
+    "ValidateAnswer": {
+        "type": "object",
+        "required": ["valid", "violations", "minimum_feature_level", "outputs"],
+        "properties": {
+            "valid": {"type": "boolean"},
+            "violations": {"type": "array", "items": _ref("Violation")},
+            "minimum_feature_level": {"enum": [*(str(level) for level in FeatureLevel), None]},
+            "outputs": {"type": "object", "additionalProperties": {"type": "object"}},
+        },
+    },
+    "Violation": _VIOLATION,
+    "Problem": _PROBLEM,
+}
+
+
+def _problem(status: int) -> Schema:
+    titles = sorted({row.title for row in PROBLEMS.values() if row.status == status})
+    return {"description": "; ".join(titles), "content": {_PROBLEM_JSON: {"schema": _ref("Problem")}}}
+
+
+ERRORS: dict[int | str, dict[str, Any]] = {405: _problem(405), 500: _problem(500)}
+"""The errors that any route may answer with."""
+
+_DATA_ERRORS = {status: _problem(status) for status in sorted({row.status for row in PROBLEMS.values()} - {401, 404})}
+
+
+def _data_route(request: str, answer: str, examples: Mapping[str, Any], *, tail: bool = True) -> dict[str, Any]:
+    """What a route decorator needs to describe a body that it does not read."""
+    bodies: Schema = {JSON: {"schema": _ref(request), "examples": dict(examples)}}
+    answers: Schema = {JSON: {"schema": _ref(answer)}}
+    if tail:
+        bodies[BINARY] = answers[BINARY] = {"schema": {"type": "string", "format": "binary"}}
+    length = {
+        "name": HEAD_LENGTH,
+        "in": "header",
+        "required": False,
+        "schema": {"type": "integer", "minimum": 0},
+        "description": f"with {BINARY}: the bytes of JSON in front of the raw tensors",
+    }
+    return {
+        "responses": {**_DATA_ERRORS, 200: {"description": "The answer", "content": answers}},
+        "openapi_extra": {
+            "requestBody": {"required": True, "content": bodies},
+            "parameters": [length] if tail else [],
+        },
+    }
+
+
+def _examples() -> dict[str, Any]:
+    examples = {}
+    for operator in OPERATORS.values():
+        for example in operator.examples:
+            info = example_info(operator, example)
+            value = {
+                "feature_level": info["feature_level"],
+                "operator": info["operator"],
+                "inputs": info["inputs"],
+                "output_format": "numbers",
+            }
+            summary = f"{operator.name}: {example.name.replace('_', ' ')}"
+            examples[f"{operator.name}-{example.name}"] = {"summary": summary, "value": value}
+    return examples
+
+
+_EXAMPLES = _examples()
+_FIRST = next(iter(_EXAMPLES.values()))["value"]
+
+EXECUTE = _data_route("ExecuteRequest", "ExecuteAnswer", _EXAMPLES)
+BATCH = _data_route(
+    "BatchRequest", "BatchAnswer", {"two": {"summary": "two operators", "value": {"requests": [_FIRST, _FIRST]}}}
+)
+VALIDATE = _data_route(
+    "ValidateRequest",
+    "ValidateAnswer",
+    {
+        name: {
+            "summary": example["summary"],
+            "value": {key: example["value"][key] for key in ("feature_level", "operator")},
+        }
+        for name, example in _EXAMPLES.items()
+    },
+    tail=False,
+)
+OPERATOR: dict[str, Any] = {"responses": {404: _problem(404)}}
+READY: dict[str, Any] = {"responses": {503: _problem(503)}}
+
+
+def document(app: FastAPI) -> Schema:
+    """The OpenAPI document of an app, with the schemas of the data routes."""
+    schema = get_openapi(title=app.title, version=app.version, summary=app.summary, routes=app.routes)
+    schema.setdefault("components", {}).setdefault("schemas", {}).update(SCHEMAS)
+    for path in schema["paths"].values():
+        for route in path.values():
+            if "requestBody" not in route:
+                route["responses"].pop("422", None)  # fastapi's own, for parameters that it cannot read
+    return schema

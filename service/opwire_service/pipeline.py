@@ -1,0 +1,206 @@
+"""The path of a request below HTTP: check, decode, queue, run, encode; each stage is timed and trusts the one before."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar
+
+from opwire.check import Plan, check, read_level, validate
+from opwire.desc import pointer_to, show
+from opwire.errors import (
+    InternalError,
+    LimitExceededError,
+    OpwireError,
+    ProblemCode,
+    RequestError,
+)
+from opwire.operator import Code, Violation
+from opwire.tensor import Array
+from opwire.wire import ExecuteRequest, Outcome, OutputFormat, ValidateRequest, encode_output, read_inputs
+
+from .dispatch import Dispatcher
+from .settings import Limits
+
+T = TypeVar("T")
+
+DEFAULT_PRIORITY = 5
+ANY_DEVICE = "auto"
+
+_INLINE_BYTES = 256 * 1024
+"""More bytes than this take longer to decode or encode than handing them to another thread."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Stopwatch:
+    """Times the stages of a request, in microseconds.
+
+    Attributes:
+        started: when the request arrived, on the clock of ``time.monotonic``.
+        stages: microseconds by stage.
+    """
+
+    started: float = field(default_factory=time.monotonic)
+    stages: dict[str, int] = field(default_factory=dict)
+    _last: int = field(default_factory=time.perf_counter_ns)
+    _first: int = 0
+
+    def __post_init__(self) -> None:
+        self._first = self._last
+
+    def lap(self, stage: str) -> None:
+        """The time since the last lap belongs to this stage."""
+        now = time.perf_counter_ns()
+        self.stages[stage] = (now - self._last) // 1000
+        self._last = now
+
+    def total(self) -> dict[str, int]:
+        """All stages, and the time since the request arrived as ``total``."""
+        return {**self.stages, "total": (time.perf_counter_ns() - self._first) // 1000}
+
+    def fork(self) -> Stopwatch:
+        """A watch for one of several requests that arrived together."""
+        copy = Stopwatch(self.started, dict(self.stages), self._last)
+        copy._first = self._first
+        return copy
+
+
+class Pipeline:
+    """Runs parsed requests on a dispatcher's devices, within the limits."""
+
+    def __init__(self, dispatcher: Dispatcher, limits: Limits) -> None:
+        self.dispatcher = dispatcher
+        self.limits = limits
+
+    @property
+    def default_device(self) -> str:
+        return next(iter(self.dispatcher.devices))
+
+    async def execute(self, request: ExecuteRequest, watch: Stopwatch, output_format: OutputFormat) -> Outcome:
+        """Runs one operator.
+
+        Args:
+            watch: has timed what came before; the outcome's timing includes that.
+            output_format: of the tensors in the outcome.
+
+        Raises:
+            OpwireError: whatever is wrong with the request, or with the time or the room for it.
+        """
+        device = self._device(request)
+        level = read_level(request.feature_level, pointer_to(request.pointer, "feature_level"))
+        plan = check(request.operator, level, pointer=pointer_to(request.pointer, "operator"))
+        self._bound(plan)
+        watch.lap("check")
+        inputs = await _offload(_input_bytes(plan), partial(read_inputs, plan, request))
+        buffers: dict[str, Array] = {}
+        outputs: dict[str, Array] = {}
+        for name, desc in plan.outputs.items():
+            buffers[name], outputs[name] = desc.allocate()
+        watch.lap("decode")
+        ran = await self.dispatcher.run(
+            plan,
+            inputs,
+            outputs,
+            device=device,
+            priority=DEFAULT_PRIORITY if request.priority is None else request.priority,
+            deadline=self.deadline(watch.started, request.timeout_ms),
+        )
+        watch.lap("queue")
+        watch.stages.update(queue=ran.queue, run=ran.run)
+        encoded = {
+            name: await _offload(buffer.nbytes, partial(encode_output, plan.outputs[name], buffer, output_format))
+            for name, buffer in buffers.items()
+        }
+        watch.lap("encode")
+        return Outcome(encoded, plan.level, device, watch.total())
+
+    async def batch(
+        self, requests: Sequence[ExecuteRequest | RequestError], watch: Stopwatch, binary: bool
+    ) -> list[Outcome | OpwireError]:
+        """Runs several operators, as many at a time as the devices take; each has its own outcome.
+
+        Raises:
+            LimitExceededError: too many requests.
+        """
+        if len(requests) > self.limits.batch_requests:
+            raise _exceeded(
+                ProblemCode.BATCH_TOO_LARGE, "requests", len(requests), self.limits.batch_requests
+            )
+        return list(await asyncio.gather(*(self._outcome(request, watch.fork(), binary) for request in requests)))
+
+    async def _outcome(
+        self, request: ExecuteRequest | RequestError, watch: Stopwatch, binary: bool
+    ) -> Outcome | OpwireError:
+        if isinstance(request, RequestError):
+            return request
+        try:
+            return await self.execute(request, watch, OutputFormat.BINARY if binary else request.output_format)
+        except OpwireError as error:
+            return error
+        except Exception:  # a defect; it must not take the other requests of the batch with it
+            log.exception("a request of a batch failed")
+            return InternalError(ProblemCode.INTERNAL_ERROR, "the server failed at this request")
+
+    def validate(self, request: ValidateRequest) -> dict[str, object]:
+        """What is known of an operator desc at a level, as JSON.
+
+        Raises:
+            ContractViolation: there is no such feature level.
+        """
+        level = read_level(request.feature_level, "/feature_level")
+        found = validate(request.operator, level, pointer="/operator")
+        minimum = found.minimum_feature_level
+        return {
+            "valid": found.valid,
+            "violations": [violation.to_json() for violation in found.violations],
+            "minimum_feature_level": None if minimum is None else str(minimum),
+            "outputs": {name: desc.to_json() for name, desc in found.outputs.items()},
+        }
+
+    def deadline(self, started: float, timeout_ms: int | None) -> float:
+        """When a request's time is over."""
+        longest = self.limits.timeout_ms
+        return started + min(longest, longest if timeout_ms is None else timeout_ms) / 1000
+
+    def _device(self, request: ExecuteRequest) -> str:
+        given = request.device
+        if given is None or given == ANY_DEVICE:
+            return self.default_device
+        if given in self.dispatcher.devices:
+            return given
+        known = [ANY_DEVICE, *self.dispatcher.devices]
+        message = f"{show(given)} given; this server has {', '.join(known)}"
+        at = Violation(Code.UNKNOWN_VALUE, pointer_to(request.pointer, "device"), message, known)
+        raise RequestError(ProblemCode.INVALID_REQUEST, message, violations=[at])
+
+    def _bound(self, plan: Plan) -> None:
+        """Refuses what is too large, before any memory is taken for it."""
+        limits = self.limits
+        for name, desc in (*plan.inputs.items(), *plan.outputs.items()):
+            if desc.element_count > limits.tensor_elements:
+                raise _exceeded(
+                    ProblemCode.TENSOR_TOO_LARGE, f"elements in {name}", desc.element_count, limits.tensor_elements
+                )
+        size = sum(desc.data_size_in_bytes for desc in plan.outputs.values())
+        if size > limits.output_bytes:
+            raise _exceeded(ProblemCode.TENSOR_TOO_LARGE, "bytes of output", size, limits.output_bytes)
+        if plan.work > limits.work:
+            raise _exceeded(ProblemCode.WORK_TOO_LARGE, "element visits", plan.work, limits.work)
+
+
+def _exceeded(code: ProblemCode, what: str, size: int, limit: int) -> LimitExceededError:
+    return LimitExceededError(code, f"{size} {what}; this server takes at most {limit}", limit=limit, size=size)
+
+
+def _input_bytes(plan: Plan) -> int:
+    return sum(desc.data_size_in_bytes for desc in plan.inputs.values())
+
+
+async def _offload(size: int, work: Callable[[], T]) -> T:
+    return work() if size <= _INLINE_BYTES else await asyncio.to_thread(work)

@@ -1,0 +1,58 @@
+"""What can be set on a server, with its defaults."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, dataclass, field
+
+MIB = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds of what the server takes. What exceeds one is refused before memory is taken for it.
+
+    Attributes:
+        body_bytes: of one request.
+        tensor_elements: logical elements of one tensor; stride 0 lets a few bytes describe billions.
+        output_bytes: of all outputs of an operator together.
+        work: element visits of one operator.
+        batch_requests: of one batch.
+        queued: operators that wait for a device.
+        timeout_ms: the longest time that a request may ask for, and what it gets if it asks for none.
+        receive_ms: the longest time that a body may take to arrive.
+    """
+
+    body_bytes: int = 256 * MIB
+    tensor_elements: int = 2**28
+    output_bytes: int = 256 * MIB
+    work: int = 2**34
+    batch_requests: int = 256
+    queued: int = 256
+    timeout_ms: int = 60_000
+    receive_ms: int = 60_000
+
+    def to_json(self) -> dict[str, int]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """A server's settings.
+
+    Attributes:
+        host, port: where it listens; port 0 takes a free one.
+        devices: names of the devices to start; the first is the default one.
+        threads: operators that run at the same time on each device.
+        drain_seconds: how long accepted work may go on after the signal to stop.
+        log_level: of Python's logging.
+        limits: see Limits.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8000
+    devices: tuple[str, ...] = ("reference",)
+    threads: int = field(default_factory=lambda: os.cpu_count() or 1)
+    drain_seconds: int = 30
+    log_level: str = "info"
+    limits: Limits = field(default_factory=Limits)

@@ -9,6 +9,7 @@ import sys
 import uvicorn
 
 from .http.app import create_app
+from .http.protocol import ProblemProtocol
 from .settings import Settings
 
 KEEP_ALIVE_SECONDS = 75
@@ -16,17 +17,32 @@ KEEP_ALIVE_SECONDS = 75
 log = logging.getLogger("opwire")
 
 
-class _Uvicorn(uvicorn.Server):
-    """Says where it listens as soon as it does."""
+class HttpServer(uvicorn.Server):
+    """Serves the application of a server. ``url`` is known, and logged, as soon as it listens."""
+
+    url: str | None = None
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(
+            uvicorn.Config(
+                create_app(settings),
+                host=settings.host,
+                port=settings.port,
+                http=ProblemProtocol,
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                timeout_keep_alive=KEEP_ALIVE_SECONDS,
+                timeout_graceful_shutdown=settings.drain_seconds,
+            )
+        )
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
-            scheme = "https" if self.config.is_ssl else "http"
-            for listener in (found for server in self.servers for found in server.sockets):
-                host, port = listener.getsockname()[:2]
-                address = f"[{host}]" if ":" in host else host
-                log.info("opwire is ready at %s://%s:%d", scheme, address, port)
+            host, port = self.servers[0].sockets[0].getsockname()[:2]
+            self.url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+            log.info("opwire is ready at %s", self.url)
 
 
 def serve(settings: Settings) -> int:
@@ -38,17 +54,6 @@ def serve(settings: Settings) -> int:
         datefmt="%H:%M:%S",
     )
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
-    server = _Uvicorn(
-        uvicorn.Config(
-            create_app(settings),
-            host=settings.host,
-            port=settings.port,
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            timeout_keep_alive=KEEP_ALIVE_SECONDS,
-            timeout_graceful_shutdown=settings.drain_seconds,
-        )
-    )
+    server = HttpServer(settings)
     server.run()
     return 0 if server.started else 1

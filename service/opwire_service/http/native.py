@@ -46,7 +46,9 @@ async def execute(request: Request) -> Response:
     watch.lap("parse")
     output_format = OutputFormat.BINARY if wants_binary(request) else parsed.output_format
     outcome = await _while_connected(request.receive, pipeline.execute(parsed, watch, output_format))
-    return AnswerResponse(write_outcome(outcome, request.state.request_id))
+    response = AnswerResponse(write_outcome(outcome, request.state.request_id))
+    response.headers["server-timing"] = ", ".join(f"{stage};dur={us / 1000}" for stage, us in outcome.timing.items())
+    return response
 
 
 @router.post("/batch", **BATCH)

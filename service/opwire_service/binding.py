@@ -1,0 +1,101 @@
+"""Which bytes of a model's buffers its tensors lie in, and what DirectML demands of that.
+
+Source: ``DML_BUFFER_BINDING`` and the page on binding of the DirectML reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from opwire.check import Plan
+from opwire.desc import Report, pointer_to, show
+from opwire.dxdispatch import Binding, Bindings, Buffer
+from opwire.operator import Code
+from opwire.tensor import BufferTensorDesc
+
+MINIMUM_ALIGNMENT = 16
+"""``DML_MINIMUM_BUFFER_TENSOR_ALIGNMENT``, in bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """The bytes of a buffer, from ``start`` to before ``end``, that a tensor lies in."""
+
+    resource: str
+    start: int
+    end: int
+    desc: BufferTensorDesc
+    pointer: str
+
+
+def bind(
+    bindings: Bindings,
+    plan: Plan,
+    tensors: Mapping[str, BufferTensorDesc],
+    buffers: Mapping[str, Buffer],
+    pointer: str,
+    report: Report,
+) -> dict[str, Piece]:
+    """The pieces that are bound, by tensor; bindings that cannot be are reported and left out.
+
+    Args:
+        bindings: what is bound to which tensor.
+        plan: of the operator.
+        tensors: those of its tensors that may be bound here.
+        buffers: of the model.
+        pointer: to the bindings in the model.
+        report: takes the violations.
+    """
+    pieces: dict[str, Piece] = {}
+    for name, binding in bindings.items():
+        if name not in tensors:
+            message = f"{plan.operator.name} with this desc takes no {show(name)} here; it takes {', '.join(tensors)}"
+            report.add(Code.UNKNOWN_TENSOR, pointer_to(pointer, name), message, list(tensors))
+            continue
+        piece = _piece(binding, tensors[name], buffers[binding.resource], report)
+        if piece is not None:
+            pieces[name] = piece
+    return pieces
+
+
+def _piece(binding: Binding, desc: BufferTensorDesc, buffer: Buffer, report: Report) -> Piece | None:
+    element_size = binding.element_size
+    if element_size is None:
+        element_size = 0 if buffer.data_type is None else buffer.data_type.dtype.itemsize
+    start = binding.element_offset * element_size
+    alignment = desc.guaranteed_base_offset_alignment or MINIMUM_ALIGNMENT
+    if start % alignment:
+        message = f"the tensor would begin at byte {start}; DirectML demands a multiple of {alignment}"
+        report.add(Code.ALIGNMENT_INVALID, binding.pointer, message)
+        return None
+    end = start + desc.total_size_in_bytes
+    if end > buffer.size_in_bytes:
+        message = (
+            f"the buffer {show(binding.resource)} has {buffer.size_in_bytes} bytes; "
+            f"the tensor takes {desc.total_size_in_bytes} from byte {start} on"
+        )
+        report.add(Code.BYTE_COUNT_MISMATCH, binding.pointer, message)
+        return None
+    return Piece(binding.resource, start, end, desc, binding.pointer)
+
+
+def require_all(tensors: Iterable[str], bound: Iterable[str], pointer: str, report: Report) -> None:
+    """Reports every tensor that nothing is bound to."""
+    known = set(bound)
+    for name in tensors:
+        if name not in known:
+            report.add(Code.MISSING_TENSOR, pointer, f"nothing is bound to {name}")
+
+
+def require_apart(pieces: Mapping[str, Piece], outputs: Iterable[str], report: Report) -> None:
+    """Reports every output that shares bytes with another tensor: these operators do not run in place."""
+    written = [name for name in outputs if name in pieces]
+    for i, name in enumerate(written):
+        piece = pieces[name]
+        for other_name, other in pieces.items():
+            if other_name in written[: i + 1]:
+                continue
+            if other.resource == piece.resource and other.start < piece.end and piece.start < other.end:
+                message = f"{name} and {other_name} share bytes of the buffer {show(piece.resource)}"
+                report.add(Code.OVERLAP_CONFLICT, piece.pointer, message)

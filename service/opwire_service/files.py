@@ -1,0 +1,78 @@
+"""Tensor files: ``.npy`` and raw bytes, read whole and written so that nothing half-written is left."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from opwire.tensor import Array, DataType
+
+
+def is_npy(path: Path) -> bool:
+    return path.suffix.lower() == ".npy"
+
+
+def read_npy(path: Path) -> Array:
+    """The array of a ``.npy`` file, packed and little-endian; booleans become UINT8.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: it is no such file, or its elements have no DirectML data type.
+    """
+    with path.open("rb") as file:
+        array: Array = np.lib.format.read_array(file, allow_pickle=False)
+    if array.dtype == np.bool_:
+        array = array.view(np.uint8)
+    try:
+        data_type = DataType.of(array.dtype)
+    except TypeError as error:
+        raise ValueError(str(error)) from None
+    return np.ascontiguousarray(array, data_type.dtype).reshape(array.shape)
+
+
+def read_raw(path: Path) -> Array:
+    """The bytes of a file.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    return np.frombuffer(path.read_bytes(), np.uint8)
+
+
+def write_array(path: Path, array: Array) -> None:
+    """Writes an array with its shape and data type if the path ends in ``.npy``, its bytes alone if not.
+
+    Folders on the way are made.
+
+    Raises:
+        OSError: the file cannot be written; what was there before is still there.
+    """
+    with _replacing(path) as file:
+        if is_npy(path):
+            np.lib.format.write_array(file, np.ascontiguousarray(array).reshape(array.shape), allow_pickle=False)
+        else:
+            file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[IO[Any]]:
+    """A file to write to, which takes the place of the one at ``path`` once it is whole."""
+    target = path.resolve()
+    if target.exists() and not target.is_file() and not target.is_dir():
+        with target.open("wb") as device:  # such as /dev/stdout: there is nothing to put another file in place of
+            yield device
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        with part.open("xb") as file:
+            yield file
+        part.replace(target)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise

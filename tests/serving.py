@@ -1,0 +1,31 @@
+"""A real server on a real socket, in a thread of the tests."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from opwire_service.serve import HttpServer
+from opwire_service.settings import Settings
+
+_STARTS_WITHIN = 20.0
+
+
+@contextmanager
+def serving(settings: Settings | None = None) -> Iterator[HttpServer]:
+    """A server on a free port, ready; it is stopped, and its work drained, at the end."""
+    server = HttpServer(settings or Settings(port=0))
+    thread = threading.Thread(target=server.run, name="server")
+    thread.start()
+    try:
+        end = time.monotonic() + _STARTS_WITHIN
+        while server.url is None:
+            if not thread.is_alive() or time.monotonic() > end:
+                raise RuntimeError("the server did not start")
+            time.sleep(0.005)
+        yield server
+    finally:
+        server.should_exit = True
+        thread.join()

@@ -64,7 +64,8 @@ def _span(ranks: list[int]) -> str:
 
 def counts() -> str:
     """How much of DirectML there is."""
-    return f"{len(OPERATORS)} of DirectML's {len(CATALOG)} operator types can be run; the others are known by name and level."
+    known = len(CATALOG)
+    return f"{len(OPERATORS)} of DirectML's {known} operator types can be run; the others are known by name and level."
 
 
 REGIONS = {"operators": operators_table, "counts": counts}
@@ -76,7 +77,7 @@ def readme(text: str) -> str:
         pattern = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
         if not pattern.search(text):
             raise SystemExit(f"README.md has no region {name}")
-        text = pattern.sub(lambda found, body=make(): f"{found[1]}{body}\n{found[2]}", text)
+        text = pattern.sub(rf"\g<1>{make()}\n\g<2>", text)
     return text
 
 

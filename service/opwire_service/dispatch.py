@@ -1,4 +1,4 @@
-"""The shell around the schedule: it runs jobs on devices in threads and gives a place back only when its work has ended."""
+"""The shell around the schedule: it runs jobs in threads and gives a place back only when its work has ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The path of a request below HTTP: check, decode, queue, run, encode; each stage is timed and trusts the one before."""
+"""The path of a request below HTTP: check, decode, queue, run, encode; each stage is timed and trusts the last one."""
 
 from __future__ import annotations
 
@@ -129,9 +129,7 @@ class Pipeline:
             LimitExceededError: too many requests.
         """
         if len(requests) > self.limits.batch_requests:
-            raise _exceeded(
-                ProblemCode.BATCH_TOO_LARGE, "requests", len(requests), self.limits.batch_requests
-            )
+            raise _exceeded(ProblemCode.BATCH_TOO_LARGE, "requests", len(requests), self.limits.batch_requests)
         return list(await asyncio.gather(*(self._outcome(request, watch.fork(), binary) for request in requests)))
 
     async def _outcome(

@@ -1,4 +1,4 @@
-"""Which job starts when, on which device: a pure state machine. Time is an argument, starting a job is an action returned.
+"""Which job starts when, on which device: a pure state machine. Time is an argument, and starting a job is an action.
 
 Jobs wait in the order of their arrival, each priority step below 0 counting as if the job had arrived half a second
 later; so an urgent job overtakes, and no job waits for ever.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-
-
 from fastapi import APIRouter, Request
 from typing_extensions import TypedDict
 

@@ -13,8 +13,8 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import Receive
 
-from opwire.describe import LevelInfo, OperatorInfo, OperatorSummary, ServerInfo, describe, levels, summarise
 from opwire.desc import show
+from opwire.describe import LevelInfo, OperatorInfo, OperatorSummary, ServerInfo, describe, levels, summarise
 from opwire.errors import NotFoundError, ProblemCode
 from opwire.operators import CATALOG, find
 from opwire.wire import JSON, OutputFormat, parse_batch, parse_execute, parse_validate, write_batch, write_outcome
@@ -66,7 +66,7 @@ async def batch(request: Request) -> Response:
 
 @router.post("/validate", **VALIDATE)
 async def validate(request: Request) -> Response:
-    """Says whether an operator desc is valid at a feature level, what is wrong with it, and which level would take it."""
+    """Says whether a desc is valid at a feature level, what is wrong with it, and which level would take it."""
     pipeline = server_of(request).pipeline
     length = head_length(request)
     body = await read_body(request, pipeline.limits)

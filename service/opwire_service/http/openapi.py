@@ -82,8 +82,7 @@ def _operator_schema(operator: Operator[Any]) -> Schema:
     required = [
         member.name
         for member in operator.fields
-        if isinstance(member, ArrayField | EnumField)
-        or (isinstance(member, TensorField) and member.role is Role.INPUT)
+        if isinstance(member, ArrayField | EnumField) or (isinstance(member, TensorField) and member.role is Role.INPUT)
     ]
     desc = _object(required, {member.name: _field_schema(member) for member in operator.fields})
     names = [operator.name, PREFIX + operator.name, CATALOG[operator.name].value]
@@ -104,7 +103,7 @@ _LEVELS = [spelling for level in FeatureLevel for spelling in (str(level), level
 _EXECUTE_REQUEST = _object(
     ["operator", "inputs"],
     {
-        "feature_level": {"enum": _LEVELS, "description": "checked against exactly this level; the highest if left out"},
+        "feature_level": {"enum": _LEVELS, "description": "checked against exactly this one; by default the highest"},
         "operator": _ref("Operator"),
         "inputs": {"type": "object", "additionalProperties": _ref("InputTensor")},
         "timeout_ms": {"type": "integer", "minimum": 1, "maximum": 2**31 - 1},
@@ -113,9 +112,7 @@ _EXECUTE_REQUEST = _object(
         "output_format": {"enum": ["base64", "numbers"]},
     },
 )
-_VALIDATE_REQUEST = _object(
-    ["operator"], {"feature_level": {"enum": _LEVELS}, "operator": _ref("Operator")}
-)
+_VALIDATE_REQUEST = _object(["operator"], {"feature_level": {"enum": _LEVELS}, "operator": _ref("Operator")})
 _OUTPUT_TENSOR = {
     "type": "object",
     "required": ["desc"],

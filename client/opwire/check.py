@@ -57,6 +57,16 @@ class Validation:
     def valid(self) -> bool:
         return not self.violations
 
+    def to_json(self) -> dict[str, object]:
+        """What ``POST /v1/validate`` answers."""
+        minimum = self.minimum_feature_level
+        return {
+            "valid": self.valid,
+            "violations": [violation.to_json() for violation in self.violations],
+            "minimum_feature_level": None if minimum is None else str(minimum),
+            "outputs": {name: desc.to_json() for name, desc in self.outputs.items()},
+        }
+
 
 def check(operator: object, feature_level: FeatureLevel | str | int = HIGHEST, *, pointer: str = "") -> Plan:
     """Checks an operator desc against exactly one feature level.

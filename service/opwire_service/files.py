@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from errno import EINVAL
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
-from opwire.tensor import Array, DataType
+from opwire.tensor import Array, BufferTensorDesc, DataType
 
 
 def is_npy(path: Path) -> bool:
@@ -40,6 +41,7 @@ def read_raw(path: Path) -> Array:
 
     Raises:
         OSError: the file cannot be read.
+        ValueError: no file can have this name.
     """
     return np.frombuffer(path.read_bytes(), np.uint8)
 
@@ -59,10 +61,31 @@ def write_array(path: Path, array: Array) -> None:
             file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
 
 
+def write_outputs(path: Path, descs: Mapping[str, BufferTensorDesc], buffers: Mapping[str, Array]) -> dict[str, Path]:
+    """Writes output tensors; returns the file of each.
+
+    Args:
+        path: where a lone output goes if it has a suffix; else the folder for ``NAME.npy`` of each.
+        descs: of the outputs.
+        buffers: their bytes. A raw file gets all of them, a ``.npy`` file the logical elements.
+
+    Raises:
+        OSError: a file cannot be written.
+    """
+    whole = len(descs) == 1 and path.suffix and not path.is_dir()
+    paths = {name: path if whole else path / f"{name}.npy" for name in descs}
+    for name, target in paths.items():
+        write_array(target, descs[name].view(buffers[name]) if is_npy(target) else buffers[name])
+    return paths
+
+
 @contextmanager
 def _replacing(path: Path) -> Iterator[IO[Any]]:
     """A file to write to, which takes the place of the one at ``path`` once it is whole."""
-    target = path.resolve()
+    try:
+        target = path.resolve()
+    except ValueError as error:  # no file can have this name
+        raise OSError(EINVAL, str(error), str(path)) from None
     if target.exists() and not target.is_file() and not target.is_dir():
         with target.open("wb") as device:  # such as /dev/stdout: there is nothing to put another file in place of
             yield device

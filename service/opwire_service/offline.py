@@ -136,14 +136,12 @@ def _load(buffer: Buffer, folder: Path, report: Report) -> Buffer:
         message = f"{show(path.name)} is an image; opwire reads .npy files and raw bytes"
         report.add(Code.UNKNOWN_VALUE, at, message)
         return buffer
-    if not is_npy(path):
-        return buffer.with_file(read_raw(path), None, report)
     try:
-        array = read_npy(path)
+        array = read_npy(path) if is_npy(path) else read_raw(path)
     except ValueError as error:
-        report.add(Code.WRONG_TYPE, at, f"{show(path.name)} cannot be read as .npy: {error}")
+        report.add(Code.WRONG_TYPE, at, f"{show(path.name)} cannot be read: {error}")
         return buffer
-    return buffer.with_file(array.reshape(-1), DataType.of(array.dtype), report)
+    return buffer.with_file(array.reshape(-1), DataType.of(array.dtype) if is_npy(path) else None, report)
 
 
 class _Session:
@@ -168,7 +166,7 @@ class _Session:
         at = dispatchable.pointer + "/bindings"
         pieces = bind(dispatchable.bindings, plan, plan.inputs, self.buffers, at, report)
         self.initialized[name] = {
-            tensor: plan.inputs[tensor].view(self.memory[piece.resource].copy(), piece.start)
+            tensor: piece.desc.view(self.memory[piece.resource][piece.start : piece.end].copy())
             for tensor, piece in pieces.items()
         }
 

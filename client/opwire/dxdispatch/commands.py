@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from ..desc import UINT_MAX, pointer_to, show
 from ..operator import Code
+from ..tensor import MAX_RANK
 from .members import Members, is_known
 
 
@@ -97,7 +98,10 @@ def _write_file(members: Members, buffers: Iterable[str], _: Iterable[str]) -> W
     target = members.string("targetPath")
     dimensions: tuple[int, ...] | None = ()
     if members.has("dimensions"):
-        dimensions = members.report.integers(members.values["dimensions"], members.at("dimensions"), 1)
+        at = members.at("dimensions")
+        dimensions = members.report.integers(members.values["dimensions"], at, 1)
+        if dimensions is not None and len(dimensions) > MAX_RANK:
+            members.report.add(Code.OUT_OF_RANGE, at, f"{len(dimensions)} dimensions given; at most {MAX_RANK} allowed")
     if resource is None or target is None or dimensions is None:
         return None
     return WriteFile(resource, target, dimensions, members.pointer)

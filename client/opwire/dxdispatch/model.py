@@ -40,13 +40,13 @@ class OperatorDispatchable:
     """A DirectML operator of the model.
 
     Attributes:
-        operator: ``{"type": ..., "desc": {...}}``.
+        operator: ``{"type": ..., "desc": {...}}``, unchecked.
         places: for ``type`` and ``desc`` where they stand below ``pointer``; members given inline stand there directly.
         bindings: what is bound once, before the first command.
         pointer: where the dispatchable stands in the model.
     """
 
-    operator: Mapping[str, Any]
+    operator: object
     places: Mapping[str, str]
     bindings: Bindings
     pointer: str
@@ -159,14 +159,16 @@ def _model(value: object, report: Report) -> Model | None:
         report.add(Code.WRONG_TYPE, "/commands", f"{show(commands)} given where a list of commands belongs")
     if resources is None or dispatchables is None or not isinstance(commands, list):
         return None
+    # Names stand for what was malformed too, so that a reference to it is no second violation.
+    names = (resources.values, dispatchables.values)
     buffers = {name: read_buffer(members) for name, members in resources.children()}
-    read = {name: _dispatchable(members, buffers) for name, members in dispatchables.children()}
+    operators = {name: _dispatchable(members, resources.values) for name, members in dispatchables.children()}
     listed = Members({}, "/commands", report)
     items = [listed.nested(item, i) for i, item in enumerate(commands)]
-    steps = [read_command(members, buffers, read) for members in items if members is not None]
+    steps = [read_command(members, *names) for members in items if members is not None]
     return Model(
         {name: buffer for name, buffer in buffers.items() if buffer is not None},
-        read,
+        operators,
         tuple(step for step in steps if step is not None),
     )
 

@@ -37,8 +37,8 @@ def read_text(text: str | bytes) -> object:
         _refuse(f"{error.msg} at line {error.lineno}, column {error.colno}")
     except RecursionError:
         _refuse("it is nested too deeply")
-    except ValueError as error:  # an integer with more digits than Python converts
-        _refuse(str(error))
+    except ValueError:  # Python's limit on the conversion of text to integers
+        _refuse("an integer has too many digits")
     return value
 
 

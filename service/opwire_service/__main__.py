@@ -1,0 +1,23 @@
+"""Entry of the ``opwire`` command, and of ``python -m opwire_service``."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+
+
+def main() -> None:
+    """Runs the command line; without the packages that it needs, says in one line how to get them."""
+    if find_spec("typer") is None:
+        sys.stderr.write('the command needs the service extra: pip install "opwire[service]"\n')
+        sys.exit(1)
+    try:
+        from .cli import app
+
+        app(prog_name="opwire")
+    except KeyboardInterrupt:  # while the imports are under way
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic, overload
+from numba.extending import intrinsic
 
 INT8, INT16, INT32, INT64 = types.int8, types.int16, types.int32, types.int64
 FLOAT32, FLOAT64, HALF = types.float32, types.float64, types.uint16
@@ -144,18 +143,6 @@ def order_key(typing: Any, bits: Any, flip: Any, invert: Any, bias: Any) -> tupl
 
 FLIPPED = (16, 32)
 """The widths of floats that extremes take: only there the order of bits and of values differ."""
-
-
-def wide(element: Any) -> float:
-    """An element as a float64; exact."""
-    return float(np.float64(element))
-
-
-@overload(wide, inline="always")
-def _wide(element: Any) -> Callable[[Any], Any]:
-    if element == HALF:
-        return lambda element: np.float64(half_to_float(element))
-    return lambda element: np.float64(element)
 
 
 @intrinsic

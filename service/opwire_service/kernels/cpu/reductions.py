@@ -39,6 +39,7 @@ class Cut:
         outputs: elements of the output.
         elements: of the input in a unit.
         geometry: of the units.
+        layout: the loops.
         whole: the geometry in which units are single output elements, whole or in segments.
     """
 
@@ -47,14 +48,17 @@ class Cut:
     segments: int
     outputs: int
     elements: int
+    layout: ReductionLayout
     geometry: Array
     whole: Array
 
 
-def cut(layout: ReductionLayout, item_size: int, parameters: dict[int, int]) -> Cut:
+def cut(
+    layout: ReductionLayout, item_size: int, parameters: dict[int, int], *, most_rows: int = COLUMN_UNIT
+) -> Cut:
     """Cuts a reduction whose elements have ``item_size`` bytes.
 
-    ``parameters`` go into both geometries.
+    ``parameters`` go into both geometries; a segment of a tile of columns has at most ``most_rows`` rows.
     """
     column = _column(layout)
     tile = 0
@@ -68,7 +72,7 @@ def cut(layout: ReductionLayout, item_size: int, parameters: dict[int, int]) -> 
         outer = replace(layout, kept=layout.kept[:-1])
         tile = min(column.size, max(64, TILE_BYTES // item_size))
         tiles = outer.kept_count * -(-column.size // tile)
-        segment = _column_segment(layout.reduced_count, tile, tiles)
+        segment = min(most_rows, _column_segment(layout.reduced_count, tile, tiles))
         geometry = g.encode(outer, column, segment, tile)
         units = tiles
         elements = segment * tile
@@ -76,7 +80,7 @@ def cut(layout: ReductionLayout, item_size: int, parameters: dict[int, int]) -> 
     for place, value in parameters.items():
         geometry[place] = whole[place] = value
     segments = int(geometry[g.SEGMENTS])
-    return Cut(column is not None, units * segments, segments, layout.kept_count, elements, geometry, whole)
+    return Cut(column is not None, units * segments, segments, layout.kept_count, elements, layout, geometry, whole)
 
 
 def _column(layout: ReductionLayout) -> Loop | None:

@@ -90,3 +90,25 @@ def _value_of(bits, zero):
 @inner
 def _bounded(value, limit):
     return min(max(value, -limit), limit)
+
+
+def magnitude_bits(element):
+    """The bits of an element's magnitude, which order as the magnitudes do."""
+
+
+@overload(magnitude_bits, inline="always")
+def _magnitude_bits(element):
+    if element == FLOAT32:
+        return lambda element: float_bits(element) & np.int32(0x7FFFFFFF)
+    return lambda element: np.int32(element & np.uint16(0x7FFF))
+
+
+def bits_of(value, zero):
+    """The bits of a float64 that is an element's value, infinities included."""
+
+
+@overload(bits_of, inline="always")
+def _bits_of(value, zero):
+    if zero == FLOAT32:
+        return lambda value, zero: float_bits(np.float32(value))
+    return lambda value, zero: np.int32(_half_bits(value))

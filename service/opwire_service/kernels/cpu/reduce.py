@@ -12,16 +12,16 @@ from opwire.check import Plan
 from opwire.operators.reduce import ReduceFunction
 from opwire.tensor import Array, DataType
 
-from ...devices.device import Arrays, Stop
-from ..layout import ReductionLayout, reduction_layout
+from .. import exact
+from ..layout import reduction_layout
+from . import exponentials, products, rounding, sums, terms, wrapping
 from . import geometry as g
-from . import rounding, sums, terms, wrapping
 from .argreduce import extreme_job
 from .compiler import Kernel
 from .element import FLOAT32, HALF, INT32, INT64
-from .job import ArrayJob, Find, Job, Step, StepsJob
-from .pool import Pool
-from .reductions import Cut, cut
+from .job import ArrayJob, Job, Step, StepsJob
+from .reductions import COLUMN_UNIT, Cut, cut
+from .segmented import Exact, Functions, float_job
 
 F = ReduceFunction
 
@@ -57,6 +57,29 @@ SUMS = {
     F.LOG_SUM: FloatSum(rounding.LOG_SUM),
 }
 
+SUM_KERNELS = Functions(sums.rows, sums.columns, sums.finish, sums.STATE)
+
+LOG_SUM_EXP_KERNELS = Functions(
+    exponentials.rows,
+    exponentials.columns,
+    exponentials.finish,
+    dict.fromkeys((sums.PLAIN, sums.COMPENSATED), exponentials.STATE),
+)
+
+
+def _exact_product(dtype: np.dtype[Any]) -> Exact:
+    to = exact.FORMATS[DataType.of(dtype)]
+    return lambda elements: exact.multiply(elements, to)
+
+
+PRODUCT_KERNELS = Functions(
+    products.rows,
+    products.columns,
+    products.finish,
+    dict.fromkeys((sums.PLAIN, sums.COMPENSATED), products.STATE),
+    _exact_product,
+)
+
 KERNELS = (
     *(
         Kernel(function, element)
@@ -66,7 +89,8 @@ KERNELS = (
     *(
         Kernel(function, element)
         for element in FLOATS.values()
-        for function in (sums.rows, sums.columns, sums.finish)
+        for family in (SUM_KERNELS, LOG_SUM_EXP_KERNELS, PRODUCT_KERNELS)
+        for function in (family.rows, family.columns, family.finish)
     ),
 )
 
@@ -86,7 +110,25 @@ def prepare(plan: Plan) -> Job:
         return _wrapping_job(cut(layout, data_type.bits // 8, {g.FUNCTION: WRAPPING[function]}), data_type)
     if not layout.reduced and function in EACH_FLOAT:
         return ArrayJob(EACH_FLOAT[function])
-    return _sum_job(layout, SUMS[function], data_type)
+    family, parameters, most_rows = _float_reduction(function, data_type)
+    work = cut(layout, data_type.bits // 8, parameters, most_rows=most_rows)
+    return float_job(family, work, FLOATS[data_type])
+
+
+def _float_reduction(function: ReduceFunction, data_type: DataType) -> tuple[Functions, dict[int, int], int]:
+    """The kernels of a function, what they find in their geometry, and the most rows of a tile of columns."""
+    if function is F.MULTIPLY:
+        return PRODUCT_KERNELS, {}, COLUMN_UNIT
+    if function is F.LOG_SUM_EXP:
+        return LOG_SUM_EXP_KERNELS, {}, exponentials.MOST_ROWS
+    what = SUMS[function]
+    parameters = {
+        g.FUNCTION: what.function,
+        g.MASK: terms.MAGNITUDES[data_type] if what.magnitudes else -1,
+        terms.SQUARE: int(what.squares),
+        terms.IS_EXACT: int(data_type is DataType.FLOAT16 and not what.squares),
+    }
+    return SUM_KERNELS, parameters, terms.EXACT_TERMS
 
 
 def _copy(source: Array, target: Array) -> None:
@@ -134,70 +176,3 @@ def _wrapping_job(work: Cut, data_type: DataType) -> Job:
     return StepsJob((first, finish), work.outputs * work.segments)
 
 
-def _sum_job(layout: ReductionLayout, what: FloatSum, data_type: DataType) -> Job:
-    parameters = {
-        g.FUNCTION: what.function,
-        g.MASK: terms.MAGNITUDES[data_type] if what.magnitudes else -1,
-        terms.SQUARE: int(what.squares),
-        terms.IS_EXACT: int(data_type is DataType.FLOAT16 and not what.squares),
-        sums.TIER: sums.PLAIN,
-    }
-    work = cut(layout, data_type.bits // 8, parameters, most_rows=terms.EXACT_TERMS)
-    element = FLOATS[data_type]
-    first = Step(
-        Kernel(sums.columns if work.by_columns else sums.rows, element), work.geometry, work.units, work.elements
-    )
-    if work.segments == 1:
-        return StepsJob((first,), 0)
-    return SegmentedSumJob(first, work, element)
-
-
-class SegmentedSumJob:
-    """A sum in segments: those output elements that the plain sums leave open are added up again, one after the other."""
-
-    def __init__(self, first: Step, work: Cut, element: Any) -> None:
-        self._first = first
-        self._work = work
-        self._item_size = element.bitwidth // 8
-        self._finish = Step(Kernel(sums.finish, element), work.whole, work.outputs, work.segments)
-        self._again = tuple(self._one_element(tier, element) for tier in (sums.COMPENSATED, sums.EXACT))
-
-    def _one_element(self, tier: int, element: Any) -> tuple[Step, Step]:
-        """The steps for a single output element; addresses say which."""
-        geometry = self._work.whole.copy()
-        geometry[g.KEPT_LOOPS] = 0
-        geometry[sums.TIER] = tier
-        rows = Step(Kernel(sums.rows, element), geometry, self._work.segments, int(geometry[g.SEGMENT]))
-        return rows, Step(Kernel(sums.finish, element), geometry, 1, self._work.segments)
-
-    @property
-    def kernels(self) -> tuple[Kernel, ...]:
-        return (self._first.kernel, self._finish.kernel, self._again[0][0].kernel)
-
-    def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
-        segments, count = self._work.segments, self._work.outputs
-        given, results = inputs["InputTensor"], outputs["OutputTensor"]
-        source, target = given.ctypes.data, results.ctypes.data
-        states = np.empty((count, segments * sums.STATE[sums.PLAIN]), np.int64)
-        for step in (self._first, self._finish):
-            step.run(source, target, states.ctypes.data, find, pool, stop)
-        for output in np.flatnonzero(states[:, 0]).tolist():
-            offsets = self._offsets(output)
-            here, there = (address + offset for address, offset in zip((source, target), offsets, strict=True))
-            self._run_again(here, there, find, pool, stop)
-
-    def _offsets(self, output: int) -> tuple[int, int]:
-        """Bytes to the first input element of an output element, and to itself."""
-        kept = self._work.layout.kept
-        place = np.unravel_index(output, tuple(loop.size for loop in kept)) if kept else ()
-        source = sum(int(i) * loop.source for i, loop in zip(place, kept, strict=True))
-        target = sum(int(i) * loop.target for i, loop in zip(place, kept, strict=True))
-        return source * self._item_size, target * self._item_size
-
-    def _run_again(self, source: int, target: int, find: Find, pool: Pool, stop: Stop) -> None:
-        states = np.empty(self._work.segments * sums.STATE[sums.EXACT], np.int64)
-        for steps in self._again:
-            for step in steps:
-                step.run(source, target, states.ctypes.data, find, pool, stop)
-            if not states[0]:
-                return

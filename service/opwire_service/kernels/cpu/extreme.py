@@ -39,22 +39,22 @@ def order_parameters(data_type: DataType, *, least: bool) -> dict[int, int]:
 
 
 @inner
-def _parameter(geometry: int, place: int, zero: int) -> int:
+def parameter(geometry: int, place: int, zero: int) -> int:
     return cast_to(at(geometry, place), zero)
 
 
 @inner
-def _key(bits: int, geometry: int, zero: int) -> int:
+def key_of(bits: int, geometry: int, zero: int) -> int:
     return order_key(
         bits,
-        _parameter(geometry, g.FLIP, zero),
-        _parameter(geometry, g.INVERT, zero),
-        _parameter(geometry, g.BIAS, zero),
+        parameter(geometry, g.FLIP, zero),
+        parameter(geometry, g.INVERT, zero),
+        parameter(geometry, g.BIAS, zero),
     )
 
 
 @inner
-def _bits(key: int, geometry: int, zero: int) -> int:
+def element_bits(key: int, geometry: int, zero: int) -> int:
     """The element of a key; the steps of ``order_key`` backwards."""
     plain = (key - at(geometry, g.BIAS)) ^ at(geometry, g.INVERT)
     if plain < 0:
@@ -63,7 +63,7 @@ def _bits(key: int, geometry: int, zero: int) -> int:
 
 
 @inner
-def _canonical(key: int, geometry: int) -> int:
+def canonical(key: int, geometry: int) -> int:
     if at(geometry, g.IS_FLOAT):
         if key < at(geometry, g.FLOOR):
             return NOTHING
@@ -75,9 +75,9 @@ def _canonical(key: int, geometry: int) -> int:
 @inner
 def _greatest(zero: int, address: int, count: int, step: int, geometry: int) -> int:
     """The greatest key of a run."""
-    flip = _parameter(geometry, g.FLIP, zero)
-    invert = _parameter(geometry, g.INVERT, zero)
-    bias = _parameter(geometry, g.BIAS, zero)
+    flip = parameter(geometry, g.FLIP, zero)
+    invert = parameter(geometry, g.INVERT, zero)
+    bias = parameter(geometry, g.BIAS, zero)
     best = order_key(load(address, 0, zero), flip, invert, bias)
     if step == 1:
         for i in range(1, count):
@@ -98,10 +98,10 @@ def _locate(zero: int, address: int, count: int, step: int, geometry: int, best:
         start = (parts - 1 - i if last else i) * part
         size = min(part, count - start)
         here = advance(address, start * step, zero)
-        if _canonical(_greatest(zero, here, size, step, geometry), geometry) == best:
+        if canonical(_greatest(zero, here, size, step, geometry), geometry) == best:
             for j in range(size):
                 k = size - 1 - j if last else j
-                if _canonical(np.int64(_key(load(here, k * step, zero), geometry, zero)), geometry) == best:
+                if canonical(np.int64(key_of(load(here, k * step, zero), geometry, zero)), geometry) == best:
                     return start + k
     return 0
 
@@ -120,7 +120,7 @@ def _scan(zero: int, base: int, geometry: int, begin: int, end: int) -> tuple[in
         left = min(run_size - (i - run * run_size), end - i)
         while left > 0:
             size = min(left, block)
-            key = _canonical(_greatest(zero, address, size, step, geometry), geometry)
+            key = canonical(_greatest(zero, address, size, step, geometry), geometry)
             if key > best or (last and key == best):
                 best = key
                 found_address, found_size, found_index = address, size, i
@@ -133,7 +133,7 @@ def _scan(zero: int, base: int, geometry: int, begin: int, end: int) -> tuple[in
 
 
 @inner
-def _write(zero: int, base: int, address: int, offset: int, index: int, geometry: int) -> None:
+def put_winner(zero: int, base: int, address: int, offset: int, index: int, geometry: int) -> None:
     """Puts the winner's index, or the winner, into the output."""
     size = at(geometry, g.INDEX_SIZE)
     if size == 8:
@@ -145,14 +145,14 @@ def _write(zero: int, base: int, address: int, offset: int, index: int, geometry
 
 
 @inner
-def _value(zero: int, base: int, geometry: int, address: int, offset: int, key: int) -> None:
+def put_value(zero: int, base: int, geometry: int, address: int, offset: int, key: int) -> None:
     """Puts the element of a greatest key into the output; of equal zeros and of NaN the one to name is looked for."""
-    canonical = _canonical(key, geometry)
+    canonical = canonical(key, geometry)
     if canonical == NOTHING or (key == at(geometry, g.BIAS) and at(geometry, g.IS_FLOAT)):
         _, index = _scan(zero, base, geometry, 0, at(geometry, g.COUNT))
-        _write(zero, base, address, offset, index, geometry)
+        put_winner(zero, base, address, offset, index, geometry)
     else:
-        store(address, offset, _bits(key, geometry, zero))
+        store(address, offset, element_bits(key, geometry, zero))
 
 
 @kernel
@@ -170,13 +170,13 @@ def rows(zero: int, source: int, target: int, states: int, geometry: int, begin:
             store(states, 2 * unit + 1, index)
         elif at(geometry, g.INDEX_SIZE):
             _, index = _scan(zero, base, geometry, 0, count)
-            _write(zero, base, target, g.kept_target(geometry, output), index, geometry)
+            put_winner(zero, base, target, g.kept_target(geometry, output), index, geometry)
         else:
             key = _greatest(zero, base, run_size, step, geometry)
             for run in range(1, count // run_size):
                 address = advance(base, g.run_source(geometry, run), zero)
                 key = max(key, _greatest(zero, address, run_size, step, geometry))
-            _value(zero, base, geometry, target, g.kept_target(geometry, output), key)
+            put_value(zero, base, geometry, target, g.kept_target(geometry, output), key)
 
 
 @kernel
@@ -191,4 +191,4 @@ def finish(zero: int, source: int, target: int, states: int, geometry: int, begi
             if key > best or (last and key == best):
                 best, index = key, load(first, 2 * i + 1, 0)
         base = advance(source, g.kept_source(geometry, output), zero)
-        _write(zero, base, target, g.kept_target(geometry, output), index, geometry)
+        put_winner(zero, base, target, g.kept_target(geometry, output), index, geometry)

@@ -7,7 +7,7 @@ import numpy as np
 from . import geometry as g
 from .compiler import inner, kernel
 from .element import cast_to, choose, larger, load, order_key, size_of, store
-from .extreme import NOTHING, _bits, _canonical, _parameter, _value, _write
+from .extreme import NOTHING, element_bits, canonical, parameter, put_value, put_winner
 from .geometry import advance, at
 
 _GROUP = 8
@@ -28,9 +28,9 @@ def _raise_group(
 
 @inner
 def _raise(zero: int, address: int, row: int, step: int, width: int, best: int, geometry: int, rows: int) -> None:
-    flip = _parameter(geometry, g.FLIP, zero)
-    invert = _parameter(geometry, g.INVERT, zero)
-    bias = _parameter(geometry, g.BIAS, zero)
+    flip = parameter(geometry, g.FLIP, zero)
+    invert = parameter(geometry, g.INVERT, zero)
+    bias = parameter(geometry, g.BIAS, zero)
     i = 0
     while i + _GROUP <= rows:
         if step == 1:
@@ -50,9 +50,9 @@ def _name_group(
     zero: int, address: int, row: int, step: int, width: int, best: int, names: int, geometry: int, name: int
 ) -> None:
     """Takes 8 rows, named ``name`` and following, into the best keys and their names."""
-    flip = _parameter(geometry, g.FLIP, zero)
-    invert = _parameter(geometry, g.INVERT, zero)
-    bias = _parameter(geometry, g.BIAS, zero)
+    flip = parameter(geometry, g.FLIP, zero)
+    invert = parameter(geometry, g.INVERT, zero)
+    bias = parameter(geometry, g.BIAS, zero)
     lower = cast_to(at(geometry, g.BIAS) - at(geometry, g.IS_FLOAT), zero)
     for i in range(width):
         key, found = load(best, i, zero), load(names, i, zero)
@@ -68,9 +68,9 @@ def _name_group(
 
 @inner
 def _name_row(zero: int, address: int, step: int, width: int, best: int, names: int, geometry: int, name: int) -> None:
-    flip = _parameter(geometry, g.FLIP, zero)
-    invert = _parameter(geometry, g.INVERT, zero)
-    bias = _parameter(geometry, g.BIAS, zero)
+    flip = parameter(geometry, g.FLIP, zero)
+    invert = parameter(geometry, g.INVERT, zero)
+    bias = parameter(geometry, g.BIAS, zero)
     lower = cast_to(at(geometry, g.BIAS) - at(geometry, g.IS_FLOAT), zero)
     this = cast_to(name, zero)
     for i in range(width):
@@ -171,7 +171,7 @@ def columns(zero: int, source: int, target: int, states: int, geometry: int, beg
                     store(states, place + 1, load(found, 2 * i + 1, 0))
                 else:
                     index = load(found, 2 * i + 1, 0)
-                    _write(zero, base, target, offset + i * at(geometry, g.COLUMN_TARGET), index, geometry)
+                    put_winner(zero, base, target, offset + i * at(geometry, g.COLUMN_TARGET), index, geometry)
             continue
         lowest = cast_to(NOTHING >> (64 - 8 * size_of(zero)), zero)
         for i in range(width):
@@ -183,5 +183,5 @@ def columns(zero: int, source: int, target: int, states: int, geometry: int, beg
         for i in range(width):
             here = advance(base, i * step, zero)
             key = np.int64(load(best, i, zero))
-            _value(zero, here, geometry, target, offset + i * at(geometry, g.COLUMN_TARGET), key)
+            put_value(zero, here, geometry, target, offset + i * at(geometry, g.COLUMN_TARGET), key)
     scratch[0] = 0  # keeps the memory alive until here

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from errno import EINVAL
 from pathlib import Path
@@ -80,7 +80,7 @@ def write_outputs(path: Path, descs: Mapping[str, BufferTensorDesc], buffers: Ma
 
 
 @contextmanager
-def _replacing(path: Path) -> Iterator[IO[Any]]:
+def _replacing(path: Path) -> Generator[IO[Any]]:
     """A file to write to, which takes the place of the one at ``path`` once it is whole."""
     try:
         target = path.resolve()

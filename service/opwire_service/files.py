@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from errno import EINVAL
+from errno import EINVAL, EISDIR
 from pathlib import Path
+from secrets import token_hex
 from typing import IO, Any
 
 import numpy as np
@@ -86,16 +87,21 @@ def _replacing(path: Path) -> Generator[IO[Any]]:
         target = path.resolve()
     except ValueError as error:  # no file can have this name
         raise OSError(EINVAL, str(error), str(path)) from None
-    if target.exists() and not target.is_file() and not target.is_dir():
+    if target.is_dir():
+        raise IsADirectoryError(EISDIR, os.strerror(EISDIR), str(path))
+    if target.exists() and not target.is_file():
         with target.open("wb") as device:  # such as /dev/stdout: there is nothing to put another file in place of
             yield device
         return
     target.parent.mkdir(parents=True, exist_ok=True)
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    part = target.with_name(f".opwire-{token_hex(8)}.part")
     try:
         with part.open("xb") as file:
             yield file
         part.replace(target)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise OSError(error.errno, error.strerror, str(path)) from error
     except BaseException:
         part.unlink(missing_ok=True)
         raise

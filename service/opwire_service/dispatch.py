@@ -43,10 +43,24 @@ class Dispatcher:
         self._timer: asyncio.TimerHandle | None = None
         self._closing = False
 
+    def fits_inline(self, plan: Plan, device: str) -> bool:
+        """Whether a plan is over sooner than another thread could take it."""
+        return plan.work <= self.devices[device].inline_work
+
+    def run_inline(self, plan: Plan, inputs: Arrays, outputs: Arrays, *, device: str, deadline: float) -> Ran:
+        """Runs a plan at once, in the thread of the caller; for those that fit.
+
+        Raises:
+            UnavailableError: the dispatcher is closing.
+            DeadlineExceededError: in the stage ``run``.
+        """
+        self._refuse_if_closing()
+        return Ran(0, _run(self.devices[device], plan, inputs, outputs, lambda: time.monotonic() > deadline))
+
     async def run(
         self, plan: Plan, inputs: Arrays, outputs: Arrays, *, device: str, priority: int, deadline: float
     ) -> Ran:
-        """Runs a plan on a device.
+        """Runs a plan in a thread, when it has a place on its device.
 
         Args:
             priority: 0 is the most urgent.
@@ -57,12 +71,9 @@ class Dispatcher:
             UnavailableError: the dispatcher is closing.
             DeadlineExceededError: in the stage ``queue`` or ``run``.
         """
-        if self._closing:
-            raise UnavailableError(ProblemCode.DRAINING, "the server is stopping; send the request to another one")
+        self._refuse_if_closing()
         runner = self.devices[device]
         arrived = time.monotonic()
-        if arrived < deadline and plan.work <= runner.inline_work:
-            return Ran(0, _run(runner, plan, inputs, outputs, lambda: time.monotonic() > deadline))
         job = Job(device, priority, arrived, deadline)
         await self._place(job)
         queued = time.monotonic() - arrived
@@ -73,6 +84,10 @@ class Dispatcher:
         loop = asyncio.get_running_loop()
         work.add_done_callback(lambda _: loop.call_soon_threadsafe(self._finish, job))
         return Ran(round(queued * 1e6), await _result(work, stop))
+
+    def _refuse_if_closing(self) -> None:
+        if self._closing:
+            raise UnavailableError(ProblemCode.DRAINING, "the server is stopping; send the request to another one")
 
     async def _place(self, job: Job) -> None:
         """Waits until the job has a place on its device."""

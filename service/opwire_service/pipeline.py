@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeVar
+from typing import Any
 
-from opwire.check import Plan, check, read_level, validate
+from opwire.check import Plan, read_level, validate
 from opwire.desc import pointer_to, show
 from opwire.errors import (
     InternalError,
@@ -23,18 +23,21 @@ from opwire.operator import Code, Violation
 from opwire.tensor import Array
 from opwire.wire import ExecuteRequest, Outcome, OutputFormat, ValidateRequest, encode_output, read_inputs
 
-from .dispatch import Dispatcher
+from .dispatch import Dispatcher, Ran
+from .plans import PlanCache
 from .settings import Limits
-
-T = TypeVar("T")
 
 DEFAULT_PRIORITY = 5
 ANY_DEVICE = "auto"
 
-_INLINE_BYTES = 256 * 1024
+INLINE_BYTES = 256 * 1024
 """More bytes than this take longer to decode or encode than handing them to another thread."""
 
 log = logging.getLogger(__name__)
+
+
+Guard = Callable[[Coroutine[Any, Any, Ran]], Awaitable[Ran]]
+"""Awaits work and cancels it once nobody wants the answer any more."""
 
 
 @dataclass(slots=True)
@@ -74,49 +77,51 @@ class Stopwatch:
 class Pipeline:
     """Runs parsed requests on a dispatcher's devices, within the limits."""
 
-    def __init__(self, dispatcher: Dispatcher, limits: Limits) -> None:
+    def __init__(self, dispatcher: Dispatcher, limits: Limits, cached_plans: int) -> None:
         self.dispatcher = dispatcher
         self.limits = limits
+        self.plans = PlanCache(cached_plans, self._bound)
+        self.default_device = next(iter(dispatcher.devices))
 
-    @property
-    def default_device(self) -> str:
-        return next(iter(self.dispatcher.devices))
-
-    async def execute(self, request: ExecuteRequest, watch: Stopwatch, output_format: OutputFormat) -> Outcome:
+    async def execute(
+        self, request: ExecuteRequest, watch: Stopwatch, output_format: OutputFormat, guard: Guard | None = None
+    ) -> Outcome:
         """Runs one operator.
 
         Args:
             watch: has timed what came before; the outcome's timing includes that.
             output_format: of the tensors in the outcome.
+            guard: through which the work is awaited that does not end at once.
 
         Raises:
             OpwireError: whatever is wrong with the request, or with the time or the room for it.
         """
         device = self._device(request)
-        level = read_level(request.feature_level, pointer_to(request.pointer, "feature_level"))
-        plan = check(request.operator, level, pointer=pointer_to(request.pointer, "operator"))
-        self._bound(plan)
+        prepared = self.plans.plan(request)
+        plan = prepared.plan
         watch.lap("check")
-        inputs = await _offload(_input_bytes(plan), partial(read_inputs, plan, request))
+        if prepared.input_bytes <= INLINE_BYTES:
+            inputs = read_inputs(plan, request)
+        else:
+            inputs = await asyncio.to_thread(read_inputs, plan, request)
         buffers: dict[str, Array] = {}
         outputs: dict[str, Array] = {}
         for name, desc in plan.outputs.items():
             buffers[name], outputs[name] = desc.allocate()
         watch.lap("decode")
-        ran = await self.dispatcher.run(
-            plan,
-            inputs,
-            outputs,
-            device=device,
-            priority=DEFAULT_PRIORITY if request.priority is None else request.priority,
-            deadline=self.deadline(watch.started, request.timeout_ms),
-        )
+        deadline = self.deadline(watch.started, request.timeout_ms)
+        if self.dispatcher.fits_inline(plan, device):
+            ran = self.dispatcher.run_inline(plan, inputs, outputs, device=device, deadline=deadline)
+        else:
+            priority = DEFAULT_PRIORITY if request.priority is None else request.priority
+            work = self.dispatcher.run(plan, inputs, outputs, device=device, priority=priority, deadline=deadline)
+            ran = await (work if guard is None else guard(work))
         watch.lap("queue")
         watch.stages.update(queue=ran.queue, run=ran.run)
-        encoded = {
-            name: await _offload(buffer.nbytes, partial(encode_output, plan.outputs[name], buffer, output_format))
-            for name, buffer in buffers.items()
-        }
+        encoded = []
+        for name, buffer in buffers.items():
+            encode = partial(encode_output, prepared.heads[name], plan.outputs[name], buffer, output_format)
+            encoded.append(encode() if buffer.nbytes <= INLINE_BYTES else await asyncio.to_thread(encode))
         watch.lap("encode")
         return Outcome(encoded, plan.level, device, watch.total())
 
@@ -194,11 +199,3 @@ class Pipeline:
 
 def _exceeded(code: ProblemCode, what: str, size: int, limit: int) -> LimitExceededError:
     return LimitExceededError(code, f"{size} {what}; this server takes at most {limit}", limit=limit, size=size)
-
-
-def _input_bytes(plan: Plan) -> int:
-    return sum(desc.data_size_in_bytes for desc in plan.inputs.values())
-
-
-async def _offload(size: int, work: Callable[[], T]) -> T:
-    return work() if size <= _INLINE_BYTES else await asyncio.to_thread(work)

@@ -21,7 +21,7 @@ class Server:
         self.settings = settings
         devices = {name: load(name) for name in settings.devices}
         dispatcher = Dispatcher(devices, settings.threads, settings.limits.queued)
-        self.pipeline = Pipeline(dispatcher, settings.limits)
+        self.pipeline = Pipeline(dispatcher, settings.limits, settings.cached_plans)
         self.ready = True
 
     async def close(self) -> None:

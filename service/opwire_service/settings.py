@@ -47,6 +47,7 @@ class Settings:
         drain_seconds: how long accepted work may go on after the signal to stop.
         log_level: of Python's logging.
         limits: see Limits.
+        cached_plans: checked operator descs that are kept.
     """
 
     host: str = "127.0.0.1"
@@ -56,3 +57,4 @@ class Settings:
     drain_seconds: int = 30
     log_level: str = "info"
     limits: Limits = field(default_factory=Limits)
+    cached_plans: int = 4096

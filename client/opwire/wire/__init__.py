@@ -4,8 +4,8 @@ The service reads with ``requests`` and writes with ``answers``; the client writ
 ``results``.
 """
 
-from .answers import Answer, EncodedOutput, Outcome, encode_output, write_batch, write_outcome
-from .calls import Call, Encoding, write_call, write_calls
+from .answers import Answer, EncodedOutput, Outcome, encode_output, output_head, write_batch, write_outcome
+from .calls import Call, Encoding, plain, write_call, write_calls
 from .framing import BINARY, HEAD_LENGTH, JSON, Buffer, parse_json
 from .requests import (
     LOWEST_PRIORITY,
@@ -17,7 +17,7 @@ from .requests import (
     parse_validate,
     read_inputs,
 )
-from .results import Result, read_answer, read_answers, read_desc
+from .results import PoolingResult, Result, read_answer, read_answers, read_desc, read_pooling_answer, read_validation
 
 __all__ = [
     "BINARY",
@@ -32,17 +32,22 @@ __all__ = [
     "ExecuteRequest",
     "Outcome",
     "OutputFormat",
+    "PoolingResult",
     "Result",
     "ValidateRequest",
     "encode_output",
+    "output_head",
     "parse_batch",
     "parse_execute",
     "parse_json",
     "parse_validate",
+    "plain",
     "read_answer",
     "read_answers",
     "read_desc",
     "read_inputs",
+    "read_pooling_answer",
+    "read_validation",
     "write_batch",
     "write_call",
     "write_calls",

@@ -8,17 +8,25 @@ from importlib.metadata import version
 from typing import Any
 
 from fastapi import FastAPI
+from starlette.types import Receive, Scope, Send
 
 from ..server import Server
 from ..settings import Settings
-from . import docs, errors, health, native, openapi
+from . import data, docs, errors, health, native, openapi
 from .context import RequestContext
 
 SUMMARY = "DirectML operators over HTTP: checked against a feature level, computed exactly."
 
 
 class Application(FastAPI):
-    """A FastAPI application whose document describes bodies that no model reads."""
+    """A FastAPI application that answers the data routes before the framework sees them, and documents them all."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        handler = data.ROUTES.get(scope["path"]) if scope["type"] == "http" else None
+        if handler is None:
+            await super().__call__(scope, receive, send)
+        else:
+            await data.answer(handler, self.state.server.pipeline, scope, receive, send)
 
     def openapi(self) -> dict[str, Any]:
         if self.openapi_schema is None:

@@ -213,7 +213,10 @@ def serve_command(
     from .serve import serve  # it needs fastapi and uvicorn, which the other commands do without
 
     names = tuple(_device_name(name) for name in devices or _DEFAULTS.devices)
-    raise typer.Exit(serve(Settings(host, port, names, threads, drain_seconds, log_level)))
+    settings = Settings(
+        host=host, port=port, devices=names, threads=threads, drain_seconds=drain_seconds, log_level=log_level
+    )
+    raise typer.Exit(serve(settings))
 
 
 def _read(file: str) -> bytes:

@@ -17,7 +17,6 @@ class ReferenceDevice:
 
     name = "reference"
     inline_work = 64
-    inline_work = 0
 
     def run(self, plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
         """See ``Device.run``."""

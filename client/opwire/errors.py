@@ -27,8 +27,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from .level import FeatureLevel
-from .operator import Code, Violation
+from .operator import Violation
 
 PROBLEM_TYPE = "urn:opwire:problem:"
 
@@ -276,18 +275,7 @@ def from_problem(problem: Mapping[str, Any]) -> OpwireError:
     detail = str(problem.get("detail", ""))
     request_id = problem.get("request_id")
     members = {name: value for name, value in problem.items() if name not in _RESERVED}
-    violations = [_violation(item) for item in problem.get("violations", ())]
+    violations = [Violation.from_json(item) for item in problem.get("violations", ())]
     if code is ProblemCode.CONTRACT_VIOLATION:
         return ContractViolation(violations, detail, request_id=request_id, **members)
     return PROBLEMS[code].exception(code, detail, violations=violations, request_id=request_id, **members)
-
-
-def _violation(item: Mapping[str, Any]) -> Violation:
-    available = item.get("available_from")
-    return Violation(
-        Code(item["code"]),
-        str(item["pointer"]),
-        str(item["message"]),
-        item.get("allowed"),
-        None if available is None else FeatureLevel.parse(available),
-    )

@@ -128,6 +128,22 @@ class Violation:
             "available_from": None if self.available_from is None else str(self.available_from),
         }
 
+    @classmethod
+    def from_json(cls, given: Mapping[str, Any]) -> Violation:
+        """The violation that ``to_json`` wrote.
+
+        Raises:
+            KeyError, TypeError, ValueError: it is not one.
+        """
+        available = given.get("available_from")
+        return cls(
+            Code(given["code"]),
+            str(given["pointer"]),
+            str(given["message"]),
+            given.get("allowed"),
+            None if available is None else FeatureLevel.parse(available),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Fault:

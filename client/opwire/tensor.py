@@ -183,6 +183,22 @@ class BufferTensorDesc:
         buffer = (np.zeros if gaps else np.empty)(self.data_size_in_bytes, np.uint8)
         return buffer, self.view(buffer)
 
+    def lay_out(self, array: Array) -> tuple[Array, Array] | None:
+        """Like ``allocate``, with the elements of an array of shape ``sizes`` at their places.
+
+        Returns:
+            None where elements that share an address differ.
+        """
+        buffer, view = self.allocate()
+        # What is repeated on both sides need not be written, or compared, more than once.
+        once = tuple(
+            slice(1) if stride == step == 0 else slice(None)
+            for stride, step in zip(array.strides, self.element_strides, strict=True)
+        )
+        source, target = array[once].astype(view.dtype, copy=False), view[once]
+        target[...] = source
+        return (buffer, view) if target.tobytes() == source.tobytes() else None
+
     def addresses_are_unique(self) -> bool:
         """Whether no two coordinates share an address; False too where that would take too long to show."""
         moving = [(size, step) for size, step in zip(self.sizes, self.element_strides, strict=True) if size > 1]

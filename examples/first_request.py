@@ -20,9 +20,10 @@ EXPECTED = [[1], [0]]
 def with_client(url: str) -> list[list[int]]:
     with Client(url) as client:
         result = client.argmax(np.array(ROWS, np.float32), axes=[1])
-    print(f"client: {result.output.tolist()} of type {result.output.dtype}")
+    positions: list[list[int]] = result.output.tolist()
+    print(f"client: {positions} of type {result.output.dtype}")
     print(f"        on {result.device}, {result.timing['total']} us at the server, request {result.request_id}")
-    return result.output.tolist()
+    return positions
 
 
 def with_urllib(url: str) -> list[list[int]]:

@@ -13,7 +13,7 @@ from opwire.check import Plan
 from opwire.errors import DeadlineExceededError, OverloadedError, ProblemCode, UnavailableError
 
 from .devices.device import Arrays, Device, Stop, Stopped
-from .schedule import Action, Expire, Job, QueueFull, Schedule, Start
+from .schedule import Action, Job, QueueFull, Schedule, Start
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class Dispatcher:
                 continue
             if isinstance(action, Start):
                 waiting.set_result(None)
-            elif isinstance(action, Expire):
+            else:
                 waiting.set_exception(_too_late("queue"))
         if self.schedule.running:
             self._idle.clear()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 from typing import Any
@@ -38,7 +38,7 @@ def create_app(settings: Settings) -> FastAPI:
     """The application of a server, which is made when the application starts and closed when it ends."""
 
     @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
         app.state.server = Server(settings)
         try:
             yield

@@ -85,7 +85,7 @@ def _reduced(function: str, group: list[Any], last: bool) -> Any:
         return group[_winner(group, function, last)]
     dtype = group[0].dtype
     if dtype.kind == "f":
-        return _FLOATS[function]([float(value) for value in group], dtype)
+        return FLOATS[function]([float(value) for value in group], dtype)
     return _wrapped(_INTEGERS[function]([int(value) for value in group]), dtype)
 
 
@@ -229,7 +229,7 @@ def _from_decimal(value: Decimal, dtype: np.dtype[Any]) -> Any:
     return rounded(Fraction(value), dtype)
 
 
-_FLOATS: dict[str, Callable[[Sequence[float], np.dtype[Any]], Any]] = {
+FLOATS: dict[str, Callable[[Sequence[float], np.dtype[Any]], Any]] = {
     "SUM": _sum,
     "AVERAGE": lambda values, dtype: _sum(values, dtype, len(values)),
     "L1": lambda values, dtype: _sum([abs(value) for value in values], dtype),
@@ -239,6 +239,7 @@ _FLOATS: dict[str, Callable[[Sequence[float], np.dtype[Any]], Any]] = {
     "LOG_SUM": _log_sum,
     "LOG_SUM_EXP": _log_sum_exp,
 }
+"""The functions of REDUCE on the elements of one group: the exact result, rounded once to a float of the type."""
 
 
 def _pool(attributes: Any, source: Array, outputs: Mapping[str, Array]) -> None:

@@ -229,12 +229,13 @@ def test_positions_far_into_many_elements(device, count):
     values = np.full(count, NAN, np.float32)
     assert position(device, "ARGMAX", values) == 0
     assert position(device, "ARGMAX", values, "DECREASING") == count - 1
-    values[[17_000, 18_500]] = 7
-    assert position(device, "ARGMAX", values) == 17_000
-    assert position(device, "ARGMAX", values, "DECREASING") == 18_500
-    values[18_600:] = 7
-    assert position(device, "ARGMIN", values) == 17_000
-    assert position(device, "ARGMIN", values, "DECREASING") == count - 1
+    values[[9_000, 17_000, 17_500]] = 7
+    for name in ("ARGMIN", "ARGMAX"):
+        assert position(device, name, values) == 9_000
+        assert position(device, name, values, "DECREASING") == 17_500
+    values[[16_900, 19_000]] = 6, 8
+    assert position(device, "ARGMIN", values) == 16_900
+    assert position(device, "ARGMAX", values, "DECREASING") == 19_000
 
 
 def test_sums_of_many_elements(device):

@@ -154,7 +154,7 @@ class Sum:
         integers, shifts = self.format.parts(values[finite])
         self.units += integer_sum(integers**2, 2 * shifts) if squared else integer_sum(integers, shifts)
         self.count += values.size
-        if squared or (self.format.bits_of(values) != self.format.sign).any():
+        if (self.format.bits_of(values) != self.format.sign).any():
             self.negative_zeros = False
 
     def rounded(self, divisor: int = 1) -> Float:

@@ -14,7 +14,7 @@ from ..jsontensor import NumberError, read_numbers
 from ..level import FeatureLevel
 from ..operator import Violation
 from ..tensor import Array, BufferTensorDesc, DataType, TensorFlags
-from .framing import Buffer, Tail, parse_json, split_body
+from .framing import Buffer, Parts, parse_json, split_body
 
 T = TypeVar("T")
 
@@ -88,8 +88,8 @@ def read_answers(body: Buffer, head_length: str | None) -> list[Result | OpwireE
         ValueError: the body is not such an answer.
     """
 
-    def read(answer: Mapping[str, Any], tail: Tail) -> list[Result | OpwireError]:
-        return [_read_result(item, tail) if "outputs" in item else from_problem(item) for item in answer["results"]]
+    def read(answer: Mapping[str, Any], parts: Parts) -> list[Result | OpwireError]:
+        return [_read_result(item, parts) if "outputs" in item else from_problem(item) for item in answer["results"]]
 
     return _reading(body, head_length, read)
 
@@ -101,7 +101,7 @@ def read_validation(body: Buffer) -> Validation:
         ValueError: the body is not such an answer.
     """
 
-    def read(answer: Mapping[str, Any], _: Tail) -> Validation:
+    def read(answer: Mapping[str, Any], _: Parts) -> Validation:
         minimum = answer["minimum_feature_level"]
         return Validation(
             tuple(Violation.from_json(item) for item in answer["violations"]),
@@ -116,19 +116,19 @@ def read_validation(body: Buffer) -> Validation:
 _MALFORMED = (RequestError, NumberError, LookupError, TypeError, AttributeError, OverflowError)
 
 
-def _reading(body: Buffer, head_length: str | None, read: Callable[[Any, Tail], T]) -> T:
+def _reading(body: Buffer, head_length: str | None, read: Callable[[Any, Parts], T]) -> T:
     try:
         head, data = split_body(body, head_length)
-        tail = Tail(data)
-        found = read(parse_json(head), tail)
-        tail.finish()
+        parts = Parts(data)
+        found = read(parse_json(head), parts)
+        parts.finish()
     except _MALFORMED as error:
         raise ValueError(f"not an answer of opwire: {error}") from error
     return found
 
 
-def _read_result(answer: Mapping[str, Any], tail: Tail) -> Result:
-    outputs = dict(_read_outputs(answer["outputs"], tail))
+def _read_result(answer: Mapping[str, Any], parts: Parts) -> Result:
+    outputs = dict(_read_outputs(answer["outputs"], parts))
     return (PoolingResult if INDICES in outputs else Result)(
         outputs,
         FeatureLevel.parse(answer["feature_level"]),
@@ -138,11 +138,11 @@ def _read_result(answer: Mapping[str, Any], tail: Tail) -> Result:
     )
 
 
-def _read_outputs(outputs: Mapping[str, Any], tail: Tail) -> Iterator[tuple[str, Array]]:
+def _read_outputs(outputs: Mapping[str, Any], parts: Parts) -> Iterator[tuple[str, Array]]:
     for name, output in outputs.items():
         desc = read_desc(output["desc"])
         if "binary_data_size" in output:
-            piece = tail.take(output["binary_data_size"], name)
+            piece = parts.take(output["binary_data_size"], name)
             view = desc.view(piece)
             yield name, view if view.flags.aligned else desc.view(bytes(piece))
         elif isinstance(output["data"], str):

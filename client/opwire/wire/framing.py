@@ -58,7 +58,6 @@ class Base64:
 
 _LONG_STRING = 4096
 _MOST_STRINGS = 10_000
-_BACKSLASH = ord("\\")
 _MARK = f"opwire-{os.urandom(16).hex()}-"
 """Stands in for a long string while the JSON around it is parsed; nobody can know it."""
 
@@ -83,7 +82,7 @@ def parse_json_around(text: Buffer) -> tuple[object, dict[str, Base64]]:
         if start < 0 or end < 0:
             pieces.append(view[copied:])
             return parse_json(b"".join(pieces)), marks
-        if text[end - 1] == _BACKSLASH:
+        if text.find(b"\\", start, end) >= 0:
             break
         if end - start > _LONG_STRING:
             mark = f"{_MARK}{len(marks)}"

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from types import TracebackType
 from typing import Generic, TypeVar
 
@@ -87,6 +87,9 @@ class Endpoint:
         return cls(base, tuple(common.raw))
 
 
+_parse_url = lru_cache(maxsize=64)(httpx.URL)
+
+
 class Attempt(Generic[T]):
     """One try at an exchange: the request, the time left for it, and what has arrived.
 
@@ -100,7 +103,7 @@ class Attempt(Generic[T]):
         self._pieces: list[bytes] = []
         self.request = httpx.Request(
             exchange.method,
-            self._url,
+            _parse_url(self._url),
             headers=[*endpoint.headers, *((k.encode(), v.encode()) for k, v in exchange.headers.items())],
             stream=_Body(exchange.chunks, self._time),
             extensions={"timeout": self._time},

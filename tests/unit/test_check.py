@@ -19,9 +19,7 @@ BAD_EXAMPLES = [
 ]
 
 
-def refusal(
-    operator: object, level: FeatureLevel | str = FeatureLevel.V6_4, pointer: str = ""
-) -> list[tuple[str, str]]:
+def refusal(operator: object, level: FeatureLevel | str = "6_4", pointer: str = "") -> list[tuple[str, str]]:
     """Code and place of every violation; each place exists."""
     with pytest.raises(ContractViolation) as refused:
         check(operator, level, pointer=pointer)

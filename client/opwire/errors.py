@@ -52,6 +52,7 @@ class ProblemCode(StrEnum):
     UNSUPPORTED_MEDIA_TYPE = "unsupported_media_type"
     CONTRACT_VIOLATION = "contract_violation"
     QUEUE_FULL = "queue_full"
+    MEMORY_FULL = "memory_full"
     INTERNAL_ERROR = "internal_error"
     NOT_READY = "not_ready"
     DRAINING = "draining"
@@ -230,6 +231,7 @@ PROBLEMS: dict[ProblemCode, Problem] = {
     ProblemCode.UNSUPPORTED_MEDIA_TYPE: Problem(415, "The body is of another media type", UnsupportedMediaError),
     ProblemCode.CONTRACT_VIOLATION: Problem(422, "The request breaks the operator contract", ContractViolation),
     ProblemCode.QUEUE_FULL: Problem(429, "The queue is full", OverloadedError),
+    ProblemCode.MEMORY_FULL: Problem(429, "The memory for requests is full", OverloadedError),
     ProblemCode.INTERNAL_ERROR: Problem(500, "The server failed", InternalError),
     ProblemCode.NOT_READY: Problem(503, "The server is not ready", UnavailableError),
     ProblemCode.DRAINING: Problem(503, "The server is stopping", UnavailableError),

@@ -31,11 +31,12 @@ class Dispatcher:
         devices: by name.
         threads: plans that run at the same time on each device.
         queued: plans that may wait.
+        work: element visits that may wait and run.
     """
 
-    def __init__(self, devices: Mapping[str, Device], threads: int, queued: int) -> None:
+    def __init__(self, devices: Mapping[str, Device], threads: int, queued: int, work: int) -> None:
         self.devices = devices
-        self.schedule = Schedule(dict.fromkeys(devices, threads), queued)
+        self.schedule = Schedule.of(dict.fromkeys(devices, threads), queued, work)
         self._threads = ThreadPoolExecutor(threads * len(devices), "opwire-device")
         self._waiting: dict[Job, asyncio.Future[None]] = {}
         self._idle = asyncio.Event()
@@ -74,7 +75,7 @@ class Dispatcher:
         self._refuse_if_closing()
         runner = self.devices[device]
         arrived = time.monotonic()
-        job = Job(device, priority, arrived, deadline)
+        job = Job(device, priority, arrived, deadline, plan.work)
         await self._place(job)
         queued = time.monotonic() - arrived
         stop = threading.Event()
@@ -104,7 +105,7 @@ class Dispatcher:
                 retry_after=round(full.retry_after, 3),
             ) from None
         except asyncio.CancelledError:
-            if job in self.schedule.running:
+            if self.schedule.is_running(job):
                 self._finish(job)
             else:
                 self.schedule.withdraw(job)

@@ -23,6 +23,7 @@ from opwire.operator import Code, Violation
 from opwire.tensor import Array
 from opwire.wire import ExecuteRequest, Outcome, OutputFormat, ValidateRequest, encode_output, read_inputs
 
+from .budget import Budget, Hold
 from .dispatch import Dispatcher, Ran
 from .plans import PlanCache
 from .settings import Limits
@@ -80,17 +81,24 @@ class Pipeline:
     def __init__(self, dispatcher: Dispatcher, limits: Limits, cached_plans: int) -> None:
         self.dispatcher = dispatcher
         self.limits = limits
+        self.memory = Budget(limits.memory_bytes)
         self.plans = PlanCache(cached_plans, self._bound)
         self.default_device = next(iter(dispatcher.devices))
 
     async def execute(
-        self, request: ExecuteRequest, watch: Stopwatch, output_format: OutputFormat, guard: Guard | None = None
+        self,
+        request: ExecuteRequest,
+        watch: Stopwatch,
+        output_format: OutputFormat,
+        hold: Hold,
+        guard: Guard | None = None,
     ) -> Outcome:
         """Runs one operator.
 
         Args:
             watch: has timed what came before; the outcome's timing includes that.
             output_format: of the tensors in the outcome.
+            hold: of the memory that the request takes.
             guard: through which the work is awaited that does not end at once.
 
         Raises:
@@ -99,6 +107,7 @@ class Pipeline:
         device = self._device(request)
         prepared = self.plans.plan(request)
         plan = prepared.plan
+        hold.take(prepared.bytes)
         watch.lap("check")
         if prepared.input_bytes <= INLINE_BYTES:
             inputs = read_inputs(plan, request)
@@ -126,7 +135,7 @@ class Pipeline:
         return Outcome(encoded, plan.level, device, watch.total())
 
     async def batch(
-        self, requests: Sequence[ExecuteRequest | RequestError], watch: Stopwatch, binary: bool
+        self, requests: Sequence[ExecuteRequest | RequestError], watch: Stopwatch, hold: Hold, binary: bool
     ) -> list[Outcome | OpwireError]:
         """Runs several operators, as many at a time as the devices take; each has its own outcome.
 
@@ -135,15 +144,15 @@ class Pipeline:
         """
         if len(requests) > self.limits.batch_requests:
             raise _exceeded(ProblemCode.BATCH_TOO_LARGE, "requests", len(requests), self.limits.batch_requests)
-        return list(await asyncio.gather(*(self._outcome(request, watch.fork(), binary) for request in requests)))
+        return list(await asyncio.gather(*(self._outcome(request, watch.fork(), hold, binary) for request in requests)))
 
     async def _outcome(
-        self, request: ExecuteRequest | RequestError, watch: Stopwatch, binary: bool
+        self, request: ExecuteRequest | RequestError, watch: Stopwatch, hold: Hold, binary: bool
     ) -> Outcome | OpwireError:
         if isinstance(request, RequestError):
             return request
         try:
-            return await self.execute(request, watch, OutputFormat.BINARY if binary else request.output_format)
+            return await self.execute(request, watch, OutputFormat.BINARY if binary else request.output_format, hold)
         except OpwireError as error:
             return error
         except Exception:  # a defect; it must not take the other requests of the batch with it

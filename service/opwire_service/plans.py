@@ -23,11 +23,13 @@ class Prepared:
         plan: the checked desc.
         heads: for each output the JSON in front of its data.
         input_bytes: of all inputs.
+        bytes: of all tensors.
     """
 
     plan: Plan
     heads: Mapping[str, bytes]
     input_bytes: int
+    bytes: int
 
 
 @dataclass(slots=True)
@@ -72,4 +74,7 @@ class PlanCache:
         plan = check(request.operator, level, pointer=pointer_to(request.pointer, "operator"))
         self.admit(plan)
         heads = {name: output_head(name, desc) for name, desc in plan.outputs.items()}
-        return Prepared(plan, heads, sum(desc.data_size_in_bytes for desc in plan.inputs.values()))
+        inputs, outputs = (
+            sum(desc.data_size_in_bytes for desc in descs.values()) for descs in (plan.inputs, plan.outputs)
+        )
+        return Prepared(plan, heads, inputs, inputs + outputs)

@@ -20,7 +20,7 @@ class Server:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         devices = {name: load(name) for name in settings.devices}
-        dispatcher = Dispatcher(devices, settings.threads, settings.limits.queued)
+        dispatcher = Dispatcher(devices, settings.threads, settings.limits.queued, settings.limits.queued_work)
         self.pipeline = Pipeline(dispatcher, settings.limits, settings.cached_plans)
         self.ready = True
 

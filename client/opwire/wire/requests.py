@@ -144,7 +144,7 @@ def _given(envelope: Mapping[str, Any], name: str, default: Any) -> Any:
 
 
 def _refuse(violations: Sequence[Violation]) -> NoReturn:
-    places = ", ".join(violation.pointer or "the body" for violation in violations[:3])
+    places = ", ".join(show(violation.pointer) if violation.pointer else "the body" for violation in violations[:3])
     raise RequestError(ProblemCode.INVALID_REQUEST, f"the request is malformed at {places}", violations=violations)
 
 

@@ -18,6 +18,7 @@ from opwire.errors import (
 )
 from opwire.wire import BINARY, HEAD_LENGTH, JSON, Answer
 
+from ..budget import Hold
 from ..settings import Limits
 
 _HEAD_LENGTH = HEAD_LENGTH.lower().encode()
@@ -108,11 +109,11 @@ def _unsupported(detail: str) -> UnsupportedMediaError:
     return UnsupportedMediaError(ProblemCode.UNSUPPORTED_MEDIA_TYPE, detail)
 
 
-async def read_body(exchange: Exchange, limits: Limits) -> bytes | bytearray:
+async def read_body(exchange: Exchange, limits: Limits, hold: Hold) -> bytes | bytearray:
     """The whole body.
 
     Raises:
-        LengthRequiredError, LimitExceededError: before anything is read.
+        LengthRequiredError, LimitExceededError, OverloadedError: before anything is read.
         SlowBodyError: it did not arrive in time.
         ClientDisconnect: the client is gone.
     """
@@ -126,6 +127,7 @@ async def read_body(exchange: Exchange, limits: Limits) -> bytes | bytearray:
             limit=limits.body_bytes,
             size=size,
         )
+    hold.take(size)
     try:
         async with asyncio.timeout(limits.receive_ms / 1000):
             return await _receive(exchange.receive, size)

@@ -16,6 +16,7 @@ from starlette.types import Receive, Scope, Send
 from opwire.errors import MethodNotAllowedError, OpwireError, ProblemCode
 from opwire.wire import Answer, OutputFormat, parse_batch, parse_execute, parse_validate, write_batch, write_outcome
 
+from ..budget import Hold
 from ..pipeline import INLINE_BYTES, Pipeline, Stopwatch
 from .body import Exchange, read_body
 from .context import request_id
@@ -23,43 +24,43 @@ from .errors import defect, problem_response
 
 T = TypeVar("T")
 
-Handler = Callable[[Pipeline, Exchange], Awaitable[None]]
+Handler = Callable[[Pipeline, Exchange, Hold], Awaitable[None]]
 
 METHOD = "POST"
 
 log = logging.getLogger("opwire.access")
 
 
-async def execute(pipeline: Pipeline, exchange: Exchange) -> None:
+async def execute(pipeline: Pipeline, exchange: Exchange, hold: Hold) -> None:
     """Runs one operator on the tensors in the body."""
     watch = Stopwatch()
     length = exchange.head_length()
-    body = await read_body(exchange, pipeline.limits)
+    body = await read_body(exchange, pipeline.limits, hold)
     watch.lap("receive")
     parsed = await _parse(parse_execute, body, length)
     watch.lap("parse")
     output_format = OutputFormat.BINARY if exchange.wants_binary else parsed.output_format
-    outcome = await pipeline.execute(parsed, watch, output_format, partial(_while_connected, exchange.receive))
+    outcome = await pipeline.execute(parsed, watch, output_format, hold, partial(_while_connected, exchange.receive))
     timing = ", ".join([f"{stage};dur={us / 1000}" for stage, us in outcome.timing.items()])
     await exchange.send_answer(write_outcome(outcome, exchange.request_id), ((b"server-timing", timing.encode()),))
 
 
-async def batch(pipeline: Pipeline, exchange: Exchange) -> None:
+async def batch(pipeline: Pipeline, exchange: Exchange, hold: Hold) -> None:
     """Runs several operators; each has its own outcome, in the order of the requests."""
     watch = Stopwatch()
     length = exchange.head_length()
-    body = await read_body(exchange, pipeline.limits)
+    body = await read_body(exchange, pipeline.limits, hold)
     watch.lap("receive")
     parsed = await _parse(parse_batch, body, length)
     watch.lap("parse")
-    outcomes = await _while_connected(exchange.receive, pipeline.batch(parsed, watch, exchange.wants_binary))
+    outcomes = await _while_connected(exchange.receive, pipeline.batch(parsed, watch, hold, exchange.wants_binary))
     await exchange.send_answer(write_batch(outcomes, exchange.request_id))
 
 
-async def validate(pipeline: Pipeline, exchange: Exchange) -> None:
+async def validate(pipeline: Pipeline, exchange: Exchange, hold: Hold) -> None:
     """Says whether a desc is valid at a feature level, what is wrong with it, and which level would take it."""
     length = exchange.head_length()
-    body = await read_body(exchange, pipeline.limits)
+    body = await read_body(exchange, pipeline.limits, hold)
     parsed = await _parse(parse_validate, body, length)
     await exchange.send_answer(Answer([to_json(pipeline.validate(parsed))]))
 
@@ -76,7 +77,8 @@ async def answer(handler: Handler, pipeline: Pipeline, scope: Scope, receive: Re
         if scope["method"] != METHOD:
             detail = f"{scope['method']} given; {scope['path']} takes {METHOD}"
             raise MethodNotAllowedError(ProblemCode.METHOD_NOT_ALLOWED, detail, allow=[METHOD])
-        await handler(pipeline, exchange)
+        with pipeline.memory.open() as hold:
+            await handler(pipeline, exchange, hold)
     except OpwireError as error:
         log.info("%s %d %s %s", scope["path"], error.status, error.code, exchange.request_id)
         await problem_response(error, exchange.request_id)(scope, receive, send)

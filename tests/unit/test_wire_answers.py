@@ -52,7 +52,7 @@ def outputs(draw: st.DrawFn) -> tuple[BufferTensorDesc, bytes]:
     return desc, draw(buffers(data_type, desc.extent))
 
 
-def answer(outputs: dict[str, Any], **changes: object) -> dict[str, Any]:
+def answer(outputs: Any, **changes: object) -> dict[str, Any]:
     return {
         "outputs": outputs,
         "feature_level": "DML_FEATURE_LEVEL_4_1",
@@ -230,10 +230,9 @@ def test_a_damaged_answer_is_read_or_is_a_value_error(data):
         body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
     try:
         found = read_answer(bytes(body), str(len(head)))
-    except ValueError as error:
-        assert str(error)
-    else:
-        assert len(found.outputs) == 1
+    except ValueError:
+        return
+    assert len(found.outputs) == 1
 
 
 def test_results_are_known_by_themselves_alone():

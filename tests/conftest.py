@@ -27,3 +27,9 @@ def server_url() -> Iterator[str]:
     with serving() as server:
         assert server.url is not None
         yield server.url
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """On which loop ``anyio`` tests run."""
+    return "asyncio"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
@@ -108,8 +107,7 @@ async def _while_connected(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
     finally:
         for pending in (task, gone):
             pending.cancel()
-        with suppress(asyncio.CancelledError):
-            await gone
+        await asyncio.wait((task, gone))
 
 
 async def _disconnect(receive: Receive) -> None:

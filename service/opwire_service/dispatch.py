@@ -167,7 +167,8 @@ async def _result(work: Future[int], stop: threading.Event) -> int:
         return await asyncio.shield(ended)
     except asyncio.CancelledError:
         stop.set()
-        await asyncio.wait([ended])  # what it holds is given back when nothing uses it any more
+        # What the request holds is given back when nothing uses it any more.
+        await asyncio.gather(ended, return_exceptions=True)
         raise
 
 

@@ -264,7 +264,7 @@ def test_devices_are_not_replaced():
     assert not Path(os.devnull).is_file()
 
 
-@pytest.mark.parametrize("name", ["folder", "file/x.bin", "x\0y"])
+@pytest.mark.parametrize("name", ["folder", "file/x.bin", "x\0y", "x\ud800"], ids=ascii)
 def test_path_that_cannot_be_written_is_named(tmp_path, name):
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").write_bytes(b"")

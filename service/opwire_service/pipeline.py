@@ -181,14 +181,7 @@ class Pipeline:
             ContractViolation: there is no such feature level.
         """
         level = read_level(request.feature_level, "/feature_level")
-        found = validate(request.operator, level, pointer="/operator")
-        minimum = found.minimum_feature_level
-        return {
-            "valid": found.valid,
-            "violations": [violation.to_json() for violation in found.violations],
-            "minimum_feature_level": None if minimum is None else str(minimum),
-            "outputs": {name: desc.to_json() for name, desc in found.outputs.items()},
-        }
+        return validate(request.operator, level, pointer="/operator").to_json()
 
     def deadline(self, started: float, timeout_ms: int | None) -> float:
         """When a request's time is over."""

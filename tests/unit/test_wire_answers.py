@@ -156,6 +156,8 @@ def test_a_batch_answers_each_request_by_itself(output_format):
     assert json.loads(body[: made.head_length])["request_id"] == "r3"
     found = read_answers(body, None if made.head_length is None else str(made.head_length))
     one, refused, overloaded, two = found
+    assert isinstance(one, Result)
+    assert isinstance(two, Result)
     assert [one.output.tolist(), two.output.tolist()] == [[1, 2], [3, 4]]
     assert isinstance(refused, ContractViolation)
     assert refused.violations == (violation,)

@@ -253,7 +253,12 @@ def _timeout(parameters: Mapping[str, Any]) -> int | None:
 
 
 def relocate(error: OpwireError, places: Mapping[str, str]) -> None:
-    """Makes the violations of an operator point to where the request had what is wrong."""
+    """Makes the violations of an operator point to where the request had what is wrong.
+
+    The clients of the protocol show one string alone, so it holds what the violations say.
+    """
+    if error.violations:
+        error.detail = "; ".join(found.message for found in error.violations)
     error.violations = tuple(
         Violation(found.code, _place(found.pointer, places), found.message, found.allowed, found.available_from)
         for found in error.violations

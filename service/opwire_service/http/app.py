@@ -59,6 +59,7 @@ def create_app(settings: Settings) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         swagger_ui_oauth2_redirect_url=None,
+        redirect_slashes=False,
         responses=openapi.ERRORS,
     )
     for module in (native, health):

@@ -215,7 +215,7 @@ def _read(operator: object, pointer: str) -> _Desc:
             if attributes is not None:
                 tensors = _complete(declared, attributes, given, desc, at, report)
             else:
-                _constrain(declared, _stand_in(declared, values), given, at, report)
+                _constrain(declared, _stand_in(declared, values), given, desc, at, report)
     return _Desc(kind, type_pointer, declared, attributes, rows, given, tensors, tuple(report.violations))
 
 
@@ -250,12 +250,17 @@ def _stand_in(declared: Operator[Any], values: Mapping[str, object]) -> Any | No
 
 
 def _constrain(
-    declared: Operator[Any], attributes: Any | None, given: Mapping[str, GivenTensor], pointer: str, report: Report
+    declared: Operator[Any],
+    attributes: Any | None,
+    given: Mapping[str, GivenTensor],
+    desc: Mapping[str, Any],
+    pointer: str,
+    report: Report,
 ) -> dict[str, BufferTensorDesc]:
     """Applies the rules between attributes and inputs, if the attributes are known; returns the inputs."""
     inputs = {member.name: given[member.name].desc for member in declared.inputs}
     if attributes is not None:
-        _report_faults(declared.constraints(attributes, inputs), given, pointer, report)
+        _report_faults(declared.constraints(attributes, inputs), given, desc, pointer, report)
     return inputs
 
 
@@ -291,8 +296,7 @@ def _complete(
 ) -> dict[str, BufferTensorDesc]:
     """Applies the operator's rules; returns all its tensors, derived outputs too, or {} once a rule is broken."""
     found = len(report.violations)
-    tensors = {member.name: given[member.name].desc for member in declared.inputs}
-    _report_faults(declared.constraints(attributes, tensors), given, desc, pointer, report)
+    tensors = _constrain(declared, attributes, given, desc, pointer, report)
     if len(report.violations) > found:
         return {}
     rules = declared.outputs(attributes, tensors)

@@ -1,0 +1,82 @@
+"""DirectML operators over HTTP: the operator contract, checked offline, and the clients of a server that runs them.
+
+>>> import opwire
+>>> plan = opwire.check({"type": "DML_OPERATOR_ARGMAX", "desc": {...}}, "4_1")
+>>> opwire.Client().argmax(x, axes=1).output
+"""
+
+from ._transport import package_version
+from .check import Plan, Validation, check, validate
+from .client import AsyncClient, Client, prepare
+from .errors import (
+    AuthenticationError,
+    ConnectError,
+    ContractViolation,
+    DeadlineExceededError,
+    InternalError,
+    InvalidResponseError,
+    LengthRequiredError,
+    LimitExceededError,
+    MethodNotAllowedError,
+    NotFoundError,
+    OpwireError,
+    OverloadedError,
+    ProblemCode,
+    RequestError,
+    SlowBodyError,
+    TransportError,
+    TransportTimeout,
+    UnavailableError,
+    UnsupportedMediaError,
+)
+from .level import FeatureLevel
+from .operator import Code, Violation
+from .tensor import BufferTensorDesc, DataType
+from .wire import Call, PoolingResult, Result
+
+__all__ = [
+    "AsyncClient",
+    "AuthenticationError",
+    "BufferTensorDesc",
+    "Call",
+    "Client",
+    "Code",
+    "ConnectError",
+    "ContractViolation",
+    "DataType",
+    "DeadlineExceededError",
+    "FeatureLevel",
+    "InternalError",
+    "InvalidResponseError",
+    "LengthRequiredError",
+    "LimitExceededError",
+    "MethodNotAllowedError",
+    "NotFoundError",
+    "OpwireError",
+    "OverloadedError",
+    "Plan",
+    "PoolingResult",
+    "ProblemCode",
+    "RequestError",
+    "Result",
+    "SlowBodyError",
+    "TransportError",
+    "TransportTimeout",
+    "UnavailableError",
+    "UnsupportedMediaError",
+    "Validation",
+    "Violation",
+    "__version__",
+    "check",
+    "prepare",
+    "validate",
+]
+
+
+__version__: str
+
+
+def __getattr__(name: str) -> str:
+    if name == "__version__":
+        return package_version()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -5,14 +5,15 @@ A plan is what devices run, and the proof that its desc was checked: nothing aft
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 from .desc import GivenTensor, Report, pointer_to, read_attributes, read_tensors, show
 from .errors import ContractViolation
 from .level import HIGHEST, FeatureLevel, Limits, Rows, row_for
-from .operator import Code, Fault, Operator, OutputRule, Role, Violation
+from .operator import Code, CountField, EnumField, Fault, Operator, OutputRule, Role, Violation
 from .operators import CATALOG, OPERATORS, OperatorType, find
 from .tensor import MAX_ELEMENTS, BufferTensorDesc
 
@@ -122,12 +123,16 @@ def read_level(given: object, pointer: str) -> FeatureLevel:
 
 @dataclass(frozen=True, slots=True)
 class _Desc:
-    """An operator desc as read: all that does not depend on the level, and what is needed for what does."""
+    """An operator desc as read: all that does not depend on the level, and what is needed for what does.
+
+    ``rows`` are its support rows, none where they cannot be known.
+    """
 
     type: OperatorType | None
     type_pointer: str
     declared: Operator[Any] | None
     attributes: Any | None
+    rows: Rows
     given: Mapping[str, GivenTensor]
     tensors: Mapping[str, BufferTensorDesc]
     structural: tuple[Violation, ...]
@@ -145,13 +150,10 @@ class _Desc:
         return (*self._row_violations(level), *self.structural)
 
     def _row_violations(self, level: FeatureLevel) -> Iterator[Violation]:
-        if self.declared is None or self.attributes is None:
-            return
-        rows = self.declared.support(self.attributes)
-        row = row_for(rows, level)
+        row = row_for(self.rows, level)
         for name, given in self.given.items():
             if row is not None:
-                yield from _tensor_violations(name, given, row.tensors[name], rows, level)
+                yield from _tensor_violations(name, given, row.tensors[name], self.rows, level)
 
 
 def _tensor_violations(
@@ -190,12 +192,13 @@ def _read(operator: object, pointer: str) -> _Desc:
     type_pointer = pointer_to(pointer, "type")
     if not isinstance(operator, Mapping):
         report.add(Code.WRONG_TYPE, pointer, f"{show(operator)} given where an operator (an object) belongs")
-        return _Desc(None, type_pointer, None, None, {}, {}, tuple(report.violations))
+        return _Desc(None, type_pointer, None, None, (), {}, {}, tuple(report.violations))
     report.unknown_fields(operator, ("type", "desc"), pointer, "an operator")
     kind = _read_type(operator, pointer, type_pointer, report)
     declared = None if kind is None else OPERATORS.get(kind.name)
     at = pointer_to(pointer, "desc")
     attributes = None
+    rows: Rows = ()
     given: dict[str, GivenTensor] = {}
     tensors: dict[str, BufferTensorDesc] = {}
     desc = operator.get("desc")
@@ -205,11 +208,60 @@ def _read(operator: object, pointer: str) -> _Desc:
         report.add(Code.WRONG_TYPE, at, f"{show(desc)} given where a desc (an object) belongs")
     elif declared is not None:
         report.unknown_fields(desc, [member.name for member in declared.fields], at, declared.name)
-        attributes = read_attributes(declared, desc, at, report)
+        attributes, values = read_attributes(declared, desc, at, report)
+        rows = _rows(declared, values) if attributes is None else declared.support(attributes)
         given = read_tensors(declared, desc, at, report)
-        if attributes is not None and all(member.name in given for member in declared.inputs):
-            tensors = _complete(declared, attributes, given, desc, at, report)
-    return _Desc(kind, type_pointer, declared, attributes, given, tensors, tuple(report.violations))
+        if all(member.name in given for member in declared.inputs):
+            if attributes is not None:
+                tensors = _complete(declared, attributes, given, desc, at, report)
+            else:
+                _constrain(declared, _stand_in(declared, values), given, desc, at, report)
+    return _Desc(kind, type_pointer, declared, attributes, rows, given, tensors, tuple(report.violations))
+
+
+def _rows(declared: Operator[Any], values: Mapping[str, object]) -> Rows:
+    """The support rows while some attributes are unknown; none where they depend on those."""
+    members = {member.name: member for member in declared.fields}
+
+    def possible(name: str) -> Sequence[object]:
+        member, value = members[name], values[name]
+        if value is not None:
+            return [value]
+        return list(member.type) if isinstance(member, EnumField) else [()]
+
+    choices = product(*map(possible, values))
+    first, *others = (
+        declared.support(declared.attributes(**dict(zip(values, chosen, strict=True)))) for chosen in choices
+    )
+    return first if all(other == first for other in others) else ()
+
+
+def _stand_in(declared: Operator[Any], values: Mapping[str, object]) -> Any | None:
+    """Attributes with some value for each unknown enum, for rules on the arrays; None while an array is unknown."""
+    known = dict(values)
+    for member in declared.fields:
+        if isinstance(member, EnumField) and known[member.name] is None:
+            known[member.name] = next(iter(member.type))
+        elif isinstance(member, CountField):
+            lengths = {len(array) for name in member.counts if isinstance(array := values[name], tuple)}
+            if len(lengths) > 1:
+                return None
+    return None if None in known.values() else declared.attributes(**known)
+
+
+def _constrain(
+    declared: Operator[Any],
+    attributes: Any | None,
+    given: Mapping[str, GivenTensor],
+    desc: Mapping[str, Any],
+    pointer: str,
+    report: Report,
+) -> dict[str, BufferTensorDesc]:
+    """Applies the rules between attributes and inputs, if the attributes are known; returns the inputs."""
+    inputs = {member.name: given[member.name].desc for member in declared.inputs}
+    if attributes is not None:
+        _report_faults(declared.constraints(attributes, inputs), given, desc, pointer, report)
+    return inputs
 
 
 def _read_type(operator: Mapping[str, Any], pointer: str, at: str, report: Report) -> OperatorType | None:
@@ -244,8 +296,7 @@ def _complete(
 ) -> dict[str, BufferTensorDesc]:
     """Applies the operator's rules; returns all its tensors, derived outputs too, or {} once a rule is broken."""
     found = len(report.violations)
-    tensors = {member.name: given[member.name].desc for member in declared.inputs}
-    _report_faults(declared.constraints(attributes, tensors), given, pointer, report)
+    tensors = _constrain(declared, attributes, given, desc, pointer, report)
     if len(report.violations) > found:
         return {}
     rules = declared.outputs(attributes, tensors)
@@ -253,7 +304,7 @@ def _complete(
         rule = rules[member.name]
         if member.name in given:
             output = given[member.name].desc
-            _report_faults(_output_faults(member.name, output, rule, tensors), given, pointer, report)
+            _report_faults(_output_faults(member.name, output, rule, tensors), given, desc, pointer, report)
             tensors[member.name] = output
         elif member.role is Role.OUTPUT and desc.get(member.name) is None:
             tensors[member.name] = derived = BufferTensorDesc(rule.data_type, tuple(sizes[0] for sizes in rule.sizes))
@@ -264,7 +315,7 @@ def _complete(
                 report.add(Code.TOO_MANY_ELEMENTS, pointer, message)
     unread = {member.name for member in declared.tensor_fields(*Role) if desc.get(member.name) is not None} - set(given)
     if len(report.violations) == found and not unread:
-        _report_faults(declared.output_constraints(attributes, tensors), given, pointer, report)
+        _report_faults(declared.output_constraints(attributes, tensors), given, desc, pointer, report)
     return tensors if len(report.violations) == found and not unread else {}
 
 
@@ -296,13 +347,19 @@ def _output_faults(
             )
 
 
-def _report_faults(faults: Iterable[Fault], given: Mapping[str, GivenTensor], pointer: str, report: Report) -> None:
+def _report_faults(
+    faults: Iterable[Fault],
+    given: Mapping[str, GivenTensor],
+    desc: Mapping[str, Any],
+    pointer: str,
+    report: Report,
+) -> None:
     for fault in faults:
         field, *below = fault.path
         if field in given:
             at = pointer_to(given[str(field)].pointer, *below)
-        elif below and not isinstance(below[0], int):
-            at = pointer  # a derived tensor: it does not stand in the request
+        elif desc.get(str(field)) is None:
+            at = pointer  # it does not stand there: a derived tensor, or an array that is empty as its count says
         else:
             at = pointer_to(pointer, *fault.path)
         report.add(fault.code, at, fault.message, fault.allowed)

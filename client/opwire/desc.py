@@ -108,23 +108,23 @@ class Report:
         return None
 
 
-def read_attributes(operator: Operator[Any], desc: Mapping[str, Any], pointer: str, report: Report) -> Any | None:
-    """The attributes of an operator; None once the violations that prevent them are reported."""
+def read_attributes(
+    operator: Operator[Any], desc: Mapping[str, Any], pointer: str, report: Report
+) -> tuple[Any | None, dict[str, object]]:
+    """The attributes of an operator, or None once the violations that prevent them are reported.
+
+    Returns:
+        The attributes, and by name each enum and array field, None where it cannot be read.
+    """
     values: dict[str, object] = {}
-    complete = True
     for member in operator.fields:
-        value = desc.get(member.name)
-        given: object
         if isinstance(member, EnumField):
-            given = _enum(member, desc, pointer, report)
+            values[member.name] = _enum(member, desc, pointer, report)
         elif isinstance(member, ArrayField):
-            given = _array(member, value, desc, operator, pointer, report)
-        else:
-            continue
-        values[member.name] = given
-        complete = complete and given is not None
+            values[member.name] = _array(member, desc.get(member.name), desc, operator, pointer, report)
+    complete = None not in values.values()
     agree = [_counts_agree(member, desc, values, pointer, report) for member in operator.fields]
-    return operator.attributes(**values) if complete and all(agree) else None
+    return operator.attributes(**values) if complete and all(agree) else None, values
 
 
 def _enum(member: EnumField, desc: Mapping[str, Any], pointer: str, report: Report) -> IntEnum | None:

@@ -27,8 +27,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from .level import FeatureLevel
-from .operator import Code, Violation
+from .operator import Violation
 
 PROBLEM_TYPE = "urn:opwire:problem:"
 
@@ -53,6 +52,7 @@ class ProblemCode(StrEnum):
     UNSUPPORTED_MEDIA_TYPE = "unsupported_media_type"
     CONTRACT_VIOLATION = "contract_violation"
     QUEUE_FULL = "queue_full"
+    MEMORY_FULL = "memory_full"
     INTERNAL_ERROR = "internal_error"
     NOT_READY = "not_ready"
     DRAINING = "draining"
@@ -231,6 +231,7 @@ PROBLEMS: dict[ProblemCode, Problem] = {
     ProblemCode.UNSUPPORTED_MEDIA_TYPE: Problem(415, "The body is of another media type", UnsupportedMediaError),
     ProblemCode.CONTRACT_VIOLATION: Problem(422, "The request breaks the operator contract", ContractViolation),
     ProblemCode.QUEUE_FULL: Problem(429, "The queue is full", OverloadedError),
+    ProblemCode.MEMORY_FULL: Problem(429, "The memory for requests is full", OverloadedError),
     ProblemCode.INTERNAL_ERROR: Problem(500, "The server failed", InternalError),
     ProblemCode.NOT_READY: Problem(503, "The server is not ready", UnavailableError),
     ProblemCode.DRAINING: Problem(503, "The server is stopping", UnavailableError),
@@ -276,18 +277,7 @@ def from_problem(problem: Mapping[str, Any]) -> OpwireError:
     detail = str(problem.get("detail", ""))
     request_id = problem.get("request_id")
     members = {name: value for name, value in problem.items() if name not in _RESERVED}
-    violations = [_violation(item) for item in problem.get("violations", ())]
+    violations = [Violation.from_json(item) for item in problem.get("violations", ())]
     if code is ProblemCode.CONTRACT_VIOLATION:
         return ContractViolation(violations, detail, request_id=request_id, **members)
     return PROBLEMS[code].exception(code, detail, violations=violations, request_id=request_id, **members)
-
-
-def _violation(item: Mapping[str, Any]) -> Violation:
-    available = item.get("available_from")
-    return Violation(
-        Code(item["code"]),
-        str(item["pointer"]),
-        str(item["message"]),
-        item.get("allowed"),
-        None if available is None else FeatureLevel.parse(available),
-    )

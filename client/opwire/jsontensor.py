@@ -89,12 +89,11 @@ def _integers(items: list[Any], data_type: DataType, fail: Any) -> Array:
 def _lay_out(array: Array, desc: BufferTensorDesc, pointer: str) -> Array:
     if desc.strides is None:
         return array
-    _, view = desc.allocate()
-    view[...] = array
-    if view.tobytes() != array.tobytes():
+    laid_out = desc.lay_out(array)
+    if laid_out is None:
         message = "elements that share an address by the strides are given different numbers"
         raise NumberError(Code.OVERLAP_CONFLICT, pointer, message)
-    return view
+    return laid_out[1]
 
 
 def write_numbers(array: Array) -> Any:

@@ -128,6 +128,22 @@ class Violation:
             "available_from": None if self.available_from is None else str(self.available_from),
         }
 
+    @classmethod
+    def from_json(cls, given: Mapping[str, Any]) -> Violation:
+        """The violation that ``to_json`` wrote.
+
+        Raises:
+            KeyError, TypeError, ValueError: it is not one.
+        """
+        available = given.get("available_from")
+        return cls(
+            Code(given["code"]),
+            str(given["pointer"]),
+            str(given["message"]),
+            given.get("allowed"),
+            None if available is None else FeatureLevel.parse(available),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Fault:
@@ -194,7 +210,7 @@ class Operator(Generic[A]):
         fields: the members of its desc struct, in their order.
         attributes: makes A from the array and enum fields, by name.
         support: the support rows; they may depend on the attributes (REDUCE).
-        constraints: rules between attributes and inputs.
+        constraints: rules between array attributes and inputs; enums must not matter to them.
         outputs: what each output must be; called once the constraints hold.
         output_constraints: rules that also need the outputs' descs.
         work: element visits that the plan costs, for budgets.

@@ -171,17 +171,37 @@ class BufferTensorDesc:
             offset: bytes to the first element.
         """
         dtype = self.data_type.dtype
+        if self.strides is None:
+            return np.ndarray(self.sizes, dtype, buffer, offset)
         strides = tuple(
-            0 if size == 1 else stride * dtype.itemsize
-            for size, stride in zip(self.sizes, self.element_strides, strict=True)
+            0 if size == 1 else stride * dtype.itemsize for size, stride in zip(self.sizes, self.strides, strict=True)
         )
         return np.ndarray(self.sizes, dtype, buffer, offset, strides)
 
     def allocate(self) -> tuple[Array, Array]:
         """A new buffer of ``data_size_in_bytes`` bytes (UINT8) and the tensor's view of it. Gaps are zero."""
-        gaps = self.strides is not None and self.extent != self.element_count
+        if self.strides is None:
+            view = np.empty(self.sizes, self.data_type.dtype)
+            return view.reshape(-1).view(np.uint8), view
+        gaps = self.extent != self.element_count
         buffer = (np.zeros if gaps else np.empty)(self.data_size_in_bytes, np.uint8)
         return buffer, self.view(buffer)
+
+    def lay_out(self, array: Array) -> tuple[Array, Array] | None:
+        """Like ``allocate``, with the elements of an array of shape ``sizes`` at their places.
+
+        Returns:
+            None where elements that share an address differ.
+        """
+        buffer, view = self.allocate()
+        # What is repeated on both sides need not be written, or compared, more than once.
+        once = tuple(
+            slice(1) if stride == step == 0 else slice(None)
+            for stride, step in zip(array.strides, self.element_strides, strict=True)
+        )
+        source, target = array[once].astype(view.dtype, copy=False), view[once]
+        target[...] = source
+        return (buffer, view) if target.tobytes() == source.tobytes() else None
 
     def addresses_are_unique(self) -> bool:
         """Whether no two coordinates share an address; False too where that would take too long to show."""

@@ -13,7 +13,7 @@ from opwire.check import Plan
 from opwire.errors import DeadlineExceededError, OverloadedError, ProblemCode, UnavailableError
 
 from .devices.device import Arrays, Device, Stop, Stopped
-from .schedule import Action, Expire, Job, QueueFull, Schedule, Start
+from .schedule import Action, Job, QueueFull, Schedule, Start
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +31,12 @@ class Dispatcher:
         devices: by name.
         threads: plans that run at the same time on each device.
         queued: plans that may wait.
+        work: element visits that may wait and run.
     """
 
-    def __init__(self, devices: Mapping[str, Device], threads: int, queued: int) -> None:
+    def __init__(self, devices: Mapping[str, Device], threads: int, queued: int, work: int) -> None:
         self.devices = devices
-        self.schedule = Schedule(dict.fromkeys(devices, threads), queued)
+        self.schedule = Schedule.of(dict.fromkeys(devices, threads), queued, work)
         self._threads = ThreadPoolExecutor(threads * len(devices), "opwire-device")
         self._waiting: dict[Job, asyncio.Future[None]] = {}
         self._idle = asyncio.Event()
@@ -43,10 +44,24 @@ class Dispatcher:
         self._timer: asyncio.TimerHandle | None = None
         self._closing = False
 
+    def fits_inline(self, plan: Plan, device: str) -> bool:
+        """Whether a plan is over sooner than another thread could take it."""
+        return plan.work <= self.devices[device].inline_work
+
+    def run_inline(self, plan: Plan, inputs: Arrays, outputs: Arrays, *, device: str, deadline: float) -> Ran:
+        """Runs a plan at once, in the thread of the caller; for those that fit.
+
+        Raises:
+            UnavailableError: the dispatcher is closing.
+            DeadlineExceededError: in the stage ``run``.
+        """
+        self._refuse_if_closing()
+        return Ran(0, _run(self.devices[device], plan, inputs, outputs, lambda: time.monotonic() > deadline))
+
     async def run(
         self, plan: Plan, inputs: Arrays, outputs: Arrays, *, device: str, priority: int, deadline: float
     ) -> Ran:
-        """Runs a plan on a device.
+        """Runs a plan in a thread, when it has a place on its device.
 
         Args:
             priority: 0 is the most urgent.
@@ -57,13 +72,10 @@ class Dispatcher:
             UnavailableError: the dispatcher is closing.
             DeadlineExceededError: in the stage ``queue`` or ``run``.
         """
-        if self._closing:
-            raise UnavailableError(ProblemCode.DRAINING, "the server is stopping; send the request to another one")
+        self._refuse_if_closing()
         runner = self.devices[device]
         arrived = time.monotonic()
-        if arrived < deadline and plan.work <= runner.inline_work:
-            return Ran(0, _run(runner, plan, inputs, outputs, lambda: time.monotonic() > deadline))
-        job = Job(device, priority, arrived, deadline)
+        job = Job(device, priority, arrived, deadline, plan.work)
         await self._place(job)
         queued = time.monotonic() - arrived
         stop = threading.Event()
@@ -73,6 +85,10 @@ class Dispatcher:
         loop = asyncio.get_running_loop()
         work.add_done_callback(lambda _: loop.call_soon_threadsafe(self._finish, job))
         return Ran(round(queued * 1e6), await _result(work, stop))
+
+    def _refuse_if_closing(self) -> None:
+        if self._closing:
+            raise UnavailableError(ProblemCode.DRAINING, "the server is stopping; send the request to another one")
 
     async def _place(self, job: Job) -> None:
         """Waits until the job has a place on its device."""
@@ -89,7 +105,7 @@ class Dispatcher:
                 retry_after=round(full.retry_after, 3),
             ) from None
         except asyncio.CancelledError:
-            if job in self.schedule.running:
+            if self.schedule.is_running(job):
                 self._finish(job)
             else:
                 self.schedule.withdraw(job)
@@ -107,7 +123,7 @@ class Dispatcher:
                 continue
             if isinstance(action, Start):
                 waiting.set_result(None)
-            elif isinstance(action, Expire):
+            else:
                 waiting.set_exception(_too_late("queue"))
         if self.schedule.running:
             self._idle.clear()
@@ -146,10 +162,13 @@ def _run(device: Device, plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop
 
 
 async def _result(work: Future[int], stop: threading.Event) -> int:
+    ended = asyncio.wrap_future(work)
     try:
-        return await asyncio.wrap_future(work)
+        return await asyncio.shield(ended)
     except asyncio.CancelledError:
         stop.set()
+        # What the request holds is given back when nothing uses it any more.
+        await asyncio.gather(ended, return_exceptions=True)
         raise
 
 

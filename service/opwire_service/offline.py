@@ -129,8 +129,8 @@ def _load(buffer: Buffer, folder: Path, report: Report) -> Buffer:
     """The buffer with the values of its file, if it has one."""
     if not isinstance(buffer.initial, SourceFile):
         return buffer
-    beside = folder / buffer.initial.path
-    path = beside if beside.exists() else Path(buffer.initial.path)
+    beside, here = folder / buffer.initial.path, Path(buffer.initial.path)
+    path = beside if beside.exists() or not here.exists() else here
     at = buffer.pointer + "/initialValues/sourcePath"
     if path.suffix.lower() in _IMAGES:
         message = f"{show(path.name)} is an image; opwire reads .npy files and raw bytes"

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeVar
+from typing import Any
 
-from opwire.check import Plan, check, read_level, validate
+from opwire.check import Plan, read_level, validate
 from opwire.desc import pointer_to, show
 from opwire.errors import (
     InternalError,
@@ -23,18 +23,22 @@ from opwire.operator import Code, Violation
 from opwire.tensor import Array
 from opwire.wire import ExecuteRequest, Outcome, OutputFormat, ValidateRequest, encode_output, read_inputs
 
-from .dispatch import Dispatcher
+from .budget import Budget, Hold
+from .dispatch import Dispatcher, Ran
+from .plans import PlanCache, Prepared
 from .settings import Limits
-
-T = TypeVar("T")
 
 DEFAULT_PRIORITY = 5
 ANY_DEVICE = "auto"
 
-_INLINE_BYTES = 256 * 1024
+INLINE_BYTES = 256 * 1024
 """More bytes than this take longer to decode or encode than handing them to another thread."""
 
 log = logging.getLogger(__name__)
+
+
+Guard = Callable[[Coroutine[Any, Any, Ran]], Awaitable[Ran]]
+"""Awaits work and cancels it once nobody wants the answer any more."""
 
 
 @dataclass(slots=True)
@@ -71,57 +75,82 @@ class Stopwatch:
         return copy
 
 
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """An operator that has run: its plan, the bytes of each output, and the device that ran it."""
+
+    prepared: Prepared
+    buffers: Mapping[str, Array]
+    device: str
+
+
 class Pipeline:
     """Runs parsed requests on a dispatcher's devices, within the limits."""
 
-    def __init__(self, dispatcher: Dispatcher, limits: Limits) -> None:
+    def __init__(self, dispatcher: Dispatcher, limits: Limits, cached_plans: int) -> None:
         self.dispatcher = dispatcher
         self.limits = limits
+        self.memory = Budget(limits.memory_bytes)
+        self.plans = PlanCache(cached_plans, self._bound)
+        self.default_device = next(iter(dispatcher.devices))
 
-    @property
-    def default_device(self) -> str:
-        return next(iter(self.dispatcher.devices))
-
-    async def execute(self, request: ExecuteRequest, watch: Stopwatch, output_format: OutputFormat) -> Outcome:
-        """Runs one operator.
+    async def execute(
+        self,
+        request: ExecuteRequest,
+        watch: Stopwatch,
+        output_format: OutputFormat,
+        hold: Hold,
+        guard: Guard | None = None,
+    ) -> Outcome:
+        """Runs one operator and encodes its outputs.
 
         Args:
             watch: has timed what came before; the outcome's timing includes that.
             output_format: of the tensors in the outcome.
+            hold: of the memory that the request takes.
+            guard: through which the work is awaited that does not end at once.
 
         Raises:
             OpwireError: whatever is wrong with the request, or with the time or the room for it.
         """
+        done = await self.run(request, watch, hold, guard)
+        plan, heads = done.prepared.plan, done.prepared.heads
+        encoded = []
+        for name, buffer in done.buffers.items():
+            encode = partial(encode_output, heads[name], plan.outputs[name], buffer, output_format)
+            encoded.append(encode() if buffer.nbytes <= INLINE_BYTES else await asyncio.to_thread(encode))
+        watch.lap("encode")
+        return Outcome(encoded, plan.level, done.device, watch.total())
+
+    async def run(self, request: ExecuteRequest, watch: Stopwatch, hold: Hold, guard: Guard | None = None) -> Completed:
+        """Runs one operator; the arguments and errors are those of ``execute``."""
         device = self._device(request)
-        level = read_level(request.feature_level, pointer_to(request.pointer, "feature_level"))
-        plan = check(request.operator, level, pointer=pointer_to(request.pointer, "operator"))
-        self._bound(plan)
+        prepared = self.plans.plan(request)
+        plan = prepared.plan
+        hold.take(prepared.bytes)
         watch.lap("check")
-        inputs = await _offload(_input_bytes(plan), partial(read_inputs, plan, request))
+        if prepared.input_bytes <= INLINE_BYTES:
+            inputs = read_inputs(plan, request)
+        else:
+            inputs = await asyncio.to_thread(read_inputs, plan, request)
         buffers: dict[str, Array] = {}
         outputs: dict[str, Array] = {}
         for name, desc in plan.outputs.items():
             buffers[name], outputs[name] = desc.allocate()
         watch.lap("decode")
-        ran = await self.dispatcher.run(
-            plan,
-            inputs,
-            outputs,
-            device=device,
-            priority=DEFAULT_PRIORITY if request.priority is None else request.priority,
-            deadline=self.deadline(watch.started, request.timeout_ms),
-        )
+        deadline = self.deadline(watch.started, request.timeout_ms)
+        if self.dispatcher.fits_inline(plan, device):
+            ran = self.dispatcher.run_inline(plan, inputs, outputs, device=device, deadline=deadline)
+        else:
+            priority = DEFAULT_PRIORITY if request.priority is None else request.priority
+            work = self.dispatcher.run(plan, inputs, outputs, device=device, priority=priority, deadline=deadline)
+            ran = await (work if guard is None else guard(work))
         watch.lap("queue")
         watch.stages.update(queue=ran.queue, run=ran.run)
-        encoded = {
-            name: await _offload(buffer.nbytes, partial(encode_output, plan.outputs[name], buffer, output_format))
-            for name, buffer in buffers.items()
-        }
-        watch.lap("encode")
-        return Outcome(encoded, plan.level, device, watch.total())
+        return Completed(prepared, buffers, device)
 
     async def batch(
-        self, requests: Sequence[ExecuteRequest | RequestError], watch: Stopwatch, binary: bool
+        self, requests: Sequence[ExecuteRequest | RequestError], watch: Stopwatch, hold: Hold, binary: bool
     ) -> list[Outcome | OpwireError]:
         """Runs several operators, as many at a time as the devices take; each has its own outcome.
 
@@ -130,15 +159,15 @@ class Pipeline:
         """
         if len(requests) > self.limits.batch_requests:
             raise _exceeded(ProblemCode.BATCH_TOO_LARGE, "requests", len(requests), self.limits.batch_requests)
-        return list(await asyncio.gather(*(self._outcome(request, watch.fork(), binary) for request in requests)))
+        return list(await asyncio.gather(*(self._outcome(request, watch.fork(), hold, binary) for request in requests)))
 
     async def _outcome(
-        self, request: ExecuteRequest | RequestError, watch: Stopwatch, binary: bool
+        self, request: ExecuteRequest | RequestError, watch: Stopwatch, hold: Hold, binary: bool
     ) -> Outcome | OpwireError:
         if isinstance(request, RequestError):
             return request
         try:
-            return await self.execute(request, watch, OutputFormat.BINARY if binary else request.output_format)
+            return await self.execute(request, watch, OutputFormat.BINARY if binary else request.output_format, hold)
         except OpwireError as error:
             return error
         except Exception:  # a defect; it must not take the other requests of the batch with it
@@ -152,14 +181,7 @@ class Pipeline:
             ContractViolation: there is no such feature level.
         """
         level = read_level(request.feature_level, "/feature_level")
-        found = validate(request.operator, level, pointer="/operator")
-        minimum = found.minimum_feature_level
-        return {
-            "valid": found.valid,
-            "violations": [violation.to_json() for violation in found.violations],
-            "minimum_feature_level": None if minimum is None else str(minimum),
-            "outputs": {name: desc.to_json() for name, desc in found.outputs.items()},
-        }
+        return validate(request.operator, level, pointer="/operator").to_json()
 
     def deadline(self, started: float, timeout_ms: int | None) -> float:
         """When a request's time is over."""
@@ -194,11 +216,3 @@ class Pipeline:
 
 def _exceeded(code: ProblemCode, what: str, size: int, limit: int) -> LimitExceededError:
     return LimitExceededError(code, f"{size} {what}; this server takes at most {limit}", limit=limit, size=size)
-
-
-def _input_bytes(plan: Plan) -> int:
-    return sum(desc.data_size_in_bytes for desc in plan.inputs.values())
-
-
-async def _offload(size: int, work: Callable[[], T]) -> T:
-    return work() if size <= _INLINE_BYTES else await asyncio.to_thread(work)

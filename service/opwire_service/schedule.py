@@ -1,7 +1,8 @@
 """Which job starts when, on which device: a pure state machine. Time is an argument, and starting a job is an action.
 
-Jobs wait in the order of their arrival, each priority step below 0 counting as if the job had arrived half a second
-later; so an urgent job overtakes, and no job waits for ever.
+A job waits as if it had arrived later by its expected duration and by half a second for each step of priority below the
+highest. So what is urgent or short overtakes what is neither, and no job waits for ever. Of the places on a device one
+is kept from long jobs, so that short ones never wait for all of them.
 """
 
 from __future__ import annotations
@@ -13,18 +14,24 @@ from heapq import heapify, heappop, heappush
 PRIORITY_STEP = 0.5
 """Seconds that a step of priority is worth."""
 
+LONG = 0.05
+"""Seconds from which on a job counts as long."""
+
+_LONGEST_HANDICAP = 10.0
 _SMOOTHING = 0.2
+_FIRST_RATE = 1e7
 _LONGEST_RETRY = 60.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Job:
-    """Work for a device. Times are in seconds on the clock of the caller."""
+    """Work for a device: times in seconds on the clock of the caller, ``work`` in element visits."""
 
     device: str
     priority: int
     arrived: float
     deadline: float
+    work: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,24 +60,56 @@ class QueueFull(Exception):
 
 
 @dataclass(slots=True)
+class _Lane:
+    """One device: its places, who waits for them, and how fast it has been of late."""
+
+    capacity: int
+    running: dict[Job, float] = field(default_factory=dict)
+    waiting: list[tuple[float, int, Job]] = field(default_factory=list)
+    long_running: int = 0
+    rate: float = _FIRST_RATE
+
+    def seconds(self, work: int) -> float:
+        """The expected duration of work."""
+        return work / self.rate
+
+    @property
+    def pending(self) -> int:
+        """Element visits that wait or run."""
+        return sum(job.work for job in self.running) + sum(job.work for _, _, job in self.waiting)
+
+
+@dataclass(slots=True)
 class Schedule:
     """The jobs that wait and the jobs that run.
 
     Attributes:
-        capacity: for each device the jobs that it runs at the same time.
         limit: the jobs that may wait, over all devices.
+        work_limit: the element visits that may wait and run, over all devices; a job alone may exceed it.
     """
 
-    capacity: Mapping[str, int]
     limit: int
-    running: dict[Job, float] = field(default_factory=dict)
-    _queues: dict[str, list[tuple[float, int, Job]]] = field(default_factory=dict)
+    work_limit: int
+    _lanes: dict[str, _Lane] = field(default_factory=dict)
     _sequence: int = 0
-    _duration: float = 0.0
+    _long: set[Job] = field(default_factory=set)
+
+    @classmethod
+    def of(cls, capacity: Mapping[str, int], limit: int, work_limit: int = 2**62) -> Schedule:
+        """A schedule for devices that each run so many jobs at the same time."""
+        return cls(limit, work_limit, {name: _Lane(places) for name, places in capacity.items()})
 
     @property
     def queued(self) -> int:
-        return sum(len(queue) for queue in self._queues.values())
+        return sum(len(lane.waiting) for lane in self._lanes.values())
+
+    @property
+    def running(self) -> int:
+        return sum(len(lane.running) for lane in self._lanes.values())
+
+    def is_running(self, job: Job) -> bool:
+        """Whether the job has a place."""
+        return job in self._lanes[job.device].running
 
     def submit(self, job: Job) -> list[Action]:
         """A job arrives.
@@ -78,57 +117,72 @@ class Schedule:
         Raises:
             QueueFull: the job is not taken.
         """
-        if not self._has_room(job.device) and self.queued >= self.limit:
-            raise QueueFull(self._retry_after())
+        lane = self._lanes[job.device]
+        must_wait = bool(lane.waiting) or len(lane.running) >= lane.capacity
+        pending = sum(lane.pending for lane in self._lanes.values())
+        if (must_wait and self.queued >= self.limit) or (pending and pending + job.work > self.work_limit):
+            raise QueueFull(self.retry_after())
         self._sequence += 1
-        entry = (job.arrived + job.priority * PRIORITY_STEP, self._sequence, job)
-        heappush(self._queues.setdefault(job.device, []), entry)
-        return self._fill(job.device, job.arrived)
+        handicap = min(lane.seconds(job.work), _LONGEST_HANDICAP) + job.priority * PRIORITY_STEP
+        heappush(lane.waiting, (job.arrived + handicap, self._sequence, job))
+        if lane.seconds(job.work) > LONG:
+            self._long.add(job)
+        return self._fill(lane, job.arrived)
 
     def finish(self, job: Job, now: float) -> list[Action]:
         """A running job has ended, however it ended; its place is free."""
-        seconds = now - self.running.pop(job)
-        self._duration += _SMOOTHING * (seconds - self._duration) if self._duration else seconds
-        return self._fill(job.device, now)
+        lane = self._lanes[job.device]
+        seconds = max(now - lane.running.pop(job), 1e-6)
+        if job.work:
+            lane.rate += _SMOOTHING * (job.work / seconds - lane.rate)
+        if job in self._long:
+            self._long.discard(job)
+            lane.long_running -= 1
+        return self._fill(lane, now)
 
     def withdraw(self, job: Job) -> None:
         """Nobody wants a job that waits any more. A job that runs keeps its place until it is finished."""
-        queue = self._queues.get(job.device, [])
-        queue[:] = [entry for entry in queue if entry[2] is not job]
-        heapify(queue)
+        waiting = self._lanes[job.device].waiting
+        waiting[:] = [entry for entry in waiting if entry[2] is not job]
+        heapify(waiting)
+        if not self.is_running(job):
+            self._long.discard(job)
 
     def expire(self, now: float) -> list[Action]:
         """Time has passed: jobs that waited beyond their deadline are gone."""
-        late = [job for queue in self._queues.values() for _, _, job in queue if job.deadline <= now]
+        late = [job for lane in self._lanes.values() for _, _, job in lane.waiting if job.deadline <= now]
         for job in late:
             self.withdraw(job)
         return [Expire(job) for job in late]
 
     def next_deadline(self) -> float | None:
         """When ``expire`` is worth calling again."""
-        return min((job.deadline for queue in self._queues.values() for _, _, job in queue), default=None)
+        return min((job.deadline for lane in self._lanes.values() for _, _, job in lane.waiting), default=None)
 
-    def _has_room(self, device: str) -> bool:
-        return sum(job.device == device for job in self.running) < self.capacity[device]
+    def retry_after(self) -> float:
+        """The seconds in which about half of what waits is done, at the rate seen of late."""
+        drain = max(lane.seconds(lane.pending) / lane.capacity for lane in self._lanes.values())
+        return min(max(drain / 2, 0.1), _LONGEST_RETRY)
 
-    def _fill(self, device: str, now: float) -> list[Action]:
+    def _fill(self, lane: _Lane, now: float) -> list[Action]:
         actions: list[Action] = []
-        queue = self._queues.get(device, [])
-        while queue and self._has_room(device):
-            job = heappop(queue)[2]
+        passed: list[tuple[float, int, Job]] = []
+        while lane.waiting and len(lane.running) < lane.capacity:
+            entry = heappop(lane.waiting)
+            job = entry[2]
             if job.deadline <= now:
+                self._long.discard(job)
                 actions.append(Expire(job))
+            elif job in self._long and lane.long_running >= max(1, lane.capacity - 1):
+                passed.append(entry)
             else:
-                self.running[job] = now
+                lane.running[job] = now
+                lane.long_running += job in self._long
                 actions.append(Start(job))
+        for entry in passed:
+            heappush(lane.waiting, entry)
         return actions
 
-    def _retry_after(self) -> float:
-        """The time in which about half of the queue drains, at the rate seen lately."""
-        rate = sum(self.capacity.values()) / (self._duration or 0.1)
-        return min(max(self.queued / rate / 2, 0.1), _LONGEST_RETRY)
-
     def __repr__(self) -> str:
-        busy = {name: sum(job.device == name for job in self.running) for name in self.capacity}
-        places = ", ".join(f"{name} {count}/{self.capacity[name]} busy" for name, count in busy.items())
+        places = ", ".join(f"{name} {len(lane.running)}/{lane.capacity} busy" for name, lane in self._lanes.items())
         return f"<Schedule {self.queued} queued, {places}>"

@@ -19,6 +19,8 @@ class Limits:
         work: element visits of one operator.
         batch_requests: of one batch.
         queued: operators that wait for a device.
+        queued_work: element visits that wait or run.
+        memory_bytes: bodies, tensors and answers of all requests together.
         timeout_ms: the longest time that a request may ask for, and what it gets if it asks for none.
         receive_ms: the longest time that a body may take to arrive.
     """
@@ -29,6 +31,8 @@ class Limits:
     work: int = 2**34
     batch_requests: int = 256
     queued: int = 256
+    queued_work: int = 2**36
+    memory_bytes: int = 2048 * MIB
     timeout_ms: int = 60_000
     receive_ms: int = 60_000
 
@@ -47,12 +51,14 @@ class Settings:
         drain_seconds: how long accepted work may go on after the signal to stop.
         log_level: of Python's logging.
         limits: see Limits.
+        cached_plans: checked operator descs that are kept.
     """
 
     host: str = "127.0.0.1"
     port: int = 8000
     devices: tuple[str, ...] = ("reference",)
-    threads: int = field(default_factory=lambda: os.cpu_count() or 1)
+    threads: int = field(default_factory=lambda: max(2, os.cpu_count() or 1))
     drain_seconds: int = 30
     log_level: str = "info"
     limits: Limits = field(default_factory=Limits)
+    cached_plans: int = 4096

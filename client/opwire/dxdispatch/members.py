@@ -10,7 +10,8 @@ from typing import Any
 from ..desc import Report, pointer_to, show
 from ..operator import Code
 
-UINT64_MAX = 2**64 - 1
+SIZE_MAX = 2**63 - 1
+"""The greatest size or offset in bytes, as numpy counts them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class Members:
         self.report.add(Code.WRONG_TYPE, self.at(name), f"{show(value)} given where a string belongs")
         return None
 
-    def integer(self, name: str, default: int | None = None, greatest: int = UINT64_MAX) -> int | None:
+    def integer(self, name: str, default: int | None = None, greatest: int = SIZE_MAX) -> int | None:
         """An unsigned integer; the default where it is left out, None once what is wrong is reported."""
         if not self.has(name):
             return default

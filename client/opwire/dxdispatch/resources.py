@@ -32,11 +32,15 @@ class Values:
     array: Array
 
     @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.array.dtype
+
+    @property
     def size_in_bytes(self) -> int:
         return self.array.nbytes
 
-    def to_array(self) -> Array:
-        return self.array
+    def fill(self, target: Array) -> None:
+        target[...] = self.array
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,11 +51,15 @@ class Constant:
     count: int
 
     @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.value.dtype
+
+    @property
     def size_in_bytes(self) -> int:
         return self.value.itemsize * self.count
 
-    def to_array(self) -> Array:
-        return np.repeat(self.value, self.count)
+    def fill(self, target: Array) -> None:
+        target[...] = self.value
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,16 +71,19 @@ class Sequence:
     count: int
 
     @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.start.dtype
+
+    @property
     def size_in_bytes(self) -> int:
         return self.start.itemsize * self.count
 
-    def to_array(self) -> Array:
-        """The values, added up one by one in the buffer's type: floats round each time and integers wrap."""
-        values = np.repeat(self.delta, self.count)
-        values[:1] = self.start
+    def fill(self, target: Array) -> None:
+        """Adds the values up one by one in the buffer's type: floats round each time, and integers wrap."""
+        target[...] = self.delta
+        target[:1] = self.start
         with np.errstate(over="ignore", invalid="ignore"):
-            sums: Array = np.add.accumulate(values, dtype=values.dtype)
-        return sums
+            np.add.accumulate(target, dtype=target.dtype, out=target)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,10 +140,10 @@ class Buffer:
         Raises:
             TypeError: the values stand in a file that was not read.
         """
+        end = self.value_end_in_bytes
         memory = np.zeros(self.size_in_bytes, np.uint8)
         if not isinstance(self.initial, SourceFile):
-            values = self.initial.to_array().view(np.uint8)
-            memory[self.offset_in_bytes : self.offset_in_bytes + values.size] = values
+            self.initial.fill(memory[self.offset_in_bytes : end].view(self.initial.dtype))
         return memory
 
     def with_file(self, array: Array, data_type: DataType | None, report: Report) -> Buffer:

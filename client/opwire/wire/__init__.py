@@ -4,20 +4,22 @@ The service reads with ``requests`` and writes with ``answers``; the client writ
 ``results``.
 """
 
-from .answers import Answer, EncodedOutput, Outcome, encode_output, write_batch, write_outcome
-from .calls import Call, Encoding, write_call, write_calls
-from .framing import BINARY, HEAD_LENGTH, JSON, Buffer, parse_json
+from .answers import Answer, EncodedOutput, Outcome, encode_output, output_head, write_batch, write_outcome
+from .calls import Call, Encoding, plain, write_call, write_calls
+from .framing import BINARY, HEAD_LENGTH, JSON, Buffer, Parts, parse_json, split_body
 from .requests import (
     LOWEST_PRIORITY,
     ExecuteRequest,
+    Numbers,
     OutputFormat,
+    Payload,
     ValidateRequest,
     parse_batch,
     parse_execute,
     parse_validate,
     read_inputs,
 )
-from .results import Result, read_answer, read_answers, read_desc
+from .results import PoolingResult, Result, read_answer, read_answers, read_desc, read_pooling_answer, read_validation
 
 __all__ = [
     "BINARY",
@@ -30,19 +32,28 @@ __all__ = [
     "EncodedOutput",
     "Encoding",
     "ExecuteRequest",
+    "Numbers",
     "Outcome",
     "OutputFormat",
+    "Parts",
+    "Payload",
+    "PoolingResult",
     "Result",
     "ValidateRequest",
     "encode_output",
+    "output_head",
     "parse_batch",
     "parse_execute",
     "parse_json",
     "parse_validate",
+    "plain",
     "read_answer",
     "read_answers",
     "read_desc",
     "read_inputs",
+    "read_pooling_answer",
+    "read_validation",
+    "split_body",
     "write_batch",
     "write_call",
     "write_calls",

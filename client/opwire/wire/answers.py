@@ -30,9 +30,9 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class EncodedOutput:
-    """An output ready to be put into an answer: JSON text for its ``data``, or raw bytes for the tail."""
+    """An output ready for an answer: its ``head``, then JSON text for its data, or raw bytes for the tail."""
 
-    desc: BufferTensorDesc
+    head: bytes
     data: Buffer
     raw: bool
 
@@ -41,25 +41,31 @@ class EncodedOutput:
 class Outcome:
     """What an execute request came to."""
 
-    outputs: Mapping[str, EncodedOutput]
+    outputs: Sequence[EncodedOutput]
     level: FeatureLevel
     device: str
     timing: Mapping[str, int]
 
 
-def encode_output(desc: BufferTensorDesc, buffer: Array, output_format: OutputFormat) -> EncodedOutput:
+def output_head(name: str, desc: BufferTensorDesc) -> bytes:
+    """The JSON of an output up to its data; the same for every answer to a plan."""
+    return b'%b:{"desc":%b,' % (to_json(name), to_json(desc.to_json()))
+
+
+def encode_output(head: bytes, desc: BufferTensorDesc, buffer: Array, output_format: OutputFormat) -> EncodedOutput:
     """Writes an output in the format that the request asks for.
 
     Args:
+        head: see ``output_head``.
         desc: of the output.
         buffer: its ``data_size_in_bytes`` bytes.
         output_format: base64 and binary hold the buffer as it is; numbers are the logical elements.
     """
     if output_format is OutputFormat.BINARY:
-        return EncodedOutput(desc, buffer.data, raw=True)
+        return EncodedOutput(head, buffer.data, raw=True)
     if output_format is OutputFormat.NUMBERS:
-        return EncodedOutput(desc, to_json(write_numbers(desc.view(buffer))), raw=False)
-    return EncodedOutput(desc, b'"%b"' % pybase64.b64encode(buffer.data), raw=False)
+        return EncodedOutput(head, to_json(write_numbers(desc.view(buffer))), raw=False)
+    return EncodedOutput(head, b'"%b"' % pybase64.b64encode(buffer.data), raw=False)
 
 
 def write_outcome(outcome: Outcome, request_id: str) -> Answer:
@@ -87,13 +93,12 @@ def write_batch(outcomes: Iterable[Outcome | OpwireError], request_id: str) -> A
 
 def _write_outcome(outcome: Outcome, request_id: str, head: list[Buffer], tail: list[Buffer]) -> None:
     separator = b'{"outputs":{'
-    for name, output in outcome.outputs.items():
-        head.append(separator + b'%b:{"desc":%b,' % (to_json(name), to_json(output.desc.to_json())))
+    for output in outcome.outputs:
         if output.raw:
-            head.append(b'"binary_data_size":%d}' % len(output.data))
+            head.append(b'%b%b"binary_data_size":%d}' % (separator, output.head, len(output.data)))
             tail.append(output.data)
         else:
-            head.extend((b'"data":', output.data, b"}"))
+            head += (separator, output.head, b'"data":', output.data, b"}")
         separator = b","
     rest = {
         "feature_level": str(outcome.level),

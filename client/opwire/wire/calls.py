@@ -81,9 +81,22 @@ def _packed(array: Array) -> memoryview:
 
 
 def _laid_out(array: Array, layout: BufferTensorDesc) -> memoryview:
-    buffer, view = layout.allocate()
-    view[...] = array
+    laid_out = layout.lay_out(array)
+    if laid_out is None:
+        raise ValueError(f"with strides {layout.strides} elements share an address, and the array's differ there")
+    buffer, _ = laid_out
     return buffer.data
+
+
+def plain(value: object) -> object:
+    """The JSON value that a numpy scalar or array in a desc stands for.
+
+    Raises:
+        TypeError: it is neither.
+    """
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__} given in a desc, which JSON cannot express")
 
 
 _TAIL_ALIGNMENT = 64
@@ -92,7 +105,7 @@ _TAIL_ALIGNMENT = 64
 def _request(
     request: Mapping[str, object], encoding: Encoding, tail: list[Buffer]
 ) -> tuple[dict[str, str], list[Buffer]]:
-    head = to_json(request)
+    head = to_json(request, fallback=plain)
     if encoding is not Encoding.BINARY:
         return {"Content-Type": JSON, "Accept": JSON, "Content-Length": str(len(head))}, [head]
     # Blanks behind the head align the tail, so that the receiver can use it where it is.

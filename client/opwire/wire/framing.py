@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from pydantic_core import from_json
 
@@ -17,15 +19,15 @@ HEAD_LENGTH = "Inference-Header-Content-Length"
 Buffer = bytes | bytearray | memoryview
 
 
-def split_body(body: Buffer, head_length: str | None) -> tuple[memoryview, memoryview | None]:
+def split_body(body: Buffer, head_length: str | None) -> tuple[Buffer, memoryview | None]:
     """The JSON head and the tail of a body; without a head length all of it is JSON and there is no tail.
 
     Raises:
         RequestError: the length is not that of a part of the body.
     """
-    view = memoryview(body)
     if head_length is None:
-        return view, None
+        return body, None
+    view = memoryview(body)
     length = int(head_length) if head_length.isascii() and head_length.isdigit() and len(head_length) < 20 else -1
     if not 0 <= length <= len(view):
         raise RequestError(
@@ -47,26 +49,83 @@ def parse_json(text: Buffer) -> object:
         raise RequestError(ProblemCode.INVALID_JSON, f"not JSON: {error}") from None
 
 
-@dataclass(slots=True)
-class Tail:
-    """The raw tensors behind a JSON head, taken one after another."""
+@dataclass(frozen=True, slots=True)
+class Base64:
+    """Base64 text where it stands in the body."""
 
-    data: memoryview | None
+    text: memoryview
+
+
+_LONG_STRING = 4096
+_MOST_STRINGS = 10_000
+_MARK = f"opwire-{os.urandom(16).hex()}-"
+"""Stands in for a long string while the JSON around it is parsed; nobody can know it."""
+
+
+def parse_json_around(text: Buffer) -> tuple[object, dict[str, Base64]]:
+    """JSON with its long strings left where they are: in the result each is a mark, which the dictionary resolves.
+
+    A tensor of many megabytes is never made a Python string this way.
+
+    Raises:
+        RequestError: it is not JSON.
+    """
+    if len(text) <= _LONG_STRING or isinstance(text, memoryview):
+        return parse_json(text), {}
+    pieces: list[Buffer] = []
+    marks: dict[str, Base64] = {}
+    view = memoryview(text)
+    copied = position = 0
+    for _ in range(_MOST_STRINGS):
+        start = text.find(b'"', position)
+        end = text.find(b'"', start + 1)
+        if start < 0 or end < 0:
+            pieces.append(view[copied:])
+            return parse_json(b"".join(pieces)), marks
+        if text.find(b"\\", start, end) >= 0:
+            break
+        if end - start > _LONG_STRING:
+            mark = f"{_MARK}{len(marks)}"
+            marks[mark] = Base64(view[start + 1 : end])
+            pieces += (view[copied : start + 1], mark.encode())
+            copied = end
+        position = end + 1
+    # Strings with escapes, or very many: such a body is not worth the search.
+    return parse_json(text), {}
+
+
+@dataclass(slots=True)
+class Parts:
+    """The tensors of a body that are not in its parsed JSON: those in the tail, taken in order, and long strings."""
+
+    tail: memoryview | None
+    strings: Mapping[str, Base64] = field(default_factory=dict)
     taken: int = 0
+    resolved: int = 0
 
     def take(self, size: int, pointer: str) -> memoryview:
-        if self.data is None:
+        """The next bytes of the tail; ``pointer`` says whose they are."""
+        if self.tail is None:
             detail = f"{pointer} refers to the tail of the body, and without {HEAD_LENGTH} there is none"
             raise RequestError(ProblemCode.INVALID_FRAMING, detail)
-        rest = len(self.data) - self.taken
+        rest = len(self.tail) - self.taken
         if size > rest:
-            detail = f"{pointer} takes {size} bytes of the tail, and {rest} are left of its {len(self.data)}"
+            detail = f"{pointer} takes {size} bytes of the tail, and {rest} are left of its {len(self.tail)}"
             raise RequestError(ProblemCode.INVALID_FRAMING, detail)
-        piece = self.data[self.taken : self.taken + size]
+        piece = self.tail[self.taken : self.taken + size]
         self.taken += size
         return piece
 
+    def text(self, given: str) -> str | Base64:
+        """A string of the JSON, or the long string that it is the mark of."""
+        found = self.strings.get(given)
+        if found is None:
+            return given
+        self.resolved += 1
+        return found
+
     def finish(self) -> None:
-        if self.data is not None and self.taken < len(self.data):
-            detail = f"{len(self.data) - self.taken} bytes of the tail belong to no tensor"
+        """All of the tail must have been taken."""
+        if self.tail is not None and self.taken < len(self.tail):
+            detail = f"{len(self.tail) - self.taken} bytes of the tail belong to no tensor"
             raise RequestError(ProblemCode.INVALID_FRAMING, detail)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import pybase64
 
@@ -16,7 +18,9 @@ from ..jsontensor import NumberError, read_numbers
 from ..level import HIGHEST
 from ..operator import Code, Violation
 from ..tensor import Array, BufferTensorDesc
-from .framing import Buffer, Tail, parse_json, split_body
+from .framing import Base64, Buffer, Parts, parse_json, parse_json_around, split_body
+
+T = TypeVar("T")
 
 LOWEST_PRIORITY = 9
 
@@ -36,7 +40,7 @@ class Numbers:
     value: object
 
 
-Payload = str | Numbers | memoryview
+Payload = str | Base64 | Numbers | memoryview
 """A tensor as it came: base64 text, numbers, or a piece of the tail."""
 
 
@@ -74,11 +78,25 @@ def parse_execute(body: Buffer, head_length: str | None = None) -> ExecuteReques
     Raises:
         RequestError: it is not JSON, not of this form, or its parts do not fit together.
     """
+    return _read(body, head_length, lambda document, parts: _read_execute(document, parts, ""))
+
+
+def _read(body: Buffer, head_length: str | None, read: Callable[[object, Parts], T]) -> T:
     head, tail = split_body(body, head_length)
-    cursor = Tail(tail)
-    request = _read_execute(parse_json(head), cursor, "")
-    cursor.finish()
-    return request
+    document, strings = parse_json_around(head)
+    if strings:
+        parts = Parts(tail, strings)
+        with suppress(RequestError):
+            found = read(document, parts)
+            if parts.resolved == len(strings):
+                parts.finish()
+                return found
+        # A long string stands where no tensor does: the messages must quote it, not its mark.
+        document = parse_json(head)
+    parts = Parts(tail)
+    found = read(document, parts)
+    parts.finish()
+    return found
 
 
 def parse_batch(body: Buffer, head_length: str | None = None) -> list[ExecuteRequest | RequestError]:
@@ -87,22 +105,23 @@ def parse_batch(body: Buffer, head_length: str | None = None) -> list[ExecuteReq
     Raises:
         RequestError: the body as a whole is not of this form; or the place of a tensor in the tail cannot be told.
     """
-    head, tail = split_body(body, head_length)
-    envelope = _envelope(parse_json(head), ("requests",))
+    return _read(body, head_length, _read_batch)
+
+
+def _read_batch(document: object, parts: Parts) -> list[ExecuteRequest | RequestError]:
+    envelope = _envelope(document, ("requests",))
     listed = envelope.get("requests")
     if not isinstance(listed, list):
         at = "/requests" if "requests" in envelope else ""
         _refuse([Violation(Code.WRONG_TYPE, at, f"{show(listed)} given where the list of requests belongs")])
-    cursor = Tail(tail)
     requests: list[ExecuteRequest | RequestError] = []
     for i, item in enumerate(listed):
         try:
-            requests.append(_read_execute(item, cursor, f"/requests/{i}"))
+            requests.append(_read_execute(item, parts, f"/requests/{i}"))
         except RequestError as error:
             if error.code is ProblemCode.INVALID_FRAMING:
                 raise
             requests.append(error)
-    cursor.finish()
     return requests
 
 
@@ -113,7 +132,7 @@ def parse_validate(body: Buffer, head_length: str | None = None) -> ValidateRequ
         RequestError: it is not JSON, or not of this form.
     """
     head, tail = split_body(body, head_length)
-    Tail(tail).finish()
+    Parts(tail).finish()
     envelope = _envelope(parse_json(head), ("feature_level", "operator"))
     if "operator" not in envelope:
         _refuse([Violation(Code.MISSING_FIELD, "", "operator is required and missing")])
@@ -126,7 +145,7 @@ def _given(envelope: Mapping[str, Any], name: str, default: Any) -> Any:
 
 
 def _refuse(violations: Sequence[Violation]) -> NoReturn:
-    places = ", ".join(violation.pointer or "the body" for violation in violations[:3])
+    places = ", ".join(show(violation.pointer) if violation.pointer else "the body" for violation in violations[:3])
     raise RequestError(ProblemCode.INVALID_REQUEST, f"the request is malformed at {places}", violations=violations)
 
 
@@ -140,9 +159,9 @@ def _envelope(value: object, fields: Sequence[str], pointer: str = "") -> dict[s
     return value
 
 
-def _read_execute(value: object, tail: Tail, pointer: str) -> ExecuteRequest:
+def _read_execute(value: object, parts: Parts, pointer: str) -> ExecuteRequest:
     # The tail is taken before anything can be refused: the requests behind this one need their place in it.
-    inputs = _read_payloads(value, tail, pointer) if isinstance(value, dict) else {}
+    inputs = _read_payloads(value, parts, pointer) if isinstance(value, dict) else {}
     envelope = _envelope(value, _ENVELOPE, pointer)
     report = Report()
     for name in ("operator", "inputs"):
@@ -183,26 +202,26 @@ def _number(
     return None if value is None else report.integer(value, pointer_to(pointer, name), least, greatest)
 
 
-def _read_payloads(envelope: Mapping[str, Any], tail: Tail, pointer: str) -> dict[str, Payload | Violation]:
+def _read_payloads(envelope: Mapping[str, Any], parts: Parts, pointer: str) -> dict[str, Payload | Violation]:
     inputs = envelope.get("inputs")
     if not isinstance(inputs, dict):
         return {}
-    return {name: _read_payload(value, tail, pointer_to(pointer, "inputs", name)) for name, value in inputs.items()}
+    return {name: _read_payload(value, parts, pointer_to(pointer, "inputs", name)) for name, value in inputs.items()}
 
 
-def _read_payload(value: object, tail: Tail, pointer: str) -> Payload | Violation:
+def _read_payload(value: object, parts: Parts, pointer: str) -> Payload | Violation:
     if isinstance(value, str):
-        return value
+        return parts.text(value)
     if isinstance(value, dict) and set(value) == {"binary_data_size"}:
         size = value["binary_data_size"]
         if isinstance(size, bool) or not isinstance(size, int) or size < 0:
             at = pointer_to(pointer, "binary_data_size")
             detail = f"{show(size)} given at {at} where a number of bytes belongs"
             raise RequestError(ProblemCode.INVALID_FRAMING, detail)
-        return tail.take(size, pointer)
+        return parts.take(size, pointer)
     if isinstance(value, dict) and set(value) == {"data"}:
         data = value["data"]
-        return data if isinstance(data, str) else Numbers(data)
+        return parts.text(data) if isinstance(data, str) else Numbers(data)
     message = 'a tensor is a base64 string, {"data": numbers} or {"binary_data_size": n}'
     return Violation(Code.WRONG_TYPE, pointer, f"{show(value)} given; {message}")
 
@@ -214,13 +233,8 @@ def read_inputs(plan: Plan, request: ExecuteRequest) -> dict[str, Array]:
         ContractViolation: tensors are missing, unknown, or not what their descs say.
         RequestError: a tensor is not base64.
     """
-    violations = []
     pointer = pointer_to(request.pointer, "inputs")
-    for name in plan.inputs.keys() - request.inputs.keys():
-        violations.append(Violation(Code.MISSING_TENSOR, pointer, f"{name} is required and missing"))
-    for name in request.inputs.keys() - plan.inputs.keys():
-        message = f"{plan.operator.name} has no input {show(name)}; its inputs are {', '.join(plan.inputs)}"
-        violations.append(Violation(Code.UNKNOWN_TENSOR, pointer_to(pointer, name), message, list(plan.inputs)))
+    violations = _wrong_names(plan, request, pointer) if plan.inputs.keys() != request.inputs.keys() else []
     arrays = {}
     for name, desc in plan.inputs.items():
         if name not in request.inputs:
@@ -239,31 +253,62 @@ def read_inputs(plan: Plan, request: ExecuteRequest) -> dict[str, Array]:
     return arrays
 
 
+def _wrong_names(plan: Plan, request: ExecuteRequest, pointer: str) -> list[Violation]:
+    violations = []
+    for name in plan.inputs:
+        if name not in request.inputs:
+            violations.append(Violation(Code.MISSING_TENSOR, pointer, f"{name} is required and missing"))
+    for name in request.inputs:
+        if name in plan.inputs:
+            continue
+        message = f"{plan.operator.name} has no input {show(name)}; its inputs are {', '.join(plan.inputs)}"
+        violations.append(Violation(Code.UNKNOWN_TENSOR, pointer_to(pointer, name), message, list(plan.inputs)))
+    return violations
+
+
 def _read_tensor(payload: Payload, desc: BufferTensorDesc, pointer: str) -> Array | Violation:
     if isinstance(payload, Numbers):
         try:
             return read_numbers(payload.value, desc, pointer_to(pointer, "data"))
         except NumberError as error:
             return error.violation
-    size = len(payload) if isinstance(payload, memoryview) else _decoded_size(payload)
-    if size not in desc.accepted_sizes_in_bytes:
-        return _wrong_size(size, desc, pointer)
     if isinstance(payload, memoryview):
+        if not _fits(len(payload), desc):
+            return _wrong_size(len(payload), desc, pointer)
         view = desc.view(payload)
         return view if view.flags.aligned else desc.view(bytes(payload))
+    return _decode(payload if isinstance(payload, str) else payload.text, desc, pointer)
+
+
+def _decode(text: str | memoryview, desc: BufferTensorDesc, pointer: str) -> Array | Violation:
+    size = _decoded_size(text)
+    if not _fits(size, desc):
+        # Nothing is decoded that would not fit; a look is enough to say what is wrong with it.
+        is_base64 = len(text) % 4 == 0 and _BASE64.fullmatch(text.encode() if isinstance(text, str) else text)
+        return _wrong_size(size, desc, pointer) if is_base64 else _not_base64("other letters or length", pointer)
     try:
-        data = pybase64.b64decode(payload, validate=True)
+        data = pybase64.b64decode(text, validate=True)
     except ValueError as error:
-        return Violation(Code.INVALID_BASE64, pointer, f"not base64 (RFC 4648, section 4, with padding): {error}")
-    if len(data) != size:
-        return _wrong_size(len(data), desc, pointer)
-    return desc.view(data)
+        return _not_base64(str(error), pointer)
+    return desc.view(data) if len(data) == size else _wrong_size(len(data), desc, pointer)
 
 
-def _decoded_size(text: str) -> int:
+_BASE64 = re.compile(rb"[A-Za-z0-9+/]*={0,2}")
+
+
+def _not_base64(reason: str, pointer: str) -> Violation:
+    return Violation(Code.INVALID_BASE64, pointer, f"not base64 (RFC 4648, section 4, with padding): {reason}")
+
+
+def _decoded_size(text: str | memoryview) -> int:
     """The bytes that base64 text stands for; where it is not base64, some number near."""
-    padding = 2 if text.endswith("==") else 1 if text.endswith("=") else 0
-    return len(text) * 3 // 4 - padding
+    end = text[-2:]
+    end = end if isinstance(end, str) else end.tobytes().decode("latin-1")
+    return len(text) * 3 // 4 - len(end) + len(end.rstrip("="))
+
+
+def _fits(size: int, desc: BufferTensorDesc) -> bool:
+    return size == desc.total_size_in_bytes or size in desc.accepted_sizes_in_bytes
 
 
 def _wrong_size(size: int, desc: BufferTensorDesc, pointer: str) -> Violation:

@@ -44,6 +44,7 @@ class Device(Protocol):
 
     def describe(self) -> dict[str, object]:
         """What a user may want to know of the device, as JSON."""
+        ...
 
     def close(self) -> None:
         """Ends the device; no ``run`` is under way or will follow."""

@@ -16,8 +16,7 @@ class ReferenceDevice:
     """Runs plans in numpy and Python integers, on the calling thread."""
 
     name = "reference"
-    inline_work = 64
-    inline_work = 0
+    inline_work = 16
 
     def run(self, plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
         """See ``Device.run``."""

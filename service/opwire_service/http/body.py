@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 
-from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
+from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
 from opwire.errors import (
@@ -18,53 +18,112 @@ from opwire.errors import (
 )
 from opwire.wire import BINARY, HEAD_LENGTH, JSON, Answer
 
+from ..budget import Hold
 from ..settings import Limits
 
+_HEAD_LENGTH = HEAD_LENGTH.lower().encode()
+_JOINED_BYTES = 64 * 1024
+"""Up to this size it is cheaper to join the pieces of an answer than to send them one by one."""
 
-def head_length(request: Request) -> str | None:
-    """The length of the JSON head where the body has a tail; None where all of it is JSON.
 
-    Raises:
-        UnsupportedMediaError: the body is of another type.
-        RequestError: type and header do not fit.
+class Exchange:
+    """One request to a data route, and the answer to it.
+
+    Attributes:
+        receive: the ASGI channel, for the body and for the news that the client is gone.
+        request_id: in the answer's header and in problems.
+        answered: whether the answer has begun.
     """
-    encoding = request.headers.get("content-encoding", "identity")
-    if encoding != "identity":
-        raise _unsupported(f"content encoding {encoding[:60]!r} given; bodies are taken as they are")
-    media = request.headers.get("content-type", JSON).partition(";")[0].strip().lower()
-    length = request.headers.get(HEAD_LENGTH)
-    if media == BINARY:
-        if length is None:
-            raise RequestError(ProblemCode.INVALID_FRAMING, f"{BINARY} needs the header {HEAD_LENGTH}")
-        return length
-    if media != JSON:
-        raise _unsupported(f"content type {media[:60]!r} given; allowed: {JSON}, {BINARY}")
-    if length is not None:
-        raise RequestError(ProblemCode.INVALID_FRAMING, f"{HEAD_LENGTH} belongs to bodies of type {BINARY}")
-    return None
+
+    __slots__ = ("_headers", "_send", "answered", "receive", "request_id")
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
+        self._headers: dict[bytes, bytes] = dict(scope["headers"])
+        self._send = send
+        self.receive = receive
+        self.request_id = request_id
+        self.answered = False
+
+    def header(self, name: bytes, default: str = "") -> str:
+        """A header of the request."""
+        value = self._headers.get(name)
+        return default if value is None else value.decode("latin-1")
+
+    @property
+    def wants_binary(self) -> bool:
+        """Whether the client asks for tensors in a tail."""
+        return BINARY in self.header(b"accept")
+
+    def content_length(self) -> int | None:
+        """The size of the body; the server has checked that it is a number."""
+        value = self._headers.get(b"content-length")
+        return None if value is None else int(value)
+
+    def head_length(self) -> str | None:
+        """The length of the JSON head where the body has a tail; None where all of it is JSON.
+
+        Raises:
+            UnsupportedMediaError: the body is of another type.
+            RequestError: type and header do not fit.
+        """
+        encoding = self.header(b"content-encoding", "identity")
+        if encoding != "identity":
+            raise _unsupported(f"content encoding {encoding[:60]!r} given; bodies are taken as they are")
+        media = self.header(b"content-type", JSON)
+        if media not in (JSON, BINARY):
+            media = media.partition(";")[0].strip().lower()
+        length = self.head_length_of_any_type()
+        if media == BINARY:
+            if length is None:
+                raise RequestError(ProblemCode.INVALID_FRAMING, f"{BINARY} needs the header {HEAD_LENGTH}")
+            return length
+        if media != JSON:
+            raise _unsupported(f"content type {media[:60]!r} given; allowed: {JSON}, {BINARY}")
+        if length is not None:
+            raise RequestError(ProblemCode.INVALID_FRAMING, f"{HEAD_LENGTH} belongs to bodies of type {BINARY}")
+        return None
+
+    def head_length_of_any_type(self) -> str | None:
+        """The length of the JSON head by its header alone, for clients that do not say what they send."""
+        return self.header(_HEAD_LENGTH) if _HEAD_LENGTH in self._headers else None
+
+    async def send_answer(self, answer: Answer, headers: Iterable[tuple[bytes, bytes]] = ()) -> None:
+        """Sends an answer; a large one piece by piece, without joining them."""
+        self.answered = True
+        size = answer.size
+        media = JSON if answer.head_length is None else BINARY
+        fields = [
+            (b"content-type", media.encode()),
+            (b"content-length", b"%d" % size),
+            (b"x-request-id", self.request_id.encode()),
+            *headers,
+        ]
+        if answer.head_length is not None:
+            fields.append((_HEAD_LENGTH, b"%d" % answer.head_length))
+        await self._send({"type": "http.response.start", "status": 200, "headers": fields})
+        if size <= _JOINED_BYTES:
+            await self._send({"type": "http.response.body", "body": b"".join(answer.chunks)})
+            return
+        for chunk in answer.chunks:
+            await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
+        await self._send({"type": "http.response.body", "body": b""})
 
 
 def _unsupported(detail: str) -> UnsupportedMediaError:
     return UnsupportedMediaError(ProblemCode.UNSUPPORTED_MEDIA_TYPE, detail)
 
 
-def wants_binary(request: Request) -> bool:
-    """Whether the client asks for tensors in a tail."""
-    return BINARY in request.headers.get("accept", "")
-
-
-async def read_body(request: Request, limits: Limits) -> bytearray:
+async def read_body(exchange: Exchange, limits: Limits, hold: Hold) -> bytes | bytearray:
     """The whole body.
 
     Raises:
-        LengthRequiredError, LimitExceededError: before anything is read.
+        LengthRequiredError, LimitExceededError, OverloadedError: before anything is read.
         SlowBodyError: it did not arrive in time.
         ClientDisconnect: the client is gone.
     """
-    given = request.headers.get("content-length")
-    if given is None:
+    size = exchange.content_length()
+    if size is None:
         raise LengthRequiredError(ProblemCode.LENGTH_REQUIRED, "send the body with a Content-Length, not in chunks")
-    size = int(given)  # the server has parsed the same header before
     if size > limits.body_bytes:
         raise LimitExceededError(
             ProblemCode.BODY_TOO_LARGE,
@@ -72,40 +131,31 @@ async def read_body(request: Request, limits: Limits) -> bytearray:
             limit=limits.body_bytes,
             size=size,
         )
+    hold.take(size)
     try:
         async with asyncio.timeout(limits.receive_ms / 1000):
-            return await _receive(request.receive, size)
+            return await _receive(exchange.receive, size)
     except TimeoutError:
         detail = f"the body did not arrive within {limits.receive_ms} ms"
         raise SlowBodyError(ProblemCode.SLOW_BODY, detail) from None
 
 
-async def _receive(receive: Receive, size: int) -> bytearray:
+async def _receive(receive: Receive, size: int) -> bytes | bytearray:
+    piece, more = await _piece(receive)
+    if not more:
+        return piece
     body = bytearray(size)
     filled = 0
     while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientDisconnect
-        piece = message.get("body", b"")
         body[filled : filled + len(piece)] = piece
         filled += len(piece)
-        if not message.get("more_body", False):
+        if not more:
             return body
+        piece, more = await _piece(receive)
 
 
-class AnswerResponse(Response):
-    """An answer, its pieces sent one after another without being joined."""
-
-    def __init__(self, answer: Answer) -> None:
-        super().__init__(media_type=JSON if answer.head_length is None else BINARY)
-        self.answer = answer
-        self.headers["content-length"] = str(answer.size)
-        if answer.head_length is not None:
-            self.headers[HEAD_LENGTH] = str(answer.head_length)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        for chunk in self.answer.chunks:
-            await send({"type": "http.response.body", "body": chunk, "more_body": True})
-        await send({"type": "http.response.body", "body": b""})
+async def _piece(receive: Receive) -> tuple[bytes, bool]:
+    message = await receive()
+    if message["type"] == "http.disconnect":
+        raise ClientDisconnect
+    return message.get("body", b""), message.get("more_body", False)

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 import time
-import uuid
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 access = logging.getLogger("opwire.access")
 
-_TAKEN_IDS = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+_HEADER = b"x-request-id"
+_TAKEN_IDS = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
 
 
 def request_id(scope: Scope) -> str:
     """The id that the client gave, if it is a harmless one, or a new one."""
-    given = Headers(scope=scope).get("x-request-id", "")
-    return given if _TAKEN_IDS.fullmatch(given) else uuid.uuid4().hex
+    for name, value in scope["headers"]:
+        if name == _HEADER and _TAKEN_IDS.fullmatch(value):
+            return str(value, "ascii")
+    return os.urandom(16).hex()
 
 
 class RequestContext:

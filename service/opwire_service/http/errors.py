@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from pydantic_core import to_json
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
 
 from opwire.errors import (
@@ -25,9 +24,6 @@ from opwire.errors import (
 )
 
 PROBLEM_JSON = "application/problem+json"
-_CLIENT_CLOSED_REQUEST = 499
-
-log = logging.getLogger(__name__)
 
 
 def install(app: FastAPI) -> None:
@@ -35,26 +31,36 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(OpwireError, _own)
     app.add_exception_handler(HTTPException, _routing)
     app.add_exception_handler(RequestValidationError, _parameters)
-    app.add_exception_handler(ClientDisconnect, _gone)
     app.add_exception_handler(Exception, _defect)
 
 
-def problem_response(error: OpwireError, request: Request, headers: Mapping[str, str] | None = None) -> Response:
+def problem_response(error: OpwireError, request_id: str, headers: Mapping[str, str] | None = None) -> Response:
     """An error as the answer to a request."""
-    request_id = request.scope.get("state", {}).get("request_id", "")
     problem = to_problem(error, request_id)
     response = Response(to_json(problem), int(str(problem["status"])), headers, PROBLEM_JSON)
     response.headers["x-request-id"] = request_id
     if isinstance(error, OverloadedError):
         response.headers["retry-after"] = str(max(1, round(error.retry_after)))
+    if isinstance(error, MethodNotAllowedError):
+        response.headers["allow"] = ", ".join(error.members["allow"])
     if isinstance(error, SlowBodyError):
         response.headers["connection"] = "close"
     return response
 
 
+def defect() -> InternalError:
+    """What a client is told of a defect of the server."""
+    detail = "the server failed; its log has the reason under this request id"
+    return InternalError(ProblemCode.INTERNAL_ERROR, detail)
+
+
+def _answer(error: OpwireError, request: Request, headers: Mapping[str, str] | None = None) -> Response:
+    return problem_response(error, request.scope.get("state", {}).get("request_id", ""), headers)
+
+
 async def _own(request: Request, error: Exception) -> Response:
     assert isinstance(error, OpwireError)
-    return problem_response(error, request)
+    return _answer(error, request)
 
 
 async def _routing(request: Request, error: Exception) -> Response:
@@ -71,19 +77,14 @@ async def _routing(request: Request, error: Exception) -> Response:
         )
     else:
         refused = RequestError(ProblemCode.INVALID_REQUEST, str(error.detail))
-    return problem_response(refused, request, error.headers)
+    return _answer(refused, request, error.headers)
 
 
 async def _parameters(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     detail = "; ".join(f"{'/'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors())
-    return problem_response(RequestError(ProblemCode.INVALID_REQUEST, detail), request)
-
-
-async def _gone(request: Request, error: Exception) -> Response:
-    return Response(status_code=_CLIENT_CLOSED_REQUEST)  # nobody reads it; the log does
+    return _answer(RequestError(ProblemCode.INVALID_REQUEST, detail), request)
 
 
 async def _defect(request: Request, error: Exception) -> Response:
-    detail = "the server failed; its log has the reason under this request id"
-    return problem_response(InternalError(ProblemCode.INTERNAL_ERROR, detail), request)
+    return _answer(defect(), request)

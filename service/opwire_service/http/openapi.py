@@ -209,8 +209,8 @@ ERRORS: dict[int | str, dict[str, Any]] = {405: _problem(405), 500: _problem(500
 _DATA_ERRORS = {status: _problem(status) for status in sorted({row.status for row in PROBLEMS.values()} - {401, 404})}
 
 
-def _data_route(request: str, answer: str, examples: Mapping[str, Any], *, tail: bool = True) -> dict[str, Any]:
-    """What a route decorator needs to describe a body that it does not read."""
+def _data_route(summary: str, request: str, answer: str, examples: Mapping[str, Any], *, tail: bool = True) -> Schema:
+    """The operation of a data route, whose body no model reads."""
     bodies: Schema = {JSON: {"schema": _ref(request), "examples": dict(examples)}}
     answers: Schema = {JSON: {"schema": _ref(answer)}}
     if tail:
@@ -222,12 +222,14 @@ def _data_route(request: str, answer: str, examples: Mapping[str, Any], *, tail:
         "schema": {"type": "integer", "minimum": 0},
         "description": f"with {BINARY}: the bytes of JSON in front of the raw tensors",
     }
+    responses = {200: {"description": "The answer", "content": answers}, **_DATA_ERRORS}
     return {
-        "responses": {**_DATA_ERRORS, 200: {"description": "The answer", "content": answers}},
-        "openapi_extra": {
-            "requestBody": {"required": True, "content": bodies},
-            "parameters": [length] if tail else [],
-        },
+        "summary": summary,
+        "operationId": request.removesuffix("Request").lower(),
+        "tags": ["operators"],
+        "parameters": [length] if tail else [],
+        "requestBody": {"required": True, "content": bodies},
+        "responses": {str(status): response for status, response in responses.items()},
     }
 
 
@@ -250,32 +252,38 @@ def _examples() -> dict[str, Any]:
 _EXAMPLES = _examples()
 _FIRST = next(iter(_EXAMPLES.values()))["value"]
 
-EXECUTE = _data_route("ExecuteRequest", "ExecuteAnswer", _EXAMPLES)
-BATCH = _data_route(
-    "BatchRequest", "BatchAnswer", {"two": {"summary": "two operators", "value": {"requests": [_FIRST, _FIRST]}}}
-)
-VALIDATE = _data_route(
-    "ValidateRequest",
-    "ValidateAnswer",
-    {
-        name: {
-            "summary": example["summary"],
-            "value": {key: example["value"][key] for key in ("feature_level", "operator")},
-        }
-        for name, example in _EXAMPLES.items()
-    },
-    tail=False,
-)
+DATA_PATHS = {
+    "/v1/execute": _data_route("Run one operator", "ExecuteRequest", "ExecuteAnswer", _EXAMPLES),
+    "/v1/batch": _data_route(
+        "Run several operators, each with its own outcome",
+        "BatchRequest",
+        "BatchAnswer",
+        {"two": {"summary": "two operators", "value": {"requests": [_FIRST, _FIRST]}}},
+    ),
+    "/v1/validate": _data_route(
+        "Check a desc against a feature level",
+        "ValidateRequest",
+        "ValidateAnswer",
+        {
+            name: {
+                "summary": example["summary"],
+                "value": {key: example["value"][key] for key in ("feature_level", "operator")},
+            }
+            for name, example in _EXAMPLES.items()
+        },
+        tail=False,
+    ),
+}
 OPERATOR: dict[str, Any] = {"responses": {404: _problem(404)}}
 READY: dict[str, Any] = {"responses": {503: _problem(503)}}
 
 
 def document(app: FastAPI) -> Schema:
-    """The OpenAPI document of an app, with the schemas of the data routes."""
+    """The OpenAPI document of an app, with the data routes and their schemas."""
     schema = get_openapi(title=app.title, version=app.version, summary=app.summary, routes=app.routes)
-    schema.setdefault("components", {}).setdefault("schemas", {}).update(SCHEMAS)
     for path in schema["paths"].values():
         for route in path.values():
-            if "requestBody" not in route:
-                route["responses"].pop("422", None)  # fastapi's own, for parameters that it cannot read
+            route["responses"].pop("422", None)  # fastapi's own, for parameters that it cannot read
+    schema["paths"] = {path: {"post": operation} for path, operation in DATA_PATHS.items()} | schema["paths"]
+    schema.setdefault("components", {}).setdefault("schemas", {}).update(SCHEMAS)
     return schema

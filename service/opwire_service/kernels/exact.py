@@ -154,7 +154,7 @@ class Sum:
         integers, shifts = self.format.parts(values[finite])
         self.units += integer_sum(integers**2, 2 * shifts) if squared else integer_sum(integers, shifts)
         self.count += values.size
-        if squared or (self.format.bits_of(values) != self.format.sign).any():
+        if (self.format.bits_of(values) != self.format.sign).any():
             self.negative_zeros = False
 
     def rounded(self, divisor: int = 1) -> Float:
@@ -277,12 +277,10 @@ class Product:
 
 
 _FACTORS = 64
-_FIRST_BITS = 256
 
 
-def multiply(chunks: Chunks, of: FloatFormat) -> Float:
-    """The product; memory stays bounded, since only the bits that decide on the rounding are kept."""
-    bits = _FIRST_BITS
+def multiply(chunks: Chunks, of: FloatFormat, bits: int = 256) -> Float:
+    """The product. In bounded memory: it keeps as many bits of it as decide on the rounding, at first ``bits``."""
     while True:
         product = Product(of, Interval(bits))
         for values in chunks:

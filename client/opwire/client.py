@@ -1,0 +1,292 @@
+"""The clients of an opwire server: two shells, with and without ``await``, over one pure core."""
+
+from __future__ import annotations
+
+import ssl
+import time
+from abc import abstractmethod
+from collections.abc import Coroutine, Iterable, Mapping
+from copy import copy
+from types import TracebackType
+from typing import Any, Generic, Literal, Self, TypeVar, Unpack
+
+import httpx
+
+from . import _exchange as exchanges
+from ._exchange import Exchange
+from ._methods import OperatorMethods, P, R
+from ._options import CallOptions, Settings
+from ._transport import LIMITS, Attempt, Endpoint, Patience
+from .check import Validation
+from .describe import LevelInfo, OperatorInfo, OperatorSummary, ServerInfo
+from .errors import OpwireError, TransportError, UnavailableError
+from .level import FeatureLevel
+from .wire import Call, Encoding, PoolingResult, Result
+
+T = TypeVar("T")
+H = TypeVar("H")
+"""The client of httpx."""
+Tr = TypeVar("Tr")
+"""Its transport."""
+
+_NOT_READY = (TransportError, UnavailableError)
+
+
+class _Shell(OperatorMethods[R, P], Generic[R, P, H, Tr]):
+    """What both clients share: their settings, and the connection pool of httpx."""
+
+    def __init__(
+        self,
+        base_url: str | None = None,
+        *,
+        api_key: str | None = None,
+        timeout: float | None = 60.0,
+        feature_level: FeatureLevel | str | int | None = None,
+        encoding: Encoding | Literal["binary", "base64", "numbers"] = "binary",
+        device: str | None = None,
+        priority: int | None = None,
+        headers: Mapping[str, str] | None = None,
+        transport: Tr | None = None,
+        verify: ssl.SSLContext | bool = True,
+    ) -> None:
+        """Connects to nothing yet.
+
+        Args:
+            base_url: of the server; left out, ``OPWIRE_URL`` or else ``http://127.0.0.1:8000``.
+            api_key: sent as a bearer token; left out, ``OPWIRE_API_KEY`` if that is set.
+            timeout, feature_level, encoding, device, priority: see CallOptions; each call may change them.
+            headers: further ones for every request.
+            transport: of httpx, in place of the network.
+            verify: of httpx: whether, or by which context, the server's certificate is checked.
+
+        Raises:
+            ValueError: an argument has no such value.
+        """
+        self._settings = Settings(feature_level, timeout, Encoding(encoding), device, priority)
+        self._endpoint = Endpoint.of(base_url, api_key, headers)
+        self._http = self._open(transport, verify)
+        self._owns_http = True
+
+    @abstractmethod
+    def _open(self, transport: Tr | None, verify: ssl.SSLContext | bool) -> H:
+        """The connection pool."""
+
+    def with_options(self, **options: Unpack[CallOptions]) -> Self:
+        """A client with other options that uses the connections of this one, and lives no longer."""
+        other = copy(self)
+        other._settings = self._settings.updated(options)
+        other._owns_http = False
+        return other
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._endpoint.base}>"
+
+
+class Client(_Shell[Result, PoolingResult, httpx.Client, httpx.BaseTransport]):
+    """A client of an opwire server. It may be shared by threads.
+
+    >>> client = Client("http://127.0.0.1:8000")
+    >>> client.argmax(logits, axes=1).output
+    """
+
+    def _open(self, transport: httpx.BaseTransport | None, verify: ssl.SSLContext | bool) -> httpx.Client:
+        return httpx.Client(transport=transport, verify=verify, limits=LIMITS)
+
+    def _send(self, exchange: Exchange[T]) -> T:
+        attempt = Attempt(self._endpoint, exchange)
+        with attempt:
+            response = self._http.send(attempt.request, stream=True)
+            try:
+                for piece in response.iter_bytes():
+                    attempt.receive(piece)
+            finally:
+                response.close()
+        return attempt.result(response)
+
+    def _run(self, call: Call, options: CallOptions) -> Result:
+        return self._send(exchanges.execute(call, self._settings.updated(options)))
+
+    def _run_pooling(self, call: Call, options: CallOptions) -> PoolingResult:
+        return self._send(exchanges.execute_pooling(call, self._settings.updated(options)))
+
+    def execute_many(self, calls: Iterable[Call], **options: Unpack[CallOptions]) -> list[Result | OpwireError]:
+        """Runs several operators by one request.
+
+        Args:
+            calls: made by the methods of ``opwire.prepare``.
+            options: see CallOptions; a call's own options come first. The timeout is that of all of them together.
+
+        Returns:
+            For each call, in their order, its result or the error that it alone came to.
+        """
+        return self._send(exchanges.execute_many(list(calls), self._settings.updated(options)))
+
+    def validate(
+        self, operator: Mapping[str, Any], feature_level: FeatureLevel | str | int | None = None
+    ) -> Validation:
+        """Checks an operator desc on the server; ``opwire.validate`` does the same without one.
+
+        Args:
+            operator: ``{"type": ..., "desc": {...}}``.
+            feature_level: left out, the client's, or else the highest.
+        """
+        return self._send(exchanges.validate(operator, self._settings.at_level(feature_level)))
+
+    def operators(self) -> list[OperatorSummary]:
+        """All operator types of DirectML; ``executable`` marks those that the server runs."""
+        return self._send(exchanges.operators(self._settings))
+
+    def operator(self, name: str) -> OperatorInfo:
+        """The fields, support rows and worked examples of an operator type.
+
+        Raises:
+            NotFoundError: DirectML has no such operator type.
+        """
+        return self._send(exchanges.operator(name, self._settings))
+
+    def feature_levels(self) -> list[LevelInfo]:
+        """All feature levels, lowest first, with the operator types that each brought."""
+        return self._send(exchanges.feature_levels(self._settings))
+
+    def server(self) -> ServerInfo:
+        """What the server is: its version, devices and limits."""
+        return self._send(exchanges.server(self._settings))
+
+    def ready(self) -> bool:
+        """Whether the server takes work.
+
+        Raises:
+            TransportError: there is no answer.
+        """
+        try:
+            self._send(exchanges.readiness(self._settings))
+        except UnavailableError:
+            return False
+        return True
+
+    def wait_ready(self, timeout: float = 30.0) -> None:
+        """Returns as soon as the server takes work.
+
+        Raises:
+            TransportTimeout: it did not within ``timeout`` seconds; the message tells why not.
+        """
+        patience = Patience(timeout)
+        while True:
+            try:
+                return self._send(exchanges.readiness(self._settings.updated({"timeout": patience.left})))
+            except _NOT_READY as reason:
+                time.sleep(patience.delay(reason))
+
+    def close(self) -> None:
+        """Closes the connections, unless they are those of another client."""
+        if self._owns_http:
+            self._http.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self.close()
+
+
+class AsyncClient(
+    _Shell[Coroutine[Any, Any, Result], Coroutine[Any, Any, PoolingResult], httpx.AsyncClient, httpx.AsyncBaseTransport]
+):
+    """The client for asyncio: ``Client`` with awaitable methods.
+
+    >>> client = AsyncClient("http://127.0.0.1:8000")
+    >>> (await client.argmax(logits, axes=1)).output
+    """
+
+    def _open(self, transport: httpx.AsyncBaseTransport | None, verify: ssl.SSLContext | bool) -> httpx.AsyncClient:
+        return httpx.AsyncClient(transport=transport, verify=verify, limits=LIMITS)
+
+    async def _send(self, exchange: Exchange[T]) -> T:
+        attempt = Attempt(self._endpoint, exchange)
+        with attempt:
+            response = await self._http.send(attempt.request, stream=True)
+            try:
+                async for piece in response.aiter_bytes():
+                    attempt.receive(piece)
+            finally:
+                await response.aclose()
+        return attempt.result(response)
+
+    async def _run(self, call: Call, options: CallOptions) -> Result:
+        return await self._send(exchanges.execute(call, self._settings.updated(options)))
+
+    async def _run_pooling(self, call: Call, options: CallOptions) -> PoolingResult:
+        return await self._send(exchanges.execute_pooling(call, self._settings.updated(options)))
+
+    async def execute_many(self, calls: Iterable[Call], **options: Unpack[CallOptions]) -> list[Result | OpwireError]:
+        """As ``Client.execute_many``."""
+        return await self._send(exchanges.execute_many(list(calls), self._settings.updated(options)))
+
+    async def validate(
+        self, operator: Mapping[str, Any], feature_level: FeatureLevel | str | int | None = None
+    ) -> Validation:
+        """As ``Client.validate``."""
+        return await self._send(exchanges.validate(operator, self._settings.at_level(feature_level)))
+
+    async def operators(self) -> list[OperatorSummary]:
+        """As ``Client.operators``."""
+        return await self._send(exchanges.operators(self._settings))
+
+    async def operator(self, name: str) -> OperatorInfo:
+        """As ``Client.operator``."""
+        return await self._send(exchanges.operator(name, self._settings))
+
+    async def feature_levels(self) -> list[LevelInfo]:
+        """As ``Client.feature_levels``."""
+        return await self._send(exchanges.feature_levels(self._settings))
+
+    async def server(self) -> ServerInfo:
+        """As ``Client.server``."""
+        return await self._send(exchanges.server(self._settings))
+
+    async def ready(self) -> bool:
+        """As ``Client.ready``."""
+        try:
+            await self._send(exchanges.readiness(self._settings))
+        except UnavailableError:
+            return False
+        return True
+
+    async def wait_ready(self, timeout: float = 30.0) -> None:  # noqa: ASYNC109 - the argument of Client.wait_ready
+        """As ``Client.wait_ready``."""
+        import asyncio  # the other client has no use for it
+
+        patience = Patience(timeout)
+        while True:
+            try:
+                return await self._send(exchanges.readiness(self._settings.updated({"timeout": patience.left})))
+            except _NOT_READY as reason:
+                await asyncio.sleep(patience.delay(reason))
+
+    async def aclose(self) -> None:
+        """As ``Client.close``."""
+        if self._owns_http:
+            await self._http.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+
+class Preparation(OperatorMethods[Call, Call]):
+    """The methods of a client, of which each returns its call in place of making it; for ``execute_many``."""
+
+    def _run(self, call: Call, options: CallOptions) -> Call:
+        if "encoding" in options:
+            raise TypeError("calls that are made together have one encoding: give it to execute_many")
+        given = Settings(timeout=None).updated(options)
+        return Call(call.operator, call.inputs, call.layouts, given.members())
+
+    _run_pooling = _run
+
+
+prepare = Preparation()

@@ -1,0 +1,80 @@
+"""Plans that were made before: an operator desc seen again at the same level is not checked again."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from pydantic_core import to_json
+
+from opwire.check import Plan, check, read_level
+from opwire.desc import pointer_to
+from opwire.wire import ExecuteRequest, output_head
+
+_LARGEST_KEY = 16 * 1024
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prepared:
+    """A plan with what every answer to it repeats.
+
+    Attributes:
+        plan: the checked desc.
+        heads: for each output the JSON in front of its data.
+        input_bytes: of all inputs.
+        bytes: of all tensors.
+    """
+
+    plan: Plan
+    heads: Mapping[str, bytes]
+    input_bytes: int
+    bytes: int
+
+
+@dataclass(slots=True)
+class PlanCache:
+    """The plans used last, by desc and level.
+
+    Attributes:
+        size: plans that it keeps.
+        admit: called with each new plan; what it raises keeps the plan out.
+        hits, misses: how often a plan was there, and how often not.
+    """
+
+    size: int
+    admit: Callable[[Plan], None]
+    hits: int = 0
+    misses: int = 0
+    _plans: OrderedDict[tuple[bytes, object], Prepared] = field(default_factory=OrderedDict)
+
+    def plan(self, request: ExecuteRequest) -> Prepared:
+        """The plan of a request.
+
+        Raises:
+            ContractViolation: the desc or the level is not valid.
+        """
+        level = request.feature_level
+        key = (to_json(request.operator, inf_nan_mode="constants"), level if isinstance(level, int | str) else None)
+        found = self._plans.get(key)
+        if found is not None:
+            self.hits += 1
+            self._plans.move_to_end(key)
+            return found
+        self.misses += 1
+        made = self._prepare(request)
+        if len(key[0]) <= _LARGEST_KEY:
+            self._plans[key] = made
+            if len(self._plans) > self.size:
+                self._plans.popitem(last=False)
+        return made
+
+    def _prepare(self, request: ExecuteRequest) -> Prepared:
+        level = read_level(request.feature_level, pointer_to(request.pointer, "feature_level"))
+        plan = check(request.operator, level, pointer=pointer_to(request.pointer, "operator"))
+        self.admit(plan)
+        heads = {name: output_head(name, desc) for name, desc in plan.outputs.items()}
+        inputs, outputs = (
+            sum(desc.data_size_in_bytes for desc in descs.values()) for descs in (plan.inputs, plan.outputs)
+        )
+        return Prepared(plan, heads, inputs, inputs + outputs)

@@ -1,0 +1,96 @@
+"""The third-party cases: published examples and test suites of others, with their expected bytes.
+
+The file is no part of the project; where it lies beside or inside the repository the tests use it.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from opwire.level import FeatureLevel
+from opwire.operators import OPERATORS
+from opwire.tensor import Array, DataType
+
+_ROOT = Path(__file__).resolve().parents[1]
+_PLACES = (_ROOT / "conformance", _ROOT.parent / "shared" / "conformance")
+
+ABSENT = "conformance/cases.jsonl.gz is neither in the repository nor in ../shared"
+
+
+@dataclass(frozen=True)
+class ThirdPartyCase:
+    """A case for one operator; a case that is valid for several operators comes once for each.
+
+    Attributes:
+        id: of the case, and the operator where it is not the case's own.
+        operator: as JSON, ``{"type", "desc"}``, with every output declared.
+        own: whether the lowest level is stated for this operator.
+        lowest: the stated lowest level.
+        inputs: packed.
+        outputs: what must come out, packed.
+    """
+
+    id: str
+    operator: dict[str, Any]
+    own: bool
+    lowest: FeatureLevel
+    inputs: Mapping[str, Array]
+    outputs: Mapping[str, Array]
+
+    @property
+    def executable(self) -> bool:
+        return self.operator["type"] in OPERATORS
+
+    @property
+    def is_logarithm(self) -> bool:
+        return str(self.operator["desc"].get("Function", "")).startswith("LOG_")
+
+
+def load() -> list[ThirdPartyCase]:
+    """Every case; none where the file is absent."""
+    found = next((place / "cases.jsonl.gz" for place in _PLACES if (place / "cases.jsonl.gz").is_file()), None)
+    if found is None:
+        return []
+    with gzip.open(found, "rt", encoding="utf-8") as lines:
+        return [case for line in lines for case in _read(json.loads(line))]
+
+
+def _read(record: dict[str, Any]) -> list[ThirdPartyCase]:
+    # "MAX_POOLING2 (Dilations all 1)" names the operator first; the rest says how to translate the desc.
+    names = [record["dml_operator"], *(text.split()[0] for text in record["also_valid_as"])]
+    return [_case(record, name, own=i == 0) for i, name in enumerate(names)]
+
+
+def _case(record: dict[str, Any], name: str, *, own: bool) -> ThirdPartyCase:
+    attributes = dict(record["attributes"])
+    if name in ("MAX_POOLING2", "AVERAGE_POOLING1"):
+        attributes.setdefault("Dilations", [1] * len(attributes["WindowSize"]))
+    if "WindowSize" in attributes:
+        attributes["DimensionCount"] = len(attributes["WindowSize"])
+    else:
+        attributes["AxisCount"] = len(attributes["Axes"])
+    tensors = {
+        field: {"DataType": tensor["dtype"], "Sizes": tensor["sizes"]}
+        for field, tensor in (record["inputs"] | record["outputs"]).items()
+    }
+    return ThirdPartyCase(
+        id=record["id"] if own else f"{record['id']} as {name}",
+        operator={"type": name, "desc": {**tensors, **attributes}},
+        own=own,
+        lowest=FeatureLevel.parse(record["dml_support"]["min_feature_level"]),
+        inputs={field: _array(tensor) for field, tensor in record["inputs"].items()},
+        outputs={field: _array(tensor) for field, tensor in record["outputs"].items()},
+    )
+
+
+def _array(tensor: dict[str, Any]) -> Array:
+    data = base64.b64decode(tensor["data_b64"], validate=True)
+    return np.frombuffer(data, DataType[tensor["dtype"]].dtype).reshape(tensor["sizes"])

@@ -1,0 +1,43 @@
+"""What all tests share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from opwire_service.devices import load
+from opwire_service.devices.device import Device
+from tests.clients import KINDS, MakeClient, clients
+from tests.serving import serving
+
+DEVICE_NAMES = ["reference"]
+"""The devices that every test of a device runs on."""
+
+
+@pytest.fixture(scope="session", params=DEVICE_NAMES)
+def device(request: pytest.FixtureRequest) -> Iterator[Device]:
+    made = load(request.param)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="session")
+def server_url() -> Iterator[str]:
+    """The address of a real server with default settings, shared by the tests of a session."""
+    with serving() as server:
+        assert server.url is not None
+        yield server.url
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """On which loop ``anyio`` tests run."""
+    return "asyncio"
+
+
+@pytest.fixture(params=KINDS)
+def make_client(request: pytest.FixtureRequest) -> Iterator[MakeClient]:
+    """Makes clients, with and without ``await``: a test that uses it runs with either."""
+    with clients(request.param) as make:
+        yield make

@@ -1,0 +1,69 @@
+"""Running a plan on a device as the service does, with outputs whose gaps are watched."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+
+import numpy as np
+
+from opwire.check import Plan, check
+from opwire.tensor import Array, BufferTensorDesc, DataType
+from opwire_service.devices.device import Device, Stop
+
+CANARY = 0xA5
+"""What the bytes of an output hold before it is written."""
+
+
+def go_on() -> bool:
+    """Never stops a plan."""
+    return False
+
+
+def execute(
+    device: Device, plan: Plan, buffers: Mapping[str, bytes | bytearray], stop: Stop = go_on
+) -> dict[str, Array]:
+    """The outputs of a plan for whole input buffers, packed; bytes outside the output's elements must stay.
+
+    Args:
+        device: runs the plan.
+        plan: what to run.
+        buffers: for each input at least the bytes of its extent.
+        stop: given to the device.
+    """
+    inputs = {name: desc.view(buffers[name]) for name, desc in plan.inputs.items()}
+    written = {name: bytearray([CANARY]) * desc.total_size_in_bytes for name, desc in plan.outputs.items()}
+    views = {name: desc.view(written[name]) for name, desc in plan.outputs.items()}
+    device.run(plan, inputs, views, stop)
+    for name, desc in plan.outputs.items():
+        for address in set(range(len(written[name]))) - byte_addresses(desc):
+            assert written[name][address] == CANARY, f"byte {address} of {name} lies in a gap and was written"
+    return {name: logical(desc, written[name]) for name, desc in plan.outputs.items()}
+
+
+def run(device: Device, operator: str, array: Array, **fields: object) -> dict[str, Array]:
+    """The outputs of an operator for a packed input, its other fields given by name."""
+    tensor = {"DataType": DataType.of(array.dtype).name, "Sizes": list(array.shape)}
+    plan = check({"type": operator, "desc": {"InputTensor": tensor, **fields}})
+    return execute(device, plan, {"InputTensor": array.tobytes()})
+
+
+def logical(desc: BufferTensorDesc, buffer: bytes | bytearray) -> Array:
+    """The elements that a desc names in a buffer, gathered one by one into a packed array."""
+    elements = np.frombuffer(buffer, desc.data_type.dtype, len(buffer) // desc.data_type.dtype.itemsize)
+    array = np.empty(desc.sizes, desc.data_type.dtype)
+    for coordinate in itertools.product(*map(range, desc.sizes)):
+        array[coordinate] = elements[element_address(desc, coordinate)]
+    return array
+
+
+def element_address(desc: BufferTensorDesc, coordinate: tuple[int, ...]) -> int:
+    """Elements from the start of the buffer."""
+    return sum(at * stride for at, stride in zip(coordinate, desc.element_strides, strict=True))
+
+
+def byte_addresses(desc: BufferTensorDesc) -> set[int]:
+    """Every byte that belongs to an element."""
+    width = desc.data_type.dtype.itemsize
+    starts = (element_address(desc, coordinate) * width for coordinate in itertools.product(*map(range, desc.sizes)))
+    return {start + i for start in starts for i in range(width)}

@@ -1,0 +1,61 @@
+"""What an installed copy must hold; these tests run against the working tree and, away from it, against the wheel."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import signal
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from importlib import resources
+from importlib.metadata import metadata, version
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from opwire import Client
+
+PROJECT = tomllib.loads(Path(__file__).parents[2].joinpath("pyproject.toml").read_text())["project"]
+COMMAND = Path(sys.executable).with_name("opwire")
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    """The address that ``opwire serve`` prints."""
+    with subprocess.Popen([COMMAND, "serve", "--port", "0"], stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        try:
+            lines = (re.search(r"opwire is ready at (http://\S+)", line) for line in process.stderr)
+            yield next(found[1] for found in lines if found)
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=20)
+    assert process.returncode in (
+        0,
+        -signal.SIGTERM,
+    )  # the server may end by raising the signal again once it has drained
+
+
+def test_metadata():
+    assert version("opwire") == PROJECT["version"]
+    assert metadata("opwire")["Requires-Python"] == PROJECT["requires-python"]
+    assert metadata("opwire")["License-Expression"] == PROJECT["license"]
+
+
+@pytest.mark.parametrize("package", ["opwire", "opwire_service"])
+def test_package_is_typed(package):
+    assert resources.files(importlib.import_module(package)).joinpath("py.typed").is_file()
+
+
+def test_command_explains_itself():
+    shown = subprocess.run([COMMAND, "--help"], capture_output=True, text=True, timeout=30, check=True).stdout
+    assert {"serve", "validate", "run", "operators"} <= set(re.findall(r"\w+", shown))
+
+
+def test_served_request(url):
+    with Client(url) as client:
+        result = client.argmax(np.array([[1, 5, 2], [9, np.nan, 3]], np.float32), axes=[1])
+    assert result.output.tolist() == [[1], [0]]

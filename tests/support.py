@@ -1,0 +1,75 @@
+"""The documented tensor support, read from ``data/support.json`` and not from the declarations."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+FACTS: dict[str, Any] = json.loads((Path(__file__).parent / "data" / "support.json").read_text(encoding="utf-8"))
+
+LEVELS: list[str] = list(FACTS["levels"])
+"""All feature levels, lowest first, as ``4_1``."""
+
+
+@dataclass(frozen=True)
+class Documented:
+    """What one tensor may be at one level."""
+
+    data_types: frozenset[str]
+    ranks: range
+
+
+@dataclass(frozen=True)
+class Support:
+    """The support of an operator, or of one of its functions.
+
+    Attributes:
+        operator: its name.
+        function: of REDUCE, else None.
+        rows: by the level from which on they hold, the tensors by name.
+    """
+
+    operator: str
+    function: str | None
+    rows: Mapping[str, Mapping[str, Documented]]
+
+    def at(self, level: str) -> Mapping[str, Documented] | None:
+        """What holds at a level; None before there is any row."""
+        held = [name for name in LEVELS[: LEVELS.index(level) + 1] if name in self.rows]
+        return self.rows[held[-1]] if held else None
+
+    def lowest(self, tensors: Mapping[str, tuple[str, int]]) -> str | None:
+        """The lowest level that takes each named tensor's data type and rank."""
+        for level in LEVELS:
+            row = self.at(level)
+            if row is not None and all(
+                data_type in row[name].data_types and rank in row[name].ranks
+                for name, (data_type, rank) in tensors.items()
+            ):
+                return level
+        return None
+
+    def __str__(self) -> str:
+        return self.operator if self.function is None else f"{self.operator}-{self.function}"
+
+
+def _read() -> Iterator[Support]:
+    for title, rows in FACTS["support"].items():
+        operator, *functions = title.split()
+        documented = {
+            level: {
+                name: Documented(
+                    frozenset(FACTS["types"][short] for short in types.split()), range(ranks[0], ranks[1] + 1)
+                )
+                for name, (ranks, types) in tensors.items()
+            }
+            for level, tensors in rows.items()
+        }
+        for function in functions or [None]:
+            yield Support(operator, function, documented)
+
+
+SUPPORT = list(_read())

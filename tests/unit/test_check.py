@@ -1,0 +1,341 @@
+"""What is refused, with which code, where, and which level would take it."""
+
+from __future__ import annotations
+
+import pytest
+
+from opwire.check import check, validate
+from opwire.errors import ContractViolation
+from opwire.level import FeatureLevel
+from opwire.operator import Code
+from opwire.operators import OPERATORS
+from tests.pointers import resolves
+from tests.support import FACTS
+
+BAD_EXAMPLES = [
+    pytest.param(operator, bad, id=f"{operator.name}-{bad.name}")
+    for operator in OPERATORS.values()
+    for bad in operator.bad_examples
+]
+
+
+def refusal(operator: object, level: FeatureLevel | str = "6_4", pointer: str = "") -> list[tuple[str, str]]:
+    """Code and place of every violation; each place exists."""
+    with pytest.raises(ContractViolation) as refused:
+        check(operator, level, pointer=pointer)
+    document = operator
+    for name in reversed(pointer.split("/")[1:]):
+        document = {name: document}
+    violations = refused.value.violations
+    assert violations
+    for violation in violations:
+        assert resolves(document, violation.pointer), violation
+    return [(violation.code.value, violation.pointer) for violation in violations]
+
+
+def tensor(data_type: str = "FLOAT32", *sizes: int, **members: object) -> dict[str, object]:
+    return {"DataType": data_type, "Sizes": list(sizes), **members}
+
+
+def reduce(function: str, source: dict[str, object], axes: list[int], **members: object) -> dict[str, object]:
+    return {"type": "REDUCE", "desc": {"Function": function, "InputTensor": source, "Axes": axes, **members}}
+
+
+def argmax(source: dict[str, object], axes: list[int], **members: object) -> dict[str, object]:
+    return {"type": "ARGMAX", "desc": {"InputTensor": source, "Axes": axes, "AxisDirection": "INCREASING", **members}}
+
+
+def pooling(name: str, source: dict[str, object], **members: object) -> dict[str, object]:
+    arrays = {"Strides": [1, 1], "WindowSize": [1, 1], "StartPadding": [0, 0], "EndPadding": [0, 0]}
+    return {"type": name, "desc": {"InputTensor": source, **arrays, **members}}
+
+
+@pytest.mark.parametrize(("operator", "bad"), BAD_EXAMPLES)
+def test_bad_examples_are_refused_at_their_place(operator, bad):
+    request = {"type": operator.name, "desc": dict(bad.desc)}
+    assert (bad.code.value, f"/desc{bad.pointer}") in refusal(request, bad.level)
+    # Inside a larger request the pointers begin with the operator's place.
+    assert (bad.code.value, f"/in/operator/desc{bad.pointer}") in refusal(request, bad.level, "/in/operator")
+
+
+@pytest.mark.parametrize("operator", OPERATORS.values(), ids=lambda operator: operator.name)
+def test_examples_are_accepted_at_their_level(operator):
+    for example in operator.examples:
+        plan = check({"type": operator.name, "desc": dict(example.desc)}, example.level)
+        assert plan.operator is operator
+        assert plan.level is example.level
+        assert set(plan.inputs) == set(example.inputs)
+        assert set(plan.outputs) == set(example.outputs)
+
+
+@pytest.mark.parametrize(
+    ("operator", "level", "place", "available"),
+    [
+        (argmax(tensor("INT64", 3), [0]), "4_0", "/desc/InputTensor/DataType", "4_1"),
+        (argmax(tensor("FLOAT64", 3), [0]), "6_4", "/desc/InputTensor/DataType", None),
+        (argmax(tensor("INT4", 3), [0]), "6_4", "/desc/InputTensor/DataType", None),
+        (argmax(tensor("FLOAT32", 3), [0]), "2_1", "/type", "3_0"),
+        (argmax(tensor("UINT64", 3), [0]), "1_0", "/type", "3_0"),
+        (reduce("SUM", tensor("INT32", 1, 1, 1, 3), [3]), "2_0", "/desc/InputTensor/DataType", "2_1"),
+        (reduce("SUM", tensor("INT64", 3), [0]), "4_1", "/desc/InputTensor/DataType", "5_0"),
+        (reduce("SUM", tensor("UINT8", 3), [0]), "6_4", "/desc/InputTensor/DataType", None),
+        (reduce("SUM", tensor("FLOAT32", 3, 3, 3), [0]), "2_1", "/desc/InputTensor/Sizes", "3_0"),
+        (
+            reduce("ARGMIN", tensor("FLOAT32", 1, 1, 1, 3), [3], OutputTensor=tensor("INT64", 1, 1, 1, 1)),
+            "2_1",
+            "/desc/OutputTensor/DataType",
+            "3_0",
+        ),
+        (pooling("MAX_POOLING", tensor("INT8", 1, 1, 2, 2)), "2_1", "/desc/InputTensor/DataType", "3_0"),
+        (pooling("MAX_POOLING", tensor("INT16", 1, 1, 2, 2)), "4_1", "/desc/InputTensor/DataType", "5_0"),
+        (pooling("MAX_POOLING", tensor("FLOAT32", 1, 1, 1, 1, 2, 2)), "6_4", "/desc/InputTensor/Sizes", None),
+        (
+            pooling("MAX_POOLING1", tensor("FLOAT32", 1, 1, 2, 2), OutputIndicesTensor=tensor("UINT64", 1, 1, 2, 2)),
+            "4_1",
+            "/desc/OutputIndicesTensor/DataType",
+            "5_0",
+        ),
+        (pooling("MAX_POOLING2", tensor("FLOAT32", 1, 1, 2, 2), Dilations=[1, 1]), "2_0", "/type", "2_1"),
+        ({"type": "UNFOLD", "desc": {}}, "6_3", "/type", "6_4"),
+    ],
+)
+def test_the_level_from_which_on_a_place_passes(operator, level, place, available):
+    with pytest.raises(ContractViolation) as refused:
+        check(operator, level)
+    found = next(violation for violation in refused.value.violations if violation.pointer == place)
+    assert found.available_from == (None if available is None else FeatureLevel.parse(available))
+    if available is not None and operator["type"] in OPERATORS:
+        later = validate(operator, available).violations
+        codes = (Code.DATA_TYPE_NOT_IN_LEVEL, Code.RANK_NOT_IN_LEVEL, Code.OPERATOR_NOT_IN_LEVEL)
+        assert not [violation for violation in later if violation.pointer == place and violation.code in codes]
+
+
+def test_what_no_level_changes_has_no_level():
+    found = validate(argmax(tensor("FLOAT32", 3), [7], Axis=1)).violations
+    assert {violation.code for violation in found} == {Code.UNKNOWN_FIELD, Code.AXIS_OUT_OF_RANGE}
+    assert {violation.available_from for violation in found} == {None}
+
+
+@pytest.mark.parametrize(
+    ("operator", "lowest"),
+    [
+        (reduce("SUM", tensor("FLOAT32", 1, 2, 3, 4), [1]), "1_0"),
+        (reduce("SUM", tensor("FLOAT32", 2), [0]), "3_0"),
+        (reduce("SUM", tensor("INT32", 1, 2, 3, 4), [1]), "2_1"),
+        (reduce("MAX", tensor("UINT8", 1, 2, 3, 4), [1]), "3_0"),
+        (reduce("MIN", tensor("INT64", 2), [0]), "5_0"),
+        (reduce("L1", tensor("INT32", 1, 2, 3, 4), [1]), "5_0"),
+        (argmax(tensor("FLOAT16", 2), [0]), "3_0"),
+        (argmax(tensor("UINT64", 2), [0]), "4_1"),
+        (pooling("MAX_POOLING1", tensor("FLOAT32", 1, 1, 2, 2)), "2_0"),
+        (
+            pooling("MAX_POOLING1", tensor("FLOAT32", 1, 1, 2, 2), OutputIndicesTensor=tensor("UINT64", 1, 1, 2, 2)),
+            "5_0",
+        ),
+        (reduce("AVERAGE", tensor("INT32", 2), [0]), None),
+        (argmax(tensor("FLOAT32", 2), [2]), None),
+        ({"type": "GEMM", "desc": {}}, None),
+        ({"type": "NO_SUCH_THING", "desc": {}}, None),
+        (17, None),
+    ],
+)
+def test_minimum_feature_level(operator, lowest):
+    minimum = validate(operator).minimum_feature_level
+    assert minimum == (None if lowest is None else FeatureLevel.parse(lowest))
+
+
+def test_every_violation_is_reported_at_once():
+    operator = {
+        "type": "DML_OPERATOR_MAX_POOLING2",
+        "dsc": {},
+        "desc": {
+            "InputTensor": {"DataType": "FLOAT31", "Sizes": [1, 0, 4, -4], "Strides": [1], "Color": "red"},
+            "OutputTensor": 5,
+            "OutputIndicesTensor": {"DataType": "UINT32", "Sizes": [1, 1, 4, 4], "Flags": ["OWNED_BY_DML"]},
+            "DimensionCount": 3,
+            "Strides": [0, 2**32],
+            "WindowSize": [2, "2"],
+            "StartPadding": None,
+            "EndPadding": [0, 0],
+            "Windowsize": [2, 2],
+        },
+    }
+    assert sorted(refusal(operator)) == sorted(
+        [
+            ("unknown_field", "/dsc"),
+            ("unknown_field", "/desc/Windowsize"),
+            ("out_of_range", "/desc/Strides/0"),
+            ("out_of_range", "/desc/Strides/1"),
+            ("wrong_type", "/desc/WindowSize/1"),
+            ("missing_field", "/desc/StartPadding"),
+            ("missing_field", "/desc"),  # Dilations
+            ("count_mismatch", "/desc/EndPadding"),
+            ("unknown_field", "/desc/InputTensor/Color"),
+            ("unknown_value", "/desc/InputTensor/DataType"),
+            ("out_of_range", "/desc/InputTensor/Sizes/1"),
+            ("out_of_range", "/desc/InputTensor/Sizes/3"),
+            ("wrong_type", "/desc/OutputTensor"),
+            ("flags_invalid", "/desc/OutputIndicesTensor/Flags"),
+        ]
+    )
+
+
+def test_rules_of_the_level_and_of_the_operator_are_reported_together():
+    operator = reduce(
+        "SUM",
+        tensor("UINT8", 2, 3),
+        [2, 0, 0],
+        OutputTensor=tensor("INT8", 2, 3, Strides=[0, 1]),
+        AxisCount=3,
+    )
+    assert sorted(refusal(operator, "2_1")) == sorted(
+        [
+            ("data_type_not_in_level", "/desc/InputTensor/DataType"),
+            ("rank_not_in_level", "/desc/InputTensor/Sizes"),
+            ("output_overlaps", "/desc/OutputTensor/Strides"),
+            ("axis_out_of_range", "/desc/Axes/0"),
+            ("duplicate_axis", "/desc/Axes/2"),
+        ]
+    )
+
+
+def test_a_wrong_attribute_does_not_hide_a_wrong_tensor():
+    source = tensor("FLOAT64", 2, 3)
+    assert ("data_type_not_in_level", "/desc/InputTensor/DataType") in refusal(
+        {"type": "ARGMAX", "desc": {"InputTensor": source, "Axes": None, "AxisDirection": "SIDEWAYS"}}
+    )
+    assert ("data_type_not_in_level", "/desc/InputTensor/DataType") in refusal(
+        {"type": "REDUCE", "desc": {"Function": "SUM", "InputTensor": source, "Axes": [-1]}}
+    )
+
+
+NOT_EXECUTABLE = sorted(set(FACTS["operators"]) - set(OPERATORS))
+
+
+def test_known_operators_that_do_not_run_are_told_from_unknown_ones():
+    assert len(NOT_EXECUTABLE) == 171
+    for name in NOT_EXECUTABLE:
+        value, _ = FACTS["operators"][name]
+        for written in (name, f"DML_OPERATOR_{name}", value):
+            assert refusal({"type": written, "desc": {}}) == [("operator_not_executable", "/type")]
+
+
+def test_known_operators_are_refused_below_their_level():
+    for name in NOT_EXECUTABLE:
+        introduced = FeatureLevel.parse(FACTS["operators"][name][1])
+        for level in FeatureLevel:
+            codes = [code for code, _ in refusal({"type": name, "desc": {}}, level)]
+            assert ("operator_not_in_level" in codes) == (level < introduced)
+            assert "operator_not_executable" in codes
+
+
+def test_scatter_is_an_alias():
+    assert refusal({"type": "DML_OPERATOR_SCATTER", "desc": {}}) == [("operator_not_executable", "/type")]
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["ARGMEAN", "", "argmax", "DML_OPERATOR_", "DML_OPERATOR_DML_OPERATOR_ARGMAX", "INVALID", 0, 178, -1, 2**70],
+)
+def test_unknown_operators(written):
+    assert refusal({"type": written, "desc": {}}) == [("unknown_operator", "/type")]
+
+
+@pytest.mark.parametrize("written", [None, True, 138.0, ["ARGMAX"], {"name": "ARGMAX"}])
+def test_operator_types_that_are_no_names(written):
+    assert refusal({"type": written, "desc": {}}) == [("unknown_operator", "/type")]
+
+
+@pytest.mark.parametrize(
+    ("operator", "found"),
+    [
+        ({}, [("missing_field", ""), ("missing_field", "")]),
+        ({"type": "ARGMAX"}, [("missing_field", "")]),
+        ({"type": "ARGMAX", "desc": None}, [("wrong_type", "/desc")]),
+        ({"type": "ARGMAX", "desc": []}, [("wrong_type", "/desc")]),
+        (None, [("wrong_type", "")]),
+        ("ARGMAX", [("wrong_type", "")]),
+        ([], [("wrong_type", "")]),
+        ({"type": "ARGMAX", "desc": {}}, [("missing_field", "/desc")] * 3),
+        (
+            {"type": "ARGMAX", "desc": {"InputTensor": None, "Axes": None, "AxisDirection": None}},
+            [
+                ("missing_field", "/desc/Axes"),
+                ("missing_field", "/desc/AxisDirection"),
+                ("missing_field", "/desc/InputTensor"),
+            ],
+        ),
+        # A count of 0 stands for arrays that are left out.
+        (
+            {"type": "MAX_POOLING", "desc": {"InputTensor": tensor("FLOAT32", 1, 1, 2, 2), "DimensionCount": 0}},
+            [("count_mismatch", "/desc")],
+        ),
+        (
+            {"type": "ARGMAX", "desc": {"~a/b": 1}},
+            [("missing_field", "/desc")] * 3 + [("unknown_field", "/desc/~0a~1b")],
+        ),
+    ],
+)
+def test_what_is_missing(operator, found):
+    assert sorted(refusal(operator)) == sorted(found)
+
+
+@pytest.mark.parametrize("written", ["DML_FEATURE_LEVEL_4_1", "4_1", "0x4100", 0x4100, FeatureLevel.V4_1])
+def test_spellings_of_a_level(written):
+    assert check(argmax(tensor("FLOAT32", 2), [0]), written).level is FeatureLevel.V4_1
+
+
+@pytest.mark.parametrize("written", ["4.1", "V4_1", "", "7_0", 4.1, 0x4101, 4, True, None, [], "0X4100", "DML_4_1"])
+def test_unknown_levels(written):
+    with pytest.raises(ContractViolation) as refused:
+        check(argmax(tensor("FLOAT32", 2), [0]), written)
+    (violation,) = refused.value.violations
+    assert violation.code is Code.UNKNOWN_FEATURE_LEVEL
+    assert violation.allowed == [f"DML_FEATURE_LEVEL_{name}" for name in FACTS["levels"]]
+
+
+def test_indices_must_fit_their_type():
+    fits = argmax(tensor("FLOAT32", 65536, 32768), [0, 1], OutputTensor=tensor("INT32", 1, 1))
+    assert check(fits).work == 2**31
+    too_many = tensor("FLOAT32", 65536, 32769)
+    assert refusal(argmax(too_many, [1, 0], OutputTensor=tensor("INT32", 1, 1))) == [
+        ("index_overflow", "/desc/OutputTensor/DataType")
+    ]
+    assert refusal(reduce("ARGMIN", too_many, [0, 1], OutputTensor={"Desc": tensor("INT32", 1, 1)})) == [
+        ("index_overflow", "/desc/OutputTensor/Desc/DataType")
+    ]
+    for data_type in ("UINT32", "INT64", "UINT64"):
+        assert check(argmax(too_many, [0, 1], OutputTensor=tensor(data_type, 1, 1))).outputs
+    # Only the elements that are reduced together are counted.
+    assert check(argmax(too_many, [0], OutputTensor=tensor("INT32", 1, 32769))).outputs
+
+
+def test_messages_name_the_given_and_the_allowed():
+    with pytest.raises(ContractViolation) as refused:
+        check(reduce("SUM", tensor("UINT8", 2), [0]), "3_0")
+    (violation,) = refused.value.violations
+    assert "UINT8" in violation.message
+    assert "3_0" in violation.message
+    assert violation.allowed is not None
+    assert set(violation.allowed) == {"FLOAT32", "FLOAT16", "INT32", "UINT32"}
+    assert violation.message in str(refused.value)
+
+
+def test_every_violation_is_reported_at_once():
+    desc = {
+        "InputTensor": {"DataType": "FLOAT64", "Sizes": [2, 3]},
+        "AxisCount": 2,
+        "Axes": [0, 9, 0],
+        "AxisDirection": "SIDEWAYS",
+        "Axis": 1,
+    }
+    with pytest.raises(ContractViolation) as refused:
+        check({"type": "ARGMAX", "desc": desc})
+    assert {(found.code, found.pointer) for found in refused.value.violations} == {
+        (Code.DATA_TYPE_NOT_IN_LEVEL, "/desc/InputTensor/DataType"),
+        (Code.UNKNOWN_VALUE, "/desc/AxisDirection"),
+        (Code.COUNT_MISMATCH, "/desc/AxisCount"),
+        (Code.AXIS_OUT_OF_RANGE, "/desc/Axes/1"),
+        (Code.DUPLICATE_AXIS, "/desc/Axes/2"),
+        (Code.UNKNOWN_FIELD, "/desc/Axis"),
+    }

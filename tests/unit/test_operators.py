@@ -1,0 +1,134 @@
+"""The operators as declared: each is listed once, holds together, and is described as JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import opwire.operators
+from opwire.describe import describe, levels, summarise
+from opwire.operator import ArrayField, CountField, EnumField, Operator, TensorField
+from opwire.operators import CATALOG, OPERATORS, find
+from opwire_service.kernels.reference import KERNELS
+from tests.support import FACTS
+
+SHARED = {"__init__", "axes", "catalog"}
+"""Modules of the folder that declare no operator."""
+
+
+def test_every_declared_operator_is_listed():
+    folder = Path(opwire.operators.__file__).parent
+    modules = {path.stem for path in folder.glob("*.py")} - SHARED
+    declared = [
+        value
+        for name in sorted(modules)
+        for value in vars(import_module(f"opwire.operators.{name}")).values()
+        if isinstance(value, Operator)
+    ]
+    assert sorted(operator.name for operator in declared) == sorted(OPERATORS)
+    assert all(OPERATORS[operator.name] is operator for operator in declared)
+    assert {path.name for path in folder.iterdir() if path.suffix != ".py"} <= {"__pycache__"}
+
+
+def test_every_operator_has_a_reference_kernel():
+    assert set(KERNELS) == set(OPERATORS)
+
+
+@pytest.mark.parametrize("operator", OPERATORS.values(), ids=lambda operator: operator.name)
+def test_fields_are_those_of_the_attributes(operator):
+    names = [member.name for member in operator.fields]
+    assert len(set(names)) == len(names)
+    required = {field.name for field in dataclasses.fields(operator.attributes) if field.default is dataclasses.MISSING}
+    possible = {field.name for field in dataclasses.fields(operator.attributes)}
+    given = {member.name for member in operator.fields if isinstance(member, ArrayField | EnumField)}
+    assert required <= given <= possible
+    counted = [name for member in operator.fields if isinstance(member, CountField) for name in member.counts]
+    assert set(counted) <= given
+    assert len(set(counted)) == len(counted)
+
+
+@pytest.mark.parametrize("operator", OPERATORS.values(), ids=lambda operator: operator.name)
+def test_examples_have_names_of_their_own(operator):
+    for examples in (operator.examples, operator.bad_examples):
+        names = [example.name for example in examples]
+        assert len(names) >= 3
+        assert len(set(names)) == len(names)
+        assert all(name.replace("_", "").isalnum() and name == name.lower() for name in names)
+
+
+@pytest.mark.parametrize("name", CATALOG)
+def test_a_description_says_what_is_documented(name):
+    info = json.loads(json.dumps(describe(CATALOG[name]), allow_nan=False))
+    value, introduced = FACTS["operators"][name]
+    assert (info["type"], info["value"]) == (f"DML_OPERATOR_{name}", value)
+    assert info["introduced"] == f"DML_FEATURE_LEVEL_{introduced}"
+    assert info["executable"] is (name in FACTS["fields"])
+    assert {key: info[key] for key in summarise(CATALOG[name])} == summarise(CATALOG[name])
+    if not info["executable"]:
+        assert (info["summary"], info["fields"], info["support"], info["examples"]) == (None, [], [], [])
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_a_description_lists_the_documented_support(operator):
+    info = describe(CATALOG[operator])
+    assert info["summary"]
+    assert [member["name"] for member in info["fields"]] == FACTS["fields"][operator].replace("?", "").split()
+    expected = [
+        (
+            f"DML_FEATURE_LEVEL_{level}",
+            frozenset(title.split()[1:]),
+            {
+                tensor: (ranks, {FACTS["types"][short] for short in types.split()})
+                for tensor, (ranks, types) in row.items()
+            },
+        )
+        for title, rows in FACTS["support"].items()
+        if title.split()[0] == operator
+        for level, row in rows.items()
+    ]
+    found = []
+    for row in info["support"]:
+        tensors = {
+            tensor: ([limits["ranks"][0], limits["ranks"][-1]], set(limits["data_types"]))
+            for tensor, limits in row["tensors"].items()
+        }
+        found.append((row["feature_level"], frozenset((row["when"] or {}).get("Function", ())), tensors))
+    for entry in expected:
+        assert entry in found
+    assert len(found) == len(expected)
+
+
+@pytest.mark.parametrize("operator", OPERATORS.values(), ids=lambda operator: operator.name)
+def test_fields_are_described_by_kind(operator):
+    kinds = {TensorField: "tensor", CountField: "count", ArrayField: "array", EnumField: "enum"}
+    info = describe(CATALOG[operator.name])
+    assert [member["kind"] for member in info["fields"]] == [kinds[type(member)] for member in operator.fields]
+    for member in info["fields"]:
+        if member["kind"] == "enum":
+            assert member["values"] == FACTS["enums"][member["name"]]
+        if member["kind"] == "tensor":
+            assert member["role"] in ("input", "output", "optional output")
+
+
+def test_levels_list_what_they_brought():
+    listed = levels()
+    assert {level["name"].removeprefix("DML_FEATURE_LEVEL_"): level["value"] for level in listed} == FACTS["levels"]
+    brought = {name: level["name"] for level in listed for name in level["introduces"]}
+    assert brought == {
+        f"DML_OPERATOR_{name}": f"DML_FEATURE_LEVEL_{introduced}"
+        for name, (_, introduced) in FACTS["operators"].items()
+    }
+
+
+def test_operators_are_found_by_name_and_value():
+    for name, (value, _) in FACTS["operators"].items():
+        assert find(name) is find(f"DML_OPERATOR_{name}") is find(value) is CATALOG[name]
+
+
+@pytest.mark.parametrize("unknown", ["", "dml_operator_argmax", 0, 178, None, True, 1.0, [], {}])
+def test_what_names_no_operator(unknown):
+    assert find(unknown) is None

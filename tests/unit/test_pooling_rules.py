@@ -1,0 +1,139 @@
+"""Sizes and windows of max pooling against enumeration."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from opwire.check import check, validate
+from opwire.errors import ContractViolation
+from opwire.operators.max_pooling import Dimension
+
+NAMES = ("Strides", "WindowSize", "StartPadding", "EndPadding", "Dilations")
+
+
+def pooling(size: int, members: tuple[int, ...], output: int | None = None) -> dict[str, Any]:
+    """MAX_POOLING2 over one row of ``size`` elements."""
+    desc: dict[str, Any] = {"InputTensor": {"DataType": "FLOAT32", "Sizes": [1, 1, 1, size]}}
+    for name, value in zip(NAMES, members, strict=True):
+        desc[name] = [0 if "Padding" in name else 1, value]
+    if output is not None:
+        desc["OutputTensor"] = {"DataType": "FLOAT32", "Sizes": [1, 1, 1, output]}
+    return {"type": "MAX_POOLING2", "desc": desc}
+
+
+def codes(operator: dict[str, Any]) -> set[str]:
+    return {violation.code.value for violation in validate(operator).violations}
+
+
+def reaches(dimension: Dimension, at: int) -> bool:
+    """Whether a window holds an element of the input."""
+    begin = at * dimension.stride - dimension.start
+    return any(0 <= begin + k * dimension.dilation < dimension.size for k in range(dimension.window))
+
+
+def floor_count(size: int, stride: int, window: int, start: int, end: int, dilation: int) -> int:
+    """How many windows begin at a multiple of the stride and end within the padded input."""
+    last = size + start + end - 1
+    return sum(begin + (window - 1) * dilation <= last for begin in range(0, last + 1, stride))
+
+
+MEMBERS = st.tuples(st.integers(1, 6), st.integers(1, 6), st.integers(0, 9), st.integers(0, 9), st.integers(1, 9))
+
+
+@settings(max_examples=600, deadline=None)
+@given(st.integers(1, 8), MEMBERS, st.integers(0, 30))
+def test_windows_with_an_element_are_those_found_one_by_one(size, members, count):
+    dimension = Dimension(size, *members)
+    assert dimension.windows_with_element(count) == sum(reaches(dimension, at) for at in range(count))
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.integers(1, 40), MEMBERS, st.integers(1, 12))
+def test_the_declared_size_decides(size, members, declared):
+    stride, window, start, end, dilation = members
+    floor = floor_count(size, *members)
+    if floor == 0:
+        assert codes(pooling(size, members)) == {"window_too_large"}
+        return
+    covered = (floor - 1) * stride + 1 + (window - 1) * dilation
+    ceiling = floor + (covered < size + start + end)
+    operator = pooling(size, members, declared)
+    if declared not in (floor, ceiling):
+        assert "sizes_mismatch" in codes(operator)
+        return
+    dimension = Dimension(size, *members)
+    whole = all(reaches(dimension, at) for at in range(declared))
+    assert codes(operator) == (set() if whole else {"window_without_element"})
+    if whole:
+        assert check(operator).outputs["OutputTensor"].sizes == (1, 1, 1, declared)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(1, 40), MEMBERS)
+def test_a_size_left_out_is_the_floor(size, members):
+    found = validate(pooling(size, members))
+    floor = floor_count(size, *members)
+    dimension = Dimension(size, *members)
+    if floor and all(reaches(dimension, at) for at in range(floor)):
+        assert found.outputs["OutputTensor"].sizes == (1, 1, 1, floor)
+    else:
+        assert not found.valid
+        assert not found.outputs
+
+
+@given(
+    st.tuples(st.integers(1, 2**16), st.integers(1, 2**31), st.integers(1, 2**31), st.integers(0, 2**31)),
+    st.tuples(st.integers(0, 2**31), st.integers(1, 2**31)),
+    st.integers(1, 2**32 - 1),
+)
+def test_counting_windows_takes_no_time(first, second, count):
+    dimension = Dimension(*first, *second)
+    assert 0 <= dimension.windows_with_element(count) <= count
+
+
+@pytest.mark.parametrize(
+    ("size", "members", "output", "refused"),
+    [
+        (6, (2, 3, 0, 0, 1), 2, set()),
+        (6, (2, 3, 0, 0, 1), 3, set()),
+        (6, (2, 3, 0, 0, 1), 4, {"sizes_mismatch"}),
+        (7, (2, 3, 0, 0, 1), 3, set()),
+        (7, (2, 3, 0, 0, 1), 4, {"sizes_mismatch"}),
+        # A ceiling window that would begin behind the last element.
+        (2, (2, 1, 0, 1, 1), 2, {"window_without_element"}),
+        # Dilation steps over the whole input.
+        (1, (1, 2, 1, 1, 2), None, {"window_without_element"}),
+        (1, (1, 3, 2, 2, 2), None, set()),
+        # Padding as wide as the window is fine as long as each window reaches an element.
+        (4, (4, 2, 2, 0, 1), None, {"window_without_element"}),
+        (4, (1, 8, 4, 0, 1), None, set()),
+    ],
+)
+def test_worked_sizes(size, members, output, refused):
+    assert codes(pooling(size, members, output)) == refused
+
+
+def test_windows_of_padding_are_counted_where_they_stand():
+    with pytest.raises(ContractViolation) as refusal:
+        check(pooling(4, (1, 2, 2, 2, 1), 7))
+    (violation,) = refusal.value.violations
+    assert violation.pointer == "/desc/OutputTensor/Sizes/3"
+    assert violation.message.startswith("2 of the 7 windows")
+    with pytest.raises(ContractViolation) as refusal:
+        check(pooling(4, (1, 2, 2, 2, 1)))
+    assert [violation.pointer for violation in refusal.value.violations] == ["/desc"]
+
+
+def test_both_outputs_have_the_same_size():
+    # Floor for one and ceiling for the other: each alone would be valid.
+    operator = pooling(6, (2, 3, 0, 0, 1), 2)
+    operator["desc"]["OutputIndicesTensor"] = {"DataType": "UINT32", "Sizes": [1, 1, 1, 3]}
+    with pytest.raises(ContractViolation) as refusal:
+        check(operator)
+    assert [(violation.code.value, violation.pointer) for violation in refusal.value.violations] == [
+        ("sizes_mismatch", "/desc/OutputIndicesTensor/Sizes")
+    ]

@@ -1,0 +1,59 @@
+"""Devices stop when they are told to, and take memory for their outputs alone, however many elements a desc names."""
+
+from __future__ import annotations
+
+import time
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from opwire.check import check
+from opwire_service.devices.device import Stopped
+from tests.execution import execute
+
+
+class Clock:
+    """Says stop after so many questions, and remembers the longest wait between two of them."""
+
+    def __init__(self, questions: int) -> None:
+        self.left = questions
+        self.longest = 0.0
+        self._last = time.perf_counter()
+
+    def __call__(self) -> bool:
+        now = time.perf_counter()
+        self.longest, self._last = max(self.longest, now - self._last), now
+        self.left -= 1
+        return self.left < 0
+
+
+STOPPABLE = [
+    *(("FLOAT32", function) for function in ("SUM", "MULTIPLY", "L2", "LOG_SUM_EXP", "MIN", "ARGMAX")),
+    *(("INT64", function) for function in ("SUM", "MULTIPLY", "L1", "MAX")),
+]
+
+
+@pytest.mark.parametrize(("data_type", "function"), STOPPABLE)
+def test_unbounded_work_stops_when_told_to_and_takes_no_memory(device, data_type, function):
+    tensor = {"DataType": data_type, "Sizes": [2**32 - 1], "Strides": [0]}
+    plan = check({"type": "REDUCE", "desc": {"InputTensor": tensor, "Function": function, "Axes": [0]}})
+    one = np.array([1], plan.inputs["InputTensor"].data_type.dtype).tobytes()
+    clock = Clock(20)
+    tracemalloc.start()
+    try:
+        with pytest.raises(Stopped):
+            execute(device, plan, {"InputTensor": one}, clock)
+        assert tracemalloc.get_traced_memory()[1] < 16 * 2**20
+    finally:
+        tracemalloc.stop()
+    assert clock.longest < 1
+
+
+def test_work_of_many_small_groups_stops(device):
+    tensor = {"DataType": "FLOAT32", "Sizes": [2**20, 2], "Strides": [0, 0]}
+    plan = check({"type": "REDUCE", "desc": {"Function": "LOG_SUM_EXP", "Axes": [1], "InputTensor": tensor}})
+    clock = Clock(1)
+    with pytest.raises(Stopped):
+        execute(device, plan, {"InputTensor": bytes(4)}, clock)
+    assert clock.longest < 1

@@ -1,0 +1,29 @@
+"""Whatever valid desc is drawn, a device answers what plain Python answers, and writes nowhere else."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+
+from opwire.check import check
+from opwire.operators import OPERATORS
+from tests import oracle
+from tests.execution import execute
+from tests.strategies import Case, cases
+
+EXAMPLES = {"REDUCE": 400}
+
+
+def run_case(device, case: Case) -> None:
+    plan = check(case.operator, case.level)
+    oracle.assert_answers(plan, execute(device, plan, case.buffers), oracle.expected(plan, case.inputs))
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_answers_are_those_of_plain_python(device, name):
+    @settings(max_examples=EXAMPLES.get(name, 150), deadline=None)
+    @given(cases((name,)))
+    def holds(case):
+        run_case(device, case)
+
+    holds()

@@ -1,0 +1,117 @@
+"""The declarations and the catalog against the documented tables, at every level."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from opwire.check import validate
+from opwire.level import FeatureLevel, row_for
+from opwire.operator import ArrayField, CountField, EnumField, Role, TensorField
+from opwire.operators import CATALOG, OPERATORS, find
+from opwire.operators.reduce import Reduce, ReduceFunction
+from opwire.tensor import DataType
+from tests.support import FACTS, LEVELS, SUPPORT, Support
+
+
+def declared_rows(support: Support):
+    operator = OPERATORS[support.operator]
+    # The rows of REDUCE depend on its function, those of the others on nothing.
+    attributes = None if support.function is None else Reduce(ReduceFunction[support.function], ())
+    return operator.support(attributes)
+
+
+def test_the_levels_are_the_documented_ones():
+    assert {level.short: level.value for level in FeatureLevel} == FACTS["levels"]
+    assert [level.short for level in sorted(FeatureLevel)] == LEVELS
+
+
+def test_the_data_types_are_the_documented_ones():
+    assert {row.name: [row.code, row.bits, row.introduced.short] for row in DataType} == FACTS["data_types"]
+
+
+def test_the_catalog_is_the_documented_one():
+    assert {row.name: [row.value, row.introduced.short] for row in CATALOG.values()} == FACTS["operators"]
+    assert len(CATALOG) == 177
+
+
+def test_aliases_are_those_of_the_header():
+    for alias, name in FACTS["aliases"].items():
+        assert find(alias) == find(f"DML_OPERATOR_{alias}") == CATALOG[name]
+
+
+def test_every_executable_operator_is_documented():
+    assert {support.operator for support in SUPPORT} == set(OPERATORS) == set(FACTS["fields"])
+    functions = {support.function for support in SUPPORT if support.operator == "REDUCE"}
+    assert functions == {row.name for row in ReduceFunction}
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_fields_are_those_of_the_struct(name):
+    def written(member):
+        return member.name + "?" * (isinstance(member, TensorField) and member.role is Role.OPTIONAL_OUTPUT)
+
+    fields = OPERATORS[name].fields
+    assert " ".join(map(written, fields)) == FACTS["fields"][name]
+    for member in fields:
+        if isinstance(member, EnumField):
+            assert {row.name: row.value for row in member.type} == FACTS["enums"][member.name]
+        elif isinstance(member, CountField):
+            arrays = [other.name for other in fields if isinstance(other, ArrayField)]
+            assert list(member.counts) == arrays
+
+
+@pytest.mark.parametrize("support", SUPPORT, ids=str)
+def test_rows_are_the_documented_ones_at_every_level(support):
+    rows = declared_rows(support)
+    for level in LEVELS:
+        row, documented = row_for(rows, FeatureLevel.parse(level)), support.at(level)
+        assert (row is None) == (documented is None), level
+        if row is None or documented is None:
+            continue
+        assert list(row.tensors) == list(documented), level
+        for name, limits in row.tensors.items():
+            assert {data_type.name for data_type in limits.data_types} == documented[name].data_types, (level, name)
+            assert range(limits.ranks[0], limits.ranks[1] + 1) == documented[name].ranks, (level, name)
+
+
+@pytest.mark.parametrize("support", SUPPORT, ids=str)
+def test_support_only_grows(support):
+    rows = declared_rows(support)
+    assert [row.level for row in rows] == sorted((row.level for row in rows), reverse=True)
+    for above, below in itertools.pairwise(rows):
+        for name, limits in below.tensors.items():
+            wider = above.tensors[name]
+            assert set(limits.data_types) <= set(wider.data_types)
+            assert wider.ranks[0] <= limits.ranks[0]
+            assert limits.ranks[1] <= wider.ranks[1]
+
+
+def an_operator(support: Support, data_type: str, rank: int) -> dict[str, object]:
+    """A desc that breaks no rule but those on data types and ranks; its output is derived."""
+    desc: dict[str, object] = {"InputTensor": {"DataType": data_type, "Sizes": [2] * rank}}
+    spatial = max(rank - 2, 0)
+    for member in OPERATORS[support.operator].fields:
+        if isinstance(member, EnumField):
+            desc[member.name] = support.function or "INCREASING"
+        elif isinstance(member, ArrayField) and member.name != "Axes":
+            desc[member.name] = [member.least] * spatial
+        elif isinstance(member, ArrayField):
+            desc[member.name] = [0]
+    return {"type": support.operator, "desc": desc}
+
+
+@pytest.mark.parametrize("support", SUPPORT, ids=str)
+def test_each_type_and_rank_has_the_documented_lowest_level(support):
+    types = {row.name for row in DataType}
+    pooling = support.operator.startswith("MAX_POOLING")
+    for data_type in types:
+        for rank in range(1, 9):
+            outputs = {"OutputTensor": (data_type, rank)} if pooling else {}
+            lowest = support.lowest({"InputTensor": (data_type, rank), **outputs})
+            found = validate(an_operator(support, data_type, rank))
+            minimum = found.minimum_feature_level
+            assert (None if minimum is None else minimum.short) == lowest, (data_type, rank)
+            # The highest level takes whatever any level takes.
+            assert found.valid == (lowest is not None), (data_type, rank)

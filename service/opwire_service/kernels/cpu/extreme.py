@@ -147,8 +147,7 @@ def put_winner(zero: int, base: int, address: int, offset: int, index: int, geom
 @inner
 def put_value(zero: int, base: int, geometry: int, address: int, offset: int, key: int) -> None:
     """Puts the element of a greatest key into the output; of equal zeros and of NaN the one to name is looked for."""
-    canonical = canonical(key, geometry)
-    if canonical == NOTHING or (key == at(geometry, g.BIAS) and at(geometry, g.IS_FLOAT)):
+    if canonical(key, geometry) == NOTHING or (key == at(geometry, g.BIAS) and at(geometry, g.IS_FLOAT)):
         _, index = _scan(zero, base, geometry, 0, at(geometry, g.COUNT))
         put_winner(zero, base, address, offset, index, geometry)
     else:

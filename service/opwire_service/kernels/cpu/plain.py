@@ -190,6 +190,8 @@ def merged(
     high: float, low: float, error: float, cut_off: float, pieces: int, exact: bool
 ) -> tuple[float, float, float]:
     """A sum of pieces: ``low`` added up what rounding cut off, ``cut_off`` the magnitudes of that."""
+    if high - high != 0.0:
+        return high, 0.0, 0.0  # infinite or NaN: there is nothing to correct
     if not exact:
         # Adding up low parts, and bounds, rounds as well.
         error = error * (1.0 + pieces * 2 * UNIT) + 2 * pieces * UNIT * cut_off

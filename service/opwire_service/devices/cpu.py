@@ -101,9 +101,7 @@ class CpuDevice:
     def _run_on_reference(self, plan: Plan, job: Job, inputs: Arrays, outputs: Arrays, stop: Stop) -> bool:
         """Runs a plan until it is done or its kernels are ready; returns whether it is done."""
         try:
-            REFERENCE[plan.operator.name](
-                plan, inputs, outputs, lambda: stop() or self._library.ready(job.kernels)
-            )
+            REFERENCE[plan.operator.name](plan, inputs, outputs, lambda: stop() or self._library.ready(job.kernels))
         except Stopped:
             if stop():
                 raise

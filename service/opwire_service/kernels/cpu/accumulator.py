@@ -6,11 +6,9 @@ decides.
 
 from __future__ import annotations
 
-import numpy as np
-
 from . import geometry as g
 from .compiler import inner
-from .element import bits_double, double_bits, load, store
+from .element import bits_double, double_bits, float64, int64, load, store, uint64
 from .geometry import advance, at
 from .rounding import two_sum
 from .terms import SQUARE, term
@@ -89,27 +87,27 @@ def parts(limbs: int) -> tuple[float, float]:
     if top < 0:
         return 0.0, 0.0
     # The 128 bits from the top limb down, as two words; what is below them leaves its mark in the last bit.
-    upper = np.uint64(load(limbs, top, 0)) << np.uint64(32) | np.uint64(_limb(limbs, top - 1))
-    lower = np.uint64(_limb(limbs, top - 2)) << np.uint64(32) | np.uint64(_limb(limbs, top - 3))
+    upper = uint64(load(limbs, top, 0)) << uint64(32) | uint64(_limb(limbs, top - 1))
+    lower = uint64(_limb(limbs, top - 2)) << uint64(32) | uint64(_limb(limbs, top - 3))
     for i in range(top - 3):
         if load(limbs, i, 0):
-            lower |= np.uint64(1)
+            lower |= uint64(1)
     lowest = _LOWEST + 32 * (top - 3)
-    while not upper >> np.uint64(63):
-        upper = upper << np.uint64(1) | lower >> np.uint64(63)
-        lower <<= np.uint64(1)
+    while not upper >> uint64(63):
+        upper = upper << uint64(1) | lower >> uint64(63)
+        lower <<= uint64(1)
         lowest -= 1
-    rest = (upper & np.uint64(0x7FF)) << np.uint64(42) | lower >> np.uint64(22)
-    if lower & np.uint64(0x3FFFFF):
-        rest |= np.uint64(1)
-    high, low = two_sum(_scaled(upper >> np.uint64(11), lowest + 75), _scaled(rest, lowest + 22))
+    rest = (upper & uint64(0x7FF)) << uint64(42) | lower >> uint64(22)
+    if lower & uint64(0x3FFFFF):
+        rest |= uint64(1)
+    high, low = two_sum(_scaled(upper >> uint64(11), lowest + 75), _scaled(rest, lowest + 22))
     return (-high, -low) if negative else (high, low)
 
 
 @inner
 def _scaled(integer: int, exponent: int) -> float:
     """``integer * 2**exponent``, for an integer of at most 53 bits."""
-    return np.float64(np.int64(integer)) * bits_double((exponent + 1023) << 52)
+    return float64(int64(integer)) * bits_double((exponent + 1023) << 52)
 
 
 @inner

@@ -8,11 +8,12 @@ from typing import Any, TypeVar, cast
 
 from numba import njit
 
+from . import cache
 from .element import ADDRESS
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-OPTIONS = {"nogil": True, "error_model": "numpy"}
+OPTIONS: Any = {"nogil": True, "error_model": "numpy"}
 
 ARGUMENTS = 6
 """Integers that follow a kernel's ``zero``: three addresses, the address of its geometry, first unit, last unit + 1."""
@@ -28,7 +29,9 @@ def inner(function: F) -> F:
 
 def kernel(function: F) -> F:
     """Compiles a kernel, once for each type of element, and keeps the machine code on disk."""
-    return cast(F, njit(cache=True, **OPTIONS)(function))
+    dispatcher = njit(**OPTIONS)(function)
+    cache.keep(dispatcher)
+    return cast(F, dispatcher)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,11 @@ class Kernel:
         if found is not None:
             dispatcher.add_overload(found)
         return found is not None
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether compiling it puts it into the cache."""
+        return cache.is_kept(self.function)
 
     def compile(self) -> Entry:
         """The machine code, from memory, from the cache on disk or by compiling."""

@@ -1,8 +1,8 @@
 """Elements in memory, as numba sees them: typed loads and stores at addresses, and the order of floats as integers.
 
-A kernel takes a ``zero`` whose numba type says what an element is: int8, int16, int32, int64 and float32 are themselves,
-and uint16 holds the bits of a FLOAT16 (numba has no half floats on CPUs; LLVM converts them). Extremes need no more than
-the width of an element, sums of integers neither. Addresses are bytes, strides are elements.
+A kernel takes a ``zero`` whose numba type says what an element is: int8 to int64 and float32 are themselves, uint16 is
+the bits of a FLOAT16, because numba has no half floats on CPUs, and LLVM converts them. Extremes, and sums of integers,
+depend on the width of an element alone. Addresses are in bytes, strides in elements.
 """
 
 from __future__ import annotations
@@ -10,13 +10,28 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
+from numba.extending import intrinsic as numba_intrinsic
 
 INT8, INT16, INT32, INT64 = types.int8, types.int16, types.int32, types.int64
 FLOAT32, FLOAT64, HALF = types.float32, types.float64, types.uint16
 ADDRESS = types.intp
+
+# Kernels convert numbers with these; to mypy NumPy's scalars are no Python numbers, and inside kernels all of them are.
+int8: Any = np.int8
+int32: Any = np.int32
+int64: Any = np.int64
+uint16: Any = np.uint16
+uint64: Any = np.uint64
+float32: Any = np.float32
+float64: Any = np.float64
+
+
+def intrinsic(function: Callable[..., tuple[Any, Callable[..., Any]]]) -> Any:
+    """Makes a function for kernels from its typing and its LLVM code; to kernels its type is what numba infers."""
+    return numba_intrinsic(function)
 
 
 def _pointer(builder: Any, address: Any, element: Any) -> Any:

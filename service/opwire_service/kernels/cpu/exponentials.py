@@ -2,8 +2,8 @@
 
 Where every magnitude is at most ``NARROW`` the exponentials are added up as they are: float64 holds them, and 2**32 of
 them. Otherwise the sum is shifted by the greatest element. Its relative error, some 1e-13 at most, is the absolute one
-of the logarithm and is invisible unless that is near zero (``NEAR_ZERO``); there the sum is taken again, with the rest of
-every addition, so that only the errors of the exponentials remain, and those are at most 2.3e-16 of a sum near 1.
+of the logarithm. That is invisible unless the logarithm is near zero (``NEAR_ZERO``); there the sum is taken again with
+the rest of every addition, so that only the errors of the exponentials remain: at most 2.3e-16 of a sum near 1.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from . import geometry as g
 from .compiler import inner, kernel
-from .element import bits_double, double_bits, fused, load, size_of, store
+from .element import bits_double, double_bits, fused, int32, load, size_of, store
 from .formats import bits_of, magnitude_bits, masked, narrow, put
 from .geometry import advance, at
 from .rounding import two_sum
@@ -71,8 +71,8 @@ def _row(zero: float, address: int, width: int, step: int, shift: float, sums: i
     for i in range(width):
         x = min(max(_element(zero, address, i * step) - shift, _LEAST), -_LEAST)
         store(sums, i, load(sums, i, 0.0) + exponential(x))
-        peak = max(load(peaks, i, np.int32(0)), magnitude_bits(load(address, i * step, zero)))
-        store(peaks, i, np.int32(peak))
+        peak = max(load(peaks, i, int32(0)), magnitude_bits(load(address, i * step, zero)))
+        store(peaks, i, int32(peak))
 
 
 @inner
@@ -90,7 +90,7 @@ def _rows(
 def _clear(sums: int, peaks: int, width: int) -> None:
     for i in range(width):
         store(sums, i, 0.0)
-        store(peaks, i, np.int32(0))
+        store(peaks, i, int32(0))
 
 
 @inner
@@ -117,7 +117,7 @@ def _sum(
     """High and low part of the sum of shifted exponentials, and the bits of the greatest magnitude."""
     run_size, step = at(geometry, g.RUN), at(geometry, g.STEP)
     peaks = scratch + 8 * LANES
-    high, low, peak = 0.0, 0.0, np.int32(0)
+    high, low, peak = 0.0, 0.0, int32(0)
     i = begin
     while i < end:
         run = i // run_size
@@ -126,7 +126,7 @@ def _sum(
         high, rest = two_sum(high, _run(zero, address, size, step, shift, scratch, peaks))
         low += rest
         for j in range(LANES):
-            peak = np.int32(max(peak, load(peaks, j, np.int32(0))))
+            peak = int32(max(peak, load(peaks, j, int32(0))))
         i += size
     return high, low, peak
 
@@ -271,7 +271,7 @@ def columns(zero: float, source: int, target: int, states: int, geometry: int, b
             output = outer * all_columns + start + i
             state = states + 8 * STATE * (output * segments + unit - part * segments) if segments > 1 else own
             here = advance(base, i * step, zero)
-            if load(peaks, i, np.int32(0)) <= bits_of(NARROW, zero):
+            if load(peaks, i, int32(0)) <= bits_of(NARROW, zero):
                 _put_state(state, 0.0, load(sums, i, 0.0), 0.0)
             else:
                 _shifted(zero, here, geometry, first, last, scratch, state)

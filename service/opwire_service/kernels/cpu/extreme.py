@@ -7,13 +7,11 @@ elements alone. Of a float the key of NaN is below all others (``FLOOR``), and -
 
 from __future__ import annotations
 
-import numpy as np
-
 from opwire.tensor import DataType
 
 from . import geometry as g
 from .compiler import inner, kernel
-from .element import cast_to, choose, larger, load, order_key, size_of, store
+from .element import cast_to, int32, int64, larger, load, order_key, size_of, store
 from .geometry import advance, at
 
 NOTHING = -(2**63)
@@ -85,7 +83,7 @@ def _greatest(zero: int, address: int, count: int, step: int, geometry: int) -> 
     else:
         for i in range(1, count):
             best = larger(order_key(load(address, i * step, zero), flip, invert, bias), best)
-    return np.int64(best)
+    return int64(best)
 
 
 @inner
@@ -101,7 +99,7 @@ def _locate(zero: int, address: int, count: int, step: int, geometry: int, best:
         if canonical(_greatest(zero, here, size, step, geometry), geometry) == best:
             for j in range(size):
                 k = size - 1 - j if last else j
-                if canonical(np.int64(key_of(load(here, k * step, zero), geometry, zero)), geometry) == best:
+                if canonical(int64(key_of(load(here, k * step, zero), geometry, zero)), geometry) == best:
                     return start + k
     return 0
 
@@ -139,7 +137,7 @@ def put_winner(zero: int, base: int, address: int, offset: int, index: int, geom
     if size == 8:
         store(address, offset, index)
     elif size == 4:
-        store(address, offset, np.int32(index))
+        store(address, offset, int32(index))
     else:
         store(address, offset, load(base, g.reduced_source(geometry, index), zero))
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from . import geometry as g
 from .compiler import inner, kernel
-from .element import cast_to, choose, larger, load, order_key, size_of, store
-from .extreme import NOTHING, element_bits, canonical, parameter, put_value, put_winner
+from .element import cast_to, choose, int64, larger, load, order_key, size_of, store
+from .extreme import NOTHING, parameter, put_value, put_winner
 from .geometry import advance, at
 
 _GROUP = 8
@@ -134,7 +134,7 @@ def _scan_columns(
             store(names, i, cast_to(0, zero))
         _name(zero, base, first, min(block, end - first), step, width, best, names, geometry)
         for i in range(width):
-            key, index = np.int64(load(best, i, zero)), first + np.int64(load(names, i, zero))
+            key, index = int64(load(best, i, zero)), first + int64(load(names, i, zero))
             if first == begin or key > load(found, 2 * i, 0):
                 store(found, 2 * i, key)
                 store(found, 2 * i + 1, index)
@@ -182,6 +182,6 @@ def columns(zero: int, source: int, target: int, states: int, geometry: int, beg
             _raise(zero, address, row, step, width, best, geometry, run_size)
         for i in range(width):
             here = advance(base, i * step, zero)
-            key = np.int64(load(best, i, zero))
+            key = int64(load(best, i, zero))
             put_value(zero, here, geometry, target, offset + i * at(geometry, g.COLUMN_TARGET), key)
     scratch[0] = 0  # keeps the memory alive until here

@@ -95,6 +95,6 @@ def reduced_source(geometry: int, index: int) -> int:
 
 
 @inner
-def advance(address: int, elements: int, zero: int) -> int:
+def advance(address: int, elements: int, zero: float) -> int:
     """The address of the element so many elements further."""
     return address + elements * size_of(zero)

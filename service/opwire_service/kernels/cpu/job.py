@@ -1,4 +1,4 @@
-"""A plan made ready for the kernels: which kernel, on which geometry, in how many units. It serves any number of runs."""
+"""A plan made ready for the kernels: which, on which geometry, in how many units. It serves any number of runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The machine code of the kernels, as far as it is ready: loaded from the cache on disk or compiled, aside of all requests."""
+"""The machine code of the kernels as far as it is ready, loaded from disk or compiled aside of all requests."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Library:
             if kernel.is_cached():
                 self._add(kernel)
         while (wanted := self._queue.get()) is not None:
-            missing = [kernel for kernel in wanted if kernel not in self._entries and not kernel.is_cached()]
+            missing = [kernel for kernel in wanted if kernel.is_kept and not kernel.is_cached()]
             if missing:
                 self._compile_elsewhere(missing)
             for kernel in wanted:

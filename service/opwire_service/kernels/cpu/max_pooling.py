@@ -85,6 +85,7 @@ class WindowsJob:
         self._dimensions = tuple(plan.attributes.dimensions(self._source.sizes))
         self._parameters = parameters | {g.LAST: 0, g.INDEX_SIZE: 8}
         self._element = ELEMENTS[self._source.data_type.bits]
+        self._item_size = self._source.data_type.bits // 8
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
@@ -94,9 +95,9 @@ class WindowsJob:
         source, values = inputs["InputTensor"], outputs["OutputTensor"]
         indices = outputs.get("OutputIndicesTensor")
         for place in np.ndindex(values.shape):
-            ranges = [
-                range(i, i + 1) for i in place[:2]
-            ] + [_covered(dimension, i) for dimension, i in zip(self._dimensions, place[2:], strict=True)]
+            ranges = [range(i, i + 1) for i in place[:2]] + [
+                _covered(dimension, i) for dimension, i in zip(self._dimensions, place[2:], strict=True)
+            ]
             found = self._winner(ranges, source.ctypes.data, find, pool, stop)
             within = np.unravel_index(found, tuple(map(len, ranges)))
             winner = tuple(part[int(i)] for part, i in zip(ranges, within, strict=True))
@@ -112,8 +113,8 @@ class WindowsJob:
             Loop(len(part), part.step * stride) for part, stride in zip(ranges, strides, strict=True) if len(part) > 1
         ]
         first = sum(part[0] * stride for part, stride in zip(ranges, strides, strict=True))
-        work = cut(ReductionLayout((), collapse(loops)), self._element.bitwidth // 8, self._parameters)
-        here = source + first * self._element.bitwidth // 8
+        work = cut(ReductionLayout((), collapse(loops)), self._item_size, self._parameters)
+        here = source + first * self._item_size
         found = np.empty(1, np.int64)
         states = np.empty(2 * work.segments, np.int64)
         step = Step(Kernel(extreme.rows, self._element), work.geometry, work.units, work.elements)

@@ -12,8 +12,8 @@ import numpy as np
 from . import geometry as g
 from . import pooling_geometry as p
 from .compiler import inner, kernel
-from .element import cast_to, choose, larger, load, order_key, size_of, store
-from .extreme import NOTHING, element_bits, canonical, key_of, parameter
+from .element import cast_to, choose, int32, int64, larger, load, order_key, store
+from .extreme import NOTHING, canonical, element_bits, key_of, parameter
 from .geometry import advance, at
 
 _ALL_ONES = 0xFFFFFFFF
@@ -32,7 +32,7 @@ def _winner(zero: int, channel: int, geometry: int, depth: int, height: int, acr
             for k in range(p.first_tap(geometry, p.ACROSS, across), p.taps_end(geometry, p.ACROSS, across)):
                 w = p.position(geometry, p.ACROSS, across, k)
                 element = load(here, w * at(geometry, p.ACROSS + p.SOURCE), zero)
-                key = canonical(np.int64(key_of(element, geometry, zero)), geometry)
+                key = canonical(int64(key_of(element, geometry, zero)), geometry)
                 if key > best or found < 0:
                     best = key
                     found = (d * at(geometry, p.HEIGHT + p.SIZE) + h) * at(geometry, p.ACROSS + p.SIZE) + w
@@ -53,7 +53,7 @@ def _element_at(zero: int, channel: int, geometry: int, found: int) -> int:
 @inner
 def _put_index(indices: int, offset: int, index: int, size: int) -> None:
     if size == 4:
-        store(indices, offset, np.int32(index))
+        store(indices, offset, int32(index))
     else:
         store(indices, offset, index)
 
@@ -99,7 +99,7 @@ def _covered(geometry: int) -> tuple[int, int, int]:
 
 
 @inner
-def _raise_line(zero: int, row: int, count: int, step: int, line: int, flip: int, invert: int, bias: int) -> int:
+def _raise_line(zero: int, row: int, count: int, step: int, line: int, flip: int, invert: int, bias: int) -> bool:
     """Takes a row of the input into the line; returns whether it has a negative zero."""
     lower = bias - cast_to(1, zero)
     zeros = cast_to(0, zero)
@@ -171,12 +171,12 @@ def _put_values(
     floor, bias = at(geometry, g.FLOOR), at(geometry, g.BIAS)
     special = False
     for i in range(count):
-        key = np.int64(load(best, i, zero))
+        key = int64(load(best, i, zero))
         special |= key < floor or (zeros and key == bias)
         store(values, i * step, element_bits(key, geometry, zero))
     if special and floats:
         for i in range(count):
-            key = np.int64(load(best, i, zero))
+            key = int64(load(best, i, zero))
             if key < floor or (zeros and key == bias):
                 found = _winner(zero, channel, geometry, depth, height, i)
                 store(values, i * step, _element_at(zero, channel, geometry, found))
@@ -209,21 +209,19 @@ def rows(zero: int, source: int, values: int, indices: int, geometry: int, begin
 def _raise_named(
     zero: int, row: int, count: int, step: int, name: int, line: int, geometry: int, flip: int, invert: int, bias: int
 ) -> None:
-    """Takes a row into the line; a key is followed by 32 bits that decrease with the position, which starts at ``name``."""
-    raised = np.int64(at(geometry, g.BIAS)) - at(geometry, g.IS_FLOAT)
-    above = np.int64(at(geometry, g.BIAS))
-    nothing = np.int64(at(geometry, g.FLOOR)) - at(geometry, g.IS_FLOAT)
+    """Takes a row into the line; keys are followed by 32 bits that decrease with the position, from ``name`` on."""
+    raised = int64(at(geometry, g.BIAS)) - at(geometry, g.IS_FLOAT)
+    above = int64(at(geometry, g.BIAS))
+    nothing = int64(at(geometry, g.FLOOR)) - at(geometry, g.IS_FLOAT)
     for i in range(count):
-        key = np.int64(order_key(load(row, i * step, zero), flip, invert, bias))
+        key = int64(order_key(load(row, i * step, zero), flip, invert, bias))
         key = choose(key == raised, above, larger(key, nothing))
         named = (key << 32) | (_ALL_ONES - (name + i))
         store(line, i, larger(named, load(line, i, 0)))
 
 
 @inner
-def _raise_named_lines(
-    zero: int, channel: int, geometry: int, depth: int, height: int, line: int, count: int
-) -> None:
+def _raise_named_lines(zero: int, channel: int, geometry: int, depth: int, height: int, line: int, count: int) -> None:
     flip = parameter(geometry, g.FLIP, zero)
     invert = parameter(geometry, g.INVERT, zero)
     bias = parameter(geometry, g.BIAS, zero)

@@ -8,11 +8,9 @@ sum takes the place of ``n * peak``. The second order is below the first times `
 
 from __future__ import annotations
 
-import numpy as np
-
 from . import geometry as g
 from .compiler import inner
-from .element import bits_float, load, store
+from .element import bits_float, float64, int32, load, store
 from .formats import peak_bits
 from .geometry import advance, at
 from .rounding import UNIT, two_sum
@@ -40,10 +38,10 @@ def _group(
         total = sixteen(zero, address, row, i * step, mask, square)
         store(sums, i, load(sums, i, 0.0) + total)
         if not square:
-            peak = load(peaks, i, np.int32(0))
+            peak = load(peaks, i, int32(0))
             for j in range(GROUP):
                 peak = max(peak, peak_bits(load(address + j * row, i * step, zero)))
-            store(peaks, i, np.int32(peak))
+            store(peaks, i, int32(peak))
 
 
 @inner
@@ -51,8 +49,8 @@ def _row(zero: float, address: int, width: int, step: int, sums: int, peaks: int
     for i in range(width):
         store(sums, i, load(sums, i, 0.0) + term(zero, address, i * step, mask, square))
         if not square:
-            peak = max(load(peaks, i, np.int32(0)), peak_bits(load(address, i * step, zero)))
-            store(peaks, i, np.int32(peak))
+            peak = max(load(peaks, i, int32(0)), peak_bits(load(address, i * step, zero)))
+            store(peaks, i, int32(peak))
 
 
 @inner
@@ -104,7 +102,7 @@ def clear(sums: int, peaks: int, width: int) -> None:
     """Sums begin at -0, which alone changes no sum of zeros."""
     for i in range(width):
         store(sums, i, -0.0)
-        store(peaks, i, np.int32(0))
+        store(peaks, i, int32(0))
 
 
 @inner
@@ -112,7 +110,7 @@ def error_bound(total: float, count: int, peak: int, depth: int, exact: bool, sq
     """See the module's text; ``peak`` is given as bits."""
     if exact:
         return 0.0
-    largest = total if square else count * np.float64(bits_float(np.int32(peak)))
+    largest = total if square else count * float64(bits_float(int32(peak)))
     return (SLACK * UNIT) * depth * largest
 
 
@@ -121,10 +119,10 @@ def _short_sum(
     zero: float, address: int, count: int, step: int, mask: int, square: bool, exact: bool
 ) -> tuple[float, float]:
     total = -0.0
-    peak = np.int32(0)
+    peak = int32(0)
     for i in range(count):
         total += term(zero, address, i * step, mask, square)
-        peak = np.int32(max(peak, peak_bits(load(address, i * step, zero))))
+        peak = int32(max(peak, peak_bits(load(address, i * step, zero))))
     return total, error_bound(total, count, peak, count, exact, square)
 
 
@@ -144,10 +142,10 @@ def run_sum(
     rest = count - rows * width
     if rest:
         add_rows(zero, address + rows * row, row, 1, rest, step, sums, peaks, mask, square)
-    peak = np.int32(0)
+    peak = int32(0)
     if not square:
         for i in range(width):
-            peak = np.int32(max(peak, load(peaks, i, np.int32(0))))
+            peak = int32(max(peak, load(peaks, i, int32(0))))
     half = width // 2
     while half:
         for i in range(half):

@@ -1,9 +1,9 @@
 """MULTIPLY of floats: a product as significand and exponent, so that no partial product leaves float64's range.
 
 n multiplications in float64 err by at most n * UNIT, relatively and to first order. Where that does not decide the
-rounding the product is taken again with the error of every multiplication kept, and left to the caller if that does not
-suffice either. Signs of zeros are those of the significand; NaN, infinities and zeros show in the greatest and the least
-magnitude.
+rounding the product is taken again with the error of every multiplication kept. What that does not decide either is
+left to the caller. Signs of zeros are those of the significand. NaN, infinities and zeros show in the greatest and the
+least magnitude.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from . import geometry as g
 from .compiler import inner, kernel
-from .element import bits_double, double_bits, fused, load, size_of, store
+from .element import bits_double, double_bits, float64, fused, int8, int64, load, size_of, store
 from .formats import bits_of, magnitude_bits, masked, narrow, put
 from .geometry import advance, at
 from .rounding import UNIT, to_odd, two_sum
@@ -59,7 +59,7 @@ def _multiply_rows(zero: float, address: int, row: int, rows: int, width: int, s
         greatest, smallest = load(most, i, 0), load(least, i, 0)
         for j in range(rows):
             product *= _factor(zero, address + j * row, i * step)
-            magnitude = np.int64(magnitude_bits(load(address + j * row, i * step, zero)))
+            magnitude = int64(magnitude_bits(load(address + j * row, i * step, zero)))
             greatest, smallest = max(greatest, magnitude), min(smallest, magnitude)
         store(scratch, i, _normal(product))
         store(exponents, i, load(exponents, i, 0) + _exponent(product))
@@ -73,7 +73,7 @@ def _clear(width: int, scratch: int) -> None:
         store(scratch, i, 1.0)
         store(scratch + 8 * width, i, 0)
         store(scratch + 16 * width, i, 0)
-        store(scratch + 24 * width, i, np.int64(0x7FFFFFFF))
+        store(scratch + 24 * width, i, int64(0x7FFFFFFF))
 
 
 @inner
@@ -106,7 +106,7 @@ def _plain(zero: float, base: int, geometry: int, begin: int, end: int, scratch:
     run_size, step = at(geometry, g.RUN), at(geometry, g.STEP)
     _clear(LANES, scratch)
     i = begin
-    high, exponent, most, least = 1.0, 0, 0, np.int64(0x7FFFFFFF)
+    high, exponent, most, least = 1.0, 0, 0, int64(0x7FFFFFFF)
     while i < end:
         run = i // run_size
         size = min(run_size - (i - run * run_size), end - i)
@@ -119,7 +119,7 @@ def _plain(zero: float, base: int, geometry: int, begin: int, end: int, scratch:
             high *= _factor(zero, address, j * step)
             exponent += _exponent(high)
             high = _normal(high)
-            magnitude = np.int64(magnitude_bits(load(address, j * step, zero)))
+            magnitude = int64(magnitude_bits(load(address, j * step, zero)))
             most, least = max(most, magnitude), min(least, magnitude)
         i += size
     for j in range(LANES):
@@ -137,7 +137,7 @@ def _compensated(zero: float, base: int, geometry: int, begin: int, end: int, st
     The low part grows by at most UNIT a factor, relative to the product, and its own roundings err by twice UNIT of it.
     """
     run_size, step = at(geometry, g.RUN), at(geometry, g.STEP)
-    high, low, exponent, most, least = 1.0, 0.0, 0, 0, np.int64(0x7FFFFFFF)
+    high, low, exponent, most, least = 1.0, 0.0, 0, 0, int64(0x7FFFFFFF)
     exact = True
     i = begin
     while i < end:
@@ -146,7 +146,7 @@ def _compensated(zero: float, base: int, geometry: int, begin: int, end: int, st
         address = advance(base, g.run_source(geometry, run) + (i - run * run_size) * step, zero)
         for j in range(size):
             factor = _factor(zero, address, j * step)
-            magnitude = np.int64(magnitude_bits(load(address, j * step, zero)))
+            magnitude = int64(magnitude_bits(load(address, j * step, zero)))
             most, least = max(most, magnitude), min(least, magnitude)
             product = high * factor
             rest = fused(high, factor, -product)
@@ -155,7 +155,7 @@ def _compensated(zero: float, base: int, geometry: int, begin: int, end: int, st
             shift = _exponent(product)
             high, low, exponent = _normal(product), low * bits_double((1023 - shift) << 52), exponent + shift
         i += size
-    count = np.float64(end - begin)
+    count = float64(end - begin)
     error = 0.0 if exact else (2.0 * count + 4.0) * (count + 1.0) * UNIT * UNIT
     _put_state(state, high, low, exponent, error, most, least)
 
@@ -163,7 +163,7 @@ def _compensated(zero: float, base: int, geometry: int, begin: int, end: int, st
 @inner
 def _special(high: float, most: int, least: int, zero: float) -> int:
     """The result if a factor is zero, infinite or NaN."""
-    infinity = np.int64(bits_of(math.inf, zero))
+    infinity = int64(bits_of(math.inf, zero))
     if most > infinity or (most == infinity and least == 0):
         return narrow(math.nan, zero)
     return narrow(math.copysign(math.inf if most == infinity else 0.0, high), zero)
@@ -174,7 +174,7 @@ def _rounded(state: int, zero: float) -> tuple[bool, int]:
     """Whether a state decides the result, and its bits."""
     high, low, exponent = load(state, 0, 0.0), load(state, 1, 0.0), load(state, 2, 0)
     error, most, least = load(state, 3, 0.0), load(state, 4, 0), load(state, 5, 0)
-    if least == 0 or most >= np.int64(bits_of(math.inf, zero)):
+    if least == 0 or most >= int64(bits_of(math.inf, zero)):
         return True, _special(high, most, least, zero)
     # So far out any significand overflows, or rounds to zero.
     scale = bits_double((min(max(exponent, -400), 400) + 1023) << 52)
@@ -196,7 +196,7 @@ def _decide(zero: float, base: int, geometry: int, state: int, address: int, off
         decided, bits = _rounded(state, zero)
     put(address, offset, bits, zero)
     if not decided:
-        store(flag, 0, np.int8(1))
+        store(flag, 0, int8(1))
 
 
 @kernel

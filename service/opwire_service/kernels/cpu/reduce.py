@@ -174,5 +174,3 @@ def _wrapping_job(work: Cut, data_type: DataType) -> Job:
         return StepsJob((first,), 0)
     finish = Step(Kernel(wrapping.finish, element), work.whole, work.outputs, work.segments)
     return StepsJob((first, finish), work.outputs * work.segments)
-
-

@@ -53,9 +53,7 @@ class Cut:
     whole: Array
 
 
-def cut(
-    layout: ReductionLayout, item_size: int, parameters: dict[int, int], *, most_rows: int = COLUMN_UNIT
-) -> Cut:
+def cut(layout: ReductionLayout, item_size: int, parameters: dict[int, int], *, most_rows: int = COLUMN_UNIT) -> Cut:
     """Cuts a reduction whose elements have ``item_size`` bytes.
 
     ``parameters`` go into both geometries; a segment of a tile of columns has at most ``most_rows`` rows.

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from .compiler import inner
-from .element import bits_double, double_bits, fused
+from .element import bits_double, double_bits, float64, fused
 from .formats import narrow, value_of
 
 SUM, AVERAGE, L2, LOG_SUM = 0, 1, 2, 3
@@ -91,7 +89,7 @@ def _exact(high: float, low: float, count: int, function: int, zero: float) -> i
     if below == above:
         return below
     middle = 0.5 * (value_of(below, zero) + value_of(above, zero))
-    factor = middle if function == L2 else np.float64(count)
+    factor = middle if function == L2 else float64(count)
     product = middle * factor
     rest = fused(middle, factor, -product)
     # high is within a few units of product, so their difference is exact, and so is the comparison.

@@ -10,7 +10,7 @@ from . import geometry as g
 from .accumulator import LIMBS, add_terms, parts, settle
 from .compensated import compensated_sum
 from .compiler import inner, kernel
-from .element import load, size_of, store
+from .element import int32, load, size_of, store
 from .formats import put
 from .geometry import advance, at
 from .plain import SCRATCH, add_rows, clear, error_bound, merged, plain_sum
@@ -84,9 +84,7 @@ def rows(zero: float, source: int, target: int, states: int, geometry: int, begi
 
 
 @inner
-def _add_columns(
-    zero: float, base: int, geometry: int, begin: int, end: int, width: int, sums: int, peaks: int
-) -> int:
+def _add_columns(zero: float, base: int, geometry: int, begin: int, end: int, width: int, sums: int, peaks: int) -> int:
     run_size, row = at(geometry, g.RUN), at(geometry, g.STEP) * size_of(zero)
     step, mask, square = at(geometry, g.COLUMN_STEP), at(geometry, g.MASK), at(geometry, SQUARE) != 0
     clear(sums, peaks, width)
@@ -123,7 +121,7 @@ def columns(zero: float, source: int, target: int, states: int, geometry: int, b
         offset = g.kept_target(geometry, outer) + start * at(geometry, g.COLUMN_TARGET)
         for i in range(width):
             total = load(sums, i, 0.0)
-            error = error_bound(total, last - first, load(peaks, i, np.int32(0)), depth, exact, square)
+            error = error_bound(total, last - first, load(peaks, i, int32(0)), depth, exact, square)
             if segments > 1:
                 place = (outer * all_columns + start + i) * segments + unit - part * segments
                 _store(states, place, total, 0.0, error)

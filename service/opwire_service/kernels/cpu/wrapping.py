@@ -6,7 +6,7 @@ import numpy as np
 
 from . import geometry as g
 from .compiler import inner, kernel
-from .element import cast_to, load, size_of, store, wrap_absolute, wrap_add, wrap_multiply
+from .element import cast_to, int64, load, size_of, store, wrap_absolute, wrap_add, wrap_multiply
 from .geometry import advance, at
 
 SUM, L1, SUM_SQUARE, MULTIPLY = 0, 1, 2, 3
@@ -73,7 +73,7 @@ def rows(zero: int, source: int, target: int, states: int, geometry: int, begin:
         first = (unit - output * segments) * segment
         total = _total(zero, base, geometry, first, min(first + segment, count), function)
         if segments > 1:
-            store(states, unit, np.int64(total))
+            store(states, unit, int64(total))
         else:
             store(target, g.kept_target(geometry, output), total)
 
@@ -151,7 +151,7 @@ def columns(zero: int, source: int, target: int, states: int, geometry: int, beg
         for i in range(width):
             if segments > 1:
                 place = (outer * all_columns + start + i) * segments + unit - part * segments
-                store(states, place, np.int64(load(totals, i, zero)))
+                store(states, place, int64(load(totals, i, zero)))
             else:
                 store(target, offset + i * at(geometry, g.COLUMN_TARGET), load(totals, i, zero))
     scratch[0] = 0  # keeps the memory alive until here

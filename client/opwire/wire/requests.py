@@ -119,7 +119,8 @@ def _read_batch(document: object, parts: Parts) -> list[ExecuteRequest | Request
         try:
             requests.append(_read_execute(item, parts, f"/requests/{i}"))
         except RequestError as error:
-            if error.code is ProblemCode.INVALID_FRAMING:
+            # Without a tail no other request has lost its place in it.
+            if error.code is ProblemCode.INVALID_FRAMING and parts.tail is not None:
                 raise
             requests.append(error)
     return requests

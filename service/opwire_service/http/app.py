@@ -24,6 +24,8 @@ class Application(FastAPI):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         route = self._data_route(scope["path"]) if scope["type"] == "http" else None
         if route is None:
+            if scope.get("method") == "HEAD":
+                scope = {**scope, "method": "GET"}  # the server of the network leaves the body out
             await super().__call__(scope, receive, send)
         else:
             await data.answer(route, self.state.server.pipeline, scope, receive, send)

@@ -8,11 +8,13 @@ from importlib.metadata import version
 from typing import Any
 
 from fastapi import FastAPI
+from fastapi.routing import APIRoute
 from starlette.types import Receive, Scope, Send
 
+from ..metrics import Layout, Metrics
 from ..server import Server
 from ..settings import Settings
-from . import data, docs, errors, health, native, oip, openapi
+from . import data, docs, errors, health, metrics, native, oip, openapi
 from .context import RequestContext
 
 SUMMARY = "DirectML operators over HTTP: checked against a feature level, computed exactly."
@@ -24,11 +26,13 @@ class Application(FastAPI):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         route = self._data_route(scope["path"]) if scope["type"] == "http" else None
         if route is None:
+            if scope.get("method") == "HEAD":
+                scope = {**scope, "method": "GET"}  # the server of the network leaves the body out
             await super().__call__(scope, receive, send)
         else:
             await data.answer(route, self.state.server.pipeline, scope, receive, send)
 
-    def _data_route(self, path: str) -> tuple[str, data.Handler] | None:
+    def _data_route(self, path: str) -> data.Route | None:
         route = data.ROUTES.get(path)
         if route is None and path.startswith(oip.PREFIX):
             route = oip.find(path, self.state.server)
@@ -40,12 +44,32 @@ class Application(FastAPI):
         return self.openapi_schema
 
 
-def create_app(settings: Settings) -> FastAPI:
-    """The application of a server, which is made when the application starts and closed when it ends."""
+_ROUTERS = (native.router, health.router, metrics.router)
+
+_COUNTED = (
+    *data.ROUTES,
+    *oip.LABELS,
+    *(route.path for router in _ROUTERS for route in router.routes if isinstance(route, APIRoute)),
+    *docs.PATHS,
+)
+
+
+def layout(settings: Settings) -> Layout:
+    """What a server counts."""
+    return Layout(settings.devices, _COUNTED)
+
+
+def create_app(settings: Settings, counted: Metrics | None = None) -> FastAPI:
+    """The application of a server, which is made when the application starts and closed when it ends.
+
+    Args:
+        counted: what it counts in; without that it counts for itself.
+    """
+    found = Metrics(layout(settings)) if counted is None else counted
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
-        app.state.server = Server(settings)
+        app.state.server = Server(settings, found)
         try:
             yield
         finally:
@@ -62,9 +86,9 @@ def create_app(settings: Settings) -> FastAPI:
         redirect_slashes=False,
         responses=openapi.ERRORS,
     )
-    for module in (native, health):
-        app.include_router(module.router)
+    for router in _ROUTERS:
+        app.include_router(router)
     docs.install(app)
     errors.install(app)
-    app.add_middleware(RequestContext)
+    app.add_middleware(RequestContext, metrics=found)
     return app

@@ -33,9 +33,10 @@ class Exchange:
         receive: the ASGI channel, for the body and for the news that the client is gone.
         request_id: in the answer's header and in problems.
         answered: whether the answer has begun.
+        operator: of the request, once it is known; for the log.
     """
 
-    __slots__ = ("_headers", "_send", "answered", "receive", "request_id")
+    __slots__ = ("_headers", "_send", "answered", "operator", "receive", "request_id")
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
         self._headers: dict[bytes, bytes] = dict(scope["headers"])
@@ -43,6 +44,7 @@ class Exchange:
         self.receive = receive
         self.request_id = request_id
         self.answered = False
+        self.operator: object = None
 
     def header(self, name: bytes, default: str = "") -> str:
         """A header of the request."""

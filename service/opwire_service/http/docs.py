@@ -10,6 +10,8 @@ from starlette.staticfiles import StaticFiles
 
 _ASSETS = "/docs/assets"
 
+PATHS = ("/docs", "/")
+
 
 def install(app: FastAPI) -> None:
     """Adds ``/docs`` and what it loads, and leads ``/`` there."""

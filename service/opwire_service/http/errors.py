@@ -55,7 +55,9 @@ def defect() -> InternalError:
 
 
 def _answer(error: OpwireError, request: Request, headers: Mapping[str, str] | None = None) -> Response:
-    return problem_response(error, request.scope.get("state", {}).get("request_id", ""), headers)
+    state = request.scope.setdefault("state", {})
+    state["problem"] = error.code
+    return problem_response(error, state.get("request_id", ""), headers)
 
 
 async def _own(request: Request, error: Exception) -> Response:

@@ -18,31 +18,34 @@ from ..oip.infer import InferRequest, parse_infer, relocate, with_optional_outpu
 from ..oip.models import Model, config, find_model, index, metadata, server_metadata
 from ..pipeline import Completed, Guard, Pipeline, Stopwatch
 from ..server import Server
+from . import data
 from .body import Exchange, read_body
 from .compression import COMPRESS, decompress
 from .data import Handler, parse_body, while_connected
 
 PREFIX = "/v2"
 
-_MODEL = r"/models/(?P<name>[^/]+)(?:/versions/(?P<version>[^/]+))?"
+_NAME = "(?P<name>[^/]+)"
+_MODEL = rf"/models/{_NAME}(?:/versions/(?P<version>[^/]+))?"
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A path below ``/v2``, its method, and what makes the handler from the parts of the path."""
+    """A path below ``/v2``, its method, what makes the handler from the parts of the path, and how it is counted."""
 
     method: str
     path: re.Pattern[str]
     handler: Callable[..., Handler]
+    label: str
 
 
-def find(path: str, server: Server) -> tuple[str, Handler] | None:
-    """The method and the handler of a path; None if the protocol has no such path."""
+def find(path: str, server: Server) -> data.Route | None:
+    """The route of a path; None if the protocol has no such path."""
     below = path.removeprefix(PREFIX)
     for route in _ROUTES:
         found = route.path.fullmatch(below)
         if found is not None:
-            return route.method, route.handler(server, **found.groupdict())
+            return data.Route(route.method, route.handler(server, **found.groupdict()), route.label)
     return None
 
 
@@ -92,7 +95,7 @@ def _infer(server: Server, name: str, version: str | None) -> Handler:
 
 
 _ROUTES = tuple(
-    Route(method, re.compile(path), handler)
+    Route(method, re.compile(path), handler, PREFIX + path.replace(_MODEL, "/models/{name}").replace(_NAME, "{name}"))
     for method, path, handler in (
         ("POST", f"{_MODEL}/infer", _infer),
         ("GET", "", _json(lambda server: server_metadata())),
@@ -104,14 +107,19 @@ _ROUTES = tuple(
         ("GET", f"{_MODEL}/config", _json(lambda server, name, version: config(find_model(name, version)))),
         ("GET", _MODEL, _json(lambda server, name, version: metadata(find_model(name, version)))),
         ("POST", "/repository/index", _json(lambda server: index())),
-        ("POST", "/repository/models/(?P<name>[^/]+)/load", _json(_load)),
-        ("POST", "/repository/models/(?P<name>[^/]+)/unload", _json(_unload)),
+        ("POST", f"/repository/models/{_NAME}/load", _json(_load)),
+        ("POST", f"/repository/models/{_NAME}/unload", _json(_unload)),
     )
 )
 
 
+LABELS = tuple(dict.fromkeys(route.label for route in _ROUTES))
+"""By which the routes are counted."""
+
+
 async def infer(server: Server, model: Model, exchange: Exchange, hold: Hold) -> None:
     """Runs one operator on the tensors in the body."""
+    exchange.operator = model.operator.name
     watch = Stopwatch()
     pipeline = server.pipeline
     try:
@@ -130,7 +138,9 @@ async def infer(server: Server, model: Model, exchange: Exchange, hold: Hold) ->
         raise
     answer = write_infer(request, model, done.prepared.plan.outputs, done.buffers)
     watch.lap("encode")
-    server.oip_statistics.succeeded(model, watch.total())
+    timing = watch.total()
+    server.oip_statistics.succeeded(model, timing)
+    pipeline.metrics.executed(done.prepared.plan.operator.name, timing)
     await exchange.send_answer(*_compressed(answer, exchange.header(b"accept-encoding")))
 
 

@@ -276,6 +276,16 @@ DATA_PATHS = {
 }
 OPERATOR: dict[str, Any] = {"responses": {404: _problem(404)}}
 READY: dict[str, Any] = {"responses": {503: _problem(503)}}
+METRICS: dict[str, Any] = {
+    "responses": {
+        200: {
+            "description": "Prometheus' text format, or OpenMetrics where it is asked for",
+            "content": {
+                media: {"schema": {"type": "string"}} for media in ("text/plain", "application/openmetrics-text")
+            },
+        }
+    }
+}
 
 
 def document(app: FastAPI) -> Schema:

@@ -74,13 +74,13 @@ class KernelCache(FunctionCache):
     def save_overload(self, signature: Any, data: Any) -> None:
         # Without a place on disk the code serves from memory.
         with suppress(OSError):
-            super().save_overload(signature, data)
+            super().save_overload(signature, data)  # type: ignore[no-untyped-call] # of numba
 
 
 def keep(dispatcher: Any) -> None:
     """Makes a compiled function keep its code on disk, if there is a folder for it."""
     with suppress(RuntimeError):
-        dispatcher._cache = KernelCache(dispatcher.py_func)
+        dispatcher._cache = KernelCache(dispatcher.py_func)  # type: ignore[no-untyped-call] # of numba
 
 
 def is_kept(dispatcher: Any) -> bool:

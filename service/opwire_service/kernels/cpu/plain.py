@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from . import geometry as g
 from .compiler import inner
-from .element import bits_float, float64, int32, load, store
+from .element import bits_float, float64, int32, larger, load, read, store
 from .formats import peak_bits
 from .geometry import advance, at
 from .rounding import UNIT, two_sum
@@ -35,13 +35,14 @@ def _group(
     zero: float, address: int, row: int, width: int, step: int, sums: int, peaks: int, mask: int, square: bool
 ) -> None:
     for i in range(width):
-        total = sixteen(zero, address, row, i * step, mask, square)
-        store(sums, i, load(sums, i, 0.0) + total)
-        if not square:
+        store(sums, i, load(sums, i, 0.0) + sixteen(zero, address, row, i * step, mask, square))
+    if not square:
+        # A loop of its own, because as many peaks as sums fit into half a vector.
+        for i in range(width):
             peak = load(peaks, i, int32(0))
             for j in range(GROUP):
-                peak = max(peak, peak_bits(load(address + j * row, i * step, zero)))
-            store(peaks, i, int32(peak))
+                peak = larger(peak, peak_bits(read(address + j * row, i * step, zero)))
+            store(peaks, i, peak)
 
 
 @inner
@@ -49,8 +50,7 @@ def _row(zero: float, address: int, width: int, step: int, sums: int, peaks: int
     for i in range(width):
         store(sums, i, load(sums, i, 0.0) + term(zero, address, i * step, mask, square))
         if not square:
-            peak = max(load(peaks, i, int32(0)), peak_bits(load(address, i * step, zero)))
-            store(peaks, i, int32(peak))
+            store(peaks, i, larger(load(peaks, i, int32(0)), peak_bits(read(address, i * step, zero))))
 
 
 @inner
@@ -122,7 +122,7 @@ def _short_sum(
     peak = int32(0)
     for i in range(count):
         total += term(zero, address, i * step, mask, square)
-        peak = int32(max(peak, peak_bits(load(address, i * step, zero))))
+        peak = larger(peak, peak_bits(read(address, i * step, zero)))
     return total, error_bound(total, count, peak, count, exact, square)
 
 
@@ -145,7 +145,7 @@ def run_sum(
     peak = int32(0)
     if not square:
         for i in range(width):
-            peak = int32(max(peak, load(peaks, i, int32(0))))
+            peak = larger(peak, load(peaks, i, int32(0)))
     half = width // 2
     while half:
         for i in range(half):

@@ -14,7 +14,7 @@ import numpy as np
 
 from . import geometry as g
 from .compiler import inner, kernel
-from .element import bits_double, double_bits, float64, fused, int8, int64, load, size_of, store
+from .element import bits_double, double_bits, float64, fused, int8, int64, load, read, size_of, store
 from .formats import bits_of, magnitude_bits, masked, narrow, put
 from .geometry import advance, at
 from .rounding import UNIT, to_odd, two_sum
@@ -36,7 +36,7 @@ _ONE = 0x3FF0000000000000
 
 @inner
 def _factor(zero: float, address: int, index: int) -> float:
-    return masked(load(address, index, zero), -1)
+    return masked(read(address, index, zero), -1)
 
 
 @inner
@@ -59,7 +59,7 @@ def _multiply_rows(zero: float, address: int, row: int, rows: int, width: int, s
         greatest, smallest = load(most, i, 0), load(least, i, 0)
         for j in range(rows):
             product *= _factor(zero, address + j * row, i * step)
-            magnitude = int64(magnitude_bits(load(address + j * row, i * step, zero)))
+            magnitude = int64(magnitude_bits(read(address + j * row, i * step, zero)))
             greatest, smallest = max(greatest, magnitude), min(smallest, magnitude)
         store(scratch, i, _normal(product))
         store(exponents, i, load(exponents, i, 0) + _exponent(product))
@@ -119,7 +119,7 @@ def _plain(zero: float, base: int, geometry: int, begin: int, end: int, scratch:
             high *= _factor(zero, address, j * step)
             exponent += _exponent(high)
             high = _normal(high)
-            magnitude = int64(magnitude_bits(load(address, j * step, zero)))
+            magnitude = int64(magnitude_bits(read(address, j * step, zero)))
             most, least = max(most, magnitude), min(least, magnitude)
         i += size
     for j in range(LANES):
@@ -146,7 +146,7 @@ def _compensated(zero: float, base: int, geometry: int, begin: int, end: int, st
         address = advance(base, g.run_source(geometry, run) + (i - run * run_size) * step, zero)
         for j in range(size):
             factor = _factor(zero, address, j * step)
-            magnitude = int64(magnitude_bits(load(address, j * step, zero)))
+            magnitude = int64(magnitude_bits(read(address, j * step, zero)))
             most, least = max(most, magnitude), min(least, magnitude)
             product = high * factor
             rest = fused(high, factor, -product)

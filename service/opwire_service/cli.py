@@ -11,7 +11,7 @@ import sys
 from collections.abc import Generator, Iterable
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -28,7 +28,7 @@ from .devices.device import Arrays, Device
 from .document import read_document
 from .files import write_outputs
 from .offline import execute, prepare, run_plan
-from .settings import Settings
+from .serve_command import device_name, serve_command
 
 REFUSED, UNREADABLE = 1, 2
 
@@ -49,14 +49,8 @@ def _level(given: str) -> FeatureLevel:
         raise typer.BadParameter(f"{given!r} is not a feature level; allowed: {levels}") from None
 
 
-def _device_name(given: str) -> str:
-    if given not in DEVICES:
-        raise typer.BadParameter(f"{given!r} is not a device; allowed: {', '.join(DEVICES)}", param_hint="--device")
-    return given
-
-
 def _device(given: str | None) -> Device:
-    return load(next(iter(DEVICES)) if given in (None, "auto") else _device_name(given))
+    return load(next(iter(DEVICES)) if given in (None, "auto") else device_name(given))
 
 
 def _named_file(given: str) -> tuple[str, Path]:
@@ -74,7 +68,6 @@ LevelOption = Annotated[
     FeatureLevel | None,
     typer.Option("--level", parser=_level, metavar="LEVEL", help="Feature level, such as 2_1. [default: the highest]"),
 ]
-LogLevel = Literal["debug", "info", "warning", "error"]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -186,39 +179,7 @@ def operators_command(
             _print_json({"feature_level": None if level is None else str(level), "operators": rows})
 
 
-_DEFAULTS = Settings()
-
-
-@app.command("serve")
-def serve_command(
-    host: Annotated[str, typer.Option(envvar="OPWIRE_HOST", help="Address to listen on.")] = _DEFAULTS.host,
-    port: Annotated[
-        int, typer.Option(envvar="OPWIRE_PORT", min=0, max=65535, help="Port to listen on; 0 takes a free one.")
-    ] = _DEFAULTS.port,
-    devices: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--device", envvar="OPWIRE_DEVICE", metavar="NAME", help="Devices to start, the default one first."
-        ),
-    ] = None,
-    threads: Annotated[
-        int, typer.Option(envvar="OPWIRE_THREADS", min=1, help="Operators that run at a time on each device.")
-    ] = _DEFAULTS.threads,
-    drain_seconds: Annotated[
-        int, typer.Option(envvar="OPWIRE_DRAIN_SECONDS", min=0, help="How long accepted work may go on at the end.")
-    ] = _DEFAULTS.drain_seconds,
-    log_level: Annotated[
-        LogLevel, typer.Option(envvar="OPWIRE_LOG_LEVEL", help="Least severe messages to log.")
-    ] = "info",
-) -> None:
-    """Serve the operators over HTTP until SIGINT or SIGTERM."""
-    from .serve import serve  # it needs fastapi and uvicorn, which the other commands do without
-
-    names = tuple(_device_name(name) for name in devices or _DEFAULTS.devices)
-    settings = Settings(
-        host=host, port=port, devices=names, threads=threads, drain_seconds=drain_seconds, log_level=log_level
-    )
-    raise typer.Exit(serve(settings))
+app.command("serve")(serve_command)
 
 
 def _read(file: str) -> bytes:

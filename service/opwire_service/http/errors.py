@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from opwire.errors import (
+    AuthenticationError,
     InternalError,
     MethodNotAllowedError,
     NotFoundError,
@@ -43,7 +44,9 @@ def problem_response(error: OpwireError, request_id: str, headers: Mapping[str, 
         response.headers["retry-after"] = str(max(1, round(error.retry_after)))
     if isinstance(error, MethodNotAllowedError):
         response.headers["allow"] = ", ".join(error.members["allow"])
-    if isinstance(error, SlowBodyError):
+    if isinstance(error, AuthenticationError):
+        response.headers["www-authenticate"] = 'Bearer realm="opwire"'
+    if isinstance(error, SlowBodyError) or error.code is ProblemCode.DRAINING:
         response.headers["connection"] = "close"
     return response
 

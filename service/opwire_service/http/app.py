@@ -59,7 +59,7 @@ class Application(FastAPI):
 
     def _data_route(self, path: str) -> data.Route | None:
         route = data.ROUTES.get(path)
-        if route is None and path.startswith(oip.PREFIX):
+        if route is None and path.startswith(errors.INFERENCE):
             route = oip.find(path, self.state.server)
         return route
 

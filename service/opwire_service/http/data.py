@@ -126,7 +126,7 @@ async def _refuse(
     exchange: Exchange, error: OpwireError, scope: Scope, receive: Receive, send: Send
 ) -> tuple[int, str]:
     """Answers with a problem, unless an answer has begun. Returns status and code."""
-    response = problem_response(error, exchange.request_id)
+    response = problem_response(error, exchange.request_id, scope["path"])
     if not exchange.answered:
         await response(scope, receive, send)
     return response.status_code, str(error.code)

@@ -26,8 +26,7 @@ from . import data
 from .body import Exchange, read_body
 from .compression import compress, decompress
 from .data import Handler, parse_body, while_connected
-
-PREFIX = "/v2"
+from .errors import INFERENCE
 
 _PARAMETERS = PARAMETERS_HEADER.lower().encode()
 
@@ -47,7 +46,7 @@ class Route:
 
 def find(path: str, server: Server) -> data.Route | None:
     """The route of a path; None if the protocol has no such path."""
-    below = path.removeprefix(PREFIX)
+    below = path.removeprefix(INFERENCE)
     for route in _ROUTES:
         found = route.path.fullmatch(below)
         if found is not None:
@@ -105,7 +104,9 @@ def _infer(server: Server, name: str, version: str | None) -> Handler:
 
 
 _ROUTES = tuple(
-    Route(method, re.compile(path), handler, PREFIX + path.replace(_MODEL, "/models/{name}").replace(_NAME, "{name}"))
+    Route(
+        method, re.compile(path), handler, INFERENCE + path.replace(_MODEL, "/models/{name}").replace(_NAME, "{name}")
+    )
     for method, path, handler in (
         ("POST", f"{_MODEL}/infer", _infer),
         ("GET", "", _json(lambda server: server_metadata())),

@@ -23,6 +23,7 @@ STATUSES = {
     "tensor_too_large": 413,
     "work_too_large": 413,
     "batch_too_large": 413,
+    "head_too_large": 431,
     "unsupported_media_type": 415,
     "contract_violation": 422,
     "queue_full": 429,

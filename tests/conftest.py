@@ -7,17 +7,20 @@ from collections.abc import Iterator
 import pytest
 
 from opwire_service.devices import load
+from opwire_service.devices.cpu import CpuDevice
 from opwire_service.devices.device import Device
 from tests.clients import KINDS, MakeClient, clients
 from tests.serving import serving
 
-DEVICE_NAMES = ["reference"]
+DEVICE_NAMES = ["reference", "cpu"]
 """The devices that every test of a device runs on."""
 
 
 @pytest.fixture(scope="session", params=DEVICE_NAMES)
 def device(request: pytest.FixtureRequest) -> Iterator[Device]:
     made = load(request.param)
+    if isinstance(made, CpuDevice):
+        made.warm_up()  # so that the kernels are tested, and not what stands in for them
     yield made
     made.close()
 

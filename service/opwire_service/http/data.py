@@ -100,7 +100,8 @@ async def answer(route: Route, pipeline: Pipeline, scope: Scope, receive: Receiv
     exchange = Exchange(scope, receive, send, request_id(scope), pipeline.deadline(time.monotonic(), None))
     status, code = 200, OK
     try:
-        if scope["method"] != route.method:
+        # Of an answer to HEAD the server of the network leaves the body out.
+        if scope["method"] != route.method and (scope["method"], route.method) != ("HEAD", "GET"):
             detail = f"{scope['method']} given; {scope['path']} takes {route.method}"
             raise MethodNotAllowedError(ProblemCode.METHOD_NOT_ALLOWED, detail, allow=[route.method])
         with pipeline.memory.open() as hold:

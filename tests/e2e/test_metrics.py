@@ -151,5 +151,5 @@ def test_both_text_formats(http):
     assert plain.headers["content-type"].startswith("text/plain")
     other = http.get("/metrics", headers={"Accept": "application/openmetrics-text; version=1.0.0"})
     assert other.headers["content-type"].startswith("application/openmetrics-text")
-    names = {family.name for family in openmetrics_families(other.text)}
+    names = {family.name for family in openmetrics_families(other.text)}  # type: ignore[no-untyped-call]
     assert {"opwire_stage_seconds", "opwire_requests", "opwire_worker_restarts"} <= names

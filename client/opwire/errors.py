@@ -7,7 +7,7 @@ OpwireError
 ├── MethodNotAllowedError  405
 ├── SlowBodyError          408
 ├── LengthRequiredError    411
-├── LimitExceededError     413  limit, size
+├── LimitExceededError     413, 431  limit, size
 ├── UnsupportedMediaError  415
 ├── ContractViolation      422  violations
 ├── OverloadedError        429  retry_after
@@ -49,6 +49,7 @@ class ProblemCode(StrEnum):
     TENSOR_TOO_LARGE = "tensor_too_large"
     WORK_TOO_LARGE = "work_too_large"
     BATCH_TOO_LARGE = "batch_too_large"
+    HEAD_TOO_LARGE = "head_too_large"
     UNSUPPORTED_MEDIA_TYPE = "unsupported_media_type"
     CONTRACT_VIOLATION = "contract_violation"
     QUEUE_FULL = "queue_full"
@@ -69,7 +70,10 @@ class OpwireError(Exception):
         members: the further members of the problem (``limit``, ``size``, ``stage``, ...).
         status: the HTTP status of the answer; None where no answer was received.
         request_id: of the request, where known.
+        retries: how often the client had sent the request again.
     """
+
+    retries = 0
 
     def __init__(
         self,
@@ -198,8 +202,9 @@ class TransportTimeout(TransportError):
 class InvalidResponseError(TransportError):
     """The answer is not one of opwire's. ``body`` holds its first KiB."""
 
-    def __init__(self, detail: str, *, status: int, body: bytes) -> None:
+    def __init__(self, detail: str, *, status: int, body: bytes, retry_after: float | None = None) -> None:
         super().__init__(detail)
+        self.members = {} if retry_after is None else {"retry_after": retry_after}
         self.status = status
         self.body = body[:1024]
 
@@ -230,6 +235,7 @@ PROBLEMS: dict[ProblemCode, Problem] = {
     ProblemCode.BATCH_TOO_LARGE: Problem(413, "The batch has too many requests", LimitExceededError),
     ProblemCode.UNSUPPORTED_MEDIA_TYPE: Problem(415, "The body is of another media type", UnsupportedMediaError),
     ProblemCode.CONTRACT_VIOLATION: Problem(422, "The request breaks the operator contract", ContractViolation),
+    ProblemCode.HEAD_TOO_LARGE: Problem(431, "The head of the request is too large", LimitExceededError),
     ProblemCode.QUEUE_FULL: Problem(429, "The queue is full", OverloadedError),
     ProblemCode.MEMORY_FULL: Problem(429, "The memory for requests is full", OverloadedError),
     ProblemCode.INTERNAL_ERROR: Problem(500, "The server failed", InternalError),

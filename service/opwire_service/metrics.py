@@ -223,6 +223,11 @@ class Metrics:
                 for place in self.layout.places(metric).values():
                     cells[place] = 0
 
+    def release(self) -> None:
+        """Lets go of the memory; nothing can be counted any more."""
+        self._cells.release()
+        self._memory.release()
+
     def collect(self) -> Iterator[tuple[Metric, list[Sample]]]:
         """Every metric, summed over the rows; of labelled counters and histograms only what is not zero."""
         rows: NDArray[np.int64] = np.frombuffer(self._memory, np.int64)

@@ -146,11 +146,15 @@ class Schedule:
             self._long.add(job)
         return self._fill(lane, job.arrived)
 
-    def finish(self, job: Job, now: float) -> list[Action]:
-        """A running job has ended, however it ended; its place is free."""
+    def finish(self, job: Job, now: float, *, whole: bool = True) -> list[Action]:
+        """A running job has ended; its place is free.
+
+        Args:
+            whole: all of its work was done, so that its duration tells how fast the device is.
+        """
         lane = self._lanes[job.device]
         seconds = max(now - lane.running.pop(job), 1e-6)
-        if job.work:
+        if job.work and whole:
             lane.rate += _SMOOTHING * (job.work / seconds - lane.rate)
         if job in self._long:
             self._long.discard(job)

@@ -62,6 +62,7 @@ class HttpServer(uvicorn.Server):
                 ws="none",
                 log_config=None,
                 access_log=False,
+                proxy_headers=False,
                 server_header=False,
                 timeout_keep_alive=KEEP_ALIVE_SECONDS,
                 timeout_graceful_shutdown=settings.drain_seconds,
@@ -69,7 +70,11 @@ class HttpServer(uvicorn.Server):
                 ssl_keyfile=settings.tls_key,
             )
         )
-        self.config.load()
+        try:
+            self.config.load()
+        except OSError as error:  # it names neither file
+            files = " and ".join(str(file) for file in (settings.tls_certificate, settings.tls_key) if file)
+            raise ValueError(f"{files}: no certificate chain with its key: {error.strerror or error}") from None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -78,6 +83,8 @@ class HttpServer(uvicorn.Server):
             self._on_ready(self.url)
 
     async def on_tick(self, counter: int) -> bool:
+        if self.settings.workers > 1:
+            self._app.state.server.publish()  # for the process that is asked
         if counter % _TICKS == 0:
             limits = self.settings.limits
             for connection in list(self.server_state.connections):
@@ -103,7 +110,7 @@ class HttpServer(uvicorn.Server):
         loop = asyncio.get_running_loop()
         end = loop.time() + self.settings.drain_seconds
         while self.server_state.tasks and loop.time() < end and not self.force_exit:
-            await asyncio.sleep(_LOOKS_EVERY)
+            await asyncio.wait(list(self.server_state.tasks), timeout=_LOOKS_EVERY)
         self.config.timeout_graceful_shutdown = max(0, round(end - loop.time()))
         await super().shutdown(sockets)
 

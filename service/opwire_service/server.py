@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib.metadata import version
 
 from opwire.describe import ServerInfo
+from opwire.errors import ProblemCode, UnavailableError
 from opwire.level import HIGHEST, FeatureLevel
 from opwire.wire import Encoding
 
@@ -22,22 +23,40 @@ class Server:
     """What the routes work on. It is ready from its making until ``close``.
 
     Attributes:
+        ready: whether it takes work.
+        draining: whether it has been told to stop.
         registry: what Prometheus scrapes; it is as old as the last ``publish``.
     """
 
     def __init__(self, settings: Settings, metrics: Metrics | None = None) -> None:
         self.settings = settings
         self.metrics = metrics or Metrics(Layout(settings.devices, ()))
-        self.registry = registry(self.metrics, alone=True)
+        self.registry = registry(self.metrics, alone=settings.workers == 1)
         devices = {name: load(name) for name in settings.devices}
         dispatcher = Dispatcher(devices, settings.threads, settings.limits.queued, settings.limits.queued_work)
         self.pipeline = Pipeline(dispatcher, settings.limits, settings.cached_plans, self.metrics)
         self.oip_statistics = Statistics()
         self.ready = True
+        self.draining = False
+
+    def drain(self) -> None:
+        """Takes no more work, from now on; what was accepted goes on."""
+        self.ready = False
+        self.draining = True
+
+    def require_ready(self) -> None:
+        """
+        Raises:
+            UnavailableError: the server takes no work.
+        """
+        if self.draining:
+            raise UnavailableError(ProblemCode.DRAINING, "the server is stopping; send the request to another one")
+        if not self.ready:
+            raise UnavailableError(ProblemCode.NOT_READY, "the server is not ready")
 
     async def close(self) -> None:
         """Takes no more work, lets what runs end, and gives up the devices."""
-        self.ready = False
+        self.drain()
         await self.pipeline.dispatcher.close()
 
     def publish(self) -> None:

@@ -272,6 +272,16 @@ def test_retry_after_follows_the_measured_rate():
     assert retry_after(schedule, 800) == pytest.approx(8, rel=0.01)
 
 
+def test_work_that_was_given_up_tells_nothing_of_the_rate():
+    schedule = Schedule.of({"a": 1}, 1)
+    given_up = job(work=10**9)
+    schedule.submit(given_up)
+    schedule.finish(given_up, 0.001, whole=False)
+    for _ in range(2):
+        schedule.submit(job(arrived=1, work=RATE))
+    assert retry_after(schedule, 1) == pytest.approx(1)
+
+
 class Jobs(RuleBasedStateMachine):
     """Any sequence of events: each job has one fate; places are never overdrawn, nor empty while a job may start."""
 

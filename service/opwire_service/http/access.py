@@ -47,12 +47,15 @@ def write(scope: Scope, request_id: str, ended: Ended) -> None:
         "method": scope["method"],
         "path": scope["path"],
         "route": ended.route,
+        "client": scope.get("state", {}).get("client"),
         "operator": _operator(ended.operator),
         "status": None if ended.code == CLIENT_GONE else ended.status,
         "code": ended.code,
         "milliseconds": ended.microseconds / 1000,
     }
-    said = [f"{name} {fields[name]}" for name in ("status", "operator", "trace_id") if fields[name] is not None]
+    said = [
+        f"{name} {fields[name]}" for name in ("status", "client", "operator", "trace_id") if fields[name] is not None
+    ]
     # The path is quoted as repr does, so that none can forge a line of the log.
     message = f"{fields['method']} {fields['path']!r} {ended.code} {fields['milliseconds']} ms"
     log.log(level, "%s", " ".join([message, *said, request_id]), extra={"fields": fields})

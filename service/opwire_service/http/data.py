@@ -13,7 +13,7 @@ from pydantic_core import to_json
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
-from opwire.errors import MethodNotAllowedError, OpwireError, ProblemCode
+from opwire.errors import MethodNotAllowedError, OpwireError, ProblemCode, UnavailableError
 from opwire.wire import (
     Answer,
     Buffer,
@@ -57,6 +57,7 @@ async def execute(pipeline: Pipeline, exchange: Exchange, hold: Hold) -> None:
     watch.lap("receive")
     parsed = await parse_body(parse_execute, body, length)
     exchange.operator = parsed.operator
+    exchange.deadline = pipeline.deadline(watch.started, parsed.timeout_ms)
     watch.lap("parse")
     output_format = OutputFormat.BINARY if exchange.wants_binary else parsed.output_format
     outcome = await pipeline.execute(parsed, watch, output_format, hold, partial(while_connected, exchange.receive))
@@ -96,10 +97,11 @@ ROUTES: dict[str, Route] = {
 async def answer(route: Route, pipeline: Pipeline, scope: Scope, receive: Receive, send: Send) -> None:
     """Handles a request to a data route, whatever becomes of it; it is counted and logged when it has ended."""
     started = time.perf_counter_ns()
-    exchange = Exchange(scope, receive, send, request_id(scope))
+    exchange = Exchange(scope, receive, send, request_id(scope), pipeline.deadline(time.monotonic(), None))
     status, code = 200, OK
     try:
-        if scope["method"] != route.method:
+        # Of an answer to HEAD the server of the network leaves the body out.
+        if scope["method"] != route.method and (scope["method"], route.method) != ("HEAD", "GET"):
             detail = f"{scope['method']} given; {scope['path']} takes {route.method}"
             raise MethodNotAllowedError(ProblemCode.METHOD_NOT_ALLOWED, detail, allow=[route.method])
         with pipeline.memory.open() as hold:
@@ -108,6 +110,9 @@ async def answer(route: Route, pipeline: Pipeline, scope: Scope, receive: Receiv
         status, code = await _refuse(exchange, error, scope, receive, send)
     except ClientDisconnect:
         code = CLIENT_GONE
+    except asyncio.CancelledError:  # the server ends, and the time for accepted work is over
+        cut_off = UnavailableError(ProblemCode.DRAINING, "the server stopped before the work was done")
+        status, code = await _refuse(exchange, cut_off, scope, receive, send)
     except Exception:
         log.exception("%r failed %s", scope["path"], exchange.request_id)
         status, code = await _refuse(exchange, defect(), scope, receive, send)
@@ -122,7 +127,7 @@ async def _refuse(
     exchange: Exchange, error: OpwireError, scope: Scope, receive: Receive, send: Send
 ) -> tuple[int, str]:
     """Answers with a problem, unless an answer has begun. Returns status and code."""
-    response = problem_response(error, exchange.request_id)
+    response = problem_response(error, exchange.request_id, scope["path"])
     if not exchange.answered:
         await response(scope, receive, send)
     return response.status_code, str(error.code)

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from opwire.check import check
+from opwire.tensor import DataType
 from opwire_service.devices.cpu import CpuDevice
 from opwire_service.devices.device import Stopped
 from tests.execution import go_on, run
@@ -82,8 +83,6 @@ def test_extremes_of_large_tensors(cpu_device, shape, axis, dtype):
 
 
 def execute_large(device: CpuDevice, operator: str, values: np.ndarray, fields: dict[str, object]) -> np.ndarray:
-    from opwire.tensor import DataType
-
     tensor = {"DataType": DataType.of(values.dtype).name, "Sizes": list(values.shape)}
     plan = check({"type": operator, "desc": {"InputTensor": tensor, **fields}})
     desc = plan.outputs["OutputTensor"]
@@ -148,6 +147,7 @@ def test_runs_from_many_threads_do_not_disturb_each_other(cpu_device):
 UNCOMPILED = """
 import numpy as np
 from opwire.check import check
+from opwire.tensor import DataType
 from opwire_service.devices.cpu import CpuDevice
 
 device = CpuDevice()

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import pytest
@@ -82,7 +82,7 @@ def test_extremes_of_large_tensors(cpu_device, shape, axis, dtype):
     assert greatest[usual].tobytes() == first[usual].tobytes()
 
 
-def execute_large(device: CpuDevice, operator: str, values: np.ndarray, fields: dict[str, object]) -> np.ndarray:
+def execute_large(device: CpuDevice, operator: str, values: np.ndarray, fields: Mapping[str, object]) -> np.ndarray:
     tensor = {"DataType": DataType.of(values.dtype).name, "Sizes": list(values.shape)}
     plan = check({"type": operator, "desc": {"InputTensor": tensor, **fields}})
     desc = plan.outputs["OutputTensor"]

@@ -261,3 +261,13 @@ def smaller(typing: Any, a: Any, b: Any) -> tuple[Any, Callable[..., Any]]:
         return builder.select(builder.icmp_signed("<", args[0], args[1]), args[0], args[1])
 
     return a(a, a), code
+
+
+@intrinsic
+def differing(typing: Any, so_far: Any, a: Any, b: Any) -> tuple[Any, Callable[..., Any]]:
+    """The bits of ``so_far`` and those in which two integers of its width differ."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.or_(args[0], builder.xor(args[1], args[2]))
+
+    return so_far(so_far, so_far, so_far), code

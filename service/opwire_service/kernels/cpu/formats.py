@@ -127,3 +127,14 @@ def _bits_of(value, zero):
     if zero == FLOAT32:
         return lambda value, zero: float_bits(float32(value))
     return lambda value, zero: int32(_half_bits(value))
+
+
+def is_single(zero: Any) -> Any:
+    """Whether elements are FLOAT32."""
+
+
+@overload(is_single, inline="always")
+def _is_single(zero):
+    if zero == FLOAT32:
+        return lambda zero: True
+    return lambda zero: False

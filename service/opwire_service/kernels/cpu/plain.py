@@ -127,13 +127,10 @@ def _short_sum(
 
 
 @inner
-def run_sum(
-    zero: float, address: int, count: int, step: int, mask: int, square: bool, exact: bool, scratch: int
-) -> tuple[float, float]:
-    """The sum of a run of terms and a bound on its error."""
-    if count < FEW_LANES:
-        return _short_sum(zero, address, count, step, mask, square, exact)
-    width = LANES if count >= LONG_RUN else FEW_LANES
+def _matrix_sums(
+    zero: float, address: int, count: int, step: int, mask: int, square: bool, width: int, scratch: int
+) -> tuple[int, int]:
+    """Adds up a run as a matrix of ``width`` columns; returns the depth and the greatest peak."""
     sums, peaks = scratch, scratch + 8 * LANES
     clear(sums, peaks, width)
     rows = count // width
@@ -146,14 +143,38 @@ def run_sum(
     if not square:
         for i in range(width):
             peak = larger(peak, load(peaks, i, int32(0)))
-    half = width // 2
-    while half:
-        for i in range(half):
-            store(sums, i, load(sums, i, 0.0) + load(sums, half + i, 0.0))
-        depth += 1
-        half //= 2
-    total = load(sums, 0, 0.0)
-    return total, error_bound(total, count, peak, depth + 1, exact, square)
+    return depth + 1, peak
+
+
+@inner
+def _fold(sums: int, width: int) -> None:
+    """Adds the four quarters of 4 * ``width`` sums, to as many as fit a vector or several."""
+    for i in range(width):
+        left = load(sums, i, 0.0) + load(sums, width + i, 0.0)
+        right = load(sums, 2 * width + i, 0.0) + load(sums, 3 * width + i, 0.0)
+        store(sums, i, left + right)
+
+
+@inner
+def run_sum(
+    zero: float, address: int, count: int, step: int, mask: int, square: bool, exact: bool, scratch: int
+) -> tuple[float, float]:
+    """The sum of a run of terms and a bound on its error."""
+    if count < FEW_LANES:
+        return _short_sum(zero, address, count, step, mask, square, exact)
+    if count >= LONG_RUN:
+        depth, peak = _matrix_sums(zero, address, count, step, mask, square, LANES, scratch)
+        _fold(scratch, FEW_LANES)
+    else:
+        depth, peak = _matrix_sums(zero, address, count, step, mask, square, FEW_LANES, scratch)
+    _fold(scratch, 8)
+    _fold(scratch, 2)
+    total = load(scratch, 0, 0.0) + load(scratch, 1, 0.0)
+    return total, error_bound(total, count, peak, depth + _FOLD_DEPTH, exact, square)
+
+
+_FOLD_DEPTH = 7
+"""Of folding ``LANES`` sums to one."""
 
 
 RUN_TERMS = 1 << 15

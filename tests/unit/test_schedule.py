@@ -202,6 +202,18 @@ def test_long_jobs_leave_one_place_to_the_short():
     assert [started(schedule.submit(each)) for each in again] == [[each] for each in again]
 
 
+def test_a_queue_full_of_long_jobs_does_not_shut_out_the_short():
+    schedule = Schedule.of({"a": 2}, 1)
+    schedule.submit(job(work=RATE))
+    assert schedule.submit(job(work=RATE)) == []
+    with pytest.raises(QueueFull):
+        schedule.submit(job(work=RATE))
+    short = job()
+    assert started(schedule.submit(short)) == [short]
+    with pytest.raises(QueueFull):
+        schedule.submit(job())
+
+
 def test_a_single_place_is_for_all():
     schedule = Schedule.of({"a": 1}, 10)
     long = job(work=RATE)
@@ -321,6 +333,7 @@ class Jobs(RuleBasedStateMachine):
             self.perform(self.schedule.submit(new))
         except QueueFull:
             assert len(self.waiting) > 4
+            assert work  # a job of no length may take the place that is kept from long ones
             self.waiting.remove(new)
 
     @precondition(lambda self: self.running)

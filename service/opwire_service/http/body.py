@@ -40,15 +40,16 @@ class Exchange:
         request_id: in the answer's header and in problems.
         answered: whether the answer has begun.
         operator: of the request, once it is known; for the log.
-        deadline: on the clock of ``time.monotonic``; until then the client must have read the answer.
+        deadline: on the clock of ``time.monotonic``, if the request has its own; until then the client must have read
+            the answer. The server's longest time is kept by its protocol.
     """
 
     __slots__ = ("_headers", "_scope", "_send", "answered", "deadline", "operator", "receive", "request_id")
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, request_id: str, deadline: float) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
         self._scope = scope
         self._headers: dict[bytes, bytes] = dict(scope["headers"])
-        self.deadline = deadline
+        self.deadline: float | None = None
         self._send = send
         self.receive = receive
         self.request_id = request_id
@@ -120,7 +121,8 @@ class Exchange:
             await self._send({"type": "http.response.body", "body": b"".join(answer.chunks)})
             return
         try:
-            async with asyncio.timeout(max(0.0, self.deadline - time.monotonic())):
+            left = None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
+            async with asyncio.timeout(left):
                 for chunk in answer.chunks:
                     await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
                 await self._send({"type": "http.response.body", "body": b""})

@@ -29,6 +29,7 @@ from .files import write_outputs
 from .offline import execute, prepare, run_plan
 from .reporting import REFUSED, print_json, reporting
 from .serve_command import device_name, serve_command
+from .warmup_command import warmup_command
 
 app = typer.Typer(
     help="DirectML operators: checked against a feature level, computed exactly, served over HTTP.",
@@ -179,6 +180,7 @@ def operators_command(
 
 app.command("serve")(serve_command)
 app.command("bench")(bench_command)
+app.command("warmup")(warmup_command)
 
 
 def _read(file: str) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import sys
 from collections import OrderedDict
 from threading import Lock
 from typing import Any
@@ -43,7 +44,7 @@ class CpuDevice:
     name = "cpu"
 
     def __init__(self, threads: int | None = None) -> None:
-        self._pool = Pool(threads or int(os.environ.get(THREADS_VARIABLE, "0")) or len(os.sched_getaffinity(0)))
+        self._pool = Pool(threads or int(os.environ.get(THREADS_VARIABLE, "0")) or _cores())
         self._library = Library(KERNELS)
         self._jobs: OrderedDict[Any, Job] = OrderedDict()
         self._lock = Lock()
@@ -107,3 +108,10 @@ class CpuDevice:
                 raise
             return False
         return True
+
+
+def _cores() -> int:
+    """The cores that this process may use."""
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -65,9 +65,9 @@ def _torch_arg(function: Callable[..., Any], x: Any, axes: tuple[int, ...]) -> A
 _TORCH: dict[str, Callable[[Any, tuple[int, ...]], Any]] = {
     "SUM": lambda x, axes: torch.sum(x, axes, dtype=x.dtype),
     "AVERAGE": lambda x, axes: torch.mean(x, axes),
-    "L1": lambda x, axes: torch.linalg.vector_norm(x, 1, axes)
-    if x.is_floating_point()
-    else torch.sum(x.abs(), axes, dtype=x.dtype),
+    "L1": lambda x, axes: (
+        torch.linalg.vector_norm(x, 1, axes) if x.is_floating_point() else torch.sum(x.abs(), axes, dtype=x.dtype)
+    ),
     "L2": lambda x, axes: torch.linalg.vector_norm(x, 2, axes),
     "SUM_SQUARE": lambda x, axes: torch.sum(x.square(), axes, dtype=x.dtype),
     "MULTIPLY": lambda x, axes: _torch_product(x, axes),
@@ -116,9 +116,7 @@ _REDUCTIONS = {
 def _model(cell: Cell) -> bytes | None:
     dtype, given = cell.source.dtype.name, cell.attributes
     if cell.function in _REDUCTIONS:
-        return model(
-            _REDUCTIONS[cell.function], dtype, cell.source.shape, {"y": dtype}, {"keepdims": 1}, given["axes"]
-        )
+        return model(_REDUCTIONS[cell.function], dtype, cell.source.shape, {"y": dtype}, {"keepdims": 1}, given["axes"])
     if cell.function.startswith("ARG"):
         if len(given["axes"]) > 1:
             return None

@@ -1,0 +1,79 @@
+// The product of floats as (high + low) * 2**exponent, high in [1, 2) apart from its sign.
+
+struct Accumulator {
+    double high;
+    double low;
+    i64 exponent;
+    u32 kinds;    // of the elements that are no ordinary numbers
+    u32 inexact;  // not 0 once high alone was not the product any more
+
+    static const u32 ZERO = 1, INFINITE = 2, NOT_A_NUMBER = 4;
+    static const bool descending = false;
+    static __device__ void prepare() {}
+
+    __device__ __forceinline__ void clear() {
+        high = 1;
+        low = 0;
+        exponent = 0;
+        kinds = 0;
+        inexact = 0;
+    }
+    // A factor of magnitude 2**-700 to 2**700; high stays in the range of a double.
+    __device__ __forceinline__ void times(double factor, double factor_low) {
+        double product = high * factor;
+        double error = fma(high, factor, -product);
+        low = fma(low, factor, fma(high, factor_low, error));
+        u64 bits = same_bits<u64>(low) | same_bits<u64>(error);
+        inexact |= (u32)bits | (u32)(bits >> 32);
+        u64 word = same_bits<u64>(product);
+        i32 power = (i32)((word >> 52) & 0x7ff) - 1023;
+        exponent += power;
+        high = __longlong_as_double((word & ~(0x7ffull << 52)) | (1023ull << 52));
+        low *= __longlong_as_double((i64)(1023 - power) << 52);
+    }
+    __device__ __forceinline__ void classify(float x) {
+        if (x == 0) kinds |= ZERO;
+        else if (x != x) kinds |= NOT_A_NUMBER;
+        else kinds |= INFINITE;
+    }
+    template <int COUNT>
+    __device__ __forceinline__ void add(const float (&values)[COUNT], u32, u32) {
+#pragma unroll
+        for (int k = 0; k < COUNT; ++k) {
+            float x = values[k];
+            if ((__float_as_uint(x) & 0x7fffffffu) - 1u >= 0x7f7fffffu) {
+                classify(x);
+                x = copysignf(1.0f, x);
+            }
+            times(x, 0);
+        }
+    }
+    __device__ __forceinline__ void settle() {}
+    __device__ __forceinline__ void merge(const Accumulator &other) {
+        inexact |= other.inexact;
+        times(other.high, other.low);
+        exponent += other.exponent;
+        kinds |= other.kinds;
+    }
+    __device__ bool finish(Output &output, Input, const Terms &terms) const {
+        typedef Format<Output> F;
+        u32 sign = high < 0 ? F::sign : 0;
+        if (kinds) {
+            bool none = kinds & NOT_A_NUMBER || kinds == (ZERO | INFINITE);
+            output = F::make(none ? F::quiet_nan : sign | (kinds & INFINITE ? F::infinity : 0));
+            return true;
+        }
+        // Far outside the format's range the exponent does not matter any more.
+        i32 power = (i32)(exponent > 300 ? 300 : exponent < -300 ? -300 : exponent);
+        double scale = __longlong_as_double((i64)(1023 + power) << 52);
+        double total = fabs(high) * scale, rest = (high < 0 ? -low : low) * scale;
+        // Each multiplication loses a few UNIT of low, which is at most so many UNIT of high; so do the merges.
+        double steps = 0x1p-53 * 2 * terms.count;
+        double bound = inexact ? 4 * steps * steps * total : 0;
+        double lower, upper = two_sum(total, rest, lower);
+        u32 bits;
+        bool certain = round_to<Output>(bits, Quotient{upper, lower, 1.0}, bound);
+        output = F::make(bits | sign);
+        return certain;
+    }
+};

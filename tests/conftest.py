@@ -8,6 +8,7 @@ import pytest
 
 from opwire_service.devices import load
 from opwire_service.devices.device import Device
+from tests.clients import KINDS, MakeClient, clients
 from tests.serving import serving
 
 DEVICE_NAMES = ["reference"]
@@ -27,3 +28,16 @@ def server_url() -> Iterator[str]:
     with serving() as server:
         assert server.url is not None
         yield server.url
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """On which loop ``anyio`` tests run."""
+    return "asyncio"
+
+
+@pytest.fixture(params=KINDS)
+def make_client(request: pytest.FixtureRequest) -> Iterator[MakeClient]:
+    """Makes clients, with and without ``await``: a test that uses it runs with either."""
+    with clients(request.param) as make:
+        yield make

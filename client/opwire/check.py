@@ -13,7 +13,7 @@ from typing import Any
 from .desc import GivenTensor, Report, pointer_to, read_attributes, read_tensors, show
 from .errors import ContractViolation
 from .level import HIGHEST, FeatureLevel, Limits, Rows, row_for
-from .operator import Code, EnumField, Fault, Operator, OutputRule, Role, Violation
+from .operator import Code, CountField, EnumField, Fault, Operator, OutputRule, Role, Violation
 from .operators import CATALOG, OPERATORS, OperatorType, find
 from .tensor import MAX_ELEMENTS, BufferTensorDesc
 
@@ -211,8 +211,11 @@ def _read(operator: object, pointer: str) -> _Desc:
         attributes, values = read_attributes(declared, desc, at, report)
         rows = _rows(declared, values) if attributes is None else declared.support(attributes)
         given = read_tensors(declared, desc, at, report)
-        if attributes is not None and all(member.name in given for member in declared.inputs):
-            tensors = _complete(declared, attributes, given, desc, at, report)
+        if all(member.name in given for member in declared.inputs):
+            if attributes is not None:
+                tensors = _complete(declared, attributes, given, desc, at, report)
+            else:
+                _constrain(declared, _stand_in(declared, values), given, desc, at, report)
     return _Desc(kind, type_pointer, declared, attributes, rows, given, tensors, tuple(report.violations))
 
 
@@ -231,6 +234,34 @@ def _rows(declared: Operator[Any], values: Mapping[str, object]) -> Rows:
         declared.support(declared.attributes(**dict(zip(values, chosen, strict=True)))) for chosen in choices
     )
     return first if all(other == first for other in others) else ()
+
+
+def _stand_in(declared: Operator[Any], values: Mapping[str, object]) -> Any | None:
+    """Attributes with some value for each unknown enum, for rules on the arrays; None while an array is unknown."""
+    known = dict(values)
+    for member in declared.fields:
+        if isinstance(member, EnumField) and known[member.name] is None:
+            known[member.name] = next(iter(member.type))
+        elif isinstance(member, CountField):
+            lengths = {len(array) for name in member.counts if isinstance(array := values[name], tuple)}
+            if len(lengths) > 1:
+                return None
+    return None if None in known.values() else declared.attributes(**known)
+
+
+def _constrain(
+    declared: Operator[Any],
+    attributes: Any | None,
+    given: Mapping[str, GivenTensor],
+    desc: Mapping[str, Any],
+    pointer: str,
+    report: Report,
+) -> dict[str, BufferTensorDesc]:
+    """Applies the rules between attributes and inputs, if the attributes are known; returns the inputs."""
+    inputs = {member.name: given[member.name].desc for member in declared.inputs}
+    if attributes is not None:
+        _report_faults(declared.constraints(attributes, inputs), given, desc, pointer, report)
+    return inputs
 
 
 def _read_type(operator: Mapping[str, Any], pointer: str, at: str, report: Report) -> OperatorType | None:
@@ -265,8 +296,7 @@ def _complete(
 ) -> dict[str, BufferTensorDesc]:
     """Applies the operator's rules; returns all its tensors, derived outputs too, or {} once a rule is broken."""
     found = len(report.violations)
-    tensors = {member.name: given[member.name].desc for member in declared.inputs}
-    _report_faults(declared.constraints(attributes, tensors), given, desc, pointer, report)
+    tensors = _constrain(declared, attributes, given, desc, pointer, report)
     if len(report.violations) > found:
         return {}
     rules = declared.outputs(attributes, tensors)

@@ -210,7 +210,7 @@ class Operator(Generic[A]):
         fields: the members of its desc struct, in their order.
         attributes: makes A from the array and enum fields, by name.
         support: the support rows; they may depend on the attributes (REDUCE).
-        constraints: rules between attributes and inputs.
+        constraints: rules between array attributes and inputs; enums must not matter to them.
         outputs: what each output must be; called once the constraints hold.
         output_constraints: rules that also need the outputs' descs.
         work: element visits that the plan costs, for budgets.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from importlib.util import find_spec
+from io import TextIOWrapper
 
 
 def main() -> None:
@@ -11,6 +12,9 @@ def main() -> None:
     if find_spec("typer") is None:
         sys.stderr.write('the command needs the service extra: pip install "opwire[service]"\n')
         sys.exit(1)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # names in a file may hold what the terminal's encoding does not
+            stream.reconfigure(errors="backslashreplace")
     try:
         from .cli import app
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Generator, Iterable
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -129,11 +129,13 @@ def run_command(
             if files:
                 raise typer.BadParameter("a model's tensors come from its resources", param_hint="--input")
             folder = Path() if file == "-" else Path(file).parent
-            _run_model(document, level or HIGHEST, _device(device), folder, output or folder, as_json)
+            with closing(_device(device)) as chosen:
+                _run_model(document, level or HIGHEST, chosen, folder, output or folder, as_json)
         else:
             plan = document.dispatchable.check(level or document.level)
             arrays = document.read_inputs(plan, files)
-            _run_operator(plan, arrays, _device(device or document.request.device), output, as_json)
+            with closing(_device(device or document.request.device)) as chosen:
+                _run_operator(plan, arrays, chosen, output, as_json)
 
 
 def _run_model(

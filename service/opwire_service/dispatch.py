@@ -162,10 +162,13 @@ def _run(device: Device, plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop
 
 
 async def _result(work: Future[int], stop: threading.Event) -> int:
+    ended = asyncio.wrap_future(work)
     try:
-        return await asyncio.wrap_future(work)
+        return await asyncio.shield(ended)
     except asyncio.CancelledError:
         stop.set()
+        # What the request holds is given back when nothing uses it any more.
+        await asyncio.gather(ended, return_exceptions=True)
         raise
 
 

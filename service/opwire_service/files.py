@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from errno import EINVAL, EISDIR
+from errno import EINVAL, EIO
 from pathlib import Path
 from secrets import token_hex
 from typing import IO, Any
@@ -66,14 +65,15 @@ def write_outputs(path: Path, descs: Mapping[str, BufferTensorDesc], buffers: Ma
     """Writes output tensors; returns the file of each.
 
     Args:
-        path: where a lone output goes if it has a suffix; else the folder for ``NAME.npy`` of each.
+        path: of the file, if there is one output and this has a suffix or is one already; else the folder for a
+            ``NAME.npy`` of each.
         descs: of the outputs.
         buffers: their bytes. A raw file gets all of them, a ``.npy`` file the logical elements.
 
     Raises:
         OSError: a file cannot be written.
     """
-    whole = len(descs) == 1 and path.suffix and not path.is_dir()
+    whole = len(descs) == 1 and not path.is_dir() and (path.suffix or path.exists())
     paths = {name: path if whole else path / f"{name}.npy" for name in descs}
     for name, target in paths.items():
         write_array(target, descs[name].view(buffers[name]) if is_npy(target) else buffers[name])
@@ -87,21 +87,18 @@ def _replacing(path: Path) -> Generator[IO[Any]]:
         target = path.resolve()
     except ValueError as error:  # no file can have this name
         raise OSError(EINVAL, str(error), str(path)) from None
-    if target.is_dir():
-        raise IsADirectoryError(EISDIR, os.strerror(EISDIR), str(path))
-    if target.exists() and not target.is_file():
-        with target.open("wb") as device:  # such as /dev/stdout: there is nothing to put another file in place of
-            yield device
-        return
-    target.parent.mkdir(parents=True, exist_ok=True)
-    part = target.with_name(f".opwire-{token_hex(8)}.part")
     try:
-        with part.open("xb") as file:
-            yield file
-        part.replace(target)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise OSError(error.errno, error.strerror, str(path)) from error
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
+        if target.exists() and not target.is_file():
+            with target.open("wb") as device:  # such as /dev/stdout; nothing can take its place
+                yield device
+            return
+        target.parent.mkdir(parents=True, exist_ok=True)
+        part = target.with_name(f".opwire-{token_hex(8)}.part")
+        try:
+            with part.open("xb") as file:
+                yield file
+            part.replace(target)
+        finally:
+            part.unlink(missing_ok=True)
+    except OSError as error:  # numpy gives no error number
+        raise OSError(error.errno or EIO, error.strerror or str(error), str(path)) from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -25,7 +25,7 @@ from opwire.wire import ExecuteRequest, Outcome, OutputFormat, ValidateRequest, 
 
 from .budget import Budget, Hold
 from .dispatch import Dispatcher, Ran
-from .plans import PlanCache
+from .plans import PlanCache, Prepared
 from .settings import Limits
 
 DEFAULT_PRIORITY = 5
@@ -75,6 +75,15 @@ class Stopwatch:
         return copy
 
 
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """An operator that has run: its plan, the bytes of each output, and the device that ran it."""
+
+    prepared: Prepared
+    buffers: Mapping[str, Array]
+    device: str
+
+
 class Pipeline:
     """Runs parsed requests on a dispatcher's devices, within the limits."""
 
@@ -93,7 +102,7 @@ class Pipeline:
         hold: Hold,
         guard: Guard | None = None,
     ) -> Outcome:
-        """Runs one operator.
+        """Runs one operator and encodes its outputs.
 
         Args:
             watch: has timed what came before; the outcome's timing includes that.
@@ -104,6 +113,17 @@ class Pipeline:
         Raises:
             OpwireError: whatever is wrong with the request, or with the time or the room for it.
         """
+        done = await self.run(request, watch, hold, guard)
+        plan, heads = done.prepared.plan, done.prepared.heads
+        encoded = []
+        for name, buffer in done.buffers.items():
+            encode = partial(encode_output, heads[name], plan.outputs[name], buffer, output_format)
+            encoded.append(encode() if buffer.nbytes <= INLINE_BYTES else await asyncio.to_thread(encode))
+        watch.lap("encode")
+        return Outcome(encoded, plan.level, done.device, watch.total())
+
+    async def run(self, request: ExecuteRequest, watch: Stopwatch, hold: Hold, guard: Guard | None = None) -> Completed:
+        """Runs one operator; the arguments and errors are those of ``execute``."""
         device = self._device(request)
         prepared = self.plans.plan(request)
         plan = prepared.plan
@@ -127,12 +147,7 @@ class Pipeline:
             ran = await (work if guard is None else guard(work))
         watch.lap("queue")
         watch.stages.update(queue=ran.queue, run=ran.run)
-        encoded = []
-        for name, buffer in buffers.items():
-            encode = partial(encode_output, prepared.heads[name], plan.outputs[name], buffer, output_format)
-            encoded.append(encode() if buffer.nbytes <= INLINE_BYTES else await asyncio.to_thread(encode))
-        watch.lap("encode")
-        return Outcome(encoded, plan.level, device, watch.total())
+        return Completed(prepared, buffers, device)
 
     async def batch(
         self, requests: Sequence[ExecuteRequest | RequestError], watch: Stopwatch, hold: Hold, binary: bool
@@ -166,14 +181,7 @@ class Pipeline:
             ContractViolation: there is no such feature level.
         """
         level = read_level(request.feature_level, "/feature_level")
-        found = validate(request.operator, level, pointer="/operator")
-        minimum = found.minimum_feature_level
-        return {
-            "valid": found.valid,
-            "violations": [violation.to_json() for violation in found.violations],
-            "minimum_feature_level": None if minimum is None else str(minimum),
-            "outputs": {name: desc.to_json() for name, desc in found.outputs.items()},
-        }
+        return validate(request.operator, level, pointer="/operator").to_json()
 
     def deadline(self, started: float, timeout_ms: int | None) -> float:
         """When a request's time is over."""

@@ -29,6 +29,7 @@ class HttpServer(uvicorn.Server):
                 host=settings.host,
                 port=settings.port,
                 http=ProblemProtocol,
+                ws="none",
                 log_config=None,
                 access_log=False,
                 server_header=False,

@@ -10,6 +10,7 @@ from opwire.wire import Encoding
 
 from .devices import load
 from .dispatch import Dispatcher
+from .oip.statistics import Statistics
 from .pipeline import Pipeline
 from .settings import Settings
 
@@ -22,6 +23,7 @@ class Server:
         devices = {name: load(name) for name in settings.devices}
         dispatcher = Dispatcher(devices, settings.threads, settings.limits.queued, settings.limits.queued_work)
         self.pipeline = Pipeline(dispatcher, settings.limits, settings.cached_plans)
+        self.oip_statistics = Statistics()
         self.ready = True
 
     async def close(self) -> None:

@@ -319,3 +319,23 @@ def test_messages_name_the_given_and_the_allowed():
     assert violation.allowed is not None
     assert set(violation.allowed) == {"FLOAT32", "FLOAT16", "INT32", "UINT32"}
     assert violation.message in str(refused.value)
+
+
+def test_every_violation_is_reported_at_once():
+    desc = {
+        "InputTensor": {"DataType": "FLOAT64", "Sizes": [2, 3]},
+        "AxisCount": 2,
+        "Axes": [0, 9, 0],
+        "AxisDirection": "SIDEWAYS",
+        "Axis": 1,
+    }
+    with pytest.raises(ContractViolation) as refused:
+        check({"type": "ARGMAX", "desc": desc})
+    assert {(found.code, found.pointer) for found in refused.value.violations} == {
+        (Code.DATA_TYPE_NOT_IN_LEVEL, "/desc/InputTensor/DataType"),
+        (Code.UNKNOWN_VALUE, "/desc/AxisDirection"),
+        (Code.COUNT_MISMATCH, "/desc/AxisCount"),
+        (Code.AXIS_OUT_OF_RANGE, "/desc/Axes/1"),
+        (Code.DUPLICATE_AXIS, "/desc/Axes/2"),
+        (Code.UNKNOWN_FIELD, "/desc/Axis"),
+    }

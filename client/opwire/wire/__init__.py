@@ -6,11 +6,13 @@ The service reads with ``requests`` and writes with ``answers``; the client writ
 
 from .answers import Answer, EncodedOutput, Outcome, encode_output, output_head, write_batch, write_outcome
 from .calls import Call, Encoding, plain, write_call, write_calls
-from .framing import BINARY, HEAD_LENGTH, JSON, Buffer, parse_json
+from .framing import BINARY, HEAD_LENGTH, JSON, Buffer, Parts, parse_json, split_body
 from .requests import (
     LOWEST_PRIORITY,
     ExecuteRequest,
+    Numbers,
     OutputFormat,
+    Payload,
     ValidateRequest,
     parse_batch,
     parse_execute,
@@ -30,8 +32,11 @@ __all__ = [
     "EncodedOutput",
     "Encoding",
     "ExecuteRequest",
+    "Numbers",
     "Outcome",
     "OutputFormat",
+    "Parts",
+    "Payload",
     "PoolingResult",
     "Result",
     "ValidateRequest",
@@ -48,6 +53,7 @@ __all__ = [
     "read_inputs",
     "read_pooling_answer",
     "read_validation",
+    "split_body",
     "write_batch",
     "write_call",
     "write_calls",

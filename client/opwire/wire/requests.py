@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -118,7 +119,8 @@ def _read_batch(document: object, parts: Parts) -> list[ExecuteRequest | Request
         try:
             requests.append(_read_execute(item, parts, f"/requests/{i}"))
         except RequestError as error:
-            if error.code is ProblemCode.INVALID_FRAMING:
+            # Without a tail no other request has lost its place in it.
+            if error.code is ProblemCode.INVALID_FRAMING and parts.tail is not None:
                 raise
             requests.append(error)
     return requests
@@ -254,9 +256,12 @@ def read_inputs(plan: Plan, request: ExecuteRequest) -> dict[str, Array]:
 
 def _wrong_names(plan: Plan, request: ExecuteRequest, pointer: str) -> list[Violation]:
     violations = []
-    for name in plan.inputs.keys() - request.inputs.keys():
-        violations.append(Violation(Code.MISSING_TENSOR, pointer, f"{name} is required and missing"))
-    for name in request.inputs.keys() - plan.inputs.keys():
+    for name in plan.inputs:
+        if name not in request.inputs:
+            violations.append(Violation(Code.MISSING_TENSOR, pointer, f"{name} is required and missing"))
+    for name in request.inputs:
+        if name in plan.inputs:
+            continue
         message = f"{plan.operator.name} has no input {show(name)}; its inputs are {', '.join(plan.inputs)}"
         violations.append(Violation(Code.UNKNOWN_TENSOR, pointer_to(pointer, name), message, list(plan.inputs)))
     return violations
@@ -279,12 +284,21 @@ def _read_tensor(payload: Payload, desc: BufferTensorDesc, pointer: str) -> Arra
 def _decode(text: str | memoryview, desc: BufferTensorDesc, pointer: str) -> Array | Violation:
     size = _decoded_size(text)
     if not _fits(size, desc):
-        return _wrong_size(size, desc, pointer)
+        # Nothing is decoded that would not fit; a look is enough to say what is wrong with it.
+        is_base64 = len(text) % 4 == 0 and _BASE64.fullmatch(text.encode() if isinstance(text, str) else text)
+        return _wrong_size(size, desc, pointer) if is_base64 else _not_base64("other letters or length", pointer)
     try:
         data = pybase64.b64decode(text, validate=True)
     except ValueError as error:
-        return Violation(Code.INVALID_BASE64, pointer, f"not base64 (RFC 4648, section 4, with padding): {error}")
+        return _not_base64(str(error), pointer)
     return desc.view(data) if len(data) == size else _wrong_size(len(data), desc, pointer)
+
+
+_BASE64 = re.compile(rb"[A-Za-z0-9+/]*={0,2}")
+
+
+def _not_base64(reason: str, pointer: str) -> Violation:
+    return Violation(Code.INVALID_BASE64, pointer, f"not base64 (RFC 4648, section 4, with padding): {reason}")
 
 
 def _decoded_size(text: str | memoryview) -> int:

@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from ..server import Server
 from ..settings import Settings
-from . import data, docs, errors, health, native, openapi
+from . import data, docs, errors, health, native, oip, openapi
 from .context import RequestContext
 
 SUMMARY = "DirectML operators over HTTP: checked against a feature level, computed exactly."
@@ -22,11 +22,19 @@ class Application(FastAPI):
     """A FastAPI application that answers the data routes before the framework sees them, and documents them all."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        handler = data.ROUTES.get(scope["path"]) if scope["type"] == "http" else None
-        if handler is None:
+        route = self._data_route(scope["path"]) if scope["type"] == "http" else None
+        if route is None:
+            if scope.get("method") == "HEAD":
+                scope = {**scope, "method": "GET"}  # the server of the network leaves the body out
             await super().__call__(scope, receive, send)
         else:
-            await data.answer(handler, self.state.server.pipeline, scope, receive, send)
+            await data.answer(route, self.state.server.pipeline, scope, receive, send)
+
+    def _data_route(self, path: str) -> tuple[str, data.Handler] | None:
+        route = data.ROUTES.get(path)
+        if route is None and path.startswith(oip.PREFIX):
+            route = oip.find(path, self.state.server)
+        return route
 
     def openapi(self) -> dict[str, Any]:
         if self.openapi_schema is None:
@@ -53,6 +61,7 @@ def create_app(settings: Settings) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         swagger_ui_oauth2_redirect_url=None,
+        redirect_slashes=False,
         responses=openapi.ERRORS,
     )
     for module in (native, health):

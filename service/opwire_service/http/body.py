@@ -72,7 +72,7 @@ class Exchange:
         media = self.header(b"content-type", JSON)
         if media not in (JSON, BINARY):
             media = media.partition(";")[0].strip().lower()
-        length = self.header(_HEAD_LENGTH) if _HEAD_LENGTH in self._headers else None
+        length = self.head_length_of_any_type()
         if media == BINARY:
             if length is None:
                 raise RequestError(ProblemCode.INVALID_FRAMING, f"{BINARY} needs the header {HEAD_LENGTH}")
@@ -82,6 +82,10 @@ class Exchange:
         if length is not None:
             raise RequestError(ProblemCode.INVALID_FRAMING, f"{HEAD_LENGTH} belongs to bodies of type {BINARY}")
         return None
+
+    def head_length_of_any_type(self) -> str | None:
+        """The length of the JSON head by its header alone, for clients that do not say what they send."""
+        return self.header(_HEAD_LENGTH) if _HEAD_LENGTH in self._headers else None
 
     async def send_answer(self, answer: Answer, headers: Iterable[tuple[bytes, bytes]] = ()) -> None:
         """Sends an answer; a large one piece by piece, without joining them."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
@@ -14,7 +13,16 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
 from opwire.errors import MethodNotAllowedError, OpwireError, ProblemCode
-from opwire.wire import Answer, OutputFormat, parse_batch, parse_execute, parse_validate, write_batch, write_outcome
+from opwire.wire import (
+    Answer,
+    Buffer,
+    OutputFormat,
+    parse_batch,
+    parse_execute,
+    parse_validate,
+    write_batch,
+    write_outcome,
+)
 
 from ..budget import Hold
 from ..pipeline import INLINE_BYTES, Pipeline, Stopwatch
@@ -26,8 +34,6 @@ T = TypeVar("T")
 
 Handler = Callable[[Pipeline, Exchange, Hold], Awaitable[None]]
 
-METHOD = "POST"
-
 log = logging.getLogger("opwire.access")
 
 
@@ -37,10 +43,10 @@ async def execute(pipeline: Pipeline, exchange: Exchange, hold: Hold) -> None:
     length = exchange.head_length()
     body = await read_body(exchange, pipeline.limits, hold)
     watch.lap("receive")
-    parsed = await _parse(parse_execute, body, length)
+    parsed = await parse_body(parse_execute, body, length)
     watch.lap("parse")
     output_format = OutputFormat.BINARY if exchange.wants_binary else parsed.output_format
-    outcome = await pipeline.execute(parsed, watch, output_format, hold, partial(_while_connected, exchange.receive))
+    outcome = await pipeline.execute(parsed, watch, output_format, hold, partial(while_connected, exchange.receive))
     timing = ", ".join([f"{stage};dur={us / 1000}" for stage, us in outcome.timing.items()])
     await exchange.send_answer(write_outcome(outcome, exchange.request_id), ((b"server-timing", timing.encode()),))
 
@@ -51,9 +57,9 @@ async def batch(pipeline: Pipeline, exchange: Exchange, hold: Hold) -> None:
     length = exchange.head_length()
     body = await read_body(exchange, pipeline.limits, hold)
     watch.lap("receive")
-    parsed = await _parse(parse_batch, body, length)
+    parsed = await parse_body(parse_batch, body, length)
     watch.lap("parse")
-    outcomes = await _while_connected(exchange.receive, pipeline.batch(parsed, watch, hold, exchange.wants_binary))
+    outcomes = await while_connected(exchange.receive, pipeline.batch(parsed, watch, hold, exchange.wants_binary))
     await exchange.send_answer(write_batch(outcomes, exchange.request_id))
 
 
@@ -61,22 +67,27 @@ async def validate(pipeline: Pipeline, exchange: Exchange, hold: Hold) -> None:
     """Says whether a desc is valid at a feature level, what is wrong with it, and which level would take it."""
     length = exchange.head_length()
     body = await read_body(exchange, pipeline.limits, hold)
-    parsed = await _parse(parse_validate, body, length)
+    parsed = await parse_body(parse_validate, body, length)
     await exchange.send_answer(Answer([to_json(pipeline.validate(parsed))]))
 
 
-ROUTES: dict[str, Handler] = {"/v1/execute": execute, "/v1/batch": batch, "/v1/validate": validate}
-"""The data routes by path; all take POST."""
+ROUTES: dict[str, tuple[str, Handler]] = {
+    "/v1/execute": ("POST", execute),
+    "/v1/batch": ("POST", batch),
+    "/v1/validate": ("POST", validate),
+}
+"""Method and handler of the native data routes, by path."""
 
 
-async def answer(handler: Handler, pipeline: Pipeline, scope: Scope, receive: Receive, send: Send) -> None:
+async def answer(route: tuple[str, Handler], pipeline: Pipeline, scope: Scope, receive: Receive, send: Send) -> None:
     """Handles a request to a data route, whatever becomes of it."""
+    method, handler = route
     exchange = Exchange(scope, receive, send, request_id(scope))
     scope.setdefault("state", {})["request_id"] = exchange.request_id
     try:
-        if scope["method"] != METHOD:
-            detail = f"{scope['method']} given; {scope['path']} takes {METHOD}"
-            raise MethodNotAllowedError(ProblemCode.METHOD_NOT_ALLOWED, detail, allow=[METHOD])
+        if scope["method"] != method:
+            detail = f"{scope['method']} given; {scope['path']} takes {method}"
+            raise MethodNotAllowedError(ProblemCode.METHOD_NOT_ALLOWED, detail, allow=[method])
         with pipeline.memory.open() as hold:
             await handler(pipeline, exchange, hold)
     except OpwireError as error:
@@ -90,13 +101,14 @@ async def answer(handler: Handler, pipeline: Pipeline, scope: Scope, receive: Re
             await problem_response(defect(), exchange.request_id)(scope, receive, send)
 
 
-async def _parse(parse: Callable[[bytearray | bytes, str | None], T], body: bytearray | bytes, length: str | None) -> T:
+async def parse_body(parse: Callable[[Buffer, str | None], T], body: Buffer, length: str | None) -> T:
+    """Parses a body, a large one in another thread."""
     if len(body) <= INLINE_BYTES:
         return parse(body, length)
     return await asyncio.to_thread(parse, body, length)
 
 
-async def _while_connected(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
+async def while_connected(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
     """The result of the work, which is cancelled if the client goes away."""
     task = asyncio.ensure_future(work)
     gone = asyncio.ensure_future(_disconnect(receive))
@@ -108,8 +120,7 @@ async def _while_connected(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
     finally:
         for pending in (task, gone):
             pending.cancel()
-        with suppress(asyncio.CancelledError):
-            await gone
+        await asyncio.wait((task, gone))
 
 
 async def _disconnect(receive: Receive) -> None:

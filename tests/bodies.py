@@ -1,0 +1,141 @@
+"""Requests and answers as bytes, written and read without the package: base64, numbers, raw tensors behind the JSON."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import httpx
+
+JSON = "application/json"
+BINARY = "application/octet-stream"
+HEAD_LENGTH = "Inference-Header-Content-Length"
+
+FORMS = ("base64", "numbers", "binary")
+
+_FORMATS = {
+    "FLOAT32": "f",
+    "FLOAT16": "e",
+    "FLOAT64": "d",
+    **{f"INT{bits}": code for bits, code in ((8, "b"), (16, "h"), (32, "i"), (64, "q"))},
+    **{f"UINT{bits}": code for bits, code in ((8, "B"), (16, "H"), (32, "I"), (64, "Q"))},
+}
+
+
+def buffer(desc: Mapping[str, Any], numbers: Any) -> bytes:
+    """The bytes of a tensor given as nested numbers, at the places that its desc says; gaps are zero."""
+    code = _FORMATS[desc["DataType"].removeprefix("DML_TENSOR_DATA_TYPE_")]
+    width = struct.calcsize(code)
+    addresses = _addresses(desc)
+    data = bytearray((max(addresses) + 1) * width)
+    for address, number in zip(addresses, _flat(numbers), strict=True):
+        struct.pack_into(f"<{code}", data, address * width, float(number) if code in "efd" else number)
+    return bytes(data)
+
+
+def elements(desc: Mapping[str, Any], data: bytes) -> list[Any]:
+    """The elements of a tensor in row-major order, from its bytes."""
+    code = _FORMATS[desc["DataType"]]
+    width = struct.calcsize(code)
+    return [struct.unpack_from(f"<{code}", data, address * width)[0] for address in _addresses(desc)]
+
+
+def rounded(desc: Mapping[str, Any], numbers: Any) -> list[Any]:
+    """Nested numbers as the elements that they are in the data type of a desc."""
+    packed = {"DataType": desc["DataType"], "Sizes": desc["Sizes"]}
+    return elements(packed, buffer(packed, numbers))
+
+
+def same(found: Sequence[Any], right: Sequence[Any]) -> bool:
+    """Whether two lists hold the same elements, where NaN is NaN."""
+    return [str(value) for value in found] == [str(value) for value in right]
+
+
+def _addresses(desc: Mapping[str, Any]) -> list[int]:
+    sizes = desc["Sizes"]
+    strides = desc.get("Strides")
+    if strides is None:
+        strides = [1] * len(sizes)
+        for i in reversed(range(len(sizes) - 1)):
+            strides[i] = strides[i + 1] * sizes[i + 1]
+    coordinates = itertools.product(*map(range, sizes))
+    return [sum(at * stride for at, stride in zip(coordinate, strides, strict=True)) for coordinate in coordinates]
+
+
+def _flat(numbers: Any) -> list[Any]:
+    if isinstance(numbers, list):
+        return [number for item in numbers for number in _flat(item)]
+    return [numbers]
+
+
+def an_execute(operator: Mapping[str, Any], inputs: Mapping[str, Any], form: str, tail: list[bytes]) -> dict[str, Any]:
+    """An execute request as JSON; what belongs behind the JSON is appended to ``tail``."""
+    written: dict[str, Any] = {}
+    for name, numbers in inputs.items():
+        if form == "numbers":
+            written[name] = {"data": numbers}
+            continue
+        data = buffer(operator["desc"][name], numbers)
+        if form == "base64":
+            written[name] = base64.b64encode(data).decode("ascii")
+        else:
+            written[name] = {"binary_data_size": len(data)}
+            tail.append(data)
+    return {"operator": operator, "inputs": written}
+
+
+def a_body(document: object, tail: Sequence[bytes] = (), *, raw: bool = False) -> tuple[dict[str, str], bytes]:
+    """Headers and bytes of a request; ``raw`` sends it in the binary form even without a tail."""
+    head = json.dumps(document).encode()
+    if not tail and not raw:
+        return {"Content-Type": JSON}, head
+    return {"Content-Type": BINARY, HEAD_LENGTH: str(len(head))}, b"".join((head, *tail))
+
+
+def send(
+    http: httpx.Client,
+    request: object,
+    form: str,
+    answer_form: str = "base64",
+    tail: Sequence[bytes] = (),
+    path: str = "/v1/execute",
+) -> tuple[Any, bytes]:
+    """The JSON of the answer to a request that succeeds, and its tail."""
+    headers, body = a_body(request, tail, raw=form == "binary")
+    if answer_form == "binary":
+        headers["Accept"] = BINARY
+    response = http.post(path, content=body, headers=headers)
+    assert response.status_code == 200, response.text
+    assert int(response.headers["content-length"]) == len(response.content)
+    assert (response.headers["content-type"] == BINARY) == (answer_form == "binary")
+    return split_answer(response.headers, response.content)
+
+
+def split_answer(headers: Mapping[str, str], body: bytes) -> tuple[Any, bytes]:
+    """The JSON of an answer and its tail."""
+    if headers["content-type"] == JSON:
+        assert HEAD_LENGTH.lower() not in headers
+        return json.loads(body), b""
+    assert headers["content-type"] == BINARY
+    length = int(headers[HEAD_LENGTH.lower()])
+    return json.loads(body[:length]), body[length:]
+
+
+def outputs(answer: Mapping[str, Any], tail: bytes) -> tuple[dict[str, list[Any]], bytes]:
+    """The elements of each output of an execute answer, and what is left of the tail."""
+    found: dict[str, list[Any]] = {}
+    for name, output in answer["outputs"].items():
+        desc = output["desc"]
+        if "binary_data_size" in output:
+            assert set(output) == {"desc", "binary_data_size"}
+            size = output["binary_data_size"]
+            found[name], tail = elements(desc, tail[:size]), tail[size:]
+        elif isinstance(output["data"], str):
+            found[name] = elements(desc, base64.b64decode(output["data"], validate=True))
+        else:
+            found[name] = rounded(desc, output["data"])
+    return found, tail

@@ -1,0 +1,395 @@
+"""The command line as a user has it: processes, their output and exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.pointers import resolves
+
+MODELS = Path(__file__).parents[1] / "data" / "dxdispatch"
+
+DESC = {
+    "type": "DML_OPERATOR_ARGMAX",
+    "desc": {
+        "InputTensor": {"DataType": "FLOAT32", "Sizes": [2, 3]},
+        "Axes": [1],
+        "AxisDirection": "INCREASING",
+    },
+}
+ROWS = [[1, 5, 2], [9, 3, "NaN"]]
+REQUEST = {"feature_level": "5_0", "operator": DESC, "inputs": {"InputTensor": {"data": ROWS}}}
+
+
+def opwire(*arguments: object, stdin: str = "", **options: Any) -> subprocess.CompletedProcess[str]:
+    """Runs the command to its end; whatever comes of it, it must not be a traceback."""
+    command = [sys.executable, "-m", "opwire_service", *map(str, arguments)]
+    done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=50, check=False, **options)
+    assert "Traceback" not in done.stdout + done.stderr
+    return done
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[..., Path]:
+    """Writes a file as JSON, and returns its path."""
+
+    def write_json(value: object, name: str = "given.json") -> Path:
+        path = tmp_path / name
+        path.write_text(value if isinstance(value, str) else json.dumps(value), encoding="utf-8")
+        return path
+
+    return write_json
+
+
+# --- validate
+
+
+def test_validate_desc(write):
+    path = write(DESC)
+    done = opwire("validate", path)
+    assert done.returncode == 0
+    assert done.stdout.splitlines() == [
+        f"{path}: valid at DML_FEATURE_LEVEL_6_4, from DML_FEATURE_LEVEL_3_0 on",
+        "  OutputTensor: UINT32 [2, 1], 8 bytes",
+    ]
+    assert done.stderr == ""
+
+
+def test_validate_shows_every_violation(write):
+    tensor = {"DataType": "INT64", "Sizes": [1, 1, 2, 3]}
+    path = write({"type": "REDUCE", "desc": {"Function": "SUM", "InputTensor": tensor, "Axes": [4], "Axis": 1}})
+    done = opwire("validate", path, "--level", "2_1")
+    assert done.returncode == 1
+    assert done.stdout.splitlines() == [
+        f"{path}: 3 violations at DML_FEATURE_LEVEL_2_1; valid at no level",
+        "  /desc/InputTensor/DataType [data_type_not_in_level]",
+        "    INT64 given for InputTensor; at DML_FEATURE_LEVEL_2_1 allowed: FLOAT32, FLOAT16, INT32, UINT32",
+        "    allowed: FLOAT32, FLOAT16, INT32, UINT32",
+        "    available from: DML_FEATURE_LEVEL_5_0",
+        "  /desc/Axis [unknown_field]",
+        "    REDUCE has no field 'Axis'; did you mean Axes?",
+        "    allowed: Function, InputTensor, OutputTensor, AxisCount, Axes",
+        "  /desc/Axes/0 [axis_out_of_range]",
+        "    axis 4 given for an InputTensor of rank 4; axes go from 0 to 3",
+        "    allowed: 0, 1, 2, 3",
+    ]
+
+
+@pytest.mark.parametrize("level", ["2_1", "0x2100", "DML_FEATURE_LEVEL_2_1"])
+def test_validate_json(write, level):
+    done = opwire("validate", write(DESC), "--level", level, "--json")
+    assert done.returncode == 1
+    found = json.loads(done.stdout)
+    assert found["feature_level"] == "DML_FEATURE_LEVEL_2_1"
+    assert found["valid"] is False
+    assert found["minimum_feature_level"] == "DML_FEATURE_LEVEL_3_0"
+    assert found["outputs"]["OutputTensor"]["Sizes"] == [2, 1]
+    assert [violation["code"] for violation in found["violations"]] == ["operator_not_in_level"]
+
+
+def test_validate_request_uses_its_own_level(write):
+    assert json.loads(opwire("validate", write(REQUEST), "--json").stdout)["feature_level"] == "DML_FEATURE_LEVEL_5_0"
+    found = opwire("validate", write({"operator": DESC, "feature_level": "2_1"}), "--json")
+    assert found.returncode == 1
+    assert json.loads(found.stdout)["violations"][0]["pointer"] == "/operator/type"
+    assert opwire("validate", write(REQUEST), "--level", "1_0").returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("tensor", "code", "pointer"),
+    [
+        ({"data": [1, 2]}, "shape_mismatch", "/inputs/InputTensor/data"),
+        ("AAAA", "byte_count_mismatch", "/inputs/InputTensor"),
+        ("?" * 32, "invalid_base64", "/inputs/InputTensor"),
+    ],
+)
+def test_validate_request_checks_its_tensors(write, tensor, code, pointer):
+    path = write({**REQUEST, "inputs": {"InputTensor": tensor}})
+    done = opwire("validate", path, "--json")
+    assert done.returncode == 1
+    assert [(found["code"], found["pointer"]) for found in json.loads(done.stdout)["violations"]] == [(code, pointer)]
+
+
+def test_validate_model():
+    path = MODELS / "foreign.json"
+    done = opwire("validate", path)
+    assert done.returncode == 1
+    assert "sum: valid at DML_FEATURE_LEVEL_6_4" in done.stdout
+    assert "an HLSL compute shader given; opwire runs DirectML operators alone" in done.stdout
+    found = json.loads(opwire("validate", path, "--json").stdout)
+    assert found["valid"] is False
+    assert {name: member["valid"] for name, member in found["dispatchables"].items()} == {
+        "shader": False,
+        "network": False,
+        "graph": False,
+        "sum": True,
+    }
+    model = json.loads(path.read_text())
+    for member in found["dispatchables"].values():
+        assert all(resolves(model, violation["pointer"]) for violation in member["violations"])
+
+
+@pytest.mark.parametrize("name", ["reduce_lists", "pooling_nested", "argmax_inline", "offsets", "files"])
+def test_validate_valid_models(name):
+    assert opwire("validate", MODELS / f"{name}.json").returncode == 0
+
+
+# --- run
+
+
+def test_run_request(write):
+    done = opwire("run", write(REQUEST))
+    assert done.returncode == 0
+    assert done.stdout == "OutputTensor: UINT32 [2, 1]\n[[1],\n [0]]\n"
+
+
+def test_run_from_stdin():
+    done = opwire("run", "-", "--json", stdin=json.dumps(REQUEST))
+    assert done.returncode == 0
+    found = json.loads(done.stdout)
+    assert found["outputs"]["OutputTensor"]["data"] == [[1], [0]]
+    assert found["outputs"]["OutputTensor"]["desc"]["DataType"] == "UINT32"
+    assert found["feature_level"] == "DML_FEATURE_LEVEL_5_0"
+    assert found["device"] == "reference"
+
+
+@pytest.mark.parametrize("suffix", ["npy", "bin"])
+def test_run_desc_with_files(write, tmp_path, suffix):
+    array = np.array([[1, 5, 2], [9, 3, np.nan]], np.float32)
+    np.save(tmp_path / "x.npy", array)
+    array.tofile(tmp_path / "x.bin")
+    target = tmp_path / "out" / f"y.{suffix}"
+    done = opwire("run", write(DESC), "--input", f"InputTensor={tmp_path / f'x.{suffix}'}", "--output", target)
+    assert done.returncode == 0
+    found = np.load(target) if suffix == "npy" else np.fromfile(target, "<u4").reshape(2, 1)
+    assert found.tolist() == [[1], [0]]
+    assert [path.name for path in target.parent.iterdir()] == [target.name]
+
+
+def test_run_saves_every_output_into_a_folder(write, tmp_path):
+    desc = {
+        "InputTensor": {"DataType": "INT8", "Sizes": [1, 1, 2, 2]},
+        "OutputIndicesTensor": {"DataType": "UINT32", "Sizes": [1, 1, 1, 1]},
+        "Strides": [1, 1],
+        "WindowSize": [2, 2],
+        "StartPadding": [0, 0],
+        "EndPadding": [0, 0],
+    }
+    operator = {"type": "MAX_POOLING1", "desc": desc}
+    path = write({"operator": operator, "inputs": {"InputTensor": {"data": [-1, 7, 3, 4]}}})
+    done = opwire("run", path, "--output", tmp_path / "both.npy", "--json")
+    assert done.returncode == 0
+    outputs = json.loads(done.stdout)["outputs"]
+    assert np.load(outputs["OutputTensor"]["path"]).tolist() == [[[[7]]]]
+    assert np.load(tmp_path / "both.npy" / "OutputIndicesTensor.npy").tolist() == [[[[1]]]]
+
+
+def test_run_strided_input_file(write, tmp_path):
+    tensor = {"DataType": "INT32", "Sizes": [2, 2], "Strides": [1, 3]}
+    path = write({"type": "REDUCE", "desc": {"Function": "SUM", "InputTensor": tensor, "Axes": [1]}})
+    np.save(tmp_path / "logical.npy", np.array([[1, 10], [2, 20]], np.int32))
+    np.array([1, 2, 99, 10, 20], np.int32).tofile(tmp_path / "buffer.bin")
+    for name in ("logical.npy", "buffer.bin"):
+        done = opwire("run", path, "--input", f"InputTensor={tmp_path / name}", "--json")
+        assert json.loads(done.stdout)["outputs"]["OutputTensor"]["data"] == [[11], [22]]
+
+
+def test_run_model():
+    done = opwire("run", MODELS / "pooling_nested.json")
+    assert done.returncode == 0
+    first, *rest = done.stdout.splitlines()
+    assert first.startswith("Dispatch 'pool': ")
+    assert rest == [
+        "Resource 'pooled': 3, 3.5, 5, 5.5",
+        "Resource 'where':",
+        "[0] 10 (0x0000000A)",
+        "[1] 11 (0x0000000B)",
+        "[2] 14 (0x0000000E)",
+        "[3] 15 (0x0000000F)",
+    ]
+
+
+def test_run_model_that_writes_files(tmp_path):
+    done = opwire("run", MODELS / "offsets.json", "--output", tmp_path, "--json")
+    assert done.returncode == 0
+    assert [command["type"] for command in json.loads(done.stdout)["commands"]] == [
+        "dispatch",
+        "print",
+        "writeFile",
+        "writeFile",
+        "writeFile",
+    ]
+    assert np.load(tmp_path / "results.npy").tolist() == [0, 0, 0, 0, 3]
+
+
+def test_model_files_lie_beside_the_model(tmp_path):
+    np.save(tmp_path / "input.npy", np.array([3, 4, 6, 8], np.float32))
+    np.array([5, -7, 2], "<i2").tofile(tmp_path / "input.dat")
+    (tmp_path / "model.json").write_bytes((MODELS / "files.json").read_bytes())
+    (tmp_path / "elsewhere").mkdir()
+    done = opwire("run", tmp_path / "model.json", "--json", cwd=tmp_path / "elsewhere")
+    printed = [command["values"] for command in json.loads(done.stdout)["commands"] if command["type"] == "print"]
+    assert printed == [[5, 10], [-7]]
+
+
+# --- operators
+
+
+def test_operators():
+    done = opwire("operators", "--level", "3_1")
+    assert done.returncode == 0
+    for name in ("REDUCE", "ARGMIN", "MAX_POOLING2", "LOG_SUM_EXP", "1 to 8", "FLOAT16"):
+        assert name in done.stdout
+    assert "4_1" not in done.stdout
+    assert "INT64" in done.stdout  # of ARGMAX's output
+    assert "ARGMAX" not in opwire("operators", "--level", "1_0").stdout.replace("ARGMAX, ARGMIN", "")
+
+
+@pytest.mark.parametrize(("level", "count"), [("1_0", 78), ("2_0", 96), ("6_4", 177)])
+def test_all_operators(level, count):
+    done = opwire("operators", "--all", "--level", level, "--json")
+    names = [row["type"] for row in json.loads(done.stdout)["operators"]]
+    assert len(names) == len(set(names)) == count
+    assert len(json.loads(opwire("operators", "--all", "--json").stdout)["operators"]) == 177
+
+
+def test_operators_json_holds_the_row_of_the_level():
+    listed = json.loads(opwire("operators", "--level", "4_0", "--json").stdout)["operators"]
+    (argmax,) = [row for row in listed if row["type"] == "DML_OPERATOR_ARGMAX"]
+    (row,) = argmax["support"]
+    assert row["feature_level"] == "DML_FEATURE_LEVEL_3_0"
+    assert "INT64" not in row["tensors"]["InputTensor"]["data_types"]
+    (reduce,) = [row for row in listed if row["type"] == "DML_OPERATOR_REDUCE"]
+    assert sorted(name for row in reduce["support"] for name in row["when"]["Function"])[:2] == ["ARGMAX", "ARGMIN"]
+    assert len([name for row in reduce["support"] for name in row["when"]["Function"]]) == 12
+
+
+# --- what goes wrong
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["run", "{folder}/missing.json"], 2, "missing.json: No such file or directory"),
+        (["validate", "{folder}"], 2, "Is a directory"),
+        (["validate", "{folder}/binary"], 2, "not JSON: byte 0 is not UTF-8"),
+        (["run", "{folder}/broken"], 2, "not JSON: Expecting ',' delimiter at line 2, column 1"),
+        (["run", "{folder}/list"], 1, "no DxDispatch model"),
+        (["validate", "{folder}/half"], 1, "(root) [missing_field]"),
+        (["validate", "{folder}/desc", "--level", "7_0"], 2, "'7_0' is not a feature level; allowed: 1_0, "),
+        (["run", "{folder}/level"], 1, "/feature_level [unknown_feature_level]"),
+        (["run", "{folder}/desc"], 1, "InputTensor is required and missing"),
+        (["run", "{folder}/request", "--device", "abacus"], 2, "'abacus' is not a device; allowed: "),
+        (["run", "{folder}/desc", "--input", "InputTensor"], 2, "is not of the form TENSOR=FILE"),
+        (["run", "{folder}/desc", "--input", "InputTensor={folder}/none.npy"], 2, "none.npy: No such file"),
+        (["run", "{folder}/desc", "--input", "InputTensor={folder}/f64.npy"], 1, "FLOAT64; the desc says FLOAT32"),
+        (["run", "{folder}/desc", "--input", "InputTensor={folder}/shape.npy"], 1, "has the shape [3, 2]"),
+        (["run", "{folder}/desc", "--input", "InputTensor={folder}/list"], 1, "[byte_count_mismatch]"),
+        (["run", "{folder}/request", "--input", "Other={folder}/list"], 1, "/inputs/Other [unknown_tensor]"),
+        (["run", "{folder}/request", "--output", "{folder}/list/x.npy"], 2, "opwire: {folder}/list"),
+        (["run", "{folder}/request", "--output", "/dev/full"], 2, "/dev/full: No space left on device"),
+        (["run", "{models}/reduce_lists.json", "--input", "x=y"], 2, "a model's tensors come from its resources"),
+        (["run", "{models}/foreign.json"], 1, "/dispatchables/network/type [operator_not_executable]"),
+        (["run", "{models}/files.json"], 2, "input.npy: No such file or directory"),
+        (["run", "{folder}/huge"], 2, "not enough memory"),
+        (["operators", "--level", "x"], 2, "is not a feature level"),
+        (["serve", "--port", "70000"], 2, "--port"),
+        (["serve", "--device", "abacus"], 2, "'abacus' is not a device; allowed: "),
+        (["frobnicate"], 2, "No such command"),
+        (["run"], 2, "FILE"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_failure(arguments, code, message, tmp_path):
+    if "/dev/full" in arguments and not Path("/dev/full").exists():
+        pytest.skip("this system has no /dev/full")
+    (tmp_path / "binary").write_bytes(b"\xff\xfe")
+    (tmp_path / "broken").write_text("[1, 2\n")
+    (tmp_path / "list").write_text("[]")
+    (tmp_path / "half").write_text('{"resources": {}}')
+    (tmp_path / "desc").write_text(json.dumps(DESC))
+    (tmp_path / "request").write_text(json.dumps(REQUEST))
+    (tmp_path / "level").write_text(json.dumps({**REQUEST, "feature_level": "9_9"}))
+    buffer = {"initialValuesDataType": "UINT8", "initialValues": [1], "sizeInBytes": 2**62}
+    (tmp_path / "huge").write_text(json.dumps({"resources": {"x": buffer}, "dispatchables": {}, "commands": []}))
+    np.save(tmp_path / "f64.npy", np.zeros((2, 3)))
+    np.save(tmp_path / "shape.npy", np.zeros((3, 2), np.float32))
+    done = opwire(*(argument.format(folder=tmp_path, models=MODELS) for argument in arguments))
+    assert done.returncode == code
+    assert message.format(folder=tmp_path) in done.stderr
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize(("content", "code", "problem"), [("[1", 2, "invalid_json"), ("[]", 1, "invalid_request")])
+def test_failure_as_json(write, content, code, problem):
+    done = opwire("run", write(content), "--json")
+    assert done.returncode == code
+    assert json.loads(done.stdout)["code"] == problem
+
+
+def test_names_that_no_terminal_shows(write):
+    buffer = {"initialValuesDataType": "UINT8", "initialValues": [1]}
+    commands = [{"type": "print", "resource": "\ud800"}]
+    done = opwire("run", write({"resources": {"\ud800": buffer}, "dispatchables": {}, "commands": commands}))
+    assert done.returncode == 0
+    assert done.stdout == "Resource '\\ud800': 1\n"
+
+
+def test_nothing_is_left_of_a_refused_run(tmp_path):
+    target = tmp_path / "out"
+    assert opwire("run", MODELS / "foreign.json", "--output", target).returncode == 1
+    assert not target.exists()
+
+
+def test_without_arguments_the_commands_are_listed():
+    done = opwire()
+    assert done.returncode == 2
+    assert {"validate", "run", "operators", "serve"} <= set((done.stdout + done.stderr).split())
+
+
+def test_missing_service_extra_is_named():
+    script = "import sys; sys.modules['typer'] = None\nfrom opwire_service.__main__ import main\nmain()"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=50, check=False)
+    assert done.returncode == 1
+    assert done.stderr == 'the command needs the service extra: pip install "opwire[service]"\n'
+
+
+def test_offline_commands_import_no_server():
+    script = "import sys, opwire_service.cli\nprint({'fastapi', 'uvicorn', 'starlette'} & sys.modules.keys())"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=50, check=True)
+    assert done.stdout == "set()\n"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_interrupt(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    command = [sys.executable, "-m", "opwire_service", "run", str(tmp_path / "pipe")]
+    with (
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process,
+        (tmp_path / "pipe").open("wb"),  # opens once the command has opened it to read
+    ):
+        process.send_signal(signal.SIGINT)
+        stdout, stderr = process.communicate(timeout=50)
+    assert process.returncode == 130
+    assert (stdout, stderr.strip()) == ("", "")
+
+
+@pytest.mark.parametrize("arguments", [["operators", "--all"], ["operators", "--json"]])
+def test_reader_that_goes_away(arguments):
+    command = [sys.executable, "-m", "opwire_service", *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.stderr is not None
+        stderr = process.stderr.read()
+    assert process.returncode == 1
+    assert stderr == ""

@@ -1,0 +1,302 @@
+"""The clients against a real server: every example by its method and by ``execute``, and all else that can be asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+import opwire
+from opwire import Client, DataType, FeatureLevel, errors, prepare
+from opwire.operator import Code, Example
+from opwire.operators import CATALOG, OPERATORS
+from opwire.tensor import Array
+from opwire.wire import Encoding
+from tests import oracle
+from tests.strategies import cases
+
+EXAMPLES = [
+    pytest.param(operator.name, example, id=f"{operator.name}-{example.name}")
+    for operator in OPERATORS.values()
+    for example in operator.examples
+]
+BAD_EXAMPLES = [
+    pytest.param(operator.name, bad, id=f"{operator.name}-{bad.name}")
+    for operator in OPERATORS.values()
+    for bad in operator.bad_examples
+]
+encodings = pytest.mark.parametrize("encoding", [encoding.value for encoding in Encoding])
+X = np.array([[1, 5, 2], [7, 3, 7]], np.float32)
+
+
+def array(values: object, data_type: str) -> Array:
+    """Nested lists as an array; numpy reads "NaN" and "Infinity" as they are meant."""
+    return np.array(values, np.float64 if "FLOAT" in data_type else object).astype(DataType[data_type].dtype)
+
+
+def source(example: Example) -> Array:
+    return array(example.inputs["InputTensor"], example.desc["InputTensor"]["DataType"])
+
+
+def assert_right(result: opwire.Result, outputs: Mapping[str, Any]) -> None:
+    assert list(result.outputs) == list(outputs)
+    for name, right in outputs.items():
+        found = result.outputs[name]
+        np.testing.assert_array_equal(found, array(right, DataType.of(found.dtype).name), strict=True)
+
+
+@encodings
+@pytest.mark.parametrize(("name", "example"), EXAMPLES)
+def test_examples_by_execute(make_client, server_url, encoding, name, example):
+    client = make_client(server_url, encoding=encoding, feature_level=example.level)
+    operator = {"type": name, "desc": example.desc}
+    for given_input in (source(example), example.inputs, example.inputs["InputTensor"]):
+        result = client.execute(operator, given_input)
+        assert_right(result, example.outputs)
+        assert result.feature_level is example.level
+        assert isinstance(result, opwire.PoolingResult) is ("OutputIndicesTensor" in example.outputs)
+
+
+def by_method(client: Any, name: str, example: Example) -> Any:
+    """The example through the operator's own method."""
+    desc, x = example.desc, source(example)
+    output = desc.get("OutputTensor", {})
+    if name.startswith("ARG"):
+        output_type = output.get("DataType", "UINT32")
+        method = getattr(client, name.lower())
+        return method(x, desc["Axes"], direction=desc["AxisDirection"], output_type=output_type)
+    if name == "REDUCE":
+        return client.reduce(x, desc["Function"], desc["Axes"], output_type=output.get("DataType"))
+    return client.max_pooling(
+        x,
+        desc["WindowSize"],
+        strides=desc["Strides"],
+        start_padding=desc["StartPadding"],
+        end_padding=desc["EndPadding"],
+        dilations=desc.get("Dilations"),
+        indices="OutputIndicesTensor" in desc,
+        index_type=desc.get("OutputIndicesTensor", {}).get("DataType", "UINT32"),
+        ceil=example.name == "ceiling_size",
+        operator=name,
+    )
+
+
+@encodings
+@pytest.mark.parametrize(("name", "example"), EXAMPLES)
+def test_examples_by_method(make_client, server_url, encoding, name, example):
+    client = make_client(server_url, encoding=encoding)
+    assert_right(by_method(client, name, example), example.outputs)
+
+
+def test_named_reductions(make_client, server_url):
+    client = make_client(server_url)
+    x = np.array([[3, -4]], np.float32)
+    right = {"sum": -1, "average": -0.5, "l1": 7, "l2": 5, "max": 3, "min": -4, "multiply": -12, "sum_square": 25}
+    assert {name: getattr(client, name)(x, 1).output.item() for name in right} == right
+    assert client.log_sum(np.abs(x), 1).output.item() == pytest.approx(np.log(7), rel=2e-7)
+    assert client.log_sum_exp(x, 1).output.item() == pytest.approx(3 + np.log1p(np.exp(-7)), rel=2e-7)
+
+
+@encodings
+def test_any_valid_operator_gives_what_plain_python_does(make_client, server_url, encoding):
+    client = make_client(server_url, encoding=encoding)
+
+    @settings(max_examples=40, deadline=None)
+    @given(case=cases())
+    def holds(case):
+        plan = opwire.check(case.operator, case.level)
+        right = oracle.expected(plan, case.inputs)
+        for inputs in (case.inputs, case.buffers):
+            result = client.execute(case.operator, inputs, feature_level=case.level)
+            oracle.assert_answers(plan, result.outputs, right)
+
+    holds()
+
+
+@pytest.mark.parametrize(("name", "bad"), BAD_EXAMPLES)
+def test_bad_examples_are_refused_with_their_reason(make_client, server_url, name, bad):
+    client = make_client(server_url)
+    operator = {"type": name, "desc": bad.desc}
+    with pytest.raises(opwire.ContractViolation) as refused:
+        client.execute(operator, {}, feature_level=bad.level)
+    assert (bad.code, f"/operator/desc{bad.pointer}") in [(at.code, at.pointer) for at in refused.value.violations]
+    assert refused.value.status == 422
+    assert refused.value.request_id
+    with pytest.raises(opwire.ContractViolation) as offline:
+        opwire.check(operator, bad.level, pointer="/operator")
+    assert refused.value.violations == offline.value.violations
+
+
+POOLINGS = [
+    ({"window": 9}, Code.WINDOW_TOO_LARGE, "WindowSize/0"),
+    ({"window": 0}, Code.OUT_OF_RANGE, "WindowSize/0"),
+    ({"window": 2, "strides": 0}, Code.OUT_OF_RANGE, "Strides/0"),
+    ({"window": 2, "dilations": -1}, Code.OUT_OF_RANGE, "Dilations/0"),
+    ({"window": 2, "start_padding": [0]}, Code.COUNT_MISMATCH, "StartPadding"),
+    ({"window": (2, 2, 2)}, Code.COUNT_MISMATCH, "Strides"),
+    ({"window": 2, "index_type": "INT8"}, Code.DATA_TYPE_NOT_IN_LEVEL, "OutputIndicesTensor/DataType"),
+    ({"window": 2, "operator": "MAX_POOLING"}, Code.UNKNOWN_FIELD, "OutputIndicesTensor"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "code", "place"), POOLINGS, ids=[str(row[0]) for row in POOLINGS])
+def test_a_bad_pooling_is_refused_for_what_is_wrong_alone(make_client, server_url, arguments, code, place):
+    x = np.zeros((1, 1, 4, 4), np.float32)
+    with pytest.raises(opwire.ContractViolation) as refused:
+        make_client(server_url).max_pooling(x, indices=True, **arguments)
+    found = [(violation.code, violation.pointer) for violation in refused.value.violations]
+    assert (code, f"/operator/desc/{place}") in found
+    assert {kind for kind, _ in found} == {code}
+
+
+REFUSALS = [
+    (np.zeros((2, 2), np.float64), 0, Code.DATA_TYPE_NOT_IN_LEVEL),
+    (np.zeros((2, 2), np.float32), 2, Code.AXIS_OUT_OF_RANGE),
+    (np.zeros((2, 2), np.float32), (0, 0), Code.DUPLICATE_AXIS),
+    (np.zeros((2, 0), np.float32), 0, Code.OUT_OF_RANGE),
+    (np.zeros((), np.float32), (), Code.OUT_OF_RANGE),
+    (np.zeros((1,) * 9, np.float32), 0, Code.OUT_OF_RANGE),
+]
+
+
+@pytest.mark.parametrize(("x", "axes", "code"), REFUSALS, ids=[row[2].value for row in REFUSALS])
+def test_what_directml_does_not_take_is_said_by_the_server(make_client, server_url, x, axes, code):
+    with pytest.raises(opwire.ContractViolation) as refused:
+        make_client(server_url).sum(x, axes)
+    assert code in [violation.code for violation in refused.value.violations]
+
+
+def test_a_level_refuses_what_came_after_it(make_client, server_url):
+    client = make_client(server_url, feature_level="2_1")
+    with pytest.raises(opwire.ContractViolation) as refused:
+        client.argmax(X, 1)
+    (violation,) = refused.value.violations
+    assert (violation.code, violation.available_from) == (Code.OPERATOR_NOT_IN_LEVEL, FeatureLevel.V3_0)
+    assert client.argmax(X, 1, feature_level="3_0").output.tolist() == [[1], [0]]
+    assert client.with_options(feature_level=None).argmax(X, 1).feature_level is FeatureLevel.V6_4
+    with pytest.raises(opwire.ContractViolation) as refused:
+        client.argmax(X, 1, feature_level="7_0")
+    assert [(at.code, at.pointer) for at in refused.value.violations] == [
+        (Code.UNKNOWN_FEATURE_LEVEL, "/feature_level")
+    ]
+
+
+@encodings
+def test_many_calls_have_an_outcome_each(make_client, server_url, encoding):
+    client = make_client(server_url, encoding=encoding)
+    image = np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4)
+    outcomes = client.execute_many(
+        [
+            prepare.sum(X, 1),
+            prepare.argmax(X, 5),
+            prepare.max_pooling(image, 2, strides=2, indices=True),
+            prepare.argmax(X, 1, feature_level="2_0"),
+            prepare.execute({"type": "REDUCE", "desc": {"Function": "MIN", "Axes": [0]}}, X),
+            prepare.argmin(X, 0, output_type="INT64"),
+        ]
+    )
+    total, no_axis, pooled, too_early, no_tensor, least = outcomes
+    assert total.output.tolist() == [[8], [17]]
+    assert (pooled.output.tolist(), pooled.indices.tolist()) == ([[[[5, 7], [13, 15]]]], [[[[5, 7], [13, 15]]]])
+    assert (least.output.dtype, least.output.tolist()) == (np.int64, [[0, 1, 0]])
+    for i, refused, code in (
+        (1, no_axis, Code.AXIS_OUT_OF_RANGE),
+        (3, too_early, Code.OPERATOR_NOT_IN_LEVEL),
+        (4, no_tensor, Code.MISSING_FIELD),
+    ):
+        assert isinstance(refused, opwire.ContractViolation)
+        (violation,) = refused.violations
+        assert violation.code is code
+        assert violation.pointer.startswith(f"/requests/{i}/operator")
+    assert client.execute_many([]) == []
+
+
+@pytest.mark.parametrize(("name", "bad"), BAD_EXAMPLES)
+def test_the_server_validates_as_the_library_does(make_client, server_url, name, bad):
+    operator = {"type": name, "desc": bad.desc}
+    found = make_client(server_url).validate(operator, bad.level)
+    assert not found.valid
+    assert found == opwire.validate(operator, bad.level, pointer="/operator")
+
+
+@pytest.mark.parametrize(("name", "example"), EXAMPLES)
+def test_the_server_derives_outputs_as_the_library_does(make_client, server_url, name, example):
+    operator = {"type": name, "desc": example.desc}
+    found = make_client(server_url).validate(operator)
+    assert found.valid
+    assert found == opwire.validate(operator)
+    assert {key: desc.sizes for key, desc in found.outputs.items()} == {
+        key: np.shape(value) for key, value in example.outputs.items()
+    }
+
+
+def test_what_a_server_says_of_itself(make_client, server_url):
+    client = make_client(server_url)
+    client.wait_ready(timeout=5)
+    assert client.ready() is True
+    server = client.server()
+    assert (server["name"], server["ready"], server["default_device"]) == ("opwire", True, "reference")
+    assert server["feature_levels"] == [str(level) for level in FeatureLevel]
+    assert "reference" in [device["name"] for device in server["devices"]]
+    assert set(server["encodings"]) == {encoding.value for encoding in Encoding}
+    assert server["limits"]["body_bytes"] > 0
+
+
+def test_what_a_server_says_of_the_operators(make_client, server_url):
+    client = make_client(server_url)
+    listed = client.operators()
+    assert len(listed) == 177
+    assert {row["type"] for row in listed if row["executable"]} == {f"DML_OPERATOR_{name}" for name in OPERATORS}
+    for name in ("ARGMAX", "DML_OPERATOR_ARGMAX"):
+        found = client.operator(name)
+        assert (found["type"], found["value"], len(found["fields"])) == ("DML_OPERATOR_ARGMAX", 138, 5)
+    levels = client.feature_levels()
+    assert [row["name"] for row in levels] == [str(level) for level in FeatureLevel]
+    assert sum(len(row["introduces"]) for row in levels) == len(CATALOG) == 177
+    for name in ("NONSENSE", "A/B", "Ä"):
+        with pytest.raises(errors.NotFoundError) as refused:
+            client.operator(name)
+        assert refused.value.code in (errors.ProblemCode.UNKNOWN_OPERATOR, errors.ProblemCode.NOT_FOUND)
+
+
+def test_an_unknown_device_is_refused(make_client, server_url):
+    with pytest.raises(errors.RequestError) as refused:
+        make_client(server_url, device="abacus").sum(X, 0)
+    assert [violation.pointer for violation in refused.value.violations] == ["/device"]
+
+
+def test_results_are_views_that_cannot_be_written(make_client, server_url):
+    result = make_client(server_url).sum(X, 0)
+    with pytest.raises(ValueError, match="read-only"):
+        result.output[...] = 0
+    assert result.output.flags.aligned
+    assert result.timing["total"] >= result.timing["run"] >= 0
+
+
+def test_large_tensors_come_back_whole(make_client, server_url):
+    client = make_client(server_url)
+    x = np.random.default_rng(0).integers(0, 2**31, (200, 1000), dtype=np.int32)
+    assert np.array_equal(client.max(x, ()).output, x)
+
+
+def test_a_client_may_be_shared_by_threads(server_url):
+    with Client(server_url) as client:
+
+        def work(seed: int) -> bool:
+            x = np.random.default_rng(seed).integers(-99, 99, (8, 16), dtype=np.int32)
+            mine = client.with_options(
+                encoding=list(Encoding)[seed % 3], feature_level=list(FeatureLevel)[-1 - seed % 3]
+            )
+            results = [mine.sum(x, 1) for _ in range(10)]
+            return all(
+                np.array_equal(result.output, x.sum(1, keepdims=True))
+                and result.feature_level is list(FeatureLevel)[-1 - seed % 3]
+                for result in results
+            )
+
+        with ThreadPoolExecutor(32) as threads:
+            assert all(threads.map(work, range(64)))

@@ -1,0 +1,167 @@
+"""The clients where the network or the server fails them: what is raised, and how soon."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+import numpy as np
+import pytest
+
+from opwire import errors
+
+X = np.zeros((4, 4), np.float32)
+ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n"
+
+
+@contextmanager
+def listening(behave: Callable[[socket.socket, threading.Event], None]) -> Iterator[str]:
+    """The URL of a server that behaves so on each connection, until the event is set."""
+    over = threading.Event()
+    threads = []
+
+    def accept() -> None:
+        while not over.is_set():
+            with suppress(TimeoutError):
+                connection, _ = listener.accept()
+                threads.append(threading.Thread(target=serve, args=(connection,)))
+                threads[-1].start()
+
+    def serve(connection: socket.socket) -> None:
+        with connection, suppress(OSError):
+            behave(connection, over)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(0.05)
+        threads.append(threading.Thread(target=accept))
+        threads[0].start()
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            over.set()
+            for thread in threads:
+                thread.join()
+
+
+def is_silent(connection: socket.socket, over: threading.Event) -> None:
+    """Takes the request and never answers."""
+    connection.settimeout(0.05)
+    while not over.is_set():
+        with suppress(TimeoutError):
+            if not connection.recv(65536):
+                return
+
+
+def does_not_read(connection: socket.socket, over: threading.Event) -> None:
+    """Leaves the request in the buffers."""
+    over.wait()
+
+
+def drips(connection: socket.socket, over: threading.Event) -> None:
+    """Answers so slowly that it never ends, though each wait is short."""
+    connection.recv(65536)
+    connection.sendall(ANSWER)
+    while not over.wait(0.05):
+        connection.sendall(b" ")
+
+
+def hangs_up(connection: socket.socket, over: threading.Event) -> None:
+    """Takes the request and is gone."""
+    connection.recv(65536)
+
+
+def breaks_off(connection: socket.socket, over: threading.Event) -> None:
+    """Is gone in the middle of its answer."""
+    connection.recv(65536)
+    connection.sendall(ANSWER + b"{")
+
+
+def speaks_otherwise(connection: socket.socket, over: threading.Event) -> None:
+    """Answers, not in HTTP."""
+    connection.recv(65536)
+    connection.sendall(b"SSH-2.0-OpenSSH_9.6\r\n")
+
+
+@pytest.mark.parametrize("behave", [is_silent, drips])
+def test_the_timeout_bounds_the_whole_call(make_client, behave):
+    with listening(behave) as url:
+        client = make_client(url, timeout=0.3)
+        started = time.monotonic()
+        with pytest.raises(errors.TransportTimeout):
+            client.sum(X, 1)
+        assert 0.3 <= time.monotonic() - started < 2
+
+
+def test_the_timeout_bounds_the_sending_too(make_client):
+    with listening(does_not_read) as url:
+        started = time.monotonic()
+        with pytest.raises(errors.TransportTimeout):
+            make_client(url).sum(np.zeros(2**24, np.float32), 0, timeout=0.3)
+        assert 0.3 <= time.monotonic() - started < 4
+
+
+def test_without_a_timeout_the_client_waits(make_client):
+    def is_late(connection: socket.socket, over: threading.Event) -> None:
+        connection.recv(65536)
+        over.wait(0.6)
+        connection.sendall(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
+
+    with listening(is_late) as url:
+        client = make_client(url, timeout=0.1)
+        with pytest.raises(errors.InvalidResponseError):
+            client.sum(X, 1, timeout=None)
+
+
+@pytest.mark.parametrize("behave", [hangs_up, breaks_off, speaks_otherwise])
+def test_a_connection_that_breaks_is_an_error_of_the_connection(make_client, behave):
+    with listening(behave) as url, pytest.raises(errors.ConnectError, match="the connection broke"):
+        make_client(url).sum(X, 1)
+
+
+def test_a_client_recovers_from_a_broken_connection(make_client, server_url):
+    client = make_client(server_url)
+    assert client.sum(X, 1).output.shape == (4, 1)
+    with pytest.raises((errors.TransportTimeout, errors.DeadlineExceededError)):
+        client.sum(np.zeros(2**20, np.float32), 0, timeout=0.001)
+    assert client.sum(X, 1).output.shape == (4, 1)
+
+
+def test_nobody_listens(make_client):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    client = make_client(url)
+    with pytest.raises(errors.ConnectError, match="no connection"):
+        client.sum(X, 1)
+    with pytest.raises(errors.TransportTimeout, match=r"not ready within 0.2 s: no connection"):
+        client.wait_ready(timeout=0.2)
+
+
+def test_the_server_says_what_was_under_way_when_the_time_was_over(make_client, server_url):
+    client = make_client(server_url)
+    with pytest.raises(errors.DeadlineExceededError) as late:
+        client.max_pooling(np.ones((1, 1, 256, 256), np.float32), 5, timeout=0.05)
+    assert late.value.stage in ("queue", "run")
+    assert late.value.status == 504
+
+
+def test_one_connection_serves_calls_in_sequence(make_client):
+    connections = []
+
+    def answers(connection: socket.socket, over: threading.Event) -> None:
+        connections.append(connection)
+        connection.settimeout(0.05)
+        while not over.is_set():
+            with suppress(TimeoutError):
+                if not connection.recv(65536):
+                    return
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+
+    with listening(answers) as url:
+        client = make_client(url)
+        derived = client.with_options(timeout=5)
+        assert [asked.ready() for asked in (client, derived, client, derived)] == [True] * 4
+        client.close()
+    assert len(connections) == 1

@@ -1,0 +1,413 @@
+"""Every way to send a request that cannot be taken: its status, its problem, and the place in what was sent."""
+
+from __future__ import annotations
+
+import base64
+import json
+import socket
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from opwire.operators import OPERATORS
+from tests import bodies
+from tests.problems import STATUSES, read_problem
+
+SOURCE = {"DataType": "FLOAT32", "Sizes": [3]}
+OPERATOR = {"type": "REDUCE", "desc": {"Function": "SUM", "InputTensor": SOURCE, "Axes": [0]}}
+TEXT = base64.b64encode(bytes(12)).decode()
+REQUEST = {"operator": OPERATOR, "inputs": {"InputTensor": TEXT}}
+JSON = {"Content-Type": "application/json"}
+DATA_ROUTES = ("/v1/execute", "/v1/batch", "/v1/validate")
+
+
+def refused(http: httpx.Client, sent: Any, path: str = "/v1/execute") -> tuple[str, list[tuple[str, str]]]:
+    """The code of the problem, and code and place of each violation."""
+    response = http.post(path, content=json.dumps(sent).encode(), headers=JSON)
+    problem = read_problem(response.status_code, response.headers, response.content, sent)
+    return problem["code"], [(found["code"], found["pointer"]) for found in problem.get("violations", ())]
+
+
+def posted(http: httpx.Client, content: bytes, path: str = "/v1/execute", **headers: str) -> Any:
+    """The problem in the answer to any bytes, and the whole answer; nothing of it stands at a place."""
+    given = {**JSON, **{name.replace("_", "-"): value for name, value in headers.items()}}
+    response = http.post(path, content=content, headers=given)
+    return read_problem(response.status_code, response.headers, response.content), response
+
+
+@pytest.mark.parametrize("path", DATA_ROUTES)
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b" ",
+        b"{",
+        b'{"operator": }',
+        b"{'operator': 1}",
+        b"\xff\xfe",
+        b'{"operator": "\xff"}',
+        b"{} {}",
+        b"[1,]",
+        b'{"a": 01}',
+        b'"\\ud800"',
+        b'{"a": "\x01"}',
+        b"[" * 100_000,
+        b"nul",
+        b"\xef\xbb\xbf{}",
+        b"-",
+        b"1e",
+    ],
+)
+def test_what_is_not_json(http, path, content):
+    problem, _ = posted(http, content, path)
+    assert problem["code"] == "invalid_json"
+    assert "violations" not in problem
+
+
+@pytest.mark.parametrize("path", DATA_ROUTES)
+@pytest.mark.parametrize("sent", [None, 1, "text", [], [{}], True, 1.5])
+def test_what_is_no_object(http, path, sent):
+    assert refused(http, sent, path) == ("invalid_request", [("wrong_type", "")])
+
+
+@pytest.mark.parametrize(
+    ("sent", "found"),
+    [
+        ({}, [("missing_field", ""), ("missing_field", "")]),
+        ({"operator": OPERATOR}, [("missing_field", "")]),
+        ({**REQUEST, "input": {}}, [("unknown_field", "/input")]),
+        ({**REQUEST, "": 1, "a/b": 2, "~": 3}, [("unknown_field", place) for place in ("/", "/a~1b", "/~0")]),
+        ({**REQUEST, "inputs": []}, [("wrong_type", "/inputs")]),
+        ({**REQUEST, "inputs": None}, [("wrong_type", "/inputs")]),
+        ({**REQUEST, "inputs": {"InputTensor": 5}}, [("wrong_type", "/inputs/InputTensor")]),
+        ({**REQUEST, "inputs": {"InputTensor": [1, 2, 4]}}, [("wrong_type", "/inputs/InputTensor")]),
+        ({**REQUEST, "inputs": {"InputTensor": {}}}, [("wrong_type", "/inputs/InputTensor")]),
+        ({**REQUEST, "inputs": {"InputTensor": {"data": [], "x": 1}}}, [("wrong_type", "/inputs/InputTensor")]),
+        ({**REQUEST, "timeout_ms": 0}, [("out_of_range", "/timeout_ms")]),
+        ({**REQUEST, "timeout_ms": 2**31}, [("out_of_range", "/timeout_ms")]),
+        ({**REQUEST, "timeout_ms": "9"}, [("wrong_type", "/timeout_ms")]),
+        ({**REQUEST, "timeout_ms": 1.5}, [("wrong_type", "/timeout_ms")]),
+        ({**REQUEST, "priority": -1}, [("out_of_range", "/priority")]),
+        ({**REQUEST, "priority": 10}, [("out_of_range", "/priority")]),
+        ({**REQUEST, "priority": True}, [("wrong_type", "/priority")]),
+        ({**REQUEST, "device": 3}, [("wrong_type", "/device")]),
+        ({**REQUEST, "device": "tpu"}, [("unknown_value", "/device")]),
+        ({**REQUEST, "output_format": "binary"}, [("unknown_value", "/output_format")]),
+        ({**REQUEST, "output_format": 1}, [("unknown_value", "/output_format")]),
+        (
+            {"inputs": 1, "timeout_ms": [], "priority": {}, "device": [], "output_format": {}},
+            [
+                ("missing_field", ""),
+                ("unknown_value", "/output_format"),
+                *(("wrong_type", f"/{name}") for name in ("device", "inputs", "priority", "timeout_ms")),
+            ],
+        ),
+    ],
+)
+def test_envelopes_that_are_not_a_request(http, sent, found):
+    code, violations = refused(http, sent)
+    assert code == "invalid_request"
+    assert sorted(violations) == sorted(found)
+
+
+@pytest.mark.parametrize(
+    ("sent", "found"),
+    [
+        ({}, [("missing_field", "")]),
+        ({"operator": OPERATOR, "inputs": {}}, [("unknown_field", "/inputs")]),
+    ],
+)
+def test_envelopes_that_are_nothing_to_validate(http, sent, found):
+    assert refused(http, sent, "/v1/validate") == ("invalid_request", found)
+
+
+@pytest.mark.parametrize(
+    ("sent", "found"),
+    [
+        ({}, [("wrong_type", "")]),
+        ({"requests": {}}, [("wrong_type", "/requests")]),
+        ({"requests": None}, [("wrong_type", "/requests")]),
+        ({"requests": [], "feature_level": "1_0"}, [("unknown_field", "/feature_level")]),
+    ],
+)
+def test_envelopes_that_are_no_batch(http, sent, found):
+    assert refused(http, sent, "/v1/batch") == ("invalid_request", found)
+
+
+@pytest.mark.parametrize("level", ["9_9", 5, True, [], {}, 16640.0, "4.1"])
+def test_unknown_levels(http, level):
+    sent = {"operator": OPERATOR, "feature_level": level}
+    assert refused(http, sent, "/v1/validate") == (
+        "contract_violation",
+        [("unknown_feature_level", "/feature_level")],
+    )
+    assert refused(http, {**sent, "inputs": {"InputTensor": TEXT}}) == (
+        "contract_violation",
+        [("unknown_feature_level", "/feature_level")],
+    )
+
+
+@pytest.mark.parametrize("operator", OPERATORS.values(), ids=lambda operator: operator.name)
+def test_bad_examples(http, operator):
+    for bad in operator.bad_examples:
+        request = {"operator": {"type": operator.name, "desc": dict(bad.desc)}, "feature_level": str(bad.level)}
+        code, violations = refused(http, {**request, "inputs": {}})
+        assert code == "contract_violation"
+        assert (bad.code.value, f"/operator/desc{bad.pointer}") in violations
+        answer = http.post("/v1/validate", json=request).json()
+        assert answer["valid"] is False
+        assert [(found["code"], found["pointer"]) for found in answer["violations"]] == violations
+
+
+@pytest.mark.parametrize(
+    ("inputs", "found"),
+    [
+        ({}, [("missing_tensor", "/inputs")]),
+        ({"Input": TEXT}, [("missing_tensor", "/inputs"), ("unknown_tensor", "/inputs/Input")]),
+        (
+            {"InputTensor": TEXT, "b": TEXT, "a": TEXT, "c": TEXT},
+            [("unknown_tensor", f"/inputs/{name}") for name in "bac"],
+        ),
+        ({"InputTensor": base64.b64encode(bytes(11)).decode()}, [("byte_count_mismatch", "/inputs/InputTensor")]),
+        ({"InputTensor": base64.b64encode(bytes(16)).decode()}, [("byte_count_mismatch", "/inputs/InputTensor")]),
+        ({"InputTensor": ""}, [("byte_count_mismatch", "/inputs/InputTensor")]),
+        ({"InputTensor": "AAAA" * 10_000}, [("byte_count_mismatch", "/inputs/InputTensor")]),
+        ({"InputTensor": {"data": [1, 2]}}, [("shape_mismatch", "/inputs/InputTensor/data")]),
+        ({"InputTensor": {"data": [[1, 2, 4]]}}, [("shape_mismatch", "/inputs/InputTensor/data")]),
+        ({"InputTensor": {"data": [1, 2, [4]]}}, [("invalid_number", "/inputs/InputTensor/data/2")]),
+        ({"InputTensor": {"data": 5}}, [("shape_mismatch", "/inputs/InputTensor/data")]),
+        ({"InputTensor": {"data": None}}, [("shape_mismatch", "/inputs/InputTensor/data")]),
+        ({"InputTensor": {"data": {}}}, [("shape_mismatch", "/inputs/InputTensor/data")]),
+        ({"InputTensor": {"data": [1, None, 4]}}, [("invalid_number", "/inputs/InputTensor/data/1")]),
+        ({"InputTensor": {"data": [1, True, 4]}}, [("invalid_number", "/inputs/InputTensor/data/1")]),
+        ({"InputTensor": {"data": [1, 2, "nan"]}}, [("invalid_number", "/inputs/InputTensor/data/2")]),
+        ({"InputTensor": {"data": [1, 1e39, 0]}}, [("invalid_number", "/inputs/InputTensor/data/1")]),
+        ({"InputTensor": {"data": [10**400, 0, 0]}}, [("invalid_number", "/inputs/InputTensor/data/0")]),
+    ],
+)
+def test_tensors_that_are_not_what_the_desc_says(http, inputs, found):
+    code, violations = refused(http, {"operator": OPERATOR, "inputs": inputs})
+    assert code == "contract_violation"
+    assert violations == found
+
+
+@pytest.mark.parametrize("sizes", [[2, 2], [1, 1, 2, 2]])
+def test_a_wrong_number_is_pointed_at_where_it_stands(http, sizes):
+    desc = {"Function": "MAX", "InputTensor": {"DataType": "INT8", "Sizes": sizes}, "Axes": []}
+    nested: Any = [[1, 2], [3, 128]]
+    for size in reversed(sizes[:-2]):
+        nested = [nested] * size
+    place = "/0" * (len(sizes) - 2) + "/1/1"
+    for data, at in ((nested, place), ([1, 2, 3, -129], "/3"), ([1.0, 2, 3, 4], "/0")):
+        sent = {"operator": {"type": "REDUCE", "desc": desc}, "inputs": {"InputTensor": {"data": data}}}
+        assert refused(http, sent) == ("contract_violation", [("invalid_number", f"/inputs/InputTensor/data{at}")])
+
+
+def test_elements_that_share_an_address_must_agree(http):
+    source = {"DataType": "INT32", "Sizes": [3], "Strides": [0]}
+    sent = {
+        "operator": {"type": "REDUCE", "desc": {"Function": "SUM", "InputTensor": source, "Axes": [0]}},
+        "inputs": {"InputTensor": {"data": [2, 2, 3]}},
+    }
+    assert refused(http, sent) == ("contract_violation", [("overlap_conflict", "/inputs/InputTensor/data")])
+    sent["inputs"] = {"InputTensor": {"data": [2, 2, 2]}}
+    assert bodies.outputs(http.post("/v1/execute", json=sent).json(), b"")[0] == {"OutputTensor": [6]}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "A",
+        "AAAAAAAAAAAAAAA",
+        "AAAAAAAAAAAAAAA!",
+        "AAAAAAAAAAAAAAA\u00e9",
+        "AAAAAAAAAAAAAA=A",
+        "=AAAAAAAAAAAAAAA",
+        "AAAA AAAA AAAA AAAA",
+        "AAAAAAAAAAAAAAA\n",
+        "____AAAAAAAAAAAA",
+        "not base64 at all",
+        "!" * 5000,
+    ],
+)
+def test_what_is_not_base64(http, text):
+    for tensor in (text, {"data": text}):
+        sent = {"operator": OPERATOR, "inputs": {"InputTensor": tensor}}
+        assert refused(http, sent) == ("invalid_base64", [("invalid_base64", "/inputs/InputTensor")])
+
+
+@pytest.mark.parametrize(
+    ("length", "tail"),
+    [
+        ("-1", b""),
+        ("x", b""),
+        ("", b""),
+        ("1e3", b""),
+        ("\u0663".encode(), b""),
+        ("99999999", b""),
+        ("9" * 5000, b""),
+        ("+5", b""),
+        ("0x10", b""),
+        (None, b""),
+        ("head", bytes(11)),
+        ("head", bytes(13)),
+        ("head", b""),
+    ],
+)
+def test_framing(http, length, tail):
+    head = json.dumps({"operator": OPERATOR, "inputs": {"InputTensor": {"binary_data_size": 12}}}).encode()
+    headers = {"Content-Type": bodies.BINARY}
+    if length is not None:
+        headers[bodies.HEAD_LENGTH] = str(len(head)) if length == "head" else length
+    for path in ("/v1/execute", "/v1/batch"):
+        body = head if path == "/v1/execute" else b'{"requests": [' + head + b"]}"
+        if length == "head":
+            headers[bodies.HEAD_LENGTH] = str(len(body))
+        response = http.post(path, content=body + tail, headers=headers)
+        assert read_problem(response.status_code, response.headers, response.content)["code"] == "invalid_framing"
+
+
+@pytest.mark.parametrize("size", [-1, 1.5, "12", None, True, 2**70, [12]])
+def test_sizes_of_a_piece_of_the_tail(http, size):
+    head = json.dumps({"operator": OPERATOR, "inputs": {"InputTensor": {"binary_data_size": size}}}).encode()
+    headers = {"Content-Type": bodies.BINARY, bodies.HEAD_LENGTH: str(len(head))}
+    response = http.post("/v1/execute", content=head + bytes(12), headers=headers)
+    assert read_problem(400, response.headers, response.content)["code"] == "invalid_framing"
+
+
+def test_a_head_that_ends_too_early_is_not_json(http):
+    head = json.dumps({"operator": OPERATOR, "inputs": {"InputTensor": {"binary_data_size": 12}}}).encode()
+    headers = {"Content-Type": bodies.BINARY, bodies.HEAD_LENGTH: str(len(head) - 1)}
+    response = http.post("/v1/execute", content=head + bytes(12), headers=headers)
+    assert read_problem(400, response.headers, response.content)["code"] == "invalid_json"
+
+
+def test_a_tail_needs_its_form(http):
+    sent = {"operator": OPERATOR, "inputs": {"InputTensor": {"binary_data_size": 12}}}
+    assert refused(http, sent) == ("invalid_framing", [])
+    problem, _ = posted(http, json.dumps(sent).encode(), Inference_Header_Content_Length="10")
+    assert problem["code"] == "invalid_framing"
+    # What is validated has no tensors.
+    headers, body = bodies.a_body({"operator": OPERATOR}, [b"1234"])
+    response = http.post("/v1/validate", content=body, headers=headers)
+    assert read_problem(400, response.headers, response.content)["code"] == "invalid_framing"
+
+
+@pytest.mark.parametrize("path", DATA_ROUTES)
+@pytest.mark.parametrize(
+    "media", ["text/plain", "application/xml", "multipart/form-data; boundary=x", "", "*/*", "json"]
+)
+def test_other_media_types(http, path, media):
+    problem, _ = posted(http, b"{}", path, Content_Type=media)
+    assert problem["code"] == "unsupported_media_type"
+    assert "application/json" in problem["detail"]
+
+
+@pytest.mark.parametrize("path", DATA_ROUTES)
+@pytest.mark.parametrize("encoding", ["gzip", "br", "deflate", "zstd", "x"])
+def test_content_encodings(http, path, encoding):
+    problem, _ = posted(http, b"{}", path, Content_Encoding=encoding)
+    assert problem["code"] == "unsupported_media_type"
+    assert posted(http, b"{", path, Content_Encoding="identity")[0]["code"] == "invalid_json"
+
+
+@pytest.mark.parametrize("path", DATA_ROUTES)
+def test_bodies_without_a_length(http, path):
+    response = http.post(path, content=iter([b"{", b"}"]), headers=JSON)
+    assert response.request.headers["transfer-encoding"] == "chunked"
+    assert read_problem(411, response.headers, response.content)["code"] == "length_required"
+    assert http.get("/livez").status_code == 200
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"])
+@pytest.mark.parametrize("path", DATA_ROUTES)
+def test_data_routes_take_post_alone(http, path, method):
+    response = http.request(method, path)
+    assert response.status_code == 405
+    assert response.headers["allow"] == "POST"
+    if method == "HEAD":
+        assert response.content == b""
+    else:
+        problem = read_problem(405, response.headers, response.content)
+        assert problem["allow"] == ["POST"]
+
+
+def raw(server_url: str, data: bytes) -> tuple[int, dict[str, str], bytes]:
+    """What the server answers to any bytes, once it has closed the connection."""
+    url = urlsplit(server_url)
+    assert url.hostname is not None
+    with socket.create_connection((url.hostname, url.port), timeout=10) as connection:
+        connection.sendall(data)
+        answer = b""
+        while piece := connection.recv(65536):
+            answer += piece
+    head, _, body = answer.partition(b"\r\n\r\n")
+    status, *lines = head.decode("latin-1").split("\r\n")
+    headers = dict(line.lower().split(": ", 1) for line in lines)
+    return int(status.split()[1]), headers, body
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"hello\r\n\r\n",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"GET /livez HTTP/1.1\r\nHost: a\r\nContent-Length: x\r\n\r\n",
+        b"POST /v1/execute HTTP/1.1\r\nHost: a\r\nContent-Length: -5\r\n\r\n",
+        b"POST /v1/execute HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello",
+        b"POST /v1/execute HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"GET /livez HTTP/1.1\r\nBad Header: x\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"GET /livez HTTP/1.1\r\nX: a\x00b\r\n\r\n",
+    ],
+)
+def test_what_is_not_http(server_url, data):
+    status, headers, body = raw(server_url, data)
+    assert read_problem(status, headers, body)["code"] == "invalid_request"
+    assert status == 400
+    assert headers["connection"] == "close"
+
+
+@pytest.mark.parametrize("host", ["[", "a b", "::1", "a:99999999", "[::1", "\x7f", "http://x", "%", "", "a,b", "a@b"])
+@pytest.mark.parametrize("target", ["/nothing", "/v1/operators", "/v1/operators/", "/v1/execute", "/", "/docs"])
+def test_no_host_header_breaks_an_answer(server_url, host, target):
+    data = f"GET {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode("latin-1")
+    status, headers, body = raw(server_url, data)
+    assert status < 500
+    if status >= 400:
+        read_problem(status, headers, body)
+    else:
+        assert host not in headers.get("location", "/") or host == ""
+
+
+@pytest.mark.parametrize(
+    "upgrade",
+    [
+        "Upgrade: websocket\r\nSec-WebSocket-Key: x3JJHMbDL1EzLkh9GBhXDw==\r\nSec-WebSocket-Version: 13",
+        "Upgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__",
+        "Upgrade: nothing",
+    ],
+)
+def test_upgrades_are_ignored(server_url, upgrade):
+    for target, expected in (("/livez", 200), ("/v1/execute", 405), ("/nothing", 404)):
+        data = f"GET {target} HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, close\r\n{upgrade}\r\n\r\n".encode()
+        status, headers, body = raw(server_url, data)
+        assert status == expected
+        if status >= 400:
+            read_problem(status, headers, body)
+
+
+def test_pipelined_requests_are_answered_in_order(server_url):
+    one = b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n"
+    last = b"GET /nothing HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+    _, _, rest = raw(server_url, one + one + last)
+    assert rest.count(b"HTTP/1.1 200") == 1
+    assert rest.count(b"HTTP/1.1 404") == 1
+    assert rest.index(b" 200 ") < rest.index(b" 404 ")
+
+
+def test_the_codes_are_those_that_the_document_lists(http):
+    schemas = http.get("/openapi.json").json()["components"]["schemas"]
+    assert set(schemas["Problem"]["properties"]["code"]["enum"]) == set(STATUSES)

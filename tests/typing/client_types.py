@@ -1,0 +1,84 @@
+"""What editors and type checkers know of the clients. Checked by mypy and pyright, never run.
+
+Each ignored line must be an error: both checkers report an ignore that is not needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import Any, assert_type
+
+import numpy as np
+from numpy.typing import NDArray
+
+import opwire
+from opwire import AsyncClient, Call, Client, FeatureLevel, OpwireError, PoolingResult, Result, Validation, prepare
+from opwire.describe import LevelInfo, OperatorInfo, OperatorSummary, ServerInfo
+
+X = np.zeros((1, 1, 2, 2), np.float32)
+OPERATOR: dict[str, Any] = {"type": "ARGMAX", "desc": {}}
+
+
+class OwnTensor:
+    """Any class with this method is a tensor."""
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[np.float32]:
+        return X
+
+
+def of_the_client(client: Client, wanted: bool) -> None:
+    assert_type(client.argmax(X, 1), Result)
+    assert_type(client.argmin(X, [0, 1], direction="DECREASING", output_type="INT64"), Result)
+    assert_type(client.reduce(X, "SUM", range(2), timeout=None), Result)
+    assert_type(client.sum(OwnTensor(), np.int64(1), feature_level="4_1", encoding="base64"), Result)
+    assert_type(client.max_pooling(X, 2), Result)
+    assert_type(client.max_pooling(X, 2, indices=False), Result)
+    assert_type(client.max_pooling(X, (2, 2), indices=True, strides=2), PoolingResult)
+    assert_type(client.max_pooling(X, 2, indices=wanted), Result | PoolingResult)
+    assert_type(client.max_pooling(X, 2, indices=True).indices, NDArray[Any])
+    assert_type(client.execute(OPERATOR, X), Result)
+    assert_type(client.execute(OPERATOR, {"InputTensor": [[1, 2]]}, priority=0, device="cpu"), Result)
+    assert_type(client.execute(OPERATOR, X).output, NDArray[Any])
+    assert_type(client.execute_many([prepare.sum(X, 0)]), list[Result | OpwireError])
+    assert_type(client.validate(OPERATOR, FeatureLevel.V4_1), Validation)
+    assert_type(client.operators(), list[OperatorSummary])
+    assert_type(client.operator("ARGMAX"), OperatorInfo)
+    assert_type(client.feature_levels(), list[LevelInfo])
+    assert_type(client.server(), ServerInfo)
+    assert_type(client.ready(), bool)
+    assert_type(client.with_options(timeout=3), Client)
+    with client as same:
+        assert_type(same, Client)
+
+
+async def of_the_async_client(client: AsyncClient) -> None:
+    assert_type(await assert_type(client.argmax(X, 1), Coroutine[Any, Any, Result]), Result)
+    assert_type(await client.max_pooling(X, 2), Result)
+    assert_type(await client.max_pooling(X, 2, indices=True), PoolingResult)
+    assert_type(await client.execute(OPERATOR, X), Result)
+    assert_type(await client.execute_many([prepare.sum(X, 0)]), list[Result | OpwireError])
+    assert_type(await client.validate(OPERATOR), Validation)
+    assert_type(await client.operators(), list[OperatorSummary])
+    assert_type(await client.ready(), bool)
+    assert_type(client.with_options(timeout=3), AsyncClient)
+    async with client as same:
+        assert_type(same, AsyncClient)
+
+
+def of_the_module() -> None:
+    assert_type(prepare.max_pooling(X, 2, indices=True), Call)
+    assert_type(opwire.check(OPERATOR, "4_1").level, FeatureLevel)
+    assert_type(opwire.validate(OPERATOR).valid, bool)
+    assert_type(opwire.__version__, str)
+
+
+def refused(client: Client) -> None:
+    client.sum([1, 2], 0)  # type: ignore[arg-type]
+    client.sum(X, 0, retries=3)  # type: ignore[call-arg]
+    client.sum(X, 0, encoding="hex")  # type: ignore[arg-type]
+    client.sum(X, 1.5)  # type: ignore[arg-type]
+    client.reduce(X, "MEDIAN", 0)  # type: ignore[arg-type]
+    client.argmax(X, 0, direction="SIDEWAYS")  # type: ignore[arg-type]
+    _ = client.max_pooling(X, 2).indices  # type: ignore[attr-defined]
+    client.with_options(retries=3)  # type: ignore[call-arg]
+    Client("http://h", "key")  # type: ignore[call-arg]

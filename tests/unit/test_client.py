@@ -1,0 +1,341 @@
+"""The clients without a server: options, headers, answers, errors."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+import opwire
+from opwire import errors
+from opwire.errors import PROBLEMS, ProblemCode
+from opwire.level import FeatureLevel
+from tests.clients import FakeServer, outcome, problem_answer, result_answer
+
+X = np.zeros((2, 3), np.float32)
+
+
+@pytest.fixture
+def server() -> FakeServer:
+    return FakeServer(result_answer())
+
+
+@pytest.fixture(autouse=True)
+def bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPWIRE_URL", "OPWIRE_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "url"),
+    [
+        ({}, "http://127.0.0.1:8000/v1/execute"),
+        ({"base_url": "https://gpu.example:4443"}, "https://gpu.example:4443/v1/execute"),
+        ({"base_url": "http://gateway/opwire/"}, "http://gateway/opwire/v1/execute"),
+    ],
+)
+def test_requests_go_below_the_base_url(make_client, server, arguments, url):
+    make_client(**arguments, transport=server.transport).sum(X, 0)
+    assert str(server.request.url) == url
+    assert server.request.method == "POST"
+    assert server.request.headers["Host"] == server.request.url.netloc.decode()
+
+
+def test_the_environment_names_server_and_key(make_client, server, monkeypatch):
+    monkeypatch.setenv("OPWIRE_URL", "http://elsewhere:1")
+    monkeypatch.setenv("OPWIRE_API_KEY", "k1")
+    make_client(transport=server.transport).sum(X, 0)
+    assert str(server.request.url) == "http://elsewhere:1/v1/execute"
+    assert server.request.headers["Authorization"] == "Bearer k1"
+    make_client("http://here:2", api_key="k2", transport=server.transport).sum(X, 0)
+    assert str(server.request.url) == "http://here:2/v1/execute"
+    assert server.request.headers["Authorization"] == "Bearer k2"
+    make_client(headers={"authorization": "Basic eA=="}, transport=server.transport).sum(X, 0)
+    assert server.request.headers.get_list("Authorization") == ["Basic eA=="]
+
+
+@pytest.mark.parametrize("base_url", ["127.0.0.1", "/path", "http://", "http://[::1", "localhost:8000"])
+def test_a_base_url_has_a_host(make_client, base_url):
+    with pytest.raises(ValueError, match="is not a URL"):
+        make_client(base_url)
+
+
+def test_requests_carry_what_they_need_and_no_more(make_client, server):
+    make_client("http://h", headers={"X-Team": "a"}, transport=server.transport).sum(X, 0)
+    names = {"host", "user-agent", "x-team", "content-type", "accept", "inference-header-content-length"}
+    assert set(server.request.headers) == names | {"content-length"}
+    assert server.request.headers["User-Agent"] == f"opwire/{opwire.__version__}"
+    assert int(server.request.headers["Content-Length"]) == len(server.request.content)
+
+
+@pytest.mark.parametrize("name", ["Accept", "content-type", "Content-Length", "Inference-Header-Content-Length"])
+def test_headers_that_belong_to_the_client_are_refused(make_client, name):
+    with pytest.raises(ValueError, match="cannot be set"):
+        make_client(headers={name: "x"})
+
+
+OPTIONS = {"feature_level": "4_1", "timeout": 1.5, "device": "cpu", "priority": 0, "encoding": "base64"}
+MEMBERS = {"feature_level": "4_1", "timeout_ms": 1500, "device": "cpu", "priority": 0}
+
+
+def sent(server: FakeServer) -> dict[str, object]:
+    """The options of the last request."""
+    return {name: value for name, value in server.head.items() if name not in ("operator", "inputs")}
+
+
+def test_options_are_those_of_the_client_of_a_derived_one_or_of_the_call(make_client, server):
+    plain = make_client(transport=server.transport)
+    plain.sum(X, 0)
+    assert sent(server) == {"timeout_ms": 60_000}
+    for client, options in (
+        (make_client(transport=server.transport, **OPTIONS), {}),
+        (plain.with_options(**OPTIONS), {}),
+        (plain, OPTIONS),
+        (plain.with_options(device="gpu", priority=9), OPTIONS),
+        (plain.with_options(encoding="numbers").with_options(**OPTIONS), {}),
+    ):
+        client.sum(X, 0, **options)
+        assert sent(server) == MEMBERS
+        assert server.request.headers["Content-Type"] == "application/json"
+    plain.sum(X, 0, timeout=None, feature_level=FeatureLevel.V5_0)
+    assert sent(server) == {"feature_level": "DML_FEATURE_LEVEL_5_0"}
+    plain.sum(X, 0)
+    assert sent(server) == {"timeout_ms": 60_000}
+
+
+def test_a_short_timeout_is_not_rounded_to_none(make_client, server):
+    make_client(transport=server.transport).sum(X, 0, timeout=0.0004)
+    assert sent(server) == {"timeout_ms": 1}
+
+
+@pytest.mark.parametrize("timeout", [0, -1, float("nan"), float("inf"), 2**31 / 1000])
+def test_a_timeout_is_positive_and_finite(make_client, server, timeout):
+    with pytest.raises(ValueError, match="timeout"):
+        make_client(timeout=timeout)
+    with pytest.raises(ValueError, match="timeout"):
+        make_client(transport=server.transport).sum(X, 0, timeout=timeout)
+    assert server.requests == []
+
+
+def test_unknown_options_are_refused(make_client, server):
+    client = make_client(transport=server.transport)
+    for refuse in (make_client, client.with_options, partial(client.sum, X, 0)):
+        with pytest.raises(TypeError, match="retries"):
+            refuse(retries=3)
+    with pytest.raises(ValueError, match="hex"):
+        client.sum(X, 0, encoding="hex")
+    assert server.requests == []
+
+
+def test_a_result_is_what_the_answer_says(make_client, server):
+    result = make_client(transport=server.transport).max_pooling(np.zeros((1, 1, 1, 1), np.uint8), 1, indices=True)
+    assert isinstance(result, opwire.PoolingResult)
+    assert (result.output.tolist(), result.indices.tolist()) == ([[7]], [[7]])
+    assert (result.device, result.request_id, result.timing) == ("fake", "r1", {"total": 1})
+
+
+@pytest.mark.parametrize("code", list(ProblemCode))
+def test_each_problem_is_its_error(make_client, code):
+    status = PROBLEMS[code].status
+    violation = {"code": "axis_out_of_range", "pointer": "/operator/desc/Axes/0", "message": "m", "allowed": [0]}
+    members: dict[str, Any] = {
+        "request_id": "r7",
+        "violations": [violation],
+        "limit": 5,
+        "size": 6,
+        "retry_after": 2,
+        "stage": "run",
+    }
+    server = FakeServer(problem_answer(status, code.value, **members))
+    with pytest.raises(errors.OpwireError) as raised:
+        make_client(transport=server.transport).sum(X, 0)
+    error = raised.value
+    assert type(error) is PROBLEMS[code].exception
+    assert (error.code, error.status, error.detail, error.request_id) == (code, status, "d", "r7")
+    assert [(found.code.value, found.pointer) for found in error.violations] == [
+        ("axis_out_of_range", "/operator/desc/Axes/0")
+    ]
+    assert error.members == {"limit": 5, "size": 6, "retry_after": 2, "stage": "run"}
+
+
+def test_the_request_id_of_an_error_may_come_in_a_header(make_client):
+    answers = (
+        problem_answer(404, "not_found", {"X-Request-Id": "h1"}),
+        httpx.Response(502, headers={"x-request-id": "h2"}),
+    )
+    client = make_client(transport=FakeServer(*answers).transport)
+    for request_id in ("h1", "h2"):
+        with pytest.raises(errors.OpwireError) as raised:
+            client.server()
+        assert raised.value.request_id == request_id
+
+
+NO_ANSWERS = [
+    httpx.Response(200, content=b"<html>fine</html>", headers={"Content-Type": "text/html"}),
+    httpx.Response(200, content=b""),
+    httpx.Response(200, json={"outputs": {}}),
+    httpx.Response(200, json={"results": []}),
+    httpx.Response(204),
+    httpx.Response(302, headers={"Location": "http://elsewhere/"}),
+    httpx.Response(401, json={"error": "who are you"}),
+    httpx.Response(502, content=b"<h1>Bad Gateway</h1>" * 200, headers={"Content-Type": "text/html"}),
+    httpx.Response(500, content=b"not json", headers={"Content-Type": "application/problem+json"}),
+    httpx.Response(500, content=b"[]", headers={"Content-Type": "application/problem+json"}),
+    httpx.Response(500, content=b"{}", headers={"Content-Type": "application/problem+json"}),
+    problem_answer(418, "teapot"),
+    problem_answer(422, "contract_violation", violations=[{"code": "unheard_of"}]),
+    problem_answer(422, "contract_violation", violations=7),
+]
+
+
+@pytest.mark.parametrize("answer", NO_ANSWERS, ids=lambda answer: f"{answer.status_code}-{answer.content[:24]!r}")
+def test_what_is_not_an_answer_is_kept_as_it_came(make_client, answer):
+    with pytest.raises(errors.InvalidResponseError) as raised:
+        make_client("http://h/p", transport=FakeServer(answer).transport).sum(X, 0)
+    error = raised.value
+    assert (error.status, error.body, error.code) == (answer.status_code, answer.content[:1024], None)
+    assert f"POST /v1/execute was answered with {answer.status_code}" in str(error)
+
+
+READERS = {
+    "/v1/operators": lambda client: client.operators(),
+    "/v1/operators/A%2FB": lambda client: client.operator("A/B"),
+    "/v1/feature-levels": lambda client: client.feature_levels(),
+    "/v1/server": lambda client: client.server(),
+}
+
+
+@pytest.mark.parametrize("path", READERS)
+def test_descriptions_are_returned_as_they_are(make_client, path):
+    found = {"operators": [1], "feature_levels": [2], "name": "opwire"}
+    server = FakeServer(httpx.Response(200, json=found))
+    expected = {"/v1/operators": [1], "/v1/feature-levels": [2]}.get(path, found)
+    assert READERS[path](make_client(transport=server.transport)) == expected
+    assert (server.request.method, server.request.url.raw_path.decode()) == ("GET", path)
+    assert server.request.headers["Accept"] == "application/json"
+
+
+@pytest.mark.parametrize("path", ["/v1/operators", "/v1/feature-levels"])
+@pytest.mark.parametrize("body", [b"", b"[]", b"{}", b"null"])
+def test_a_description_of_another_form_is_no_answer(make_client, path, body):
+    client = make_client(transport=FakeServer(httpx.Response(200, content=body)).transport)
+    with pytest.raises(errors.InvalidResponseError):
+        READERS[path](client)
+
+
+def test_a_validation_is_asked_for_at_a_level(make_client):
+    answer = {"valid": True, "violations": [], "minimum_feature_level": "DML_FEATURE_LEVEL_3_0", "outputs": {}}
+    server = FakeServer(httpx.Response(200, json=answer))
+    client = make_client(transport=server.transport, feature_level="5_0")
+    operator = {"type": "ARGMAX", "desc": {"Axes": np.arange(1)}}
+    expected = opwire.Validation((), FeatureLevel.V3_0, {})
+    for arguments, level in (((operator,), "5_0"), ((operator, FeatureLevel.V2_0), "DML_FEATURE_LEVEL_2_0")):
+        assert client.validate(*arguments) == expected
+        assert server.head == {"operator": {"type": "ARGMAX", "desc": {"Axes": [0]}}, "feature_level": level}
+    assert server.request.url.path == "/v1/validate"
+
+
+def test_many_calls_are_one_request(make_client):
+    good = outcome({"OutputTensor": {"desc": {"DataType": "UINT8", "Sizes": [1]}, "data": "Bw=="}})
+    refused = {"code": "queue_full", "status": 429, "detail": "full"}
+    server = FakeServer(httpx.Response(200, json={"results": [good, refused], "request_id": "r"}))
+    client = make_client(transport=server.transport, device="cpu", timeout=2)
+    calls = [opwire.prepare.sum(X, 0), opwire.prepare.argmax(X, 1, device="gpu", feature_level="5_0", timeout=1)]
+    result, error = client.execute_many(iter(calls), priority=3)
+    assert result.output.tolist() == [7]
+    assert isinstance(error, errors.OverloadedError)
+    head, tail = server.parts
+    assert (server.request.url.path, len(server.requests), len(tail)) == ("/v1/batch", 1, 48)
+    first, second = head["requests"]
+    assert {name: first[name] for name in first.keys() - {"operator", "inputs"}} == {
+        "device": "cpu",
+        "timeout_ms": 2000,
+        "priority": 3,
+    }
+    assert (second["device"], second["timeout_ms"], second["feature_level"]) == ("gpu", 1000, "5_0")
+    assert second["operator"]["type"] == "DML_OPERATOR_ARGMAX"
+    with pytest.raises(errors.InvalidResponseError, match="2 results for 1 requests"):
+        client.execute_many(calls[:1])
+
+
+def test_a_prepared_call_has_no_encoding_of_its_own():
+    with pytest.raises(TypeError, match="execute_many"):
+        opwire.prepare.sum(X, 0, encoding="base64")
+
+
+HTTPX_ERRORS = [
+    (httpx.ConnectError("refused"), errors.ConnectError),
+    (httpx.ConnectTimeout("slow"), errors.ConnectError),
+    (httpx.ReadError("reset"), errors.ConnectError),
+    (httpx.WriteError("reset"), errors.ConnectError),
+    (httpx.RemoteProtocolError("half an answer"), errors.ConnectError),
+    (httpx.ProxyError("no"), errors.ConnectError),
+    (httpx.UnsupportedProtocol("ftp"), errors.ConnectError),
+    (httpx.ReadTimeout("slow"), errors.TransportTimeout),
+    (httpx.WriteTimeout("slow"), errors.TransportTimeout),
+    (httpx.PoolTimeout(""), errors.TransportTimeout),
+    (httpx.DecodingError("gzip"), errors.TransportError),
+]
+
+
+@pytest.mark.parametrize(("cause", "expected"), HTTPX_ERRORS, ids=lambda value: type(value).__name__)
+def test_errors_of_the_transport_are_opwires(make_client, cause, expected):
+    client = make_client("http://h/p", transport=FakeServer(cause).transport)
+    with pytest.raises(errors.TransportError) as raised:
+        client.sum(X, 0)
+    assert type(raised.value) is expected
+    assert raised.value.__cause__ is cause
+    assert (raised.value.code, raised.value.status) == (None, None)
+    assert str(raised.value).endswith(f"(POST http://h/p/v1/execute): {str(cause) or 'PoolTimeout'}")
+
+
+def test_ready_is_what_the_server_says(make_client):
+    server = FakeServer(httpx.Response(200), problem_answer(503, "not_ready"), httpx.ConnectError("refused"))
+    client = make_client(transport=server.transport)
+    assert (client.ready(), client.ready()) == (True, False)
+    assert server.request.url.path == "/readyz"
+    with pytest.raises(errors.ConnectError):
+        client.ready()
+
+
+def test_waiting_ends_as_soon_as_the_server_is_ready(make_client):
+    early = (httpx.ConnectError("refused"), problem_answer(503, "not_ready"), httpx.Response(502))
+    server = FakeServer(*early, httpx.Response(200))
+    make_client(transport=server.transport).wait_ready(timeout=20)
+    assert len(server.requests) == 4
+
+
+def test_waiting_in_vain_tells_the_last_reason(make_client):
+    server = FakeServer(httpx.ConnectError("refused"), problem_answer(503, "draining"))
+    started = time.monotonic()
+    with pytest.raises(errors.TransportTimeout, match=r"not ready within 0.4 s: d$"):
+        make_client(transport=server.transport).wait_ready(timeout=0.4)
+    assert time.monotonic() - started < 0.4
+    assert 2 <= len(server.requests) <= 5
+
+
+def test_waiting_is_over_at_once_where_it_cannot_help(make_client):
+    server = FakeServer(problem_answer(401, "unauthorized"))
+    with pytest.raises(errors.AuthenticationError):
+        make_client(transport=server.transport).wait_ready()
+    assert len(server.requests) == 1
+
+
+def test_a_derived_client_leaves_the_connections_open(make_client, server):
+    with make_client(transport=server.transport) as client:
+        derived = client.with_options(device="cpu")
+        derived.close()
+        with client.with_options(device="gpu") as other:
+            other.sum(X, 0)
+        client.sum(X, 0)
+    for closed in (client, derived):
+        with pytest.raises(RuntimeError, match="closed"):
+            closed.sum(X, 0)
+
+
+def test_a_client_shows_its_server_and_no_secret(make_client):
+    assert repr(make_client("http://h", api_key="secret")) in ("<Client http://h>", "<AsyncClient http://h>")

@@ -1,0 +1,321 @@
+"""Plans on a device that the test drives: places, deadlines, cancellation, failure and closing."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from opwire.check import Plan, check
+from opwire.errors import DeadlineExceededError, OverloadedError, ProblemCode, UnavailableError
+from opwire_service.devices.reference import ReferenceDevice
+from opwire_service.dispatch import Dispatcher, Ran
+from tests.fake_device import FakeDevice
+
+pytestmark = pytest.mark.anyio
+
+OPERATOR = {
+    "type": "REDUCE",
+    "desc": {"Function": "SUM", "InputTensor": {"DataType": "FLOAT32", "Sizes": [3]}, "Axes": [0]},
+}
+
+IN_TIME = 30.0
+
+
+@pytest.fixture
+def fake() -> FakeDevice:
+    return FakeDevice()
+
+
+def dispatcher(fake: FakeDevice, threads: int = 1, queued: int = 8, work: int = 1000) -> Dispatcher:
+    return Dispatcher({"fake": fake}, threads, queued, work)
+
+
+def run(
+    made: Dispatcher, *, plan: Plan | None = None, priority: int = 5, seconds: float = IN_TIME
+) -> asyncio.Task[Ran]:
+    """A plan, on its way."""
+    deadline = time.monotonic() + seconds
+    return asyncio.create_task(
+        made.run(plan or check(OPERATOR), {}, {}, device="fake", priority=priority, deadline=deadline)
+    )
+
+
+async def until(condition: Callable[[], bool], every: float = 0.001) -> None:
+    async with asyncio.timeout(10):
+        while True:
+            if condition():
+                return
+            await asyncio.sleep(every)
+
+
+async def until_schedule_is(made: Dispatcher, state: str) -> None:
+    await until(lambda: repr(made.schedule) == f"<Schedule {state}>")
+
+
+async def test_a_plan_runs_and_gives_its_place_back(fake):
+    made = dispatcher(fake)
+    plan = check(OPERATOR)
+    work = run(made, plan=plan)
+    (under_way,) = await fake.started(1)
+    assert under_way.plan is plan
+    assert repr(made.schedule) == "<Schedule 0 queued, fake 1/1 busy>"
+    await asyncio.sleep(0.02)
+    assert not work.done()
+    under_way.finish()
+    ran = await work
+    assert ran.run >= 20_000  # microseconds
+    assert 0 <= ran.queue < 5_000_000
+    await until_schedule_is(made, "0 queued, fake 0/1 busy")
+    await made.close()
+
+
+async def test_plans_wait_for_a_place(fake):
+    made = dispatcher(fake, threads=2)
+    work = [run(made) for _ in range(4)]
+    runs = await fake.started(2)
+    await until_schedule_is(made, "2 queued, fake 2/2 busy")
+    runs[0].finish()
+    await fake.started(3)
+    await until_schedule_is(made, "1 queued, fake 2/2 busy")
+    assert len(runs) == 3
+    for i in range(1, 4):
+        (await fake.started(i + 1))[i].finish()
+    done = await asyncio.gather(*work)
+    assert done[3].queue > 0
+    await until_schedule_is(made, "0 queued, fake 0/2 busy")
+    await made.close()
+
+
+async def test_urgent_plans_overtake(fake):
+    made = dispatcher(fake)
+    plans = [check(OPERATOR) for _ in range(4)]
+    work = [run(made, plan=plan, priority=priority) for plan, priority in zip(plans, (5, 9, 5, 0), strict=True)]
+    await until_schedule_is(made, "3 queued, fake 1/1 busy")
+    for i in range(4):
+        (await fake.started(i + 1))[i].finish()
+    await asyncio.gather(*work)
+    assert [under_way.plan for under_way in fake.runs] == [plans[i] for i in (0, 3, 2, 1)]
+    await made.close()
+
+
+async def test_cancelled_while_it_waits_it_never_starts(fake):
+    made = dispatcher(fake)
+    first, second, third = run(made), run(made), run(made)
+    await until_schedule_is(made, "2 queued, fake 1/1 busy")
+    second.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await second
+    await until_schedule_is(made, "1 queued, fake 1/1 busy")
+    (await fake.started(1))[0].finish()
+    (await fake.started(2))[1].finish()
+    await asyncio.gather(first, third)
+    assert len(fake.runs) == 2
+    await made.close()
+
+
+async def test_cancelled_while_it_runs_it_is_stopped_and_keeps_its_place_until_it_ends(fake):
+    made = dispatcher(fake)
+    first, second = run(made), run(made)
+    (under_way,) = await fake.started(1)
+    await until_schedule_is(made, "1 queued, fake 1/1 busy")
+    first.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    _, next_one = await fake.started(2)
+    # The next one starts once the device has given the first one up, not when nobody waits for it any more.
+    assert under_way.stopped
+    assert not next_one.stopped
+    next_one.finish()
+    await second
+    await until_schedule_is(made, "0 queued, fake 0/1 busy")
+    await made.close()
+
+
+async def test_cancelled_as_its_place_is_given_the_place_is_not_lost(fake):
+    made = dispatcher(fake)
+    first, second, third = run(made), run(made), run(made)
+    (under_way,) = await fake.started(1)
+    await until_schedule_is(made, "2 queued, fake 1/1 busy")
+    # The place goes to the second in one step of the loop, and it is cancelled in the same one.
+    under_way.finish()
+    await until(lambda: made.schedule.queued < 2, every=0)
+    second.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await second
+    while not third.done():
+        for each in fake.runs:
+            each.finish()
+        await asyncio.sleep(0.001)
+    await asyncio.gather(first, third)
+    await until_schedule_is(made, "0 queued, fake 0/1 busy")
+    await made.close()
+
+
+async def test_the_deadline_passes_in_the_queue(fake):
+    made = dispatcher(fake)
+    first = run(made)
+    await fake.started(1)
+    second = run(made, seconds=0.05)
+    with pytest.raises(DeadlineExceededError) as late:
+        await second
+    assert late.value.stage == "queue"
+    assert late.value.status == 504
+    assert len(fake.runs) == 1
+    fake.runs[0].finish()
+    await first
+    await made.close()
+
+
+async def test_a_deadline_that_is_past_starts_nothing(fake):
+    made = dispatcher(fake)
+    with pytest.raises(DeadlineExceededError) as late:
+        await run(made, seconds=-1)
+    assert late.value.stage == "queue"
+    assert not fake.runs
+    await made.close()
+
+
+async def test_the_deadline_passes_while_it_runs(fake):
+    made = dispatcher(fake)
+    with pytest.raises(DeadlineExceededError) as late:
+        await run(made, seconds=0.05)
+    assert late.value.stage == "run"
+    assert fake.runs[0].stopped
+    await until_schedule_is(made, "0 queued, fake 0/1 busy")
+    await made.close()
+
+
+async def test_a_full_queue_refuses_and_says_when_to_come_again(fake):
+    made = dispatcher(fake, queued=2)
+    work = [run(made) for _ in range(3)]
+    await until_schedule_is(made, "2 queued, fake 1/1 busy")
+    with pytest.raises(OverloadedError) as full:
+        await run(made)
+    assert full.value.code is ProblemCode.QUEUE_FULL
+    assert full.value.status == 429
+    assert full.value.members["limit"] == 2
+    assert 0 < full.value.retry_after <= 60
+    for i in range(3):
+        (await fake.started(i + 1))[i].finish()
+    await asyncio.gather(*work)
+    await made.close()
+
+
+async def test_too_much_work_is_refused(fake):
+    made = dispatcher(fake, work=5)
+    first = run(made)
+    await fake.started(1)
+    with pytest.raises(OverloadedError) as full:
+        await run(made)
+    assert full.value.code is ProblemCode.QUEUE_FULL
+    fake.runs[0].finish()
+    await first
+    await made.close()
+
+
+async def test_a_failing_device_fails_its_plan_alone(fake):
+    made = dispatcher(fake)
+    first, second = run(made), run(made)
+    (await fake.started(1))[0].fail(ZeroDivisionError("a defect"))
+    with pytest.raises(ZeroDivisionError, match="a defect"):
+        await first
+    (await fake.started(2))[1].finish()
+    await second
+    await until_schedule_is(made, "0 queued, fake 0/1 busy")
+    await made.close()
+
+
+async def test_closing_takes_no_more_and_lets_the_accepted_end(fake):
+    made = dispatcher(fake)
+    first, second = run(made), run(made)
+    await until_schedule_is(made, "1 queued, fake 1/1 busy")
+    closing = asyncio.create_task(made.close())
+    await asyncio.sleep(0.01)
+    with pytest.raises(UnavailableError) as refused:
+        await run(made)
+    assert refused.value.code is ProblemCode.DRAINING
+    assert refused.value.status == 503
+    assert not closing.done()
+    (await fake.started(1))[0].finish()
+    await first
+    (await fake.started(2))[1].finish()
+    await second
+    await closing
+    assert fake.closed == 1
+    assert len(fake.runs) == 2
+
+
+async def test_many_plans_at_once(fake):
+    made = dispatcher(fake, threads=4, queued=200)
+    work = [run(made, priority=i % 10) for i in range(150)]
+    most = finished = 0
+    while finished < 150:
+        runs = await fake.started(finished + 1)
+        most = max(most, made.schedule.running)
+        runs[finished].finish()
+        finished += 1
+    await asyncio.gather(*work)
+    assert most == 4
+    assert len(fake.runs) == 150
+    await until_schedule_is(made, "0 queued, fake 0/4 busy")
+    await made.close()
+
+
+async def test_many_plans_many_of_them_cancelled(fake):
+    made = dispatcher(fake, threads=3, queued=200)
+    work = [run(made) for _ in range(60)]
+    await fake.started(3)
+    for i, each in enumerate(work):
+        if i % 3 == 1:
+            each.cancel()
+    kept = [each for i, each in enumerate(work) if i % 3 != 1]
+    while not all(each.done() for each in kept):
+        for under_way in list(fake.runs):
+            under_way.finish()
+        await asyncio.sleep(0.001)
+    outcomes = await asyncio.gather(*work, return_exceptions=True)
+    assert sum(isinstance(outcome, asyncio.CancelledError) for outcome in outcomes) == 20
+    assert sum(isinstance(outcome, Ran) for outcome in outcomes) == 40
+    await until_schedule_is(made, "0 queued, fake 0/3 busy")
+    await made.close()
+
+
+async def test_devices_have_places_of_their_own(fake):
+    other = FakeDevice()
+    made = Dispatcher({"fake": fake, "other": other}, 1, 8, 1000)
+    deadline = time.monotonic() + IN_TIME
+    first = run(made)
+    second = asyncio.create_task(made.run(check(OPERATOR), {}, {}, device="other", priority=5, deadline=deadline))
+    await fake.started(1)
+    await other.started(1)
+    assert repr(made.schedule) == "<Schedule 0 queued, fake 1/1 busy, other 1/1 busy>"
+    fake.runs[0].finish()
+    other.runs[0].finish()
+    await asyncio.gather(first, second)
+    await made.close()
+    assert (fake.closed, other.closed) == (1, 1)
+
+
+async def test_outputs_are_filled():
+    made = Dispatcher({"reference": ReferenceDevice()}, 1, 8, 1000)
+    plan = check(OPERATOR)
+    inputs: dict[str, Any] = {"InputTensor": np.array([1, 2, 4], np.float32)}
+    outputs: dict[str, Any] = {"OutputTensor": np.zeros(1, np.float32)}
+    await made.run(plan, inputs, outputs, device="reference", priority=0, deadline=time.monotonic() + IN_TIME)
+    assert outputs["OutputTensor"].tolist() == [7]
+    assert made.fits_inline(plan, "reference") == (plan.work <= ReferenceDevice.inline_work)
+    inputs["InputTensor"][0] = 2
+    ran = made.run_inline(plan, inputs, outputs, device="reference", deadline=time.monotonic() + IN_TIME)
+    assert ran.queue == 0
+    assert outputs["OutputTensor"].tolist() == [8]
+    with pytest.raises(DeadlineExceededError) as late:
+        made.run_inline(plan, inputs, outputs, device="reference", deadline=time.monotonic() - 1)
+    assert late.value.stage == "run"
+    await made.close()
+    with pytest.raises(UnavailableError):
+        made.run_inline(plan, inputs, outputs, device="reference", deadline=time.monotonic() + IN_TIME)

@@ -1,0 +1,269 @@
+"""DxDispatch models: what is read, what is refused, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from opwire import FeatureLevel, OpwireError, ProblemCode, RequestError
+from opwire.dxdispatch import (
+    Command,
+    Dispatch,
+    Dispatchable,
+    ForeignDispatchable,
+    OperatorDispatchable,
+    Print,
+    WriteFile,
+    parse_model,
+    read_model,
+    read_operator,
+    read_text,
+)
+from tests.jsonvalues import JSON
+from tests.pointers import resolves
+
+MODELS = Path(__file__).parents[1] / "data" / "dxdispatch"
+
+DESC = {"Function": "SUM", "InputTensor": {"DataType": "FLOAT32", "Sizes": [1, 1, 1, 2]}, "Axes": [3]}
+OPERATOR = {"type": "REDUCE", "desc": DESC}
+
+
+def violations_of(value: object) -> list[tuple[str, str]]:
+    with pytest.raises(RequestError) as caught:
+        read_model(value)
+    assert caught.value.code is ProblemCode.INVALID_REQUEST
+    return [(violation.code.value, violation.pointer) for violation in caught.value.violations]
+
+
+def dispatchable_of(**members: object) -> Dispatchable:
+    model = read_model({"resources": {}, "dispatchables": {"op": members}, "commands": []})
+    return model.dispatchables["op"]
+
+
+@pytest.mark.parametrize(
+    ("members", "pointer"),
+    [
+        ({"type": "REDUCE", "desc": {**DESC, "Axes": [4]}}, "/dispatchables/op/desc/Axes/0"),
+        ({"type": "REDUCE", "Desc": {**DESC, "Axes": [4]}}, "/dispatchables/op/Desc/Axes/0"),
+        ({"type": "REDUCE", **DESC, "Axes": [4]}, "/dispatchables/op/Axes/0"),
+        ({"Type": "REDUCE", **DESC, "Axes": [4]}, "/dispatchables/op/Axes/0"),
+        ({"Type": "REDUCED", "desc": DESC}, "/dispatchables/op/Type"),
+        ({"desc": DESC}, "/dispatchables/op"),
+        ({"type": "REDUCE", "desc": [1]}, "/dispatchables/op/desc"),
+        ({"type": "REDUCE", **DESC, "Axis": [3]}, "/dispatchables/op/Axis"),
+    ],
+)
+def test_violations_stand_at_their_place_in_the_model(members, pointer):
+    dispatchable = dispatchable_of(**members)
+    found = dispatchable.validate(FeatureLevel.V6_4)
+    assert [violation.pointer for violation in found.violations] == [pointer]
+    assert resolves({"dispatchables": {"op": members}}, pointer)
+    with pytest.raises(OpwireError) as caught:
+        dispatchable.check(FeatureLevel.V6_4)
+    assert caught.value.violations == found.violations
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        OPERATOR,
+        {**OPERATOR, "type": "DML_OPERATOR_REDUCE", "note": "ignored, as DxDispatch does"},
+        {"type": "REDUCE", "Desc": DESC, "dmlCompileType": "DmlCompileOp"},
+        {"type": "REDUCE", **DESC, "executionFlags": ["DISABLE_META_COMMANDS"], "bindings": {}},
+    ],
+)
+def test_forms_of_an_operator(members):
+    plan = dispatchable_of(**members).check(FeatureLevel.V1_0)
+    assert plan.operator.name == "REDUCE"
+    assert plan.outputs["OutputTensor"].sizes == (1, 1, 1, 1)
+    alone = read_operator({**members, "bindings": {"InputTensor": "resource of a model that is not here"}})
+    assert isinstance(alone, OperatorDispatchable)
+    assert alone.check(FeatureLevel.V1_0).attributes == plan.attributes
+
+
+@pytest.mark.parametrize(
+    ("kind", "named"),
+    [("hlsl", "HLSL"), ("Onnx", "ONNX"), ("dmlSerializedGraph", "serialized DirectML graph")],
+)
+def test_foreign_dispatchables_are_named(kind, named):
+    dispatchable = dispatchable_of(type=kind, sourcePath="x")
+    assert isinstance(dispatchable, ForeignDispatchable)
+    (violation,) = dispatchable.validate(FeatureLevel.V6_4).violations
+    assert violation.code.value == "operator_not_executable"
+    assert violation.pointer == "/dispatchables/op/type"
+    assert named in violation.message
+    with pytest.raises(OpwireError, match=named):
+        dispatchable.check(FeatureLevel.V6_4)
+
+
+@pytest.mark.parametrize(
+    ("members", "at"),
+    [
+        ({"executionFlags": "FAST"}, "/executionFlags"),
+        ({"executionFlags": ["NONE", "FAST"]}, "/executionFlags/1"),
+        ({"dmlCompileType": "graph"}, "/dmlCompileType"),
+        ({"bindings": {"InputTensor": "x"}}, "/bindings/InputTensor"),
+    ],
+)
+def test_options_that_do_not_exist(members, at):
+    refused = {"resources": {}, "dispatchables": {"op": {**OPERATOR, **members}}, "commands": []}
+    assert violations_of(refused) == [("unknown_value", "/dispatchables/op" + at)]
+
+
+# --- commands
+
+
+def with_command(command: object) -> dict[str, Any]:
+    buffer = {"initialValuesDataType": "FLOAT32", "initialValues": [1, 2]}
+    return {"resources": {"in": buffer, "out": buffer}, "dispatchables": {"op": OPERATOR}, "commands": [command]}
+
+
+def command_of(**members: object) -> Command:
+    (command,) = read_model(with_command(members)).commands
+    return command
+
+
+@pytest.mark.parametrize(
+    ("bound", "resource", "offset", "size"),
+    [
+        ("in", "in", 0, None),
+        (["in"], "in", 0, None),
+        ({"name": "in"}, "in", 0, None),
+        ([{"name": "in", "elementOffset": 4, "elementSizeInBytes": 8}], "in", 4, 8),
+        ({"name": "in", "elementOffset": 2, "elementCount": 1, "format": "R32_FLOAT", "shape": [1]}, "in", 2, None),
+    ],
+)
+def test_bindings(bound, resource, offset, size):
+    command = command_of(type="dispatch", dispatchable="op", bindings={"InputTensor": bound, "OutputTensor": "out"})
+    assert isinstance(command, Dispatch)
+    found = command.bindings["InputTensor"]
+    assert (found.resource, found.element_offset, found.element_size) == (resource, offset, size)
+
+
+def test_print_and_write_file():
+    assert command_of(type="print", resource="in") == Print("in", False, "/commands/0")
+    assert command_of(type="PRINT", resource="in", verbose=True) == Print("in", True, "/commands/0")
+    written = command_of(type="writefile", resource="out", targetPath="a/b.npy", dimensions=[1, 2])
+    assert written == WriteFile("out", "a/b.npy", (1, 2), "/commands/0")
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "at"),
+    [
+        ("dispatch", "wrong_type", ""),
+        ({}, "missing_field", ""),
+        ({"type": "jump"}, "unknown_value", "/type"),
+        ({"type": "dispatch", "dispatchable": "op"}, "missing_field", ""),
+        ({"type": "dispatch", "dispatchable": "other", "bindings": {}}, "unknown_value", "/dispatchable"),
+        ({"type": "dispatch", "dispatchable": "op", "bindings": ["in"]}, "wrong_type", "/bindings"),
+        (
+            {"type": "dispatch", "dispatchable": "op", "bindings": {"a/b": "inn"}},
+            "unknown_value",
+            "/bindings/a~1b",
+        ),
+        ({"type": "dispatch", "dispatchable": "op", "bindings": {"a": {}}}, "missing_field", "/bindings/a"),
+        ({"type": "dispatch", "dispatchable": "op", "bindings": {"a": 1}}, "wrong_type", "/bindings/a"),
+        (
+            {"type": "dispatch", "dispatchable": "op", "bindings": {"a": ["in", "out"]}},
+            "count_mismatch",
+            "/bindings/a",
+        ),
+        (
+            {"type": "dispatch", "dispatchable": "op", "bindings": {"a": [{"name": "in", "elementOffset": -1}]}},
+            "out_of_range",
+            "/bindings/a/0/elementOffset",
+        ),
+        ({"type": "print", "resource": 5}, "wrong_type", "/resource"),
+        ({"type": "print", "resource": "In"}, "unknown_value", "/resource"),
+        ({"type": "print", "resource": "in", "verbose": "yes"}, "wrong_type", "/verbose"),
+        ({"type": "writeFile", "resource": "in"}, "missing_field", ""),
+        (
+            {"type": "writeFile", "resource": "in", "targetPath": "x", "dimensions": [0]},
+            "out_of_range",
+            "/dimensions/0",
+        ),
+        (
+            {"type": "writeFile", "resource": "in", "targetPath": "x", "dimensions": [1] * 9},
+            "out_of_range",
+            "/dimensions",
+        ),
+    ],
+)
+def test_refused_command(command, code, at):
+    assert violations_of(with_command(command)) == [(code, "/commands/0" + at)]
+
+
+def test_unknown_name_comes_with_the_nearest():
+    with pytest.raises(RequestError, match="did you mean 'out'"):
+        read_model(with_command({"type": "print", "resource": "ou"}))
+
+
+# --- whole models
+
+
+def test_all_that_is_wrong_is_reported_at_once():
+    refused = {
+        "resources": {"x": {"initialValues": "deferred"}, "y": 3},
+        "dispatchables": {"op": 4},
+        "commands": [
+            {"type": "print", "resource": "x"},
+            {"type": "dispatch", "dispatchable": "op", "bindings": {"a": "y"}},
+            5,
+        ],
+    }
+    # What refers to something malformed is no violation of its own.
+    assert sorted(violations_of(refused)) == [
+        ("wrong_type", "/commands/2"),
+        ("wrong_type", "/dispatchables/op"),
+        ("wrong_type", "/resources/x/initialValues"),
+        ("wrong_type", "/resources/y"),
+    ]
+
+
+@pytest.mark.parametrize("missing", ["resources", "dispatchables", "commands"])
+def test_missing_part(missing):
+    parts: dict[str, object] = {"resources": {}, "dispatchables": {}, "commands": []}
+    assert violations_of({name: part for name, part in parts.items() if name != missing}) == [("missing_field", "")]
+    assert violations_of({**parts, missing: 1}) == [("wrong_type", f"/{missing}")]
+    assert violations_of([parts]) == [("wrong_type", "")]
+
+
+@pytest.mark.parametrize("path", sorted(MODELS.glob("*.json")), ids=lambda path: path.stem)
+def test_model_files_are_read(path):
+    model = parse_model(path.read_bytes())
+    assert model.resources
+    assert model.dispatchables
+    assert any(isinstance(command, Dispatch) for command in model.commands)
+
+
+def mutated(value: Any, draw: Callable[[st.SearchStrategy[Any]], Any]) -> Any:
+    """The value with one place below it replaced by something else."""
+    if isinstance(value, dict | list) and value and draw(st.integers(0, 4)):
+        place = draw(st.sampled_from(list(value) if isinstance(value, dict) else list(range(len(value)))))
+        copy = value.copy()
+        copy[place] = mutated(value[place], draw)
+        return copy
+    return draw(JSON)
+
+
+@given(st.sampled_from(sorted(MODELS.glob("*.json"))), st.data())
+def test_mutated_models_are_read_or_refused_at_places_that_exist(path, data):
+    value = mutated(read_text(path.read_bytes()), data.draw)
+    pointers = violation_pointers(value)
+    assert all(resolves(value, pointer) for pointer in pointers)
+
+
+def violation_pointers(value: object) -> list[str]:
+    """The places that a model is refused at; empty if it is not."""
+    try:
+        model = read_model(value)
+        for dispatchable in model.dispatchables.values():
+            dispatchable.check(FeatureLevel.V6_4)
+    except OpwireError as error:
+        return [violation.pointer for violation in error.violations]
+    return []

@@ -1,0 +1,72 @@
+"""What importing the client brings along, and what it costs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+import opwire
+from opwire import errors
+
+EXPORTED = """
+    AsyncClient AuthenticationError BufferTensorDesc Call Client Code ConnectError ContractViolation DataType
+    DeadlineExceededError FeatureLevel InternalError InvalidResponseError LengthRequiredError LimitExceededError
+    MethodNotAllowedError NotFoundError OpwireError OverloadedError Plan PoolingResult ProblemCode RequestError Result
+    SlowBodyError TransportError TransportTimeout UnavailableError UnsupportedMediaError Validation Violation
+    __version__ check prepare validate
+"""
+DEPENDENCIES = "import numpy, pydantic, httpx"
+
+
+def run(code: str) -> str:
+    """What a fresh interpreter prints."""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=50, check=True)
+    return done.stdout
+
+
+def test_the_exported_names():
+    assert sorted(opwire.__all__) == EXPORTED.split()
+    assert all(getattr(opwire, name) is not None for name in opwire.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'Nonsense'"):
+        _ = opwire.Nonsense
+
+
+def test_every_error_is_exported():
+    raised = {name for name, value in vars(errors).items() if isinstance(value, type) and issubclass(value, Exception)}
+    assert raised <= set(opwire.__all__)
+
+
+def test_the_function_check_stands_before_the_module_of_its_name():
+    operator = {"type": "ARGMAX", "desc": {}}
+    with pytest.raises(opwire.ContractViolation):
+        opwire.check(operator)
+    assert sys.modules["opwire.check"].check is opwire.check
+
+
+@pytest.mark.parametrize("module", ["opwire", "opwire.check", "opwire.wire", "opwire.describe", "opwire.client"])
+def test_the_client_needs_nothing_of_the_service(module):
+    heavy = ("fastapi", "starlette", "uvicorn", "typer", "numba", "cupy", "opwire_service", "prometheus_client", "rich")
+    loaded = run(f"import sys, {module}; print(*sys.modules)").split()
+    assert module in loaded
+    # httpx has a command line of its own, which brings rich along where that is installed.
+    brought = set(run("import sys, httpx; print(*sys.modules)").split())
+    assert sorted(set(heavy) & (set(loaded) - brought)) == []
+
+
+def test_the_import_costs_little_more_than_that_of_its_dependencies():
+    def seconds(code: str) -> float:
+        started = time.perf_counter()
+        run(code)
+        return time.perf_counter() - started
+
+    best = {DEPENDENCIES: seconds(DEPENDENCIES), "import opwire": seconds("import opwire")}
+    # Turn by turn, so that a busy machine slows both alike; more turns if it was busy.
+    for turn in range(30):
+        for code in best:
+            best[code] = min(best[code], seconds(code))
+        if turn >= 4 and best["import opwire"] <= 1.5 * best[DEPENDENCIES]:
+            break
+    assert best["import opwire"] <= 1.5 * best[DEPENDENCIES]

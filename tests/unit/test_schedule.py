@@ -1,0 +1,353 @@
+"""Which job starts when: the schedule driven with plain numbers for time."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from opwire_service.schedule import Action, Expire, Job, QueueFull, Schedule, Start
+
+NEVER = 10**9
+
+
+def job(device: str = "a", priority: int = 5, arrived: float = 0, deadline: float = NEVER, work: int = 0) -> Job:
+    return Job(device, priority, arrived, deadline, work)
+
+
+def started(actions: list[Action]) -> list[Job]:
+    assert all(isinstance(action, Start) for action in actions)
+    return [action.job for action in actions]
+
+
+def expired(actions: list[Action]) -> list[Job]:
+    assert all(isinstance(action, Expire) for action in actions)
+    return [action.job for action in actions]
+
+
+def test_each_device_runs_as_many_jobs_as_it_can():
+    schedule = Schedule.of({"a": 2, "b": 1}, 10)
+    first, second, third = job(), job(), job()
+    other, waiting = job("b"), job("b")
+    assert started(schedule.submit(first)) == [first]
+    assert started(schedule.submit(second)) == [second]
+    assert schedule.submit(third) == []
+    assert started(schedule.submit(other)) == [other]
+    assert schedule.submit(waiting) == []
+    assert started(schedule.finish(other, 1)) == [waiting]
+    assert started(schedule.finish(first, 1)) == [third]
+    assert schedule.finish(second, 2) == []
+    assert {each for each in (first, second, third, other, waiting) if schedule.is_running(each)} == {third, waiting}
+    assert schedule.running == 2
+
+
+def test_it_says_what_it_holds():
+    schedule = Schedule.of({"a": 2, "b": 1}, 10)
+    assert repr(schedule) == "<Schedule 0 queued, a 0/2 busy, b 0/1 busy>"
+    for _ in range(4):
+        schedule.submit(job())
+    schedule.submit(job("b"))
+    assert repr(schedule) == "<Schedule 2 queued, a 2/2 busy, b 1/1 busy>"
+
+
+def order(schedule: Schedule, running: Job, waiting: list[Job]) -> list[Job]:
+    """The jobs in the order in which one place takes them."""
+    assert started(schedule.submit(running)) == [running]
+    for each in waiting:
+        assert schedule.submit(each) == []
+    found: list[Job] = []
+    while schedule.running:
+        found += started(schedule.finish(found[-1] if found else running, 100))
+    return found
+
+
+def test_jobs_of_one_priority_start_in_the_order_of_their_arrival():
+    waiting = [job(arrived=at) for at in (1, 1, 2, 3)]
+    assert order(Schedule.of({"a": 1}, 10), job(), waiting) == waiting
+
+
+def test_urgent_jobs_start_first():
+    waiting = [job(priority=priority, arrived=1) for priority in (9, 5, 0, 5)]
+    last, middle, first, next_to_it = waiting
+    assert order(Schedule.of({"a": 1}, 10), job(), waiting) == [first, middle, next_to_it, last]
+
+
+def test_a_step_of_priority_is_half_a_second():
+    patient, urgent = job(priority=5, arrived=10), job(priority=3, arrived=11)
+    assert order(Schedule.of({"a": 1}, 10), job(), [patient, urgent]) == [patient, urgent]
+    patient, urgent = job(priority=5, arrived=10), job(priority=2, arrived=11)
+    assert order(Schedule.of({"a": 1}, 10), job(), [patient, urgent]) == [urgent, patient]
+
+
+def test_no_job_waits_for_ever():
+    """One place, one-second jobs, and a new urgent one each second: the least urgent starts within its 4.5 seconds."""
+    schedule = Schedule.of({"a": 1}, 10)
+    running = job(priority=0)
+    schedule.submit(running)
+    patient = job(priority=9)
+    schedule.submit(patient)
+    for now in range(1, 20):
+        schedule.submit(job(priority=0, arrived=now))
+        (running,) = started(schedule.finish(running, now))
+        if running is patient:
+            assert now <= 6
+            return
+    pytest.fail("it waits still")
+
+
+def test_deadlines():
+    schedule = Schedule.of({"a": 1}, 10)
+    running, soon, later = job(deadline=5), job(deadline=20), job(deadline=10)
+    for each in (running, soon, later):
+        schedule.submit(each)
+    assert schedule.next_deadline() == 10
+    assert schedule.expire(9) == []
+    assert expired(schedule.expire(10)) == [later]
+    assert schedule.next_deadline() == 20
+    # What runs is its device's business.
+    assert schedule.expire(15) == []
+    assert schedule.is_running(running)
+    assert expired(schedule.finish(running, 20)) == [soon]
+    assert schedule.next_deadline() is None
+    assert repr(schedule) == "<Schedule 0 queued, a 0/1 busy>"
+
+
+def test_a_job_that_comes_too_late_never_starts():
+    schedule = Schedule.of({"a": 1}, 10)
+    late = job(arrived=5, deadline=5)
+    assert expired(schedule.submit(late)) == [late]
+    assert schedule.running == schedule.queued == 0
+
+
+def test_an_expired_job_gives_way_to_the_next():
+    schedule = Schedule.of({"a": 1}, 10)
+    running, late, fine = job(), job(deadline=3), job()
+    for each in (running, late, fine):
+        schedule.submit(each)
+    assert schedule.finish(running, 4) == [Expire(late), Start(fine)]
+
+
+def test_withdrawn_jobs_are_gone_and_the_others_keep_their_order():
+    schedule = Schedule.of({"a": 1, "b": 1}, 10)
+    running, *waiting = [job(priority=priority) for priority in (5, 7, 1, 9, 3, 8, 2)]
+    for each in (running, *waiting):
+        schedule.submit(each)
+    schedule.withdraw(waiting[1])
+    schedule.withdraw(waiting[3])
+    schedule.withdraw(job("b"))
+    schedule.withdraw(running)
+    assert schedule.queued == 4
+    assert schedule.is_running(running)
+    found: list[Job] = []
+    while schedule.running:
+        found += started(schedule.finish(found[-1] if found else running, 1))
+    assert [each.priority for each in found] == [2, 7, 8, 9]
+
+
+def test_a_full_queue_takes_no_more():
+    schedule = Schedule.of({"a": 1, "b": 1}, 2)
+    running = job()
+    for each in (running, job(), job()):
+        schedule.submit(each)
+    with pytest.raises(QueueFull):
+        schedule.submit(job())
+    # A device that has room takes its jobs; the queue is one for all devices.
+    other = job("b")
+    assert started(schedule.submit(other)) == [other]
+    with pytest.raises(QueueFull):
+        schedule.submit(job("b"))
+    assert schedule.queued == 2
+    schedule.finish(running, 1)
+    assert schedule.submit(job()) == []
+
+
+def test_without_a_queue_only_free_places_are_given():
+    schedule = Schedule.of({"a": 1}, 0)
+    running = job()
+    assert started(schedule.submit(running)) == [running]
+    with pytest.raises(QueueFull):
+        schedule.submit(job())
+    schedule.finish(running, 1)
+    assert schedule.submit(job())
+
+
+RATE = 10**7
+"""Element visits in a second, as long as nothing is measured."""
+
+
+def test_what_is_short_starts_before_what_is_long():
+    waiting = [job(work=3 * RATE), job(work=RATE), job(work=2 * RATE, arrived=2), job(arrived=2.5)]
+    third, first, fourth, second = waiting
+    assert order(Schedule.of({"a": 1}, 10), job(), waiting) == [first, second, third, fourth]
+
+
+def test_long_jobs_leave_one_place_to_the_short():
+    schedule = Schedule.of({"a": 3}, 10)
+    long = [job(work=RATE) for _ in range(4)]
+    assert started(schedule.submit(long[0])) == [long[0]]
+    assert started(schedule.submit(long[1])) == [long[1]]
+    assert schedule.submit(long[2]) == []
+    assert repr(schedule) == "<Schedule 1 queued, a 2/3 busy>"
+    short = job(priority=9, work=RATE // 1000)
+    assert started(schedule.submit(short)) == [short]
+    assert schedule.submit(long[3]) == []
+    assert schedule.finish(short, 1) == []
+    assert started(schedule.finish(long[0], 1)) == [long[2]]
+    schedule.withdraw(long[3])
+    assert schedule.finish(long[1], 1) == schedule.finish(long[2], 1) == []
+    again = [job(work=RATE) for _ in range(2)]
+    assert [started(schedule.submit(each)) for each in again] == [[each] for each in again]
+
+
+def test_a_single_place_is_for_all():
+    schedule = Schedule.of({"a": 1}, 10)
+    long = job(work=RATE)
+    assert started(schedule.submit(long)) == [long]
+
+
+def test_a_long_job_waits_no_longer_than_its_handicap():
+    schedule = Schedule.of({"a": 1}, 10)
+    running = job(work=RATE, priority=0)
+    schedule.submit(running)
+    patient = job(priority=9, work=10**15)
+    schedule.submit(patient)
+    for now in range(1, 30):
+        schedule.submit(job(priority=0, arrived=now, work=RATE))
+        (running,) = started(schedule.finish(running, now))
+        if running is patient:
+            assert now <= 16  # ten seconds for its length, four and a half for its priority
+            return
+    pytest.fail("it waits still")
+
+
+def test_only_so_much_work_is_taken():
+    schedule = Schedule.of({"a": 1, "b": 1}, 10, work_limit=100)
+    alone = job(work=1000)
+    assert started(schedule.submit(alone)) == [alone]
+    with pytest.raises(QueueFull):
+        schedule.submit(job("b", work=1))
+    schedule.finish(alone, 1)
+    for size in (60, 40):
+        schedule.submit(job(work=size))
+    with pytest.raises(QueueFull):
+        schedule.submit(job("b", work=1))
+
+
+def retry_after(schedule: Schedule, now: float) -> float:
+    with pytest.raises(QueueFull) as full:
+        schedule.submit(job(arrived=now))
+    return full.value.retry_after
+
+
+@pytest.mark.parametrize(
+    ("places", "sizes", "seconds"),
+    [
+        (1, [0, 0], 0.1),
+        (1, [RATE, RATE, RATE, RATE], 2.0),  # four seconds of work: half of it in two
+        (2, [RATE, RATE, RATE, RATE], 1.0),
+        (1, [RATE * 10**4] * 2, 60.0),
+    ],
+)
+def test_retry_after_is_the_time_for_half_of_the_work(places, sizes, seconds):
+    schedule = Schedule.of({"a": places}, 0)
+    schedule.limit = len(sizes)
+    for size in sizes:
+        schedule.submit(job(work=size))
+    schedule.limit = 0
+    assert retry_after(schedule, 0) == pytest.approx(seconds)
+
+
+def test_retry_after_follows_the_measured_rate():
+    schedule = Schedule.of({"a": 1}, 3)
+    for now in range(0, 800, 4):
+        measured = job(arrived=now, work=1000)
+        schedule.submit(measured)
+        schedule.finish(measured, now + 4)
+    for _ in range(4):
+        schedule.submit(job(arrived=800, work=1000))
+    # Four jobs of four seconds: half of them in eight.
+    assert retry_after(schedule, 800) == pytest.approx(8, rel=0.01)
+
+
+class Jobs(RuleBasedStateMachine):
+    """Any sequence of events: each job has one fate; places are never overdrawn, nor empty while a job may start."""
+
+    capacity: ClassVar = {"a": 2, "b": 1, "c": 3}
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.schedule = Schedule.of(self.capacity, 4)
+        self.now = 0
+        self.waiting: list[Job] = []
+        self.running: list[Job] = []
+
+    def perform(self, actions: list[Action]) -> None:
+        for action in actions:
+            self.waiting.remove(action.job)
+            if isinstance(action, Start):
+                assert action.job.deadline > self.now
+                self.running.append(action.job)
+            else:
+                assert action.job.deadline <= self.now
+
+    @rule(
+        device=st.sampled_from(sorted(capacity)),
+        priority=st.integers(0, 9),
+        patience=st.integers(0, 6),
+        work=st.sampled_from([0, 0, 10, RATE, 10**12]),
+    )
+    def submit(self, device, priority, patience, work):
+        new = Job(device, priority, self.now, self.now + patience, work)
+        free = sum(each.device == device for each in self.running) < self.capacity[device]
+        if len(self.waiting) >= 4 and not free:
+            with pytest.raises(QueueFull):
+                self.schedule.submit(new)
+            return
+        self.waiting.append(new)
+        try:
+            self.perform(self.schedule.submit(new))
+        except QueueFull:
+            assert len(self.waiting) > 4
+            self.waiting.remove(new)
+
+    @precondition(lambda self: self.running)
+    @rule(data=st.data())
+    def finish(self, data):
+        ended = data.draw(st.sampled_from(self.running))
+        self.running.remove(ended)
+        self.perform(self.schedule.finish(ended, self.now))
+
+    @precondition(lambda self: self.waiting)
+    @rule(data=st.data())
+    def withdraw(self, data):
+        gone = data.draw(st.sampled_from(self.waiting))
+        self.waiting.remove(gone)
+        self.schedule.withdraw(gone)
+
+    @rule(seconds=st.integers(0, 3))
+    def time_passes(self, seconds):
+        self.now += seconds
+        self.perform(self.schedule.expire(self.now))
+
+    @invariant()
+    def agrees(self):
+        assert self.schedule.queued == len(self.waiting)
+        assert self.schedule.running == len(self.running)
+        assert all(map(self.schedule.is_running, self.running))
+        assert self.schedule.next_deadline() == min((each.deadline for each in self.waiting), default=None)
+        for device, places in self.capacity.items():
+            running = [each for each in self.running if each.device == device]
+            waiting = [each for each in self.waiting if each.device == device]
+            assert len(running) <= places
+            if waiting and len(running) < places:
+                # One place is kept free from long jobs, beside those that run.
+                assert len(running) == places - 1 or len([each for each in running if each.work]) >= max(1, places - 1)
+                assert all(each.work for each in waiting)
+                assert any(each.work for each in running)
+
+
+TestJobs = Jobs.TestCase
+TestJobs.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)

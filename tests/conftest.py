@@ -7,17 +7,20 @@ from collections.abc import Iterator
 import pytest
 
 from opwire_service.devices import load
-from opwire_service.devices.device import Device
+from opwire_service.devices.device import Device, DeviceUnavailable
 from tests.clients import KINDS, MakeClient, clients
 from tests.serving import serving
 
-DEVICE_NAMES = ["reference"]
+DEVICE_NAMES = ["reference", pytest.param("cuda", marks=pytest.mark.cuda)]
 """The devices that every test of a device runs on."""
 
 
 @pytest.fixture(scope="session", params=DEVICE_NAMES)
 def device(request: pytest.FixtureRequest) -> Iterator[Device]:
-    made = load(request.param)
+    try:
+        made = load(request.param)
+    except DeviceUnavailable as reason:
+        pytest.skip(str(reason))
     yield made
     made.close()
 

@@ -170,8 +170,7 @@ class CudaDevice:
         ahead: deque[Any] = deque()
         for launch in job.launches(memory):
             kernel = self._compiler.get(launch.program, stop).get_function(launch.entry)
-            with stream:
-                kernel(launch.grid, launch.block, (launch.parameter,))
+            kernel(launch.grid, launch.block, (launch.parameter,), stream=stream)
             if len(ahead) == _LAUNCHES_AHEAD:
                 _wait(ahead.popleft(), stop)
             ahead.append(stream.record())

@@ -27,7 +27,6 @@ struct Extreme {
             order = wins ? mirrored(position + k * step) : order;
         }
     }
-    __device__ __forceinline__ void settle() {}
     __device__ __forceinline__ void merge(const Extreme &other) {
         bool better = GREATEST ? other.best > best : other.best < best;
         if (better || (other.best == best && other.order < order)) *this = other;
@@ -41,6 +40,7 @@ struct Accumulator : Extreme {
         output = (Output)position(terms.count);
         return true;
     }
+    __device__ __forceinline__ const Accumulator &total() const { return *this; }
 };
 #else
 struct Accumulator : Extreme {
@@ -51,5 +51,8 @@ struct Accumulator : Extreme {
             narrow(output, best);
         return true;
     }
+    __device__ __forceinline__ const Accumulator &total() const { return *this; }
 };
 #endif
+
+typedef Accumulator Collector;

@@ -1,8 +1,9 @@
 // ln of the sum of exponentials, each shifted by about the greatest element so far.
 
-const int STEPS = 64;  // of the table of powers of two between 1 and 2
+const int STEPS = 64;   // of the table of powers of two between 1 and 2
+const int COPIES = 16;  // of the table, so that half a warp reads it without conflicts
 
-__shared__ double powers[STEPS];
+__shared__ double powers[STEPS * COPIES];
 
 struct Accumulator {
     double high, low;
@@ -13,19 +14,20 @@ struct Accumulator {
     static const bool descending = false;
 
     static __device__ void prepare() {
-        for (int i = threadIdx.x + threadIdx.y * blockDim.x; i < STEPS; i += blockDim.x * blockDim.y)
-            powers[i] = exp2(i / (double)STEPS);
+        for (int i = threadIdx.x + threadIdx.y * blockDim.x; i < STEPS * COPIES;
+             i += blockDim.x * blockDim.y)
+            powers[i] = exp2(i / COPIES / (double)STEPS);
         __syncthreads();
     }
+    __device__ __forceinline__ const Accumulator &total() const { return *this; }
     __device__ __forceinline__ void clear() {
         high = low = 0;
         shift = -3.402823466e+38f;
         greatest = Bounds<float>::lowest();
         not_a_number = 0;
     }
-    // e**x for x up to a little over 0: 2**(n / STEPS) * e**rest.
+    // e**x for x from -700 to a little over 0: 2**(n / STEPS) * e**rest.
     static __device__ __forceinline__ double power(double x) {
-        x = x < -700.0 ? -700.0 : x;
         double magic = fma(x, 0x1.71547652b82fep+6, 0x1.8p52);
         i32 n = __double2loint(magic);
         double whole = magic - 0x1.8p52;
@@ -36,12 +38,13 @@ struct Accumulator {
         tail = fma(rest, tail, 0.5);
         tail = fma(rest, tail, 1.0);
         tail *= rest;
-        double base = powers[n & (STEPS - 1)];
+        double base = powers[(n & (STEPS - 1)) * COPIES + threadIdx.x % COPIES];
         double value = fma(base, tail, base);
         return __hiloint2double(__double2hiint(value) + ((n >> 6) << 20), __double2loint(value));
     }
     __device__ __forceinline__ void rescale(float to) {
-        double factor = power((double)shift - (double)to);
+        double below = (double)shift - (double)to;
+        double factor = below < -700.0 ? 0.0 : power(below);
         high *= factor;
         low *= factor;
         shift = to;
@@ -68,12 +71,11 @@ struct Accumulator {
 #pragma unroll
         for (int k = 0; k < COUNT; ++k) {
             // What is 700 below the shift counts for nothing; it is left out, so that -infinity counts for exactly that.
-            double below = (double)values[k] - (double)shift;
-            total += below < -700.0 ? 0.0 : power(below);
+            double term = power((double)values[k] - (double)shift);
+            total += values[k] - shift < -700.0f ? 0.0 : term;
         }
         add_term(total);
     }
-    __device__ __forceinline__ void settle() {}
     __device__ __forceinline__ void merge(const Accumulator &other) {
         Accumulator second = other;
         if (second.shift > shift) rescale(second.shift);
@@ -101,3 +103,5 @@ struct Accumulator {
         return true;
     }
 };
+
+typedef Accumulator Collector;

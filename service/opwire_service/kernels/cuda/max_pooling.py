@@ -16,9 +16,6 @@ from .job import LOAD_BYTES, TYPES, Launch, Memory, Program, device_desc
 
 THREADS = 256
 STRIP_THREADS = 128
-STRIP_HEIGHT = 4
-"""Rows of results that a thread computes one below the other; it keeps what they share."""
-
 WIDEST_STRIP = 8
 LARGEST_WINDOW, LARGEST_STEP = 7, 4
 """Of a window that strips are compiled for: its size, and its stride and dilation."""
@@ -134,13 +131,20 @@ class Pooling:
         whole = all(_steps_fit(tensor, wide) for tensor in results)
         return {
             "WIDE": wide,
-            "TALL": min(STRIP_HEIGHT, self._target.sizes[2]),
+            "TALL": min(strip_height(down), self._target.sizes[2]),
             "PACK": lanes if _steps_fit(self._source, lanes) and self._source.sizes[3] % lanes == 0 else 1,
             "STORE": wide if whole else 1,
             "INDICES": int(self._positions is not None),
             **{f"{name}_Y": value for name, value in _sizes(down).items()},
             **{f"{name}_X": value for name, value in _sizes(across).items()},
         }
+
+
+def strip_height(down: Dimension) -> int:
+    """Rows of results that a thread computes one below the other: the more of the input they share, the more."""
+    if down.window <= down.stride:
+        return 1
+    return 4 if down.stride == 1 else 2
 
 
 def _sizes(dimension: Dimension) -> dict[str, int]:

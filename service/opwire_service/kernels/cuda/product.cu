@@ -11,6 +11,7 @@ struct Accumulator {
     static const bool descending = false;
     static __device__ void prepare() {}
 
+    __device__ __forceinline__ const Accumulator &total() const { return *this; }
     __device__ __forceinline__ void clear() {
         high = 1;
         low = 0;
@@ -34,21 +35,35 @@ struct Accumulator {
     __device__ __forceinline__ void classify(float x) {
         if (x == 0) kinds |= ZERO;
         else if (x != x) kinds |= NOT_A_NUMBER;
-        else kinds |= INFINITE;
+        else if (isinf(x)) kinds |= INFINITE;
+    }
+    static __device__ __forceinline__ float ordinary(float x) {
+        return x == 0 || !isfinite(x) ? copysignf(1.0f, x) : x;
+    }
+    // Several elements have an exact product: two of any format in a double, two halves even in a float.
+    static __device__ __forceinline__ double exact(const float *values, int count) {
+        if (count == 1) return values[0];
+        if (count == 2) return HALF ? (double)(values[0] * values[1]) : (double)values[0] * (double)values[1];
+        return (double)(values[0] * values[1]) * (double)(values[2] * values[3]);
     }
     template <int COUNT>
     __device__ __forceinline__ void add(const float (&values)[COUNT], u32, u32) {
+        const int GROUP = COUNT == 1 ? 1 : HALF && COUNT % 4 == 0 ? 4 : 2;
 #pragma unroll
-        for (int k = 0; k < COUNT; ++k) {
-            float x = values[k];
-            if ((__float_as_uint(x) & 0x7fffffffu) - 1u >= 0x7f7fffffu) {
-                classify(x);
-                x = copysignf(1.0f, x);
+        for (int k = 0; k < COUNT; k += GROUP) {
+            double factor = exact(values + k, GROUP);
+            if (factor == 0 || !is_finite(factor)) {
+                float replaced[GROUP];
+#pragma unroll
+                for (int i = 0; i < GROUP; ++i) {
+                    classify(values[k + i]);
+                    replaced[i] = ordinary(values[k + i]);
+                }
+                factor = exact(replaced, GROUP);
             }
-            times(x, 0);
+            times(factor, 0);
         }
     }
-    __device__ __forceinline__ void settle() {}
     __device__ __forceinline__ void merge(const Accumulator &other) {
         inexact |= other.inexact;
         times(other.high, other.low);
@@ -77,3 +92,5 @@ struct Accumulator {
         return certain;
     }
 };
+
+typedef Accumulator Collector;

@@ -68,13 +68,14 @@ def _accumulator(function: ReduceFunction, data_type: DataType) -> Accumulator:
         macros = ("UNSIGNED", f"u{data_type.bits}"), ("TERM", term), ("COMBINE", combine), ("START", start)
         return Accumulator("integers", data_type.bits // 8, macros)
     if function is ReduceFunction.LOG_SUM_EXP:
-        return Accumulator("log_sum_exp", 32, ())
+        return Accumulator("log_sum_exp", 32, (), most_lanes=4)
     recompute = partial(_recompute, EXACT[function], exact.FORMATS[data_type])
+    half = ("HALF", int(data_type is DataType.FLOAT16))
     if function is ReduceFunction.MULTIPLY:
-        return Accumulator("product", 32, (), recompute)
-    half = data_type is DataType.FLOAT16
+        return Accumulator("product", 32, (half,), recompute, most_lanes=4)
     flags = tuple((name, int(name in SUMS[function])) for name in _SUM_MACROS)
-    return Accumulator("sums", 40 if half else 24, (("HALF", int(half)), *flags), recompute)
+    batch = 8 if "SQUARED" in SUMS[function] else 4
+    return Accumulator("sums", 24, (half, *flags), recompute, column_batch=batch)
 
 
 def _recompute(

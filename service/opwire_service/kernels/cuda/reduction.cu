@@ -1,9 +1,8 @@
-// The loops of a reduction around an Accumulator, which says what is computed. LANES elements are loaded at once.
+// The loops of a reduction around a Collector, which gathers the terms of a thread, and an Accumulator, which joins them. LANES elements are loaded at
+// once, ROW_BATCH or COLUMN_BATCH times before they are used.
 
 const int LOOPS = 8;
 const int THREADS = 256;
-const int BATCH = 4;          // loads in flight
-const u32 STRETCH = 256;      // batches between two calls of settle; 8192 elements at most
 
 struct Loop {
     u32 size, source, target;
@@ -115,8 +114,8 @@ static __device__ __forceinline__ void merge_along_y(Accumulator &total) {
 // Threads along x share an output: x goes over items of LANES terms that lie side by side, y over outputs.
 extern "C" __global__ void __launch_bounds__(THREADS) reduce_rows(const __grid_constant__ Task task) {
     Accumulator::prepare();
-    Accumulator total;
-    total.clear();
+    Collector terms;
+    terms.clear();
     u64 output = (u64)blockIdx.x * blockDim.y + threadIdx.y;
     bool present = output < task.outputs;
     Place at = {0, 0};
@@ -125,27 +124,24 @@ extern "C" __global__ void __launch_bounds__(THREADS) reduce_rows(const __grid_c
     u32 end = (u32)min((u64)blockIdx.y * task.stretch + task.stretch, (u64)task.items);
     u32 count = present && begin < end ? (end - begin - 1) / blockDim.x + 1 : 0;
     const Input *source = task.source + at.source;
-    u32 done = 0;
     auto visit = [&](const Lanes &lanes, u32 item) {
         Wide values[LANES];
 #pragma unroll
         for (int k = 0; k < LANES; ++k) values[k] = widen(lanes.lane[Accumulator::descending ? LANES - 1 - k : k]);
         u32 position = item * LANES + (Accumulator::descending ? LANES - 1 : 0);
-        total.add(values, position, Accumulator::descending ? ~0u : 1u);
+        terms.add(values, position, Accumulator::descending ? ~0u : 1u);
     };
     auto item = [&](u32 i) { return begin + (Accumulator::descending ? count - 1 - i : i) * blockDim.x; };
-    while (done < count) {
-        u32 stop = count - done > STRETCH * BATCH ? done + STRETCH * BATCH : count;
-        for (; stop - done >= BATCH; done += BATCH) {
-            Lanes lanes[BATCH];
+    u32 done = 0;
+    for (; count - done >= ROW_BATCH; done += ROW_BATCH) {
+        Lanes lanes[ROW_BATCH];
 #pragma unroll
-            for (int k = 0; k < BATCH; ++k) lanes[k] = load(source + place(task.reduced, item(done + k)).source);
+        for (int k = 0; k < ROW_BATCH; ++k) lanes[k] = load(source + place(task.reduced, item(done + k)).source);
 #pragma unroll
-            for (int k = 0; k < BATCH; ++k) visit(lanes[k], item(done + k));
-        }
-        for (; done < stop; ++done) visit(load(source + place(task.reduced, item(done)).source), item(done));
-        total.settle();
+        for (int k = 0; k < ROW_BATCH; ++k) visit(lanes[k], item(done + k));
     }
+    for (; done < count; ++done) visit(load(source + place(task.reduced, item(done)).source), item(done));
+    Accumulator total = terms.total();
     merge_along_x(total);
     if (!present || threadIdx.x) return;
     if (task.splits > 1)
@@ -157,9 +153,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) reduce_rows(const __grid_c
 // Threads along x have LANES outputs each that lie side by side in the input; those along y share them.
 extern "C" __global__ void __launch_bounds__(THREADS) reduce_columns(const __grid_constant__ Task task) {
     Accumulator::prepare();
-    Accumulator total[LANES];
+    Collector terms[LANES];
 #pragma unroll
-    for (int lane = 0; lane < LANES; ++lane) total[lane].clear();
+    for (int lane = 0; lane < LANES; ++lane) terms[lane].clear();
     u64 column = (u64)blockIdx.x * blockDim.x + threadIdx.x;
     bool present = column < task.outputs;
     Place at = {0, 0};
@@ -168,42 +164,39 @@ extern "C" __global__ void __launch_bounds__(THREADS) reduce_columns(const __gri
     u32 end = (u32)min((u64)blockIdx.y * task.stretch + task.stretch, (u64)task.items);
     u32 count = present && begin < end ? (end - begin - 1) / blockDim.y + 1 : 0;
     const Input *source = task.source + at.source;
-    u32 done = 0, step = Accumulator::descending ? 0u - blockDim.y : blockDim.y;
+    u32 step = Accumulator::descending ? 0u - blockDim.y : blockDim.y;
     auto item = [&](u32 i) { return begin + (Accumulator::descending ? count - 1 - i : i) * blockDim.y; };
-    while (done < count) {
-        u32 stop = count - done > STRETCH * BATCH ? done + STRETCH * BATCH : count;
-        for (; stop - done >= BATCH; done += BATCH) {
-            Lanes lanes[BATCH];
+    u32 done = 0;
+    for (; count - done >= COLUMN_BATCH; done += COLUMN_BATCH) {
+        Lanes lanes[COLUMN_BATCH];
 #pragma unroll
-            for (int k = 0; k < BATCH; ++k) lanes[k] = load(source + place(task.reduced, item(done + k)).source);
+        for (int k = 0; k < COLUMN_BATCH; ++k) lanes[k] = load(source + place(task.reduced, item(done + k)).source);
 #pragma unroll
-            for (int lane = 0; lane < LANES; ++lane) {
-                Wide values[BATCH];
+        for (int lane = 0; lane < LANES; ++lane) {
+            Wide values[COLUMN_BATCH];
 #pragma unroll
-                for (int k = 0; k < BATCH; ++k) values[k] = widen(lanes[k].lane[lane]);
-                total[lane].add(values, item(done), step);
-            }
+            for (int k = 0; k < COLUMN_BATCH; ++k) values[k] = widen(lanes[k].lane[lane]);
+            terms[lane].add(values, item(done), step);
         }
-        for (; done < stop; ++done) {
-            Lanes lanes = load(source + place(task.reduced, item(done)).source);
+    }
+    for (; done < count; ++done) {
+        Lanes lanes = load(source + place(task.reduced, item(done)).source);
 #pragma unroll
-            for (int lane = 0; lane < LANES; ++lane) {
-                Wide values[1] = {widen(lanes.lane[lane])};
-                total[lane].add(values, item(done), step);
-            }
+        for (int lane = 0; lane < LANES; ++lane) {
+            Wide values[1] = {widen(lanes.lane[lane])};
+            terms[lane].add(values, item(done), step);
         }
-#pragma unroll
-        for (int lane = 0; lane < LANES; ++lane) total[lane].settle();
     }
     u32 target_step = task.kept.loop[0].target / LANES;
 #pragma unroll
     for (int lane = 0; lane < LANES; ++lane) {
-        if (blockDim.y > 1) merge_along_y(total[lane]);
+        Accumulator total = terms[lane].total();
+        if (blockDim.y > 1) merge_along_y(total);
         if (!present || threadIdx.y) continue;
         if (task.splits > 1)
-            task.partial[((u64)blockIdx.y * task.outputs + column) * LANES + lane] = total[lane];
+            task.partial[((u64)blockIdx.y * task.outputs + column) * LANES + lane] = total;
         else
-            finish(task, total[lane], Place{at.source + lane, at.target + lane * target_step});
+            finish(task, total, Place{at.source + lane, at.target + lane * target_step});
     }
 }
 

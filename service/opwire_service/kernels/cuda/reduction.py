@@ -19,8 +19,17 @@ THREADS = 256
 ROW_THREADS = 128
 """Threads that share a row where there are many rows; with more of them the last merge weighs too much."""
 
-LOADS = 8
-"""The fewest loads that are worth a thread of their own."""
+ROW_BATCH = 8
+"""Loads in flight of a thread that has part of a row."""
+
+LOADS = 32
+"""The fewest loads that are worth a thread of their own: merging two threads costs as much as several elements."""
+
+NARROWEST = 64
+"""The fewest threads side by side in a block, where there are so many columns: they read 1 KiB in a row."""
+
+LONGEST = 8192
+"""The most terms of a thread; so many of FLOAT16 a double adds up exactly."""
 
 BLOCKS_PER_PROCESSOR = 8
 UNCERTAIN = 2**20
@@ -50,6 +59,8 @@ class Accumulator:
     Attributes:
         recompute: the exact path for results that the kernel does not certify, or None if it always does.
         ordered: whether the positions of the elements matter.
+        most_lanes: columns that one thread may have; each takes registers.
+        column_batch: loads in flight of a thread that has columns.
     """
 
     source: str
@@ -57,6 +68,8 @@ class Accumulator:
     macros: tuple[tuple[str, str | int], ...]
     recompute: Recompute | None = None
     ordered: bool = False
+    most_lanes: int = 16
+    column_batch: int = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,17 +114,24 @@ class Geometry:
         return own + sharing + self.splits + 16
 
 
-def geometry(layout: ReductionLayout, item_bytes: int, processors: int) -> Geometry:
-    """Lays a reduction over the threads of a card with so many multiprocessors."""
+def geometry(layout: ReductionLayout, item_bytes: int, most_lanes: int, processors: int) -> Geometry:
+    """Lays a reduction over the threads of a card.
+
+    Args:
+        layout: its loops.
+        item_bytes: of an element of the input.
+        most_lanes: columns that one thread may have.
+        processors: multiprocessors of the card.
+    """
     kept, reduced = layout.kept, layout.reduced
     inner_kept = kept[-1].source if kept else 0
     inner_reduced = reduced[-1].source if reduced else 0
     rows = not kept or inner_reduced == 1 or (bool(reduced) and 1 != inner_kept >= inner_reduced)
     if rows:
-        lanes = _lanes(reduced, kept, item_bytes)
+        lanes = _lanes(reduced, kept, LOAD_BYTES // item_bytes)
         reduced = _by_lanes(reduced, lanes)
     else:
-        lanes = _lanes(kept, reduced, item_bytes)
+        lanes = _lanes(kept, reduced, min(LOAD_BYTES // item_bytes, most_lanes))
         kept = _by_lanes(kept, lanes)
     outputs, items = prod(loop.size for loop in kept), prod(loop.size for loop in reduced)
     wanted = processors * BLOCKS_PER_PROCESSOR
@@ -121,10 +141,14 @@ def geometry(layout: ReductionLayout, item_bytes: int, processors: int) -> Geome
         blocks = -(-outputs // block[1])
     else:
         along = min(THREADS, _power_above(outputs))
-        sharing = min(THREADS // along, _power_below(max(1, items // LOADS)))
+        most = _power_below(max(1, items // LOADS))
+        while along > NARROWEST and outputs < wanted * along and most * along > THREADS:
+            along //= 2
+        sharing = min(THREADS // along, most)
         block = along, sharing
         blocks = -(-outputs // along)
-    splits = max(1, min(wanted // blocks, items // (sharing * LOADS), 65535))
+    longest = LONGEST // lanes if rows else LONGEST
+    splits = max(1, min(wanted // blocks, items // (sharing * LOADS)), -(-items // (sharing * longest)))
     stretch = -(-items // splits)
     return Geometry(rows, lanes, kept, reduced, block, -(-items // stretch), stretch)
 
@@ -137,13 +161,12 @@ def _power_above(number: int) -> int:
     return 1 << (number - 1).bit_length()
 
 
-def _lanes(inner: Sequence[Loop], others: Sequence[Loop], item_bytes: int) -> int:
-    """How many elements one load may bring: they lie side by side, and every load is aligned."""
-    full = LOAD_BYTES // item_bytes
+def _lanes(inner: Sequence[Loop], others: Sequence[Loop], full: int) -> int:
+    """How many elements one load may bring, at most ``full``: they lie side by side, and every load is aligned."""
     if not inner or inner[-1].source != 1:
         return 1
     steps = [inner[-1].size, *(loop.source for loop in (*inner[:-1], *others))]
-    return next((lanes for lanes in (full, full // 4) if lanes > 1 and not any(step % lanes for step in steps)), 1)
+    return next((lanes for lanes in (full, full // 2, full // 4) if lanes > 1 and not any(step % lanes for step in steps)), 1)
 
 
 def _by_lanes(loops: tuple[Loop, ...], lanes: int) -> tuple[Loop, ...]:
@@ -183,11 +206,13 @@ class Reduction:
         self._accumulator = accumulator
         self._processors = processors
         self._layout = reduction_layout(source, device_desc(target), axes, ordered=accumulator.ordered)
-        self._geometry = geometry(self._layout, source.data_type.dtype.itemsize, processors)
+        self._geometry = geometry(self._layout, source.data_type.dtype.itemsize, accumulator.most_lanes, processors)
         names = ("INPUT", TYPES[source.data_type]), ("OUTPUT", TYPES[target.data_type])
         macros: tuple[tuple[str, str | int], ...] = (
             *names,
             ("LANES", self._geometry.lanes),
+            ("ROW_BATCH", ROW_BATCH),
+            ("COLUMN_BATCH", accumulator.column_batch),
             ("ACCUMULATOR_BYTES", accumulator.size_in_bytes),
             *accumulator.macros,
         )

@@ -38,7 +38,11 @@ struct Root {
 template <class T, class Number>
 static __device__ bool round_to(u32 &bits, const Number &number, double slack) {
     typedef Format<T> F;
-    bits = F::nearest(number.guess());
+    // The guess lies within 2**-51 of itself unless the slack is larger; mostly that is far from any middle.
+    double guess = number.guess();
+    bits = F::nearest(guess * (1 - 0x1p-50));
+    if (slack <= 0x1p-54 * number.high && bits == F::nearest(guess * (1 + 0x1p-50))) return true;
+    bits = F::nearest(guess);
     if (bits < F::infinity) {
         double above = number.above(0.5 * (F::value(bits) + F::value(bits + 1)));
         if (fabs(above) <= slack) {

@@ -49,58 +49,6 @@ struct Sum {
     }
 };
 
-#if HALF
-// Terms of FLOAT16 lie on a grid, so that doubles add up 8192 of them exactly; `settle` comes before that many.
-struct Terms16 : Sum {
-    double coarse;
-    double fine;
-
-    __device__ __forceinline__ void clear() {
-        Sum::clear();
-        greatest = 0x1p16f;
-        coarse = -0.0;
-        fine = 0;
-    }
-    template <int COUNT>
-    __device__ __forceinline__ void add(const float (&values)[COUNT], u32, u32) {
-#pragma unroll
-        for (int k = 0; k < COUNT; ++k) {
-            float x = MAGNITUDE ? fabsf(values[k]) : values[k];
-            if (SQUARED) {
-                // Multiples of 2**-7 in one sum, the rest, multiples of 2**-48, in the other.
-                double square = x * x;
-                double multiple = (square + 0x1.8p45) - 0x1.8p45;
-                coarse += multiple;
-                fine += square - multiple;
-            } else {
-                coarse += x;
-            }
-        }
-    }
-    __device__ __forceinline__ void settle() {
-        add_sum(coarse, is_finite(coarse) ? fine : 0, 0);
-        coarse = -0.0;
-        fine = 0;
-    }
-};
-typedef Terms16 TermSum;
-#else
-struct Terms32 : Sum {
-    template <int COUNT>
-    __device__ __forceinline__ void add(const float (&values)[COUNT], u32, u32) {
-#pragma unroll
-        for (int k = 0; k < COUNT; ++k) {
-            float x = MAGNITUDE ? fabsf(values[k]) : values[k];
-            double wide = x;
-            if (!SQUARED && !MAGNITUDE) greatest = fmaxf(greatest, fabsf(x));
-            add_term(SQUARED ? wide * wide : wide);
-        }
-    }
-    __device__ __forceinline__ void settle() {}
-};
-typedef Terms32 TermSum;
-#endif
-
 // Infinities and NaN took the way of IEEE arithmetic through `high`.
 static __device__ Output special(double high) {
     typedef Format<Output> F;
@@ -108,7 +56,7 @@ static __device__ Output special(double high) {
     return F::make(F::infinity | (high < 0 ? F::sign : 0));
 }
 
-struct Accumulator : TermSum {
+struct Accumulator : Sum {
     __device__ bool finish(Output &output, Input, const Terms &terms) const {
         typedef Format<Output> F;
         if (!is_finite(high)) {
@@ -141,3 +89,52 @@ struct Accumulator : TermSum {
 #endif
     }
 };
+
+#if HALF
+// Terms of FLOAT16 lie on a grid, so that doubles add up 8192 of them exactly. No thread gets more.
+struct Collector {
+    double coarse, fine;
+
+    __device__ __forceinline__ void clear() {
+        coarse = -0.0;
+        fine = 0;
+    }
+    template <int COUNT>
+    __device__ __forceinline__ void add(const float (&values)[COUNT], u32, u32) {
+#pragma unroll
+        for (int k = 0; k < COUNT; ++k) {
+            float x = MAGNITUDE ? fabsf(values[k]) : values[k];
+            if (SQUARED) {
+                // Multiples of 2**-7 in one sum, the rest, multiples of 2**-48, in the other.
+                double square = x * x;
+                double multiple = (square + 0x1.8p45) - 0x1.8p45;
+                coarse += multiple;
+                fine += square - multiple;
+            } else {
+                coarse += x;
+            }
+        }
+    }
+    __device__ __forceinline__ Accumulator total() const {
+        Accumulator sum;
+        sum.clear();
+        sum.greatest = 0x1p16f;
+        sum.add_sum(coarse, is_finite(coarse) ? fine : 0, 0);
+        return sum;
+    }
+};
+#else
+struct Collector : Accumulator {
+    template <int COUNT>
+    __device__ __forceinline__ void add(const float (&values)[COUNT], u32, u32) {
+#pragma unroll
+        for (int k = 0; k < COUNT; ++k) {
+            float x = MAGNITUDE ? fabsf(values[k]) : values[k];
+            double wide = x;
+            if (!SQUARED && !MAGNITUDE) greatest = fmaxf(greatest, fabsf(x));
+            add_term(SQUARED ? wide * wide : wide);
+        }
+    }
+    __device__ __forceinline__ const Accumulator &total() const { return *this; }
+};
+#endif

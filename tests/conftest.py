@@ -11,7 +11,8 @@ from opwire_service.devices.device import Device, DeviceUnavailable
 from tests.clients import KINDS, MakeClient, clients
 from tests.serving import serving
 
-DEVICE_NAMES = ["reference", pytest.param("cuda", marks=pytest.mark.cuda)]
+# The kernels that a test needs are compiled the first time, which takes longer than the test.
+DEVICE_NAMES = ["reference", pytest.param("cuda", marks=[pytest.mark.cuda, pytest.mark.timeout(600)])]
 """The devices that every test of a device runs on."""
 
 

@@ -19,14 +19,17 @@ struct Accumulator {
         kinds = 0;
         inexact = 0;
     }
-    // A factor of magnitude 2**-700 to 2**700; high stays in the range of a double.
+    // A factor of magnitude 2**-300 to 2**256; after two of them high must be brought back to its range.
     __device__ __forceinline__ void times(double factor, double factor_low) {
         double product = high * factor;
         double error = fma(high, factor, -product);
         low = fma(low, factor, fma(high, factor_low, error));
         u64 bits = same_bits<u64>(low) | same_bits<u64>(error);
         inexact |= (u32)bits | (u32)(bits >> 32);
-        u64 word = same_bits<u64>(product);
+        high = product;
+    }
+    __device__ __forceinline__ void normalise() {
+        u64 word = same_bits<u64>(high);
         i32 power = (i32)((word >> 52) & 0x7ff) - 1023;
         exponent += power;
         high = __longlong_as_double((word & ~(0x7ffull << 52)) | (1023ull << 52));
@@ -52,7 +55,8 @@ struct Accumulator {
 #pragma unroll
         for (int k = 0; k < COUNT; k += GROUP) {
             double factor = exact(values + k, GROUP);
-            if (factor == 0 || !is_finite(factor)) {
+            // The upper words of zero and of what is not finite; no factor is subnormal.
+            if (((u32)__double2hiint(factor) & 0x7fffffffu) - 1u >= 0x7fefffffu) {
                 float replaced[GROUP];
 #pragma unroll
                 for (int i = 0; i < GROUP; ++i) {
@@ -62,11 +66,13 @@ struct Accumulator {
                 factor = exact(replaced, GROUP);
             }
             times(factor, 0);
+            if (k / GROUP % 2 == 1 || k + GROUP == COUNT) normalise();
         }
     }
     __device__ __forceinline__ void merge(const Accumulator &other) {
         inexact |= other.inexact;
         times(other.high, other.low);
+        normalise();
         exponent += other.exponent;
         kinds |= other.kinds;
     }

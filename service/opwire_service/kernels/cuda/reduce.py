@@ -68,14 +68,16 @@ def _accumulator(function: ReduceFunction, data_type: DataType) -> Accumulator:
         macros = ("UNSIGNED", f"u{data_type.bits}"), ("TERM", term), ("COMBINE", combine), ("START", start)
         return Accumulator("integers", data_type.bits // 8, macros)
     if function is ReduceFunction.LOG_SUM_EXP:
-        return Accumulator("log_sum_exp", 32, (), most_lanes=4)
+        return Accumulator("log_sum_exp", 32, (), most_lanes=4, column_batch=8)
     recompute = partial(_recompute, EXACT[function], exact.FORMATS[data_type])
-    half = ("HALF", int(data_type is DataType.FLOAT16))
+    half = data_type is DataType.FLOAT16
+    format_ = ("HALF", int(half))
     if function is ReduceFunction.MULTIPLY:
-        return Accumulator("product", 32, (half,), recompute, most_lanes=4)
+        return Accumulator("product", 32, (format_,), recompute, most_lanes=4 if half else 2, column_batch=8)
     flags = tuple((name, int(name in SUMS[function])) for name in _SUM_MACROS)
-    batch = 8 if "SQUARED" in SUMS[function] else 4
-    return Accumulator("sums", 24, (half, *flags), recompute, column_batch=batch)
+    if "SQUARED" in SUMS[function]:
+        return Accumulator("sums", 24, (format_, *flags), recompute, most_lanes=4, column_batch=8)
+    return Accumulator("sums", 24, (format_, *flags), recompute)
 
 
 def _recompute(

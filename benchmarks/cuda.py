@@ -1,7 +1,7 @@
 """Reductions and max pooling on one NVIDIA GPU: opwire, PyTorch and CuPy on the same data, as shares of a copy's speed.
 
-Run ``python -m benchmarks.cuda RESULTS.json``; it needs CuPy and PyTorch. The answers are compared first. Times are
-medians of single runs between two events; the inputs, two of them in turns, are far larger than the cache of the card.
+Run ``python -m benchmarks.cuda RESULTS.json``; it needs CuPy, PyTorch and Matplotlib. The answers are compared first.
+Times are medians of single runs between two events; the inputs, two of them in turns, are far larger than the cache.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 import cupy
 import torch
 
+from benchmarks.cuda_picture import draw
 from opwire.check import Plan, check
 from opwire_service.devices.cuda import CudaDevice, Room
 
@@ -203,7 +204,8 @@ def compare(prepared: Prepared, function: str, data_type: str, x: torch.Tensor, 
         scale = x.numel() / theirs.numel()
         slack = scale**0.5 if function in ("SUM", "AVERAGE") else 0.0
         tolerance = TOLERANCES[data_type] * (20 if function == "MULTIPLY" else 1)
-        torch.testing.assert_close(ours, theirs.to(ours.dtype), rtol=tolerance, atol=TOLERANCES[data_type] * slack, equal_nan=True)
+        absolute = TOLERANCES[data_type] * slack
+        torch.testing.assert_close(ours, theirs.to(ours.dtype), rtol=tolerance, atol=absolute, equal_nan=True)
 
 
 def pooling(device: CudaDevice, name: str, data_type: str, indices: bool, bandwidth: float) -> Row:
@@ -269,20 +271,16 @@ def main(results: Path) -> None:
     reductions = [found.speedup for found in measured if not found.operator.startswith("MAX_POOLING")]
     mean = prod(reductions) ** (1 / len(reductions))
     print(f"geometric mean over {len(reductions)} reductions: {mean:.2f} times PyTorch")
-    results.write_text(
-        json.dumps(
-            {
-                "card": card,
-                "copy_bytes_per_second": round(bandwidth),
-                "torch": torch.__version__,
-                "cupy": cupy.__version__,
-                "geometric_mean_speedup_of_reductions": round(mean, 3),
-                "rows": [asdict(found) for found in measured],
-            },
-            indent=1,
-        )
-        + "\n"
-    )
+    report = {
+        "card": card,
+        "copy_bytes_per_second": round(bandwidth),
+        "torch": torch.__version__,
+        "cupy": cupy.__version__,
+        "geometric_mean_speedup_of_reductions": round(mean, 3),
+        "rows": [asdict(found) for found in measured],
+    }
+    results.write_text(json.dumps(report, indent=1) + "\n")
+    draw(report, results.with_suffix(".png"))
 
 
 if __name__ == "__main__":

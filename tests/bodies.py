@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import httpx
+import numpy as np
 
 JSON = "application/json"
 BINARY = "application/octet-stream"
@@ -53,6 +54,11 @@ def rounded(desc: Mapping[str, Any], numbers: Any) -> list[Any]:
 def same(found: Sequence[Any], right: Sequence[Any]) -> bool:
     """Whether two lists hold the same elements, where NaN is NaN."""
     return [str(value) for value in found] == [str(value) for value in right]
+
+
+def dtype(data_type: str) -> np.dtype[Any]:
+    """The numpy type of a data type's elements."""
+    return np.dtype("<" + _FORMATS[data_type])
 
 
 def _addresses(desc: Mapping[str, Any]) -> list[int]:
@@ -111,7 +117,7 @@ def send(
     response = http.post(path, content=body, headers=headers)
     assert response.status_code == 200, response.text
     assert int(response.headers["content-length"]) == len(response.content)
-    assert (response.headers["content-type"] == BINARY) == (answer_form == "binary")
+    assert response.headers["content-type"] == JSON or answer_form == "binary"
     return split_answer(response.headers, response.content)
 
 

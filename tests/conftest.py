@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -12,16 +13,18 @@ from tests.clients import KINDS, MakeClient, clients
 from tests.serving import serving
 
 # The kernels that a test needs are compiled the first time, which takes longer than the test.
-DEVICE_NAMES = ["reference", pytest.param("cuda", marks=[pytest.mark.cuda, pytest.mark.timeout(600)])]
+DEVICE_NAMES = ["reference", "cpu", pytest.param("cuda", marks=[pytest.mark.cuda, pytest.mark.timeout(600)])]
 """The devices that every test of a device runs on."""
 
 
 @pytest.fixture(scope="session", params=DEVICE_NAMES)
 def device(request: pytest.FixtureRequest) -> Iterator[Device]:
     try:
-        made = load(request.param)
+        made: Any = load(request.param)
     except DeviceUnavailable as reason:
         pytest.skip(str(reason))
+    if request.param == "cpu":
+        made.warm_up()  # so that the kernels are tested, and not what stands in for them
     yield made
     made.close()
 

@@ -23,6 +23,7 @@ STATUSES = {
     "tensor_too_large": 413,
     "work_too_large": 413,
     "batch_too_large": 413,
+    "head_too_large": 431,
     "unsupported_media_type": 415,
     "contract_violation": 422,
     "queue_full": 429,
@@ -57,9 +58,15 @@ def check_problem(problem: Any, sent: object = None) -> Mapping[str, Any]:
     return problem
 
 
-def read_problem(status: int, headers: Mapping[str, str], body: bytes, sent: object = None) -> Mapping[str, Any]:
+def read_problem(
+    status: int,
+    headers: Mapping[str, str],
+    body: bytes,
+    sent: object = None,
+    media: str = "application/problem+json",
+) -> Mapping[str, Any]:
     """The problem in an error answer, checked."""
-    assert headers["content-type"] == "application/problem+json"
+    assert headers["content-type"] == media
     assert int(headers["content-length"]) == len(body)
     problem = check_problem(json.loads(body), sent)
     assert problem["status"] == status

@@ -24,8 +24,8 @@ class OperatorMethods(ABC, Generic[R, P]):
     """One method for each operator.
 
     Tensors are numpy arrays or anything that converts itself to one (``__array__``, ``__dlpack__``), of any layout and
-    byte order; their data types are never changed. Axes are integers from 0, one or several. All methods take the
-    options of ``CallOptions`` as further keywords.
+    byte order. Their data types are never changed, so lists, which have none, are taken by ``execute`` alone. Axes are
+    integers from 0, one or several. All methods take the options of ``CallOptions`` as further keywords.
 
     The methods raise TypeError or ValueError for arguments of which no request can be made, and else what the server
     answers: ContractViolation where the operator contract is broken, and the other errors of ``opwire.errors``.

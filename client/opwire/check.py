@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import islice, product
 from typing import Any
 
-from .desc import GivenTensor, Report, pointer_to, read_attributes, read_tensors, show
+from .desc import MOST_ALIKE, GivenTensor, Report, pointer_to, read_attributes, read_tensors, show
 from .errors import ContractViolation
 from .level import HIGHEST, FeatureLevel, Limits, Rows, row_for
 from .operator import Code, CountField, EnumField, Fault, Operator, OutputRule, Role, Violation
@@ -354,7 +354,7 @@ def _report_faults(
     pointer: str,
     report: Report,
 ) -> None:
-    for fault in faults:
+    for fault in islice(faults, MOST_ALIKE):
         field, *below = fault.path
         if field in given:
             at = pointer_to(given[str(field)].pointer, *below)

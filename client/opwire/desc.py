@@ -6,10 +6,12 @@ Accepts what Microsoft's DxDispatch accepts: enums by full name, short name or v
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from enum import IntEnum
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -34,6 +36,12 @@ _TENSOR_MEMBERS = (
 
 _DATA_TYPES = {row.code: row for row in DataType}
 
+_LONGEST_QUOTE = 60
+_JSON = json.JSONEncoder(ensure_ascii=False)
+
+MOST_ALIKE = 100
+"""Of the wrong members of one object or list so many are reported, so that the answer to a large request is small."""
+
 
 def pointer_to(base: str, *path: str | int) -> str:
     """A JSON pointer (RFC 6901) below another one."""
@@ -41,9 +49,16 @@ def pointer_to(base: str, *path: str | int) -> str:
 
 
 def show(value: object) -> str:
-    """A value as a message quotes it: as JSON would write it, and never long."""
-    text = {"None": "null", "True": "true", "False": "false"}.get(text := repr(value), text)
-    return text if len(text) <= 60 else text[:57] + "..."
+    """A value as a message quotes it: as JSON writes it, and never long, nor at the cost of writing it whole."""
+    text = ""
+    try:
+        for piece in _JSON.iterencode(value[:_LONGEST_QUOTE] if isinstance(value, str) else value):
+            text += piece
+            if len(text) > _LONGEST_QUOTE:
+                break
+    except TypeError:  # no JSON: an object of Python, in a desc that was made there
+        text = repr(value)
+    return text if len(text) <= _LONGEST_QUOTE else text[: _LONGEST_QUOTE - 3] + "..."
 
 
 def as_integer(value: object) -> int | None:
@@ -63,10 +78,8 @@ class Report:
         self.violations.append(Violation(code, pointer, message, allowed))
 
     def unknown_fields(self, given: Iterable[object], allowed: Sequence[str], pointer: str, owner: str) -> None:
-        """Reports each name that is not a field of its owner, with the nearest one that is."""
-        for name in given:
-            if name in allowed:
-                continue
+        """Reports the names that are not fields of their owner, each with the nearest one that is."""
+        for name in islice((name for name in given if name not in allowed), MOST_ALIKE):
             near = get_close_matches(str(name)[:100], allowed, n=1)
             hint = f"; did you mean {near[0]}?" if near else ""
             self.add(
@@ -88,13 +101,19 @@ class Report:
         return None
 
     def integers(self, value: object, pointer: str, least: int = 0, greatest: int = UINT_MAX) -> tuple[int, ...] | None:
-        """The integers of a list, or None once what is wrong with any of them is reported."""
+        """The integers of a list, or None once those that are wrong are reported."""
         if not isinstance(value, list | tuple):
             self.add(Code.WRONG_TYPE, pointer, f"{show(value)} given where a list of integers belongs")
             return None
-        numbers = [self.integer(item, pointer_to(pointer, i), least, greatest) for i, item in enumerate(value)]
-        known = tuple(number for number in numbers if number is not None)
-        return known if len(known) == len(numbers) else None
+        found = len(self.violations)
+        numbers = []
+        for i, item in enumerate(value):
+            number = self.integer(item, pointer_to(pointer, i), least, greatest)
+            if number is not None:
+                numbers.append(number)
+            elif len(self.violations) - found >= MOST_ALIKE:
+                break
+        return tuple(numbers) if len(self.violations) == found else None
 
     def member(self, value: object, pointer: str, names: Mapping[str, int], prefix: str) -> int | None:
         """The value of an enum member given by full name, short name or value."""
@@ -306,6 +325,9 @@ def _flags(value: object, pointer: str, report: Report, *, output: bool) -> Tens
     names = {row.name or "NONE": row.value for row in (TensorFlags.NONE, TensorFlags.OWNED_BY_DML)}
     listed = list(enumerate(value)) if isinstance(value, list | tuple) else None
     given = [(pointer_to(pointer, i), item) for i, item in listed] if listed is not None else [(pointer, value)]
+    if len(given) > MOST_ALIKE:
+        report.add(Code.OUT_OF_RANGE, pointer, f"{len(given)} flags given; there are {len(names)}")
+        return None
     flags = [report.member(item, at, names, _FLAG_PREFIX) for at, item in given]
     if None in flags:
         return None

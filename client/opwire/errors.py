@@ -7,7 +7,7 @@ OpwireError
 ├── MethodNotAllowedError  405
 ├── SlowBodyError          408
 ├── LengthRequiredError    411
-├── LimitExceededError     413  limit, size
+├── LimitExceededError     413, 431  limit, size
 ├── UnsupportedMediaError  415
 ├── ContractViolation      422  violations
 ├── OverloadedError        429  retry_after
@@ -49,6 +49,7 @@ class ProblemCode(StrEnum):
     TENSOR_TOO_LARGE = "tensor_too_large"
     WORK_TOO_LARGE = "work_too_large"
     BATCH_TOO_LARGE = "batch_too_large"
+    HEAD_TOO_LARGE = "head_too_large"
     UNSUPPORTED_MEDIA_TYPE = "unsupported_media_type"
     CONTRACT_VIOLATION = "contract_violation"
     QUEUE_FULL = "queue_full"
@@ -230,6 +231,7 @@ PROBLEMS: dict[ProblemCode, Problem] = {
     ProblemCode.BATCH_TOO_LARGE: Problem(413, "The batch has too many requests", LimitExceededError),
     ProblemCode.UNSUPPORTED_MEDIA_TYPE: Problem(415, "The body is of another media type", UnsupportedMediaError),
     ProblemCode.CONTRACT_VIOLATION: Problem(422, "The request breaks the operator contract", ContractViolation),
+    ProblemCode.HEAD_TOO_LARGE: Problem(431, "The head of the request is too large", LimitExceededError),
     ProblemCode.QUEUE_FULL: Problem(429, "The queue is full", OverloadedError),
     ProblemCode.MEMORY_FULL: Problem(429, "The memory for requests is full", OverloadedError),
     ProblemCode.INTERNAL_ERROR: Problem(500, "The server failed", InternalError),

@@ -65,7 +65,7 @@ def _floats(items: list[Any], data_type: DataType, fail: Any) -> Array:
     for i, item in enumerate(items):
         number = SPECIAL.get(item) if isinstance(item, str) else item
         if isinstance(number, bool) or not isinstance(number, int | float):
-            raise fail(i, f"allowed are numbers, {', '.join(map(repr, SPECIAL))}")
+            raise fail(i, f"allowed are numbers, {', '.join(map(show, SPECIAL))}")
         try:
             values[i] = number
         except OverflowError:

@@ -6,31 +6,29 @@ Exit codes: 0 done; 1 what the file says is refused; 2 the command or a file can
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Generator, Iterable
-from contextlib import closing, contextmanager
+from collections.abc import Iterable
+from contextlib import closing
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
 from opwire.check import Plan
 from opwire.describe import describe, summarise
 from opwire.dxdispatch import Model
-from opwire.errors import OpwireError, ProblemCode, to_problem
 from opwire.level import HIGHEST, FeatureLevel
 from opwire.operators import CATALOG, OPERATORS
 
 from . import render
+from .bench_command import bench_command
 from .devices import DEVICES, load
 from .devices.device import Arrays, Device
 from .document import read_document
 from .files import write_outputs
 from .offline import execute, prepare, run_plan
-from .settings import Settings
-
-REFUSED, UNREADABLE = 1, 2
+from .reporting import REFUSED, print_json, reporting
+from .serve_command import device_name, serve_command
 
 app = typer.Typer(
     help="DirectML operators: checked against a feature level, computed exactly, served over HTTP.",
@@ -49,14 +47,8 @@ def _level(given: str) -> FeatureLevel:
         raise typer.BadParameter(f"{given!r} is not a feature level; allowed: {levels}") from None
 
 
-def _device_name(given: str) -> str:
-    if given not in DEVICES:
-        raise typer.BadParameter(f"{given!r} is not a device; allowed: {', '.join(DEVICES)}", param_hint="--device")
-    return given
-
-
 def _device(given: str | None) -> Device:
-    return load(next(iter(DEVICES)) if given in (None, "auto") else _device_name(given))
+    return load(next(iter(DEVICES)) if given in (None, "auto") else device_name(given))
 
 
 def _named_file(given: str) -> tuple[str, Path]:
@@ -74,14 +66,13 @@ LevelOption = Annotated[
     FeatureLevel | None,
     typer.Option("--level", parser=_level, metavar="LEVEL", help="Feature level, such as 2_1. [default: the highest]"),
 ]
-LogLevel = Literal["debug", "info", "warning", "error"]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @app.command("validate")
 def validate_command(file: FileArgument, level: LevelOption = None, as_json: JsonOption = False) -> None:
     """Check an operator desc against a feature level; of a model every dispatchable."""
-    with _reporting(as_json):
+    with reporting(as_json):
         document = read_document(_read(file))
         if isinstance(document, Model):
             level = level or HIGHEST
@@ -95,9 +86,9 @@ def validate_command(file: FileArgument, level: LevelOption = None, as_json: Jso
                 _print(render.validation_lines(title, validation, level))
         elif isinstance(document, Model):
             members = {name: validation.to_json() for name, validation in found.items()}
-            _print_json({"feature_level": str(level), "valid": valid, "dispatchables": members})
+            print_json({"feature_level": str(level), "valid": valid, "dispatchables": members})
         else:
-            _print_json({"feature_level": str(level), **found[file].to_json()})
+            print_json({"feature_level": str(level), **found[file].to_json()})
     if not valid:
         raise typer.Exit(REFUSED)
 
@@ -123,7 +114,7 @@ def run_command(
 ) -> None:
     """Execute an operator or a whole DxDispatch model, and print or save its tensors."""
     files = dict(_named_file(given) for given in inputs or ())
-    with _reporting(as_json):
+    with reporting(as_json):
         document = read_document(_read(file))
         if isinstance(document, Model):
             if files:
@@ -148,7 +139,7 @@ def _run_model(
         else:
             _print(render.step_lines(step, microseconds, device.name))
     if as_json:
-        _print_json({"commands": commands, "feature_level": str(level), "device": device.name})
+        print_json({"commands": commands, "feature_level": str(level), "device": device.name})
 
 
 def _run_operator(plan: Plan, inputs: Arrays, device: Device, output: Path | None, as_json: bool) -> None:
@@ -157,7 +148,7 @@ def _run_operator(plan: Plan, inputs: Arrays, device: Device, output: Path | Non
     if as_json:
         outputs = render.outputs_json(plan.outputs, buffers, saved)
         rest = {"feature_level": str(plan.level), "device": device.name, "timing": {"run": microseconds}}
-        _print_json({"outputs": outputs, **rest})
+        print_json({"outputs": outputs, **rest})
         return
     for name, desc in plan.outputs.items():
         if name in saved:
@@ -175,50 +166,19 @@ def operators_command(
     """Show the operators by feature level: data types and ranks of those that opwire runs."""
     known = [kind for kind in CATALOG.values() if level is None or kind.introduced <= level]
     kinds = known if every else [kind for kind in known if kind.name in OPERATORS]
-    with _reporting(as_json):
+    with reporting(as_json):
         if not as_json:
             table = render.catalog_table(kinds) if every else render.support_table(kinds, level)
             render.print_table(table)
         elif every:
-            _print_json({"operators": [summarise(kind) for kind in kinds]})
+            print_json({"operators": [summarise(kind) for kind in kinds]})
         else:
             rows = [{**summarise(kind), "support": render.rows_at(describe(kind), level)} for kind in kinds]
-            _print_json({"feature_level": None if level is None else str(level), "operators": rows})
+            print_json({"feature_level": None if level is None else str(level), "operators": rows})
 
 
-_DEFAULTS = Settings()
-
-
-@app.command("serve")
-def serve_command(
-    host: Annotated[str, typer.Option(envvar="OPWIRE_HOST", help="Address to listen on.")] = _DEFAULTS.host,
-    port: Annotated[
-        int, typer.Option(envvar="OPWIRE_PORT", min=0, max=65535, help="Port to listen on; 0 takes a free one.")
-    ] = _DEFAULTS.port,
-    devices: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--device", envvar="OPWIRE_DEVICE", metavar="NAME", help="Devices to start, the default one first."
-        ),
-    ] = None,
-    threads: Annotated[
-        int, typer.Option(envvar="OPWIRE_THREADS", min=1, help="Operators that run at a time on each device.")
-    ] = _DEFAULTS.threads,
-    drain_seconds: Annotated[
-        int, typer.Option(envvar="OPWIRE_DRAIN_SECONDS", min=0, help="How long accepted work may go on at the end.")
-    ] = _DEFAULTS.drain_seconds,
-    log_level: Annotated[
-        LogLevel, typer.Option(envvar="OPWIRE_LOG_LEVEL", help="Least severe messages to log.")
-    ] = "info",
-) -> None:
-    """Serve the operators over HTTP until SIGINT or SIGTERM."""
-    from .serve import serve  # it needs fastapi and uvicorn, which the other commands do without
-
-    names = tuple(_device_name(name) for name in devices or _DEFAULTS.devices)
-    settings = Settings(
-        host=host, port=port, devices=names, threads=threads, drain_seconds=drain_seconds, log_level=log_level
-    )
-    raise typer.Exit(serve(settings))
+app.command("serve")(serve_command)
+app.command("bench")(bench_command)
 
 
 def _read(file: str) -> bytes:
@@ -228,32 +188,3 @@ def _read(file: str) -> bytes:
 def _print(lines: Iterable[str]) -> None:
     for line in lines:
         typer.echo(line)
-
-
-def _print_json(value: object) -> None:
-    typer.echo(json.dumps(value, allow_nan=False))
-
-
-@contextmanager
-def _reporting(as_json: bool) -> Generator[None]:
-    """Turns what can go wrong into a message and an exit code."""
-    try:
-        yield
-        sys.stdout.flush()
-    except OpwireError as error:
-        if as_json:
-            _print_json(to_problem(error))
-        else:
-            typer.echo(f"opwire: {error.detail}", err=True)
-            for line in render.violation_lines(error.violations):
-                typer.echo(line, err=True)
-        raise typer.Exit(UNREADABLE if error.code is ProblemCode.INVALID_JSON else REFUSED) from None
-    except BrokenPipeError:  # the reader of the output has gone; typer ends quietly
-        raise
-    except OSError as error:
-        name = "" if error.filename is None else f"{error.filename}: "
-        typer.echo(f"opwire: {name}{error.strerror or error}", err=True)
-        raise typer.Exit(UNREADABLE) from None
-    except MemoryError as error:
-        typer.echo(f"opwire: not enough memory. {error}", err=True)
-        raise typer.Exit(UNREADABLE) from None

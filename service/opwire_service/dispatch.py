@@ -32,11 +32,15 @@ class Dispatcher:
         threads: plans that run at the same time on each device.
         queued: plans that may wait.
         work: element visits that may wait and run.
+
+    Attributes:
+        cancelled: how many plans were given up, by the stage that they were in.
     """
 
     def __init__(self, devices: Mapping[str, Device], threads: int, queued: int, work: int) -> None:
         self.devices = devices
         self.schedule = Schedule.of(dict.fromkeys(devices, threads), queued, work)
+        self.cancelled = {"queue": 0, "run": 0}
         self._threads = ThreadPoolExecutor(threads * len(devices), "opwire-device")
         self._waiting: dict[Job, asyncio.Future[None]] = {}
         self._idle = asyncio.Event()
@@ -84,7 +88,11 @@ class Dispatcher:
         )
         loop = asyncio.get_running_loop()
         work.add_done_callback(lambda _: loop.call_soon_threadsafe(self._finish, job))
-        return Ran(round(queued * 1e6), await _result(work, stop))
+        try:
+            return Ran(round(queued * 1e6), await _result(work, stop))
+        except asyncio.CancelledError:
+            self.cancelled["run"] += 1
+            raise
 
     def _refuse_if_closing(self) -> None:
         if self._closing:
@@ -105,6 +113,7 @@ class Dispatcher:
                 retry_after=round(full.retry_after, 3),
             ) from None
         except asyncio.CancelledError:
+            self.cancelled["queue"] += 1
             if self.schedule.is_running(job):
                 self._finish(job)
             else:

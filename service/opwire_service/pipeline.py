@@ -25,6 +25,7 @@ from opwire.wire import ExecuteRequest, Outcome, OutputFormat, ValidateRequest, 
 
 from .budget import Budget, Hold
 from .dispatch import Dispatcher, Ran
+from .metrics import Metrics
 from .plans import PlanCache, Prepared
 from .settings import Limits
 
@@ -87,8 +88,9 @@ class Completed:
 class Pipeline:
     """Runs parsed requests on a dispatcher's devices, within the limits."""
 
-    def __init__(self, dispatcher: Dispatcher, limits: Limits, cached_plans: int) -> None:
+    def __init__(self, dispatcher: Dispatcher, limits: Limits, cached_plans: int, metrics: Metrics) -> None:
         self.dispatcher = dispatcher
+        self.metrics = metrics
         self.limits = limits
         self.memory = Budget(limits.memory_bytes)
         self.plans = PlanCache(cached_plans, self._bound)
@@ -120,7 +122,9 @@ class Pipeline:
             encode = partial(encode_output, heads[name], plan.outputs[name], buffer, output_format)
             encoded.append(encode() if buffer.nbytes <= INLINE_BYTES else await asyncio.to_thread(encode))
         watch.lap("encode")
-        return Outcome(encoded, plan.level, done.device, watch.total())
+        timing = watch.total()
+        self.metrics.executed(plan.operator.name, timing)
+        return Outcome(encoded, plan.level, done.device, timing)
 
     async def run(self, request: ExecuteRequest, watch: Stopwatch, hold: Hold, guard: Guard | None = None) -> Completed:
         """Runs one operator; the arguments and errors are those of ``execute``."""

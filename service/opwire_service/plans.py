@@ -48,6 +48,9 @@ class PlanCache:
     misses: int = 0
     _plans: OrderedDict[tuple[bytes, object], Prepared] = field(default_factory=OrderedDict)
 
+    def __len__(self) -> int:
+        return len(self._plans)
+
     def plan(self, request: ExecuteRequest) -> Prepared:
         """The plan of a request.
 

@@ -51,6 +51,16 @@ class Expire:
 Action = Start | Expire
 
 
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What a device has to do: jobs that wait and run, its places, and the element visits of those jobs."""
+
+    queued: int
+    running: int
+    capacity: int
+    pending: int
+
+
 class QueueFull(Exception):
     """No further job can wait; a new try is worthwhile after ``retry_after`` seconds."""
 
@@ -106,6 +116,13 @@ class Schedule:
     @property
     def running(self) -> int:
         return sum(len(lane.running) for lane in self._lanes.values())
+
+    def loads(self) -> dict[str, Load]:
+        """What each device has to do."""
+        return {
+            name: Load(len(lane.waiting), len(lane.running), lane.capacity, lane.pending)
+            for name, lane in self._lanes.items()
+        }
 
     def is_running(self, job: Job) -> bool:
         """Whether the job has a place."""

@@ -2,59 +2,163 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import signal
 import socket
-import sys
+from collections.abc import Callable
+from ipaddress import ip_address
+from types import FrameType
+from typing import Any
 
 import uvicorn
 
+from . import logs
 from .http.app import create_app
 from .http.protocol import ProblemProtocol
+from .metrics import Metrics
 from .settings import Settings
 
 KEEP_ALIVE_SECONDS = 75
+
+_LOOKS_EVERY = 0.05
+_TICKS = 20
+"""Ticks of uvicorn's, of 0.1 s, between two looks for slow clients."""
 
 log = logging.getLogger("opwire")
 
 
 class HttpServer(uvicorn.Server):
-    """Serves the application of a server. ``url`` is known, and logged, as soon as it listens."""
+    """Serves the application of a server.
+
+    Args:
+        metrics: what it counts in; without that it counts for itself.
+        on_ready: called with the address as soon as it accepts.
+
+    Attributes:
+        url: its address, once it accepts.
+
+    Raises:
+        OSError, ValueError: a file of the settings cannot be read, or does not hold what it should.
+    """
 
     url: str | None = None
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        metrics: Metrics | None = None,
+        on_ready: Callable[[str], None] = lambda url: announce(url),
+    ) -> None:
+        self.settings = settings
+        self._app = create_app(settings, metrics)
+        self._on_ready = on_ready
         super().__init__(
             uvicorn.Config(
-                create_app(settings),
+                self._app,
                 host=settings.host,
                 port=settings.port,
                 http=ProblemProtocol,
                 ws="none",
                 log_config=None,
                 access_log=False,
+                proxy_headers=False,
                 server_header=False,
                 timeout_keep_alive=KEEP_ALIVE_SECONDS,
                 timeout_graceful_shutdown=settings.drain_seconds,
+                ssl_certfile=settings.tls_certificate,
+                ssl_keyfile=settings.tls_key,
             )
         )
+        try:
+            self.config.load()
+        except OSError as error:  # it names neither file
+            files = " and ".join(str(file) for file in (settings.tls_certificate, settings.tls_key) if file)
+            raise ValueError(f"{files}: no certificate chain with its key: {error.strerror or error}") from None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
-            host, port = self.servers[0].sockets[0].getsockname()[:2]
-            self.url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-            log.info("opwire is ready at %s", self.url)
+            self.url = address(self.settings, (sockets or self.servers[0].sockets)[0])
+            self._on_ready(self.url)
+
+    async def on_tick(self, counter: int) -> bool:
+        if self.settings.workers > 1:
+            self._app.state.server.publish()  # for the process that is asked
+        if counter % _TICKS == 0:
+            limits = self.settings.limits
+            for connection in list(self.server_state.connections):
+                if isinstance(connection, ProblemProtocol):
+                    connection.close_if_slow(limits.receive_ms / 1000, limits.timeout_ms / 1000)
+        return await super().on_tick(counter)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self.drain()
+        super().handle_exit(sig, frame)
+
+    def drain(self) -> None:
+        """Takes no more work, from now on."""
+        server = getattr(self._app.state, "server", None)
+        if server is not None:
+            server.drain()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Lets accepted work end; open connections are told meanwhile that the server is stopping."""
+        self.drain()
+        for listening in self.servers:
+            listening.close()
+        loop = asyncio.get_running_loop()
+        end = loop.time() + self.settings.drain_seconds
+        while self.server_state.tasks and loop.time() < end and not self.force_exit:
+            await asyncio.wait(list(self.server_state.tasks), timeout=_LOOKS_EVERY)
+        self.config.timeout_graceful_shutdown = max(0, round(end - loop.time()))
+        await super().shutdown(sockets)
+
+
+def address(settings: Settings, listening: socket.socket) -> str:
+    """The URL of a server that listens on a socket."""
+    host, port = listening.getsockname()[:2]
+    scheme = "http" if settings.tls_certificate is None else "https"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+
+
+def announce(url: str) -> None:
+    """Says that a server is ready."""
+    log.info("opwire is ready at %s", url)
+
+
+def stop_on_signals(stop: Callable[[int, FrameType | None], Any]) -> None:
+    """Lets SIGINT and SIGTERM call a function, for the rest of this process."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
 
 
 def serve(settings: Settings) -> int:
-    """Serves until SIGINT or SIGTERM, then lets accepted work end. Returns the exit code."""
-    logging.basicConfig(
-        stream=sys.stderr,
-        level=settings.log_level.upper(),
-        format="%(asctime)s %(levelname)-7s %(message)s",
-        datefmt="%H:%M:%S",
-    )
-    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+    """Serves until SIGINT or SIGTERM, then lets accepted work end. Returns the exit code.
+
+    Raises:
+        OSError, ValueError: a file of the settings cannot be read, or does not hold what it should.
+    """
+    logs.configure(settings.log_level, settings.log_format)
+    _warn(settings)
+    if settings.workers > 1:
+        from .workers import Supervisor  # of no use to a single process
+
+        return Supervisor(settings).run()
     server = HttpServer(settings)
+    # uvicorn raises the signals again when it has stopped, for the handlers that it found.
+    stop_on_signals(server.handle_exit)
     server.run()
     return 0 if server.started else 1
+
+
+def _warn(settings: Settings) -> None:
+    if settings.api_keys_file is None and not _is_loopback(settings.host):
+        log.warning("opwire listens on %s without API keys: whoever reaches it can use it", settings.host)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

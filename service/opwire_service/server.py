@@ -5,31 +5,80 @@ from __future__ import annotations
 from importlib.metadata import version
 
 from opwire.describe import ServerInfo
+from opwire.errors import ProblemCode, UnavailableError
 from opwire.level import HIGHEST, FeatureLevel
 from opwire.wire import Encoding
 
+from . import metrics as counted
 from .devices import load
 from .dispatch import Dispatcher
+from .exposition import registry
+from .metrics import Layout, Metrics
 from .oip.statistics import Statistics
 from .pipeline import Pipeline
 from .settings import Settings
 
 
 class Server:
-    """What the routes work on. It is ready from its making until ``close``."""
+    """What the routes work on. It is ready from its making until ``close``.
 
-    def __init__(self, settings: Settings) -> None:
+    Attributes:
+        ready: whether it takes work.
+        draining: whether it has been told to stop.
+        registry: what Prometheus scrapes; it is as old as the last ``publish``.
+    """
+
+    def __init__(self, settings: Settings, metrics: Metrics | None = None) -> None:
         self.settings = settings
+        self.metrics = metrics or Metrics(Layout(settings.devices, ()))
+        self.registry = registry(self.metrics, alone=settings.workers == 1)
         devices = {name: load(name) for name in settings.devices}
         dispatcher = Dispatcher(devices, settings.threads, settings.limits.queued, settings.limits.queued_work)
-        self.pipeline = Pipeline(dispatcher, settings.limits, settings.cached_plans)
+        self.pipeline = Pipeline(dispatcher, settings.limits, settings.cached_plans, self.metrics)
         self.oip_statistics = Statistics()
         self.ready = True
+        self.draining = False
+
+    def drain(self) -> None:
+        """Takes no more work, from now on; what was accepted goes on."""
+        self.ready = False
+        self.draining = True
+
+    def require_ready(self) -> None:
+        """
+        Raises:
+            UnavailableError: the server takes no work.
+        """
+        if self.draining:
+            raise UnavailableError(ProblemCode.DRAINING, "the server is stopping; send the request to another one")
+        if not self.ready:
+            raise UnavailableError(ProblemCode.NOT_READY, "the server is not ready")
 
     async def close(self) -> None:
         """Takes no more work, lets what runs end, and gives up the devices."""
-        self.ready = False
+        self.drain()
         await self.pipeline.dispatcher.close()
+
+    def publish(self) -> None:
+        """Brings up to date the metrics that others keep: what waits, runs and is held, and the cache of plans."""
+        pipeline, cells = self.pipeline, self.metrics
+        schedule, plans = pipeline.dispatcher.schedule, pipeline.plans
+        cells.set(counted.WORKERS, int(self.ready))
+        cells.follow(counted.PLAN_HITS, plans.hits)
+        cells.follow(counted.PLAN_MISSES, plans.misses)
+        cells.set(counted.PLANS, len(plans))
+        cells.set(counted.PLANS_LIMIT, plans.size)
+        cells.set(counted.MEMORY, pipeline.memory.held)
+        cells.set(counted.MEMORY_LIMIT, pipeline.memory.limit)
+        cells.set(counted.QUEUED_LIMIT, schedule.limit)
+        cells.set(counted.WORK_LIMIT, schedule.work_limit)
+        for device, busy in schedule.loads().items():
+            cells.set(counted.QUEUED, busy.queued, device)
+            cells.set(counted.RUNNING, busy.running, device)
+            cells.set(counted.RUNNING_LIMIT, busy.capacity, device)
+            cells.set(counted.WORK, busy.pending, device)
+        for stage, count in pipeline.dispatcher.cancelled.items():
+            cells.follow(counted.CANCELLATIONS, count, stage)
 
     def describe(self) -> ServerInfo:
         """What a client may want to know."""

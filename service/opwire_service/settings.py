@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+from .logs import LogFormat
 
 MIB = 2**20
 
@@ -48,17 +51,42 @@ class Settings:
         host, port: where it listens; port 0 takes a free one.
         devices: names of the devices to start; the first is the default one.
         threads: operators that run at the same time on each device.
+        workers: processes that serve.
         drain_seconds: how long accepted work may go on after the signal to stop.
         log_level: of Python's logging.
+        log_format: see logs.
         limits: see Limits.
         cached_plans: checked operator descs that are kept.
+        api_keys_file: whose keys requests must carry; without it anyone may use the server.
+        metrics_open: whether the metrics need no key.
+        tls_certificate, tls_key: PEM files; with them it speaks TLS alone. The key may be in the first.
+        cors_origins: the web origins whose pages may use the server; * is any.
     """
 
     host: str = "127.0.0.1"
     port: int = 8000
     devices: tuple[str, ...] = ("reference",)
     threads: int = field(default_factory=lambda: max(2, os.cpu_count() or 1))
+    workers: int = 1
     drain_seconds: int = 30
     log_level: str = "info"
+    log_format: LogFormat = "text"
     limits: Limits = field(default_factory=Limits)
     cached_plans: int = 4096
+    api_keys_file: Path | None = None
+    metrics_open: bool = False
+    tls_certificate: Path | None = None
+    tls_key: Path | None = None
+    cors_origins: tuple[str, ...] = ()
+
+    def share(self) -> Settings:
+        """What each worker gets: the bounds of the whole server, divided."""
+        limits, count = self.limits, self.workers
+        part = replace(
+            limits,
+            queued=max(1, limits.queued // count),
+            queued_work=max(1, limits.queued_work // count),
+            memory_bytes=max(1, limits.memory_bytes // count),
+        )
+        # Two places are needed to keep one from long operators.
+        return replace(self, threads=min(self.threads, max(2, self.threads // count)), limits=part)

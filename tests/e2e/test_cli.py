@@ -76,7 +76,7 @@ def test_validate_shows_every_violation(write):
         "    allowed: FLOAT32, FLOAT16, INT32, UINT32",
         "    available from: DML_FEATURE_LEVEL_5_0",
         "  /desc/Axis [unknown_field]",
-        "    REDUCE has no field 'Axis'; did you mean Axes?",
+        '    REDUCE has no field "Axis"; did you mean Axes?',
         "    allowed: Function, InputTensor, OutputTensor, AxisCount, Axes",
         "  /desc/Axes/0 [axis_out_of_range]",
         "    axis 4 given for an InputTensor of rank 4; axes go from 0 to 3",

@@ -60,6 +60,12 @@ def does_not_read(connection: socket.socket, over: threading.Event) -> None:
     over.wait()
 
 
+def reads_slowly(connection: socket.socket, over: threading.Event) -> None:
+    """Takes the request so slowly that it lasts for long, though each wait is short."""
+    while not over.wait(0.01):
+        connection.recv(65536)
+
+
 def drips(connection: socket.socket, over: threading.Event) -> None:
     """Answers so slowly that it never ends, though each wait is short."""
     connection.recv(65536)
@@ -95,8 +101,9 @@ def test_the_timeout_bounds_the_whole_call(make_client, behave):
         assert 0.3 <= time.monotonic() - started < 2
 
 
-def test_the_timeout_bounds_the_sending_too(make_client):
-    with listening(does_not_read) as url:
+@pytest.mark.parametrize("behave", [does_not_read, reads_slowly])
+def test_the_timeout_bounds_the_sending_too(make_client, behave):
+    with listening(behave) as url:
         started = time.monotonic()
         with pytest.raises(errors.TransportTimeout):
             make_client(url).sum(np.zeros(2**24, np.float32), 0, timeout=0.3)

@@ -44,6 +44,7 @@ def test_examples_in_every_form(http, operator, example):
             assert left == b""
             assert set(found) == set(example.outputs)
             assert answer["feature_level"] == str(example.level)
+            assert all(("binary_data_size" in each) == (answer_form == "binary") for each in answer["outputs"].values())
             for name, right in example.outputs.items():
                 assert bodies.same(found[name], bodies.rounded(answer["outputs"][name]["desc"], right)), form
 

@@ -18,12 +18,12 @@ ADDRESS = "127.0.0.1:8000"
 if not README.exists():
     pytest.skip("the README is not here: these are the tests of an installed wheel", allow_module_level=True)
 
-BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", README.read_text(), re.MULTILINE | re.DOTALL)
+BLOCKS: list[tuple[str, str]] = re.findall(r"^```(\w+)\n(.*?)^```$", README.read_text(), re.MULTILINE | re.DOTALL)
 
 
 def _with_answer() -> list[object]:
     """Each Python block, with the text block behind it."""
-    found = []
+    found: list[object] = []
     for i, (language, code) in enumerate(BLOCKS):
         if language == "python":
             answer = BLOCKS[i + 1][1] if BLOCKS[i + 1 : i + 2] and BLOCKS[i + 1][0] == "text" else None

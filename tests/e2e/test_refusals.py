@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-import socket
 from typing import Any
-from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -14,6 +12,7 @@ import pytest
 from opwire.operators import OPERATORS
 from tests import bodies
 from tests.problems import STATUSES, read_problem
+from tests.sockets import talk
 
 SOURCE = {"DataType": "FLOAT32", "Sizes": [3]}
 OPERATOR = {"type": "REDUCE", "desc": {"Function": "SUM", "InputTensor": SOURCE, "Axes": [0]}}
@@ -334,25 +333,11 @@ def test_data_routes_take_post_alone(http, path, method):
         assert problem["allow"] == ["POST"]
 
 
-def raw(server_url: str, data: bytes) -> tuple[int, dict[str, str], bytes]:
-    """What the server answers to any bytes, once it has closed the connection."""
-    url = urlsplit(server_url)
-    assert url.hostname is not None
-    with socket.create_connection((url.hostname, url.port), timeout=10) as connection:
-        connection.sendall(data)
-        answer = b""
-        while piece := connection.recv(65536):
-            answer += piece
-    head, _, body = answer.partition(b"\r\n\r\n")
-    status, *lines = head.decode("latin-1").split("\r\n")
-    headers = dict(line.lower().split(": ", 1) for line in lines)
-    return int(status.split()[1]), headers, body
-
-
 @pytest.mark.parametrize(
     "data",
     [
         b"hello\r\n\r\n",
+        b"GET /\xe9 HTTP/1.1\r\n\r\n",
         b"GET / HTTP/9.9\r\n\r\n",
         b"GET /livez HTTP/1.1\r\nHost: a\r\nContent-Length: x\r\n\r\n",
         b"POST /v1/execute HTTP/1.1\r\nHost: a\r\nContent-Length: -5\r\n\r\n",
@@ -364,7 +349,7 @@ def raw(server_url: str, data: bytes) -> tuple[int, dict[str, str], bytes]:
     ],
 )
 def test_what_is_not_http(server_url, data):
-    status, headers, body = raw(server_url, data)
+    status, headers, body = talk(server_url, data)
     assert read_problem(status, headers, body)["code"] == "invalid_request"
     assert status == 400
     assert headers["connection"] == "close"
@@ -374,7 +359,7 @@ def test_what_is_not_http(server_url, data):
 @pytest.mark.parametrize("target", ["/nothing", "/v1/operators", "/v1/operators/", "/v1/execute", "/", "/docs"])
 def test_no_host_header_breaks_an_answer(server_url, host, target):
     data = f"GET {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode("latin-1")
-    status, headers, body = raw(server_url, data)
+    status, headers, body = talk(server_url, data)
     assert status < 500
     if status >= 400:
         read_problem(status, headers, body)
@@ -393,7 +378,7 @@ def test_no_host_header_breaks_an_answer(server_url, host, target):
 def test_upgrades_are_ignored(server_url, upgrade):
     for target, expected in (("/livez", 200), ("/v1/execute", 405), ("/nothing", 404)):
         data = f"GET {target} HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, close\r\n{upgrade}\r\n\r\n".encode()
-        status, headers, body = raw(server_url, data)
+        status, headers, body = talk(server_url, data)
         assert status == expected
         if status >= 400:
             read_problem(status, headers, body)
@@ -402,7 +387,7 @@ def test_upgrades_are_ignored(server_url, upgrade):
 def test_pipelined_requests_are_answered_in_order(server_url):
     one = b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n"
     last = b"GET /nothing HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
-    _, _, rest = raw(server_url, one + one + last)
+    _, _, rest = talk(server_url, one + one + last)
     assert rest.count(b"HTTP/1.1 200") == 1
     assert rest.count(b"HTTP/1.1 404") == 1
     assert rest.index(b" 200 ") < rest.index(b" 404 ")

@@ -321,7 +321,7 @@ def test_messages_name_the_given_and_the_allowed():
     assert violation.message in str(refused.value)
 
 
-def test_every_violation_is_reported_at_once():
+def test_wrong_attributes_hide_no_wrong_tensor():
     desc = {
         "InputTensor": {"DataType": "FLOAT64", "Sizes": [2, 3]},
         "AxisCount": 2,

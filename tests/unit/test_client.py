@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from functools import partial
 from typing import Any
@@ -112,6 +113,18 @@ def test_a_short_timeout_is_not_rounded_to_none(make_client, server):
     assert sent(server) == {"timeout_ms": 1}
 
 
+@pytest.mark.parametrize(("timeout", "connect"), [(60, 5), (2, 2.25), (None, 5)])
+def test_a_connection_has_five_seconds_and_the_rest_what_is_left(make_client, server, timeout, connect):
+    make_client(transport=server.transport, timeout=timeout).sum(X, 0)
+    limits = dict(server.request.extensions["timeout"])
+    assert limits.keys() == {"connect", "read", "write", "pool"}
+    assert limits.pop("connect") == pytest.approx(connect, abs=1)
+    if timeout is None:
+        assert set(limits.values()) == {None}
+    else:
+        assert all(timeout - 1 < left < timeout + 0.25 for left in limits.values())
+
+
 @pytest.mark.parametrize("timeout", [0, -1, float("nan"), float("inf"), 2**31 / 1000])
 def test_a_timeout_is_positive_and_finite(make_client, server, timeout):
     with pytest.raises(ValueError, match="timeout"):
@@ -180,8 +193,8 @@ NO_ANSWERS = [
     httpx.Response(200, json={"outputs": {}}),
     httpx.Response(200, json={"results": []}),
     httpx.Response(204),
-    httpx.Response(302, headers={"Location": "http://elsewhere/"}),
-    httpx.Response(401, json={"error": "who are you"}),
+    httpx.Response(302, headers={"Location": "http://elsewhere/"}, json=json.loads(result_answer().content)),
+    httpx.Response(401, json={"code": "unauthorized", "detail": "by a gateway"}),
     httpx.Response(502, content=b"<h1>Bad Gateway</h1>" * 200, headers={"Content-Type": "text/html"}),
     httpx.Response(500, content=b"not json", headers={"Content-Type": "application/problem+json"}),
     httpx.Response(500, content=b"[]", headers={"Content-Type": "application/problem+json"}),
@@ -315,7 +328,7 @@ def test_waiting_in_vain_tells_the_last_reason(make_client):
     with pytest.raises(errors.TransportTimeout, match=r"not ready within 0.4 s: d$"):
         make_client(transport=server.transport).wait_ready(timeout=0.4)
     assert time.monotonic() - started < 0.4
-    assert 2 <= len(server.requests) <= 5
+    assert 3 <= len(server.requests) <= 5
 
 
 def test_waiting_is_over_at_once_where_it_cannot_help(make_client):

@@ -291,7 +291,7 @@ MISFITS = {
     "short_buffer": (PACKED[:-1], ValueError, "23.*6 elements, or 24 bytes"),
     "short_elements": (X.reshape(-1)[:5], ValueError, r"shape \[5\]"),
     "ragged_lists": ([[0, 1, 2], [3, 4]], ValueError, "InputTensor/1: 2 elements"),
-    "no_numbers": ([[0, 1, 2], [3, "4", 5]], ValueError, "InputTensor/1/1: '4' given"),
+    "no_numbers": ([[0, 1, 2], [3, "4", 5]], ValueError, 'InputTensor/1/1: "4" given'),
     "too_large": ([[0, 1, 2], [3, 4, 1e39]], ValueError, "out of the range of FLOAT32"),
     "nothing": (None, TypeError, "NoneType"),
 }

@@ -199,7 +199,7 @@ def test_refused_command(command, code, at):
 
 
 def test_unknown_name_comes_with_the_nearest():
-    with pytest.raises(RequestError, match="did you mean 'out'"):
+    with pytest.raises(RequestError, match='did you mean "out"'):
         read_model(with_command({"type": "print", "resource": "ou"}))
 
 

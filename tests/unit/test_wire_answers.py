@@ -111,6 +111,14 @@ def test_a_result_tells_all_that_the_answer_does():
     )
 
 
+@pytest.mark.parametrize("blanks", range(8))
+def test_an_output_is_aligned_wherever_its_bytes_stand(blanks):
+    head = text(answer({"y": {"desc": {"DataType": "FLOAT64", "Sizes": [2]}, "binary_data_size": 16}})) + b" " * blanks
+    found = read_answer(head + struct.pack("<2d", 1, 2), str(len(head))).output
+    assert found.flags.aligned
+    assert found.tolist() == [1, 2]
+
+
 def test_without_indices_it_is_no_answer_to_a_pooling_that_asked_for_them():
     body = text(answer({"OutputTensor": {"desc": {"DataType": "UINT8", "Sizes": [1]}, "data": "AA=="}}))
     assert type(read_answer(body, None)) is Result

@@ -11,6 +11,7 @@ from ..operator import Code, Fault, Tensors
 def axis_faults(axes: tuple[int, ...], tensors: Tensors) -> Iterator[Fault]:
     """Every axis must be below the rank and named once. DirectML does not say what two equal axes mean."""
     rank = tensors["InputTensor"].rank
+    seen: set[int] = set()
     for i, axis in enumerate(axes):
         if axis >= rank:
             yield Fault(
@@ -19,8 +20,9 @@ def axis_faults(axes: tuple[int, ...], tensors: Tensors) -> Iterator[Fault]:
                 f"axis {axis} given for an InputTensor of rank {rank}; axes go from 0 to {rank - 1}",
                 list(range(rank)),
             )
-        elif axis in axes[:i]:
+        elif axis in seen:
             yield Fault(Code.DUPLICATE_AXIS, ("Axes", i), f"axis {axis} is given more than once")
+        seen.add(axis)
 
 
 def reduced_sizes(axes: tuple[int, ...], sizes: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:

@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import islice
 from typing import Any, NoReturn, TypeVar
 
 import pybase64
 
 from ..check import Plan
-from ..desc import Report, pointer_to, show
+from ..desc import MOST_ALIKE, Report, pointer_to, show
 from ..errors import ContractViolation, ProblemCode, RequestError
 from ..jsontensor import NumberError, read_numbers
 from ..level import HIGHEST
@@ -171,7 +172,7 @@ def _read_execute(value: object, parts: Parts, pointer: str) -> ExecuteRequest:
     if "inputs" in envelope and not isinstance(envelope["inputs"], dict):
         at = pointer_to(pointer, "inputs")
         report.add(Code.WRONG_TYPE, at, f"{show(envelope['inputs'])} given where an object of tensors belongs")
-    report.violations.extend(payload for payload in inputs.values() if isinstance(payload, Violation))
+    report.violations += islice((payload for payload in inputs.values() if isinstance(payload, Violation)), MOST_ALIKE)
     timeout = _number(envelope, "timeout_ms", pointer, report, 1, 2**31 - 1)
     priority = _number(envelope, "priority", pointer, report, 0, LOWEST_PRIORITY)
     device = envelope.get("device")
@@ -259,9 +260,7 @@ def _wrong_names(plan: Plan, request: ExecuteRequest, pointer: str) -> list[Viol
     for name in plan.inputs:
         if name not in request.inputs:
             violations.append(Violation(Code.MISSING_TENSOR, pointer, f"{name} is required and missing"))
-    for name in request.inputs:
-        if name in plan.inputs:
-            continue
+    for name in islice((name for name in request.inputs if name not in plan.inputs), MOST_ALIKE):
         message = f"{plan.operator.name} has no input {show(name)}; its inputs are {', '.join(plan.inputs)}"
         violations.append(Violation(Code.UNKNOWN_TENSOR, pointer_to(pointer, name), message, list(plan.inputs)))
     return violations

@@ -8,6 +8,7 @@ from .device import Device
 
 DEVICES = {
     "reference": ".reference:ReferenceDevice",
+    "cpu": ".cpu:CpuDevice",
     "cuda": ".cuda:CudaDevice",
 }
 """Name -> module and class."""

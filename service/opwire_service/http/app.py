@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 from typing import Any
 
 from fastapi import FastAPI
+from fastapi.routing import APIRoute
+from starlette.middleware.cors import CORSMiddleware
 from starlette.types import Receive, Scope, Send
 
+from opwire.wire import HEAD_LENGTH
+
+from ..budget import Hold
+from ..keys import ApiKeys
+from ..metrics import OTHER, Layout, Metrics
+from ..pipeline import Pipeline
 from ..server import Server
 from ..settings import Settings
-from . import data, docs, errors, health, native, oip, openapi
+from . import data, docs, errors, health, metrics, native, oip, openapi
+from .body import Exchange
 from .context import RequestContext
+from .gate import Gate, refuse
 
 SUMMARY = "DirectML operators over HTTP: checked against a feature level, computed exactly."
 
@@ -21,18 +31,35 @@ SUMMARY = "DirectML operators over HTTP: checked against a feature level, comput
 class Application(FastAPI):
     """A FastAPI application that answers the data routes before the framework sees them, and documents them all."""
 
+    gate: Gate | None = None
+    cors: CORSMiddleware | None = None
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        route = self._data_route(scope["path"]) if scope["type"] == "http" else None
+        if scope["type"] != "http":
+            await super().__call__(scope, receive, send)
+        elif self.cors is None:
+            await self.respond(scope, receive, send)
+        else:
+            await self.cors(scope, receive, send)
+
+    async def respond(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers an HTTP request."""
+        server: Server = self.state.server
+        route = self._data_route(scope["path"])
+        if self.gate is not None and not self.gate.admits(scope):
+            route = data.Route(scope["method"], refuse, OTHER if route is None else route.path)
+        elif server.draining and route is not None and route.method == "POST":
+            route = route._replace(handler=_stopping(server))
         if route is None:
             if scope.get("method") == "HEAD":
                 scope = {**scope, "method": "GET"}  # the server of the network leaves the body out
             await super().__call__(scope, receive, send)
         else:
-            await data.answer(route, self.state.server.pipeline, scope, receive, send)
+            await data.answer(route, server.pipeline, scope, receive, send)
 
-    def _data_route(self, path: str) -> tuple[str, data.Handler] | None:
+    def _data_route(self, path: str) -> data.Route | None:
         route = data.ROUTES.get(path)
-        if route is None and path.startswith(oip.PREFIX):
+        if route is None and path.startswith(errors.INFERENCE):
             route = oip.find(path, self.state.server)
         return route
 
@@ -42,12 +69,56 @@ class Application(FastAPI):
         return self.openapi_schema
 
 
-def create_app(settings: Settings) -> FastAPI:
-    """The application of a server, which is made when the application starts and closed when it ends."""
+def _stopping(server: Server) -> data.Handler:
+    """The handler of requests that come after the signal to stop; nothing of them is read."""
+
+    async def handle(pipeline: Pipeline, exchange: Exchange, hold: Hold) -> None:
+        server.require_ready()
+
+    return handle
+
+
+_ROUTERS = (native.router, health.router, metrics.router)
+
+_COUNTED = (
+    *data.ROUTES,
+    *oip.LABELS,
+    *(route.path for router in _ROUTERS for route in router.routes if isinstance(route, APIRoute)),
+    *docs.PATHS,
+)
+
+
+def layout(settings: Settings) -> Layout:
+    """What a server counts."""
+    return Layout(settings.devices, _COUNTED)
+
+
+def _cors(app: Application, origins: Sequence[str]) -> CORSMiddleware:
+    """Lets pages of other origins use the server. No cookie or other credential of a browser means anything to it."""
+    return CORSMiddleware(
+        app.respond,
+        allow_origins=origins,
+        allow_methods=("GET", "POST"),
+        allow_headers=("authorization", "content-type", HEAD_LENGTH, "traceparent", "x-request-id"),
+        expose_headers=(HEAD_LENGTH, "retry-after", "server-timing", "www-authenticate", "x-request-id"),
+    )
+
+
+def create_app(settings: Settings, counted: Metrics | None = None) -> FastAPI:
+    """The application of a server, which is made when the application starts and closed when it ends.
+
+    Args:
+        counted: what it counts in; without that it counts for itself.
+
+    Raises:
+        OSError, ValueError: the file of API keys cannot be read, or is not one.
+    """
+    found = Metrics(layout(settings)) if counted is None else counted
+    keys = None if settings.api_keys_file is None else ApiKeys.read(settings.api_keys_file)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
-        app.state.server = Server(settings)
+        app.state.server = Server(settings, found)
         try:
             yield
         finally:
@@ -64,9 +135,13 @@ def create_app(settings: Settings) -> FastAPI:
         redirect_slashes=False,
         responses=openapi.ERRORS,
     )
-    for module in (native, health):
-        app.include_router(module.router)
+    for router in _ROUTERS:
+        app.include_router(router)
     docs.install(app)
     errors.install(app)
-    app.add_middleware(RequestContext)
+    app.add_middleware(RequestContext, metrics=found)
+    if keys is not None:
+        app.gate = Gate(keys, metrics_open=settings.metrics_open)
+    if settings.cors_origins:
+        app.cors = _cors(app, settings.cors_origins)
     return app

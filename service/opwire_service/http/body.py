@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterable
 
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
 from opwire.errors import (
+    DeadlineExceededError,
     LengthRequiredError,
     LimitExceededError,
     ProblemCode,
@@ -20,6 +22,9 @@ from opwire.wire import BINARY, HEAD_LENGTH, JSON, Answer
 
 from ..budget import Hold
 from ..settings import Limits
+
+ABORT = "opwire.abort"
+"""Extension of the ASGI scope: its ``abort`` ends the connection at once."""
 
 _HEAD_LENGTH = HEAD_LENGTH.lower().encode()
 _JOINED_BYTES = 64 * 1024
@@ -33,16 +38,21 @@ class Exchange:
         receive: the ASGI channel, for the body and for the news that the client is gone.
         request_id: in the answer's header and in problems.
         answered: whether the answer has begun.
+        operator: of the request, once it is known; for the log.
+        deadline: on the clock of ``time.monotonic``; until then the client must have read the answer.
     """
 
-    __slots__ = ("_headers", "_send", "answered", "receive", "request_id")
+    __slots__ = ("_headers", "_scope", "_send", "answered", "deadline", "operator", "receive", "request_id")
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send, request_id: str, deadline: float) -> None:
+        self._scope = scope
         self._headers: dict[bytes, bytes] = dict(scope["headers"])
+        self.deadline = deadline
         self._send = send
         self.receive = receive
         self.request_id = request_id
         self.answered = False
+        self.operator: object = None
 
     def header(self, name: bytes, default: str = "") -> str:
         """A header of the request."""
@@ -88,7 +98,11 @@ class Exchange:
         return self.header(_HEAD_LENGTH) if _HEAD_LENGTH in self._headers else None
 
     async def send_answer(self, answer: Answer, headers: Iterable[tuple[bytes, bytes]] = ()) -> None:
-        """Sends an answer; a large one piece by piece, without joining them."""
+        """Sends an answer; a large one piece by piece, without joining them.
+
+        Raises:
+            DeadlineExceededError: the client has not read it in time; the connection is gone.
+        """
         self.answered = True
         size = answer.size
         media = JSON if answer.head_length is None else BINARY
@@ -104,9 +118,17 @@ class Exchange:
         if size <= _JOINED_BYTES:
             await self._send({"type": "http.response.body", "body": b"".join(answer.chunks)})
             return
-        for chunk in answer.chunks:
-            await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
-        await self._send({"type": "http.response.body", "body": b""})
+        try:
+            async with asyncio.timeout(max(0.0, self.deadline - time.monotonic())):
+                for chunk in answer.chunks:
+                    await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
+                await self._send({"type": "http.response.body", "body": b""})
+        except TimeoutError:
+            if ABORT in self._scope.get("extensions", ()):
+                self._scope["extensions"][ABORT]["abort"]()
+                await asyncio.sleep(0)  # until the server has noticed
+            detail = "the deadline passed while the answer was read"
+            raise DeadlineExceededError(ProblemCode.DEADLINE_EXCEEDED, detail, stage="send") from None
 
 
 def _unsupported(detail: str) -> UnsupportedMediaError:

@@ -2,49 +2,99 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
 from opwire.errors import LimitExceededError, ProblemCode, RequestError, UnsupportedMediaError
-from opwire.wire import Buffer
+from opwire.wire import Answer, Buffer
+
+from ..budget import Hold
 
 _WINDOW_BITS = {"gzip": 31, "deflate": 15}
 """zlib's numbers for the two wrappings."""
 
-COMPRESS: dict[str, Callable[[bytes], bytes]] = {
+_COMPRESS: dict[str, Callable[[bytes], bytes]] = {
     "gzip": lambda data: gzip.compress(data, compresslevel=1, mtime=0),
     "deflate": lambda data: zlib.compress(data, level=1),
 }
-"""How to compress an answer, by content encoding."""
+
+_INLINE = 64 * 1024
+"""More bytes than this take longer than handing them to another thread."""
+
+_FED = 256 * 1024
+_PIECE = 16 * 2**20
 
 
-def decompress(body: Buffer, encoding: str, limit: int) -> Buffer:
+async def decompress(body: Buffer, encoding: str, limit: int, hold: Hold) -> Buffer:
     """The body behind a content encoding.
+
+    Args:
+        body: as it was received.
+        encoding: the value of ``Content-Encoding``.
+        limit: bytes that may come out.
+        hold: takes them as they come.
 
     Raises:
         UnsupportedMediaError: it is another encoding.
         LimitExceededError: more than ``limit`` bytes come out.
+        OverloadedError: there is no room for them.
         RequestError: the body is not so encoded.
     """
-    if encoding == "identity":
-        return body
+    pieces = _pieces(body, encoding)
+    found: list[bytes] = []
+    size = 0
+    # The first piece is small, whatever the body is.
+    piece = next(pieces, None)
+    while piece is not None:
+        size += len(piece)
+        if size > limit:
+            detail = f"the body decompresses to more than {limit} bytes"
+            raise LimitExceededError(ProblemCode.BODY_TOO_LARGE, detail, limit=limit, size=size)
+        hold.take(len(piece))
+        found.append(piece)
+        piece = await asyncio.to_thread(next, pieces, None) if len(piece) >= _INLINE else next(pieces, None)
+    return b"".join(found)
+
+
+def _pieces(body: Buffer, encoding: str) -> Iterator[bytes]:
+    """What comes out of a body, a little at first and then in large pieces."""
     bits = _WINDOW_BITS.get(encoding)
     if bits is None:
         detail = f"content encoding {encoding[:60]!r} given; allowed: {', '.join(_WINDOW_BITS)}"
         raise UnsupportedMediaError(ProblemCode.UNSUPPORTED_MEDIA_TYPE, detail)
     stream = zlib.decompressobj(bits)
+    view = memoryview(body)
+    most = _INLINE
     try:
-        data = stream.decompress(body, limit + 1)
-    except zlib.error as error:
-        raise RequestError(ProblemCode.INVALID_FRAMING, f"the body is not {encoding}: {error}") from None
-    if len(data) > limit:
-        raise LimitExceededError(
-            ProblemCode.BODY_TOO_LARGE,
-            f"the body decompresses to more than {limit} bytes",
-            limit=limit,
-            size=len(data),
-        )
-    if not stream.eof or stream.unused_data:
-        raise RequestError(ProblemCode.INVALID_FRAMING, f"the {encoding} body is cut off or followed by something else")
-    return data
+        for start in range(0, len(view), _FED):
+            fed: Buffer = view[start : start + _FED]
+            while True:
+                piece = stream.decompress(fed, most)
+                fed = stream.unconsumed_tail
+                yield piece
+                if not fed and len(piece) < most:
+                    break
+                most = _PIECE
+            if stream.unused_data or (stream.eof and start + _FED < len(view)):
+                raise RequestError(ProblemCode.INVALID_FRAMING, f"something follows the {encoding} body")
+    except zlib.error:
+        raise RequestError(ProblemCode.INVALID_FRAMING, f"the body is not {encoding}, or damaged") from None
+    if not stream.eof:
+        raise RequestError(ProblemCode.INVALID_FRAMING, f"the {encoding} body is cut off")
+
+
+async def compress(answer: Answer, accepted: str) -> tuple[Answer, Iterable[tuple[bytes, bytes]]]:
+    """An answer for a client that asks for exactly one encoding; others only say what they could read.
+
+    Returns:
+        The answer, and the headers that it needs.
+    """
+    encoding = accepted.strip().lower()
+    encode = _COMPRESS.get(encoding)
+    if encode is None:
+        return answer, ()
+    data = b"".join(answer.chunks)
+    packed = encode(data) if len(data) <= _INLINE else await asyncio.to_thread(encode, data)
+    return Answer([packed], answer.head_length), ((b"content-encoding", encoding.encode()),)

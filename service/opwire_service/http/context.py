@@ -1,8 +1,7 @@
-"""What surrounds every request, as plain ASGI: a request id in and out, and one line in the log."""
+"""What surrounds every request, as plain ASGI: a request id in and out, its outcome counted and logged."""
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 import time
@@ -10,7 +9,10 @@ import time
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-access = logging.getLogger("opwire.access")
+from opwire.errors import ProblemCode
+
+from ..metrics import OK, OTHER, Metrics
+from . import access
 
 _HEADER = b"x-request-id"
 _TAKEN_IDS = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
@@ -25,16 +27,17 @@ def request_id(scope: Scope) -> str:
 
 
 class RequestContext:
-    """Gives each request its id and logs how it ended."""
+    """Gives each request its id, counts it and logs how it ended."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         self.app = app
+        self.metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        started = time.perf_counter()
+        started = time.perf_counter_ns()
         identity = scope.setdefault("state", {})["request_id"] = request_id(scope)
         status = 500
 
@@ -48,6 +51,9 @@ class RequestContext:
         try:
             await self.app(scope, receive, send_with_id)
         finally:
-            milliseconds = (time.perf_counter() - started) * 1000
-            # Quoted as repr does, so that no path can forge a line of the log.
-            access.info("%s %r %d %.1f ms %s", scope["method"], scope["path"], status, milliseconds, identity)
+            microseconds = (time.perf_counter_ns() - started) // 1000
+            route = getattr(scope.get("route"), "path", OTHER)
+            failed = ProblemCode.INTERNAL_ERROR if status == 500 else OK
+            code = str(scope["state"].get("problem", failed))
+            self.metrics.ended(route, code, microseconds)
+            access.write(scope, identity, access.Ended(route, status, code, microseconds))

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from pydantic_core import to_json
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
-from opwire.errors import MethodNotAllowedError, OpwireError, ProblemCode
+from opwire.errors import MethodNotAllowedError, OpwireError, ProblemCode, UnavailableError
 from opwire.wire import (
     Answer,
     Buffer,
+    Outcome,
     OutputFormat,
     parse_batch,
     parse_execute,
@@ -25,7 +27,9 @@ from opwire.wire import (
 )
 
 from ..budget import Hold
+from ..metrics import BATCH_RESULTS, CLIENT_GONE, OK, Metrics
 from ..pipeline import INLINE_BYTES, Pipeline, Stopwatch
+from . import access
 from .body import Exchange, read_body
 from .context import request_id
 from .errors import defect, problem_response
@@ -37,6 +41,14 @@ Handler = Callable[[Pipeline, Exchange, Hold], Awaitable[None]]
 log = logging.getLogger("opwire.access")
 
 
+class Route(NamedTuple):
+    """A data route: its method, its handler, and its path with the names of what varies, by which it is counted."""
+
+    method: str
+    handler: Handler
+    path: str
+
+
 async def execute(pipeline: Pipeline, exchange: Exchange, hold: Hold) -> None:
     """Runs one operator on the tensors in the body."""
     watch = Stopwatch()
@@ -44,6 +56,8 @@ async def execute(pipeline: Pipeline, exchange: Exchange, hold: Hold) -> None:
     body = await read_body(exchange, pipeline.limits, hold)
     watch.lap("receive")
     parsed = await parse_body(parse_execute, body, length)
+    exchange.operator = parsed.operator
+    exchange.deadline = pipeline.deadline(watch.started, parsed.timeout_ms)
     watch.lap("parse")
     output_format = OutputFormat.BINARY if exchange.wants_binary else parsed.output_format
     outcome = await pipeline.execute(parsed, watch, output_format, hold, partial(while_connected, exchange.receive))
@@ -60,6 +74,7 @@ async def batch(pipeline: Pipeline, exchange: Exchange, hold: Hold) -> None:
     parsed = await parse_body(parse_batch, body, length)
     watch.lap("parse")
     outcomes = await while_connected(exchange.receive, pipeline.batch(parsed, watch, hold, exchange.wants_binary))
+    _count_results(pipeline.metrics, outcomes)
     await exchange.send_answer(write_batch(outcomes, exchange.request_id))
 
 
@@ -68,37 +83,59 @@ async def validate(pipeline: Pipeline, exchange: Exchange, hold: Hold) -> None:
     length = exchange.head_length()
     body = await read_body(exchange, pipeline.limits, hold)
     parsed = await parse_body(parse_validate, body, length)
+    exchange.operator = parsed.operator
     await exchange.send_answer(Answer([to_json(pipeline.validate(parsed))]))
 
 
-ROUTES: dict[str, tuple[str, Handler]] = {
-    "/v1/execute": ("POST", execute),
-    "/v1/batch": ("POST", batch),
-    "/v1/validate": ("POST", validate),
+ROUTES: dict[str, Route] = {
+    path: Route("POST", handler, path)
+    for path, handler in (("/v1/execute", execute), ("/v1/batch", batch), ("/v1/validate", validate))
 }
-"""Method and handler of the native data routes, by path."""
+"""The native data routes, by path."""
 
 
-async def answer(route: tuple[str, Handler], pipeline: Pipeline, scope: Scope, receive: Receive, send: Send) -> None:
-    """Handles a request to a data route, whatever becomes of it."""
-    method, handler = route
-    exchange = Exchange(scope, receive, send, request_id(scope))
-    scope.setdefault("state", {})["request_id"] = exchange.request_id
+async def answer(route: Route, pipeline: Pipeline, scope: Scope, receive: Receive, send: Send) -> None:
+    """Handles a request to a data route, whatever becomes of it; it is counted and logged when it has ended."""
+    started = time.perf_counter_ns()
+    exchange = Exchange(scope, receive, send, request_id(scope), pipeline.deadline(time.monotonic(), None))
+    status, code = 200, OK
     try:
-        if scope["method"] != method:
-            detail = f"{scope['method']} given; {scope['path']} takes {method}"
-            raise MethodNotAllowedError(ProblemCode.METHOD_NOT_ALLOWED, detail, allow=[method])
+        # Of an answer to HEAD the server of the network leaves the body out.
+        if scope["method"] != route.method and (scope["method"], route.method) != ("HEAD", "GET"):
+            detail = f"{scope['method']} given; {scope['path']} takes {route.method}"
+            raise MethodNotAllowedError(ProblemCode.METHOD_NOT_ALLOWED, detail, allow=[route.method])
         with pipeline.memory.open() as hold:
-            await handler(pipeline, exchange, hold)
+            await route.handler(pipeline, exchange, hold)
     except OpwireError as error:
-        log.info("%s %d %s %s", scope["path"], error.status, error.code, exchange.request_id)
-        await problem_response(error, exchange.request_id)(scope, receive, send)
+        status, code = await _refuse(exchange, error, scope, receive, send)
     except ClientDisconnect:
-        log.info("%s client gone %s", scope["path"], exchange.request_id)
+        code = CLIENT_GONE
+    except asyncio.CancelledError:  # the server ends, and the time for accepted work is over
+        cut_off = UnavailableError(ProblemCode.DRAINING, "the server stopped before the work was done")
+        status, code = await _refuse(exchange, cut_off, scope, receive, send)
     except Exception:
-        log.exception("%s failed %s", scope["path"], exchange.request_id)
-        if not exchange.answered:
-            await problem_response(defect(), exchange.request_id)(scope, receive, send)
+        log.exception("%r failed %s", scope["path"], exchange.request_id)
+        status, code = await _refuse(exchange, defect(), scope, receive, send)
+    microseconds = (time.perf_counter_ns() - started) // 1000
+    pipeline.metrics.ended(route.path, code, microseconds)
+    if code != OK or log.isEnabledFor(logging.DEBUG):
+        ended = access.Ended(route.path, status, code, microseconds, exchange.operator)
+        access.write(scope, exchange.request_id, ended)
+
+
+async def _refuse(
+    exchange: Exchange, error: OpwireError, scope: Scope, receive: Receive, send: Send
+) -> tuple[int, str]:
+    """Answers with a problem, unless an answer has begun. Returns status and code."""
+    response = problem_response(error, exchange.request_id, scope["path"])
+    if not exchange.answered:
+        await response(scope, receive, send)
+    return response.status_code, str(error.code)
+
+
+def _count_results(metrics: Metrics, outcomes: Sequence[Outcome | OpwireError]) -> None:
+    for outcome in outcomes:
+        metrics.add(BATCH_RESULTS, str(outcome.code) if isinstance(outcome, OpwireError) else OK)
 
 
 async def parse_body(parse: Callable[[Buffer, str | None], T], body: Buffer, length: str | None) -> T:

@@ -1,34 +1,95 @@
-"""The page that shows the API and tries it out, served from here alone."""
+"""The page that shows the API and tries it out, served from here alone and under a policy that permits nothing else."""
 
 from __future__ import annotations
 
 from fastapi import FastAPI
-from fastapi.openapi.docs import get_swagger_ui_html
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse
+from starlette.responses import RedirectResponse, Response
 from starlette.staticfiles import StaticFiles
+from starlette.types import Message, Receive, Scope, Send
 
 _ASSETS = "/docs/assets"
+_SCRIPT = "/docs/start.js"
+
+_FILES = ("swagger-ui-bundle.js", "swagger-ui.css", "favicon-32x32.png")
+PATHS = ("/docs", "/", _SCRIPT, *(f"{_ASSETS}/{file}" for file in _FILES))
+"""The page and all that it loads."""
+
+_POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' data:",
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+    )
+)
+_HEADERS = {
+    "content-security-policy": _POLICY,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+}
+_RAW_HEADERS = [(name.encode(), value.encode()) for name, value in _HEADERS.items()]
+
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>opwire</title>
+<link rel="stylesheet" href="{root}/docs/assets/swagger-ui.css">
+<link rel="icon" href="{root}/docs/assets/favicon-32x32.png">
+</head>
+<body>
+<div id="swagger-ui"></div>
+<script src="{root}/docs/assets/swagger-ui-bundle.js"></script>
+<script src="{root}/docs/start.js"></script>
+</body>
+</html>
+"""
+_START = """SwaggerUIBundle({
+  url: new URL("../openapi.json", document.currentScript.src).href,
+  dom_id: "#swagger-ui",
+  deepLinking: true,
+  defaultModelsExpandDepth: 0,
+  docExpansion: "list",
+  tryItOutEnabled: true,
+  validatorUrl: null,
+});
+"""
+
+
+class _Assets(StaticFiles):
+    """Files of the page, with its headers."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], *_RAW_HEADERS]
+            await send(message)
+
+        await super().__call__(scope, receive, send_with_headers)
 
 
 def install(app: FastAPI) -> None:
     """Adds ``/docs`` and what it loads, and leads ``/`` there."""
-    app.mount(_ASSETS, StaticFiles(packages=[("fastapi_swagger", "resources")]), "docs-assets")
+    app.mount(_ASSETS, _Assets(packages=[("fastapi_swagger", "resources")]), "docs-assets")
     app.add_route("/docs", _page, include_in_schema=False)
+    app.add_route(_SCRIPT, _start, include_in_schema=False)
     app.add_route("/", _to_docs, include_in_schema=False)
 
 
-async def _page(request: Request) -> HTMLResponse:
-    root = request.scope.get("root_path", "")
-    assets = root + _ASSETS
-    return get_swagger_ui_html(
-        openapi_url=f"{root}/openapi.json",
-        title="opwire",
-        swagger_js_url=f"{assets}/swagger-ui-bundle.js",
-        swagger_css_url=f"{assets}/swagger-ui.css",
-        swagger_favicon_url=f"{assets}/favicon-32x32.png",
-        swagger_ui_parameters={"tryItOutEnabled": True, "docExpansion": "list", "defaultModelsExpandDepth": 0},
-    )
+async def _page(request: Request) -> Response:
+    page = _PAGE.format(root=request.scope.get("root_path", ""))
+    return Response(page, headers=_HEADERS, media_type="text/html")
+
+
+async def _start(request: Request) -> Response:
+    return Response(_START, headers=_HEADERS, media_type="text/javascript")
 
 
 async def _to_docs(request: Request) -> RedirectResponse:

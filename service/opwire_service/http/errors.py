@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from opwire.errors import (
+    AuthenticationError,
     InternalError,
     MethodNotAllowedError,
     NotFoundError,
@@ -22,8 +23,12 @@ from opwire.errors import (
     SlowBodyError,
     to_problem,
 )
+from opwire.wire import JSON
 
 PROBLEM_JSON = "application/problem+json"
+
+INFERENCE = "/v2"
+"""Where the routes of the Open Inference Protocol begin."""
 
 
 def install(app: FastAPI) -> None:
@@ -34,16 +39,25 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(Exception, _defect)
 
 
-def problem_response(error: OpwireError, request_id: str, headers: Mapping[str, str] | None = None) -> Response:
-    """An error as the answer to a request."""
+def media_type(path: str) -> str:
+    """Of the errors at a path. Clients of the Open Inference Protocol look into plain JSON alone for a reason."""
+    return JSON if path == INFERENCE or path.startswith(f"{INFERENCE}/") else PROBLEM_JSON
+
+
+def problem_response(
+    error: OpwireError, request_id: str, path: str, headers: Mapping[str, str] | None = None
+) -> Response:
+    """An error as the answer to a request for a path."""
     problem = to_problem(error, request_id)
-    response = Response(to_json(problem), int(str(problem["status"])), headers, PROBLEM_JSON)
+    response = Response(to_json(problem), int(str(problem["status"])), headers, media_type(path))
     response.headers["x-request-id"] = request_id
     if isinstance(error, OverloadedError):
         response.headers["retry-after"] = str(max(1, round(error.retry_after)))
     if isinstance(error, MethodNotAllowedError):
         response.headers["allow"] = ", ".join(error.members["allow"])
-    if isinstance(error, SlowBodyError):
+    if isinstance(error, AuthenticationError):
+        response.headers["www-authenticate"] = 'Bearer realm="opwire"'
+    if isinstance(error, SlowBodyError) or error.code is ProblemCode.DRAINING:
         response.headers["connection"] = "close"
     return response
 
@@ -55,7 +69,9 @@ def defect() -> InternalError:
 
 
 def _answer(error: OpwireError, request: Request, headers: Mapping[str, str] | None = None) -> Response:
-    return problem_response(error, request.scope.get("state", {}).get("request_id", ""), headers)
+    state = request.scope.setdefault("state", {})
+    state["problem"] = error.code
+    return problem_response(error, state.get("request_id", ""), request.scope["path"], headers)
 
 
 async def _own(request: Request, error: Exception) -> Response:

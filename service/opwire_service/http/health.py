@@ -5,8 +5,6 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from typing_extensions import TypedDict
 
-from opwire.errors import ProblemCode, UnavailableError
-
 from .native import server_of
 from .openapi import READY
 
@@ -34,6 +32,5 @@ async def live() -> Live:
 @router.get("/readyz", **READY)
 async def ready(request: Request) -> Ready:
     """Whether the server takes work."""
-    if not server_of(request).ready:
-        raise UnavailableError(ProblemCode.NOT_READY, "the server is starting or stopping")
+    server_of(request).require_ready()
     return {"ready": True}

@@ -3,46 +3,54 @@ bodies where they send them, and errors with the string ``error`` that they read
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 from pydantic_core import to_json
 
-from opwire.errors import ContractViolation, OpwireError, ProblemCode, RequestError, UnavailableError
+from opwire.errors import ContractViolation, OpwireError, ProblemCode, RequestError
 from opwire.wire import Answer, Buffer
 
 from ..budget import Hold
-from ..oip.infer import InferRequest, parse_infer, relocate, with_optional_outputs, write_infer
-from ..oip.models import Model, config, find_model, index, metadata, server_metadata
-from ..pipeline import Completed, Guard, Pipeline, Stopwatch
+from ..oip.answer import numbers_in, write_infer
+from ..oip.infer import InferRequest, parse_infer, with_optional_outputs
+from ..oip.models import MODELS, Model, config, find_model, index, metadata, server_metadata
+from ..oip.parameters import PARAMETERS_HEADER
+from ..oip.places import relocate
+from ..pipeline import INLINE_BYTES, Completed, Guard, Pipeline, Stopwatch
 from ..server import Server
+from . import data
 from .body import Exchange, read_body
-from .compression import COMPRESS, decompress
+from .compression import compress, decompress
 from .data import Handler, parse_body, while_connected
+from .errors import INFERENCE
 
-PREFIX = "/v2"
+_PARAMETERS = PARAMETERS_HEADER.lower().encode()
 
-_MODEL = r"/models/(?P<name>[^/]+)(?:/versions/(?P<version>[^/]+))?"
+_NAME = "(?P<name>[^/]+)"
+_MODEL = rf"/models/{_NAME}(?:/versions/(?P<version>[^/]+))?"
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A path below ``/v2``, its method, and what makes the handler from the parts of the path."""
+    """A path below ``/v2``, its method, what makes the handler from the parts of the path, and how it is counted."""
 
     method: str
     path: re.Pattern[str]
     handler: Callable[..., Handler]
+    label: str
 
 
-def find(path: str, server: Server) -> tuple[str, Handler] | None:
-    """The method and the handler of a path; None if the protocol has no such path."""
-    below = path.removeprefix(PREFIX)
+def find(path: str, server: Server) -> data.Route | None:
+    """The route of a path; None if the protocol has no such path."""
+    below = path.removeprefix(INFERENCE)
     for route in _ROUTES:
         found = route.path.fullmatch(below)
         if found is not None:
-            return route.method, route.handler(server, **found.groupdict())
+            return data.Route(route.method, route.handler(server, **found.groupdict()), route.label)
     return None
 
 
@@ -59,8 +67,7 @@ def _json(make: Callable[..., object]) -> Callable[..., Handler]:
 
 
 def _ready(server: Server) -> dict[str, bool]:
-    if not server.ready:
-        raise UnavailableError(ProblemCode.NOT_READY, "the server is starting or stopping")
+    server.require_ready()
     return {"ready": True}
 
 
@@ -70,8 +77,13 @@ def _model_ready(server: Server, name: str, version: str | None) -> dict[str, ob
 
 
 def _statistics(server: Server, name: str, version: str | None) -> dict[str, object]:
-    find_model(name, version)
-    return server.oip_statistics.to_json(name, version)
+    model = find_model(name, version)
+    models = MODELS[model.operator.name].values() if version is None else [model]
+    return server.oip_statistics.to_json(models)
+
+
+def _all_statistics(server: Server) -> dict[str, object]:
+    return server.oip_statistics.to_json(model for versions in MODELS.values() for model in versions.values())
 
 
 def _load(server: Server, name: str) -> dict[str, object]:
@@ -92,63 +104,75 @@ def _infer(server: Server, name: str, version: str | None) -> Handler:
 
 
 _ROUTES = tuple(
-    Route(method, re.compile(path), handler)
+    Route(
+        method, re.compile(path), handler, INFERENCE + path.replace(_MODEL, "/models/{name}").replace(_NAME, "{name}")
+    )
     for method, path, handler in (
         ("POST", f"{_MODEL}/infer", _infer),
         ("GET", "", _json(lambda server: server_metadata())),
         ("GET", "/health/live", _json(lambda server: {"live": True})),
         ("GET", "/health/ready", _json(_ready)),
-        ("GET", "/models/stats", _json(lambda server: server.oip_statistics.to_json())),
+        ("GET", "/models/stats", _json(_all_statistics)),
         ("GET", f"{_MODEL}/stats", _json(_statistics)),
         ("GET", f"{_MODEL}/ready", _json(_model_ready)),
         ("GET", f"{_MODEL}/config", _json(lambda server, name, version: config(find_model(name, version)))),
         ("GET", _MODEL, _json(lambda server, name, version: metadata(find_model(name, version)))),
         ("POST", "/repository/index", _json(lambda server: index())),
-        ("POST", "/repository/models/(?P<name>[^/]+)/load", _json(_load)),
-        ("POST", "/repository/models/(?P<name>[^/]+)/unload", _json(_unload)),
+        ("POST", f"/repository/models/{_NAME}/load", _json(_load)),
+        ("POST", f"/repository/models/{_NAME}/unload", _json(_unload)),
     )
 )
 
 
+LABELS = tuple(dict.fromkeys(route.label for route in _ROUTES))
+"""By which the routes are counted."""
+
+
 async def infer(server: Server, model: Model, exchange: Exchange, hold: Hold) -> None:
     """Runs one operator on the tensors in the body."""
+    exchange.operator = model.operator.name
     watch = Stopwatch()
     pipeline = server.pipeline
     try:
-        body: Buffer = await read_body(exchange, pipeline.limits, hold)
-        watch.lap("receive")
-        encoding = exchange.header(b"content-encoding", "identity")
-        if encoding != "identity":
-            body = decompress(body, encoding, pipeline.limits.body_bytes)
-            hold.take(len(body))
-        parse = partial(parse_infer, model=model)
+        body = await _read(exchange, pipeline, watch, hold)
+        parse = partial(parse_infer, model=model, header=exchange.header(_PARAMETERS))
         request = await parse_body(parse, body, exchange.head_length_of_any_type())
         watch.lap("parse")
         done = await _run(pipeline, request, watch, hold, partial(while_connected, exchange.receive))
     except OpwireError:
         server.oip_statistics.failed(model, watch.total()["total"])
         raise
-    answer = write_infer(request, model, done.prepared.plan.outputs, done.buffers)
+    answer = await _encode(request, model, done)
     watch.lap("encode")
-    server.oip_statistics.succeeded(model, watch.total())
-    await exchange.send_answer(*_compressed(answer, exchange.header(b"accept-encoding")))
+    timing = watch.total()
+    server.oip_statistics.succeeded(model, timing)
+    pipeline.metrics.executed(model.operator.name, timing)
+    await exchange.send_answer(*await compress(answer, exchange.header(b"accept-encoding")))
+
+
+async def _read(exchange: Exchange, pipeline: Pipeline, watch: Stopwatch, hold: Hold) -> Buffer:
+    body: Buffer = await read_body(exchange, pipeline.limits, hold)
+    encoding = exchange.header(b"content-encoding", "identity").strip().lower()
+    if encoding != "identity":
+        body = await decompress(body, encoding, pipeline.limits.body_bytes, hold)
+    watch.lap("receive")
+    return body
 
 
 async def _run(pipeline: Pipeline, request: InferRequest, watch: Stopwatch, hold: Hold, guard: Guard) -> Completed:
+    execute = request.execute
     try:
-        execute = request.execute
         if request.optional:
             execute = with_optional_outputs(request, pipeline.plans.plan(execute).plan)
         return await pipeline.run(execute, watch, hold, guard)
     except (ContractViolation, RequestError) as error:
-        relocate(error, request.places)
+        relocate(error, list(execute.inputs), request.parameters)
         raise
 
 
-def _compressed(answer: Answer, accepted: str) -> tuple[Answer, Iterable[tuple[bytes, bytes]]]:
-    """Compresses for clients that ask for exactly one encoding; the others only say what they could read."""
-    compress = COMPRESS.get(accepted.strip().lower())
-    if compress is None:
-        return answer, ()
-    data = compress(b"".join(answer.chunks))
-    return replace(answer, chunks=[data]), ((b"content-encoding", accepted.strip().lower().encode()),)
+async def _encode(request: InferRequest, model: Model, done: Completed) -> Answer:
+    """The answer; one with many numbers is written in another thread."""
+    descs, buffers = done.prepared.plan.outputs, done.buffers
+    if numbers_in(request, buffers) <= INLINE_BYTES:
+        return write_infer(request, model, descs, buffers)
+    return await asyncio.to_thread(write_infer, request, model, descs, buffers)

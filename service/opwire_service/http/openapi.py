@@ -203,10 +203,10 @@ def _problem(status: int) -> Schema:
     return {"description": "; ".join(titles), "content": {_PROBLEM_JSON: {"schema": _ref("Problem")}}}
 
 
-ERRORS: dict[int | str, dict[str, Any]] = {405: _problem(405), 500: _problem(500)}
+ERRORS: dict[int | str, dict[str, Any]] = {status: _problem(status) for status in (401, 405, 500)}
 """The errors that any route may answer with."""
 
-_DATA_ERRORS = {status: _problem(status) for status in sorted({row.status for row in PROBLEMS.values()} - {401, 404})}
+_DATA_ERRORS = {status: _problem(status) for status in sorted({row.status for row in PROBLEMS.values()} - {404})}
 
 
 def _data_route(summary: str, request: str, answer: str, examples: Mapping[str, Any], *, tail: bool = True) -> Schema:
@@ -276,6 +276,23 @@ DATA_PATHS = {
 }
 OPERATOR: dict[str, Any] = {"responses": {404: _problem(404)}}
 READY: dict[str, Any] = {"responses": {503: _problem(503)}}
+METRICS: dict[str, Any] = {
+    "responses": {
+        200: {
+            "description": "Prometheus' text format, or OpenMetrics where it is asked for",
+            "content": {
+                media: {"schema": {"type": "string"}} for media in ("text/plain", "application/openmetrics-text")
+            },
+        }
+    }
+}
+
+
+OPEN = frozenset({"/livez", "/readyz", "/v2/health/live", "/v2/health/ready"})
+"""The paths of health, which are open to everyone."""
+
+_KEY = "apiKey"
+_API_KEY = {"type": "http", "scheme": "bearer", "description": "An API key, where the server asks for one"}
 
 
 def document(app: FastAPI) -> Schema:
@@ -286,4 +303,10 @@ def document(app: FastAPI) -> Schema:
             route["responses"].pop("422", None)  # fastapi's own, for parameters that it cannot read
     schema["paths"] = {path: {"post": operation} for path, operation in DATA_PATHS.items()} | schema["paths"]
     schema.setdefault("components", {}).setdefault("schemas", {}).update(SCHEMAS)
+    schema["components"]["securitySchemes"] = {_KEY: _API_KEY}
+    schema["security"] = [{}, {_KEY: []}]
+    for path in OPEN.intersection(schema["paths"]):
+        for operation in schema["paths"][path].values():
+            operation["security"] = []
+            operation["responses"].pop("401", None)
     return schema

@@ -1,30 +1,118 @@
-"""The HTTP protocol of uvicorn, with problem answers to what is not HTTP."""
+"""The HTTP protocol of uvicorn, with bounds on the head of a request and on slow clients, and problems as answers."""
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 
 from pydantic_core import to_json
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from opwire.errors import ProblemCode, RequestError, to_problem
+from opwire.errors import LimitExceededError, OpwireError, ProblemCode, RequestError, to_problem
 
+from .body import ABORT
 from .errors import PROBLEM_JSON
+
+MOST_HEADERS = 100
+HEAD_BYTES = 32 * 1024
+"""Bounds of the head of a request: its header fields, and its bytes with the request line."""
+
+_LINGERS = 0.5
+"""Seconds for which the rest of a refused request is read and dropped: to close at once would take the answer back."""
+
+_REASONS = {400: "Bad Request", 431: "Request Header Fields Too Large"}
 
 
 class ProblemProtocol(HttpToolsProtocol):
-    """Answers a request that cannot be parsed with a problem, and closes the connection."""
+    """Answers a request whose head cannot be read with a problem, and closes the connection."""
+
+    _waits_since: float | None = None
+    """When the client began to owe bytes of a head, or of a body that nobody reads."""
+    _blocked_since: float | None = None
+    """When the client stopped reading what is sent to it."""
+    _head_bytes = 0
+    _packet_bytes = 0
+    _refusal: OpwireError | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
+        super().connection_made(transport)
+        self._waits_since = self.loop.time()
+        self._extensions: dict[str, dict[object, object]] = {ABORT: {"abort": transport.abort}}
+
+    def data_received(self, data: bytes) -> None:
+        if self._refusal is not None:
+            return
+        self._packet_bytes = len(data)
+        super().data_received(data)
+        if self._head_bytes and self._refusal is None:
+            # The head goes on in the next packet.
+            self._head_bytes += len(data)
+            if self._head_bytes > HEAD_BYTES:
+                self._refusal = _too_large("bytes in the head of the request", self._head_bytes, HEAD_BYTES)
+                self.send_400_response("")
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self.scope["extensions"] = self._extensions
+        self._waits_since = self.loop.time()
+        self._head_bytes = 1
+
+    def on_headers_complete(self) -> None:
+        self._waits_since = None
+        fed, self._head_bytes = self._head_bytes + self._packet_bytes, 0
+        if len(self.headers) > MOST_HEADERS:
+            self._refusal = _too_large("header fields", len(self.headers), MOST_HEADERS)
+        elif fed > HEAD_BYTES:
+            size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
+            if size > HEAD_BYTES:
+                self._refusal = _too_large("bytes in the head of the request", size, HEAD_BYTES)
+        if self._refusal is not None:
+            raise self._refusal
+        super().on_headers_complete()
+
+    def on_response_complete(self) -> None:
+        if self.cycle.more_body:
+            self._waits_since = self.loop.time()
+            if any(name == b"transfer-encoding" for name, _ in self.headers):  # its end is not known beforehand
+                self.loop.call_later(_LINGERS, self.transport.close)
+        super().on_response_complete()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._blocked_since = self.loop.time()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._blocked_since = None
+
+    def close_if_slow(self, receive_seconds: float, send_seconds: float) -> None:
+        """Closes the connection if the client has owed bytes, or has not read any, for longer than that."""
+        now = self.loop.time()
+        if self._blocked_since is not None and now - self._blocked_since > send_seconds:
+            self.transport.abort()
+        elif self._waits_since is not None and now - self._waits_since > receive_seconds:
+            self.transport.close()
 
     def send_400_response(self, msg: str) -> None:
         identity = uuid.uuid4().hex
-        error = RequestError(ProblemCode.INVALID_REQUEST, "the request line or a header is not HTTP")
-        body = to_json(to_problem(error, identity))
+        unreadable = RequestError(ProblemCode.INVALID_REQUEST, "the request line or a header is not HTTP")
+        problem = to_problem(self._refusal or unreadable, identity)
+        status = int(str(problem["status"]))
+        body = to_json(problem)
         head = (
-            "HTTP/1.1 400 Bad Request\r\n"
+            f"HTTP/1.1 {status} {_REASONS[status]}\r\n"
             f"content-type: {PROBLEM_JSON}\r\n"
             f"content-length: {len(body)}\r\n"
             f"x-request-id: {identity}\r\n"
             "connection: close\r\n\r\n"
         )
         self.transport.write(head.encode("ascii") + body)
-        self.transport.close()
+        if self._refusal is None:
+            self.transport.close()
+        else:
+            self.loop.call_later(_LINGERS, self.transport.close)
+
+
+def _too_large(what: str, size: int, limit: int) -> LimitExceededError:
+    detail = f"{size} {what}; this server takes at most {limit}"
+    return LimitExceededError(ProblemCode.HEAD_TOO_LARGE, detail, limit=limit, size=size)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.metadata import version
+from importlib.metadata import version as version_of
 from typing import Any
 
+from opwire.desc import show
 from opwire.describe import RowInfo, describe
 from opwire.errors import NotFoundError, ProblemCode
 from opwire.level import HIGHEST, FeatureLevel
-from opwire.operator import ArrayField, CountField, EnumField, Operator, Role, TensorField
+from opwire.operator import ArrayField, CountField, EnumField, Field, Operator, Role, TensorField
 from opwire.operators import CATALOG, OPERATORS
+from opwire.operators.catalog import PREFIX
 from opwire.tensor import DataType
 
 from .datatypes import NAMES
@@ -28,46 +30,75 @@ EXTENSIONS = (
 PLATFORM = "opwire_directml"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Model:
-    """An operator at a feature level."""
+    """An operator at a feature level, with what every request to it needs to know.
+
+    Attributes:
+        operator: what the model computes.
+        level: that its requests are checked against.
+        version: the level as the protocol writes versions, the digits of its hexadecimal value.
+        inputs, outputs: the names of its tensors.
+        optional: those outputs that take part only if they are asked for.
+        parameters: the fields that are given as parameters, by name.
+    """
 
     operator: Operator[Any]
     level: FeatureLevel
-
-    @property
-    def version(self) -> str:
-        """The level as the protocol writes versions: the digits of its hexadecimal value."""
-        return f"{self.level.value:x}"
-
-
-def levels_of(operator: Operator[Any]) -> list[FeatureLevel]:
-    """The levels that have an operator, lowest first."""
-    return [level for level in FeatureLevel if level >= CATALOG[operator.name].introduced]
+    version: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    optional: tuple[str, ...]
+    parameters: Mapping[str, Field]
 
 
-def find_model(name: str, given: str | None) -> Model:
-    """The model of a name and a version; without a version that of the highest level.
+def _model(operator: Operator[Any], level: FeatureLevel) -> Model:
+    inputs = tuple(member.name for member in operator.inputs)
+    return Model(
+        operator,
+        level,
+        f"{level.value:x}",
+        inputs,
+        tuple(member.name for member in _outputs(operator)),
+        tuple(member.name for member in operator.tensor_fields(Role.OPTIONAL_OUTPUT)),
+        {member.name: member for member in operator.fields if member.name not in inputs},
+    )
+
+
+def _outputs(operator: Operator[Any]) -> tuple[TensorField, ...]:
+    return operator.tensor_fields(Role.OUTPUT, Role.OPTIONAL_OUTPUT)
+
+
+MODELS: dict[str, dict[str, Model]] = {
+    name: {
+        model.version: model
+        for model in (_model(operator, level) for level in FeatureLevel if level >= CATALOG[name].introduced)
+    }
+    for name, operator in OPERATORS.items()
+}
+"""All models by name and version, the lowest version first."""
+
+
+def find_model(name: str, version: str | None) -> Model:
+    """The model of a name, with or without ``DML_OPERATOR_``, and a version; without one that of the highest level.
 
     Raises:
         NotFoundError: there is none.
     """
-    operator = OPERATORS.get(name)
-    if operator is None:
-        names = ", ".join(OPERATORS)
-        raise NotFoundError(ProblemCode.UNKNOWN_OPERATOR, f"there is no model {name[:100]!r}; there are {names}")
-    if given is None:
-        return Model(operator, HIGHEST)
-    for level in levels_of(operator):
-        if given == f"{level.value:x}":
-            return Model(operator, level)
-    versions = ", ".join(f"{level.value:x}" for level in levels_of(operator))
-    raise NotFoundError(ProblemCode.NOT_FOUND, f"{name} has no version {given[:20]!r}; its versions are {versions}")
+    versions = MODELS.get(name.removeprefix(PREFIX))
+    if versions is None:
+        names = ", ".join(MODELS)
+        raise NotFoundError(ProblemCode.UNKNOWN_OPERATOR, f"there is no model {show(name)}; there are {names}")
+    model = versions.get(f"{HIGHEST.value:x}" if version is None else version)
+    if model is None:
+        known = ", ".join(versions)
+        raise NotFoundError(ProblemCode.NOT_FOUND, f"{name} has no version {show(version)}; its versions are {known}")
+    return model
 
 
 def server_metadata() -> dict[str, object]:
     """The answer to ``GET /v2``."""
-    return {"name": "opwire", "version": version("opwire"), "extensions": list(EXTENSIONS)}
+    return {"name": "opwire", "version": version_of("opwire"), "extensions": list(EXTENSIONS)}
 
 
 def metadata(model: Model) -> dict[str, object]:
@@ -75,11 +106,11 @@ def metadata(model: Model) -> dict[str, object]:
     operator = model.operator
     return {
         "name": operator.name,
-        "versions": [f"{level.value:x}" for level in levels_of(operator)],
+        "versions": list(MODELS[operator.name]),
         "platform": PLATFORM,
         "inputs": [_tensor(model, member) for member in operator.inputs],
         "outputs": [_tensor(model, member) for member in _outputs(operator)],
-        "parameters": {"attributes": attributes(operator), "support": _rows_at(model)},
+        "parameters": {"attributes": attributes(model), "support": _rows_at(model)},
     }
 
 
@@ -107,36 +138,32 @@ def config(model: Model) -> dict[str, object]:
         "output": [tensor(member) for member in _outputs(operator)],
         "model_transaction_policy": {"decoupled": False},
         "response_cache": {"enable": False},
-        "parameters": {name: {"string_value": text} for name, text in attributes(operator).items()},
+        "parameters": {name: {"string_value": text} for name, text in attributes(model).items()},
     }
 
 
 def index() -> list[dict[str, object]]:
     """The answer to ``POST /v2/repository/index``."""
     return [
-        {"name": operator.name, "version": f"{level.value:x}", "state": "READY", "reason": ""}
-        for operator in OPERATORS.values()
-        for level in levels_of(operator)
+        {"name": name, "version": version, "state": "READY", "reason": ""}
+        for name, versions in MODELS.items()
+        for version in versions
     ]
 
 
-def attributes(operator: Operator[Any]) -> dict[str, str]:
-    """What the request parameters of an operator are called, and what each takes."""
+def attributes(model: Model) -> dict[str, str]:
+    """What the request parameters of a model are called, and what each takes."""
     described = {}
-    for member in operator.fields:
+    for name, member in model.parameters.items():
         if isinstance(member, EnumField):
-            described[member.name] = " | ".join(row.name for row in member.type)
+            described[name] = " | ".join(row.name for row in member.type)
         elif isinstance(member, ArrayField):
-            described[member.name] = f'integers from {member.least}, as "[1, 2]" or "1,2" or one integer'
+            described[name] = f'integers from {member.least}, as "[1, 2]" or "1,2" or one integer'
         elif isinstance(member, CountField):
-            described[member.name] = f"the count of {' and of '.join(member.counts)}; may be left out"
-        elif member.role is not Role.INPUT:
-            described[member.name] = "a tensor desc as JSON text; may be left out"
+            described[name] = f"the count of {' and of '.join(member.counts)}; may be left out"
+        else:
+            described[name] = "a tensor desc as JSON text; may be left out"
     return described
-
-
-def _outputs(operator: Operator[Any]) -> Iterable[TensorField]:
-    return operator.tensor_fields(Role.OUTPUT, Role.OPTIONAL_OUTPUT)
 
 
 def _rows_at(model: Model) -> list[RowInfo]:

@@ -3,89 +3,76 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from opwire.operators import OPERATORS
+from .models import MODELS, Model
 
-from .models import Model, levels_of
-
-_STAGES = {"queue": ("queue",), "compute_input": ("decode",), "compute_infer": ("run",), "compute_output": ("encode",)}
-"""The protocol's durations, and the stages of the pipeline that each is the sum of."""
-
-
-@dataclass(slots=True)
-class Duration:
-    """How often, and how long altogether in nanoseconds."""
-
-    count: int = 0
-    ns: int = 0
-
-    def add(self, microseconds: int) -> None:
-        self.count += 1
-        self.ns += microseconds * 1000
-
-    def to_json(self) -> dict[str, int]:
-        return {"count": self.count, "ns": self.ns}
+_DURATIONS = {
+    "success": "total",
+    "queue": "queue",
+    "compute_input": "decode",
+    "compute_infer": "run",
+    "compute_output": "encode",
+}
+"""The protocol's durations, and the stages of the pipeline that they are."""
 
 
 @dataclass(slots=True)
 class _Record:
+    """What a model has done; times in microseconds."""
+
     last_inference: int = 0
-    success: Duration = field(default_factory=Duration)
-    fail: Duration = field(default_factory=Duration)
-    stages: dict[str, Duration] = field(default_factory=lambda: {name: Duration() for name in _STAGES})
+    succeeded: int = 0
+    stages: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_DURATIONS.values(), 0))
+    failed: int = 0
+    failing: int = 0
 
 
 class Statistics:
     """What the models of a server have done so far over this protocol."""
 
     def __init__(self) -> None:
-        self._records: dict[tuple[str, str], _Record] = {}
+        self._records = {model: _Record() for versions in MODELS.values() for model in versions.values()}
 
     def succeeded(self, model: Model, timing: Mapping[str, int]) -> None:
         """An inference was answered; its timing is in microseconds by stage, with ``total``."""
-        record = self._record(model)
+        record = self._records[model]
         record.last_inference = int(time.time() * 1000)
-        record.success.add(timing["total"])
-        for name, stages in _STAGES.items():
-            record.stages[name].add(sum(timing.get(stage, 0) for stage in stages))
+        record.succeeded += 1
+        stages = record.stages
+        for stage in stages:
+            stages[stage] += timing[stage]
 
     def failed(self, model: Model, microseconds: int) -> None:
         """An inference was refused or failed."""
-        self._record(model).fail.add(microseconds)
+        record = self._records[model]
+        record.failed += 1
+        record.failing += microseconds
 
-    def _record(self, model: Model) -> _Record:
-        return self._records.setdefault((model.operator.name, model.version), _Record())
+    def to_json(self, models: Iterable[Model]) -> dict[str, object]:
+        """The statistics of some models."""
+        return {"model_stats": [_stats(model, self._records[model]) for model in models]}
 
-    def to_json(self, name: str | None = None, version: str | None = None) -> dict[str, object]:
-        """The statistics of all models, of one, or of one version."""
-        return {
-            "model_stats": [
-                self._stats(model)
-                for operator in OPERATORS.values()
-                for model in (Model(operator, level) for level in levels_of(operator))
-                if name in (None, operator.name) and version in (None, model.version)
-            ]
-        }
 
-    def _stats(self, model: Model) -> dict[str, object]:
-        record = self._records.get((model.operator.name, model.version)) or _Record()
-        nothing = Duration().to_json()
-        return {
-            "name": model.operator.name,
-            "version": model.version,
-            "last_inference": record.last_inference,
-            "inference_count": record.success.count,
-            "execution_count": record.success.count,
-            "inference_stats": {
-                "success": record.success.to_json(),
-                "fail": record.fail.to_json(),
-                **{name: duration.to_json() for name, duration in record.stages.items()},
-                "cache_hit": nothing,
-                "cache_miss": nothing,
-            },
-            "response_stats": {},
-            "batch_stats": [],
-            "memory_usage": [],
-        }
+def _stats(model: Model, record: _Record) -> dict[str, object]:
+    return {
+        "name": model.operator.name,
+        "version": model.version,
+        "last_inference": record.last_inference,
+        "inference_count": record.succeeded,
+        "execution_count": record.succeeded,
+        "inference_stats": {
+            **{name: _duration(record.succeeded, record.stages[stage]) for name, stage in _DURATIONS.items()},
+            "fail": _duration(record.failed, record.failing),
+            "cache_hit": _duration(0, 0),
+            "cache_miss": _duration(0, 0),
+        },
+        "response_stats": {},
+        "batch_stats": [],
+        "memory_usage": [],
+    }
+
+
+def _duration(count: int, microseconds: int) -> dict[str, int]:
+    return {"count": count, "ns": microseconds * 1000}

@@ -166,7 +166,8 @@ def _lanes(inner: Sequence[Loop], others: Sequence[Loop], full: int) -> int:
     if not inner or inner[-1].source != 1:
         return 1
     steps = [inner[-1].size, *(loop.source for loop in (*inner[:-1], *others))]
-    return next((lanes for lanes in (full, full // 2, full // 4) if lanes > 1 and not any(step % lanes for step in steps)), 1)
+    choices = (lanes for lanes in (full, full // 2, full // 4) if lanes > 1)
+    return next((lanes for lanes in choices if not any(step % lanes for step in steps)), 1)
 
 
 def _by_lanes(loops: tuple[Loop, ...], lanes: int) -> tuple[Loop, ...]:

@@ -1,0 +1,86 @@
+"""Measures the CPU device against NumPy, ONNX Runtime and PyTorch, side by side, over a declared matrix.
+
+Run it from the root of the repository: ``python -m benchmarks.kernels``. It prints a table and writes the figures as JSON
+and as a picture. NumPy has one thread; all others have as many as ``--threads`` says.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+from pathlib import Path
+from statistics import median
+
+import numba
+import numpy as np
+import onnxruntime
+import torch
+from rich.progress import track
+
+from opwire_service.devices.cpu import CpuDevice
+
+from .matrix import FUNCTIONS, LAYOUTS, SIZES, cells
+from .measure import disagreement, interleaved, participants, read_bandwidth
+from .report import Figure, picture, table
+
+FOLDER = Path("benchmarks/results")
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    rows = [*FUNCTIONS, "MAX_POOLING"]
+    types = sorted({row.name for of in FUNCTIONS.values() for row in of})
+    parser.add_argument("--functions", nargs="+", default=rows, choices=rows)
+    parser.add_argument("--types", nargs="+", default=types, choices=types)
+    parser.add_argument("--layouts", nargs="+", default=list(LAYOUTS), choices=list(LAYOUTS))
+    parser.add_argument("--sizes", nargs="+", default=list(SIZES), choices=list(SIZES))
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--seconds", type=float, default=0.5, help="for each cell")
+    parser.add_argument("--rounds", type=int, default=30, help="at most, for each cell")
+    parser.add_argument("--output", type=Path, default=FOLDER, help="the folder for kernels.json and kernels.svg")
+    return parser.parse_args()
+
+
+def _machine(device: CpuDevice, threads: int) -> dict[str, object]:
+    return {
+        **device.describe(),
+        "threads": threads,
+        "system": platform.platform(),
+        "onnxruntime": onnxruntime.__version__,
+        "pytorch": torch.__version__,
+        "numba": numba.__version__,
+        "numpy": np.__version__,
+    }
+
+
+def main() -> None:
+    given = _arguments()
+    device = CpuDevice(given.threads)
+    device.warm_up()
+    chosen = list(cells(given.functions, given.types, given.layouts, given.sizes))
+    bandwidths: dict[int, float] = {}
+    figures = []
+    for cell in track(chosen, "measuring"):
+        calls = participants(device, cell, given.threads)
+        wrong = disagreement(cell, calls)
+        if wrong is not None:
+            raise SystemExit(f"{' '.join(cell.name)}: {wrong} and opwire disagree")
+        size = cell.source.nbytes
+        if size not in bandwidths:
+            bandwidths[size] = read_bandwidth(size, given.threads)
+        times = interleaved(calls, given.seconds, given.rounds)
+        medians = {name: median(taken) for name, taken in times.items()}
+        least = {name: min(taken) for name, taken in times.items()}
+        figures.append(Figure(cell.name, cell.function, size, cell.is_float, medians, least, bandwidths[size]))
+    machine = _machine(device, given.threads)
+    table(figures, machine)
+    given.output.mkdir(parents=True, exist_ok=True)
+    content = {"machine": machine, "cells": [figure.to_json() for figure in figures]}
+    (given.output / "kernels.json").write_text(json.dumps(content, indent=1) + "\n")
+    picture(figures, machine, given.output / "kernels.svg")
+    device.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,139 @@
+"""Interleaved measurements: the participants of a cell take turns, so that noise of the machine hits all of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from statistics import median
+
+import numpy as np
+
+from opwire.check import check
+from opwire.tensor import Array
+from opwire_service.devices.cpu import CpuDevice
+from opwire_service.kernels.cpu.compiler import inner
+from opwire_service.kernels.cpu.element import load
+from opwire_service.kernels.cpu.pool import Pool
+
+from .matrix import EXTREMES, Cell
+from .peers import PEERS, Call, arrays
+
+LEAST_SECONDS = 2e-4
+"""A turn repeats a short call until it takes so long."""
+
+Times = dict[str, list[float]]
+
+
+def _never() -> bool:
+    return False
+
+
+def opwire_call(device: CpuDevice, cell: Cell) -> Call:
+    """The device's ``run`` on outputs that it reuses, as it is in a server."""
+    plan = check(cell.operator)
+    outputs = {name: np.empty(desc.sizes, desc.data_type.dtype) for name, desc in plan.outputs.items()}
+    inputs = {"InputTensor": cell.source}
+
+    def call() -> tuple[Array, ...]:
+        device.run(plan, inputs, outputs, _never)
+        return tuple(outputs.values())
+
+    return call
+
+
+def _repeats(call: Call) -> int:
+    started = time.perf_counter()
+    call()
+    return max(1, int(LEAST_SECONDS / (time.perf_counter() - started)))
+
+
+def interleaved(calls: Mapping[str, Call], seconds: float, most_rounds: int) -> Times:
+    """Seconds of each call, round by round, for about so many seconds in all but for at least three rounds."""
+    repeats = {name: _repeats(call) for name, call in calls.items()}
+    times: Times = {name: [] for name in calls}
+    deadline = time.perf_counter() + seconds
+    for done in range(most_rounds):
+        if done >= 3 and time.perf_counter() > deadline:
+            break
+        for name, call in calls.items():
+            count = repeats[name]
+            started = time.perf_counter()
+            for _ in range(count):
+                call()
+            times[name].append((time.perf_counter() - started) / count)
+    return times
+
+
+def participants(device: CpuDevice, cell: Cell, threads: int) -> dict[str, Call]:
+    """opwire and those peers that can run a cell."""
+    calls = {"opwire": opwire_call(device, cell)}
+    for name, make in PEERS.items():
+        call = make(cell, threads)
+        if call is not None:
+            try:
+                call()
+            except (RuntimeError, NotImplementedError):
+                continue  # PyTorch has no such kernel
+            calls[name] = call
+    return calls
+
+
+def disagreement(cell: Cell, calls: Mapping[str, Call]) -> str | None:
+    """Which participant's answer is not what the others say, or None.
+
+    Indices and extremes must be equal; sums of floats may differ as much as plain summation errs.
+    """
+    ours = [part.ravel() for part in arrays(calls["opwire"]())]
+    for name, call in calls.items():
+        theirs = [part.ravel() for part in arrays(call())]
+        if len(ours) == 2 and name == "PyTorch":
+            theirs[1] = theirs[1] + _plane_starts(cell, theirs[1].size)
+        for mine, other in zip(ours, theirs, strict=True):
+            if not _agree(cell, mine, other):
+                return name
+    return None
+
+
+def _plane_starts(cell: Cell, count: int) -> Array:
+    """PyTorch counts positions from the start of a channel, DirectML and ONNX from that of the tensor."""
+    planes = cell.source.shape[0] * cell.source.shape[1]
+    size = cell.source.size // planes
+    return np.repeat(np.arange(planes, dtype=np.int64) * size, count // planes)
+
+
+def _agree(cell: Cell, mine: Array, other: Array) -> bool:
+    if not cell.is_float or cell.function in EXTREMES or cell.function == "MAX_POOLING2":
+        return bool(np.array_equal(mine, other.astype(mine.dtype)))
+    # A library that adds up FLOAT16 in FLOAT16 is that far off; NaN and infinities come from overflow there.
+    scale = 1e-3 if cell.source.dtype == np.float32 else 0.3
+    wide, others = mine.astype(np.float64), other.astype(np.float64)
+    finite = np.isfinite(wide) & np.isfinite(others)
+    spread = np.sqrt(cell.source.size / mine.size)
+    return bool((np.abs(wide - others) <= scale * np.maximum(np.abs(wide), spread))[finite].all())
+
+
+@inner
+def _read(address: int, count: int) -> int:
+    total = 0
+    for i in range(count):
+        total ^= load(address, i, 0)
+    return total
+
+
+def read_bandwidth(size: int, threads: int, rounds: int = 15) -> float:
+    """Bytes a second that so many threads read from the same ``size`` bytes, over and over; the median."""
+    data = np.ones(size // 8, np.int64)
+    pool = Pool(threads)
+    grain = max(1, min(data.size, 1 << 17))
+    address = data.ctypes.data
+
+    def piece(begin: int, end: int) -> None:
+        _read(address + 8 * begin, end - begin)
+
+    times = []
+    for _ in range(rounds + 1):
+        started = time.perf_counter()
+        pool.run(piece, data.size, grain, _never)
+        times.append(time.perf_counter() - started)
+    pool.close()
+    return size / median(times[1:])

@@ -1,0 +1,150 @@
+"""What was measured, as a table for the terminal and as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import exp, log
+from pathlib import Path
+
+import matplotlib as mpl
+from rich.console import Console
+from rich.table import Table
+
+from .matrix import EXACT, EXTREMES, MIB
+
+PEERS = ("NumPy", "ONNX Runtime", "PyTorch")
+
+LARGE = 16 * MIB
+"""From here on a cell is judged by memory speed, below by the overhead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A measured cell.
+
+    Attributes:
+        name: function or pooling, layout, data type and size.
+        function: of REDUCE, or ``MAX_POOLING2``.
+        size: bytes of the input.
+        is_float: whether its elements are.
+        medians: seconds by participant.
+        least: the shortest seconds by participant.
+        bandwidth: bytes a second that as many threads read from memory of this size.
+    """
+
+    name: tuple[str, ...]
+    function: str
+    size: int
+    is_float: bool
+    medians: Mapping[str, float]
+    least: Mapping[str, float]
+    bandwidth: float
+
+    @property
+    def best_peer(self) -> str | None:
+        peers = [name for name in self.medians if name != "opwire"]
+        return min(peers, key=self.medians.__getitem__, default=None)
+
+    @property
+    def ratio(self) -> float | None:
+        """How many times faster than the best peer."""
+        peer = self.best_peer
+        return None if peer is None else self.medians[peer] / self.medians["opwire"]
+
+    @property
+    def read_fraction(self) -> float:
+        """The input's bytes over the time, as a fraction of the read bandwidth."""
+        return self.size / self.medians["opwire"] / self.bandwidth
+
+    @property
+    def allowed(self) -> float:
+        """Times of the best peer that it may take: correctly rounded float sums cost more than plain ones."""
+        return 1.6 if self.is_float and self.function in EXACT else 1.25
+
+    def to_json(self) -> dict[str, object]:
+        return {
+            "name": self.name,
+            "bytes": self.size,
+            "median_seconds": self.medians,
+            "least_seconds": self.least,
+            "best_peer": self.best_peer,
+            "times_faster": self.ratio,
+            "read_fraction": self.read_fraction,
+        }
+
+
+def geometric_mean(values: Iterable[float]) -> float:
+    logarithms = [log(value) for value in values]
+    return exp(sum(logarithms) / len(logarithms)) if logarithms else float("nan")
+
+
+def table(figures: Sequence[Figure], machine: Mapping[str, object]) -> None:
+    """Prints every cell, and what follows from the large ones."""
+    console = Console(width=150)
+    console.print(", ".join(f"{name} {value}" for name, value in machine.items() if name != "operators"))
+    cells = Table("cell", "opwire ms", *(f"{peer} ms" for peer in PEERS), "times faster", "of read bandwidth")
+    for figure in figures:
+        peers = [f"{figure.medians[peer] * 1e3:.3f}" if peer in figure.medians else "-" for peer in PEERS]
+        ratio = "-" if figure.ratio is None else f"{figure.ratio:.2f}"
+        slow = figure.size >= LARGE and figure.ratio is not None and figure.ratio * figure.allowed < 1
+        cells.add_row(
+            " ".join(figure.name),
+            f"{figure.medians['opwire'] * 1e3:.3f}",
+            *peers,
+            ratio,
+            f"{figure.read_fraction:.2f}",
+            style="red" if slow else None,
+        )
+    console.print(cells)
+    for line in summary(figures):
+        console.print(line)
+
+
+def summary(figures: Sequence[Figure]) -> list[str]:
+    """The geometric means, the slowest cells, and the read bandwidth that extremes reach."""
+    lines = []
+    for name, chosen in (
+        ("16 MB and above", [figure for figure in figures if figure.size >= LARGE]),
+        ("below", [figure for figure in figures if figure.size < LARGE]),
+    ):
+        ratios = [figure.ratio for figure in chosen if figure.ratio is not None]
+        if ratios:
+            lines.append(f"{name}: {len(ratios)} cells, geometric mean {geometric_mean(ratios):.2f} times faster")
+    large = [figure for figure in figures if figure.size >= LARGE and figure.ratio is not None]
+    slow = [figure for figure in large if figure.ratio is not None and figure.ratio * figure.allowed < 1]
+    lines.append(f"16 MB and above, slower than allowed: {len(slow)} of {len(large)}")
+    lines += [f"  {' '.join(figure.name)}: {1 / (figure.ratio or 1):.2f} times {figure.best_peer}" for figure in slow]
+    for function in sorted(EXTREMES & {figure.function for figure in large}):
+        fractions = [figure.read_fraction for figure in large if figure.function == function]
+        least = min(fractions)
+        lines.append(f"{function}: {geometric_mean(fractions):.2f} of the read bandwidth, at least {least:.2f}")
+    return lines
+
+
+def picture(figures: Sequence[Figure], machine: Mapping[str, object], path: Path) -> None:
+    """Draws how many times faster than the best peer each large cell is: a row a function, a dot a cell."""
+    mpl.use("svg")
+    from matplotlib import pyplot
+
+    large = [figure for figure in figures if figure.size >= LARGE and figure.ratio is not None]
+    rows = list(dict.fromkeys(figure.name[0] for figure in large))
+    types = sorted({figure.name[2] for figure in large})
+    chart, axes = pyplot.subplots(figsize=(9, 0.42 * len(rows) + 1.6))
+    for i, data_type in enumerate(types):
+        chosen = [figure for figure in large if figure.name[2] == data_type]
+        shift = (i - (len(types) - 1) / 2) * 0.11
+        heights = [rows.index(figure.name[0]) + shift for figure in chosen]
+        axes.scatter([figure.ratio or 1 for figure in chosen], heights, s=14, label=data_type, alpha=0.8)
+    axes.axvline(1, color="black", linewidth=1)
+    axes.set_xscale("log")
+    axes.set_xticks([0.5, 1, 2, 4, 10, 40, 100], ["½", "1", "2", "4", "10", "40", "100"])
+    axes.set_yticks(range(len(rows)), rows)
+    axes.invert_yaxis()
+    axes.grid(axis="x", alpha=0.3)
+    axes.set_xlabel("times faster than the fastest of NumPy, ONNX Runtime and PyTorch (inputs of 16 MB and more)")
+    axes.set_title(f"opwire's CPU device, {machine['threads']} threads of {machine['processor']}", fontsize=10)
+    axes.legend(fontsize=8, loc="lower right")
+    chart.tight_layout()
+    chart.savefig(path)
+    pyplot.close(chart)

@@ -1,0 +1,146 @@
+"""The command line of the benchmark."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import typer
+from rich.console import Console
+
+from opwire_service.devices import DEVICES
+
+from . import report, wrk
+from .cases import CASES, Case
+from .contender import Contender
+from .load import Measure, measure_with_python
+from .peers import CONTENDERS
+from .process import Server, ServerFailed, running
+from .report import Found
+from .rounds import Plan, check, measure
+from .venvs import Installed, NotInstalled, cache_folder, install
+
+T = TypeVar("T")
+
+_WIDTH = 160
+
+
+def _choose(given: str, known: Mapping[str, T], option: str) -> list[T]:
+    """The members of a table that a list of names picks, in the order of the table."""
+    names = list(known) if given == "all" else given.split(",")
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise typer.BadParameter(f"unknown: {', '.join(unknown)}; known: {', '.join(known)}", param_hint=option)
+    return [value for name, value in known.items() if name in names]
+
+
+def _generator(given: str) -> tuple[str, Measure]:
+    if given == "auto":
+        given = "python" if wrk.PROGRAM is None else "wrk"
+    if given == "wrk" and wrk.PROGRAM is None:
+        raise typer.BadParameter("there is no wrk here; in Debian it is a package of that name", param_hint="--load")
+    found: dict[str, Measure] = {"wrk": wrk.measure, "python": measure_with_python}
+    return given, _choose(given, found, "--load")[0]
+
+
+def main(
+    peers: Annotated[str, typer.Option(help=f"Servers: all, or some of {','.join(CONTENDERS)}.")] = "all",
+    shapes: Annotated[str, typer.Option(help=f"Tensors: all, or some of {','.join(CASES)}.")] = "all",
+    connections: Annotated[str, typer.Option(help="Requests under way, such as 1,8; by default by tensor.")] = "",
+    seconds: Annotated[float, typer.Option(min=0.1, help="Seconds of load on each server in a round.")] = 5,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds for each row.")] = 3,
+    device: Annotated[str, typer.Option(help="Device of opwire; auto is cpu if there is one.")] = "auto",
+    load: Annotated[str, typer.Option(help="Load generator: auto, wrk or python.")] = "auto",
+    cache: Annotated[Path | None, typer.Option(help="Folder that keeps the servers' environments.")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write everything found as JSON.")] = None,
+    plot_file: Annotated[Path | None, typer.Option("--plot", help="Draw the ratios to the floor.")] = None,
+    check_only: Annotated[bool, typer.Option("--check-only", help="Check one answer of each form; no load.")] = False,
+) -> None:
+    """Measure opwire beside other servers under the same load, each against a bare ASGI floor in the same round."""
+    console = Console(width=None if sys.stdout.isatty() else _WIDTH, highlight=False)
+    chosen = _choose(peers, CONTENDERS, "--peers")
+    cases = _choose(shapes, CASES, "--shapes")
+    if connections:
+        counts = tuple(int(number) for number in connections.split(","))
+        cases = [replace(case, connections=counts) for case in cases]
+    if device == "auto":
+        device = "cpu" if "cpu" in DEVICES else next(iter(DEVICES))
+    name, generate = _generator(load)
+    plan = Plan(generate, seconds, rounds, lambda words: console.print(f"... {words}", style="dim"))
+    session = _Session(cases, plan, Found(name, seconds, rounds, device), console)
+    session.install(chosen, cache or cache_folder())
+    session.run(check_only)
+    found = session.found
+    for case in cases:
+        if found.rows:
+            console.print(report.table(case, found.rows))
+    for line in report.notes(found):
+        console.print(line)
+    if json_file is not None:
+        json_file.write_text(json.dumps(found.to_json(), indent=2, allow_nan=False) + "\n", encoding="utf-8")
+    if plot_file is not None and found.rows:
+        report.plot(found.rows, plot_file)
+    raise typer.Exit(1 if report.OURS in found.missing else 0)
+
+
+class _Session:
+    """A run over the chosen contenders."""
+
+    def __init__(self, cases: Sequence[Case], plan: Plan, found: Found, console: Console) -> None:
+        self.found = found
+        self._cases = cases
+        self._plan = plan
+        self._console = console
+        self._installed: list[tuple[Contender, Installed]] = []
+
+    def install(self, contenders: Sequence[Contender], folder: Path) -> None:
+        """Makes the environments that are missing; what cannot be installed is noted and left out."""
+        for contender in contenders:
+            try:
+                installed = install(contender.name, contender.requirements, folder)
+            except NotInstalled as reason:
+                self._leave_out(contender, f"it does not install: {reason}")
+                continue
+            if installed.seconds is not None:
+                self.found.installs[contender.name] = round(installed.seconds, 1)
+                self._plan.say(f"{contender.title}: installed in {installed.seconds:.0f} s")
+            self.found.versions[contender.title] = f"{contender.package} {installed.version(contender.package)}"
+            self.found.settings[contender.title] = contender.settings
+            self._installed.append((contender, installed))
+
+    def run(self, check_only: bool) -> None:
+        """Measures one contender after the other, with a floor beside each; or only checks their answers."""
+        floor = CONTENDERS["floor"]
+        environment = install(floor.name, floor.requirements, Path())
+        with self._running(floor, environment) as beside:
+            for contender, installed in self._installed:
+                try:
+                    with self._running(contender, installed) as server:
+                        if check_only:
+                            self._check(contender, server)
+                            continue
+                        for row in measure(contender, server, beside, self._cases, self._plan):
+                            self.found.rows.append(row)
+                            self._plan.say(f"    {row.rate:,.1f} requests/s, {row.of_floor:.3f} of the floor")
+                except (ServerFailed, ValueError, OSError) as reason:
+                    self._leave_out(contender, str(reason))
+
+    def _check(self, contender: Contender, server: Server) -> None:
+        for case in self._cases:
+            for form in contender.forms:
+                if case.name in form.cases:
+                    check(server, form, case, form.request(case))
+                    self._console.print(f"{contender.title}, {form.name}: {list(case.sizes)} is answered right")
+
+    def _running(self, contender: Contender, installed: Installed) -> AbstractContextManager[Server]:
+        first = contender.forms[0].request(CASES["small"])
+        return running(contender, installed, self.found.device, first)
+
+    def _leave_out(self, contender: Contender, reason: str) -> None:
+        self.found.missing[contender.name] = reason
+        self._plan.say(f"{contender.title}: {reason}")

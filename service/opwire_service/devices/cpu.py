@@ -1,0 +1,109 @@
+"""The CPU device: compiled kernels on a pool of threads, at the speed of memory and with the bits of the reference."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections import OrderedDict
+from threading import Lock
+from typing import Any
+
+import numba
+import numpy as np
+from llvmlite.binding import get_host_cpu_name
+
+from opwire.check import Plan
+
+from ..kernels.cpu.families import KERNELS, PREPARE
+from ..kernels.cpu.job import Job
+from ..kernels.cpu.library import Library
+from ..kernels.cpu.pool import Pool
+from ..kernels.reference import KERNELS as REFERENCE
+from .device import Arrays, Stop, Stopped
+
+THREADS_VARIABLE = "OPWIRE_CPU_THREADS"
+
+SMALL_WORK = 1 << 15
+"""Element visits that take less time than a change of threads."""
+
+JOBS = 1024
+"""Plans that are kept ready."""
+
+
+class CpuDevice:
+    """Runs plans on compiled kernels.
+
+    A plan whose kernels are not ready yet is begun on the reference kernels; it changes over when they are.
+
+    Args:
+        threads: that share the work of a plan, the calling one included; by default ``OPWIRE_CPU_THREADS``, or as many
+            as there are cores for this process.
+    """
+
+    name = "cpu"
+
+    def __init__(self, threads: int | None = None) -> None:
+        self._pool = Pool(threads or int(os.environ.get(THREADS_VARIABLE, "0")) or len(os.sched_getaffinity(0)))
+        self._library = Library(KERNELS)
+        self._jobs: OrderedDict[Any, Job] = OrderedDict()
+        self._lock = Lock()
+
+    @property
+    def inline_work(self) -> int:
+        """See ``Device``: nothing while a plan may have to run on the reference kernels."""
+        return SMALL_WORK if self._library.is_complete else 0
+
+    def run(self, plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+        """See ``Device.run``."""
+        job = self._job(plan)
+        if not self._library.ready(job.kernels):
+            self._library.ask(job.kernels)
+            if self._run_on_reference(plan, job, inputs, outputs, stop):
+                return
+        job.run(inputs, outputs, self._library.find, self._pool, stop)
+
+    def warm_up(self) -> None:
+        """Waits until all kernels are ready: minutes where the cache on disk is empty."""
+        self._library.wait()
+
+    def describe(self) -> dict[str, object]:
+        """See ``Device.describe``."""
+        return {
+            "name": self.name,
+            "kind": "cpu",
+            "threads": self._pool.threads,
+            "processor": get_host_cpu_name(),
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+            "numba": numba.__version__,
+            "operators": list(PREPARE),
+        }
+
+    def close(self) -> None:
+        """Ends the threads."""
+        self._library.close()
+        self._pool.close()
+
+    def _job(self, plan: Plan) -> Job:
+        key = (plan.operator.name, plan.attributes, *plan.inputs.values(), *plan.outputs.values())
+        with self._lock:
+            job = self._jobs.get(key)
+            if job is not None:
+                self._jobs.move_to_end(key)
+                return job
+        job = PREPARE[plan.operator.name](plan)
+        with self._lock:
+            self._jobs[key] = job
+            if len(self._jobs) > JOBS:
+                self._jobs.popitem(last=False)
+        return job
+
+    def _run_on_reference(self, plan: Plan, job: Job, inputs: Arrays, outputs: Arrays, stop: Stop) -> bool:
+        """Runs a plan until it is done or its kernels are ready; returns whether it is done."""
+        try:
+            REFERENCE[plan.operator.name](plan, inputs, outputs, lambda: stop() or self._library.ready(job.kernels))
+        except Stopped:
+            if stop():
+                raise
+            return False
+        return True

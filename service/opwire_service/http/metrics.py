@@ -1,0 +1,20 @@
+"""The metrics, for Prometheus."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response
+from prometheus_client.exposition import choose_encoder
+
+from .native import server_of
+from .openapi import METRICS
+
+router = APIRouter()
+
+
+@router.get("/metrics", response_class=Response, **METRICS)
+async def metrics(request: Request) -> Response:
+    """The metrics of all processes of this server, for Prometheus."""
+    server = server_of(request)
+    server.publish()
+    encode, media_type = choose_encoder(request.headers.get("accept", ""))
+    return Response(encode(server.registry), media_type=media_type)

@@ -1,0 +1,55 @@
+"""ARGMIN and ARGMAX, also as functions of REDUCE."""
+
+from __future__ import annotations
+
+from opwire.check import Plan
+from opwire.operators.argreduce import AxisDirection
+from opwire.tensor import Array
+
+from ..layout import reduction_layout
+from . import extreme, extreme_columns
+from . import geometry as g
+from .compiler import Kernel
+from .element import INT8, INT16, INT32, INT64
+from .job import ArrayJob, Job, Step, StepsJob
+from .reductions import cut
+
+ELEMENTS = {8: INT8, 16: INT16, 32: INT32, 64: INT64}
+"""By the bits of an element: keys are integers."""
+
+KERNELS = tuple(
+    Kernel(function, element)
+    for element in ELEMENTS.values()
+    for function in (extreme.rows, extreme.finish, extreme_columns.columns)
+)
+
+
+def prepare(plan: Plan) -> Job:
+    last = plan.attributes.AxisDirection is AxisDirection.DECREASING
+    return extreme_job(plan, least=plan.operator.name == "ARGMIN", last=last, index=True)
+
+
+def extreme_job(plan: Plan, *, least: bool, last: bool, index: bool) -> Job:
+    """What finds the least or greatest elements, or the first or last positions of them."""
+    source, target = plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
+    layout = reduction_layout(source, target, plan.attributes.Axes)
+    if not layout.reduced:
+        return ArrayJob(_zero if index else _copy)
+    parameters = extreme.order_parameters(source.data_type, least=least)
+    parameters |= {g.LAST: int(last), g.INDEX_SIZE: target.data_type.bits // 8 if index else 0}
+    work = cut(layout, source.data_type.bits // 8, parameters)
+    element = ELEMENTS[source.data_type.bits]
+    function = extreme_columns.columns if work.by_columns else extreme.rows
+    steps = (Step(Kernel(function, element), work.geometry, work.units, work.elements),)
+    if work.segments == 1:
+        return StepsJob(steps, 0)
+    finish = Step(Kernel(extreme.finish, element), work.whole, work.outputs, work.segments)
+    return StepsJob((*steps, finish), 2 * work.outputs * work.segments)
+
+
+def _zero(source: Array, target: Array) -> None:
+    target[...] = 0
+
+
+def _copy(source: Array, target: Array) -> None:
+    target[...] = source

@@ -1,0 +1,75 @@
+"""How kernels are compiled: options, signatures, the cache on disk, and never within a request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+
+from numba import njit
+
+from . import cache
+from .element import ADDRESS
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+OPTIONS: Any = {"nogil": True, "error_model": "numpy"}
+
+ARGUMENTS = 6
+"""Integers that follow a kernel's ``zero``: three addresses, the address of its geometry, first unit, last unit + 1."""
+
+Entry = Callable[[int, int, int, int, int, int, int], None]
+"""A compiled kernel: ``zero``, source, target, states or indices, geometry, begin, end."""
+
+
+def inner(function: F) -> F:
+    """Compiles a function that kernels call; it becomes part of each of them."""
+    return cast(F, njit(**OPTIONS)(function))
+
+
+def kernel(function: F) -> F:
+    """Compiles a kernel, once for each type of element, and keeps the machine code on disk."""
+    dispatcher = njit(**OPTIONS)(function)
+    cache.keep(dispatcher)
+    return cast(F, dispatcher)
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A kernel for one type of element.
+
+    Attributes:
+        function: what ``kernel`` made.
+        element: its numba type.
+    """
+
+    function: Any
+    element: Any
+
+    @property
+    def name(self) -> str:
+        return f"{self.function.py_func.__module__.rpartition('.')[2]}.{self.function.py_func.__name__}[{self.element}]"
+
+    @property
+    def signature(self) -> tuple[Any, ...]:
+        return (self.element, *(ADDRESS,) * ARGUMENTS)
+
+    def is_cached(self) -> bool:
+        """Whether the cache on disk holds it; it is loaded then, which takes milliseconds."""
+        dispatcher = self.function
+        if self.signature in dispatcher.overloads:
+            return True
+        found = dispatcher._cache.load_overload(self.signature, dispatcher.targetctx)
+        if found is not None:
+            dispatcher.add_overload(found)
+        return found is not None
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether compiling it puts it into the cache."""
+        return cache.is_kept(self.function)
+
+    def compile(self) -> Entry:
+        """The machine code, from memory, from the cache on disk or by compiling."""
+        self.function.compile(self.signature)
+        return cast(Entry, self.function.overloads[self.signature].entry_point)

@@ -1,0 +1,191 @@
+"""Elements in memory, as numba sees them: typed loads and stores at addresses, and the order of floats as integers.
+
+A kernel takes a ``zero`` whose numba type says what an element is: int8 to int64 and float32 are themselves, uint16 is
+the bits of a FLOAT16, because numba has no half floats on CPUs, and LLVM converts them. Extremes, and sums of integers,
+depend on the width of an element alone. Addresses are in bytes, strides in elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic as numba_intrinsic
+
+INT8, INT16, INT32, INT64 = types.int8, types.int16, types.int32, types.int64
+FLOAT32, FLOAT64, HALF = types.float32, types.float64, types.uint16
+ADDRESS = types.intp
+
+# Kernels convert numbers with these; to mypy NumPy's scalars are no Python numbers, and inside kernels all of them are.
+int8: Any = np.int8
+int32: Any = np.int32
+int64: Any = np.int64
+uint16: Any = np.uint16
+uint64: Any = np.uint64
+float32: Any = np.float32
+float64: Any = np.float64
+
+
+def intrinsic(function: Callable[..., tuple[Any, Callable[..., Any]]]) -> Any:
+    """Makes a function for kernels from its typing and its LLVM code; to kernels its type is what numba infers."""
+    return numba_intrinsic(function)
+
+
+def _pointer(builder: Any, address: Any, element: Any) -> Any:
+    return builder.inttoptr(address, element.as_pointer())
+
+
+@intrinsic
+def load(typing: Any, address: Any, index: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
+    """The element ``index`` elements after an address."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer = _pointer(builder, args[0], context.get_value_type(zero))
+        return builder.load(builder.gep(pointer, [args[1]]))
+
+    return zero(ADDRESS, ADDRESS, zero), code
+
+
+@intrinsic
+def store(typing: Any, address: Any, index: Any, value: Any) -> tuple[Any, Callable[..., Any]]:
+    """Puts a value ``index`` elements of its type after an address."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer = _pointer(builder, args[0], context.get_value_type(value))
+        builder.store(args[2], builder.gep(pointer, [args[1]]))
+        return context.get_dummy_value()
+
+    return types.void(ADDRESS, ADDRESS, value), code
+
+
+@intrinsic
+def size_of(typing: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
+    """Bytes of an element."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return context.get_constant(ADDRESS, zero.bitwidth // 8)
+
+    return ADDRESS(zero), code
+
+
+@intrinsic
+def cast_to(typing: Any, value: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
+    """An integer cut or sign-extended to the width of ``zero``."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        target = context.get_value_type(zero)
+        if value.bitwidth > zero.bitwidth:
+            return builder.trunc(args[0], target)
+        return builder.sext(args[0], target) if value.bitwidth < zero.bitwidth else args[0]
+
+    return zero(value, zero), code
+
+
+def _reinterpret(source: Any, target: Any) -> Any:
+    @intrinsic
+    def convert(typing: Any, value: Any) -> tuple[Any, Callable[..., Any]]:
+        def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return builder.bitcast(args[0], context.get_value_type(target))
+
+        return target(source), code
+
+    return convert
+
+
+float_bits = _reinterpret(FLOAT32, INT32)
+bits_float = _reinterpret(INT32, FLOAT32)
+double_bits = _reinterpret(FLOAT64, INT64)
+bits_double = _reinterpret(INT64, FLOAT64)
+
+
+@intrinsic
+def half_to_float(typing: Any, bits: Any) -> tuple[Any, Callable[..., Any]]:
+    """The value of a FLOAT16."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.fpext(builder.bitcast(args[0], ir.HalfType()), ir.FloatType())
+
+    return FLOAT32(HALF), code
+
+
+@intrinsic
+def fused(typing: Any, a: Any, b: Any, c: Any) -> tuple[Any, Callable[..., Any]]:
+    """``a*b + c``, rounded once."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.fma(*args)
+
+    return FLOAT64(FLOAT64, FLOAT64, FLOAT64), code
+
+
+@intrinsic
+def larger(typing: Any, a: Any, b: Any) -> tuple[Any, Callable[..., Any]]:
+    """The larger of two signed integers of one width."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.select(builder.icmp_signed(">", args[0], args[1]), args[0], args[1])
+
+    return a(a, a), code
+
+
+@intrinsic
+def choose(typing: Any, condition: Any, yes: Any, no: Any) -> tuple[Any, Callable[..., Any]]:
+    """``yes if condition else no`` without a branch."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.select(args[0], args[1], args[2])
+
+    return yes(types.boolean, yes, yes), code
+
+
+@intrinsic
+def order_key(typing: Any, bits: Any, flip: Any, invert: Any, bias: Any) -> tuple[Any, Callable[..., Any]]:
+    """An integer whose signed order is that of the elements; see ``order.Order`` for the parameters."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        value, flip_bits, inversion, offset = args
+        if bits.bitwidth in FLIPPED:
+            sign = builder.ashr(value, ir.Constant(value.type, bits.bitwidth - 1))
+            value = builder.xor(value, builder.and_(sign, flip_bits))
+        value = builder.xor(value, inversion)
+        return builder.add(value, offset) if bits.bitwidth in FLIPPED else value
+
+    return bits(bits, bits, bits, bits), code
+
+
+FLIPPED = (16, 32)
+"""The widths of floats that extremes take: only there the order of bits and of values differ."""
+
+
+@intrinsic
+def wrap_add(typing: Any, a: Any, b: Any) -> tuple[Any, Callable[..., Any]]:
+    """The sum modulo two to the power of the width; numba's own would widen."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.add(*args)
+
+    return a(a, a), code
+
+
+@intrinsic
+def wrap_multiply(typing: Any, a: Any, b: Any) -> tuple[Any, Callable[..., Any]]:
+    """The product modulo two to the power of the width."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.mul(*args)
+
+    return a(a, a), code
+
+
+@intrinsic
+def wrap_absolute(typing: Any, a: Any) -> tuple[Any, Callable[..., Any]]:
+    """The magnitude; that of the lowest integer wraps to itself."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        sign = builder.ashr(args[0], ir.Constant(args[0].type, a.bitwidth - 1))
+        return builder.sub(builder.xor(args[0], sign), sign)
+
+    return a(a), code

@@ -1,0 +1,24 @@
+"""The kernels of the CPU device by operator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from opwire.check import Plan
+
+from . import argreduce, max_pooling, reduce
+from .compiler import Kernel
+from .job import Job
+
+PREPARE: dict[str, Callable[[Plan], Job]] = {
+    "REDUCE": reduce.prepare,
+    "MAX_POOLING": max_pooling.prepare,
+    "MAX_POOLING1": max_pooling.prepare,
+    "MAX_POOLING2": max_pooling.prepare,
+    "ARGMIN": argreduce.prepare,
+    "ARGMAX": argreduce.prepare,
+}
+"""What makes a plan ready."""
+
+KERNELS: tuple[Kernel, ...] = (*argreduce.KERNELS, *reduce.KERNELS, *max_pooling.KERNELS)
+"""All of them."""

@@ -1,0 +1,128 @@
+"""What depends on the format of a float element: how it becomes a float64, and how a float64 becomes one.
+
+numba picks the implementation by the type of an argument; what it picks from has no annotations, because numba compares
+them.
+"""
+
+from typing import Any
+
+from numba.extending import overload
+
+from .compiler import inner
+from .element import (
+    FLOAT32,
+    bits_double,
+    bits_float,
+    double_bits,
+    float32,
+    float64,
+    float_bits,
+    half_to_float,
+    int32,
+    int64,
+    store,
+    uint16,
+)
+
+
+def masked(element: Any, mask: Any) -> Any:
+    """An element whose bits outside a mask are cleared, as a float64."""
+
+
+@overload(masked, inline="always")
+def _masked(element, mask):
+    if element == FLOAT32:
+        return lambda element, mask: float64(bits_float(float_bits(element) & int32(mask)))
+    return lambda element, mask: float64(half_to_float(uint16(element & uint16(mask))))
+
+
+def peak_bits(element: Any) -> Any:
+    """The bits of a FLOAT32's magnitude, which order as the magnitudes do. Sums of FLOAT16 need no peak."""
+
+
+@overload(peak_bits, inline="always")
+def _peak_bits(element):
+    if element == FLOAT32:
+        return lambda element: float_bits(element) & int32(0x7FFFFFFF)
+    return lambda element: int32(0)
+
+
+def narrow(value: Any, zero: Any) -> Any:
+    """The bits of the element nearest to a float64, ties to even; there is one NaN."""
+
+
+@overload(narrow, inline="always")
+def _narrow(value, zero):
+    if zero == FLOAT32:
+        return lambda value, zero: _single_bits(value)
+    return lambda value, zero: _half_bits(value)
+
+
+@inner
+def _single_bits(value: float) -> int:
+    if value != value:
+        return 0x7FC00000
+    return int64(float_bits(float32(value)))
+
+
+@inner
+def _half_bits(value: float) -> int:
+    bits = double_bits(value)
+    sign = (bits >> 48) & 0x8000
+    magnitude = bits & 0x7FFFFFFFFFFFFFFF
+    if magnitude > 0x7FF0000000000000:
+        return 0x7E00
+    if magnitude < 0x3F10000000000000:
+        # Below 2**-14 units are 2**-24, the unit in the last place of 2**28 as a float64.
+        return sign | (double_bits(bits_double(magnitude) + 268435456.0) - 0x41B0000000000000)
+    rounded = (magnitude + 0x1FFFFFFFFFF + ((magnitude >> 42) & 1)) >> 42
+    return sign | min(rounded - (1008 << 10), 0x7C00)
+
+
+def put(address: Any, index: Any, bits: Any, zero: Any) -> Any:
+    """Stores the bits of an element."""
+
+
+@overload(put, inline="always")
+def _put(address, index, bits, zero):
+    if zero == FLOAT32:
+        return lambda address, index, bits, zero: store(address, index, int32(bits))
+    return lambda address, index, bits, zero: store(address, index, uint16(bits))
+
+
+def value_of(bits: Any, zero: Any) -> Any:
+    """The element of some bits as a float64; of an infinity the power of two that would come after the largest."""
+
+
+@overload(value_of, inline="always")
+def _value_of(bits, zero):
+    if zero == FLOAT32:
+        return lambda bits, zero: _bounded(float64(bits_float(int32(bits))), 2.0**128)
+    return lambda bits, zero: _bounded(float64(half_to_float(uint16(bits))), 65536.0)
+
+
+@inner
+def _bounded(value: float, limit: float) -> float:
+    return min(max(value, -limit), limit)
+
+
+def magnitude_bits(element: Any) -> Any:
+    """The bits of an element's magnitude, which order as the magnitudes do."""
+
+
+@overload(magnitude_bits, inline="always")
+def _magnitude_bits(element):
+    if element == FLOAT32:
+        return lambda element: float_bits(element) & int32(0x7FFFFFFF)
+    return lambda element: int32(element & uint16(0x7FFF))
+
+
+def bits_of(value: Any, zero: Any) -> Any:
+    """The bits of a float64 that is an element's value, infinities included."""
+
+
+@overload(bits_of, inline="always")
+def _bits_of(value, zero):
+    if zero == FLOAT32:
+        return lambda value, zero: float_bits(float32(value))
+    return lambda value, zero: int32(_half_bits(value))

@@ -1,0 +1,112 @@
+"""A plan made ready for the kernels: which, on which geometry, in how many units. It serves any number of runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from opwire.tensor import Array
+
+from ...devices.device import Arrays, Stop
+from .compiler import Entry, Kernel
+from .pool import Pool
+
+PIECE = 1 << 18
+"""Elements that a thread visits between two questions whether to stop."""
+
+Find = Callable[[Kernel], Entry]
+"""Gives the machine code of a kernel that is known to be ready."""
+
+
+class Job(Protocol):
+    """What computes a plan.
+
+    Attributes:
+        kernels: those that it calls.
+    """
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]: ...
+
+    def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A kernel and its units.
+
+    Attributes:
+        kernel: what runs.
+        geometry: its loops.
+        units: how many there are.
+        elements: of the input that a unit visits.
+    """
+
+    kernel: Kernel
+    geometry: Array
+    units: int
+    elements: int
+    address: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "address", self.geometry.ctypes.data)
+
+    def run(self, source: int, target: int, states: int, find: Find, pool: Pool, stop: Stop) -> None:
+        entry, geometry = find(self.kernel), self.address
+
+        def piece(begin: int, end: int) -> None:
+            entry(0, source, target, states, geometry, begin, end)
+
+        pool.run(piece, self.units, max(1, PIECE // self.elements), stop)
+
+
+@dataclass(frozen=True, slots=True)
+class StepsJob:
+    """Steps one after the other, on states that the first ones leave for the later ones.
+
+    Attributes:
+        steps: in their order.
+        states: int64 that they share.
+    """
+
+    steps: tuple[Step, ...]
+    states: int
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        return tuple(step.kernel for step in self.steps)
+
+    def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
+        source, target = inputs["InputTensor"].ctypes.data, outputs["OutputTensor"].ctypes.data
+        states = np.empty(self.states, np.int64)
+        for step in self.steps:
+            step.run(source, target, states.ctypes.data, find, pool, stop)
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayJob:
+    """A function of whole arrays, done in slices along the longest dimension; it needs no kernel of ours.
+
+    Attributes:
+        apply: takes a slice of the input and the same one of the output.
+    """
+
+    apply: Callable[[Array, Array], object]
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        return ()
+
+    def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
+        source, target = inputs["InputTensor"], outputs["OutputTensor"]
+        axis = int(np.argmax(target.shape))
+        source, target = np.moveaxis(source, axis, 0), np.moveaxis(target, axis, 0)
+        inner = target.size // len(target)
+
+        def piece(begin: int, end: int) -> None:
+            self.apply(source[begin:end], target[begin:end])
+
+        pool.run(piece, len(target), max(1, PIECE // inner), stop)

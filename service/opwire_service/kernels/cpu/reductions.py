@@ -1,0 +1,93 @@
+"""How a reduction is cut into units: rows or columns, tiles and segments. It depends on the shape alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from opwire.tensor import Array
+
+from ..layout import Loop, ReductionLayout
+from . import geometry as g
+
+WHOLE_ROW = 1 << 17
+"""The most reduced elements that are not cut into segments."""
+
+ROW_SEGMENT = 1 << 16
+
+COLUMN_UNIT = 1 << 21
+"""The most elements of a tile of columns and its segment of rows."""
+
+LEAST_UNITS = 16
+"""Columns are cut further until there are so many units, but to no less than ``LEAST_ROWS`` rows."""
+
+LEAST_ROWS = 64
+
+LEAST_COLUMNS = 8
+"""With fewer neighbouring columns a reduction goes row by row."""
+
+TILE_BYTES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A reduction cut into units.
+
+    Attributes:
+        by_columns: whether units are tiles of columns; otherwise single rows.
+        units: how many there are.
+        segments: units that an output element is spread over.
+        outputs: elements of the output.
+        elements: of the input in a unit.
+        geometry: of the units.
+        layout: the loops.
+        whole: the geometry in which units are single output elements, whole or in segments.
+    """
+
+    by_columns: bool
+    units: int
+    segments: int
+    outputs: int
+    elements: int
+    layout: ReductionLayout
+    geometry: Array
+    whole: Array
+
+
+def cut(layout: ReductionLayout, item_size: int, parameters: dict[int, int], *, most_rows: int = COLUMN_UNIT) -> Cut:
+    """Cuts a reduction whose elements have ``item_size`` bytes.
+
+    ``parameters`` go into both geometries; a segment of a tile of columns has at most ``most_rows`` rows.
+    """
+    column = _column(layout)
+    tile = 0
+    if column is None:
+        count = layout.reduced_count
+        segment = count if count <= WHOLE_ROW else ROW_SEGMENT
+        geometry = g.encode(layout, None, segment, 0)
+        units = layout.kept_count
+        elements = segment
+    else:
+        outer = replace(layout, kept=layout.kept[:-1])
+        tile = min(column.size, max(64, TILE_BYTES // item_size))
+        tiles = outer.kept_count * -(-column.size // tile)
+        segment = min(most_rows, _column_segment(layout.reduced_count, tile, tiles))
+        geometry = g.encode(outer, column, segment, tile)
+        units = tiles
+        elements = segment * tile
+    whole = g.encode(layout, None, segment, 0)
+    for place, value in parameters.items():
+        geometry[place] = whole[place] = value
+    segments = int(geometry[g.SEGMENTS])
+    return Cut(column is not None, units * segments, segments, layout.kept_count, elements, layout, geometry, whole)
+
+
+def _column(layout: ReductionLayout) -> Loop | None:
+    if not layout.kept or not layout.reduced:
+        return None
+    column, run = layout.kept[-1], layout.reduced[-1]
+    return column if column.source < run.source and column.size >= LEAST_COLUMNS else None
+
+
+def _column_segment(count: int, tile: int, tiles: int) -> int:
+    segments = max(-(-count * tile // COLUMN_UNIT), -(-LEAST_UNITS // tiles))
+    return min(count, max(LEAST_ROWS, -(-count // segments)))

@@ -1,0 +1,156 @@
+"""Float reductions as jobs: those output elements that a cheap way leaves open are computed again by a dearer one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from opwire.tensor import Array
+
+from ...devices.device import Arrays, Stop
+from ..layout import Loop
+from ..reference.elements import Elements
+from . import geometry as g
+from .compiler import Kernel
+from .job import Find, Job, Step, StepsJob
+from .pool import Pool
+from .reductions import Cut
+from .sums import PLAIN, TIER
+
+Exact = Callable[[Elements], Any]
+"""The result of some elements, however long it takes."""
+
+_EXACT_CHUNK = 4096
+"""Elements that exact arithmetic takes between two questions whether to stop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Functions:
+    """The kernels of a family.
+
+    Attributes:
+        rows, columns, finish: as in ``sums``.
+        places: int64 in a segment's state, by tier; cheapest tier first.
+        exact: what settles the elements that all tiers leave open; None if the last tier leaves none.
+    """
+
+    rows: Any
+    columns: Any
+    finish: Any
+    places: Mapping[int, int]
+    exact: Callable[[np.dtype[Any]], Exact] | None = None
+
+
+def float_job(functions: Functions, work: Cut, element: Any) -> Job:
+    """The job of a reduction that is cut into units."""
+    function = functions.columns if work.by_columns else functions.rows
+    first = Step(Kernel(function, element), work.geometry, work.units, work.elements)
+    if work.segments > 1:
+        return SegmentedJob(functions, first, work, element)
+    return StepsJob((first,), 0) if functions.exact is None else FlaggedJob(functions.exact, first, work)
+
+
+class FlaggedJob:
+    """A reduction in one segment, which flags each output element that exact arithmetic must settle."""
+
+    def __init__(self, exact: Callable[[np.dtype[Any]], Exact], first: Step, work: Cut) -> None:
+        self._exact = exact
+        self._first = first
+        self._work = work
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        return (self._first.kernel,)
+
+    def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
+        source, target = inputs["InputTensor"], outputs["OutputTensor"]
+        flags = np.zeros(self._work.outputs, np.int8)
+        self._first.run(source.ctypes.data, target.ctypes.data, flags.ctypes.data, find, pool, stop)
+        for output in np.flatnonzero(flags).tolist():
+            settle(self._exact, self._work, output, source, target, stop)
+
+
+class SegmentedJob:
+    """A reduction in several segments: tier after tier, all output elements first and then those left open."""
+
+    def __init__(self, functions: Functions, first: Step, work: Cut, element: Any) -> None:
+        self._functions = functions
+        self._first = first
+        self._work = work
+        self._finish = Step(Kernel(functions.finish, element), work.whole, work.outputs, work.segments)
+        self._again = tuple(self._one_element(tier, element) for tier in functions.places if tier != PLAIN)
+
+    def _one_element(self, tier: int, element: Any) -> tuple[Step, Step]:
+        """The steps for a single output element; addresses say which."""
+        geometry = self._work.whole.copy()
+        geometry[g.KEPT_LOOPS] = 0
+        geometry[TIER] = tier
+        segments = self._work.segments
+        rows = Step(Kernel(self._functions.rows, element), geometry, segments, int(geometry[g.SEGMENT]))
+        return rows, Step(Kernel(self._functions.finish, element), geometry, 1, segments)
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        return (self._first.kernel, self._finish.kernel, self._again[0][0].kernel)
+
+    def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
+        source, target = inputs["InputTensor"], outputs["OutputTensor"]
+        states = np.empty((self._work.outputs, self._work.segments * self._functions.places[PLAIN]), np.int64)
+        for step in (self._first, self._finish):
+            step.run(source.ctypes.data, target.ctypes.data, states.ctypes.data, find, pool, stop)
+        for output in np.flatnonzero(states[:, 0]).tolist():
+            self._run_again(output, source, target, find, pool, stop)
+
+    def _run_again(self, output: int, source: Array, target: Array, find: Find, pool: Pool, stop: Stop) -> None:
+        from_source, to_target = offsets(self._work.layout.kept, output)
+        here = source.ctypes.data + from_source * source.itemsize
+        there = target.ctypes.data + to_target * target.itemsize
+        states = np.empty(self._work.segments * max(self._functions.places.values()), np.int64)
+        for steps in self._again:
+            for step in steps:
+                step.run(here, there, states.ctypes.data, find, pool, stop)
+            if not states[0]:
+                return
+        if self._functions.exact is not None:
+            settle(self._functions.exact, self._work, output, source, target, stop)
+
+
+def offsets(kept: tuple[Loop, ...], output: int) -> tuple[int, int]:
+    """Elements from the start of the input to the first one of an output element, and to itself in the output."""
+    place = np.unravel_index(output, tuple(loop.size for loop in kept)) if kept else ()
+    source = sum(int(i) * loop.source for i, loop in zip(place, kept, strict=True))
+    target = sum(int(i) * loop.target for i, loop in zip(place, kept, strict=True))
+    return source, target
+
+
+def settle(
+    exact: Callable[[np.dtype[Any]], Exact], work: Cut, output: int, source: Array, target: Array, stop: Stop
+) -> None:
+    """Computes one output element by exact arithmetic."""
+    from_source, to_target = offsets(work.layout.kept, output)
+    elements = Elements(_view(source, from_source, work.layout.reduced), stop, _EXACT_CHUNK)
+    _view(target, to_target, ())[...] = exact(source.dtype)(elements)
+
+
+@dataclass(frozen=True, slots=True)
+class _Memory:
+    """Elements at an address, by NumPy's array interface; ``owner`` keeps them alive."""
+
+    __array_interface__: dict[str, object]
+    owner: Array
+
+
+def _view(array: Array, offset: int, loops: tuple[Loop, ...]) -> Array:
+    """The elements that loops visit from ``offset`` elements after the start of an array's memory."""
+    item = array.itemsize
+    interface = {
+        "version": 3,
+        "typestr": array.dtype.str,
+        "data": (array.ctypes.data + offset * item, False),
+        "shape": tuple(loop.size for loop in loops),
+        "strides": tuple(loop.source * item for loop in loops),
+    }
+    return np.asarray(_Memory(interface, array))

@@ -1,0 +1,37 @@
+"""The log: text for people, or one JSON object a line."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+from typing import Literal
+
+LogFormat = Literal["text", "json"]
+
+
+class JsonFormatter(logging.Formatter):
+    """A record as a JSON object; what a record has under ``fields`` becomes members of it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        entry: dict[str, object] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            **getattr(record, "fields", {}),
+        }
+        if record.exc_info:
+            entry["exception"] = self.formatException(record.exc_info)
+        return json.dumps(entry)
+
+
+def configure(level: str, log_format: LogFormat) -> None:
+    """Sends the log of this process to stderr; of the libraries below only what is a warning or worse."""
+    handler = logging.StreamHandler(sys.stderr)
+    text = logging.Formatter("%(asctime)s %(levelname)-7s %(message)s", "%H:%M:%S")
+    handler.setFormatter(JsonFormatter() if log_format == "json" else text)
+    logging.basicConfig(handlers=[handler], level=level.upper())
+    for library in ("uvicorn.error", "asyncio"):
+        logging.getLogger(library).setLevel(logging.WARNING)

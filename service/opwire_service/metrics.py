@@ -1,0 +1,247 @@
+"""What a server counts and times, in 64-bit cells: a row for each process, so that the sums are right for all of them.
+
+A process writes to its own row alone and needs no lock. In shared memory a row outlives its process, and the process
+that takes its place goes on counting where the last one ended.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opwire.errors import ProblemCode
+from opwire.operators import OPERATORS
+
+STAGES = ("receive", "parse", "check", "decode", "queue", "run", "encode", "total")
+
+OK = "ok"
+CLIENT_GONE = "client_gone"
+OUTCOMES = (OK, CLIENT_GONE, *(code.value for code in ProblemCode))
+"""How a request may end: answered, given up by its client, or with the code of a problem."""
+
+OTHER = "other"
+"""The route of requests to none."""
+
+BOUNDS = (
+    *(100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000),
+    *(1_000_000, 2_500_000, 5_000_000, 10_000_000, 30_000_000, 60_000_000),
+)
+"""Upper bounds of the buckets of a histogram, in microseconds."""
+
+_FIRST_BOUND = BOUNDS[0]
+
+
+class Kind(Enum):
+    """What the cells of a metric mean."""
+
+    COUNTER = auto()
+    GAUGE = auto()
+    HISTOGRAM = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A row of the table of metrics; a histogram is in seconds.
+
+    Attributes:
+        name: without the suffix that the exposition gives counters.
+        labels: the names of its labels.
+    """
+
+    name: str
+    kind: Kind
+    help: str
+    labels: tuple[str, ...] = ()
+
+    @property
+    def cells(self) -> int:
+        """Cells for one set of label values; a histogram has its sum, and then its buckets."""
+        return len(BOUNDS) + 2 if self.kind is Kind.HISTOGRAM else 1
+
+
+STAGE_SECONDS = Metric(
+    "opwire_stage_seconds",
+    Kind.HISTOGRAM,
+    "Time of executed operators, by stage, in whole microseconds; total is from arrival to the encoded answer",
+    ("operator", "stage"),
+)
+REQUEST_SECONDS = Metric(
+    "opwire_request_seconds", Kind.HISTOGRAM, "Time from arrival to the last byte of the answer", ("route",)
+)
+REQUESTS = Metric("opwire_requests", Kind.COUNTER, "Requests that have ended, by how they did", ("route", "code"))
+BATCH_RESULTS = Metric("opwire_batch_results", Kind.COUNTER, "Requests inside batches, by how they ended", ("code",))
+CANCELLATIONS = Metric(
+    "opwire_cancellations", Kind.COUNTER, "Operators given up because their client had gone, by stage", ("stage",)
+)
+PLAN_HITS = Metric("opwire_plan_cache_hits", Kind.COUNTER, "Requests whose operator desc had been checked before")
+PLAN_MISSES = Metric("opwire_plan_cache_misses", Kind.COUNTER, "Requests whose operator desc had to be checked")
+PLANS = Metric("opwire_plan_cache_size", Kind.GAUGE, "Checked operator descs that are kept")
+PLANS_LIMIT = Metric("opwire_plan_cache_limit", Kind.GAUGE, "Checked operator descs that may be kept")
+QUEUED = Metric("opwire_queued_operators", Kind.GAUGE, "Operators that wait", ("device",))
+QUEUED_LIMIT = Metric("opwire_queued_operators_limit", Kind.GAUGE, "Operators that may wait, for all devices")
+RUNNING = Metric("opwire_running_operators", Kind.GAUGE, "Operators that run in threads", ("device",))
+RUNNING_LIMIT = Metric("opwire_running_operators_limit", Kind.GAUGE, "Operators that may run in threads", ("device",))
+WORK = Metric("opwire_pending_work", Kind.GAUGE, "Element visits that wait or run", ("device",))
+WORK_LIMIT = Metric("opwire_pending_work_limit", Kind.GAUGE, "Element visits that may wait or run, for all devices")
+MEMORY = Metric("opwire_request_memory_bytes", Kind.GAUGE, "Bytes that requests hold: bodies, tensors and answers")
+MEMORY_LIMIT = Metric("opwire_request_memory_limit_bytes", Kind.GAUGE, "Bytes that requests may hold")
+WORKERS = Metric("opwire_workers", Kind.GAUGE, "Processes that serve")
+WORKER_RESTARTS = Metric("opwire_worker_restarts", Kind.COUNTER, "Processes that ended unasked and were replaced")
+
+METRICS = (
+    *(STAGE_SECONDS, REQUEST_SECONDS, REQUESTS, BATCH_RESULTS, CANCELLATIONS, PLAN_HITS, PLAN_MISSES, PLANS),
+    *(PLANS_LIMIT, QUEUED, QUEUED_LIMIT, RUNNING, RUNNING_LIMIT, WORK, WORK_LIMIT, MEMORY, MEMORY_LIMIT),
+    *(WORKERS, WORKER_RESTARTS),
+)
+
+
+class Layout:
+    """Where the cells of each metric are in a row; the same in all processes of a server.
+
+    Attributes:
+        size: cells of a row.
+    """
+
+    def __init__(self, devices: Sequence[str], routes: Sequence[str]) -> None:
+        values = {
+            "operator": tuple(OPERATORS),
+            "stage": STAGES,
+            "route": (*routes, OTHER),
+            "code": OUTCOMES,
+            "device": tuple(devices),
+        }
+        self._places: dict[Metric, dict[tuple[str, ...], int]] = {}
+        self.size = 0
+        for metric in METRICS:
+            places = self._places[metric] = {}
+            for labels in product(*(values[label] for label in metric.labels)):
+                places[labels] = self.size
+                self.size += metric.cells
+
+    def places(self, metric: Metric) -> Mapping[tuple[str, ...], int]:
+        """The first cell of a metric, for each set of label values."""
+        return self._places[metric]
+
+    def row_bytes(self) -> int:
+        """The memory of a row."""
+        return self.size * 8
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What one set of label values came to, over all processes.
+
+    Attributes:
+        sum: of a histogram, in microseconds.
+        buckets: of a histogram, not cumulated; the last has no upper bound.
+    """
+
+    labels: tuple[str, ...]
+    value: int
+    sum: int = 0
+    buckets: tuple[int, ...] = ()
+
+
+@dataclass(slots=True)
+class _Route:
+    """The cells of a route, found once."""
+
+    seconds: int
+    outcomes: dict[str, int] = field(default_factory=dict)
+
+
+class Metrics:
+    """The metrics of a process, and its view of those of the others.
+
+    Args:
+        layout: of each row.
+        memory: the rows of all processes; without it the process is alone.
+        row: of this process.
+    """
+
+    def __init__(self, layout: Layout, memory: memoryview | None = None, row: int = 0) -> None:
+        if memory is None:
+            memory = memoryview(bytearray(layout.row_bytes()))
+        self.layout = layout
+        self.row = row
+        self._memory = memory
+        start = row * layout.row_bytes()
+        self._cells = memory[start : start + layout.row_bytes()].cast("q")
+        self._seen: dict[int, int] = {}
+        self._stages: dict[str, dict[str, int]] = {}
+        for (operator, stage), place in layout.places(STAGE_SECONDS).items():
+            self._stages.setdefault(operator, {})[stage] = place
+        self._routes = {route: _Route(place) for (route,), place in layout.places(REQUEST_SECONDS).items()}
+        for (route, code), place in layout.places(REQUESTS).items():
+            self._routes[route].outcomes[code] = place
+
+    def executed(self, operator: str, timing: Mapping[str, int]) -> None:
+        """An operator was executed; ``timing`` has microseconds by stage."""
+        cells = self._cells
+        places = self._stages[operator]
+        for stage, microseconds in timing.items():
+            place = places[stage]
+            cells[place] += microseconds
+            # Most stages are over within the first bound, and the search would be half of the cost.
+            cells[place + 1 + (bisect_left(BOUNDS, microseconds) if microseconds > _FIRST_BOUND else 0)] += 1
+
+    def ended(self, route: str, code: str, microseconds: int) -> None:
+        """A request has ended; ``code`` is one of OUTCOMES. A route that is not in the layout counts as OTHER."""
+        cells = self._cells
+        places = self._routes.get(route) or self._routes[OTHER]
+        cells[places.outcomes[code]] += 1
+        place = places.seconds
+        cells[place] += microseconds
+        cells[place + 1 + (bisect_left(BOUNDS, microseconds) if microseconds > _FIRST_BOUND else 0)] += 1
+
+    def add(self, metric: Metric, *labels: str) -> None:
+        """Counts one."""
+        self._cells[self.layout.places(metric)[labels]] += 1
+
+    def set(self, metric: Metric, value: int, *labels: str) -> None:
+        """Sets a gauge."""
+        self._cells[self.layout.places(metric)[labels]] = value
+
+    def follow(self, metric: Metric, total: int, *labels: str) -> None:
+        """Brings a counter up to a total that this process keeps elsewhere, from 0 at its start."""
+        place = self.layout.places(metric)[labels]
+        self._cells[place] += total - self._seen.get(place, 0)
+        self._seen[place] = total
+
+    def clear_gauges(self, row: int) -> None:
+        """The process of a row has ended: it holds nothing any more."""
+        start = row * self.layout.row_bytes()
+        cells = self._memory[start : start + self.layout.row_bytes()].cast("q")
+        for metric in METRICS:
+            if metric.kind is Kind.GAUGE:
+                for place in self.layout.places(metric).values():
+                    cells[place] = 0
+
+    def release(self) -> None:
+        """Lets go of the memory; nothing can be counted any more."""
+        self._cells.release()
+        self._memory.release()
+
+    def collect(self) -> Iterator[tuple[Metric, list[Sample]]]:
+        """Every metric, summed over the rows; of labelled counters and histograms only what is not zero."""
+        rows: NDArray[np.int64] = np.frombuffer(self._memory, np.int64)
+        # A mapping is as long as whole pages are.
+        whole = len(rows) // self.layout.size
+        totals: list[int] = rows[: whole * self.layout.size].reshape(whole, -1).sum(axis=0).tolist()
+        for metric in METRICS:
+            samples = [_sample(metric, labels, totals, place) for labels, place in self.layout.places(metric).items()]
+            every = metric.kind is Kind.GAUGE or not metric.labels
+            yield metric, [sample for sample in samples if every or sample.value]
+
+
+def _sample(metric: Metric, labels: tuple[str, ...], totals: Sequence[int], place: int) -> Sample:
+    if metric.kind is not Kind.HISTOGRAM:
+        return Sample(labels, totals[place])
+    buckets = tuple(totals[place + 1 : place + metric.cells])
+    return Sample(labels, sum(buckets), totals[place], buckets)

@@ -1,0 +1,57 @@
+"""Answers to inference requests: the outputs in the order asked for, as numbers or as raw bytes behind the JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from pydantic_core import to_json
+
+from opwire.tensor import Array, BufferTensorDesc
+from opwire.wire import Answer, Buffer
+
+from .datatypes import NAMES
+from .infer import InferRequest, Output
+from .models import Model
+
+
+def numbers_in(request: InferRequest, buffers: Mapping[str, Array]) -> int:
+    """The bytes of those outputs that the answer holds as numbers."""
+    if not request.outputs:
+        return 0 if request.binary else sum(buffer.nbytes for buffer in buffers.values())
+    return sum(buffers[output.name].nbytes for output in request.outputs if not output.binary)
+
+
+def write_infer(
+    request: InferRequest, model: Model, descs: Mapping[str, BufferTensorDesc], buffers: Mapping[str, Array]
+) -> Answer:
+    """The answer to an inference.
+
+    Args:
+        request: says which outputs, in which form.
+        model: that answered.
+        descs: of the outputs.
+        buffers: their bytes; the protocol knows no strides, so the elements are sent packed.
+    """
+    listed = []
+    tail: list[Buffer] = []
+    for output in request.outputs or [Output(name, request.binary) for name in descs]:
+        desc, buffer = descs[output.name], buffers[output.name]
+        tensor: dict[str, object] = {"name": output.name, "datatype": NAMES[desc.data_type], "shape": desc.sizes}
+        if output.binary:
+            packed = buffer if desc.strides is None else _packed(desc, buffer)
+            tensor["parameters"] = {"binary_data_size": packed.nbytes}
+            tail.append(packed.data)
+        else:
+            tensor["data"] = desc.view(buffer).reshape(-1).tolist()
+        listed.append(tensor)
+    answer: dict[str, object] = {"model_name": model.operator.name, "model_version": model.version, "outputs": listed}
+    if request.identity is not None:
+        answer["id"] = request.identity
+    # The clients read and write NaN and Infinity as such.
+    head = to_json(answer, inf_nan_mode="constants")
+    return Answer([head, *tail], len(head) if tail else None)
+
+
+def _packed(desc: BufferTensorDesc, buffer: Array) -> Array:
+    return np.ascontiguousarray(desc.view(buffer)).reshape(-1).view(np.uint8)

@@ -1,0 +1,46 @@
+"""What commands do with errors: a message and an exit code."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+
+import typer
+
+from opwire.errors import OpwireError, ProblemCode, to_problem
+
+from . import render
+
+REFUSED, UNREADABLE = 1, 2
+
+
+def print_json(value: object) -> None:
+    """Prints a value as one line of JSON."""
+    typer.echo(json.dumps(value, allow_nan=False))
+
+
+@contextmanager
+def reporting(as_json: bool) -> Generator[None]:
+    """Turns what can go wrong into a message and an exit code."""
+    try:
+        yield
+        sys.stdout.flush()
+    except OpwireError as error:
+        if as_json:
+            print_json(to_problem(error))
+        else:
+            typer.echo(f"opwire: {error.detail}", err=True)
+            for line in render.violation_lines(error.violations):
+                typer.echo(line, err=True)
+        raise typer.Exit(UNREADABLE if error.code is ProblemCode.INVALID_JSON else REFUSED) from None
+    except BrokenPipeError:  # the reader of the output has gone; typer ends quietly
+        raise
+    except OSError as error:
+        name = "" if error.filename is None else f"{error.filename}: "
+        typer.echo(f"opwire: {name}{error.strerror or error}", err=True)
+        raise typer.Exit(UNREADABLE) from None
+    except MemoryError as error:
+        typer.echo(f"opwire: not enough memory. {error}", err=True)
+        raise typer.Exit(UNREADABLE) from None

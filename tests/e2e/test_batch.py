@@ -1,0 +1,150 @@
+"""Batches over HTTP: each request has its own outcome, and none is harmed by another."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from opwire.operators import OPERATORS
+from tests import bodies
+from tests.problems import check_problem, read_problem
+
+SOURCE = {"DataType": "FLOAT32", "Sizes": [3]}
+OPERATOR = {"type": "REDUCE", "desc": {"Function": "SUM", "InputTensor": SOURCE, "Axes": [0]}}
+GOOD: dict[str, Any] = {
+    "operator": OPERATOR,
+    "inputs": {"InputTensor": {"data": [1, 2, 4]}},
+    "output_format": "numbers",
+}
+
+BAD = [
+    (None, "invalid_request", ""),
+    ({}, "invalid_request", ""),
+    ({**GOOD, "device": "tpu"}, "invalid_request", "/device"),
+    ({**GOOD, "feature_level": "9_9"}, "contract_violation", "/feature_level"),
+    ({**GOOD, "feature_level": "2_0"}, "contract_violation", "/operator/desc/InputTensor/Sizes"),
+    ({**GOOD, "operator": {"type": "GEMM", "desc": {}}}, "contract_violation", "/operator/type"),
+    ({**GOOD, "operator": None}, "contract_violation", "/operator"),
+    ({**GOOD, "inputs": {}}, "contract_violation", "/inputs"),
+    ({**GOOD, "inputs": {"InputTensor": {"data": [1, 2, "x"]}}}, "contract_violation", "/inputs/InputTensor/data/2"),
+    ({**GOOD, "inputs": {"InputTensor": "%%%%"}}, "invalid_base64", "/inputs/InputTensor"),
+]
+
+
+def answered(results: list[Any], sent: Any) -> list[Any]:
+    """Of each outcome the outputs, or code and places of its problem."""
+    found = []
+    for result in results:
+        if "outputs" in result:
+            assert set(result) == {"outputs", "feature_level", "device", "timing", "request_id"}
+            found.append(result["outputs"]["OutputTensor"]["data"])
+        else:
+            problem = check_problem(result, sent)
+            found.append((problem["code"], [violation["pointer"] for violation in problem.get("violations", ())]))
+    return found
+
+
+def test_an_empty_batch(http):
+    response = http.post("/v1/batch", json={"requests": []})
+    assert response.status_code == 200
+    assert response.json() == {"results": [], "request_id": response.headers["x-request-id"]}
+
+
+def test_outcomes_come_in_the_order_of_the_requests(http):
+    requests = [{**GOOD, "inputs": {"InputTensor": {"data": [i, i, i]}}, "priority": 9 - i} for i in range(10)]
+    response = http.post("/v1/batch", json={"requests": requests})
+    assert answered(response.json()["results"], {"requests": requests}) == [[3 * i] for i in range(10)]
+    ids = {result["request_id"] for result in response.json()["results"]}
+    assert ids == {response.headers["x-request-id"]}
+
+
+def test_one_failure_harms_no_other(http):
+    requests = [request for bad, _, _ in BAD for request in (GOOD, bad)] + [GOOD]
+    sent = {"requests": requests}
+    response = http.post("/v1/batch", json=sent)
+    assert response.status_code == 200
+    results = answered(response.json()["results"], sent)
+    assert results[::2] == [[7]] * (len(BAD) + 1)
+    for i, (_, code, place) in enumerate(BAD):
+        found, places = results[2 * i + 1]
+        assert found == code
+        assert f"/requests/{2 * i + 1}{place}" in places
+
+
+def test_a_tail_that_is_not_there_harms_no_other(http):
+    sent = {"requests": [GOOD, {**GOOD, "inputs": {"InputTensor": {"binary_data_size": 12}}}, GOOD]}
+    response = http.post("/v1/batch", json=sent)
+    assert response.status_code == 200
+    assert answered(response.json()["results"], sent) == [[7], ("invalid_framing", []), [7]]
+
+
+@pytest.mark.parametrize("form", bodies.FORMS)
+@pytest.mark.parametrize("answer_form", ["base64", "binary"])
+def test_examples_in_one_batch(http, form, answer_form):
+    examples = [(operator.name, example) for operator in OPERATORS.values() for example in operator.examples]
+    tail: list[bytes] = []
+    requests = []
+    for name, example in examples:
+        request = bodies.an_execute({"type": name, "desc": dict(example.desc)}, example.inputs, form, tail)
+        requests.append({**request, "feature_level": str(example.level)})
+    answer, rest = bodies.send(http, {"requests": requests}, form, answer_form, tail, "/v1/batch")
+    assert len(answer["results"]) == len(examples)
+    for (_, example), result in zip(examples, answer["results"], strict=True):
+        found, rest = bodies.outputs(result, rest)
+        assert set(found) == set(example.outputs)
+        for name, right in example.outputs.items():
+            assert bodies.same(found[name], bodies.rounded(result["outputs"][name]["desc"], right)), example.name
+    assert rest == b""
+
+
+def test_a_refused_request_keeps_its_place_in_the_tail(http):
+    """Whatever is wrong with one, the tensors of those behind it are where they were sent."""
+    numbers = [[float(i), 2.0 * i, 0.5] for i in range(8)]
+    tail: list[bytes] = []
+    requests = [bodies.an_execute(OPERATOR, {"InputTensor": each}, "binary", tail) for each in numbers]
+    requests[1]["priority"] = 99
+    requests[2]["feature_level"] = "2_0"
+    requests[3]["inputs"]["Other"] = {"binary_data_size": 4}
+    tail.insert(4, b"1234")
+    requests[4]["unknown"] = True
+    del requests[5]["operator"]
+    requests[6]["operator"] = {"type": "ARGMAX", "desc": {}}
+    answer, rest = bodies.send(http, {"requests": requests}, "binary", "binary", tail, "/v1/batch")
+    codes = [result.get("code") for result in answer["results"]]
+    refused = ["invalid_request", "contract_violation", "contract_violation", "invalid_request", "invalid_request"]
+    assert codes == [None, *refused, "contract_violation", None]
+    for i in (0, 7):
+        found, rest = bodies.outputs(answer["results"][i], rest)
+        assert found == {"OutputTensor": [sum(numbers[i])]}
+    assert rest == b""
+
+
+def test_a_tail_that_cannot_be_divided_is_refused_whole(http):
+    for size, tail in ((12, bytes(11)), (12, bytes(25)), ("12", bytes(24))):
+        request = {"operator": OPERATOR, "inputs": {"InputTensor": {"binary_data_size": size}}}
+        headers, body = bodies.a_body({"requests": [request, request]}, [tail])
+        response = http.post("/v1/batch", content=body, headers=headers)
+        assert read_problem(400, response.headers, response.content)["code"] == "invalid_framing"
+
+
+def test_forms_may_be_mixed(http):
+    tail: list[bytes] = []
+    requests = [
+        bodies.an_execute(OPERATOR, {"InputTensor": [1, 2, i]}, form, tail) for i, form in enumerate(bodies.FORMS)
+    ]
+    requests[0]["output_format"] = "numbers"
+    answer, rest = bodies.send(http, {"requests": requests}, "binary", "base64", tail, "/v1/batch")
+    assert [bodies.outputs(result, b"")[0]["OutputTensor"] for result in answer["results"]] == [[3], [4], [5]]
+    assert answer["results"][0]["outputs"]["OutputTensor"]["data"] == [3]
+    assert rest == b""
+
+
+def test_as_many_as_the_server_says(http):
+    limit = http.get("/v1/server").json()["limits"]["batch_requests"]
+    response = http.post("/v1/batch", content=json.dumps({"requests": [GOOD] * limit}))
+    assert answered(response.json()["results"], None) == [[7]] * limit
+    response = http.post("/v1/batch", content=json.dumps({"requests": [GOOD] * (limit + 1)}))
+    problem = read_problem(413, response.headers, response.content)
+    assert (problem["code"], problem["limit"], problem["size"]) == ("batch_too_large", limit, limit + 1)

@@ -1,0 +1,101 @@
+"""The third-party cases over HTTP: answers, lowest levels, and operators that do not run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from opwire.check import check
+from opwire.level import FeatureLevel
+from tests import bodies, conformance, oracle
+from tests.conformance import ThirdPartyCase
+from tests.problems import check_problem
+
+CASES = conformance.load()
+EXECUTABLE = [case for case in CASES if case.executable]
+pytestmark = pytest.mark.skipif(not CASES, reason=conformance.ABSENT)
+
+
+def request_for(case: ThirdPartyCase, level: FeatureLevel, tail: list[bytes]) -> dict[str, Any]:
+    """The tensors go as raw bytes, in the order of the requests."""
+    tail += [array.tobytes() for array in case.inputs.values()]
+    inputs = {name: {"binary_data_size": array.nbytes} for name, array in case.inputs.items()}
+    return {"operator": case.operator, "feature_level": str(level), "inputs": inputs}
+
+
+def outcomes(http: httpx.Client, asked: list[tuple[ThirdPartyCase, FeatureLevel]]) -> Iterator[tuple[Any, Any]]:
+    """What each case at its level comes to, with its outputs as arrays where it has any."""
+    most = http.get("/v1/server").json()["limits"]["batch_requests"]
+    for start in range(0, len(asked), most):
+        tail: list[bytes] = []
+        sent = {"requests": [request_for(case, level, tail) for case, level in asked[start : start + most]]}
+        answer, rest = bodies.send(http, sent, "binary", "binary", tail, "/v1/batch")
+        for result in answer["results"]:
+            if "outputs" not in result:
+                yield check_problem(result, sent), None
+                continue
+            arrays = {}
+            for name, output in result["outputs"].items():
+                size = output["binary_data_size"]
+                dtype = bodies.dtype(output["desc"]["DataType"])
+                arrays[name] = np.frombuffer(rest[:size], dtype).reshape(output["desc"]["Sizes"])
+                rest = rest[size:]
+            yield result, arrays
+        assert rest == b""
+
+
+def below(level: FeatureLevel) -> FeatureLevel | None:
+    return max((lower for lower in FeatureLevel if lower < level), default=None)
+
+
+def test_there_are_the_cases_that_there_should_be():
+    assert len([case for case in CASES if case.own]) == 372
+    assert len(EXECUTABLE) > 300
+
+
+def test_answers_are_the_published_ones(http):
+    """Bit for bit; logarithms to 1 ULP."""
+    asked = [(case, FeatureLevel.V6_4) for case in EXECUTABLE]
+    for (case, level), (result, arrays) in zip(asked, outcomes(http, asked), strict=True):
+        assert arrays is not None, (case.id, result)
+        assert result["feature_level"] == str(level)
+        oracle.assert_answers(check(case.operator), arrays, case.outputs)
+
+
+def test_each_passes_at_its_lowest_level(http):
+    asked = [(case, case.lowest) for case in EXECUTABLE if case.own]
+    for (case, level), (result, arrays) in zip(asked, outcomes(http, asked), strict=True):
+        assert arrays is not None, (case.id, result)
+        assert result["feature_level"] == str(level)
+        oracle.assert_answers(check(case.operator), arrays, case.outputs)
+
+
+def test_each_is_refused_one_level_below(http):
+    levels = [(case, below(case.lowest)) for case in EXECUTABLE if case.own]
+    asked = [(case, level) for case, level in levels if level is not None]
+    assert len(asked) > 100
+    for (case, _), (result, arrays) in zip(asked, outcomes(http, asked), strict=True):
+        assert arrays is None, case.id
+        assert result["code"] == "contract_violation"
+        available = {violation["available_from"] for violation in result["violations"]}
+        assert str(case.lowest) in available, case.id
+
+
+def test_validate_knows_the_lowest_level(http):
+    for case in EXECUTABLE:
+        if case.own:
+            answer = http.post("/v1/validate", json={"operator": case.operator}).json()
+            assert answer["minimum_feature_level"] == str(case.lowest), case.id
+            assert answer["valid"]
+
+
+def test_operators_that_do_not_run_are_refused(http):
+    asked = [(case, FeatureLevel.V6_4) for case in CASES if not case.executable]
+    assert asked
+    for (case, _), (result, arrays) in zip(asked, outcomes(http, asked), strict=True):
+        assert arrays is None, case.id
+        assert [violation["code"] for violation in result["violations"]] == ["operator_not_executable"]

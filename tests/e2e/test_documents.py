@@ -1,0 +1,226 @@
+"""What a server says of itself: operators, levels, limits, health, its OpenAPI document and the page that shows it."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+import httpx
+import pytest
+
+from tests.problems import read_problem
+from tests.sockets import talk
+from tests.support import FACTS
+
+COMMITTED = Path(__file__).parents[2] / "openapi" / "openapi.json"
+
+
+def got(http: httpx.Client, path: str) -> Any:
+    response = http.get(path)
+    assert response.status_code == 200
+    assert response.headers["content-type"] == "application/json"
+    assert response.headers["x-request-id"]
+    return response.json()
+
+
+def test_operators(http):
+    (listed,) = got(http, "/v1/operators").values()
+    assert {
+        operator["type"]: [operator["value"], operator["introduced"].removeprefix("DML_FEATURE_LEVEL_")]
+        for operator in listed
+    } == {f"DML_OPERATOR_{name}": row for name, row in FACTS["operators"].items()}
+    executable = {operator["type"].removeprefix("DML_OPERATOR_") for operator in listed if operator["executable"]}
+    assert executable == set(FACTS["fields"])
+
+
+@pytest.mark.parametrize("name", FACTS["fields"])
+def test_an_operator_that_runs(http, name):
+    by_name = got(http, f"/v1/operators/{name}")
+    value, introduced = FACTS["operators"][name]
+    assert by_name["introduced"] == f"DML_FEATURE_LEVEL_{introduced}"
+    assert [member["name"] for member in by_name["fields"]] == FACTS["fields"][name].replace("?", "").split()
+    assert by_name["support"]
+    assert got(http, f"/v1/operators/DML_OPERATOR_{name}") == by_name
+    assert by_name["value"] == value
+    # Its examples are requests as they stand.
+    example = by_name["examples"][0]
+    request = {key: example[key] for key in ("feature_level", "operator", "inputs")}
+    assert http.post("/v1/execute", json=request).status_code == 200
+
+
+def test_an_operator_that_does_not_run(http):
+    found = got(http, "/v1/operators/GEMM")
+    assert found == {
+        "type": "DML_OPERATOR_GEMM",
+        "value": FACTS["operators"]["GEMM"][0],
+        "introduced": "DML_FEATURE_LEVEL_1_0",
+        "executable": False,
+        "summary": None,
+        "fields": [],
+        "support": [],
+        "examples": [],
+    }
+    assert got(http, "/v1/operators/SCATTER")["type"] == "DML_OPERATOR_SCATTER_ELEMENTS"
+
+
+@pytest.mark.parametrize("name", ["NOPE", "argmax", "%20", "%00", "%ff", "\u00e9", "%22", "x" * 5000, "..;", "INVALID"])
+def test_an_operator_that_is_unknown(http, name):
+    response = http.get(f"/v1/operators/{name}")
+    problem = read_problem(404, response.headers, response.content)
+    assert problem["code"] == "unknown_operator"
+    assert len(problem["detail"]) < 200
+
+
+def test_feature_levels(http):
+    (listed,) = got(http, "/v1/feature-levels").values()
+    assert [level["name"].removeprefix("DML_FEATURE_LEVEL_") for level in listed] == list(FACTS["levels"])
+    assert {level["value"] for level in listed} == set(FACTS["levels"].values())
+    assert sum(len(level["introduces"]) for level in listed) == 177
+
+
+def test_server(http):
+    info = got(http, "/v1/server")
+    assert info["name"] == "opwire"
+    assert re.fullmatch(r"\d+\.\d+\.\d+.*", info["version"])
+    assert info["ready"] is True
+    assert info["feature_levels"] == [f"DML_FEATURE_LEVEL_{level}" for level in FACTS["levels"]]
+    assert info["default_feature_level"] == "DML_FEATURE_LEVEL_6_4"
+    assert [device["name"] for device in info["devices"]] == [info["default_device"]] == ["reference"]
+    assert {"body_bytes", "tensor_elements", "output_bytes", "work", "queued", "timeout_ms"} <= set(info["limits"])
+    assert all(type(limit) is int and limit > 0 for limit in info["limits"].values())
+
+
+def test_health(http):
+    assert got(http, "/livez") == {"live": True}
+    assert got(http, "/readyz") == {"ready": True}
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/operators", "/v1/operators/ARGMAX", "/v1/feature-levels", "/v1/server", "/livez"]
+)
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
+def test_wrong_verbs(http, path, method):
+    response = http.request(method, path, json={})
+    problem = read_problem(405, response.headers, response.content)
+    assert "GET" in response.headers["allow"].split(", ")
+    assert problem["allow"] == response.headers["allow"].split(", ")
+
+
+@pytest.mark.parametrize(
+    "path", ["/livez", "/readyz", "/v1/operators", "/v1/server", "/docs", "/openapi.json", "/nothing"]
+)
+def test_head_is_get_without_a_body(http, path):
+    head, whole = http.head(path), http.get(path)
+    assert head.content == b""
+    assert head.status_code == whole.status_code
+    assert head.headers["content-type"] == whole.headers["content-type"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1",
+        "/v1/",
+        "/v1/execute/",
+        "/v1/operators/",
+        "/v1/operators/ARGMAX/x",
+        "/V1/execute",
+        "/docs/",
+        "/%e9",
+        "//",
+        "/docs/assets/",
+        "/docs/assets/nothing.js",
+        "/docs/assets/../../pyproject.toml",
+        "/docs/assets/%2e%2e/%2e%2e/pyproject.toml",
+        "/%2e%2e/%2e%2e/etc/passwd",
+    ],
+)
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_unknown_routes(server_url, path, method):
+    request = f"{method} {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+    status, headers, body = talk(server_url, request.encode("latin-1"))
+    problem = read_problem(status, headers, body)
+    assert problem["code"] in ("not_found", "method_not_allowed", "unknown_operator")
+    assert status == 404 or method == "POST"
+    assert all(problem.get("allow", ["GET"]))
+
+
+def test_the_document_is_the_committed_one(http):
+    assert http.get("/openapi.json").json() == json.loads(COMMITTED.read_text(encoding="utf-8"))
+
+
+def test_the_document_describes_every_route(http):
+    document = http.get("/openapi.json").json()
+    native = {path for path in document["paths"] if path.startswith("/v1/")}
+    assert native == {
+        *(f"/v1/{name}" for name in ("execute", "validate", "batch", "operators", "feature-levels", "server")),
+        "/v1/operators/{name}",
+    }
+    for path in native:
+        ((method, route),) = document["paths"][path].items()
+        assert method == ("post" if path in ("/v1/execute", "/v1/validate", "/v1/batch") else "get")
+        assert "200" in route["responses"]
+        for status, answer in route["responses"].items():
+            if int(status) >= 400:
+                assert list(answer["content"]) == ["application/problem+json"]
+
+
+def test_the_examples_of_the_document_are_answered(http):
+    document = http.get("/openapi.json").json()
+    for path in ("/v1/execute", "/v1/batch", "/v1/validate"):
+        examples = document["paths"][path]["post"]["requestBody"]["content"]["application/json"]["examples"]
+        assert examples
+        for name, example in examples.items():
+            response = http.post(path, json=example["value"])
+            assert response.status_code == 200, name
+            if path == "/v1/validate":
+                assert response.json()["valid"], name
+            if path == "/v1/batch":
+                assert all("outputs" in result for result in response.json()["results"]), name
+
+
+class Loaded(HTMLParser):
+    """Collects what a page loads, and the scripts in it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.links += [value for name, value in attrs if name in ("src", "href") and value]
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_the_page_loads_from_this_server_alone(http):
+    response = http.get("/docs")
+    assert response.headers["content-type"].startswith("text/html")
+    page = Loaded()
+    page.feed(response.text)
+    assert any(link.endswith(".js") for link in page.links)
+    assert any(link.endswith(".css") for link in page.links)
+    assert not re.findall(r"https?://", response.text)
+    scripts = page.text
+    for link in page.links:
+        assert not urlsplit(link).netloc
+        loaded = http.get(link)
+        assert loaded.status_code == 200
+        assert loaded.content
+        if link.endswith(".js"):
+            scripts += loaded.text
+        if link.endswith(".css"):
+            for target in re.findall(r"(?:@import|url\()\s*['\"]?([^'\")\s]+)", loaded.text):
+                assert target.startswith("data:") or not urlsplit(urljoin(link, target)).netloc, target
+    assert "/openapi.json" in scripts
+
+
+def test_the_root_leads_to_the_page(http):
+    response = http.get("/")
+    assert response.is_redirect
+    assert response.headers["location"] == "/docs"

@@ -1,0 +1,278 @@
+"""Work under way on a real server: clients that go away, deadlines, full queues, and the end of the server."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx
+import pytest
+
+from opwire_service.serve import HttpServer
+from opwire_service.settings import Limits, Settings
+from tests import bodies
+from tests.problems import check_problem, read_problem
+from tests.serving import serving
+from tests.sockets import connect
+
+WITHIN = 20.0
+
+
+def reduction(size: int, **options: Any) -> dict[str, Any]:
+    """The sum of one repeated element: any amount of work in four bytes."""
+    source = {"DataType": "FLOAT32", "Sizes": [size], "Strides": [0]}
+    operator = {"type": "REDUCE", "desc": {"Function": "SUM_SQUARE", "InputTensor": source, "Axes": [0]}}
+    one = base64.b64encode(bodies.buffer({"DataType": "FLOAT32", "Sizes": [1]}, [1])).decode()
+    return {"operator": operator, "inputs": {"InputTensor": one}, **options}
+
+
+ENDLESS = reduction(2**28)
+"""More work than any test waits for."""
+
+
+def post(document: object, path: str = "/v1/execute") -> bytes:
+    body = json.dumps(document).encode()
+    return b"POST %b HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n%b" % (path.encode(), len(body), body)
+
+
+def until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + WITHIN
+    while not condition():
+        assert time.monotonic() < end, "it did not come to pass"
+        time.sleep(0.002)
+
+
+def schedule(server: HttpServer) -> str:
+    app: Any = server.config.app
+    return repr(app.state.server.pipeline.dispatcher.schedule).strip("<>")
+
+
+def until_schedule_is(server: HttpServer, state: str) -> None:
+    until(lambda: schedule(server) == f"Schedule {state}")
+
+
+@pytest.fixture
+def server() -> Iterator[HttpServer]:
+    """A server with one place and a short queue."""
+    with serving(Settings(port=0, threads=1, limits=Limits(queued=2))) as started:
+        yield started
+
+
+@pytest.fixture
+def http(server: HttpServer) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=server.url or "", timeout=WITHIN) as client:
+        yield client
+
+
+def send(server: HttpServer, data: bytes) -> socket.socket:
+    assert server.url is not None
+    connection = connect(server.url)
+    connection.sendall(data)
+    return connection
+
+
+@pytest.mark.parametrize("end", ["close", "reset", "half"])
+def test_a_client_that_goes_away_cancels_its_work(server, http, end):
+    connection = send(server, post(ENDLESS))
+    until_schedule_is(server, "0 queued, reference 1/1 busy")
+    if end == "reset":
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+    if end == "half":
+        connection.shutdown(socket.SHUT_RDWR)
+    connection.close()
+    until_schedule_is(server, "0 queued, reference 0/1 busy")
+    assert http.post("/v1/execute", json=reduction(3)).status_code == 200
+
+
+def test_a_client_that_goes_away_leaves_the_queue(server, http):
+    running = send(server, post(ENDLESS))
+    until_schedule_is(server, "0 queued, reference 1/1 busy")
+    waiting = send(server, post(ENDLESS))
+    until_schedule_is(server, "1 queued, reference 1/1 busy")
+    waiting.close()
+    until_schedule_is(server, "0 queued, reference 1/1 busy")
+    running.close()
+    until_schedule_is(server, "0 queued, reference 0/1 busy")
+
+
+def test_a_batch_whose_client_goes_away_is_cancelled_whole(server, http):
+    connection = send(server, post({"requests": [ENDLESS] * 3}, "/v1/batch"))
+    until_schedule_is(server, "2 queued, reference 1/1 busy")
+    connection.close()
+    until_schedule_is(server, "0 queued, reference 0/1 busy")
+    assert http.post("/v1/execute", json=reduction(3)).status_code == 200
+
+
+def test_a_client_that_goes_away_while_it_sends(server, http):
+    for _ in range(20):
+        connection = send(server, post(ENDLESS)[:-10])
+        connection.close()
+    assert http.post("/v1/execute", json=reduction(3)).status_code == 200
+    assert schedule(server) == "Schedule 0 queued, reference 0/1 busy"
+
+
+def test_many_clients_that_go_away(server, http):
+    for i in range(30):
+        connection = send(server, post(ENDLESS))
+        if i % 3 == 0:
+            until(lambda: "1/1 busy" in schedule(server))
+        connection.close()
+    until_schedule_is(server, "0 queued, reference 0/1 busy")
+    assert http.post("/v1/execute", json=reduction(100_000)).status_code == 200
+
+
+def test_the_deadline_passes_while_it_runs(http):
+    began = time.perf_counter()
+    response = http.post("/v1/execute", json={**ENDLESS, "timeout_ms": 100})
+    assert 0.1 <= time.perf_counter() - began < 5
+    problem = read_problem(504, response.headers, response.content)
+    assert (problem["code"], problem["stage"]) == ("deadline_exceeded", "run")
+
+
+def test_the_deadline_passes_in_the_queue(server, http):
+    running = send(server, post(ENDLESS))
+    until_schedule_is(server, "0 queued, reference 1/1 busy")
+    began = time.perf_counter()
+    response = http.post("/v1/execute", json=reduction(2**24, timeout_ms=100))
+    assert 0.1 <= time.perf_counter() - began < 5
+    problem = read_problem(504, response.headers, response.content)
+    assert (problem["code"], problem["stage"]) == ("deadline_exceeded", "queue")
+    running.close()
+    until_schedule_is(server, "0 queued, reference 0/1 busy")
+
+
+def test_no_request_may_take_longer_than_the_server_lets_it():
+    limits = Limits(timeout_ms=150)
+    with serving(Settings(port=0, limits=limits)) as server, httpx.Client(base_url=server.url or "") as http:
+        for options in ({}, {"timeout_ms": 2**31 - 1}):
+            response = http.post("/v1/execute", json={**ENDLESS, **options})
+            assert read_problem(504, response.headers, response.content)["stage"] == "run"
+
+
+def test_each_request_of_a_batch_has_its_deadline(http):
+    sent = {"requests": [reduction(3), {**ENDLESS, "timeout_ms": 50}, reduction(4, output_format="numbers")]}
+    results = http.post("/v1/batch", json=sent).json()["results"]
+    assert check_problem(results[1])["stage"] == "run"
+    assert results[2]["outputs"]["OutputTensor"]["data"] == [4]
+    assert "outputs" in results[0]
+
+
+def test_a_full_queue(server, http):
+    connections = []
+    for i in range(3):
+        connections.append(send(server, post(ENDLESS)))
+        until_schedule_is(server, f"{i} queued, reference 1/1 busy")
+    response = http.post("/v1/execute", json=ENDLESS)
+    problem = read_problem(429, response.headers, response.content)
+    assert (problem["code"], problem["limit"]) == ("queue_full", 2)
+    assert 0 < problem["retry_after"] <= 60
+    assert int(response.headers["retry-after"]) == max(1, round(problem["retry_after"]))
+    # What needs no place is answered still.
+    assert http.get("/readyz").status_code == 200
+    assert http.post("/v1/validate", json={"operator": ENDLESS["operator"]}).json()["valid"]
+    for connection in connections:
+        connection.close()
+    until_schedule_is(server, "0 queued, reference 0/1 busy")
+
+
+def test_work_on_one_connection_does_not_hold_up_the_others(server, http):
+    running = send(server, post(ENDLESS))
+    until_schedule_is(server, "0 queued, reference 1/1 busy")
+    began = time.perf_counter()
+    for _ in range(20):
+        assert http.get("/livez").status_code == 200
+    assert time.perf_counter() - began < 2
+    running.close()
+    until_schedule_is(server, "0 queued, reference 0/1 busy")
+
+
+def test_many_connections_at_once(server_url):
+    def ask(i: int) -> list[Any]:
+        with httpx.Client(base_url=server_url, timeout=WITHIN) as client:
+            return [
+                client.post("/v1/execute", json=reduction(i + j + 1, output_format="numbers")).json()["outputs"]
+                for j in range(5)
+            ]
+
+    with ThreadPoolExecutor(16) as pool:
+        answers = list(pool.map(ask, range(48)))
+    for i, outputs in enumerate(answers):
+        assert [output["OutputTensor"]["data"] for output in outputs] == [[i + j + 1] for j in range(5)]
+
+
+@contextlib.contextmanager
+def process(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A server in a process of its own, and its address as it prints it."""
+    command = [sys.executable, "-m", "opwire_service", "serve", "--port", "0", *arguments]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "OPWIRE_PORT": ""}) as started:
+        try:
+            assert started.stderr is not None
+            url = next(found[0] for line in started.stderr if (found := re.search(r"http://\S+", line)))
+            yield started, url
+        finally:
+            started.kill()
+
+
+@pytest.mark.parametrize("signal_", [signal.SIGTERM, signal.SIGINT])
+def test_a_server_that_is_told_to_stop_lets_accepted_work_end(signal_):
+    with process("--device", "reference") as (started, url), httpx.Client(base_url=url, timeout=WITHIN) as http:
+        size = 1000
+        while True:  # as much work as takes a while on this machine
+            began = time.perf_counter()
+            assert http.post("/v1/execute", json=reduction(size)).status_code == 200
+            if time.perf_counter() - began > 0.5:
+                break
+            size *= 2
+        answers: list[httpx.Response] = []
+        asking = threading.Thread(target=lambda: answers.append(http.post("/v1/execute", json=reduction(size))))
+        asking.start()
+        time.sleep(0.2)
+        assert not answers
+        started.send_signal(signal_)
+        asking.join(WITHIN)
+        assert answers[0].status_code == 200
+        assert bodies.outputs(answers[0].json(), b"")[0] == {"OutputTensor": [size]}
+        assert started.wait(WITHIN) == 0
+        assert started.stderr is not None
+        assert "Traceback" not in started.stderr.read()
+        with pytest.raises(httpx.ConnectError):
+            http.get("/livez")
+
+
+def test_a_server_that_is_told_to_stop_does_not_wait_for_ever():
+    with process("--device", "reference", "--drain-seconds", "0") as (started, url):
+        with connect(url) as running:
+            running.sendall(post(ENDLESS))
+            time.sleep(0.3)
+            began = time.perf_counter()
+            started.send_signal(signal.SIGTERM)
+            started.wait(WITHIN)
+        assert time.perf_counter() - began < 10
+        assert started.stderr is not None
+        assert "Traceback" not in started.stderr.read()
+
+
+def test_a_port_in_use():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        command = [sys.executable, "-m", "opwire_service", "serve", "--port", str(port)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=WITHIN, check=False)
+    assert done.returncode not in (0, -1)
+    assert str(port) in done.stderr
+    assert "in use" in done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+    assert "is ready" not in done.stderr

@@ -1,0 +1,355 @@
+"""The stock client of Triton, with and without ``await``, against a real server: each answer is the native route's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import tritonclient.http as triton
+import tritonclient.http.aio as triton_aio
+from ml_dtypes import bfloat16
+from tritonclient.http.auth import BasicAuth
+from tritonclient.utils import InferenceServerException
+
+from opwire.operator import Role
+from opwire.operators import OPERATORS
+from tests import inference
+from tests.inference import assert_equal
+
+EXAMPLES = [
+    pytest.param(operator, example, id=f"{operator.name}-{example.name}")
+    for operator in OPERATORS.values()
+    for example in operator.examples
+]
+
+ARGMAX = {"Axes": "[0]", "AxisDirection": "INCREASING"}
+VERSIONS = {
+    "ARGMAX": "3000 3100 4000 4100 5000 5100 5200 6000 6100 6200 6300 6400",
+    "MAX_POOLING2": "2100 3000 3100 4000 4100 5000 5100 5200 6000 6100 6200 6300 6400",
+}
+
+
+@pytest.fixture(scope="module")
+def address(server_url: str) -> str:
+    return server_url.removeprefix("http://")
+
+
+@pytest.fixture(scope="module")
+def client(address: str) -> Iterator[Any]:
+    with triton.InferenceServerClient(address, concurrency=4) as found:
+        yield found
+
+
+def an_input(name: str, array: Any, *, binary: bool = True) -> Any:
+    tensor = triton.InferInput(name, array.shape, inference.DATATYPES[array.dtype.name.upper()])
+    tensor.set_data_from_numpy(array, binary_data=binary)
+    return tensor
+
+
+def a_call(array: Any, *, binary: bool = True, **options: Any) -> dict[str, Any]:
+    """The arguments of ``infer`` for ARGMAX along the first axis."""
+    return {
+        "model_name": "ARGMAX",
+        "inputs": [an_input("InputTensor", array, binary=binary)],
+        "parameters": ARGMAX,
+        **options,
+    }
+
+
+def calls(operator: Any, example: Any) -> Iterator[tuple[dict[str, Any], dict[str, bool]]]:
+    """An example in every form: the arguments of ``infer``, and for each output whether it comes as numbers."""
+    names = [member.name for member in operator.tensor_fields(Role.OUTPUT, Role.OPTIONAL_OUTPUT)]
+    for binary in (True, False):
+        arrays = inference.arrays(example).items()
+        asked = {
+            "model_name": operator.name,
+            "model_version": inference.version_of(example),
+            "inputs": [an_input(name, array, binary=binary) for name, array in arrays],
+            "parameters": inference.parameters(example),
+        }
+        yield asked, dict.fromkeys(names, False)
+        for first in (True, False):
+            raw = {name: first if i == 0 else not first for i, name in enumerate(names)}
+            outputs = [triton.InferRequestedOutput(name, binary_data=raw[name]) for name in names]
+            yield {**asked, "outputs": outputs}, {name: not raw[name] for name in names}
+            yield {**asked, "outputs": outputs[:1]}, {names[0]: not first}
+
+
+@pytest.mark.parametrize(("operator", "example"), EXAMPLES)
+def test_examples(client, http, operator, example):
+    right = inference.native(http, operator, example)
+    for asked, found in calls(operator, example):
+        result = client.infer(**asked)
+        assert [output["name"] for output in result.get_response()["outputs"]] == list(found)
+        for name, text in found.items():
+            assert_equal(result.as_numpy(name), right[name], text=text)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("operator", "example"), EXAMPLES)
+async def test_examples_with_await(address, http, operator, example):
+    right = inference.native(http, operator, example)
+    async with triton_aio.InferenceServerClient(address) as client:
+        for asked, found in calls(operator, example):
+            result = await client.infer(**asked)
+            for name, text in found.items():
+                assert_equal(result.as_numpy(name), right[name], text=text)
+
+
+def test_async_infer(client):
+    arrays = [np.eye(8, dtype=np.float32)[i] for i in range(8)]
+    asked = [client.async_infer(**a_call(array)) for array in arrays]
+    assert [request.get_result().as_numpy("OutputTensor").tolist() for request in asked] == [[i] for i in range(8)]
+
+
+@pytest.mark.parametrize("answer", [None, "gzip", "deflate"])
+@pytest.mark.parametrize("sent", [None, "gzip", "deflate"])
+@pytest.mark.parametrize("binary", [True, False])
+def test_compression(client, sent, answer, binary):
+    array = np.arange(200_000, dtype=np.float32).reshape(100, 2000)
+    outputs = [triton.InferRequestedOutput("OutputTensor", binary_data=binary)]
+    options = {"request_compression_algorithm": sent, "response_compression_algorithm": answer}
+    result = client.infer(**a_call(array, binary=binary, outputs=outputs, **options))
+    assert result.as_numpy("OutputTensor").tolist() == [[99] * 2000]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("encoding", [None, "gzip", "deflate"])
+async def test_compression_with_await(address, encoding):
+    options = {"request_compression_algorithm": encoding, "response_compression_algorithm": encoding}
+    async with triton_aio.InferenceServerClient(address) as client:
+        result = await client.infer(**a_call(np.arange(1000, dtype=np.int64), **options))
+        assert result.as_numpy("OutputTensor").tolist() == [999]
+
+
+def test_health_and_readiness(client):
+    assert client.is_server_live()
+    assert client.is_server_ready()
+    assert client.is_model_ready("ARGMAX")
+    assert client.is_model_ready("ARGMAX", "3000")
+    assert not client.is_model_ready("ARGMAX", "2100")
+    assert not client.is_model_ready("ARGMAX", "1")
+    assert not client.is_model_ready("GEMM")
+
+
+@pytest.mark.anyio
+async def test_everything_about_models_with_await(address, client):
+    async with triton_aio.InferenceServerClient(address) as other:
+        assert await other.is_server_live()
+        assert await other.is_server_ready()
+        assert await other.is_model_ready("REDUCE", "1000")
+        assert await other.get_server_metadata() == client.get_server_metadata()
+        assert await other.get_model_metadata("REDUCE") == client.get_model_metadata("REDUCE")
+        assert await other.get_model_config("REDUCE") == client.get_model_config("REDUCE")
+        assert await other.get_model_repository_index() == client.get_model_repository_index()
+        assert (await other.get_inference_statistics("REDUCE", "1000"))["model_stats"][0]["version"] == "1000"
+
+
+def test_server_metadata(client):
+    metadata = client.get_server_metadata()
+    assert metadata["name"] == "opwire"
+    assert {"binary_tensor_data", "model_configuration", "parameters", "statistics"} <= set(metadata["extensions"])
+    assert "system_shared_memory" not in metadata["extensions"]
+
+
+@pytest.mark.parametrize(("name", "versions"), VERSIONS.items())
+def test_model_metadata(client, name, versions):
+    metadata = client.get_model_metadata(name)
+    assert metadata["name"] == name
+    assert metadata["versions"] == versions.split()
+    for tensors in (metadata["inputs"], metadata["outputs"]):
+        assert all(set(tensor) == {"name", "datatype", "shape"} for tensor in tensors)
+        assert all(set(tensor["shape"]) == {-1} for tensor in tensors)
+    config = client.get_model_config(name)
+    assert config["max_batch_size"] == 0
+    for key, listed in (("input", metadata["inputs"]), ("output", metadata["outputs"])):
+        assert [tensor["name"] for tensor in config[key]] == [tensor["name"] for tensor in listed]
+        assert [tensor["data_type"] for tensor in config[key]] == [f"TYPE_{tensor['datatype']}" for tensor in listed]
+
+
+def test_metadata_says_per_version_what_each_tensor_takes(client):
+    def support(version: str) -> Any:
+        (row,) = client.get_model_metadata("ARGMAX", version)["parameters"]["support"]
+        return row["tensors"]
+
+    assert "INT64" in support("4100")["InputTensor"]["data_types"]
+    assert "INT64" not in support("3000")["InputTensor"]["data_types"]
+    assert support("3000")["InputTensor"]["ranks"] == list(range(1, 9))
+    attributes = client.get_model_metadata("ARGMAX")["parameters"]["attributes"]
+    assert set(attributes) == {"OutputTensor", "AxisCount", "Axes", "AxisDirection"}
+    assert attributes["AxisDirection"] == "INCREASING | DECREASING"
+    functions = client.get_model_metadata("REDUCE", "1000")["parameters"]["support"]
+    named = " ".join(sorted(name for row in functions for name in row["when"]["Function"]))
+    assert named == "ARGMAX ARGMIN AVERAGE L1 L2 LOG_SUM LOG_SUM_EXP MAX MIN MULTIPLY SUM SUM_SQUARE"
+
+
+def test_repository(client):
+    index = client.get_model_repository_index()
+    assert {model["name"] for model in index} == set(OPERATORS)
+    assert [model["version"] for model in index if model["name"] == "ARGMAX"] == VERSIONS["ARGMAX"].split()
+    assert {model["state"] for model in index} == {"READY"}
+    client.load_model("ARGMAX")
+    with pytest.raises(InferenceServerException, match="cannot be unloaded"):
+        client.unload_model("ARGMAX")
+    with pytest.raises(InferenceServerException, match='there is no model "GEMM"'):
+        client.load_model("GEMM")
+
+
+MEMBERS = {"success", "fail", "queue", "compute_input", "compute_infer", "compute_output", "cache_hit", "cache_miss"}
+
+
+def test_statistics(client):
+    def one() -> Any:
+        (found,) = client.get_inference_statistics("ARGMIN", "5100")["model_stats"]
+        return found
+
+    before = one()
+    asked = {**a_call(np.array([3, 1, 2], np.uint8)), "model_name": "ARGMIN", "model_version": "5100"}
+    client.infer(**asked)
+    with pytest.raises(InferenceServerException):
+        client.infer(**{**asked, "parameters": {}})
+    after = one()
+    assert after["version"] == "5100"
+    assert set(after["inference_stats"]) == MEMBERS
+    for member in ("inference_count", "execution_count"):
+        assert after[member] == before[member] + 1
+    for member in ("success", "fail", "queue", "compute_infer"):
+        assert after["inference_stats"][member]["count"] == before["inference_stats"][member]["count"] + 1
+    assert after["inference_stats"]["success"]["ns"] > before["inference_stats"]["success"]["ns"]
+    assert after["last_inference"] > 1_600_000_000_000
+    listed = client.get_inference_statistics("ARGMIN")["model_stats"]
+    assert [stats["version"] for stats in listed] == VERSIONS["ARGMAX"].split()
+    assert {stats["name"] for stats in client.get_inference_statistics()["model_stats"]} == set(OPERATORS)
+
+
+@pytest.mark.parametrize("binary", [True, False])
+@pytest.mark.parametrize(
+    ("dtype", "values", "winner"),
+    [
+        ("float16", [1, 65504, 2.5], 1),
+        ("float16", [1e-7, 0, np.inf], 2),
+        ("float32", [np.nan, -np.inf, -1e38], 2),
+        ("float32", [np.nan, np.nan, np.nan], 0),
+        ("uint64", [2**64 - 2, 2**64 - 1, 0], 1),
+        ("int64", [-(2**63), 2**63 - 2, 2**63 - 1], 2),
+        ("int8", [-128, 127, 0], 1),
+    ],
+)
+def test_data_types_and_extreme_values(client, binary, dtype, values, winner):
+    array = np.array(values, dtype)
+    outputs = [triton.InferRequestedOutput("OutputTensor", binary_data=binary)]
+    assert client.infer(**a_call(array, binary=binary, outputs=outputs)).as_numpy("OutputTensor") == [winner]
+    same = {**a_call(array, binary=binary, outputs=outputs), "model_name": "REDUCE"}
+    found = client.infer(**{**same, "parameters": {"Function": "MAX", "Axes": ""}}).as_numpy("OutputTensor")
+    assert_equal(found, array, text=not binary)
+
+
+def test_what_the_client_adds_changes_nothing(client):
+    array = np.array([1, 5, 2], np.float32)
+    for options in (
+        {"priority": 1},
+        {"priority": 2**64 - 1},
+        {"timeout": 30_000_000},
+        {"sequence_id": 7, "sequence_start": True, "sequence_end": True},
+        {"sequence_id": "seven", "sequence_start": True},
+        {"query_params": {"unknown": [1, 2], "other": "x"}},
+        {"headers": {"X-Other": "y"}},
+    ):
+        assert client.infer(**a_call(array, **options)).as_numpy("OutputTensor").tolist() == [1]
+    assert client.get_server_metadata(query_params={"verbose": 1})["name"] == "opwire"
+
+
+def test_the_id_is_repeated(client):
+    array = np.array([1, 5, 2], np.float32)
+    assert client.infer(**a_call(array, request_id='a"é')).get_response()["id"] == 'a"é'
+    response = client.infer(**a_call(array)).get_response()
+    assert "id" not in response
+    assert (response["model_name"], response["model_version"]) == ("ARGMAX", "6400")
+
+
+def test_attributes_in_each_spelling(client):
+    array = np.array([[1, 5], [5, 2]], np.float32)
+    for axes in ("[1]", "1", " 1 ", 1):
+        for direction in ("DECREASING", "DML_AXIS_DIRECTION_DECREASING", 1):
+            given = {"Axes": axes, "AxisDirection": direction, "AxisCount": 1}
+            assert client.infer(**a_call(array) | {"parameters": given}).as_numpy("OutputTensor").tolist() == [[1], [0]]
+    for axes in ("[0, 1]", "0,1"):
+        output = '{"DataType": "INT64", "Sizes": [1, 1]}'
+        given = {**ARGMAX, "Axes": axes, "OutputTensor": output}
+        found = client.infer(**a_call(array) | {"parameters": given, "model_name": "DML_OPERATOR_ARGMAX"})
+        assert_equal(found.as_numpy("OutputTensor"), np.array([[1]], np.int64))
+
+
+def test_a_strided_output_comes_packed(client):
+    array = np.array([[1, 2], [3, 4]], np.uint16)
+    output = '{"DataType": "UINT16", "Sizes": [2, 2], "Strides": [1, 3]}'
+    asked = a_call(array, model_version="5000") | {
+        "model_name": "REDUCE",
+        "parameters": {"Function": "MAX", "Axes": "[]", "OutputTensor": output},
+    }
+    for binary in (True, False):
+        outputs = [triton.InferRequestedOutput("OutputTensor", binary_data=binary)]
+        assert_equal(client.infer(**asked, outputs=outputs).as_numpy("OutputTensor"), array)
+
+
+def test_plugins_for_authentication_are_harmless(address):
+    with triton.InferenceServerClient(address) as client:
+        client.register_plugin(BasicAuth("user", "password"))
+        assert client.infer(**a_call(np.array([1, 5], np.float32))).as_numpy("OutputTensor").tolist() == [1]
+
+
+@pytest.mark.parametrize(
+    ("changes", "status", "said"),
+    [
+        ({"model_name": "GEMM"}, "404", 'there is no model "GEMM"; there are REDUCE, MAX_POOLING'),
+        ({"model_version": "2100"}, "404", 'ARGMAX has no version "2100"; its versions are 3000, 3100'),
+        ({"parameters": {}}, "422", "Axes is required and missing; AxisDirection is required and missing"),
+        ({"parameters": {**ARGMAX, "Axes": "[1]"}}, "422", "axis 1 given for an InputTensor of rank 1"),
+        ({"parameters": {**ARGMAX, "Axis": 0}}, "400", 'ARGMAX has no parameter "Axis"'),
+        ({"parameters": {**ARGMAX, "AxisDirection": "UP"}}, "422", '"UP" given; allowed: INCREASING, DECREASING'),
+        ({"outputs": [triton.InferRequestedOutput("Indices")]}, "422", '"Indices" given; allowed: OutputTensor'),
+        ({"outputs": [triton.InferRequestedOutput("OutputTensor", class_count=3)]}, "400", "classification"),
+        ({"timeout": -1}, "400", "timeout is -1; it must be an integer from 0"),
+        ({"inputs": []}, "422", "InputTensor is required and missing"),
+        ({"inputs": [an_input("Input", np.zeros(3, np.float32))]}, "422", '"Input" given; allowed: InputTensor'),
+    ],
+)
+def test_the_client_shows_what_is_wrong(client, changes, status, said):
+    with pytest.raises(InferenceServerException) as refused:
+        client.infer(**a_call(np.array([1, 5, 2], np.float32)) | changes)
+    assert refused.value.status() == status
+    assert said in refused.value.message()
+
+
+@pytest.mark.parametrize(
+    ("datatype", "array"),
+    [
+        ("BF16", np.zeros(3, bfloat16)),
+        ("BOOL", np.zeros(3, bool)),
+        ("BYTES", np.array([b"a"], object)),
+    ],
+)
+def test_data_types_that_directml_does_not_have(client, datatype, array):
+    tensor = triton.InferInput("InputTensor", array.shape, datatype)
+    tensor.set_data_from_numpy(array)
+    with pytest.raises(InferenceServerException, match=f'"{datatype}" given; allowed: FP32, FP16'):
+        client.infer("ARGMAX", [tensor], parameters=ARGMAX)
+
+
+@pytest.mark.parametrize("binary", [True, False])
+@pytest.mark.parametrize(
+    ("shape", "said"), [((0,), "the allowed range is 1 to"), ((), "a tensor has 1 to 8 dimensions")]
+)
+def test_empty_tensors_and_scalars_are_none_of_directml(client, shape, said, binary):
+    with pytest.raises(InferenceServerException, match=said):
+        client.infer(**a_call(np.zeros(shape, np.float32), binary=binary))
+
+
+@pytest.mark.anyio
+async def test_the_client_with_await_shows_what_is_wrong(address):
+    async with triton_aio.InferenceServerClient(address) as client:
+        with pytest.raises(InferenceServerException, match="there is no model") as refused:
+            await client.infer(**a_call(np.zeros(3, np.float32)) | {"model_name": "GEMM"})
+        assert refused.value.status() == "404"

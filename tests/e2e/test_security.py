@@ -1,0 +1,405 @@
+"""Keys, TLS, CORS, the bounds on heads and slow clients, and what neither log nor page may give away."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import re
+import shutil
+import socket
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from opwire_service.serve import HttpServer
+from opwire_service.settings import Limits, Settings
+from tests.problems import read_problem
+from tests.processes import process, until
+from tests.serving import serving
+from tests.sockets import connect, read_answer, talk
+
+KEY, OTHER_KEY = "correct-horse.battery~staple+1/2==", "another_key"
+SOURCE = {"DataType": "FLOAT32", "Sizes": [3]}
+OPERATOR = {"type": "REDUCE", "desc": {"Function": "SUM", "InputTensor": SOURCE, "Axes": [0]}}
+TENSOR = base64.b64encode(bytes(range(12))).decode()
+REQUEST = {"operator": OPERATOR, "inputs": {"InputTensor": TENSOR}}
+
+
+def large(size: int, **options: Any) -> dict[str, Any]:
+    """A request of few bytes whose answer has a buffer of ``4 * size`` bytes: two elements, far apart."""
+    source = {"DataType": "FLOAT32", "Sizes": [2]}
+    desc = {"InputTensor": source, "OutputTensor": {**source, "Strides": [size - 1]}, "Axes": [], "Function": "MAX"}
+    return {"operator": {"type": "REDUCE", "desc": desc}, "inputs": {"InputTensor": {"data": [1, 2]}}, **options}
+
+
+@pytest.fixture(scope="module")
+def keys_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("keys") / "keys"
+    file.write_text(f"# who may\n\nalice: {KEY}  # hers\n{OTHER_KEY}\n")
+    return file
+
+
+@pytest.fixture(scope="module")
+def guarded(keys_file: Path) -> Iterator[str]:
+    with serving(Settings(port=0, api_keys_file=keys_file)) as server:
+        yield server.url or ""
+
+
+def bearer(key: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {key}"}
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        bearer("wrong"),
+        bearer(KEY[:-1]),
+        bearer(KEY + "="),
+        bearer("alice:" + KEY),
+        bearer("alice"),
+        bearer("#"),
+        bearer("x" * 20_000),
+        {"Authorization": KEY},
+        {"Authorization": "Bearer"},
+        {"Authorization": f"Basic {KEY}"},
+        {"Authorization": f"Bearer{KEY}"},
+        {"X-Api-Key": KEY},
+    ],
+)
+@pytest.mark.parametrize("path", ["/v1/execute", "/v1/batch", "/v1/validate"])
+def test_without_a_key_nothing_is_done(guarded, path, headers):
+    response = httpx.post(guarded + path, json=REQUEST, headers=headers)
+    problem = read_problem(401, response.headers, response.content)
+    assert problem["code"] == "unauthorized"
+    assert response.headers["www-authenticate"].startswith("Bearer")
+    assert KEY not in response.text
+
+
+@pytest.mark.parametrize("path", ["/v1/server", "/v1/operators", "/v1/nothing", "/metrics", "/v2", "/v2/models/ARGMAX"])
+def test_reading_needs_a_key_too(guarded, path):
+    assert httpx.get(guarded + path).status_code == 401
+    assert httpx.get(guarded + path, headers=bearer(KEY)).status_code == (404 if path == "/v1/nothing" else 200)
+
+
+def test_inference_needs_a_key(guarded):
+    path = f"{guarded}/v2/models/ARGMAX/infer"
+    assert httpx.post(path, json={}).status_code == 401
+    assert httpx.post(path, json={}, headers=bearer(KEY)).status_code in (400, 422)
+
+
+@pytest.mark.parametrize("path", ["/livez", "/readyz", "/v2/health/live", "/v2/health/ready", "/docs", "/openapi.json"])
+def test_health_and_documents_are_open(guarded, path):
+    assert httpx.get(guarded + path).status_code == 200
+
+
+@pytest.mark.parametrize("key", [KEY, OTHER_KEY])
+@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER "])
+def test_a_key_opens(guarded, key, scheme):
+    response = httpx.post(f"{guarded}/v1/execute", json=REQUEST, headers={"Authorization": f"{scheme} {key}"})
+    assert response.status_code == 200
+
+
+def test_two_keys_are_none(guarded):
+    both = [("Authorization", f"Bearer {KEY}"), ("Authorization", f"Bearer {KEY}")]
+    assert httpx.get(f"{guarded}/v1/server", headers=both).status_code == 401
+
+
+def test_the_body_is_not_awaited(guarded):
+    head = b"POST /v1/execute HTTP/1.1\r\nHost: a\r\nContent-Length: 200000000\r\n\r\n"
+    with connect(guarded) as connection:
+        connection.sendall(head)
+        assert connection.recv(1000).startswith(b"HTTP/1.1 401 ")
+
+
+def test_metrics_may_be_open(keys_file):
+    with serving(Settings(port=0, api_keys_file=keys_file, metrics_open=True)) as server:
+        assert httpx.get(f"{server.url}/metrics").status_code == 200
+        assert httpx.get(f"{server.url}/v1/server").status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "holds no API key"),
+        ("# none\n", "holds no API key"),
+        ("fine\nnot fine-secret\n", "line 2"),
+        ("a:b:c\n", "line 1"),
+        ("näme:key\n", "line 1"),
+    ],
+)
+def test_a_file_without_keys_stops_the_server(tmp_path, text, said):
+    file = tmp_path / "keys"
+    file.write_text(text, encoding="utf-8")
+    done = failing("--api-keys-file", str(file))
+    assert said in done
+    assert "secret" not in done
+
+
+def failing(*arguments: str) -> str:
+    """What the command says when it cannot serve."""
+    command = [sys.executable, "-m", "opwire_service", "serve", "--port", "0", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    return done.stderr
+
+
+def test_missing_files_stop_the_server(tmp_path):
+    missing = str(tmp_path / "missing")
+    assert missing in failing("--api-keys-file", missing)
+    assert missing in failing("--tls-certificate", missing)
+    assert "--tls-certificate" in failing("--tls-key", missing)
+
+
+def test_the_log_holds_no_secrets_and_no_tensors(keys_file):
+    trace = "0af7651916cd43dd8448eb211c80319c"
+    options = ("--api-keys-file", str(keys_file), "--log-level", "debug", "--log-format", "json")
+    with process(*options) as served, httpx.Client(base_url=served.url, headers=bearer(KEY)) as http:
+        headers = {"traceparent": f"00-{trace}-b7ad6b7169203331-01", "x-request-id": "mine"}
+        assert http.post("/v1/execute", json=REQUEST, headers=headers).status_code == 200
+        wrong = {**REQUEST, "inputs": {"InputTensor": TENSOR[:-4]}}
+        assert http.post(f"/v1/execute?token={OTHER_KEY}", json=wrong).status_code == 422
+        assert http.get("/v1/server", headers=bearer("guessed-key")).status_code == 401
+        assert http.get(
+            "/v1/operators/ARGMAX", headers={"traceparent": f"00-{'0' * 32}-b7ad6b7169203331-01"}
+        ).is_success
+        served.process.terminate()
+        assert served.finish() == 0
+    text = "".join(served.lines)
+    for secret in (KEY, OTHER_KEY, "guessed-key", TENSOR, TENSOR[:-4]):
+        assert secret not in text
+    entries = [json.loads(line) for line in served.lines]
+    assert all({"time", "level", "logger", "message"} <= set(entry) for entry in entries)
+    first, refused, barred, read = [entry for entry in entries if "route" in entry]
+    assert (first["request_id"], first["trace_id"], first["client"]) == ("mine", trace, "alice")
+    assert (first["route"], first["operator"], first["status"], first["code"]) == ("/v1/execute", "REDUCE", 200, "ok")
+    assert 0 < first["milliseconds"] < 30_000
+    assert (refused["status"], refused["code"], refused["trace_id"]) == (422, "contract_violation", None)
+    assert (barred["status"], barred["code"], barred["client"]) == (401, "unauthorized", None)
+    assert (read["route"], read["path"], read["trace_id"]) == ("/v1/operators/{name}", "/v1/operators/ARGMAX", None)
+
+
+@pytest.mark.parametrize(("host", "guarded_too", "warned"), [("0.0.0.0", False, True), ("0.0.0.0", True, False)])
+def test_a_public_address_without_keys_is_warned_of(keys_file, host, guarded_too, warned):
+    options = ("--api-keys-file", str(keys_file)) if guarded_too else ()
+    with process("--host", host, *options) as served:
+        assert any("without API keys" in line for line in served.lines) == warned
+    with process() as served:
+        assert not any("without API keys" in line for line in served.lines)
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A certificate for 127.0.0.1 and its key."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("openssl is not installed")
+    folder = tmp_path_factory.mktemp("tls")
+    certificate, key = folder / "certificate.pem", folder / "key.pem"
+    new = ("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2")
+    name = ("-subj", "/CN=opwire", "-addext", "subjectAltName=IP:127.0.0.1")
+    command = [openssl, *new, *name, "-keyout", str(key), "-out", str(certificate)]
+    subprocess.run(command, check=True, capture_output=True)
+    return certificate, key
+
+
+def test_tls(certificate):
+    file, key = certificate
+    with process("--tls-certificate", str(file), "--tls-key", str(key)) as served:
+        assert served.url.startswith("https://127.0.0.1:")
+        with httpx.Client(base_url=served.url, verify=ssl.create_default_context(cafile=str(file))) as http:
+            assert http.post("/v1/execute", json=REQUEST).status_code == 200
+            assert http.get("/readyz").json() == {"ready": True}
+            answer = http.post("/v1/execute", json=large(2**18))
+            assert len(answer.json()["outputs"]["OutputTensor"]["data"]) == -(-(2**20) // 3) * 4
+        with pytest.raises(httpx.TransportError):
+            httpx.get(served.url.replace("https", "http"))
+
+
+def test_a_certificate_of_another_key_stops_the_server(certificate, tmp_path):
+    file, _ = certificate
+    key = tmp_path / "key.pem"
+    key.write_text("no key")
+    said = failing("--tls-certificate", str(file), "--tls-key", str(key))
+    assert str(key) in said
+
+
+PREFLIGHT = {
+    "Origin": "https://pages.example",
+    "Access-Control-Request-Method": "POST",
+    "Access-Control-Request-Headers": "content-type, authorization",
+}
+
+
+def test_other_origins_are_not_let_in(server_url):
+    answers = (
+        httpx.options(f"{server_url}/v1/execute", headers=PREFLIGHT),
+        httpx.post(f"{server_url}/v1/execute", json=REQUEST, headers={"Origin": "https://pages.example"}),
+        httpx.get(f"{server_url}/v1/server", headers={"Origin": "https://pages.example"}),
+    )
+    for answer in answers:
+        assert not [name for name in answer.headers if name.startswith("access-control-")]
+    assert answers[0].status_code == 405
+
+
+def test_the_origins_that_are_set_are_let_in(keys_file):
+    settings = Settings(port=0, cors_origins=("https://pages.example",), api_keys_file=keys_file)
+    with serving(settings) as server, httpx.Client(base_url=server.url or "") as http:
+        preflight = http.options("/v1/execute", headers=PREFLIGHT)
+        assert preflight.status_code == 200
+        assert preflight.headers["access-control-allow-origin"] == "https://pages.example"
+        assert "authorization" in preflight.headers["access-control-allow-headers"].lower()
+        origin = {"Origin": "https://pages.example"}
+        for answer in (
+            http.post("/v1/execute", json=REQUEST, headers=origin | bearer(KEY)),
+            http.post("/v1/execute", json=REQUEST, headers=origin),
+            http.get("/v1/server", headers=origin | bearer(KEY)),
+        ):
+            assert answer.headers["access-control-allow-origin"] == "https://pages.example"
+            assert "inference-header-content-length" in answer.headers["access-control-expose-headers"].lower()
+            assert "access-control-allow-credentials" not in answer.headers
+        other = http.options("/v1/execute", headers={**PREFLIGHT, "Origin": "https://other.example"})
+        assert "access-control-allow-origin" not in other.headers
+
+
+def head(fields: int, size: int) -> bytes:
+    """The head of a request with so many fields; the last is so long that all of them have ``size`` bytes."""
+    lines = ["GET /livez HTTP/1.1", "Host: a", "Connection: close", *(f"X-{i}: y" for i in range(fields - 3))]
+    start = "\r\n".join([*lines, "X-Last: "])
+    return (start + "z" * (size - len(start) - 4) + "\r\n\r\n").encode()
+
+
+@pytest.mark.parametrize("piece", [10**6, 1000, 7])
+@pytest.mark.parametrize(("fields", "size"), [(101, 3000), (4, 33 * 1024), (4, 200_000)])
+def test_large_heads_are_refused(server_url, fields, size, piece):
+    data = head(fields, size)
+    with connect(server_url) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for start in range(0, min(len(data), 40_000 if piece < 10**6 else len(data)), piece):
+            connection.sendall(data[start : start + piece])
+        problem = read_problem(*read_answer(connection))
+    assert problem["code"] == "head_too_large"
+    assert problem["size"] > problem["limit"]
+
+
+@pytest.mark.parametrize("piece", [10**6, 1000, 7])
+@pytest.mark.parametrize(("fields", "size"), [(100, 3000), (4, 32_000)])
+def test_heads_within_the_bounds_are_taken(server_url, fields, size, piece):
+    data = head(fields, size)
+    with connect(server_url) as connection:
+        for start in range(0, len(data), piece):
+            connection.sendall(data[start : start + piece])
+        assert read_answer(connection)[0] == 200
+
+
+def test_a_body_in_the_packet_of_the_head_is_no_part_of_it(server_url):
+    body = json.dumps({**REQUEST, "inputs": {"InputTensor": {"data": [1, 2, 3]}}}).encode() + b" " * 60_000
+    request = b"POST /v1/execute HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%b"
+    assert talk(server_url, request % (len(body), body))[0] == 200
+
+
+@pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('{"a":', "}")])
+def test_deep_json_is_refused(server_url, opening, closing):
+    for depth in (250, 100_000):
+        text = f'{{"operator": {opening * depth}1{closing * depth}, "inputs": {{}}}}'
+        response = httpx.post(f"{server_url}/v1/execute", content=text, headers={"Content-Type": "application/json"})
+        problem = read_problem(400, response.headers, response.content)
+        assert problem["code"] == "invalid_json"
+        assert "recursion limit" in problem["detail"]
+
+
+def held(server: HttpServer) -> int:
+    app: Any = server.config.app
+    return int(app.state.server.pipeline.memory.held)
+
+
+def test_a_client_that_does_not_read_is_cut_off():
+    with serving(Settings(port=0)) as server, socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.settimeout(20)
+        address = httpx.URL(server.url or "")
+        connection.connect((address.host, address.port))
+        body = json.dumps(large(2**24, timeout_ms=2000)).encode()
+        began = time.monotonic()
+        connection.sendall(b"POST /v1/execute HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
+        assert connection.recv(100).startswith(b"HTTP/1.1 200 ")
+        assert held(server) > 2**26
+        until(lambda: held(server) == 0)
+        assert 1.5 < time.monotonic() - began < 10
+        received = 0
+        with contextlib.suppress(ConnectionError):
+            while piece := connection.recv(2**20):
+                received += len(piece)
+        assert received < 2**24
+        text = httpx.get(f"{server.url}/metrics").text
+        assert 'opwire_requests_total{code="deadline_exceeded",route="/v1/execute"} 1.0' in text
+
+
+def test_a_client_that_reads_slowly_gets_it_all(server_url):
+    body = json.dumps(large(2**21)).encode()
+    with connect(server_url) as connection:
+        request = b"POST /v1/execute HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%b"
+        connection.sendall(request % (len(body), body))
+        received = 0
+        while piece := connection.recv(2**18):
+            received += len(piece)
+            time.sleep(0.005)
+    assert received > 2**23 / 3 * 4
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /livez HT", b"GET /livez HTTP/1.1\r\nHost: a\r\n"])
+def test_a_head_that_does_not_come_closes_the_connection(sent):
+    with serving(Settings(port=0, limits=Limits(receive_ms=300))) as server, connect(server.url or "") as connection:
+        connection.sendall(sent)
+        began = time.monotonic()
+        assert connection.recv(100) == b""
+        assert 0.2 < time.monotonic() - began < 5
+
+
+def test_an_idle_connection_is_kept(server_url):
+    with serving(Settings(port=0, limits=Limits(receive_ms=300))) as server, connect(server.url or "") as connection:
+        for _ in range(2):
+            connection.sendall(b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n")
+            assert b" 200 " in connection.recv(1000)
+            time.sleep(3)
+
+
+class Sources(HTMLParser):
+    """What a page loads, and the scripts that stand in it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loaded: list[str] = []
+        self.inline = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        self.loaded += [value for name in ("src", "href") if (value := given.get(name))]
+        self.inline += (tag == "script" and "src" not in given) or any(name.startswith("on") for name in given)
+
+
+def test_the_page_loads_from_here_alone(server_url):
+    page = httpx.get(f"{server_url}/docs")
+    sources = Sources()
+    sources.feed(page.text)
+    assert sources.loaded
+    assert sources.inline == 0
+    for answer in (page, *(httpx.get(httpx.URL(server_url).join(source)) for source in sources.loaded)):
+        assert answer.status_code == 200
+        policy = dict(part.split(" ", 1) for part in answer.headers["content-security-policy"].split("; "))
+        assert policy["default-src"] == "'none'"
+        assert policy["frame-ancestors"] == "'none'"
+        assert policy["script-src"] == "'self'"
+        assert not re.findall(r"https?:|\*", answer.headers["content-security-policy"])
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["referrer-policy"] == "no-referrer"

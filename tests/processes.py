@@ -1,0 +1,68 @@
+"""Servers in processes of their own, started as a user starts them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+
+WITHIN = 30.0
+
+
+class Served:
+    """A server under way.
+
+    Attributes:
+        process: of the command.
+        url: its address as it prints it.
+        lines: what it has printed so far.
+    """
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        self.lines: list[str] = []
+        self._ended = threading.Event()
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+        until(lambda: bool(self._found()) or self._ended.is_set())
+        if not self._found():
+            raise RuntimeError("".join(self.lines))
+        self.url = self._found()[0]
+
+    def _found(self) -> list[str]:
+        return [found[1] for line in list(self.lines) if (found := re.search(r"ready at (https?://[\w.:\[\]]+)", line))]
+
+    def _read(self) -> None:
+        assert self.process.stderr is not None
+        self.lines.extend(iter(self.process.stderr.readline, ""))
+        self._ended.set()
+
+    def finish(self) -> int:
+        """Waits for its end. Returns the exit code."""
+        code = self.process.wait(WITHIN)
+        self._reader.join(WITHIN)
+        return code
+
+
+@contextlib.contextmanager
+def process(*arguments: str, env: Mapping[str, str] | None = None) -> Iterator[Served]:
+    """A server on a free port, which is killed at the end if it still runs."""
+    command = [sys.executable, "-m", "opwire_service", "serve", "--port", "0", *arguments]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, **(env or {})}) as started:
+        try:
+            yield Served(started)
+        finally:
+            started.kill()
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Waits for what must come to pass."""
+    end = time.monotonic() + WITHIN
+    while not condition():
+        assert time.monotonic() < end, "it did not come to pass"
+        time.sleep(0.01)

@@ -1,0 +1,31 @@
+"""HTTP byte by byte, for what no client would send."""
+
+from __future__ import annotations
+
+import socket
+from urllib.parse import urlsplit
+
+
+def connect(server_url: str) -> socket.socket:
+    """A connection to a server."""
+    url = urlsplit(server_url)
+    assert url.hostname is not None
+    return socket.create_connection((url.hostname, url.port), timeout=20)
+
+
+def read_answer(connection: socket.socket) -> tuple[int, dict[str, str], bytes]:
+    """Status, headers and all that follows, once the server has closed the connection."""
+    answer = b""
+    while piece := connection.recv(65536):
+        answer += piece
+    head, _, body = answer.partition(b"\r\n\r\n")
+    status, *lines = head.decode("latin-1").split("\r\n")
+    headers = dict(line.lower().split(": ", 1) for line in lines)
+    return int(status.split()[1]), headers, body
+
+
+def talk(server_url: str, data: bytes) -> tuple[int, dict[str, str], bytes]:
+    """What the server answers to any bytes, after which it must close the connection."""
+    with connect(server_url) as connection:
+        connection.sendall(data)
+        return read_answer(connection)

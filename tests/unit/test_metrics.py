@@ -1,0 +1,119 @@
+"""The arithmetic of the metrics, by what Prometheus' own parser reads from the exposition."""
+
+from __future__ import annotations
+
+import bisect
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from opwire.operators import OPERATORS
+from opwire_service import metrics as m
+from opwire_service.exposition import registry
+
+LAYOUT = m.Layout(("one", "two"), ("/v1/execute", "/v1/batch"))
+
+
+def scrape(metrics: m.Metrics) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+    """Every sample by its name and labels."""
+    text = generate_latest(registry(metrics, alone=False)).decode()
+    return {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def at(name: str, **labels: str) -> tuple[str, frozenset[tuple[str, str]]]:
+    return name, frozenset(labels.items())
+
+
+@given(st.lists(st.integers(0, 10**9), max_size=30))
+def test_a_histogram_holds_each_time_in_its_bucket(times):
+    metrics = m.Metrics(LAYOUT)
+    for time in times:
+        metrics.ended("/v1/batch", m.OK, time)
+    found = scrape(metrics)
+    if not times:
+        assert at("opwire_request_seconds_count", route="/v1/batch") not in found
+        return
+    assert found[at("opwire_request_seconds_count", route="/v1/batch")] == len(times)
+    assert found[at("opwire_request_seconds_sum", route="/v1/batch")] == pytest.approx(math.fsum(times) / 1e6)
+    assert found[at("opwire_requests_total", route="/v1/batch", code="ok")] == len(times)
+    ordered = sorted(times)
+    for (name, labels), value in found.items():
+        if name == "opwire_request_seconds_bucket":
+            bound = float(dict(labels)["le"])
+            below = len(times) if math.isinf(bound) else bisect.bisect_right(ordered, round(bound * 1e6))
+            assert value == below
+
+
+def test_bounds_start_at_100_microseconds_and_rise():
+    assert m.BOUNDS[0] == 100
+    assert list(m.BOUNDS) == sorted(set(m.BOUNDS))
+
+
+def test_stages_are_counted_by_operator():
+    metrics = m.Metrics(LAYOUT)
+    first, second = list(OPERATORS)[:2]
+    timing = {stage: 10 * (number + 1) for number, stage in enumerate(m.STAGES)}
+    metrics.executed(first, timing)
+    metrics.executed(first, dict.fromkeys(m.STAGES, 2_000_000))
+    metrics.executed(second, timing)
+    found = scrape(metrics)
+    for number, stage in enumerate(m.STAGES):
+        seconds = 10 * (number + 1) / 1e6
+        labels = {"operator": first, "stage": stage}
+        assert found[at("opwire_stage_seconds_sum", **labels)] == pytest.approx(2 + seconds)
+        assert found[at("opwire_stage_seconds_bucket", **labels, le="0.0001")] == 1
+        assert found[at("opwire_stage_seconds_bucket", **labels, le="2.5")] == 2
+        assert found[at("opwire_stage_seconds_sum", operator=second, stage=stage)] == pytest.approx(seconds)
+
+
+def test_an_unknown_route_counts_as_other():
+    metrics = m.Metrics(LAYOUT)
+    metrics.ended("/somewhere", "not_found", 7)
+    assert scrape(metrics)[at("opwire_requests_total", route="other", code="not_found")] == 1
+
+
+def rows(count: int) -> list[m.Metrics]:
+    """The metrics of several processes, in memory that they share; it is a little longer than it has to be."""
+    memory = memoryview(bytearray(count * LAYOUT.row_bytes() + 512))
+    return [m.Metrics(LAYOUT, memory, row) for row in range(count)]
+
+
+def test_processes_add_up_whoever_is_asked():
+    processes = rows(3)
+    for number, metrics in enumerate(processes):
+        metrics.set(m.QUEUED, 10**number, "one")
+        for _ in range(number + 1):
+            metrics.ended("/v1/execute", m.OK, 500)
+        metrics.add(m.BATCH_RESULTS, "queue_full")
+    for metrics in processes:
+        found = scrape(metrics)
+        assert found[at("opwire_queued_operators", device="one")] == 111
+        assert found[at("opwire_queued_operators", device="two")] == 0
+        assert found[at("opwire_requests_total", route="/v1/execute", code="ok")] == 6
+        assert found[at("opwire_request_seconds_sum", route="/v1/execute")] == pytest.approx(6 * 500e-6)
+        assert found[at("opwire_batch_results_total", code="queue_full")] == 3
+
+
+def test_a_row_goes_on_when_its_process_is_replaced():
+    memory = memoryview(bytearray(2 * LAYOUT.row_bytes()))
+    other, first = m.Metrics(LAYOUT, memory, 0), m.Metrics(LAYOUT, memory, 1)
+    first.follow(m.PLAN_HITS, 5)
+    first.follow(m.PLAN_HITS, 8)
+    first.set(m.RUNNING, 2, "two")
+    first.ended("/v1/execute", m.OK, 1)
+    other.clear_gauges(1)
+    second = m.Metrics(LAYOUT, memory, 1)
+    second.follow(m.PLAN_HITS, 1)
+    second.ended("/v1/execute", m.OK, 1)
+    found = scrape(other)
+    assert found[at("opwire_plan_cache_hits_total")] == 9
+    assert found[at("opwire_running_operators", device="two")] == 0
+    assert found[at("opwire_requests_total", route="/v1/execute", code="ok")] == 2

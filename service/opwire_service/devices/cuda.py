@@ -89,6 +89,12 @@ class Room:
 class CudaDevice:
     """Runs plans on one GPU.
 
+    Attributes:
+        broken: why the card is of no use any more, once it failed; the process must be replaced then.
+        failures: the exceptions that CUDA raises.
+        memory: of the card.
+        processors: multiprocessors of the card.
+
     Args:
         index: of the GPU among those that CUDA shows.
         memory_bytes: of the card that plans may use together; by default most of what is free.
@@ -106,7 +112,7 @@ class CudaDevice:
         self._cupy = _cupy(index)
         self._cuda = self._cupy.cuda
         self._runtime = self._cuda.runtime
-        self._errors = (self._runtime.CUDARuntimeError, self._cuda.driver.CUDADriverError)
+        self.failures = (self._runtime.CUDARuntimeError, self._cuda.driver.CUDADriverError)
         with self._cuda.Device(index):
             free, _ = self._runtime.memGetInfo()
             self._properties = self._runtime.getDeviceProperties(index)
@@ -139,7 +145,7 @@ class CudaDevice:
         try:
             with self._cuda.Device(self._index):
                 self._run(plan, inputs, outputs, stop)
-        except self._errors as error:
+        except self.failures as error:
             raise self._failed(error) from error
 
     def _run(self, plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
@@ -148,7 +154,8 @@ class CudaDevice:
         self.memory.admit(room.size)
         for program in job.programs:
             self._compiler.get(program, stop)
-        with self.memory.block(room.size, stop) as base, self._lane(stop) as lane:
+        # The memory goes back before the lane, so no more blocks are in use than there are lanes.
+        with self.lane(stop) as lane, self.memory.block(room.size, stop) as base, _ended(lane.stream):
             memory = room.at(base)
             for name, desc in plan.inputs.items():
                 self._upload(_bytes_of(inputs[name], desc), memory.inputs[name], lane, stop)
@@ -176,19 +183,18 @@ class CudaDevice:
             ahead.append(stream.record())
 
     @contextmanager
-    def _lane(self, stop: Stop) -> Iterator[Lane]:
+    def lane(self, stop: Stop) -> Iterator[Lane]:
+        """A lane to run on for as long as the context lasts; waits until one is free."""
         with self._staging.buffers(BUFFERS_PER_STREAM, stop) as buffers:
             stream = self._streams.get()
             try:
                 events = [self._cuda.Event(disable_timing=True) for _ in buffers]
                 for event in events:
                     event.record(stream)
-                yield Lane(stream, buffers, events)
+                with _ended(stream):
+                    yield Lane(stream, buffers, events)
             finally:
-                try:
-                    stream.synchronize()  # nothing may still use the memory that goes back now
-                finally:
-                    self._streams.put(stream)
+                self._streams.put(stream)
 
     def _upload(self, source: Array, address: int, lane: Lane, stop: Stop) -> None:
         for (buffer, event), start in zip(lane.turns(), range(0, source.size, self._staging.size), strict=False):
@@ -253,7 +259,7 @@ class CudaDevice:
         try:
             with self._cuda.Device(self._index):
                 self._runtime.deviceSynchronize()
-        except self._errors:
+        except self.failures:
             self.broken = str(error)
         return self._unavailable(str(error))
 
@@ -287,6 +293,15 @@ class CudaDevice:
         if self.broken is None:
             with self._cuda.Device(self._index):
                 self.memory.close()
+
+
+@contextmanager
+def _ended(stream: Any) -> Iterator[None]:
+    """At the end waits until nothing on a stream uses any more what is about to be given back."""
+    try:
+        yield
+    finally:
+        stream.synchronize()
 
 
 def _cupy(index: int) -> Any:

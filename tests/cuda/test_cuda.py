@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from fractions import Fraction
+from importlib import import_module
+from typing import Any
 
 import numpy as np
 import pytest
@@ -56,7 +58,7 @@ def run(device: Device, plan: Plan, array: np.ndarray) -> np.ndarray:
     return outputs["OutputTensor"]
 
 
-def exact(values: np.ndarray, function: str) -> np.floating:
+def exact(values: np.ndarray, function: str) -> Any:
     """The sum, or the sum of squares, of finite values, in Python integers."""
     unit = Fraction(1, 2**149)
     units = [int(Fraction(value) / unit) for value in values.ravel().tolist()]
@@ -238,9 +240,7 @@ def test_many_plans_at_once_leave_the_memory_as_it_was(cuda):
 
 def free_memory() -> int:
     """Bytes of the card that no one uses."""
-    import cupy
-
-    return int(cupy.cuda.runtime.memGetInfo()[0])
+    return int(import_module("cupy").cuda.runtime.memGetInfo()[0])
 
 
 def test_what_exceeds_the_memory_budget_is_refused(cuda):

@@ -18,7 +18,7 @@ from opwire.tensor import BufferTensorDesc, DataType
 from opwire_service.devices import is_device
 from opwire_service.kernels.cuda import JOBS, reduce
 from opwire_service.kernels.cuda.job import Memory, device_desc
-from opwire_service.kernels.cuda.reduction import LONGEST, Geometry, geometry, loops_parameter
+from opwire_service.kernels.cuda.reduction import LONGEST, TASK, Geometry, geometry, loops_parameter
 from opwire_service.kernels.layout import Loop, reduction_layout
 
 PROCESSORS = 4
@@ -146,8 +146,8 @@ def test_a_job_knows_its_memory():
     first, second = job.launches(memory)
     assert (first.entry, second.entry) == ("reduce_rows", "merge_splits")
     assert job.scratch_bytes == 24 * first.grid[1]
-    assert int(first.parameter["partial"]) == 1024
-    assert int(second.parameter["outputs"]) == 1
+    assert first.parameter.view(TASK)["partial"].tolist() == [1024]
+    assert second.parameter.view(TASK)["outputs"].tolist() == [1]
 
 
 def test_pooling_is_launched_in_pieces():
@@ -161,7 +161,7 @@ def test_pooling_is_launched_in_pieces():
     plan = check({"type": "MAX_POOLING", "desc": desc})
     job = JOBS["MAX_POOLING"](plan, PROCESSORS)
     launches = list(job.launches(Memory({"InputTensor": 0}, {"OutputTensor": 0}, 0, 0)))
-    pieces = [(int(launch.parameter["first"]), int(launch.parameter["outputs"])) for launch in launches]
+    pieces = [(int(launch.parameter["first"][0]), int(launch.parameter["outputs"][0])) for launch in launches]
     assert sum(outputs for _, outputs in pieces) == prod(plan.outputs["OutputTensor"].sizes)
     assert [first for first, _ in pieces] == list(itertools.accumulate((n for _, n in pieces[:-1]), initial=0))
     assert max(outputs for _, outputs in pieces) * 512 * 512 <= 2**31

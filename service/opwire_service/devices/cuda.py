@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
@@ -34,6 +35,9 @@ BUFFERS_PER_STREAM = 2
 
 MEMORY_SHARE = 0.8
 """Of the card's free memory, taken as the budget where none is given."""
+
+PREPARED = 1024
+"""Plans whose jobs are kept."""
 
 _LAUNCHES_AHEAD = 4
 _SPINS = 500
@@ -123,14 +127,19 @@ class CudaDevice:
         self.memory = DeviceMemory(self._runtime, memory_bytes or int(free * MEMORY_SHARE))
         self._staging = Staging(self._cuda, STAGING_BYTES, STREAMS * BUFFERS_PER_STREAM)
         self._compiler = Compiler(self._cupy, index)
+        self._prepared = lru_cache(PREPARED)(self._prepare)
 
     def job(self, plan: Plan) -> Job:
         """What a plan launches on this card."""
-        return JOBS[plan.operator.name](plan, self.processors)
+        return self._prepared(plan)[0]
+
+    def _prepare(self, plan: Plan) -> tuple[Job, Room]:
+        job = JOBS[plan.operator.name](plan, self.processors)
+        return job, Room.of(plan, job)
 
     def memory_needed(self, plan: Plan) -> int:
         """Bytes of the card's memory that a plan takes while it runs."""
-        return Room.of(plan, self.job(plan)).size
+        return self._prepared(plan)[1].size
 
     def run(self, plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
         """See ``Device.run``.
@@ -149,8 +158,7 @@ class CudaDevice:
             raise self._failed(error) from error
 
     def _run(self, plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
-        job = self.job(plan)
-        room = Room.of(plan, job)
+        job, room = self._prepared(plan)
         self.memory.admit(room.size)
         for program in job.programs:
             self._compiler.get(program, stop)
@@ -174,13 +182,14 @@ class CudaDevice:
         """Puts the launches of a job on a stream; returns before they have run, but not long before."""
         if job.uncertain_bytes:
             self._runtime.memsetAsync(memory.uncertain, 0, 8, stream.ptr)
-        ahead: deque[Any] = deque()
-        for launch in job.launches(memory):
-            kernel = self._compiler.get(launch.program, stop).get_function(launch.entry)
+        last: Any = None
+        for number, launch in enumerate(job.launches(memory), 1):
+            kernel = self._compiler.kernel(launch.program, launch.entry, stop)
             kernel(launch.grid, launch.block, (launch.parameter,), stream=stream)
-            if len(ahead) == _LAUNCHES_AHEAD:
-                _wait(ahead.popleft(), stop)
-            ahead.append(stream.record())
+            if number % _LAUNCHES_AHEAD == 0:
+                if last is not None:
+                    _wait(last, stop)
+                last = stream.record()
 
     @contextmanager
     def lane(self, stop: Stop) -> Iterator[Lane]:

@@ -49,6 +49,7 @@ class Compiler:
         self._architecture = f"--gpu-architecture=sm_{cupy.cuda.Device(index).compute_capability}"
         self._folder = cache_folder()
         self._modules: dict[Program, Future[Any]] = {}
+        self._kernels: dict[tuple[Program, str], Any] = {}
         self._lock = threading.Lock()
         self._threads = ThreadPoolExecutor(4, "opwire-compile")
 
@@ -56,6 +57,13 @@ class Compiler:
         """Programs compiled so far."""
         with self._lock:
             return sum(module.done() for module in self._modules.values())
+
+    def kernel(self, program: Program, entry: str, stop: Stop) -> Any:
+        """A kernel of a program; the arguments and errors are those of ``get``."""
+        found = self._kernels.get((program, entry))
+        if found is None:
+            found = self._kernels[program, entry] = self.get(program, stop).get_function(entry)
+        return found
 
     def get(self, program: Program, stop: Stop) -> Any:
         """The module of a program.

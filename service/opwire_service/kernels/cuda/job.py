@@ -50,7 +50,7 @@ def _source(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """One launch of a kernel, whose only parameter is a structure."""
+    """One launch of a kernel, whose only parameter is a structure: an array of one element."""
 
     program: Program
     entry: str

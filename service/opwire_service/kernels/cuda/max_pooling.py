@@ -86,14 +86,15 @@ class Pooling:
         piece = max(1, LAUNCH_READS // reads)
         for first in range(0, outputs, piece):
             part = task.copy()
-            part["first"], part["outputs"] = first, min(piece, outputs - first)
-            yield Launch(program, "pool_windows", (-(-int(part["outputs"]) // block[1]), 1), block, part)
+            count = min(piece, outputs - first)
+            part["first"], part["outputs"] = first, count
+            yield Launch(program, "pool_windows", (-(-count // block[1]), 1), block, part)
 
     def recompute(self, places: Array | None, source: Array, target: Array, stop: Stop) -> None:
         """Nothing is ever uncertain."""
 
     def _parameter(self, memory: Memory) -> Array:
-        task = np.zeros((), _POOLING)
+        (task,) = whole = np.zeros(1, _POOLING)
         rank = self._source.rank
         task["source"], task["target"] = memory.inputs["InputTensor"], memory.outputs["OutputTensor"]
         task["positions"] = memory.outputs.get("OutputIndicesTensor", 0)
@@ -104,10 +105,10 @@ class Pooling:
         task["position_step"][:rank] = (self._positions or self._target).element_strides
         for i, row in enumerate(self._dimensions):
             task["dimension"][i] = (row.size, row.stride, row.window, row.start, row.dilation, 0)
-        return task
+        return whole
 
     def _strip_launch(self, program: Program, task: Array, macros: dict[str, int]) -> Launch:
-        strips = np.zeros((), _STRIPS)
+        strips = np.zeros(1, _STRIPS)
         strips["pooling"] = task
         planes, (height, width) = prod(self._target.sizes[:2]), self._target.sizes[2:]
         across, down = -(-width // macros["WIDE"]), -(-height // macros["TALL"])

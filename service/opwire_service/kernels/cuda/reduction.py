@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -37,7 +37,7 @@ UNCERTAIN = 2**20
 
 _LOOP = np.dtype([(name, "<u4") for name in ("size", "source", "target", "factor", "shift1", "shift2")])
 _LOOPS = np.dtype([("count", "<u4"), ("unused", "<u4"), ("loop", _LOOP, (8,))])
-_TASK = np.dtype(
+TASK = np.dtype(
     [
         *((name, "<u8") for name in ("source", "target", "partial", "uncertain")),
         ("depth", "<f8"),
@@ -47,6 +47,8 @@ _TASK = np.dtype(
         ("reduced", _LOOPS),
     ]
 )
+
+_BYTES = np.dtype((np.void, TASK.itemsize))
 
 Recompute = Callable[[Array, Stop], Any]
 """The exact result for a view of the elements of one output."""
@@ -219,6 +221,8 @@ class Reduction:
         )
         sources = ("scalars", "types", "rounding", accumulator.source, "reduction")
         self._program = Program(sources, macros)
+        # Bytes are copied faster than fields.
+        self._launches = tuple(replace(launch, parameter=launch.parameter.view(_BYTES)) for launch in self._prepared())
 
     @property
     def programs(self) -> tuple[Program, ...]:
@@ -239,27 +243,40 @@ class Reduction:
 
     def launches(self, memory: Memory) -> Iterator[Launch]:
         """See ``Job.launches``."""
+        addresses = (
+            memory.inputs["InputTensor"],
+            memory.outputs["OutputTensor"],
+            memory.scratch,
+            memory.uncertain,
+        )
+        for launch in self._launches:
+            parameter = launch.parameter.copy()
+            parameter.view("<u8")[: len(addresses)] = addresses
+            yield Launch(launch.program, launch.entry, launch.grid, launch.block, parameter)
+
+    def _prepared(self) -> Iterator[Launch]:
+        """The launches but for the addresses."""
         shape = self._geometry
-        task = np.zeros((), _TASK)
-        task["source"], task["target"] = memory.inputs["InputTensor"], memory.outputs["OutputTensor"]
-        task["partial"], task["uncertain"], task["room"] = memory.scratch, memory.uncertain, self._room
+        (task,) = whole = np.zeros(1, TASK)
+        task["room"] = self._room
         task["depth"], task["terms"] = shape.depth, self._layout.reduced_count
         task["outputs"], task["items"] = shape.outputs, shape.items
         task["stretch"], task["splits"] = shape.stretch, shape.splits
         loops_parameter(shape.kept, task["kept"])
         loops_parameter(shape.reduced, task["reduced"])
-        yield Launch(self._program, "reduce_rows" if shape.rows else "reduce_columns", shape.grid, shape.block, task)
+        yield Launch(self._program, "reduce_rows" if shape.rows else "reduce_columns", shape.grid, shape.block, whole)
         if shape.splits > 1:
-            yield self._merge(task.copy())
+            yield self._merge(whole.copy())
 
-    def _merge(self, task: Array) -> Launch:
+    def _merge(self, whole: Array) -> Launch:
         outputs, splits = self._layout.kept_count, self._geometry.splits
+        (task,) = whole
         task["outputs"] = outputs
         loops_parameter(self._layout.kept, task["kept"])
         room = max(1, self._processors * BLOCKS_PER_PROCESSOR * THREADS // outputs)
         sharing = min(THREADS, _power_below(splits), _power_below(room))
         block = sharing, THREADS // sharing
-        return Launch(self._program, "merge_splits", (-(-outputs // block[1]), 1), block, task)
+        return Launch(self._program, "merge_splits", (-(-outputs // block[1]), 1), block, whole)
 
     def recompute(self, places: Array | None, source: Array, target: Array, stop: Stop) -> None:
         """See ``Job.recompute``."""

@@ -31,6 +31,7 @@ class Served:
         self._reader.start()
         until(lambda: bool(self._found()) or self._ended.is_set())
         if not self._found():
+            self.finish()
             raise RuntimeError("".join(self.lines))
         self.url = self._found()[0]
 
@@ -54,10 +55,12 @@ def process(*arguments: str, env: Mapping[str, str] | None = None) -> Iterator[S
     """A server on a free port, which is killed at the end if it still runs."""
     command = [sys.executable, "-m", "opwire_service", "serve", "--port", "0", *arguments]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, **(env or {})}) as started:
+        served = Served(started)
         try:
-            yield Served(started)
+            yield served
         finally:
             started.kill()
+            served.finish()
 
 
 def until(condition: Callable[[], bool]) -> None:

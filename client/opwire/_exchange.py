@@ -50,7 +50,7 @@ class Exchange(Generic[T]):
 
     method: str
     path: str
-    read: Callable[[bytes, str | None], T]
+    read: Callable[[Buffer, str | None], T]
     timeout: float | None
     headers: Mapping[str, str] = field(default_factory=lambda: {"Accept": JSON})
     chunks: Sequence[Buffer] = ()
@@ -66,7 +66,7 @@ def execute_pooling(call: Call, settings: Settings) -> Exchange[PoolingResult]:
     return _execute(call, settings, read_pooling_answer)
 
 
-def _execute(call: Call, settings: Settings, read: Callable[[bytes, str | None], T]) -> Exchange[T]:
+def _execute(call: Call, settings: Settings, read: Callable[[Buffer, str | None], T]) -> Exchange[T]:
     headers, chunks = write_call(_with_settings(call, settings), settings.encoding)
     return Exchange("POST", "/v1/execute", read, settings.timeout, headers, chunks)
 
@@ -74,7 +74,7 @@ def _execute(call: Call, settings: Settings, read: Callable[[bytes, str | None],
 def execute_many(calls: Sequence[Call], settings: Settings) -> Exchange[list[Result | OpwireError]]:
     """Runs several operators; an outcome for each, in their order."""
 
-    def read(body: bytes, head_length: str | None) -> list[Result | OpwireError]:
+    def read(body: Buffer, head_length: str | None) -> list[Result | OpwireError]:
         outcomes = read_answers(body, head_length)
         if len(outcomes) != len(calls):
             raise ValueError(f"{len(outcomes)} results for {len(calls)} requests")
@@ -96,7 +96,7 @@ def validate(operator: Mapping[str, Any], settings: Settings) -> Exchange[Valida
     return Exchange("POST", "/v1/validate", _read_validation, settings.timeout, headers, [body])
 
 
-def _read_validation(body: bytes, _: str | None) -> Validation:
+def _read_validation(body: Buffer, _: str | None) -> Validation:
     return read_validation(body)
 
 
@@ -125,12 +125,12 @@ def readiness(settings: Settings) -> Exchange[None]:
     return Exchange("GET", "/readyz", _read_nothing, settings.timeout)
 
 
-def _read_nothing(_: bytes, __: str | None) -> None:
+def _read_nothing(_: Buffer, __: str | None) -> None:
     """The status says it all."""
 
 
 def _get(path: str, settings: Settings, pick: Callable[[Any], T]) -> Exchange[T]:
-    def read(body: bytes, _: str | None) -> T:
+    def read(body: Buffer, _: str | None) -> T:
         try:
             return pick(parse_json(body))
         except (RequestError, LookupError, TypeError) as error:
@@ -139,7 +139,7 @@ def _get(path: str, settings: Settings, pick: Callable[[Any], T]) -> Exchange[T]
     return Exchange("GET", path, read, settings.timeout)
 
 
-def read_reply(exchange: Exchange[T], status: int, headers: Mapping[str, str], body: bytes) -> T:
+def read_reply(exchange: Exchange[T], status: int, headers: Mapping[str, str], body: Buffer) -> T:
     """What a received answer comes to.
 
     Args:
@@ -160,16 +160,24 @@ def read_reply(exchange: Exchange[T], status: int, headers: Mapping[str, str], b
         detail = (
             f"{exchange.method} {exchange.path} was answered with {status} and {len(body)} bytes ({media}): {found}"
         )
-        error = InvalidResponseError(detail, status=status, body=body)
+        error = InvalidResponseError(detail, status=status, body=bytes(body[:1024]), **_retry_after(headers))
     error.request_id = error.request_id or headers.get(REQUEST_ID)
     raise error
 
 
-def _read_problem(headers: Mapping[str, str], body: bytes) -> OpwireError:
+def _read_problem(headers: Mapping[str, str], body: Buffer) -> OpwireError:
     if headers.get("Content-Type", "").partition(";")[0].strip().lower() != PROBLEM_JSON:
         raise ValueError("not an answer of opwire")
     try:
         problem: Any = parse_json(body)
-        return from_problem(problem)
+        return from_problem({**_retry_after(headers), **problem})
     except (RequestError, LookupError, TypeError, AttributeError) as error:
         raise ValueError(f"not a problem of opwire: {error}") from error
+
+
+def _retry_after(headers: Mapping[str, str]) -> dict[str, float]:
+    """The wait that an answer asks for; a problem may say it more exactly. A date is not taken."""
+    try:
+        return {"retry_after": float(headers["Retry-After"])}
+    except (LookupError, ValueError):
+        return {}

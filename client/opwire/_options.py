@@ -24,6 +24,9 @@ class CallOptions(TypedDict, total=False):
         encoding: of the tensors on the wire: "binary" (fastest), "base64" or "numbers" (both plain JSON).
         device: that shall run the operator, None for the server's choice.
         priority: 0 (first) to 9, None for the server's default.
+        max_retries: how often the request may be sent again where that can help: the server was not reached or the
+            connection broke, it was busy (OverloadedError, UnavailableError), or its own time limit was over before
+            the work began. The timeout holds for all tries and the waits between them.
     """
 
     feature_level: FeatureLevel | str | int | None
@@ -31,6 +34,7 @@ class CallOptions(TypedDict, total=False):
     encoding: Encoding | Literal["binary", "base64", "numbers"]
     device: str | None
     priority: int | None
+    max_retries: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +46,14 @@ class Settings:
     encoding: Encoding = Encoding.BINARY
     device: str | None = None
     priority: int | None = None
+    max_retries: int = 2
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "encoding", Encoding(self.encoding))
         if self.timeout is not None and not 0 < self.timeout <= LONGEST_TIMEOUT:
             raise ValueError(f"timeout is {self.timeout}; it is a positive number of seconds, or None for no limit")
+        if self.max_retries < 0:
+            raise ValueError(f"max_retries is {self.max_retries}; it is 0 or more")
 
     def updated(self, options: Mapping[str, Any]) -> Settings:
         """These settings with some options changed.
@@ -60,6 +67,10 @@ class Settings:
     def at_level(self, level: FeatureLevel | str | int | None) -> Settings:
         """These settings with another feature level, if one is given."""
         return self if level is None else self.updated({"feature_level": level})
+
+    def within(self, timeout: float | None) -> Settings:
+        """These settings for a try that has so many seconds."""
+        return self if timeout == self.timeout else replace(self, timeout=timeout)
 
     def members(self) -> dict[str, object]:
         """The settings as members of a request; those left to the server are left out."""

@@ -13,10 +13,13 @@ from typing import Generic, TypeVar
 import httpx
 
 from ._exchange import Exchange, read_reply
+from ._receive import Receiver
 from .errors import ConnectError, OpwireError, TransportError, TransportTimeout
 from .wire import HEAD_LENGTH, Buffer
 
 T = TypeVar("T")
+Tr = TypeVar("Tr")
+"""A transport of httpx."""
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 CONNECT_SECONDS = 5.0
@@ -29,7 +32,10 @@ LIMITS = httpx.Limits(max_connections=100, max_keepalive_connections=100, keepal
 _PIECE_BYTES = 256 * 1024
 _FIRST_DELAY, _LONGEST_DELAY = 0.05, 1.0
 
-_OWN_HEADERS = ("Accept", "Content-Type", "Content-Length", HEAD_LENGTH)
+RETRY_COUNT = "X-Retry-Count"
+"""The header that tells the server how often this request was sent before."""
+
+_OWN_HEADERS = ("Accept", "Content-Type", "Content-Length", HEAD_LENGTH, RETRY_COUNT)
 
 # The first row that matches decides.
 _ERRORS: tuple[tuple[type[httpx.HTTPError], type[TransportError], str], ...] = (
@@ -96,22 +102,30 @@ class Attempt(Generic[T]):
     As a context manager it turns the errors of httpx into those of opwire.
     """
 
-    def __init__(self, endpoint: Endpoint, exchange: Exchange[T]) -> None:
+    def __init__(self, endpoint: Endpoint, exchange: Exchange[T], retries: int = 0) -> None:
         self._exchange = exchange
         self._url = endpoint.base + exchange.path
         self._time = _TimeLeft(exchange.timeout)
-        self._pieces: list[bytes] = []
+        self._receiver = Receiver({})
+        headers = [*endpoint.headers, *((k.encode(), v.encode()) for k, v in exchange.headers.items())]
+        if retries:
+            headers.append((RETRY_COUNT.encode(), b"%d" % retries))
         self.request = httpx.Request(
             exchange.method,
             _parse_url(self._url),
-            headers=[*endpoint.headers, *((k.encode(), v.encode()) for k, v in exchange.headers.items())],
+            headers=headers,
             stream=_Body(exchange.chunks, self._time),
             extensions={"timeout": self._time},
         )
 
+    def begin(self, response: httpx.Response) -> bool:
+        """Takes the head of the answer. Returns whether its body must be decoded before it is received."""
+        self._receiver = Receiver(response.headers)
+        return self._receiver.encoded
+
     def receive(self, piece: bytes) -> None:
         """Takes a piece of the answer's body."""
-        self._pieces.append(piece)
+        self._receiver.take(piece)
         self._time.check()
 
     def result(self, response: httpx.Response) -> T:
@@ -120,7 +134,7 @@ class Attempt(Generic[T]):
         Raises:
             OpwireError: the one that it stands for.
         """
-        return read_reply(self._exchange, response.status_code, response.headers, b"".join(self._pieces))
+        return read_reply(self._exchange, response.status_code, response.headers, self._receiver.body())
 
     def __enter__(self) -> None:
         pass
@@ -177,6 +191,34 @@ class _Body(httpx.SyncByteStream, httpx.AsyncByteStream):
     async def __aiter__(self) -> AsyncIterator[bytes]:
         for piece in self:
             yield piece
+
+
+class Connections(Generic[Tr]):
+    """The connections of a client, which those derived from it use too.
+
+    No client of httpx stands around its transport: what that adds (cookies, redirects, proxies of the environment)
+    has no use here, and takes longer than a small operator.
+    """
+
+    def __init__(self, transport: Tr) -> None:
+        self._transport = transport
+        self._closed = False
+
+    @property
+    def transport(self) -> Tr:
+        """What sends requests.
+
+        Raises:
+            RuntimeError: the client is closed.
+        """
+        if self._closed:
+            raise RuntimeError("the client is closed")
+        return self._transport
+
+    def close(self) -> Tr:
+        """Sends no more. Returns the transport, to be closed."""
+        self._closed = True
+        return self._transport
 
 
 class Patience:

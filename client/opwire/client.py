@@ -5,8 +5,9 @@ from __future__ import annotations
 import ssl
 import time
 from abc import abstractmethod
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from copy import copy
+from functools import partial
 from types import TracebackType
 from typing import Any, Generic, Literal, Self, TypeVar, Unpack
 
@@ -16,7 +17,8 @@ from . import _exchange as exchanges
 from ._exchange import Exchange
 from ._methods import OperatorMethods, P, R
 from ._options import CallOptions, Settings
-from ._transport import LIMITS, Attempt, Endpoint, Patience
+from ._retry import Tries
+from ._transport import LIMITS, Attempt, Connections, Endpoint, Patience
 from .check import Validation
 from .describe import LevelInfo, OperatorInfo, OperatorSummary, ServerInfo
 from .errors import OpwireError, TransportError, UnavailableError
@@ -24,16 +26,17 @@ from .level import FeatureLevel
 from .wire import Call, Encoding, PoolingResult, Result
 
 T = TypeVar("T")
-H = TypeVar("H")
-"""The client of httpx."""
 Tr = TypeVar("Tr")
-"""Its transport."""
+"""A transport of httpx."""
+
+Make = Callable[[Settings], Exchange[T]]
+"""Makes a request anew for each try, since each has less time."""
 
 _NOT_READY = (TransportError, UnavailableError)
 
 
-class _Shell(OperatorMethods[R, P], Generic[R, P, H, Tr]):
-    """What both clients share: their settings, and the connection pool of httpx."""
+class _Shell(OperatorMethods[R, P], Generic[R, P, Tr]):
+    """What both clients share: their settings and their connections."""
 
     def __init__(
         self,
@@ -45,6 +48,7 @@ class _Shell(OperatorMethods[R, P], Generic[R, P, H, Tr]):
         encoding: Encoding | Literal["binary", "base64", "numbers"] = "binary",
         device: str | None = None,
         priority: int | None = None,
+        max_retries: int = 2,
         headers: Mapping[str, str] | None = None,
         transport: Tr | None = None,
         verify: ssl.SSLContext | bool = True,
@@ -54,60 +58,70 @@ class _Shell(OperatorMethods[R, P], Generic[R, P, H, Tr]):
         Args:
             base_url: of the server; left out, ``OPWIRE_URL`` or else ``http://127.0.0.1:8000``.
             api_key: sent as a bearer token; left out, ``OPWIRE_API_KEY`` if that is set.
-            timeout, feature_level, encoding, device, priority: see CallOptions; each call may change them.
+            timeout, feature_level, encoding, device, priority, max_retries: see CallOptions; each call may change them.
             headers: further ones for every request.
-            transport: of httpx, in place of the network.
+            transport: of httpx, in place of its own, which takes no proxy from the environment.
             verify: of httpx: whether, or by which context, the server's certificate is checked.
 
         Raises:
             ValueError: an argument has no such value.
         """
-        self._settings = Settings(feature_level, timeout, Encoding(encoding), device, priority)
+        self._settings = Settings(feature_level, timeout, Encoding(encoding), device, priority, max_retries)
         self._endpoint = Endpoint.of(base_url, api_key, headers)
-        self._http = self._open(transport, verify)
-        self._owns_http = True
+        self._connections = Connections(self._open(verify) if transport is None else transport)
+        self._owns_connections = True
 
     @abstractmethod
-    def _open(self, transport: Tr | None, verify: ssl.SSLContext | bool) -> H:
-        """The connection pool."""
+    def _open(self, verify: ssl.SSLContext | bool) -> Tr:
+        """The connection pool of httpx."""
 
     def with_options(self, **options: Unpack[CallOptions]) -> Self:
         """A client with other options that uses the connections of this one, and lives no longer."""
         other = copy(self)
         other._settings = self._settings.updated(options)
-        other._owns_http = False
+        other._owns_connections = False
         return other
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._endpoint.base}>"
 
 
-class Client(_Shell[Result, PoolingResult, httpx.Client, httpx.BaseTransport]):
+class Client(_Shell[Result, PoolingResult, httpx.BaseTransport]):
     """A client of an opwire server. It may be shared by threads.
 
     >>> client = Client("http://127.0.0.1:8000")
     >>> client.argmax(logits, axes=1).output
     """
 
-    def _open(self, transport: httpx.BaseTransport | None, verify: ssl.SSLContext | bool) -> httpx.Client:
-        return httpx.Client(transport=transport, verify=verify, limits=LIMITS)
+    def _open(self, verify: ssl.SSLContext | bool) -> httpx.BaseTransport:
+        return httpx.HTTPTransport(verify=verify, limits=LIMITS)
 
-    def _send(self, exchange: Exchange[T]) -> T:
-        attempt = Attempt(self._endpoint, exchange)
-        with attempt:
-            response = self._http.send(attempt.request, stream=True)
+    def _send(self, make: Make[T], settings: Settings) -> T:
+        tries = Tries(settings.max_retries, settings.timeout)
+        while True:
             try:
-                for piece in response.iter_bytes():
+                return self._try(make(settings.within(tries.timeout)), tries.retries)
+            except OpwireError as error:
+                delay = tries.again(error)
+            time.sleep(delay)
+
+    def _try(self, exchange: Exchange[T], retries: int) -> T:
+        attempt = Attempt(self._endpoint, exchange, retries)
+        with attempt:
+            response = self._connections.transport.handle_request(attempt.request)
+            try:
+                assert isinstance(response.stream, httpx.SyncByteStream)
+                for piece in response.iter_bytes() if attempt.begin(response) else response.stream:
                     attempt.receive(piece)
             finally:
                 response.close()
         return attempt.result(response)
 
     def _run(self, call: Call, options: CallOptions) -> Result:
-        return self._send(exchanges.execute(call, self._settings.updated(options)))
+        return self._send(partial(exchanges.execute, call), self._settings.updated(options))
 
     def _run_pooling(self, call: Call, options: CallOptions) -> PoolingResult:
-        return self._send(exchanges.execute_pooling(call, self._settings.updated(options)))
+        return self._send(partial(exchanges.execute_pooling, call), self._settings.updated(options))
 
     def execute_many(self, calls: Iterable[Call], **options: Unpack[CallOptions]) -> list[Result | OpwireError]:
         """Runs several operators by one request.
@@ -119,7 +133,7 @@ class Client(_Shell[Result, PoolingResult, httpx.Client, httpx.BaseTransport]):
         Returns:
             For each call, in their order, its result or the error that it alone came to.
         """
-        return self._send(exchanges.execute_many(list(calls), self._settings.updated(options)))
+        return self._send(partial(exchanges.execute_many, list(calls)), self._settings.updated(options))
 
     def validate(
         self, operator: Mapping[str, Any], feature_level: FeatureLevel | str | int | None = None
@@ -130,11 +144,11 @@ class Client(_Shell[Result, PoolingResult, httpx.Client, httpx.BaseTransport]):
             operator: ``{"type": ..., "desc": {...}}``.
             feature_level: left out, the client's, or else the highest.
         """
-        return self._send(exchanges.validate(operator, self._settings.at_level(feature_level)))
+        return self._send(partial(exchanges.validate, operator), self._settings.at_level(feature_level))
 
     def operators(self) -> list[OperatorSummary]:
         """All operator types of DirectML; ``executable`` marks those that the server runs."""
-        return self._send(exchanges.operators(self._settings))
+        return self._send(exchanges.operators, self._settings)
 
     def operator(self, name: str) -> OperatorInfo:
         """The fields, support rows and worked examples of an operator type.
@@ -142,15 +156,15 @@ class Client(_Shell[Result, PoolingResult, httpx.Client, httpx.BaseTransport]):
         Raises:
             NotFoundError: DirectML has no such operator type.
         """
-        return self._send(exchanges.operator(name, self._settings))
+        return self._send(partial(exchanges.operator, name), self._settings)
 
     def feature_levels(self) -> list[LevelInfo]:
         """All feature levels, lowest first, with the operator types that each brought."""
-        return self._send(exchanges.feature_levels(self._settings))
+        return self._send(exchanges.feature_levels, self._settings)
 
     def server(self) -> ServerInfo:
         """What the server is: its version, devices and limits."""
-        return self._send(exchanges.server(self._settings))
+        return self._send(exchanges.server, self._settings)
 
     def ready(self) -> bool:
         """Whether the server takes work.
@@ -159,7 +173,7 @@ class Client(_Shell[Result, PoolingResult, httpx.Client, httpx.BaseTransport]):
             TransportError: there is no answer.
         """
         try:
-            self._send(exchanges.readiness(self._settings))
+            self._try(exchanges.readiness(self._settings), 0)
         except UnavailableError:
             return False
         return True
@@ -173,14 +187,14 @@ class Client(_Shell[Result, PoolingResult, httpx.Client, httpx.BaseTransport]):
         patience = Patience(timeout)
         while True:
             try:
-                return self._send(exchanges.readiness(self._settings.updated({"timeout": patience.left})))
+                return self._try(exchanges.readiness(self._settings.within(patience.left)), 0)
             except _NOT_READY as reason:
                 time.sleep(patience.delay(reason))
 
     def close(self) -> None:
         """Closes the connections, unless they are those of another client."""
-        if self._owns_http:
-            self._http.close()
+        if self._owns_connections:
+            self._connections.close().close()
 
     def __enter__(self) -> Self:
         return self
@@ -189,84 +203,90 @@ class Client(_Shell[Result, PoolingResult, httpx.Client, httpx.BaseTransport]):
         self.close()
 
 
-class AsyncClient(
-    _Shell[Coroutine[Any, Any, Result], Coroutine[Any, Any, PoolingResult], httpx.AsyncClient, httpx.AsyncBaseTransport]
-):
+class AsyncClient(_Shell[Coroutine[Any, Any, Result], Coroutine[Any, Any, PoolingResult], httpx.AsyncBaseTransport]):
     """The client for asyncio: ``Client`` with awaitable methods.
 
     >>> client = AsyncClient("http://127.0.0.1:8000")
     >>> (await client.argmax(logits, axes=1)).output
     """
 
-    def _open(self, transport: httpx.AsyncBaseTransport | None, verify: ssl.SSLContext | bool) -> httpx.AsyncClient:
-        return httpx.AsyncClient(transport=transport, verify=verify, limits=LIMITS)
+    def _open(self, verify: ssl.SSLContext | bool) -> httpx.AsyncBaseTransport:
+        return httpx.AsyncHTTPTransport(verify=verify, limits=LIMITS)
 
-    async def _send(self, exchange: Exchange[T]) -> T:
-        attempt = Attempt(self._endpoint, exchange)
-        with attempt:
-            response = await self._http.send(attempt.request, stream=True)
+    async def _send(self, make: Make[T], settings: Settings) -> T:
+        tries = Tries(settings.max_retries, settings.timeout)
+        while True:
             try:
-                async for piece in response.aiter_bytes():
+                return await self._try(make(settings.within(tries.timeout)), tries.retries)
+            except OpwireError as error:
+                delay = tries.again(error)
+            await _sleep(delay)
+
+    async def _try(self, exchange: Exchange[T], retries: int) -> T:
+        attempt = Attempt(self._endpoint, exchange, retries)
+        with attempt:
+            response = await self._connections.transport.handle_async_request(attempt.request)
+            try:
+                assert isinstance(response.stream, httpx.AsyncByteStream)
+                async for piece in response.aiter_bytes() if attempt.begin(response) else response.stream:
                     attempt.receive(piece)
             finally:
                 await response.aclose()
         return attempt.result(response)
 
     async def _run(self, call: Call, options: CallOptions) -> Result:
-        return await self._send(exchanges.execute(call, self._settings.updated(options)))
+        return await self._send(partial(exchanges.execute, call), self._settings.updated(options))
 
     async def _run_pooling(self, call: Call, options: CallOptions) -> PoolingResult:
-        return await self._send(exchanges.execute_pooling(call, self._settings.updated(options)))
+        return await self._send(partial(exchanges.execute_pooling, call), self._settings.updated(options))
 
     async def execute_many(self, calls: Iterable[Call], **options: Unpack[CallOptions]) -> list[Result | OpwireError]:
         """As ``Client.execute_many``."""
-        return await self._send(exchanges.execute_many(list(calls), self._settings.updated(options)))
+        return await self._send(partial(exchanges.execute_many, list(calls)), self._settings.updated(options))
 
     async def validate(
         self, operator: Mapping[str, Any], feature_level: FeatureLevel | str | int | None = None
     ) -> Validation:
         """As ``Client.validate``."""
-        return await self._send(exchanges.validate(operator, self._settings.at_level(feature_level)))
+        return await self._send(partial(exchanges.validate, operator), self._settings.at_level(feature_level))
 
     async def operators(self) -> list[OperatorSummary]:
         """As ``Client.operators``."""
-        return await self._send(exchanges.operators(self._settings))
+        return await self._send(exchanges.operators, self._settings)
 
     async def operator(self, name: str) -> OperatorInfo:
         """As ``Client.operator``."""
-        return await self._send(exchanges.operator(name, self._settings))
+        return await self._send(partial(exchanges.operator, name), self._settings)
 
     async def feature_levels(self) -> list[LevelInfo]:
         """As ``Client.feature_levels``."""
-        return await self._send(exchanges.feature_levels(self._settings))
+        return await self._send(exchanges.feature_levels, self._settings)
 
     async def server(self) -> ServerInfo:
         """As ``Client.server``."""
-        return await self._send(exchanges.server(self._settings))
+        return await self._send(exchanges.server, self._settings)
 
     async def ready(self) -> bool:
         """As ``Client.ready``."""
         try:
-            await self._send(exchanges.readiness(self._settings))
+            await self._try(exchanges.readiness(self._settings), 0)
         except UnavailableError:
             return False
         return True
 
     async def wait_ready(self, timeout: float = 30.0) -> None:  # noqa: ASYNC109 - the argument of Client.wait_ready
         """As ``Client.wait_ready``."""
-        import asyncio  # the other client has no use for it
-
         patience = Patience(timeout)
         while True:
             try:
-                return await self._send(exchanges.readiness(self._settings.updated({"timeout": patience.left})))
+                return await self._try(exchanges.readiness(self._settings.within(patience.left)), 0)
             except _NOT_READY as reason:
-                await asyncio.sleep(patience.delay(reason))
+                await _sleep(patience.delay(reason))
 
     async def aclose(self) -> None:
         """As ``Client.close``."""
-        if self._owns_http:
-            await self._http.aclose()
+        if self._owns_connections:
+            await self._connections.close().aclose()
 
     async def __aenter__(self) -> Self:
         return self
@@ -277,12 +297,18 @@ class AsyncClient(
         await self.aclose()
 
 
+async def _sleep(seconds: float) -> None:
+    import asyncio  # the other client has no use for it
+
+    await asyncio.sleep(seconds)
+
+
 class Preparation(OperatorMethods[Call, Call]):
     """The methods of a client, of which each returns its call in place of making it; for ``execute_many``."""
 
     def _run(self, call: Call, options: CallOptions) -> Call:
-        if "encoding" in options:
-            raise TypeError("calls that are made together have one encoding: give it to execute_many")
+        for name in options.keys() & {"encoding", "max_retries"}:
+            raise TypeError(f"calls that are made together have one {name}: give it to execute_many")
         given = Settings(timeout=None).updated(options)
         return Call(call.operator, call.inputs, call.layouts, given.members())
 

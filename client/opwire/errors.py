@@ -70,7 +70,10 @@ class OpwireError(Exception):
         members: the further members of the problem (``limit``, ``size``, ``stage``, ...).
         status: the HTTP status of the answer; None where no answer was received.
         request_id: of the request, where known.
+        retries: how often the client had sent the request again.
     """
+
+    retries = 0
 
     def __init__(
         self,
@@ -199,8 +202,9 @@ class TransportTimeout(TransportError):
 class InvalidResponseError(TransportError):
     """The answer is not one of opwire's. ``body`` holds its first KiB."""
 
-    def __init__(self, detail: str, *, status: int, body: bytes) -> None:
+    def __init__(self, detail: str, *, status: int, body: bytes, retry_after: float | None = None) -> None:
         super().__init__(detail)
+        self.members = {} if retry_after is None else {"retry_after": retry_after}
         self.status = status
         self.body = body[:1024]
 

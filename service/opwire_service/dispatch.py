@@ -87,7 +87,7 @@ class Dispatcher:
             _run, runner, plan, inputs, outputs, lambda: stop.is_set() or time.monotonic() > deadline
         )
         loop = asyncio.get_running_loop()
-        work.add_done_callback(lambda _: loop.call_soon_threadsafe(self._finish, job))
+        work.add_done_callback(lambda done: loop.call_soon_threadsafe(self._finish, job, _succeeded(done)))
         try:
             return Ran(round(queued * 1e6), await _result(work, stop))
         except asyncio.CancelledError:
@@ -115,15 +115,15 @@ class Dispatcher:
         except asyncio.CancelledError:
             self.cancelled["queue"] += 1
             if self.schedule.is_running(job):
-                self._finish(job)
+                self._finish(job, whole=False)
             else:
                 self.schedule.withdraw(job)
             raise
         finally:
             self._waiting.pop(job, None)
 
-    def _finish(self, job: Job) -> None:
-        self._perform(self.schedule.finish(job, time.monotonic()))
+    def _finish(self, job: Job, whole: bool) -> None:
+        self._perform(self.schedule.finish(job, time.monotonic(), whole=whole))
 
     def _perform(self, actions: list[Action]) -> None:
         for action in actions:
@@ -168,6 +168,10 @@ def _run(device: Device, plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop
     except Stopped:
         raise _too_late("run") from None
     return (time.perf_counter_ns() - started) // 1000
+
+
+def _succeeded(work: Future[int]) -> bool:
+    return not work.cancelled() and work.exception() is None
 
 
 async def _result(work: Future[int], stop: threading.Event) -> int:

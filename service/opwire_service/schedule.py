@@ -3,6 +3,9 @@
 A job waits as if it had arrived later by its expected duration and by half a second for each step of priority below the
 highest. So what is urgent or short overtakes what is neither, and no job waits for ever. Of the places on a device one
 is kept from long jobs, so that short ones never wait for all of them.
+
+A queue takes bursts up to its limit. Where it has not been empty for a while, more arrives than can be done: a job is
+then taken only if few are ahead of it, so that those that are taken do not wait for long.
 """
 
 from __future__ import annotations
@@ -16,6 +19,12 @@ PRIORITY_STEP = 0.5
 
 LONG = 0.05
 """Seconds from which on a job counts as long."""
+
+BURST = 0.25
+"""Seconds for which a queue may stand before it is kept short."""
+
+STANDING = 4
+"""Jobs for each place that may be ahead of a new one in a queue that stands."""
 
 _LONGEST_HANDICAP = 10.0
 _SMOOTHING = 0.2
@@ -71,22 +80,34 @@ class QueueFull(Exception):
 
 @dataclass(slots=True)
 class _Lane:
-    """One device: its places, who waits for them, and how fast it has been of late."""
+    """One device: its places, who waits for them, since when somebody does, and how fast it has been of late."""
 
     capacity: int
     running: dict[Job, float] = field(default_factory=dict)
     waiting: list[tuple[float, int, Job]] = field(default_factory=list)
     long_running: int = 0
     rate: float = _FIRST_RATE
+    standing_since: float = 0.0
 
     def seconds(self, work: int) -> float:
         """The expected duration of work."""
         return work / self.rate
 
+    def has_room(self, *, long: bool) -> bool:
+        """Whether a job may start; of several places one is kept from long jobs."""
+        return len(self.running) < self.capacity and not (long and self.long_running >= max(1, self.capacity - 1))
+
     @property
     def pending(self) -> int:
         """Element visits that wait or run."""
         return sum(job.work for job in self.running) + sum(job.work for _, _, job in self.waiting)
+
+    def is_swamped(self, start: float, now: float) -> bool:
+        """Whether a job with this place in the queue would wait for long."""
+        most = STANDING * self.capacity
+        if len(self.waiting) < most or now - self.standing_since < BURST:
+            return False
+        return sum(entry[0] <= start for entry in self.waiting) >= most
 
 
 @dataclass(slots=True)
@@ -135,22 +156,30 @@ class Schedule:
             QueueFull: the job is not taken.
         """
         lane = self._lanes[job.device]
+        handicap = min(lane.seconds(job.work), _LONGEST_HANDICAP) + job.priority * PRIORITY_STEP
+        start = job.arrived + handicap
+        if not lane.waiting:
+            lane.standing_since = job.arrived
         must_wait = bool(lane.waiting) or len(lane.running) >= lane.capacity
+        full = must_wait and (self.queued >= self.limit or lane.is_swamped(start, job.arrived))
         pending = sum(lane.pending for lane in self._lanes.values())
-        if (must_wait and self.queued >= self.limit) or (pending and pending + job.work > self.work_limit):
+        if full or (pending and pending + job.work > self.work_limit):
             raise QueueFull(self.retry_after())
         self._sequence += 1
-        handicap = min(lane.seconds(job.work), _LONGEST_HANDICAP) + job.priority * PRIORITY_STEP
-        heappush(lane.waiting, (job.arrived + handicap, self._sequence, job))
-        if lane.seconds(job.work) > LONG:
+        heappush(lane.waiting, (start, self._sequence, job))
+        if is_long:
             self._long.add(job)
         return self._fill(lane, job.arrived)
 
-    def finish(self, job: Job, now: float) -> list[Action]:
-        """A running job has ended, however it ended; its place is free."""
+    def finish(self, job: Job, now: float, *, whole: bool = True) -> list[Action]:
+        """A running job has ended; its place is free.
+
+        Args:
+            whole: all of its work was done, so that its duration tells how fast the device is.
+        """
         lane = self._lanes[job.device]
         seconds = max(now - lane.running.pop(job), 1e-6)
-        if job.work:
+        if job.work and whole:
             lane.rate += _SMOOTHING * (job.work / seconds - lane.rate)
         if job in self._long:
             self._long.discard(job)
@@ -190,7 +219,7 @@ class Schedule:
             if job.deadline <= now:
                 self._long.discard(job)
                 actions.append(Expire(job))
-            elif job in self._long and lane.long_running >= max(1, lane.capacity - 1):
+            elif not lane.has_room(long=job in self._long):
                 passed.append(entry)
             else:
                 lane.running[job] = now

@@ -1,4 +1,4 @@
-"""Several processes that serve one socket: one that dies is replaced, and at the end all are drained.
+"""Several processes that serve one address: one that dies is replaced, and at the end all are drained.
 
 A worker tells its supervisor over a pipe that it is ready, and stops when the other end of that pipe closes; so no
 worker outlives its supervisor, however that ends.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import socket
+import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -29,6 +30,9 @@ _BACKLOG = 2048
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0
 _BEYOND_DRAIN = 5.0
 """Seconds that a worker has, after its work was cut off, before it is killed."""
+
+_SPREAD = sys.platform == "linux"
+"""Whether connections are spread over the sockets that share an address."""
 
 log = logging.getLogger("opwire")
 
@@ -54,7 +58,7 @@ class Supervisor:
     def __init__(self, settings: Settings) -> None:
         HttpServer(settings)  # what is wrong with the settings is said once, and here
         self._settings = settings
-        self._sockets = listen(settings.host, settings.port)
+        self._sockets = reserve(settings.host, settings.port)
         cells = layout(settings)
         self._memory = SharedMemory(create=True, size=(settings.workers + 1) * cells.row_bytes())
         self._metrics = Metrics(cells, self._memory.buf, settings.workers)
@@ -148,8 +152,11 @@ class Supervisor:
         return 1 if killed or not self._announced else 0
 
 
-def listen(host: str, port: int) -> list[socket.socket]:
+def reserve(host: str, port: int) -> list[socket.socket]:
     """Sockets for all addresses of a host, on one port; port 0 takes a free one.
+
+    Where the system spreads connections over sockets, these only keep the port, and each worker has its own. A socket
+    that all listen on would give most connections to whoever is quickest to ask.
 
     Raises:
         OSError: an address cannot be listened on.
@@ -157,9 +164,26 @@ def listen(host: str, port: int) -> list[socket.socket]:
     found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     sockets: list[socket.socket] = []
     for family, _, _, _, where in dict.fromkeys(found):
-        at = (where[0], sockets[0].getsockname()[1] if sockets else port)
-        sockets.append(socket.create_server(at, family=family, backlog=_BACKLOG))
+        at = (str(where[0]), sockets[0].getsockname()[1] if sockets else port)
+        listening = socket.create_server(at, family=family, backlog=_BACKLOG)
+        if _SPREAD:
+            # Another server on this port was refused just now; from here on the port can be shared.
+            with listening:
+                at = listening.getsockname()[:2]
+            listening = _bound(family, at)
+        sockets.append(listening)
     return sockets
+
+
+def _bound(family: int, at: tuple[str, int]) -> socket.socket:
+    """A socket that shares its address with others, and does not listen yet."""
+    made = socket.socket(family, socket.SOCK_STREAM)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    if family == socket.AF_INET6:
+        made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+    made.bind(at)
+    return made
 
 
 def _work(settings: Settings, sockets: Sequence[socket.socket], memory: str, row: int, pipe: Connection) -> None:
@@ -170,8 +194,9 @@ def _work(settings: Settings, sockets: Sequence[socket.socket], memory: str, row
     server = HttpServer(settings, metrics, on_ready=lambda _: pipe.send_bytes(b"ready"))
     stop_on_signals(server.handle_exit)
     threading.Thread(target=_stop_with, args=(pipe, server), daemon=True).start()
+    own = [_bound(each.family, each.getsockname()[:2]) for each in sockets] if _SPREAD else list(sockets)
     try:
-        server.run(list(sockets))
+        server.run(own)
     finally:
         metrics.release()
         shared.close()

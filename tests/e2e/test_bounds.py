@@ -32,7 +32,7 @@ SMALL = Limits(
 
 @pytest.fixture(scope="module")
 def small_url() -> Iterator[str]:
-    with serving(Settings(port=0, limits=SMALL)) as server:
+    with serving(Settings(port=0, devices=("reference",), limits=SMALL)) as server:
         assert server.url is not None
         yield server.url
 
@@ -177,7 +177,10 @@ def test_the_bounds_are_told(small):
 def test_memory_for_all_requests_together():
     """Each of two bodies fits, and both together do not."""
     limits = Limits(body_bytes=100_000, memory_bytes=150_000, receive_ms=20_000)
-    with serving(Settings(port=0, limits=limits)) as server, httpx.Client(base_url=server.url or "") as http:
+    with (
+        serving(Settings(port=0, devices=("reference",), limits=limits)) as server,
+        httpx.Client(base_url=server.url or "") as http,
+    ):
         assert server.url is not None
         with connect(server.url) as holding:
             holding.sendall(b"POST /v1/execute HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n{")

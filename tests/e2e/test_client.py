@@ -239,7 +239,7 @@ def test_what_a_server_says_of_itself(make_client, server_url):
     client.wait_ready(timeout=5)
     assert client.ready() is True
     server = client.server()
-    assert (server["name"], server["ready"], server["default_device"]) == ("opwire", True, "reference")
+    assert (server["name"], server["ready"], server["default_device"]) == ("opwire", True, "cpu")
     assert server["feature_levels"] == [str(level) for level in FeatureLevel]
     assert "reference" in [device["name"] for device in server["devices"]]
     assert set(server["encodings"]) == {encoding.value for encoding in Encoding}

@@ -149,7 +149,7 @@ def test_nobody_listens(make_client):
 def test_the_server_says_what_was_under_way_when_the_time_was_over(make_client, server_url):
     client = make_client(server_url)
     with pytest.raises(errors.DeadlineExceededError) as late:
-        client.max_pooling(np.ones((1, 1, 256, 256), np.float32), 5, timeout=0.05)
+        client.max_pooling(np.ones((1, 1, 256, 256), np.float32), 5, timeout=0.05, device="reference")
     assert late.value.stage in ("queue", "run")
     assert late.value.status == 504
 
@@ -172,3 +172,103 @@ def test_one_connection_serves_calls_in_sequence(make_client):
         assert [asked.ready() for asked in (client, derived, client, derived)] == [True] * 4
         client.close()
     assert len(connections) == 1
+
+
+def test_no_proxy_of_the_environment_is_used(make_client, server_url, monkeypatch):
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    assert make_client(server_url).sum(X, 1).output.shape == (4, 1)
+
+
+OPERATORS = b'HTTP/1.1 200 OK\r\nContent-Length: 16\r\n\r\n{"operators":[]}'
+
+
+def read_head(connection: socket.socket) -> bytes:
+    """A request without a body."""
+    head = b""
+    while not head.endswith(b"\r\n\r\n"):
+        piece = connection.recv(65536)
+        if not piece:
+            raise ConnectionResetError
+        head += piece
+    return head
+
+
+def test_a_reused_connection_that_died_is_replaced(make_client):
+    heads: list[bytes] = []
+
+    def serves_once(connection: socket.socket, over: threading.Event) -> None:
+        heads.append(read_head(connection))
+        connection.sendall(OPERATORS)
+        heads.append(read_head(connection))
+
+    with listening(serves_once) as url:
+        client = make_client(url)
+        assert [client.operators() for _ in range(4)] == [[]] * 4
+        client.close()
+    counts = [b"X-Retry-Count: 1" in head for head in heads]
+    assert counts == [False] + [False, True] * 3
+
+
+@pytest.mark.parametrize("behave", [hangs_up, breaks_off])
+def test_a_broken_connection_is_tried_again_so_many_times(make_client, behave):
+    connections = []
+
+    def counted(connection: socket.socket, over: threading.Event) -> None:
+        connections.append(connection)
+        behave(connection, over)
+
+    with listening(counted) as url, pytest.raises(errors.ConnectError) as raised:
+        make_client(url, max_retries=3).sum(X, 1)
+    assert (len(connections), raised.value.retries) == (4, 3)
+
+
+def test_after_silence_nothing_is_sent_again(make_client):
+    connections = []
+
+    def counted(connection: socket.socket, over: threading.Event) -> None:
+        connections.append(connection)
+        is_silent(connection, over)
+
+    with listening(counted) as url, pytest.raises(errors.TransportTimeout) as raised:
+        make_client(url, timeout=0.2).sum(X, 1)
+    assert (len(connections), raised.value.retries) == (1, 0)
+
+
+def test_one_timeout_bounds_all_tries(make_client):
+    busy = b"HTTP/1.1 503 Busy\r\nRetry-After: 0.1\r\nContent-Length: 0\r\n\r\n"
+    requests = []
+
+    def is_busy(connection: socket.socket, over: threading.Event) -> None:
+        while True:
+            requests.append(read_head(connection))
+            connection.sendall(busy)
+
+    with listening(is_busy) as url:
+        client = make_client(url, timeout=0.5, max_retries=100)
+        started = time.monotonic()
+        with pytest.raises(errors.InvalidResponseError) as raised:
+            client.server()
+        assert time.monotonic() - started < 0.75
+        client.close()
+    assert raised.value.retries == len(requests) - 1
+    assert 1 <= raised.value.retries <= 5
+
+
+def test_a_server_that_starts_late_is_reached(make_client):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+
+    def starts_late() -> None:
+        time.sleep(0.3)
+        with socket.create_server(("127.0.0.1", port)) as listener:
+            listener.settimeout(20)
+            connection, _ = listener.accept()
+            with connection:
+                read_head(connection)
+                connection.sendall(OPERATORS)
+
+    late = threading.Thread(target=starts_late)
+    late.start()
+    assert make_client(f"http://127.0.0.1:{port}", max_retries=50, timeout=20).operators() == []
+    late.join()

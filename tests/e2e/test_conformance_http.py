@@ -20,19 +20,21 @@ EXECUTABLE = [case for case in CASES if case.executable]
 pytestmark = pytest.mark.skipif(not CASES, reason=conformance.ABSENT)
 
 
-def request_for(case: ThirdPartyCase, level: FeatureLevel, tail: list[bytes]) -> dict[str, Any]:
+def request_for(case: ThirdPartyCase, level: FeatureLevel, device: str, tail: list[bytes]) -> dict[str, Any]:
     """The tensors go as raw bytes, in the order of the requests."""
     tail += [array.tobytes() for array in case.inputs.values()]
     inputs = {name: {"binary_data_size": array.nbytes} for name, array in case.inputs.items()}
-    return {"operator": case.operator, "feature_level": str(level), "inputs": inputs}
+    return {"operator": case.operator, "feature_level": str(level), "device": device, "inputs": inputs}
 
 
-def outcomes(http: httpx.Client, asked: list[tuple[ThirdPartyCase, FeatureLevel]]) -> Iterator[tuple[Any, Any]]:
+def outcomes(
+    http: httpx.Client, asked: list[tuple[ThirdPartyCase, FeatureLevel]], device: str = "reference"
+) -> Iterator[tuple[Any, Any]]:
     """What each case at its level comes to, with its outputs as arrays where it has any."""
     most = http.get("/v1/server").json()["limits"]["batch_requests"]
     for start in range(0, len(asked), most):
         tail: list[bytes] = []
-        sent = {"requests": [request_for(case, level, tail) for case, level in asked[start : start + most]]}
+        sent = {"requests": [request_for(case, level, device, tail) for case, level in asked[start : start + most]]}
         answer, rest = bodies.send(http, sent, "binary", "binary", tail, "/v1/batch")
         for result in answer["results"]:
             if "outputs" not in result:
@@ -57,13 +59,14 @@ def test_there_are_the_cases_that_there_should_be():
     assert len(EXECUTABLE) > 300
 
 
-def test_answers_are_the_published_ones(http):
+def test_answers_are_the_published_ones_on_every_device(http):
     """Bit for bit; logarithms to 1 ULP."""
     asked = [(case, FeatureLevel.V6_4) for case in EXECUTABLE]
-    for (case, level), (result, arrays) in zip(asked, outcomes(http, asked), strict=True):
-        assert arrays is not None, (case.id, result)
-        assert result["feature_level"] == str(level)
-        oracle.assert_answers(check(case.operator), arrays, case.outputs)
+    for device in (device["name"] for device in http.get("/v1/server").json()["devices"]):
+        for (case, level), (result, arrays) in zip(asked, outcomes(http, asked, device), strict=True):
+            assert arrays is not None, (case.id, result)
+            assert (result["feature_level"], result["device"]) == (str(level), device)
+            oracle.assert_answers(check(case.operator), arrays, case.outputs)
 
 
 def test_each_passes_at_its_lowest_level(http):

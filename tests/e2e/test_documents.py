@@ -89,7 +89,9 @@ def test_server(http):
     assert info["ready"] is True
     assert info["feature_levels"] == [f"DML_FEATURE_LEVEL_{level}" for level in FACTS["levels"]]
     assert info["default_feature_level"] == "DML_FEATURE_LEVEL_6_4"
-    assert [device["name"] for device in info["devices"]] == [info["default_device"]] == ["reference"]
+    names = [device["name"] for device in info["devices"]]
+    assert names[0] == info["default_device"]
+    assert "reference" in names
     assert {"body_bytes", "tensor_elements", "output_bytes", "work", "queued", "timeout_ms"} <= set(info["limits"])
     assert all(type(limit) is int and limit > 0 for limit in info["limits"].values())
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import base64
 import http.client
+import itertools
 import json
 import re
 from urllib.parse import urlsplit
 
+import httpx
 import pytest
 
 from opwire.operators import OPERATORS
@@ -29,27 +31,35 @@ OPERATOR = {
 REQUEST = {"operator": OPERATOR, "inputs": {"InputTensor": {"data": [1, 2, 4]}}, "output_format": "numbers"}
 
 
+@pytest.fixture(scope="session")
+def devices(http: httpx.Client) -> list[str]:
+    """The devices of the server, the default one first."""
+    info = http.get("/v1/server").json()
+    names = [device["name"] for device in info["devices"]]
+    assert names[0] == info["default_device"]
+    return names
+
+
 @pytest.mark.parametrize(("operator", "example"), EXAMPLES)
-def test_examples_in_every_form(http, operator, example):
+def test_examples_in_every_form_on_every_device(http, devices, operator, example):
     request_operator = {"type": operator.name, "desc": dict(example.desc)}
-    for form in bodies.FORMS:
-        for answer_form in bodies.FORMS:
-            tail: list[bytes] = []
-            request = bodies.an_execute(request_operator, example.inputs, form, tail)
-            request["feature_level"] = str(example.level)
-            if answer_form == "numbers":
-                request["output_format"] = "numbers"
-            answer, rest = bodies.send(http, request, form, answer_form, tail)
-            found, left = bodies.outputs(answer, rest)
-            assert left == b""
-            assert set(found) == set(example.outputs)
-            assert answer["feature_level"] == str(example.level)
-            assert all(("binary_data_size" in each) == (answer_form == "binary") for each in answer["outputs"].values())
-            for name, right in example.outputs.items():
-                assert bodies.same(found[name], bodies.rounded(answer["outputs"][name]["desc"], right)), form
+    for device, form, answer_form in itertools.product(devices, bodies.FORMS, bodies.FORMS):
+        tail: list[bytes] = []
+        request = bodies.an_execute(request_operator, example.inputs, form, tail)
+        request |= {"feature_level": str(example.level), "device": device}
+        if answer_form == "numbers":
+            request["output_format"] = "numbers"
+        answer, rest = bodies.send(http, request, form, answer_form, tail)
+        found, left = bodies.outputs(answer, rest)
+        assert left == b""
+        assert set(found) == set(example.outputs)
+        assert (answer["feature_level"], answer["device"]) == (str(example.level), device)
+        assert all(("binary_data_size" in each) == (answer_form == "binary") for each in answer["outputs"].values())
+        for name, right in example.outputs.items():
+            assert bodies.same(found[name], bodies.rounded(answer["outputs"][name]["desc"], right)), (device, form)
 
 
-def test_an_answer_is_whole(http):
+def test_an_answer_is_whole(http, devices):
     response = http.post("/v1/execute", json=REQUEST)
     answer = response.json()
     assert set(answer) == {"outputs", "feature_level", "device", "timing", "request_id"}
@@ -60,7 +70,7 @@ def test_an_answer_is_whole(http):
         }
     }
     assert answer["feature_level"] == "DML_FEATURE_LEVEL_6_4"
-    assert answer["device"] == "reference"
+    assert answer["device"] == devices[0]
     assert answer["request_id"] == response.headers["x-request-id"]
     assert "server" not in response.headers
 
@@ -103,10 +113,10 @@ def test_spellings_of_a_level(http, level):
     assert answer["feature_level"] == ("DML_FEATURE_LEVEL_6_4" if level is None else "DML_FEATURE_LEVEL_4_1")
 
 
-@pytest.mark.parametrize("device", ["auto", "reference", None])
-def test_devices(http, device):
-    answer, _ = bodies.send(http, {**REQUEST, "device": device}, "json")
-    assert answer["device"] == "reference"
+def test_devices(http, devices):
+    for given, found in ((None, devices[0]), ("auto", devices[0]), *((name, name) for name in devices)):
+        answer, _ = bodies.send(http, {**REQUEST, "device": given}, "json")
+        assert answer["device"] == found
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def until_schedule_is(server: HttpServer, state: str) -> None:
 @pytest.fixture
 def server() -> Iterator[HttpServer]:
     """A server with one place and a short queue."""
-    with serving(Settings(port=0, threads=1, limits=Limits(queued=2))) as started:
+    with serving(Settings(port=0, devices=("reference",), threads=1, limits=Limits(queued=2))) as started:
         yield started
 
 
@@ -155,7 +155,10 @@ def test_the_deadline_passes_in_the_queue(server, http):
 
 def test_no_request_may_take_longer_than_the_server_lets_it():
     limits = Limits(timeout_ms=150)
-    with serving(Settings(port=0, limits=limits)) as server, httpx.Client(base_url=server.url or "") as http:
+    with (
+        serving(Settings(port=0, devices=("reference",), limits=limits)) as server,
+        httpx.Client(base_url=server.url or "") as http,
+    ):
         for options in ({}, {"timeout_ms": 2**31 - 1}):
             response = http.post("/v1/execute", json={**ENDLESS, **options})
             assert read_problem(504, response.headers, response.content)["stage"] == "run"

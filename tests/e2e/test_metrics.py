@@ -43,7 +43,7 @@ def samples(http: httpx.Client) -> dict[str, float]:
 @pytest.fixture
 def http() -> Iterator[httpx.Client]:
     """A server with one place and a queue of one, which has counted nothing yet."""
-    settings = Settings(port=0, threads=1, limits=Limits(queued=1))
+    settings = Settings(port=0, devices=("reference",), threads=1, limits=Limits(queued=1))
     with serving(settings) as server, httpx.Client(base_url=server.url or "", timeout=20) as client:
         yield client
 
@@ -62,8 +62,8 @@ def test_each_stage_of_each_operator_is_timed(http):
 
 
 def test_inference_is_timed_too(http):
-    sent = {"inputs": [{"name": "InputTensor", "datatype": "FP32", "shape": [3], "data": [1, 2, 3]}]}
-    sent["parameters"] = {"Axes": "[0]", "AxisDirection": "INCREASING"}  # type: ignore[assignment]  # plain JSON
+    sent: dict[str, Any] = {"inputs": [{"name": "InputTensor", "datatype": "FP32", "shape": [3], "data": [1, 2, 3]}]}
+    sent["parameters"] = {"Axes": "[0]", "AxisDirection": "INCREASING"}
     answer = http.post("/v2/models/ARGMAX/infer", json=sent)
     assert answer.status_code == 200, answer.text
     found = samples(http)
@@ -151,5 +151,5 @@ def test_both_text_formats(http):
     assert plain.headers["content-type"].startswith("text/plain")
     other = http.get("/metrics", headers={"Accept": "application/openmetrics-text; version=1.0.0"})
     assert other.headers["content-type"].startswith("application/openmetrics-text")
-    names = {family.name for family in openmetrics_families(other.text)}
+    names = {family.name for family in openmetrics_families(other.text)}  # type: ignore[no-untyped-call]
     assert {"opwire_stage_seconds", "opwire_requests", "opwire_worker_restarts"} <= names

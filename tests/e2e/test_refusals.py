@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import time
 from typing import Any
 
 import httpx
@@ -12,7 +13,7 @@ import pytest
 from opwire.operators import OPERATORS
 from tests import bodies
 from tests.problems import STATUSES, read_problem
-from tests.sockets import talk
+from tests.sockets import connect, read_answer, talk
 
 SOURCE = {"DataType": "FLOAT32", "Sizes": [3]}
 OPERATOR = {"type": "REDUCE", "desc": {"Function": "SUM", "InputTensor": SOURCE, "Axes": [0]}}
@@ -318,6 +319,23 @@ def test_bodies_without_a_length(http, path):
     assert response.request.headers["transfer-encoding"] == "chunked"
     assert read_problem(411, response.headers, response.content)["code"] == "length_required"
     assert http.get("/livez").status_code == 200
+
+
+def test_a_connection_is_kept_when_the_refused_body_has_come(server_url):
+    with connect(server_url) as connection:
+        connection.sendall(b"POST /v1/execute HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n")
+        assert connection.recv(65536).startswith(b"HTTP/1.1 411 ")
+        connection.sendall(b"0\r\n\r\n")
+        time.sleep(0.8)
+        connection.sendall(b"GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        assert read_answer(connection)[0] == 200
+
+
+def test_a_connection_is_closed_when_the_refused_body_does_not_end(server_url):
+    with connect(server_url) as connection:
+        connection.sendall(b"POST /v1/execute HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n")
+        status, headers, body = read_answer(connection)
+    assert read_problem(status, headers, body)["code"] == "length_required"
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"])

@@ -165,7 +165,7 @@ def test_each_problem_is_its_error(make_client, code):
     }
     server = FakeServer(problem_answer(status, code.value, **members))
     with pytest.raises(errors.OpwireError) as raised:
-        make_client(transport=server.transport).sum(X, 0)
+        make_client(transport=server.transport, max_retries=0).sum(X, 0)
     error = raised.value
     assert type(error) is PROBLEMS[code].exception
     assert (error.code, error.status, error.detail, error.request_id) == (code, status, "d", "r7")
@@ -275,9 +275,86 @@ def test_many_calls_are_one_request(make_client):
         client.execute_many(calls[:1])
 
 
-def test_a_prepared_call_has_no_encoding_of_its_own():
+@pytest.mark.parametrize("option", [{"encoding": "base64"}, {"max_retries": 1}])
+def test_a_prepared_call_leaves_some_options_to_the_whole(option):
     with pytest.raises(TypeError, match="execute_many"):
-        opwire.prepare.sum(X, 0, encoding="base64")
+        opwire.prepare.sum(X, 0, **option)
+
+
+BUSY = problem_answer(503, "draining", {"Retry-After": "0.02"})
+
+
+def test_a_call_is_repeated_until_it_succeeds(make_client):
+    failures = (httpx.ConnectError("refused"), problem_answer(429, "queue_full", retry_after=0.01), BUSY)
+    server = FakeServer(*failures, result_answer())
+    result = make_client(transport=server.transport, max_retries=3, timeout=30, encoding="base64").sum(X, 0)
+    assert result.output.tolist() == [[7]]
+    assert [request.headers.get("X-Retry-Count") for request in server.requests] == [None, "1", "2", "3"]
+    bodies = [json.loads(request.content) for request in server.requests]
+    given = [body.pop("timeout_ms") for body in bodies]
+    assert given[0] == 30_000
+    assert given == sorted(given, reverse=True)
+    assert given[-1] <= 30_000 - 30
+    assert all(body == bodies[0] for body in bodies)
+
+
+@pytest.mark.parametrize(("options", "tries"), [({}, 3), ({"max_retries": 1}, 2), ({"max_retries": 0}, 1)])
+def test_the_number_of_retries_is_an_option_like_the_others(make_client, options, tries):
+    for made, derived, given in ((options, {}, {}), ({}, options, {}), ({}, {}, options)):
+        server = FakeServer(BUSY)
+        client = make_client(transport=server.transport, **made).with_options(**derived)
+        with pytest.raises(errors.UnavailableError) as raised:
+            client.sum(X, 0, **given)
+        assert (len(server.requests), raised.value.retries) == (tries, tries - 1)
+        assert raised.value.members == {"retry_after": 0.02}
+    with pytest.raises(ValueError, match="max_retries"):
+        make_client(max_retries=-1)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        problem_answer(504, "deadline_exceeded", stage="run"),
+        problem_answer(500, "internal_error"),
+        httpx.Response(502),
+        httpx.ReadTimeout("slow"),
+        problem_answer(429, "queue_full", {"Retry-After": "20"}),
+    ],
+    ids=["504-run", "500", "502", "timeout", "later-than-the-deadline"],
+)
+def test_what_would_not_help_is_not_done(make_client, answer):
+    server = FakeServer(answer)
+    started = time.monotonic()
+    with pytest.raises(errors.OpwireError) as raised:
+        make_client(transport=server.transport, timeout=10).sum(X, 0)
+    assert (len(server.requests), raised.value.retries) == (1, 0)
+    assert time.monotonic() - started < 5
+
+
+def test_answers_of_gateways_are_not_final_either(make_client):
+    server = FakeServer(httpx.Response(503, headers={"Retry-After": "0.01"}, content=b"wait"), result_answer())
+    assert make_client(transport=server.transport).sum(X, 0).output.tolist() == [[7]]
+
+
+@pytest.mark.parametrize("call", [lambda client: client.server(), lambda client: client.validate({"type": "ARGMAX"})])
+def test_all_requests_are_repeated_alike(make_client, call):
+    server = FakeServer(BUSY, httpx.ConnectError("refused"), problem_answer(404, "not_found"))
+    with pytest.raises(errors.NotFoundError) as raised:
+        call(make_client(transport=server.transport))
+    assert (len(server.requests), raised.value.retries) == (3, 2)
+
+
+def test_cookies_and_redirects_mean_nothing(make_client, server):
+    server.answers = [
+        httpx.Response(404, headers={"Set-Cookie": "a=b"}),
+        httpx.Response(307, headers={"Location": "/"}),
+    ]
+    client = make_client("http://h", transport=server.transport)
+    for _ in range(2):
+        with pytest.raises(errors.InvalidResponseError):
+            client.server()
+    assert len(server.requests) == 2
+    assert "Cookie" not in server.request.headers
 
 
 HTTPX_ERRORS = [
@@ -297,7 +374,7 @@ HTTPX_ERRORS = [
 
 @pytest.mark.parametrize(("cause", "expected"), HTTPX_ERRORS, ids=lambda value: type(value).__name__)
 def test_errors_of_the_transport_are_opwires(make_client, cause, expected):
-    client = make_client("http://h/p", transport=FakeServer(cause).transport)
+    client = make_client("http://h/p", transport=FakeServer(cause).transport, max_retries=0)
     with pytest.raises(errors.TransportError) as raised:
         client.sum(X, 0)
     assert type(raised.value) is expected

@@ -18,7 +18,7 @@ from tests.fake_device import FakeDevice
 
 pytestmark = pytest.mark.anyio
 
-OPERATOR = {
+OPERATOR: dict[str, Any] = {
     "type": "REDUCE",
     "desc": {"Function": "SUM", "InputTensor": {"DataType": "FLOAT32", "Sizes": [3]}, "Axes": [0]},
 }
@@ -203,6 +203,28 @@ async def test_a_full_queue_refuses_and_says_when_to_come_again(fake):
     for i in range(3):
         (await fake.started(i + 1))[i].finish()
     await asyncio.gather(*work)
+    await made.close()
+
+
+async def test_work_that_was_given_up_tells_nothing_of_the_rate(fake):
+    source = {"DataType": "FLOAT32", "Sizes": [10**9], "Strides": [0]}
+    plan = check({"type": "REDUCE", "desc": {**OPERATOR["desc"], "InputTensor": source}})
+    made = dispatcher(fake, queued=1, work=10**12)
+    for i in range(3):
+        work = run(made, plan=plan)
+        await fake.started(i + 1)
+        work.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await work
+        await until_schedule_is(made, "0 queued, fake 0/1 busy")
+    waiting = [run(made, plan=plan) for _ in range(2)]
+    await until_schedule_is(made, "1 queued, fake 1/1 busy")
+    with pytest.raises(OverloadedError) as full:
+        await run(made, plan=plan)
+    assert full.value.retry_after == 60
+    for each in waiting:
+        each.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
     await made.close()
 
 

@@ -202,6 +202,18 @@ def test_long_jobs_leave_one_place_to_the_short():
     assert [started(schedule.submit(each)) for each in again] == [[each] for each in again]
 
 
+def test_a_queue_full_of_long_jobs_does_not_shut_out_the_short():
+    schedule = Schedule.of({"a": 2}, 1)
+    schedule.submit(job(work=RATE))
+    assert schedule.submit(job(work=RATE)) == []
+    with pytest.raises(QueueFull):
+        schedule.submit(job(work=RATE))
+    short = job()
+    assert started(schedule.submit(short)) == [short]
+    with pytest.raises(QueueFull):
+        schedule.submit(job())
+
+
 def test_a_single_place_is_for_all():
     schedule = Schedule.of({"a": 1}, 10)
     long = job(work=RATE)
@@ -272,6 +284,16 @@ def test_retry_after_follows_the_measured_rate():
     assert retry_after(schedule, 800) == pytest.approx(8, rel=0.01)
 
 
+def test_work_that_was_given_up_tells_nothing_of_the_rate():
+    schedule = Schedule.of({"a": 1}, 1)
+    given_up = job(work=10**9)
+    schedule.submit(given_up)
+    schedule.finish(given_up, 0.001, whole=False)
+    for _ in range(2):
+        schedule.submit(job(arrived=1, work=RATE))
+    assert retry_after(schedule, 1) == pytest.approx(1)
+
+
 class Jobs(RuleBasedStateMachine):
     """Any sequence of events: each job has one fate; places are never overdrawn, nor empty while a job may start."""
 
@@ -311,6 +333,7 @@ class Jobs(RuleBasedStateMachine):
             self.perform(self.schedule.submit(new))
         except QueueFull:
             assert len(self.waiting) > 4
+            assert work  # a job of no length may take the place that is kept from long ones
             self.waiting.remove(new)
 
     @precondition(lambda self: self.running)

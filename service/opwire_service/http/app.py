@@ -20,7 +20,7 @@ from ..metrics import OTHER, Layout, Metrics
 from ..pipeline import Pipeline
 from ..server import Server
 from ..settings import Settings
-from . import data, docs, errors, health, metrics, native, oip, openapi
+from . import data, docs, errors, health, metrics, native, oip, openapi, openapi_oip
 from .body import Exchange
 from .context import RequestContext
 from .gate import Gate, refuse
@@ -65,7 +65,7 @@ class Application(FastAPI):
 
     def openapi(self) -> dict[str, Any]:
         if self.openapi_schema is None:
-            self.openapi_schema = openapi.document(self)
+            self.openapi_schema = openapi.document(self, openapi_oip.PATHS, openapi_oip.SCHEMAS)
         return self.openapi_schema
 
 

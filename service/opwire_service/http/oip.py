@@ -76,13 +76,13 @@ def _model_ready(server: Server, name: str, version: str | None) -> dict[str, ob
     return {"name": model.operator.name, **_ready(server)}
 
 
-def _statistics(server: Server, name: str, version: str | None) -> dict[str, object]:
+def _statistics(server: Server, name: str, version: str | None) -> object:
     model = find_model(name, version)
     models = MODELS[model.operator.name].values() if version is None else [model]
     return server.oip_statistics.to_json(models)
 
 
-def _all_statistics(server: Server) -> dict[str, object]:
+def _all_statistics(server: Server) -> object:
     return server.oip_statistics.to_json(model for versions in MODELS.values() for model in versions.values())
 
 

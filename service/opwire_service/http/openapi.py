@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from typing import Any
 
 from fastapi import FastAPI
@@ -23,11 +24,13 @@ _PROBLEM_JSON = "application/problem+json"
 _UINT: Schema = {"type": "integer", "minimum": 0, "maximum": 2**32 - 1}
 
 
-def _ref(name: str) -> Schema:
+def ref(name: str) -> Schema:
+    """A reference to a schema of the document."""
     return {"$ref": f"#/components/schemas/{name}"}
 
 
-def _object(required: list[str], properties: Mapping[str, Schema], description: str = "") -> Schema:
+def object_schema(required: list[str], properties: Mapping[str, Schema], description: str = "") -> Schema:
+    """An object without other members."""
     return {
         "type": "object",
         "description": description,
@@ -42,7 +45,7 @@ def _names(prefix: str, names: list[str], values: list[int], description: str) -
     return {"enum": [*names, *(prefix + name for name in names), *values], "description": description}
 
 
-_TENSOR_DESC = _object(
+_TENSOR_DESC = object_schema(
     ["DataType", "Sizes"],
     {
         "DataType": _names("DML_TENSOR_DATA_TYPE_", [t.name for t in DataType], [t.code for t in DataType], ""),
@@ -60,7 +63,7 @@ _TENSOR_DESC = _object(
 _NESTED_TENSOR_DESC = {
     "type": "object",
     "required": ["Desc"],
-    "properties": {"Type": {}, "Desc": _ref("BufferTensorDesc")},
+    "properties": {"Type": {}, "Desc": ref("BufferTensorDesc")},
     "additionalProperties": False,
     "description": "DML_TENSOR_DESC with a nested Desc",
 }
@@ -68,7 +71,7 @@ _NESTED_TENSOR_DESC = {
 
 def _field_schema(member: Field) -> Schema:
     if isinstance(member, TensorField):
-        desc = _ref("TensorDesc")
+        desc = ref("TensorDesc")
         return desc if member.role is Role.INPUT else {"anyOf": [desc, {"type": "null"}]}
     if isinstance(member, CountField):
         return {**_UINT, "description": f"counts {', '.join(member.counts)}; may be left out"}
@@ -84,35 +87,35 @@ def _operator_schema(operator: Operator[Any]) -> Schema:
         for member in operator.fields
         if isinstance(member, ArrayField | EnumField) or (isinstance(member, TensorField) and member.role is Role.INPUT)
     ]
-    desc = _object(required, {member.name: _field_schema(member) for member in operator.fields})
+    desc = object_schema(required, {member.name: _field_schema(member) for member in operator.fields})
     names = [operator.name, PREFIX + operator.name, CATALOG[operator.name].value]
-    return _object(["type", "desc"], {"type": {"enum": names}, "desc": desc}, operator.summary)
+    return object_schema(["type", "desc"], {"type": {"enum": names}, "desc": desc}, operator.summary)
 
 
 _INPUT_TENSOR = {
     "description": "the tensor's whole buffer as base64, its elements as numbers, or a piece of the tail",
     "oneOf": [
         {"type": "string", "format": "byte"},
-        _object(["data"], {"data": {"type": ["array", "string"], "items": {}}}),
-        _object(["binary_data_size"], {"binary_data_size": {"type": "integer", "minimum": 0}}),
+        object_schema(["data"], {"data": {"type": ["array", "string"], "items": {}}}),
+        object_schema(["binary_data_size"], {"binary_data_size": {"type": "integer", "minimum": 0}}),
     ],
 }
 
 _LEVELS = [spelling for level in FeatureLevel for spelling in (str(level), level.short, level.value)]
 
-_EXECUTE_REQUEST = _object(
+_EXECUTE_REQUEST = object_schema(
     ["operator", "inputs"],
     {
         "feature_level": {"enum": _LEVELS, "description": "checked against exactly this one; by default the highest"},
-        "operator": _ref("Operator"),
-        "inputs": {"type": "object", "additionalProperties": _ref("InputTensor")},
+        "operator": ref("Operator"),
+        "inputs": {"type": "object", "additionalProperties": ref("InputTensor")},
         "timeout_ms": {"type": "integer", "minimum": 1, "maximum": 2**31 - 1},
         "priority": {"type": "integer", "minimum": 0, "maximum": LOWEST_PRIORITY, "description": "0 is most urgent"},
         "device": {"type": "string", "description": "auto, or a device of the server"},
         "output_format": {"enum": ["base64", "numbers"]},
     },
 )
-_VALIDATE_REQUEST = _object(["operator"], {"feature_level": {"enum": _LEVELS}, "operator": _ref("Operator")})
+_VALIDATE_REQUEST = object_schema(["operator"], {"feature_level": {"enum": _LEVELS}, "operator": ref("Operator")})
 _OUTPUT_TENSOR = {
     "type": "object",
     "required": ["desc"],
@@ -126,7 +129,7 @@ _EXECUTE_ANSWER = {
     "type": "object",
     "required": ["outputs", "feature_level", "device", "timing", "request_id"],
     "properties": {
-        "outputs": {"type": "object", "additionalProperties": _ref("OutputTensor")},
+        "outputs": {"type": "object", "additionalProperties": ref("OutputTensor")},
         "feature_level": {"enum": [str(level) for level in FeatureLevel]},
         "device": {"type": "string"},
         "timing": {
@@ -160,25 +163,25 @@ _PROBLEM = {
         "code": {"enum": [code.value for code in ProblemCode]},
         "request_id": {"type": "string"},
         "error": {"type": "string", "description": "title and detail"},
-        "violations": {"type": "array", "items": _ref("Violation")},
+        "violations": {"type": "array", "items": ref("Violation")},
     },
 }
 
 SCHEMAS: dict[str, Schema] = {
     "BufferTensorDesc": _TENSOR_DESC,
-    "TensorDesc": {"anyOf": [_ref("BufferTensorDesc"), _NESTED_TENSOR_DESC]},
+    "TensorDesc": {"anyOf": [ref("BufferTensorDesc"), _NESTED_TENSOR_DESC]},
     **{name: _operator_schema(operator) for name, operator in OPERATORS.items()},
-    "Operator": {"anyOf": [_ref(name) for name in OPERATORS]},
+    "Operator": {"anyOf": [ref(name) for name in OPERATORS]},
     "InputTensor": _INPUT_TENSOR,
     "OutputTensor": _OUTPUT_TENSOR,
     "ExecuteRequest": _EXECUTE_REQUEST,
     "ExecuteAnswer": _EXECUTE_ANSWER,
-    "BatchRequest": _object(["requests"], {"requests": {"type": "array", "items": _ref("ExecuteRequest")}}),
+    "BatchRequest": object_schema(["requests"], {"requests": {"type": "array", "items": ref("ExecuteRequest")}}),
     "BatchAnswer": {
         "type": "object",
         "required": ["results", "request_id"],
         "properties": {
-            "results": {"type": "array", "items": {"anyOf": [_ref("ExecuteAnswer"), _ref("Problem")]}},
+            "results": {"type": "array", "items": {"anyOf": [ref("ExecuteAnswer"), ref("Problem")]}},
             "request_id": {"type": "string"},
         },
     },
@@ -188,7 +191,7 @@ SCHEMAS: dict[str, Schema] = {
         "required": ["valid", "violations", "minimum_feature_level", "outputs"],
         "properties": {
             "valid": {"type": "boolean"},
-            "violations": {"type": "array", "items": _ref("Violation")},
+            "violations": {"type": "array", "items": ref("Violation")},
             "minimum_feature_level": {"enum": [*(str(level) for level in FeatureLevel), None]},
             "outputs": {"type": "object", "additionalProperties": {"type": "object"}},
         },
@@ -198,36 +201,41 @@ SCHEMAS: dict[str, Schema] = {
 }
 
 
-def _problem(status: int) -> Schema:
+def problem(status: int, media: str = _PROBLEM_JSON) -> Schema:
+    """The response of a status that is an error."""
     titles = sorted({row.title for row in PROBLEMS.values() if row.status == status})
-    return {"description": "; ".join(titles), "content": {_PROBLEM_JSON: {"schema": _ref("Problem")}}}
+    return {"description": "; ".join(titles), "content": {media: {"schema": ref("Problem")}}}
 
 
-ERRORS: dict[int | str, dict[str, Any]] = {status: _problem(status) for status in (401, 405, 500)}
+ERRORS: dict[int | str, dict[str, Any]] = {status: problem(status) for status in (401, 405, 500)}
 """The errors that any route may answer with."""
 
-_DATA_ERRORS = {status: _problem(status) for status in sorted({row.status for row in PROBLEMS.values()} - {404})}
+DATA_STATUSES = sorted({row.status for row in PROBLEMS.values()} - {404})
+_DATA_ERRORS = {status: problem(status) for status in DATA_STATUSES}
+
+
+LENGTH: Schema = {
+    "name": HEAD_LENGTH,
+    "in": "header",
+    "required": False,
+    "schema": {"type": "integer", "minimum": 0},
+    "description": "the bytes of JSON in front of the raw tensors, where there are any",
+}
+"""The parameter of a route whose bodies may have a tail."""
 
 
 def _data_route(summary: str, request: str, answer: str, examples: Mapping[str, Any], *, tail: bool = True) -> Schema:
     """The operation of a data route, whose body no model reads."""
-    bodies: Schema = {JSON: {"schema": _ref(request), "examples": dict(examples)}}
-    answers: Schema = {JSON: {"schema": _ref(answer)}}
+    bodies: Schema = {JSON: {"schema": ref(request), "examples": dict(examples)}}
+    answers: Schema = {JSON: {"schema": ref(answer)}}
     if tail:
         bodies[BINARY] = answers[BINARY] = {"schema": {"type": "string", "format": "binary"}}
-    length = {
-        "name": HEAD_LENGTH,
-        "in": "header",
-        "required": False,
-        "schema": {"type": "integer", "minimum": 0},
-        "description": f"with {BINARY}: the bytes of JSON in front of the raw tensors",
-    }
     responses = {200: {"description": "The answer", "content": answers}, **_DATA_ERRORS}
     return {
         "summary": summary,
         "operationId": request.removesuffix("Request").lower(),
         "tags": ["operators"],
-        "parameters": [length] if tail else [],
+        "parameters": [LENGTH] if tail else [],
         "requestBody": {"required": True, "content": bodies},
         "responses": {str(status): response for status, response in responses.items()},
     }
@@ -274,8 +282,8 @@ DATA_PATHS = {
         tail=False,
     ),
 }
-OPERATOR: dict[str, Any] = {"responses": {404: _problem(404)}}
-READY: dict[str, Any] = {"responses": {503: _problem(503)}}
+OPERATOR: dict[str, Any] = {"responses": {404: problem(404)}}
+READY: dict[str, Any] = {"responses": {503: problem(503)}}
 METRICS: dict[str, Any] = {
     "responses": {
         200: {
@@ -295,14 +303,15 @@ _KEY = "apiKey"
 _API_KEY = {"type": "http", "scheme": "bearer", "description": "An API key, where the server asks for one"}
 
 
-def document(app: FastAPI) -> Schema:
-    """The OpenAPI document of an app, with the data routes and their schemas."""
+def document(app: FastAPI, paths: Mapping[str, Schema], schemas: Mapping[str, Schema]) -> Schema:
+    """The OpenAPI document of an app, with the data routes and their schemas, and with other paths and theirs."""
     schema = get_openapi(title=app.title, version=app.version, summary=app.summary, routes=app.routes)
     for path in schema["paths"].values():
         for route in path.values():
             route["responses"].pop("422", None)  # fastapi's own, for parameters that it cannot read
     schema["paths"] = {path: {"post": operation} for path, operation in DATA_PATHS.items()} | schema["paths"]
-    schema.setdefault("components", {}).setdefault("schemas", {}).update(SCHEMAS)
+    schema["paths"].update(deepcopy(dict(paths)))
+    schema.setdefault("components", {}).setdefault("schemas", {}).update({**SCHEMAS, **schemas})
     schema["components"]["securitySchemes"] = {_KEY: _API_KEY}
     schema["security"] = [{}, {_KEY: []}]
     for path in OPEN.intersection(schema["paths"]):

@@ -30,6 +30,8 @@ class ProblemProtocol(HttpToolsProtocol):
     """When the client began to owe bytes of a head, or of a body that nobody reads."""
     _blocked_since: float | None = None
     """When the client stopped reading what is sent to it."""
+    _lingering: asyncio.TimerHandle | None = None
+    """Closes the connection unless the rest of a refused body comes before."""
     _head_bytes = 0
     _packet_bytes = 0
     _refusal: OpwireError | None = None
@@ -74,8 +76,15 @@ class ProblemProtocol(HttpToolsProtocol):
         if self.cycle.more_body:
             self._waits_since = self.loop.time()
             if any(name == b"transfer-encoding" for name, _ in self.headers):  # its end is not known beforehand
-                self.loop.call_later(_LINGERS, self.transport.close)
+                self._lingering = self.loop.call_later(_LINGERS, self.transport.close)
         super().on_response_complete()
+
+    def on_message_complete(self) -> None:
+        if self._lingering is not None:
+            # The rest has come, and the client may use the connection for its next request.
+            self._lingering.cancel()
+            self._lingering = None
+        super().on_message_complete()
 
     def pause_writing(self) -> None:
         super().pause_writing()

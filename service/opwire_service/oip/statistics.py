@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from .models import MODELS, Model
 
@@ -50,12 +51,12 @@ class Statistics:
         record.failed += 1
         record.failing += microseconds
 
-    def to_json(self, models: Iterable[Model]) -> dict[str, object]:
+    def to_json(self, models: Iterable[Model]) -> dict[str, list[dict[str, Any]]]:
         """The statistics of some models."""
         return {"model_stats": [_stats(model, self._records[model]) for model in models]}
 
 
-def _stats(model: Model, record: _Record) -> dict[str, object]:
+def _stats(model: Model, record: _Record) -> dict[str, Any]:
     return {
         "name": model.operator.name,
         "version": model.version,

@@ -1,0 +1,81 @@
+"""The OpenAPI document of the inference routes: all of them, with examples that are answered and answers that fit."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from opwire.operators import OPERATORS
+from opwire_service.http import oip
+from tests import bodies
+from tests.problems import read_problem
+
+CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
+
+
+@pytest.fixture(scope="module")
+def document(http) -> Any:
+    return http.get("/openapi.json").json()
+
+
+def test_every_route_is_described(document):
+    described = {
+        path.replace("/versions/{version}", "")
+        for path in document["paths"]
+        if path == "/v2" or path.startswith("/v2/")
+    }
+    assert described == set(oip.LABELS)
+    for path in described:
+        for operation in document["paths"][path].values():
+            media = {name for status, answer in operation["responses"].items() for name in answer["content"]}
+            assert media <= {"application/json", "application/octet-stream"}
+
+
+def test_the_examples_are_answered(document, http):
+    body = document["paths"]["/v2/models/{name}/infer"]["post"]["requestBody"]["content"]["application/json"]
+    right = {
+        f"{operator.name}-{example.name}": (operator.name, example)
+        for operator in OPERATORS.values()
+        for example in operator.examples
+    }
+    assert set(body["examples"]) == set(right)
+    for name, (model, example) in right.items():
+        response = http.post(f"/v2/models/{model}/infer", json=body["examples"][name]["value"])
+        assert response.status_code == 200, response.text
+        for output in response.json()["outputs"]:
+            if output["name"] in example.outputs:
+                data_type = {"FP32": "FLOAT32", "FP16": "FLOAT16"}.get(output["datatype"], output["datatype"])
+                desc = {"DataType": data_type, "Sizes": output["shape"]}
+                assert bodies.same(
+                    bodies.rounded(desc, output["data"]), bodies.rounded(desc, example.outputs[output["name"]])
+                )
+
+
+@pytest.mark.parametrize("mode", list(schemathesis.GenerationMode), ids=str)
+def test_answers_are_those_described(server_url, mode):
+    schema = schemathesis.openapi.from_url(f"{server_url}/openapi.json")
+    operation = schema["/v2/models/{name}/infer"]["POST"]
+
+    @settings(max_examples=60, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(case=operation.as_strategy(generation_mode=mode))
+    def conforms(case):
+        response = case.call_and_validate(checks=CHECKS)
+        if response.status_code >= 400:
+            headers = {name: value for name, (value,) in response.headers.items()}
+            sent = None
+            with suppress(ValueError, TypeError):
+                sent = json.loads(response.request.body)
+            read_problem(response.status_code, headers, response.content, sent, bodies.JSON)
+
+    conforms()

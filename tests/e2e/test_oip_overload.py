@@ -1,0 +1,74 @@
+"""What Triton's stock client is told by a server that is full, slow or stopping."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import tritonclient.http as triton
+from tritonclient.utils import InferenceServerException
+
+from opwire_service.serve import HttpServer
+from opwire_service.settings import Limits, Settings
+from tests.serving import serving
+
+
+@pytest.fixture
+def server() -> Iterator[HttpServer]:
+    with serving(Settings(port=0, devices=("reference",), threads=1, limits=Limits(queued=1))) as found:
+        yield found
+
+
+@pytest.fixture
+def client(server: HttpServer) -> Iterator[Any]:
+    assert server.url is not None
+    with triton.InferenceServerClient(server.url.removeprefix("http://"), concurrency=8) as found:
+        yield found
+
+
+def a_long_call(**options: Any) -> dict[str, Any]:
+    """The arguments of ``infer`` for an operator that takes a while on the reference device."""
+    tensor = triton.InferInput("InputTensor", [200_000], "FP32")
+    tensor.set_data_from_numpy(np.ones(200_000, np.float32))
+    parameters = {"Function": "LOG_SUM_EXP", "Axes": "0"}
+    return {"model_name": "REDUCE", "inputs": [tensor], "parameters": parameters, **options}
+
+
+def outcome(request: Any) -> tuple[str, Any]:
+    """The status of an answer, and its number or what is wrong."""
+    try:
+        return "200", request.get_result().as_numpy("OutputTensor").item()
+    except InferenceServerException as error:
+        return error.status(), error.message()
+
+
+def test_a_timeout_is_in_microseconds(client):
+    with pytest.raises(InferenceServerException) as late:
+        client.infer(**a_long_call(timeout=1000))
+    assert late.value.status() == "504"
+    assert "the deadline passed" in late.value.message()
+
+
+def test_a_full_queue_refuses_and_the_others_are_answered(client):
+    asked = [client.async_infer(**a_long_call()) for _ in range(8)]
+    outcomes = [outcome(request) for request in asked]
+    statuses = [status for status, _ in outcomes]
+    assert set(statuses) == {"200", "429"}
+    assert statuses.count("200") >= 2
+    for status, said in outcomes:
+        assert said == pytest.approx(np.log(200_000) + 1, rel=1e-6) if status == "200" else "The queue is full" in said
+
+
+def test_a_stopping_server_is_not_ready(server, client):
+    assert client.is_server_ready()
+    assert client.is_model_ready("REDUCE")
+    server.config.app.state.server.drain()
+    assert client.is_server_live()
+    assert not client.is_server_ready()
+    assert not client.is_model_ready("REDUCE")
+    with pytest.raises(InferenceServerException) as stopping:
+        client.infer(**a_long_call())
+    assert stopping.value.status() == "503"
+    assert "The server is stopping" in stopping.value.message()

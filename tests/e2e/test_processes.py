@@ -1,0 +1,254 @@
+"""Several processes behind one address: sums, deaths, replacements, and the end."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.problems import read_problem
+from tests.processes import Served, process, until
+from tests.sockets import connect, read_answer
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /proc")
+
+SLOW = ("--device", "reference")
+SOURCE = {"DataType": "FLOAT32", "Sizes": [3]}
+OPERATOR = {"type": "REDUCE", "desc": {"Function": "SUM", "InputTensor": SOURCE, "Axes": [0]}}
+REQUEST = {"operator": OPERATOR, "inputs": {"InputTensor": {"data": [1, 2, 3]}}, "output_format": "numbers"}
+REPEATED = {"DataType": "FLOAT32", "Sizes": [2**28], "Strides": [0]}
+ENDLESS = {
+    "operator": {"type": "REDUCE", "desc": {"Function": "SUM_SQUARE", "InputTensor": REPEATED, "Axes": [0]}},
+    "inputs": {"InputTensor": "AAAAAA=="},
+}
+
+
+@pytest.fixture(scope="module")
+def pair() -> Iterator[Served]:
+    """A server of two processes."""
+    with process(*SLOW, "--workers", "2", "--threads", "4", "--drain-seconds", "2") as served:
+        yield served
+
+
+def workers(served: Served) -> set[int]:
+    """The processes that serve; another child of the command looks after the shared memory."""
+    command = served.process.pid
+    children = Path(f"/proc/{command}/task/{command}/children").read_text().split()
+    return {int(pid) for pid in children if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()}
+
+
+def samples(url: str) -> dict[str, float]:
+    found = {}
+    for family in text_string_to_metric_families(httpx.get(f"{url}/metrics", timeout=20).text):
+        for sample in family.samples:
+            values = ",".join(sample.labels[name] for name in sorted(sample.labels))
+            found[f"{sample.name}{{{values}}}"] = sample.value
+    return found
+
+
+def execute(url: str) -> None:
+    """A request on a connection of its own, so that any process may get it."""
+    response = httpx.post(f"{url}/v1/execute", json=REQUEST, timeout=20)
+    assert response.json()["outputs"]["OutputTensor"]["data"] == [6]
+
+
+def test_all_accept_when_the_server_says_that_it_is_ready(pair):
+    assert sum("is ready at" in line for line in pair.lines) == 1
+    assert len(workers(pair)) == 2
+    assert samples(pair.url)["opwire_workers{}"] == 2
+
+
+def test_the_limits_are_divided(pair):
+    limits = httpx.get(f"{pair.url}/v1/server").json()["limits"]
+    assert limits["queued"] == 256 // 2
+    assert limits["memory_bytes"] == 2**31 // 2
+    until(lambda: samples(pair.url)["opwire_queued_operators_limit{}"] == 256)
+    found = samples(pair.url)
+    assert found["opwire_request_memory_limit_bytes{}"] == 2**31
+    assert found["opwire_running_operators_limit{reference}"] == 4
+
+
+def test_the_sums_are_those_of_all_processes(pair):
+    before = samples(pair.url)
+
+    def ask() -> None:
+        for _ in range(25):
+            execute(pair.url)
+
+    asked = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in asked:
+        thread.start()
+    for thread in asked:
+        thread.join()
+    # Which process answers is chance; the sums do not depend on it.
+    for _ in range(5):
+        found = samples(pair.url)
+        for name in ("opwire_requests_total{ok,/v1/execute}", "opwire_stage_seconds_count{REDUCE,run}"):
+            assert found[name] - before.get(name, 0) == 100
+    cached = ("opwire_plan_cache_hits_total{}", "opwire_plan_cache_misses_total{}")
+    until(lambda: sum(samples(pair.url)[name] - before[name] for name in cached) == 100)
+
+
+def post(document: object) -> bytes:
+    body = json.dumps(document).encode()
+    return b"POST /v1/execute HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+
+
+def busy(url: str) -> float:
+    return samples(url)["opwire_running_operators{reference}"]
+
+
+def waiting(url: str) -> float:
+    return samples(url)["opwire_queued_operators{reference}"]
+
+
+def is_open(connection: socket.socket) -> bool:
+    """Whether the server has neither answered nor closed a connection."""
+    connection.setblocking(False)
+    try:
+        connection.recv(1)
+    except BlockingIOError:
+        return True
+    except ConnectionError:
+        return False
+    return False
+
+
+def occupy(stack: contextlib.ExitStack, url: str) -> list[socket.socket]:
+    """Connections that wait for endless work, so many that each process runs what it may.
+
+    Each has two places, and keeps one from long work.
+    """
+    opened: list[socket.socket] = []
+    while busy(url) < 2:
+        opened.append(stack.enter_context(connect(url)))
+        opened[-1].sendall(post(ENDLESS))
+        time.sleep(0.3)
+    return opened
+
+
+def test_a_worker_that_is_killed_is_replaced_and_costs_only_its_own_requests(pair):
+    before = samples(pair.url)
+    first = workers(pair)
+    with contextlib.ExitStack() as stack:
+        opened = occupy(stack, pair.url)
+        os.kill(min(first), signal.SIGKILL)
+        until(lambda: len(workers(pair) - {min(first)}) == 2 and samples(pair.url)["opwire_workers{}"] == 2)
+        kept = [connection for connection in opened if is_open(connection)]
+        assert 1 <= len(kept) < len(opened)
+        assert busy(pair.url) == 1
+        for _ in range(20):
+            execute(pair.url)
+        assert all(is_open(connection) for connection in kept)
+    until(lambda: busy(pair.url) == 0)
+    found = samples(pair.url)
+    assert found["opwire_worker_restarts_total{}"] == before["opwire_worker_restarts_total{}"] + 1
+    # What the dead one had counted is not lost.
+    name = "opwire_requests_total{ok,/v1/execute}"
+    assert found[name] == before[name] + 20
+    assert len(first & workers(pair)) == 1
+    assert sum("is ready at" in line for line in pair.lines) == 1
+
+
+def test_a_worker_that_ends_by_itself_is_replaced_too(pair):
+    before = samples(pair.url)["opwire_worker_restarts_total{}"]
+    first = workers(pair)
+    os.kill(min(first), signal.SIGTERM)
+    until(lambda: len(workers(pair) - {min(first)}) == 2)
+    until(lambda: samples(pair.url)["opwire_workers{}"] == 2)
+    assert samples(pair.url)["opwire_worker_restarts_total{}"] == before + 1
+    execute(pair.url)
+
+
+def a_while(url: str) -> dict[str, object]:
+    """A request that takes most of a second on this machine, or more."""
+    size = 2**12
+    while True:
+        source = {"DataType": "FLOAT32", "Sizes": [size], "Strides": [0]}
+        operator = {"type": "REDUCE", "desc": {"Function": "SUM_SQUARE", "InputTensor": source, "Axes": [0]}}
+        request = {"operator": operator, "inputs": {"InputTensor": "AACAPw=="}}
+        began = time.monotonic()
+        assert httpx.post(f"{url}/v1/execute", json=request, timeout=30).is_success
+        if time.monotonic() - began > 0.7:
+            return request
+        size *= 2
+
+
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_the_end_lets_accepted_work_finish_and_refuses_the_rest(count, number):
+    with process(*SLOW, "--workers", str(count), "--threads", "4") as served, contextlib.ExitStack() as stack:
+        work = a_while(served.url)
+        accepted = [stack.enter_context(connect(served.url)) for _ in range(3)]
+        idle = [stack.enter_context(connect(served.url)) for _ in range(8)]
+        for connection in idle:
+            connection.sendall(b"GET /readyz HTTP/1.1\r\nHost: a\r\n\r\n")
+            answer = b""
+            while not answer.endswith(b"}"):
+                answer += connection.recv(1000)
+            assert b" 200 " in answer
+        for connection in accepted:
+            connection.sendall(post(work))
+        until(lambda: waiting(served.url) + busy(served.url) == len(accepted))
+        served.process.send_signal(number)
+        time.sleep(0.2)
+        # A process without work ends at once; the idle connections of the others are told.
+        told = [connection for connection in idle if is_open(connection)]
+        assert told or count > 1  # it is chance which process has which connection
+        for connection, request in zip(told, [b"GET /readyz", b"POST /v1/execute"] * 4, strict=False):
+            connection.setblocking(True)
+            connection.sendall(request + b" HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n")
+            status, headers, body = read_answer(connection)
+            problem = read_problem(status, headers, body)
+            assert (status, problem["code"], headers["connection"]) == (503, "draining", "close")
+        for connection in accepted:
+            assert read_answer(connection)[0] == 200
+        assert served.finish() == 0
+        with pytest.raises(httpx.ConnectError):
+            httpx.get(f"{served.url}/livez")
+    assert not [line for line in served.lines if "Traceback" in line or "leaked" in line]
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_the_end_does_not_wait_longer_than_it_may(count):
+    options = ("--workers", str(count), "--drain-seconds", "1", "--threads", "4")
+    with process(*SLOW, *options) as served, connect(served.url) as connection:
+        connection.sendall(post(ENDLESS))
+        until(lambda: busy(served.url) == 1)
+        began = time.monotonic()
+        served.process.terminate()
+        status, headers, body = read_answer(connection)
+        assert (status, read_problem(status, headers, body)["code"]) == (503, "draining")
+        assert served.finish() == 0
+        assert 0.9 < time.monotonic() - began < 10
+
+
+def test_no_worker_outlives_the_command():
+    with process(*SLOW, "--workers", "2") as served:
+        alone = workers(served)
+        assert len(alone) == 2
+        served.process.kill()
+        until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in alone))
+        with pytest.raises(httpx.ConnectError):
+            httpx.get(f"{served.url}/livez")
+
+
+def test_an_address_in_use_ends_the_command():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        with pytest.raises(RuntimeError, match="in use") as said, process("--workers", "2", "--port", port):
+            pass
+    assert "Traceback" not in str(said.value)

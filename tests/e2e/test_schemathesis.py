@@ -1,0 +1,89 @@
+"""Requests made from the served OpenAPI document, right and wrong ones; the answers must be those that it describes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from opwire_service.settings import Limits, Settings
+from tests import bodies
+from tests.problems import read_problem
+from tests.serving import serving
+
+LIMITS = Limits(
+    body_bytes=2**20, tensor_elements=2**14, output_bytes=2**16, work=2**14, batch_requests=8, receive_ms=500
+)
+CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
+DATA_ROUTES = ("/v1/execute", "/v1/batch", "/v1/validate")
+MODES = list(schemathesis.GenerationMode)
+
+
+@pytest.fixture(scope="module")
+def document() -> Iterator[Any]:
+    """The document as a running server gives it."""
+    with serving(Settings(port=0, limits=LIMITS)) as server:
+        yield schemathesis.openapi.from_url(f"{server.url}/openapi.json")
+
+
+def operations(document: Any) -> dict[str, Any]:
+    return {operation.path: operation for operation in (found.ok() for found in document.get_all_operations())}
+
+
+def fuzz(few: int) -> Any:
+    return settings(
+        max_examples=few, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck)
+    )
+
+
+def check(case: Any) -> None:
+    """The answer is one that the document describes, and a problem is about what was sent."""
+    if case.media_type == bodies.JSON and case.headers:
+        case.headers.pop(bodies.HEAD_LENGTH, None)  # it belongs to the other media type, which the document cannot say
+    response = case.call_and_validate(checks=CHECKS)
+    if response.status_code >= 400:
+        headers = {name: value for name, (value,) in response.headers.items()}
+        body = response.request.body
+        sent = None
+        if response.request.headers.get("Content-Type") == bodies.JSON:
+            with suppress(ValueError):
+                sent = json.loads(body)
+        read_problem(response.status_code, headers, response.content, sent)
+
+
+@pytest.mark.parametrize("mode", MODES, ids=str)
+@pytest.mark.parametrize("path", DATA_ROUTES)
+def test_data_routes(document, path, mode):
+    @fuzz(60)
+    @given(case=operations(document)[path].as_strategy(generation_mode=mode))
+    def conforms(case):
+        check(case)
+
+    conforms()
+
+
+def test_the_other_routes(document):
+    found = operations(document)
+    others = found.keys() - set(DATA_ROUTES)
+    assert {"/v1/operators", "/v1/operators/{name}", "/v1/feature-levels", "/v1/server", "/livez", "/readyz"} <= others
+    for path in sorted(others):
+
+        @settings(
+            max_examples=15, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck)
+        )
+        @given(case=found[path].as_strategy())
+        def conforms(case):
+            case.call_and_validate(checks=CHECKS)
+
+        conforms()

@@ -1,0 +1,59 @@
+"""The file of API keys, and the traces of requests."""
+
+from __future__ import annotations
+
+import pytest
+
+from opwire_service.http.access import trace_id
+from opwire_service.keys import ApiKeys
+
+TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+
+
+def test_each_line_is_a_key(tmp_path):
+    file = tmp_path / "keys"
+    file.write_text("# comment\n\n  first  \nalice:second # hers\nbob: third==\r\na.b-c_d:e.f~g+h/i-j_k=\n")
+    keys = ApiKeys.read(file)
+    owners = {"first": "line 3", "second": "alice", "third==": "bob", "e.f~g+h/i-j_k=": "a.b-c_d"}
+    for key, owner in owners.items():
+        assert keys.owner(key.encode()) == owner
+    for wrong in (b"", b"First", b"alice", b"alice:second", b"second ", b"third", b"# comment", b"hers", b"\xff"):
+        assert keys.owner(wrong) is None
+
+
+@pytest.mark.parametrize(
+    "text", ["", "#only\n", "two words\n", "a:b:c\n", ":qqq\n", "zzz:\n", "k=y\n", '"quoted"\n', "é\n"]
+)
+def test_a_file_that_is_none_is_refused_without_repeating_it(tmp_path, text):
+    file = tmp_path / "keys"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(ValueError, match="key") as refused:
+        ApiKeys.read(file)
+    said = str(refused.value).removeprefix(str(file))
+    assert not text.strip() or text.strip() not in said
+
+
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [
+        (f"00-{TRACE}-{SPAN}-01", TRACE),
+        (f"00-{TRACE}-{SPAN}-00", TRACE),
+        (f"cc-{TRACE}-{SPAN}-01-what-comes-later", TRACE),
+        (f"ff-{TRACE}-{SPAN}-01", None),
+        (f"00-{'0' * 32}-{SPAN}-01", None),
+        (f"00-{TRACE}-{'0' * 16}-01", None),
+        (f"00-{TRACE.upper()}-{SPAN}-01", None),
+        (f"00-{TRACE}-{SPAN}", None),
+        (f"00-{TRACE}{SPAN}-01", None),
+        (f"00-{TRACE}-{SPAN}-01\n", None),
+        (f"00-{TRACE}-{SPAN}-01-more", None),
+        ("", None),
+    ],
+)
+def test_a_trace_is_that_of_a_valid_traceparent(value, found):
+    headers = [(b"host", b"a"), (b"traceparent", value.encode())]
+    assert trace_id({"headers": headers}) == found
+
+
+def test_no_traceparent_no_trace():
+    assert trace_id({"headers": [(b"host", b"a")]}) is None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -21,11 +21,13 @@ class Case:
         name: on the command line.
         sizes: of the float32 tensor.
         connections: each number is a row of the table.
+        smaller: sizes of a tensor of the same rank for warming up, which leaves little behind in memory.
     """
 
     name: str
     sizes: tuple[int, ...]
     connections: tuple[int, ...]
+    smaller: tuple[int, ...]
 
     @property
     def tensor_bytes(self) -> int:
@@ -44,6 +46,10 @@ class Case:
         np.put_along_axis(tensor, np.expand_dims(self.winners, AXIS).astype(np.intp), np.float32(2), AXIS)
         return tensor
 
+    def shrunk(self) -> Case:
+        """The case with its smaller tensor."""
+        return replace(self, sizes=self.smaller)
+
     def check(self, answer: NDArray[Any]) -> None:
         """Raises ValueError unless the answer holds the winners, in whichever shape."""
         if answer.size != self.winners.size or not np.array_equal(answer.reshape(self.winners.shape), self.winners):
@@ -53,8 +59,8 @@ class Case:
 CASES = {
     case.name: case
     for case in (
-        Case("small", (3, 3), (1, 8, 32)),
-        Case("medium", (1, 64, 112, 112), (4,)),
-        Case("large", (16, 64, 128, 128), (1,)),
+        Case("small", (3, 3), (1, 8, 32), smaller=(3, 3)),
+        Case("medium", (1, 64, 112, 112), (4,), smaller=(1, 64, 28, 28)),
+        Case("large", (16, 64, 128, 128), (1,), smaller=(2, 64, 32, 32)),
     )
 }

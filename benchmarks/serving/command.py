@@ -17,7 +17,7 @@ from opwire_service.devices import DEVICES
 
 from . import report, wrk
 from .cases import CASES, Case
-from .contender import Contender
+from .contender import Contender, Form
 from .load import Measure, measure_with_python
 from .peers import CONTENDERS
 from .process import Server, ServerFailed, running
@@ -114,32 +114,36 @@ class _Session:
             self._installed.append((contender, installed))
 
     def run(self, check_only: bool) -> None:
-        """Measures one contender after the other, with a floor beside each; or only checks their answers."""
+        """Checks and then measures one contender after the other, with a floor beside each; or only checks them."""
         floor = CONTENDERS["floor"]
         environment = install(floor.name, floor.requirements, Path())
-        with self._running(floor, environment) as beside:
+        with self._running(floor, environment, floor.forms[0]) as beside:
             for contender, installed in self._installed:
                 try:
-                    with self._running(contender, installed) as server:
-                        if check_only:
-                            self._check(contender, server)
-                            continue
-                        for row in measure(contender, server, beside, self._cases, self._plan):
-                            self.found.rows.append(row)
-                            self._plan.say(f"    {row.rate:,.1f} requests/s, {row.of_floor:.3f} of the floor")
+                    self._check(contender, installed)
+                    for form in () if check_only else contender.forms:
+                        with self._running(contender, installed, form) as server:
+                            self._measure(contender, form, server, beside)
                 except (ServerFailed, ValueError, OSError) as reason:
                     self._leave_out(contender, str(reason))
 
-    def _check(self, contender: Contender, server: Server) -> None:
-        for case in self._cases:
+    def _check(self, contender: Contender, installed: Installed) -> None:
+        """Also fills the caches that some servers keep on disk, such as compiled kernels."""
+        with self._running(contender, installed, contender.forms[0]) as server:
             for form in contender.forms:
-                if case.name in form.cases:
-                    check(server, form, case, form.request(case))
-                    self._console.print(f"{contender.title}, {form.name}: {list(case.sizes)} is answered right")
+                for case in self._cases:
+                    if case.name in form.cases:
+                        check(server, form, case)
+                        self._plan.say(f"{contender.title}, {form.name}: {list(case.sizes)} is answered right")
 
-    def _running(self, contender: Contender, installed: Installed) -> AbstractContextManager[Server]:
-        first = contender.forms[0].request(CASES["small"])
-        return running(contender, installed, self.found.device, first)
+    def _measure(self, contender: Contender, form: Form, server: Server, floor: Server) -> None:
+        cases = [case for case in self._cases if case.name in form.cases]
+        for row in measure(contender, form, server, floor, cases, self._plan):
+            self.found.rows.append(row)
+            self._plan.say(f"    {row.rate:,.1f} requests/s, {row.of_floor:.3f} of the floor")
+
+    def _running(self, contender: Contender, installed: Installed, form: Form) -> AbstractContextManager[Server]:
+        return running(contender, installed, self.found.device, form.request(CASES["small"]))
 
     def _leave_out(self, contender: Contender, reason: str) -> None:
         self.found.missing[contender.name] = reason

@@ -160,7 +160,8 @@ class Schedule:
         start = job.arrived + handicap
         if not lane.waiting:
             lane.standing_since = job.arrived
-        must_wait = bool(lane.waiting) or len(lane.running) >= lane.capacity
+        is_long = lane.seconds(job.work) > LONG
+        must_wait = not lane.has_room(long=is_long)
         full = must_wait and (self.queued >= self.limit or lane.is_swamped(start, job.arrived))
         pending = sum(lane.pending for lane in self._lanes.values())
         if full or (pending and pending + job.work > self.work_limit):

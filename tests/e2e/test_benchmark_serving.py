@@ -109,7 +109,7 @@ def test_a_wrong_answer_is_not_measured(tmp_path):
         running(contender, HERE, "", contender.forms[0].request(SMALL)) as started,
         pytest.raises(ValueError, match="wrong answer"),
     ):
-        list(measure(contender, started, started, [SMALL], Plan(load, 1, 1, loads.append)))
+        list(measure(contender, contender.forms[0], started, started, [SMALL], Plan(load, 1, 1, loads.append)))
     assert loads == []
 
 

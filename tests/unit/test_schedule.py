@@ -174,6 +174,30 @@ def test_without_a_queue_only_free_places_are_given():
     assert schedule.submit(job())
 
 
+def test_a_queue_that_stands_is_kept_short():
+    schedule = Schedule.of({"a": 1}, 100)
+    running = job()
+    schedule.submit(running)
+    burst = [job(arrived=at / 100) for at in range(20)]
+    for each in burst:
+        assert schedule.submit(each) == []
+    # It has stood for a quarter of a second: who has four jobs ahead is refused, who has fewer is taken.
+    with pytest.raises(QueueFull):
+        schedule.submit(job(arrived=0.25))
+    urgent = [job(priority=0, arrived=0.26) for _ in range(4)]
+    for each in urgent:
+        assert schedule.submit(each) == []
+    with pytest.raises(QueueFull):
+        schedule.submit(job(priority=0, arrived=0.27))
+    # Once it has been empty it takes bursts again.
+    while schedule.running:
+        running = [running, *started(schedule.finish(running, 1))][-1]
+    assert schedule.queued == 0
+    schedule.submit(job(arrived=2))
+    for _ in range(20):
+        assert schedule.submit(job(arrived=2.1)) == []
+
+
 RATE = 10**7
 """Element visits in a second, as long as nothing is measured."""
 
@@ -250,7 +274,7 @@ def test_only_so_much_work_is_taken():
 
 def retry_after(schedule: Schedule, now: float) -> float:
     with pytest.raises(QueueFull) as full:
-        schedule.submit(job(arrived=now))
+        schedule.submit(job(arrived=now, work=10**9))
     return full.value.retry_after
 
 
@@ -333,7 +357,7 @@ class Jobs(RuleBasedStateMachine):
             self.perform(self.schedule.submit(new))
         except QueueFull:
             assert len(self.waiting) > 4
-            assert work  # a job of no length may take the place that is kept from long ones
+            assert work or not free  # a job of no length may take the place that is kept from long ones
             self.waiting.remove(new)
 
     @precondition(lambda self: self.running)

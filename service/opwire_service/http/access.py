@@ -15,7 +15,9 @@ from ..metrics import CLIENT_GONE, OK
 
 log = logging.getLogger("opwire.access")
 
-_TRACEPARENT = re.compile(rb"(?!ff|00(?s:.){54})[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-.*)?")
+_TRACEPARENT = re.compile(
+    rb"(?!ff|00(?s:.){54})[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-.*)?"
+)
 
 
 @dataclass(frozen=True, slots=True)

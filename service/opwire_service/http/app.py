@@ -31,6 +31,7 @@ SUMMARY = "DirectML operators over HTTP: checked against a feature level, comput
 class Application(FastAPI):
     """A FastAPI application that answers the data routes before the framework sees them, and documents them all."""
 
+    server: Server
     gate: Gate | None = None
     cors: CORSMiddleware | None = None
 
@@ -44,7 +45,7 @@ class Application(FastAPI):
 
     async def respond(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers an HTTP request."""
-        server: Server = self.state.server
+        server = self.server
         route = self._data_route(scope["path"])
         if self.gate is not None and not self.gate.admits(scope):
             route = data.Route(scope["method"], refuse, OTHER if route is None else route.path)
@@ -60,7 +61,7 @@ class Application(FastAPI):
     def _data_route(self, path: str) -> data.Route | None:
         route = data.ROUTES.get(path)
         if route is None and path.startswith(errors.INFERENCE):
-            route = oip.find(path, self.state.server)
+            route = oip.find(path, self.server)
         return route
 
     def openapi(self) -> dict[str, Any]:
@@ -118,7 +119,8 @@ def create_app(settings: Settings, counted: Metrics | None = None) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
-        app.state.server = Server(settings, found)
+        assert isinstance(app, Application)
+        app.server = app.state.server = Server(settings, found)
         try:
             yield
         finally:

@@ -18,7 +18,7 @@ from opwire.errors import (
     SlowBodyError,
     UnsupportedMediaError,
 )
-from opwire.wire import BINARY, HEAD_LENGTH, JSON, Answer
+from opwire.wire import BINARY, HEAD_LENGTH, JSON, Answer, Buffer
 
 from ..budget import Hold
 from ..settings import Limits
@@ -27,6 +27,7 @@ ABORT = "opwire.abort"
 """Extension of the ASGI scope: its ``abort`` ends the connection at once."""
 
 _HEAD_LENGTH = HEAD_LENGTH.lower().encode()
+_ALIGNMENT = 64
 _JOINED_BYTES = 64 * 1024
 """Up to this size it is cheaper to join the pieces of an answer than to send them one by one."""
 
@@ -39,15 +40,16 @@ class Exchange:
         request_id: in the answer's header and in problems.
         answered: whether the answer has begun.
         operator: of the request, once it is known; for the log.
-        deadline: on the clock of ``time.monotonic``; until then the client must have read the answer.
+        deadline: on the clock of ``time.monotonic``, if the request has its own; until then the client must have read
+            the answer. The server's longest time is kept by its protocol.
     """
 
     __slots__ = ("_headers", "_scope", "_send", "answered", "deadline", "operator", "receive", "request_id")
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, request_id: str, deadline: float) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
         self._scope = scope
         self._headers: dict[bytes, bytes] = dict(scope["headers"])
-        self.deadline = deadline
+        self.deadline: float | None = None
         self._send = send
         self.receive = receive
         self.request_id = request_id
@@ -119,7 +121,8 @@ class Exchange:
             await self._send({"type": "http.response.body", "body": b"".join(answer.chunks)})
             return
         try:
-            async with asyncio.timeout(max(0.0, self.deadline - time.monotonic())):
+            left = None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
+            async with asyncio.timeout(left):
                 for chunk in answer.chunks:
                     await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
                 await self._send({"type": "http.response.body", "body": b""})
@@ -135,8 +138,8 @@ def _unsupported(detail: str) -> UnsupportedMediaError:
     return UnsupportedMediaError(ProblemCode.UNSUPPORTED_MEDIA_TYPE, detail)
 
 
-async def read_body(exchange: Exchange, limits: Limits, hold: Hold) -> bytes | bytearray:
-    """The whole body.
+async def read_body(exchange: Exchange, limits: Limits, hold: Hold) -> Buffer:
+    """The whole body; what stands behind a JSON head is aligned in memory, so that it can be used where it is.
 
     Raises:
         LengthRequiredError, LimitExceededError, OverloadedError: before anything is read.
@@ -156,23 +159,24 @@ async def read_body(exchange: Exchange, limits: Limits, hold: Hold) -> bytes | b
     hold.take(size)
     try:
         async with asyncio.timeout(limits.receive_ms / 1000):
-            return await _receive(exchange.receive, size)
+            return await _receive(exchange.receive, size, exchange.head_length_of_any_type() or "")
     except TimeoutError:
         detail = f"the body did not arrive within {limits.receive_ms} ms"
         raise SlowBodyError(ProblemCode.SLOW_BODY, detail) from None
 
 
-async def _receive(receive: Receive, size: int) -> bytes | bytearray:
+async def _receive(receive: Receive, size: int, head_length: str) -> Buffer:
     piece, more = await _piece(receive)
     if not more:
         return piece
-    body = bytearray(size)
-    filled = 0
+    shift = -int(head_length[-9:]) % _ALIGNMENT if head_length.isdecimal() else 0
+    store = bytearray(shift + size)
+    filled = shift
     while True:
-        body[filled : filled + len(piece)] = piece
+        store[filled : filled + len(piece)] = piece
         filled += len(piece)
         if not more:
-            return body
+            return memoryview(store)[shift:] if shift else store
         piece, more = await _piece(receive)
 
 

@@ -97,7 +97,7 @@ ROUTES: dict[str, Route] = {
 async def answer(route: Route, pipeline: Pipeline, scope: Scope, receive: Receive, send: Send) -> None:
     """Handles a request to a data route, whatever becomes of it; it is counted and logged when it has ended."""
     started = time.perf_counter_ns()
-    exchange = Exchange(scope, receive, send, request_id(scope), pipeline.deadline(time.monotonic(), None))
+    exchange = Exchange(scope, receive, send, request_id(scope))
     status, code = 200, OK
     try:
         # Of an answer to HEAD the server of the network leaves the body out.

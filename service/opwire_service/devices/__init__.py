@@ -14,7 +14,12 @@ DEVICES = {
 """Name -> module and class."""
 
 NUMBERED = frozenset({"cuda"})
-"""Devices of which a machine may have several: ``cuda:1`` is the second."""
+"""Devices of which a machine may have several, or none: ``cuda:1`` is the second."""
+
+
+def kind_of(name: str) -> str:
+    """The name of a device without its number."""
+    return name.partition(":")[0]
 
 
 def is_device(name: str) -> bool:

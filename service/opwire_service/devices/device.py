@@ -18,7 +18,7 @@ class Stopped(Exception):
     """A device gave up a plan because ``stop()`` said so. The outputs hold nothing of use."""
 
 
-class DeviceUnavailable(Exception):
+class DeviceUnavailable(ValueError):
     """A device cannot be made on this machine; the message says why, in one line."""
 
 

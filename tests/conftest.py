@@ -8,11 +8,12 @@ import pytest
 
 from opwire_service.devices import load
 from opwire_service.devices.cpu import CpuDevice
-from opwire_service.devices.device import Device
+from opwire_service.devices.device import Device, DeviceUnavailable
 from tests.clients import KINDS, MakeClient, clients
 from tests.serving import serving
 
-DEVICE_NAMES = ["reference", "cpu"]
+# The kernels that a test needs are compiled the first time, which takes longer than the test.
+DEVICE_NAMES = ["reference", "cpu", pytest.param("cuda", marks=[pytest.mark.cuda, pytest.mark.timeout(600)])]
 """The devices that every test of a device runs on."""
 
 
@@ -21,7 +22,10 @@ def device(request: pytest.FixtureRequest) -> Iterator[Device]:
     if request.param == CpuDevice.name:
         yield request.getfixturevalue("cpu_device")
         return
-    made = load(request.param)
+    try:
+        made = load(request.param)
+    except DeviceUnavailable as reason:
+        pytest.skip(str(reason))
     yield made
     made.close()
 

@@ -23,7 +23,7 @@ from opwire.operators import CATALOG, OPERATORS
 from . import render
 from .bench_command import bench_command
 from .devices import DEVICES, load
-from .devices.device import Arrays, Device
+from .devices.device import Arrays, Device, DeviceUnavailable
 from .document import read_document
 from .files import write_outputs
 from .offline import execute, prepare, run_plan
@@ -49,7 +49,10 @@ def _level(given: str) -> FeatureLevel:
 
 
 def _device(given: str | None) -> Device:
-    return load(next(iter(DEVICES)) if given in (None, "auto") else device_name(given))
+    try:
+        return load(next(iter(DEVICES)) if given in (None, "auto") else device_name(given))
+    except DeviceUnavailable as reason:
+        raise typer.BadParameter(str(reason), param_hint="--device") from None
 
 
 def _named_file(given: str) -> tuple[str, Path]:

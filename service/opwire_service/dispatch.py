@@ -41,7 +41,8 @@ class Dispatcher:
         self.devices = devices
         self.schedule = Schedule.of(dict.fromkeys(devices, threads), queued, work)
         self.cancelled = {"queue": 0, "run": 0}
-        self._threads = ThreadPoolExecutor(threads * len(devices), "opwire-device")
+        self.places = threads * len(devices)
+        self._threads = ThreadPoolExecutor(self.places, "opwire-device")
         self._waiting: dict[Job, asyncio.Future[None]] = {}
         self._idle = asyncio.Event()
         self._idle.set()

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -163,15 +163,18 @@ class Pipeline:
         """
         if len(requests) > self.limits.batch_requests:
             raise _exceeded(ProblemCode.BATCH_TOO_LARGE, "requests", len(requests), self.limits.batch_requests)
-        return list(await asyncio.gather(*(self._outcome(request, watch.fork(), hold, binary) for request in requests)))
+        guard = _few_at_a_time(2 * self.dispatcher.places)
+        outcomes = (self._outcome(request, watch.fork(), hold, binary, guard) for request in requests)
+        return list(await asyncio.gather(*outcomes))
 
     async def _outcome(
-        self, request: ExecuteRequest | RequestError, watch: Stopwatch, hold: Hold, binary: bool
+        self, request: ExecuteRequest | RequestError, watch: Stopwatch, hold: Hold, binary: bool, guard: Guard
     ) -> Outcome | OpwireError:
         if isinstance(request, RequestError):
             return request
         try:
-            return await self.execute(request, watch, OutputFormat.BINARY if binary else request.output_format, hold)
+            output_format = OutputFormat.BINARY if binary else request.output_format
+            return await self.execute(request, watch, output_format, hold, guard)
         except OpwireError as error:
             return error
         except Exception:  # a defect; it must not take the other requests of the batch with it
@@ -216,6 +219,23 @@ class Pipeline:
             raise _exceeded(ProblemCode.TENSOR_TOO_LARGE, "bytes of output", size, limits.output_bytes)
         if plan.work > limits.work:
             raise _exceeded(ProblemCode.WORK_TOO_LARGE, "element visits", plan.work, limits.work)
+
+
+def _few_at_a_time(most: int) -> Guard:
+    """Keeps the work of a batch from filling the queue at once, where it would be refused as more than can be done."""
+    gate = asyncio.Semaphore(most)
+
+    async def guard(work: Coroutine[Any, Any, Ran]) -> Ran:
+        began = time.monotonic()
+        try:
+            async with gate:
+                waited = round((time.monotonic() - began) * 1e6)
+                ran = await work
+        finally:
+            work.close()  # it has not begun if the client went away before
+        return replace(ran, queue=ran.queue + waited)
+
+    return guard
 
 
 def _exceeded(code: ProblemCode, what: str, size: int, limit: int) -> LimitExceededError:

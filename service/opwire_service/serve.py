@@ -14,6 +14,7 @@ from typing import Any
 import uvicorn
 
 from . import logs
+from .devices import NUMBERED, kind_of, load
 from .http.app import create_app
 from .http.protocol import ProblemProtocol
 from .metrics import Metrics
@@ -137,10 +138,14 @@ def serve(settings: Settings) -> int:
     """Serves until SIGINT or SIGTERM, then lets accepted work end. Returns the exit code.
 
     Raises:
-        OSError, ValueError: a file of the settings cannot be read, or does not hold what it should.
+        OSError, ValueError: a file of the settings cannot be read, or does not hold what it should; or this machine has
+            not what a device needs.
     """
     logs.configure(settings.log_level, settings.log_format)
     _warn(settings)
+    for name in settings.devices:
+        if kind_of(name) in NUMBERED:
+            load(name).close()
     if settings.workers > 1:
         from .workers import Supervisor  # of no use to a single process
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from .devices import DEVICES
+from .devices import DEVICES, is_device
 from .logs import LogFormat
 from .settings import Settings
 
@@ -20,7 +20,7 @@ _DEFAULTS = Settings()
 
 def device_name(given: str) -> str:
     """A device's name, as given on the command line."""
-    if given not in DEVICES:
+    if not is_device(given):
         raise typer.BadParameter(f"{given!r} is not a device; allowed: {', '.join(DEVICES)}", param_hint="--device")
     return given
 

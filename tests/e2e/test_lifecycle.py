@@ -109,7 +109,7 @@ def test_a_client_that_goes_away_leaves_the_queue(server, http):
 
 def test_a_batch_whose_client_goes_away_is_cancelled_whole(server, http):
     connection = send(server, post({"requests": [ENDLESS] * 3}, "/v1/batch"))
-    until_schedule_is(server, "2 queued, reference 1/1 busy")
+    until_schedule_is(server, "1 queued, reference 1/1 busy")
     connection.close()
     until_schedule_is(server, "0 queued, reference 0/1 busy")
     assert http.post("/v1/execute", json=reduction(3)).status_code == 200
@@ -209,10 +209,21 @@ def test_many_connections_at_once(server_url):
                 for j in range(5)
             ]
 
-    with ThreadPoolExecutor(16) as pool:
+    with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(ask, range(48)))
     for i, outputs in enumerate(answers):
         assert [output["OutputTensor"]["data"] for output in outputs] == [[i + j + 1] for j in range(5)]
+
+
+def test_a_batch_alone_is_never_refused(server, http):
+    """What it brings at a time is no more than a short queue takes, and its waiting is told."""
+    requests = [reduction(40_000 + i) for i in range(100)]
+    answer = http.post("/v1/batch", json={"requests": requests}).json()
+    for i, result in enumerate(answer["results"]):
+        assert bodies.outputs(result, b"")[0] == {"OutputTensor": [40_000 + i]}
+    timing = [result["timing"] for result in answer["results"]]
+    assert max(each["queue"] for each in timing) > sum(each["run"] for each in timing) / 2
+    assert all(result["timing"]["total"] >= result["timing"]["queue"] for result in answer["results"])
 
 
 @contextlib.contextmanager

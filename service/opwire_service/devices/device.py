@@ -18,6 +18,10 @@ class Stopped(Exception):
     """A device gave up a plan because ``stop()`` said so. The outputs hold nothing of use."""
 
 
+class DeviceUnavailable(ValueError):
+    """A device cannot be made on this machine; the message says why, in one line."""
+
+
 class Device(Protocol):
     """Runs plans. ``run`` may be called from several threads at once.
 

@@ -1,0 +1,28 @@
+"""ARGMIN and ARGMAX: the position of the winner among the elements along axes."""
+
+from __future__ import annotations
+
+from opwire.check import Plan
+from opwire.operators.argreduce import AxisDirection
+from opwire.tensor import DataType
+
+from .reduction import Accumulator, Reduction
+
+
+def extreme(data_type: DataType, *, greatest: bool, first: bool, position: bool) -> Accumulator:
+    """The accumulator that finds the greatest or least element, the first or last of equals, or its position."""
+    flags = {"GREATEST": greatest, "FIRST": first, "POSITION": position}
+    macros = tuple((name, int(value)) for name, value in flags.items())
+    return Accumulator("extreme", 16 if data_type.bits == 64 else 8, macros, ordered=True)
+
+
+def job(plan: Plan, processors: int) -> Reduction:
+    """The job of a plan of ARGMIN or ARGMAX."""
+    source, target = plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
+    accumulator = extreme(
+        source.data_type,
+        greatest=plan.operator.name == "ARGMAX",
+        first=plan.attributes.AxisDirection is AxisDirection.INCREASING,
+        position=True,
+    )
+    return Reduction(source, target, plan.attributes.Axes, accumulator, processors)

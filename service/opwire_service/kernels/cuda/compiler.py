@@ -1,0 +1,123 @@
+"""Compiling programs for a card, each once; machine code is kept on disk for the next process.
+
+CuPy's own ``RawModule`` compiles with denormals flushed to zero, so NVRTC is called directly.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NotYet
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from ...devices.device import Stop, Stopped
+from .job import Program
+
+OPTIONS = ("--std=c++17", "--fmad=false", "--ftz=false", "--prec-div=true", "--prec-sqrt=true")
+"""Contracted multiplications would spoil error-free transformations; where the kernels want one they say so."""
+
+CACHE_VARIABLE = "OPWIRE_KERNEL_CACHE"
+"""Names the folder for machine code; by default one in the user's cache."""
+
+_PATIENCE = 0.01
+"""Seconds between two questions whether to stop."""
+
+
+def cache_folder() -> Path:
+    named = os.environ.get(CACHE_VARIABLE)
+    if named:
+        return Path(named)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "opwire" / "kernels"
+
+
+class Compiler:
+    """The compiled programs of a card.
+
+    Args:
+        cupy: the module.
+        index: of the card.
+    """
+
+    def __init__(self, cupy: Any, index: int) -> None:
+        self._cuda = cupy.cuda
+        self._index = index
+        self._architecture = f"--gpu-architecture=sm_{cupy.cuda.Device(index).compute_capability}"
+        self._folder = cache_folder()
+        self._modules: dict[Program, Future[Any]] = {}
+        self._kernels: dict[tuple[Program, str], Any] = {}
+        self._lock = threading.Lock()
+        self._threads = ThreadPoolExecutor(4, "opwire-compile")
+
+    def __len__(self) -> int:
+        """Programs compiled so far."""
+        with self._lock:
+            return sum(module.done() for module in self._modules.values())
+
+    def kernel(self, program: Program, entry: str, stop: Stop) -> Any:
+        """A kernel of a program; the arguments and errors are those of ``get``."""
+        found = self._kernels.get((program, entry))
+        if found is None:
+            found = self._kernels[program, entry] = self.get(program, stop).get_function(entry)
+        return found
+
+    def get(self, program: Program, stop: Stop) -> Any:
+        """The module of a program.
+
+        Raises:
+            Stopped: ``stop()`` returned True while it was compiled; that goes on for the next one who asks.
+        """
+        with self._lock:
+            module = self._modules.get(program)
+            if module is None:
+                module = self._modules[program] = self._threads.submit(self._load, program)
+        while not module.done():
+            try:
+                module.result(_PATIENCE)
+            except NotYet:
+                if stop():
+                    raise Stopped from None
+        return module.result()
+
+    def _load(self, program: Program) -> Any:
+        options = (*OPTIONS, self._architecture)
+        code = program.code
+        key = repr((code, options, self._cuda.nvrtc.getVersion())).encode()
+        kept = self._folder / f"{hashlib.sha256(key).hexdigest()}.cubin"
+        try:
+            binary = kept.read_bytes()
+        except OSError:
+            binary = self._compile(code, options)
+            with suppress(OSError):  # without a place to keep it the next process compiles again
+                _write(kept, binary)
+        with self._cuda.Device(self._index):
+            module = self._cuda.function.Module()
+            module.load(binary)
+            return module
+
+    def _compile(self, code: str, options: tuple[str, ...]) -> bytes:
+        nvrtc = self._cuda.nvrtc
+        program = nvrtc.createProgram(code, "opwire.cu", (), ())
+        try:
+            nvrtc.compileProgram(program, options)
+            return bytes(nvrtc.getCUBIN(program))
+        except nvrtc.NVRTCError as error:
+            raise RuntimeError(f"{error}: {nvrtc.getProgramLog(program)}") from error
+        finally:
+            nvrtc.destroyProgram(program)
+
+    def close(self) -> None:
+        """Waits for what is being compiled."""
+        self._threads.shutdown(cancel_futures=True)
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Writes a file that others may read at any time, so that they see all of it or none."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+        file.write(data)
+    Path(file.name).replace(path)

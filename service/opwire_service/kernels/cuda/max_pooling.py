@@ -1,0 +1,176 @@
+"""MAX_POOLING, MAX_POOLING1 and MAX_POOLING2: strips of plain images with small windows, window by window otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+
+import numpy as np
+
+from opwire.check import Plan
+from opwire.operators.max_pooling import Dimension
+from opwire.tensor import Array, BufferTensorDesc
+
+from ...devices.device import Stop
+from .job import LOAD_BYTES, TYPES, Launch, Memory, Program, device_desc
+
+THREADS = 256
+STRIP_THREADS = 128
+WIDEST_STRIP = 8
+LARGEST_WINDOW, LARGEST_STEP = 7, 4
+"""Of a window that strips are compiled for: its size, and its stride and dilation."""
+
+READS_PER_THREAD = 16
+"""Elements of a large window that are worth a thread of their own."""
+
+LAUNCH_READS = 2**31
+"""Elements that one launch reads at most: some milliseconds."""
+
+_RANK = 6
+_DIMENSION = np.dtype([(name, "<u4") for name in ("size", "stride", "window", "start", "dilation", "unused")])
+_POOLING = np.dtype(
+    [
+        *((name, "<u8") for name in ("source", "target", "positions")),
+        *((name, "<u4") for name in ("rank", "first", "outputs", "unused")),
+        *((name, "<u4", (_RANK,)) for name in ("size", "source_step", "target_step", "position_step")),
+        ("dimension", _DIMENSION, (3,)),
+    ]
+)
+_STRIPS = np.dtype([("pooling", _POOLING), ("across", "<u4"), ("down", "<u4")])
+
+
+class Pooling:
+    """The job of a max pooling."""
+
+    scratch_bytes = 0
+    uncertain_bytes = 0
+
+    def __init__(self, plan: Plan, processors: int) -> None:
+        self._processors = processors
+        self._source = plan.inputs["InputTensor"]
+        self._target = device_desc(plan.outputs["OutputTensor"])
+        indices = plan.outputs.get("OutputIndicesTensor")
+        self._positions = None if indices is None else device_desc(indices)
+        self._dimensions = tuple(plan.attributes.dimensions(self._source.sizes))
+        kind = TYPES[self._source.data_type]
+        self._macros: tuple[tuple[str, str | int], ...] = (
+            ("INPUT", kind),
+            ("OUTPUT", kind),
+            ("POSITIONS", "u32" if indices is None else TYPES[indices.data_type]),
+            ("GREATEST", 1),
+            ("FIRST", 1),
+            ("POSITION", 0),
+        )
+        self._strips = self._strip_macros()
+
+    @property
+    def programs(self) -> tuple[Program, ...]:
+        sources = ("scalars", "types", "extreme", "windows")
+        if self._strips is None:
+            return (Program(sources, self._macros),)
+        return (Program((*sources, "strips"), (*self._macros, *self._strips.items())),)
+
+    def launches(self, memory: Memory) -> Iterator[Launch]:
+        """See ``Job.launches``."""
+        (program,) = self.programs
+        task = self._parameter(memory)
+        if self._strips is not None:
+            yield self._strip_launch(program, task, self._strips)
+            return
+        outputs = self._target.element_count
+        reads = prod(min(dimension.window, dimension.size) for dimension in self._dimensions)
+        sharing = min(THREADS, 1 << (max(1, reads // READS_PER_THREAD).bit_length() - 1))
+        if outputs >= self._processors * THREADS * 8:
+            sharing = 1
+        block = sharing, THREADS // sharing
+        piece = max(1, LAUNCH_READS // reads)
+        for first in range(0, outputs, piece):
+            part = task.copy()
+            count = min(piece, outputs - first)
+            part["first"], part["outputs"] = first, count
+            yield Launch(program, "pool_windows", (-(-count // block[1]), 1), block, part)
+
+    def recompute(self, places: Array | None, source: Array, target: Array, stop: Stop) -> None:
+        """Nothing is ever uncertain."""
+
+    def _parameter(self, memory: Memory) -> Array:
+        (task,) = whole = np.zeros(1, _POOLING)
+        rank = self._source.rank
+        task["source"], task["target"] = memory.inputs["InputTensor"], memory.outputs["OutputTensor"]
+        task["positions"] = memory.outputs.get("OutputIndicesTensor", 0)
+        task["rank"] = rank
+        task["size"][:rank] = self._target.sizes
+        task["source_step"][:rank] = self._source.element_strides
+        task["target_step"][:rank] = self._target.element_strides
+        task["position_step"][:rank] = (self._positions or self._target).element_strides
+        for i, row in enumerate(self._dimensions):
+            task["dimension"][i] = (row.size, row.stride, row.window, row.start, row.dilation, 0)
+        return whole
+
+    def _strip_launch(self, program: Program, task: Array, macros: dict[str, int]) -> Launch:
+        strips = np.zeros(1, _STRIPS)
+        strips["pooling"] = task
+        planes, (height, width) = prod(self._target.sizes[:2]), self._target.sizes[2:]
+        across, down = -(-width // macros["WIDE"]), -(-height // macros["TALL"])
+        strips["across"], strips["down"] = across, down
+        return Launch(
+            program, "pool_strips", (-(-across * down * planes // STRIP_THREADS), 1), (STRIP_THREADS, 1), strips
+        )
+
+    def _strip_macros(self) -> dict[str, int] | None:
+        """How strips are compiled for these windows, or None where they are not."""
+        results = [tensor for tensor in (self._target, self._positions) if tensor is not None]
+        if len(self._dimensions) != 2 or not all(map(_is_small, self._dimensions)):
+            return None
+        if any(tensor.element_strides[3] != 1 for tensor in (self._source, *results)):
+            return None
+        item_bytes = self._source.data_type.dtype.itemsize
+        down, across = self._dimensions
+        wide = min(WIDEST_STRIP, LOAD_BYTES // item_bytes)
+        own = wide * across.stride
+        lanes = min(LOAD_BYTES // item_bytes, own & -own)
+        whole = all(_steps_fit(tensor, wide) for tensor in results)
+        return {
+            "WIDE": wide,
+            "TALL": min(strip_height(down), self._target.sizes[2]),
+            "PACK": lanes if _steps_fit(self._source, lanes) and self._source.sizes[3] % lanes == 0 else 1,
+            "STORE": wide if whole else 1,
+            "INDICES": int(self._positions is not None),
+            **{f"{name}_Y": value for name, value in _sizes(down).items()},
+            **{f"{name}_X": value for name, value in _sizes(across).items()},
+        }
+
+
+def strip_height(down: Dimension) -> int:
+    """Rows of results that a thread computes one below the other: the more of the input they share, the more."""
+    if down.window <= down.stride:
+        return 1
+    return 4 if down.stride == 1 else 2
+
+
+def _sizes(dimension: Dimension) -> dict[str, int]:
+    return {
+        "WINDOW": dimension.window,
+        "STRIDE": dimension.stride,
+        "DILATION": dimension.dilation,
+        "START": dimension.start,
+    }
+
+
+def _is_small(dimension: Dimension) -> bool:
+    return (
+        dimension.window <= LARGEST_WINDOW
+        and dimension.start <= LARGEST_WINDOW
+        and dimension.stride <= LARGEST_STEP
+        and dimension.dilation <= LARGEST_STEP
+    )
+
+
+def _steps_fit(tensor: BufferTensorDesc, lanes: int) -> bool:
+    """Whether every row begins at a multiple of so many elements."""
+    return not any(step % lanes for step in tensor.element_strides[:3])
+
+
+def job(plan: Plan, processors: int) -> Pooling:
+    """The job of a plan of max pooling."""
+    return Pooling(plan, processors)

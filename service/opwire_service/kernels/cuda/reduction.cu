@@ -1,0 +1,215 @@
+// The loops of a reduction around a Collector, which gathers the terms of a thread, and an Accumulator, which joins them. LANES elements are loaded at
+// once, ROW_BATCH or COLUMN_BATCH times before they are used.
+
+const int LOOPS = 8;
+const int THREADS = 256;
+
+struct Loop {
+    u32 size, source, target;
+    u32 factor, shift1, shift2;  // n / size is (t + (n - t >> shift1)) >> shift2, t the upper half of factor * n
+};
+
+struct Loops {
+    u32 count, unused;
+    Loop loop[LOOPS];  // innermost first
+};
+
+static_assert(sizeof(Accumulator) == ACCUMULATOR_BYTES, "the caller sizes the partial results");
+
+struct Task {
+    const Input *source;
+    Output *target;
+    Accumulator *partial;  // of each split and each output, in that order; unused without splits
+    u32 *uncertain;        // how many, 0, then source and target offsets of the outputs that must be computed again
+    Terms terms;
+    u32 outputs;   // in rows one by one, in columns LANES at a time
+    u32 items;     // of the reduced loops: LANES terms each in rows, one in columns
+    u32 stretch;   // items in a split
+    u32 splits;
+    u32 room;      // for uncertain outputs
+    u32 unused;
+    Loops kept, reduced;
+};
+
+struct Place {
+    u32 source, target;
+};
+
+static __device__ __forceinline__ Place place(const Loops &loops, u32 index) {
+    Place at = {0, 0};
+    for (u32 i = 0; i + 1 < loops.count; ++i) {
+        const Loop &loop = loops.loop[i];
+        u32 t = __umulhi(loop.factor, index);
+        u32 outer = (t + ((index - t) >> loop.shift1)) >> loop.shift2;
+        u32 inner = index - outer * loop.size;
+        at.source += inner * loop.source;
+        at.target += inner * loop.target;
+        index = outer;
+    }
+    if (loops.count) {
+        const Loop &loop = loops.loop[loops.count - 1];
+        at.source += index * loop.source;
+        at.target += index * loop.target;
+    }
+    return at;
+}
+
+typedef Pack<Input, LANES> Lanes;
+
+static __device__ __forceinline__ Lanes load(const Input *at) { return *reinterpret_cast<const Lanes *>(at); }
+
+static __device__ void finish(const Task &task, const Accumulator &total, Place at) {
+    Output output;
+    if (!total.finish(output, task.source[at.source], task.terms)) {
+        u32 i = atomicAdd(task.uncertain, 1u);
+        if (i < task.room) {
+            task.uncertain[2 + 2 * i] = at.source;
+            task.uncertain[3 + 2 * i] = at.target;
+        }
+    }
+    task.target[at.target] = output;
+}
+
+static __device__ __forceinline__ void merge_in_warp(Accumulator &total, u32 width) {
+    for (u32 distance = width / 2; distance; distance /= 2) {
+        const int WORDS = sizeof(Accumulator) / 4;
+        union Words {
+            Accumulator whole;
+            u32 word[WORDS];
+            __device__ Words() {}
+        } words;
+        words.whole = total;
+#pragma unroll
+        for (int i = 0; i < WORDS; ++i) words.word[i] = __shfl_xor_sync(~0u, words.word[i], distance);
+        total.merge(words.whole);
+    }
+}
+
+// Merges along x; the result is right in the threads with x 0.
+static __device__ __forceinline__ void merge_along_x(Accumulator &total) {
+    merge_in_warp(total, min(blockDim.x, 32));
+    if (blockDim.x <= 32) return;
+    __shared__ __align__(16) char memory[THREADS / 32 * sizeof(Accumulator)];
+    Accumulator *shared = reinterpret_cast<Accumulator *>(memory);
+    u32 thread = threadIdx.y * blockDim.x + threadIdx.x;
+    if (thread % 32 == 0) shared[thread / 32] = total;
+    __syncthreads();
+    if (threadIdx.x == 0)
+        for (u32 i = 1; i < blockDim.x / 32; ++i) total.merge(shared[thread / 32 + i]);
+    __syncthreads();
+}
+
+// Merges along y; the result is right in the threads with y 0.
+static __device__ __forceinline__ void merge_along_y(Accumulator &total) {
+    __shared__ __align__(16) char memory[THREADS * sizeof(Accumulator)];
+    Accumulator *shared = reinterpret_cast<Accumulator *>(memory) + threadIdx.y * blockDim.x + threadIdx.x;
+    for (u32 half = blockDim.y / 2; half; half /= 2) {
+        if (threadIdx.y >= half && threadIdx.y < 2 * half) *shared = total;
+        __syncthreads();
+        if (threadIdx.y < half) total.merge(shared[half * blockDim.x]);
+        __syncthreads();
+    }
+}
+
+// Threads along x share an output: x goes over items of LANES terms that lie side by side, y over outputs.
+extern "C" __global__ void __launch_bounds__(THREADS) reduce_rows(const __grid_constant__ Task task) {
+    Accumulator::prepare();
+    Collector terms;
+    terms.clear();
+    u64 output = (u64)blockIdx.x * blockDim.y + threadIdx.y;
+    bool present = output < task.outputs;
+    Place at = {0, 0};
+    if (present) at = place(task.kept, (u32)output);
+    u32 begin = blockIdx.y * task.stretch + threadIdx.x;
+    u32 end = (u32)min((u64)blockIdx.y * task.stretch + task.stretch, (u64)task.items);
+    u32 count = present && begin < end ? (end - begin - 1) / blockDim.x + 1 : 0;
+    const Input *source = task.source + at.source;
+    auto visit = [&](const Lanes &lanes, u32 item) {
+        Wide values[LANES];
+#pragma unroll
+        for (int k = 0; k < LANES; ++k) values[k] = widen(lanes.lane[Accumulator::descending ? LANES - 1 - k : k]);
+        u32 position = item * LANES + (Accumulator::descending ? LANES - 1 : 0);
+        terms.add(values, position, Accumulator::descending ? ~0u : 1u);
+    };
+    auto item = [&](u32 i) { return begin + (Accumulator::descending ? count - 1 - i : i) * blockDim.x; };
+    u32 done = 0;
+    for (; count - done >= ROW_BATCH; done += ROW_BATCH) {
+        Lanes lanes[ROW_BATCH];
+#pragma unroll
+        for (int k = 0; k < ROW_BATCH; ++k) lanes[k] = load(source + place(task.reduced, item(done + k)).source);
+#pragma unroll
+        for (int k = 0; k < ROW_BATCH; ++k) visit(lanes[k], item(done + k));
+    }
+    for (; done < count; ++done) visit(load(source + place(task.reduced, item(done)).source), item(done));
+    Accumulator total = terms.total();
+    merge_along_x(total);
+    if (!present || threadIdx.x) return;
+    if (task.splits > 1)
+        task.partial[(u64)blockIdx.y * task.outputs + output] = total;
+    else
+        finish(task, total, at);
+}
+
+// Threads along x have LANES outputs each that lie side by side in the input; those along y share them.
+extern "C" __global__ void __launch_bounds__(THREADS) reduce_columns(const __grid_constant__ Task task) {
+    Accumulator::prepare();
+    Collector terms[LANES];
+#pragma unroll
+    for (int lane = 0; lane < LANES; ++lane) terms[lane].clear();
+    u64 column = (u64)blockIdx.x * blockDim.x + threadIdx.x;
+    bool present = column < task.outputs;
+    Place at = {0, 0};
+    if (present) at = place(task.kept, (u32)column);
+    u32 begin = blockIdx.y * task.stretch + threadIdx.y;
+    u32 end = (u32)min((u64)blockIdx.y * task.stretch + task.stretch, (u64)task.items);
+    u32 count = present && begin < end ? (end - begin - 1) / blockDim.y + 1 : 0;
+    const Input *source = task.source + at.source;
+    u32 step = Accumulator::descending ? 0u - blockDim.y : blockDim.y;
+    auto item = [&](u32 i) { return begin + (Accumulator::descending ? count - 1 - i : i) * blockDim.y; };
+    u32 done = 0;
+    for (; count - done >= COLUMN_BATCH; done += COLUMN_BATCH) {
+        Lanes lanes[COLUMN_BATCH];
+#pragma unroll
+        for (int k = 0; k < COLUMN_BATCH; ++k) lanes[k] = load(source + place(task.reduced, item(done + k)).source);
+#pragma unroll
+        for (int lane = 0; lane < LANES; ++lane) {
+            Wide values[COLUMN_BATCH];
+#pragma unroll
+            for (int k = 0; k < COLUMN_BATCH; ++k) values[k] = widen(lanes[k].lane[lane]);
+            terms[lane].add(values, item(done), step);
+        }
+    }
+    for (; done < count; ++done) {
+        Lanes lanes = load(source + place(task.reduced, item(done)).source);
+#pragma unroll
+        for (int lane = 0; lane < LANES; ++lane) {
+            Wide values[1] = {widen(lanes.lane[lane])};
+            terms[lane].add(values, item(done), step);
+        }
+    }
+    u32 target_step = task.kept.loop[0].target / LANES;
+#pragma unroll
+    for (int lane = 0; lane < LANES; ++lane) {
+        Accumulator total = terms[lane].total();
+        if (blockDim.y > 1) merge_along_y(total);
+        if (!present || threadIdx.y) continue;
+        if (task.splits > 1)
+            task.partial[((u64)blockIdx.y * task.outputs + column) * LANES + lane] = total;
+        else
+            finish(task, total, Place{at.source + lane, at.target + lane * target_step});
+    }
+}
+
+// Merges the splits of each output: threads along x share an output. `outputs` counts them one by one.
+extern "C" __global__ void __launch_bounds__(THREADS) merge_splits(const __grid_constant__ Task task) {
+    Accumulator::prepare();
+    Accumulator total;
+    total.clear();
+    u64 output = (u64)blockIdx.x * blockDim.y + threadIdx.y;
+    bool present = output < task.outputs;
+    if (present)
+        for (u32 split = threadIdx.x; split < task.splits; split += blockDim.x)
+            total.merge(task.partial[(u64)split * task.outputs + output]);
+    merge_along_x(total);
+    if (present && threadIdx.x == 0) finish(task, total, place(task.kept, (u32)output));
+}

@@ -1,0 +1,296 @@
+"""How a reduction is laid over the threads of a card, whatever it computes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from opwire.tensor import Array, BufferTensorDesc
+
+from ...devices.device import Stop
+from ..layout import Loop, ReductionLayout, reduction_layout
+from .job import LOAD_BYTES, TYPES, Launch, Memory, Program, device_desc
+
+THREADS = 256
+ROW_THREADS = 128
+"""Threads that share a row where there are many rows; with more of them the last merge weighs too much."""
+
+ROW_BATCH = 8
+"""Loads in flight of a thread that has part of a row."""
+
+LOADS = 32
+"""The fewest loads that are worth a thread of their own: merging two threads costs as much as several elements."""
+
+NARROWEST = 64
+"""The fewest threads side by side in a block, where there are so many columns: they read 1 KiB in a row."""
+
+LONGEST = 8192
+"""The most terms of a thread; so many of FLOAT16 a double adds up exactly."""
+
+BLOCKS_PER_PROCESSOR = 8
+UNCERTAIN = 2**20
+"""The most places of uncertain results that a card lists; if there are more, all are computed again."""
+
+_LOOP = np.dtype([(name, "<u4") for name in ("size", "source", "target", "factor", "shift1", "shift2")])
+_LOOPS = np.dtype([("count", "<u4"), ("unused", "<u4"), ("loop", _LOOP, (8,))])
+TASK = np.dtype(
+    [
+        *((name, "<u8") for name in ("source", "target", "partial", "uncertain")),
+        ("depth", "<f8"),
+        *((name, "<u4") for name in ("terms", "unused_terms")),
+        *((name, "<u4") for name in ("outputs", "items", "stretch", "splits", "room", "unused")),
+        ("kept", _LOOPS),
+        ("reduced", _LOOPS),
+    ]
+)
+
+_BYTES = np.dtype((np.void, TASK.itemsize))
+
+Recompute = Callable[[Array, Stop], Any]
+"""The exact result for a view of the elements of one output."""
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulator:
+    """What the loops compute: a source that defines ``Accumulator``, its size, and the macros it needs.
+
+    Attributes:
+        recompute: the exact path for results that the kernel does not certify, or None if it always does.
+        ordered: whether the positions of the elements matter.
+        most_lanes: columns that one thread may have; each takes registers.
+        column_batch: loads in flight of a thread that has columns.
+    """
+
+    source: str
+    size_in_bytes: int
+    macros: tuple[tuple[str, str | int], ...]
+    recompute: Recompute | None = None
+    ordered: bool = False
+    most_lanes: int = 16
+    column_batch: int = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    """Loops, blocks and splits.
+
+    Attributes:
+        rows: whether threads lie along the reduced elements, or along the kept ones.
+        lanes: neighbouring elements in one load.
+        kept, reduced: the loops over loads, outermost first.
+        block: threads along x and y.
+        splits: parts into which the reduced elements of each output are divided.
+        stretch: loads in a part.
+    """
+
+    rows: bool
+    lanes: int
+    kept: tuple[Loop, ...]
+    reduced: tuple[Loop, ...]
+    block: tuple[int, int]
+    splits: int
+    stretch: int
+
+    @property
+    def outputs(self) -> int:
+        return prod(loop.size for loop in self.kept)
+
+    @property
+    def items(self) -> int:
+        return prod(loop.size for loop in self.reduced)
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        along = self.block[1] if self.rows else self.block[0]
+        return -(-self.outputs // along), self.splits
+
+    @property
+    def depth(self) -> int:
+        """Additions that a term takes part in, at most."""
+        sharing = self.block[0] if self.rows else self.block[1]
+        own = -(-self.stretch // sharing) * (self.lanes if self.rows else 1)
+        return own + sharing + self.splits + 16
+
+
+def geometry(layout: ReductionLayout, item_bytes: int, most_lanes: int, processors: int) -> Geometry:
+    """Lays a reduction over the threads of a card.
+
+    Args:
+        layout: its loops.
+        item_bytes: of an element of the input.
+        most_lanes: columns that one thread may have.
+        processors: multiprocessors of the card.
+    """
+    kept, reduced = layout.kept, layout.reduced
+    inner_kept = kept[-1].source if kept else 0
+    inner_reduced = reduced[-1].source if reduced else 0
+    rows = not kept or inner_reduced == 1 or (bool(reduced) and 1 != inner_kept >= inner_reduced)
+    if rows:
+        lanes = _lanes(reduced, kept, LOAD_BYTES // item_bytes)
+        reduced = _by_lanes(reduced, lanes)
+    else:
+        lanes = _lanes(kept, reduced, min(LOAD_BYTES // item_bytes, most_lanes))
+        kept = _by_lanes(kept, lanes)
+    outputs, items = prod(loop.size for loop in kept), prod(loop.size for loop in reduced)
+    wanted = processors * BLOCKS_PER_PROCESSOR
+    if rows:
+        sharing = min(_power_below(max(1, items // LOADS)), ROW_THREADS if outputs >= wanted else THREADS)
+        block = sharing, THREADS // sharing
+        blocks = -(-outputs // block[1])
+    else:
+        along = min(THREADS, _power_above(outputs))
+        most = _power_below(max(1, items // LOADS))
+        while along > NARROWEST and outputs < wanted * along and most * along > THREADS:
+            along //= 2
+        sharing = min(THREADS // along, most)
+        block = along, sharing
+        blocks = -(-outputs // along)
+    longest = LONGEST // lanes if rows else LONGEST
+    splits = max(1, min(wanted // blocks, items // (sharing * LOADS)), -(-items // (sharing * longest)))
+    stretch = -(-items // splits)
+    return Geometry(rows, lanes, kept, reduced, block, -(-items // stretch), stretch)
+
+
+def _power_below(number: int) -> int:
+    return 1 << (number.bit_length() - 1)
+
+
+def _power_above(number: int) -> int:
+    return 1 << (number - 1).bit_length()
+
+
+def _lanes(inner: Sequence[Loop], others: Sequence[Loop], full: int) -> int:
+    """How many elements one load may bring, at most ``full``: they lie side by side, and every load is aligned."""
+    if not inner or inner[-1].source != 1:
+        return 1
+    steps = [inner[-1].size, *(loop.source for loop in (*inner[:-1], *others))]
+    choices = (lanes for lanes in (full, full // 2, full // 4) if lanes > 1)
+    return next((lanes for lanes in choices if not any(step % lanes for step in steps)), 1)
+
+
+def _by_lanes(loops: tuple[Loop, ...], lanes: int) -> tuple[Loop, ...]:
+    if lanes == 1:
+        return loops
+    inner = loops[-1]
+    return (*loops[:-1], Loop(inner.size // lanes, inner.source * lanes, inner.target * lanes))
+
+
+def loops_parameter(loops: Sequence[Loop], into: Array) -> None:
+    """Writes loops, given outermost first, with the numbers that replace divisions by multiplications."""
+    into["count"] = len(loops)
+    for i, loop in enumerate(reversed(loops)):
+        bits = (loop.size - 1).bit_length()
+        factor = (2**32 * (2**bits - loop.size)) // loop.size + 1
+        into["loop"][i] = (loop.size, loop.source, loop.target, factor, min(bits, 1), max(bits - 1, 0))
+
+
+class Reduction:
+    """The job of a reduction.
+
+    Args:
+        source, target: the tensors.
+        axes: that are reduced.
+        accumulator: what is computed.
+        processors: of the card.
+    """
+
+    def __init__(
+        self,
+        source: BufferTensorDesc,
+        target: BufferTensorDesc,
+        axes: tuple[int, ...],
+        accumulator: Accumulator,
+        processors: int,
+    ) -> None:
+        self._accumulator = accumulator
+        self._processors = processors
+        self._layout = reduction_layout(source, device_desc(target), axes, ordered=accumulator.ordered)
+        self._geometry = geometry(self._layout, source.data_type.dtype.itemsize, accumulator.most_lanes, processors)
+        names = ("INPUT", TYPES[source.data_type]), ("OUTPUT", TYPES[target.data_type])
+        macros: tuple[tuple[str, str | int], ...] = (
+            *names,
+            ("LANES", self._geometry.lanes),
+            ("ROW_BATCH", ROW_BATCH),
+            ("COLUMN_BATCH", accumulator.column_batch),
+            ("ACCUMULATOR_BYTES", accumulator.size_in_bytes),
+            *accumulator.macros,
+        )
+        sources = ("scalars", "types", "rounding", accumulator.source, "reduction")
+        self._program = Program(sources, macros)
+        # Bytes are copied faster than fields.
+        self._launches = tuple(replace(launch, parameter=launch.parameter.view(_BYTES)) for launch in self._prepared())
+
+    @property
+    def programs(self) -> tuple[Program, ...]:
+        return (self._program,)
+
+    @property
+    def scratch_bytes(self) -> int:
+        splits = self._geometry.splits
+        return splits * self._layout.kept_count * self._accumulator.size_in_bytes if splits > 1 else 0
+
+    @property
+    def uncertain_bytes(self) -> int:
+        return 8 + 8 * self._room if self._accumulator.recompute else 0
+
+    @property
+    def _room(self) -> int:
+        return min(self._layout.kept_count, UNCERTAIN)
+
+    def launches(self, memory: Memory) -> Iterator[Launch]:
+        """See ``Job.launches``."""
+        addresses = (
+            memory.inputs["InputTensor"],
+            memory.outputs["OutputTensor"],
+            memory.scratch,
+            memory.uncertain,
+        )
+        for launch in self._launches:
+            parameter = launch.parameter.copy()
+            parameter.view("<u8")[: len(addresses)] = addresses
+            yield Launch(launch.program, launch.entry, launch.grid, launch.block, parameter)
+
+    def _prepared(self) -> Iterator[Launch]:
+        """The launches but for the addresses."""
+        shape = self._geometry
+        (task,) = whole = np.zeros(1, TASK)
+        task["room"] = self._room
+        task["depth"], task["terms"] = shape.depth, self._layout.reduced_count
+        task["outputs"], task["items"] = shape.outputs, shape.items
+        task["stretch"], task["splits"] = shape.stretch, shape.splits
+        loops_parameter(shape.kept, task["kept"])
+        loops_parameter(shape.reduced, task["reduced"])
+        yield Launch(self._program, "reduce_rows" if shape.rows else "reduce_columns", shape.grid, shape.block, whole)
+        if shape.splits > 1:
+            yield self._merge(whole.copy())
+
+    def _merge(self, whole: Array) -> Launch:
+        outputs, splits = self._layout.kept_count, self._geometry.splits
+        (task,) = whole
+        task["outputs"] = outputs
+        loops_parameter(self._layout.kept, task["kept"])
+        room = max(1, self._processors * BLOCKS_PER_PROCESSOR * THREADS // outputs)
+        sharing = min(THREADS, _power_below(splits), _power_below(room))
+        block = sharing, THREADS // sharing
+        return Launch(self._program, "merge_splits", (-(-outputs // block[1]), 1), block, whole)
+
+    def recompute(self, places: Array | None, source: Array, target: Array, stop: Stop) -> None:
+        """See ``Job.recompute``."""
+        assert self._accumulator.recompute is not None  # nothing is uncertain without it
+        sizes = tuple(loop.size for loop in self._layout.reduced)
+        strides = tuple(loop.source * source.itemsize for loop in self._layout.reduced)
+        for start, place in self._all_places() if places is None else places.tolist():
+            elements = np.lib.stride_tricks.as_strided(source[start:], sizes, strides, writeable=False)
+            target[place] = self._accumulator.recompute(elements, stop)
+
+    def _all_places(self) -> Iterator[tuple[int, int]]:
+        kept = self._layout.kept
+        for index in np.ndindex(*(loop.size for loop in kept)):
+            yield (
+                sum(i * loop.source for i, loop in zip(index, kept, strict=True)),
+                sum(i * loop.target for i, loop in zip(index, kept, strict=True)),
+            )

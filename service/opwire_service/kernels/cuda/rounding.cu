@@ -1,0 +1,66 @@
+// A real number known as the sum of two doubles, and its correct rounding to a narrower format.
+
+// Knuth's TwoSum: a + b is sum + error exactly.
+static __device__ __forceinline__ double two_sum(double a, double b, double &error) {
+    double sum = a + b;
+    double other = sum - a;
+    error = (a - (sum - other)) + (b - other);
+    return sum;
+}
+
+// high + low - (p + q), with the right sign, and exactly where the difference of high and p is small.
+static __device__ double difference(double high, double low, double p, double q) {
+    double below, lowest;
+    double middle = two_sum(low, -q, lowest);
+    double top = two_sum(high - p, middle, below);
+    return top != 0 ? top + (below + lowest) : lowest;
+}
+
+// The number over a divisor, minus a value in the middle of two floats; times the divisor, which keeps the sign.
+struct Quotient {
+    double high, low, divisor;
+    __device__ double guess() const { return high / divisor; }
+    __device__ double above(double middle) const {
+        double p = divisor * middle;
+        return difference(high, low, p, fma(divisor, middle, -p));
+    }
+};
+
+// The same for the square root: the square of a value in the middle of two floats is exact in a double.
+struct Root {
+    double high, low;
+    __device__ double guess() const { return sqrt(high); }
+    __device__ double above(double middle) const { return difference(high, low, middle * middle, 0.0); }
+};
+
+// The magnitude nearest to a positive number, ties to even. False if `slack`, the bound on the error of `number.above`,
+// leaves it open; without slack it never does.
+template <class T, class Number>
+static __device__ bool round_to(u32 &bits, const Number &number, double slack) {
+    typedef Format<T> F;
+    // The guess lies within 2**-51 of itself unless the slack is larger; mostly that is far from any middle.
+    double guess = number.guess();
+    bits = F::nearest(guess * (1 - 0x1p-50));
+    if (slack <= 0x1p-54 * number.high && bits == F::nearest(guess * (1 + 0x1p-50))) return true;
+    bits = F::nearest(guess);
+    if (bits < F::infinity) {
+        double above = number.above(0.5 * (F::value(bits) + F::value(bits + 1)));
+        if (fabs(above) <= slack) {
+            bits += bits & 1;
+            return slack == 0;
+        }
+        if (above > 0) {
+            bits += 1;
+            return true;
+        }
+    }
+    if (bits > 0) {
+        double above = number.above(0.5 * (F::value(bits - 1) + F::value(bits)));
+        if (fabs(above) <= slack) {
+            bits -= bits & 1;
+            return slack == 0;
+        }
+        if (above < 0) bits -= 1;
+    }
+    return true;
+}

@@ -1,0 +1,103 @@
+// The element types, how they widen for arithmetic and narrow again, and the values that no element exceeds.
+
+typedef signed char i8;
+typedef unsigned char u8;
+typedef short i16;
+typedef unsigned short u16;
+typedef int i32;
+typedef unsigned int u32;
+typedef long long i64;
+typedef unsigned long long u64;
+typedef float f32;
+
+struct f16 {
+    u16 bits;
+};
+
+static __device__ __forceinline__ float widen(f16 x) {
+    float wide;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(wide) : "h"(x.bits));
+    return wide;
+}
+static __device__ __forceinline__ float widen(f32 x) { return x; }
+static __device__ __forceinline__ i32 widen(i8 x) { return x; }
+static __device__ __forceinline__ i32 widen(u8 x) { return x; }
+static __device__ __forceinline__ i32 widen(i16 x) { return x; }
+static __device__ __forceinline__ i32 widen(u16 x) { return x; }
+static __device__ __forceinline__ i32 widen(i32 x) { return x; }
+static __device__ __forceinline__ u32 widen(u32 x) { return x; }
+static __device__ __forceinline__ i64 widen(i64 x) { return x; }
+static __device__ __forceinline__ u64 widen(u64 x) { return x; }
+
+// Narrowing is for values that came from widening: it is exact.
+template <class T, class W>
+static __device__ __forceinline__ void narrow(T &x, W wide) { x = (T)wide; }
+static __device__ __forceinline__ void narrow(f16 &x, float wide) {
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(x.bits) : "f"(wide));
+}
+
+// A floating-point format: magnitudes as integers, in the order of the values.
+template <class T> struct Format;
+
+template <> struct Format<f32> {
+    static const u32 infinity = 0x7f800000u;
+    static const u32 quiet_nan = 0x7fc00000u;
+    static const u32 sign = 0x80000000u;
+    // For rounding, infinity stands where the next finite value would.
+    static __device__ double value(u32 bits) { return bits == infinity ? 0x1p128 : (double)__uint_as_float(bits); }
+    static __device__ u32 nearest(double x) { return __float_as_uint(__double2float_rn(x)); }
+    static __device__ f32 make(u32 bits) { return __uint_as_float(bits); }
+};
+
+template <> struct Format<f16> {
+    static const u32 infinity = 0x7c00u;
+    static const u32 quiet_nan = 0x7e00u;
+    static const u32 sign = 0x8000u;
+    static __device__ double value(u32 bits) {
+        f16 x = {(u16)bits};
+        return bits == infinity ? 0x1p16 : (double)widen(x);
+    }
+    static __device__ u32 nearest(double x) {
+        u16 bits;
+        asm("cvt.rn.f16.f64 %0, %1;" : "=h"(bits) : "d"(x));
+        return bits;
+    }
+    static __device__ f16 make(u32 bits) {
+        f16 x = {(u16)bits};
+        return x;
+    }
+};
+
+// Neighbouring elements that one load brings.
+template <class T, int COUNT> struct alignas(sizeof(T) * COUNT) Pack {
+    T lane[COUNT];
+};
+
+template <class T> static __device__ __forceinline__ T same_bits(double x);
+
+template <> __device__ __forceinline__ u64 same_bits<u64>(double x) { return (u64)__double_as_longlong(x); }
+
+static __device__ __forceinline__ bool is_finite(double x) { return (same_bits<u64>(x) << 1) < 0xffe0000000000000ull; }
+
+// What no value of a type lies beyond.
+template <class W> struct Bounds;
+template <> struct Bounds<float> {
+    static __device__ float lowest() { return __uint_as_float(0xff800000u); }
+    static __device__ float greatest() { return __uint_as_float(0x7f800000u); }
+};
+template <> struct Bounds<i32> {
+    static __device__ i32 lowest() { return -2147483647 - 1; }
+    static __device__ i32 greatest() { return 2147483647; }
+};
+template <> struct Bounds<u32> {
+    static __device__ u32 lowest() { return 0; }
+    static __device__ u32 greatest() { return ~0u; }
+};
+template <> struct Bounds<i64> {
+    static __device__ i64 lowest() { return -9223372036854775807ll - 1; }
+    static __device__ i64 greatest() { return 9223372036854775807ll; }
+};
+template <> struct Bounds<u64> {
+    static __device__ u64 lowest() { return 0; }
+    static __device__ u64 greatest() { return ~0ull; }
+};

@@ -1,0 +1,11 @@
+// What an accumulator may know of the whole reduction. INPUT and OUTPUT name types of `scalars`.
+
+typedef INPUT Input;
+typedef OUTPUT Output;
+typedef decltype(widen(Input())) Wide;
+
+struct Terms {
+    double depth;  // additions that a term takes part in, at most
+    u32 count;
+    u32 unused;
+};

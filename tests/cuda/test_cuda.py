@@ -1,0 +1,302 @@
+"""What only the CUDA device can get wrong: splits, strips, memory, many plans at once."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from fractions import Fraction
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import pytest
+
+from opwire.check import Plan, check
+from opwire.errors import LimitExceededError
+from opwire.tensor import DataType
+from opwire_service.devices import load
+from opwire_service.devices.cuda import STREAMS, CudaDevice
+from opwire_service.devices.device import Device, DeviceUnavailable, Stopped
+from tests import oracle
+from tests.execution import execute
+
+pytestmark = [pytest.mark.cuda, pytest.mark.timeout(600)]
+
+LEAST = 2.0**-149
+STEP = 2.0**-24
+
+
+@pytest.fixture(scope="module")
+def cuda() -> Iterator[Device]:
+    try:
+        device = load("cuda")
+    except DeviceUnavailable as reason:
+        pytest.skip(str(reason))
+    yield device
+    device.close()
+
+
+@pytest.fixture(scope="module")
+def reference() -> Device:
+    return load("reference")
+
+
+def plan_of(array: np.ndarray, function: str, axes: list[int]) -> Plan:
+    tensor = {"DataType": DataType.of(array.dtype).name, "Sizes": list(array.shape)}
+    return check({"type": "REDUCE", "desc": {"Function": function, "InputTensor": tensor, "Axes": axes}})
+
+
+def run(device: Device, plan: Plan, array: np.ndarray) -> np.ndarray:
+    """The output of a plan for an array, which need not be small."""
+    outputs = {name: desc.allocate()[1] for name, desc in plan.outputs.items()}
+    device.run(plan, {"InputTensor": np.ascontiguousarray(array)}, outputs, lambda: False)
+    return outputs["OutputTensor"]
+
+
+def exact(values: np.ndarray, function: str) -> Any:
+    """The sum, or the sum of squares, of finite values, in Python integers."""
+    unit = Fraction(1, 2**149)
+    units = [int(Fraction(value) / unit) for value in values.ravel().tolist()]
+    total = sum(map(abs, units)) if function == "L1" else sum(units)
+    if function == "SUM_SQUARE":
+        return oracle.rounded(sum(value * value for value in units) * unit**2, values.dtype)
+    return oracle.rounded(total * unit / (values.size if function == "AVERAGE" else 1), values.dtype)
+
+
+SHAPES = [
+    ((300_001,), [0]),
+    ((2, 65_536), [1]),
+    ((300, 1000), [1]),
+    ((20_000, 3), [0]),
+    ((5_000, 64), [0]),
+    ((3, 700, 96), [1]),
+    ((30, 40, 50), [0, 2]),
+    ((7, 3, 5, 11, 13), [1, 3]),
+]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("function", ["SUM", "AVERAGE", "L1", "SUM_SQUARE"])
+@pytest.mark.parametrize(("sizes", "axes"), SHAPES)
+def test_sums_of_every_geometry_are_correctly_rounded(cuda, function, sizes, axes, dtype):
+    generator = np.random.default_rng(7)
+    array = (generator.standard_normal(sizes) * 2.0 ** generator.integers(-6, 6, sizes)).astype(dtype)
+    result = run(cuda, plan_of(array, function, axes), array)
+    kept = [i for i in range(array.ndim) if i not in axes]
+    groups = array.transpose(*kept, *axes).reshape(-1, math.prod(sizes[axis] for axis in axes))
+    flat = result.ravel()
+    for i in generator.choice(len(groups), min(len(groups), 20), replace=False):
+        assert oracle.same(flat[i], exact(groups[i], function))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int32, np.int64, np.uint8])
+@pytest.mark.parametrize("function", ["MAX", "MIN", "ARGMAX", "ARGMIN"])
+@pytest.mark.parametrize(("sizes", "axes"), SHAPES)
+def test_extremes_of_every_geometry(cuda, function, sizes, axes, dtype):
+    # Few different values, so that the first of equals has to be found across threads, blocks and splits.
+    array = np.random.default_rng(8).integers(0, 3, sizes).astype(dtype)
+    result = run(cuda, plan_of(array, function, axes), array)
+    kept = [i for i in range(array.ndim) if i not in axes]
+    groups = array.transpose(*kept, *axes).reshape(-1, math.prod(sizes[axis] for axis in axes))
+    right = getattr(groups, function.lower())(axis=1)
+    assert result.ravel().tolist() == right.tolist()
+
+
+def test_the_last_of_equals_across_splits(cuda):
+    array = np.zeros(1_000_000, np.float32)
+    array[[5, 400_000, 999_990]] = 1
+    tensor = {"DataType": "FLOAT32", "Sizes": [array.size]}
+    desc = {"InputTensor": tensor, "Axes": [0], "AxisDirection": "DECREASING"}
+    assert run(cuda, check({"type": "ARGMAX", "desc": desc}), array).tolist() == [999_990]
+    assert run(cuda, check({"type": "ARGMIN", "desc": desc}), array).tolist() == [999_999]
+
+
+ADVERSARIAL = {
+    "above a tie": ([1, STEP, LEAST], 1 + 2 * STEP),
+    "below a tie": ([1, STEP, -LEAST], 1),
+    "cancellation": ([1e30, 1, -1e30, LEAST], 1),
+    "to the least": ([1e8, LEAST, -1e8], LEAST),
+}
+
+
+@pytest.mark.parametrize("name", ADVERSARIAL)
+@pytest.mark.parametrize("rows", [1, 500])
+def test_adversarial_sums_in_long_rows(cuda, name, rows):
+    values, right = ADVERSARIAL[name]
+    array = np.zeros((rows, 70_000 if rows == 1 else 2_000), np.float32)
+    places = np.random.default_rng(9).permuted(np.tile(np.arange(array.shape[1]), (rows, 1)), axis=1)
+    for place, value in enumerate(values):
+        array[np.arange(rows), places[:, place]] = value
+    for axes, data in (([1], array), ([0], np.ascontiguousarray(array.T))):
+        assert set(run(cuda, plan_of(data, "SUM", axes), data).ravel().tolist()) == {np.float32(right)}
+
+
+def test_halves_add_up_exactly_however_many(cuda):
+    # More than a double could hold exactly in one go, and a total that only exact arithmetic rounds to this side.
+    array = np.full(2**22, 65504, np.float16)
+    array[::2] = -65504
+    array[1] = 2.0**-24
+    assert run(cuda, plan_of(array, "SUM", [0]), array).tolist() == [-65504]
+    array[[0, 2, 3]] = 0
+    assert run(cuda, plan_of(array, "SUM", [0]), array).tolist() == [2.0**-24]
+    assert run(cuda, plan_of(array, "L2", [0]), array).tolist() == [np.inf]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_products_of_many_factors(cuda, reference, dtype):
+    factors = np.random.default_rng(10).uniform(0.5, 2, (6, 4096)).astype(dtype)
+    factors[1, 17] = 0
+    factors[2, [5, 9]] = 0, np.inf
+    factors[3, 4000] = -np.inf
+    for axes, data in (([1], factors), ([0], np.ascontiguousarray(factors[:, :64].T.repeat(3, 0)))):
+        plan = plan_of(data, "MULTIPLY", axes)
+        for given, right in zip(run(cuda, plan, data).ravel(), run(reference, plan, data).ravel(), strict=True):
+            assert oracle.same(given, right)
+
+
+POOLINGS = [
+    ([2, 3, 37, 41], [3, 3], [2, 2], [1, 1], [1, 1]),
+    ([2, 3, 36, 48], [3, 3], [2, 2], [1, 1], [1, 1]),
+    ([1, 4, 32, 32], [2, 2], [2, 2], [0, 0], [1, 1]),
+    ([1, 4, 31, 64], [3, 3], [1, 1], [1, 1], [1, 1]),
+    ([1, 2, 20, 40], [2, 5], [1, 3], [1, 4], [3, 2]),
+    ([1, 2, 17, 19], [8, 2], [1, 1], [0, 0], [1, 1]),
+    ([1, 2, 60, 60], [50, 50], [3, 3], [0, 0], [1, 1]),
+    ([1, 2, 6, 7, 9], [2, 3, 2], [1, 2, 1], [1, 1, 0], [1, 1, 2]),
+]
+
+
+def pooled(data: np.ndarray, row: tuple[list[int], ...]) -> Plan:
+    """The plan of a max pooling with indices."""
+    sizes, window, strides, padding, dilations = row
+    desc: dict[str, object] = {
+        "InputTensor": {"DataType": DataType.of(data.dtype).name, "Sizes": sizes},
+        "WindowSize": window,
+        "Strides": strides,
+        "StartPadding": padding,
+        "EndPadding": padding,
+        "Dilations": dilations,
+    }
+    results = check({"type": "MAX_POOLING2", "desc": desc}).outputs["OutputTensor"].sizes
+    desc["OutputIndicesTensor"] = {"DataType": "UINT32", "Sizes": list(results)}
+    return check({"type": "MAX_POOLING2", "desc": desc})
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int8, np.uint16, np.int64])
+@pytest.mark.parametrize("row", POOLINGS)
+def test_pooling_of_every_geometry(cuda, reference, row, dtype):
+    generator = np.random.default_rng(11)
+    array = generator.integers(-3, 3, row[0]).astype(dtype)
+    if array.dtype.kind == "f":
+        array[generator.random(array.shape) < 0.3] = np.nan
+        array[generator.random(array.shape) < 0.2] = -0.0
+        array[..., :7, :9] = np.nan
+    else:
+        array[..., :7, :9] = np.iinfo(dtype).min
+    plan = pooled(array, row)
+    given, right = (execute(device, plan, {"InputTensor": array.tobytes()}) for device in (cuda, reference))
+    for name in right:
+        assert given[name].tobytes() == right[name].tobytes()
+
+
+def mixed_plans() -> list[tuple[Plan, np.ndarray]]:
+    generator = np.random.default_rng(12)
+    plans = []
+    for i, function in enumerate(("SUM", "MAX", "ARGMAX", "L2", "MULTIPLY", "AVERAGE", "MIN", "LOG_SUM_EXP")):
+        array = generator.standard_normal((3 + i, 8 << i, 5)).astype(np.float32)
+        plans.append((plan_of(array, function, [i % 3]), array))
+    for row in POOLINGS[:2]:
+        array = generator.standard_normal(row[0]).astype(np.float32)
+        plans.append((pooled(array, row), array))
+    return plans
+
+
+def test_many_plans_at_once_leave_the_memory_as_it_was(cuda):
+    plans = mixed_plans()
+    right = [run(cuda, plan, array).tobytes() for plan, array in plans]
+    wrong = threading.Event()
+
+    def work(i: int) -> None:
+        plan, array = plans[i % len(plans)]
+        if run(cuda, plan, array).tobytes() != right[i % len(plans)]:
+            wrong.set()
+
+    with ExitStack() as blocks:  # as many of each size as can be in use at once
+        for plan, _ in plans:
+            for _ in range(STREAMS):
+                blocks.enter_context(cuda.memory.block(cuda.memory_needed(plan), lambda: False))
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(work, range(500)))
+        warm = cuda.describe()["memory"], free_memory()
+        list(threads.map(work, range(10_000)))
+    assert not wrong.is_set()
+    assert (cuda.describe()["memory"], free_memory()) == warm
+
+
+def free_memory() -> int:
+    """Bytes of the card that no one uses."""
+    return int(import_module("cupy").cuda.runtime.memGetInfo()[0])
+
+
+def test_what_exceeds_the_memory_budget_is_refused(cuda):
+    small = CudaDevice(memory_bytes=2**20)
+    array = np.ones(2**19, np.float32)
+    with pytest.raises(LimitExceededError) as refusal:
+        run(small, plan_of(array, "SUM", [0]), array)
+    assert refusal.value.limit == 2**20
+    assert refusal.value.size > array.nbytes
+    assert run(small, plan_of(array[: 2**17], "SUM", [0]), array[: 2**17]).tolist() == [2**17]
+    small.close()
+
+
+def test_a_plan_that_waits_for_memory_can_be_stopped(cuda):
+    small = CudaDevice(memory_bytes=2**20)
+    array = np.ones(2**17, np.float32)
+    plan = plan_of(array, "SUM", [0])
+    outputs = {"OutputTensor": np.empty(1, np.float32)}
+    with small.memory.block(2**19, lambda: False), pytest.raises(Stopped):
+        small.run(plan, {"InputTensor": array}, outputs, lambda: True)
+    assert run(small, plan, array).tolist() == [2**17]
+    small.close()
+
+
+def test_there_is_no_hundredth_card(cuda):
+    with pytest.raises(DeviceUnavailable, match="there is no cuda:99"):
+        load("cuda:99")
+
+
+BROKEN = """
+import numpy as np
+from opwire.check import check
+from opwire.errors import UnavailableError
+from opwire_service.devices.cuda import CudaDevice
+from opwire_service.kernels.cuda.job import Memory
+
+device = CudaDevice(memory_bytes=2**20)
+tensor = {"DataType": "FLOAT32", "Sizes": [8]}
+plan = check({"type": "REDUCE", "desc": {"Function": "MAX", "InputTensor": tensor, "Axes": [0]}})
+nowhere = Memory({"InputTensor": 2**20}, {"OutputTensor": 2**20}, 0, 0)
+try:
+    with device.lane(lambda: False) as lane:
+        device.enqueue(device.job(plan), nowhere, lane.stream, lambda: False)
+except device.failures:
+    pass
+
+def answer():
+    try:
+        device.run(plan, {"InputTensor": np.ones(8, "f4")}, {"OutputTensor": np.ones(1, "f4")}, lambda: False)
+    except UnavailableError as error:
+        return error.status, error.retry_after
+
+print(answer(), answer(), device.describe()["broken"] is not None)
+"""
+
+
+def test_a_card_that_failed_refuses_with_an_error_that_may_be_retried(cuda):
+    done = subprocess.run([sys.executable, "-c", BROKEN], capture_output=True, text=True, timeout=200, check=False)
+    assert done.stdout.strip() == "(503, 1.0) (503, 1.0) True", done.stderr

@@ -1,0 +1,181 @@
+"""How reductions are laid over threads, checked without a card: every element goes to one thread of its output."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+from collections import Counter
+from math import prod
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from opwire.check import check
+from opwire.tensor import BufferTensorDesc, DataType
+from opwire_service.devices import is_device
+from opwire_service.kernels.cuda import JOBS, reduce
+from opwire_service.kernels.cuda.job import Memory, device_desc
+from opwire_service.kernels.cuda.reduction import LONGEST, TASK, Geometry, geometry, loops_parameter
+from opwire_service.kernels.layout import Loop, reduction_layout
+
+PROCESSORS = 4
+
+
+def divided(loop: np.void, number: int) -> int:
+    """The division as the kernels do it, in 32-bit arithmetic."""
+    t = (int(loop["factor"]) * number) >> 32
+    return (t + ((number - t) >> int(loop["shift1"]))) >> int(loop["shift2"])
+
+
+@given(st.integers(1, 2**32 - 1), st.integers(0, 2**32 - 1))
+def test_divisions_by_multiplication(size, number):
+    dtype = np.dtype([(name, "<u4") for name in ("size", "source", "target", "factor", "shift1", "shift2")])
+    into = np.zeros((), np.dtype([("count", "<u4"), ("loop", dtype, (8,))]))
+    loops_parameter([Loop(size, 0)], into)
+    assert divided(into["loop"][0], number) == number // size
+
+
+def visited(shape: Geometry) -> Counter[tuple[int, int]]:
+    """How often the threads of a geometry read each pair of an output's place and a source offset."""
+    reads: Counter[tuple[int, int]] = Counter()
+    across = shape.lanes
+    along = shape.block[1] if shape.rows else shape.block[0]
+    assert shape.grid[0] * along >= shape.outputs
+    sharing = shape.block[0] if shape.rows else shape.block[1]
+    items = list(points(shape.reduced))
+    for target, source in points_with_targets(shape.kept):
+        for split, thread in itertools.product(range(shape.splits), range(sharing)):
+            begin, end = split * shape.stretch + thread, min((split + 1) * shape.stretch, shape.items)
+            own = range(begin, end, sharing)
+            assert len(own) * (across if shape.rows else 1) <= LONGEST
+            for item, lane in itertools.product(own, range(across)):
+                step = 0 if shape.rows else lane * shape.kept[-1].target // across
+                reads[target + step, source + items[item] + lane] += 1
+    return reads
+
+
+def points(loops: tuple[Loop, ...]) -> list[int]:
+    indices = itertools.product(*(range(loop.size) for loop in loops))
+    return [sum(i * loop.source for i, loop in zip(index, loops, strict=True)) for index in indices]
+
+
+def points_with_targets(loops: tuple[Loop, ...]) -> list[tuple[int, int]]:
+    indices = itertools.product(*(range(loop.size) for loop in loops))
+    return [
+        (
+            sum(i * loop.target for i, loop in zip(index, loops, strict=True)),
+            sum(i * loop.source for i, loop in zip(index, loops, strict=True)),
+        )
+        for index in indices
+    ]
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.sampled_from([1, 2, 3, 4, 8, 40]), min_size=1, max_size=4),
+    st.sets(st.integers(0, 3)),
+    st.booleans(),
+    st.sampled_from([1, 2, 4, 8]),
+)
+def test_every_element_is_read_once_for_its_output(sizes, axes, transposed, item_bytes):
+    axes = {axis for axis in axes if axis < len(sizes)}
+    strides = BufferTensorDesc(DataType.FLOAT32, tuple(sizes)).element_strides
+    if transposed:
+        order = BufferTensorDesc(DataType.FLOAT32, tuple(sizes[::-1])).element_strides
+        strides = order[::-1]
+    source = BufferTensorDesc(DataType.FLOAT32, tuple(sizes), strides)
+    target = BufferTensorDesc(DataType.FLOAT32, tuple(1 if i in axes else size for i, size in enumerate(sizes)))
+    shape = geometry(reduction_layout(source, target, axes), item_bytes, 16, PROCESSORS)
+    right: Counter[tuple[int, int]] = Counter()
+    for index in np.ndindex(*sizes):
+        kept = [0 if i in axes else at for i, at in enumerate(index)]
+        place = sum(at * step for at, step in zip(kept, target.element_strides, strict=True))
+        right[place, sum(at * step for at, step in zip(index, strides, strict=True))] += 1
+    assert visited(shape) == right
+
+
+def test_loads_are_aligned_and_many_threads_share_long_rows():
+    desc = BufferTensorDesc(DataType.FLOAT16, (4, 8 * 10**6))
+    target = BufferTensorDesc(DataType.FLOAT16, (4, 1))
+    shape = geometry(reduction_layout(desc, target, [1]), 2, 16, 132)
+    assert (shape.rows, shape.lanes, shape.block) == (True, 8, (256, 1))
+    assert 100 < shape.splits * 4 <= 132 * 8
+    odd = BufferTensorDesc(DataType.FLOAT16, (4, 8 * 10**6 + 1))
+    assert geometry(reduction_layout(odd, target, [1]), 2, 16, 132).lanes == 1
+
+
+def test_the_longest_reduction_is_split_far_enough():
+    desc = BufferTensorDesc(DataType.FLOAT16, (2**32 - 1,), (0,))
+    target = BufferTensorDesc(DataType.FLOAT16, (1,))
+    shape = geometry(reduction_layout(desc, target, [0]), 2, 16, 1)
+    assert -(-shape.stretch // shape.block[0]) <= LONGEST
+    assert shape.splits <= 65535
+
+
+def test_outputs_with_gaps_lie_packed_on_the_card():
+    gaps = BufferTensorDesc(DataType.FLOAT32, (2, 3), (8, 2))
+    swapped = BufferTensorDesc(DataType.FLOAT32, (2, 3), (1, 2))
+    assert device_desc(gaps) == BufferTensorDesc(DataType.FLOAT32, (2, 3))
+    assert device_desc(swapped) is swapped
+
+
+def plan_of(sizes: list[int], axes: list[int]):
+    tensor = {"DataType": "FLOAT32", "Sizes": sizes}
+    return check({"type": "REDUCE", "desc": {"Function": "SUM", "InputTensor": tensor, "Axes": axes}})
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_results_that_a_card_leaves_open_are_computed_exactly(listed):
+    plan = plan_of([3, 2, 4], [1])
+    source = np.arange(24, dtype=np.float32) * np.float32(0.1)
+    target = np.zeros(12, np.float32)
+    places = np.array([[0, 0], [9, 5]]) if listed else None
+    reduce.job(plan, PROCESSORS).recompute(places, source, target, lambda: False)
+    right = source.reshape(3, 2, 4).astype(np.float64).sum(axis=1).ravel().astype(np.float32)
+    if listed:
+        right[[i for i in range(12) if i not in (0, 5)]] = 0
+    assert target.tolist() == right.tolist()
+
+
+def test_a_job_knows_its_memory():
+    job = reduce.job(plan_of([1, 10**7], [1]), PROCESSORS)
+    memory = Memory({"InputTensor": 256}, {"OutputTensor": 512}, 1024, 2048)
+    first, second = job.launches(memory)
+    assert (first.entry, second.entry) == ("reduce_rows", "merge_splits")
+    assert job.scratch_bytes == 24 * first.grid[1]
+    assert first.parameter.view(TASK)["partial"].tolist() == [1024]
+    assert second.parameter.view(TASK)["outputs"].tolist() == [1]
+
+
+def test_pooling_is_launched_in_pieces():
+    desc = {
+        "InputTensor": {"DataType": "UINT8", "Sizes": [1, 1, 4096, 4096]},
+        "WindowSize": [512, 512],
+        "Strides": [1, 1],
+        "StartPadding": [0, 0],
+        "EndPadding": [0, 0],
+    }
+    plan = check({"type": "MAX_POOLING", "desc": desc})
+    job = JOBS["MAX_POOLING"](plan, PROCESSORS)
+    launches = list(job.launches(Memory({"InputTensor": 0}, {"OutputTensor": 0}, 0, 0)))
+    pieces = [(int(launch.parameter["first"][0]), int(launch.parameter["outputs"][0])) for launch in launches]
+    assert sum(outputs for _, outputs in pieces) == prod(plan.outputs["OutputTensor"].sizes)
+    assert [first for first, _ in pieces] == list(itertools.accumulate((n for _, n in pieces[:-1]), initial=0))
+    assert max(outputs for _, outputs in pieces) * 512 * 512 <= 2**31
+
+
+def test_names_of_devices():
+    assert is_device("cuda")
+    assert is_device("cuda:1")
+    assert is_device("reference")
+    assert not any(is_device(name) for name in ("cuda:", "cuda:x", "cuda:-1", "reference:1", "gpu", ""))
+
+
+def test_nothing_of_cuda_is_imported_unless_asked_for():
+    code = "import sys, opwire_service.server, opwire_service.devices as d; d.load('reference'); print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=50, check=True).stdout
+    assert "opwire_service.devices.reference" in loaded.split()
+    assert [name for name in loaded.split() if name.startswith(("cupy", "numba", "opwire_service.kernels.cuda"))] == []

@@ -1,0 +1,127 @@
+"""The bounded memory of a card, with a runtime that only counts."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from opwire.errors import LimitExceededError, OverloadedError
+from opwire_service.devices.cuda_memory import DeviceMemory, block_size
+from opwire_service.devices.device import Stopped
+
+MIB = 2**20
+
+
+class RuntimeFailure(Exception):
+    def __init__(self, status: int) -> None:
+        super().__init__(status)
+        self.status = status
+
+
+class FakeRuntime:
+    """A card with so many bytes.
+
+    Attributes:
+        blocks: address -> size of what is allocated.
+        allocations: how many there have been.
+    """
+
+    CUDARuntimeError = RuntimeFailure
+    errorMemoryAllocation = 2
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.blocks: dict[int, int] = {}
+        self.allocations = 0
+
+    def malloc(self, size: int) -> int:
+        if sum(self.blocks.values()) + size > self.size:
+            raise RuntimeFailure(self.errorMemoryAllocation)
+        self.allocations += 1
+        self.blocks[self.allocations] = size
+        return self.allocations
+
+    def free(self, address: int) -> None:
+        del self.blocks[address]
+
+
+def go_on() -> bool:
+    return False
+
+
+def test_block_sizes_waste_an_eighth_at_most():
+    for size in (1, 65_536, 65_537, 10**6, 2**30 + 1, 3 * 10**9):
+        assert size <= block_size(size)
+        assert size < 65_536 or block_size(size) <= size * 1.125
+    assert len({block_size(size) for size in range(MIB, 2 * MIB, 64)}) <= 9
+
+
+def test_blocks_are_used_again():
+    runtime = FakeRuntime(64 * MIB)
+    memory = DeviceMemory(runtime, 32 * MIB)
+    for size in (MIB, MIB - 5, MIB):
+        with memory.block(size, go_on):
+            assert memory.in_use == MIB
+    assert runtime.allocations == 1
+    assert (memory.in_use, memory.reserved) == (0, MIB)
+    memory.close()
+    assert runtime.blocks == {}
+
+
+def test_kept_blocks_make_way_for_others():
+    runtime = FakeRuntime(64 * MIB)
+    memory = DeviceMemory(runtime, 8 * MIB)
+    with memory.block(3 * MIB, go_on), memory.block(4 * MIB, go_on):
+        pass
+    with memory.block(8 * MIB, go_on):
+        assert memory.reserved == 8 * MIB
+    assert sum(runtime.blocks.values()) <= 8 * MIB
+
+
+def test_what_can_never_fit_is_refused_and_takes_nothing():
+    runtime = FakeRuntime(64 * MIB)
+    memory = DeviceMemory(runtime, 8 * MIB)
+    with pytest.raises(LimitExceededError) as refusal, memory.block(9 * MIB, go_on):
+        pass
+    assert (refusal.value.limit, refusal.value.size) == (8 * MIB, 9 * MIB)
+    assert runtime.blocks == {}
+
+
+def test_a_card_that_others_fill_is_overloaded_not_broken():
+    runtime = FakeRuntime(4 * MIB)
+    memory = DeviceMemory(runtime, 8 * MIB)
+    with memory.block(3 * MIB, go_on):
+        pass
+    # The kept block makes way for the first one here; the second does not fit beside it.
+    with memory.block(4 * MIB, go_on), pytest.raises(OverloadedError), memory.block(2 * MIB, go_on):
+        pass
+    assert memory.in_use == 0
+
+
+def test_waiting_for_memory_ends_when_it_is_given_back():
+    memory = DeviceMemory(FakeRuntime(64 * MIB), 8 * MIB)
+    asked, done = threading.Event(), threading.Event()
+
+    def stop() -> bool:
+        asked.set()
+        return False
+
+    def second() -> None:
+        with memory.block(6 * MIB, stop):
+            done.set()
+
+    waiting = threading.Thread(target=second)
+    with memory.block(4 * MIB, go_on):
+        waiting.start()
+        assert asked.wait(10)
+        assert not done.is_set()
+    waiting.join(10)
+    assert done.is_set()
+
+
+def test_waiting_for_memory_can_be_stopped():
+    memory = DeviceMemory(FakeRuntime(64 * MIB), 8 * MIB)
+    with memory.block(8 * MIB, go_on), pytest.raises(Stopped), memory.block(MIB, lambda: True):
+        pass
+    assert memory.in_use == 0

@@ -1,7 +1,7 @@
 """Measures the CPU device against NumPy, ONNX Runtime and PyTorch, side by side, over a declared matrix.
 
-Run it from the root of the repository: ``python -m benchmarks.kernels``. It prints a table and writes the figures as JSON
-and as a picture. NumPy has one thread; all others have as many as ``--threads`` says.
+Run it from the root of the repository: ``python -m benchmarks.kernels``. It prints a table and writes the figures as
+JSON and as a picture. NumPy has one thread; all others have as many as ``--threads`` says.
 """
 
 from __future__ import annotations

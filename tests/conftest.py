@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 from opwire_service.devices import load
+from opwire_service.devices.cpu import CpuDevice
 from opwire_service.devices.device import Device, DeviceUnavailable
 from tests.clients import KINDS, MakeClient, clients
 from tests.serving import serving
@@ -19,12 +19,22 @@ DEVICE_NAMES = ["reference", "cpu", pytest.param("cuda", marks=[pytest.mark.cuda
 
 @pytest.fixture(scope="session", params=DEVICE_NAMES)
 def device(request: pytest.FixtureRequest) -> Iterator[Device]:
+    if request.param == CpuDevice.name:
+        yield request.getfixturevalue("cpu_device")
+        return
     try:
-        made: Any = load(request.param)
+        made = load(request.param)
     except DeviceUnavailable as reason:
         pytest.skip(str(reason))
-    if request.param == "cpu":
-        made.warm_up()  # so that the kernels are tested, and not what stands in for them
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="session")
+def cpu_device() -> Iterator[CpuDevice]:
+    """The CPU device with all kernels compiled, so that they are tested, and not what stands in for them."""
+    made = CpuDevice()
+    made.warm_up()
     yield made
     made.close()
 

@@ -65,7 +65,7 @@ class Settings:
 
     host: str = "127.0.0.1"
     port: int = 8000
-    devices: tuple[str, ...] = ("reference",)
+    devices: tuple[str, ...] = ("cpu", "reference")
     threads: int = field(default_factory=lambda: max(2, os.cpu_count() or 1))
     workers: int = 1
     drain_seconds: int = 30

@@ -191,7 +191,7 @@ def _work(settings: Settings, sockets: Sequence[socket.socket], memory: str, row
     logs.configure(settings.log_level, settings.log_format)
     shared = SharedMemory(memory)
     metrics = Metrics(layout(settings), shared.buf, row)
-    server = HttpServer(settings, metrics, on_ready=lambda _: pipe.send_bytes(b"ready"))
+    server = HttpServer(settings, metrics, on_ready=lambda _: _tell(pipe))
     stop_on_signals(server.handle_exit)
     threading.Thread(target=_stop_with, args=(pipe, server), daemon=True).start()
     own = [_bound(each.family, each.getsockname()[:2]) for each in sockets] if _SPREAD else list(sockets)
@@ -200,6 +200,11 @@ def _work(settings: Settings, sockets: Sequence[socket.socket], memory: str, row
     finally:
         metrics.release()
         shared.close()
+
+
+def _tell(pipe: Connection) -> None:
+    with suppress(OSError):  # the supervisor does not listen any more: it is stopping, and so will this worker
+        pipe.send_bytes(b"ready")
 
 
 def _stop_with(pipe: Connection, server: HttpServer) -> None:

@@ -38,6 +38,13 @@ def _pointer(builder: Any, address: Any, element: Any) -> Any:
     return builder.inttoptr(address, element.as_pointer())
 
 
+def _written(builder: Any) -> Any:
+    """The alias scope of everything that kernels write. With it LLVM knows that inputs do not change in a loop."""
+    module = builder.module
+    domain = module.add_metadata(["opwire"])
+    return module.add_metadata([module.add_metadata(["opwire written", domain])])
+
+
 @intrinsic
 def load(typing: Any, address: Any, index: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
     """The element ``index`` elements after an address."""
@@ -50,12 +57,26 @@ def load(typing: Any, address: Any, index: Any, zero: Any) -> tuple[Any, Callabl
 
 
 @intrinsic
+def read(typing: Any, address: Any, index: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
+    """Like ``load``, of an input: of memory that no kernel writes."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer = _pointer(builder, args[0], context.get_value_type(zero))
+        element = builder.load(builder.gep(pointer, [args[1]]))
+        element.set_metadata("noalias", _written(builder))
+        return element
+
+    return zero(ADDRESS, ADDRESS, zero), code
+
+
+@intrinsic
 def store(typing: Any, address: Any, index: Any, value: Any) -> tuple[Any, Callable[..., Any]]:
     """Puts a value ``index`` elements of its type after an address."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         pointer = _pointer(builder, args[0], context.get_value_type(value))
-        builder.store(args[2], builder.gep(pointer, [args[1]]))
+        stored = builder.store(args[2], builder.gep(pointer, [args[1]]))
+        stored.set_metadata("alias.scope", _written(builder))
         return context.get_dummy_value()
 
     return types.void(ADDRESS, ADDRESS, value), code
@@ -189,3 +210,64 @@ def wrap_absolute(typing: Any, a: Any) -> tuple[Any, Callable[..., Any]]:
         return builder.sub(builder.xor(args[0], sign), sign)
 
     return a(a), code
+
+
+@intrinsic
+def without_sign(typing: Any, a: Any) -> tuple[Any, Callable[..., Any]]:
+    """An integer with its highest bit cleared."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.and_(args[0], ir.Constant(args[0].type, (1 << (a.bitwidth - 1)) - 1))
+
+    return a(a), code
+
+
+@intrinsic
+def nearest(typing: Any, so_far: Any, element: Any, one: Any, other: Any) -> tuple[Any, Callable[..., Any]]:
+    """The least of ``so_far`` and of the bits by which an element differs from two patterns: 0 if it has one of them.
+
+    A minimum, because LLVM makes vectors of loops over that and not of those over comparisons.
+    """
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        least, value, first, second = args
+        for difference in (builder.xor(value, first), builder.xor(value, second)):
+            least = builder.select(builder.icmp_unsigned("<", difference, least), difference, least)
+        return least
+
+    return so_far(so_far, so_far, so_far, so_far), code
+
+
+@intrinsic
+def key_bits(typing: Any, key: Any, flip: Any, invert: Any, bias: Any) -> tuple[Any, Callable[..., Any]]:
+    """The bits of the element that has a key: the steps of ``order_key`` backwards."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        value, flip_bits, inversion, offset = args
+        if key.bitwidth in FLIPPED:
+            value = builder.xor(builder.sub(value, offset), inversion)
+            sign = builder.ashr(value, ir.Constant(value.type, key.bitwidth - 1))
+            return builder.xor(value, builder.and_(sign, flip_bits))
+        return builder.xor(value, inversion)
+
+    return key(key, key, key, key), code
+
+
+@intrinsic
+def smaller(typing: Any, a: Any, b: Any) -> tuple[Any, Callable[..., Any]]:
+    """The smaller of two signed integers of one width."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.select(builder.icmp_signed("<", args[0], args[1]), args[0], args[1])
+
+    return a(a, a), code
+
+
+@intrinsic
+def differing(typing: Any, so_far: Any, a: Any, b: Any) -> tuple[Any, Callable[..., Any]]:
+    """The bits of ``so_far`` and those in which two integers of its width differ."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.or_(args[0], builder.xor(args[1], args[2]))
+
+    return so_far(so_far, so_far, so_far), code

@@ -14,7 +14,7 @@ import numpy as np
 
 from . import geometry as g
 from .compiler import inner, kernel
-from .element import bits_double, double_bits, fused, int32, load, size_of, store
+from .element import bits_double, double_bits, fused, int32, load, read, size_of, store
 from .formats import bits_of, magnitude_bits, masked, narrow, put
 from .geometry import advance, at
 from .rounding import two_sum
@@ -63,7 +63,7 @@ def exponential(x: float) -> float:
 
 @inner
 def _element(zero: float, address: int, index: int) -> float:
-    return masked(load(address, index, zero), -1)
+    return masked(read(address, index, zero), -1)
 
 
 @inner
@@ -71,7 +71,7 @@ def _row(zero: float, address: int, width: int, step: int, shift: float, sums: i
     for i in range(width):
         x = min(max(_element(zero, address, i * step) - shift, _LEAST), -_LEAST)
         store(sums, i, load(sums, i, 0.0) + exponential(x))
-        peak = max(load(peaks, i, int32(0)), magnitude_bits(load(address, i * step, zero)))
+        peak = max(load(peaks, i, int32(0)), magnitude_bits(read(address, i * step, zero)))
         store(peaks, i, int32(peak))
 
 

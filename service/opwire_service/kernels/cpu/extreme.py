@@ -11,14 +11,17 @@ from opwire.tensor import DataType
 
 from . import geometry as g
 from .compiler import inner, kernel
-from .element import cast_to, int32, int64, larger, load, order_key, size_of, store
+from .element import cast_to, int32, int64, larger, load, nearest, order_key, read, size_of, store
 from .geometry import advance, at
 
 NOTHING = -(2**63)
 """The canonical key of NaN: no winner yet."""
 
-_BLOCK, _PART = 2048, 256
-"""Bytes among which a winner is first noted, and then looked for."""
+_BLOCK = 1 << 14
+"""Bytes among which a winner is noted, to be looked for in the end."""
+
+_PART, _SMALL_PART = 1024, 128
+"""Bytes that are asked at once whether the winner is there."""
 
 
 def order_parameters(data_type: DataType, *, least: bool) -> dict[int, int]:
@@ -76,32 +79,56 @@ def _greatest(zero: int, address: int, count: int, step: int, geometry: int) -> 
     flip = parameter(geometry, g.FLIP, zero)
     invert = parameter(geometry, g.INVERT, zero)
     bias = parameter(geometry, g.BIAS, zero)
-    best = order_key(load(address, 0, zero), flip, invert, bias)
+    best = order_key(read(address, 0, zero), flip, invert, bias)
     if step == 1:
         for i in range(1, count):
-            best = larger(order_key(load(address, i, zero), flip, invert, bias), best)
+            best = larger(order_key(read(address, i, zero), flip, invert, bias), best)
     else:
         for i in range(1, count):
-            best = larger(order_key(load(address, i * step, zero), flip, invert, bias), best)
+            best = larger(order_key(read(address, i * step, zero), flip, invert, bias), best)
     return int64(best)
+
+
+@inner
+def has(zero: int, address: int, count: int, step: int, one: int, other: int) -> bool:
+    """Whether a run has an element with one of two patterns of bits."""
+    least = cast_to(-1, zero)
+    if step == 1:
+        for i in range(count):
+            least = nearest(least, read(address, i, zero), one, other)
+    else:
+        for i in range(count):
+            least = nearest(least, read(address, i * step, zero), one, other)
+    return least == 0
 
 
 @inner
 def _locate(zero: int, address: int, count: int, step: int, geometry: int, best: int) -> int:
     """Where the first (last) element with a canonical key is in a run that has one."""
-    part = _PART // size_of(zero)
-    parts = (count + part - 1) // part
+    one = element_bits(best, geometry, zero)
+    other = element_bits(best - 1, geometry, zero) if _is_zero(best, geometry) else one
     last = at(geometry, g.LAST)
-    for i in range(parts):
-        start = (parts - 1 - i if last else i) * part
-        size = min(part, count - start)
-        here = advance(address, start * step, zero)
-        if canonical(_greatest(zero, here, size, step, geometry), geometry) == best:
-            for j in range(size):
-                k = size - 1 - j if last else j
-                if canonical(int64(key_of(load(here, k * step, zero), geometry, zero)), geometry) == best:
-                    return start + k
-    return 0
+    start, size = 0, count
+    for part in (_PART // size_of(zero), _SMALL_PART // size_of(zero)):
+        parts = (size + part - 1) // part
+        for i in range(parts):
+            begin = start + (parts - 1 - i if last else i) * part
+            length = min(part, start + size - begin)
+            if has(zero, advance(address, begin * step, zero), length, step, one, other):
+                break
+        start, size = begin, length
+    for i in range(size):
+        found = start + (size - 1 - i if last else i)
+        element = read(address, found * step, zero)
+        if element in (one, other):
+            return found
+    return start
+
+
+@inner
+def _is_zero(key: int, geometry: int) -> bool:
+    """Whether a canonical key is that of the zeros of a float."""
+    return at(geometry, g.IS_FLOAT) != 0 and key == at(geometry, g.BIAS)
 
 
 @inner
@@ -139,13 +166,13 @@ def put_winner(zero: int, base: int, address: int, offset: int, index: int, geom
     elif size == 4:
         store(address, offset, int32(index))
     else:
-        store(address, offset, load(base, g.reduced_source(geometry, index), zero))
+        store(address, offset, read(base, g.reduced_source(geometry, index), zero))
 
 
 @inner
 def put_value(zero: int, base: int, geometry: int, address: int, offset: int, key: int) -> None:
     """Puts the element of a greatest key into the output; of equal zeros and of NaN the one to name is looked for."""
-    if canonical(key, geometry) == NOTHING or (key == at(geometry, g.BIAS) and at(geometry, g.IS_FLOAT)):
+    if canonical(key, geometry) == NOTHING or _is_zero(key, geometry):
         _, index = _scan(zero, base, geometry, 0, at(geometry, g.COUNT))
         put_winner(zero, base, address, offset, index, geometry)
     else:

@@ -6,7 +6,7 @@ import numpy as np
 
 from . import geometry as g
 from .compiler import inner, kernel
-from .element import cast_to, choose, int64, larger, load, order_key, size_of, store
+from .element import cast_to, choose, int64, larger, load, order_key, read, size_of, store
 from .extreme import NOTHING, parameter, put_value, put_winner
 from .geometry import advance, at
 
@@ -22,7 +22,7 @@ def _raise_group(
     for i in range(width):
         key = load(best, i, zero)
         for j in range(_GROUP):
-            key = larger(order_key(load(address + j * row, i * step, zero), flip, invert, bias), key)
+            key = larger(order_key(read(address + j * row, i * step, zero), flip, invert, bias), key)
         store(best, i, key)
 
 
@@ -40,7 +40,7 @@ def _raise(zero: int, address: int, row: int, step: int, width: int, best: int, 
         i += _GROUP
     while i < rows:
         for j in range(width):
-            key = order_key(load(address + i * row, j * step, zero), flip, invert, bias)
+            key = order_key(read(address + i * row, j * step, zero), flip, invert, bias)
             store(best, j, larger(key, load(best, j, zero)))
         i += 1
 
@@ -57,7 +57,7 @@ def _name_group(
     for i in range(width):
         key, found = load(best, i, zero), load(names, i, zero)
         for j in range(_GROUP):
-            here = order_key(load(address + j * row, i * step, zero), flip, invert, bias)
+            here = order_key(read(address + j * row, i * step, zero), flip, invert, bias)
             here = choose(here == lower, bias, here)
             better = here > key
             key = choose(better, here, key)
@@ -75,7 +75,7 @@ def _name_row(zero: int, address: int, step: int, width: int, best: int, names: 
     this = cast_to(name, zero)
     for i in range(width):
         key = load(best, i, zero)
-        here = order_key(load(address, i * step, zero), flip, invert, bias)
+        here = order_key(read(address, i * step, zero), flip, invert, bias)
         here = choose(here == lower, bias, here)
         better = here > key
         store(best, i, choose(better, here, key))

@@ -22,6 +22,7 @@ from .element import (
     int64,
     store,
     uint16,
+    without_sign,
 )
 
 
@@ -43,7 +44,7 @@ def peak_bits(element: Any) -> Any:
 @overload(peak_bits, inline="always")
 def _peak_bits(element):
     if element == FLOAT32:
-        return lambda element: float_bits(element) & int32(0x7FFFFFFF)
+        return lambda element: without_sign(float_bits(element))
     return lambda element: int32(0)
 
 
@@ -113,7 +114,7 @@ def magnitude_bits(element: Any) -> Any:
 @overload(magnitude_bits, inline="always")
 def _magnitude_bits(element):
     if element == FLOAT32:
-        return lambda element: float_bits(element) & int32(0x7FFFFFFF)
+        return lambda element: without_sign(float_bits(element))
     return lambda element: int32(element & uint16(0x7FFF))
 
 
@@ -126,3 +127,14 @@ def _bits_of(value, zero):
     if zero == FLOAT32:
         return lambda value, zero: float_bits(float32(value))
     return lambda value, zero: int32(_half_bits(value))
+
+
+def is_single(zero: Any) -> Any:
+    """Whether elements are FLOAT32."""
+
+
+@overload(is_single, inline="always")
+def _is_single(zero):
+    if zero == FLOAT32:
+        return lambda zero: True
+    return lambda zero: False

@@ -12,8 +12,8 @@ import numpy as np
 from . import geometry as g
 from . import pooling_geometry as p
 from .compiler import inner, kernel
-from .element import cast_to, choose, int32, int64, larger, load, order_key, store
-from .extreme import NOTHING, canonical, element_bits, key_of, parameter
+from .element import cast_to, choose, int32, int64, key_bits, larger, load, nearest, order_key, read, smaller, store
+from .extreme import NOTHING, canonical, has, key_of, parameter
 from .geometry import advance, at
 
 _ALL_ONES = 0xFFFFFFFF
@@ -31,7 +31,7 @@ def _winner(zero: int, channel: int, geometry: int, depth: int, height: int, acr
             here = advance(channel, row, zero)
             for k in range(p.first_tap(geometry, p.ACROSS, across), p.taps_end(geometry, p.ACROSS, across)):
                 w = p.position(geometry, p.ACROSS, across, k)
-                element = load(here, w * at(geometry, p.ACROSS + p.SOURCE), zero)
+                element = read(here, w * at(geometry, p.ACROSS + p.SOURCE), zero)
                 key = canonical(int64(key_of(element, geometry, zero)), geometry)
                 if key > best or found < 0:
                     best = key
@@ -47,7 +47,7 @@ def _element_at(zero: int, channel: int, geometry: int, found: int) -> int:
     depth = row // height
     offset = (found - row * across) * at(geometry, p.ACROSS + p.SOURCE)
     offset += (row - depth * height) * at(geometry, p.HEIGHT + p.SOURCE) + depth * at(geometry, p.DEPTH + p.SOURCE)
-    return load(channel, offset, zero)
+    return read(channel, offset, zero)
 
 
 @inner
@@ -99,49 +99,102 @@ def _covered(geometry: int) -> tuple[int, int, int]:
 
 
 @inner
-def _raise_line(zero: int, row: int, count: int, step: int, line: int, flip: int, invert: int, bias: int) -> bool:
-    """Takes a row of the input into the line; returns whether it has a negative zero."""
-    lower = bias - cast_to(1, zero)
-    zeros = cast_to(0, zero)
-    lower = cast_to(lower, zero)
-    for i in range(count):
-        key = order_key(load(row, i * step, zero), flip, invert, bias)
-        zeros = choose(key == lower, cast_to(-1, zero), zeros)
-        store(line, i, larger(key, load(line, i, zero)))
-    return zeros != 0
-
-
-@inner
-def _raise_lines(zero: int, channel: int, geometry: int, depth: int, height: int, line: int, count: int) -> bool:
-    """Takes all rows that a row of windows covers into the line; returns whether there is a negative zero."""
+def _raise_rows(
+    zero: int, row: int, row_size: int, rows: int, count: int, step: int, line: int, first: bool, geometry: int
+) -> None:
+    """Takes 1, 2 or 3 rows of the input, ``row_size`` bytes apart, into the line, or begins it with them."""
     flip = parameter(geometry, g.FLIP, zero)
     invert = parameter(geometry, g.INVERT, zero)
     bias = parameter(geometry, g.BIAS, zero)
-    step = at(geometry, p.ACROSS + p.SOURCE)
-    zeros = False
-    for i in range(p.first_tap(geometry, p.DEPTH, depth), p.taps_end(geometry, p.DEPTH, depth)):
-        d = p.position(geometry, p.DEPTH, depth, i)
-        for j in range(p.first_tap(geometry, p.HEIGHT, height), p.taps_end(geometry, p.HEIGHT, height)):
-            h = p.position(geometry, p.HEIGHT, height, j)
-            offset = d * at(geometry, p.DEPTH + p.SOURCE) + h * at(geometry, p.HEIGHT + p.SOURCE)
-            row = advance(channel, offset, zero)
-            if step == 1:
-                zeros |= _raise_line(zero, row, count, 1, line, flip, invert, bias)
-            else:
-                zeros |= _raise_line(zero, row, count, step, line, flip, invert, bias)
-    return zeros
+    for i in range(count):
+        key = order_key(read(row, i * step, zero), flip, invert, bias)
+        for j in range(1, rows):
+            key = larger(order_key(read(row + j * row_size, i * step, zero), flip, invert, bias), key)
+        if not first:
+            key = larger(key, load(line, i, zero))
+        store(line, i, key)
 
 
 @inner
-def _take_tap(zero: int, line: int, stride: int, count: int, best: int) -> None:
+def _raise_some(
+    zero: int, row: int, row_size: int, rows: int, count: int, step: int, line: int, first: bool, geometry: int
+) -> None:
+    if rows == 3:
+        _raise_rows(zero, row, row_size, 3, count, step, line, first, geometry)
+    elif rows == 2:
+        _raise_rows(zero, row, row_size, 2, count, step, line, first, geometry)
+    else:
+        _raise_rows(zero, row, row_size, 1, count, step, line, first, geometry)
+
+
+@inner
+def _covered_rows(geometry: int, height: int) -> tuple[int, int, int]:
+    """Of the rows that a window covers at one depth: how many, the offset of the first, and elements between them."""
+    begin = p.first_tap(geometry, p.HEIGHT, height)
+    step = at(geometry, p.HEIGHT + p.SOURCE)
+    offset = p.position(geometry, p.HEIGHT, height, begin) * step
+    return p.taps_end(geometry, p.HEIGHT, height) - begin, offset, step * at(geometry, p.HEIGHT + p.DILATION)
+
+
+@inner
+def _raise_lines(zero: int, channel: int, geometry: int, depth: int, height: int, line: int, count: int) -> None:
+    """Reduces all rows that a row of windows covers to the line."""
+    step = at(geometry, p.ACROSS + p.SOURCE)
+    rows, offset, apart = _covered_rows(geometry, height)
+    first = True
+    for i in range(p.first_tap(geometry, p.DEPTH, depth), p.taps_end(geometry, p.DEPTH, depth)):
+        plane = p.position(geometry, p.DEPTH, depth, i) * at(geometry, p.DEPTH + p.SOURCE)
+        for j in range(0, rows, 3):
+            row = advance(channel, plane + offset + j * apart, zero)
+            size = advance(0, apart, zero)
+            if step == 1:
+                _raise_some(zero, row, size, min(3, rows - j), count, 1, line, first, geometry)
+            else:
+                _raise_some(zero, row, size, min(3, rows - j), count, step, line, first, geometry)
+            first = False
+
+
+@inner
+def _has_negative_zero(zero: int, channel: int, geometry: int, depth: int, height: int, count: int) -> bool:
+    """Whether any row that a row of windows covers has one."""
+    step = at(geometry, p.ACROSS + p.SOURCE)
+    rows, offset, apart = _covered_rows(geometry, height)
+    negative = p.lowest(zero)
+    for i in range(p.first_tap(geometry, p.DEPTH, depth), p.taps_end(geometry, p.DEPTH, depth)):
+        plane = p.position(geometry, p.DEPTH, depth, i) * at(geometry, p.DEPTH + p.SOURCE)
+        for j in range(rows):
+            row = advance(channel, plane + offset + j * apart, zero)
+            if has(zero, row, count, step, negative, negative):
+                return True
+    return False
+
+
+@inner
+def _taps(zero: int, line: int, stride: int, dilation: int, taps: int, count: int, best: int, first: bool) -> None:
+    """Takes 1, 2 or 3 elements of each of ``count`` windows, or begins with them."""
     for i in range(count):
-        store(best, i, larger(load(line, i * stride, zero), load(best, i, zero)))
+        key = load(line, i * stride, zero)
+        for j in range(1, taps):
+            key = larger(load(line, i * stride + j * dilation, zero), key)
+        if not first:
+            key = larger(key, load(best, i, zero))
+        store(best, i, key)
+
+
+@inner
+def _some_taps(zero: int, line: int, stride: int, dilation: int, taps: int, count: int, best: int, first: bool) -> None:
+    if taps == 3:
+        _taps(zero, line, stride, dilation, 3, count, best, first)
+    elif taps == 2:
+        _taps(zero, line, stride, dilation, 2, count, best, first)
+    else:
+        _taps(zero, line, stride, dilation, 1, count, best, first)
 
 
 @inner
 def _along_line(zero: int, line: int, stride: int, window: int, dilation: int, count: int, best: int) -> None:
     """Reduces each of ``count`` windows along the line to its greatest key."""
-    if window > count:
+    if window > count and window > 3:
         for i in range(count):
             first = advance(line, i * stride, zero)
             key = load(first, 0, zero)
@@ -149,32 +202,42 @@ def _along_line(zero: int, line: int, stride: int, window: int, dilation: int, c
                 key = larger(load(first, j * dilation, zero), key)
             store(best, i, key)
         return
-    for i in range(count):
-        store(best, i, load(line, i * stride, zero))
-    for j in range(1, window):
-        tap = advance(line, j * dilation, zero)
+    for j in range(0, window, 3):
+        tap, taps = advance(line, j * dilation, zero), min(3, window - j)
         if stride == 1:
-            _take_tap(zero, tap, 1, count, best)
+            _some_taps(zero, tap, 1, dilation, taps, count, best, j == 0)
         elif stride == 2:
-            _take_tap(zero, tap, 2, count, best)
+            _some_taps(zero, tap, 2, dilation, taps, count, best, j == 0)
         else:
-            _take_tap(zero, tap, stride, count, best)
+            _some_taps(zero, tap, stride, dilation, taps, count, best, j == 0)
 
 
 @inner
 def _put_values(
-    zero: int, best: int, count: int, values: int, geometry: int, zeros: bool, channel: int, depth: int, height: int
+    zero: int, best: int, count: int, values: int, geometry: int, channel: int, depth: int, height: int
 ) -> None:
     """Turns keys into elements; for NaN, and for zeros of which some are negative, the winner is looked for."""
     step = at(geometry, p.ACROSS + p.VALUE)
-    floats = at(geometry, g.IS_FLOAT) != 0
-    floor, bias = at(geometry, g.FLOOR), at(geometry, g.BIAS)
-    special = False
-    for i in range(count):
-        key = int64(load(best, i, zero))
-        special |= key < floor or (zeros and key == bias)
-        store(values, i * step, element_bits(key, geometry, zero))
-    if special and floats:
+    flip = parameter(geometry, g.FLIP, zero)
+    invert = parameter(geometry, g.INVERT, zero)
+    bias = parameter(geometry, g.BIAS, zero)
+    least, to_zero = load(best, 0, zero), cast_to(-1, zero)
+    if step == 1:
+        for i in range(count):
+            key = load(best, i, zero)
+            store(values, i, key_bits(key, flip, invert, bias))
+            least, to_zero = smaller(least, key), nearest(to_zero, key, bias, bias)
+    else:
+        for i in range(count):
+            key = load(best, i, zero)
+            store(values, i * step, key_bits(key, flip, invert, bias))
+            least, to_zero = smaller(least, key), nearest(to_zero, key, bias, bias)
+    if not at(geometry, g.IS_FLOAT):
+        return
+    floor = at(geometry, g.FLOOR)
+    covered, _, _ = _covered(geometry)
+    zeros = to_zero == 0 and _has_negative_zero(zero, channel, geometry, depth, height, covered)
+    if zeros or least < floor:
         for i in range(count):
             key = int64(load(best, i, zero))
             if key < floor or (zeros and key == bias):
@@ -190,53 +253,95 @@ def rows(zero: int, source: int, values: int, indices: int, geometry: int, begin
     memory = np.empty(length + count, np.int64)
     line = memory.ctypes.data
     best = line + 8 * length
+    # Padding stays what it is; the positions between are begun anew by each row of outputs.
+    for i in range(length):
+        store(line, i, p.lowest(zero))
     for unit in range(begin, end):
         plane, depth, height = _split(geometry, unit)
         offset = p.place_of(geometry, plane, 0, p.SOURCE, p.CHANNEL_SOURCE, p.IMAGE_SOURCE, -1)
         channel = advance(source, offset, zero)
         value = p.place_of(geometry, plane, depth, p.VALUE, p.CHANNEL_VALUE, p.IMAGE_VALUE, height)
-        for i in range(length):
-            store(line, i, p.lowest(zero))
-        zeros = _raise_lines(zero, channel, geometry, depth, height, advance(line, start, zero), covered)
+        _raise_lines(zero, channel, geometry, depth, height, advance(line, start, zero), covered)
         stride, window = at(geometry, p.ACROSS + p.STRIDE), at(geometry, p.ACROSS + p.WINDOW)
         _along_line(zero, line, stride, window, at(geometry, p.ACROSS + p.DILATION), count, best)
-        here = advance(values, value, zero)
-        _put_values(zero, best, count, here, geometry, zeros, channel, depth, height)
+        _put_values(zero, best, count, advance(values, value, zero), geometry, channel, depth, height)
     memory[0] = 0  # keeps the memory alive until here
 
 
 @inner
 def _raise_named(
-    zero: int, row: int, count: int, step: int, name: int, line: int, geometry: int, flip: int, invert: int, bias: int
+    zero: int,
+    row: int,
+    row_size: int,
+    rows: int,
+    count: int,
+    step: int,
+    name: int,
+    name_step: int,
+    line: int,
+    first: bool,
+    geometry: int,
 ) -> None:
-    """Takes a row into the line; keys are followed by 32 bits that decrease with the position, from ``name`` on."""
-    raised = int64(at(geometry, g.BIAS)) - at(geometry, g.IS_FLOAT)
-    above = int64(at(geometry, g.BIAS))
-    nothing = int64(at(geometry, g.FLOOR)) - at(geometry, g.IS_FLOAT)
+    """Takes 1, 2 or 3 rows into the line, or begins it with them.
+
+    Keys are followed by 32 bits that decrease with the position, which is ``name`` at the start of the first row.
+    """
+    flip = parameter(geometry, g.FLIP, zero)
+    invert = parameter(geometry, g.INVERT, zero)
+    bias = parameter(geometry, g.BIAS, zero)
+    raised = at(geometry, g.BIAS) - at(geometry, g.IS_FLOAT)
+    above = at(geometry, g.BIAS)
+    nothing = at(geometry, g.FLOOR) - at(geometry, g.IS_FLOAT)
     for i in range(count):
-        key = int64(order_key(load(row, i * step, zero), flip, invert, bias))
-        key = choose(key == raised, above, larger(key, nothing))
-        named = (key << 32) | (_ALL_ONES - (name + i))
-        store(line, i, larger(named, load(line, i, 0)))
+        best = NOTHING if first else load(line, i, 0)
+        for j in range(rows):
+            key = int64(order_key(read(row + j * row_size, i * step, zero), flip, invert, bias))
+            key = choose(key == raised, above, larger(key, nothing))
+            best = larger(best, (key << 32) | (_ALL_ONES - (name + j * name_step + i)))
+        store(line, i, best)
+
+
+@inner
+def _raise_some_named(
+    zero: int,
+    row: int,
+    row_size: int,
+    rows: int,
+    count: int,
+    step: int,
+    name: int,
+    name_step: int,
+    line: int,
+    first: bool,
+    geometry: int,
+) -> None:
+    if rows == 3:
+        _raise_named(zero, row, row_size, 3, count, step, name, name_step, line, first, geometry)
+    elif rows == 2:
+        _raise_named(zero, row, row_size, 2, count, step, name, name_step, line, first, geometry)
+    else:
+        _raise_named(zero, row, row_size, 1, count, step, name, name_step, line, first, geometry)
 
 
 @inner
 def _raise_named_lines(zero: int, channel: int, geometry: int, depth: int, height: int, line: int, count: int) -> None:
-    flip = parameter(geometry, g.FLIP, zero)
-    invert = parameter(geometry, g.INVERT, zero)
-    bias = parameter(geometry, g.BIAS, zero)
-    step = at(geometry, p.ACROSS + p.SOURCE)
+    step, across = at(geometry, p.ACROSS + p.SOURCE), at(geometry, p.ACROSS + p.SIZE)
+    rows, offset, apart = _covered_rows(geometry, height)
+    top = p.position(geometry, p.HEIGHT, height, p.first_tap(geometry, p.HEIGHT, height))
+    dilation = at(geometry, p.HEIGHT + p.DILATION)
+    first = True
     for i in range(p.first_tap(geometry, p.DEPTH, depth), p.taps_end(geometry, p.DEPTH, depth)):
         d = p.position(geometry, p.DEPTH, depth, i)
-        for j in range(p.first_tap(geometry, p.HEIGHT, height), p.taps_end(geometry, p.HEIGHT, height)):
-            h = p.position(geometry, p.HEIGHT, height, j)
-            offset = d * at(geometry, p.DEPTH + p.SOURCE) + h * at(geometry, p.HEIGHT + p.SOURCE)
-            row = advance(channel, offset, zero)
-            name = (d * at(geometry, p.HEIGHT + p.SIZE) + h) * at(geometry, p.ACROSS + p.SIZE)
+        for j in range(0, rows, 3):
+            row = advance(channel, d * at(geometry, p.DEPTH + p.SOURCE) + offset + j * apart, zero)
+            size = advance(0, apart, zero)
+            name = (d * at(geometry, p.HEIGHT + p.SIZE) + top + j * dilation) * across
+            few, down = min(3, rows - j), dilation * across
             if step == 1:
-                _raise_named(zero, row, count, 1, name, line, geometry, flip, invert, bias)
+                _raise_some_named(zero, row, size, few, count, 1, name, down, line, first, geometry)
             else:
-                _raise_named(zero, row, count, step, name, line, geometry, flip, invert, bias)
+                _raise_some_named(zero, row, size, few, count, step, name, down, line, first, geometry)
+            first = False
 
 
 @inner
@@ -247,7 +352,7 @@ def _put_named(
     size, packed = at(geometry, p.INDEX_SIZE), at(geometry, PACKED)
     for i in range(at(geometry, p.ACROSS + p.OUT)):
         found = _ALL_ONES - (load(best, i, 0) & _ALL_ONES)
-        element = load(channel, found, zero) if packed else _element_at(zero, channel, geometry, found)
+        element = read(channel, found, zero) if packed else _element_at(zero, channel, geometry, found)
         store(values, i * value_step, element)
         _put_index(indices, index + i * index_step, first + found, size)
 
@@ -264,14 +369,14 @@ def named_rows(zero: int, source: int, values: int, indices: int, geometry: int,
     memory = np.empty(length + count, np.int64)
     line = memory.ctypes.data
     best = line + 8 * length
+    for i in range(length):
+        store(line, i, NOTHING)
     for unit in range(begin, end):
         plane, depth, height = _split(geometry, unit)
         offset = p.place_of(geometry, plane, 0, p.SOURCE, p.CHANNEL_SOURCE, p.IMAGE_SOURCE, -1)
         channel = advance(source, offset, zero)
         value = p.place_of(geometry, plane, depth, p.VALUE, p.CHANNEL_VALUE, p.IMAGE_VALUE, height)
         index = p.place_of(geometry, plane, depth, p.INDEX, p.CHANNEL_INDEX, p.IMAGE_INDEX, height)
-        for i in range(length):
-            store(line, i, NOTHING)
         _raise_named_lines(zero, channel, geometry, depth, height, line + 8 * start, covered)
         stride, window = at(geometry, p.ACROSS + p.STRIDE), at(geometry, p.ACROSS + p.WINDOW)
         _along_line(0, line, stride, window, at(geometry, p.ACROSS + p.DILATION), count, best)

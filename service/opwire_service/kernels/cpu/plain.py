@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from . import geometry as g
 from .compiler import inner
-from .element import bits_float, float64, int32, load, store
+from .element import bits_float, float64, int32, larger, load, read, store
 from .formats import peak_bits
 from .geometry import advance, at
 from .rounding import UNIT, two_sum
@@ -35,13 +35,14 @@ def _group(
     zero: float, address: int, row: int, width: int, step: int, sums: int, peaks: int, mask: int, square: bool
 ) -> None:
     for i in range(width):
-        total = sixteen(zero, address, row, i * step, mask, square)
-        store(sums, i, load(sums, i, 0.0) + total)
-        if not square:
+        store(sums, i, load(sums, i, 0.0) + sixteen(zero, address, row, i * step, mask, square))
+    if not square:
+        # A loop of its own, because as many peaks as sums fit into half a vector.
+        for i in range(width):
             peak = load(peaks, i, int32(0))
             for j in range(GROUP):
-                peak = max(peak, peak_bits(load(address + j * row, i * step, zero)))
-            store(peaks, i, int32(peak))
+                peak = larger(peak, peak_bits(read(address + j * row, i * step, zero)))
+            store(peaks, i, peak)
 
 
 @inner
@@ -49,8 +50,7 @@ def _row(zero: float, address: int, width: int, step: int, sums: int, peaks: int
     for i in range(width):
         store(sums, i, load(sums, i, 0.0) + term(zero, address, i * step, mask, square))
         if not square:
-            peak = max(load(peaks, i, int32(0)), peak_bits(load(address, i * step, zero)))
-            store(peaks, i, int32(peak))
+            store(peaks, i, larger(load(peaks, i, int32(0)), peak_bits(read(address, i * step, zero))))
 
 
 @inner
@@ -122,18 +122,15 @@ def _short_sum(
     peak = int32(0)
     for i in range(count):
         total += term(zero, address, i * step, mask, square)
-        peak = int32(max(peak, peak_bits(load(address, i * step, zero))))
+        peak = larger(peak, peak_bits(read(address, i * step, zero)))
     return total, error_bound(total, count, peak, count, exact, square)
 
 
 @inner
-def run_sum(
-    zero: float, address: int, count: int, step: int, mask: int, square: bool, exact: bool, scratch: int
-) -> tuple[float, float]:
-    """The sum of a run of terms and a bound on its error."""
-    if count < FEW_LANES:
-        return _short_sum(zero, address, count, step, mask, square, exact)
-    width = LANES if count >= LONG_RUN else FEW_LANES
+def _matrix_sums(
+    zero: float, address: int, count: int, step: int, mask: int, square: bool, width: int, scratch: int
+) -> tuple[int, int]:
+    """Adds up a run as a matrix of ``width`` columns; returns the depth and the greatest peak."""
     sums, peaks = scratch, scratch + 8 * LANES
     clear(sums, peaks, width)
     rows = count // width
@@ -145,15 +142,39 @@ def run_sum(
     peak = int32(0)
     if not square:
         for i in range(width):
-            peak = int32(max(peak, load(peaks, i, int32(0))))
-    half = width // 2
-    while half:
-        for i in range(half):
-            store(sums, i, load(sums, i, 0.0) + load(sums, half + i, 0.0))
-        depth += 1
-        half //= 2
-    total = load(sums, 0, 0.0)
-    return total, error_bound(total, count, peak, depth + 1, exact, square)
+            peak = larger(peak, load(peaks, i, int32(0)))
+    return depth + 1, peak
+
+
+@inner
+def _fold(sums: int, width: int) -> None:
+    """Adds the four quarters of 4 * ``width`` sums, to as many as fit a vector or several."""
+    for i in range(width):
+        left = load(sums, i, 0.0) + load(sums, width + i, 0.0)
+        right = load(sums, 2 * width + i, 0.0) + load(sums, 3 * width + i, 0.0)
+        store(sums, i, left + right)
+
+
+@inner
+def run_sum(
+    zero: float, address: int, count: int, step: int, mask: int, square: bool, exact: bool, scratch: int
+) -> tuple[float, float]:
+    """The sum of a run of terms and a bound on its error."""
+    if count < FEW_LANES:
+        return _short_sum(zero, address, count, step, mask, square, exact)
+    if count >= LONG_RUN:
+        depth, peak = _matrix_sums(zero, address, count, step, mask, square, LANES, scratch)
+        _fold(scratch, FEW_LANES)
+    else:
+        depth, peak = _matrix_sums(zero, address, count, step, mask, square, FEW_LANES, scratch)
+    _fold(scratch, 8)
+    _fold(scratch, 2)
+    total = load(scratch, 0, 0.0) + load(scratch, 1, 0.0)
+    return total, error_bound(total, count, peak, depth + _FOLD_DEPTH, exact, square)
+
+
+_FOLD_DEPTH = 7
+"""Of folding ``LANES`` sums to one."""
 
 
 RUN_TERMS = 1 << 15

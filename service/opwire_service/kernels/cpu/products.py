@@ -14,7 +14,7 @@ import numpy as np
 
 from . import geometry as g
 from .compiler import inner, kernel
-from .element import bits_double, double_bits, float64, fused, int8, int64, load, size_of, store
+from .element import bits_double, double_bits, float64, fused, int8, int64, larger, load, read, size_of, smaller, store
 from .formats import bits_of, magnitude_bits, masked, narrow, put
 from .geometry import advance, at
 from .rounding import UNIT, to_odd, two_sum
@@ -33,10 +33,13 @@ SLACK = 1.001
 _SIGN_AND_FRACTION = -0x7FF0000000000001
 _ONE = 0x3FF0000000000000
 
+_ZERO_EXPONENT, _SPECIAL_EXPONENT = -1023, 1024
+"""What ``_exponent`` says of zeros, and of infinities and NaN. Products of ordinary factors lie well between."""
+
 
 @inner
 def _factor(zero: float, address: int, index: int) -> float:
-    return masked(load(address, index, zero), -1)
+    return masked(read(address, index, zero), -1)
 
 
 @inner
@@ -52,19 +55,20 @@ def _exponent(value: float) -> int:
 
 @inner
 def _multiply_rows(zero: float, address: int, row: int, rows: int, width: int, step: int, scratch: int) -> None:
-    """Multiplies the product of each column by ``rows`` (1 or 4) factors that lie ``row`` bytes apart."""
+    """Multiplies the product of each column by ``rows`` (1 or 4) factors that lie ``row`` bytes apart.
+
+    The exponents of the four tell what is special: the least one is that of a zero, the greatest that of inf and NaN.
+    """
     exponents, most, least = scratch + 8 * width, scratch + 16 * width, scratch + 24 * width
     for i in range(width):
         product = load(scratch, i, 0.0)
-        greatest, smallest = load(most, i, 0), load(least, i, 0)
         for j in range(rows):
             product *= _factor(zero, address + j * row, i * step)
-            magnitude = int64(magnitude_bits(load(address + j * row, i * step, zero)))
-            greatest, smallest = max(greatest, magnitude), min(smallest, magnitude)
+        exponent = _exponent(product)
         store(scratch, i, _normal(product))
-        store(exponents, i, load(exponents, i, 0) + _exponent(product))
-        store(most, i, greatest)
-        store(least, i, smallest)
+        store(exponents, i, load(exponents, i, 0) + exponent)
+        store(most, i, larger(load(most, i, 0), exponent))
+        store(least, i, smaller(load(least, i, 0), exponent))
 
 
 @inner
@@ -73,7 +77,29 @@ def _clear(width: int, scratch: int) -> None:
         store(scratch, i, 1.0)
         store(scratch + 8 * width, i, 0)
         store(scratch + 16 * width, i, 0)
-        store(scratch + 24 * width, i, int64(0x7FFFFFFF))
+        store(scratch + 24 * width, i, 0)
+
+
+@inner
+def _magnitudes(zero: float, base: int, geometry: int, begin: int, end: int, most: int, least: int) -> tuple[int, int]:
+    """The bits of the greatest and the least magnitude of factors ``begin`` to ``end``, where they are special.
+
+    Ordinary ones are told by 1, as are all but zeros where the exponents show nothing greater.
+    """
+    if most < _SPECIAL_EXPONENT:
+        return 1, 0 if least == _ZERO_EXPONENT else 1
+    greatest, smallest = int64(0), int64(0x7FFFFFFF)
+    run_size, step = at(geometry, g.RUN), at(geometry, g.STEP)
+    i = begin
+    while i < end:
+        run = i // run_size
+        size = min(run_size - (i - run * run_size), end - i)
+        address = advance(base, g.run_source(geometry, run) + (i - run * run_size) * step, zero)
+        for j in range(size):
+            magnitude = int64(magnitude_bits(read(address, j * step, zero)))
+            greatest, smallest = larger(greatest, magnitude), smaller(smallest, magnitude)
+        i += size
+    return greatest, smallest
 
 
 @inner
@@ -105,8 +131,8 @@ def _plain(zero: float, base: int, geometry: int, begin: int, end: int, scratch:
     """Leaves the product of factors ``begin`` to ``end``."""
     run_size, step = at(geometry, g.RUN), at(geometry, g.STEP)
     _clear(LANES, scratch)
+    high, exponent, most, least = 1.0, 0, 0, 0
     i = begin
-    high, exponent, most, least = 1.0, 0, 0, int64(0x7FFFFFFF)
     while i < end:
         run = i // run_size
         size = min(run_size - (i - run * run_size), end - i)
@@ -117,16 +143,16 @@ def _plain(zero: float, base: int, geometry: int, begin: int, end: int, scratch:
         address += rows * row
         for j in range(size - rows * LANES):
             high *= _factor(zero, address, j * step)
-            exponent += _exponent(high)
+            part = _exponent(high)
+            exponent, most, least = exponent + part, larger(most, part), smaller(least, part)
             high = _normal(high)
-            magnitude = int64(magnitude_bits(load(address, j * step, zero)))
-            most, least = max(most, magnitude), min(least, magnitude)
         i += size
     for j in range(LANES):
         high *= load(scratch, j, 0.0)
         exponent += _exponent(high) + load(scratch, LANES + j, 0)
         high = _normal(high)
-        most, least = max(most, load(scratch, 2 * LANES + j, 0)), min(least, load(scratch, 3 * LANES + j, 0))
+        most, least = larger(most, load(scratch, 2 * LANES + j, 0)), smaller(least, load(scratch, 3 * LANES + j, 0))
+    most, least = _magnitudes(zero, base, geometry, begin, end, most, least)
     _put_state(state, high, 0.0, exponent, SLACK * UNIT * (end - begin + LANES), most, least)
 
 
@@ -146,7 +172,7 @@ def _compensated(zero: float, base: int, geometry: int, begin: int, end: int, st
         address = advance(base, g.run_source(geometry, run) + (i - run * run_size) * step, zero)
         for j in range(size):
             factor = _factor(zero, address, j * step)
-            magnitude = int64(magnitude_bits(load(address, j * step, zero)))
+            magnitude = int64(magnitude_bits(read(address, j * step, zero)))
             most, least = max(most, magnitude), min(least, magnitude)
             product = high * factor
             rest = fused(high, factor, -product)
@@ -257,11 +283,13 @@ def columns(zero: float, source: int, target: int, states: int, geometry: int, b
             output = outer * all_columns + start + i
             state = states + 8 * STATE * (output * segments + unit - part * segments) if segments > 1 else own
             high, exponent = load(scratch, i, 0.0), load(scratch, width + i, 0)
+            here = advance(base, i * step, zero)
             most, least = load(scratch, 2 * width + i, 0), load(scratch, 3 * width + i, 0)
+            most, least = _magnitudes(zero, here, geometry, first, last, most, least)
             _put_state(state, high, 0.0, exponent, SLACK * UNIT * (last - first), most, least)
             if segments == 1:
                 place = offset + i * at(geometry, g.COLUMN_TARGET)
-                _decide(zero, advance(base, i * step, zero), geometry, own, target, place, states + output)
+                _decide(zero, here, geometry, own, target, place, states + output)
     memory[0] = 0  # keeps the memory alive until here
 
 

@@ -25,7 +25,7 @@ LEAST_ROWS = 64
 LEAST_COLUMNS = 8
 """With fewer neighbouring columns a reduction goes row by row."""
 
-TILE_BYTES = 4096
+TILE_BYTES = 2048
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,6 +101,13 @@ def _exact(high: float, low: float, count: int, function: int, zero: float) -> i
 
 
 @inner
+def interval(high: float, low: float, error: float) -> tuple[float, float]:
+    """Bounds of the true sum, which hold after the roundings here too."""
+    margin = error * (1 + 2.0**-20) + abs(high) * (4 * UNIT)
+    return high + (low - margin), high + (low + margin)
+
+
+@inner
 def rounded(high: float, low: float, error: float, count: int, function: int, zero: float) -> tuple[bool, int]:
     """Whether a sum decides the result, and the bits of the result."""
     if high - high != 0.0:
@@ -109,9 +116,7 @@ def rounded(high: float, low: float, error: float, count: int, function: int, ze
         return _logarithm(high, low, error, zero)
     if error == 0.0:
         return True, _exact(high, low, count, function, zero)
-    # The true sum lies within this margin even after the roundings of the next three operations.
-    margin = error * (1 + 2.0**-20) + abs(high) * (4 * UNIT)
-    least, most = high + (low - margin), high + (low + margin)
+    least, most = interval(high, low, error)
     if function == L2 and least < 0.0:
         return False, 0
     least, most = _apply(least, count, function), _apply(most, count, function)

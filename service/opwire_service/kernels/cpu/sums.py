@@ -10,11 +10,11 @@ from . import geometry as g
 from .accumulator import LIMBS, add_terms, parts, settle
 from .compensated import compensated_sum
 from .compiler import inner, kernel
-from .element import int32, load, size_of, store
-from .formats import put
+from .element import differing, float32, float64, float_bits, int32, larger, load, size_of, store, without_sign
+from .formats import is_single, put
 from .geometry import advance, at
 from .plain import SCRATCH, add_rows, clear, error_bound, merged, plain_sum
-from .rounding import rounded, two_sum
+from .rounding import AVERAGE, SUM, UNIT, interval, rounded, two_sum
 from .terms import IS_EXACT, SQUARE
 
 TIER = SQUARE + 1
@@ -99,6 +99,37 @@ def _add_columns(zero: float, base: int, geometry: int, begin: int, end: int, wi
     return depth
 
 
+@inner
+def _put_plain(
+    zero: float, sums: int, peaks: int, width: int, depth: int, geometry: int, target: int, offset: int
+) -> bool:
+    """Puts the results of plain FLOAT32 sums into the output, and returns whether they decide all of them.
+
+    Without branches, so in vectors: a tile that has an infinity, NaN or an open element is done again, one by one.
+    """
+    count, function, step = at(geometry, g.COUNT), at(geometry, g.FUNCTION), at(geometry, g.COLUMN_TARGET)
+    if not is_single(zero) or step != 1 or function not in (SUM, AVERAGE):
+        return False
+    square = at(geometry, SQUARE) != 0
+    divisor = float64(count if function == AVERAGE else 1)
+    apart, top = int32(0), int32(0)
+    for i in range(width):
+        total, peak = load(sums, i, 0.0), load(peaks, i, int32(0))
+        error = error_bound(total, count, peak, depth, False, square)
+        # -0 changes no sum; +0 would change that of negative zeros.
+        least, most = interval(total, -0.0, error)
+        least, most = least / divisor, most / divisor
+        below = float_bits(float32(least - abs(least) * (2 * UNIT)))
+        above = float_bits(float32(most + abs(most) * (2 * UNIT)))
+        apart = differing(apart, below, above)
+        top = larger(top, without_sign(below))
+        store(target, offset + i, below)
+    return apart == 0 and top < _INFINITY
+
+
+_INFINITY = 0x7F800000
+
+
 @kernel
 def columns(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
     """One tile of columns and one segment a unit; several segments leave the state of each column."""
@@ -119,6 +150,8 @@ def columns(zero: float, source: int, target: int, states: int, geometry: int, b
         last = min(first + segment, count)
         depth = _add_columns(zero, base, geometry, first, last, width, sums, peaks)
         offset = g.kept_target(geometry, outer) + start * at(geometry, g.COLUMN_TARGET)
+        if segments == 1 and _put_plain(zero, sums, peaks, width, depth, geometry, target, offset):
+            continue
         for i in range(width):
             total = load(sums, i, 0.0)
             error = error_bound(total, last - first, load(peaks, i, int32(0)), depth, exact, square)

@@ -6,7 +6,7 @@ from opwire.tensor import DataType
 
 from . import geometry as g
 from .compiler import inner
-from .element import load
+from .element import read
 from .formats import masked
 
 MAGNITUDES = {DataType.FLOAT32: 0x7FFFFFFF, DataType.FLOAT16: 0x7FFF}
@@ -15,7 +15,7 @@ MAGNITUDES = {DataType.FLOAT32: 0x7FFFFFFF, DataType.FLOAT16: 0x7FFF}
 
 @inner
 def term(zero: float, address: int, index: int, mask: int, square: bool) -> float:
-    value = masked(load(address, index, zero), mask)
+    value = masked(read(address, index, zero), mask)
     return value * value if square else value
 
 

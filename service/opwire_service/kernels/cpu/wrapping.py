@@ -6,7 +6,7 @@ import numpy as np
 
 from . import geometry as g
 from .compiler import inner, kernel
-from .element import cast_to, int64, load, size_of, store, wrap_absolute, wrap_add, wrap_multiply
+from .element import cast_to, int64, load, read, size_of, store, wrap_absolute, wrap_add, wrap_multiply
 from .geometry import advance, at
 
 SUM, L1, SUM_SQUARE, MULTIPLY = 0, 1, 2, 3
@@ -33,10 +33,10 @@ def _combine(a: int, b: int, function: int) -> int:
 def _run(zero: int, address: int, count: int, step: int, function: int, total: int) -> int:
     if step == 1:
         for i in range(count):
-            total = _combine(total, _term(load(address, i, zero), function), function)
+            total = _combine(total, _term(read(address, i, zero), function), function)
     else:
         for i in range(count):
-            total = _combine(total, _term(load(address, i * step, zero), function), function)
+            total = _combine(total, _term(read(address, i * step, zero), function), function)
     return total
 
 
@@ -85,13 +85,13 @@ def _pass(zero: int, address: int, row: int, step: int, width: int, totals: int,
     while i + 4 <= rows:
         for j in range(width):
             a = _combine(
-                _term(load(address, j * step, zero), function),
-                _term(load(address + row, j * step, zero), function),
+                _term(read(address, j * step, zero), function),
+                _term(read(address + row, j * step, zero), function),
                 function,
             )
             b = _combine(
-                _term(load(address + 2 * row, j * step, zero), function),
-                _term(load(address + 3 * row, j * step, zero), function),
+                _term(read(address + 2 * row, j * step, zero), function),
+                _term(read(address + 3 * row, j * step, zero), function),
                 function,
             )
             store(totals, j, _combine(load(totals, j, zero), _combine(a, b, function), function))
@@ -99,7 +99,7 @@ def _pass(zero: int, address: int, row: int, step: int, width: int, totals: int,
         i += 4
     while i < rows:
         for j in range(width):
-            store(totals, j, _combine(load(totals, j, zero), _term(load(address, j * step, zero), function), function))
+            store(totals, j, _combine(load(totals, j, zero), _term(read(address, j * step, zero), function), function))
         address += row
         i += 1
 

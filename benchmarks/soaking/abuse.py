@@ -1,0 +1,122 @@
+"""Clients as no server likes them: each does its worst once, and returns the status that it got, or 0 for none."""
+
+from __future__ import annotations
+
+import random
+import re
+import socket
+import time
+from collections.abc import Callable
+from urllib.parse import urlsplit
+
+import numpy as np
+
+from opwire import Client, prepare
+from opwire.errors import OpwireError
+from opwire.wire import Call, Encoding, write_call
+
+_PATIENCE = 20.0
+_LARGE = np.zeros((512, 2048), np.float32)
+
+
+def _connect(url: str) -> socket.socket:
+    parts = urlsplit(url)
+    return socket.create_connection((parts.hostname, parts.port), _PATIENCE)
+
+
+def _head(length: int, *fields: str) -> bytes:
+    lines = ["POST /v1/execute HTTP/1.1", "Host: h", f"Content-Length: {length}", *fields, "", ""]
+    return "\r\n".join(lines).encode()
+
+
+def _request(call: Call) -> bytes:
+    headers, chunks = write_call(call, Encoding.BINARY)
+    length = int(headers.pop("Content-Length"))
+    return _head(length, *(f"{name}: {value}" for name, value in headers.items())) + b"".join(chunks)
+
+
+_WHOLE = _request(prepare.sum(_LARGE, 1))
+_LARGE_ANSWER = _request(prepare.sum(_LARGE, []))
+"""Over no axis, the sum is as large as the tensor."""
+
+
+def _status(connection: socket.socket) -> int:
+    found = re.match(rb"HTTP/1.1 (\d{3})", connection.recv(65536))
+    return int(found[1]) if found else 0
+
+
+def leaves_within_the_body(url: str, chance: random.Random) -> int:
+    """Sends a part of a request and is gone."""
+    with _connect(url) as connection:
+        connection.sendall(_WHOLE[: chance.randrange(1, len(_WHOLE))])
+    return 0
+
+
+def leaves_before_the_answer(url: str, chance: random.Random) -> int:
+    """Sends a request and is gone, after a moment."""
+    with _connect(url) as connection:
+        connection.sendall(_WHOLE)
+        time.sleep(chance.random() * 0.01)
+    return 0
+
+
+def is_slow(url: str, chance: random.Random) -> int:
+    """Sends a request by small pieces and waits, then gives up."""
+    with _connect(url) as connection:
+        for start in range(0, chance.randrange(200, 2000), 100):
+            connection.sendall(_WHOLE[start : start + 100])
+            time.sleep(0.05)
+    return 0
+
+
+def does_not_read(url: str, chance: random.Random) -> int:
+    """Asks for a large answer and does not take it."""
+    with _connect(url) as connection:
+        connection.sendall(_LARGE_ANSWER)
+        time.sleep(chance.random())
+    return 0
+
+
+def is_in_a_hurry(url: str, chance: random.Random) -> int:
+    """Has less time than the work takes."""
+    with Client(url, timeout=0.001 + chance.random() * 0.02, max_retries=0) as client:
+        try:
+            client.sum(_LARGE, 1)
+        except OpwireError as error:
+            return error.status or 0
+    return 200
+
+
+def is_oversize(url: str, chance: random.Random) -> int:
+    """Announces more than any server takes."""
+    with _connect(url) as connection:
+        connection.sendall(_head(10**12, "Content-Type: application/json") + b"{" * 1000)
+        return _status(connection)
+
+
+_NONSENSE = (
+    b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" * 20,
+    b"GET / HTTP/9.9\r\n\r\n",
+    _head(5, "Content-Type: application/json") + b'{"a":',
+    _head(2, "Content-Type: application/json") + b"[]",
+    _head(9, "Content-Type: application/octet-stream", "Inference-Header-Content-Length: 99") + b"{}1234567",
+    _head(200_000, "Content-Type: application/json") + b"[" * 200_000,
+)
+
+
+def is_malformed(url: str, chance: random.Random) -> int:
+    """Sends what is no request."""
+    with _connect(url) as connection:
+        connection.sendall(chance.choice(_NONSENSE))
+        return _status(connection)
+
+
+ABUSES: tuple[Callable[[str, random.Random], int], ...] = (
+    leaves_within_the_body,
+    leaves_before_the_answer,
+    is_slow,
+    does_not_read,
+    is_in_a_hurry,
+    is_oversize,
+    is_malformed,
+)

@@ -1,0 +1,136 @@
+"""Verified calls through the client library, while others do their worst and workers are killed: none may be lost."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from opwire import Client
+from opwire.errors import OpwireError
+
+from .abuse import ABUSES
+from .served import Served, served
+
+_SHAPES = ((3, 3), (64, 1000), (1, 16, 112, 112), (256, 4096))
+_EXPECTED = frozenset({0, 200, 400, 408, 411, 413, 415, 422, 429, 431, 503, 504})
+_CALLERS, _ABUSERS = 3, 3
+_RETRIES = 10
+_IDLE_SECONDS = 1.0
+
+
+@dataclass(slots=True)
+class Record:
+    """What happened.
+
+    Attributes:
+        answers: that were right.
+        lost: the errors of calls that came to nothing, and of wrong answers.
+        abuses: the answers to abuses, by status; 0 is none.
+        failures: exceptions of abusive clients.
+    """
+
+    answers: int = 0
+    lost: list[str] = field(default_factory=list)
+    abuses: Counter[int] = field(default_factory=Counter)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+def _call(url: str, record: Record, over: threading.Event, seed: int) -> None:
+    random_ = np.random.default_rng(seed)
+    with Client(url, max_retries=_RETRIES, timeout=60) as client:
+        while not over.is_set():
+            x = random_.integers(-1000, 1000, _SHAPES[random_.integers(len(_SHAPES))]).astype(np.float32)
+            try:
+                right = np.array_equal(client.argmax(x, 1).output, np.argmax(x, 1, keepdims=True))
+                why = "" if right else f"a wrong answer for {x.shape}"
+            except OpwireError as error:
+                why = f"{type(error).__name__} after {error.retries} retries: {error}"
+            with record.lock:
+                if why:
+                    record.lost.append(why)
+                else:
+                    record.answers += 1
+
+
+def _abuse(url: str, record: Record, over: threading.Event, seed: int) -> None:
+    chance = random.Random(seed)
+    while not over.is_set():
+        status = 0
+        with suppress(OSError):  # the server hung up on it, or the worker was killed
+            status = chance.choice(ABUSES)(url, chance)
+        with record.lock:
+            record.abuses[status] += 1
+        over.wait(0.02)
+
+
+def _kill(server: Served, over: threading.Event, every: float) -> None:
+    number = 0
+    while not over.wait(every):
+        server.kill_worker(number)
+        number += 1
+
+
+def soak(server: Served, seconds: float, kill_every: float | None) -> Record:
+    """Soaks a server for a while, and waits until all clients have ended."""
+    record, over = Record(), threading.Event()
+    tasks: list[Callable[[], None]] = [partial(_call, server.url, record, over, i) for i in range(_CALLERS)]
+    tasks += [partial(_abuse, server.url, record, over, i) for i in range(_ABUSERS)]
+    if kill_every is not None:
+        tasks.append(partial(_kill, server, over, kill_every))
+    threads = [threading.Thread(target=task) for task in tasks]
+    for thread in threads:
+        thread.start()
+    time.sleep(seconds)
+    over.set()
+    for thread in threads:
+        thread.join()
+    return record
+
+
+def _resident(server: Served, workers: int) -> int:
+    """The server's memory once it is at rest, with all of its workers."""
+    server.wait_complete(workers)
+    server.settled()
+    time.sleep(_IDLE_SECONDS)
+    return server.resident()
+
+
+def main(
+    seconds: Annotated[float, typer.Option(min=1, help="How long the faults go on.")] = 60,
+    workers: Annotated[int, typer.Option(min=1, help="Processes that serve; of several some are killed.")] = 1,
+    kill_every: Annotated[float, typer.Option(min=0.1, help="Seconds between two kills.")] = 3,
+    warm_up: Annotated[float, typer.Option(min=0, help="Seconds under faults before memory is measured.")] = 15,
+    growth: Annotated[float, typer.Option(min=1, help="How much more memory may be in use afterwards.")] = 1.1,
+) -> None:
+    """Verified calls with retries, among clients that misbehave and workers that are killed."""
+    with served("--workers", str(workers), "--log-level", "info") as server:
+        soak(server, warm_up, None)
+        before = _resident(server, workers)
+        record = soak(server, seconds, kill_every if workers > 1 else None)
+        after = _resident(server, workers)
+        gauges, defects = server.settled(), server.defects
+    typer.echo(f"answers {record.answers}, lost {len(record.lost)}; to abuses, by status: {dict(record.abuses)}")
+    typer.echo(f"afterwards {gauges}; resident MiB before {before / 2**20:.0f}, after {after / 2**20:.0f}")
+    broken = [
+        *(f"lost: {why}" for why in record.lost[:10]),
+        *(f"unexpected status {status}" for status in record.abuses.keys() - _EXPECTED),
+        *(f"{name} is {value:g}" for name, value in gauges.items() if value),
+        *(f"defect: {line}" for line in defects[:100]),
+    ]
+    if after > growth * before:
+        broken.append(f"memory grew by {after / before - 1:.0%}")
+    if not record.answers:
+        broken.append("there were no answers")
+    for line in broken:
+        typer.echo(line)
+    raise typer.Exit(1 if broken else 0)

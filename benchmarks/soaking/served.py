@@ -1,0 +1,124 @@
+"""The server under test: its process, its workers, its memory and its gauges."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.request import urlopen
+
+_STARTS_WITHIN = 60.0
+_BEHIND = 30
+"""Lines that are kept behind one that tells of a defect."""
+
+_GAUGES = ("opwire_queued_operators", "opwire_running_operators", "opwire_request_memory_bytes")
+_WORKERS = "opwire_workers"
+_SAMPLE = re.compile(r"^(\w+)(?:\{[^}]*\})? (\S+)$", re.MULTILINE)
+
+
+class Served:
+    """A server that runs.
+
+    Attributes:
+        url: its address.
+        defects: lines of its log that tell of a defect, each with those behind it.
+    """
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.url = ""
+        self.defects: list[str] = []
+        self._process = process
+        self._ready = threading.Event()
+        threading.Thread(target=self._read, daemon=True).start()
+        if not self._ready.wait(_STARTS_WITHIN) or not self.url:
+            raise RuntimeError("the server did not start")
+
+    def _read(self) -> None:
+        assert self._process.stderr is not None
+        behind = 0
+        for line in self._process.stderr:
+            found = re.search(r"ready at (\S+)", line)
+            if found and not self.url:
+                self.url = found[1]
+                self._ready.set()
+            behind = _BEHIND if "Traceback" in line or "internal_error" in line else behind - 1
+            if behind > 0:
+                self.defects.append(line.rstrip())
+        self._ready.set()
+
+    def workers(self) -> list[int]:
+        """The processes that serve beside the first."""
+        children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()
+        return [int(child) for child in children if "spawn_main" in _command(child)]
+
+    def kill_worker(self, number: int) -> None:
+        """Kills one of the workers."""
+        workers = self.workers()
+        if workers:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(workers[number % len(workers)], signal.SIGKILL)
+
+    def resident(self) -> int:
+        """Bytes of memory that all of its processes have in use."""
+        pages = [_resident_pages(process) for process in (self._process.pid, *self.workers())]
+        return sum(pages) * os.sysconf("SC_PAGE_SIZE")
+
+    def gauges(self) -> dict[str, float]:
+        """What waits, runs and is held."""
+        return self._metrics(*_GAUGES)
+
+    def wait_complete(self, workers: int) -> None:
+        """Waits until so many workers are ready."""
+        end = time.monotonic() + _STARTS_WITHIN
+        while self._metrics(_WORKERS)[_WORKERS] < workers and time.monotonic() < end:
+            time.sleep(0.1)
+
+    def _metrics(self, *names: str) -> dict[str, float]:
+        with urlopen(f"{self.url}/metrics", timeout=10) as answer:
+            text = answer.read().decode()
+        found = dict.fromkeys(names, 0.0)
+        for name, value in _SAMPLE.findall(text):
+            if name in found:
+                found[name] += float(value)
+        return found
+
+    def settled(self, within: float = 10.0) -> dict[str, float]:
+        """The gauges once they are all 0, or when the time is over."""
+        end = time.monotonic() + within
+        while any((found := self.gauges()).values()) and time.monotonic() < end:
+            time.sleep(0.1)
+        return found
+
+
+def _command(process: str) -> str:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{process}/cmdline").read_text()
+    return ""
+
+
+def _resident_pages(process: int) -> int:
+    with contextlib.suppress(OSError):
+        return int(Path(f"/proc/{process}/statm").read_text().split()[1])
+    return 0
+
+
+@contextlib.contextmanager
+def served(*arguments: str) -> Iterator[Served]:
+    """A server on a free port, which is stopped at the end."""
+    command = [sys.executable, "-m", "opwire_service", "serve", "--port", "0", *arguments]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield Served(process)
+        finally:
+            process.terminate()
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()

@@ -1,0 +1,238 @@
+"""Writes the dashboard: python3 docker/grafana/dashboard.py > docker/grafana/dashboards/opwire.json."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+SOURCE = {"type": "prometheus", "uid": "prometheus"}
+WIDTH, HEIGHT = 24, 8
+HERE = 'instance=~"$instance"'
+USED = f'{HERE},route!~"/metrics|/livez|/readyz"'
+BY_OPERATOR = f'{HERE},operator=~"$operator"'
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A panel with a line for each series of its queries: legend -> expression."""
+
+    title: str
+    unit: str
+    queries: dict[str, str]
+    width: int = 8
+    kind: str = "timeseries"
+    help: str = ""
+
+
+def rate(metric: str, labels: str = HERE) -> str:
+    return f"rate({metric}{{{labels}}}[$__rate_interval])"
+
+
+def quantile(q: float, metric: str, by: str, labels: str) -> str:
+    return f"histogram_quantile({q}, sum by (le, {by}) ({rate(f'{metric}_bucket', labels)}))"
+
+
+def mean(metric: str, by: str, labels: str) -> str:
+    return f"sum by ({by}) ({rate(f'{metric}_sum', labels)}) / sum by ({by}) ({rate(f'{metric}_count', labels)})"
+
+
+TOTAL = f'{BY_OPERATOR},stage="total"'
+GROUPS: dict[str, tuple[Panel, ...]] = {
+    "Now": (
+        Panel("Processes that serve", "none", {"": f"sum(opwire_workers{{{HERE}}})"}, 4, "stat"),
+        Panel("Requests", "reqps", {"": f"sum({rate('opwire_requests_total', USED)})"}, 4, "stat"),
+        Panel(
+            "Answered well",
+            "percentunit",
+            {
+                "": f'sum({rate("opwire_requests_total", f"""{USED},code="ok" """.strip())})'
+                f" / sum({rate('opwire_requests_total', USED)})"
+            },
+            4,
+            "stat",
+        ),
+        Panel("99 of 100 requests within", "s", {"": quantile(0.99, "opwire_request_seconds", "job", USED)}, 4, "stat"),
+        Panel("Waiting operators", "none", {"": f"sum(opwire_queued_operators{{{HERE}}})"}, 4, "stat"),
+        Panel(
+            "Replaced processes, last hour",
+            "none",
+            {"": f"sum(increase(opwire_worker_restarts_total{{{HERE}}}[1h]))"},
+            4,
+            "stat",
+        ),
+    ),
+    "Rate and outcomes": (
+        Panel("Requests by route", "reqps", {"{{route}}": f"sum by (route) ({rate('opwire_requests_total', USED)})"}),
+        Panel(
+            "Outcomes",
+            "reqps",
+            {"{{code}}": f"sum by (code) ({rate('opwire_requests_total', USED)})"},
+            help="ok, or the code of the problem that was answered; client_gone: it did not wait.",
+        ),
+        Panel(
+            "Requests inside batches",
+            "reqps",
+            {"{{code}}": f"sum by (code) ({rate('opwire_batch_results_total')})"},
+        ),
+    ),
+    "Latency": (
+        Panel(
+            "Operators: 50, 90 and 99 of 100 within",
+            "s",
+            {f"p{int(q * 100)}": quantile(q, "opwire_stage_seconds", "stage", TOTAL) for q in (0.5, 0.9, 0.99)},
+        ),
+        Panel(
+            "99 of 100 within, by operator",
+            "s",
+            {"{{operator}}": quantile(0.99, "opwire_stage_seconds", "operator", TOTAL)},
+        ),
+        Panel(
+            "Mean time by stage",
+            "s",
+            {"{{stage}}": mean("opwire_stage_seconds", "stage", f'{BY_OPERATOR},stage!="total"')},
+            help="receive: the body arrives; queue: waiting for a device; run: on the device.",
+        ),
+        Panel(
+            "Operators by type",
+            "reqps",
+            {"{{operator}}": f"sum by (operator) ({rate('opwire_stage_seconds_count', TOTAL)})"},
+        ),
+        Panel(
+            "99 of 100 within, by stage",
+            "s",
+            {"{{stage}}": quantile(0.99, "opwire_stage_seconds", "stage", f'{BY_OPERATOR},stage!="total"')},
+        ),
+        Panel(
+            "99 of 100 within, by route", "s", {"{{route}}": quantile(0.99, "opwire_request_seconds", "route", USED)}
+        ),
+    ),
+    "Queue and devices": (
+        Panel(
+            "Waiting, of those that may",
+            "percentunit",
+            {
+                "operators {{instance}}": f"sum by (instance) (opwire_queued_operators{{{HERE}}})"
+                f" / sum by (instance) (opwire_queued_operators_limit{{{HERE}}})",
+                "work {{instance}}": f"sum by (instance) (opwire_pending_work{{{HERE}}})"
+                f" / sum by (instance) (opwire_pending_work_limit{{{HERE}}})",
+            },
+            help="At 100 % requests are refused with 429.",
+        ),
+        Panel(
+            "Running operators by device",
+            "none",
+            {
+                "{{device}}": f"sum by (device) (opwire_running_operators{{{HERE}}})",
+                "{{device}}, at most": f"sum by (device) (opwire_running_operators_limit{{{HERE}}})",
+            },
+        ),
+        Panel(
+            "Waiting operators by device",
+            "none",
+            {"{{device}}": f"sum by (device) (opwire_queued_operators{{{HERE}}})"},
+        ),
+    ),
+    "Memory and cache": (
+        Panel(
+            "Memory of requests",
+            "bytes",
+            {
+                "{{instance}}": f"opwire_request_memory_bytes{{{HERE}}}",
+                "{{instance}}, at most": f"opwire_request_memory_limit_bytes{{{HERE}}}",
+            },
+        ),
+        Panel(
+            "Plans found in the cache",
+            "percentunit",
+            {
+                "": f"sum({rate('opwire_plan_cache_hits_total')}) / (sum({rate('opwire_plan_cache_hits_total')})"
+                f" + sum({rate('opwire_plan_cache_misses_total')}))"
+            },
+        ),
+        Panel("Processes by server", "none", {"{{instance}}": f"opwire_workers{{{HERE}}}"}),
+    ),
+}
+
+
+def panel(spec: Panel, number: int, x: int, y: int) -> dict[str, Any]:
+    targets = [
+        {"refId": chr(ord("A") + at), "datasource": SOURCE, "expr": expr, "legendFormat": legend or spec.title}
+        for at, (legend, expr) in enumerate(spec.queries.items())
+    ]
+    return {
+        "id": number,
+        "type": spec.kind,
+        "title": spec.title,
+        "description": spec.help,
+        "datasource": SOURCE,
+        "gridPos": {"x": x, "y": y, "w": spec.width, "h": HEIGHT if spec.kind == "timeseries" else HEIGHT // 2},
+        "fieldConfig": {"defaults": {"unit": spec.unit, "min": 0}, "overrides": []},
+        "targets": targets,
+    }
+
+
+def panels() -> list[dict[str, Any]]:
+    made: list[dict[str, Any]] = []
+    y = 0
+    for title, specs in GROUPS.items():
+        made.append(
+            {
+                "id": len(made) + 1,
+                "type": "row",
+                "title": title,
+                "collapsed": False,
+                "panels": [],
+                "gridPos": {"x": 0, "y": y, "w": WIDTH, "h": 1},
+            }
+        )
+        x, y, height = 0, y + 1, 0
+        for spec in specs:
+            if x + spec.width > WIDTH:
+                x, y = 0, y + height
+            made.append(panel(spec, len(made) + 1, x, y))
+            x, height = x + spec.width, made[-1]["gridPos"]["h"]
+        y += height
+    return made
+
+
+def variable(name: str, query: str) -> dict[str, Any]:
+    everything = {"text": "All", "value": "$__all"}
+    return {
+        "name": name,
+        "type": "query",
+        "datasource": SOURCE,
+        "query": {"query": query, "refId": name},
+        "refresh": 2,
+        "multi": True,
+        "includeAll": True,
+        "allValue": ".*",
+        "current": everything,
+        "sort": 1,
+    }
+
+
+def dashboard() -> dict[str, Any]:
+    return {
+        "uid": "opwire",
+        "title": "opwire",
+        "schemaVersion": 39,
+        "editable": False,
+        "refresh": "10s",
+        "time": {"from": "now-30m", "to": "now"},
+        "templating": {
+            "list": [
+                variable("instance", "label_values(opwire_info, instance)"),
+                variable("operator", "label_values(opwire_stage_seconds_count, operator)"),
+            ]
+        },
+        "panels": panels(),
+    }
+
+
+if __name__ == "__main__":
+    board = dashboard()
+    # A panel a line, so that a change shows as what it is.
+    lines = ",\n".join(json.dumps(each) for each in board.pop("panels"))
+    sys.stdout.write(f'{json.dumps(board)[:-1]}, "panels": [\n{lines}\n]}}\n')

@@ -1,0 +1,32 @@
+"""Asks the server of this container whether it takes work; exits with 0 if it does."""
+
+from __future__ import annotations
+
+import os
+import ssl
+import sys
+from http.client import HTTPConnection, HTTPSConnection
+
+SECONDS = 4
+
+
+def status(port: int, tls: bool) -> int:
+    """The status of /readyz."""
+    if tls:
+        connection: HTTPConnection = HTTPSConnection("127.0.0.1", port, timeout=SECONDS, context=_context())
+    else:
+        connection = HTTPConnection("127.0.0.1", port, timeout=SECONDS)
+    connection.request("GET", "/readyz")
+    return connection.getresponse().status
+
+
+def _context() -> ssl.SSLContext:
+    """The certificate names the host that others use, so it is not checked."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+if __name__ == "__main__":
+    sys.exit(status(int(os.environ["OPWIRE_PORT"]), bool(os.environ.get("OPWIRE_TLS_CERTIFICATE"))) != 200)

@@ -1,0 +1,28 @@
+"""The examples of the operators, sent through the client and compared with what they declare."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from opwire import Client, DataType
+from opwire.operator import Example
+from opwire.operators import OPERATORS
+from opwire.tensor import Array
+
+EXAMPLES = [(operator.name, example) for operator in OPERATORS.values() for example in operator.examples]
+
+
+def array(values: object, data_type: str) -> Array:
+    """Nested lists as an array; numpy reads "NaN" and "Infinity" as they are meant."""
+    return np.array(values, np.float64 if "FLOAT" in data_type else object).astype(DataType[data_type].dtype)
+
+
+def check(client: Client, name: str, example: Example) -> None:
+    """Runs an example; the answer must be the declared one, to the last bit."""
+    source = array(example.inputs["InputTensor"], example.desc["InputTensor"]["DataType"])
+    result = client.execute({"type": name, "desc": example.desc}, source, feature_level=example.level)
+    assert result.device == "cpu"
+    assert list(result.outputs) == list(example.outputs)
+    for output, right in example.outputs.items():
+        found = result.outputs[output]
+        np.testing.assert_array_equal(found, array(right, DataType.of(found.dtype).name), strict=True)

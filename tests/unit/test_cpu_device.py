@@ -1,0 +1,170 @@
+"""The CPU device itself: the same bits on any number of threads, work within bounds, and answers before compiling."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import pytest
+
+from opwire.check import check
+from opwire.tensor import DataType
+from opwire_service.devices.cpu import CpuDevice
+from opwire_service.devices.device import Stopped
+from tests.execution import go_on, run
+
+THREADS = (1, 2, 3, 8)
+
+FUNCTIONS = (
+    *("SUM", "AVERAGE", "L1", "L2", "SUM_SQUARE", "MULTIPLY"),
+    *("LOG_SUM", "LOG_SUM_EXP", "MIN", "MAX", "ARGMIN", "ARGMAX"),
+)
+
+
+@pytest.fixture(scope="module")
+def devices(cpu_device) -> Iterator[dict[int, CpuDevice]]:
+    made = {threads: CpuDevice(threads) for threads in THREADS}
+    for device in made.values():
+        device.warm_up()
+    yield made
+    for device in made.values():
+        device.close()
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+@pytest.mark.parametrize(("shape", "axes"), [((700, 1500), [1]), ((1500, 700), [0]), ((3, 400_000), [0, 1])])
+def test_the_bits_do_not_depend_on_the_number_of_threads(devices, shape, axes, function):
+    values = np.exp2(np.random.default_rng(0).standard_normal(shape) * 0.3).astype(np.float32)
+    results = [run_unwatched(device, function, values, axes) for device in devices.values()]
+    for result in results[1:]:
+        assert result.tobytes() == results[0].tobytes()
+
+
+def run_unwatched(device: CpuDevice, function: str, values: np.ndarray, axes: list[int]) -> np.ndarray:
+    tensor = {"DataType": "FLOAT32", "Sizes": list(values.shape)}
+    plan = check({"type": "REDUCE", "desc": {"Function": function, "InputTensor": tensor, "Axes": axes}})
+    desc = plan.outputs["OutputTensor"]
+    result = np.empty(desc.sizes, desc.data_type.dtype)
+    device.run(plan, {"InputTensor": values}, {"OutputTensor": result}, go_on)
+    return result
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int8, np.uint8, np.int16, np.uint32, np.int64, np.uint64])
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((5, 70_000), 1), ((70_000, 40), 0), ((3, 300, 257), 1), ((2, 200_001), 1), ((40_000, 3), 0)]
+)
+def test_extremes_of_large_tensors(cpu_device, shape, axis, dtype):
+    random = np.random.default_rng(shape[0])
+    if np.issubdtype(dtype, np.floating):
+        values = random.choice(np.array([0.0, -0.0, -1, np.nan, 2, -np.inf], dtype), shape)
+        values[..., 0] = np.nan
+        numbers = np.where(np.isnan(values), -np.inf, values)
+    else:
+        values = numbers = random.integers(0, 50, shape).astype(dtype)
+    last = shape[axis] - 1
+    for direction, right in (
+        ("INCREASING", numbers.argmax(axis)),
+        ("DECREASING", last - np.flip(numbers, axis).argmax(axis)),
+    ):
+        fields = {"Axes": [axis], "AxisDirection": direction}
+        found = execute_large(cpu_device, "ARGMAX", values, fields).squeeze(axis)
+        # Where all are NaN or -inf, NumPy cannot tell them apart: the winner must be -inf if there is one.
+        ordinary = numbers.max(axis) > numbers.min() if numbers.dtype.kind == "f" else np.ones(found.shape, bool)
+        assert (found == right)[ordinary].all()
+    greatest = execute_large(cpu_device, "REDUCE", values, {"Axes": [axis], "Function": "MAX"})
+    first = np.take_along_axis(values, np.expand_dims(numbers.argmax(axis), axis), axis)
+    usual = np.expand_dims(ordinary, axis)
+    assert greatest[usual].tobytes() == first[usual].tobytes()
+
+
+def execute_large(device: CpuDevice, operator: str, values: np.ndarray, fields: Mapping[str, object]) -> np.ndarray:
+    tensor = {"DataType": DataType.of(values.dtype).name, "Sizes": list(values.shape)}
+    plan = check({"type": operator, "desc": {"InputTensor": tensor, **fields}})
+    desc = plan.outputs["OutputTensor"]
+    result = np.empty(desc.sizes, desc.data_type.dtype)
+    device.run(plan, {"InputTensor": values}, {"OutputTensor": result}, go_on)
+    return result
+
+
+def test_a_window_as_large_as_the_tensor_is_reduced_in_pieces(cpu_device):
+    sizes = [1, 1, 64, 512, 512]
+    values = np.zeros(sizes, np.float32)
+    values[0, 0, 40, 300, 200] = 7
+    fields = {
+        "WindowSize": sizes[2:],
+        "Strides": [1, 1, 1],
+        "StartPadding": [0, 0, 0],
+        "EndPadding": [0, 0, 0],
+        "Dilations": [1, 1, 1],
+        "OutputIndicesTensor": {"DataType": "UINT32", "Sizes": [1, 1, 1, 1, 1]},
+    }
+    outputs = run(cpu_device, "MAX_POOLING2", values, **fields)
+    assert outputs["OutputTensor"].ravel().tolist() == [7]
+    assert outputs["OutputIndicesTensor"].ravel().tolist() == [int(values.argmax())]
+
+
+BOMBS = [
+    {"type": "REDUCE", "desc": {"Function": function, "Axes": [0], "InputTensor": {"DataType": data_type}}}
+    for data_type, function in (("FLOAT32", "MULTIPLY"), ("FLOAT16", "LOG_SUM_EXP"), ("FLOAT32", "SUM"))
+]
+
+
+@pytest.mark.parametrize("operator", BOMBS, ids=lambda operator: operator["desc"]["Function"])
+@pytest.mark.parametrize("sizes", [[2**32 - 1, 1], [2**20, 4095]])
+def test_endless_work_ends_soon_after_its_deadline(cpu_device, operator, sizes):
+    tensor = {**operator["desc"]["InputTensor"], "Sizes": sizes, "Strides": [0, 0]}
+    plan = check({**operator, "desc": {**operator["desc"], "InputTensor": tensor}})
+    desc = plan.outputs["OutputTensor"]
+    source = plan.inputs["InputTensor"].view(bytearray(b"\x00\x3c\x00\x3c"))
+    result = np.empty(desc.sizes, desc.data_type.dtype)
+    deadline = time.monotonic() + 0.05
+    with pytest.raises(Stopped):
+        cpu_device.run(plan, {"InputTensor": source}, {"OutputTensor": result}, lambda: time.monotonic() > deadline)
+    assert time.monotonic() - deadline < 0.5  # 20 ms on a quiet machine
+
+
+def test_runs_from_many_threads_do_not_disturb_each_other(cpu_device):
+    values = np.random.default_rng(3).standard_normal((600, 900)).astype(np.float32)
+    right = values.max(1, keepdims=True)
+    results: list[np.ndarray] = []
+    threads = [
+        threading.Thread(target=lambda: results.append(run_unwatched(cpu_device, "MAX", values, [1])))
+        for _ in range(12)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == 12
+    assert all((result == right).all() for result in results)
+
+
+UNCOMPILED = """
+import numpy as np
+from opwire.check import check
+from opwire.tensor import DataType
+from opwire_service.devices.cpu import CpuDevice
+
+device = CpuDevice()
+tensor = {"DataType": "FLOAT32", "Sizes": [2, 3]}
+plan = check({"type": "REDUCE", "desc": {"Function": "SUM", "InputTensor": tensor, "Axes": [1]}})
+result = np.empty((2, 1), np.float32)
+device.run(plan, {"InputTensor": np.ones((2, 3), np.float32)}, {"OutputTensor": result}, lambda: False)
+print(result.ravel().tolist(), device.inline_work)
+device.close()
+"""
+
+
+def test_a_plan_is_answered_before_its_kernel_is_compiled(tmp_path):
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    started = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-c", UNCOMPILED], env=environment, capture_output=True, text=True, check=True, timeout=50
+    )
+    assert done.stdout == "[3.0, 3.0] 0\n"
+    assert time.monotonic() - started < 30

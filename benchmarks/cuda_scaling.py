@@ -1,7 +1,7 @@
 """How the kernel throughput grows with the GPUs of one host: the same steady load on one, two, ... of them.
 
-Run ``python -m benchmarks.cuda_scaling RESULTS.json``. The data lies on the cards and nothing of HTTP is in the figures:
-each device gets one plan after the other from its own thread, over two inputs of 1 GiB in turns.
+Run ``python -m benchmarks.cuda_scaling RESULTS.json``. The data lies on the cards and nothing of HTTP is in the
+figures: each device gets one plan after the other from its own thread, over two inputs of 1 GiB in turns.
 """
 
 from __future__ import annotations

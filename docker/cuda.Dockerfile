@@ -11,9 +11,11 @@ RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels /source
 FROM ${BASE} AS installed
 COPY --from=wheel /wheels /wheels
 ARG CUPY=14.2.0
+ARG CUDA=12.9
 RUN python3 -m venv --without-pip /opt/opwire \
     && pip --python /opt/opwire/bin/python install --no-cache-dir --only-binary :all: \
-        "opwire[service] @ file://$(ls /wheels/*.whl)" "cupy-cuda12x[ctk]==${CUPY}" \
+        "opwire[service] @ file://$(ls /wheels/*.whl)" "cupy-cuda12x==${CUPY}" \
+        "nvidia-cuda-nvrtc-cu12==${CUDA}.*" "nvidia-cuda-runtime-cu12==${CUDA}.*" \
     && find /opt/opwire -type d -name tests -prune -exec rm -r {} +
 COPY docker/entrypoint docker/healthcheck.py /opt/opwire/
 

@@ -26,8 +26,13 @@ CONNECT_SECONDS = 5.0
 GRACE_SECONDS = 0.25
 """How much longer than the server the client waits, so that the server can say itself that the time is over."""
 
-LIMITS = httpx.Limits(max_connections=100, max_keepalive_connections=100, keepalive_expiry=30.0)
+MOST_CONNECTIONS = 100
+IDLE_SECONDS = 30.0
 """The server keeps an idle connection for longer than this, so the client never writes to one that is being closed."""
+
+LIMITS = httpx.Limits(
+    max_connections=MOST_CONNECTIONS, max_keepalive_connections=MOST_CONNECTIONS, keepalive_expiry=IDLE_SECONDS
+)
 
 _PIECE_BYTES = 256 * 1024
 _FIRST_DELAY, _LONGEST_DELAY = 0.05, 1.0

@@ -18,6 +18,7 @@ from ._exchange import Exchange
 from ._methods import OperatorMethods, P, R
 from ._options import CallOptions, Settings
 from ._retry import Tries
+from ._sockets import SocketTransport
 from ._transport import LIMITS, Attempt, Connections, Endpoint, Patience
 from .check import Validation
 from .describe import LevelInfo, OperatorInfo, OperatorSummary, ServerInfo
@@ -94,7 +95,7 @@ class Client(_Shell[Result, PoolingResult, httpx.BaseTransport]):
     """
 
     def _open(self, verify: ssl.SSLContext | bool) -> httpx.BaseTransport:
-        return httpx.HTTPTransport(verify=verify, limits=LIMITS)
+        return SocketTransport(verify)
 
     def _send(self, make: Make[T], settings: Settings) -> T:
         tries = Tries(settings.max_retries, settings.timeout)

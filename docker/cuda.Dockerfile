@@ -1,5 +1,6 @@
 # The server on NVIDIA GPUs. From the root of the repository: docker build -f docker/cuda.Dockerfile -t opwire-cuda .
-# The driver comes from the host (NVIDIA Container Toolkit); the compiler and headers of CUDA from packages of Python.
+# The driver comes from the host (NVIDIA Container Toolkit); of CUDA the image has the compiler alone, from
+# packages of Python.
 ARG BASE=python:3.11-slim-bookworm
 
 FROM ${BASE} AS wheel
@@ -11,11 +12,11 @@ RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels /source
 FROM ${BASE} AS installed
 COPY --from=wheel /wheels /wheels
 ARG CUPY=14.2.0
-ARG CUDA=12.9
+ARG CUDA=13.4
 RUN python3 -m venv --without-pip /opt/opwire \
     && pip --python /opt/opwire/bin/python install --no-cache-dir --only-binary :all: \
-        "opwire[service] @ file://$(ls /wheels/*.whl)" "cupy-cuda12x==${CUPY}" \
-        "nvidia-cuda-nvrtc-cu12==${CUDA}.*" "nvidia-cuda-runtime-cu12==${CUDA}.*" \
+        "opwire[service] @ file://$(ls /wheels/*.whl)" "cupy-cuda13x==${CUPY}" \
+        "cuda-toolkit[nvrtc,cudart]==${CUDA}.*" \
     && find /opt/opwire -type d -name tests -prune -exec rm -r {} +
 COPY docker/entrypoint docker/healthcheck.py /opt/opwire/
 

@@ -7,7 +7,7 @@ import socket
 import urllib.parse
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,6 @@ class Deployment:
     """What is running, and where."""
 
     env: dict[str, str]
-    ports: dict[str, int] = field(default_factory=dict)
 
     def compose(self, *arguments: str) -> str:
         return run(*COMPOSE, "--profile", "scale", *arguments, env=self.env).stdout.strip()

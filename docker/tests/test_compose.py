@@ -95,9 +95,9 @@ def test_upgrade_loses_no_answer(deployed: Deployment):
         load.wait_answers(100)
         for service in ("opwire", "replica"):
             before = set(deployed.containers(service))
-            deployed.compose(
-                "up", "-d", "--no-build", "--no-deps", "--force-recreate", "-t", "40", "--scale", "replica=2", service
-            )
+            scale = ("--scale", "replica=2") if service == "replica" else ()
+            recreate = ("up", "-d", "--no-build", "--no-deps", "--force-recreate", "-t", "40")
+            deployed.compose(*recreate, *scale, service)
             wait_for(
                 lambda service=service, before=before: fresh(deployed, service, before), 60, lambda: docker("ps", "-a")
             )

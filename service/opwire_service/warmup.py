@@ -1,7 +1,7 @@
 """Compiles the kernels of the CPU device into the cache on disk, ahead of any request.
 
-The cache lies next to the package, or where ``NUMBA_CACHE_DIR`` says. It holds code for the processor that
-``NUMBA_CPU_NAME`` names (``x86-64-v3`` fits any server of the last decade), by default for the one at hand.
+The cache lies next to the package, or where ``NUMBA_CACHE_DIR`` says. It holds code for the processor at hand; with
+``NUMBA_CPU_NAME=x86-64-v3`` and an empty ``NUMBA_CPU_FEATURES``, for any server processor of the last decade.
 """
 
 from __future__ import annotations

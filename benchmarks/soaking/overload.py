@@ -18,7 +18,7 @@ from opwire_service.load import Address, write_request
 
 from .served import Served, served
 
-_MEASURE_SECONDS = 1.5
+_MEASURE_SECONDS = 1.0
 _SETTLES = 1.0
 """Seconds at the start of an overload in which the burst is still taken; not counted."""
 
@@ -118,8 +118,8 @@ class _Flood:
 def flood(server: Served, seconds: float, rows: int) -> tuple[float, Flow, Flow]:
     """The requests that a server answers each second, and what becomes of half and of twice as many."""
     address, data = Address.of(server.url), request(server.url, rows)
-    asyncio.run(_Flood(address, data).at_most(_CONNECTIONS, _MEASURE_SECONDS))
-    capacity = asyncio.run(_Flood(address, data).at_most(_CONNECTIONS, _MEASURE_SECONDS))
+    # The best of a few: what else the machine does meanwhile must not pass for the server's limit.
+    capacity = max(asyncio.run(_Flood(address, data).at_most(_CONNECTIONS, _MEASURE_SECONDS)) for _ in range(3))
     half = asyncio.run(_Flood(address, data).at_rate(capacity / 2, seconds))
     return capacity, half, asyncio.run(_Flood(address, data).at_rate(capacity * 2, seconds))
 
@@ -156,7 +156,9 @@ def main(
     ]
     if not twice.percentile(200, 99) <= allowed:
         broken.append(f"p99 of what was taken is {twice.percentile(200, 99) / half.percentile(200, 99):.1f} times that")
-    if not twice.percentile(429, 99) <= allowed:
+    if 429 not in twice.latencies:
+        broken.append("nothing was refused: the server can carry more than was measured at first")
+    elif twice.percentile(429, 99) > allowed:
         broken.append("what was refused was not refused at once")
     for line in broken:
         typer.echo(line)

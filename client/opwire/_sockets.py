@@ -9,7 +9,7 @@ import ssl
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 
 import httpx
@@ -26,7 +26,7 @@ _Timeouts = Mapping[str, float | None]
 
 
 @contextmanager
-def _named(timeout: type[httpx.TransportError], other: type[httpx.TransportError]) -> Iterator[None]:
+def _named(timeout: type[httpx.TransportError], other: type[httpx.TransportError]) -> Generator[None]:
     """Turns the errors of a socket into those of httpx."""
     try:
         yield
@@ -119,7 +119,7 @@ class SocketTransport(httpx.BaseTransport):
             body = _Body(self, origin, connection, timeouts, status, headers)
             return httpx.Response(status, headers=headers, stream=body)
         except BaseException:
-            self._end(connection)
+            self.end(connection)
             raise
 
     def _take(self, origin: tuple[str, str, int]) -> _Connection | None:
@@ -154,7 +154,7 @@ class SocketTransport(httpx.BaseTransport):
             self._tls = httpx.create_ssl_context(self._verify)
         return self._tls
 
-    def _end(self, connection: _Connection | None, origin: tuple[str, str, int] | None = None) -> None:
+    def end(self, connection: _Connection | None, origin: tuple[str, str, int] | None = None) -> None:
         """A request is over; its connection is kept if an origin is given."""
         if connection is not None:
             if origin is None:
@@ -267,4 +267,4 @@ class _Body(httpx.SyncByteStream):
         connection, self._connection = self._connection, None
         if connection is not None:
             whole = self._complete and self._keeps and not connection.received
-            self._transport._end(connection, self._origin if whole else None)
+            self._transport.end(connection, self._origin if whole else None)

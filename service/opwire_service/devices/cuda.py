@@ -7,7 +7,7 @@ import itertools
 import queue
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -192,7 +192,7 @@ class CudaDevice:
                 last = stream.record()
 
     @contextmanager
-    def lane(self, stop: Stop) -> Iterator[Lane]:
+    def lane(self, stop: Stop) -> Generator[Lane]:
         """A lane to run on for as long as the context lasts; waits until one is free."""
         with self._staging.buffers(BUFFERS_PER_STREAM, stop) as buffers:
             stream = self._streams.get()
@@ -305,7 +305,7 @@ class CudaDevice:
 
 
 @contextmanager
-def _ended(stream: Any) -> Iterator[None]:
+def _ended(stream: Any) -> Generator[None]:
     """At the end waits until nothing on a stream uses any more what is about to be given back."""
     try:
         yield
@@ -317,9 +317,10 @@ def _cupy(index: int) -> Any:
     """CuPy, once it is known to see the GPU."""
     try:
         cupy = import_module("cupy")
-        count = cupy.cuda.runtime.getDeviceCount()
     except ImportError as error:
         raise DeviceUnavailable(f"the cuda device needs CuPy, which cannot be imported: {error}") from None
+    try:
+        count = cupy.cuda.runtime.getDeviceCount()
     except cupy.cuda.runtime.CUDARuntimeError as error:
         raise DeviceUnavailable(f"the cuda device needs an NVIDIA GPU and its driver: {error}") from None
     if index >= count:

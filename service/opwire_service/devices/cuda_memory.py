@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -72,7 +72,7 @@ class DeviceMemory:
             )
 
     @contextmanager
-    def block(self, size: int, stop: Stop) -> Iterator[int]:
+    def block(self, size: int, stop: Stop) -> Generator[int]:
         """The address of a block, for as long as the context lasts; waits while others use up the budget.
 
         Raises:
@@ -151,7 +151,7 @@ class Staging:
         self._changed = threading.Condition()
 
     @contextmanager
-    def buffers(self, count: int, stop: Stop) -> Iterator[list[Array]]:
+    def buffers(self, count: int, stop: Stop) -> Generator[list[Array]]:
         """So many buffers at once, as arrays of bytes.
 
         Raises:

@@ -71,10 +71,10 @@ class KernelCache(FunctionCache):
     def is_writable(self) -> bool:
         return os.access(self.cache_path, os.W_OK)
 
-    def save_overload(self, signature: Any, data: Any) -> None:
+    def save_overload(self, sig: Any, data: Any) -> None:
         # Without a place on disk the code serves from memory.
         with suppress(OSError):
-            super().save_overload(signature, data)  # type: ignore[no-untyped-call] # of numba
+            super().save_overload(sig, data)  # type: ignore[no-untyped-call] # of numba
 
 
 def keep(dispatcher: Any) -> None:

@@ -108,7 +108,7 @@ def _locate(zero: int, address: int, count: int, step: int, geometry: int, best:
     one = element_bits(best, geometry, zero)
     other = element_bits(best - 1, geometry, zero) if _is_zero(best, geometry) else one
     last = at(geometry, g.LAST)
-    start, size = 0, count
+    start, size = begin, length = 0, count
     for part in (_PART // size_of(zero), _SMALL_PART // size_of(zero)):
         parts = (size + part - 1) // part
         for i in range(parts):

@@ -1,3 +1,5 @@
+# What numba compares must have no annotations.
+# pyright: reportMissingParameterType=false, reportUnknownParameterType=false
 """What depends on the format of a float element: how it becomes a float64, and how a float64 becomes one.
 
 numba picks the implementation by the type of an argument; what it picks from has no annotations, because numba compares

@@ -146,7 +146,7 @@ class _Memory:
 def _view(array: Array, offset: int, loops: tuple[Loop, ...]) -> Array:
     """The elements that loops visit from ``offset`` elements after the start of an array's memory."""
     item = array.itemsize
-    interface = {
+    interface: dict[str, object] = {
         "version": 3,
         "typestr": array.dtype.str,
         "data": (array.ctypes.data + offset * item, False),

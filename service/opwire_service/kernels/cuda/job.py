@@ -95,6 +95,7 @@ class Job(Protocol):
 
     def launches(self, memory: Memory) -> Iterator[Launch]:
         """The launches in their order, each at most some 10 ms of work."""
+        ...
 
     def recompute(self, places: Array | None, source: Array, target: Array, stop: Stop) -> None:
         """Computes results on the host.

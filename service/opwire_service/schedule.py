@@ -23,7 +23,7 @@ LONG = 0.05
 BURST = 0.25
 """Seconds for which a queue may stand before it is kept short."""
 
-STANDING = 4
+STANDING = 16
 """Jobs for each place that may be ahead of a new one in a queue that stands."""
 
 _LONGEST_HANDICAP = 10.0

@@ -374,7 +374,14 @@ def test_interrupt(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     command = [sys.executable, "-m", "opwire_service", "run", str(tmp_path / "pipe")]
     with (
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process,
+        subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            # A process in the background of a shell ignores SIGINT, and so would what it starts.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        ) as process,
         (tmp_path / "pipe").open("wb"),  # opens once the command has opened it to read
     ):
         process.send_signal(signal.SIGINT)

@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from opwire_service.schedule import Action, Expire, Job, QueueFull, Schedule, Start
+from opwire_service.schedule import STANDING, Action, Expire, Job, QueueFull, Schedule, Start
 
 NEVER = 10**9
 
@@ -181,10 +181,10 @@ def test_a_queue_that_stands_is_kept_short():
     burst = [job(arrived=at / 100) for at in range(20)]
     for each in burst:
         assert schedule.submit(each) == []
-    # It has stood for a quarter of a second: who has four jobs ahead is refused, who has fewer is taken.
+    # It has stood for a quarter of a second: who has many jobs ahead is refused, who has fewer is taken.
     with pytest.raises(QueueFull):
         schedule.submit(job(arrived=0.25))
-    urgent = [job(priority=0, arrived=0.26) for _ in range(4)]
+    urgent = [job(priority=0, arrived=0.26) for _ in range(STANDING)]
     for each in urgent:
         assert schedule.submit(each) == []
     with pytest.raises(QueueFull):

@@ -115,7 +115,7 @@ class Pipeline:
         Raises:
             OpwireError: whatever is wrong with the request, or with the time or the room for it.
         """
-        done = await self.run(request, watch, hold, guard)
+        done = await self.run(request, watch, hold, guard, numbers=output_format is OutputFormat.NUMBERS)
         plan, heads = done.prepared.plan, done.prepared.heads
         encoded = []
         for name, buffer in done.buffers.items():
@@ -126,11 +126,25 @@ class Pipeline:
         self.metrics.executed(plan.operator.name, timing)
         return Outcome(encoded, plan.level, done.device, timing)
 
-    async def run(self, request: ExecuteRequest, watch: Stopwatch, hold: Hold, guard: Guard | None = None) -> Completed:
-        """Runs one operator; the arguments and errors are those of ``execute``."""
+    async def run(
+        self,
+        request: ExecuteRequest,
+        watch: Stopwatch,
+        hold: Hold,
+        guard: Guard | None = None,
+        *,
+        numbers: bool = False,
+    ) -> Completed:
+        """Runs one operator; the arguments and errors are those of ``execute``.
+
+        Args:
+            numbers: whether outputs are to be written as JSON numbers.
+        """
         device = self._device(request)
         prepared = self.plans.plan(request)
         plan = prepared.plan
+        if numbers:
+            self._bound_numbers(plan)
         hold.take(prepared.bytes)
         watch.lap("check")
         if prepared.input_bytes <= INLINE_BYTES:
@@ -219,6 +233,12 @@ class Pipeline:
             raise _exceeded(ProblemCode.TENSOR_TOO_LARGE, "bytes of output", size, limits.output_bytes)
         if plan.work > limits.work:
             raise _exceeded(ProblemCode.WORK_TOO_LARGE, "element visits", plan.work, limits.work)
+
+    def _bound_numbers(self, plan: Plan) -> None:
+        count = sum(desc.element_count for desc in plan.outputs.values())
+        if count > self.limits.output_numbers:
+            what = "elements of output as numbers"
+            raise _exceeded(ProblemCode.TENSOR_TOO_LARGE, what, count, self.limits.output_numbers)
 
 
 def _few_at_a_time(most: int) -> Guard:

@@ -19,6 +19,7 @@ class Limits:
         body_bytes: of one request.
         tensor_elements: logical elements of one tensor; stride 0 lets a few bytes describe billions.
         output_bytes: of all outputs of an operator together.
+        output_numbers: elements of those outputs that are asked for as JSON numbers, which take much more memory.
         work: element visits of one operator.
         batch_requests: of one batch.
         queued: operators that wait for a device.
@@ -31,6 +32,7 @@ class Limits:
     body_bytes: int = 256 * MIB
     tensor_elements: int = 2**28
     output_bytes: int = 256 * MIB
+    output_numbers: int = 2**22
     work: int = 2**34
     batch_requests: int = 256
     queued: int = 256

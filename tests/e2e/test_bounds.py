@@ -234,3 +234,11 @@ def test_an_answer_to_many_mistakes_is_small_and_soon(http, sent):
     problem = read_problem(response.status_code, response.headers, response.content, sent)
     assert problem["violations"]
     assert len(response.content) < 50_000
+
+
+def test_outputs_as_numbers_have_a_bound_of_their_own(http):
+    request = repeated("MAX", [2**22 + 1], [])
+    answer = http.post("/v1/execute", json={**request, "output_format": "numbers"})
+    problem = answer.json()
+    assert (answer.status_code, problem["code"]) == (413, "tensor_too_large")
+    assert (problem["size"], problem["limit"]) == (2**22 + 1, 2**22)

@@ -165,7 +165,8 @@ async def _run(pipeline: Pipeline, request: InferRequest, watch: Stopwatch, hold
     try:
         if request.optional:
             execute = with_optional_outputs(request, pipeline.plans.plan(execute).plan)
-        return await pipeline.run(execute, watch, hold, guard)
+        numbers = not all(output.binary for output in request.outputs)
+        return await pipeline.run(execute, watch, hold, guard, numbers=numbers)
     except (ContractViolation, RequestError) as error:
         relocate(error, list(execute.inputs), request.parameters)
         raise

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from opwire.check import Plan
 from opwire.errors import DeadlineExceededError, OverloadedError, ProblemCode, UnavailableError
@@ -16,8 +16,7 @@ from .devices.device import Arrays, Device, Stop, Stopped
 from .schedule import Action, Job, QueueFull, Schedule, Start
 
 
-@dataclass(frozen=True, slots=True)
-class Ran:
+class Ran(NamedTuple):
     """How a plan ran; times in microseconds."""
 
     queue: int

@@ -6,9 +6,8 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 from opwire.check import Plan, read_level, validate
 from opwire.desc import pointer_to, show
@@ -20,13 +19,26 @@ from opwire.errors import (
     RequestError,
 )
 from opwire.operator import Code, Violation
-from opwire.tensor import Array
-from opwire.wire import ExecuteRequest, Outcome, OutputFormat, ValidateRequest, encode_output, read_inputs
+from opwire.tensor import Array, BufferTensorDesc
+from opwire.wire import (
+    Buffer,
+    EncodedOutput,
+    ExecuteRequest,
+    Outcome,
+    OutputFormat,
+    Place,
+    ValidateRequest,
+    encode_output,
+    places,
+    read_inputs,
+    read_place,
+)
 
 from .budget import Budget, Hold
 from .dispatch import Dispatcher, Ran
 from .metrics import Metrics
 from .plans import PlanCache, Prepared
+from .repeats import LARGEST, Repeats
 from .settings import Limits
 
 DEFAULT_PRIORITY = 5
@@ -42,7 +54,6 @@ Guard = Callable[[Coroutine[Any, Any, Ran]], Awaitable[Ran]]
 """Awaits work and cancels it once nobody wants the answer any more."""
 
 
-@dataclass(slots=True)
 class Stopwatch:
     """Times the stages of a request, in microseconds.
 
@@ -51,13 +62,12 @@ class Stopwatch:
         stages: microseconds by stage.
     """
 
-    started: float = field(default_factory=time.monotonic)
-    stages: dict[str, int] = field(default_factory=dict)
-    _last: int = field(default_factory=time.perf_counter_ns)
-    _first: int = 0
+    __slots__ = ("_first", "_last", "stages", "started")
 
-    def __post_init__(self) -> None:
-        self._first = self._last
+    def __init__(self) -> None:
+        self.started = time.monotonic()
+        self.stages: dict[str, int] = {}
+        self._first = self._last = time.perf_counter_ns()
 
     def lap(self, stage: str) -> None:
         """The time since the last lap belongs to this stage."""
@@ -65,24 +75,44 @@ class Stopwatch:
         self.stages[stage] = (now - self._last) // 1000
         self._last = now
 
+    def ran(self, ran: Ran) -> None:
+        """The time since the last lap was spent on waiting and running."""
+        self.stages["queue"], self.stages["run"] = ran.queue, ran.run
+        self._last = time.perf_counter_ns()
+
     def total(self) -> dict[str, int]:
         """All stages, and the time since the request arrived as ``total``."""
         return {**self.stages, "total": (time.perf_counter_ns() - self._first) // 1000}
 
     def fork(self) -> Stopwatch:
         """A watch for one of several requests that arrived together."""
-        copy = Stopwatch(self.started, dict(self.stages), self._last)
-        copy._first = self._first
+        copy = Stopwatch()
+        copy.started, copy.stages = self.started, dict(self.stages)
+        copy._first, copy._last = self._first, self._last
         return copy
 
 
-@dataclass(frozen=True, slots=True)
-class Completed:
+class Completed(NamedTuple):
     """An operator that has run: its plan, the bytes of each output, and the device that ran it."""
 
     prepared: Prepared
     buffers: Mapping[str, Array]
     device: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Repeat:
+    """A request without its tensors, which stand in the same places of the body whenever it is sent.
+
+    Attributes:
+        request: as parsed; its inputs are those of the first time.
+        prepared: its plan.
+        places: of the inputs, in the order of the plan, with their descs.
+    """
+
+    request: ExecuteRequest
+    prepared: Prepared
+    places: tuple[tuple[Place, BufferTensorDesc], ...]
 
 
 class Pipeline:
@@ -94,6 +124,7 @@ class Pipeline:
         self.limits = limits
         self.memory = Budget(limits.memory_bytes)
         self.plans = PlanCache(cached_plans, self._bound)
+        self.repeats = Repeats[Repeat](cached_plans)
         self.default_device = next(iter(dispatcher.devices))
 
     async def execute(
@@ -116,11 +147,65 @@ class Pipeline:
             OpwireError: whatever is wrong with the request, or with the time or the room for it.
         """
         done = await self.run(request, watch, hold, guard, numbers=output_format is OutputFormat.NUMBERS)
-        plan, heads = done.prepared.plan, done.prepared.heads
-        encoded = []
-        for name, buffer in done.buffers.items():
-            encode = partial(encode_output, heads[name], plan.outputs[name], buffer, output_format)
-            encoded.append(encode() if buffer.nbytes <= INLINE_BYTES else await asyncio.to_thread(encode))
+        if done.prepared.output_bytes <= INLINE_BYTES:
+            encoded = _encode(done, output_format)
+        else:
+            encoded = await asyncio.to_thread(_encode, done, output_format)
+        return self._outcome(done, encoded, watch)
+
+    def keep(self, kind: object, body: Buffer, head_length: str | None, request: ExecuteRequest) -> None:
+        """Keeps a small request that was answered, so that the same one with other tensors costs less.
+
+        Args:
+            kind: what its meaning depends on besides the body.
+        """
+        if len(body) > LARGEST or not isinstance(body, bytes):
+            return
+        found = places(body, head_length, request.inputs)
+        if found is not None:
+            prepared = self.plans.plan(request)
+            by_name = {place.name: place for place in found}
+            ordered = tuple((by_name[name], desc) for name, desc in prepared.plan.inputs.items())
+            self.repeats.keep(kind, body, found, Repeat(replace(request, inputs={}), prepared, ordered))
+
+    def execute_again(
+        self, repeat: Repeat, body: bytes, watch: Stopwatch, output_format: OutputFormat, hold: Hold, deadline: float
+    ) -> Outcome | None:
+        """Runs a request that was kept, on the tensors in its new body, and encodes its outputs.
+
+        Returns:
+            None if it must go the long way: it is not done at once, or a tensor is not what it should be.
+
+        Raises:
+            OpwireError: as for ``execute``.
+        """
+        done = self.run_again(repeat, body, watch, hold, deadline)
+        return None if done is None else self._outcome(done, _encode(done, output_format), watch)
+
+    def run_again(self, repeat: Repeat, body: bytes, watch: Stopwatch, hold: Hold, deadline: float) -> Completed | None:
+        """Runs a request that was kept; see ``execute_again``."""
+        prepared = repeat.prepared
+        device = self._device(repeat.request)
+        if not self.dispatcher.fits_inline(prepared.plan, device):
+            return None
+        watch.lap("parse")
+        watch.stages["check"] = 0
+        inputs = {}
+        for place, desc in repeat.places:
+            found = read_place(body, place, desc)
+            if found is None:
+                return None
+            inputs[place.name] = found
+        hold.take(prepared.bytes)
+        self.plans.hits += 1
+        buffers, outputs = prepared.allocate()
+        watch.lap("decode")
+        ran = self.dispatcher.run_inline(prepared.plan, inputs, outputs, device=device, deadline=deadline)
+        watch.ran(ran)
+        return Completed(prepared, buffers, device)
+
+    def _outcome(self, done: Completed, encoded: Sequence[EncodedOutput], watch: Stopwatch) -> Outcome:
+        plan = done.prepared.plan
         watch.lap("encode")
         timing = watch.total()
         self.metrics.executed(plan.operator.name, timing)
@@ -151,10 +236,7 @@ class Pipeline:
             inputs = read_inputs(plan, request)
         else:
             inputs = await asyncio.to_thread(read_inputs, plan, request)
-        buffers: dict[str, Array] = {}
-        outputs: dict[str, Array] = {}
-        for name, desc in plan.outputs.items():
-            buffers[name], outputs[name] = desc.allocate()
+        buffers, outputs = prepared.allocate()
         watch.lap("decode")
         deadline = self.deadline(watch.started, request.timeout_ms)
         if self.dispatcher.fits_inline(plan, device):
@@ -163,8 +245,7 @@ class Pipeline:
             priority = DEFAULT_PRIORITY if request.priority is None else request.priority
             work = self.dispatcher.run(plan, inputs, outputs, device=device, priority=priority, deadline=deadline)
             ran = await (work if guard is None else guard(work))
-        watch.lap("queue")
-        watch.stages.update(queue=ran.queue, run=ran.run)
+        watch.ran(ran)
         return Completed(prepared, buffers, device)
 
     async def batch(
@@ -178,10 +259,10 @@ class Pipeline:
         if len(requests) > self.limits.batch_requests:
             raise _exceeded(ProblemCode.BATCH_TOO_LARGE, "requests", len(requests), self.limits.batch_requests)
         guard = _few_at_a_time(2 * self.dispatcher.places)
-        outcomes = (self._outcome(request, watch.fork(), hold, binary, guard) for request in requests)
+        outcomes = (self._result(request, watch.fork(), hold, binary, guard) for request in requests)
         return list(await asyncio.gather(*outcomes))
 
-    async def _outcome(
+    async def _result(
         self, request: ExecuteRequest | RequestError, watch: Stopwatch, hold: Hold, binary: bool, guard: Guard
     ) -> Outcome | OpwireError:
         if isinstance(request, RequestError):
@@ -241,6 +322,13 @@ class Pipeline:
             raise _exceeded(ProblemCode.TENSOR_TOO_LARGE, what, count, self.limits.output_numbers)
 
 
+def _encode(done: Completed, output_format: OutputFormat) -> list[EncodedOutput]:
+    plan, heads = done.prepared.plan, done.prepared.heads
+    return [
+        encode_output(heads[name], plan.outputs[name], buffer, output_format) for name, buffer in done.buffers.items()
+    ]
+
+
 def _few_at_a_time(most: int) -> Guard:
     """Keeps the work of a batch from filling the queue at once, where it would be refused as more than can be done."""
     gate = asyncio.Semaphore(most)
@@ -253,7 +341,7 @@ def _few_at_a_time(most: int) -> Guard:
                 ran = await work
         finally:
             work.close()  # it has not begun if the client went away before
-        return replace(ran, queue=ran.queue + waited)
+        return ran._replace(queue=ran.queue + waited)
 
     return guard
 

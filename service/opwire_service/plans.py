@@ -10,6 +10,7 @@ from pydantic_core import to_json
 
 from opwire.check import Plan, check, read_level
 from opwire.desc import pointer_to
+from opwire.tensor import Array
 from opwire.wire import ExecuteRequest, output_head
 
 _LARGEST_KEY = 16 * 1024
@@ -22,14 +23,26 @@ class Prepared:
     Attributes:
         plan: the checked desc.
         heads: for each output the JSON in front of its data.
-        input_bytes: of all inputs.
-        bytes: of all tensors.
+        input_bytes, output_bytes: of all inputs, and of all outputs.
     """
 
     plan: Plan
     heads: Mapping[str, bytes]
     input_bytes: int
-    bytes: int
+    output_bytes: int
+
+    @property
+    def bytes(self) -> int:
+        """Of all tensors."""
+        return self.input_bytes + self.output_bytes
+
+    def allocate(self) -> tuple[dict[str, Array], dict[str, Array]]:
+        """New outputs: the buffer of each, and its array over that."""
+        buffers: dict[str, Array] = {}
+        outputs: dict[str, Array] = {}
+        for name, desc in self.plan.outputs.items():
+            buffers[name], outputs[name] = desc.allocate()
+        return buffers, outputs
 
 
 @dataclass(slots=True)
@@ -80,4 +93,4 @@ class PlanCache:
         inputs, outputs = (
             sum(desc.data_size_in_bytes for desc in descs.values()) for descs in (plan.inputs, plan.outputs)
         )
-        return Prepared(plan, heads, inputs, inputs + outputs)
+        return Prepared(plan, heads, inputs, outputs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import pybase64
 from pydantic_core import to_json
@@ -16,8 +16,7 @@ from .framing import Buffer
 from .requests import OutputFormat
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """A body to send: its pieces, and the length of its head if a tail follows."""
 
     chunks: Sequence[Buffer]
@@ -28,8 +27,7 @@ class Answer:
         return sum(len(chunk) for chunk in self.chunks)
 
 
-@dataclass(frozen=True, slots=True)
-class EncodedOutput:
+class EncodedOutput(NamedTuple):
     """An output ready for an answer: its ``head``, then JSON text for its data, or raw bytes for the tail."""
 
     head: bytes
@@ -37,8 +35,7 @@ class EncodedOutput:
     raw: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """What an execute request came to."""
 
     outputs: Sequence[EncodedOutput]
@@ -100,13 +97,13 @@ def _write_outcome(outcome: Outcome, request_id: str, head: list[Buffer], tail: 
         else:
             head += (separator, output.head, b'"data":', output.data, b"}")
         separator = b","
-    rest = {
-        "feature_level": str(outcome.level),
-        "device": outcome.device,
-        "timing": outcome.timing,
-        "request_id": request_id,
-    }
-    head.append(b"}," + to_json(rest)[1:])
+    head.append(
+        b'},"feature_level":"%b","device":%b,"timing":%b,"request_id":%b}'
+        % (_LEVELS[outcome.level], to_json(outcome.device), to_json(outcome.timing), to_json(request_id))
+    )
+
+
+_LEVELS = {level: str(level).encode() for level in FeatureLevel}
 
 
 def _answer(head: list[Buffer], tail: list[Buffer]) -> Answer:

@@ -255,6 +255,54 @@ def read_inputs(plan: Plan, request: ExecuteRequest) -> dict[str, Array]:
     return arrays
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an input stands in a body: as base64 text, or ``raw`` in the tail."""
+
+    name: str
+    start: int
+    stop: int
+    raw: bool
+
+
+def places(body: bytes, head_length: str | None, inputs: Mapping[str, Payload]) -> tuple[Place, ...] | None:
+    """Where the inputs of a request stand in its body; None where that cannot be told, or where they are numbers.
+
+    Args:
+        body: of a request that was parsed.
+        head_length: of its JSON head if a tail follows.
+        inputs: in the order of the request.
+    """
+    found = []
+    position = 0 if head_length is None else int(head_length)
+    for name, payload in inputs.items():
+        if isinstance(payload, memoryview):
+            start, position = position, position + len(payload)
+            found.append(Place(name, start, position, raw=True))
+        elif isinstance(payload, Numbers):
+            return None
+        else:
+            text = payload.encode() if isinstance(payload, str) else bytes(payload.text)
+            start = body.find(text)
+            if not text or start != body.rfind(text):
+                return None
+            found.append(Place(name, start, start + len(text), raw=False))
+    return tuple(found)
+
+
+def read_place(body: bytes, place: Place, desc: BufferTensorDesc) -> Array | None:
+    """The array of an input, a view of the body where it is raw; None if it is not what its desc says."""
+    start, stop = place.start, place.stop
+    if place.raw:
+        view = desc.view(body, start)
+        return view if view.flags.aligned else desc.view(body[start:stop])
+    try:
+        data = pybase64.b64decode(body[start:stop], validate=True)
+    except ValueError:
+        return None
+    return desc.view(data) if _fits(len(data), desc) else None
+
+
 def _wrong_names(plan: Plan, request: ExecuteRequest, pointer: str) -> list[Violation]:
     violations = []
     for name in plan.inputs:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from collections import OrderedDict
 from threading import Lock
-from typing import Any
 
 import numba
 import numpy as np
@@ -28,7 +26,7 @@ SMALL_WORK = 1 << 15
 """Element visits that take less time than a change of threads."""
 
 JOBS = 1024
-"""Plans that are kept ready."""
+"""Plans that are kept ready: those made last."""
 
 
 class CpuDevice:
@@ -46,7 +44,7 @@ class CpuDevice:
     def __init__(self, threads: int | None = None) -> None:
         self._pool = Pool(threads or int(os.environ.get(THREADS_VARIABLE, "0")) or _cores())
         self._library = Library(KERNELS)
-        self._jobs: OrderedDict[Any, Job] = OrderedDict()
+        self._jobs: dict[Plan, Job] = {}
         self._lock = Lock()
 
     @property
@@ -57,7 +55,7 @@ class CpuDevice:
     def run(self, plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
         """See ``Device.run``."""
         job = self._job(plan)
-        if not self._library.ready(job.kernels):
+        if not self._library.is_complete and not self._library.ready(job.kernels):
             self._library.ask(job.kernels)
             if self._run_on_reference(plan, job, inputs, outputs, stop):
                 return
@@ -86,17 +84,13 @@ class CpuDevice:
         self._pool.close()
 
     def _job(self, plan: Plan) -> Job:
-        key = (plan.operator.name, plan.attributes, *plan.inputs.values(), *plan.outputs.values())
-        with self._lock:
-            job = self._jobs.get(key)
-            if job is not None:
-                self._jobs.move_to_end(key)
-                return job
-        job = PREPARE[plan.operator.name](plan)
-        with self._lock:
-            self._jobs[key] = job
-            if len(self._jobs) > JOBS:
-                self._jobs.popitem(last=False)
+        job = self._jobs.get(plan)
+        if job is None:
+            job = PREPARE[plan.operator.name](plan)
+            with self._lock:
+                self._jobs[plan] = job
+                if len(self._jobs) > JOBS:
+                    del self._jobs[next(iter(self._jobs))]
         return job
 
     def _run_on_reference(self, plan: Plan, job: Job, inputs: Arrays, outputs: Arrays, stop: Stop) -> bool:

@@ -21,7 +21,7 @@ from ..pipeline import Pipeline
 from ..server import Server
 from ..settings import Settings
 from . import data, docs, errors, health, metrics, native, oip, openapi, openapi_oip
-from .body import Exchange
+from .body import RESPOND, Exchange
 from .context import RequestContext
 from .gate import Gate, refuse
 
@@ -41,6 +41,7 @@ class Application(FastAPI):
         elif self.cors is None:
             await self.respond(scope, receive, send)
         else:
+            scope.pop(RESPOND, None)  # the answer is not whole before it has passed
             await self.cors(scope, receive, send)
 
     async def respond(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -22,11 +22,19 @@ from opwire.wire import BINARY, HEAD_LENGTH, JSON, Answer, Buffer
 
 from ..budget import Hold
 from ..settings import Limits
+from .context import REQUEST_ID, request_id
 
 ABORT = "opwire.abort"
 """Extension of the ASGI scope: its ``abort`` ends the connection at once."""
 
+WHOLE_BODY = "opwire.body"
+"""Member of the ASGI scope: what has arrived of the body when its end had. A small one is there from the start."""
+
+RESPOND = "opwire.respond"
+"""Member of the ASGI scope: sends headers and body of a small answer in one piece, unless it returns False."""
+
 _HEAD_LENGTH = HEAD_LENGTH.lower().encode()
+_JSON = JSON.encode()
 _ALIGNMENT = 64
 _JOINED_BYTES = 64 * 1024
 """Up to this size it is cheaper to join the pieces of an answer than to send them one by one."""
@@ -46,13 +54,14 @@ class Exchange:
 
     __slots__ = ("_headers", "_scope", "_send", "answered", "deadline", "operator", "receive", "request_id")
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._scope = scope
-        self._headers: dict[bytes, bytes] = dict(scope["headers"])
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        self._headers = headers
         self.deadline: float | None = None
         self._send = send
         self.receive = receive
-        self.request_id = request_id
+        self.request_id = request_id(headers.get(REQUEST_ID))
         self.answered = False
         self.operator: object = None
 
@@ -60,6 +69,11 @@ class Exchange:
         """A header of the request."""
         value = self._headers.get(name)
         return default if value is None else value.decode("latin-1")
+
+    def arrived(self) -> bytes | None:
+        """The body if all of it has arrived before anything of it was received."""
+        found = self._scope.get(WHOLE_BODY)
+        return None if found is None else bytes(found)
 
     @property
     def wants_binary(self) -> bool:
@@ -78,6 +92,13 @@ class Exchange:
             UnsupportedMediaError: the body is of another type.
             RequestError: type and header do not fit.
         """
+        headers = self._headers
+        if (
+            headers.get(b"content-type", _JSON) == _JSON
+            and _HEAD_LENGTH not in headers
+            and b"content-encoding" not in headers
+        ):
+            return None
         encoding = self.header(b"content-encoding", "identity")
         if encoding != "identity":
             raise _unsupported(f"content encoding {encoding[:60]!r} given; bodies are taken as they are")
@@ -111,15 +132,15 @@ class Exchange:
         fields = [
             (b"content-type", media.encode()),
             (b"content-length", b"%d" % size),
-            (b"x-request-id", self.request_id.encode()),
+            (REQUEST_ID, self.request_id.encode()),
             *headers,
         ]
         if answer.head_length is not None:
             fields.append((_HEAD_LENGTH, b"%d" % answer.head_length))
-        await self._send({"type": "http.response.start", "status": 200, "headers": fields})
         if size <= _JOINED_BYTES:
-            await self._send({"type": "http.response.body", "body": b"".join(answer.chunks)})
+            await self._send_joined(fields, b"".join(answer.chunks))
             return
+        await self._send({"type": "http.response.start", "status": 200, "headers": fields})
         try:
             left = None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
             async with asyncio.timeout(left):
@@ -132,6 +153,12 @@ class Exchange:
                 await asyncio.sleep(0)  # until the server has noticed
             detail = "the deadline passed while the answer was read"
             raise DeadlineExceededError(ProblemCode.DEADLINE_EXCEEDED, detail, stage="send") from None
+
+    async def _send_joined(self, fields: list[tuple[bytes, bytes]], body: bytes) -> None:
+        respond = self._scope.get(RESPOND)
+        if respond is None or self._scope["method"] == "HEAD" or not respond(fields, body):
+            await self._send({"type": "http.response.start", "status": 200, "headers": fields})
+            await self._send({"type": "http.response.body", "body": body})
 
 
 def _unsupported(detail: str) -> UnsupportedMediaError:
@@ -157,6 +184,9 @@ async def read_body(exchange: Exchange, limits: Limits, hold: Hold) -> Buffer:
             size=size,
         )
     hold.take(size)
+    arrived = exchange.arrived()
+    if arrived is not None and len(arrived) == size:
+        return arrived
     try:
         async with asyncio.timeout(limits.receive_ms / 1000):
             return await _receive(exchange.receive, size, exchange.head_length_of_any_type() or "")

@@ -14,15 +14,14 @@ from opwire.errors import ProblemCode
 from ..metrics import OK, OTHER, Metrics
 from . import access
 
-_HEADER = b"x-request-id"
+REQUEST_ID = b"x-request-id"
 _TAKEN_IDS = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
 
 
-def request_id(scope: Scope) -> str:
+def request_id(given: bytes | None) -> str:
     """The id that the client gave, if it is a harmless one, or a new one."""
-    for name, value in scope["headers"]:
-        if name == _HEADER and _TAKEN_IDS.fullmatch(value):
-            return str(value, "ascii")
+    if given is not None and _TAKEN_IDS.fullmatch(given):
+        return str(given, "ascii")
     return os.urandom(16).hex()
 
 
@@ -38,7 +37,7 @@ class RequestContext:
             await self.app(scope, receive, send)
             return
         started = time.perf_counter_ns()
-        identity = scope.setdefault("state", {})["request_id"] = request_id(scope)
+        identity = scope.setdefault("state", {})["request_id"] = request_id(dict(scope["headers"]).get(REQUEST_ID))
         status = 500
 
         async def send_with_id(message: Message) -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from collections.abc import Sequence
+from functools import partial
 
 from pydantic_core import to_json
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from opwire.errors import LimitExceededError, OpwireError, ProblemCode, RequestError, to_problem
 
-from .body import ABORT
+from .body import ABORT, RESPOND, WHOLE_BODY
 from .errors import PROBLEM_JSON
 
 MOST_HEADERS = 100
@@ -71,6 +73,21 @@ class ProblemProtocol(HttpToolsProtocol):
         if self._refusal is not None:
             raise self._refusal
         super().on_headers_complete()
+        self.scope[RESPOND] = partial(self._respond, self.cycle)  # type: ignore[literal-required]
+
+    def _respond(self, cycle: RequestResponseCycle, headers: Sequence[tuple[bytes, bytes]], body: bytes) -> bool:
+        """Writes a whole answer with the status 200; returns whether it did, because not each connection takes one."""
+        if cycle.disconnected or not cycle.keep_alive or self.flow.write_paused:
+            return False
+        pieces = [b"HTTP/1.1 200 OK\r\n"]
+        for name, value in (*cycle.default_headers, *headers):
+            pieces += (name, b": ", value, b"\r\n")
+        pieces += (b"\r\n", body)
+        self.transport.write(b"".join(pieces))
+        cycle.response_started = cycle.response_complete = True
+        cycle.message_event.set()
+        cycle.on_response()
+        return True
 
     def on_response_complete(self) -> None:
         if self.cycle.more_body:
@@ -80,6 +97,8 @@ class ProblemProtocol(HttpToolsProtocol):
         super().on_response_complete()
 
     def on_message_complete(self) -> None:
+        if not self.cycle.waiting_for_100_continue:
+            self.scope[WHOLE_BODY] = self.cycle.body  # type: ignore[literal-required] # for the application alone
         if self._lingering is not None:
             # The rest has come, and the client may use the connection for its next request.
             self._lingering.cancel()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -50,17 +51,15 @@ class Step:
     units: int
     elements: int
     address: int = field(init=False)
+    grain: int = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "address", self.geometry.ctypes.data)
+        object.__setattr__(self, "grain", max(1, PIECE // self.elements))
 
     def run(self, source: int, target: int, states: int, find: Find, pool: Pool, stop: Stop) -> None:
-        entry, geometry = find(self.kernel), self.address
-
-        def piece(begin: int, end: int) -> None:
-            entry(0, source, target, states, geometry, begin, end)
-
-        pool.run(piece, self.units, max(1, PIECE // self.elements), stop)
+        piece = partial(find(self.kernel), 0, source, target, states, self.address)
+        pool.run(piece, self.units, self.grain, stop)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +80,10 @@ class StepsJob:
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         source, target = inputs["InputTensor"].ctypes.data, outputs["OutputTensor"].ctypes.data
-        states = np.empty(self.states, np.int64)
+        states = np.empty(self.states, np.int64) if self.states else None
+        address = 0 if states is None else states.ctypes.data
         for step in self.steps:
-            step.run(source, target, states.ctypes.data, find, pool, stop)
+            step.run(source, target, address, find, pool, stop)
 
 
 @dataclass(frozen=True, slots=True)

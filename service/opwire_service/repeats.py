@@ -1,0 +1,86 @@
+"""Requests that were seen before but for the bytes of their tensors: nothing else of them is read or checked again."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from opwire.wire import Place
+
+LARGEST = 32 * 1024
+"""Bytes of a body up to which it is worth keeping: beyond, its tensors cost more than all else."""
+
+_LARGEST_KEY = 4 * 1024
+
+_CUTS = 4
+"""Ways to cut bodies of one length that are tried."""
+
+_Cut = tuple[tuple[int, int], ...]
+"""Where the tensors of a body begin and end."""
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Repeats(Generic[T]):
+    """What was made of the requests seen last, by all their bytes but those of their tensors.
+
+    Two bodies of the same length that agree outside the tensors of one of them are the same request, provided that what
+    stands in the places of the tensors is base64, or a tail: both have no meaning but their own.
+
+    Attributes:
+        size: requests that are kept.
+    """
+
+    size: int
+    _cuts: dict[int, tuple[_Cut, ...]] = field(default_factory=dict)
+    _kept: OrderedDict[tuple[object, _Cut, bytes], T] = field(default_factory=OrderedDict)
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def find(self, kind: object, body: bytes) -> T | None:
+        """What is kept of such a request.
+
+        Args:
+            kind: what the meaning of the body depends on besides its bytes.
+            body: as received.
+        """
+        for cut in self._cuts.get(len(body), ()):
+            key = (kind, cut, _around(body, cut))
+            found = self._kept.get(key)
+            if found is not None:
+                self._kept.move_to_end(key)
+                return found
+        return None
+
+    def keep(self, kind: object, body: bytes, places: tuple[Place, ...], made: T) -> None:
+        """Keeps what was made of a request.
+
+        Args:
+            places: where the tensors stand in the body.
+        """
+        cut = tuple(sorted((place.start, place.stop) for place in places))
+        around = _around(body, cut)
+        if len(around) > _LARGEST_KEY:
+            return
+        known = self._cuts.get(len(body), ())
+        if cut not in known:
+            self._cuts[len(body)] = (cut, *known[: _CUTS - 1])
+        self._kept[kind, cut, around] = made
+        if len(self._kept) > self.size:
+            self._kept.popitem(last=False)
+
+
+def _around(body: bytes, cut: _Cut) -> bytes:
+    """A body without its tensors."""
+    if len(cut) == 1:
+        [(start, stop)] = cut
+        return body[:start] + body[stop:]
+    pieces = []
+    end = 0
+    for start, stop in cut:
+        pieces.append(body[end:start])
+        end = stop
+    return b"".join((*pieces, body[end:]))

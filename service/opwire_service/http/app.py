@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 from typing import Any
@@ -11,8 +11,6 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import Receive, Scope, Send
-
-from opwire.wire import HEAD_LENGTH
 
 from ..budget import Hold
 from ..keys import ApiKeys
@@ -23,6 +21,7 @@ from ..settings import Settings
 from . import data, docs, errors, health, metrics, native, oip, openapi, openapi_oip
 from .body import RESPOND, Exchange
 from .context import RequestContext
+from .cors import cors
 from .gate import Gate, refuse
 
 SUMMARY = "DirectML operators over HTTP: checked against a feature level, computed exactly."
@@ -95,17 +94,6 @@ def layout(settings: Settings) -> Layout:
     return Layout(settings.devices, _COUNTED)
 
 
-def _cors(app: Application, origins: Sequence[str]) -> CORSMiddleware:
-    """Lets pages of other origins use the server. No cookie or other credential of a browser means anything to it."""
-    return CORSMiddleware(
-        app.respond,
-        allow_origins=origins,
-        allow_methods=("GET", "POST"),
-        allow_headers=("authorization", "content-type", HEAD_LENGTH, "traceparent", "x-request-id"),
-        expose_headers=(HEAD_LENGTH, "retry-after", "server-timing", "www-authenticate", "x-request-id"),
-    )
-
-
 def create_app(settings: Settings, counted: Metrics | None = None) -> FastAPI:
     """The application of a server, which is made when the application starts and closed when it ends.
 
@@ -146,5 +134,5 @@ def create_app(settings: Settings, counted: Metrics | None = None) -> FastAPI:
     if keys is not None:
         app.gate = Gate(keys, metrics_open=settings.metrics_open)
     if settings.cors_origins:
-        app.cors = _cors(app, settings.cors_origins)
+        app.cors = cors(app.respond, settings.cors_origins)
     return app

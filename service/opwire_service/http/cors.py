@@ -1,0 +1,54 @@
+"""Which pages of other origins may use the server, and which headers they may send and read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from starlette.middleware.cors import CORSMiddleware
+from starlette.types import ASGIApp
+
+from opwire.wire import HEAD_LENGTH
+
+from ..oip.parameters import PARAMETERS_HEADER
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """A header that a browser keeps from a page unless the server names it.
+
+    Attributes:
+        sent: whether a page may send it.
+        read: whether a page may read it in an answer.
+    """
+
+    name: str
+    sent: bool = False
+    read: bool = False
+
+
+HEADERS = (
+    Header("Allow", read=True),
+    Header("Authorization", sent=True),
+    Header("Content-Encoding", sent=True, read=True),
+    Header("Content-Type", sent=True),
+    Header(HEAD_LENGTH, sent=True, read=True),
+    Header(PARAMETERS_HEADER, sent=True),
+    Header("Retry-After", read=True),
+    Header("Server-Timing", read=True),
+    Header("traceparent", sent=True),
+    Header("tracestate", sent=True),
+    Header("WWW-Authenticate", read=True),
+    Header("X-Request-Id", sent=True, read=True),
+)
+
+
+def cors(app: ASGIApp, origins: Sequence[str]) -> CORSMiddleware:
+    """Lets pages of other origins use the server. No cookie or other credential of a browser means anything to it."""
+    return CORSMiddleware(
+        app,
+        allow_origins=origins,
+        allow_methods=("GET", "POST"),
+        allow_headers=[header.name for header in HEADERS if header.sent],
+        expose_headers=[header.name for header in HEADERS if header.read],
+    )

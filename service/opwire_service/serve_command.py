@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -17,6 +18,8 @@ LogLevel = Literal["debug", "info", "warning", "error"]
 
 _DEFAULTS = Settings()
 
+_ROOT_PATH = re.compile("(/[A-Za-z0-9._~-]+)+")
+
 
 def device_name(given: str) -> str:
     """A device's name, as given on the command line."""
@@ -25,11 +28,26 @@ def device_name(given: str) -> str:
     return given
 
 
+def _root_path(given: str) -> str:
+    path = given.removesuffix("/")
+    if path and not _ROOT_PATH.fullmatch(path):
+        raise typer.BadParameter(f"{given!r} is not a path such as /tensors", param_hint="--root-path")
+    return path
+
+
 def serve_command(
     host: Annotated[str, typer.Option(envvar="OPWIRE_HOST", help="Address to listen on.")] = _DEFAULTS.host,
     port: Annotated[
         int, typer.Option(envvar="OPWIRE_PORT", min=0, max=65535, help="Port to listen on; 0 takes a free one.")
     ] = _DEFAULTS.port,
+    root_path: Annotated[
+        str,
+        typer.Option(
+            envvar="OPWIRE_ROOT_PATH",
+            metavar="PATH",
+            help="Where a proxy puts the server, such as /tensors; the proxy may take it off the paths.",
+        ),
+    ] = _DEFAULTS.root_path,
     devices: Annotated[
         list[str] | None,
         typer.Option(
@@ -87,6 +105,7 @@ def serve_command(
     settings = Settings(
         host=host,
         port=port,
+        root_path=_root_path(root_path),
         devices=tuple(device_name(name) for name in devices or _DEFAULTS.devices),
         threads=threads,
         workers=workers,

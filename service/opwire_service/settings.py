@@ -51,6 +51,7 @@ class Settings:
 
     Attributes:
         host, port: where it listens; port 0 takes a free one.
+        root_path: prefix of all paths, as clients see them behind a proxy; "" is none.
         devices: names of the devices to start; the first is the default one.
         threads: operators that run at the same time on each device.
         workers: processes that serve.
@@ -67,6 +68,7 @@ class Settings:
 
     host: str = "127.0.0.1"
     port: int = 8000
+    root_path: str = ""
     devices: tuple[str, ...] = ("cpu", "reference")
     threads: int = field(default_factory=lambda: max(2, os.cpu_count() or 1))
     workers: int = 1

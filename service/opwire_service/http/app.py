@@ -28,16 +28,24 @@ SUMMARY = "DirectML operators over HTTP: checked against a feature level, comput
 
 
 class Application(FastAPI):
-    """A FastAPI application that answers the data routes before the framework sees them, and documents them all."""
+    """A FastAPI application that answers the data routes before the framework sees them, and documents them all.
+
+    Attributes:
+        prefix: of the paths, as clients see them; a proxy may have taken it away.
+    """
 
     server: Server
+    prefix = ""
     gate: Gate | None = None
     cors: CORSMiddleware | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await super().__call__(scope, receive, send)
-        elif self.cors is None:
+            return
+        if self.prefix:
+            scope = {**scope, "path": _below(self.prefix, scope["path"])}
+        if self.cors is None:
             await self.respond(scope, receive, send)
         else:
             scope.pop(RESPOND, None)  # the answer is not whole before it has passed
@@ -54,6 +62,8 @@ class Application(FastAPI):
         if route is None:
             if scope.get("method") == "HEAD":
                 scope = {**scope, "method": "GET"}  # the server of the network leaves the body out
+            if self.prefix:
+                scope = {**scope, "path": self.prefix + scope["path"], "root_path": self.prefix}
             await super().__call__(scope, receive, send)
         else:
             await data.answer(route, server.pipeline, scope, receive, send)
@@ -68,6 +78,13 @@ class Application(FastAPI):
         if self.openapi_schema is None:
             self.openapi_schema = openapi.document(self, openapi_oip.PATHS, openapi_oip.SCHEMAS)
         return self.openapi_schema
+
+
+def _below(prefix: str, path: str) -> str:
+    """A path without the prefix, if it has it."""
+    if path == prefix:
+        return "/"
+    return path.removeprefix(prefix) if path.startswith(prefix + "/") else path
 
 
 def _stopping(server: Server) -> data.Handler:
@@ -101,8 +118,11 @@ def create_app(settings: Settings, counted: Metrics | None = None) -> FastAPI:
         counted: what it counts in; without that it counts for itself.
 
     Raises:
-        OSError, ValueError: the file of API keys cannot be read, or is not one.
+        OSError, ValueError: the file of API keys cannot be read, or is not one; or the root path is that of a route.
     """
+    root = settings.root_path
+    if root and any(path.startswith(f"{root}/") or path == root for path in _COUNTED):
+        raise ValueError(f"the root path {root} is that of a route of the server")
     found = Metrics(layout(settings)) if counted is None else counted
     keys = None if settings.api_keys_file is None else ApiKeys.read(settings.api_keys_file)
 
@@ -133,6 +153,7 @@ def create_app(settings: Settings, counted: Metrics | None = None) -> FastAPI:
     app.add_middleware(RequestContext, metrics=found)
     if keys is not None:
         app.gate = Gate(keys, metrics_open=settings.metrics_open)
+    app.prefix = root
     if settings.cors_origins:
         app.cors = cors(app.respond, settings.cors_origins)
     return app

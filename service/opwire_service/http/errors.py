@@ -71,7 +71,8 @@ def defect() -> InternalError:
 def _answer(error: OpwireError, request: Request, headers: Mapping[str, str] | None = None) -> Response:
     state = request.scope.setdefault("state", {})
     state["problem"] = error.code
-    return problem_response(error, state.get("request_id", ""), request.scope["path"], headers)
+    path = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
+    return problem_response(error, state.get("request_id", ""), path, headers)
 
 
 async def _own(request: Request, error: Exception) -> Response:

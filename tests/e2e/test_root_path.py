@@ -1,0 +1,159 @@
+"""A server behind a proxy that puts it below a path, with stock clients; the proxy takes the path off, or does not."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+import tritonclient.http as triton
+import tritonclient.http.aio as triton_aio
+from typer.testing import CliRunner
+
+from opwire import Client
+from opwire_service.cli import app
+from opwire_service.http.app import create_app
+from opwire_service.settings import Settings
+from tests.serving import serving
+
+ROOT = "/tensors/dml"
+ARRAY = np.array([[1, 5, 2], [9, 0, 3]], np.float32)
+ATTRIBUTES = {"Axes": "[1]", "AxisDirection": "INCREASING"}
+
+
+class Proxy(ThreadingHTTPServer):
+    """Passes on what is below ROOT.
+
+    Attributes:
+        server_url: of the server behind it.
+        strips: whether it takes ROOT off.
+    """
+
+    daemon_threads = True
+
+    def __init__(self, server_url: str, *, strips: bool) -> None:
+        super().__init__(("127.0.0.1", 0), _Passing)
+        self.server_url = server_url
+        self.strips = strips
+
+
+class _Passing(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        assert isinstance(self.server, Proxy)
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        path = self.path
+        if not re.match(f"{ROOT}(?=[/?]|$)", path):
+            answer = httpx.Response(418)
+        else:
+            path = path.removeprefix(ROOT) if self.server.strips else path
+            url = self.server.server_url + (path or "/")
+            headers = {name: value for name, value in self.headers.items() if name.lower() != "host"}
+            answer = httpx.request(self.command, url, headers=headers, content=body, timeout=30)
+        self.send_response(answer.status_code)
+        for name, value in answer.headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(answer.content)
+
+    do_POST = do_GET
+
+    def log_message(self, *args: object) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    with serving(Settings(port=0, root_path=ROOT)) as running:
+        assert running.url is not None
+        yield running.url
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["strips", "passes"])
+def base(server: str, request: pytest.FixtureRequest) -> Iterator[str]:
+    """The address of the server, as its clients know it."""
+    with Proxy(server, strips=request.param) as proxy:
+        thread = threading.Thread(target=proxy.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{proxy.server_address[1]}{ROOT}"
+        proxy.shutdown()
+        thread.join()
+
+
+def tensor() -> Any:
+    return triton.InferInput("InputTensor", ARRAY.shape, "FP32").set_data_from_numpy(ARRAY)
+
+
+def test_the_client(base):
+    with Client(base) as client:
+        assert client.argmax(ARRAY, axes=[1]).output.tolist() == [[1], [0]]
+        assert client.server()["name"] == "opwire"
+
+
+def test_the_client_of_triton(base):
+    with triton.InferenceServerClient(base.removeprefix("http://")) as client:
+        assert client.is_server_live()
+        assert client.get_server_metadata()["name"] == "opwire"
+        result = client.infer("ARGMAX", [tensor()], parameters=ATTRIBUTES)
+        assert result.as_numpy("OutputTensor").tolist() == [[1], [0]]
+        assert client.get_inference_statistics("ARGMAX", "6400")["model_stats"][0]["inference_count"] > 0
+
+
+@pytest.mark.anyio
+async def test_the_client_of_triton_with_await(base):
+    async with triton_aio.InferenceServerClient(base.removeprefix("http://")) as client:
+        result = await client.infer("ARGMAX", [tensor()], parameters=ATTRIBUTES)
+        assert result.as_numpy("OutputTensor").tolist() == [[1], [0]]
+
+
+def test_the_page_and_all_that_it_loads(base):
+    # The page is on the proxy's host, so its links begin with the path that the proxy knows.
+    host = base.removesuffix(ROOT)
+    for path in ("", "/"):
+        assert httpx.get(base + path).headers["location"] == f"{ROOT}/docs"
+    links = re.findall('(?:src|href)="([^"]+)"', httpx.get(f"{base}/docs").text)
+    assert len(links) == 4
+    for link in links:
+        assert httpx.get(host + link).status_code == 200, link
+    assert httpx.get(f"{base}/openapi.json").json()["servers"] == [{"url": ROOT}]
+    for path in ("/livez", "/metrics", "/v1/operators/ARGMAX"):
+        assert httpx.get(base + path).status_code == 200
+
+
+@pytest.mark.parametrize(("path", "media"), [("/v1/none", "application/problem+json"), ("/v2/none", "application/json")])
+def test_problems(base, path, media):
+    answer = httpx.get(base + path)
+    assert (answer.status_code, answer.headers["content-type"]) == (404, media)
+
+
+def test_a_path_that_begins_alike_is_another(server):
+    assert httpx.get(f"{server}{ROOT}x/livez").status_code == 404
+
+
+def test_keys_are_asked_for_below_the_path_too(tmp_path):
+    file = tmp_path / "keys"
+    file.write_text("a-long-enough-key-for-this-test\n")
+    with serving(Settings(port=0, root_path=ROOT, api_keys_file=file)) as running:
+        for prefix in ("", ROOT):
+            assert httpx.get(f"{running.url}{prefix}/livez").status_code == 200
+            for path in ("/v1/server", "/metrics", "/v2", "/v2/models/ARGMAX"):
+                assert httpx.get(f"{running.url}{prefix}{path}").status_code == 401
+
+
+@pytest.mark.parametrize("path", ["/v1", "/v2", "/docs", "/livez", "/v2/models"])
+def test_a_path_of_the_servers_own_cannot_be_the_root(path):
+    with pytest.raises(ValueError, match="is that of a route"):
+        create_app(Settings(root_path=path))
+
+
+@pytest.mark.parametrize("path", ["tensors", "/a b", '/a"b', "//", "/a//b"])
+def test_what_is_no_path(path):
+    result = CliRunner().invoke(app, ["serve", "--port", "0", "--root-path", path])
+    assert result.exit_code == 2
+    assert "is not a path such as /tensors" in re.sub(r"[\s│]+", " ", result.output)

@@ -104,11 +104,15 @@ METRICS = (
 class Layout:
     """Where the cells of each metric are in a row; the same in all processes of a server.
 
+    Args:
+        further: cells that are no metrics.
+
     Attributes:
         size: cells of a row.
+        further: the first of the further cells.
     """
 
-    def __init__(self, devices: Sequence[str], routes: Sequence[str]) -> None:
+    def __init__(self, devices: Sequence[str], routes: Sequence[str], further: int = 0) -> None:
         values = {
             "operator": tuple(OPERATORS),
             "stage": STAGES,
@@ -123,6 +127,8 @@ class Layout:
             for labels in product(*(values[label] for label in metric.labels)):
                 places[labels] = self.size
                 self.size += metric.cells
+        self.further = self.size
+        self.size += further
 
     def places(self, metric: Metric) -> Mapping[tuple[str, ...], int]:
         """The first cell of a metric, for each set of label values."""
@@ -163,6 +169,9 @@ class Metrics:
         layout: of each row.
         memory: the rows of all processes; without it the process is alone.
         row: of this process.
+
+    Attributes:
+        cells: the row of this process.
     """
 
     def __init__(self, layout: Layout, memory: memoryview | None = None, row: int = 0) -> None:
@@ -172,7 +181,7 @@ class Metrics:
         self.row = row
         self._memory = memory
         start = row * layout.row_bytes()
-        self._cells = memory[start : start + layout.row_bytes()].cast("q")
+        self.cells = memory[start : start + layout.row_bytes()].cast("q")
         self._seen: dict[int, int] = {}
         self._stages: dict[str, dict[str, int]] = {}
         for (operator, stage), place in layout.places(STAGE_SECONDS).items():
@@ -183,7 +192,7 @@ class Metrics:
 
     def executed(self, operator: str, timing: Mapping[str, int]) -> None:
         """An operator was executed; ``timing`` has microseconds by stage."""
-        cells = self._cells
+        cells = self.cells
         places = self._stages[operator]
         for stage, microseconds in timing.items():
             place = places[stage]
@@ -193,7 +202,7 @@ class Metrics:
 
     def ended(self, route: str, code: str, microseconds: int) -> None:
         """A request has ended; ``code`` is one of OUTCOMES. A route that is not in the layout counts as OTHER."""
-        cells = self._cells
+        cells = self.cells
         places = self._routes.get(route) or self._routes[OTHER]
         cells[places.outcomes[code]] += 1
         place = places.seconds
@@ -202,16 +211,16 @@ class Metrics:
 
     def add(self, metric: Metric, *labels: str) -> None:
         """Counts one."""
-        self._cells[self.layout.places(metric)[labels]] += 1
+        self.cells[self.layout.places(metric)[labels]] += 1
 
     def set(self, metric: Metric, value: int, *labels: str) -> None:
         """Sets a gauge."""
-        self._cells[self.layout.places(metric)[labels]] = value
+        self.cells[self.layout.places(metric)[labels]] = value
 
     def follow(self, metric: Metric, total: int, *labels: str) -> None:
         """Brings a counter up to a total that this process keeps elsewhere, from 0 at its start."""
         place = self.layout.places(metric)[labels]
-        self._cells[place] += total - self._seen.get(place, 0)
+        self.cells[place] += total - self._seen.get(place, 0)
         self._seen[place] = total
 
     def clear_gauges(self, row: int) -> None:
@@ -225,15 +234,19 @@ class Metrics:
 
     def release(self) -> None:
         """Lets go of the memory; nothing can be counted any more."""
-        self._cells.release()
+        self.cells.release()
         self._memory.release()
+
+    def rows(self) -> NDArray[np.int64]:
+        """The rows of all processes; nobody may keep them, since ``release`` fails while they are in use."""
+        cells: NDArray[np.int64] = np.frombuffer(self._memory, np.int64)
+        # A mapping is as long as whole pages are.
+        whole = len(cells) // self.layout.size
+        return cells[: whole * self.layout.size].reshape(whole, -1)
 
     def collect(self) -> Iterator[tuple[Metric, list[Sample]]]:
         """Every metric, summed over the rows; of labelled counters and histograms only what is not zero."""
-        rows: NDArray[np.int64] = np.frombuffer(self._memory, np.int64)
-        # A mapping is as long as whole pages are.
-        whole = len(rows) // self.layout.size
-        totals: list[int] = rows[: whole * self.layout.size].reshape(whole, -1).sum(axis=0).tolist()
+        totals: list[int] = self.rows().sum(axis=0).tolist()
         for metric in METRICS:
             samples = [_sample(metric, labels, totals, place) for labels, place in self.layout.places(metric).items()]
             every = metric.kind is Kind.GAUGE or not metric.labels

@@ -14,7 +14,7 @@ from .devices import load
 from .dispatch import Dispatcher
 from .exposition import registry
 from .metrics import Layout, Metrics
-from .oip.statistics import Statistics
+from .oip.statistics import CELLS, Statistics
 from .pipeline import Pipeline
 from .settings import Settings
 
@@ -30,12 +30,12 @@ class Server:
 
     def __init__(self, settings: Settings, metrics: Metrics | None = None) -> None:
         self.settings = settings
-        self.metrics = metrics or Metrics(Layout(settings.devices, ()))
+        self.metrics = metrics or Metrics(Layout(settings.devices, (), CELLS))
         self.registry = registry(self.metrics, alone=settings.workers == 1)
         devices = {name: load(name) for name in settings.devices}
         dispatcher = Dispatcher(devices, settings.threads, settings.limits.queued, settings.limits.queued_work)
         self.pipeline = Pipeline(dispatcher, settings.limits, settings.cached_plans, self.metrics)
-        self.oip_statistics = Statistics()
+        self.oip_statistics = Statistics(self.metrics)
         self.ready = True
         self.draining = False
 

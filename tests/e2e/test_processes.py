@@ -12,11 +12,13 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.inference import a_request
 from tests.problems import read_problem
 from tests.processes import Served, process, until
 from tests.sockets import connect, read_answer
@@ -98,6 +100,40 @@ def test_the_sums_are_those_of_all_processes(pair):
             assert found[name] - before.get(name, 0) == 100
     cached = ("opwire_plan_cache_hits_total{}", "opwire_plan_cache_misses_total{}")
     until(lambda: sum(samples(pair.url)[name] - before[name] for name in cached) == 100)
+
+
+def test_the_statistics_of_models_are_those_of_all_processes(pair):
+    url = f"{pair.url}/v2/models/ARGMIN"
+    infer = {**a_request(), "model_version": "5100"}
+
+    def stats() -> Any:
+        """On a connection of its own, so that any process may be asked."""
+        (found,) = httpx.get(f"{url}/versions/5100/stats", timeout=20).json()["model_stats"]
+        return found
+
+    def done() -> dict[str, float]:
+        """What all have done by another count."""
+        return {
+            name: samples(pair.url).get(f"opwire_requests_total{{{code},/v2/models/{{name}}/infer}}", 0)
+            for name, code in (("success", "ok"), ("fail", "contract_violation"))
+        }
+
+    before, counted = stats(), done()
+    for _ in range(30):
+        assert httpx.post(f"{url}/versions/5100/infer", json=infer, timeout=20).is_success
+        assert httpx.post(f"{url}/versions/5100/infer", json={"inputs": []}, timeout=20).status_code == 422
+    assert all(count - counted[name] == 30 for name, count in done().items())
+    for _ in range(8):
+        after = stats()
+        for name in ("success", "fail"):
+            was, now = (found["inference_stats"][name] for found in (before, after))
+            assert now["count"] == was["count"] + 30
+            assert now["ns"] > was["ns"]
+        assert after["last_inference"] > before["last_inference"]
+    first = workers(pair)
+    os.kill(min(first), signal.SIGKILL)
+    until(lambda: len(workers(pair) - {min(first)}) == 2 and samples(pair.url)["opwire_workers{}"] == 2)
+    assert [stats() for _ in range(8)] == [after] * 8
 
 
 def post(document: object) -> bytes:

@@ -126,7 +126,9 @@ def test_the_page_and_all_that_it_loads(base):
         assert httpx.get(base + path).status_code == 200
 
 
-@pytest.mark.parametrize(("path", "media"), [("/v1/none", "application/problem+json"), ("/v2/none", "application/json")])
+@pytest.mark.parametrize(
+    ("path", "media"), [("/v1/none", "application/problem+json"), ("/v2/none", "application/json")]
+)
 def test_problems(base, path, media):
     answer = httpx.get(base + path)
     assert (answer.status_code, answer.headers["content-type"]) == (404, media)

@@ -15,6 +15,7 @@ from starlette.types import Receive, Scope, Send
 from ..budget import Hold
 from ..keys import ApiKeys
 from ..metrics import OTHER, Layout, Metrics
+from ..oip.statistics import CELLS as MODEL_CELLS
 from ..pipeline import Pipeline
 from ..server import Server
 from ..settings import Settings
@@ -108,7 +109,7 @@ _COUNTED = (
 
 def layout(settings: Settings) -> Layout:
     """What a server counts."""
-    return Layout(settings.devices, _COUNTED)
+    return Layout(settings.devices, _COUNTED, MODEL_CELLS)
 
 
 def create_app(settings: Settings, counted: Metrics | None = None) -> FastAPI:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ..metrics import Metrics
 from .models import MODELS, Model
 
 _DURATIONS = {
@@ -18,54 +18,68 @@ _DURATIONS = {
 }
 """The protocol's durations, and the stages of the pipeline that they are."""
 
+_STAGES = tuple(_DURATIONS.values())
 
-@dataclass(slots=True)
-class _Record:
-    """What a model has done; times in microseconds."""
+_LAST, _SUCCEEDED, _FAILED, _FAILING, _FIRST_STAGE = range(5)
+_CELLS = _FIRST_STAGE + len(_STAGES)
+"""The cells of a model: the last inference in milliseconds since 1970; counts; and times in microseconds."""
 
-    last_inference: int = 0
-    succeeded: int = 0
-    stages: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_DURATIONS.values(), 0))
-    failed: int = 0
-    failing: int = 0
+_PLACES = {
+    model: number * _CELLS
+    for number, model in enumerate(model for versions in MODELS.values() for model in versions.values())
+}
+
+CELLS = len(_PLACES) * _CELLS
+"""The cells of all models."""
 
 
 class Statistics:
-    """What the models of a server have done so far over this protocol."""
+    """What the models of a server have done so far over this protocol, in all of its processes.
 
-    def __init__(self) -> None:
-        self._records = {model: _Record() for versions in MODELS.values() for model in versions.values()}
+    Args:
+        metrics: whose layout has CELLS further cells.
+    """
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._first = metrics.layout.further
 
     def succeeded(self, model: Model, timing: Mapping[str, int]) -> None:
         """An inference was answered; its timing is in microseconds by stage, with ``total``."""
-        record = self._records[model]
-        record.last_inference = int(time.time() * 1000)
-        record.succeeded += 1
-        stages = record.stages
-        for stage in stages:
-            stages[stage] += timing[stage]
+        cells, place = self._metrics.cells, self._first + _PLACES[model]
+        cells[place + _LAST] = int(time.time() * 1000)
+        cells[place + _SUCCEEDED] += 1
+        place += _FIRST_STAGE
+        for stage in _STAGES:
+            cells[place] += timing[stage]
+            place += 1
 
     def failed(self, model: Model, microseconds: int) -> None:
         """An inference was refused or failed."""
-        record = self._records[model]
-        record.failed += 1
-        record.failing += microseconds
+        cells, place = self._metrics.cells, self._first + _PLACES[model]
+        cells[place + _FAILED] += 1
+        cells[place + _FAILING] += microseconds
 
     def to_json(self, models: Iterable[Model]) -> dict[str, list[dict[str, Any]]]:
         """The statistics of some models."""
-        return {"model_stats": [_stats(model, self._records[model]) for model in models]}
+        rows = self._metrics.rows()[:, self._first : self._first + CELLS]
+        totals: list[int] = rows.sum(axis=0).tolist()
+        latest: list[int] = rows.max(axis=0).tolist()
+        return {"model_stats": [_stats(model, latest, totals, _PLACES[model]) for model in models]}
 
 
-def _stats(model: Model, record: _Record) -> dict[str, Any]:
+def _stats(model: Model, latest: Sequence[int], totals: Sequence[int], place: int) -> dict[str, Any]:
+    succeeded = totals[place + _SUCCEEDED]
+    times = totals[place + _FIRST_STAGE : place + _CELLS]
     return {
         "name": model.operator.name,
         "version": model.version,
-        "last_inference": record.last_inference,
-        "inference_count": record.succeeded,
-        "execution_count": record.succeeded,
+        "last_inference": latest[place + _LAST],
+        "inference_count": succeeded,
+        "execution_count": succeeded,
         "inference_stats": {
-            **{name: _duration(record.succeeded, record.stages[stage]) for name, stage in _DURATIONS.items()},
-            "fail": _duration(record.failed, record.failing),
+            **{name: _duration(succeeded, spent) for name, spent in zip(_DURATIONS, times, strict=True)},
+            "fail": _duration(totals[place + _FAILED], totals[place + _FAILING]),
             "cache_hit": _duration(0, 0),
             "cache_miss": _duration(0, 0),
         },

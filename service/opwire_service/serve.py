@@ -8,6 +8,7 @@ import signal
 import socket
 from collections.abc import Callable
 from ipaddress import ip_address
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -35,6 +36,7 @@ class HttpServer(uvicorn.Server):
     Args:
         metrics: what it counts in; without that it counts for itself.
         on_ready: called with the address as soon as it accepts.
+        regions: see Server.
 
     Attributes:
         url: its address, once it accepts.
@@ -50,9 +52,10 @@ class HttpServer(uvicorn.Server):
         settings: Settings,
         metrics: Metrics | None = None,
         on_ready: Callable[[str], None] = lambda url: announce(url),
+        regions: Path | None = None,
     ) -> None:
         self.settings = settings
-        self._app = create_app(settings, metrics)
+        self._app = create_app(settings, metrics, regions)
         self._on_ready = on_ready
         super().__init__(
             uvicorn.Config(

@@ -10,6 +10,7 @@ import typer
 
 from .devices import DEVICES, is_device
 from .logs import LogFormat
+from .oip.regions import AVAILABLE, PREFIX
 from .settings import Settings
 
 UNREADABLE = 2
@@ -33,6 +34,15 @@ def _root_path(given: str) -> str:
     if path and not _ROOT_PATH.fullmatch(path):
         raise typer.BadParameter(f"{given!r} is not a path such as /tensors", param_hint="--root-path")
     return path
+
+
+def _shared_memory_prefix(given: str | None) -> str | None:
+    if given is not None and not AVAILABLE:
+        raise typer.BadParameter("it needs Linux", param_hint="--shared-memory-prefix")
+    if given is not None and not PREFIX.fullmatch(given):
+        message = f"{given!r} given; it is up to 64 letters, digits, _, - and ., and begins with no ."
+        raise typer.BadParameter(message, param_hint="--shared-memory-prefix")
+    return given
 
 
 def serve_command(
@@ -96,6 +106,14 @@ def serve_command(
             "--cors-origin", envvar="OPWIRE_CORS_ORIGIN", metavar="ORIGIN", help="Web origins that may use the server."
         ),
     ] = None,
+    shared_memory_prefix: Annotated[
+        str | None,
+        typer.Option(
+            envvar="OPWIRE_SHARED_MEMORY_PREFIX",
+            metavar="PREFIX",
+            help="Lets clients of Triton on this machine have tensors in shared memory whose name begins so.",
+        ),
+    ] = None,
 ) -> None:
     """Serve the operators over HTTP until SIGINT or SIGTERM."""
     from .serve import serve  # it needs fastapi and uvicorn, which the other commands do without
@@ -117,6 +135,7 @@ def serve_command(
         tls_certificate=tls_certificate,
         tls_key=tls_key,
         cors_origins=tuple(cors_origins or ()),
+        shared_memory_prefix=_shared_memory_prefix(shared_memory_prefix),
     )
     try:
         code = serve(settings)

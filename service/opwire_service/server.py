@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from importlib.metadata import version
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from opwire.describe import ServerInfo
-from opwire.errors import ProblemCode, UnavailableError
+from opwire.errors import ProblemCode, RequestError, UnavailableError
 from opwire.level import HIGHEST, FeatureLevel
 from opwire.wire import Encoding
 
@@ -14,6 +17,7 @@ from .devices import load
 from .dispatch import Dispatcher
 from .exposition import registry
 from .metrics import Layout, Metrics
+from .oip.regions import Regions
 from .oip.statistics import CELLS, Statistics
 from .pipeline import Pipeline
 from .settings import Settings
@@ -22,13 +26,16 @@ from .settings import Settings
 class Server:
     """What the routes work on. It is ready from its making until ``close``.
 
+    Args:
+        regions: folder of the registered regions of shared memory, for several processes; one alone makes its own.
+
     Attributes:
         ready: whether it takes work.
         draining: whether it has been told to stop.
         registry: what Prometheus scrapes; it is as old as the last ``publish``.
     """
 
-    def __init__(self, settings: Settings, metrics: Metrics | None = None) -> None:
+    def __init__(self, settings: Settings, metrics: Metrics | None = None, regions: Path | None = None) -> None:
         self.settings = settings
         self.metrics = metrics or Metrics(Layout(settings.devices, (), CELLS))
         self.registry = registry(self.metrics, alone=settings.workers == 1)
@@ -36,6 +43,11 @@ class Server:
         dispatcher = Dispatcher(devices, settings.threads, settings.limits.queued, settings.limits.queued_work)
         self.pipeline = Pipeline(dispatcher, settings.limits, settings.cached_plans, self.metrics)
         self.oip_statistics = Statistics(self.metrics)
+        self._own_folder = ExitStack()
+        self._regions: Regions | None = None
+        if settings.shared_memory_prefix is not None:
+            folder = regions or Path(self._own_folder.enter_context(TemporaryDirectory(prefix="opwire-")))
+            self._regions = Regions(folder, settings.shared_memory_prefix)
         self.ready = True
         self.draining = False
 
@@ -54,10 +66,27 @@ class Server:
         if not self.ready:
             raise UnavailableError(ProblemCode.NOT_READY, "the server is not ready")
 
+    @property
+    def shares_memory(self) -> bool:
+        """Whether clients may register regions of shared memory."""
+        return self._regions is not None
+
+    def regions(self) -> Regions:
+        """The regions of shared memory.
+
+        Raises:
+            RequestError: this server takes none.
+        """
+        if self._regions is None:
+            detail = "this server takes no shared memory; it is let in with --shared-memory-prefix"
+            raise RequestError(ProblemCode.INVALID_REQUEST, detail)
+        return self._regions
+
     async def close(self) -> None:
         """Takes no more work, lets what runs end, and gives up the devices."""
         self.drain()
         await self.pipeline.dispatcher.close()
+        self._own_folder.close()
 
     def publish(self) -> None:
         """Brings up to date the metrics that others keep: what waits, runs and is held, and the cache of plans."""

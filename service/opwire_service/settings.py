@@ -64,6 +64,7 @@ class Settings:
         metrics_open: whether the metrics need no key.
         tls_certificate, tls_key: PEM files; with them it speaks TLS alone. The key may be in the first.
         cors_origins: the web origins whose pages may use the server; * is any.
+        shared_memory_prefix: of the shared memory objects that clients may have their tensors in; None is none.
     """
 
     host: str = "127.0.0.1"
@@ -82,6 +83,7 @@ class Settings:
     tls_certificate: Path | None = None
     tls_key: Path | None = None
     cors_origins: tuple[str, ...] = ()
+    shared_memory_prefix: str | None = None
 
     def share(self) -> Settings:
         """What each worker gets: the bounds of the whole server, divided."""

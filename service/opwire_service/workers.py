@@ -18,6 +18,8 @@ from multiprocessing import Pipe, get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from multiprocessing.shared_memory import SharedMemory
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import FrameType
 
 from . import logs
@@ -67,16 +69,19 @@ class Supervisor:
         self._failures = dict.fromkeys(range(settings.workers), 0)
         self._announced = False
         self._stopping = False
+        self._regions = Path()
         self._woken, self._wake = Pipe(duplex=False)
 
     def run(self) -> int:
         """Serves until a signal. Returns the exit code."""
         stop_on_signals(self._stop)
         try:
-            while not self._stopping:
-                self._start_due()
-                self._wait()
-            return self._drain()
+            with TemporaryDirectory(prefix="opwire-") as folder:
+                self._regions = Path(folder)
+                while not self._stopping:
+                    self._start_due()
+                    self._wait()
+                return self._drain()
         finally:
             self._metrics.release()
             self._memory.close()
@@ -91,7 +96,7 @@ class Supervisor:
         for row in [row for row, due in self._due.items() if due <= now]:
             del self._due[row]
             ours, theirs = Pipe()
-            arguments = (self._settings.share(), self._sockets, self._memory.name, row, theirs)
+            arguments = (self._settings.share(), self._sockets, self._memory.name, row, theirs, self._regions)
             process = _spawn.Process(target=_work, args=arguments, name=f"opwire-worker-{row}")
             process.start()
             theirs.close()
@@ -186,12 +191,14 @@ def _bound(family: int, at: tuple[str, int]) -> socket.socket:
     return made
 
 
-def _work(settings: Settings, sockets: Sequence[socket.socket], memory: str, row: int, pipe: Connection) -> None:
+def _work(
+    settings: Settings, sockets: Sequence[socket.socket], memory: str, row: int, pipe: Connection, regions: Path
+) -> None:
     """The main function of a worker."""
     logs.configure(settings.log_level, settings.log_format)
     shared = SharedMemory(memory)
     metrics = Metrics(layout(settings), shared.buf, row)
-    server = HttpServer(settings, metrics, on_ready=lambda _: _tell(pipe))
+    server = HttpServer(settings, metrics, on_ready=lambda _: _tell(pipe), regions=regions)
     stop_on_signals(server.handle_exit)
     threading.Thread(target=_stop_with, args=(pipe, server), daemon=True).start()
     own = [_bound(each.family, each.getsockname()[:2]) for each in sockets] if _SPREAD else list(sockets)

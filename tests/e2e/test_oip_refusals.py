@@ -112,10 +112,10 @@ def test_parameters_that_mean_nothing(http, name, value, code):
 @pytest.mark.parametrize(
     ("where", "parameters", "pointer"),
     [
-        ("inputs", {"shared_memory_region": "r"}, "/inputs/0/parameters/shared_memory_region"),
+        ("inputs", {"shared_memory_region": 5}, "/inputs/0/parameters/shared_memory_region"),
         ("inputs", {"binary_data_size": "12"}, "/inputs/0/parameters/binary_data_size"),
         ("inputs", {"binary_data_size": -1}, "/inputs/0/parameters/binary_data_size"),
-        ("outputs", {"shared_memory_region": "r"}, "/outputs/0/parameters/shared_memory_region"),
+        ("outputs", {"shared_memory_region": 5}, "/outputs/0/parameters/shared_memory_region"),
         ("outputs", {"classification": 2}, "/outputs/0/parameters/classification"),
         ("outputs", {"binary_data": "yes"}, "/outputs/0/parameters/binary_data"),
     ],
@@ -328,7 +328,7 @@ def test_parameters_in_a_header(http):
         "/v2/models/%00",
         "/v2/models/argmax/ready",
         "/v2/trace/setting",
-        "/v2/systemsharedmemory/status",
+        "/v2/cudasharedmemory/status",
     ],
 )
 def test_paths_that_are_not_there(http, path):

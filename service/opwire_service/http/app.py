@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI
@@ -112,11 +113,12 @@ def layout(settings: Settings) -> Layout:
     return Layout(settings.devices, _COUNTED, MODEL_CELLS)
 
 
-def create_app(settings: Settings, counted: Metrics | None = None) -> FastAPI:
+def create_app(settings: Settings, counted: Metrics | None = None, regions: Path | None = None) -> FastAPI:
     """The application of a server, which is made when the application starts and closed when it ends.
 
     Args:
         counted: what it counts in; without that it counts for itself.
+        regions: see Server.
 
     Raises:
         OSError, ValueError: the file of API keys cannot be read, or is not one; or the root path is that of a route.
@@ -130,7 +132,7 @@ def create_app(settings: Settings, counted: Metrics | None = None) -> FastAPI:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
         assert isinstance(app, Application)
-        app.server = app.state.server = Server(settings, found)
+        app.server = app.state.server = Server(settings, found, regions)
         try:
             yield
         finally:

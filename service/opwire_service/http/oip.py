@@ -5,21 +5,30 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import TypeVar
 
 from pydantic_core import to_json
 
-from opwire.errors import ContractViolation, OpwireError, ProblemCode, RequestError
+from opwire.errors import ContractViolation, LimitExceededError, OpwireError, ProblemCode, RequestError
 from opwire.wire import Answer, Buffer
 
 from ..budget import Hold
-from ..oip.answer import numbers_in, write_infer
-from ..oip.infer import InferRequest, parse_infer, with_optional_outputs
+from ..oip.answer import numbers_in, pack, write_infer
+from ..oip.infer import (
+    InferRequest,
+    parse_infer,
+    refuse_small_places,
+    with_optional_outputs,
+    with_shared_inputs,
+)
 from ..oip.models import MODELS, Model, config, find_model, index, metadata, server_metadata
 from ..oip.parameters import PARAMETERS_HEADER
 from ..oip.places import relocate
+from ..oip.regions import Registration, Window
 from ..pipeline import INLINE_BYTES, Completed, Guard, Pipeline, Stopwatch
 from ..server import Server
 from . import data
@@ -28,9 +37,12 @@ from .compression import compress, decompress
 from .data import Handler, parse_body, while_connected
 from .errors import INFERENCE
 
+T = TypeVar("T")
+
 _PARAMETERS = PARAMETERS_HEADER.lower().encode()
 
 _NAME = "(?P<name>[^/]+)"
+_REGION = "(?:/region/(?P<region>[^/]+))"
 _MODEL = rf"/models/{_NAME}(?:/versions/(?P<version>[^/]+))?"
 
 
@@ -96,6 +108,24 @@ def _unload(server: Server, name: str) -> dict[str, object]:
     raise RequestError(ProblemCode.INVALID_REQUEST, f"{name} is part of the server and cannot be unloaded")
 
 
+def _regions(server: Server, region: str | None) -> object:
+    return [found.to_json() for found in server.regions().status(region)]
+
+
+def _register(server: Server, region: str) -> Handler:
+    async def handle(pipeline: Pipeline, exchange: Exchange, hold: Hold) -> None:
+        regions = server.regions()
+        regions.register(Registration.parse(region, await read_body(exchange, pipeline.limits, hold)))
+        await exchange.send_answer(Answer([b"{}"]))
+
+    return handle
+
+
+def _unregister(server: Server, region: str | None) -> dict[str, object]:
+    server.regions().unregister(region)
+    return {}
+
+
 def _infer(server: Server, name: str, version: str | None) -> Handler:
     async def handle(pipeline: Pipeline, exchange: Exchange, hold: Hold) -> None:
         await infer(server, find_model(name, version), exchange, hold)
@@ -103,13 +133,21 @@ def _infer(server: Server, name: str, version: str | None) -> Handler:
     return handle
 
 
+_SHOWN = {_MODEL: "/models/{name}", _NAME: "{name}", f"{_REGION}?": "", _REGION: "/region/{name}"}
+"""How metrics name the parts of paths that vary."""
+
+
+def _label(path: str) -> str:
+    for pattern, shown in _SHOWN.items():
+        path = path.replace(pattern, shown)
+    return INFERENCE + path
+
+
 _ROUTES = tuple(
-    Route(
-        method, re.compile(path), handler, INFERENCE + path.replace(_MODEL, "/models/{name}").replace(_NAME, "{name}")
-    )
+    Route(method, re.compile(path), handler, _label(path))
     for method, path, handler in (
         ("POST", f"{_MODEL}/infer", _infer),
-        ("GET", "", _json(lambda server: server_metadata())),
+        ("GET", "", _json(lambda server: server_metadata(shared_memory=server.shares_memory))),
         ("GET", "/health/live", _json(lambda server: {"live": True})),
         ("GET", "/health/ready", _json(_ready)),
         ("GET", "/models/stats", _json(_all_statistics)),
@@ -120,6 +158,9 @@ _ROUTES = tuple(
         ("POST", "/repository/index", _json(lambda server: index())),
         ("POST", f"/repository/models/{_NAME}/load", _json(_load)),
         ("POST", f"/repository/models/{_NAME}/unload", _json(_unload)),
+        ("GET", f"/systemsharedmemory{_REGION}?/status", _json(_regions)),
+        ("POST", f"/systemsharedmemory{_REGION}/register", _register),
+        ("POST", f"/systemsharedmemory{_REGION}?/unregister", _json(_unregister)),
     )
 )
 
@@ -139,7 +180,12 @@ async def infer(server: Server, model: Model, exchange: Exchange, hold: Hold) ->
         request = await parse_body(parse, body, exchange.head_length_of_any_type())
         exchange.deadline = pipeline.deadline(watch.started, request.execute.timeout_ms)
         watch.lap("parse")
-        done = await _run(pipeline, request, watch, hold, partial(while_connected, exchange.receive))
+        with ExitStack() as opened:
+            places = _open(server, request, opened)
+            if request.shared:
+                request = await _receive(request, places, pipeline, watch, hold)
+            done = await _run(pipeline, request, watch, hold, partial(while_connected, exchange.receive))
+            await _send(request, places, done)
     except OpwireError:
         server.oip_statistics.failed(model, watch.total()["total"])
         raise
@@ -160,13 +206,49 @@ async def _read(exchange: Exchange, pipeline: Pipeline, watch: Stopwatch, hold: 
     return body
 
 
+def _open(server: Server, request: InferRequest, opened: ExitStack) -> dict[str, Window]:
+    """The places of a request in shared memory, by tensor, until ``opened`` is closed."""
+    places = {output.name: output.place for output in request.outputs if output.place is not None} | request.shared
+    return {name: opened.enter_context(server.regions().open(place)) for name, place in places.items()}
+
+
+async def _receive(
+    request: InferRequest, places: Mapping[str, Window], pipeline: Pipeline, watch: Stopwatch, hold: Hold
+) -> InferRequest:
+    """The request with its inputs out of shared memory; they count as part of the body."""
+    size, limit = sum(place.byte_size for place in request.shared.values()), pipeline.limits.body_bytes
+    if size > limit:
+        detail = f"{size} bytes of shared memory; this server takes at most {limit}"
+        raise LimitExceededError(ProblemCode.BODY_TOO_LARGE, detail, limit=limit, size=size)
+    hold.take(size)
+    read = {name: await _copy(places[name].read, place.byte_size) for name, place in request.shared.items()}
+    received = watch.stages["receive"]
+    watch.lap("receive")
+    watch.stages["receive"] += received
+    return replace(request, execute=with_shared_inputs(request.execute, read))
+
+
+async def _send(request: InferRequest, places: Mapping[str, Window], done: Completed) -> None:
+    """Puts those outputs into shared memory that the client wants there."""
+    for output in request.outputs:
+        if output.place is not None:
+            data = pack(done.prepared.plan.outputs[output.name], done.buffers[output.name]).data
+            await _copy(partial(places[output.name].write, data), data.nbytes)
+
+
+async def _copy(copy: Callable[[], T], size: int) -> T:
+    """Copies bytes, many of them in another thread."""
+    return copy() if size <= INLINE_BYTES else await asyncio.to_thread(copy)
+
+
 async def _run(pipeline: Pipeline, request: InferRequest, watch: Stopwatch, hold: Hold, guard: Guard) -> Completed:
     execute = request.execute
     try:
         if request.optional:
             execute = with_optional_outputs(request, pipeline.plans.plan(execute).plan)
-        numbers = not all(output.binary for output in request.outputs)
-        return await pipeline.run(execute, watch, hold, guard, numbers=numbers)
+        if any(output.place for output in request.outputs):
+            refuse_small_places(request, pipeline.plans.plan(execute).plan)
+        return await pipeline.run(execute, watch, hold, guard, numbers=request.has_numbers)
     except (ContractViolation, RequestError) as error:
         relocate(error, list(execute.inputs), request.parameters)
         raise

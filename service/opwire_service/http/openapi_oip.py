@@ -38,6 +38,12 @@ def _parameters(description: str, **known: Schema) -> Schema:
 _DATA: Schema = {"type": "array", "items": {}, "description": "numbers, flat or nested; NaN and Infinity as they are"}
 _SIZE: Schema = {**_COUNT, "description": "bytes of the tail that are this tensor"}
 
+_SHARED: dict[str, Schema] = {
+    "shared_memory_region": {**_TEXT, "description": "a registered region, in which the tensor lies"},
+    "shared_memory_offset": _COUNT,
+    "shared_memory_byte_size": _COUNT,
+}
+
 _STATISTICS = (
     "success",
     "queue",
@@ -53,19 +59,19 @@ SCHEMAS: dict[str, Schema] = {
     "InferInput": {
         "type": "object",
         "required": ["name", "datatype", "shape"],
-        "description": "a packed tensor, as data or as binary_data_size bytes of the tail",
+        "description": "a packed tensor: data, binary_data_size bytes of the tail, or bytes of shared memory",
         "properties": {
             "name": _TEXT,
             "datatype": _DATATYPE,
             "shape": _list({"type": "integer", "minimum": 1}),
             "data": _DATA,
-            "parameters": _parameters("", binary_data_size=_SIZE),
+            "parameters": _parameters("", binary_data_size=_SIZE, **_SHARED),
         },
     },
     "InferOutputRequest": {
         "type": "object",
         "required": ["name"],
-        "properties": {"name": _TEXT, "parameters": _parameters("", binary_data={"type": "boolean"})},
+        "properties": {"name": _TEXT, "parameters": _parameters("", binary_data={"type": "boolean"}, **_SHARED)},
     },
     "InferRequest": object_schema(
         ["inputs"],
@@ -97,7 +103,7 @@ SCHEMAS: dict[str, Schema] = {
                         "datatype": _DATATYPE,
                         "shape": _list(_COUNT),
                         "data": _DATA,
-                        "parameters": object_schema(["binary_data_size"], {"binary_data_size": _SIZE}),
+                        "parameters": object_schema([], {"binary_data_size": _SIZE, **_SHARED}),
                     },
                 )
             ),
@@ -147,6 +153,21 @@ SCHEMAS: dict[str, Schema] = {
             )
         },
     ),
+    "InferRegistration": {
+        "type": "object",
+        "required": ["key", "byte_size"],
+        "properties": {
+            "key": {**_TEXT, "description": "of a POSIX shared memory object"},
+            "offset": _COUNT,
+            "byte_size": {"type": "integer", "minimum": 1},
+        },
+    },
+    "InferRegions": _list(
+        object_schema(
+            ["name", "key", "offset", "byte_size"],
+            {"name": _TEXT, "key": _TEXT, "offset": _COUNT, "byte_size": _COUNT},
+        )
+    ),
     "InferIndex": _list(
         object_schema(
             ["name", "version", "state", "reason"],
@@ -158,18 +179,20 @@ SCHEMAS: dict[str, Schema] = {
 
 @dataclass(frozen=True)
 class _Row:
-    """A route: what it answers with, and its errors beside those of any route."""
+    """A route: what it answers with, its errors beside those of any route, and what it takes if not an inference."""
 
     method: str
     path: str
     summary: str
     answer: Schema
     errors: tuple[int, ...] = ()
+    body: Schema | None = None
 
 
 _LIVE = object_schema(["live"], {"live": {"type": "boolean"}})
 _READY = object_schema(["ready"], {"ready": {"type": "boolean"}})
 _MODEL_READY = object_schema(["name", "ready"], {"name": _MODEL, "ready": {"type": "boolean"}})
+_REGION = "/systemsharedmemory/region/{region}"
 _VERSIONED = "/models/{name}/versions/{version}"
 
 _ROWS = (
@@ -191,6 +214,18 @@ _ROWS = (
     _Row("post", "/repository/index", "All models", ref("InferIndex"), (503,)),
     _Row("post", "/repository/models/{name}/load", "Does nothing: each model is there", {"type": "object"}, (404, 503)),
     _Row("post", "/repository/models/{name}/unload", "Is refused", {"type": "object"}, (400, 404, 503)),
+    _Row("get", "/systemsharedmemory/status", "All regions", ref("InferRegions"), (400,)),
+    _Row("get", f"{_REGION}/status", "A region", ref("InferRegions"), (400, 404)),
+    _Row(
+        "post",
+        f"{_REGION}/register",
+        "Have tensors in shared memory of this machine, if the server lets in such",
+        {"type": "object"},
+        (400, 408, 411, 413, 429, 503),
+        ref("InferRegistration"),
+    ),
+    _Row("post", f"{_REGION}/unregister", "Forget a region", {"type": "object"}, (400, 503)),
+    _Row("post", "/systemsharedmemory/unregister", "Forget all regions", {"type": "object"}, (400, 503)),
 )
 
 _HEADER: Schema = {
@@ -204,7 +239,7 @@ _HEADER: Schema = {
 
 def _operation(row: _Row) -> Schema:
     infer = row.path.endswith("/infer")
-    named = {"{name}": ("name", _MODEL), "{version}": ("version", _VERSION)}
+    named = {"{name}": ("name", _MODEL), "{version}": ("version", _VERSION), "{region}": ("region", _TEXT)}
     parameters: list[Schema] = [
         {"name": name, "in": "path", "required": True, "schema": schema}
         for part, (name, schema) in named.items()
@@ -224,6 +259,8 @@ def _operation(row: _Row) -> Schema:
         examples = {} if _VERSIONED in row.path else {"examples": dict(_examples())}
         content = {JSON: {"schema": ref("InferRequest"), **examples}, **raw}
         operation["requestBody"] = {"required": True, "content": content}
+    elif row.body is not None:
+        operation["requestBody"] = {"required": True, "content": {JSON: {"schema": row.body}}}
     errors = {status: problem(status, JSON) for status in sorted({401, 405, 500, *row.errors})}
     responses = {200: {"description": "The answer", "content": answers}, **errors}
     return {**operation, "responses": {str(status): response for status, response in responses.items()}}

@@ -13,6 +13,7 @@ from opwire.wire import Answer, Buffer
 from .datatypes import NAMES
 from .infer import InferRequest, Output
 from .models import Model
+from .regions import Place
 
 
 def numbers_in(request: InferRequest, buffers: Mapping[str, Array]) -> int:
@@ -38,8 +39,10 @@ def write_infer(
     for output in request.outputs or [Output(name, request.binary) for name in descs]:
         desc, buffer = descs[output.name], buffers[output.name]
         tensor: dict[str, object] = {"name": output.name, "datatype": NAMES[desc.data_type], "shape": desc.sizes}
-        if output.binary:
-            packed = buffer if desc.strides is None else _packed(desc, buffer)
+        if output.place is not None:
+            tensor["parameters"] = _place(output.place, desc)
+        elif output.binary:
+            packed = pack(desc, buffer)
             tensor["parameters"] = {"binary_data_size": packed.nbytes}
             tail.append(packed.data)
         else:
@@ -53,5 +56,15 @@ def write_infer(
     return Answer([head, *tail], len(head) if tail else None)
 
 
-def _packed(desc: BufferTensorDesc, buffer: Array) -> Array:
+def _place(place: Place, desc: BufferTensorDesc) -> dict[str, object]:
+    """What an answer says of a tensor in shared memory: of an offset only if there is one, as Triton does."""
+    size = desc.element_count * desc.data_type.dtype.itemsize
+    said: dict[str, object] = {"shared_memory_region": place.region, "shared_memory_byte_size": size}
+    return {**said, "shared_memory_offset": place.offset} if place.offset else said
+
+
+def pack(desc: BufferTensorDesc, buffer: Array) -> Array:
+    """The bytes of a tensor's elements without gaps, row-major."""
+    if desc.strides is None:
+        return buffer
     return np.ascontiguousarray(desc.view(buffer)).reshape(-1).view(np.uint8)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from opwire.check import Plan
@@ -23,16 +23,25 @@ from .parameters import (
     refuse_unsupported,
 )
 from .refusal import malformed, read_count, read_flag, read_object
+from .regions import Place, read_place
 
 _MEMBERS = ("id", "parameters", "inputs", "outputs", "model_name", "model_version")
+
+_NOTHING = memoryview(b"")
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """An output that the client asks for, and whether as raw bytes."""
+    """An output that the client asks for.
+
+    Attributes:
+        binary: whether as raw bytes.
+        place: of the client's shared memory, which then takes those bytes.
+    """
 
     name: str
     binary: bool
+    place: Place | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +55,7 @@ class InferRequest:
         binary: whether outputs that are not named are sent as raw bytes.
         identity: the client's id, to be repeated.
         optional: optional outputs that are asked for and not described.
+        shared: the places of those inputs that lie in shared memory; in ``execute`` they have no bytes yet.
     """
 
     execute: ExecuteRequest
@@ -54,6 +64,12 @@ class InferRequest:
     binary: bool
     identity: str | None
     optional: tuple[str, ...]
+    shared: Mapping[str, Place] = field(default_factory=dict)
+
+    @property
+    def has_numbers(self) -> bool:
+        """Whether an output is to be written as JSON numbers."""
+        return not all(output.binary for output in self.outputs) if self.outputs else not self.binary
 
 
 def parse_infer(body: Buffer, head_length: str | None, model: Model, header: str = "") -> InferRequest:
@@ -92,21 +108,24 @@ def parse_infer(body: Buffer, head_length: str | None, model: Model, header: str
     execute = ExecuteRequest(
         {"type": model.operator.name, "desc": desc},
         model.level,
-        inputs,
+        {name: _NOTHING if isinstance(payload, Place) else payload for name, payload in inputs.items()},
         timeout_ms=read_timeout(parameters),
         priority=read_priority(parameters),
     )
     optional = _optional_outputs(model, outputs, desc) if model.optional else ()
-    return InferRequest(execute, frozenset(in_body), outputs, binary, identity or None, optional)
+    shared = {name: payload for name, payload in inputs.items() if isinstance(payload, Place)}
+    return InferRequest(execute, frozenset(in_body), outputs, binary, identity or None, optional, shared)
 
 
-def _read_inputs(request: Mapping[str, Any], model: Model, parts: Parts) -> tuple[dict[str, Any], dict[str, Payload]]:
+def _read_inputs(
+    request: Mapping[str, Any], model: Model, parts: Parts
+) -> tuple[dict[str, Any], dict[str, Payload | Place]]:
     given = request.get("inputs")
     if not isinstance(given, list):
         at = "/inputs" if "inputs" in request else ""
         raise malformed(at, f"inputs is {show(given)}; it must be a list of tensors")
     desc: dict[str, Any] = {}
-    inputs: dict[str, Payload] = {}
+    inputs: dict[str, Payload | Place] = {}
     for i, tensor in enumerate(given):
         at = f"/inputs/{i}"
         if not isinstance(tensor, dict):
@@ -130,12 +149,16 @@ def _one_of(given: object, allowed: Collection[str], code: Code, pointer: str) -
     raise ContractViolation([Violation(code, pointer, message, list(allowed))], message)
 
 
-def _read_payload(tensor: Mapping[str, Any], parts: Parts, pointer: str) -> Payload:
+def _read_payload(tensor: Mapping[str, Any], parts: Parts, pointer: str) -> Payload | Place:
     parameters = read_object(tensor, "parameters", pointer)
     refuse_unsupported(parameters, pointer)
     size = read_count(parameters, "binary_data_size", f"{pointer}/parameters")
-    if ("data" in tensor) == (size is not None):
-        raise malformed(pointer, "a tensor has either data or parameters.binary_data_size")
+    place = read_place(parameters, f"{pointer}/parameters")
+    if ("data" in tensor) + (size is not None) + (place is not None) != 1:
+        message = "a tensor has either data, or parameters.binary_data_size, or parameters.shared_memory_region"
+        raise malformed(pointer, message)
+    if place is not None:
+        return place
     return Numbers(tensor["data"]) if size is None else parts.take(size, pointer)
 
 
@@ -156,7 +179,9 @@ def _read_outputs(given: object, model: Model, binary: bool) -> tuple[Output, ..
             raise malformed(f"{at}/name", f"{name} is asked for twice")
         parameters = read_object(output, "parameters", at)
         refuse_unsupported(parameters, at)
-        outputs[name] = Output(name, read_flag(parameters, "binary_data", f"{at}/parameters", binary))
+        raw = read_flag(parameters, "binary_data", f"{at}/parameters", binary)
+        place = read_place(parameters, f"{at}/parameters")
+        outputs[name] = Output(name, raw or place is not None, place)
     return tuple(outputs.values())
 
 
@@ -178,3 +203,24 @@ def with_optional_outputs(request: InferRequest, plan: Plan) -> ExecuteRequest:
     derived = {name: {"DataType": rules[name].data_type.name, "Sizes": sizes} for name in request.optional}
     operator: Any = request.execute.operator
     return replace(request.execute, operator={**operator, "desc": {**operator["desc"], **derived}})
+
+
+def with_shared_inputs(execute: ExecuteRequest, read: Mapping[str, memoryview]) -> ExecuteRequest:
+    """The operator with the bytes of those inputs that lay in shared memory."""
+    return replace(execute, inputs={**execute.inputs, **read})
+
+
+def refuse_small_places(request: InferRequest, plan: Plan) -> None:
+    """Refuses places in shared memory that are too small for their outputs.
+
+    Raises:
+        RequestError: one is.
+    """
+    for output in request.outputs:
+        if output.place is None:
+            continue
+        desc = plan.outputs[output.name]
+        size = desc.element_count * desc.data_type.dtype.itemsize
+        if output.place.byte_size < size:
+            message = f"{output.place.byte_size} bytes of shared memory given; {output.name} has {size}"
+            raise malformed(output.place.pointer, message, Code.OUT_OF_RANGE)

@@ -96,9 +96,14 @@ def find_model(name: str, version: str | None) -> Model:
     return model
 
 
-def server_metadata() -> dict[str, object]:
-    """The answer to ``GET /v2``."""
-    return {"name": "opwire", "version": version_of("opwire"), "extensions": list(EXTENSIONS)}
+def server_metadata(*, shared_memory: bool) -> dict[str, object]:
+    """The answer to ``GET /v2``.
+
+    Args:
+        shared_memory: whether regions of it may be registered.
+    """
+    extensions = [*EXTENSIONS, "system_shared_memory"] if shared_memory else list(EXTENSIONS)
+    return {"name": "opwire", "version": version_of("opwire"), "extensions": extensions}
 
 
 def metadata(model: Model) -> dict[str, object]:

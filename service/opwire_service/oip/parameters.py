@@ -100,7 +100,6 @@ def read_timeout(parameters: Mapping[str, Any]) -> int | None:
 
 
 def refuse_unsupported(parameters: Mapping[str, Any], pointer: str) -> None:
-    """Refuses the parameters of a tensor that ask for an extension that the server does not have."""
-    for name in ("shared_memory_region", "classification"):
-        if name in parameters:
-            raise malformed(f"{pointer}/parameters/{name}", f"{name} is not supported by this server")
+    """Refuses the parameter of a tensor that asks for an extension that opwire does not have."""
+    if "classification" in parameters:
+        raise malformed(f"{pointer}/parameters/classification", "classification is not supported by this server")

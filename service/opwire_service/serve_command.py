@@ -106,6 +106,15 @@ def serve_command(
             "--cors-origin", envvar="OPWIRE_CORS_ORIGIN", metavar="ORIGIN", help="Web origins that may use the server."
         ),
     ] = None,
+    otel: Annotated[
+        bool,
+        typer.Option(
+            "--otel/--no-otel",
+            envvar="OPWIRE_OTEL",
+            help="Send OpenTelemetry traces by OTLP over HTTP; OTEL_EXPORTER_OTLP_ENDPOINT and so on say where and "
+            "how. Needs opwire[otel].",
+        ),
+    ] = _DEFAULTS.otel,
     shared_memory_prefix: Annotated[
         str | None,
         typer.Option(
@@ -135,6 +144,7 @@ def serve_command(
         tls_certificate=tls_certificate,
         tls_key=tls_key,
         cors_origins=tuple(cors_origins or ()),
+        otel=otel,
         shared_memory_prefix=_shared_memory_prefix(shared_memory_prefix),
     )
     try:

@@ -64,6 +64,7 @@ class Settings:
         metrics_open: whether the metrics need no key.
         tls_certificate, tls_key: PEM files; with them it speaks TLS alone. The key may be in the first.
         cors_origins: the web origins whose pages may use the server; * is any.
+        otel: whether traces of data requests are sent to where the ``OTEL_*`` variables say.
         shared_memory_prefix: of the shared memory objects that clients may have their tensors in; None is none.
     """
 
@@ -83,6 +84,7 @@ class Settings:
     tls_certificate: Path | None = None
     tls_key: Path | None = None
     cors_origins: tuple[str, ...] = ()
+    otel: bool = False
     shared_memory_prefix: str | None = None
 
     def share(self) -> Settings:

@@ -50,7 +50,7 @@ def write(scope: Scope, request_id: str, ended: Ended) -> None:
         "path": scope["path"],
         "route": ended.route,
         "client": scope.get("state", {}).get("client"),
-        "operator": _operator(ended.operator),
+        "operator": operator_name(ended.operator),
         "status": None if ended.code == CLIENT_GONE else ended.status,
         "code": ended.code,
         "milliseconds": ended.microseconds / 1000,
@@ -72,7 +72,7 @@ def trace_id(scope: Scope) -> str | None:
     return None
 
 
-def _operator(given: object) -> str | None:
+def operator_name(given: object) -> str | None:
     """The catalog's name of what a request names, so that no text of the client is repeated."""
     kind = find(given.get("type") if isinstance(given, Mapping) else given)
     return None if kind is None else kind.name

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
@@ -26,6 +27,9 @@ from .context import RequestContext
 from .cors import cors
 from .gate import Gate, refuse
 
+if TYPE_CHECKING:
+    from .tracing import Tracing
+
 SUMMARY = "DirectML operators over HTTP: checked against a feature level, computed exactly."
 
 
@@ -34,12 +38,14 @@ class Application(FastAPI):
 
     Attributes:
         prefix: of the paths, as clients see them; a proxy may have taken it away.
+        record: is told of data requests that have ended.
     """
 
     server: Server
     prefix = ""
     gate: Gate | None = None
     cors: CORSMiddleware | None = None
+    record: data.Record | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -68,7 +74,7 @@ class Application(FastAPI):
                 scope = {**scope, "path": self.prefix + scope["path"], "root_path": self.prefix}
             await super().__call__(scope, receive, send)
         else:
-            await data.answer(route, server.pipeline, scope, receive, send)
+            await data.answer(route, server.pipeline, scope, receive, send, self.record)
 
     def _data_route(self, path: str) -> data.Route | None:
         route = data.ROUTES.get(path)
@@ -113,6 +119,18 @@ def layout(settings: Settings) -> Layout:
     return Layout(settings.devices, _COUNTED, MODEL_CELLS)
 
 
+def _tracing() -> type[Tracing]:
+    """
+    Raises:
+        ValueError: OpenTelemetry is not installed.
+    """
+    try:
+        from .tracing import Tracing
+    except ImportError as error:
+        raise ValueError(f"--otel needs OpenTelemetry: pip install 'opwire[otel]' ({error})") from None
+    return Tracing
+
+
 def create_app(settings: Settings, counted: Metrics | None = None, regions: Path | None = None) -> FastAPI:
     """The application of a server, which is made when the application starts and closed when it ends.
 
@@ -121,7 +139,8 @@ def create_app(settings: Settings, counted: Metrics | None = None, regions: Path
         regions: see Server.
 
     Raises:
-        OSError, ValueError: the file of API keys cannot be read, or is not one; or the root path is that of a route.
+        OSError, ValueError: the file of API keys cannot be read, or is not one; the root path is that of a route; or
+            OpenTelemetry is asked for and not installed.
     """
     root = settings.root_path
     if root and any(path.startswith(f"{root}/") or path == root for path in _COUNTED):
@@ -129,14 +148,20 @@ def create_app(settings: Settings, counted: Metrics | None = None, regions: Path
     found = Metrics(layout(settings)) if counted is None else counted
     keys = None if settings.api_keys_file is None else ApiKeys.read(settings.api_keys_file)
 
+    tracing = _tracing() if settings.otel else None
+
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
         assert isinstance(app, Application)
         app.server = app.state.server = Server(settings, found, regions)
+        traces = None if tracing is None else tracing()
+        app.record = None if traces is None else traces.record
         try:
             yield
         finally:
             await app.state.server.close()
+            if traces is not None:
+                await asyncio.to_thread(traces.close)
 
     app = Application(
         title="opwire",

@@ -21,6 +21,7 @@ from opwire.errors import (
 from opwire.wire import BINARY, HEAD_LENGTH, JSON, Answer, Buffer
 
 from ..budget import Hold
+from ..pipeline import Stopwatch
 from ..settings import Limits
 from .context import REQUEST_ID, request_id
 
@@ -48,11 +49,24 @@ class Exchange:
         request_id: in the answer's header and in problems.
         answered: whether the answer has begun.
         operator: of the request, once it is known; for the log.
+        device: that ran it, once it has.
+        watch: what times the request, where its stages are timed.
         deadline: on the clock of ``time.monotonic``, if the request has its own; until then the client must have read
             the answer. The server's longest time is kept by its protocol.
     """
 
-    __slots__ = ("_headers", "_scope", "_send", "answered", "deadline", "operator", "receive", "request_id")
+    __slots__ = (
+        "_headers",
+        "_scope",
+        "_send",
+        "answered",
+        "deadline",
+        "device",
+        "operator",
+        "receive",
+        "request_id",
+        "watch",
+    )
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._scope = scope
@@ -64,6 +78,8 @@ class Exchange:
         self.request_id = request_id(headers.get(REQUEST_ID))
         self.answered = False
         self.operator: object = None
+        self.device: str | None = None
+        self.watch: Stopwatch | None = None
 
     def header(self, name: bytes, default: str = "") -> str:
         """A header of the request."""

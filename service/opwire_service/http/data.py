@@ -38,6 +38,9 @@ T = TypeVar("T")
 
 Handler = Callable[[Pipeline, Exchange, Hold], Awaitable[None]]
 
+Record = Callable[[Scope, Exchange, access.Ended], None]
+"""Keeps how a request went, when it has ended."""
+
 log = logging.getLogger("opwire.access")
 
 
@@ -51,13 +54,14 @@ class Route(NamedTuple):
 
 async def execute(pipeline: Pipeline, exchange: Exchange, hold: Hold) -> None:
     """Runs one operator on the tensors in the body."""
-    watch = Stopwatch()
+    exchange.watch = watch = Stopwatch()
     length = exchange.head_length()
     body = await read_body(exchange, pipeline.limits, hold)
     watch.lap("receive")
     outcome = _execute_again(pipeline, exchange, body, length, watch, hold)
     if outcome is None:
         outcome = await _execute(pipeline, exchange, body, length, watch, hold)
+    exchange.device = outcome.device
     await exchange.send_answer(
         write_outcome(outcome, exchange.request_id), ((b"server-timing", server_timing(outcome.timing)),)
     )
@@ -108,7 +112,7 @@ _MILLISECONDS = tuple(b"0.%03d" % us for us in range(1000))
 
 async def batch(pipeline: Pipeline, exchange: Exchange, hold: Hold) -> None:
     """Runs several operators; each has its own outcome, in the order of the requests."""
-    watch = Stopwatch()
+    exchange.watch = watch = Stopwatch()
     length = exchange.head_length()
     body = await read_body(exchange, pipeline.limits, hold)
     watch.lap("receive")
@@ -135,8 +139,13 @@ ROUTES: dict[str, Route] = {
 """The native data routes, by path."""
 
 
-async def answer(route: Route, pipeline: Pipeline, scope: Scope, receive: Receive, send: Send) -> None:
-    """Handles a request to a data route, whatever becomes of it; it is counted and logged when it has ended."""
+async def answer(
+    route: Route, pipeline: Pipeline, scope: Scope, receive: Receive, send: Send, record: Record | None = None
+) -> None:
+    """Handles a request to a data route, whatever becomes of it.
+
+    It is counted and logged when it has ended, and recorded where that is asked for.
+    """
     started = time.perf_counter_ns()
     exchange = Exchange(scope, receive, send)
     status, code = 200, OK
@@ -159,9 +168,11 @@ async def answer(route: Route, pipeline: Pipeline, scope: Scope, receive: Receiv
         status, code = await _refuse(exchange, defect(), scope, receive, send)
     microseconds = (time.perf_counter_ns() - started) // 1000
     pipeline.metrics.ended(route.path, code, microseconds)
-    if code != OK or log.isEnabledFor(logging.DEBUG):
+    if code != OK or record is not None or log.isEnabledFor(logging.DEBUG):
         ended = access.Ended(route.path, status, code, microseconds, exchange.operator)
         access.write(scope, exchange.request_id, ended)
+        if record is not None:
+            record(scope, exchange, ended)
 
 
 async def _refuse(

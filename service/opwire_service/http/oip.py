@@ -133,7 +133,7 @@ def _infer(server: Server, name: str, version: str | None) -> Handler:
     return handle
 
 
-_SHOWN = {_MODEL: "/models/{name}", _NAME: "{name}", f"{_REGION}?": "", _REGION: "/region/{name}"}
+_SHOWN = {_MODEL: "/models/{name}", _NAME: "{name}", f"{_REGION}?": "", _REGION: "/region/{region}"}
 """How metrics name the parts of paths that vary."""
 
 
@@ -172,7 +172,7 @@ LABELS = tuple(dict.fromkeys(route.label for route in _ROUTES))
 async def infer(server: Server, model: Model, exchange: Exchange, hold: Hold) -> None:
     """Runs one operator on the tensors in the body."""
     exchange.operator = model.operator.name
-    watch = Stopwatch()
+    exchange.watch = watch = Stopwatch()
     pipeline = server.pipeline
     try:
         body = await _read(exchange, pipeline, watch, hold)
@@ -189,6 +189,7 @@ async def infer(server: Server, model: Model, exchange: Exchange, hold: Hold) ->
     except OpwireError:
         server.oip_statistics.failed(model, watch.total()["total"])
         raise
+    exchange.device = done.device
     answer = await _encode(request, model, done)
     watch.lap("encode")
     timing = watch.total()

@@ -80,8 +80,8 @@ def routes(shape: tuple[int, ...]) -> list[Route]:
     ]
 
 
-def load(url: str, route: Route, folder: Path, connections: int, seconds: int) -> float:
-    """Requests per second of a route; an answer other than 200 is an error."""
+def load(server: Server, route: Route, folder: Path, connections: int, seconds: int) -> tuple[float, float]:
+    """Requests a second, and microseconds of the server's processor for each; an answer other than 200 is an error."""
     script, body = folder / "post.lua", folder / "body"
     script.write_text(_SCRIPT)
     body.write_bytes(route.body)
@@ -95,18 +95,35 @@ def load(url: str, route: Route, folder: Path, connections: int, seconds: int) -
         "30s",
         "-s",
         str(script),
-        url + route.path,
+        server.url + route.path,
     ]
     environment = {**os.environ, "BODY": str(body), "HEADERS": headers}
+    before = server.seconds()
     output = subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
     found = json.loads(output.strip().splitlines()[-1])
     if found["errors"]:
         raise SystemExit(f"{found['errors']} of {found['requests']} requests to {route.path} failed")
-    return float(found["requests"] / found["microseconds"] * 1e6)
+    cost = (server.seconds() - before) / found["requests"] * 1e6
+    return found["requests"] / found["microseconds"] * 1e6, cost
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server; without its process nobody can tell its processor time."""
+
+    url: str
+    process: int | None = None
+
+    def seconds(self) -> float:
+        """The processor time that its process has taken so far."""
+        if self.process is None:
+            return float("nan")
+        fields = Path(f"/proc/{self.process}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 @contextmanager
-def serving(device: str) -> Iterator[str]:
+def serving(device: str) -> Iterator[Server]:
     """A server of its own on a free port."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -118,24 +135,38 @@ def serving(device: str) -> Iterator[str]:
         try:
             with Client(url) as client:
                 client.wait_ready(timeout=60)
-            yield url
+            yield Server(url, process.pid)
         finally:
             process.terminate()
 
 
-def compare(url: str, shape: tuple[int, ...], rounds: int, connections: int, seconds: int) -> float:
-    """The median of the rounds' ratios, with the rates printed."""
+def compare(server: Server, shape: tuple[int, ...], rounds: int, connections: int, seconds: int) -> float:
+    """The median of the rounds' ratios, with rates and costs printed."""
     rates: dict[str, list[float]] = {"native": [], "oip": []}
+    costs: dict[str, list[float]] = {"native": [], "oip": []}
     with tempfile.TemporaryDirectory() as folder:
         for turn in range(-1, rounds):  # the first is to warm up
             for route in routes(shape):
-                rate = load(url, route, Path(folder), connections, seconds)
+                rate, cost = load(server, route, Path(folder), connections, seconds)
                 if turn >= 0:
                     rates[route.name].append(rate)
-    ratios = [oip / native for native, oip in zip(rates["native"], rates["oip"], strict=True)]
+                    costs[route.name].append(cost)
+    middle = print_ratio(
+        shape, "rate", "/s", rates, [o / n for n, o in zip(rates["native"], rates["oip"], strict=True)]
+    )
+    cost_ratios = [n / o for n, o in zip(costs["native"], costs["oip"], strict=True)]
+    # What others do on the machine changes a rate, and hardly the processor time of a request.
+    return middle if server.process is None else print_ratio(shape, "processor", " us", costs, cost_ratios)
+
+
+def print_ratio(
+    shape: tuple[int, ...], what: str, unit: str, found: dict[str, list[float]], ratios: list[float]
+) -> float:
+    """Prints the medians, and returns that of the ratios."""
+    medians = ", ".join(f"{name} {statistics.median(each):.0f}{unit}" for name, each in found.items())
     middle = statistics.median(ratios)
-    medians = ", ".join(f"{name} {statistics.median(found):.0f}/s" for name, found in rates.items())
-    sys.stdout.write(f"{list(shape)}: {medians}; ratio {middle:.2f} ({min(ratios):.2f} to {max(ratios):.2f})\n")
+    spread = f"{min(ratios):.2f} to {max(ratios):.2f}"
+    sys.stdout.write(f"{list(shape)}, {what}: {medians}; ratio {middle:.2f} ({spread})\n")
     return middle
 
 
@@ -248,15 +279,15 @@ def main() -> int:
     parser.add_argument("--shared", action="store_true", help="also compare shared memory with the tail")
     given = parser.parse_args()
 
-    def measured(url: str) -> int:
-        found = [compare(url, shape, given.rounds, given.connections, given.seconds) for shape in SHAPES]
-        shared = compare_shared(url, 5 * given.rounds) if given.shared else SHARED_TARGET
+    def measured(server: Server) -> int:
+        found = [compare(server, shape, given.rounds, given.connections, given.seconds) for shape in SHAPES]
+        shared = compare_shared(server.url, 5 * given.rounds) if given.shared else SHARED_TARGET
         return 0 if min(found) >= TARGET and shared >= SHARED_TARGET else 1
 
     if given.url:
-        return measured(given.url.rstrip("/"))
-    with serving(given.device) as url:
-        return measured(url)
+        return measured(Server(given.url.rstrip("/")))
+    with serving(given.device) as server:
+        return measured(server)
 
 
 if __name__ == "__main__":

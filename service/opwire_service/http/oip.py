@@ -209,7 +209,8 @@ async def _read(exchange: Exchange, pipeline: Pipeline, watch: Stopwatch, hold: 
 
 def _open(server: Server, request: InferRequest, opened: ExitStack) -> dict[str, Window]:
     """The places of a request in shared memory, by tensor, until ``opened`` is closed."""
-    places = {output.name: output.place for output in request.outputs if output.place is not None} | request.shared
+    places = {output.name: output.place for output in request.outputs if output.place is not None}
+    places.update(request.shared)
     return {name: opened.enter_context(server.regions().open(place)) for name, place in places.items()}
 
 

@@ -15,7 +15,7 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -213,7 +213,7 @@ class Regions:
         return found
 
     @contextmanager
-    def open(self, place: Place) -> Iterator[Window]:
+    def open(self, place: Place) -> Generator[Window]:
         """The bytes of a place in a request.
 
         Raises:
@@ -238,7 +238,7 @@ class Regions:
         raise NotFoundError(ProblemCode.NOT_FOUND, f"no shared memory region {show(name)} is registered")
 
     @contextmanager
-    def _opened(self, key: str) -> Iterator[int]:
+    def _opened(self, key: str) -> Generator[int]:
         name = key.removeprefix("/")
         if not name.startswith(self._prefix) or "/" in name or "\0" in name or len(name.encode()) > _LONGEST_KEY:
             message = f"{show(key)} is not allowed; the names of shared memory objects begin with /{self._prefix} here"

@@ -42,7 +42,7 @@ T = TypeVar("T")
 _PARAMETERS = PARAMETERS_HEADER.lower().encode()
 
 _NAME = "(?P<name>[^/]+)"
-_REGION = "(?:/region/(?P<region>[^/]+))"
+_REGION = "/region/(?P<region>[^/]+)"
 _MODEL = rf"/models/{_NAME}(?:/versions/(?P<version>[^/]+))?"
 
 
@@ -108,7 +108,7 @@ def _unload(server: Server, name: str) -> dict[str, object]:
     raise RequestError(ProblemCode.INVALID_REQUEST, f"{name} is part of the server and cannot be unloaded")
 
 
-def _regions(server: Server, region: str | None) -> object:
+def _regions(server: Server, region: str | None = None) -> object:
     return [found.to_json() for found in server.regions().status(region)]
 
 
@@ -121,7 +121,7 @@ def _register(server: Server, region: str) -> Handler:
     return handle
 
 
-def _unregister(server: Server, region: str | None) -> dict[str, object]:
+def _unregister(server: Server, region: str | None = None) -> dict[str, object]:
     server.regions().unregister(region)
     return {}
 
@@ -133,7 +133,7 @@ def _infer(server: Server, name: str, version: str | None) -> Handler:
     return handle
 
 
-_SHOWN = {_MODEL: "/models/{name}", _NAME: "{name}", f"{_REGION}?": "", _REGION: "/region/{region}"}
+_SHOWN = {_MODEL: "/models/{name}", _NAME: "{name}", _REGION: "/region/{region}"}
 """How metrics name the parts of paths that vary."""
 
 
@@ -158,9 +158,15 @@ _ROUTES = tuple(
         ("POST", "/repository/index", _json(lambda server: index())),
         ("POST", f"/repository/models/{_NAME}/load", _json(_load)),
         ("POST", f"/repository/models/{_NAME}/unload", _json(_unload)),
-        ("GET", f"/systemsharedmemory{_REGION}?/status", _json(_regions)),
+        *(
+            (method, f"/systemsharedmemory{region}/{action}", handler)
+            for method, action, handler in (
+                ("GET", "status", _json(_regions)),
+                ("POST", "unregister", _json(_unregister)),
+            )
+            for region in ("", _REGION)
+        ),
         ("POST", f"/systemsharedmemory{_REGION}/register", _register),
-        ("POST", f"/systemsharedmemory{_REGION}?/unregister", _json(_unregister)),
     )
 )
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
+import httpx
 import numpy as np
 import pytest
 import tritonclient.http as triton
@@ -12,6 +14,7 @@ from tritonclient.utils import InferenceServerException
 
 from opwire_service.serve import HttpServer
 from opwire_service.settings import Limits, Settings
+from tests.inference import a_request
 from tests.serving import serving
 
 
@@ -72,3 +75,17 @@ def test_a_stopping_server_is_not_ready(server, client):
         client.infer(**a_long_call())
     assert stopping.value.status() == "503"
     assert "The server is stopping" in stopping.value.message()
+
+
+def test_outputs_as_numbers_are_bounded_whether_named_or_not():
+    request = a_request(parameters={"Axes": "[]", "AxisDirection": "INCREASING"})
+    with serving(Settings(port=0, limits=Limits(output_numbers=2))) as server:
+        for outputs, status in (
+            (None, 413),
+            ([{"name": "OutputTensor"}], 413),
+            ([{"name": "OutputTensor", "parameters": {"binary_data": True}}], 200),
+        ):
+            given = {**request, "outputs": outputs} if outputs else request
+            assert httpx.post(f"{server.url}/v2/models/ARGMAX/infer", content=json.dumps(given)).status_code == status
+        raw = {**request, "parameters": {**request["parameters"], "binary_data_output": True}}
+        assert httpx.post(f"{server.url}/v2/models/ARGMAX/infer", content=json.dumps(raw)).status_code == 200

@@ -158,14 +158,10 @@ _ROUTES = tuple(
         ("POST", "/repository/index", _json(lambda server: index())),
         ("POST", f"/repository/models/{_NAME}/load", _json(_load)),
         ("POST", f"/repository/models/{_NAME}/unload", _json(_unload)),
-        *(
-            (method, f"/systemsharedmemory{region}/{action}", handler)
-            for method, action, handler in (
-                ("GET", "status", _json(_regions)),
-                ("POST", "unregister", _json(_unregister)),
-            )
-            for region in ("", _REGION)
-        ),
+        ("GET", "/systemsharedmemory/status", _json(_regions)),
+        ("GET", f"/systemsharedmemory{_REGION}/status", _json(_regions)),
+        ("POST", "/systemsharedmemory/unregister", _json(_unregister)),
+        ("POST", f"/systemsharedmemory{_REGION}/unregister", _json(_unregister)),
         ("POST", f"/systemsharedmemory{_REGION}/register", _register),
     )
 )

@@ -1,5 +1,6 @@
 // The loops of a reduction around a Collector, which gathers the terms of a thread, and an Accumulator, which joins them. LANES elements are loaded at
-// once, ROW_BATCH or COLUMN_BATCH times before they are used.
+// once, ROW_BATCH or COLUMN_BATCH times before they are used. If PASS is QUICK, blocks with an uncertain output are
+// marked, and the same launches with PASS at REPAIR compute those again.
 
 const int LOOPS = 8;
 const int THREADS = 256;
@@ -21,13 +22,14 @@ struct Task {
     Output *target;
     Accumulator *partial;  // of each split and each output, in that order; unused without splits
     u32 *uncertain;        // how many, 0, then source and target offsets of the outputs that must be computed again
+    u8 *marks;             // of each block along x
     Terms terms;
     u32 outputs;   // in rows one by one, in columns LANES at a time
     u32 items;     // of the reduced loops: LANES terms each in rows, one in columns
     u32 stretch;   // items in a split
     u32 splits;
     u32 room;      // for uncertain outputs
-    u32 unused;
+    u32 share;     // outputs of a block, counted one by one
     Loops kept, reduced;
 };
 
@@ -58,9 +60,12 @@ typedef Pack<Input, LANES> Lanes;
 
 static __device__ __forceinline__ Lanes load(const Input *at) { return *reinterpret_cast<const Lanes *>(at); }
 
-static __device__ void finish(const Task &task, const Accumulator &total, Place at) {
+static __device__ void finish(const Task &task, const Accumulator &total, Place at, u32 block) {
     Output output;
-    if (!total.finish(output, task.source[at.source], task.terms)) {
+    bool certain = total.finish(output, task.source[at.source], task.terms);
+    if (!certain && PASS == QUICK) {
+        task.marks[block] = 1;
+    } else if (!certain) {
         u32 i = atomicAdd(task.uncertain, 1u);
         if (i < task.room) {
             task.uncertain[2 + 2 * i] = at.source;
@@ -113,6 +118,7 @@ static __device__ __forceinline__ void merge_along_y(Accumulator &total) {
 
 // Threads along x share an output: x goes over items of LANES terms that lie side by side, y over outputs.
 extern "C" __global__ void __launch_bounds__(THREADS) reduce_rows(const __grid_constant__ Task task) {
+    if (PASS == REPAIR && !task.marks[blockIdx.x]) return;
     Accumulator::prepare();
     Collector terms;
     terms.clear();
@@ -137,8 +143,15 @@ extern "C" __global__ void __launch_bounds__(THREADS) reduce_rows(const __grid_c
         Lanes lanes[ROW_BATCH];
 #pragma unroll
         for (int k = 0; k < ROW_BATCH; ++k) lanes[k] = load(source + place(task.reduced, item(done + k)).source);
+        if (Collector::UNORDERED) {
+            Wide values[ROW_BATCH * LANES];
 #pragma unroll
-        for (int k = 0; k < ROW_BATCH; ++k) visit(lanes[k], item(done + k));
+            for (int k = 0; k < ROW_BATCH * LANES; ++k) values[k] = widen(lanes[k / LANES].lane[k % LANES]);
+            terms.add(values, 0, 0);
+        } else {
+#pragma unroll
+            for (int k = 0; k < ROW_BATCH; ++k) visit(lanes[k], item(done + k));
+        }
     }
     for (; done < count; ++done) visit(load(source + place(task.reduced, item(done)).source), item(done));
     Accumulator total = terms.total();
@@ -147,11 +160,12 @@ extern "C" __global__ void __launch_bounds__(THREADS) reduce_rows(const __grid_c
     if (task.splits > 1)
         task.partial[(u64)blockIdx.y * task.outputs + output] = total;
     else
-        finish(task, total, at);
+        finish(task, total, at, blockIdx.x);
 }
 
 // Threads along x have LANES outputs each that lie side by side in the input; those along y share them.
 extern "C" __global__ void __launch_bounds__(THREADS) reduce_columns(const __grid_constant__ Task task) {
+    if (PASS == REPAIR && !task.marks[blockIdx.x]) return;
     Accumulator::prepare();
     Collector terms[LANES];
 #pragma unroll
@@ -196,7 +210,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) reduce_columns(const __gri
         if (task.splits > 1)
             task.partial[((u64)blockIdx.y * task.outputs + column) * LANES + lane] = total;
         else
-            finish(task, total, Place{at.source + lane, at.target + lane * target_step});
+            finish(task, total, Place{at.source + lane, at.target + lane * target_step}, blockIdx.x);
     }
 }
 
@@ -207,9 +221,10 @@ extern "C" __global__ void __launch_bounds__(THREADS) merge_splits(const __grid_
     total.clear();
     u64 output = (u64)blockIdx.x * blockDim.y + threadIdx.y;
     bool present = output < task.outputs;
+    if (PASS == REPAIR) present = present && task.marks[output / task.share];
     if (present)
         for (u32 split = threadIdx.x; split < task.splits; split += blockDim.x)
             total.merge(task.partial[(u64)split * task.outputs + output]);
     merge_along_x(total);
-    if (present && threadIdx.x == 0) finish(task, total, place(task.kept, (u32)output));
+    if (present && threadIdx.x == 0) finish(task, total, place(task.kept, (u32)output), (u32)output / task.share);
 }

@@ -32,6 +32,10 @@ LONGEST = 8192
 """The most terms of a thread; so many of FLOAT16 a double adds up exactly."""
 
 BLOCKS_PER_PROCESSOR = 8
+
+QUICK_FROM = 2**16
+"""The fewest elements that are worth a quick pass, and one that may repair it."""
+
 UNCERTAIN = 2**20
 """The most places of uncertain results that a card lists; if there are more, all are computed again."""
 
@@ -39,10 +43,10 @@ _LOOP = np.dtype([(name, "<u4") for name in ("size", "source", "target", "factor
 _LOOPS = np.dtype([("count", "<u4"), ("unused", "<u4"), ("loop", _LOOP, (8,))])
 TASK = np.dtype(
     [
-        *((name, "<u8") for name in ("source", "target", "partial", "uncertain")),
+        *((name, "<u8") for name in ("source", "target", "partial", "uncertain", "marks")),
         ("depth", "<f8"),
         *((name, "<u4") for name in ("terms", "unused_terms")),
-        *((name, "<u4") for name in ("outputs", "items", "stretch", "splits", "room", "unused")),
+        *((name, "<u4") for name in ("outputs", "items", "stretch", "splits", "room", "share")),
         ("kept", _LOOPS),
         ("reduced", _LOOPS),
     ]
@@ -63,6 +67,7 @@ class Accumulator:
         ordered: whether the positions of the elements matter.
         most_lanes: columns that one thread may have; each takes registers.
         column_batch: loads in flight of a thread that has columns.
+        quick: what computes most results faster; the outputs that it does not certify are then computed by this one.
     """
 
     source: str
@@ -72,6 +77,7 @@ class Accumulator:
     ordered: bool = False
     most_lanes: int = 16
     column_batch: int = 4
+    quick: Accumulator | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,28 +216,39 @@ class Reduction:
         self._processors = processors
         self._layout = reduction_layout(source, device_desc(target), axes, ordered=accumulator.ordered)
         self._geometry = geometry(self._layout, source.data_type.dtype.itemsize, accumulator.most_lanes, processors)
-        names = ("INPUT", TYPES[source.data_type]), ("OUTPUT", TYPES[target.data_type])
+        self._types = ("INPUT", TYPES[source.data_type]), ("OUTPUT", TYPES[target.data_type])
+        passes = (("ONLY", accumulator),)
+        if accumulator.quick is not None and self._layout.kept_count * self._layout.reduced_count >= QUICK_FROM:
+            passes = ("QUICK", accumulator.quick), ("REPAIR", accumulator)
+        self._passes = tuple((self._program(name, each), each) for name, each in passes)
+        # Bytes are copied faster than fields.
+        self._launches = tuple(replace(launch, parameter=launch.parameter.view(_BYTES)) for launch in self._prepared())
+
+    def _program(self, name: str, accumulator: Accumulator) -> Program:
         macros: tuple[tuple[str, str | int], ...] = (
-            *names,
+            *self._types,
+            ("PASS", name),
             ("LANES", self._geometry.lanes),
             ("ROW_BATCH", ROW_BATCH),
             ("COLUMN_BATCH", accumulator.column_batch),
             ("ACCUMULATOR_BYTES", accumulator.size_in_bytes),
             *accumulator.macros,
         )
-        sources = ("scalars", "types", "rounding", accumulator.source, "reduction")
-        self._program = Program(sources, macros)
-        # Bytes are copied faster than fields.
-        self._launches = tuple(replace(launch, parameter=launch.parameter.view(_BYTES)) for launch in self._prepared())
+        return Program(("scalars", "types", "rounding", accumulator.source, "reduction"), macros)
 
     @property
     def programs(self) -> tuple[Program, ...]:
-        return (self._program,)
+        return tuple(program for program, _ in self._passes)
 
     @property
     def scratch_bytes(self) -> int:
         splits = self._geometry.splits
-        return splits * self._layout.kept_count * self._accumulator.size_in_bytes if splits > 1 else 0
+        size = max(accumulator.size_in_bytes for _, accumulator in self._passes)
+        return splits * self._layout.kept_count * size if splits > 1 else 0
+
+    @property
+    def marks_bytes(self) -> int:
+        return self._geometry.grid[0] if len(self._passes) > 1 else 0
 
     @property
     def uncertain_bytes(self) -> int:
@@ -248,6 +265,7 @@ class Reduction:
             memory.outputs["OutputTensor"],
             memory.scratch,
             memory.uncertain,
+            memory.marks,
         )
         for launch in self._launches:
             parameter = launch.parameter.copy()
@@ -258,17 +276,19 @@ class Reduction:
         """The launches but for the addresses."""
         shape = self._geometry
         (task,) = whole = np.zeros(1, TASK)
-        task["room"] = self._room
+        along = shape.block[1] if shape.rows else shape.block[0] * shape.lanes
+        task["room"], task["share"] = self._room, along
         task["depth"], task["terms"] = shape.depth, self._layout.reduced_count
         task["outputs"], task["items"] = shape.outputs, shape.items
         task["stretch"], task["splits"] = shape.stretch, shape.splits
         loops_parameter(shape.kept, task["kept"])
         loops_parameter(shape.reduced, task["reduced"])
-        yield Launch(self._program, "reduce_rows" if shape.rows else "reduce_columns", shape.grid, shape.block, whole)
-        if shape.splits > 1:
-            yield self._merge(whole.copy())
+        for program in self.programs:
+            yield Launch(program, "reduce_rows" if shape.rows else "reduce_columns", shape.grid, shape.block, whole)
+            if shape.splits > 1:
+                yield self._merge(program, whole.copy())
 
-    def _merge(self, whole: Array) -> Launch:
+    def _merge(self, program: Program, whole: Array) -> Launch:
         outputs, splits = self._layout.kept_count, self._geometry.splits
         (task,) = whole
         task["outputs"] = outputs
@@ -276,7 +296,7 @@ class Reduction:
         room = max(1, self._processors * BLOCKS_PER_PROCESSOR * THREADS // outputs)
         sharing = min(THREADS, _power_below(splits), _power_below(room))
         block = sharing, THREADS // sharing
-        return Launch(self._program, "merge_splits", (-(-outputs // block[1]), 1), block, whole)
+        return Launch(program, "merge_splits", (-(-outputs // block[1]), 1), block, whole)
 
     def recompute(self, places: Array | None, source: Array, target: Array, stop: Stop) -> None:
         """See ``Job.recompute``."""

@@ -19,19 +19,19 @@ THREADS = 256
 ROW_THREADS = 128
 """Threads that share a row where there are many rows; with more of them the last merge weighs too much."""
 
-ROW_BATCH = 8
-"""Loads in flight of a thread that has part of a row."""
-
 LOADS = 32
 """The fewest loads that are worth a thread of their own: merging two threads costs as much as several elements."""
 
 NARROWEST = 64
 """The fewest threads side by side in a block, where there are so many columns: they read 1 KiB in a row."""
 
+NARROWEST_ROW = 8
+"""The fewest threads that share a row where more would be worth it: they read 128 bytes in a row."""
+
 LONGEST = 8192
 """The most terms of a thread; so many of FLOAT16 a double adds up exactly."""
 
-BLOCKS_PER_PROCESSOR = 8
+BLOCKS_PER_PROCESSOR = 4
 
 QUICK_FROM = 2**16
 """The fewest elements that are worth a quick pass, and one that may repair it."""
@@ -46,7 +46,7 @@ TASK = np.dtype(
         *((name, "<u8") for name in ("source", "target", "partial", "uncertain", "marks")),
         ("depth", "<f8"),
         *((name, "<u4") for name in ("terms", "unused_terms")),
-        *((name, "<u4") for name in ("outputs", "items", "stretch", "splits", "room", "share")),
+        *((name, "<u4") for name in ("outputs", "items", "stretch", "splits", "room", "share", "blocks", "unused")),
         ("kept", _LOOPS),
         ("reduced", _LOOPS),
     ]
@@ -66,7 +66,8 @@ class Accumulator:
         recompute: the exact path for results that the kernel does not certify, or None if it always does.
         ordered: whether the positions of the elements matter.
         most_lanes: columns that one thread may have; each takes registers.
-        column_batch: loads in flight of a thread that has columns.
+        row_batch, column_batch: loads in flight of a thread that has part of a row, or columns.
+        row_blocks, column_blocks: blocks that a multiprocessor shall hold at once at least, which limits the registers.
         quick: what computes most results faster; the outputs that it does not certify are then computed by this one.
     """
 
@@ -76,7 +77,10 @@ class Accumulator:
     recompute: Recompute | None = None
     ordered: bool = False
     most_lanes: int = 16
+    row_batch: int = 4
     column_batch: int = 4
+    row_blocks: int = 4
+    column_blocks: int = 4
     quick: Accumulator | None = None
 
 
@@ -144,13 +148,13 @@ def geometry(layout: ReductionLayout, item_bytes: int, most_lanes: int, processo
     outputs, items = prod(loop.size for loop in kept), prod(loop.size for loop in reduced)
     wanted = processors * BLOCKS_PER_PROCESSOR
     if rows:
-        sharing = min(_power_below(max(1, items // LOADS)), ROW_THREADS if outputs >= wanted else THREADS)
+        sharing = _sharing(outputs, items, wanted)
         block = sharing, THREADS // sharing
         blocks = -(-outputs // block[1])
     else:
         along = min(THREADS, _power_above(outputs))
         most = _power_below(max(1, items // LOADS))
-        while along > NARROWEST and outputs < wanted * along and most * along > THREADS:
+        while along > NARROWEST and 10 * outputs < 9 * wanted * along and most * along > THREADS:
             along //= 2
         sharing = min(THREADS // along, most)
         block = along, sharing
@@ -159,6 +163,14 @@ def geometry(layout: ReductionLayout, item_bytes: int, most_lanes: int, processo
     splits = max(1, min(wanted // blocks, items // (sharing * LOADS)), -(-items // (sharing * longest)))
     stretch = -(-items // splits)
     return Geometry(rows, lanes, kept, reduced, block, -(-items // stretch), stretch)
+
+
+def _sharing(outputs: int, items: int, wanted: int) -> int:
+    """Threads that share a row: fewer than would be worth it where there are many rows, but neighbours."""
+    most = _power_below(max(1, items // LOADS))
+    if outputs < wanted:
+        return min(most, THREADS)
+    return min(most, ROW_THREADS, max(most // 2, NARROWEST_ROW))
 
 
 def _power_below(number: int) -> int:
@@ -229,7 +241,9 @@ class Reduction:
             *self._types,
             ("PASS", name),
             ("LANES", self._geometry.lanes),
-            ("ROW_BATCH", ROW_BATCH),
+            ("ROW_BATCH", accumulator.row_batch),
+            ("ROW_BLOCKS", accumulator.row_blocks),
+            ("COLUMN_BLOCKS", accumulator.column_blocks),
             ("COLUMN_BATCH", accumulator.column_batch),
             ("ACCUMULATOR_BYTES", accumulator.size_in_bytes),
             *accumulator.macros,
@@ -277,14 +291,17 @@ class Reduction:
         shape = self._geometry
         (task,) = whole = np.zeros(1, TASK)
         along = shape.block[1] if shape.rows else shape.block[0] * shape.lanes
-        task["room"], task["share"] = self._room, along
+        task["room"], task["share"], task["blocks"] = self._room, along, shape.grid[0]
         task["depth"], task["terms"] = shape.depth, self._layout.reduced_count
         task["outputs"], task["items"] = shape.outputs, shape.items
         task["stretch"], task["splits"] = shape.stretch, shape.splits
         loops_parameter(shape.kept, task["kept"])
         loops_parameter(shape.reduced, task["reduced"])
-        for program in self.programs:
-            yield Launch(program, "reduce_rows" if shape.rows else "reduce_columns", shape.grid, shape.block, whole)
+        entry = "reduce_rows" if shape.rows else "reduce_columns"
+        for number, program in enumerate(self.programs):
+            # Repairs look through the marks; mostly there is nothing to do.
+            blocks = min(shape.grid[0], self._processors * BLOCKS_PER_PROCESSOR) if number else shape.grid[0]
+            yield Launch(program, entry, (blocks, shape.splits), shape.block, whole)
             if shape.splits > 1:
                 yield self._merge(program, whole.copy())
 

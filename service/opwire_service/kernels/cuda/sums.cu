@@ -43,13 +43,13 @@ struct Sum {
     // Bounds the error of high + low: each term takes part in at most `depth` additions, and each of those loses at most
     // UNIT of a partial sum of magnitudes; low loses UNIT of that again. A quick pass loses UNIT of all squares each time.
     __device__ double slack(const Terms &terms) const {
-        if (PASS == QUICK) return 2 * UNIT * (HALF ? terms.depth : PLAIN_ADDITIONS) * high;
+        if (PASS == QUICK) return UNIT * (HALF ? 2 * terms.depth : PLAIN_ADDITIONS) * high;
         if (inexact == 0) return 0;
         double magnitudes = SQUARED || MAGNITUDE ? high : (double)greatest * terms.count;
         double depth = UNIT * terms.depth;
         return 2 * depth * depth * magnitudes + 0x1p-1022;
     }
-    static const int PLAIN_ADDITIONS = 12;  // of squares of FLOAT32: those of a load or a batch, and some for the rest
+    static const int PLAIN_ADDITIONS = 4;  // of squares of FLOAT32 into that of the first, and one for all the rest
 };
 
 // Infinities and NaN took the way of IEEE arithmetic through `high`.
@@ -138,6 +138,7 @@ struct Collector : Accumulator {
 
     template <int COUNT>
     __device__ __forceinline__ void add(const float (&values)[COUNT], u32, u32) {
+        static_assert(PASS != QUICK || COUNT <= PLAIN_ADDITIONS, "the bound counts them");
         double squares = 0;
 #pragma unroll
         for (int k = 0; k < COUNT; ++k) {

@@ -86,40 +86,53 @@ struct Collector {
         }
         high = product;
     }
-    __device__ __forceinline__ i32 power() const { return (__double2hiint(high) >> 20 & 0x7ff) - 1023; }
-    // No for 0 and what is not finite, too.
-    __device__ __forceinline__ bool within() const { return (u32)(power() + 400) <= 800; }
-    __device__ __forceinline__ void classify(float x) {
-        if (x == 0) kinds |= Accumulator::ZERO;
-        else if (x != x) kinds |= Accumulator::NOT_A_NUMBER;
-        else if (isinf(x)) kinds |= Accumulator::INFINITE;
-    }
-    // One element, whatever it is.
-    __device__ __forceinline__ void add_any(float x) {
-        classify(x);
-        times(x == 0 || !isfinite(x) ? copysignf(1.0f, x) : x);
-        i32 excess = within() ? 0 : power();  // at most 550 in magnitude
+    static __device__ __forceinline__ i32 power(double x) { return (__double2hiint(x) >> 20 & 0x7ff) - 1023; }
+    // Not 0 or anything that is not finite, either.
+    static __device__ __forceinline__ bool within(double x, i32 limit) { return (u32)(power(x) + limit) <= 2 * limit; }
+    __device__ __forceinline__ void limit() {
+        if (within(high, 400)) return;
+        i32 excess = power(high);  // at most 900 in magnitude
         double scale = __hiloint2double((1023 - excess) << 20, 0);
         high *= scale;
         if (COMPENSATED) low *= scale;
         exponent += excess;
     }
+    // One element, whatever it is.
+    __device__ __forceinline__ void add_any(float x) {
+        if (x == 0) kinds |= Accumulator::ZERO;
+        else if (x != x) kinds |= Accumulator::NOT_A_NUMBER;
+        else if (isinf(x)) kinds |= Accumulator::INFINITE;
+        times(x == 0 || !isfinite(x) ? copysignf(1.0f, x) : x);
+        limit();
+    }
     // Several elements have an exact product: two of any format in a double, two halves even in a float.
+    template <int COUNT> static __device__ __forceinline__ double exact(const float *values) {
+        if (COUNT == 1) return values[0];
+        if (COUNT == 2) return HALF ? (double)(values[0] * values[1]) : (double)values[0] * (double)values[1];
+        return (double)(values[0] * values[1]) * (double)(values[2] * values[3]);
+    }
     template <int COUNT>
     __device__ __forceinline__ void add(const float (&values)[COUNT], u32, u32) {
-        static_assert(HALF || COUNT <= 8, "what leaves the range of a double must not come back");
         const int GROUP = COUNT % 2 ? 1 : HALF && COUNT % 4 == 0 ? 4 : 2;
-        Collector before = *this;
+        static_assert(HALF || COUNT <= 4, "no part of the product may leave the range of a double");
+        double factors[COUNT / GROUP], all = 1;
 #pragma unroll
-        for (int k = 0; k < COUNT; k += GROUP) {
-            if (GROUP == 1) times(values[k]);
-            else if (GROUP == 4) times((double)(values[k] * values[k + 1]) * (double)(values[k + 2] * values[k + 3]));
-            else times(HALF ? (double)(values[k] * values[k + 1]) : (double)values[k] * (double)values[k + 1]);
+        for (int k = 0; k < COUNT / GROUP; ++k) {
+            factors[k] = exact<GROUP>(values + k * GROUP);
+            all *= factors[k];
         }
-        if (within()) return;
-        *this = before;
+        if (within(all, 500)) {
+            if (COMPENSATED) {
 #pragma unroll
-        for (int k = 0; k < COUNT; ++k) add_any(values[k]);
+                for (int k = 0; k < COUNT / GROUP; ++k) times(factors[k]);
+            } else {
+                times(all);
+            }
+            limit();
+        } else {
+#pragma unroll
+            for (int k = 0; k < COUNT; ++k) add_any(values[k]);
+        }
     }
     __device__ __forceinline__ Accumulator total() const {
         Accumulator product = {high, low, exponent, kinds, inexact};

@@ -75,8 +75,8 @@ def _accumulator(function: ReduceFunction, data_type: DataType) -> Accumulator:
         return Accumulator("log_sum_exp", 32, (), most_lanes=4, row_blocks=2, column_blocks=2, quick=quick)
     recompute = partial(_recompute, EXACT[function], exact.FORMATS[data_type])
     if function is ReduceFunction.MULTIPLY:
-        careful = Accumulator("product", 32, (format_,), recompute, column_blocks=2)
-        return replace(careful, quick=replace(careful, column_blocks=4))
+        careful = Accumulator("product", 32, (format_,), recompute, most_lanes=4, column_blocks=2)
+        return replace(careful, quick=replace(careful, column_batch=8 if half else 4, column_blocks=4))
     flags = tuple((name, int(name in SUMS[function])) for name in _SUM_MACROS)
     careful = Accumulator("sums", 24, (format_, *flags), recompute)
     return replace(careful, quick=careful) if "SQUARED" in SUMS[function] else careful

@@ -224,9 +224,11 @@ def test_exponentials_are_within_a_unit_in_the_last_place(cuda, sizes, axes, sca
     (axis,) = axes
     array = (np.random.default_rng(14).standard_normal(sizes) * scale).astype(dtype)
     # Rows around zero, where the quick pass is not good enough, and others.
-    array -= np.linspace(0, 2 * math.log(sizes[axis]), array.size // sizes[axis]).reshape(
-        [1 if i == axis else size for i, size in enumerate(sizes)]
-    ).astype(dtype)
+    array -= (
+        np.linspace(0, 2 * math.log(sizes[axis]), array.size // sizes[axis])
+        .reshape([1 if i == axis else size for i, size in enumerate(sizes)])
+        .astype(dtype)
+    )
     wide = array.astype(np.longdouble)
     top = wide.max(axis, keepdims=True)
     right = (top + np.log(np.exp(wide - top).sum(axis, keepdims=True))).astype(np.float64).astype(dtype)

@@ -124,9 +124,9 @@ def test_outputs_with_gaps_lie_packed_on_the_card():
     assert device_desc(swapped) is swapped
 
 
-def plan_of(sizes: list[int], axes: list[int]):
+def plan_of(sizes: list[int], axes: list[int], function: str = "SUM"):
     tensor = {"DataType": "FLOAT32", "Sizes": sizes}
-    return check({"type": "REDUCE", "desc": {"Function": "SUM", "InputTensor": tensor, "Axes": axes}})
+    return check({"type": "REDUCE", "desc": {"Function": function, "InputTensor": tensor, "Axes": axes}})
 
 
 @pytest.mark.parametrize("listed", [True, False])
@@ -150,6 +150,19 @@ def test_a_job_knows_its_memory():
     assert job.scratch_bytes == 24 * first.grid[1]
     assert first.parameter.view(TASK)["partial"].tolist() == [1024]
     assert second.parameter.view(TASK)["outputs"].tolist() == [1]
+
+
+@pytest.mark.parametrize("sizes", [[64, 4096], [4096, 64], [1, 10**7]])
+def test_large_reductions_of_some_functions_have_a_quick_pass(sizes):
+    for function, passes in (("SUM", 1), ("MAX", 1), ("L2", 2), ("MULTIPLY", 2), ("LOG_SUM_EXP", 2)):
+        job = reduce.job(plan_of(sizes, [1], function), PROCESSORS)
+        launches = list(job.launches(Memory({"InputTensor": 0}, {"OutputTensor": 0}, 0, 256, 512)))
+        assert [launch.program for launch in launches][:: len(launches) // passes] == list(job.programs)
+        assert len(job.programs) == passes
+        assert job.marks_bytes == (launches[0].grid[0] if passes == 2 else 0)
+        assert launches[-1].parameter.view(TASK)["marks"].tolist() == [256]
+    small = reduce.job(plan_of([8, 8], [1], "L2"), PROCESSORS)
+    assert (len(small.programs), small.marks_bytes) == (1, 0)
 
 
 def test_pooling_is_launched_in_pieces():

@@ -71,7 +71,9 @@ def _accumulator(function: ReduceFunction, data_type: DataType) -> Accumulator:
     half = data_type is DataType.FLOAT16
     format_ = ("HALF", int(half))
     if function is ReduceFunction.LOG_SUM_EXP:
-        quick = Accumulator("log_sum_exp_quick", 16, (format_,), row_batch=8 if half else 4, row_blocks=4 if half else 6, column_batch=8)
+        quick = Accumulator(
+            "log_sum_exp_quick", 16, (format_,), row_batch=8 if half else 4, row_blocks=4 if half else 6, column_batch=8
+        )
         return Accumulator("log_sum_exp", 32, (), most_lanes=4, row_blocks=2, column_blocks=2, quick=quick)
     recompute = partial(_recompute, EXACT[function], exact.FORMATS[data_type])
     if function is ReduceFunction.MULTIPLY:

@@ -32,6 +32,7 @@ LONGEST = 8192
 """The most terms of a thread; so many of FLOAT16 a double adds up exactly."""
 
 BLOCKS_PER_PROCESSOR = 4
+"""What a multiprocessor holds at once if a thread has 64 registers, as the kernels are compiled for."""
 
 QUICK_FROM = 2**16
 """The fewest elements that are worth a quick pass, and one that may repair it."""
@@ -94,7 +95,7 @@ class Geometry:
         kept, reduced: the loops over loads, outermost first.
         block: threads along x and y.
         splits: parts into which the reduced elements of each output are divided.
-        stretch: loads in a part.
+        stretch: loads in a part; columns read their part through, rows take turns, load by load.
     """
 
     rows: bool

@@ -174,7 +174,7 @@ def filled(sizes: tuple[int, ...], axes: list[int], values: list[float], rest: f
     return array
 
 
-OPEN = {
+OPEN: dict[tuple[str, Any, str], tuple[list[float], float, float]] = {
     ("SUM_SQUARE", np.float32, "a tie"): ([4096, 1], 0, 2.0**24),
     ("SUM_SQUARE", np.float32, "above a tie"): ([4096, 1, 2.0**-14], 0, 2.0**24 + 2),
     ("SUM_SQUARE", np.float16, "a tie"): ([45, 4, 2, 2], 0, 2048),

@@ -80,7 +80,8 @@ class Room:
             end += aligned(size)
         inputs = dict(zip(plan.inputs, offsets, strict=False))
         rest = offsets[len(inputs) :]
-        return cls(inputs, dict(zip(plan.outputs, rest, strict=False)), *offsets[-3:], end)
+        scratch, marks, uncertain = offsets[-3:]
+        return cls(inputs, dict(zip(plan.outputs, rest, strict=False)), scratch, marks, uncertain, end)
 
     def at(self, base: int) -> Memory:
         return Memory(

@@ -230,7 +230,7 @@ class Reduction:
         self._layout = reduction_layout(source, device_desc(target), axes, ordered=accumulator.ordered)
         self._geometry = geometry(self._layout, source.data_type.dtype.itemsize, accumulator.most_lanes, processors)
         self._types = ("INPUT", TYPES[source.data_type]), ("OUTPUT", TYPES[target.data_type])
-        passes = (("ONLY", accumulator),)
+        passes: tuple[tuple[str, Accumulator], ...] = (("ONLY", accumulator),)
         if accumulator.quick is not None and self._layout.kept_count * self._layout.reduced_count >= QUICK_FROM:
             passes = ("QUICK", accumulator.quick), ("REPAIR", accumulator)
         self._passes = tuple((self._program(name, each), each) for name, each in passes)

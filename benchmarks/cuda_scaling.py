@@ -48,7 +48,7 @@ class Load:
             cupy.cuda.runtime.deviceSynchronize()
         memory = room.at(self.block.data.ptr)
         self.memories = [
-            Memory({"InputTensor": data.data.ptr}, memory.outputs, memory.scratch, memory.uncertain)
+            Memory({"InputTensor": data.data.ptr}, memory.outputs, memory.scratch, memory.marks, memory.uncertain)
             for data in self.inputs
         ]
 

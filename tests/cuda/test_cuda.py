@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from decimal import Decimal
 from fractions import Fraction
 from importlib import import_module
 from typing import Any
@@ -159,6 +160,83 @@ def test_products_of_many_factors(cuda, reference, dtype):
             assert oracle.same(given, right)
 
 
+ROWS = [((300, 1000), [1]), ((5_000, 64), [0]), ((2, 65_536), [1]), ((300_001,), [0]), ((6, 700, 96), [1])]
+"""Sizes and axes of reductions that have a quick pass."""
+
+
+def filled(sizes: tuple[int, ...], axes: list[int], values: list[float], rest: float, dtype: Any) -> np.ndarray:
+    """An array all of whose reduced groups hold some values, scattered, and for the rest the same."""
+    (axis,) = axes
+    array = np.full(sizes, rest, dtype)
+    rows = np.moveaxis(array, axis, -1)
+    places = np.random.default_rng(13).choice(sizes[axis], len(values), replace=False)
+    rows[..., places] = np.array(values, dtype)
+    return array
+
+
+OPEN: dict[tuple[str, Any, str], tuple[list[float], float, float]] = {
+    ("SUM_SQUARE", np.float32, "a tie"): ([4096, 1], 0, 2.0**24),
+    ("SUM_SQUARE", np.float32, "above a tie"): ([4096, 1, 2.0**-14], 0, 2.0**24 + 2),
+    ("SUM_SQUARE", np.float16, "a tie"): ([45, 4, 2, 2], 0, 2048),
+    ("SUM_SQUARE", np.float16, "above a tie"): ([45, 4, 2, 2, 2.0**-24], 0, 2050),
+    ("L2", np.float16, "a tie"): ([45, 4, 2, 2, 0], 0, 45.28125),
+    ("MULTIPLY", np.float32, "a tie"): ([97, 257, 673], 1, 2.0**24),
+    ("MULTIPLY", np.float16, "a tie"): ([3, 683], 1, 2048),
+    ("MULTIPLY", np.float16, "least"): ([2.0**-24, 0.5], 1, 0),
+    ("MULTIPLY", np.float16, "far off"): ([2.0**-24] * 40 + [2.0**15] * 64, 1, 1),
+    ("MULTIPLY", np.float32, "far off"): ([2.0**-140] * 40 + [2.0**112] * 50, 1, 1),
+}
+"""What a quick pass cannot certify, or passes through numbers beyond a double: values, the rest, the result."""
+
+
+@pytest.mark.parametrize(("sizes", "axes"), ROWS)
+@pytest.mark.parametrize("case", OPEN, ids=lambda case: f"{case[0]}-{case[1].__name__}-{case[2]}")
+def test_what_a_quick_pass_leaves_open_is_repaired(cuda, case, sizes, axes):
+    (function, dtype, _), (values, rest, right) = case, OPEN[case]
+    array = filled(sizes, axes, values, rest, dtype)
+    plan = plan_of(array, function, axes)
+    assert len(cuda.job(plan).programs) == 2
+    assert set(run(cuda, plan, array).ravel().tolist()) == {float(dtype(right))}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize(("sizes", "axes"), ROWS)
+def test_exponentials_of_every_size(cuda, sizes, axes, dtype):
+    terms = sizes[axes[0]]
+    limit = float(np.finfo(dtype).max)
+    for value in (0, 1, -math.log(terms), 60000, -60000, 0.3 * limit, -limit, 2.0**-14):
+        array = np.full(sizes, value, dtype)
+        exact_value = Decimal(float(array.flat[0])) + Decimal(terms).ln()
+        for given in run(cuda, plan_of(array, "LOG_SUM_EXP", axes), array).ravel()[:3]:
+            assert oracle.close(given, dtype(float(exact_value))), (value, given)
+    for value, right in ((np.inf, np.inf), (np.nan, np.nan), (-np.inf, math.log(terms - 1))):
+        array = filled(sizes, axes, [value], 0, dtype)
+        for given in run(cuda, plan_of(array, "LOG_SUM_EXP", axes), array).ravel()[:3]:
+            assert oracle.close(given, dtype(right)), (value, given)
+    array = np.full(sizes, -np.inf, dtype)
+    assert set(run(cuda, plan_of(array, "LOG_SUM_EXP", axes), array).ravel().tolist()) == {-np.inf}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("scale", [0.01, 1, 30, 10000])
+@pytest.mark.parametrize(("sizes", "axes"), ROWS)
+def test_exponentials_are_within_a_unit_in_the_last_place(cuda, sizes, axes, scale, dtype):
+    (axis,) = axes
+    array = (np.random.default_rng(14).standard_normal(sizes) * scale).astype(dtype)
+    # Rows around zero, where the quick pass is not good enough, and others.
+    array -= (
+        np.linspace(0, 2 * math.log(sizes[axis]), array.size // sizes[axis])
+        .reshape([1 if i == axis else size for i, size in enumerate(sizes)])
+        .astype(dtype)
+    )
+    wide = array.astype(np.longdouble)
+    top = wide.max(axis, keepdims=True)
+    right = (top + np.log(np.exp(wide - top).sum(axis, keepdims=True))).astype(np.float64).astype(dtype)
+    given = run(cuda, plan_of(array, "LOG_SUM_EXP", axes), array)
+    unit = np.spacing(np.abs(right)).astype(np.float64)
+    assert (np.abs(given.astype(np.float64) - right) <= np.maximum(unit, 1e-15)).all()
+
+
 POOLINGS = [
     ([2, 3, 37, 41], [3, 3], [2, 2], [1, 1], [1, 1]),
     ([2, 3, 36, 48], [3, 3], [2, 2], [1, 1], [1, 1]),
@@ -280,7 +358,7 @@ from opwire_service.kernels.cuda.job import Memory
 device = CudaDevice(memory_bytes=2**20)
 tensor = {"DataType": "FLOAT32", "Sizes": [8]}
 plan = check({"type": "REDUCE", "desc": {"Function": "MAX", "InputTensor": tensor, "Axes": [0]}})
-nowhere = Memory({"InputTensor": 2**20}, {"OutputTensor": 2**20}, 0, 0)
+nowhere = Memory({"InputTensor": 2**20}, {"OutputTensor": 2**20}, 0, 0, 0)
 try:
     with device.lane(lambda: False) as lane:
         device.enqueue(device.job(plan), nowhere, lane.stream, lambda: False)

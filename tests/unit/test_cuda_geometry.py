@@ -48,8 +48,10 @@ def visited(shape: Geometry) -> Counter[tuple[int, int]]:
     items = list(points(shape.reduced))
     for target, source in points_with_targets(shape.kept):
         for split, thread in itertools.product(range(shape.splits), range(sharing)):
-            begin, end = split * shape.stretch + thread, min((split + 1) * shape.stretch, shape.items)
-            own = range(begin, end, sharing)
+            own = range(split * sharing + thread, shape.items, shape.splits * sharing)
+            if not shape.rows:
+                begin, end = split * shape.stretch + thread, min((split + 1) * shape.stretch, shape.items)
+                own = range(begin, end, sharing)
             assert len(own) * (across if shape.rows else 1) <= LONGEST
             for item, lane in itertools.product(own, range(across)):
                 step = 0 if shape.rows else lane * shape.kept[-1].target // across
@@ -122,9 +124,9 @@ def test_outputs_with_gaps_lie_packed_on_the_card():
     assert device_desc(swapped) is swapped
 
 
-def plan_of(sizes: list[int], axes: list[int]):
+def plan_of(sizes: list[int], axes: list[int], function: str = "SUM"):
     tensor = {"DataType": "FLOAT32", "Sizes": sizes}
-    return check({"type": "REDUCE", "desc": {"Function": "SUM", "InputTensor": tensor, "Axes": axes}})
+    return check({"type": "REDUCE", "desc": {"Function": function, "InputTensor": tensor, "Axes": axes}})
 
 
 @pytest.mark.parametrize("listed", [True, False])
@@ -142,12 +144,25 @@ def test_results_that_a_card_leaves_open_are_computed_exactly(listed):
 
 def test_a_job_knows_its_memory():
     job = reduce.job(plan_of([1, 10**7], [1]), PROCESSORS)
-    memory = Memory({"InputTensor": 256}, {"OutputTensor": 512}, 1024, 2048)
+    memory = Memory({"InputTensor": 256}, {"OutputTensor": 512}, 1024, 2048, 2048)
     first, second = job.launches(memory)
     assert (first.entry, second.entry) == ("reduce_rows", "merge_splits")
     assert job.scratch_bytes == 24 * first.grid[1]
     assert first.parameter.view(TASK)["partial"].tolist() == [1024]
     assert second.parameter.view(TASK)["outputs"].tolist() == [1]
+
+
+@pytest.mark.parametrize("sizes", [[64, 4096], [4096, 64], [1, 10**7]])
+def test_large_reductions_of_some_functions_have_a_quick_pass(sizes):
+    for function, passes in (("SUM", 1), ("MAX", 1), ("L2", 2), ("MULTIPLY", 2), ("LOG_SUM_EXP", 2)):
+        job = reduce.job(plan_of(sizes, [1], function), PROCESSORS)
+        launches = list(job.launches(Memory({"InputTensor": 0}, {"OutputTensor": 0}, 0, 256, 512)))
+        assert [launch.program for launch in launches][:: len(launches) // passes] == list(job.programs)
+        assert len(job.programs) == passes
+        assert job.marks_bytes == (launches[0].grid[0] if passes == 2 else 0)
+        assert launches[-1].parameter.view(TASK)["marks"].tolist() == [256]
+    small = reduce.job(plan_of([8, 8], [1], "L2"), PROCESSORS)
+    assert (len(small.programs), small.marks_bytes) == (1, 0)
 
 
 def test_pooling_is_launched_in_pieces():
@@ -160,7 +175,7 @@ def test_pooling_is_launched_in_pieces():
     }
     plan = check({"type": "MAX_POOLING", "desc": desc})
     job = JOBS["MAX_POOLING"](plan, PROCESSORS)
-    launches = list(job.launches(Memory({"InputTensor": 0}, {"OutputTensor": 0}, 0, 0)))
+    launches = list(job.launches(Memory({"InputTensor": 0}, {"OutputTensor": 0}, 0, 0, 0)))
     pieces = [(int(launch.parameter["first"][0]), int(launch.parameter["outputs"][0])) for launch in launches]
     assert sum(outputs for _, outputs in pieces) == prod(plan.outputs["OutputTensor"].sizes)
     assert [first for first, _ in pieces] == list(itertools.accumulate((n for _, n in pieces[:-1]), initial=0))

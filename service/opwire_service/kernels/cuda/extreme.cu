@@ -9,6 +9,7 @@ struct Extreme {
     u32 order;  // lower wins among equals; NOWHERE as long as there was nothing but NaN
 
     static const bool descending = FIRST;
+    static const bool UNORDERED = false;  // whether terms of several loads may be added at once
     static __device__ void prepare() {}
 
     // A position and its order are each other's image. No position reaches 2**32 - 1.

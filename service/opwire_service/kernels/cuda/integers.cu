@@ -5,6 +5,7 @@ struct Accumulator {
     U result;
 
     static const bool descending = false;
+    static const bool UNORDERED = false;
     static __device__ void prepare() {}
 
     __device__ __forceinline__ const Accumulator &total() const { return *this; }

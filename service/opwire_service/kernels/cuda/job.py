@@ -66,12 +66,14 @@ class Memory:
     Attributes:
         inputs, outputs: by tensor; outputs lie as ``device_desc`` says.
         scratch: of ``Job.scratch_bytes``.
+        marks: of ``Job.marks_bytes``, 0 at first.
         uncertain: of ``Job.uncertain_bytes``, the first 8 of them 0; see ``Job.recompute``.
     """
 
     inputs: Mapping[str, int]
     outputs: Mapping[str, int]
     scratch: int
+    marks: int
     uncertain: int
 
 
@@ -81,6 +83,7 @@ class Job(Protocol):
     Attributes:
         programs: all that will be launched.
         scratch_bytes: for intermediate results.
+        marks_bytes: for marks of blocks whose results a later launch computes again.
         uncertain_bytes: for the list of results that the card could not certify; 0 if it always can.
     """
 
@@ -89,6 +92,9 @@ class Job(Protocol):
 
     @property
     def scratch_bytes(self) -> int: ...
+
+    @property
+    def marks_bytes(self) -> int: ...
 
     @property
     def uncertain_bytes(self) -> int: ...

@@ -12,6 +12,7 @@ struct Accumulator {
     u32 not_a_number;
 
     static const bool descending = false;
+    static const bool UNORDERED = false;
 
     static __device__ void prepare() {
         for (int i = threadIdx.x + threadIdx.y * blockDim.x; i < STEPS * COPIES;

@@ -1,4 +1,7 @@
-// The product of floats as (high + low) * 2**exponent, high in [1, 2) apart from its sign.
+// The product of floats as (high + low) * 2**exponent, high in [1, 2) apart from its sign. A quick pass does not watch
+// whether low matters, and for FLOAT16 does without low.
+
+const bool COMPENSATED = PASS != QUICK || !HALF;
 
 struct Accumulator {
     double high;
@@ -11,7 +14,6 @@ struct Accumulator {
     static const bool descending = false;
     static __device__ void prepare() {}
 
-    __device__ __forceinline__ const Accumulator &total() const { return *this; }
     __device__ __forceinline__ void clear() {
         high = 1;
         low = 0;
@@ -19,14 +21,15 @@ struct Accumulator {
         kinds = 0;
         inexact = 0;
     }
-    // A factor of magnitude 2**-300 to 2**256; after two of them high must be brought back to its range.
-    __device__ __forceinline__ void times(double factor, double factor_low) {
-        double product = high * factor;
-        double error = fma(high, factor, -product);
-        low = fma(low, factor, fma(high, factor_low, error));
-        u64 bits = same_bits<u64>(low) | same_bits<u64>(error);
-        inexact |= (u32)bits | (u32)(bits >> 32);
+    __device__ __forceinline__ void merge(const Accumulator &other) {
+        inexact |= other.inexact;
+        double product = high * other.high, error = fma(high, other.high, -product);
+        low = fma(low, other.high, fma(high, other.low, error));
+        inexact |= low != 0 || error != 0;
         high = product;
+        normalise();
+        exponent += other.exponent;
+        kinds |= other.kinds;
     }
     __device__ __forceinline__ void normalise() {
         u64 word = same_bits<u64>(high);
@@ -34,47 +37,6 @@ struct Accumulator {
         exponent += power;
         high = __longlong_as_double((word & ~(0x7ffull << 52)) | (1023ull << 52));
         low *= __longlong_as_double((i64)(1023 - power) << 52);
-    }
-    __device__ __forceinline__ void classify(float x) {
-        if (x == 0) kinds |= ZERO;
-        else if (x != x) kinds |= NOT_A_NUMBER;
-        else if (isinf(x)) kinds |= INFINITE;
-    }
-    static __device__ __forceinline__ float ordinary(float x) {
-        return x == 0 || !isfinite(x) ? copysignf(1.0f, x) : x;
-    }
-    // Several elements have an exact product: two of any format in a double, two halves even in a float.
-    static __device__ __forceinline__ double exact(const float *values, int count) {
-        if (count == 1) return values[0];
-        if (count == 2) return HALF ? (double)(values[0] * values[1]) : (double)values[0] * (double)values[1];
-        return (double)(values[0] * values[1]) * (double)(values[2] * values[3]);
-    }
-    template <int COUNT>
-    __device__ __forceinline__ void add(const float (&values)[COUNT], u32, u32) {
-        const int GROUP = COUNT == 1 ? 1 : HALF && COUNT % 4 == 0 ? 4 : 2;
-#pragma unroll
-        for (int k = 0; k < COUNT; k += GROUP) {
-            double factor = exact(values + k, GROUP);
-            // The upper words of zero and of what is not finite; no factor is subnormal.
-            if (((u32)__double2hiint(factor) & 0x7fffffffu) - 1u >= 0x7fefffffu) {
-                float replaced[GROUP];
-#pragma unroll
-                for (int i = 0; i < GROUP; ++i) {
-                    classify(values[k + i]);
-                    replaced[i] = ordinary(values[k + i]);
-                }
-                factor = exact(replaced, GROUP);
-            }
-            times(factor, 0);
-            if (k / GROUP % 2 == 1 || k + GROUP == COUNT) normalise();
-        }
-    }
-    __device__ __forceinline__ void merge(const Accumulator &other) {
-        inexact |= other.inexact;
-        times(other.high, other.low);
-        normalise();
-        exponent += other.exponent;
-        kinds |= other.kinds;
     }
     __device__ bool finish(Output &output, Input, const Terms &terms) const {
         typedef Format<Output> F;
@@ -90,7 +52,7 @@ struct Accumulator {
         double total = fabs(high) * scale, rest = (high < 0 ? -low : low) * scale;
         // Each multiplication loses a few UNIT of low, which is at most so many UNIT of high; so do the merges.
         double steps = 0x1p-53 * 2 * terms.count;
-        double bound = inexact ? 4 * steps * steps * total : 0;
+        double bound = !COMPENSATED ? 2 * steps * total : inexact || PASS == QUICK ? 4 * steps * steps * total : 0;
         double lower, upper = two_sum(total, rest, lower);
         u32 bits;
         bool certain = round_to<Output>(bits, Quotient{upper, lower, 1.0}, bound);
@@ -99,4 +61,82 @@ struct Accumulator {
     }
 };
 
-typedef Accumulator Collector;
+// The product of a thread: high lies within 2**-400 and 2**400.
+struct Collector {
+    double high, low;
+    i32 exponent;
+    u32 kinds, inexact;
+
+    static const bool UNORDERED = false;
+
+    __device__ __forceinline__ void clear() {
+        high = 1;
+        low = 0;
+        exponent = 0;
+        kinds = 0;
+        inexact = 0;
+    }
+    __device__ __forceinline__ void times(double factor) {
+        double product = high * factor;
+        if (COMPENSATED) {
+            double error = fma(high, factor, -product);
+            low = fma(low, factor, error);
+            u64 bits = same_bits<u64>(low) | same_bits<u64>(error);
+            if (PASS != QUICK) inexact |= (u32)bits | (u32)(bits >> 32);
+        }
+        high = product;
+    }
+    static __device__ __forceinline__ i32 power(double x) { return (__double2hiint(x) >> 20 & 0x7ff) - 1023; }
+    // Not 0 or anything that is not finite, either.
+    static __device__ __forceinline__ bool within(double x, i32 limit) { return (u32)(power(x) + limit) <= 2 * limit; }
+    __device__ __forceinline__ void limit() {
+        if (within(high, 400)) return;
+        i32 excess = power(high);  // at most 900 in magnitude
+        double scale = __hiloint2double((1023 - excess) << 20, 0);
+        high *= scale;
+        if (COMPENSATED) low *= scale;
+        exponent += excess;
+    }
+    // One element, whatever it is.
+    __device__ __forceinline__ void add_any(float x) {
+        if (x == 0) kinds |= Accumulator::ZERO;
+        else if (x != x) kinds |= Accumulator::NOT_A_NUMBER;
+        else if (isinf(x)) kinds |= Accumulator::INFINITE;
+        times(x == 0 || !isfinite(x) ? copysignf(1.0f, x) : x);
+        limit();
+    }
+    // Several elements have an exact product: two of any format in a double, two halves even in a float.
+    template <int COUNT> static __device__ __forceinline__ double exact(const float *values) {
+        if (COUNT == 1) return values[0];
+        if (COUNT == 2) return HALF ? (double)(values[0] * values[1]) : (double)values[0] * (double)values[1];
+        return (double)(values[0] * values[1]) * (double)(values[2] * values[3]);
+    }
+    template <int COUNT>
+    __device__ __forceinline__ void add(const float (&values)[COUNT], u32, u32) {
+        const int GROUP = COUNT % 2 ? 1 : HALF && COUNT % 4 == 0 ? 4 : 2;
+        static_assert(HALF || COUNT <= 4, "no part of the product may leave the range of a double");
+        double factors[COUNT / GROUP], all = 1;
+#pragma unroll
+        for (int k = 0; k < COUNT / GROUP; ++k) {
+            factors[k] = exact<GROUP>(values + k * GROUP);
+            all *= factors[k];
+        }
+        if (within(all, 500)) {
+            if (COMPENSATED) {
+#pragma unroll
+                for (int k = 0; k < COUNT / GROUP; ++k) times(factors[k]);
+            } else {
+                times(all);
+            }
+            limit();
+        } else {
+#pragma unroll
+            for (int k = 0; k < COUNT; ++k) add_any(values[k]);
+        }
+    }
+    __device__ __forceinline__ Accumulator total() const {
+        Accumulator product = {high, low, exponent, kinds, inexact};
+        product.normalise();
+        return product;
+    }
+};

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 from opwire.check import Plan
@@ -67,17 +68,20 @@ def _accumulator(function: ReduceFunction, data_type: DataType) -> Accumulator:
         term, combine, start = INTEGERS[function]
         macros = ("UNSIGNED", f"u{data_type.bits}"), ("TERM", term), ("COMBINE", combine), ("START", start)
         return Accumulator("integers", data_type.bits // 8, macros)
-    if function is ReduceFunction.LOG_SUM_EXP:
-        return Accumulator("log_sum_exp", 32, (), most_lanes=4, column_batch=8)
-    recompute = partial(_recompute, EXACT[function], exact.FORMATS[data_type])
     half = data_type is DataType.FLOAT16
     format_ = ("HALF", int(half))
+    if function is ReduceFunction.LOG_SUM_EXP:
+        quick = Accumulator(
+            "log_sum_exp_quick", 16, (format_,), row_batch=8 if half else 4, row_blocks=4 if half else 6, column_batch=8
+        )
+        return Accumulator("log_sum_exp", 32, (), most_lanes=4, row_blocks=2, column_blocks=2, quick=quick)
+    recompute = partial(_recompute, EXACT[function], exact.FORMATS[data_type])
     if function is ReduceFunction.MULTIPLY:
-        return Accumulator("product", 32, (format_,), recompute, most_lanes=4 if half else 2, column_batch=8)
+        careful = Accumulator("product", 32, (format_,), recompute, most_lanes=4, column_blocks=2)
+        return replace(careful, quick=replace(careful, column_batch=8 if half else 4, column_blocks=4))
     flags = tuple((name, int(name in SUMS[function])) for name in _SUM_MACROS)
-    if "SQUARED" in SUMS[function]:
-        return Accumulator("sums", 24, (format_, *flags), recompute, most_lanes=4, column_batch=8)
-    return Accumulator("sums", 24, (format_, *flags), recompute)
+    careful = Accumulator("sums", 24, (format_, *flags), recompute)
+    return replace(careful, quick=careful) if "SQUARED" in SUMS[function] else careful
 
 
 def _recompute(

@@ -1,5 +1,6 @@
 // The loops of a reduction around a Collector, which gathers the terms of a thread, and an Accumulator, which joins them. LANES elements are loaded at
-// once, ROW_BATCH or COLUMN_BATCH times before they are used.
+// once, ROW_BATCH or COLUMN_BATCH times before they are used. If PASS is QUICK, blocks with an uncertain output are
+// marked, and the same launches with PASS at REPAIR compute those again.
 
 const int LOOPS = 8;
 const int THREADS = 256;
@@ -21,12 +22,15 @@ struct Task {
     Output *target;
     Accumulator *partial;  // of each split and each output, in that order; unused without splits
     u32 *uncertain;        // how many, 0, then source and target offsets of the outputs that must be computed again
+    u8 *marks;             // of each block along x
     Terms terms;
     u32 outputs;   // in rows one by one, in columns LANES at a time
     u32 items;     // of the reduced loops: LANES terms each in rows, one in columns
-    u32 stretch;   // items in a split
+    u32 stretch;   // items in a split of columns
     u32 splits;
     u32 room;      // for uncertain outputs
+    u32 share;     // outputs of a block, counted one by one
+    u32 blocks;    // along x, if there is one for each share
     u32 unused;
     Loops kept, reduced;
 };
@@ -58,9 +62,26 @@ typedef Pack<Input, LANES> Lanes;
 
 static __device__ __forceinline__ Lanes load(const Input *at) { return *reinterpret_cast<const Lanes *>(at); }
 
-static __device__ void finish(const Task &task, const Accumulator &total, Place at) {
+// Adds the terms of several loads at once, or visits the loads one by one.
+template <class Terms, class Visit>
+static __device__ __forceinline__ void add_loads(Terms &terms, const Lanes (&lanes)[ROW_BATCH], Visit visit) {
+    if constexpr (Terms::UNORDERED) {
+        Wide values[ROW_BATCH * LANES];
+#pragma unroll
+        for (int k = 0; k < ROW_BATCH * LANES; ++k) values[k] = widen(lanes[k / LANES].lane[k % LANES]);
+        terms.add(values, 0, 0);
+    } else {
+#pragma unroll
+        for (int k = 0; k < ROW_BATCH; ++k) visit(k);
+    }
+}
+
+static __device__ void finish(const Task &task, const Accumulator &total, Place at, u32 block) {
     Output output;
-    if (!total.finish(output, task.source[at.source], task.terms)) {
+    bool certain = total.finish(output, task.source[at.source], task.terms);
+    if (!certain && PASS == QUICK) {
+        task.marks[block] = 1;
+    } else if (!certain) {
         u32 i = atomicAdd(task.uncertain, 1u);
         if (i < task.room) {
             task.uncertain[2 + 2 * i] = at.source;
@@ -112,17 +133,16 @@ static __device__ __forceinline__ void merge_along_y(Accumulator &total) {
 }
 
 // Threads along x share an output: x goes over items of LANES terms that lie side by side, y over outputs.
-extern "C" __global__ void __launch_bounds__(THREADS) reduce_rows(const __grid_constant__ Task task) {
-    Accumulator::prepare();
+static __device__ __forceinline__ void rows(const Task &task, u32 block) {
     Collector terms;
     terms.clear();
-    u64 output = (u64)blockIdx.x * blockDim.y + threadIdx.y;
+    u64 output = (u64)block * blockDim.y + threadIdx.y;
     bool present = output < task.outputs;
     Place at = {0, 0};
     if (present) at = place(task.kept, (u32)output);
-    u32 begin = blockIdx.y * task.stretch + threadIdx.x;
-    u32 end = (u32)min((u64)blockIdx.y * task.stretch + task.stretch, (u64)task.items);
-    u32 count = present && begin < end ? (end - begin - 1) / blockDim.x + 1 : 0;
+    // The splits take turns, so that all blocks read in the same region.
+    u32 begin = blockIdx.y * blockDim.x + threadIdx.x, step = gridDim.y * blockDim.x;
+    u32 count = present && begin < task.items ? (task.items - begin - 1) / step + 1 : 0;
     const Input *source = task.source + at.source;
     auto visit = [&](const Lanes &lanes, u32 item) {
         Wide values[LANES];
@@ -131,14 +151,13 @@ extern "C" __global__ void __launch_bounds__(THREADS) reduce_rows(const __grid_c
         u32 position = item * LANES + (Accumulator::descending ? LANES - 1 : 0);
         terms.add(values, position, Accumulator::descending ? ~0u : 1u);
     };
-    auto item = [&](u32 i) { return begin + (Accumulator::descending ? count - 1 - i : i) * blockDim.x; };
+    auto item = [&](u32 i) { return begin + (Accumulator::descending ? count - 1 - i : i) * step; };
     u32 done = 0;
     for (; count - done >= ROW_BATCH; done += ROW_BATCH) {
         Lanes lanes[ROW_BATCH];
 #pragma unroll
         for (int k = 0; k < ROW_BATCH; ++k) lanes[k] = load(source + place(task.reduced, item(done + k)).source);
-#pragma unroll
-        for (int k = 0; k < ROW_BATCH; ++k) visit(lanes[k], item(done + k));
+        add_loads(terms, lanes, [&](int k) { visit(lanes[k], item(done + k)); });
     }
     for (; done < count; ++done) visit(load(source + place(task.reduced, item(done)).source), item(done));
     Accumulator total = terms.total();
@@ -147,16 +166,15 @@ extern "C" __global__ void __launch_bounds__(THREADS) reduce_rows(const __grid_c
     if (task.splits > 1)
         task.partial[(u64)blockIdx.y * task.outputs + output] = total;
     else
-        finish(task, total, at);
+        finish(task, total, at, block);
 }
 
 // Threads along x have LANES outputs each that lie side by side in the input; those along y share them.
-extern "C" __global__ void __launch_bounds__(THREADS) reduce_columns(const __grid_constant__ Task task) {
-    Accumulator::prepare();
+static __device__ __forceinline__ void columns(const Task &task, u32 block) {
     Collector terms[LANES];
 #pragma unroll
     for (int lane = 0; lane < LANES; ++lane) terms[lane].clear();
-    u64 column = (u64)blockIdx.x * blockDim.x + threadIdx.x;
+    u64 column = (u64)block * blockDim.x + threadIdx.x;
     bool present = column < task.outputs;
     Place at = {0, 0};
     if (present) at = place(task.kept, (u32)column);
@@ -196,8 +214,23 @@ extern "C" __global__ void __launch_bounds__(THREADS) reduce_columns(const __gri
         if (task.splits > 1)
             task.partial[((u64)blockIdx.y * task.outputs + column) * LANES + lane] = total;
         else
-            finish(task, total, Place{at.source + lane, at.target + lane * target_step});
+            finish(task, total, Place{at.source + lane, at.target + lane * target_step}, block);
     }
+}
+
+template <class Work> static __device__ __forceinline__ void for_blocks(const Task &task, Work work) {
+    Accumulator::prepare();
+    if (PASS != REPAIR) return work(blockIdx.x);
+    for (u32 block = blockIdx.x; block < task.blocks; block += gridDim.x)
+        if (task.marks[block]) work(block);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, ROW_BLOCKS) reduce_rows(const __grid_constant__ Task task) {
+    for_blocks(task, [&](u32 block) { rows(task, block); });
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, COLUMN_BLOCKS) reduce_columns(const __grid_constant__ Task task) {
+    for_blocks(task, [&](u32 block) { columns(task, block); });
 }
 
 // Merges the splits of each output: threads along x share an output. `outputs` counts them one by one.
@@ -207,9 +240,10 @@ extern "C" __global__ void __launch_bounds__(THREADS) merge_splits(const __grid_
     total.clear();
     u64 output = (u64)blockIdx.x * blockDim.y + threadIdx.y;
     bool present = output < task.outputs;
+    if (PASS == REPAIR) present = present && task.marks[output / task.share];
     if (present)
         for (u32 split = threadIdx.x; split < task.splits; split += blockDim.x)
             total.merge(task.partial[(u64)split * task.outputs + output]);
     merge_along_x(total);
-    if (present && threadIdx.x == 0) finish(task, total, place(task.kept, (u32)output));
+    if (present && threadIdx.x == 0) finish(task, total, place(task.kept, (u32)output), (u32)output / task.share);
 }

@@ -19,19 +19,24 @@ THREADS = 256
 ROW_THREADS = 128
 """Threads that share a row where there are many rows; with more of them the last merge weighs too much."""
 
-ROW_BATCH = 8
-"""Loads in flight of a thread that has part of a row."""
-
 LOADS = 32
 """The fewest loads that are worth a thread of their own: merging two threads costs as much as several elements."""
 
 NARROWEST = 64
 """The fewest threads side by side in a block, where there are so many columns: they read 1 KiB in a row."""
 
+NARROWEST_ROW = 8
+"""The fewest threads that share a row where more would be worth it: they read 128 bytes in a row."""
+
 LONGEST = 8192
 """The most terms of a thread; so many of FLOAT16 a double adds up exactly."""
 
-BLOCKS_PER_PROCESSOR = 8
+BLOCKS_PER_PROCESSOR = 4
+"""What a multiprocessor holds at once if a thread has 64 registers, as the kernels are compiled for."""
+
+QUICK_FROM = 2**16
+"""The fewest elements that are worth a quick pass, and one that may repair it."""
+
 UNCERTAIN = 2**20
 """The most places of uncertain results that a card lists; if there are more, all are computed again."""
 
@@ -39,10 +44,10 @@ _LOOP = np.dtype([(name, "<u4") for name in ("size", "source", "target", "factor
 _LOOPS = np.dtype([("count", "<u4"), ("unused", "<u4"), ("loop", _LOOP, (8,))])
 TASK = np.dtype(
     [
-        *((name, "<u8") for name in ("source", "target", "partial", "uncertain")),
+        *((name, "<u8") for name in ("source", "target", "partial", "uncertain", "marks")),
         ("depth", "<f8"),
         *((name, "<u4") for name in ("terms", "unused_terms")),
-        *((name, "<u4") for name in ("outputs", "items", "stretch", "splits", "room", "unused")),
+        *((name, "<u4") for name in ("outputs", "items", "stretch", "splits", "room", "share", "blocks", "unused")),
         ("kept", _LOOPS),
         ("reduced", _LOOPS),
     ]
@@ -62,7 +67,9 @@ class Accumulator:
         recompute: the exact path for results that the kernel does not certify, or None if it always does.
         ordered: whether the positions of the elements matter.
         most_lanes: columns that one thread may have; each takes registers.
-        column_batch: loads in flight of a thread that has columns.
+        row_batch, column_batch: loads in flight of a thread that has part of a row, or columns.
+        row_blocks, column_blocks: blocks that a multiprocessor shall hold at once at least, which limits the registers.
+        quick: what computes most results faster; the outputs that it does not certify are then computed by this one.
     """
 
     source: str
@@ -71,7 +78,11 @@ class Accumulator:
     recompute: Recompute | None = None
     ordered: bool = False
     most_lanes: int = 16
+    row_batch: int = 4
     column_batch: int = 4
+    row_blocks: int = 4
+    column_blocks: int = 4
+    quick: Accumulator | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +95,7 @@ class Geometry:
         kept, reduced: the loops over loads, outermost first.
         block: threads along x and y.
         splits: parts into which the reduced elements of each output are divided.
-        stretch: loads in a part.
+        stretch: loads in a part; columns read their part through, rows take turns, load by load.
     """
 
     rows: bool
@@ -138,13 +149,13 @@ def geometry(layout: ReductionLayout, item_bytes: int, most_lanes: int, processo
     outputs, items = prod(loop.size for loop in kept), prod(loop.size for loop in reduced)
     wanted = processors * BLOCKS_PER_PROCESSOR
     if rows:
-        sharing = min(_power_below(max(1, items // LOADS)), ROW_THREADS if outputs >= wanted else THREADS)
+        sharing = _sharing(outputs, items, wanted)
         block = sharing, THREADS // sharing
         blocks = -(-outputs // block[1])
     else:
         along = min(THREADS, _power_above(outputs))
         most = _power_below(max(1, items // LOADS))
-        while along > NARROWEST and outputs < wanted * along and most * along > THREADS:
+        while along > NARROWEST and 10 * outputs < 9 * wanted * along and most * along > THREADS:
             along //= 2
         sharing = min(THREADS // along, most)
         block = along, sharing
@@ -153,6 +164,14 @@ def geometry(layout: ReductionLayout, item_bytes: int, most_lanes: int, processo
     splits = max(1, min(wanted // blocks, items // (sharing * LOADS)), -(-items // (sharing * longest)))
     stretch = -(-items // splits)
     return Geometry(rows, lanes, kept, reduced, block, -(-items // stretch), stretch)
+
+
+def _sharing(outputs: int, items: int, wanted: int) -> int:
+    """Threads that share a row: fewer than would be worth it where there are many rows, but neighbours."""
+    most = _power_below(max(1, items // LOADS))
+    if outputs < wanted:
+        return min(most, THREADS)
+    return min(most, ROW_THREADS, max(most // 2, NARROWEST_ROW))
 
 
 def _power_below(number: int) -> int:
@@ -210,28 +229,41 @@ class Reduction:
         self._processors = processors
         self._layout = reduction_layout(source, device_desc(target), axes, ordered=accumulator.ordered)
         self._geometry = geometry(self._layout, source.data_type.dtype.itemsize, accumulator.most_lanes, processors)
-        names = ("INPUT", TYPES[source.data_type]), ("OUTPUT", TYPES[target.data_type])
+        self._types = ("INPUT", TYPES[source.data_type]), ("OUTPUT", TYPES[target.data_type])
+        passes: tuple[tuple[str, Accumulator], ...] = (("ONLY", accumulator),)
+        if accumulator.quick is not None and self._layout.kept_count * self._layout.reduced_count >= QUICK_FROM:
+            passes = ("QUICK", accumulator.quick), ("REPAIR", accumulator)
+        self._passes = tuple((self._program(name, each), each) for name, each in passes)
+        # Bytes are copied faster than fields.
+        self._launches = tuple(replace(launch, parameter=launch.parameter.view(_BYTES)) for launch in self._prepared())
+
+    def _program(self, name: str, accumulator: Accumulator) -> Program:
         macros: tuple[tuple[str, str | int], ...] = (
-            *names,
+            *self._types,
+            ("PASS", name),
             ("LANES", self._geometry.lanes),
-            ("ROW_BATCH", ROW_BATCH),
+            ("ROW_BATCH", accumulator.row_batch),
+            ("ROW_BLOCKS", accumulator.row_blocks),
+            ("COLUMN_BLOCKS", accumulator.column_blocks),
             ("COLUMN_BATCH", accumulator.column_batch),
             ("ACCUMULATOR_BYTES", accumulator.size_in_bytes),
             *accumulator.macros,
         )
-        sources = ("scalars", "types", "rounding", accumulator.source, "reduction")
-        self._program = Program(sources, macros)
-        # Bytes are copied faster than fields.
-        self._launches = tuple(replace(launch, parameter=launch.parameter.view(_BYTES)) for launch in self._prepared())
+        return Program(("scalars", "types", "rounding", accumulator.source, "reduction"), macros)
 
     @property
     def programs(self) -> tuple[Program, ...]:
-        return (self._program,)
+        return tuple(program for program, _ in self._passes)
 
     @property
     def scratch_bytes(self) -> int:
         splits = self._geometry.splits
-        return splits * self._layout.kept_count * self._accumulator.size_in_bytes if splits > 1 else 0
+        size = max(accumulator.size_in_bytes for _, accumulator in self._passes)
+        return splits * self._layout.kept_count * size if splits > 1 else 0
+
+    @property
+    def marks_bytes(self) -> int:
+        return self._geometry.grid[0] if len(self._passes) > 1 else 0
 
     @property
     def uncertain_bytes(self) -> int:
@@ -248,6 +280,7 @@ class Reduction:
             memory.outputs["OutputTensor"],
             memory.scratch,
             memory.uncertain,
+            memory.marks,
         )
         for launch in self._launches:
             parameter = launch.parameter.copy()
@@ -258,17 +291,22 @@ class Reduction:
         """The launches but for the addresses."""
         shape = self._geometry
         (task,) = whole = np.zeros(1, TASK)
-        task["room"] = self._room
+        along = shape.block[1] if shape.rows else shape.block[0] * shape.lanes
+        task["room"], task["share"], task["blocks"] = self._room, along, shape.grid[0]
         task["depth"], task["terms"] = shape.depth, self._layout.reduced_count
         task["outputs"], task["items"] = shape.outputs, shape.items
         task["stretch"], task["splits"] = shape.stretch, shape.splits
         loops_parameter(shape.kept, task["kept"])
         loops_parameter(shape.reduced, task["reduced"])
-        yield Launch(self._program, "reduce_rows" if shape.rows else "reduce_columns", shape.grid, shape.block, whole)
-        if shape.splits > 1:
-            yield self._merge(whole.copy())
+        entry = "reduce_rows" if shape.rows else "reduce_columns"
+        for number, program in enumerate(self.programs):
+            # Repairs look through the marks; mostly there is nothing to do.
+            blocks = min(shape.grid[0], self._processors * BLOCKS_PER_PROCESSOR) if number else shape.grid[0]
+            yield Launch(program, entry, (blocks, shape.splits), shape.block, whole)
+            if shape.splits > 1:
+                yield self._merge(program, whole.copy())
 
-    def _merge(self, whole: Array) -> Launch:
+    def _merge(self, program: Program, whole: Array) -> Launch:
         outputs, splits = self._layout.kept_count, self._geometry.splits
         (task,) = whole
         task["outputs"] = outputs
@@ -276,7 +314,7 @@ class Reduction:
         room = max(1, self._processors * BLOCKS_PER_PROCESSOR * THREADS // outputs)
         sharing = min(THREADS, _power_below(splits), _power_below(room))
         block = sharing, THREADS // sharing
-        return Launch(self._program, "merge_splits", (-(-outputs // block[1]), 1), block, whole)
+        return Launch(program, "merge_splits", (-(-outputs // block[1]), 1), block, whole)
 
     def recompute(self, places: Array | None, source: Array, target: Array, stop: Stop) -> None:
         """See ``Job.recompute``."""

@@ -38,10 +38,11 @@ struct Root {
 template <class T, class Number>
 static __device__ bool round_to(u32 &bits, const Number &number, double slack) {
     typedef Format<T> F;
-    // The guess lies within 2**-51 of itself unless the slack is larger; mostly that is far from any middle.
+    // Unless the slack is larger the number lies in a narrow range around the guess; mostly that is far from any middle.
+    const double range = F::infinity == 0x7c00u ? 0x1p-36 : 0x1p-46;
     double guess = number.guess();
-    bits = F::nearest(guess * (1 - 0x1p-50));
-    if (slack <= 0x1p-54 * number.high && bits == F::nearest(guess * (1 + 0x1p-50))) return true;
+    bits = F::nearest(guess * (1 - range));
+    if (slack <= range / 4 * number.high && bits == F::nearest(guess * (1 + range))) return true;
     bits = F::nearest(guess);
     if (bits < F::infinity) {
         double above = number.above(0.5 * (F::value(bits) + F::value(bits + 1)));

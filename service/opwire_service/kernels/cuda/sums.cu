@@ -1,5 +1,6 @@
 // Sums of float terms: error-free additions in double, with a bound on what the compensation itself may have lost.
-// SQUARED and MAGNITUDE say what an element becomes; FINISH is one of the ends below.
+// SQUARED and MAGNITUDE say what an element becomes; FINISH is one of the ends below. Squares have a quick pass, whose
+// relative error is known to be small.
 
 const double UNIT = 0x1p-53;
 
@@ -40,13 +41,15 @@ struct Sum {
     }
 
     // Bounds the error of high + low: each term takes part in at most `depth` additions, and each of those loses at most
-    // UNIT of a partial sum of magnitudes; low loses UNIT of that again.
+    // UNIT of a partial sum of magnitudes; low loses UNIT of that again. A quick pass loses UNIT of all squares each time.
     __device__ double slack(const Terms &terms) const {
+        if (PASS == QUICK) return UNIT * (HALF ? 2 * terms.depth : PLAIN_ADDITIONS) * high;
         if (inexact == 0) return 0;
         double magnitudes = SQUARED || MAGNITUDE ? high : (double)greatest * terms.count;
         double depth = UNIT * terms.depth;
         return 2 * depth * depth * magnitudes + 0x1p-1022;
     }
+    static const int PLAIN_ADDITIONS = 4;  // of squares of FLOAT32 into that of the first, and one for all the rest
 };
 
 // Infinities and NaN took the way of IEEE arithmetic through `high`.
@@ -67,7 +70,8 @@ struct Accumulator : Sum {
 #if LOGARITHM
         // ln(total + rest); the bound must be far below the relative precision of a double.
         if (!(bound <= 0x1p-54 * fabs(total))) return false;
-        double value = log(total) + log1p(rest / total);
+        double value = log(total);
+        if (fabs(value) < 0x1p-10) value += rest;  // elsewhere it counts for nothing
         if (total == 0) value = -__longlong_as_double(0x7ff0000000000000ll);
         output = value != value ? F::make(F::quiet_nan) : F::make(F::nearest(value));
         return true;
@@ -95,6 +99,8 @@ struct Accumulator : Sum {
 struct Collector {
     double coarse, fine;
 
+    static const bool UNORDERED = true;
+
     __device__ __forceinline__ void clear() {
         coarse = -0.0;
         fine = 0;
@@ -104,7 +110,10 @@ struct Collector {
 #pragma unroll
         for (int k = 0; k < COUNT; ++k) {
             float x = MAGNITUDE ? fabsf(values[k]) : values[k];
-            if (SQUARED) {
+            if (SQUARED && PASS == QUICK) {
+                double wide = x;
+                coarse = fma(wide, wide, coarse);
+            } else if (SQUARED) {
                 // Multiples of 2**-7 in one sum, the rest, multiples of 2**-48, in the other.
                 double square = x * x;
                 double multiple = (square + 0x1.8p45) - 0x1.8p45;
@@ -123,16 +132,50 @@ struct Collector {
         return sum;
     }
 };
-#else
+#elif SQUARED
 struct Collector : Accumulator {
+    static const bool UNORDERED = false;
+
     template <int COUNT>
     __device__ __forceinline__ void add(const float (&values)[COUNT], u32, u32) {
+        static_assert(PASS != QUICK || COUNT <= PLAIN_ADDITIONS, "the bound counts them");
+        double squares = 0;
+#pragma unroll
+        for (int k = 0; k < COUNT; ++k) {
+            double wide = values[k];
+            if (PASS == QUICK)
+                squares = fma(wide, wide, squares);
+            else
+                add_term(wide * wide);
+        }
+        if (PASS == QUICK) add_term(squares);
+    }
+    __device__ __forceinline__ const Accumulator &total() const { return *this; }
+};
+#else
+struct Collector : Accumulator {
+    static const bool UNORDERED = true;
+
+    // Doubles add up terms exactly if the exponents are close: each is a multiple of the last place of the least.
+    template <int COUNT>
+    __device__ __forceinline__ void add(const float (&values)[COUNT], u32, u32) {
+        const u32 RANGE = COUNT > 32 ? 0 : COUNT > 8 ? 28 - 5 : 28 - 3;
+        float top = 0;
+        u32 least = ~0u;  // twice the bits of the least magnitude, less 1, so that zero is not the least
+        double sum = -0.0;
 #pragma unroll
         for (int k = 0; k < COUNT; ++k) {
             float x = MAGNITUDE ? fabsf(values[k]) : values[k];
-            double wide = x;
-            if (!SQUARED && !MAGNITUDE) greatest = fmaxf(greatest, fabsf(x));
-            add_term(SQUARED ? wide * wide : wide);
+            top = fmaxf(top, fabsf(x));
+            least = min(least, 2 * __float_as_uint(x) - 1);
+            sum += x;
+        }
+        if (!MAGNITUDE) greatest = fmaxf(greatest, top);
+        if (COUNT == 1 || __float_as_uint(top) <= (least >> 1) + (RANGE << 23)) {
+            add_term(sum);
+        } else {
+#pragma unroll
+            for (int k = 0; k < COUNT; ++k) add_term(MAGNITUDE ? fabsf(values[k]) : values[k]);
         }
     }
     __device__ __forceinline__ const Accumulator &total() const { return *this; }

@@ -1,0 +1,107 @@
+// ln of the sum of exponentials in float arithmetic, whose error is known: about 2**-23 for FLOAT32, 2**-17 for FLOAT16.
+// Where the logarithm is so near to zero that this is too much, the output is uncertain.
+
+const float LOG2_E = 0x1.715476p+0f;
+
+static __device__ __forceinline__ float greater(float a, float b) {  // NaN if one of them is
+    float result;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+    return result;
+}
+
+struct Accumulator {
+    double high;     // the sum is high * 2**shift
+    float greatest;  // of all terms; NaN if one is
+    i32 shift;       // so that the first powers are about 1
+
+    static const bool descending = false;
+    static const bool UNORDERED = !HALF;
+    static const i32 SPAN = 60;      // no power is greater than 2**SPAN, and for FLOAT32 none less than 2**-SPAN
+    static const u32 FARTHEST = 65536;  // greater magnitudes are not for a quick pass
+    static __device__ void prepare() {}
+
+    __device__ __forceinline__ const Accumulator &total() const { return *this; }
+    __device__ __forceinline__ void clear() {
+        high = 0;
+        greatest = Bounds<float>::lowest();
+        shift = -0x200000;  // anything raises it but -infinity
+    }
+    __device__ __forceinline__ void raise(i32 to) {
+        i32 power = max(shift - to, -1000);
+        high *= __hiloint2double((1023 + power) << 20, 0);
+        shift = to;
+    }
+#if HALF
+    __device__ __forceinline__ void add_powers(const float *values, int count) {
+        float sum = 0, less = -(float)shift;
+#pragma unroll
+        for (int k = 0; k < count; ++k) {
+            float power;
+            asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(fmaf(values[k], LOG2_E, less)));
+            sum += power;
+        }
+        high += sum;
+    }
+#else
+    // e**x is 2**n * (1 + tail) with the nearest n.
+    __device__ __forceinline__ void add_powers(const float *values, int count) {
+        const float MAGIC = 0x1.8p23f;
+        float floor = (float)(shift - SPAN) * 0x1.62e43p-1f;
+        u32 bias = (u32)(127 - shift) << 23;
+        double sum = 0;
+#pragma unroll
+        for (int k = 0; k < count; ++k) {
+            float x = fmaxf(values[k], floor);
+            float magic = fmaf(x, LOG2_E, MAGIC), n = magic - MAGIC;
+            float rest = fmaf(n, -0x1.62e43p-1f, x);
+            rest = fmaf(n, 0x1.05c61p-29f, rest);
+            float tail = fmaf(rest, 0x1.6db77ep-10f, 0x1.123dbcp-7f);
+            tail = fmaf(rest, tail, 0x1.55545ap-5f);
+            tail = fmaf(rest, tail, 0x1.55548cp-3f);
+            tail = fmaf(rest, tail, 0.5f);
+            tail = fmaf(rest * rest, tail, rest);
+            float scale = __uint_as_float((__float_as_uint(magic) << 23) + bias);
+            sum += fmaf(scale, tail, scale);
+        }
+        high += sum;
+    }
+#endif
+    template <int COUNT>
+    __device__ __forceinline__ void add(const float (&values)[COUNT], u32, u32) {
+        float top = values[0];
+#pragma unroll
+        for (int k = 1; k < COUNT; ++k) top = greater(top, values[k]);
+        greatest = greater(greatest, top);
+        float place = top * LOG2_E;
+        if (place > (float)(shift + SPAN - 1)) raise(__float2int_rn(fminf(place, 0x1p20f)));
+        add_powers(values, COUNT);
+    }
+    __device__ __forceinline__ void merge(const Accumulator &other) {
+        Accumulator second = other;
+        i32 common = max(shift, second.shift);
+        raise(common);
+        second.raise(common);
+        high += second.high;
+        greatest = greater(greatest, second.greatest);
+    }
+    // The error of the logarithm. FLOAT32: 2**-26 of the argument's rest, as much of the tail, 2**-24 of their sum, each over
+    // the power, never all at their worst; what is measured stays below 2**-23.5. FLOAT16: half a unit of arguments up to
+    // 2**7, LOG2_E itself, powers to 2**-22, and their sum in float.
+    __device__ double bound() const { return HALF ? 0x1p-17 + fabsf(greatest) * 0x1p-25 : 0x1.bp-24; }
+    __device__ bool finish(Output &output, Input, const Terms &) const {
+        typedef Format<Output> F;
+        output = F::make(F::quiet_nan);
+        if (greatest != greatest) return true;
+        if (isinf(greatest)) {
+            output = F::make(F::infinity | (greatest < 0 ? F::sign : 0));
+            return true;
+        }
+        if (fabsf(greatest) >= FARTHEST) return false;
+        double value = log(high) + shift * 0x1.62e42fefa39efp-1;
+        u32 bits = F::nearest(fabs(value));
+        output = F::make(bits | (value < 0 ? F::sign : 0));
+        return bits > 0 && bound() <= 0.5 * (F::value(bits) - F::value(bits - 1));
+    }
+};
+
+typedef Accumulator Collector;

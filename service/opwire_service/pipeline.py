@@ -21,7 +21,6 @@ from opwire.errors import (
 from opwire.operator import Code, Violation
 from opwire.tensor import Array, BufferTensorDesc
 from opwire.wire import (
-    Buffer,
     EncodedOutput,
     ExecuteRequest,
     Outcome,
@@ -38,7 +37,7 @@ from .budget import Budget, Hold
 from .dispatch import Dispatcher, Ran
 from .metrics import Metrics
 from .plans import PlanCache, Prepared
-from .repeats import LARGEST, Repeats
+from .repeats import Repeats
 from .settings import Limits
 
 DEFAULT_PRIORITY = 5
@@ -107,12 +106,32 @@ class Repeat:
     Attributes:
         request: as parsed; its inputs are those of the first time.
         prepared: its plan.
-        places: of the inputs, in the order of the plan, with their descs.
+        places: of the inputs, with their descs.
     """
 
     request: ExecuteRequest
     prepared: Prepared
     places: tuple[tuple[Place, BufferTensorDesc], ...]
+
+    @property
+    def tensors(self) -> list[tuple[int, int]]:
+        """Where each input begins and ends in the body."""
+        return [(place.start, place.stop) for place, _ in self.places]
+
+
+def repeat(body: bytes, head_length: str | None, request: ExecuteRequest, prepared: Prepared) -> Repeat | None:
+    """What is to be kept of a request that was answered; None if its tensors cannot be told apart.
+
+    Args:
+        body: as received.
+        head_length: of its JSON head if a tail follows.
+        request, prepared: what was made of it.
+    """
+    found = places(body, head_length, request.inputs)
+    if found is None:
+        return None
+    descs = prepared.plan.inputs
+    return Repeat(replace(request, inputs={}), prepared, tuple((place, descs[place.name]) for place in found))
 
 
 class Pipeline:
@@ -147,26 +166,15 @@ class Pipeline:
             OpwireError: whatever is wrong with the request, or with the time or the room for it.
         """
         done = await self.run(request, watch, hold, guard, numbers=output_format is OutputFormat.NUMBERS)
+        return await self.encode(done, watch, output_format)
+
+    async def encode(self, done: Completed, watch: Stopwatch, output_format: OutputFormat) -> Outcome:
+        """The outcome of an operator that has run."""
         if done.prepared.output_bytes <= INLINE_BYTES:
             encoded = _encode(done, output_format)
         else:
             encoded = await asyncio.to_thread(_encode, done, output_format)
         return self._outcome(done, encoded, watch)
-
-    def keep(self, kind: object, body: Buffer, head_length: str | None, request: ExecuteRequest) -> None:
-        """Keeps a small request that was answered, so that the same one with other tensors costs less.
-
-        Args:
-            kind: what its meaning depends on besides the body.
-        """
-        if len(body) > LARGEST or not isinstance(body, bytes):
-            return
-        found = places(body, head_length, request.inputs)
-        if found is not None:
-            prepared = self.plans.plan(request)
-            by_name = {place.name: place for place in found}
-            ordered = tuple((by_name[name], desc) for name, desc in prepared.plan.inputs.items())
-            self.repeats.keep(kind, body, found, Repeat(replace(request, inputs={}), prepared, ordered))
 
     def execute_again(
         self, repeat: Repeat, body: bytes, watch: Stopwatch, output_format: OutputFormat, hold: Hold, deadline: float

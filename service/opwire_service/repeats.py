@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Generic, TypeGuard, TypeVar
 
-from opwire.wire import Place
+from opwire.wire import Buffer
 
 LARGEST = 32 * 1024
 """Bytes of a body up to which it is worth keeping: beyond, its tensors cost more than all else."""
@@ -20,6 +21,11 @@ _Cut = tuple[tuple[int, int], ...]
 """Where the tensors of a body begin and end."""
 
 T = TypeVar("T")
+
+
+def is_small(body: Buffer) -> TypeGuard[bytes]:
+    """Whether it is worth looking for a body, or keeping it."""
+    return len(body) <= LARGEST and isinstance(body, bytes)
 
 
 @dataclass(slots=True)
@@ -55,13 +61,13 @@ class Repeats(Generic[T]):
                 return found
         return None
 
-    def keep(self, kind: object, body: bytes, places: tuple[Place, ...], made: T) -> None:
+    def keep(self, kind: object, body: bytes, tensors: Iterable[tuple[int, int]], made: T) -> None:
         """Keeps what was made of a request.
 
         Args:
-            places: where the tensors stand in the body.
+            tensors: where each begins and ends in the body.
         """
-        cut = tuple(sorted((place.start, place.stop) for place in places))
+        cut = tuple(sorted(tensors))
         around = _around(body, cut)
         if len(around) > _LARGEST_KEY:
             return

@@ -17,9 +17,11 @@ from .devices import load
 from .dispatch import Dispatcher
 from .exposition import registry
 from .metrics import Layout, Metrics
+from .oip.infer import InferRequest
 from .oip.regions import Regions
 from .oip.statistics import CELLS, Statistics
-from .pipeline import Pipeline
+from .pipeline import Pipeline, Repeat
+from .repeats import Repeats
 from .settings import Settings
 
 
@@ -30,6 +32,7 @@ class Server:
         regions: folder of the registered regions of shared memory, for several processes; one alone makes its own.
 
     Attributes:
+        inferences: those over the Open Inference Protocol that were seen last.
         ready: whether it takes work.
         draining: whether it has been told to stop.
         registry: what Prometheus scrapes; it is as old as the last ``publish``.
@@ -43,6 +46,7 @@ class Server:
         dispatcher = Dispatcher(devices, settings.threads, settings.limits.queued, settings.limits.queued_work)
         self.pipeline = Pipeline(dispatcher, settings.limits, settings.cached_plans, self.metrics)
         self.oip_statistics = Statistics(self.metrics)
+        self.inferences = Repeats[tuple[InferRequest, Repeat]](settings.cached_plans)
         self._own_folder = ExitStack()
         self._regions: Regions | None = None
         if settings.shared_memory_prefix is not None:

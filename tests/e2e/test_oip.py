@@ -353,3 +353,14 @@ async def test_the_client_with_await_shows_what_is_wrong(address):
         with pytest.raises(InferenceServerException, match="there is no model") as refused:
             await client.infer(**a_call(np.zeros(3, np.float32)) | {"model_name": "GEMM"})
         assert refused.value.status() == "404"
+
+
+@pytest.mark.parametrize("binary", [True, False])
+def test_the_same_request_with_other_tensors(client, binary):
+    """The answers hold what the tensors of each request say, not those of the one before."""
+    for winner in (2, 0, 1, 1):
+        array = np.zeros((3, 4), np.float32)
+        array[winner] = 7
+        for _ in range(2):
+            found = client.infer(**a_call(array, binary=binary))
+            assert found.as_numpy("OutputTensor").tolist() == [[winner] * 4]

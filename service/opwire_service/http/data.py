@@ -28,8 +28,8 @@ from opwire.wire import (
 
 from ..budget import Hold
 from ..metrics import BATCH_RESULTS, CLIENT_GONE, OK, STAGES, Metrics
-from ..pipeline import INLINE_BYTES, Pipeline, Stopwatch
-from ..repeats import LARGEST
+from ..pipeline import INLINE_BYTES, Pipeline, Stopwatch, repeat
+from ..repeats import is_small
 from . import access
 from .body import Exchange, read_body
 from .errors import defect, problem_response
@@ -71,16 +71,16 @@ def _execute_again(
     pipeline: Pipeline, exchange: Exchange, body: Buffer, length: str | None, watch: Stopwatch, hold: Hold
 ) -> Outcome | None:
     """The outcome of a request that came before with other tensors."""
-    if len(body) > LARGEST or not isinstance(body, bytes):
+    if not is_small(body):
         return None
-    repeat = pipeline.repeats.find(length, body)
-    if repeat is None:
+    known = pipeline.repeats.find(length, body)
+    if known is None:
         return None
-    request = repeat.request
+    request = known.request
     exchange.operator = request.operator
     exchange.deadline = pipeline.deadline(watch.started, request.timeout_ms)
     output_format = OutputFormat.BINARY if exchange.wants_binary else request.output_format
-    return pipeline.execute_again(repeat, body, watch, output_format, hold, exchange.deadline)
+    return pipeline.execute_again(known, body, watch, output_format, hold, exchange.deadline)
 
 
 async def _execute(
@@ -91,8 +91,13 @@ async def _execute(
     exchange.deadline = pipeline.deadline(watch.started, parsed.timeout_ms)
     watch.lap("parse")
     output_format = OutputFormat.BINARY if exchange.wants_binary else parsed.output_format
-    outcome = await pipeline.execute(parsed, watch, output_format, hold, partial(while_connected, exchange.receive))
-    pipeline.keep(length, body, length, parsed)
+    guard = partial(while_connected, exchange.receive)
+    done = await pipeline.run(parsed, watch, hold, guard, numbers=output_format is OutputFormat.NUMBERS)
+    outcome = await pipeline.encode(done, watch, output_format)
+    if is_small(body):
+        known = repeat(body, length, parsed, done.prepared)
+        if known is not None:
+            pipeline.repeats.keep(length, body, known.tensors, known)
     return outcome
 
 

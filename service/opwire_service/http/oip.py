@@ -29,7 +29,8 @@ from ..oip.models import MODELS, Model, config, find_model, index, metadata, ser
 from ..oip.parameters import PARAMETERS_HEADER
 from ..oip.places import relocate
 from ..oip.regions import Registration, Window
-from ..pipeline import INLINE_BYTES, Completed, Guard, Pipeline, Stopwatch
+from ..pipeline import INLINE_BYTES, Completed, Guard, Pipeline, Stopwatch, repeat
+from ..repeats import is_small
 from ..server import Server
 from . import data
 from .body import Exchange, read_body
@@ -178,16 +179,9 @@ async def infer(server: Server, model: Model, exchange: Exchange, hold: Hold) ->
     pipeline = server.pipeline
     try:
         body = await _read(exchange, pipeline, watch, hold)
-        parse = partial(parse_infer, model=model, header=exchange.header(_PARAMETERS))
-        request = await parse_body(parse, body, exchange.head_length_of_any_type())
-        exchange.deadline = pipeline.deadline(watch.started, request.execute.timeout_ms)
-        watch.lap("parse")
-        with ExitStack() as opened:
-            places = _open(server, request, opened)
-            if request.shared:
-                request = await _receive(request, places, pipeline, watch, hold)
-            done = await _run(pipeline, request, watch, hold, partial(while_connected, exchange.receive))
-            await _send(request, places, done)
+        request, done = _infer_again(server, model, exchange, body, watch, hold) or await _infer_anew(
+            server, model, exchange, body, watch, hold
+        )
     except OpwireError:
         server.oip_statistics.failed(model, watch.total()["total"])
         raise
@@ -198,6 +192,49 @@ async def infer(server: Server, model: Model, exchange: Exchange, hold: Hold) ->
     server.oip_statistics.succeeded(model, timing)
     pipeline.metrics.executed(model.operator.name, timing)
     await exchange.send_answer(*await compress(answer, exchange.header(b"accept-encoding")))
+
+
+def _infer_again(
+    server: Server, model: Model, exchange: Exchange, body: Buffer, watch: Stopwatch, hold: Hold
+) -> tuple[InferRequest, Completed] | None:
+    """A request that came before with other tensors; None if it has to be read."""
+    if not is_small(body):
+        return None
+    found = server.inferences.find(_kind(model, exchange), body)
+    if found is None:
+        return None
+    request, known = found
+    exchange.deadline = server.pipeline.deadline(watch.started, request.execute.timeout_ms)
+    done = server.pipeline.run_again(known, body, watch, hold, exchange.deadline)
+    return None if done is None else (request, done)
+
+
+async def _infer_anew(
+    server: Server, model: Model, exchange: Exchange, body: Buffer, watch: Stopwatch, hold: Hold
+) -> tuple[InferRequest, Completed]:
+    pipeline = server.pipeline
+    length = exchange.head_length_of_any_type()
+    parse = partial(parse_infer, model=model, header=exchange.header(_PARAMETERS))
+    request = await parse_body(parse, body, length)
+    exchange.deadline = pipeline.deadline(watch.started, request.execute.timeout_ms)
+    watch.lap("parse")
+    with ExitStack() as opened:
+        places = _open(server, request, opened)
+        if request.shared:
+            request = await _receive(request, places, pipeline, watch, hold)
+        done = await _run(pipeline, request, watch, hold, partial(while_connected, exchange.receive))
+        await _send(request, places, done)
+    if is_small(body) and not places:
+        known = repeat(body, length, request.execute, done.prepared)
+        if known is not None:
+            kept = replace(request, execute=known.request)
+            server.inferences.keep(_kind(model, exchange), body, known.tensors, (kept, known))
+    return request, done
+
+
+def _kind(model: Model, exchange: Exchange) -> object:
+    """What the meaning of a body depends on besides its bytes."""
+    return model, exchange.header(_PARAMETERS), exchange.head_length_of_any_type()
 
 
 async def _read(exchange: Exchange, pipeline: Pipeline, watch: Stopwatch, hold: Hold) -> Buffer:

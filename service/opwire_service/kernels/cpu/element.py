@@ -34,7 +34,7 @@ def intrinsic(function: Callable[..., tuple[Any, Callable[..., Any]]]) -> Any:
     return numba_intrinsic(function)
 
 
-def _pointer(builder: Any, address: Any, element: Any) -> Any:
+def pointer_to(builder: Any, address: Any, element: Any) -> Any:
     return builder.inttoptr(address, element.as_pointer())
 
 
@@ -50,7 +50,7 @@ def load(typing: Any, address: Any, index: Any, zero: Any) -> tuple[Any, Callabl
     """The element ``index`` elements after an address."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        pointer = _pointer(builder, args[0], context.get_value_type(zero))
+        pointer = pointer_to(builder, args[0], context.get_value_type(zero))
         return builder.load(builder.gep(pointer, [args[1]]))
 
     return zero(ADDRESS, ADDRESS, zero), code
@@ -61,7 +61,7 @@ def read(typing: Any, address: Any, index: Any, zero: Any) -> tuple[Any, Callabl
     """Like ``load``, of an input: of memory that no kernel writes."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        pointer = _pointer(builder, args[0], context.get_value_type(zero))
+        pointer = pointer_to(builder, args[0], context.get_value_type(zero))
         element = builder.load(builder.gep(pointer, [args[1]]))
         element.set_metadata("noalias", _written(builder))
         return element
@@ -74,7 +74,7 @@ def store(typing: Any, address: Any, index: Any, value: Any) -> tuple[Any, Calla
     """Puts a value ``index`` elements of its type after an address."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        pointer = _pointer(builder, args[0], context.get_value_type(value))
+        pointer = pointer_to(builder, args[0], context.get_value_type(value))
         stored = builder.store(args[2], builder.gep(pointer, [args[1]]))
         stored.set_metadata("alias.scope", _written(builder))
         return context.get_dummy_value()
@@ -93,6 +93,17 @@ def size_of(typing: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
 
 
 @intrinsic
+def integer_zero(typing: Any, number: Any) -> tuple[Any, Callable[..., Any]]:
+    """A zero of the signed integers that are as wide as a number."""
+    integer = types.Integer.from_bitwidth(number.bitwidth, signed=True)
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return context.get_constant(integer, 0)
+
+    return integer(number), code
+
+
+@intrinsic
 def cast_to(typing: Any, value: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
     """An integer cut or sign-extended to the width of ``zero``."""
 
@@ -103,6 +114,28 @@ def cast_to(typing: Any, value: Any, zero: Any) -> tuple[Any, Callable[..., Any]
         return builder.sext(args[0], target) if value.bitwidth < zero.bitwidth else args[0]
 
     return zero(value, zero), code
+
+
+@intrinsic
+def bits_of(typing: Any, element: Any) -> tuple[Any, Callable[..., Any]]:
+    """The bits of an element, and any above them."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        bits = builder.bitcast(args[0], ir.IntType(element.bitwidth))
+        return builder.zext(bits, ir.IntType(64)) if element.bitwidth < 64 else bits
+
+    return INT64(element), code
+
+
+@intrinsic
+def of_bits(typing: Any, bits: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
+    """The element that has the lowest bits of an integer."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        cut = builder.trunc(args[0], ir.IntType(zero.bitwidth)) if zero.bitwidth < 64 else args[0]
+        return builder.bitcast(cut, context.get_value_type(zero))
+
+    return zero(INT64, zero), code
 
 
 def _reinterpret(source: Any, target: Any) -> Any:

@@ -17,7 +17,7 @@ from . import geometry as g
 from . import pooling_geometry as p
 from .argreduce import ELEMENTS
 from .compiler import Kernel
-from .element import INT8, INT16, INT32, INT64
+from .element import INT64
 from .job import Find, Job, Step
 from .pool import Pool
 from .reductions import cut
@@ -25,10 +25,10 @@ from .reductions import cut
 KERNELS = (
     *(
         Kernel(function, element)
-        for element in (INT8, INT16, INT32, INT64)
-        for function in (max_pooling_rows.rows, max_pooling_rows.windows)
+        for element in dict.fromkeys(ELEMENTS.values())
+        for function in (max_pooling_rows.rows, max_pooling_rows.named_rows, max_pooling_rows.windows)
+        if element != INT64 or function is not max_pooling_rows.named_rows
     ),
-    *(Kernel(max_pooling_rows.named_rows, element) for element in (INT8, INT16, INT32)),
 )
 
 LARGEST_ROW = 1 << 22
@@ -57,7 +57,7 @@ def prepare(plan: Plan) -> Job:
     if visited > LARGEST_ROW:
         return WindowsJob(plan, parameters)
     units = prod(plan.outputs["OutputTensor"].sizes[:-1])
-    return PoolingJob(Step(Kernel(function, ELEMENTS[bits]), geometry, units, visited))
+    return PoolingJob(Step(Kernel(function, ELEMENTS[source.data_type]), geometry, units, visited))
 
 
 class PoolingJob:
@@ -84,7 +84,7 @@ class WindowsJob:
         self._source = plan.inputs["InputTensor"]
         self._dimensions = tuple(plan.attributes.dimensions(self._source.sizes))
         self._parameters = parameters | {g.LAST: 0, g.INDEX_SIZE: 8}
-        self._element = ELEMENTS[self._source.data_type.bits]
+        self._element = ELEMENTS[self._source.data_type]
         self._item_size = self._source.data_type.bits // 8
 
     @property

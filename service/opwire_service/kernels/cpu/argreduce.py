@@ -12,6 +12,7 @@ from . import geometry as g
 from .compiler import Kernel
 from .element import FLOAT32, HALF, INT8, INT16, INT32, INT64
 from .job import ArrayJob, Job, Step, StepsJob
+from .ranks import inversion
 from .reductions import cut
 
 ELEMENTS = {
@@ -46,12 +47,17 @@ def extreme_job(plan: Plan, *, least: bool, last: bool, index: bool) -> Job:
     layout = reduction_layout(source, target, plan.attributes.Axes)
     if not layout.reduced:
         return ArrayJob(_zero if index else _copy)
-    parameters = extreme.order_parameters(source.data_type, least=least)
-    parameters |= {g.LAST: int(last), g.INDEX_SIZE: target.data_type.bits // 8 if index else 0}
+    parameters = {
+        g.INVERT: inversion(source.data_type, least=least),
+        g.LAST: int(last),
+        g.INDEX_SIZE: target.data_type.bits // 8 if index else 0,
+    }
     work = cut(layout, source.data_type.bits // 8, parameters)
+    # Time goes by bytes here, and pieces by elements of 32 bits.
+    visited = max(1, work.elements * source.data_type.bits // 32)
     element = ELEMENTS[source.data_type]
     function = extreme_columns.columns if work.by_columns else extreme.rows
-    steps = (Step(Kernel(function, element), work.geometry, work.units, work.elements),)
+    steps = (Step(Kernel(function, element), work.geometry, work.units, visited),)
     if work.segments == 1:
         return StepsJob(steps, 0)
     finish = Step(Kernel(extreme.finish, element), work.whole, work.outputs, work.segments)

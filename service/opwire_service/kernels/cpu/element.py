@@ -1,8 +1,8 @@
-"""Elements in memory, as numba sees them: typed loads and stores at addresses, and the order of floats as integers.
+"""Elements in memory, as numba sees them: typed loads and stores at addresses, and what to do with their bits.
 
 A kernel takes a ``zero`` whose numba type says what an element is: int8 to int64 and float32 are themselves, uint16 is
-the bits of a FLOAT16, because numba has no half floats on CPUs, and LLVM converts them. Extremes, and sums of integers,
-depend on the width of an element alone. Addresses are in bytes, strides in elements.
+the bits of a FLOAT16, because numba has no half floats on CPUs, and LLVM converts them. Sums of integers depend on the
+width of an element alone, extremes also on a pattern of bits to invert. Addresses are in bytes, strides in elements.
 """
 
 from __future__ import annotations
@@ -196,25 +196,6 @@ def choose(typing: Any, condition: Any, yes: Any, no: Any) -> tuple[Any, Callabl
 
 
 @intrinsic
-def order_key(typing: Any, bits: Any, flip: Any, invert: Any, bias: Any) -> tuple[Any, Callable[..., Any]]:
-    """An integer whose signed order is that of the elements; see ``order.Order`` for the parameters."""
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        value, flip_bits, inversion, offset = args
-        if bits.bitwidth in FLIPPED:
-            sign = builder.ashr(value, ir.Constant(value.type, bits.bitwidth - 1))
-            value = builder.xor(value, builder.and_(sign, flip_bits))
-        value = builder.xor(value, inversion)
-        return builder.add(value, offset) if bits.bitwidth in FLIPPED else value
-
-    return bits(bits, bits, bits, bits), code
-
-
-FLIPPED = (16, 32)
-"""The widths of floats that extremes take: only there the order of bits and of values differ."""
-
-
-@intrinsic
 def wrap_add(typing: Any, a: Any, b: Any) -> tuple[Any, Callable[..., Any]]:
     """The sum modulo two to the power of the width; numba's own would widen."""
 
@@ -253,37 +234,6 @@ def without_sign(typing: Any, a: Any) -> tuple[Any, Callable[..., Any]]:
         return builder.and_(args[0], ir.Constant(args[0].type, (1 << (a.bitwidth - 1)) - 1))
 
     return a(a), code
-
-
-@intrinsic
-def nearest(typing: Any, so_far: Any, element: Any, one: Any, other: Any) -> tuple[Any, Callable[..., Any]]:
-    """The least of ``so_far`` and of the bits by which an element differs from two patterns: 0 if it has one of them.
-
-    A minimum, because LLVM makes vectors of loops over that and not of those over comparisons.
-    """
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        least, value, first, second = args
-        for difference in (builder.xor(value, first), builder.xor(value, second)):
-            least = builder.select(builder.icmp_unsigned("<", difference, least), difference, least)
-        return least
-
-    return so_far(so_far, so_far, so_far, so_far), code
-
-
-@intrinsic
-def key_bits(typing: Any, key: Any, flip: Any, invert: Any, bias: Any) -> tuple[Any, Callable[..., Any]]:
-    """The bits of the element that has a key: the steps of ``order_key`` backwards."""
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        value, flip_bits, inversion, offset = args
-        if key.bitwidth in FLIPPED:
-            value = builder.xor(builder.sub(value, offset), inversion)
-            sign = builder.ashr(value, ir.Constant(value.type, key.bitwidth - 1))
-            return builder.xor(value, builder.and_(sign, flip_bits))
-        return builder.xor(value, inversion)
-
-    return key(key, key, key, key), code
 
 
 @intrinsic

@@ -6,13 +6,11 @@ reduced in vectors, a block at a time; where the winner is, is looked for in one
 
 from __future__ import annotations
 
-from opwire.tensor import DataType
-
 from . import geometry as g
 from .compiler import inner, kernel
 from .element import bits_of, int32, load, of_bits, read, size_of, store
 from .geometry import advance, at
-from .ranks import NOTHING, element_of, greater, inversion, is_float, key_of, lowest_rank, rank_of
+from .ranks import NOTHING, element_of, greater, is_float, key_of, lowest_rank, rank_of
 from .vectors import (
     equal_lanes,
     first_bit,
@@ -28,11 +26,6 @@ from .vectors import (
 
 _BLOCK = 1 << 12
 """Bytes among which a winner is noted, to be looked for in the end: they are still in the nearest cache then."""
-
-
-def order_parameters(data_type: DataType, *, least: bool) -> dict[int, int]:
-    """What a geometry says about the order of the elements."""
-    return {g.INVERT: inversion(data_type, least=least)}
 
 
 @inner

@@ -20,6 +20,7 @@ from .compiler import Kernel
 from .element import INT64
 from .job import Find, Job, Step
 from .pool import Pool
+from .ranks import inversion
 from .reductions import cut
 
 KERNELS = (
@@ -40,7 +41,7 @@ LONGEST_LINE = 1 << 16
 
 def prepare(plan: Plan) -> Job:
     source = plan.inputs["InputTensor"]
-    parameters = extreme.order_parameters(source.data_type, least=False)
+    parameters = {g.INVERT: inversion(source.data_type, least=False)}
     geometry = p.encode(plan, parameters)
     geometry[max_pooling_rows.PACKED] = int(p.is_packed(source))
     rows = int(np.prod(geometry[[p.DEPTH + p.WINDOW, p.HEIGHT + p.WINDOW]]))

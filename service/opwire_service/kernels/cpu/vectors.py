@@ -25,7 +25,7 @@ class Vector(types.Type):
 
     def __init__(self, lane: Any, lanes: int) -> None:
         self.lane, self.lanes = lane, lanes
-        super().__init__(f"{lane}x{lanes}")
+        super().__init__(f"{lane}x{lanes}")  # type: ignore[no-untyped-call] # of numba
 
 
 @register_model(Vector)

@@ -1,4 +1,4 @@
-"""Extremes on the CPU device: winners wherever a vector, a block or a segment may begin or end, and what equals what."""
+"""Extremes on the CPU device: winners wherever a vector, a block or a segment begins or ends, and what equals what."""
 
 from __future__ import annotations
 

@@ -25,13 +25,14 @@ class Vector(types.Type):
 
     def __init__(self, lane: Any, lanes: int) -> None:
         self.lane, self.lanes = lane, lanes
-        super().__init__(f"{lane}x{lanes}")  # type: ignore[no-untyped-call] # of numba
+        super().__init__(f"{lane}x{lanes}")
 
 
 @register_model(Vector)
 class _VectorModel(models.PrimitiveModel):
     def __init__(self, manager: Any, vector: Vector) -> None:
-        super().__init__(manager, vector, ir.VectorType(manager.lookup(vector.lane).get_value_type(), vector.lanes))
+        lane = manager.lookup(vector.lane).get_value_type()
+        super().__init__(manager, vector, ir.VectorType(lane, vector.lanes))  # type: ignore[no-untyped-call] # of numba
 
 
 def _vector(zero: Any, size: int) -> Vector:

@@ -157,29 +157,25 @@ def _first_number(zero: int, column: int, geometry: int, begin: int, end: int) -
 
 
 @inner
-def _settle(
-    zero: int, base: int, begin: int, end: int, width: int, geometry: int, best: int, found: int, keys: int
-) -> None:
-    """Turns best ranks into keys. One of -inf may be that of NaN, unless the row that was found has it."""
+def _settle(zero: int, base: int, begin: int, end: int, width: int, geometry: int, best: int, found: int) -> None:
+    """Tells best ranks of -inf from those of NaN alone, which become NaN, and finds their rows."""
     step, lowest = at(geometry, g.COLUMN_STEP), lowest_rank(zero)
     for i in range(width):
-        store(keys, i, key_of(load(best, i, lowest)))
-    for i in range(width if is_float(zero) else 0):
         if load(best, i, lowest) == lowest:
             column = advance(base, i * step, zero)
             element = rank_of(read(column, g.reduced_source(geometry, load(found, i, 0)), zero), 0)
             if element != element:
                 number = _first_number(zero, column, geometry, begin, end)
                 if number < 0:
-                    store(keys, i, NOTHING)
+                    store(best, i, element)
                 else:
                     store(found, i, number)
 
 
 @inner
 def _element(zero: int, column: int, geometry: int, rank: int, found: int) -> int:
-    """The element of a best rank; a row is found only for ranks that may be those of NaN."""
-    if is_float(zero) and rank == lowest_rank(zero):
+    """The element of a best rank. Its row is needed only where the rank may be that of NaN."""
+    if is_float(zero) and not rank > lowest_rank(zero):
         return read(column, g.reduced_source(geometry, found), zero)
     return element_of(rank, at(geometry, g.INVERT), zero)
 
@@ -192,9 +188,9 @@ def columns(zero: int, source: int, target: int, states: int, geometry: int, beg
     all_columns, apart = at(geometry, g.COLUMNS), at(geometry, g.COLUMN_TARGET)
     size = at(geometry, g.INDEX_SIZE)
     rank_zero = lowest_rank(zero)
-    scratch = np.empty(5 * tile, np.int64)
+    scratch = np.empty(4 * tile, np.int64)
     best = scratch.ctypes.data
-    names, keys, found = best + 8 * tile, best + 16 * tile, best + 24 * tile
+    names, found = best + 8 * tile, best + 16 * tile
     for unit in range(begin, end):
         part = unit // segments
         outer = part // tiles
@@ -209,15 +205,16 @@ def columns(zero: int, source: int, target: int, states: int, geometry: int, beg
         else:
             _begin(zero, width, best, names)
             _raise(zero, base, first, last, width, geometry, best)
-            for i in range(width):
+            for i in range(width if is_float(zero) else 0):
                 store(found, i, first)
-        _settle(zero, base, first, last, width, geometry, best, found, keys)
+        if is_float(zero):
+            _settle(zero, base, first, last, width, geometry, best, found)
         for i in range(width if segments > 1 else 0):
+            rank, won = load(best, i, rank_zero), load(found, i, 0)
             place = ((outer * all_columns + start + i) * segments + unit - part * segments) * 2
-            store(states, place, load(keys, i, 0))
-            won = load(found, i, 0)
             if not size:
-                won = bits_of(_element(zero, advance(base, i * step, zero), geometry, load(best, i, rank_zero), won))
+                won = bits_of(_element(zero, advance(base, i * step, zero), geometry, rank, won))
+            store(states, place, key_of(rank) if rank == rank else NOTHING)
             store(states, place + 1, won)
         if segments > 1:
             continue

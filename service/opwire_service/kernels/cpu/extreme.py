@@ -137,7 +137,7 @@ def _scan(zero: int, base: int, geometry: int, begin: int, end: int) -> tuple[in
     found_address, found_size, found_index = base, 0, 0
     i = begin
     while i < end:
-        run = i // run_size
+        run = i // run_size if i >= run_size else 0
         address = advance(base, g.run_source(geometry, run) + (i - run * run_size) * step, zero)
         left = min(run_size - (i - run * run_size), end - i)
         while left > 0:
@@ -167,13 +167,18 @@ def put_index(address: int, offset: int, index: int, size: int) -> None:
 
 
 @inner
-def _greatest_of_all(zero: int, base: int, geometry: int) -> int:
-    """The greatest rank of all reduced elements."""
-    run_size, step, count = at(geometry, g.RUN), at(geometry, g.STEP), at(geometry, g.COUNT)
+def _greatest_between(zero: int, base: int, geometry: int, begin: int, end: int) -> int:
+    """The greatest rank of reduced elements ``begin`` to ``end``."""
+    run_size, step, invert = at(geometry, g.RUN), at(geometry, g.STEP), at(geometry, g.INVERT)
     best = lowest_rank(zero)
-    for run in range(count // run_size):
-        address = advance(base, g.run_source(geometry, run), zero)
-        best = greater(_greatest(zero, address, run_size, step, at(geometry, g.INVERT)), best)
+    i = begin
+    while i < end:
+        # Dividing takes as long as some hundred bytes do.
+        run = i // run_size if i >= run_size else 0
+        address = advance(base, g.run_source(geometry, run) + (i - run * run_size) * step, zero)
+        size = min((run + 1) * run_size, end) - i
+        best = greater(_greatest(zero, address, size, step, invert), best)
+        i += size
     return best
 
 
@@ -183,26 +188,30 @@ def rows(zero: int, source: int, target: int, states: int, geometry: int, begin:
     segments, segment, count = at(geometry, g.SEGMENTS), at(geometry, g.SEGMENT), at(geometry, g.COUNT)
     size = at(geometry, g.INDEX_SIZE)
     for unit in range(begin, end):
-        output = unit // segments
+        output = unit // segments if segments > 1 else unit
         base = advance(source, g.kept_source(geometry, output), zero)
-        offset = g.kept_target(geometry, output)
-        if segments == 1 and not size:
-            best = _greatest_of_all(zero, base, geometry)
-            # Which of equal zeros is to be named, and whether any element is -inf, the rank does not say.
-            if not is_float(zero) or (best != 0 and best != lowest_rank(zero)):
-                store(target, offset, element_of(best, at(geometry, g.INVERT), zero))
-                continue
         first = (unit - output * segments) * segment
-        key, index = _scan(zero, base, geometry, first, min(first + segment, count))
-        if size and segments == 1:
-            put_index(target, offset, index, size)
-            continue
-        element = read(base, g.reduced_source(geometry, index), zero)
-        if segments == 1:
-            store(target, offset, element)
+        last = min(first + segment, count)
+        best, won = lowest_rank(zero), -1
+        if not size:
+            best = _greatest_between(zero, base, geometry, first, last)
+        # Which of equal zeros is to be named, and whether any element is -inf, the rank does not say.
+        if size or (is_float(zero) and (best == 0 or best == lowest_rank(zero))):
+            key, won = _scan(zero, base, geometry, first, last)
         else:
+            key = key_of(best)
+        if not size:
+            element = element_of(best, at(geometry, g.INVERT), zero)
+            if won >= 0:
+                element = read(base, g.reduced_source(geometry, won), zero)
+            won = bits_of(element)
+        if segments > 1:
             store(states, 2 * unit, key)
-            store(states, 2 * unit + 1, index if size else bits_of(element))
+            store(states, 2 * unit + 1, won)
+        elif size:
+            put_index(target, g.kept_target(geometry, output), won, size)
+        else:
+            store(target, g.kept_target(geometry, output), of_bits(won, zero))
 
 
 @kernel

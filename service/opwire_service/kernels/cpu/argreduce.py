@@ -4,22 +4,34 @@ from __future__ import annotations
 
 from opwire.check import Plan
 from opwire.operators.argreduce import AxisDirection
-from opwire.tensor import Array
+from opwire.tensor import Array, DataType
 
 from ..layout import reduction_layout
 from . import extreme, extreme_columns
 from . import geometry as g
 from .compiler import Kernel
-from .element import INT8, INT16, INT32, INT64
+from .element import FLOAT32, HALF, INT8, INT16, INT32, INT64
 from .job import ArrayJob, Job, Step, StepsJob
+from .ranks import inversion
 from .reductions import cut
 
-ELEMENTS = {8: INT8, 16: INT16, 32: INT32, 64: INT64}
-"""By the bits of an element: keys are integers."""
+ELEMENTS = {
+    DataType.FLOAT32: FLOAT32,
+    DataType.FLOAT16: HALF,
+    DataType.INT8: INT8,
+    DataType.UINT8: INT8,
+    DataType.INT16: INT16,
+    DataType.UINT16: INT16,
+    DataType.INT32: INT32,
+    DataType.UINT32: INT32,
+    DataType.INT64: INT64,
+    DataType.UINT64: INT64,
+}
+"""What an element is to kernels that compare; whether it has a sign is a matter of its rank."""
 
 KERNELS = tuple(
     Kernel(function, element)
-    for element in ELEMENTS.values()
+    for element in dict.fromkeys(ELEMENTS.values())
     for function in (extreme.rows, extreme.finish, extreme_columns.columns)
 )
 
@@ -35,12 +47,17 @@ def extreme_job(plan: Plan, *, least: bool, last: bool, index: bool) -> Job:
     layout = reduction_layout(source, target, plan.attributes.Axes)
     if not layout.reduced:
         return ArrayJob(_zero if index else _copy)
-    parameters = extreme.order_parameters(source.data_type, least=least)
-    parameters |= {g.LAST: int(last), g.INDEX_SIZE: target.data_type.bits // 8 if index else 0}
+    parameters = {
+        g.INVERT: inversion(source.data_type, least=least),
+        g.LAST: int(last),
+        g.INDEX_SIZE: target.data_type.bits // 8 if index else 0,
+    }
     work = cut(layout, source.data_type.bits // 8, parameters)
-    element = ELEMENTS[source.data_type.bits]
+    # Time goes by bytes here, and pieces by elements of 32 bits.
+    visited = max(1, work.elements * source.data_type.bits // 32)
+    element = ELEMENTS[source.data_type]
     function = extreme_columns.columns if work.by_columns else extreme.rows
-    steps = (Step(Kernel(function, element), work.geometry, work.units, work.elements),)
+    steps = (Step(Kernel(function, element), work.geometry, work.units, visited),)
     if work.segments == 1:
         return StepsJob(steps, 0)
     finish = Step(Kernel(extreme.finish, element), work.whole, work.outputs, work.segments)

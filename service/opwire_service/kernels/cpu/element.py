@@ -1,8 +1,8 @@
-"""Elements in memory, as numba sees them: typed loads and stores at addresses, and the order of floats as integers.
+"""Elements in memory, as numba sees them: typed loads and stores at addresses, and what to do with their bits.
 
 A kernel takes a ``zero`` whose numba type says what an element is: int8 to int64 and float32 are themselves, uint16 is
-the bits of a FLOAT16, because numba has no half floats on CPUs, and LLVM converts them. Extremes, and sums of integers,
-depend on the width of an element alone. Addresses are in bytes, strides in elements.
+the bits of a FLOAT16, because numba has no half floats on CPUs, and LLVM converts them. Sums of integers depend on the
+width of an element alone, extremes also on a pattern of bits to invert. Addresses are in bytes, strides in elements.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def intrinsic(function: Callable[..., tuple[Any, Callable[..., Any]]]) -> Any:
     return numba_intrinsic(function)
 
 
-def _pointer(builder: Any, address: Any, element: Any) -> Any:
+def pointer_to(builder: Any, address: Any, element: Any) -> Any:
     return builder.inttoptr(address, element.as_pointer())
 
 
@@ -50,7 +50,7 @@ def load(typing: Any, address: Any, index: Any, zero: Any) -> tuple[Any, Callabl
     """The element ``index`` elements after an address."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        pointer = _pointer(builder, args[0], context.get_value_type(zero))
+        pointer = pointer_to(builder, args[0], context.get_value_type(zero))
         return builder.load(builder.gep(pointer, [args[1]]))
 
     return zero(ADDRESS, ADDRESS, zero), code
@@ -61,7 +61,7 @@ def read(typing: Any, address: Any, index: Any, zero: Any) -> tuple[Any, Callabl
     """Like ``load``, of an input: of memory that no kernel writes."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        pointer = _pointer(builder, args[0], context.get_value_type(zero))
+        pointer = pointer_to(builder, args[0], context.get_value_type(zero))
         element = builder.load(builder.gep(pointer, [args[1]]))
         element.set_metadata("noalias", _written(builder))
         return element
@@ -74,7 +74,7 @@ def store(typing: Any, address: Any, index: Any, value: Any) -> tuple[Any, Calla
     """Puts a value ``index`` elements of its type after an address."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        pointer = _pointer(builder, args[0], context.get_value_type(value))
+        pointer = pointer_to(builder, args[0], context.get_value_type(value))
         stored = builder.store(args[2], builder.gep(pointer, [args[1]]))
         stored.set_metadata("alias.scope", _written(builder))
         return context.get_dummy_value()
@@ -93,6 +93,17 @@ def size_of(typing: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
 
 
 @intrinsic
+def integer_zero(typing: Any, number: Any) -> tuple[Any, Callable[..., Any]]:
+    """A zero of the signed integers that are as wide as a number."""
+    integer = types.Integer.from_bitwidth(number.bitwidth, signed=True)
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return context.get_constant(integer, 0)
+
+    return integer(number), code
+
+
+@intrinsic
 def cast_to(typing: Any, value: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
     """An integer cut or sign-extended to the width of ``zero``."""
 
@@ -103,6 +114,28 @@ def cast_to(typing: Any, value: Any, zero: Any) -> tuple[Any, Callable[..., Any]
         return builder.sext(args[0], target) if value.bitwidth < zero.bitwidth else args[0]
 
     return zero(value, zero), code
+
+
+@intrinsic
+def bits_of(typing: Any, element: Any) -> tuple[Any, Callable[..., Any]]:
+    """The bits of an element, and any above them."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        bits = builder.bitcast(args[0], ir.IntType(element.bitwidth))
+        return builder.zext(bits, ir.IntType(64)) if element.bitwidth < 64 else bits
+
+    return INT64(element), code
+
+
+@intrinsic
+def of_bits(typing: Any, bits: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
+    """The element that has the lowest bits of an integer."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        cut = builder.trunc(args[0], ir.IntType(zero.bitwidth)) if zero.bitwidth < 64 else args[0]
+        return builder.bitcast(cut, context.get_value_type(zero))
+
+    return zero(INT64, zero), code
 
 
 def _reinterpret(source: Any, target: Any) -> Any:
@@ -163,25 +196,6 @@ def choose(typing: Any, condition: Any, yes: Any, no: Any) -> tuple[Any, Callabl
 
 
 @intrinsic
-def order_key(typing: Any, bits: Any, flip: Any, invert: Any, bias: Any) -> tuple[Any, Callable[..., Any]]:
-    """An integer whose signed order is that of the elements; see ``order.Order`` for the parameters."""
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        value, flip_bits, inversion, offset = args
-        if bits.bitwidth in FLIPPED:
-            sign = builder.ashr(value, ir.Constant(value.type, bits.bitwidth - 1))
-            value = builder.xor(value, builder.and_(sign, flip_bits))
-        value = builder.xor(value, inversion)
-        return builder.add(value, offset) if bits.bitwidth in FLIPPED else value
-
-    return bits(bits, bits, bits, bits), code
-
-
-FLIPPED = (16, 32)
-"""The widths of floats that extremes take: only there the order of bits and of values differ."""
-
-
-@intrinsic
 def wrap_add(typing: Any, a: Any, b: Any) -> tuple[Any, Callable[..., Any]]:
     """The sum modulo two to the power of the width; numba's own would widen."""
 
@@ -220,37 +234,6 @@ def without_sign(typing: Any, a: Any) -> tuple[Any, Callable[..., Any]]:
         return builder.and_(args[0], ir.Constant(args[0].type, (1 << (a.bitwidth - 1)) - 1))
 
     return a(a), code
-
-
-@intrinsic
-def nearest(typing: Any, so_far: Any, element: Any, one: Any, other: Any) -> tuple[Any, Callable[..., Any]]:
-    """The least of ``so_far`` and of the bits by which an element differs from two patterns: 0 if it has one of them.
-
-    A minimum, because LLVM makes vectors of loops over that and not of those over comparisons.
-    """
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        least, value, first, second = args
-        for difference in (builder.xor(value, first), builder.xor(value, second)):
-            least = builder.select(builder.icmp_unsigned("<", difference, least), difference, least)
-        return least
-
-    return so_far(so_far, so_far, so_far, so_far), code
-
-
-@intrinsic
-def key_bits(typing: Any, key: Any, flip: Any, invert: Any, bias: Any) -> tuple[Any, Callable[..., Any]]:
-    """The bits of the element that has a key: the steps of ``order_key`` backwards."""
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        value, flip_bits, inversion, offset = args
-        if key.bitwidth in FLIPPED:
-            value = builder.xor(builder.sub(value, offset), inversion)
-            sign = builder.ashr(value, ir.Constant(value.type, key.bitwidth - 1))
-            return builder.xor(value, builder.and_(sign, flip_bits))
-        return builder.xor(value, inversion)
-
-    return key(key, key, key, key), code
 
 
 @intrinsic

@@ -1,206 +1,217 @@
 """Least and greatest elements and where they are, for MIN, MAX, ARGMIN and ARGMAX of every data type.
 
-An element becomes a signed integer, its key, whose order is the one asked for, so a kernel depends on the width of the
-elements alone. Of a float the key of NaN is below all others (``FLOOR``), and -0 and +0 have the neighbouring keys
-``BIAS - 1`` and ``BIAS``; ``canonical`` takes them as equal where that decides which element is named.
+Elements are compared by their ranks, so that the greatest is looked for whatever was asked for. A run of neighbours is
+reduced in vectors, a block at a time; where the winner is, is looked for in one block in the end.
 """
 
 from __future__ import annotations
 
-from opwire.tensor import DataType
-
 from . import geometry as g
 from .compiler import inner, kernel
-from .element import cast_to, int32, int64, larger, load, nearest, order_key, read, size_of, store
+from .element import bits_of, int32, load, of_bits, read, size_of, store
 from .geometry import advance, at
+from .ranks import NOTHING, element_of, greater, is_float, key_of, lowest_rank, rank_of
+from .vectors import (
+    equal_lanes,
+    first_bit,
+    greatest_lane,
+    last_bit,
+    narrow,
+    narrow_lanes,
+    narrow_ranks,
+    wide,
+    wide_lanes,
+    wide_ranks,
+)
 
-NOTHING = -(2**63)
-"""The canonical key of NaN: no winner yet."""
-
-_BLOCK = 1 << 14
-"""Bytes among which a winner is noted, to be looked for in the end."""
-
-_PART, _SMALL_PART = 1024, 128
-"""Bytes that are asked at once whether the winner is there."""
-
-
-def order_parameters(data_type: DataType, *, least: bool) -> dict[int, int]:
-    """What makes keys of a data type: an element's bits are flipped below the sign if they are a negative float's,
-    then inverted by ``INVERT``, then ``BIAS`` is added, which wraps the keys of NaN below that of the worst infinity.
-    """
-    bits = data_type.bits
-    if data_type.is_float:
-        infinity = {16: 0x7C00, 32: 0x7F800000}[bits]
-        flip = 2 ** (bits - 1) - 1
-        bias = flip - infinity
-        return {g.FLIP: flip, g.INVERT: -1 if least else 0, g.BIAS: bias, g.FLOOR: bias - 1 - infinity, g.IS_FLOAT: 1}
-    lowest = -(2 ** (bits - 1))
-    invert = 0 if data_type.is_signed else lowest
-    return {g.FLIP: 0, g.INVERT: ~invert if least else invert, g.BIAS: 0, g.FLOOR: lowest, g.IS_FLOAT: 0}
+_BLOCK = 1 << 12
+"""Bytes among which a winner is noted, to be looked for in the end: they are still in the nearest cache then."""
 
 
 @inner
-def parameter(geometry: int, place: int, zero: int) -> int:
-    return cast_to(at(geometry, place), zero)
+def _greatest_neighbour(zero: int, address: int, count: int, invert: int) -> int:
+    """The greatest rank of a run without gaps."""
+    best = lowest_rank(zero)
+    if count >= wide_lanes(zero):
+        lanes = wide_lanes(zero)
+        a = b = c = d = wide(best, zero)
+        i = 0
+        while i + 4 * lanes <= count:
+            a = greater(wide_ranks(address, i, invert, zero), a)
+            b = greater(wide_ranks(address, i + lanes, invert, zero), b)
+            c = greater(wide_ranks(address, i + 2 * lanes, invert, zero), c)
+            d = greater(wide_ranks(address, i + 3 * lanes, invert, zero), d)
+            i += 4 * lanes
+        while i + lanes <= count:
+            a = greater(wide_ranks(address, i, invert, zero), a)
+            i += lanes
+        # Ranks that are taken twice change nothing.
+        b = greater(wide_ranks(address, count - lanes, invert, zero), b)
+        return greatest_lane(greater(greater(a, b), greater(c, d)))
+    if count >= narrow_lanes(zero):
+        lanes = narrow_lanes(zero)
+        e = narrow_ranks(address, count - lanes, invert, zero)
+        e = greater(e, narrow(best, zero))
+        for i in range(0, count - lanes, lanes):
+            e = greater(narrow_ranks(address, i, invert, zero), e)
+        return greatest_lane(e)
+    for i in range(count):
+        best = greater(rank_of(read(address, i, zero), invert), best)
+    return best
 
 
 @inner
-def key_of(bits: int, geometry: int, zero: int) -> int:
-    return order_key(
-        bits,
-        parameter(geometry, g.FLIP, zero),
-        parameter(geometry, g.INVERT, zero),
-        parameter(geometry, g.BIAS, zero),
-    )
-
-
-@inner
-def element_bits(key: int, geometry: int, zero: int) -> int:
-    """The element of a key; the steps of ``order_key`` backwards."""
-    plain = (key - at(geometry, g.BIAS)) ^ at(geometry, g.INVERT)
-    if plain < 0:
-        plain ^= at(geometry, g.FLIP)
-    return cast_to(plain, zero)
-
-
-@inner
-def canonical(key: int, geometry: int) -> int:
-    if at(geometry, g.IS_FLOAT):
-        if key < at(geometry, g.FLOOR):
-            return NOTHING
-        if key == at(geometry, g.BIAS) - 1:
-            return key + 1
-    return key
-
-
-@inner
-def _greatest(zero: int, address: int, count: int, step: int, geometry: int) -> int:
-    """The greatest key of a run."""
-    flip = parameter(geometry, g.FLIP, zero)
-    invert = parameter(geometry, g.INVERT, zero)
-    bias = parameter(geometry, g.BIAS, zero)
-    best = order_key(read(address, 0, zero), flip, invert, bias)
+def _greatest(zero: int, address: int, count: int, step: int, invert: int) -> int:
+    """The greatest rank of a run."""
     if step == 1:
-        for i in range(1, count):
-            best = larger(order_key(read(address, i, zero), flip, invert, bias), best)
-    else:
-        for i in range(1, count):
-            best = larger(order_key(read(address, i * step, zero), flip, invert, bias), best)
-    return int64(best)
+        return _greatest_neighbour(zero, address, count, invert)
+    a = b = c = d = lowest_rank(zero)
+    i = 0
+    while i + 4 <= count:
+        a = greater(rank_of(read(address, i * step, zero), invert), a)
+        b = greater(rank_of(read(address, (i + 1) * step, zero), invert), b)
+        c = greater(rank_of(read(address, (i + 2) * step, zero), invert), c)
+        d = greater(rank_of(read(address, (i + 3) * step, zero), invert), d)
+        i += 4
+    while i < count:
+        a = greater(rank_of(read(address, i * step, zero), invert), a)
+        i += 1
+    return greater(greater(a, b), greater(c, d))
 
 
 @inner
-def has(zero: int, address: int, count: int, step: int, one: int, other: int) -> bool:
-    """Whether a run has an element with one of two patterns of bits."""
-    least = cast_to(-1, zero)
-    if step == 1:
+def first_of(zero: int, address: int, count: int, step: int, invert: int, rank: int) -> int:
+    """Where the first element with a rank is in a run, or -1."""
+    lanes = wide_lanes(zero)
+    if step != 1 or count < lanes:
         for i in range(count):
-            least = nearest(least, read(address, i, zero), one, other)
-    else:
-        for i in range(count):
-            least = nearest(least, read(address, i * step, zero), one, other)
-    return least == 0
+            if rank_of(read(address, i * step, zero), invert) == rank:
+                return i
+        return -1
+    this = wide(rank, zero)
+    i = 0
+    while i < count:
+        # The last vector has lanes of the one before, which are known not to be equal.
+        start = min(i, count - lanes)
+        equal = equal_lanes(wide_ranks(address, start, invert, zero), this)
+        if equal != 0:
+            return start + first_bit(equal)
+        i += lanes
+    return -1
 
 
 @inner
-def _locate(zero: int, address: int, count: int, step: int, geometry: int, best: int) -> int:
-    """Where the first (last) element with a canonical key is in a run that has one."""
-    one = element_bits(best, geometry, zero)
-    other = element_bits(best - 1, geometry, zero) if _is_zero(best, geometry) else one
-    last = at(geometry, g.LAST)
-    start, size = begin, length = 0, count
-    for part in (_PART // size_of(zero), _SMALL_PART // size_of(zero)):
-        parts = (size + part - 1) // part
-        for i in range(parts):
-            begin = start + (parts - 1 - i if last else i) * part
-            length = min(part, start + size - begin)
-            if has(zero, advance(address, begin * step, zero), length, step, one, other):
-                break
-        start, size = begin, length
-    for i in range(size):
-        found = start + (size - 1 - i if last else i)
-        element = read(address, found * step, zero)
-        if element in (one, other):
-            return found
-    return start
+def _last_of(zero: int, address: int, count: int, step: int, invert: int, rank: int) -> int:
+    """Where the last element with a rank is in a run, or -1."""
+    lanes = wide_lanes(zero)
+    if step != 1 or count < lanes:
+        for i in range(count - 1, -1, -1):
+            if rank_of(read(address, i * step, zero), invert) == rank:
+                return i
+        return -1
+    this = wide(rank, zero)
+    i = count
+    while i > 0:
+        start = max(i - lanes, 0)
+        equal = equal_lanes(wide_ranks(address, start, invert, zero), this)
+        if equal != 0:
+            return start + last_bit(equal)
+        i -= lanes
+    return -1
 
 
 @inner
-def _is_zero(key: int, geometry: int) -> bool:
-    """Whether a canonical key is that of the zeros of a float."""
-    return at(geometry, g.IS_FLOAT) != 0 and key == at(geometry, g.BIAS)
+def _locate(zero: int, address: int, count: int, step: int, geometry: int, rank: int) -> int:
+    """Where the first (last) element with a rank is in a run, or -1."""
+    if at(geometry, g.LAST):
+        return _last_of(zero, address, count, step, at(geometry, g.INVERT), rank)
+    return first_of(zero, address, count, step, at(geometry, g.INVERT), rank)
 
 
 @inner
 def _scan(zero: int, base: int, geometry: int, begin: int, end: int) -> tuple[int, int]:
-    """The greatest canonical key of reduced elements ``begin`` to ``end``, and the index of the one that has it."""
+    """The key of the greatest of reduced elements ``begin`` to ``end``, and the index of the one that wins."""
     run_size, step, last = at(geometry, g.RUN), at(geometry, g.STEP), at(geometry, g.LAST)
-    block = _BLOCK // size_of(zero)
-    best, index = NOTHING, end - 1 if last else begin
-    found_address, found_size, found_index = base, 0, index
+    invert, block = at(geometry, g.INVERT), _BLOCK // size_of(zero)
+    best, lowest = lowest_rank(zero), lowest_rank(zero)
+    found_address, found_size, found_index = base, 0, 0
     i = begin
     while i < end:
-        run = i // run_size
+        run = i // run_size if i >= run_size else 0
         address = advance(base, g.run_source(geometry, run) + (i - run * run_size) * step, zero)
         left = min(run_size - (i - run * run_size), end - i)
         while left > 0:
             size = min(left, block)
-            key = canonical(_greatest(zero, address, size, step, geometry), geometry)
-            if key > best or (last and key == best):
-                best = key
+            rank = _greatest(zero, address, size, step, invert)
+            better = rank > best or (rank == best and (last != 0 or found_size == 0))
+            if better and is_float(zero) and rank == lowest:
+                # It is that of NaN too.
+                better = _locate(zero, address, size, step, geometry, rank) >= 0
+            if better:
+                best = rank
                 found_address, found_size, found_index = address, size, i
             i += size
             left -= size
             address = advance(address, size * step, zero)
-    if best != NOTHING:
-        index = found_index + _locate(zero, found_address, found_size, step, geometry, best)
-    return best, index
+    if found_size == 0:
+        return NOTHING, end - 1 if last else begin
+    return key_of(best), found_index + _locate(zero, found_address, found_size, step, geometry, best)
 
 
 @inner
-def put_winner(zero: int, base: int, address: int, offset: int, index: int, geometry: int) -> None:
-    """Puts the winner's index, or the winner, into the output."""
-    size = at(geometry, g.INDEX_SIZE)
+def put_index(address: int, offset: int, index: int, size: int) -> None:
     if size == 8:
         store(address, offset, index)
-    elif size == 4:
-        store(address, offset, int32(index))
     else:
-        store(address, offset, read(base, g.reduced_source(geometry, index), zero))
+        store(address, offset, int32(index))
 
 
 @inner
-def put_value(zero: int, base: int, geometry: int, address: int, offset: int, key: int) -> None:
-    """Puts the element of a greatest key into the output; of equal zeros and of NaN the one to name is looked for."""
-    if canonical(key, geometry) == NOTHING or _is_zero(key, geometry):
-        _, index = _scan(zero, base, geometry, 0, at(geometry, g.COUNT))
-        put_winner(zero, base, address, offset, index, geometry)
-    else:
-        store(address, offset, element_bits(key, geometry, zero))
+def _greatest_between(zero: int, base: int, geometry: int, begin: int, end: int) -> int:
+    """The greatest rank of reduced elements ``begin`` to ``end``."""
+    run_size, step, invert = at(geometry, g.RUN), at(geometry, g.STEP), at(geometry, g.INVERT)
+    best = lowest_rank(zero)
+    i = begin
+    while i < end:
+        # Dividing takes as long as some hundred bytes do.
+        run = i // run_size if i >= run_size else 0
+        address = advance(base, g.run_source(geometry, run) + (i - run * run_size) * step, zero)
+        size = min((run + 1) * run_size, end) - i
+        best = greater(_greatest(zero, address, size, step, invert), best)
+        i += size
+    return best
 
 
 @kernel
 def rows(zero: int, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """One output element and one segment a unit; several segments leave (key, index) each in ``states``."""
+    """One output element and one segment a unit; several segments leave (key, index or element) each in ``states``."""
     segments, segment, count = at(geometry, g.SEGMENTS), at(geometry, g.SEGMENT), at(geometry, g.COUNT)
-    run_size, step = at(geometry, g.RUN), at(geometry, g.STEP)
+    size = at(geometry, g.INDEX_SIZE)
     for unit in range(begin, end):
-        output = unit // segments
+        output = unit // segments if segments > 1 else unit
         base = advance(source, g.kept_source(geometry, output), zero)
-        if segments > 1:
-            first = (unit - output * segments) * segment
-            best, index = _scan(zero, base, geometry, first, min(first + segment, count))
-            store(states, 2 * unit, best)
-            store(states, 2 * unit + 1, index)
-        elif at(geometry, g.INDEX_SIZE):
-            _, index = _scan(zero, base, geometry, 0, count)
-            put_winner(zero, base, target, g.kept_target(geometry, output), index, geometry)
+        first = (unit - output * segments) * segment
+        last = min(first + segment, count)
+        best, won = lowest_rank(zero), -1
+        if not size:
+            best = _greatest_between(zero, base, geometry, first, last)
+        # Which of equal zeros is to be named, and whether any element is -inf, the rank does not say.
+        if size or (is_float(zero) and (best == 0 or best == lowest_rank(zero))):
+            key, won = _scan(zero, base, geometry, first, last)
         else:
-            key = _greatest(zero, base, run_size, step, geometry)
-            for run in range(1, count // run_size):
-                address = advance(base, g.run_source(geometry, run), zero)
-                key = max(key, _greatest(zero, address, run_size, step, geometry))
-            put_value(zero, base, geometry, target, g.kept_target(geometry, output), key)
+            key = key_of(best)
+        if not size:
+            element = element_of(best, at(geometry, g.INVERT), zero)
+            if won >= 0:
+                element = read(base, g.reduced_source(geometry, won), zero)
+            won = bits_of(element)
+        if segments > 1:
+            store(states, 2 * unit, key)
+            store(states, 2 * unit + 1, won)
+        elif size:
+            put_index(target, g.kept_target(geometry, output), won, size)
+        else:
+            store(target, g.kept_target(geometry, output), of_bits(won, zero))
 
 
 @kernel
@@ -209,10 +220,13 @@ def finish(zero: int, source: int, target: int, states: int, geometry: int, begi
     segments, last = at(geometry, g.SEGMENTS), at(geometry, g.LAST)
     for output in range(begin, end):
         first = states + 16 * output * segments
-        best, index = load(first, 0, 0), load(first, 1, 0)
+        best, won = load(first, 0, 0), load(first, 1, 0)
         for i in range(1, segments):
             key = load(first, 2 * i, 0)
             if key > best or (last and key == best):
-                best, index = key, load(first, 2 * i + 1, 0)
-        base = advance(source, g.kept_source(geometry, output), zero)
-        put_winner(zero, base, target, g.kept_target(geometry, output), index, geometry)
+                best, won = key, load(first, 2 * i + 1, 0)
+        offset = g.kept_target(geometry, output)
+        if at(geometry, g.INDEX_SIZE):
+            put_index(target, offset, won, at(geometry, g.INDEX_SIZE))
+        else:
+            store(target, offset, of_bits(won, zero))

@@ -6,91 +6,76 @@ import numpy as np
 
 from . import geometry as g
 from .compiler import inner, kernel
-from .element import cast_to, choose, int64, larger, load, order_key, read, size_of, store
-from .extreme import NOTHING, parameter, put_value, put_winner
+from .element import bits_of, cast_to, choose, int64, integer_zero, load, read, size_of, store
+from .extreme import put_index
 from .geometry import advance, at
+from .ranks import NOTHING, element_of, greater, is_float, key_of, lowest_rank, rank_of
 
 _GROUP = 8
-"""Rows that a column's best key stays in a register for."""
+"""Rows that a column's best rank stays in a register for."""
 
 
 @inner
-def _raise_group(
-    zero: int, address: int, row: int, step: int, width: int, best: int, flip: int, invert: int, bias: int
-) -> None:
-    """Takes 8 rows into the best keys."""
+def _raise_rows(zero: int, address: int, row: int, step: int, width: int, best: int, invert: int, rows: int) -> None:
+    """Takes rows into the best ranks."""
+    rank_zero = lowest_rank(zero)
     for i in range(width):
-        key = load(best, i, zero)
-        for j in range(_GROUP):
-            key = larger(order_key(read(address + j * row, i * step, zero), flip, invert, bias), key)
-        store(best, i, key)
+        rank = load(best, i, rank_zero)
+        for j in range(rows):
+            rank = greater(rank_of(read(address + j * row, i * step, zero), invert), rank)
+        store(best, i, rank)
 
 
 @inner
-def _raise(zero: int, address: int, row: int, step: int, width: int, best: int, geometry: int, rows: int) -> None:
-    flip = parameter(geometry, g.FLIP, zero)
-    invert = parameter(geometry, g.INVERT, zero)
-    bias = parameter(geometry, g.BIAS, zero)
-    i = 0
-    while i + _GROUP <= rows:
-        if step == 1:
-            _raise_group(zero, address + i * row, row, 1, width, best, flip, invert, bias)
-        else:
-            _raise_group(zero, address + i * row, row, step, width, best, flip, invert, bias)
-        i += _GROUP
-    while i < rows:
-        for j in range(width):
-            key = order_key(read(address + i * row, j * step, zero), flip, invert, bias)
-            store(best, j, larger(key, load(best, j, zero)))
-        i += 1
+def _raise(zero: int, base: int, begin: int, end: int, width: int, geometry: int, best: int) -> None:
+    """Leaves the greatest rank of each column of a tile, for its rows ``begin`` to ``end``, in ``best``."""
+    run_size, invert = at(geometry, g.RUN), at(geometry, g.INVERT)
+    step, row = at(geometry, g.COLUMN_STEP), at(geometry, g.STEP) * size_of(zero)
+    i = begin
+    while i < end:
+        address = advance(base, g.reduced_source(geometry, i), zero)
+        left = min(run_size - i % run_size, end - i)
+        i += left
+        while left >= _GROUP:
+            if step == 1:
+                _raise_rows(zero, address, row, 1, width, best, invert, _GROUP)
+            else:
+                _raise_rows(zero, address, row, step, width, best, invert, _GROUP)
+            address += row * _GROUP
+            left -= _GROUP
+        while left > 0:
+            if step == 1:
+                _raise_rows(zero, address, row, 1, width, best, invert, 1)
+            else:
+                _raise_rows(zero, address, row, step, width, best, invert, 1)
+            address += row
+            left -= 1
 
 
 @inner
-def _name_group(
-    zero: int, address: int, row: int, step: int, width: int, best: int, names: int, geometry: int, name: int
+def _name_rows(
+    zero: int, address: int, row: int, step: int, width: int, best: int, names: int, invert: int, name: int, rows: int
 ) -> None:
-    """Takes 8 rows, named ``name`` and following, into the best keys and their names."""
-    flip = parameter(geometry, g.FLIP, zero)
-    invert = parameter(geometry, g.INVERT, zero)
-    bias = parameter(geometry, g.BIAS, zero)
-    lower = cast_to(at(geometry, g.BIAS) - at(geometry, g.IS_FLOAT), zero)
+    """Takes rows, named ``name`` and following, into the best ranks and their names."""
+    rank_zero = lowest_rank(zero)
+    named = integer_zero(rank_zero)
     for i in range(width):
-        key, found = load(best, i, zero), load(names, i, zero)
-        for j in range(_GROUP):
-            here = order_key(read(address + j * row, i * step, zero), flip, invert, bias)
-            here = choose(here == lower, bias, here)
-            better = here > key
-            key = choose(better, here, key)
-            found = choose(better, cast_to(name + j, zero), found)
-        store(best, i, key)
+        rank, found = load(best, i, rank_zero), load(names, i, named)
+        for j in range(rows):
+            here = rank_of(read(address + j * row, i * step, zero), invert)
+            better = here > rank
+            rank = choose(better, here, rank)
+            found = choose(better, cast_to(name + j, named), found)
+        store(best, i, rank)
         store(names, i, found)
 
 
 @inner
-def _name_row(zero: int, address: int, step: int, width: int, best: int, names: int, geometry: int, name: int) -> None:
-    flip = parameter(geometry, g.FLIP, zero)
-    invert = parameter(geometry, g.INVERT, zero)
-    bias = parameter(geometry, g.BIAS, zero)
-    lower = cast_to(at(geometry, g.BIAS) - at(geometry, g.IS_FLOAT), zero)
-    this = cast_to(name, zero)
-    for i in range(width):
-        key = load(best, i, zero)
-        here = order_key(read(address, i * step, zero), flip, invert, bias)
-        here = choose(here == lower, bias, here)
-        better = here > key
-        store(best, i, choose(better, here, key))
-        store(names, i, choose(better, this, load(names, i, zero)))
-
-
-@inner
-def _name(
-    zero: int, base: int, first: int, rows: int, step: int, width: int, best: int, names: int, geometry: int
-) -> None:
+def _name(zero: int, base: int, first: int, rows: int, width: int, best: int, names: int, geometry: int) -> None:
     """Names the best of ``rows`` rows in the order asked for: rows count from the end where the last wins."""
-    run_size, count = at(geometry, g.RUN), at(geometry, g.COUNT)
-    last = at(geometry, g.LAST)
-    sign = -1 if last else 1
-    row = sign * at(geometry, g.STEP) * size_of(zero)
+    run_size, count, invert = at(geometry, g.RUN), at(geometry, g.COUNT), at(geometry, g.INVERT)
+    last, step = at(geometry, g.LAST), at(geometry, g.COLUMN_STEP)
+    row = (-1 if last else 1) * at(geometry, g.STEP) * size_of(zero)
     i = 0
     while i < rows:
         index = count - 1 - first - i if last else first + i
@@ -99,58 +84,110 @@ def _name(
         address = advance(base, g.reduced_source(geometry, index), zero)
         while left >= _GROUP:
             if step == 1:
-                _name_group(zero, address, row, 1, width, best, names, geometry, i)
+                _name_rows(zero, address, row, 1, width, best, names, invert, i, _GROUP)
             else:
-                _name_group(zero, address, row, step, width, best, names, geometry, i)
+                _name_rows(zero, address, row, step, width, best, names, invert, i, _GROUP)
             address += row * _GROUP
             i += _GROUP
             left -= _GROUP
         while left > 0:
-            _name_row(zero, address, step, width, best, names, geometry, i)
+            if step == 1:
+                _name_rows(zero, address, row, 1, width, best, names, invert, i, 1)
+            else:
+                _name_rows(zero, address, row, step, width, best, names, invert, i, 1)
             address += row
             i += 1
             left -= 1
 
 
 @inner
-def _scan_columns(
+def _begin(zero: int, width: int, best: int, names: int) -> None:
+    rank = lowest_rank(zero)
+    for i in range(width):
+        store(best, i, rank)
+        store(names, i, integer_zero(rank))
+
+
+@inner
+def _find(
     zero: int, base: int, begin: int, end: int, width: int, geometry: int, best: int, names: int, found: int
 ) -> None:
-    """Leaves (canonical key, index) of each column of a tile in ``found``, for its rows ``begin`` to ``end``.
+    """Leaves the greatest rank of each column of a tile, for its rows ``begin`` to ``end``, in ``best``, and the row
+    that has it in ``found``.
 
-    Rows are named in the width of an element, so that one vector holds as many names as keys; of narrow elements a
-    block of rows has as many as there are names.
+    Rows are named in the width of a rank, so that one vector holds as many names as ranks; of narrow elements a block
+    of rows has as many as there are names.
     """
-    bits = 8 * size_of(zero)
-    block = 1 << min(bits - 1, 30)
-    lowest = cast_to(at(geometry, g.FLOOR) - at(geometry, g.IS_FLOAT), zero)
-    nothing = at(geometry, g.FLOOR) - at(geometry, g.IS_FLOAT)
-    step, count, last = at(geometry, g.COLUMN_STEP), at(geometry, g.COUNT), at(geometry, g.LAST)
+    rank_zero = lowest_rank(zero)
+    named = integer_zero(rank_zero)
+    block = 1 << min(8 * size_of(named), 30)
+    count, last = at(geometry, g.COUNT), at(geometry, g.LAST)
     if last:
         begin, end = count - end, count - begin
+    overall = found + 8 * width
     for first in range(begin, end, block):
+        _begin(zero, width, best, names)
+        _name(zero, base, first, min(block, end - first), width, best, names, geometry)
         for i in range(width):
-            store(best, i, lowest)
-            store(names, i, cast_to(0, zero))
-        _name(zero, base, first, min(block, end - first), step, width, best, names, geometry)
-        for i in range(width):
-            key, index = int64(load(best, i, zero)), first + int64(load(names, i, zero))
-            if first == begin or key > load(found, 2 * i, 0):
-                store(found, 2 * i, key)
-                store(found, 2 * i + 1, index)
+            here, so_far = load(best, i, rank_zero), load(overall, i, rank_zero)
+            index = first + (int64(load(names, i, named)) & (block - 1))
+            better = (first == begin) | (here > so_far)
+            store(overall, i, choose(better, here, so_far))
+            store(found, i, choose(better, index, load(found, i, 0)))
     for i in range(width):
+        store(best, i, load(overall, i, rank_zero))
         if last:
-            store(found, 2 * i + 1, count - 1 - load(found, 2 * i + 1, 0))
-        if at(geometry, g.IS_FLOAT) and load(found, 2 * i, 0) == nothing:
-            store(found, 2 * i, NOTHING)
+            store(found, i, count - 1 - load(found, i, 0))
+
+
+@inner
+def _first_number(zero: int, column: int, geometry: int, begin: int, end: int) -> int:
+    """The first (last) row that is not NaN, or -1."""
+    run_size, step, last = at(geometry, g.RUN), at(geometry, g.STEP), at(geometry, g.LAST)
+    found, i = -1, begin
+    while i < end and (last or found < 0):
+        left = min(run_size - i % run_size, end - i)
+        address = advance(column, g.reduced_source(geometry, i), zero)
+        for j in range(left):
+            rank = rank_of(read(address, j * step, zero), 0)
+            if rank == rank and (last or found < 0):
+                found = i + j
+        i += left
+    return found
+
+
+@inner
+def _settle(zero: int, base: int, begin: int, end: int, width: int, geometry: int, best: int, found: int) -> None:
+    """Tells best ranks of -inf from those of NaN alone, which become NaN, and finds their rows."""
+    step, lowest = at(geometry, g.COLUMN_STEP), lowest_rank(zero)
+    for i in range(width):
+        if load(best, i, lowest) == lowest:
+            column = advance(base, i * step, zero)
+            element = rank_of(read(column, g.reduced_source(geometry, load(found, i, 0)), zero), 0)
+            if element != element:
+                number = _first_number(zero, column, geometry, begin, end)
+                if number < 0:
+                    store(best, i, element)
+                else:
+                    store(found, i, number)
+
+
+@inner
+def _element(zero: int, column: int, geometry: int, rank: int, found: int) -> int:
+    """The element of a best rank. Its row is needed only where the rank may be that of NaN."""
+    if is_float(zero) and not rank > lowest_rank(zero):
+        return read(column, g.reduced_source(geometry, found), zero)
+    return element_of(rank, at(geometry, g.INVERT), zero)
 
 
 @kernel
 def columns(zero: int, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """One tile of columns and one segment a unit; several segments leave (key, index) of each column in ``states``."""
+    """One tile of columns and one segment a unit; several segments leave (key, winner) of each column in ``states``."""
     segments, segment, count = at(geometry, g.SEGMENTS), at(geometry, g.SEGMENT), at(geometry, g.COUNT)
     tiles, tile, step = at(geometry, g.TILES), at(geometry, g.TILE), at(geometry, g.COLUMN_STEP)
-    run_size, all_columns = at(geometry, g.RUN), at(geometry, g.COLUMNS)
+    all_columns, apart = at(geometry, g.COLUMNS), at(geometry, g.COLUMN_TARGET)
+    size = at(geometry, g.INDEX_SIZE)
+    rank_zero = lowest_rank(zero)
     scratch = np.empty(4 * tile, np.int64)
     best = scratch.ctypes.data
     names, found = best + 8 * tile, best + 16 * tile
@@ -160,28 +197,32 @@ def columns(zero: int, source: int, target: int, states: int, geometry: int, beg
         start = (part - outer * tiles) * tile
         width = min(tile, all_columns - start)
         base = advance(source, g.kept_source(geometry, outer) + start * step, zero)
-        offset = g.kept_target(geometry, outer) + start * at(geometry, g.COLUMN_TARGET)
-        if segments > 1 or at(geometry, g.INDEX_SIZE):
-            first = (unit - part * segments) * segment
-            _scan_columns(zero, base, first, min(first + segment, count), width, geometry, best, names, found)
-            for i in range(width):
-                if segments > 1:
-                    place = ((outer * all_columns + start + i) * segments + unit - part * segments) * 2
-                    store(states, place, load(found, 2 * i, 0))
-                    store(states, place + 1, load(found, 2 * i + 1, 0))
-                else:
-                    index = load(found, 2 * i + 1, 0)
-                    put_winner(zero, base, target, offset + i * at(geometry, g.COLUMN_TARGET), index, geometry)
+        offset = g.kept_target(geometry, outer) + start * apart
+        first = (unit - part * segments) * segment
+        last = min(first + segment, count)
+        if size:
+            _find(zero, base, first, last, width, geometry, best, names, found)
+        else:
+            _begin(zero, width, best, names)
+            _raise(zero, base, first, last, width, geometry, best)
+            for i in range(width if is_float(zero) else 0):
+                store(found, i, first)
+        if is_float(zero):
+            _settle(zero, base, first, last, width, geometry, best, found)
+        for i in range(width if segments > 1 else 0):
+            rank, won = load(best, i, rank_zero), load(found, i, 0)
+            place = ((outer * all_columns + start + i) * segments + unit - part * segments) * 2
+            if not size:
+                won = bits_of(_element(zero, advance(base, i * step, zero), geometry, rank, won))
+            store(states, place, key_of(rank) if rank == rank else NOTHING)
+            store(states, place + 1, won)
+        if segments > 1:
             continue
-        lowest = cast_to(NOTHING >> (64 - 8 * size_of(zero)), zero)
         for i in range(width):
-            store(best, i, lowest)
-        row = at(geometry, g.STEP) * size_of(zero)
-        for run in range(count // run_size):
-            address = advance(base, g.run_source(geometry, run), zero)
-            _raise(zero, address, row, step, width, best, geometry, run_size)
-        for i in range(width):
-            here = advance(base, i * step, zero)
-            key = int64(load(best, i, zero))
-            put_value(zero, here, geometry, target, offset + i * at(geometry, g.COLUMN_TARGET), key)
+            place = offset + i * apart
+            if size:
+                put_index(target, place, load(found, i, 0), size)
+            else:
+                column = advance(base, i * step, zero)
+                store(target, place, _element(zero, column, geometry, load(best, i, rank_zero), load(found, i, 0)))
     scratch[0] = 0  # keeps the memory alive until here

@@ -17,18 +17,19 @@ from . import geometry as g
 from . import pooling_geometry as p
 from .argreduce import ELEMENTS
 from .compiler import Kernel
-from .element import INT8, INT16, INT32, INT64
+from .element import INT64
 from .job import Find, Job, Step
 from .pool import Pool
+from .ranks import inversion
 from .reductions import cut
 
 KERNELS = (
     *(
         Kernel(function, element)
-        for element in (INT8, INT16, INT32, INT64)
-        for function in (max_pooling_rows.rows, max_pooling_rows.windows)
+        for element in dict.fromkeys(ELEMENTS.values())
+        for function in (max_pooling_rows.rows, max_pooling_rows.named_rows, max_pooling_rows.windows)
+        if element != INT64 or function is not max_pooling_rows.named_rows
     ),
-    *(Kernel(max_pooling_rows.named_rows, element) for element in (INT8, INT16, INT32)),
 )
 
 LARGEST_ROW = 1 << 22
@@ -40,7 +41,7 @@ LONGEST_LINE = 1 << 16
 
 def prepare(plan: Plan) -> Job:
     source = plan.inputs["InputTensor"]
-    parameters = extreme.order_parameters(source.data_type, least=False)
+    parameters = {g.INVERT: inversion(source.data_type, least=False)}
     geometry = p.encode(plan, parameters)
     geometry[max_pooling_rows.PACKED] = int(p.is_packed(source))
     rows = int(np.prod(geometry[[p.DEPTH + p.WINDOW, p.HEIGHT + p.WINDOW]]))
@@ -57,7 +58,7 @@ def prepare(plan: Plan) -> Job:
     if visited > LARGEST_ROW:
         return WindowsJob(plan, parameters)
     units = prod(plan.outputs["OutputTensor"].sizes[:-1])
-    return PoolingJob(Step(Kernel(function, ELEMENTS[bits]), geometry, units, visited))
+    return PoolingJob(Step(Kernel(function, ELEMENTS[source.data_type]), geometry, units, visited))
 
 
 class PoolingJob:
@@ -84,7 +85,7 @@ class WindowsJob:
         self._source = plan.inputs["InputTensor"]
         self._dimensions = tuple(plan.attributes.dimensions(self._source.sizes))
         self._parameters = parameters | {g.LAST: 0, g.INDEX_SIZE: 8}
-        self._element = ELEMENTS[self._source.data_type.bits]
+        self._element = ELEMENTS[self._source.data_type]
         self._item_size = self._source.data_type.bits // 8
 
     @property

@@ -1,8 +1,9 @@
 """The kernels of max pooling. Each unit is a row of outputs along the innermost dimension.
 
 The rows of the input that a row of windows covers are first reduced to one line, element by element and so in whole
-vectors; the windows are then reduced along that line, whose ends hold keys that never win in place of the padding.
-Elements are compared by the keys of ``extreme``.
+vectors; the windows are then reduced along that line, whose ends hold what never wins in place of the padding. The line
+holds ranks where values alone are asked for, else codes: a rank's key, and below it the position, inverted so that the
+first of equals is the greatest.
 """
 
 from __future__ import annotations
@@ -12,17 +13,24 @@ import numpy as np
 from . import geometry as g
 from . import pooling_geometry as p
 from .compiler import inner, kernel
-from .element import cast_to, choose, int32, int64, key_bits, larger, load, nearest, order_key, read, smaller, store
-from .extreme import NOTHING, canonical, has, key_of, parameter
+from .element import cast_to, choose, integer_zero, larger, load, read, smaller, store
+from .extreme import first_of, put_index
 from .geometry import advance, at
+from .ranks import NOTHING, element_of, greater, is_float, key_of, lowest_rank, rank_of
 
 _ALL_ONES = 0xFFFFFFFF
+
+_NOT_A_NUMBER = -(1 << 31)
+"""The key of NaN: below that of -inf, and still above padding."""
+
+PACKED = 9
+"""Place in the geometry: whether an element's position in its channel is also its offset."""
 
 
 @inner
 def _winner(zero: int, channel: int, geometry: int, depth: int, height: int, across: int) -> int:
     """The position in its channel of the first of the greatest elements of one window."""
-    best, found = NOTHING, -1
+    best, found = lowest_rank(zero), -1
     for i in range(p.first_tap(geometry, p.DEPTH, depth), p.taps_end(geometry, p.DEPTH, depth)):
         d = p.position(geometry, p.DEPTH, depth, i)
         for j in range(p.first_tap(geometry, p.HEIGHT, height), p.taps_end(geometry, p.HEIGHT, height)):
@@ -31,10 +39,10 @@ def _winner(zero: int, channel: int, geometry: int, depth: int, height: int, acr
             here = advance(channel, row, zero)
             for k in range(p.first_tap(geometry, p.ACROSS, across), p.taps_end(geometry, p.ACROSS, across)):
                 w = p.position(geometry, p.ACROSS, across, k)
-                element = read(here, w * at(geometry, p.ACROSS + p.SOURCE), zero)
-                key = canonical(int64(key_of(element, geometry, zero)), geometry)
-                if key > best or found < 0:
-                    best = key
+                rank = rank_of(read(here, w * at(geometry, p.ACROSS + p.SOURCE), zero), at(geometry, g.INVERT))
+                best_is_nan = best != best
+                if found < 0 or rank > best or (best_is_nan and rank == rank):
+                    best = rank
                     found = (d * at(geometry, p.HEIGHT + p.SIZE) + h) * at(geometry, p.ACROSS + p.SIZE) + w
     return found
 
@@ -51,14 +59,6 @@ def _element_at(zero: int, channel: int, geometry: int, found: int) -> int:
 
 
 @inner
-def _put_index(indices: int, offset: int, index: int, size: int) -> None:
-    if size == 4:
-        store(indices, offset, int32(index))
-    else:
-        store(indices, offset, index)
-
-
-@inner
 def _split(geometry: int, unit: int) -> tuple[int, int, int]:
     """The channel, counted over all images, and the depth and height of a row of outputs."""
     heights, depths = at(geometry, p.HEIGHT + p.OUT), at(geometry, p.DEPTH + p.OUT)
@@ -72,14 +72,19 @@ def _plane_size(geometry: int) -> int:
     return at(geometry, p.DEPTH + p.SIZE) * at(geometry, p.HEIGHT + p.SIZE) * at(geometry, p.ACROSS + p.SIZE)
 
 
+@inner
+def _channel(zero: int, source: int, geometry: int, plane: int) -> int:
+    offset = p.place_of(geometry, plane, 0, p.SOURCE, p.CHANNEL_SOURCE, p.IMAGE_SOURCE, -1)
+    return advance(source, offset, zero)
+
+
 @kernel
 def windows(zero: int, source: int, values: int, indices: int, geometry: int, begin: int, end: int) -> None:
     """Window by window, for what the other kernels do not take; with or without indices."""
     size, step = at(geometry, p.INDEX_SIZE), at(geometry, p.ACROSS + p.VALUE)
     for unit in range(begin, end):
         plane, depth, height = _split(geometry, unit)
-        offset = p.place_of(geometry, plane, 0, p.SOURCE, p.CHANNEL_SOURCE, p.IMAGE_SOURCE, -1)
-        channel = advance(source, offset, zero)
+        channel = _channel(zero, source, geometry, plane)
         value = p.place_of(geometry, plane, depth, p.VALUE, p.CHANNEL_VALUE, p.IMAGE_VALUE, height)
         index = p.place_of(geometry, plane, depth, p.INDEX, p.CHANNEL_INDEX, p.IMAGE_INDEX, height)
         for i in range(at(geometry, p.ACROSS + p.OUT)):
@@ -87,7 +92,7 @@ def windows(zero: int, source: int, values: int, indices: int, geometry: int, be
             store(values, value + i * step, _element_at(zero, channel, geometry, found))
             if size:
                 place = index + i * at(geometry, p.ACROSS + p.INDEX)
-                _put_index(indices, place, plane * _plane_size(geometry) + found, size)
+                put_index(indices, place, plane * _plane_size(geometry) + found, size)
 
 
 @inner
@@ -99,287 +104,238 @@ def _covered(geometry: int) -> tuple[int, int, int]:
 
 
 @inner
-def _raise_rows(
-    zero: int, row: int, row_size: int, rows: int, count: int, step: int, line: int, first: bool, geometry: int
-) -> None:
-    """Takes 1, 2 or 3 rows of the input, ``row_size`` bytes apart, into the line, or begins it with them."""
-    flip = parameter(geometry, g.FLIP, zero)
-    invert = parameter(geometry, g.INVERT, zero)
-    bias = parameter(geometry, g.BIAS, zero)
+def _fill(lowest: int, line: int, count: int) -> None:
     for i in range(count):
-        key = order_key(read(row, i * step, zero), flip, invert, bias)
-        for j in range(1, rows):
-            key = larger(order_key(read(row + j * row_size, i * step, zero), flip, invert, bias), key)
-        if not first:
-            key = larger(key, load(line, i, zero))
-        store(line, i, key)
+        store(line, i, lowest)
 
 
 @inner
-def _raise_some(
-    zero: int, row: int, row_size: int, rows: int, count: int, step: int, line: int, first: bool, geometry: int
-) -> None:
-    if rows == 3:
-        _raise_rows(zero, row, row_size, 3, count, step, line, first, geometry)
-    elif rows == 2:
-        _raise_rows(zero, row, row_size, 2, count, step, line, first, geometry)
-    else:
-        _raise_rows(zero, row, row_size, 1, count, step, line, first, geometry)
+def _code(rank: int, position: int) -> int:
+    key = choose(rank == rank, key_of(rank), _NOT_A_NUMBER)
+    return (key << 32) | (_ALL_ONES - position)
 
 
 @inner
-def _covered_rows(geometry: int, height: int) -> tuple[int, int, int]:
-    """Of the rows that a window covers at one depth: how many, the offset of the first, and elements between them."""
-    begin = p.first_tap(geometry, p.HEIGHT, height)
-    step = at(geometry, p.HEIGHT + p.SOURCE)
-    offset = p.position(geometry, p.HEIGHT, height, begin) * step
-    return p.taps_end(geometry, p.HEIGHT, height) - begin, offset, step * at(geometry, p.HEIGHT + p.DILATION)
-
-
-@inner
-def _raise_lines(zero: int, channel: int, geometry: int, depth: int, height: int, line: int, count: int) -> None:
-    """Reduces all rows that a row of windows covers to the line."""
-    step = at(geometry, p.ACROSS + p.SOURCE)
-    rows, offset, apart = _covered_rows(geometry, height)
-    first = True
-    for i in range(p.first_tap(geometry, p.DEPTH, depth), p.taps_end(geometry, p.DEPTH, depth)):
-        plane = p.position(geometry, p.DEPTH, depth, i) * at(geometry, p.DEPTH + p.SOURCE)
-        for j in range(0, rows, 3):
-            row = advance(channel, plane + offset + j * apart, zero)
-            size = advance(0, apart, zero)
-            if step == 1:
-                _raise_some(zero, row, size, min(3, rows - j), count, 1, line, first, geometry)
-            else:
-                _raise_some(zero, row, size, min(3, rows - j), count, step, line, first, geometry)
-            first = False
-
-
-@inner
-def _has_negative_zero(zero: int, channel: int, geometry: int, depth: int, height: int, count: int) -> bool:
-    """Whether any row that a row of windows covers has one."""
-    step = at(geometry, p.ACROSS + p.SOURCE)
-    rows, offset, apart = _covered_rows(geometry, height)
-    negative = p.lowest(zero)
-    for i in range(p.first_tap(geometry, p.DEPTH, depth), p.taps_end(geometry, p.DEPTH, depth)):
-        plane = p.position(geometry, p.DEPTH, depth, i) * at(geometry, p.DEPTH + p.SOURCE)
+def _raise_rows(zero: int, row: int, apart: int, rows: int, count: int, step: int, line: int, invert: int) -> None:
+    """Takes rows of the input, ``apart`` bytes from each other, into the line."""
+    lowest = lowest_rank(zero)
+    for i in range(count):
+        rank = load(line, i, lowest)
         for j in range(rows):
-            row = advance(channel, plane + offset + j * apart, zero)
-            if has(zero, row, count, step, negative, negative):
-                return True
-    return False
-
-
-@inner
-def _taps(zero: int, line: int, stride: int, dilation: int, taps: int, count: int, best: int, first: bool) -> None:
-    """Takes 1, 2 or 3 elements of each of ``count`` windows, or begins with them."""
-    for i in range(count):
-        key = load(line, i * stride, zero)
-        for j in range(1, taps):
-            key = larger(load(line, i * stride + j * dilation, zero), key)
-        if not first:
-            key = larger(key, load(best, i, zero))
-        store(best, i, key)
-
-
-@inner
-def _some_taps(zero: int, line: int, stride: int, dilation: int, taps: int, count: int, best: int, first: bool) -> None:
-    if taps == 3:
-        _taps(zero, line, stride, dilation, 3, count, best, first)
-    elif taps == 2:
-        _taps(zero, line, stride, dilation, 2, count, best, first)
-    else:
-        _taps(zero, line, stride, dilation, 1, count, best, first)
-
-
-@inner
-def _along_line(zero: int, line: int, stride: int, window: int, dilation: int, count: int, best: int) -> None:
-    """Reduces each of ``count`` windows along the line to its greatest key."""
-    if window > count and window > 3:
-        for i in range(count):
-            first = advance(line, i * stride, zero)
-            key = load(first, 0, zero)
-            for j in range(1, window):
-                key = larger(load(first, j * dilation, zero), key)
-            store(best, i, key)
-        return
-    for j in range(0, window, 3):
-        tap, taps = advance(line, j * dilation, zero), min(3, window - j)
-        if stride == 1:
-            _some_taps(zero, tap, 1, dilation, taps, count, best, j == 0)
-        elif stride == 2:
-            _some_taps(zero, tap, 2, dilation, taps, count, best, j == 0)
-        else:
-            _some_taps(zero, tap, stride, dilation, taps, count, best, j == 0)
-
-
-@inner
-def _put_values(
-    zero: int, best: int, count: int, values: int, geometry: int, channel: int, depth: int, height: int
-) -> None:
-    """Turns keys into elements; for NaN, and for zeros of which some are negative, the winner is looked for."""
-    step = at(geometry, p.ACROSS + p.VALUE)
-    flip = parameter(geometry, g.FLIP, zero)
-    invert = parameter(geometry, g.INVERT, zero)
-    bias = parameter(geometry, g.BIAS, zero)
-    least, to_zero = load(best, 0, zero), cast_to(-1, zero)
-    if step == 1:
-        for i in range(count):
-            key = load(best, i, zero)
-            store(values, i, key_bits(key, flip, invert, bias))
-            least, to_zero = smaller(least, key), nearest(to_zero, key, bias, bias)
-    else:
-        for i in range(count):
-            key = load(best, i, zero)
-            store(values, i * step, key_bits(key, flip, invert, bias))
-            least, to_zero = smaller(least, key), nearest(to_zero, key, bias, bias)
-    if not at(geometry, g.IS_FLOAT):
-        return
-    floor = at(geometry, g.FLOOR)
-    covered, _, _ = _covered(geometry)
-    zeros = to_zero == 0 and _has_negative_zero(zero, channel, geometry, depth, height, covered)
-    if zeros or least < floor:
-        for i in range(count):
-            key = int64(load(best, i, zero))
-            if key < floor or (zeros and key == bias):
-                found = _winner(zero, channel, geometry, depth, height, i)
-                store(values, i * step, _element_at(zero, channel, geometry, found))
-
-
-@kernel
-def rows(zero: int, source: int, values: int, indices: int, geometry: int, begin: int, end: int) -> None:
-    """Values alone."""
-    count = at(geometry, p.ACROSS + p.OUT)
-    covered, start, length = _covered(geometry)
-    memory = np.empty(length + count, np.int64)
-    line = memory.ctypes.data
-    best = line + 8 * length
-    # Padding stays what it is; the positions between are begun anew by each row of outputs.
-    for i in range(length):
-        store(line, i, p.lowest(zero))
-    for unit in range(begin, end):
-        plane, depth, height = _split(geometry, unit)
-        offset = p.place_of(geometry, plane, 0, p.SOURCE, p.CHANNEL_SOURCE, p.IMAGE_SOURCE, -1)
-        channel = advance(source, offset, zero)
-        value = p.place_of(geometry, plane, depth, p.VALUE, p.CHANNEL_VALUE, p.IMAGE_VALUE, height)
-        _raise_lines(zero, channel, geometry, depth, height, advance(line, start, zero), covered)
-        stride, window = at(geometry, p.ACROSS + p.STRIDE), at(geometry, p.ACROSS + p.WINDOW)
-        _along_line(zero, line, stride, window, at(geometry, p.ACROSS + p.DILATION), count, best)
-        _put_values(zero, best, count, advance(values, value, zero), geometry, channel, depth, height)
-    memory[0] = 0  # keeps the memory alive until here
+            rank = greater(rank_of(read(row + j * apart, i * step, zero), invert), rank)
+        store(line, i, rank)
 
 
 @inner
 def _raise_named(
     zero: int,
     row: int,
-    row_size: int,
+    apart: int,
     rows: int,
     count: int,
     step: int,
-    name: int,
-    name_step: int,
     line: int,
-    first: bool,
-    geometry: int,
+    invert: int,
+    name: int,
+    next_name: int,
 ) -> None:
-    """Takes 1, 2 or 3 rows into the line, or begins it with them.
-
-    Keys are followed by 32 bits that decrease with the position, which is ``name`` at the start of the first row.
-    """
-    flip = parameter(geometry, g.FLIP, zero)
-    invert = parameter(geometry, g.INVERT, zero)
-    bias = parameter(geometry, g.BIAS, zero)
-    raised = at(geometry, g.BIAS) - at(geometry, g.IS_FLOAT)
-    above = at(geometry, g.BIAS)
-    nothing = at(geometry, g.FLOOR) - at(geometry, g.IS_FLOAT)
+    """The same with codes; ``name`` is the position of the first row, ``next_name`` what it grows by with each row."""
     for i in range(count):
-        best = NOTHING if first else load(line, i, 0)
+        best = load(line, i, 0)
         for j in range(rows):
-            key = int64(order_key(read(row + j * row_size, i * step, zero), flip, invert, bias))
-            key = choose(key == raised, above, larger(key, nothing))
-            best = larger(best, (key << 32) | (_ALL_ONES - (name + j * name_step + i)))
+            rank = rank_of(read(row + j * apart, i * step, zero), invert)
+            best = larger(_code(rank, name + j * next_name + i), best)
         store(line, i, best)
 
 
 @inner
-def _raise_some_named(
-    zero: int,
-    row: int,
-    row_size: int,
-    rows: int,
-    count: int,
-    step: int,
-    name: int,
-    name_step: int,
-    line: int,
-    first: bool,
-    geometry: int,
-) -> None:
-    if rows == 3:
-        _raise_named(zero, row, row_size, 3, count, step, name, name_step, line, first, geometry)
-    elif rows == 2:
-        _raise_named(zero, row, row_size, 2, count, step, name, name_step, line, first, geometry)
-    else:
-        _raise_named(zero, row, row_size, 1, count, step, name, name_step, line, first, geometry)
+def _covered_rows(geometry: int, height: int) -> tuple[int, int, int]:
+    """Of the rows that a window covers at one depth: how many, the first one, and how far they lie apart."""
+    begin = p.first_tap(geometry, p.HEIGHT, height)
+    count = p.taps_end(geometry, p.HEIGHT, height) - begin
+    return count, p.position(geometry, p.HEIGHT, height, begin), at(geometry, p.HEIGHT + p.DILATION)
 
 
 @inner
-def _raise_named_lines(zero: int, channel: int, geometry: int, depth: int, height: int, line: int, count: int) -> None:
-    step, across = at(geometry, p.ACROSS + p.SOURCE), at(geometry, p.ACROSS + p.SIZE)
-    rows, offset, apart = _covered_rows(geometry, height)
-    top = p.position(geometry, p.HEIGHT, height, p.first_tap(geometry, p.HEIGHT, height))
-    dilation = at(geometry, p.HEIGHT + p.DILATION)
-    first = True
+def _raise_lines(
+    zero: int, channel: int, geometry: int, depth: int, height: int, line: int, count: int, named: bool
+) -> None:
+    """Reduces all rows that a row of windows covers to the line."""
+    step, down, invert = at(geometry, p.ACROSS + p.SOURCE), at(geometry, p.HEIGHT + p.SOURCE), at(geometry, g.INVERT)
+    rows, top, dilation = _covered_rows(geometry, height)
+    apart, across = advance(0, dilation * down, zero), at(geometry, p.ACROSS + p.SIZE)
     for i in range(p.first_tap(geometry, p.DEPTH, depth), p.taps_end(geometry, p.DEPTH, depth)):
         d = p.position(geometry, p.DEPTH, depth, i)
-        for j in range(0, rows, 3):
-            row = advance(channel, d * at(geometry, p.DEPTH + p.SOURCE) + offset + j * apart, zero)
-            size = advance(0, apart, zero)
-            name = (d * at(geometry, p.HEIGHT + p.SIZE) + top + j * dilation) * across
-            few, down = min(3, rows - j), dilation * across
-            if step == 1:
-                _raise_some_named(zero, row, size, few, count, 1, name, down, line, first, geometry)
+        row = advance(channel, d * at(geometry, p.DEPTH + p.SOURCE) + top * down, zero)
+        name, next_name = (d * at(geometry, p.HEIGHT + p.SIZE) + top) * across, dilation * across
+        left = rows
+        while left > 0:
+            few = min(left, 3) if step == 1 else 1
+            if named:
+                if few == 3:
+                    _raise_named(zero, row, apart, 3, count, 1, line, invert, name, next_name)
+                else:
+                    few = 1
+                    if step == 1:
+                        _raise_named(zero, row, apart, 1, count, 1, line, invert, name, next_name)
+                    else:
+                        _raise_named(zero, row, apart, 1, count, step, line, invert, name, next_name)
+            elif few == 3:
+                _raise_rows(zero, row, apart, 3, count, 1, line, invert)
+            elif few == 2:
+                _raise_rows(zero, row, apart, 2, count, 1, line, invert)
+            elif step == 1:
+                _raise_rows(zero, row, apart, 1, count, 1, line, invert)
             else:
-                _raise_some_named(zero, row, size, few, count, step, name, down, line, first, geometry)
-            first = False
+                _raise_rows(zero, row, apart, 1, count, step, line, invert)
+            row, name, left = row + few * apart, name + few * next_name, left - few
 
 
 @inner
-def _put_named(
-    zero: int, best: int, channel: int, geometry: int, first: int, values: int, indices: int, index: int
-) -> None:
+def _taps(lowest: int, line: int, stride: int, dilation: int, taps: int, count: int, best: int) -> None:
+    """Takes some elements of each of ``count`` windows."""
+    for i in range(count):
+        rank = load(best, i, lowest)
+        for j in range(taps):
+            rank = greater(load(line, i * stride + j * dilation, lowest), rank)
+        store(best, i, rank)
+
+
+@inner
+def _along_line(lowest: int, line: int, geometry: int, best: int) -> None:
+    """Reduces each window along the line to its greatest rank or code."""
+    stride, window = at(geometry, p.ACROSS + p.STRIDE), at(geometry, p.ACROSS + p.WINDOW)
+    dilation, count = at(geometry, p.ACROSS + p.DILATION), at(geometry, p.ACROSS + p.OUT)
+    if window > count and window > 3:
+        for i in range(count):
+            first = advance(line, i * stride, lowest)
+            rank = lowest
+            for j in range(window):
+                rank = greater(load(first, j * dilation, lowest), rank)
+            store(best, i, rank)
+        return
+    _fill(lowest, best, count)
+    j = 0
+    while j < window:
+        tap, left = advance(line, j * dilation, lowest), window - j
+        few = 1
+        if stride == 1 and left >= 3:
+            few = 3
+            _taps(lowest, tap, 1, dilation, 3, count, best)
+        elif stride == 1:
+            _taps(lowest, tap, 1, dilation, 1, count, best)
+        elif stride == 2 and (left == 3 or left > 4):
+            few = 3
+            _taps(lowest, tap, 2, dilation, 3, count, best)
+        elif stride == 2 and left >= 2:
+            few = 2
+            _taps(lowest, tap, 2, dilation, 2, count, best)
+        else:
+            _taps(lowest, tap, stride, dilation, 1, count, best)
+        j += few
+
+
+@inner
+def _has_negative_zero(zero: int, channel: int, geometry: int, depth: int, height: int) -> bool:
+    """Whether any row that a row of windows covers has one."""
+    step, down = at(geometry, p.ACROSS + p.SOURCE), at(geometry, p.HEIGHT + p.SOURCE)
+    rows, top, dilation = _covered_rows(geometry, height)
+    covered, _, _ = _covered(geometry)
+    bits = integer_zero(zero)
+    negative = lowest_rank(bits)
+    for i in range(p.first_tap(geometry, p.DEPTH, depth), p.taps_end(geometry, p.DEPTH, depth)):
+        plane = p.position(geometry, p.DEPTH, depth, i) * at(geometry, p.DEPTH + p.SOURCE)
+        for j in range(rows):
+            row = advance(channel, plane + (top + j * dilation) * down, zero)
+            if first_of(bits, row, covered, step, 0, negative) >= 0:
+                return True
+    return False
+
+
+@inner
+def _has_zero_or_lowest(best: int, count: int, lowest: int) -> tuple[bool, bool]:
+    """Whether any of some FLOAT32 ranks is a zero, and whether any is -inf."""
+    bits = integer_zero(lowest)
+    sign = lowest_rank(bits)
+    least, most = ~sign, sign
+    for i in range(count):
+        rank = load(best, i, bits)
+        least, most = smaller(least, cast_to(rank & ~sign, bits)), larger(most, cast_to(rank ^ sign, bits))
+    return least == 0, most == 0x7F800000
+
+
+@inner
+def _put_values(zero: int, best: int, values: int, geometry: int, channel: int, depth: int, height: int) -> None:
+    """Turns ranks into elements; for NaN, and for zeros of which some are negative, the winner is looked for."""
+    step, count, invert = at(geometry, p.ACROSS + p.VALUE), at(geometry, p.ACROSS + p.OUT), at(geometry, g.INVERT)
+    lowest = lowest_rank(zero)
+    if step == 1:
+        for i in range(count):
+            store(values, i, element_of(load(best, i, lowest), invert, zero))
+    else:
+        for i in range(count):
+            store(values, i * step, element_of(load(best, i, lowest), invert, zero))
+    if is_float(zero):
+        zeros, lowests = _has_zero_or_lowest(best, count, lowest)
+        zeros = zeros and _has_negative_zero(zero, channel, geometry, depth, height)
+        if zeros or lowests:
+            for i in range(count):
+                rank = load(best, i, lowest)
+                if rank == lowest or (zeros and rank == 0):
+                    found = _winner(zero, channel, geometry, depth, height, i)
+                    store(values, i * step, _element_at(zero, channel, geometry, found))
+
+
+@inner
+def _put_named(zero: int, best: int, values: int, indices: int, geometry: int, channel: int, first: int) -> None:
     value_step, index_step = at(geometry, p.ACROSS + p.VALUE), at(geometry, p.ACROSS + p.INDEX)
     size, packed = at(geometry, p.INDEX_SIZE), at(geometry, PACKED)
     for i in range(at(geometry, p.ACROSS + p.OUT)):
         found = _ALL_ONES - (load(best, i, 0) & _ALL_ONES)
         element = read(channel, found, zero) if packed else _element_at(zero, channel, geometry, found)
         store(values, i * value_step, element)
-        _put_index(indices, index + i * index_step, first + found, size)
+        put_index(indices, i * index_step, first + found, size)
 
 
-PACKED = 9
-"""Place in the geometry: whether an element's position in its channel is also its offset."""
+@kernel
+def rows(zero: int, source: int, values: int, indices: int, geometry: int, begin: int, end: int) -> None:
+    """Values alone."""
+    covered, start, length = _covered(geometry)
+    lowest = lowest_rank(zero)
+    memory = np.empty(length + at(geometry, p.ACROSS + p.OUT), np.int64)
+    line = memory.ctypes.data
+    best = line + 8 * length
+    _fill(lowest, line, length)
+    for unit in range(begin, end):
+        plane, depth, height = _split(geometry, unit)
+        channel = _channel(zero, source, geometry, plane)
+        value = p.place_of(geometry, plane, depth, p.VALUE, p.CHANNEL_VALUE, p.IMAGE_VALUE, height)
+        # Padding stays what it is.
+        here = advance(line, start, lowest)
+        _fill(lowest, here, covered)
+        _raise_lines(zero, channel, geometry, depth, height, here, covered, False)
+        _along_line(lowest, line, geometry, best)
+        _put_values(zero, best, advance(values, value, zero), geometry, channel, depth, height)
+    memory[0] = 0  # keeps the memory alive until here
 
 
 @kernel
 def named_rows(zero: int, source: int, values: int, indices: int, geometry: int, begin: int, end: int) -> None:
     """Values and indices, of elements of at most 32 bits."""
-    count = at(geometry, p.ACROSS + p.OUT)
     covered, start, length = _covered(geometry)
-    memory = np.empty(length + count, np.int64)
+    memory = np.empty(length + at(geometry, p.ACROSS + p.OUT), np.int64)
     line = memory.ctypes.data
     best = line + 8 * length
-    for i in range(length):
-        store(line, i, NOTHING)
+    _fill(NOTHING, line, length)
     for unit in range(begin, end):
         plane, depth, height = _split(geometry, unit)
-        offset = p.place_of(geometry, plane, 0, p.SOURCE, p.CHANNEL_SOURCE, p.IMAGE_SOURCE, -1)
-        channel = advance(source, offset, zero)
+        channel = _channel(zero, source, geometry, plane)
         value = p.place_of(geometry, plane, depth, p.VALUE, p.CHANNEL_VALUE, p.IMAGE_VALUE, height)
         index = p.place_of(geometry, plane, depth, p.INDEX, p.CHANNEL_INDEX, p.IMAGE_INDEX, height)
-        _raise_named_lines(zero, channel, geometry, depth, height, line + 8 * start, covered)
-        stride, window = at(geometry, p.ACROSS + p.STRIDE), at(geometry, p.ACROSS + p.WINDOW)
-        _along_line(0, line, stride, window, at(geometry, p.ACROSS + p.DILATION), count, best)
+        _fill(NOTHING, line + 8 * start, covered)
+        _raise_lines(zero, channel, geometry, depth, height, line + 8 * start, covered, True)
+        _along_line(NOTHING, line, geometry, best)
         first = plane * _plane_size(geometry)
-        _put_named(zero, best, channel, geometry, first, advance(values, value, zero), indices, index)
+        here = indices + index * at(geometry, p.INDEX_SIZE)
+        _put_named(zero, best, advance(values, value, zero), here, geometry, channel, first)
     memory[0] = 0  # keeps the memory alive until here

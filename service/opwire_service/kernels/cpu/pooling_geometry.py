@@ -9,10 +9,9 @@ from opwire.operators.max_pooling import Dimension
 from opwire.tensor import Array, BufferTensorDesc
 
 from .compiler import inner
-from .element import cast_to, size_of
 from .geometry import at
 
-# Places in the row. FLIP to LAST of ``geometry`` stand where they stand there.
+# Places in the row. INVERT of ``geometry`` stands where it stands there.
 CHANNELS = 0
 IMAGE_SOURCE, IMAGE_VALUE, IMAGE_INDEX = 1, 2, 3  # steps from image to image
 CHANNEL_SOURCE, CHANNEL_VALUE, CHANNEL_INDEX = 4, 5, 6
@@ -28,7 +27,7 @@ _FLAT = Dimension(size=1, stride=1, window=1, start=0, end=0, dilation=1)
 
 
 def encode(plan: Plan, parameters: dict[int, int]) -> Array:
-    """The row of a checked plan; ``parameters`` are those of ``extreme.order_parameters``."""
+    """The row of a checked plan; ``parameters`` go into it."""
     source, values = plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
     indices = plan.outputs.get("OutputIndicesTensor")
     tensors = (source, values, indices or values)
@@ -102,9 +101,3 @@ def place_of(geometry: int, plane: int, out: int, which: int, channel_step: int,
     if row >= 0:
         offset += out * at(geometry, DEPTH + which) + row * at(geometry, HEIGHT + which)
     return offset
-
-
-@inner
-def lowest(zero: int) -> int:
-    """The least integer of an element's width."""
-    return cast_to(-(1 << (8 * size_of(zero) - 1)), zero)

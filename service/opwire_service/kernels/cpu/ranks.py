@@ -1,0 +1,130 @@
+"""Ranks: numbers whose order is the one that MIN, MAX, ARGMIN, ARGMAX or max pooling asks for.
+
+Of an integer the rank is a signed integer of its width, of a float a FLOAT32: NaN is then above nothing, and -0 equals
++0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+
+from opwire.tensor import DataType
+
+from .element import FLOAT32, HALF, INT64, intrinsic
+
+NOTHING = -(2**63)
+"""The key of no winner: all elements are NaN."""
+
+
+def inversion(data_type: DataType, *, least: bool) -> int:
+    """The bits of an element to invert so that its rank is the greater the better it is."""
+    sign = -(2 ** (data_type.bits - 1))
+    if data_type.is_float:
+        return sign if least else 0
+    plain = 0 if data_type.is_signed else sign
+    return ~plain if least else plain
+
+
+def rank_type(element: Any) -> Any:
+    return FLOAT32 if element in (FLOAT32, HALF) else element
+
+
+def ranked(builder: Any, element: Any, value: Any, invert: Any) -> Any:
+    """The LLVM code of the rank of a value, or of a vector of them; ``invert`` is a like value of bits."""
+    value = builder.xor(builder.bitcast(value, invert.type), invert)
+    if element == FLOAT32:
+        return builder.bitcast(value, like(value, ir.FloatType()))
+    if element == HALF:
+        return builder.fpext(builder.bitcast(value, like(value, ir.HalfType())), like(value, ir.FloatType()))
+    return value
+
+
+def like(value: Any, scalar: Any) -> Any:
+    """The type of as many scalars as a value has."""
+    return ir.VectorType(scalar, value.type.count) if isinstance(value.type, ir.VectorType) else scalar
+
+
+def above(builder: Any, rank: Any, one: Any, other: Any) -> Any:
+    """The LLVM code of whether a rank of a type is above another one."""
+    return builder.fcmp_ordered(">", one, other) if rank == FLOAT32 else builder.icmp_signed(">", one, other)
+
+
+def bits_type(element: Any) -> Any:
+    return ir.IntType(element.bitwidth)
+
+
+@intrinsic
+def rank_of(typing: Any, element: Any, invert: Any) -> tuple[Any, Callable[..., Any]]:
+    """The rank of an element, of whose bits some are inverted."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        bits = bits_type(element)
+        return ranked(builder, element, args[0], builder.trunc(args[1], bits) if bits.width < 64 else args[1])
+
+    return rank_type(element)(element, INT64), code
+
+
+@intrinsic
+def element_of(typing: Any, rank: Any, invert: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
+    """The element that has a rank; of zeros and infinities too, of NaN never."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        bits = bits_type(zero)
+        value = builder.fptrunc(args[0], ir.HalfType()) if zero == HALF else args[0]
+        inverted = builder.trunc(args[1], bits) if bits.width < 64 else args[1]
+        value = builder.xor(builder.bitcast(value, bits), inverted)
+        return builder.bitcast(value, context.get_value_type(zero))
+
+    return zero(rank, INT64, zero), code
+
+
+@intrinsic
+def lowest_rank(typing: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
+    """The rank that none is below. NaN has none: a greatest rank of -inf leaves open whether there is an element."""
+    rank = rank_type(zero)
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        lowest = float("-inf") if rank == FLOAT32 else -(1 << (rank.bitwidth - 1))
+        return ir.Constant(context.get_value_type(rank), lowest)
+
+    return rank(zero), code
+
+
+@intrinsic
+def is_float(typing: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
+    """Whether elements are floats, which is known when a kernel is compiled."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return ir.Constant(ir.IntType(1), int(rank_type(zero) == FLOAT32))
+
+    return types.boolean(zero), code
+
+
+@intrinsic
+def greater(typing: Any, rank: Any, so_far: Any) -> tuple[Any, Callable[..., Any]]:
+    """The greater of two ranks, or in each lane of two vectors; ``so_far`` where they are equal or ``rank`` is NaN."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.select(above(builder, getattr(rank, "lane", rank), *args), *args)
+
+    return rank(rank, rank), code
+
+
+@intrinsic
+def key_of(typing: Any, rank: Any) -> tuple[Any, Callable[..., Any]]:
+    """An integer in the order of ranks; it is the same for both zeros."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        if rank != FLOAT32:
+            return builder.sext(args[0], ir.IntType(64)) if rank.bitwidth < 64 else args[0]
+        positive_zero = builder.fadd(args[0], ir.Constant(ir.FloatType(), 0.0))
+        bits = builder.bitcast(positive_zero, ir.IntType(32))
+        sign = builder.ashr(bits, ir.Constant(bits.type, 31))
+        ordered = builder.xor(bits, builder.lshr(sign, ir.Constant(bits.type, 1)))
+        return builder.sext(ordered, ir.IntType(64))
+
+    return INT64(rank), code

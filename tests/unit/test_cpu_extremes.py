@@ -1,0 +1,150 @@
+"""Extremes on the CPU device: winners wherever a vector, a block or a segment begins or ends, and what equals what."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.lib.stride_tricks import sliding_window_view
+
+from opwire.check import check
+from opwire.tensor import Array, DataType
+from opwire_service.devices.cpu import CpuDevice
+from tests.execution import go_on
+
+FLOATS = (np.float32, np.float16)
+TYPES = (*FLOATS, np.int8, np.uint8, np.int16, np.uint32, np.int64, np.uint64)
+
+COUNTS = (1, 7, 16, 33, 130, 300, 1100)
+"""Below a vector, a vector and a rest, and more than a block or the names of bytes."""
+
+
+def outputs(device: CpuDevice, operator: str, values: Array, **fields: object) -> tuple[Array, ...]:
+    tensor = {"DataType": DataType.of(values.dtype).name, "Sizes": list(values.shape)}
+    plan = check({"type": operator, "desc": {"InputTensor": tensor, **fields}})
+    results = {name: np.empty(desc.sizes, desc.data_type.dtype) for name, desc in plan.outputs.items()}
+    device.run(plan, {"InputTensor": values}, results, go_on)
+    return tuple(results.values())
+
+
+def winners(device: CpuDevice, values: Array, axis: int, *, least: bool = False, last: bool = False) -> list[int]:
+    direction = "DECREASING" if last else "INCREASING"
+    (found,) = outputs(device, "ARGMIN" if least else "ARGMAX", values, Axes=[axis], AxisDirection=direction)
+    return found.ravel().tolist()
+
+
+def extremes(device: CpuDevice, values: Array, axis: int, *, least: bool = False) -> Array:
+    (found,) = outputs(device, "REDUCE", values, Function="MIN" if least else "MAX", Axes=[axis])
+    return found.ravel()
+
+
+def limits(dtype: type) -> tuple[object, object]:
+    info = np.iinfo(dtype) if np.issubdtype(dtype, np.integer) else np.finfo(dtype)
+    return info.min, info.max
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("least", [False, True])
+@pytest.mark.parametrize("dtype", TYPES)
+def test_a_winner_is_found_wherever_it_is(cpu_device, dtype, least, axis):
+    worst, best = limits(dtype)[:: -1 if least else 1]
+    for count in COUNTS:
+        values = np.full((count, count), worst, dtype)
+        np.fill_diagonal(values, best)
+        right = list(range(count))
+        for last in (False, True):
+            assert winners(cpu_device, values, axis, least=least, last=last) == right
+        assert (extremes(cpu_device, values, axis, least=least) == best).all()
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("dtype", TYPES)
+def test_of_equals_the_first_or_the_last_wins(cpu_device, dtype, axis):
+    for count in COUNTS:
+        for value in limits(dtype):
+            values = np.full((count, 9) if axis == 0 else (9, count), value, dtype)
+            assert winners(cpu_device, values, axis) == [0] * 9
+            assert winners(cpu_device, values, axis, last=True) == [count - 1] * 9
+        triangle = np.tri(count, dtype=dtype)
+        triangle = triangle.T.copy() if axis else triangle
+        assert winners(cpu_device, triangle, axis) == list(range(count))
+        assert winners(cpu_device, triangle[::-1, ::-1].copy(), axis, last=True) == list(range(count))
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("least", [False, True])
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_the_worst_infinity_is_better_than_nan(cpu_device, dtype, least, axis):
+    worst = dtype(np.inf if least else -np.inf)
+    for count in COUNTS:
+        values = np.full((count, count), np.nan, dtype)
+        np.fill_diagonal(values, worst)
+        for last in (False, True):
+            assert winners(cpu_device, values, axis, least=least, last=last) == list(range(count))
+        assert (extremes(cpu_device, values, axis, least=least) == worst).all()
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_of_nan_alone_the_first_or_the_last_is_named(cpu_device, dtype, axis):
+    for count in COUNTS:
+        values = np.full((count, 9) if axis == 0 else (9, count), np.nan, dtype)
+        bits = values.view(f"u{values.itemsize}")
+        first = (slice(0, 1), slice(None)) if axis == 0 else (slice(None), slice(0, 1))
+        bits[first] ^= 1  # another payload
+        assert winners(cpu_device, values, axis) == [0] * 9
+        assert winners(cpu_device, values, axis, last=True) == [count - 1] * 9
+        assert extremes(cpu_device, values, axis).tobytes() == values[first].tobytes()
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("least", [False, True])
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_zeros_are_equal_and_the_first_one_is_the_value(cpu_device, dtype, least, axis):
+    for count in COUNTS:
+        rows, columns = np.indices((count, count))
+        values = np.full((count, count), 1 if least else -1, dtype)
+        values[columns >= rows] = 0.0
+        np.fill_diagonal(values, np.where(np.arange(count) % 2, 0.0, -0.0))
+        values = values if axis else values.T.copy()
+        assert winners(cpu_device, values, axis, least=least) == list(range(count))
+        signs = np.signbit(extremes(cpu_device, values, axis, least=least))
+        assert signs.tolist() == [i % 2 == 0 for i in range(count)]
+
+
+@pytest.mark.parametrize("shape", [(1, 200_001), (70_001, 12), (140_001, 3)])
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_segments_of_nan_lose_to_one_with_an_element(cpu_device, dtype, shape):
+    axis = int(np.argmax(shape))
+    for place in (0, shape[axis] // 2, shape[axis] - 1):
+        values = np.full(shape, np.nan, dtype)
+        np.moveaxis(values, axis, 0)[place] = -np.inf
+        others = shape[1 - axis]
+        assert winners(cpu_device, values, axis) == [place] * others
+        assert winners(cpu_device, values, axis, last=True) == [place] * others
+        assert (extremes(cpu_device, values, axis) == -np.inf).all()
+
+
+@pytest.mark.parametrize("stride", [1, 2, 3])
+@pytest.mark.parametrize("window", [1, 2, 3, 4, 5, 6])
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_pooling_of_what_is_hard_to_compare(cpu_device, dtype, window, stride):
+    random = np.random.default_rng(10 * window + stride)
+    for pool in ([np.nan, -np.inf], [0.0, -0.0, -1.0], [np.nan, -np.inf, -0.0, 0.0, np.inf], [np.nan]):
+        values = random.choice(np.array(pool, dtype), (1, 2, 23, 70))
+        views = sliding_window_view(values, (window, window), (2, 3))[:, :, ::stride, ::stride]
+        candidates = views.reshape(*views.shape[:4], -1)
+        # Doubles leave room below the least float for NaN.
+        scores = np.maximum(candidates.astype(np.float64), -1e300)
+        first = np.where(np.isnan(scores), -np.inf, scores).argmax(-1)
+        right = np.take_along_axis(candidates, first[..., None], -1)[..., 0]
+        fields = {"WindowSize": [window] * 2, "Strides": [stride] * 2, "Dilations": [1, 1]}
+        fields |= {"StartPadding": [0, 0], "EndPadding": [0, 0]}
+        (alone,) = outputs(cpu_device, "MAX_POOLING2", values, **fields)
+        assert alone.tobytes() == right.tobytes()
+        sizes = list(right.shape)
+        indices = {"OutputIndicesTensor": {"DataType": "UINT32", "Sizes": sizes}}
+        both, found = outputs(cpu_device, "MAX_POOLING2", values, **fields, **indices)
+        _, plane, down, across = np.indices(right.shape)
+        place = (plane * 23 + down * stride + first // window) * 70 + across * stride + first % window
+        assert both.tobytes() == right.tobytes()
+        assert (found == place).all()

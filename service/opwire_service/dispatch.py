@@ -80,7 +80,7 @@ class Dispatcher:
         self._refuse_if_closing()
         runner = self.devices[device]
         arrived = time.monotonic()
-        job = Job(device, priority, arrived, deadline, plan.work)
+        job = Job(device, priority, arrived, deadline, plan.work, plan.operator.name)
         await self._place(job)
         queued = time.monotonic() - arrived
         stop = threading.Event()

@@ -155,6 +155,7 @@ class Pipeline:
         outputs: dict[str, Array] = {}
         for name, desc in plan.outputs.items():
             buffers[name], outputs[name] = desc.allocate()
+        hold.settle()
         watch.lap("decode")
         deadline = self.deadline(watch.started, request.timeout_ms)
         if self.dispatcher.fits_inline(plan, device):

@@ -15,7 +15,7 @@ import uvicorn
 
 from . import logs
 from .devices import NUMBERED, kind_of, load
-from .http.app import create_app
+from .http.app import create_app, layout
 from .http.protocol import ProblemProtocol
 from .metrics import Metrics
 from .settings import Settings
@@ -52,7 +52,8 @@ class HttpServer(uvicorn.Server):
         on_ready: Callable[[str], None] = lambda url: announce(url),
     ) -> None:
         self.settings = settings
-        self._app = create_app(settings, metrics)
+        self._metrics = metrics or Metrics(layout(settings))
+        self._app = create_app(settings, self._metrics)
         self._on_ready = on_ready
         super().__init__(
             uvicorn.Config(
@@ -85,6 +86,7 @@ class HttpServer(uvicorn.Server):
 
     async def on_tick(self, counter: int) -> bool:
         if self.settings.workers > 1:
+            self._metrics.beat()
             self._app.state.server.publish()  # for the process that is asked
         if counter % _TICKS == 0:
             limits = self.settings.limits
@@ -112,6 +114,7 @@ class HttpServer(uvicorn.Server):
         end = loop.time() + self.settings.drain_seconds
         while self.server_state.tasks and loop.time() < end and not self.force_exit:
             await asyncio.wait(list(self.server_state.tasks), timeout=_LOOKS_EVERY)
+            self._metrics.beat()
         self.config.timeout_graceful_shutdown = max(0, round(end - loop.time()))
         await super().shutdown(sockets)
 

@@ -42,9 +42,10 @@ class Exchange:
         operator: of the request, once it is known; for the log.
         deadline: on the clock of ``time.monotonic``, if the request has its own; until then the client must have read
             the answer. The server's longest time is kept by its protocol.
+        unread: bytes of a body of which nothing was read.
     """
 
-    __slots__ = ("_headers", "_scope", "_send", "answered", "deadline", "operator", "receive", "request_id")
+    __slots__ = ("_headers", "_scope", "_send", "answered", "deadline", "operator", "receive", "request_id", "unread")
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
         self._scope = scope
@@ -55,6 +56,7 @@ class Exchange:
         self.request_id = request_id
         self.answered = False
         self.operator: object = None
+        self.unread = 0
 
     def header(self, name: bytes, default: str = "") -> str:
         """A header of the request."""
@@ -156,7 +158,9 @@ async def read_body(exchange: Exchange, limits: Limits, hold: Hold) -> Buffer:
             limit=limits.body_bytes,
             size=size,
         )
-    hold.take(size)
+    exchange.unread = size
+    hold.take_body(size)
+    exchange.unread = 0
     try:
         async with asyncio.timeout(limits.receive_ms / 1000):
             return await _receive(exchange.receive, size, exchange.head_length_of_any_type() or "")

@@ -13,7 +13,7 @@ from pydantic_core import to_json
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
-from opwire.errors import MethodNotAllowedError, OpwireError, ProblemCode, UnavailableError
+from opwire.errors import MethodNotAllowedError, OpwireError, OverloadedError, ProblemCode, UnavailableError
 from opwire.wire import (
     Answer,
     Buffer,
@@ -27,6 +27,7 @@ from opwire.wire import (
 )
 
 from ..budget import Hold
+from ..intake import LARGE
 from ..metrics import BATCH_RESULTS, CLIENT_GONE, OK, Metrics
 from ..pipeline import INLINE_BYTES, Pipeline, Stopwatch
 from . import access
@@ -128,6 +129,9 @@ async def _refuse(
 ) -> tuple[int, str]:
     """Answers with a problem, unless an answer has begun. Returns status and code."""
     response = problem_response(error, exchange.request_id, scope["path"])
+    if exchange.unread > LARGE and isinstance(error, OverloadedError):
+        # To read a body and drop it takes almost as much as to use it. Closing ends that.
+        response.headers["connection"] = "close"
     if not exchange.answered:
         await response(scope, receive, send)
     return response.status_code, str(error.code)

@@ -19,10 +19,10 @@ LARGE = 256 * 1024
 TOGETHER = 4
 """Bodies of a size that may be under way ahead of another one for long."""
 
-_LEAST_RATE, _FIRST_RATE = 100e6, 400e6
+_LEAST_RATE, _FIRST_RATE = 100e6, 200e6
 """Bytes in a second: what any server does, and what is assumed as long as nothing is measured."""
 
-_COUNTS_FOR = 0.5
+_COUNTS_FOR = 0.1
 _SMOOTHING = 0.1
 _SHORTEST_RETRY = 0.1
 
@@ -70,13 +70,12 @@ class Intake:
     def leave(self, body: Body, now: float, *, whole: bool) -> None:
         """A body is in, if ``whole``, or given up."""
         self._forget(now)
-        if body not in self._under_way:
-            return
+        counted = body in self._under_way
         # Those that shared the time: as many as there were on the average of its beginning and its end.
         among = (body.among + len(self._under_way)) / 2
         self._under_way.discard(body)
         self.patience.note(now, standing=self._stands)
-        if whole:
+        if counted and whole:
             rate = body.size * among / max(now - body.began, 1e-6)
             self._rate = max(self._rate + _SMOOTHING * (rate - self._rate), _LEAST_RATE)
 
@@ -86,5 +85,5 @@ class Intake:
 
     def _forget(self, now: float) -> None:
         """Bodies count for so long as they take with the others, and not while their clients take longer."""
-        longest = max(_COUNTS_FOR, 4 * sum(body.size for body in self._under_way) / self._rate)
+        longest = max(_COUNTS_FOR, 2 * sum(body.size for body in self._under_way) / self._rate)
         self._under_way = {body for body in self._under_way if now - body.began <= longest}

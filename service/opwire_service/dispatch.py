@@ -13,7 +13,8 @@ from opwire.check import Plan
 from opwire.errors import DeadlineExceededError, OverloadedError, ProblemCode, UnavailableError
 
 from .devices.device import Arrays, Device, Stop, Stopped
-from .schedule import Action, Job, QueueFull, Schedule, Start
+from .patience import BURST, WAIT, QueueFull
+from .schedule import Action, Job, Schedule, Start
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +33,23 @@ class Dispatcher:
         threads: plans that run at the same time on each device.
         queued: plans that may wait.
         work: element visits that may wait and run.
+        burst, wait: seconds for which a queue may stand, and that a standing one may take, see patience.
 
     Attributes:
         cancelled: how many plans were given up, by the stage that they were in.
     """
 
-    def __init__(self, devices: Mapping[str, Device], threads: int, queued: int, work: int) -> None:
+    def __init__(
+        self,
+        devices: Mapping[str, Device],
+        threads: int,
+        queued: int,
+        work: int,
+        burst: float = BURST,
+        wait: float = WAIT,
+    ) -> None:
         self.devices = devices
-        self.schedule = Schedule.of(dict.fromkeys(devices, threads), queued, work)
+        self.schedule = Schedule.of(dict.fromkeys(devices, threads), queued, work, burst, wait)
         self.cancelled = {"queue": 0, "run": 0}
         self.places = threads * len(devices)
         self._threads = ThreadPoolExecutor(self.places, "opwire-device")

@@ -26,6 +26,7 @@ from opwire.wire import ExecuteRequest, Outcome, OutputFormat, ValidateRequest, 
 from .budget import Budget, Hold
 from .dispatch import Dispatcher, Ran
 from .metrics import Metrics
+from .patience import Patience
 from .plans import PlanCache, Prepared
 from .settings import Limits
 
@@ -92,7 +93,7 @@ class Pipeline:
         self.dispatcher = dispatcher
         self.metrics = metrics
         self.limits = limits
-        self.memory = Budget(limits.memory_bytes)
+        self.memory = Budget(limits.memory_bytes, Patience(limits.burst_ms / 1000, limits.wait_ms / 1000))
         self.plans = PlanCache(cached_plans, self._bound)
         self.default_device = next(iter(dispatcher.devices))
 

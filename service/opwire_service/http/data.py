@@ -31,7 +31,7 @@ from ..intake import LARGE
 from ..metrics import BATCH_RESULTS, CLIENT_GONE, OK, Metrics
 from ..pipeline import INLINE_BYTES, Pipeline, Stopwatch
 from . import access
-from .body import Exchange, read_body
+from .body import Exchange, objects_bytes, read_body
 from .context import request_id
 from .errors import defect, problem_response
 
@@ -56,7 +56,7 @@ async def execute(pipeline: Pipeline, exchange: Exchange, hold: Hold) -> None:
     length = exchange.head_length()
     body = await read_body(exchange, pipeline.limits, hold)
     watch.lap("receive")
-    parsed = await parse_body(parse_execute, body, length)
+    parsed = await parse_body(parse_execute, body, length, hold)
     exchange.operator = parsed.operator
     exchange.deadline = pipeline.deadline(watch.started, parsed.timeout_ms)
     watch.lap("parse")
@@ -72,7 +72,7 @@ async def batch(pipeline: Pipeline, exchange: Exchange, hold: Hold) -> None:
     length = exchange.head_length()
     body = await read_body(exchange, pipeline.limits, hold)
     watch.lap("receive")
-    parsed = await parse_body(parse_batch, body, length)
+    parsed = await parse_body(parse_batch, body, length, hold)
     watch.lap("parse")
     outcomes = await while_connected(exchange.receive, pipeline.batch(parsed, watch, hold, exchange.wants_binary))
     _count_results(pipeline.metrics, outcomes)
@@ -83,7 +83,7 @@ async def validate(pipeline: Pipeline, exchange: Exchange, hold: Hold) -> None:
     """Says whether a desc is valid at a feature level, what is wrong with it, and which level would take it."""
     length = exchange.head_length()
     body = await read_body(exchange, pipeline.limits, hold)
-    parsed = await parse_body(parse_validate, body, length)
+    parsed = await parse_body(parse_validate, body, length, hold)
     exchange.operator = parsed.operator
     await exchange.send_answer(Answer([to_json(pipeline.validate(parsed))]))
 
@@ -142,10 +142,16 @@ def _count_results(metrics: Metrics, outcomes: Sequence[Outcome | OpwireError]) 
         metrics.add(BATCH_RESULTS, str(outcome.code) if isinstance(outcome, OpwireError) else OK)
 
 
-async def parse_body(parse: Callable[[Buffer, str | None], T], body: Buffer, length: str | None) -> T:
-    """Parses a body, a large one in another thread."""
+async def parse_body(parse: Callable[[Buffer, str | None], T], body: Buffer, length: str | None, hold: Hold) -> T:
+    """Parses a body, a large one in another thread.
+
+    Raises:
+        OverloadedError: what its JSON becomes takes more memory than others leave.
+    """
     if len(body) <= INLINE_BYTES:
+        hold.take(objects_bytes(body, length))
         return parse(body, length)
+    hold.take(await asyncio.to_thread(objects_bytes, body, length))
     return await asyncio.to_thread(parse, body, length)
 
 

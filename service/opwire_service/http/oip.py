@@ -136,7 +136,7 @@ async def infer(server: Server, model: Model, exchange: Exchange, hold: Hold) ->
     try:
         body = await _read(exchange, pipeline, watch, hold)
         parse = partial(parse_infer, model=model, header=exchange.header(_PARAMETERS))
-        request = await parse_body(parse, body, exchange.head_length_of_any_type())
+        request = await parse_body(parse, body, exchange.head_length_of_any_type(), hold)
         exchange.deadline = pipeline.deadline(watch.started, request.execute.timeout_ms)
         watch.lap("parse")
         done = await _run(pipeline, request, watch, hold, partial(while_connected, exchange.receive))

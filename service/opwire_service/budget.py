@@ -1,4 +1,4 @@
-"""What requests take before they are work: bytes in flight are bounded, and large bodies are taken in a few at a time."""
+"""What requests take before they are work: bytes in flight are bounded, and so are large bodies at the same time."""
 
 from __future__ import annotations
 

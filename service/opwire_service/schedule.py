@@ -4,9 +4,9 @@ A job waits as if it had arrived later by its expected duration and by half a se
 highest. So what is urgent or short overtakes what is neither, and no job waits for ever. Of the places on a device one
 is kept from long jobs, so that short ones never wait for all of them.
 
-A queue takes bursts up to its limit. Where it stands for longer than that, more arrives than can be done: a job is then
-taken only if what is ahead of it is expected to be done soon, in about the time that the job itself takes. So those that
-are taken do not wait for long, and the others are told at once.
+A queue takes bursts up to its limit. Where it stands for longer than that, more arrives than can be done: a job is
+then taken only if what is ahead of it is expected to be done soon, in about the time that the job itself takes. So
+those that are taken do not wait for long, and the others are told at once.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import fields
-from typing import Annotated, Any, get_args, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 import typer
 
@@ -22,20 +22,12 @@ def device_name(given: str) -> str:
     return given
 
 
-def serve_command(**given: Any) -> None:
-    """Serve the operators over HTTP until SIGINT or SIGTERM."""
-    from .serve import serve  # it needs fastapi and uvicorn, which the other commands do without
+def parse_settings(given: dict[str, Any]) -> Settings:
+    """The settings that the values of the options stand for.
 
-    try:
-        code = serve(_settings(given))
-    except (OSError, ValueError) as error:
-        name = getattr(error, "filename", None)
-        typer.echo(f"opwire: {f'{name}: ' if name else ''}{getattr(error, 'strerror', None) or error}", err=True)
-        raise typer.Exit(UNREADABLE) from None
-    raise typer.Exit(code)
-
-
-def _settings(given: dict[str, Any]) -> Settings:
+    Raises:
+        typer.BadParameter: they do not fit together.
+    """
     limits = Limits(**{each.name: given.pop(each.name) for each in fields(Limits)})
     if given["tls_key"] is not None and given["tls_certificate"] is None:
         raise typer.BadParameter("it needs --tls-certificate", param_hint="--tls-key")
@@ -53,20 +45,35 @@ def _parameters(settings: object) -> Iterator[inspect.Parameter]:
                 default = getattr(settings, name)
                 if isinstance(default, tuple):
                     kind, default = list[str] | None, None
-                keyword = inspect.Parameter.KEYWORD_ONLY
-                annotation = Annotated[kind, _typer_option(name, option)]
-                yield inspect.Parameter(name, keyword, default=default, annotation=annotation)
+                default = _typer_option(name, default, option)
+                yield inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
 
 
-def _typer_option(name: str, option: Option) -> Any:
+def _typer_option(name: str, default: object, option: Option) -> Any:
     flag = option.flag or f"--{name.replace('_', '-')}"
     variable = "OPWIRE_" + flag.partition("/")[0].removeprefix("--").replace("-", "_").upper()
     return typer.Option(
-        flag, envvar=variable, min=option.least, max=option.most, metavar=option.metavar, help=option.help
+        default, flag, envvar=variable, min=option.least, max=option.most, metavar=option.metavar, help=option.help
     )
 
 
-_SIGNATURE = inspect.Signature([*_parameters(Settings()), *_parameters(Limits())])
-# Typer reads the options of a command off its signature and its annotations.
-vars(serve_command)["__signature__"] = _SIGNATURE
-serve_command.__annotations__ = {each.name: each.annotation for each in _SIGNATURE.parameters.values()}
+def with_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives a command the options of all settings: Typer reads them off its signature and its annotations."""
+    signature = inspect.Signature([*_parameters(Settings()), *_parameters(Limits())])
+    vars(command)["__signature__"] = signature
+    command.__annotations__ = {each.name: each.annotation for each in signature.parameters.values()}
+    return command
+
+
+@with_options
+def serve_command(**given: Any) -> None:
+    """Serve the operators over HTTP until SIGINT or SIGTERM."""
+    from .serve import serve  # it needs fastapi and uvicorn, which the other commands do without
+
+    try:
+        code = serve(parse_settings(given))
+    except (OSError, ValueError) as error:
+        name = getattr(error, "filename", None)
+        typer.echo(f"opwire: {f'{name}: ' if name else ''}{getattr(error, 'strerror', None) or error}", err=True)
+        raise typer.Exit(UNREADABLE) from None
+    raise typer.Exit(code)

@@ -89,13 +89,14 @@ class Settings:
     api_keys_file: Annotated[
         Path | None, Option("Keys that requests must carry: KEY or NAME:KEY a line.", metavar="FILE")
     ] = None
-    metrics_open: Annotated[
-        bool, Option("Whether /metrics needs no key.", flag="--metrics-open/--metrics-closed")
-    ] = False
+    metrics_open: Annotated[bool, Option("Whether /metrics needs no key.", flag="--metrics-open/--metrics-closed")] = (
+        False
+    )
     tls_certificate: Annotated[Path | None, Option("Certificate chain (PEM); serves https.", metavar="FILE")] = None
     tls_key: Annotated[Path | None, Option("Its key (PEM), unless it is in the same file.", metavar="FILE")] = None
     cors_origins: Annotated[
-        tuple[str, ...], Option("Web origins that may use the server; * is any.", metavar="ORIGIN", flag="--cors-origin")
+        tuple[str, ...],
+        Option("Web origins that may use the server; * is any.", metavar="ORIGIN", flag="--cors-origin"),
     ] = ()
 
     def share(self) -> Settings:

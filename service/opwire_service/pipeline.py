@@ -104,6 +104,8 @@ class Pipeline:
         output_format: OutputFormat,
         hold: Hold,
         guard: Guard | None = None,
+        *,
+        part: bool = False,
     ) -> Outcome:
         """Runs one operator and encodes its outputs.
 
@@ -112,11 +114,13 @@ class Pipeline:
             output_format: of the tensors in the outcome.
             hold: of the memory that the request takes.
             guard: through which the work is awaited that does not end at once.
+            part: whether it belongs to a batch.
 
         Raises:
             OpwireError: whatever is wrong with the request, or with the time or the room for it.
         """
-        done = await self.run(request, watch, hold, guard, numbers=output_format is OutputFormat.NUMBERS)
+        numbers = output_format is OutputFormat.NUMBERS
+        done = await self.run(request, watch, hold, guard, numbers=numbers, part=part)
         plan, heads = done.prepared.plan, done.prepared.heads
         encoded = []
         for name, buffer in done.buffers.items():
@@ -135,6 +139,7 @@ class Pipeline:
         guard: Guard | None = None,
         *,
         numbers: bool = False,
+        part: bool = False,
     ) -> Completed:
         """Runs one operator; the arguments and errors are those of ``execute``.
 
@@ -163,7 +168,9 @@ class Pipeline:
             ran = self.dispatcher.run_inline(plan, inputs, outputs, device=device, deadline=deadline)
         else:
             priority = DEFAULT_PRIORITY if request.priority is None else request.priority
-            work = self.dispatcher.run(plan, inputs, outputs, device=device, priority=priority, deadline=deadline)
+            work = self.dispatcher.run(
+                plan, inputs, outputs, device=device, priority=priority, deadline=deadline, part=part
+            )
             ran = await (work if guard is None else guard(work))
         watch.lap("queue")
         watch.stages.update(queue=ran.queue, run=ran.run)
@@ -179,7 +186,7 @@ class Pipeline:
         """
         if len(requests) > self.limits.batch_requests:
             raise _exceeded(ProblemCode.BATCH_TOO_LARGE, "requests", len(requests), self.limits.batch_requests)
-        guard = _few_at_a_time(2 * self.dispatcher.places)
+        guard = _few_at_a_time(self.dispatcher.places)
         outcomes = (self._outcome(request, watch.fork(), hold, binary, guard) for request in requests)
         return list(await asyncio.gather(*outcomes))
 
@@ -190,7 +197,7 @@ class Pipeline:
             return request
         try:
             output_format = OutputFormat.BINARY if binary else request.output_format
-            return await self.execute(request, watch, output_format, hold, guard)
+            return await self.execute(request, watch, output_format, hold, guard, part=True)
         except OpwireError as error:
             return error
         except Exception:  # a defect; it must not take the other requests of the batch with it
@@ -244,7 +251,7 @@ class Pipeline:
 
 
 def _few_at_a_time(most: int) -> Guard:
-    """Keeps the work of a batch from filling the queue at once, where it would be refused as more than can be done."""
+    """Keeps the work of a batch from filling the queue, where that of others has to wait for it."""
     gate = asyncio.Semaphore(most)
 
     async def guard(work: Coroutine[Any, Any, Ran]) -> Ran:

@@ -33,7 +33,8 @@ _LONGEST_RETRY = 60.0
 class Job:
     """Work for a device: times in seconds on the clock of the caller, ``work`` in element visits.
 
-    ``kind`` says which jobs take about as long for as much work: those of one operator.
+    ``kind`` says which jobs take about as long for as much work: those of one operator. A ``part`` belongs to something
+    that was taken before, and is not refused for what is ahead of it.
     """
 
     device: str
@@ -42,6 +43,7 @@ class Job:
     deadline: float
     work: int = 0
     kind: str = ""
+    part: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,8 +195,10 @@ class Schedule:
         is_long = seconds > LONG
         if not lane.has_room(long=is_long):
             lane.note(job.arrived)
-            lasting = not lane.patience.lets_stand and not lane.patience.admits(lane.wait(start, long=is_long), seconds)
-            if lasting or self.queued >= self.limit:
+            takes = (
+                job.part or lane.patience.lets_stand or lane.patience.admits(lane.wait(start, long=is_long), seconds)
+            )
+            if not takes or self.queued >= self.limit:
                 raise QueueFull(self.retry_after())
         pending = sum(lane.pending for lane in self._lanes.values())
         if pending and pending + job.work > self.work_limit:

@@ -88,6 +88,16 @@ def test_short_jobs_do_not_pay_for_the_queue_of_the_long_ones():
     assert admitted(schedule, 1, 3, work=SHORT) == 3
 
 
+def test_parts_of_what_was_taken_are_refused_by_the_limit_alone():
+    schedule = Schedule.of({"a": 1}, 20)
+    assert admitted(schedule, 0, 10, work=RATE) == 10
+    assert admitted(schedule, 1, 1, work=RATE) == 0
+    for _ in range(11):
+        assert schedule.submit(Job("a", 5, 1, NEVER, RATE, part=True)) == []
+    with pytest.raises(QueueFull):
+        schedule.submit(Job("a", 5, 1, NEVER, RATE, part=True))
+
+
 @pytest.mark.parametrize(("burst", "wait", "taken"), [(1.0, WAIT, 100), (BURST, 0.995, 98), (BURST, WAIT, 0)])
 def test_the_bounds_are_those_that_are_set(burst, wait, taken):
     schedule = Schedule.of({"a": 1}, MANY, burst=burst, wait=wait)

@@ -39,7 +39,7 @@ def test_each_limit_has_an_option_and_a_variable(limit):
     expected = Settings(limits=dataclasses.replace(Limits(), **{limit: 7}))
     assert settings(f"--{limit.replace('_', '-')}", "7") == expected
     assert settings(env={f"OPWIRE_{limit.upper()}": "7"}) == expected
-    with pytest.raises(ValueError, match="greater than or equal to"):
+    with pytest.raises(ValueError, match="Invalid value"):
         settings(f"--{limit.replace('_', '-')}", "-1")
 
 

@@ -4,7 +4,8 @@ All that are read at the same time share the processor, so each is delayed by th
 A body is refused by the head of its request, before the rest is read; what is then read to be dropped costs little.
 
 Nothing says how long a client takes to send a body, and to wait for it costs nothing. So a body that is still not there
-when it has had the time for it counts no more, and tells nothing of the server.
+when it has had the time for it counts no more, and tells nothing of the server. That time is longer where the event
+loop is late: a body is received piece by piece, and each waits for its turn.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ _LEAST_RATE, _FIRST_RATE = 100e6, 200e6
 """Bytes in a second: what any server does, and what is assumed as long as nothing is measured."""
 
 _COUNTS_FOR = 0.1
+_PIECE = 256 * 1024
 _SMOOTHING = 0.1
 _SHORTEST_RETRY = 0.1
 
@@ -42,9 +44,11 @@ class Intake:
 
     Attributes:
         patience: how long more may be under way than should.
+        lag: seconds by which the event loop was late of late.
     """
 
     patience: Patience
+    lag: float = 0.0
     _under_way: set[Body] = field(default_factory=set)
     _rate: float = _FIRST_RATE
 
@@ -86,4 +90,5 @@ class Intake:
     def _forget(self, now: float) -> None:
         """Bodies count for so long as they take with the others, and not while their clients take longer."""
         longest = max(_COUNTS_FOR, 2 * sum(body.size for body in self._under_way) / self._rate)
-        self._under_way = {body for body in self._under_way if now - body.began <= longest}
+        turn = 2 * self.lag / _PIECE
+        self._under_way = {body for body in self._under_way if now - body.began <= longest + turn * body.size}

@@ -23,8 +23,9 @@ from .settings import Settings
 KEEP_ALIVE_SECONDS = 75
 
 _LOOKS_EVERY = 0.05
+_TICK_SECONDS = 0.1
 _TICKS = 20
-"""Ticks of uvicorn's, of 0.1 s, between two looks for slow clients."""
+"""Ticks of uvicorn's between two looks for slow clients."""
 
 log = logging.getLogger("opwire")
 
@@ -55,6 +56,7 @@ class HttpServer(uvicorn.Server):
         self._metrics = metrics or Metrics(layout(settings))
         self._app = create_app(settings, self._metrics)
         self._on_ready = on_ready
+        self._ticked = float("inf")
         super().__init__(
             uvicorn.Config(
                 self._app,
@@ -85,6 +87,9 @@ class HttpServer(uvicorn.Server):
             self._on_ready(self.url)
 
     async def on_tick(self, counter: int) -> bool:
+        now = asyncio.get_running_loop().time()
+        self._app.state.server.pipeline.memory.intake.lag = max(0.0, now - self._ticked - _TICK_SECONDS)
+        self._ticked = now
         if self.settings.workers > 1:
             self._metrics.beat()
             self._app.state.server.publish()  # for the process that is asked

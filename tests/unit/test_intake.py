@@ -58,6 +58,14 @@ def test_bodies_that_do_not_arrive_shut_nobody_out():
         intake.leave(body, 3, whole=True)
 
 
+def test_where_the_event_loop_is_late_bodies_count_for_longer():
+    for lag, taken in ((0.0, 5), (0.1, 0)):
+        intake = Intake(Patience(burst=0), lag=lag)
+        assert admitted(intake, 0, 10) == TOGETHER + 1
+        # Each comes in sixteen pieces.
+        assert admitted(intake, 2, 10) == taken
+
+
 def test_clients_that_send_slowly_are_all_taken():
     """Ten clients a second, each with a megabyte a second: a fifth of what the server can do, as it assumes."""
     intake = Intake(Patience())

@@ -202,13 +202,13 @@ def _say(name: str, flow: Flow) -> None:
         typer.echo(f"{name}: {dict(flow.other)}")
 
 
-def _broken(found: Outcome, slower: float) -> Iterator[str]:
+def _broken(found: Outcome, slower: float, refused: float) -> Iterator[str]:
     """The promises that were not kept."""
     half, twice = found.half, found.twice
     for status in half.latencies.keys() - {200, 429}:
         yield f"status {status} at half the load"
-    if len(half.latencies.get(429, ())) > 0.01 * len(half.latencies.get(200, ())):
-        yield "more than one in a hundred is refused at half the load"
+    if len(half.latencies.get(429, ())) > refused * len(half.latencies.get(200, ())):
+        yield f"more than {refused:.0%} are refused at half the load"
     for status in twice.latencies.keys() - {200, 429}:
         yield f"status {status} at twice the load"
     for name, count in (half.other + twice.other).items():
@@ -229,6 +229,7 @@ def main(
     pacing: Annotated[Pacing, typer.Option(help="The times between two requests.")] = Pacing.POISSON,
     rows: Annotated[int, typer.Option(min=1, help="The work of a request, in rows of 1024 elements.")] = 8192,
     slower: Annotated[float, typer.Option(min=1, help="How much longer the p99 may be under twice the load.")] = 3.0,
+    refused: Annotated[float, typer.Option(min=0, help="The share that may be refused at half the load.")] = 0.01,
     growth: Annotated[float, typer.Option(min=1, help="How much more memory may be in use afterwards.")] = 1.1,
 ) -> None:
     """Half of the load that the server can carry, then twice that load."""
@@ -244,7 +245,7 @@ def main(
     _say("twice the load", found.twice)
     typer.echo(f"afterwards {gauges}; resident MiB before {before / 2**20:.0f}, after {after / 2**20:.0f}")
     broken = [
-        *_broken(found, slower),
+        *_broken(found, slower, refused),
         *(f"{name} is {value:g}" for name, value in gauges.items() if value),
         *(f"defect: {line}" for line in defects[:100]),
     ]

@@ -1,10 +1,14 @@
-"""Bytes in flight: what requests hold together is bounded, and given back when each is over."""
+"""What requests take before they are work: bytes in flight are bounded, and so are large bodies at the same time."""
 
 from __future__ import annotations
 
+import time
 from types import TracebackType
 
 from opwire.errors import OverloadedError, ProblemCode
+
+from .intake import LARGE, Body, Intake
+from .patience import Patience, QueueFull
 
 
 class Budget:
@@ -13,11 +17,13 @@ class Budget:
     Attributes:
         limit: bytes that may be held.
         held: bytes that are.
+        intake: the large bodies that come in.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, patience: Patience | None = None) -> None:
         self.limit = limit
         self.held = 0
+        self.intake = Intake(patience or Patience())
 
     def open(self) -> Hold:
         """What one request will hold."""
@@ -27,11 +33,12 @@ class Budget:
 class Hold:
     """The bytes that one request holds; a context that gives them back."""
 
-    __slots__ = ("_budget", "_bytes")
+    __slots__ = ("_body", "_budget", "_bytes")
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
         self._bytes = 0
+        self._body: Body | None = None
 
     def take(self, size: int) -> None:
         """Holds more.
@@ -52,11 +59,35 @@ class Hold:
         budget.held += size
         self._bytes += size
 
+    def take_body(self, size: int) -> None:
+        """Holds a body that is about to be read; a large one is under way until ``settle``.
+
+        Raises:
+            OverloadedError: others hold too much, or it would wait too long for others that are under way.
+        """
+        self.take(size)
+        if size <= LARGE:
+            return
+        intake = self._budget.intake
+        try:
+            self._body = intake.enter(size, time.monotonic())
+        except QueueFull as full:
+            detail = f"{len(intake)} large bodies are being read already"
+            retry_after = round(full.retry_after, 3)
+            raise OverloadedError(ProblemCode.QUEUE_FULL, detail, retry_after=retry_after) from None
+
+    def settle(self, *, whole: bool = True) -> None:
+        """The body is in: all that is in it was decoded, if ``whole``."""
+        if self._body is not None:
+            self._budget.intake.leave(self._body, time.monotonic(), whole=whole)
+            self._body = None
+
     def __enter__(self) -> Hold:
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.settle(whole=False)
         self._budget.held -= self._bytes
         self._bytes = 0

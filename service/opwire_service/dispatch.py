@@ -13,7 +13,8 @@ from opwire.check import Plan
 from opwire.errors import DeadlineExceededError, OverloadedError, ProblemCode, UnavailableError
 
 from .devices.device import Arrays, Device, Stop, Stopped
-from .schedule import Action, Job, QueueFull, Schedule, Start
+from .patience import BURST, WAIT, QueueFull
+from .schedule import Action, Job, Schedule, Start
 
 
 class Ran(NamedTuple):
@@ -31,17 +32,27 @@ class Dispatcher:
         threads: plans that run at the same time on each device.
         queued: plans that may wait.
         work: element visits that may wait and run.
+        burst, wait: seconds for which a queue may stand, and that a standing one may take, see patience.
 
     Attributes:
+        places: plans that run at the same time on each device.
         cancelled: how many plans were given up, by the stage that they were in.
     """
 
-    def __init__(self, devices: Mapping[str, Device], threads: int, queued: int, work: int) -> None:
+    def __init__(
+        self,
+        devices: Mapping[str, Device],
+        threads: int,
+        queued: int,
+        work: int,
+        burst: float = BURST,
+        wait: float = WAIT,
+    ) -> None:
         self.devices = devices
-        self.schedule = Schedule.of(dict.fromkeys(devices, threads), queued, work)
+        self.schedule = Schedule.of(dict.fromkeys(devices, threads), queued, work, burst, wait)
         self.cancelled = {"queue": 0, "run": 0}
-        self.places = threads * len(devices)
-        self._threads = ThreadPoolExecutor(self.places, "opwire-device")
+        self.places = threads
+        self._threads = ThreadPoolExecutor(threads * len(devices), "opwire-device")
         self._waiting: dict[Job, asyncio.Future[None]] = {}
         self._idle = asyncio.Event()
         self._idle.set()
@@ -63,13 +74,22 @@ class Dispatcher:
         return Ran(0, _run(self.devices[device], plan, inputs, outputs, lambda: time.monotonic() > deadline))
 
     async def run(
-        self, plan: Plan, inputs: Arrays, outputs: Arrays, *, device: str, priority: int, deadline: float
+        self,
+        plan: Plan,
+        inputs: Arrays,
+        outputs: Arrays,
+        *,
+        device: str,
+        priority: int,
+        deadline: float,
+        part: bool = False,
     ) -> Ran:
         """Runs a plan in a thread, when it has a place on its device.
 
         Args:
             priority: 0 is the most urgent.
             deadline: on the clock of ``time.monotonic``.
+            part: whether it belongs to a batch that was taken, see Job.
 
         Raises:
             OverloadedError: too much waits already.
@@ -79,7 +99,7 @@ class Dispatcher:
         self._refuse_if_closing()
         runner = self.devices[device]
         arrived = time.monotonic()
-        job = Job(device, priority, arrived, deadline, plan.work)
+        job = Job(device, priority, arrived, deadline, plan.work, plan.operator.name, part)
         await self._place(job)
         queued = time.monotonic() - arrived
         stop = threading.Event()

@@ -36,6 +36,9 @@ BOUNDS = (
 
 _FIRST_BOUND = BOUNDS[0]
 
+_BEATS = 0
+"""The cell that no metric has: by it a process shows that it lives."""
+
 
 class Kind(Enum):
     """What the cells of a metric mean."""
@@ -121,7 +124,7 @@ class Layout:
             "device": tuple(devices),
         }
         self._places: dict[Metric, dict[tuple[str, ...], int]] = {}
-        self.size = 0
+        self.size = _BEATS + 1
         for metric in METRICS:
             places = self._places[metric] = {}
             for labels in product(*(values[label] for label in metric.labels)):
@@ -222,6 +225,15 @@ class Metrics:
         place = self.layout.places(metric)[labels]
         self.cells[place] += total - self._seen.get(place, 0)
         self._seen[place] = total
+
+    def beat(self) -> None:
+        """This process lives."""
+        self.cells[_BEATS] += 1
+
+    def beats(self, row: int) -> int:
+        """How often the processes of a row have shown that they live."""
+        start = row * self.layout.row_bytes()
+        return self._memory[start : start + self.layout.row_bytes()].cast("q")[_BEATS]
 
     def clear_gauges(self, row: int) -> None:
         """The process of a row has ended: it holds nothing any more."""

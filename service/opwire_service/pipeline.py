@@ -36,6 +36,7 @@ from opwire.wire import (
 from .budget import Budget, Hold
 from .dispatch import Dispatcher, Ran
 from .metrics import Metrics
+from .patience import Patience
 from .plans import PlanCache, Prepared
 from .repeats import Repeats
 from .settings import Limits
@@ -141,7 +142,7 @@ class Pipeline:
         self.dispatcher = dispatcher
         self.metrics = metrics
         self.limits = limits
-        self.memory = Budget(limits.memory_bytes)
+        self.memory = Budget(limits.memory_bytes, Patience(limits.burst_ms / 1000, limits.wait_ms / 1000))
         self.plans = PlanCache(cached_plans, self._bound)
         self.repeats = Repeats[Repeat](cached_plans)
         self.default_device = next(iter(dispatcher.devices))
@@ -153,6 +154,8 @@ class Pipeline:
         output_format: OutputFormat,
         hold: Hold,
         guard: Guard | None = None,
+        *,
+        part: bool = False,
     ) -> Outcome:
         """Runs one operator and encodes its outputs.
 
@@ -161,11 +164,13 @@ class Pipeline:
             output_format: of the tensors in the outcome.
             hold: of the memory that the request takes.
             guard: through which the work is awaited that does not end at once.
+            part: whether it belongs to a batch.
 
         Raises:
             OpwireError: whatever is wrong with the request, or with the time or the room for it.
         """
-        done = await self.run(request, watch, hold, guard, numbers=output_format is OutputFormat.NUMBERS)
+        numbers = output_format is OutputFormat.NUMBERS
+        done = await self.run(request, watch, hold, guard, numbers=numbers, part=part)
         return await self.encode(done, watch, output_format)
 
     async def encode(self, done: Completed, watch: Stopwatch, output_format: OutputFormat) -> Outcome:
@@ -227,6 +232,7 @@ class Pipeline:
         guard: Guard | None = None,
         *,
         numbers: bool = False,
+        part: bool = False,
     ) -> Completed:
         """Runs one operator; the arguments and errors are those of ``execute``.
 
@@ -245,13 +251,16 @@ class Pipeline:
         else:
             inputs = await asyncio.to_thread(read_inputs, plan, request)
         buffers, outputs = prepared.allocate()
+        hold.settle()
         watch.lap("decode")
         deadline = self.deadline(watch.started, request.timeout_ms)
         if self.dispatcher.fits_inline(plan, device):
             ran = self.dispatcher.run_inline(plan, inputs, outputs, device=device, deadline=deadline)
         else:
             priority = DEFAULT_PRIORITY if request.priority is None else request.priority
-            work = self.dispatcher.run(plan, inputs, outputs, device=device, priority=priority, deadline=deadline)
+            work = self.dispatcher.run(
+                plan, inputs, outputs, device=device, priority=priority, deadline=deadline, part=part
+            )
             ran = await (work if guard is None else guard(work))
         watch.ran(ran)
         return Completed(prepared, buffers, device)
@@ -266,7 +275,7 @@ class Pipeline:
         """
         if len(requests) > self.limits.batch_requests:
             raise _exceeded(ProblemCode.BATCH_TOO_LARGE, "requests", len(requests), self.limits.batch_requests)
-        guard = _few_at_a_time(2 * self.dispatcher.places)
+        guard = _few_at_a_time(self.dispatcher.places)
         outcomes = (self._result(request, watch.fork(), hold, binary, guard) for request in requests)
         return list(await asyncio.gather(*outcomes))
 
@@ -277,7 +286,7 @@ class Pipeline:
             return request
         try:
             output_format = OutputFormat.BINARY if binary else request.output_format
-            return await self.execute(request, watch, output_format, hold, guard)
+            return await self.execute(request, watch, output_format, hold, guard, part=True)
         except OpwireError as error:
             return error
         except Exception:  # a defect; it must not take the other requests of the batch with it
@@ -338,7 +347,7 @@ def _encode(done: Completed, output_format: OutputFormat) -> list[EncodedOutput]
 
 
 def _few_at_a_time(most: int) -> Guard:
-    """Keeps the work of a batch from filling the queue at once, where it would be refused as more than can be done."""
+    """Keeps the work of a batch from filling the queue, where that of others has to wait for it."""
     gate = asyncio.Semaphore(most)
 
     async def guard(work: Coroutine[Any, Any, Ran]) -> Ran:

@@ -4,8 +4,9 @@ A job waits as if it had arrived later by its expected duration and by half a se
 highest. So what is urgent or short overtakes what is neither, and no job waits for ever. Of the places on a device one
 is kept from long jobs, so that short ones never wait for all of them.
 
-A queue takes bursts up to its limit. Where it has not been empty for a while, more arrives than can be done: a job is
-then taken only if few are ahead of it, so that those that are taken do not wait for long.
+A queue takes bursts up to its limit. Where it stands for longer than that, more arrives than can be done: a job is
+then taken only if what is ahead of it is expected to be done soon, in a few times the time that the job itself takes.
+So those that are taken do not wait for long, and the others are told at once.
 """
 
 from __future__ import annotations
@@ -13,34 +14,39 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
+from typing import NamedTuple
+
+from .estimates import Durations
+from .patience import BURST, WAIT, Patience, QueueFull
 
 PRIORITY_STEP = 0.5
 """Seconds that a step of priority is worth."""
 
+OWN = 3
+"""Times that a job may wait for as long as it takes itself, in a queue that stands."""
+
 LONG = 0.05
 """Seconds from which on a job counts as long."""
 
-BURST = 0.25
-"""Seconds for which a queue may stand before it is kept short."""
-
-STANDING = 16
-"""Jobs for each place that may be ahead of a new one in a queue that stands."""
-
 _LONGEST_HANDICAP = 10.0
-_SMOOTHING = 0.2
-_FIRST_RATE = 1e7
 _LONGEST_RETRY = 60.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Job:
-    """Work for a device: times in seconds on the clock of the caller, ``work`` in element visits."""
+    """Work for a device: times in seconds on the clock of the caller, ``work`` in element visits.
+
+    ``kind`` says which jobs take about as long for as much work: those of one operator. A ``part`` belongs to something
+    that was taken before, and is not refused for what is ahead of it.
+    """
 
     device: str
     priority: int
     arrived: float
     deadline: float
     work: int = 0
+    kind: str = ""
+    part: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,28 +76,29 @@ class Load:
     pending: int
 
 
-class QueueFull(Exception):
-    """No further job can wait; a new try is worthwhile after ``retry_after`` seconds."""
+class _Waiting(NamedTuple):
+    """A job in the queue: when it is due, so that the order is that of these tuples, and how long it should take."""
 
-    def __init__(self, retry_after: float) -> None:
-        super().__init__(f"the queue is full; retry after {retry_after:.1f} s")
-        self.retry_after = retry_after
+    start: float
+    sequence: int
+    job: Job
+    seconds: float
 
 
 @dataclass(slots=True)
 class _Lane:
-    """One device: its places, who waits for them, since when somebody does, and how fast it has been of late."""
+    """One device: its places, who waits for them, and how fast it has been of late."""
 
     capacity: int
+    patience: Patience
     running: dict[Job, float] = field(default_factory=dict)
-    waiting: list[tuple[float, int, Job]] = field(default_factory=list)
+    waiting: list[_Waiting] = field(default_factory=list)
     long_running: int = 0
-    rate: float = _FIRST_RATE
-    standing_since: float = 0.0
+    durations: Durations = field(default_factory=Durations)
 
-    def seconds(self, work: int) -> float:
-        """The expected duration of work."""
-        return work / self.rate
+    def seconds(self, job: Job) -> float:
+        """The expected duration of a job."""
+        return self.durations.expected(job.kind, job.work)
 
     def has_room(self, *, long: bool) -> bool:
         """Whether a job may start; of several places one is kept from long jobs."""
@@ -100,14 +107,33 @@ class _Lane:
     @property
     def pending(self) -> int:
         """Element visits that wait or run."""
-        return sum(job.work for job in self.running) + sum(job.work for _, _, job in self.waiting)
+        return sum(job.work for job in self.running) + sum(entry.job.work for entry in self.waiting)
 
-    def is_swamped(self, start: float, now: float) -> bool:
-        """Whether a job with this place in the queue would wait for long."""
-        most = STANDING * self.capacity
-        if len(self.waiting) < most or now - self.standing_since < BURST:
-            return False
-        return sum(entry[0] <= start for entry in self.waiting) >= most
+    @property
+    def drain(self) -> float:
+        """Seconds in which all that waits or runs is expected to be done."""
+        running = sum(map(self.seconds, self.running))
+        return (running + sum(entry.seconds for entry in self.waiting)) / self.capacity
+
+    def wait(self, start: float, *, long: bool) -> float:
+        """Seconds that those take who are in the queue, ahead of a job with this place in it.
+
+        Long jobs have all places but one, which those that are not long have always.
+        """
+        if long:
+            ahead = sum(entry.seconds for entry in self.waiting if entry.start <= start)
+            return ahead / max(1, self.capacity - 1)
+        alone = self.capacity > 1
+        ahead = sum(entry.seconds for entry in self.waiting if entry.start <= start and not (alone and _long(entry)))
+        return ahead / max(1, self.capacity - self.long_running)
+
+    def note(self, now: float) -> None:
+        """The queue may have become longer or shorter."""
+        self.patience.note(now, standing=len(self.waiting) >= self.capacity)
+
+
+def _long(entry: _Waiting) -> bool:
+    return entry.seconds > LONG
 
 
 @dataclass(slots=True)
@@ -126,9 +152,20 @@ class Schedule:
     _long: set[Job] = field(default_factory=set)
 
     @classmethod
-    def of(cls, capacity: Mapping[str, int], limit: int, work_limit: int = 2**62) -> Schedule:
-        """A schedule for devices that each run so many jobs at the same time."""
-        return cls(limit, work_limit, {name: _Lane(places) for name, places in capacity.items()})
+    def of(
+        cls,
+        capacity: Mapping[str, int],
+        limit: int,
+        work_limit: int = 2**62,
+        burst: float = BURST,
+        wait: float = WAIT,
+    ) -> Schedule:
+        """A schedule for devices that each run so many jobs at the same time.
+
+        Args:
+            burst, wait: seconds, see Patience.
+        """
+        return cls(limit, work_limit, {name: _Lane(places, Patience(burst, wait)) for name, places in capacity.items()})
 
     @property
     def queued(self) -> int:
@@ -156,18 +193,23 @@ class Schedule:
             QueueFull: the job is not taken.
         """
         lane = self._lanes[job.device]
-        handicap = min(lane.seconds(job.work), _LONGEST_HANDICAP) + job.priority * PRIORITY_STEP
-        start = job.arrived + handicap
-        if not lane.waiting:
-            lane.standing_since = job.arrived
-        is_long = lane.seconds(job.work) > LONG
-        must_wait = not lane.has_room(long=is_long)
-        full = must_wait and (self.queued >= self.limit or lane.is_swamped(start, job.arrived))
+        seconds = lane.seconds(job)
+        start = job.arrived + min(seconds, _LONGEST_HANDICAP) + job.priority * PRIORITY_STEP
+        is_long = seconds > LONG
+        if not lane.has_room(long=is_long):
+            lane.note(job.arrived)
+            takes = (
+                job.part
+                or lane.patience.lets_stand
+                or lane.patience.admits(lane.wait(start, long=is_long), OWN * seconds)
+            )
+            if not takes or self.queued >= self.limit:
+                raise QueueFull(self.retry_after())
         pending = sum(lane.pending for lane in self._lanes.values())
-        if full or (pending and pending + job.work > self.work_limit):
+        if pending and pending + job.work > self.work_limit:
             raise QueueFull(self.retry_after())
         self._sequence += 1
-        heappush(lane.waiting, (start, self._sequence, job))
+        heappush(lane.waiting, _Waiting(start, self._sequence, job, seconds))
         if is_long:
             self._long.add(job)
         return self._fill(lane, job.arrived)
@@ -181,7 +223,7 @@ class Schedule:
         lane = self._lanes[job.device]
         seconds = max(now - lane.running.pop(job), 1e-6)
         if job.work and whole:
-            lane.rate += _SMOOTHING * (job.work / seconds - lane.rate)
+            lane.durations.learn(job.kind, job.work, seconds)
         if job in self._long:
             self._long.discard(job)
             lane.long_running -= 1
@@ -190,33 +232,33 @@ class Schedule:
     def withdraw(self, job: Job) -> None:
         """Nobody wants a job that waits any more. A job that runs keeps its place until it is finished."""
         waiting = self._lanes[job.device].waiting
-        waiting[:] = [entry for entry in waiting if entry[2] is not job]
+        waiting[:] = [entry for entry in waiting if entry.job is not job]
         heapify(waiting)
         if not self.is_running(job):
             self._long.discard(job)
 
     def expire(self, now: float) -> list[Action]:
         """Time has passed: jobs that waited beyond their deadline are gone."""
-        late = [job for lane in self._lanes.values() for _, _, job in lane.waiting if job.deadline <= now]
+        late = [job for lane in self._lanes.values() for _, _, job, _ in lane.waiting if job.deadline <= now]
         for job in late:
             self.withdraw(job)
         return [Expire(job) for job in late]
 
     def next_deadline(self) -> float | None:
         """When ``expire`` is worth calling again."""
-        return min((job.deadline for lane in self._lanes.values() for _, _, job in lane.waiting), default=None)
+        return min((job.deadline for lane in self._lanes.values() for _, _, job, _ in lane.waiting), default=None)
 
     def retry_after(self) -> float:
         """The seconds in which about half of what waits is done, at the rate seen of late."""
-        drain = max(lane.seconds(lane.pending) / lane.capacity for lane in self._lanes.values())
+        drain = max(lane.drain for lane in self._lanes.values())
         return min(max(drain / 2, 0.1), _LONGEST_RETRY)
 
     def _fill(self, lane: _Lane, now: float) -> list[Action]:
         actions: list[Action] = []
-        passed: list[tuple[float, int, Job]] = []
+        passed: list[_Waiting] = []
         while lane.waiting and len(lane.running) < lane.capacity:
             entry = heappop(lane.waiting)
-            job = entry[2]
+            job = entry.job
             if job.deadline <= now:
                 self._long.discard(job)
                 actions.append(Expire(job))
@@ -228,6 +270,7 @@ class Schedule:
                 actions.append(Start(job))
         for entry in passed:
             heappush(lane.waiting, entry)
+        lane.note(now)
         return actions
 
     def __repr__(self) -> str:

@@ -16,7 +16,7 @@ import uvicorn
 
 from . import logs
 from .devices import NUMBERED, kind_of, load
-from .http.app import create_app
+from .http.app import create_app, layout
 from .http.protocol import ProblemProtocol
 from .metrics import Metrics
 from .settings import Settings
@@ -24,8 +24,9 @@ from .settings import Settings
 KEEP_ALIVE_SECONDS = 75
 
 _LOOKS_EVERY = 0.05
+_TICK_SECONDS = 0.1
 _TICKS = 20
-"""Ticks of uvicorn's, of 0.1 s, between two looks for slow clients."""
+"""Ticks of uvicorn's between two looks for slow clients."""
 
 log = logging.getLogger("opwire")
 
@@ -55,8 +56,10 @@ class HttpServer(uvicorn.Server):
         regions: Path | None = None,
     ) -> None:
         self.settings = settings
-        self._app = create_app(settings, metrics, regions)
+        self._metrics = metrics or Metrics(layout(settings))
+        self._app = create_app(settings, self._metrics, regions)
         self._on_ready = on_ready
+        self._ticked = float("inf")
         super().__init__(
             uvicorn.Config(
                 self._app,
@@ -87,7 +90,11 @@ class HttpServer(uvicorn.Server):
             self._on_ready(self.url)
 
     async def on_tick(self, counter: int) -> bool:
+        now = asyncio.get_running_loop().time()
+        self._app.state.server.pipeline.memory.intake.lag = max(0.0, now - self._ticked - _TICK_SECONDS)
+        self._ticked = now
         if self.settings.workers > 1:
+            self._metrics.beat()
             self._app.state.server.publish()  # for the process that is asked
         if counter % _TICKS == 0:
             limits = self.settings.limits
@@ -115,6 +122,7 @@ class HttpServer(uvicorn.Server):
         end = loop.time() + self.settings.drain_seconds
         while self.server_state.tasks and loop.time() < end and not self.force_exit:
             await asyncio.wait(list(self.server_state.tasks), timeout=_LOOKS_EVERY)
+            self._metrics.beat()
         self.config.timeout_graceful_shutdown = max(0, round(end - loop.time()))
         await super().shutdown(sockets)
 

@@ -43,8 +43,10 @@ class Server:
         self.metrics = metrics or Metrics(Layout(settings.devices, (), CELLS))
         self.registry = registry(self.metrics, alone=settings.workers == 1)
         devices = {name: load(name) for name in settings.devices}
-        dispatcher = Dispatcher(devices, settings.threads, settings.limits.queued, settings.limits.queued_work)
-        self.pipeline = Pipeline(dispatcher, settings.limits, settings.cached_plans, self.metrics)
+        limits = settings.limits
+        patience = (limits.burst_ms / 1000, limits.wait_ms / 1000)
+        dispatcher = Dispatcher(devices, settings.threads, limits.queued, limits.queued_work, *patience)
+        self.pipeline = Pipeline(dispatcher, limits, settings.cached_plans, self.metrics)
         self.oip_statistics = Statistics(self.metrics)
         self.inferences = Repeats[tuple[InferRequest, Repeat]](settings.cached_plans)
         self._own_folder = ExitStack()

@@ -1,45 +1,68 @@
-"""What can be set on a server, with its defaults."""
+"""What can be set on a server, with its defaults, and how it is said on the command line and in the environment."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Annotated, Literal
 
 from .logs import LogFormat
 
 MIB = 2**20
 
+LogLevel = Literal["debug", "info", "warning", "error"]
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """How a setting is given; its environment variable is OPWIRE_ and its flag in capitals.
+
+    Attributes:
+        help: what it is.
+        least, most: of a number.
+        metavar: what stands for the value in the help.
+        flag: the option, where that is not the name of the field.
+    """
+
+    help: str
+    least: int | None = None
+    most: int | None = None
+    metavar: str | None = None
+    flag: str | None = None
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds of what the server takes. What exceeds one is refused before memory is taken for it.
+    """Bounds of what the server takes. What exceeds one is refused before memory is taken for it."""
 
-    Attributes:
-        body_bytes: of one request.
-        tensor_elements: logical elements of one tensor; stride 0 lets a few bytes describe billions.
-        output_bytes: of all outputs of an operator together.
-        output_numbers: elements of those outputs that are asked for as JSON numbers, which take much more memory.
-        work: element visits of one operator.
-        batch_requests: of one batch.
-        queued: operators that wait for a device.
-        queued_work: element visits that wait or run.
-        memory_bytes: bodies, tensors and answers of all requests together.
-        timeout_ms: the longest time that a request may ask for, and what it gets if it asks for none.
-        receive_ms: the longest time that a body may take to arrive.
-    """
-
-    body_bytes: int = 256 * MIB
-    tensor_elements: int = 2**28
-    output_bytes: int = 256 * MIB
-    output_numbers: int = 2**22
-    work: int = 2**34
-    batch_requests: int = 256
-    queued: int = 256
-    queued_work: int = 2**36
-    memory_bytes: int = 2048 * MIB
-    timeout_ms: int = 60_000
-    receive_ms: int = 60_000
+    body_bytes: Annotated[int, Option("Bytes of one request.", 1)] = 256 * MIB
+    tensor_elements: Annotated[
+        int, Option("Logical elements of one tensor; stride 0 lets a few bytes describe billions.", 1)
+    ] = 2**28
+    output_bytes: Annotated[int, Option("Bytes of all outputs of an operator together.", 1)] = 256 * MIB
+    output_numbers: Annotated[
+        int, Option("Elements of outputs that are asked for as JSON numbers, which take much more memory.", 1)
+    ] = 2**22
+    work: Annotated[int, Option("Element visits of one operator.", 1)] = 2**34
+    batch_requests: Annotated[int, Option("Requests in one batch.", 1)] = 256
+    queued: Annotated[int, Option("Operators that wait for a device.", 0)] = 256
+    queued_work: Annotated[int, Option("Element visits that wait or run.", 1)] = 2**36
+    memory_bytes: Annotated[int, Option("Bytes of bodies, tensors and answers of all requests together.", 1)] = (
+        2048 * MIB
+    )
+    timeout_ms: Annotated[
+        int, Option("Longest time that a request may ask for, and what it gets if it asks for none.", 1)
+    ] = 60_000
+    receive_ms: Annotated[int, Option("Longest time that a body may take to arrive.", 1)] = 60_000
+    burst_ms: Annotated[int, Option("How long a queue may stand until the wait in it is bounded.", 0)] = 250
+    wait_ms: Annotated[
+        int,
+        Option(
+            "Expected wait in a standing queue that refuses nobody; long work may wait 3 times as long as it takes.",
+            0,
+        ),
+    ] = 5
 
     def to_json(self) -> dict[str, int]:
         return asdict(self)
@@ -47,52 +70,63 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """A server's settings.
+    """A server's settings; a list in the environment has spaces between its items."""
 
-    Attributes:
-        host, port: where it listens; port 0 takes a free one.
-        root_path: prefix of all paths, as clients see them behind a proxy; "" is none.
-        devices: names of the devices to start; the first is the default one.
-        threads: operators that run at the same time on each device.
-        workers: processes that serve.
-        drain_seconds: how long accepted work may go on after the signal to stop.
-        log_level: of Python's logging.
-        log_format: see logs.
-        limits: see Limits.
-        cached_plans: checked operator descs that are kept.
-        api_keys_file: whose keys requests must carry; without it anyone may use the server.
-        metrics_open: whether the metrics need no key.
-        tls_certificate, tls_key: PEM files; with them it speaks TLS alone. The key may be in the first.
-        cors_origins: the web origins whose pages may use the server; * is any.
-        otel: whether traces of data requests are sent to where the ``OTEL_*`` variables say.
-        shared_memory_prefix: of the shared memory objects that clients may have their tensors in; None is none.
-    """
-
-    host: str = "127.0.0.1"
-    port: int = 8000
-    root_path: str = ""
-    devices: tuple[str, ...] = ("cpu", "reference")
-    threads: int = field(default_factory=lambda: max(2, os.cpu_count() or 1))
-    workers: int = 1
-    drain_seconds: int = 30
-    log_level: str = "info"
-    log_format: LogFormat = "text"
+    host: Annotated[str, Option("Address to listen on.")] = "127.0.0.1"
+    port: Annotated[int, Option("Port to listen on; 0 takes a free one.", 0, 65535)] = 8000
+    root_path: Annotated[
+        str,
+        Option("Where a proxy puts the server, such as /tensors; the proxy may take it off the paths.", metavar="PATH"),
+    ] = ""
+    devices: Annotated[
+        tuple[str, ...], Option("Devices to start, the default one first.", metavar="NAME", flag="--device")
+    ] = ("cpu", "reference")
+    threads: Annotated[int, Option("Operators that run at a time on each device.", 1)] = field(
+        default_factory=lambda: max(2, os.cpu_count() or 1)
+    )
+    workers: Annotated[int, Option("Processes that serve; the limits are divided.", 1)] = 1
+    hang_seconds: Annotated[
+        int, Option("How long one of several processes may give no sign of life until it is replaced.", 1)
+    ] = 30
+    drain_seconds: Annotated[int, Option("How long accepted work may go on at the end.", 0)] = 30
+    log_level: Annotated[LogLevel, Option("Least severe messages; debug has a line for each request.")] = "info"
+    log_format: Annotated[LogFormat, Option("Text, or one JSON object a line.")] = "text"
     limits: Limits = field(default_factory=Limits)
-    cached_plans: int = 4096
-    api_keys_file: Path | None = None
-    metrics_open: bool = False
-    tls_certificate: Path | None = None
-    tls_key: Path | None = None
-    cors_origins: tuple[str, ...] = ()
-    otel: bool = False
-    shared_memory_prefix: str | None = None
+    cached_plans: Annotated[int, Option("Checked operator descs that are kept.", 1)] = 4096
+    api_keys_file: Annotated[
+        Path | None, Option("Keys that requests must carry: KEY or NAME:KEY a line.", metavar="FILE")
+    ] = None
+    metrics_open: Annotated[bool, Option("Whether /metrics needs no key.", flag="--metrics-open/--metrics-closed")] = (
+        False
+    )
+    tls_certificate: Annotated[Path | None, Option("Certificate chain (PEM); serves https.", metavar="FILE")] = None
+    tls_key: Annotated[Path | None, Option("Its key (PEM), unless it is in the same file.", metavar="FILE")] = None
+    cors_origins: Annotated[
+        tuple[str, ...],
+        Option("Web origins that may use the server; * is any.", metavar="ORIGIN", flag="--cors-origin"),
+    ] = ()
+    otel: Annotated[
+        bool,
+        Option(
+            "Send OpenTelemetry traces by OTLP over HTTP; OTEL_EXPORTER_OTLP_ENDPOINT and so on say where and how. "
+            "Needs opwire[otel].",
+            flag="--otel/--no-otel",
+        ),
+    ] = False
+    shared_memory_prefix: Annotated[
+        str | None,
+        Option(
+            "Lets clients of Triton on this machine have tensors in shared memory whose name begins so.",
+            metavar="PREFIX",
+        ),
+    ] = None
 
     def share(self) -> Settings:
         """What each worker gets: the bounds of the whole server, divided."""
         limits, count = self.limits, self.workers
         part = replace(
             limits,
-            queued=max(1, limits.queued // count),
+            queued=-(-limits.queued // count),
             queued_work=max(1, limits.queued_work // count),
             memory_bytes=max(1, limits.memory_bytes // count),
         )

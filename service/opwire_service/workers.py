@@ -1,4 +1,4 @@
-"""Several processes that serve one address: one that dies is replaced, and at the end all are drained.
+"""Several processes that serve one address: one that dies or hangs is replaced, and at the end all are drained.
 
 A worker tells its supervisor over a pipe that it is ready, and stops when the other end of that pipe closes; so no
 worker outlives its supervisor, however that ends.
@@ -33,6 +33,9 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0
 _BEYOND_DRAIN = 5.0
 """Seconds that a worker has, after its work was cut off, before it is killed."""
 
+_LOOKS = 4
+"""Looks for a sign of life, all in vain, after which a worker hangs."""
+
 _SPREAD = sys.platform == "linux"
 """Whether connections are spread over the sockets that share an address."""
 
@@ -43,11 +46,18 @@ _spawn = get_context("spawn")
 
 @dataclass(slots=True)
 class _Worker:
-    """A process and the supervisor's end of its pipe."""
+    """A process and the supervisor's end of its pipe.
+
+    Attributes:
+        beats: its signs of life at the last look.
+        silent: looks since the last one.
+    """
 
     process: SpawnProcess
     pipe: Connection
     ready: bool = False
+    beats: int = 0
+    silent: int = 0
 
 
 class Supervisor:
@@ -67,6 +77,7 @@ class Supervisor:
         self._workers: dict[int, _Worker] = {}
         self._due = dict.fromkeys(range(settings.workers), 0.0)
         self._failures = dict.fromkeys(range(settings.workers), 0)
+        self._next_look = 0.0
         self._announced = False
         self._stopping = False
         self._regions = Path()
@@ -80,6 +91,7 @@ class Supervisor:
                 self._regions = Path(folder)
                 while not self._stopping:
                     self._start_due()
+                    self._look()
                     self._wait()
                 return self._drain()
         finally:
@@ -102,12 +114,25 @@ class Supervisor:
             theirs.close()
             self._workers[row] = _Worker(process, ours)
 
+    def _look(self) -> None:
+        """Kills workers that hang. Looks are counted, not seconds: when all were stopped together, none hangs."""
+        if (now := time.monotonic()) < self._next_look:
+            return
+        self._next_look = now + self._settings.hang_seconds / _LOOKS
+        for row, worker in self._workers.items():
+            beats = self._metrics.beats(row)
+            worker.silent = 0 if beats != worker.beats or not worker.ready else worker.silent + 1
+            worker.beats = beats
+            if worker.silent >= _LOOKS:
+                log.error("worker %d (process %s) hangs and is killed", row, worker.process.pid)
+                worker.process.kill()
+
     def _wait(self) -> None:
-        """Until something happens to a worker, a replacement is due, or a signal comes."""
+        """Until something happens to a worker, a replacement or a look is due, or a signal comes."""
         pending = {worker.pipe: worker for worker in self._workers.values() if not worker.ready}
         sentinels = {worker.process.sentinel: row for row, worker in self._workers.items()}
-        pause = max(0.0, min(self._due.values()) - time.monotonic()) if self._due else None
-        for event in wait([self._woken, *pending, *sentinels], pause):
+        pause = min([self._next_look, *self._due.values()]) - time.monotonic()
+        for event in wait([self._woken, *pending, *sentinels], max(0.0, pause)):
             if isinstance(event, int):
                 self._ended(sentinels[event])
             elif isinstance(event, Connection) and event in pending:

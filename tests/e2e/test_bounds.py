@@ -15,6 +15,7 @@ import pytest
 from opwire_service.settings import Limits, Settings
 from tests import bodies
 from tests.problems import check_problem, read_problem
+from tests.processes import until
 from tests.serving import serving
 from tests.sockets import connect, read_answer
 
@@ -242,3 +243,26 @@ def test_outputs_as_numbers_have_a_bound_of_their_own(http):
     problem = answer.json()
     assert (answer.status_code, problem["code"]) == (413, "tensor_too_large")
     assert (problem["size"], problem["limit"]) == (2**22 + 1, 2**22)
+
+
+def test_numbers_count_for_what_they_become():
+    """Ten thousand numbers are twenty thousand bytes of JSON, and more than a megabyte of Python objects."""
+    limits = Limits(memory_bytes=1_000_000, receive_ms=20_000)
+    numbers = {**repeated("SUM", [10_000], [0]), "inputs": {"InputTensor": {"data": [1] * 10_000}}}
+    del numbers["operator"]["desc"]["InputTensor"]["Strides"]
+    text = {**numbers, "inputs": {"InputTensor": base64.b64encode(bytes(40_000)).decode()}}
+    with (
+        serving(Settings(port=0, devices=("reference",), limits=limits)) as server,
+        httpx.Client(base_url=server.url or "", timeout=30) as http,
+    ):
+        assert server.url is not None
+        assert http.post("/v1/execute", json=numbers).status_code == 200  # alone it may
+        with connect(server.url) as holding:
+            holding.sendall(b"POST /v1/execute HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n{")
+            until(lambda: http.post("/v1/execute", json=numbers).status_code == 429)
+            refused = http.post("/v1/execute", json=numbers)
+            problem = read_problem(429, refused.headers, refused.content)
+            assert (problem["code"], problem["limit"]) == ("memory_full", 1_000_000)
+            assert problem["size"] >= 10_000 * 64
+            assert http.post("/v1/execute", json=text).status_code == 200
+        until(lambda: http.post("/v1/execute", json=numbers).status_code == 200)

@@ -288,3 +288,17 @@ def test_an_address_in_use_ends_the_command():
         with pytest.raises(RuntimeError, match="in use") as said, process("--workers", "2", "--port", port):
             pass
     assert "Traceback" not in str(said.value)
+
+
+def test_a_worker_that_hangs_is_replaced():
+    with process(*SLOW, "--workers", "2", "--hang-seconds", "2") as served:
+        first = workers(served)
+        before = samples(served.url)["opwire_worker_restarts_total{}"]
+        os.kill(min(first), signal.SIGSTOP)
+        until(lambda: len(workers(served) - {min(first)}) == 2)
+        until(lambda: any("hangs and is killed" in line for line in served.lines))
+        until(lambda: samples(served.url)["opwire_workers{}"] == 2)
+        assert samples(served.url)["opwire_worker_restarts_total{}"] == before + 1
+        for _ in range(20):
+            execute(served.url)
+        assert max(first) in workers(served)

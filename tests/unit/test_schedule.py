@@ -9,7 +9,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from opwire_service.schedule import STANDING, Action, Expire, Job, QueueFull, Schedule, Start
+from opwire_service.patience import QueueFull
+from opwire_service.schedule import Action, Expire, Job, Schedule, Start
 
 NEVER = 10**9
 
@@ -174,29 +175,6 @@ def test_without_a_queue_only_free_places_are_given():
     assert schedule.submit(job())
 
 
-def test_a_queue_that_stands_is_kept_short():
-    schedule = Schedule.of({"a": 1}, 100)
-    running = job()
-    schedule.submit(running)
-    burst = [job(arrived=at / 100) for at in range(20)]
-    for each in burst:
-        assert schedule.submit(each) == []
-    # It has stood for a quarter of a second: who has many jobs ahead is refused, who has fewer is taken.
-    with pytest.raises(QueueFull):
-        schedule.submit(job(arrived=0.25))
-    urgent = [job(priority=0, arrived=0.26) for _ in range(STANDING)]
-    for each in urgent:
-        assert schedule.submit(each) == []
-    with pytest.raises(QueueFull):
-        schedule.submit(job(priority=0, arrived=0.27))
-    # Once it has been empty it takes bursts again.
-    while schedule.running:
-        running = [running, *started(schedule.finish(running, 1))][-1]
-    schedule.submit(job(arrived=2))
-    for _ in range(20):
-        assert schedule.submit(job(arrived=2.1)) == []
-
-
 RATE = 10**7
 """Element visits in a second, as long as nothing is measured."""
 
@@ -204,7 +182,7 @@ RATE = 10**7
 def test_what_is_short_starts_before_what_is_long():
     waiting = [job(work=3 * RATE), job(work=RATE), job(work=2 * RATE, arrived=2), job(arrived=2.5)]
     third, first, fourth, second = waiting
-    assert order(Schedule.of({"a": 1}, 10), job(), waiting) == [first, second, third, fourth]
+    assert order(Schedule.of({"a": 1}, 10, burst=NEVER), job(), waiting) == [first, second, third, fourth]
 
 
 def test_long_jobs_leave_one_place_to_the_short():
@@ -244,7 +222,7 @@ def test_a_single_place_is_for_all():
 
 
 def test_a_long_job_waits_no_longer_than_its_handicap():
-    schedule = Schedule.of({"a": 1}, 10)
+    schedule = Schedule.of({"a": 1}, 10, burst=NEVER)
     running = job(work=RATE, priority=0)
     schedule.submit(running)
     patient = job(priority=9, work=10**15)

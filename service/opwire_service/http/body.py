@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Iterable
 
+import numpy as np
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
@@ -37,8 +38,19 @@ RESPOND = "opwire.respond"
 _HEAD_LENGTH = HEAD_LENGTH.lower().encode()
 _JSON = JSON.encode()
 _ALIGNMENT = 64
+_COUNTED_TOGETHER = 256 * 1024
 _JOINED_BYTES = 64 * 1024
 """Up to this size it is cheaper to join the pieces of an answer than to send them one by one."""
+
+
+ELEMENT_BYTES = 128
+"""Memory that an element of a list in JSON takes as Python objects, until its array is made.
+
+Measured: 31 for a small integer to 67 for other numbers in a flat list, 95 to 119 where each has a list of its own.
+"""
+
+_FEW_ELEMENTS = 4096
+"""Bytes of JSON that cannot hold enough elements to matter."""
 
 
 class Exchange:
@@ -53,6 +65,7 @@ class Exchange:
         watch: what times the request, where its stages are timed.
         deadline: on the clock of ``time.monotonic``, if the request has its own; until then the client must have read
             the answer. The server's longest time is kept by its protocol.
+        unread: bytes of a body of which nothing was read.
     """
 
     __slots__ = (
@@ -65,6 +78,7 @@ class Exchange:
         "operator",
         "receive",
         "request_id",
+        "unread",
         "watch",
     )
 
@@ -80,6 +94,7 @@ class Exchange:
         self.operator: object = None
         self.device: str | None = None
         self.watch: Stopwatch | None = None
+        self.unread = 0
 
     def header(self, name: bytes, default: str = "") -> str:
         """A header of the request."""
@@ -199,7 +214,9 @@ async def read_body(exchange: Exchange, limits: Limits, hold: Hold) -> Buffer:
             limit=limits.body_bytes,
             size=size,
         )
-    hold.take(size)
+    exchange.unread = size
+    hold.take_body(size)
+    exchange.unread = 0
     arrived = exchange.arrived()
     if arrived is not None and len(arrived) == size:
         return arrived
@@ -209,6 +226,19 @@ async def read_body(exchange: Exchange, limits: Limits, hold: Hold) -> Buffer:
     except TimeoutError:
         detail = f"the body did not arrive within {limits.receive_ms} ms"
         raise SlowBodyError(ProblemCode.SLOW_BODY, detail) from None
+
+
+def objects_bytes(body: Buffer, head_length: str | None) -> int:
+    """The memory that the JSON of a body will take as Python objects, by the number of its commas."""
+    if head_length is not None:
+        size = int(head_length[-9:]) if head_length.isdecimal() else 0
+        body = memoryview(body)[:size]
+    if len(body) <= _FEW_ELEMENTS:
+        return 0
+    text = np.frombuffer(body, np.uint8)
+    # Piece by piece, so that what is compared stays in the cache.
+    pieces = (text[start : start + _COUNTED_TOGETHER] for start in range(0, len(text), _COUNTED_TOGETHER))
+    return ELEMENT_BYTES * sum(int(np.count_nonzero(piece == ord(","))) for piece in pieces)
 
 
 async def _receive(receive: Receive, size: int, head_length: str) -> Buffer:

@@ -13,7 +13,7 @@ from pydantic_core import to_json
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
-from opwire.errors import MethodNotAllowedError, OpwireError, ProblemCode, UnavailableError
+from opwire.errors import MethodNotAllowedError, OpwireError, OverloadedError, ProblemCode, UnavailableError
 from opwire.wire import (
     Answer,
     Buffer,
@@ -27,11 +27,12 @@ from opwire.wire import (
 )
 
 from ..budget import Hold
+from ..intake import LARGE
 from ..metrics import BATCH_RESULTS, CLIENT_GONE, OK, STAGES, Metrics
 from ..pipeline import INLINE_BYTES, Pipeline, Stopwatch, repeat
 from ..repeats import is_small
 from . import access
-from .body import Exchange, read_body
+from .body import Exchange, objects_bytes, read_body
 from .errors import defect, problem_response
 
 T = TypeVar("T")
@@ -86,7 +87,7 @@ def _execute_again(
 async def _execute(
     pipeline: Pipeline, exchange: Exchange, body: Buffer, length: str | None, watch: Stopwatch, hold: Hold
 ) -> Outcome:
-    parsed = await parse_body(parse_execute, body, length)
+    parsed = await parse_body(parse_execute, body, length, hold)
     exchange.operator = parsed.operator
     exchange.deadline = pipeline.deadline(watch.started, parsed.timeout_ms)
     watch.lap("parse")
@@ -121,7 +122,7 @@ async def batch(pipeline: Pipeline, exchange: Exchange, hold: Hold) -> None:
     length = exchange.head_length()
     body = await read_body(exchange, pipeline.limits, hold)
     watch.lap("receive")
-    parsed = await parse_body(parse_batch, body, length)
+    parsed = await parse_body(parse_batch, body, length, hold)
     watch.lap("parse")
     outcomes = await while_connected(exchange.receive, pipeline.batch(parsed, watch, hold, exchange.wants_binary))
     _count_results(pipeline.metrics, outcomes)
@@ -132,7 +133,7 @@ async def validate(pipeline: Pipeline, exchange: Exchange, hold: Hold) -> None:
     """Says whether a desc is valid at a feature level, what is wrong with it, and which level would take it."""
     length = exchange.head_length()
     body = await read_body(exchange, pipeline.limits, hold)
-    parsed = await parse_body(parse_validate, body, length)
+    parsed = await parse_body(parse_validate, body, length, hold)
     exchange.operator = parsed.operator
     await exchange.send_answer(Answer([to_json(pipeline.validate(parsed))]))
 
@@ -185,6 +186,9 @@ async def _refuse(
 ) -> tuple[int, str]:
     """Answers with a problem, unless an answer has begun. Returns status and code."""
     response = problem_response(error, exchange.request_id, scope["path"])
+    if exchange.unread > LARGE and isinstance(error, OverloadedError):
+        # To read a body and drop it takes almost as much as to use it. Closing ends that.
+        response.headers["connection"] = "close"
     if not exchange.answered:
         await response(scope, receive, send)
     return response.status_code, str(error.code)
@@ -195,10 +199,16 @@ def _count_results(metrics: Metrics, outcomes: Sequence[Outcome | OpwireError]) 
         metrics.add(BATCH_RESULTS, str(outcome.code) if isinstance(outcome, OpwireError) else OK)
 
 
-async def parse_body(parse: Callable[[Buffer, str | None], T], body: Buffer, length: str | None) -> T:
-    """Parses a body, a large one in another thread."""
+async def parse_body(parse: Callable[[Buffer, str | None], T], body: Buffer, length: str | None, hold: Hold) -> T:
+    """Parses a body, a large one in another thread.
+
+    Raises:
+        OverloadedError: what its JSON becomes takes more memory than others leave.
+    """
     if len(body) <= INLINE_BYTES:
+        hold.take(objects_bytes(body, length))
         return parse(body, length)
+    hold.take(await asyncio.to_thread(objects_bytes, body, length))
     return await asyncio.to_thread(parse, body, length)
 
 

@@ -215,7 +215,7 @@ async def _infer_anew(
     pipeline = server.pipeline
     length = exchange.head_length_of_any_type()
     parse = partial(parse_infer, model=model, header=exchange.header(_PARAMETERS))
-    request = await parse_body(parse, body, length)
+    request = await parse_body(parse, body, length, hold)
     exchange.deadline = pipeline.deadline(watch.started, request.execute.timeout_ms)
     watch.lap("parse")
     with ExitStack() as opened:

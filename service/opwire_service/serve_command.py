@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from .devices import DEVICES, is_device
+from .devices import AUTO, DEVICES, is_device
 from .logs import LogFormat
 from .oip.regions import AVAILABLE, PREFIX
 from .settings import Settings
@@ -61,7 +61,10 @@ def serve_command(
     devices: Annotated[
         list[str] | None,
         typer.Option(
-            "--device", envvar="OPWIRE_DEVICE", metavar="NAME", help="Devices to start, the default one first."
+            "--device",
+            envvar="OPWIRE_DEVICE",
+            metavar="NAME",
+            help="Device to start; may be given again. auto: all GPUs that there are, and the CPU.",
         ),
     ] = None,
     threads: Annotated[
@@ -133,7 +136,7 @@ def serve_command(
         host=host,
         port=port,
         root_path=_root_path(root_path),
-        devices=tuple(device_name(name) for name in devices or _DEFAULTS.devices),
+        devices=tuple(name if name == AUTO else device_name(name) for name in devices or _DEFAULTS.devices),
         threads=threads,
         workers=workers,
         drain_seconds=drain_seconds,

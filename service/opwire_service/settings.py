@@ -52,7 +52,7 @@ class Settings:
     Attributes:
         host, port: where it listens; port 0 takes a free one.
         root_path: prefix of all paths, as clients see them behind a proxy; "" is none.
-        devices: names of the devices to start; the first is the default one.
+        devices: names of the devices to start.
         threads: operators that run at the same time on each device.
         workers: processes that serve.
         drain_seconds: how long accepted work may go on after the signal to stop.

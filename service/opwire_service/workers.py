@@ -33,6 +33,9 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0
 _BEYOND_DRAIN = 5.0
 """Seconds that a worker has, after its work was cut off, before it is killed."""
 
+FAILED = 3
+"""Exit code of a worker one of whose devices failed."""
+
 _SPREAD = sys.platform == "linux"
 """Whether connections are spread over the sockets that share an address."""
 
@@ -207,6 +210,8 @@ def _work(
     finally:
         metrics.release()
         shared.close()
+    if server.failed:
+        sys.exit(FAILED)
 
 
 def _tell(pipe: Connection) -> None:

@@ -7,7 +7,7 @@ import threading
 from dataclasses import dataclass, field
 
 from opwire.check import Plan
-from opwire_service.devices.device import Arrays, Stop, Stopped
+from opwire_service.devices.device import Arrays, Device, Stop, Stopped
 
 _LOOKS_EVERY = 0.001
 _WITHIN = 10.0
@@ -45,7 +45,7 @@ class Run:
             raise self._error
 
 
-class FakeDevice:
+class FakeDevice(Device):
     """Records plans; each runs until the test ends it, or until it is told to stop.
 
     Attributes:

@@ -10,8 +10,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 
-WITHIN = 30.0
+WITHIN = 120.0
+"""Seconds; more than a machine with other work needs."""
+
+ROOT = Path(__file__).parent.parent
 
 
 class Served:
@@ -51,16 +55,22 @@ class Served:
 
 
 @contextlib.contextmanager
-def process(*arguments: str, env: Mapping[str, str] | None = None) -> Iterator[Served]:
-    """A server on a free port, which is killed at the end if it still runs."""
-    command = [sys.executable, "-m", "opwire_service", "serve", "--port", "0", *arguments]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, **(env or {})}) as started:
-        served = Served(started)
+def process(*arguments: str, env: Mapping[str, str] | None = None, module: str = "opwire_service") -> Iterator[Served]:
+    """A server on a free port, which is killed at the end if it still runs.
+
+    Args:
+        module: that is run.
+    """
+    command = [sys.executable, "-m", module, "serve", "--port", "0", *arguments]
+    environment = {**os.environ, **(env or {})}
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment, cwd=ROOT) as started:
         try:
+            served = Served(started)
             yield served
-        finally:
             started.kill()
             served.finish()
+        finally:
+            started.kill()
 
 
 def until(condition: Callable[[], bool]) -> None:

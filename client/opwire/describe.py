@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from pydantic import ConfigDict, with_config
 from typing_extensions import TypedDict
 
 from .level import FeatureLevel, Rows
@@ -79,15 +80,41 @@ class LevelInfo(TypedDict):
     introduces: list[str]
 
 
+class DeviceMemory(TypedDict):
+    """Bytes of a device's own memory that accepted operators hold, and may hold."""
+
+    used: int
+    limit: int
+
+
+@with_config(ConfigDict(extra="allow"))
+class DeviceInfo(TypedDict):
+    """What a device is and has to do; there is more, which depends on its ``kind``.
+
+    ``places`` is how many operators run on it at a time, ``kernels`` how many are compiled. ``memory`` is null where
+    a device has none of its own. ``broken`` says why it failed, if it did.
+    """
+
+    name: str
+    kind: str
+    queued: int
+    running: int
+    places: int
+    kernels: int
+    memory: DeviceMemory | None
+    broken: str | None
+
+
 class ServerInfo(TypedDict):
-    """What a server is. ``limits`` are bounds by name; ``devices`` say what each device is, by ``name`` at least."""
+    """What a server is. ``limits`` are bounds by name; ``default_device`` runs the requests that name none, which
+    ``auto`` means is decided for each."""
 
     name: str
     version: str
     ready: bool
     feature_levels: list[str]
     default_feature_level: str
-    devices: list[dict[str, Any]]
+    devices: list[DeviceInfo]
     default_device: str
     limits: dict[str, int]
     encodings: list[str]

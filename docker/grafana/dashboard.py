@@ -133,6 +133,21 @@ GROUPS: dict[str, tuple[Panel, ...]] = {
             "none",
             {"{{device}}": f"sum by (device) (opwire_queued_operators{{{HERE}}})"},
         ),
+        Panel(
+            "Memory of devices",
+            "bytes",
+            {
+                "{{device}}": f"sum by (device) (opwire_device_memory_bytes{{{HERE}}})",
+                "{{device}}, at most": f"sum by (device) (opwire_device_memory_limit_bytes{{{HERE}}} > 0)",
+            },
+            help="Of GPUs: what accepted operators hold. Beyond the limit requests are refused with memory_full.",
+        ),
+        Panel(
+            "Kernels by device",
+            "none",
+            {"{{device}}": f"sum by (device) (opwire_device_kernels{{{HERE}}})"},
+            help="Compiled and loaded, over all processes.",
+        ),
     ),
     "Memory and cache": (
         Panel(

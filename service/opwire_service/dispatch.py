@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import NamedTuple
+from contextlib import ExitStack, contextmanager, suppress
+from typing import NamedTuple, cast
 
 from opwire.check import Plan
-from opwire.errors import DeadlineExceededError, OverloadedError, ProblemCode, UnavailableError
+from opwire.errors import DeadlineExceededError, LimitExceededError, OverloadedError, ProblemCode, UnavailableError
 
-from .devices.device import Arrays, Device, Stop, Stopped
+from .devices import AUTO, kind_of
+from .devices.device import Arrays, Device, Inputs, Stop, Stopped
 from .patience import BURST, WAIT, QueueFull
+from .placement import UNKNOWN, Cost, Demand, Placement
 from .schedule import Action, Job, Schedule, Start
 
 
@@ -24,18 +27,26 @@ class Ran(NamedTuple):
     run: int
 
 
+ORACLE = "reference"
+"""The device that runs what names it, and nothing else where there is another one."""
+
+
 class Dispatcher:
     """Runs plans on its devices, within their capacity and each within its deadline.
 
     Args:
         devices: by name.
-        threads: plans that run at the same time on each device.
+        threads: plans that run at the same time on each device that does not say so itself.
         queued: plans that may wait.
         work: element visits that may wait and run.
         burst, wait: seconds for which a queue may stand, and that a standing one may take, see patience.
+        costs: of the devices among which plans are placed that name none, if there are several.
+        on_broken: called when a device turns out to be of no use any more.
 
     Attributes:
-        places: plans that run at the same time on each device.
+        places: plans that run at the same time on one device.
+        default: the device of plans that name none, or ``auto`` where that is decided for each.
+        inline_name: the device on which ``auto`` runs what fits inline.
         cancelled: how many plans were given up, by the stage that they were in.
     """
 
@@ -47,21 +58,68 @@ class Dispatcher:
         work: int,
         burst: float = BURST,
         wait: float = WAIT,
+        costs: Mapping[str, Cost] | None = None,
+        on_broken: Callable[[Device], None] = lambda device: None,
     ) -> None:
         self.devices = devices
-        self.schedule = Schedule.of(dict.fromkeys(devices, threads), queued, work, burst, wait)
+        places = {name: device.places or threads for name, device in devices.items()}
+        self.schedule = Schedule.of(places, queued, work, burst, wait)
         self.cancelled = {"queue": 0, "run": 0}
-        self.places = threads
-        self._threads = ThreadPoolExecutor(threads * len(devices), "opwire-device")
+        self.places = max(places.values())
+        chosen = candidates(devices)
+        self.default = chosen[0] if len(chosen) == 1 else AUTO
+        measured = {name: (costs or {}).get(name, UNKNOWN) for name in chosen}
+        self._placement = Placement(measured) if self.default == AUTO else None
+        small = next((name for name in chosen if kind_of(name) == "cpu"), chosen[0])
+        self.inline_name = small
+        self._runners = {**devices, AUTO: devices[small]}
+        self._on_broken = on_broken
+        self._threads = ThreadPoolExecutor(sum(places.values()), "opwire-device")
         self._waiting: dict[Job, asyncio.Future[None]] = {}
         self._idle = asyncio.Event()
         self._idle.set()
         self._timer: asyncio.TimerHandle | None = None
         self._closing = False
 
+    def decodes(self, device: str) -> bool:
+        """Whether a device takes inputs that are still text."""
+        return self.devices[device].decodes
+
     def fits_inline(self, plan: Plan, device: str) -> bool:
         """Whether a plan is over sooner than another thread could take it."""
-        return plan.work <= self.devices[device].inline_work
+        return plan.work <= self._runners[device].inline_work
+
+    @contextmanager
+    def place(self, plan: Plan, device: str) -> Generator[str]:
+        """Gives a plan to a device, for as long as the context lasts, and holds what it needs there of memory.
+
+        Args:
+            device: that the plan asks for, or ``auto``: of those with room the one expected to be done with it first.
+
+        Raises:
+            LimitExceededError: the plan needs more memory than the device has.
+            OverloadedError: it needs more than others leave.
+        """
+        placement = self._placement
+        if placement is None or not (device == AUTO or device in placement):
+            with self.devices[device].admit(plan):
+                yield device
+            return
+        demand, now = Demand.of(plan), time.monotonic()
+        with ExitStack() as held:
+            name = self._admit(plan, placement.order(demand, now) if device == AUTO else [device], held)
+            seconds = placement.accept(name, demand, now)
+            held.callback(placement.release, name, seconds)
+            yield name
+
+    def _admit(self, plan: Plan, order: list[str], held: ExitStack) -> str:
+        """The first device with room for a plan; if none has, the last one refuses it."""
+        for name in order[:-1]:
+            with suppress(LimitExceededError, OverloadedError):
+                held.enter_context(self.devices[name].admit(plan))
+                return name
+        held.enter_context(self.devices[order[-1]].admit(plan))
+        return order[-1]
 
     def run_inline(self, plan: Plan, inputs: Arrays, outputs: Arrays, *, device: str, deadline: float) -> Ran:
         """Runs a plan at once, in the thread of the caller; for those that fit.
@@ -71,12 +129,12 @@ class Dispatcher:
             DeadlineExceededError: in the stage ``run``.
         """
         self._refuse_if_closing()
-        return Ran(0, _run(self.devices[device], plan, inputs, outputs, lambda: time.monotonic() > deadline))
+        return Ran(0, _run(self._runners[device], plan, inputs, outputs, lambda: time.monotonic() > deadline))
 
     async def run(
         self,
         plan: Plan,
-        inputs: Arrays,
+        inputs: Inputs,
         outputs: Arrays,
         *,
         device: str,
@@ -102,17 +160,34 @@ class Dispatcher:
         job = Job(device, priority, arrived, deadline, plan.work, plan.operator.name, part)
         await self._place(job)
         queued = time.monotonic() - arrived
+        charge = self._charge(device, plan)
         stop = threading.Event()
         work = self._threads.submit(
             _run, runner, plan, inputs, outputs, lambda: stop.is_set() or time.monotonic() > deadline
         )
         loop = asyncio.get_running_loop()
-        work.add_done_callback(lambda done: loop.call_soon_threadsafe(self._finish, job, _succeeded(done)))
+        work.add_done_callback(lambda done: loop.call_soon_threadsafe(self._ended, job, charge, _succeeded(done)))
         try:
             return Ran(round(queued * 1e6), await _result(work, stop))
         except asyncio.CancelledError:
             self.cancelled["run"] += 1
             raise
+
+    def _charge(self, device: str, plan: Plan) -> Callable[[bool], None]:
+        """Begins to measure what a plan costs on a device; the function that is returned ends it."""
+        placement = self._placement
+        if placement is None or device not in placement:
+            return lambda whole: None
+        demand = Demand.of(plan)
+        started = placement.start(device, time.monotonic())
+        return lambda whole: placement.finish(device, demand, started, time.monotonic(), whole=whole)
+
+    def _ended(self, job: Job, charge: Callable[[bool], None], whole: bool) -> None:
+        charge(whole)
+        self._finish(job, whole)
+        runner = self.devices[job.device]
+        if runner.broken is not None:
+            self._on_broken(runner)
 
     def _refuse_if_closing(self) -> None:
         if self._closing:
@@ -181,10 +256,16 @@ class Dispatcher:
             device.close()
 
 
-def _run(device: Device, plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> int:
+def candidates(names: Iterable[str]) -> list[str]:
+    """Of some devices those that run the plans that name none."""
+    found = list(names)
+    return [name for name in found if name != ORACLE] or found
+
+
+def _run(device: Device, plan: Plan, inputs: Inputs, outputs: Arrays, stop: Stop) -> int:
     started = time.perf_counter_ns()
     try:
-        device.run(plan, inputs, outputs, stop)
+        device.run(plan, cast(Arrays, inputs), outputs, stop)  # text is there for those alone that decode it
     except Stopped:
         raise _too_late("run") from None
     return (time.perf_counter_ns() - started) // 1000

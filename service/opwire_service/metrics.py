@@ -92,6 +92,16 @@ RUNNING = Metric("opwire_running_operators", Kind.GAUGE, "Operators that run in 
 RUNNING_LIMIT = Metric("opwire_running_operators_limit", Kind.GAUGE, "Operators that may run in threads", ("device",))
 WORK = Metric("opwire_pending_work", Kind.GAUGE, "Element visits that wait or run", ("device",))
 WORK_LIMIT = Metric("opwire_pending_work_limit", Kind.GAUGE, "Element visits that may wait or run, for all devices")
+DEVICE_MEMORY = Metric(
+    "opwire_device_memory_bytes", Kind.GAUGE, "Bytes of a device's own memory that accepted operators hold", ("device",)
+)
+DEVICE_MEMORY_LIMIT = Metric(
+    "opwire_device_memory_limit_bytes",
+    Kind.GAUGE,
+    "Bytes that they may hold; 0 of a device without its own",
+    ("device",),
+)
+DEVICE_KERNELS = Metric("opwire_device_kernels", Kind.GAUGE, "Kernels that are compiled and loaded", ("device",))
 MEMORY = Metric("opwire_request_memory_bytes", Kind.GAUGE, "Bytes that requests hold: bodies, tensors and answers")
 MEMORY_LIMIT = Metric("opwire_request_memory_limit_bytes", Kind.GAUGE, "Bytes that requests may hold")
 WORKERS = Metric("opwire_workers", Kind.GAUGE, "Processes that serve")
@@ -100,7 +110,7 @@ WORKER_RESTARTS = Metric("opwire_worker_restarts", Kind.COUNTER, "Processes that
 METRICS = (
     *(STAGE_SECONDS, REQUEST_SECONDS, REQUESTS, BATCH_RESULTS, CANCELLATIONS, PLAN_HITS, PLAN_MISSES, PLANS),
     *(PLANS_LIMIT, QUEUED, QUEUED_LIMIT, RUNNING, RUNNING_LIMIT, WORK, WORK_LIMIT, MEMORY, MEMORY_LIMIT),
-    *(WORKERS, WORKER_RESTARTS),
+    *(DEVICE_MEMORY, DEVICE_MEMORY_LIMIT, DEVICE_KERNELS, WORKERS, WORKER_RESTARTS),
 )
 
 

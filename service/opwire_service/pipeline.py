@@ -28,12 +28,15 @@ from opwire.wire import (
     Place,
     ValidateRequest,
     encode_output,
+    encoded_inputs,
     places,
     read_inputs,
     read_place,
 )
 
 from .budget import Budget, Hold
+from .devices import AUTO
+from .devices.device import Inputs
 from .dispatch import Dispatcher, Ran
 from .metrics import Metrics
 from .patience import Patience
@@ -42,7 +45,6 @@ from .repeats import Repeats
 from .settings import Limits
 
 DEFAULT_PRIORITY = 5
-ANY_DEVICE = "auto"
 
 INLINE_BYTES = 256 * 1024
 """More bytes than this take longer to decode or encode than handing them to another thread."""
@@ -145,7 +147,7 @@ class Pipeline:
         self.memory = Budget(limits.memory_bytes, Patience(limits.burst_ms / 1000, limits.wait_ms / 1000))
         self.plans = PlanCache(cached_plans, self._bound)
         self.repeats = Repeats[Repeat](cached_plans)
-        self.default_device = next(iter(dispatcher.devices))
+        self.default_device = dispatcher.default
 
     async def execute(
         self,
@@ -215,7 +217,7 @@ class Pipeline:
         watch.lap("decode")
         ran = self.dispatcher.run_inline(prepared.plan, inputs, outputs, device=device, deadline=deadline)
         watch.ran(ran)
-        return Completed(prepared, buffers, device)
+        return Completed(prepared, buffers, self.dispatcher.inline_name if device == AUTO else device)
 
     def _outcome(self, done: Completed, encoded: Sequence[EncodedOutput], watch: Stopwatch) -> Outcome:
         plan = done.prepared.plan
@@ -246,22 +248,26 @@ class Pipeline:
             self._bound_numbers(plan)
         hold.take(prepared.bytes)
         watch.lap("check")
-        if prepared.input_bytes <= INLINE_BYTES:
-            inputs = read_inputs(plan, request)
-        else:
-            inputs = await asyncio.to_thread(read_inputs, plan, request)
-        buffers, outputs = prepared.allocate()
-        hold.settle()
-        watch.lap("decode")
         deadline = self.deadline(watch.started, request.timeout_ms)
-        if self.dispatcher.fits_inline(plan, device):
+        large = prepared.input_bytes > INLINE_BYTES
+        if not large and self.dispatcher.fits_inline(plan, device):
+            inputs = read_inputs(plan, request)
+            buffers, outputs = prepared.allocate()
+            hold.settle()
+            watch.lap("decode")
             ran = self.dispatcher.run_inline(plan, inputs, outputs, device=device, deadline=deadline)
+            device = self.dispatcher.inline_name if device == AUTO else device
         else:
             priority = DEFAULT_PRIORITY if request.priority is None else request.priority
-            work = self.dispatcher.run(
-                plan, inputs, outputs, device=device, priority=priority, deadline=deadline, part=part
-            )
-            ran = await (work if guard is None else guard(work))
+            with self.dispatcher.place(plan, device) as device:
+                given = await self._inputs(plan, request, device) if large else read_inputs(plan, request)
+                buffers, outputs = prepared.allocate()
+                hold.settle()
+                watch.lap("decode")
+                work = self.dispatcher.run(
+                    plan, given, outputs, device=device, priority=priority, deadline=deadline, part=part
+                )
+                ran = await (work if guard is None else guard(work))
         watch.ran(ran)
         return Completed(prepared, buffers, device)
 
@@ -307,13 +313,18 @@ class Pipeline:
         longest = self.limits.timeout_ms
         return started + min(longest, longest if timeout_ms is None else timeout_ms) / 1000
 
+    async def _inputs(self, plan: Plan, request: ExecuteRequest, device: str) -> Inputs:
+        """Large inputs: decoded in another thread, unless the device does that."""
+        encoded = encoded_inputs(plan, request) if self.dispatcher.decodes(device) else None
+        return await asyncio.to_thread(read_inputs, plan, request) if encoded is None else encoded
+
     def _device(self, request: ExecuteRequest) -> str:
         given = request.device
-        if given is None or given == ANY_DEVICE:
+        if given is None or given == AUTO:
             return self.default_device
         if given in self.dispatcher.devices:
             return given
-        known = [ANY_DEVICE, *self.dispatcher.devices]
+        known = [AUTO, *self.dispatcher.devices]
         message = f"{show(given)} given; this server has {', '.join(known)}"
         at = Violation(Code.UNKNOWN_VALUE, pointer_to(request.pointer, "device"), message, known)
         raise RequestError(ProblemCode.INVALID_REQUEST, message, violations=[at])

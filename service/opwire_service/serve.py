@@ -7,6 +7,7 @@ import logging
 import signal
 import socket
 from collections.abc import Callable
+from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
 from types import FrameType
@@ -15,7 +16,7 @@ from typing import Any
 import uvicorn
 
 from . import logs
-from .devices import NUMBERED, kind_of, load
+from .devices import NUMBERED, kind_of, resolve
 from .http.app import create_app, layout
 from .http.protocol import ProblemProtocol
 from .metrics import Metrics
@@ -89,12 +90,20 @@ class HttpServer(uvicorn.Server):
             self.url = address(self.settings, (sockets or self.servers[0].sockets)[0])
             self._on_ready(self.url)
 
+    @property
+    def failed(self) -> bool:
+        """Whether it stopped because a device failed; then it is for another process to serve."""
+        server = getattr(self._app.state, "server", None)
+        return server is not None and server.broken is not None
+
     async def on_tick(self, counter: int) -> bool:
         now = asyncio.get_running_loop().time()
         self._app.state.server.pipeline.memory.intake.lag = max(0.0, now - self._ticked - _TICK_SECONDS)
         self._ticked = now
+        if self.failed:
+            self.should_exit = True
+        self._metrics.beat()
         if self.settings.workers > 1:
-            self._metrics.beat()
             self._app.state.server.publish()  # for the process that is asked
         if counter % _TICKS == 0:
             limits = self.settings.limits
@@ -154,18 +163,17 @@ def serve(settings: Settings) -> int:
     """
     logs.configure(settings.log_level, settings.log_format)
     _warn(settings)
-    for name in settings.devices:
-        if kind_of(name) in NUMBERED:
-            load(name).close()
-    if settings.workers > 1:
-        from .workers import Supervisor  # of no use to a single process
+    settings = replace(settings, devices=resolve(settings.devices))
+    log.info("devices: %s", ", ".join(settings.devices))
+    if settings.workers > 1 or any(kind_of(name) in NUMBERED for name in settings.devices):
+        from .workers import Supervisor  # of no use to a single process whose devices cannot fail
 
         return Supervisor(settings).run()
     server = HttpServer(settings)
     # uvicorn raises the signals again when it has stopped, for the handlers that it found.
     stop_on_signals(server.handle_exit)
     server.run()
-    return 0 if server.started else 1
+    return 0 if server.started and not server.failed else 1
 
 
 def _warn(settings: Settings) -> None:

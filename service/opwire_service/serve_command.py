@@ -10,7 +10,7 @@ from typing import Any, get_args, get_type_hints
 
 import typer
 
-from .devices import DEVICES, is_device
+from .devices import AUTO, DEVICES, is_device
 from .oip.regions import AVAILABLE, PREFIX
 from .settings import Limits, Option, Settings
 
@@ -51,7 +51,9 @@ def parse_settings(given: dict[str, Any]) -> Settings:
     limits = Limits(**{each.name: given.pop(each.name) for each in fields(Limits)})
     if given["tls_key"] is not None and given["tls_certificate"] is None:
         raise typer.BadParameter("it needs --tls-certificate", param_hint="--tls-key")
-    given["devices"] = tuple(map(device_name, given["devices"] or Settings().devices))
+    given["devices"] = tuple(
+        name if name == AUTO else device_name(name) for name in given["devices"] or Settings().devices
+    )
     given["cors_origins"] = tuple(given["cors_origins"] or ())
     given["root_path"] = _root_path(given["root_path"])
     given["shared_memory_prefix"] = _shared_memory_prefix(given["shared_memory_prefix"])

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import ExitStack
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import cast
 
-from opwire.describe import ServerInfo
+from opwire.describe import DeviceInfo, ServerInfo
 from opwire.errors import ProblemCode, RequestError, UnavailableError
 from opwire.level import HIGHEST, FeatureLevel
 from opwire.wire import Encoding
 
 from . import metrics as counted
+from .calibration import read_costs
 from .devices import load
+from .devices.device import Device
 from .dispatch import Dispatcher
 from .exposition import registry
 from .metrics import Layout, Metrics
@@ -23,6 +27,8 @@ from .oip.statistics import CELLS, Statistics
 from .pipeline import Pipeline, Repeat
 from .repeats import Repeats
 from .settings import Settings
+
+log = logging.getLogger("opwire")
 
 
 class Server:
@@ -34,7 +40,8 @@ class Server:
     Attributes:
         inferences: those over the Open Inference Protocol that were seen last.
         ready: whether it takes work.
-        draining: whether it has been told to stop.
+        draining: whether it has been told to stop, or has to.
+        broken: why it has to: what became of one of its devices; else None.
         registry: what Prometheus scrapes; it is as old as the last ``publish``.
     """
 
@@ -42,10 +49,18 @@ class Server:
         self.settings = settings
         self.metrics = metrics or Metrics(Layout(settings.devices, (), CELLS))
         self.registry = registry(self.metrics, alone=settings.workers == 1)
-        devices = {name: load(name) for name in settings.devices}
+        devices = {name: load(name, settings.workers) for name in settings.devices}
         limits = settings.limits
-        patience = (limits.burst_ms / 1000, limits.wait_ms / 1000)
-        dispatcher = Dispatcher(devices, settings.threads, limits.queued, limits.queued_work, *patience)
+        dispatcher = Dispatcher(
+            devices,
+            settings.threads,
+            limits.queued,
+            limits.queued_work,
+            limits.burst_ms / 1000,
+            limits.wait_ms / 1000,
+            read_costs(devices),
+            self._lose,
+        )
         self.pipeline = Pipeline(dispatcher, limits, settings.cached_plans, self.metrics)
         self.oip_statistics = Statistics(self.metrics)
         self.inferences = Repeats[tuple[InferRequest, Repeat]](settings.cached_plans)
@@ -56,6 +71,14 @@ class Server:
             self._regions = Regions(folder, settings.shared_memory_prefix)
         self.ready = True
         self.draining = False
+        self.broken: str | None = None
+
+    def _lose(self, device: Device) -> None:
+        """A device is of no use any more, nor is this process: work goes to others until it is replaced."""
+        if self.broken is None:
+            self.broken = f"the device {device.name} failed: {device.broken}"
+            log.error("%s; this process stops", self.broken)
+            self.drain()
 
     def drain(self) -> None:
         """Takes no more work, from now on; what was accepted goes on."""
@@ -107,6 +130,11 @@ class Server:
         cells.set(counted.MEMORY_LIMIT, pipeline.memory.limit)
         cells.set(counted.QUEUED_LIMIT, schedule.limit)
         cells.set(counted.WORK_LIMIT, schedule.work_limit)
+        for name, found in pipeline.dispatcher.devices.items():
+            usage = found.usage()
+            cells.set(counted.DEVICE_MEMORY, usage.memory, name)
+            cells.set(counted.DEVICE_MEMORY_LIMIT, usage.memory_limit, name)
+            cells.set(counted.DEVICE_KERNELS, usage.kernels, name)
         for device, busy in schedule.loads().items():
             cells.set(counted.QUEUED, busy.queued, device)
             cells.set(counted.RUNNING, busy.running, device)
@@ -123,8 +151,20 @@ class Server:
             "ready": self.ready,
             "feature_levels": [str(level) for level in FeatureLevel],
             "default_feature_level": str(HIGHEST),
-            "devices": [device.describe() for device in self.pipeline.dispatcher.devices.values()],
+            "devices": self._devices(),
             "default_device": self.pipeline.default_device,
             "limits": self.settings.limits.to_json(),
             "encodings": [encoding.value for encoding in Encoding],
         }
+
+    def _devices(self) -> list[DeviceInfo]:
+        dispatcher = self.pipeline.dispatcher
+        loads = dispatcher.schedule.loads()
+        described = []
+        for name, device in dispatcher.devices.items():
+            busy, usage = loads[name], device.usage()
+            memory = {"used": usage.memory, "limit": usage.memory_limit} if usage.memory_limit else None
+            now = {"queued": busy.queued, "running": busy.running, "places": busy.capacity, "kernels": usage.kernels}
+            found = {**device.describe(), **now, "memory": memory, "broken": device.broken}
+            described.append(cast(DeviceInfo, found))
+        return described

@@ -79,7 +79,12 @@ class Settings:
         Option("Where a proxy puts the server, such as /tensors; the proxy may take it off the paths.", metavar="PATH"),
     ] = ""
     devices: Annotated[
-        tuple[str, ...], Option("Devices to start, the default one first.", metavar="NAME", flag="--device")
+        tuple[str, ...],
+        Option(
+            "Device to start; may be given again. auto: all GPUs that there are, and the CPU.",
+            metavar="NAME",
+            flag="--device",
+        ),
     ] = ("cpu", "reference")
     threads: Annotated[int, Option("Operators that run at a time on each device.", 1)] = field(
         default_factory=lambda: max(2, os.cpu_count() or 1)

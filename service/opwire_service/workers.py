@@ -36,6 +36,9 @@ _BEYOND_DRAIN = 5.0
 _LOOKS = 4
 """Looks for a sign of life, all in vain, after which a worker hangs."""
 
+FAILED = 3
+"""Exit code of a worker one of whose devices failed."""
+
 _SPREAD = sys.platform == "linux"
 """Whether connections are spread over the sockets that share an address."""
 
@@ -232,6 +235,8 @@ def _work(
     finally:
         metrics.release()
         shared.close()
+    if server.failed:
+        sys.exit(FAILED)
 
 
 def _tell(pipe: Connection) -> None:

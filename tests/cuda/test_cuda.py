@@ -310,10 +310,10 @@ def test_many_plans_at_once_leave_the_memory_as_it_was(cuda):
                 blocks.enter_context(cuda.memory.block(cuda.memory_needed(plan), lambda: False))
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(work, range(500)))
-        warm = cuda.describe()["memory"], free_memory()
+        warm = cuda.describe()["card_memory"], free_memory()
         list(threads.map(work, range(10_000)))
     assert not wrong.is_set()
-    assert (cuda.describe()["memory"], free_memory()) == warm
+    assert (cuda.describe()["card_memory"], free_memory()) == warm
 
 
 def free_memory() -> int:
@@ -371,7 +371,7 @@ def answer():
     except UnavailableError as error:
         return error.status, error.retry_after
 
-print(answer(), answer(), device.describe()["broken"] is not None)
+print(answer(), answer(), device.broken is not None)
 """
 
 

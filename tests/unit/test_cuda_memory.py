@@ -6,44 +6,12 @@ import threading
 
 import pytest
 
-from opwire.errors import LimitExceededError, OverloadedError
+from opwire.errors import LimitExceededError, OverloadedError, ProblemCode
 from opwire_service.devices.cuda_memory import DeviceMemory, block_size
 from opwire_service.devices.device import Stopped
+from tests.fake_gpu import FakeRuntime
 
 MIB = 2**20
-
-
-class RuntimeFailure(Exception):
-    def __init__(self, status: int) -> None:
-        super().__init__(status)
-        self.status = status
-
-
-class FakeRuntime:
-    """A card with so many bytes.
-
-    Attributes:
-        blocks: address -> size of what is allocated.
-        allocations: how many there have been.
-    """
-
-    CUDARuntimeError = RuntimeFailure
-    errorMemoryAllocation = 2
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self.blocks: dict[int, int] = {}
-        self.allocations = 0
-
-    def malloc(self, size: int) -> int:
-        if sum(self.blocks.values()) + size > self.size:
-            raise RuntimeFailure(self.errorMemoryAllocation)
-        self.allocations += 1
-        self.blocks[self.allocations] = size
-        return self.allocations
-
-    def free(self, address: int) -> None:
-        del self.blocks[address]
 
 
 def go_on() -> bool:
@@ -125,3 +93,17 @@ def test_waiting_for_memory_can_be_stopped():
     with memory.block(8 * MIB, go_on), pytest.raises(Stopped), memory.block(MIB, lambda: True):
         pass
     assert memory.in_use == 0
+
+
+def test_what_is_promised_is_bounded_and_given_back():
+    memory = DeviceMemory(FakeRuntime(64 * MIB), 8 * MIB)
+    with pytest.raises(LimitExceededError), memory.promise(9 * MIB):
+        pass
+    with memory.promise(5 * MIB):
+        with pytest.raises(OverloadedError) as refusal, memory.promise(4 * MIB):
+            pass
+        assert (refusal.value.code, refusal.value.retry_after) == (ProblemCode.MEMORY_FULL, 1)
+        assert (refusal.value.members["limit"], refusal.value.members["size"]) == (8 * MIB, 4 * MIB)
+        with memory.promise(3 * MIB), memory.block(5 * MIB, go_on), memory.block(3 * MIB, go_on):
+            assert memory.promised == 8 * MIB
+    assert memory.promised == 0

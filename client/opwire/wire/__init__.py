@@ -6,6 +6,7 @@ The service reads with ``requests`` and writes with ``answers``; the client writ
 
 from .answers import Answer, EncodedOutput, Outcome, encode_output, output_head, write_batch, write_outcome
 from .calls import Call, Encoding, plain, write_call, write_calls
+from .encoded import EncodedTensor, encoded_inputs
 from .framing import BINARY, HEAD_LENGTH, JSON, Buffer, Parts, parse_json, split_body
 from .requests import (
     LOWEST_PRIORITY,
@@ -33,6 +34,7 @@ __all__ = [
     "Buffer",
     "Call",
     "EncodedOutput",
+    "EncodedTensor",
     "Encoding",
     "ExecuteRequest",
     "Numbers",
@@ -45,6 +47,7 @@ __all__ = [
     "Result",
     "ValidateRequest",
     "encode_output",
+    "encoded_inputs",
     "output_head",
     "parse_batch",
     "parse_execute",

@@ -329,26 +329,27 @@ def _read_tensor(payload: Payload, desc: BufferTensorDesc, pointer: str) -> Arra
 
 
 def _decode(text: str | memoryview, desc: BufferTensorDesc, pointer: str) -> Array | Violation:
-    size = _decoded_size(text)
+    size = decoded_size(text)
     if not _fits(size, desc):
         # Nothing is decoded that would not fit; a look is enough to say what is wrong with it.
         is_base64 = len(text) % 4 == 0 and _BASE64.fullmatch(text.encode() if isinstance(text, str) else text)
-        return _wrong_size(size, desc, pointer) if is_base64 else _not_base64("other letters or length", pointer)
+        return _wrong_size(size, desc, pointer) if is_base64 else not_base64("other letters or length", pointer)
     try:
         data = pybase64.b64decode(text, validate=True)
     except ValueError as error:
-        return _not_base64(str(error), pointer)
+        return not_base64(str(error), pointer)
     return desc.view(data) if len(data) == size else _wrong_size(len(data), desc, pointer)
 
 
 _BASE64 = re.compile(rb"[A-Za-z0-9+/]*={0,2}")
 
 
-def _not_base64(reason: str, pointer: str) -> Violation:
+def not_base64(reason: str, pointer: str) -> Violation:
+    """What is said of text that is not base64."""
     return Violation(Code.INVALID_BASE64, pointer, f"not base64 (RFC 4648, section 4, with padding): {reason}")
 
 
-def _decoded_size(text: str | memoryview) -> int:
+def decoded_size(text: str | memoryview) -> int:
     """The bytes that base64 text stands for; where it is not base64, some number near."""
     end = text[-2:]
     end = end if isinstance(end, str) else end.tobytes().decode("latin-1")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import sys
+from collections.abc import Iterable, Iterator
 from threading import Lock
 
 import numba
@@ -18,7 +19,7 @@ from ..kernels.cpu.job import Job
 from ..kernels.cpu.library import Library
 from ..kernels.cpu.pool import Pool
 from ..kernels.reference import KERNELS as REFERENCE
-from .device import Arrays, Stop, Stopped
+from .device import Arrays, Device, Stop, Stopped, Usage
 
 THREADS_VARIABLE = "OPWIRE_CPU_THREADS"
 
@@ -29,7 +30,7 @@ JOBS = 1024
 """Plans that are kept ready: those made last."""
 
 
-class CpuDevice:
+class CpuDevice(Device):
     """Runs plans on compiled kernels.
 
     A plan whose kernels are not ready yet is begun on the reference kernels; it changes over when they are.
@@ -61,9 +62,14 @@ class CpuDevice:
                 return
         job.run(inputs, outputs, self._library.find, self._pool, stop)
 
-    def warm_up(self) -> None:
+    def warm_up(self, plans: Iterable[Plan] = ()) -> Iterator[None]:
         """Waits until all kernels are ready: minutes where the cache on disk is empty."""
         self._library.wait()
+        return iter(())
+
+    def usage(self) -> Usage:
+        """See ``Device.usage``."""
+        return Usage(kernels=len(self._library))
 
     def describe(self) -> dict[str, object]:
         """See ``Device.describe``."""

@@ -7,11 +7,11 @@ import itertools
 import queue
 import time
 from collections import deque
-from collections.abc import Generator, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -19,12 +19,14 @@ import numpy as np
 from opwire.check import Plan
 from opwire.errors import ProblemCode, UnavailableError
 from opwire.tensor import Array, BufferTensorDesc
+from opwire.wire import EncodedTensor
 
 from ..kernels.cuda import JOBS
 from ..kernels.cuda.compiler import Compiler
 from ..kernels.cuda.job import Job, Memory, device_desc
+from .cuda_library import cupy_for
 from .cuda_memory import DeviceMemory, Staging, aligned
-from .device import Arrays, DeviceUnavailable, Stop, Stopped
+from .device import Arrays, Device, Inputs, Stop, Stopped, Usage
 
 STREAMS = 4
 """Plans whose copies and kernels overlap."""
@@ -38,6 +40,9 @@ MEMORY_SHARE = 0.8
 
 PREPARED = 1024
 """Plans whose jobs are kept."""
+
+COMPILERS = 4
+"""Programs that are compiled at a time ahead of any request."""
 
 _LAUNCHES_AHEAD = 4
 _SPINS = 20
@@ -93,7 +98,7 @@ class Room:
         )
 
 
-class CudaDevice:
+class CudaDevice(Device):
     """Runs plans on one GPU.
 
     Attributes:
@@ -105,18 +110,20 @@ class CudaDevice:
     Args:
         index: of the GPU among those that CUDA shows.
         memory_bytes: of the card that plans may use together; by default most of what is free.
+        processes: that share the card, and what is free of it.
 
     Raises:
         DeviceUnavailable: no CuPy, no driver, or no such GPU.
     """
 
-    inline_work = 0
+    places = STREAMS
+    decodes = True
 
-    def __init__(self, index: int = 0, memory_bytes: int | None = None) -> None:
+    def __init__(self, index: int = 0, memory_bytes: int | None = None, processes: int = 1) -> None:
         self.name = f"cuda:{index}" if index else "cuda"
         self.broken: str | None = None
         self._index = index
-        self._cupy = _cupy(index)
+        self._cupy = cupy_for(index)
         self._cuda = self._cupy.cuda
         self._runtime = self._cuda.runtime
         self.failures = (self._runtime.CUDARuntimeError, self._cuda.driver.CUDADriverError)
@@ -127,10 +134,24 @@ class CudaDevice:
             for _ in range(STREAMS):
                 self._streams.put(self._cuda.Stream(non_blocking=True))
         self.processors = int(self._properties["multiProcessorCount"])
-        self.memory = DeviceMemory(self._runtime, memory_bytes or int(free * MEMORY_SHARE))
+        self.memory = DeviceMemory(self._runtime, memory_bytes or int(free * MEMORY_SHARE / processes))
         self._staging = Staging(self._cuda, STAGING_BYTES, STREAMS * BUFFERS_PER_STREAM)
         self._compiler = Compiler(self._cupy, index)
         self._prepared = lru_cache(PREPARED)(self._prepare)
+
+    @property
+    def inline_work(self) -> int:
+        """Nothing: a card is always further away."""
+        return 0
+
+    @staticmethod
+    def count() -> int:
+        """GPUs of this machine.
+
+        Raises:
+            DeviceUnavailable: no CuPy, or no driver.
+        """
+        return int(cupy_for().cuda.runtime.getDeviceCount())
 
     def job(self, plan: Plan) -> Job:
         """What a plan launches on this card."""
@@ -144,10 +165,22 @@ class CudaDevice:
         """Bytes of the card's memory that a plan takes while it runs."""
         return self._prepared(plan)[1].size
 
-    def run(self, plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+    def admit(self, plan: Plan) -> AbstractContextManager[None]:
+        """See ``Device.admit``."""
+        return self.memory.promise(self.memory_needed(plan))
+
+    def warm_up(self, plans: Iterable[Plan]) -> Iterator[None]:
+        """Compiles what plans launch, or finds it on disk; yields for each program, once it is ready."""
+        programs = dict.fromkeys(program for plan in plans for program in self.job(plan).programs)
+        with ThreadPoolExecutor(COMPILERS) as threads:
+            for _ in threads.map(lambda program: self._compiler.get(program, lambda: False), programs):
+                yield
+
+    def run(self, plan: Plan, inputs: Inputs, outputs: Arrays, stop: Stop) -> None:
         """See ``Device.run``.
 
         Raises:
+            RequestError: an input is not base64.
             LimitExceededError: the plan needs more memory than the budget.
             OverloadedError: other programs have taken the card's memory.
             UnavailableError: the card failed; the device is of no use any more.
@@ -160,7 +193,7 @@ class CudaDevice:
         except self.failures as error:
             raise self._failed(error) from error
 
-    def _run(self, plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+    def _run(self, plan: Plan, inputs: Inputs, outputs: Arrays, stop: Stop) -> None:
         job, room = self._prepared(plan)
         self.memory.admit(room.size)
         for program in job.programs:
@@ -169,7 +202,7 @@ class CudaDevice:
         with self.lane(stop) as lane, self.memory.block(room.size, stop) as base, _ended(lane.stream):
             memory = room.at(base)
             for name, desc in plan.inputs.items():
-                self._upload(_bytes_of(inputs[name], desc), memory.inputs[name], lane, stop)
+                self._upload(inputs[name], desc, memory.inputs[name], lane, stop)
             self.enqueue(job, memory, lane.stream, stop)
             landings = {name: _landing(outputs[name], desc) for name, desc in plan.outputs.items()}
             for name, landing in landings.items():
@@ -208,14 +241,19 @@ class CudaDevice:
             finally:
                 self._streams.put(stream)
 
-    def _upload(self, source: Array, address: int, lane: Lane, stop: Stop) -> None:
-        for (buffer, event), start in zip(lane.turns(), range(0, source.size, self._staging.size), strict=False):
-            piece = source[start : start + self._staging.size]
+    def _upload(
+        self, source: Array | EncodedTensor, desc: BufferTensorDesc, address: int, lane: Lane, stop: Stop
+    ) -> None:
+        size = desc.data_size_in_bytes
+        step = self._staging.size // 3 * 3 if isinstance(source, EncodedTensor) else self._staging.size
+        fill = source.decode if isinstance(source, EncodedTensor) else _filler(_bytes_of(source, desc))
+        for (buffer, event), start in zip(lane.turns(), range(0, size, step), strict=False):
+            piece = buffer[: min(step, size - start)]
             _wait(event, stop)
-            buffer[: piece.size] = piece
+            fill(start, piece)
             self._runtime.memcpyAsync(
                 address + start,
-                buffer.ctypes.data,
+                piece.ctypes.data,
                 piece.size,
                 self._runtime.memcpyHostToDevice,
                 lane.stream.ptr,
@@ -246,7 +284,7 @@ class CudaDevice:
         job: Job,
         memory: Memory,
         plan: Plan,
-        inputs: Arrays,
+        inputs: Inputs,
         landings: Mapping[str, Array],
         lane: Lane,
         stop: Stop,
@@ -262,7 +300,9 @@ class CudaDevice:
             self._download(memory.uncertain + 8, listed, lane, stop)
             places = listed.view("<u4").reshape(count, 2)
         (name,) = plan.inputs
-        source = _bytes_of(inputs[name], plan.inputs[name]).view(plan.inputs[name].data_type.dtype)
+        given, desc = inputs[name], plan.inputs[name]
+        array = given.array() if isinstance(given, EncodedTensor) else given
+        source = _bytes_of(array, desc).view(desc.data_type.dtype)
         (result,) = plan.outputs
         job.recompute(places, source, landings[result].view(plan.outputs[result].data_type.dtype), stop)
 
@@ -278,6 +318,10 @@ class CudaDevice:
     def _unavailable(self, reason: str) -> UnavailableError:
         return UnavailableError(ProblemCode.NOT_READY, f"the device {self.name} failed: {reason}", retry_after=1)
 
+    def usage(self) -> Usage:
+        """See ``Device.usage``."""
+        return Usage(self.memory.promised, self.memory.budget, len(self._compiler))
+
     def describe(self) -> dict[str, object]:
         """See ``Device.describe``."""
         return {
@@ -285,14 +329,11 @@ class CudaDevice:
             "kind": "cuda",
             "card": self._properties["name"].decode(),
             "multiprocessors": self.processors,
-            "memory": {
+            "card_memory": {
                 "total": int(self._properties["totalGlobalMem"]),
-                "budget": self.memory.budget,
                 "in_use": self.memory.in_use,
                 "reserved": self.memory.reserved,
             },
-            "programs": len(self._compiler),
-            "broken": self.broken,
             "cuda": self._runtime.runtimeGetVersion(),
             "cupy": self._cupy.__version__,
             "operators": list(JOBS),
@@ -316,26 +357,20 @@ def _ended(stream: Any) -> Generator[None]:
         stream.synchronize()
 
 
-def _cupy(index: int) -> Any:
-    """CuPy, once it is known to see the GPU."""
-    try:
-        cupy = import_module("cupy")
-    except ImportError as error:
-        raise DeviceUnavailable(f"the cuda device needs CuPy, which cannot be imported: {error}") from None
-    try:
-        count = cupy.cuda.runtime.getDeviceCount()
-    except cupy.cuda.runtime.CUDARuntimeError as error:
-        raise DeviceUnavailable(f"the cuda device needs an NVIDIA GPU and its driver: {error}") from None
-    if index >= count:
-        raise DeviceUnavailable(f"there is no cuda:{index}: this machine has {count} NVIDIA GPU{'s' * (count != 1)}")
-    return cupy
-
-
 def _bytes_of(array: Array, desc: BufferTensorDesc) -> Array:
     """The bytes of a tensor's extent, gaps included, behind an array that is laid out as its desc says."""
     memory = (ctypes.c_uint8 * desc.data_size_in_bytes).from_address(array.ctypes.data)
     found: Array = np.ctypeslib.as_array(memory)
     return found
+
+
+def _filler(source: Array) -> Callable[[int, Array], None]:
+    """Copies the bytes from a place on."""
+
+    def fill(start: int, into: Array) -> None:
+        into[...] = source[start : start + into.size]
+
+    return fill
 
 
 def _landing(array: Array, desc: BufferTensorDesc) -> Array:

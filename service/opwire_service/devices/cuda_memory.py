@@ -44,6 +44,7 @@ class DeviceMemory:
         self._runtime = runtime
         self.budget = budget
         self._in_use = 0
+        self._promised = 0
         self._kept: dict[int, list[int]] = {}
         self._kept_bytes = 0
         self._changed = threading.Condition()
@@ -51,6 +52,11 @@ class DeviceMemory:
     @property
     def in_use(self) -> int:
         return self._in_use
+
+    @property
+    def promised(self) -> int:
+        """Bytes for plans that were accepted, whether they run or wait."""
+        return self._promised
 
     @property
     def reserved(self) -> int:
@@ -70,6 +76,32 @@ class DeviceMemory:
                 limit=self.budget,
                 size=size,
             )
+
+    @contextmanager
+    def promise(self, size: int) -> Generator[None]:
+        """Keeps room for a block, for as long as the context lasts; nothing is allocated yet.
+
+        Raises:
+            LimitExceededError: the budget is smaller than the block.
+            OverloadedError: others were promised too much of it.
+        """
+        self.admit(size)
+        block = block_size(size)
+        with self._changed:
+            if self._promised + block > self.budget:
+                raise OverloadedError(
+                    ProblemCode.MEMORY_FULL,
+                    f"the operator takes {size} bytes of the card's memory; {self._promised} of {self.budget} are held",
+                    limit=self.budget,
+                    size=size,
+                    retry_after=1,
+                )
+            self._promised += block
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._promised -= block
 
     @contextmanager
     def block(self, size: int, stop: Stop) -> Generator[int]:
@@ -117,7 +149,11 @@ class DeviceMemory:
                 if kept:
                     self._release(until=0)
         raise OverloadedError(
-            ProblemCode.QUEUE_FULL, f"the card has no {size} bytes left; other programs use its memory", retry_after=1
+            ProblemCode.MEMORY_FULL,
+            f"the card has no {size} bytes left; other programs use its memory",
+            limit=self.budget,
+            size=size,
+            retry_after=1,
         )
 
     def _release(self, until: int) -> None:

@@ -9,14 +9,18 @@ import numpy as np
 from opwire.check import Plan
 
 from ..kernels.reference import KERNELS
-from .device import Arrays, Stop
+from .device import Arrays, Device, Stop
 
 
-class ReferenceDevice:
+class ReferenceDevice(Device):
     """Runs plans in numpy and Python integers, on the calling thread."""
 
     name = "reference"
-    inline_work = 16
+
+    @property
+    def inline_work(self) -> int:
+        """See ``Device``."""
+        return 16
 
     def run(self, plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
         """See ``Device.run``."""

@@ -29,6 +29,10 @@ class Library:
         self._thread = threading.Thread(target=self._serve, name="opwire-cpu-library", daemon=True)
         self._thread.start()
 
+    def __len__(self) -> int:
+        """Kernels that are ready."""
+        return len(self._entries)
+
     @property
     def is_complete(self) -> bool:
         """Whether every kernel is ready."""

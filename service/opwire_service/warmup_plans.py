@@ -1,0 +1,54 @@
+"""The plans whose CUDA kernels are compiled ahead: every operator, function and data type, in the usual layouts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from opwire.check import Plan, check
+from opwire.errors import ContractViolation
+from opwire.operators.reduce import ReduceFunction
+from opwire.tensor import DataType
+
+LAYOUTS = (([64, 4096], [1]), ([4096, 64], [0]), ([64, 4095], [1]), ([4095, 63], [0]))
+"""Sizes and reduced axes: rows and columns, and both where rows do not begin at whole vectors."""
+
+WINDOWS = ((3, 2, 1), (2, 2, 0), (3, 1, 1))
+"""Window, stride and padding of both dimensions of an image."""
+
+
+def usual_plans() -> Iterator[Plan]:
+    """The plans; what a data type does not allow is left out."""
+    for desc in _operators():
+        try:
+            yield check(desc)
+        except ContractViolation:
+            continue
+
+
+def _operators() -> Iterator[dict[str, object]]:
+    for data_type in DataType:
+        for sizes, axes in LAYOUTS:
+            reduced = {"InputTensor": {"DataType": data_type.name, "Sizes": sizes}, "Axes": axes}
+            for function in ReduceFunction:
+                yield {"type": "REDUCE", "desc": {**reduced, "Function": function.name}}
+            for name in ("ARGMIN", "ARGMAX"):
+                for direction in ("INCREASING", "DECREASING"):
+                    yield {"type": name, "desc": {**reduced, "AxisDirection": direction}}
+        for window, stride, padding in WINDOWS:
+            yield from _poolings(data_type, window, stride, padding)
+
+
+def _poolings(data_type: DataType, window: int, stride: int, padding: int) -> Iterator[dict[str, object]]:
+    desc: dict[str, object] = {
+        "InputTensor": {"DataType": data_type.name, "Sizes": [1, 1, 64, 64]},
+        "WindowSize": [window] * 2,
+        "Strides": [stride] * 2,
+        "StartPadding": [padding] * 2,
+        "EndPadding": [padding] * 2,
+    }
+    size = (64 + 2 * padding - window) // stride + 1
+    yield {"type": "MAX_POOLING", "desc": desc}
+    yield {
+        "type": "MAX_POOLING1",
+        "desc": {**desc, "OutputIndicesTensor": {"DataType": "UINT32", "Sizes": [1, 1, size, size]}},
+    }

@@ -1,0 +1,35 @@
+"""The ``opwire`` command on GPUs that really fail when a test says so."""
+
+from __future__ import annotations
+
+from opwire.check import Plan
+from opwire.wire import EncodedTensor
+from opwire_service.__main__ import main
+from opwire_service.devices import DEVICES
+from opwire_service.devices.cuda import CudaDevice
+from opwire_service.devices.device import Arrays, Inputs, Stop
+from opwire_service.kernels.cuda.job import Memory
+from tests.fake_gpu import BREAKS
+
+NOWHERE = Memory({"InputTensor": 2**20}, {"OutputTensor": 2**20}, 0, 0, 0)
+
+
+class BreakingGpu(CudaDevice):
+    """Reads where there is no memory for an input that begins with the number that says so."""
+
+    def run(self, plan: Plan, inputs: Inputs, outputs: Arrays, stop: Stop) -> None:
+        """See ``Device.run``."""
+        if any(not isinstance(given, EncodedTensor) and given.flat[0] == BREAKS for given in inputs.values()):
+            try:
+                with self.lane(stop) as lane:
+                    self.enqueue(self.job(plan), NOWHERE, lane.stream, stop)
+            except self.failures:
+                pass
+        super().run(plan, inputs, outputs, stop)
+
+
+# Outside of the condition, because processes that the command spawns read this file too.
+DEVICES["cuda"] = "tests.cuda.breaking_server:BreakingGpu"
+
+if __name__ == "__main__":
+    main()

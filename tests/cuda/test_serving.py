@@ -1,0 +1,175 @@
+"""A real server with an NVIDIA GPU and the CPU: the same answers from both, many requests at once, and failure."""
+
+from __future__ import annotations
+
+import base64
+import json
+import random
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from opwire.operators import OPERATORS
+from opwire_service.devices import resolve
+from opwire_service.devices.device import DeviceUnavailable
+from tests import bodies
+from tests.fake_gpu import BREAKS
+from tests.processes import process, until
+
+pytestmark = [pytest.mark.cuda, pytest.mark.timeout(600)]
+
+CONNECTIONS = 16
+REQUESTS = 10_000
+
+
+def resolve_or_skip() -> None:
+    try:
+        resolve(["cuda"])
+    except DeviceUnavailable as reason:
+        pytest.skip(str(reason))
+
+
+@pytest.fixture(scope="module")
+def http() -> Iterator[httpx.Client]:
+    resolve_or_skip()
+    limits = httpx.Limits(max_connections=CONNECTIONS)
+    with (
+        process("--device", "auto", "--device", "reference") as served,
+        httpx.Client(base_url=served.url, timeout=120, limits=limits) as client,
+    ):
+        yield client
+
+
+EXAMPLES = [
+    pytest.param(operator, example, id=f"{operator.name}-{example.name}")
+    for operator in OPERATORS.values()
+    for example in operator.examples
+]
+
+
+@pytest.mark.parametrize(("operator", "example"), EXAMPLES)
+@pytest.mark.parametrize("form", bodies.FORMS)
+def test_examples_over_http(http, operator, example, form):
+    tail: list[bytes] = []
+    described = {"type": operator.name, "desc": dict(example.desc)}
+    request = bodies.an_execute(described, example.inputs, form, tail)
+    request |= {"feature_level": str(example.level), "device": "cuda"}
+    answer, rest = bodies.send(http, request, form, "binary", tail)
+    found, _ = bodies.outputs(answer, rest)
+    assert answer["device"] == "cuda"
+    for name, right in example.outputs.items():
+        assert bodies.same(found[name], bodies.rounded(answer["outputs"][name]["desc"], right))
+
+
+def card(http: httpx.Client) -> dict[str, Any]:
+    found: dict[str, Any] = http.get("/v1/server").json()["devices"][0]
+    assert found["name"] == "cuda"
+    return found
+
+
+def mixed(generator: random.Random) -> list[tuple[dict[str, str], bytes]]:
+    """Bodies of requests of many kinds and sizes, each with another form."""
+    made = []
+    functions = ("SUM", "MAX", "ARGMAX", "L2", "MULTIPLY", "AVERAGE", "LOG_SUM_EXP", "MIN")
+    for i in range(48):
+        sizes = [generator.randrange(1, 40), generator.randrange(1, 60), generator.randrange(1, 80)]
+        data = np.random.default_rng(i).uniform(0.5, 2, sizes).astype(np.float32)
+        source = {"DataType": "FLOAT32", "Sizes": sizes}
+        if i % 4 == 3:
+            source["Sizes"] = [1, *sizes]
+            desc = {"InputTensor": source, "WindowSize": [1, 1], "Strides": [1, 1]}
+            desc |= {"StartPadding": [0, 0], "EndPadding": [0, 0]}
+            operator: dict[str, Any] = {"type": "MAX_POOLING", "desc": desc}
+        else:
+            desc = {"Function": functions[i % 8], "InputTensor": source, "Axes": [i % 3]}
+            operator = {"type": "REDUCE", "desc": desc}
+        form = ("binary", "base64")[i % 2]
+        if form == "binary":
+            tensor: object = {"binary_data_size": data.nbytes}
+            tail = [data.tobytes()]
+        else:
+            tensor, tail = base64.b64encode(data.tobytes()).decode(), []
+        request = {"operator": operator, "inputs": {"InputTensor": tensor}, "device": "cuda"}
+        made.append(bodies.a_body(request, tail))
+    return made
+
+
+def test_many_requests_at_once_leave_the_memory_of_the_card_as_it_was(http):
+    requests = mixed(random.Random(1))
+
+    def send(i: int) -> str:
+        headers, body = requests[i % len(requests)]
+        response = http.post("/v1/execute", content=body, headers=headers)
+        assert response.status_code == 200, response.text
+        return json.dumps(response.json()["outputs"])
+
+    right = [send(i) for i in range(len(requests))]
+    with ThreadPoolExecutor(CONNECTIONS) as threads:
+        list(threads.map(send, range(2000)))
+        warm = card(http)
+        wrong = sum(answer != right[i % len(requests)] for i, answer in enumerate(threads.map(send, range(REQUESTS))))
+    assert wrong == 0
+    after = card(http)
+    assert after["card_memory"]["reserved"] <= warm["card_memory"]["reserved"] * 1.25
+    assert (after["card_memory"]["in_use"], after["memory"]["used"], after["queued"], after["running"]) == (0, 0, 0, 0)
+    assert after["kernels"] == warm["kernels"]
+
+
+def test_large_requests_that_name_no_device_are_right_wherever_they_go(http):
+    data = np.random.default_rng(3).standard_normal((64, 2**16)).astype(np.float32)
+    desc = {"Function": "SUM", "InputTensor": {"DataType": "FLOAT32", "Sizes": list(data.shape)}, "Axes": [1]}
+    request = {
+        "operator": {"type": "REDUCE", "desc": desc},
+        "inputs": {"InputTensor": {"binary_data_size": data.nbytes}},
+    }
+    headers, body = bodies.a_body(request, [data.tobytes()])
+    with ThreadPoolExecutor(8) as threads:
+        answers = list(threads.map(lambda _: http.post("/v1/execute", content=body, headers=headers).json(), range(64)))
+    assert len({json.dumps(answer["outputs"]) for answer in answers}) == 1
+    assert {answer["device"] for answer in answers} <= {"cuda", "cpu"}
+
+
+@pytest.mark.parametrize("elements", [2**21, 2**22 + 1])
+def test_long_text_is_decoded_for_the_card(http, elements):
+    data = np.random.default_rng(4).integers(-99, 99, elements).astype(np.float32)
+    desc = {"Function": "SUM", "InputTensor": {"DataType": "FLOAT32", "Sizes": [elements]}, "Axes": [0]}
+    text = base64.b64encode(data.tobytes()).decode()
+    request = {"operator": {"type": "REDUCE", "desc": desc}, "inputs": {"InputTensor": text}, "device": "cuda"}
+    answer = http.post("/v1/execute", json={**request, "output_format": "numbers"}).json()
+    assert answer["outputs"]["OutputTensor"]["data"] == [data.sum(dtype=np.float64)]
+    request["inputs"] = {"InputTensor": f"{text[:-900]}*{text[-899:]}"}
+    assert http.post("/v1/execute", json=request).json()["code"] == "invalid_base64"
+    # What was given up in the middle leaves nothing behind.
+    assert card(http)["card_memory"]["in_use"] == 0
+
+
+def test_a_process_whose_card_failed_is_replaced():
+    sizes = {"DataType": "FLOAT32", "Sizes": [8]}
+    desc = {"Function": "MAX", "InputTensor": sizes, "Axes": [0]}
+    request = {"operator": {"type": "REDUCE", "desc": desc}, "device": "cuda"}
+
+    def send(url: str, number: float) -> httpx.Response:
+        data = bodies.buffer(sizes, [number] * 8)
+        headers, body = bodies.a_body({**request, "inputs": {"InputTensor": {"binary_data_size": len(data)}}}, [data])
+        with httpx.Client(base_url=url, timeout=60) as client:
+            return client.post("/v1/execute", content=body, headers=headers)
+
+    def answers(url: str) -> bool:
+        try:
+            return send(url, 1.0).status_code == 200
+        except httpx.TransportError:
+            return False
+
+    resolve_or_skip()
+    with process("--device", "cuda", module="tests.cuda.breaking_server") as served:
+        assert answers(served.url)
+        refused = send(served.url, BREAKS)
+        assert (refused.status_code, refused.json()["code"]) == (503, "not_ready")
+        until(lambda: any("is replaced" in line for line in served.lines))
+        until(lambda: answers(served.url))
+        served.process.terminate()
+        assert served.finish() == 0

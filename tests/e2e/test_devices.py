@@ -1,0 +1,271 @@
+"""Several devices behind one address, the GPUs among them fakes: choice, admission, what is shown, and failure."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from opwire_service.calibration import identity
+from opwire_service.devices.device import Device
+from opwire_service.kernels.cpu.families import KERNELS
+from tests import bodies, problems
+from tests.fake_gpu import BREAKS, COUNT, MEMORY, WAITS
+from tests.processes import ROOT, process, until
+
+pytestmark = pytest.mark.timeout(300)
+
+SERVER = "tests.fake_gpu_server"
+MIB = 2**20
+
+CHEAP = {"fixed": 1e-4, "per_byte": 0.0, "per_visit": 1e-15, "kinds": {}}
+DEAR = {**CHEAP, "fixed": 1e4}
+"""So measured, a card is worth the way for anything that does not run inline, however slow the fake is."""
+
+
+def served(*arguments: str, env: Mapping[str, str] | None = None) -> Any:
+    return process(*arguments, env=env, module=SERVER)
+
+
+def operator(size: int) -> dict[str, Any]:
+    source = {"DataType": "FLOAT32", "Sizes": [size]}
+    return {"type": "REDUCE", "desc": {"Function": "SUM", "InputTensor": source, "Axes": [0]}}
+
+
+def execute(http: httpx.Client, size: int, first: float = 1.0, **options: Any) -> httpx.Response:
+    """The sum of a number and ones, as raw bytes."""
+    data = np.ones(size, np.float32)
+    data[0] = first
+    request = {"operator": operator(size), "inputs": {"InputTensor": {"binary_data_size": data.nbytes}}, **options}
+    head = json.dumps({"output_format": "numbers", **request}).encode()
+    headers = {"content-type": bodies.BINARY, "inference-header-content-length": str(len(head))}
+    return http.post("/v1/execute", content=head + data.tobytes(), headers=headers)
+
+
+def execute_alone(url: str, size: int, first: float = 1.0, **options: Any) -> int:
+    """The status of a request on a connection of its own; 0 where there was none, or it broke."""
+    try:
+        with httpx.Client(base_url=url, timeout=30) as client:
+            return execute(client, size, first, **options).status_code
+    except httpx.TransportError:
+        return 0
+
+
+def samples(http: httpx.Client) -> dict[str, float]:
+    return {
+        f"{sample.name} {sample.labels['device']}": sample.value
+        for family in text_string_to_metric_families(http.get("/metrics").text)
+        for sample in family.samples
+        if "device" in sample.labels
+    }
+
+
+def read_problem(response: httpx.Response, status: int, sent: object = None) -> Mapping[str, Any]:
+    return problems.read_problem(status, response.headers, response.content, sent)
+
+
+@pytest.fixture(scope="module")
+def http(tmp_path_factory: pytest.TempPathFactory, cpu_device: Device) -> Iterator[httpx.Client]:
+    """A server with the CPU, the reference and three GPUs, each with 8 MiB."""
+    folder = tmp_path_factory.mktemp("cache")
+    (folder / "costs.json").write_text(json.dumps({"cuda a fake": CHEAP, identity(cpu_device): DEAR}))
+    devices = ("--device", "auto", "--device", "reference", "--device", "cuda:1")
+    env = {COUNT: "3", MEMORY: str(8 * MIB), "OPWIRE_KERNEL_CACHE": str(folder)}
+    with (
+        served(*devices, env=env) as found,
+        httpx.Client(base_url=found.url, timeout=30) as client,
+    ):
+        yield client
+
+
+def test_auto_is_all_cards_and_the_cpu(http):
+    info = http.get("/v1/server").json()
+    assert [device["name"] for device in info["devices"]] == ["cuda", "cuda:1", "cuda:2", "cpu", "reference"]
+    assert info["default_device"] == "auto"
+
+
+def test_small_work_stays_on_the_cpu_and_large_work_goes_to_the_cards(http):
+    until(lambda: samples(http)["opwire_device_kernels cpu"] == len(KERNELS))
+    before = Counter({name: value for name, value in samples(http).items() if "kernels" in name})
+    assert {execute(http, 3).json()["device"] for _ in range(20)} == {"cpu"}
+    given = Counter(execute(http, 2**18).json()["device"] for _ in range(30))
+    assert set(given) == {"cuda", "cuda:1", "cuda:2"}
+    assert min(given.values()) >= 5
+    after = Counter({name: value for name, value in samples(http).items() if "kernels" in name})
+    assert (after - before)["opwire_device_kernels cuda"] == given["cuda"]  # the fake counts its runs there
+
+
+@pytest.mark.parametrize("name", ["cuda", "cuda:1", "cuda:2", "cpu", "reference"])
+def test_a_request_that_names_a_device_gets_it(http, name):
+    for size in (3, 2**16):
+        answer = execute(http, size, device=name).json()
+        assert answer["device"] == name
+        assert answer["outputs"]["OutputTensor"]["data"] == [size]
+
+
+@pytest.mark.parametrize("damage", ["", "*", "=", "\x00"])
+def test_long_text_is_decoded_by_the_card(http, damage):
+    data = np.random.default_rng(1).integers(-9, 9, 2**17).astype(np.float32)
+    text = base64.b64encode(data.tobytes()).decode()
+    if damage:
+        text = text[:600_000] + damage + text[600_001:]
+    request = {"operator": operator(2**17), "inputs": {"InputTensor": text}, "device": "cuda"}
+    response = http.post("/v1/execute", json={**request, "output_format": "numbers"})
+    if damage:
+        problem = read_problem(response, 400, request)
+        assert problem["code"] == "invalid_base64"
+        assert [violation["pointer"] for violation in problem["violations"]] == ["/inputs/InputTensor"]
+    else:
+        assert response.json()["outputs"]["OutputTensor"]["data"] == [data.sum()]
+
+
+def test_what_never_fits_a_card_is_refused_with_need_and_limit(http):
+    problem = read_problem(execute(http, 3 * 2**20, device="cuda"), 413)
+    assert problem["code"] == "tensor_too_large"
+    assert (problem["limit"], problem["size"]) == (8 * MIB, 12 * MIB + 4)
+    # It finds room where the device is not named.
+    assert execute(http, 3 * 2**20).json()["device"] == "cpu"
+
+
+def test_what_does_not_fit_at_the_moment_may_come_again(http):
+    def wait() -> None:
+        execute_alone(str(http.base_url), 2**20, WAITS, device="cuda:1", timeout_ms=1500)
+
+    holding = threading.Thread(target=wait)
+    holding.start()
+    until(lambda: samples(http)["opwire_device_memory_bytes cuda:1"] > 4 * MIB)
+    refusal = execute(http, 2**20 + 2**18, device="cuda:1")
+    problem = read_problem(refusal, 429)
+    assert problem["code"] == "memory_full"
+    assert (problem["limit"], problem["size"]) == (8 * MIB, 5 * MIB + 4)
+    assert refusal.headers["retry-after"] == "1"
+    assert execute(http, 2**20 + 2**18).json()["device"] != "cuda:1"
+    holding.join()
+    until(lambda: samples(http)["opwire_device_memory_bytes cuda:1"] == 0)
+    assert execute(http, 2**20 + 2**18, device="cuda:1").status_code == 200
+
+
+def test_each_device_is_shown(http):
+    found = samples(http)
+    assert found["opwire_device_memory_limit_bytes cuda:2"] == 8 * MIB
+    assert found["opwire_device_memory_limit_bytes cpu"] == 0
+    assert found["opwire_running_operators_limit cuda:2"] == 4
+    devices = {device["name"]: device for device in http.get("/v1/server").json()["devices"]}
+    card, cpu = devices["cuda:2"], devices["cpu"]
+    assert card["memory"] == {"used": 0, "limit": 8 * MIB}
+    assert (card["queued"], card["running"], card["places"], card["broken"]) == (0, 0, 4, None)
+    assert card["card"] == "a fake"
+    assert cpu["memory"] is None
+    assert cpu["kernels"] > 0
+    assert cpu["processor"]
+
+
+def test_the_memory_of_a_card_is_divided_among_the_workers():
+    with served("--device", "cuda", "--workers", "2", env={MEMORY: str(8 * MIB)}) as found:
+        (card,) = httpx.get(f"{found.url}/v1/server").json()["devices"]
+    assert card["memory"]["limit"] == 4 * MIB
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_process_whose_card_failed_is_replaced(workers):
+    with served("--device", "cuda", "--device", "cpu", "--workers", str(workers)) as found:
+        with httpx.Client(base_url=found.url, timeout=30) as client:
+            problem = read_problem(execute(client, 4, BREAKS, device="cuda"), 503)
+            assert (problem["code"], problem["retry_after"]) == ("not_ready", 1)
+        until(lambda: any("is replaced" in line for line in found.lines))
+        assert any("an illegal memory access was encountered; this process stops" in line for line in found.lines)
+        assert any("exit code 3" in line for line in found.lines)
+
+        def answers() -> bool:
+            return {execute_alone(found.url, 4, device="cuda") for _ in range(4)} == {200}
+
+        until(answers)
+        found.process.terminate()
+        assert found.finish() == 0
+
+
+def test_a_card_that_failed_takes_the_process_out_of_readiness_and_lets_others_end():
+    with served("--device", "cuda", "--device", "cpu", "--drain-seconds", "20") as found:
+        outcomes: list[int] = []
+
+        def wait() -> None:
+            outcomes.append(execute_alone(found.url, 2**16, WAITS, device="cuda", timeout_ms=2000))
+
+        with httpx.Client(base_url=found.url, timeout=30) as kept, httpx.Client(base_url=found.url) as watching:
+            waiting = threading.Thread(target=wait)
+            waiting.start()
+            assert watching.get("/readyz").status_code == 200
+            until(lambda: samples(kept)["opwire_running_operators cuda"] == 1)
+            assert execute(kept, 4, BREAKS, device="cuda").status_code == 503
+            problem = read_problem(watching.get("/readyz"), 503)
+            assert problem["code"] == "draining"
+            assert read_problem(execute(kept, 4), 503)["code"] == "draining"
+            waiting.join()
+        # It ran on, to its own deadline.
+        assert outcomes == [504]
+        found.process.terminate()
+        assert found.finish() == 0
+
+
+def run(code: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, **env},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+    )
+
+
+IMPORTS = """
+import sys
+import opwire_service.cli, opwire_service.serve, opwire_service.workers
+from opwire_service.server import Server
+from opwire_service.settings import Settings
+Server(Settings())
+print(sorted({name.partition('.')[0] for name in sys.modules} & {'cupy', 'cupyx', 'cupy_backends', 'cuda', 'torch'}))
+print('opwire_service.devices.cuda' in sys.modules)
+"""
+
+
+def test_no_cuda_library_is_touched_unless_a_card_is_asked_for():
+    done = run(IMPORTS)
+    assert done.stdout.split("\n")[:2] == ["[]", "False"], done.stderr
+
+
+@pytest.mark.parametrize("name", ["cuda", "cuda:1"])
+def test_a_card_that_is_not_there_is_one_line(name):
+    code = (
+        f"import sys; sys.modules['cupy'] = None; sys.argv = ['opwire', 'serve', '--port', '0', '--device', {name!r}]"
+    )
+    done = run(f"{code}; from opwire_service.__main__ import main; main()")
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("opwire: the cuda device needs CuPy, which cannot be imported: ")
+
+
+def test_a_card_beyond_the_last_is_one_line():
+    command = [sys.executable, "-m", SERVER, "serve", "--port", "0", "--device", "cuda:7"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=50, check=False)
+    assert (done.returncode, done.stderr) == (2, "opwire: there is no cuda:7: this machine has 1 of them\n")
+
+
+def test_auto_without_a_card_is_the_cpu():
+    with served("--device", "auto", env={COUNT: "-1"}) as found:
+        info = httpx.get(f"{found.url}/v1/server").json()
+        assert [device["name"] for device in info["devices"]] == ["cpu"]
+        assert info["default_device"] == "cpu"
+        assert any(line.rstrip().endswith("devices: cpu") for line in found.lines)

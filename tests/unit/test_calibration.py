@@ -1,0 +1,87 @@
+"""Measuring what a device takes, on one whose times are known, and keeping it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+
+import pytest
+
+from opwire.check import Plan, check
+from opwire.operators.reduce import ReduceFunction
+from opwire_service.calibration import UNMEASURED, costs_file, identity, measure, read_costs, write_costs
+from opwire_service.devices import resolve
+from opwire_service.devices.device import Arrays, Device, Stop
+from opwire_service.placement import Cost, Demand
+
+FIXED, PER_BYTE, PER_VISIT = 2e-3, 3e-9, 1e-8
+
+
+class Sleeper(Device):
+    """Takes a known time for any plan, for each byte and for each visit, and twice that for a visit of MAX_POOLING."""
+
+    name = "cuda"
+
+    @property
+    def inline_work(self) -> int:
+        """See ``Device``."""
+        return 0
+
+    def run(self, plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+        """See ``Device.run``."""
+        demand = Demand.of(plan)
+        visit = PER_VISIT * (2 if demand.kind == "MAX_POOLING" else 1)
+        time.sleep(FIXED + demand.bytes * PER_BYTE + demand.work * visit)
+
+    def describe(self) -> dict[str, object]:
+        """See ``Device.describe``."""
+        return {"name": self.name, "kind": "cuda", "card": "a bed"}
+
+    def close(self) -> None:
+        """See ``Device.close``."""
+
+
+def test_what_is_measured_is_no_less_than_what_it_takes():
+    cost = measure(Sleeper())
+    assert cost.fixed >= FIXED
+    assert set(cost.kinds) == {*ReduceFunction.__members__, "MAX_POOLING"}
+    tensor = {"DataType": "FLOAT32", "Sizes": [1024, 4096]}
+    plan = check({"type": "REDUCE", "desc": {"Function": "L1", "InputTensor": tensor, "Axes": [1]}})
+    demand = Demand.of(plan)
+    # Sleeping takes longer than asked for, never shorter; each part is a difference of two such times.
+    right = FIXED + demand.bytes * PER_BYTE + demand.work * PER_VISIT
+    assert cost.seconds(demand) > 0.5 * right
+    assert cost.kinds["MAX_POOLING"] > 1.2 * PER_VISIT
+
+
+@pytest.fixture(autouse=True)
+def _folder(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    monkeypatch.setenv("OPWIRE_KERNEL_CACHE", str(tmp_path_factory.mktemp("cache") / "new"))
+
+
+def test_measurements_are_kept_by_what_was_measured():
+    first, second = Sleeper(), Sleeper()
+    assert read_costs({"cuda": first, "cuda:1": second}) == dict.fromkeys(("cuda", "cuda:1"), UNMEASURED["cuda"])
+    cost = Cost(1e-4, 1e-10, 1e-12, {"SUM": 2e-12})
+    write_costs({identity(first): cost})
+    write_costs({"cpu somewhere 4": Cost(1.0, 1.0, 1.0)})
+    assert identity(first) == "cuda a bed"
+    assert read_costs({"cuda": first, "cuda:1": second}) == {"cuda": cost, "cuda:1": cost}
+    assert [asdict(cost) for cost in read_costs({"cuda": first, "cpu": second}).values()] == [asdict(cost)] * 2
+
+
+@pytest.mark.parametrize("kept", ["", "[]", "{", '{"cuda a bed": {}}', '{"cuda a bed": {"fixed": "fast"}}', "\xff"])
+def test_what_cannot_be_read_is_as_if_it_were_not_there(kept):
+    costs_file().parent.mkdir()
+    costs_file().write_text(kept, "latin-1")
+    assert read_costs({"cuda": Sleeper(), "cuda:1": Sleeper()})["cuda"] == UNMEASURED["cuda"]
+    write_costs({"cuda a bed": Cost(1.0, 1.0, 1.0)})
+    assert read_costs({"cuda": Sleeper(), "cuda:1": Sleeper()})["cuda"] == Cost(1.0, 1.0, 1.0)
+
+
+def test_names_of_devices():
+    assert resolve(["reference", "cpu", "reference"]) == ("reference", "cpu")
+    assert resolve(["auto", "cpu"])[-1] == "cpu"
+    for unknown in ("tpu", "cpu:1", "cuda:x", ""):
+        with pytest.raises(KeyError):
+            resolve([unknown])

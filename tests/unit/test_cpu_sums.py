@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 
+from opwire.check import check
+from opwire.tensor import DataType
+from opwire_service.devices import load
+from opwire_service.devices.device import Device
 from tests import oracle
-from tests.execution import run
+from tests.execution import execute, run
 
 COUNTS = (2, 31, 33, 500, 2048, 5001, 40_000, 2**17 + 3)
 """Terms: below, at and above what changes the loops, up to several segments."""
@@ -152,3 +158,102 @@ def test_products_are_rounded_once(cpu_device, count, dtype):
         answer = oracle.rounded(odd * Fraction(2) ** max(min(shift, 2000), -2000), values.dtype)
         assert oracle.same(by_rows[i], answer)
         assert oracle.same(by_columns[i], answer)
+
+
+@pytest.fixture(scope="module")
+def reference() -> Iterator[Device]:
+    made = load("reference")
+    yield made
+    made.close()
+
+
+FLOAT_FUNCTIONS = ("SUM", "AVERAGE", "L1", "L2", "SUM_SQUARE", "MULTIPLY", "LOG_SUM", "LOG_SUM_EXP")
+
+
+def unordinary(random: np.random.Generator, dtype: Any) -> np.ndarray:
+    """Rows of 40 elements that are no ordinary numbers, or that are but for one."""
+    rows: np.ndarray = np.abs(random.standard_normal((21, 40))).astype(dtype) + dtype(0.5)
+    for row, value in zip(rows[:12:2], (np.nan, np.inf, -np.inf, 0.0, -0.0, np.finfo(dtype).max), strict=True):
+        row[17] = value
+    rows[12, [3, 33]] = np.inf, -np.inf
+    rows[13, [3, 33]] = 0.0, np.inf
+    rows[14], rows[15], rows[16], rows[17] = 0.0, -0.0, -1.0, np.finfo(dtype).max
+    return rows
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("function", FLOAT_FUNCTIONS)
+def test_what_is_not_ordinary_shows_in_its_own_result_alone(cpu_device, reference, function, dtype):
+    """21 columns, more than a vector and less than two, each beside ordinary ones."""
+    rows = unordinary(np.random.default_rng(0), dtype)
+    answers = run(reference, "REDUCE", rows, Function=function, Axes=[1])["OutputTensor"][:, 0]
+    by_rows = run(cpu_device, "REDUCE", rows, Function=function, Axes=[1])["OutputTensor"][:, 0]
+    agree = oracle.close if function.startswith("LOG") else oracle.same
+    columns = np.ascontiguousarray(rows.T)
+    by_columns = run(cpu_device, "REDUCE", columns, Function=function, Axes=[0])["OutputTensor"][0]
+    for results in (by_rows, by_columns):
+        assert [agree(mine, other) for mine, other in zip(results, answers, strict=True)] == [True] * 21
+
+
+@pytest.mark.parametrize("scale", [-140, -110, -80, -62, 0, 62, 66, 100])
+def test_the_bound_holds_where_squares_leave_the_range(cpu_device, scale):
+    """Beside terms of one magnitude others that cancel but for their last bits."""
+    random = np.random.default_rng(scale + 200)
+    values = np.ldexp(random.standard_normal((20, 300)), scale).astype(np.float32)
+    values[:, 150:] = -values[:, :150] * np.float32(1 + 2**-22)
+    values[::2, 7] = np.ldexp(np.float32(1), -120)
+    for shaped, axis in ((values, 1), (np.ascontiguousarray(values.T), 0)):
+        results = run(cpu_device, "REDUCE", shaped, Function="SUM", Axes=[axis])["OutputTensor"].ravel()
+        for row, result in zip(values, results, strict=True):
+            assert oracle.same(result, right("SUM", row))
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(5000, 21), (3000, 200), (40_000, 12)])
+@pytest.mark.parametrize("kind", [integers, cancelling], ids=lambda kind: kind.__name__)
+def test_many_columns_that_plain_sums_leave_open(cpu_device, kind, rows, columns):
+    """In one segment and in several; whole vectors of columns and what is left over."""
+    values = kind(np.random.default_rng(rows), (columns, rows), np.float32)
+    for function in ("SUM", "AVERAGE", "SUM_SQUARE"):
+        results = run(cpu_device, "REDUCE", np.ascontiguousarray(values.T), Function=function, Axes=[0])
+        for column, result in zip(values, results["OutputTensor"][0], strict=True):
+            assert oracle.same(result, right(function, column))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("function", FLOAT_FUNCTIONS)
+def test_strided_rows_and_columns_have_the_bits_of_packed_ones(cpu_device, function, dtype):
+    values = np.exp2(np.random.default_rng(1).standard_normal((37, 53)) * 0.1).astype(dtype)
+    spread = np.zeros((37, 53, 3), dtype)
+    spread[:, :, 0] = values
+    for axis in (0, 1):
+        packed = run(cpu_device, "REDUCE", values, Function=function, Axes=[axis])["OutputTensor"]
+        tensor = {"DataType": DataType.of(values.dtype).name, "Sizes": [37, 53], "Strides": [159, 3]}
+        plan = check({"type": "REDUCE", "desc": {"InputTensor": tensor, "Function": function, "Axes": [axis]}})
+        strided = execute(cpu_device, plan, {"InputTensor": spread.tobytes()})["OutputTensor"]
+        agree = oracle.close if function.startswith("LOG") else oracle.same
+        assert all(map(agree, strided.ravel(), packed.ravel()))
+
+
+@pytest.mark.parametrize("power", [40, 61, 100, 126])
+def test_partial_products_leave_the_range_and_come_back(cpu_device, power):
+    """Sixteen factors or more of one sign of the exponent, then as many of the other."""
+    random = np.random.default_rng(power)
+    factors = np.ldexp(1 + random.integers(0, 2**13, (19, 600)) * 2.0**-23, power * np.repeat([1, -1], 300))
+    values = (factors * random.choice([1, -1], factors.shape)).astype(np.float32)
+    values[:, 299] = np.ldexp(values[:, 299], -8)
+    for shaped, axis in ((values, 1), (np.ascontiguousarray(values.T), 0)):
+        results = run(cpu_device, "REDUCE", shaped, Function="MULTIPLY", Axes=[axis])["OutputTensor"].ravel()
+        for row, result in zip(values, results, strict=True):
+            answer = Fraction(math.prod(map(Fraction, row.tolist())))
+            assert oracle.same(result, oracle.rounded(answer, values.dtype))
+
+
+@pytest.mark.parametrize("around", [-70.0, -4.0, 0.0, 0.01, 3.99, 4.01, 20.0, 300.0])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_logarithms_of_exponentials_around_what_decides_their_precision(cpu_device, dtype, around):
+    random = np.random.default_rng(7)
+    values = (around - math.log(200) + 1e-3 * random.standard_normal((19, 200))).astype(dtype)
+    for shaped, axis in ((values, 1), (np.ascontiguousarray(values.T), 0)):
+        results = run(cpu_device, "REDUCE", shaped, Function="LOG_SUM_EXP", Axes=[axis])["OutputTensor"].ravel()
+        for row, result in zip(values, results, strict=True):
+            assert oracle.close(result, oracle.FLOATS["LOG_SUM_EXP"]([float(x) for x in row], row.dtype))

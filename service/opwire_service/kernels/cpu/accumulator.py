@@ -11,7 +11,7 @@ from .compiler import inner
 from .element import bits_double, double_bits, float64, int64, load, store, uint64
 from .geometry import advance, at
 from .rounding import two_sum
-from .terms import SQUARE, term
+from .terms import KIND, term
 
 LIMBS = 24
 """From 2**-384, below the last bit of the least square of a FLOAT32, to 2**384, above 2**32 times the greatest."""
@@ -60,7 +60,7 @@ def settle(limbs: int) -> None:
 def add_terms(zero: float, base: int, geometry: int, begin: int, end: int, limbs: int) -> None:
     """Leaves the sum of terms ``begin`` to ``end`` in settled limbs."""
     run_size, step = at(geometry, g.RUN), at(geometry, g.STEP)
-    mask, square = at(geometry, g.MASK), at(geometry, SQUARE) != 0
+    mask, kind = at(geometry, g.MASK), at(geometry, KIND)
     clear_limbs(limbs)
     i = begin
     while i < end:
@@ -68,7 +68,7 @@ def add_terms(zero: float, base: int, geometry: int, begin: int, end: int, limbs
         size = min(run_size - (i - run * run_size), end - i)
         address = advance(base, g.run_source(geometry, run) + (i - run * run_size) * step, zero)
         for j in range(size):
-            _add(limbs, term(zero, address, j * step, mask, square))
+            _add(limbs, term(zero, address, j * step, mask, kind))
         i += size
     settle(limbs)
 

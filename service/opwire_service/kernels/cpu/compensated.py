@@ -9,58 +9,134 @@ from __future__ import annotations
 
 from . import geometry as g
 from .compiler import inner
-from .element import load, store
+from .element import load, size_of, store
+from .formats import values
 from .geometry import advance, at
+from .number_vectors import WIDTH, Vector, absolutes, elements, load_vector, number, spread, store_vector
 from .plain import SLACK, merged
 from .rounding import UNIT, two_sum
-from .terms import SQUARE, term
+from .terms import KIND, SQUARES, term
 
-LANES = 32
-"""Sums that run side by side. Each has three places in the scratch memory: sum, rest, magnitude of the rest."""
+Sum = tuple[Vector, Vector, Vector]
+"""Eight sums: what they are, what was cut off, and its magnitude."""
 
-
-@inner
-def _chunk(zero: float, address: int, count: int, step: int, mask: int, square: bool, scratch: int) -> None:
-    rests, magnitudes = scratch + 8 * LANES, scratch + 16 * LANES
-    for i in range(count):
-        total, rest = two_sum(load(scratch, i, 0.0), term(zero, address, i * step, mask, square))
-        store(scratch, i, total)
-        store(rests, i, load(rests, i, 0.0) + rest)
-        store(magnitudes, i, load(magnitudes, i, 0.0) + abs(rest))
+ROWS = 64
+"""Rows of columns that are added up in registers."""
 
 
 @inner
-def _run(zero: float, address: int, count: int, step: int, mask: int, square: bool, scratch: int) -> int:
-    chunks = count // LANES
-    for i in range(chunks):
-        _chunk(zero, advance(address, i * LANES * step, zero), LANES, step, mask, square, scratch)
-    rest = count - chunks * LANES
-    if rest:
-        _chunk(zero, advance(address, chunks * LANES * step, zero), rest, step, mask, square, scratch)
-        chunks += 1
-    return chunks
+def _add(sums: Sum, terms: Vector) -> Sum:
+    total, rest = two_sum(sums[0], terms)
+    return total, sums[1] + rest, sums[2] + absolutes(rest)
 
 
 @inner
-def compensated_sum(
-    zero: float, base: int, geometry: int, begin: int, end: int, scratch: int
-) -> tuple[float, float, float]:
+def _vectors(zero: float, address: int, row: int, rows: int, step: int | None, mask: int, kind: int, sums: Sum) -> Sum:
+    """Adds ``rows`` vectors that lie ``row`` bytes apart."""
+    for i in range(rows):
+        terms = values(elements(address + i * row, step, zero) & mask)
+        sums = _add(sums, terms * terms if kind == SQUARES else terms)
+    return sums
+
+
+@inner
+def compensated_sum(zero: float, base: int, geometry: int, begin: int, end: int) -> tuple[float, float, float]:
     """High and low part of the sum of terms ``begin`` to ``end``, and a bound on its error, 0 if it is exact."""
     run_size, step = at(geometry, g.RUN), at(geometry, g.STEP)
-    mask, square = at(geometry, g.MASK), at(geometry, SQUARE) != 0
-    for i in range(3 * LANES):
-        store(scratch, i, -0.0)
-    chunks = 0
+    mask, kind = at(geometry, g.MASK), at(geometry, KIND)
+    sums = spread(-0.0), spread(0.0), spread(0.0)
+    high, low, cut_off = -0.0, 0.0, 0.0
+    additions = 0
     i = begin
     while i < end:
         run = i // run_size
         size = min(run_size - (i - run * run_size), end - i)
         address = advance(base, g.run_source(geometry, run) + (i - run * run_size) * step, zero)
-        chunks += _run(zero, address, size, step, mask, square, scratch)
+        vectors = size // WIDTH
+        row = advance(0, WIDTH * step, zero)
+        if step == 1:
+            sums = _vectors(zero, address, row, vectors, None, mask, kind, sums)
+        else:
+            sums = _vectors(zero, address, row, vectors, step, mask, kind, sums)
+        for j in range(vectors * WIDTH, size):
+            high, rest = two_sum(high, term(zero, address, j * step, mask, kind))
+            low += rest
+            cut_off += abs(rest)
+        additions += vectors + WIDTH
         i += size
-    high, low, cut_off = -0.0, 0.0, 0.0
-    for i in range(LANES):
-        high, rest = two_sum(high, load(scratch, i, 0.0))
-        low += rest + load(scratch, LANES + i, 0.0)
-        cut_off += abs(rest) + load(scratch, 2 * LANES + i, 0.0)
-    return merged(high, low, SLACK * UNIT * chunks * cut_off, cut_off, 2 * LANES, False)
+    for j in range(WIDTH):
+        high, rest = two_sum(high, number(sums[0], j))
+        low += rest + number(sums[1], j)
+        cut_off += abs(rest) + number(sums[2], j)
+    return merged(high, low, SLACK * UNIT * additions * cut_off, cut_off, 2 * WIDTH, False)
+
+
+@inner
+def _column_vectors(
+    zero: float,
+    address: int,
+    row: int,
+    rows: int,
+    whole: int,
+    mask: int,
+    kind: int,
+    states: int,
+    width: int,
+) -> None:
+    across = size_of(zero)
+    for first in range(0, rows, ROWS):
+        here, size = address + first * row, min(ROWS, rows - first)
+        for i in range(0, whole, WIDTH):
+            sums = (
+                load_vector(states, i, 0.0),
+                load_vector(states, width + i, 0.0),
+                load_vector(states, 2 * width + i, 0.0),
+            )
+            sums = _vectors(zero, here + i * across, row, size, None, mask, kind, sums)
+            store_vector(states, i, sums[0])
+            store_vector(states, width + i, sums[1])
+            store_vector(states, 2 * width + i, sums[2])
+
+
+@inner
+def _column(
+    zero: float, address: int, row: int, rows: int, mask: int, kind: int, states: int, width: int, i: int
+) -> None:
+    total, low, cut_off = load(states, i, 0.0), load(states, width + i, 0.0), load(states, 2 * width + i, 0.0)
+    for j in range(rows):
+        total, rest = two_sum(total, term(zero, address + j * row, 0, mask, kind))
+        low += rest
+        cut_off += abs(rest)
+    store(states, i, total)
+    store(states, width + i, low)
+    store(states, 2 * width + i, cut_off)
+
+
+@inner
+def compensated_columns(
+    zero: float, base: int, geometry: int, begin: int, end: int, columns: int, states: int, width: int
+) -> None:
+    """Like ``compensated_sum``, of neighbouring columns; their high and low parts and bounds lie ``width`` apart."""
+    run_size, row = at(geometry, g.RUN), at(geometry, g.STEP) * size_of(zero)
+    stride, mask, kind = at(geometry, g.COLUMN_STEP), at(geometry, g.MASK), at(geometry, KIND)
+    whole = columns // WIDTH * WIDTH if stride == 1 else 0
+    for i in range(columns):
+        store(states, i, -0.0)
+        store(states, width + i, 0.0)
+        store(states, 2 * width + i, 0.0)
+    i = begin
+    while i < end:
+        run = i // run_size
+        rows = min(run_size - (i - run * run_size), end - i)
+        address = advance(base, g.run_source(geometry, run), zero) + (i - run * run_size) * row
+        _column_vectors(zero, address, row, rows, whole, mask, kind, states, width)
+        for j in range(whole, columns):
+            _column(zero, advance(address, j * stride, zero), row, rows, mask, kind, states, width, j)
+        i += rows
+    for i in range(columns):
+        cut_off = load(states, 2 * width + i, 0.0)
+        error = SLACK * UNIT * (end - begin) * cut_off
+        high, low, error = merged(load(states, i, 0.0), load(states, width + i, 0.0), error, cut_off, 1, False)
+        store(states, i, high)
+        store(states, width + i, low)
+        store(states, 2 * width + i, error)

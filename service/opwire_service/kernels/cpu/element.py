@@ -38,7 +38,7 @@ def pointer_to(builder: Any, address: Any, element: Any) -> Any:
     return builder.inttoptr(address, element.as_pointer())
 
 
-def _written(builder: Any) -> Any:
+def metadata_of_written(builder: Any) -> Any:
     """The alias scope of everything that kernels write. With it LLVM knows that inputs do not change in a loop."""
     module = builder.module
     domain = module.add_metadata(["opwire"])
@@ -63,7 +63,7 @@ def read(typing: Any, address: Any, index: Any, zero: Any) -> tuple[Any, Callabl
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         pointer = pointer_to(builder, args[0], context.get_value_type(zero))
         element = builder.load(builder.gep(pointer, [args[1]]))
-        element.set_metadata("noalias", _written(builder))
+        element.set_metadata("noalias", metadata_of_written(builder))
         return element
 
     return zero(ADDRESS, ADDRESS, zero), code
@@ -76,7 +76,7 @@ def store(typing: Any, address: Any, index: Any, value: Any) -> tuple[Any, Calla
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         pointer = pointer_to(builder, args[0], context.get_value_type(value))
         stored = builder.store(args[2], builder.gep(pointer, [args[1]]))
-        stored.set_metadata("alias.scope", _written(builder))
+        stored.set_metadata("alias.scope", metadata_of_written(builder))
         return context.get_dummy_value()
 
     return types.void(ADDRESS, ADDRESS, value), code

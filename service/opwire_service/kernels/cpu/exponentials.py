@@ -1,5 +1,6 @@
 """LOG_SUM_EXP of floats, at most 1 ULP from the exact value (next to a zero result: 1e-15 absolute).
 
+Most sums are great enough for exponentials in FLOAT32; see ``single_exponentials``. The others are taken in float64.
 Where every magnitude is at most ``NARROW`` the exponentials are added up as they are: float64 holds them, and 2**32 of
 them. Otherwise the sum is shifted by the greatest element. Its relative error, some 1e-13 at most, is the absolute one
 of the logarithm. That is invisible unless the logarithm is near zero (``NEAR_ZERO``); there the sum is taken again with
@@ -18,6 +19,7 @@ from .element import bits_double, double_bits, fused, int32, load, read, size_of
 from .formats import bits_of, magnitude_bits, masked, narrow, put
 from .geometry import advance, at
 from .rounding import two_sum
+from .single_exponentials import LEAST_TERMS, single_columns, single_sum, suffices
 from .sums import COMPENSATED, PLAIN, TIER
 
 NARROW = 600.0
@@ -159,6 +161,11 @@ def _put_state(state: int, shift: float, high: float, low: float) -> None:
 
 @inner
 def _plain(zero: float, base: int, geometry: int, begin: int, end: int, scratch: int, state: int) -> None:
+    if end - begin >= LEAST_TERMS:
+        total, most = single_sum(zero, base, geometry, begin, end)
+        if suffices(zero, total, most):
+            _put_state(state, 0.0, total, 0.0)
+            return
     high, low, peak = _sum(zero, base, geometry, begin, end, 0.0, scratch)
     if peak <= bits_of(NARROW, zero):
         _put_state(state, 0.0, high, low)
@@ -265,7 +272,8 @@ def columns(zero: float, source: int, target: int, states: int, geometry: int, b
         base = advance(source, g.kept_source(geometry, outer) + start * step, zero)
         first = (unit - part * segments) * segment
         last = min(first + segment, count)
-        _add_columns(zero, base, geometry, first, last, width, sums, peaks)
+        if last - first < LEAST_TERMS or not single_columns(zero, base, geometry, first, last, width, sums, peaks):
+            _add_columns(zero, base, geometry, first, last, width, sums, peaks)
         offset = g.kept_target(geometry, outer) + start * at(geometry, g.COLUMN_TARGET)
         for i in range(width):
             output = outer * all_columns + start + i

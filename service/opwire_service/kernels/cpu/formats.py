@@ -26,6 +26,20 @@ from .element import (
     uint16,
     without_sign,
 )
+from .number_vectors import (
+    INTS,
+    Vector,
+    bits_doubles,
+    fused_vectors,
+    longs_bits,
+    narrowed,
+    pick,
+    single_bits,
+    singles,
+    spread,
+    to_ints,
+    widened,
+)
 
 
 def masked(element: Any, mask: Any) -> Any:
@@ -39,15 +53,21 @@ def _masked(element, mask):
     return lambda element, mask: float64(half_to_float(uint16(element & uint16(mask))))
 
 
-def peak_bits(element: Any) -> Any:
-    """The bits of a FLOAT32's magnitude, which order as the magnitudes do. Sums of FLOAT16 need no peak."""
+@inner
+def values(bits: Vector) -> Vector:
+    """A vector of elements as float64."""
+    return widened(singles(bits))
 
 
-@overload(peak_bits, inline="always")
-def _peak_bits(element):
-    if element == FLOAT32:
-        return lambda element: without_sign(float_bits(element))
-    return lambda element: int32(0)
+def more_squares(squares: Any, bits: Any) -> Any:
+    """Sums of the squares of FLOAT32, with those of a vector. Sums of FLOAT16 need none."""
+
+
+@overload(more_squares, inline="always")
+def _more_squares(squares, bits):
+    if bits == INTS:
+        return lambda squares, bits: fused_vectors(singles(bits), singles(bits), squares)
+    return lambda squares, bits: squares
 
 
 def narrow(value: Any, zero: Any) -> Any:
@@ -80,6 +100,29 @@ def _half_bits(value: float) -> int:
         return sign | (double_bits(bits_double(magnitude) + 268435456.0) - 0x41B0000000000000)
     rounded = (magnitude + 0x1FFFFFFFFFF + ((magnitude >> 42) & 1)) >> 42
     return sign | min(rounded - (1008 << 10), 0x7C00)
+
+
+def narrow_vector(values: Any, zero: Any) -> Any:
+    """Like ``narrow``, of a vector, as integers of 32 bits; NaN may have any bits that say so."""
+
+
+@overload(narrow_vector, inline="always")
+def _narrow_vector(values, zero):
+    if zero == FLOAT32:
+        return lambda values, zero: single_bits(narrowed(values))
+    return lambda values, zero: _half_vector(values)
+
+
+@inner
+def _half_vector(values: Vector) -> Vector:
+    """See ``_half_bits``."""
+    bits = longs_bits(values)
+    sign, magnitude = (bits >> 48) & 0x8000, bits & 0x7FFFFFFFFFFFFFFF
+    small = longs_bits(bits_doubles(magnitude) + 268435456.0) - 0x41B0000000000000
+    rounded = ((magnitude + 0x1FFFFFFFFFF + ((magnitude >> 42) & 1)) >> 42) - (1008 << 10)
+    normal = pick(rounded > 0x7C00, spread(int64(0x7C00)), rounded)
+    finite = pick(magnitude < 0x3F10000000000000, small, normal)
+    return to_ints(sign | pick(magnitude > 0x7FF0000000000000, spread(int64(0x7E00)), finite))
 
 
 def put(address: Any, index: Any, bits: Any, zero: Any) -> Any:
@@ -120,6 +163,43 @@ def _magnitude_bits(element):
     return lambda element: int32(element & uint16(0x7FFF))
 
 
+def extraordinary(most: Any, least: Any, zero: Any) -> Any:
+    """Where magnitudes are such that the product of sixteen elements may leave float64's range."""
+
+
+@overload(extraordinary, inline="always")
+def _extraordinary(most, least, zero):
+    if zero == FLOAT32:
+        return lambda most, least, zero: (most > _GREAT) | (least < _SMALL)
+    return lambda most, least, zero: most > 0x7BFF
+
+
+_GREAT, _SMALL = 0x5D800000, 0x21800000
+"""The bits of 2**60 and 2**-60."""
+
+
+def enough_for_singles(zero: Any) -> Any:
+    """A sum of exponentials from which on a relative error of 2**-22.8 of it is below half an ULP of its logarithm."""
+
+
+@overload(enough_for_singles, inline="always")
+def _enough_for_singles(zero):
+    if zero == FLOAT32:
+        return lambda zero: 54.6
+    return lambda zero: 1.01
+
+
+def infinity_bits(zero: Any) -> Any:
+    """The bits of infinity."""
+
+
+@overload(infinity_bits, inline="always")
+def _infinity_bits(zero):
+    if zero == FLOAT32:
+        return lambda zero: 0x7F800000
+    return lambda zero: 0x7C00
+
+
 def bits_of(value: Any, zero: Any) -> Any:
     """The bits of a float64 that is an element's value, infinities included."""
 
@@ -129,14 +209,3 @@ def _bits_of(value, zero):
     if zero == FLOAT32:
         return lambda value, zero: float_bits(float32(value))
     return lambda value, zero: int32(_half_bits(value))
-
-
-def is_single(zero: Any) -> Any:
-    """Whether elements are FLOAT32."""
-
-
-@overload(is_single, inline="always")
-def _is_single(zero):
-    if zero == FLOAT32:
-        return lambda zero: True
-    return lambda zero: False

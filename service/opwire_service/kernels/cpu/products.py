@@ -14,27 +14,72 @@ import numpy as np
 
 from . import geometry as g
 from .compiler import inner, kernel
-from .element import bits_double, double_bits, float64, fused, int8, int64, larger, load, read, size_of, smaller, store
-from .formats import bits_of, magnitude_bits, masked, narrow, put
+from .element import (
+    bits_double,
+    double_bits,
+    float64,
+    fused,
+    int8,
+    int32,
+    int64,
+    larger,
+    load,
+    read,
+    size_of,
+    smaller,
+    store,
+)
+from .formats import (
+    bits_of,
+    extraordinary,
+    infinity_bits,
+    magnitude_bits,
+    masked,
+    narrow,
+    narrow_vector,
+    put,
+    values,
+)
 from .geometry import advance, at
+from .number_vectors import (
+    WIDTH,
+    Vector,
+    absolutes,
+    any_of,
+    bits_doubles,
+    elements,
+    greatest_of,
+    least_of,
+    load_vector,
+    longs_bits,
+    magnitudes,
+    pick,
+    product_of,
+    spread,
+    store_vector,
+    sum_of,
+)
 from .rounding import UNIT, to_odd, two_sum
 from .sums import COMPENSATED, TIER
 
 STATE = 6
 """Places of a state: significand's high and low part, exponent, relative error, greatest and least magnitude's bits."""
 
-LANES = 32
+GROUP = 8
+"""Vectors that are multiplied before a look at the exponent."""
 
-GROUP = 4
-"""Factors between two looks at the exponent: four times that of a FLOAT32 stays within float64's."""
+BATCH = 64
+"""Rows that are rounded at once."""
 
 SLACK = 1.001
 
 _SIGN_AND_FRACTION = -0x7FF0000000000001
 _ONE = 0x3FF0000000000000
 
-_ZERO_EXPONENT, _SPECIAL_EXPONENT = -1023, 1024
-"""What ``_exponent`` says of zeros, and of infinities and NaN. Products of ordinary factors lie well between."""
+_NO_MAGNITUDE = 0x7FFFFFFF
+
+Product = tuple[Vector, Vector, Vector, Vector]
+"""Sixteen products: significands, exponents, the greatest and the least magnitude's bits."""
 
 
 @inner
@@ -54,110 +99,88 @@ def _exponent(value: float) -> int:
 
 
 @inner
-def _multiply_rows(zero: float, address: int, row: int, rows: int, width: int, step: int, scratch: int) -> None:
-    """Multiplies the product of each column by ``rows`` (1 or 4) factors that lie ``row`` bytes apart.
-
-    The exponents of the four tell what is special: the least one is that of a zero, the greatest that of inf and NaN.
-    """
-    exponents, most, least = scratch + 8 * width, scratch + 16 * width, scratch + 24 * width
-    for i in range(width):
-        product = load(scratch, i, 0.0)
-        for j in range(rows):
-            product *= _factor(zero, address + j * row, i * step)
-        exponent = _exponent(product)
-        store(scratch, i, _normal(product))
-        store(exponents, i, load(exponents, i, 0) + exponent)
-        store(most, i, larger(load(most, i, 0), exponent))
-        store(least, i, smaller(load(least, i, 0), exponent))
+def _normalized(significands: Vector, exponents: Vector) -> tuple[Vector, Vector]:
+    bits = longs_bits(significands)
+    normal = bits_doubles((bits & _SIGN_AND_FRACTION) | _ONE)
+    return normal, exponents + (((bits >> 52) & 0x7FF) - 1023)
 
 
 @inner
-def _clear(width: int, scratch: int) -> None:
-    for i in range(width):
-        store(scratch, i, 1.0)
-        store(scratch + 8 * width, i, 0)
-        store(scratch + 16 * width, i, 0)
-        store(scratch + 24 * width, i, 0)
+def _times(zero: float, address: int, row: int, rows: int, step: int | None, product: Product) -> Product:
+    """Multiplies by ``rows`` vectors, at most ``GROUP``, that lie ``row`` bytes apart."""
+    part, most, least = spread(1.0), spread(int32(0)), spread(int32(_NO_MAGNITUDE))
+    for i in range(rows):
+        bits = elements(address + i * row, step, zero)
+        part = part * values(bits)
+        most, least = larger(most, magnitudes(bits)), smaller(least, magnitudes(bits))
+    significands, exponents = product[0], product[1]
+    if any_of(extraordinary(most, least, zero)):
+        for i in range(rows):
+            significands = significands * values(elements(address + i * row, step, zero))
+            significands, exponents = _normalized(significands, exponents)
+    else:
+        significands, exponents = _normalized(significands * part, exponents)
+    return significands, exponents, larger(product[2], most), smaller(product[3], least)
 
 
 @inner
-def _magnitudes(zero: float, base: int, geometry: int, begin: int, end: int, most: int, least: int) -> tuple[int, int]:
-    """The bits of the greatest and the least magnitude of factors ``begin`` to ``end``, where they are special.
-
-    Ordinary ones are told by 1, as are all but zeros where the exponents show nothing greater.
-    """
-    if most < _SPECIAL_EXPONENT:
-        return 1, 0 if least == _ZERO_EXPONENT else 1
-    greatest, smallest = int64(0), int64(0x7FFFFFFF)
-    run_size, step = at(geometry, g.RUN), at(geometry, g.STEP)
-    i = begin
-    while i < end:
-        run = i // run_size
-        size = min(run_size - (i - run * run_size), end - i)
-        address = advance(base, g.run_source(geometry, run) + (i - run * run_size) * step, zero)
-        for j in range(size):
-            magnitude = int64(magnitude_bits(read(address, j * step, zero)))
-            greatest, smallest = larger(greatest, magnitude), smaller(smallest, magnitude)
-        i += size
-    return greatest, smallest
+def _run(zero: float, address: int, vectors: int, row: int, step: int | None, product: Product) -> Product:
+    for first in range(0, vectors, GROUP):
+        product = _times(zero, address + first * row, row, min(GROUP, vectors - first), step, product)
+    return product
 
 
 @inner
-def _take_rows(zero: float, address: int, row: int, rows: int, width: int, step: int, scratch: int) -> None:
-    i = 0
-    while i + GROUP <= rows:
-        if step == 1:
-            _multiply_rows(zero, address + i * row, row, GROUP, width, 1, scratch)
-        else:
-            _multiply_rows(zero, address + i * row, row, GROUP, width, step, scratch)
-        i += GROUP
-    while i < rows:
-        _multiply_rows(zero, address + i * row, row, 1, width, step, scratch)
-        i += 1
-
-
-@inner
-def _put_state(state: int, high: float, low: float, exponent: int, error: float, most: int, least: int) -> None:
+def _put_state(
+    state: int, distance: int, high: float, low: float, exponent: int, error: float, most: int, least: int
+) -> None:
+    """The parts of a state lie ``distance`` places apart."""
     store(state, 0, high)
-    store(state, 1, low)
-    store(state, 2, exponent)
-    store(state, 3, error)
-    store(state, 4, most)
-    store(state, 5, least)
+    store(state, distance, low)
+    store(state, 2 * distance, exponent)
+    store(state, 3 * distance, error)
+    store(state, 4 * distance, most)
+    store(state, 5 * distance, least)
 
 
 @inner
-def _plain(zero: float, base: int, geometry: int, begin: int, end: int, scratch: int, state: int) -> None:
+def _plain_error(count: int) -> float:
+    """Of as many roundings as factors, one a group and those of folding."""
+    return SLACK * UNIT * (2 * count + 2 * WIDTH)
+
+
+@inner
+def _plain(zero: float, base: int, geometry: int, begin: int, end: int, state: int, distance: int) -> None:
     """Leaves the product of factors ``begin`` to ``end``."""
     run_size, step = at(geometry, g.RUN), at(geometry, g.STEP)
-    _clear(LANES, scratch)
-    high, exponent, most, least = 1.0, 0, 0, 0
+    product = spread(1.0), spread(0), spread(int32(0)), spread(int32(_NO_MAGNITUDE))
+    high, exponent, most, least = 1.0, 0, int32(0), int32(_NO_MAGNITUDE)
     i = begin
     while i < end:
         run = i // run_size
         size = min(run_size - (i - run * run_size), end - i)
         address = advance(base, g.run_source(geometry, run) + (i - run * run_size) * step, zero)
-        rows = size // LANES
-        row = advance(0, LANES * step, zero)
-        _take_rows(zero, address, row, rows, LANES, step, scratch)
-        address += rows * row
-        for j in range(size - rows * LANES):
+        vectors = size // WIDTH
+        row = advance(0, WIDTH * step, zero)
+        if step == 1:
+            product = _run(zero, address, vectors, row, None, product)
+        else:
+            product = _run(zero, address, vectors, row, step, product)
+        for j in range(vectors * WIDTH, size):
+            magnitude = magnitude_bits(read(address, j * step, zero))
+            most, least = larger(most, magnitude), smaller(least, magnitude)
             high *= _factor(zero, address, j * step)
-            part = _exponent(high)
-            exponent, most, least = exponent + part, larger(most, part), smaller(least, part)
+            exponent += _exponent(high)
             high = _normal(high)
         i += size
-    for j in range(LANES):
-        high *= load(scratch, j, 0.0)
-        exponent += _exponent(high) + load(scratch, LANES + j, 0)
-        high = _normal(high)
-        most, least = larger(most, load(scratch, 2 * LANES + j, 0)), smaller(least, load(scratch, 3 * LANES + j, 0))
-    most, least = _magnitudes(zero, base, geometry, begin, end, most, least)
-    _put_state(state, high, 0.0, exponent, SLACK * UNIT * (end - begin + LANES), most, least)
+    high *= product_of(product[0])
+    exponent += _exponent(high) + sum_of(product[1])
+    most, least = larger(most, greatest_of(product[2])), smaller(least, least_of(product[3]))
+    _put_state(state, distance, _normal(high), 0.0, exponent, _plain_error(end - begin), int64(most), int64(least))
 
 
 @inner
-def _compensated(zero: float, base: int, geometry: int, begin: int, end: int, state: int) -> None:
+def _compensated(zero: float, base: int, geometry: int, begin: int, end: int, state: int, distance: int) -> None:
     """Leaves the product of factors ``begin`` to ``end`` in two parts.
 
     The low part grows by at most UNIT a factor, relative to the product, and its own roundings err by twice UNIT of it.
@@ -183,7 +206,7 @@ def _compensated(zero: float, base: int, geometry: int, begin: int, end: int, st
         i += size
     count = float64(end - begin)
     error = 0.0 if exact else (2.0 * count + 4.0) * (count + 1.0) * UNIT * UNIT
-    _put_state(state, high, low, exponent, error, most, least)
+    _put_state(state, distance, high, low, exponent, error, most, least)
 
 
 @inner
@@ -196,10 +219,10 @@ def _special(high: float, most: int, least: int, zero: float) -> int:
 
 
 @inner
-def _rounded(state: int, zero: float) -> tuple[bool, int]:
+def _rounded(state: int, distance: int, zero: float) -> tuple[bool, int]:
     """Whether a state decides the result, and its bits."""
-    high, low, exponent = load(state, 0, 0.0), load(state, 1, 0.0), load(state, 2, 0)
-    error, most, least = load(state, 3, 0.0), load(state, 4, 0), load(state, 5, 0)
+    high, low, exponent = load(state, 0, 0.0), load(state, distance, 0.0), load(state, 2 * distance, 0)
+    error, most, least = load(state, 3 * distance, 0.0), load(state, 4 * distance, 0), load(state, 5 * distance, 0)
     if least == 0 or most >= int64(bits_of(math.inf, zero)):
         return True, _special(high, most, least, zero)
     # So far out any significand overflows, or rounds to zero.
@@ -214,50 +237,160 @@ def _rounded(state: int, zero: float) -> tuple[bool, int]:
 
 
 @inner
-def _decide(zero: float, base: int, geometry: int, state: int, address: int, offset: int, flag: int) -> None:
-    """Puts the result into the output and into ``flag`` whether it is still open."""
-    decided, bits = _rounded(state, zero)
+def _round_all(zero: float, states: int, width: int, results: int, opens: int) -> None:
+    """Rounds products whose parts lie ``width`` apart; leaves the bits, and whether they are open as not 0."""
+    infinity = infinity_bits(zero)
+    for i in range(0, width, WIDTH):
+        high, exponent = load_vector(states, i, 0.0), load_vector(states, 2 * width + i, 0)
+        most, least = load_vector(states, 4 * width + i, 0), load_vector(states, 5 * width + i, 0)
+        far = (exponent > 400) | (exponent < -400)
+        result = high * bits_doubles((pick(far, spread(0), exponent) + 1023) << 52)
+        margin = absolutes(result) * (load_vector(states, 3 * width + i, 0.0) + 4 * UNIT)
+        below, above = narrow_vector(result - margin, zero), narrow_vector(result + margin, zero)
+        special = far | (most > infinity - 1) | (least < 1) | ((below & infinity) > infinity - 1)
+        store_vector(results, i, below)
+        store_vector(opens, i, (below ^ above) | pick(special, spread(int32(1)), spread(int32(0))))
+
+
+@inner
+def _decide(zero: float, base: int, geometry: int, state: int, distance: int, flag: int) -> int:
+    """The bits of a result that is not ordinary; ``flag`` tells whether they are still open."""
+    decided, bits = _rounded(state, distance, zero)
     if not decided:
-        _compensated(zero, base, geometry, 0, at(geometry, g.COUNT), state)
-        decided, bits = _rounded(state, zero)
-    put(address, offset, bits, zero)
+        _compensated(zero, base, geometry, 0, at(geometry, g.COUNT), state, distance)
+        decided, bits = _rounded(state, distance, zero)
     if not decided:
         store(flag, 0, int8(1))
+    return bits
 
 
 @kernel
 def rows(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
     """One output element and one segment a unit; several segments leave states, one alone flags what is open."""
     segments, segment, count = at(geometry, g.SEGMENTS), at(geometry, g.SEGMENT), at(geometry, g.COUNT)
-    memory = np.empty(4 * LANES + STATE, np.int64)
-    scratch = memory.ctypes.data
-    own = scratch + 32 * LANES
-    for unit in range(begin, end):
-        output = unit // segments
-        base = advance(source, g.kept_source(geometry, output), zero)
-        first = (unit - output * segments) * segment
-        last = min(first + segment, count)
-        if at(geometry, TIER) == COMPENSATED:
-            _compensated(zero, base, geometry, first, last, states + 8 * STATE * unit)
-        elif segments > 1:
-            _plain(zero, base, geometry, first, last, scratch, states + 8 * STATE * unit)
-        else:
-            _plain(zero, base, geometry, 0, count, scratch, own)
-            _decide(zero, base, geometry, own, target, g.kept_target(geometry, output), states + output)
+    memory = np.empty((STATE + 1) * BATCH, np.int64)
+    own = memory.ctypes.data
+    results = own + 8 * STATE * BATCH
+    opens = results + 4 * BATCH
+    for start in range(begin, end, BATCH):
+        until = min(start + BATCH, end)
+        for unit in range(start, until):
+            output = unit // segments
+            base = advance(source, g.kept_source(geometry, output), zero)
+            first = (unit - output * segments) * segment
+            last = min(first + segment, count)
+            state, distance = own + 8 * (unit - start), BATCH
+            if segments > 1:
+                state, distance = states + 8 * STATE * unit, 1
+            if at(geometry, TIER) == COMPENSATED:
+                _compensated(zero, base, geometry, first, last, state, distance)
+            else:
+                _plain(zero, base, geometry, first, last, state, distance)
+        if segments > 1:
+            continue
+        _round_all(zero, own, BATCH, results, opens)
+        for i in range(until - start):
+            bits, output = int64(load(results, i, int32(0))), start + i
+            if load(opens, i, int32(0)):
+                base = advance(source, g.kept_source(geometry, output), zero)
+                bits = _decide(zero, base, geometry, own + 8 * i, BATCH, states + output)
+            put(target, g.kept_target(geometry, output), bits, zero)
     memory[0] = 0  # keeps the memory alive until here
 
 
 @inner
-def _take_columns(zero: float, base: int, geometry: int, begin: int, end: int, width: int, scratch: int) -> None:
+def _clear(width: int, states: int, peaks: int) -> None:
+    for i in range(0, width, WIDTH):
+        store_vector(states, i, spread(1.0))
+        store_vector(states, 2 * width + i, spread(0))
+        store_vector(peaks, i, spread(int32(0)))
+        store_vector(peaks, width + i, spread(int32(_NO_MAGNITUDE)))
+
+
+@inner
+def _column(
+    zero: float, address: int, row: int, rows: int, i: int, step: int | None, states: int, width: int, peaks: int
+) -> None:
+    """Multiplies the products of a vector of columns by at most ``GROUP`` rows."""
+    product = (
+        load_vector(states, i, 0.0),
+        load_vector(states, 2 * width + i, 0),
+        load_vector(peaks, i, int32(0)),
+        load_vector(peaks, width + i, int32(0)),
+    )
+    product = _times(zero, address, row, rows, step, product)
+    store_vector(states, i, product[0])
+    store_vector(states, 2 * width + i, product[1])
+    store_vector(peaks, i, product[2])
+    store_vector(peaks, width + i, product[3])
+
+
+@inner
+def _rest(
+    zero: float, address: int, row: int, rows: int, i: int, stride: int, states: int, width: int, peaks: int
+) -> None:
+    """A column that is in no whole vector."""
+    high, exponent = load(states, i, 0.0), load(states, 2 * width + i, 0)
+    most, least = load(peaks, i, int32(0)), load(peaks, width + i, int32(0))
+    for j in range(rows):
+        here = address + j * row
+        magnitude = magnitude_bits(read(here, i * stride, zero))
+        most, least = larger(most, magnitude), smaller(least, magnitude)
+        high *= _factor(zero, here, i * stride)
+        exponent += _exponent(high)
+        high = _normal(high)
+    store(states, i, high)
+    store(states, 2 * width + i, exponent)
+    store(peaks, i, most)
+    store(peaks, width + i, least)
+
+
+@inner
+def _rows(
+    zero: float,
+    address: int,
+    row: int,
+    rows: int,
+    columns: int,
+    stride: int,
+    step: int | None,
+    states: int,
+    width: int,
+    peaks: int,
+) -> None:
+    whole = columns // WIDTH * WIDTH
+    across = advance(0, stride, zero)
+    for first in range(0, rows, GROUP):
+        here, size = address + first * row, min(GROUP, rows - first)
+        for i in range(0, whole, WIDTH):
+            _column(zero, here + i * across, row, size, i, step, states, width, peaks)
+        for i in range(whole, columns):
+            _rest(zero, here, row, size, i, stride, states, width, peaks)
+
+
+@inner
+def _take_columns(
+    zero: float, base: int, geometry: int, begin: int, end: int, columns: int, states: int, width: int, peaks: int
+) -> None:
     run_size, row = at(geometry, g.RUN), at(geometry, g.STEP) * size_of(zero)
-    _clear(width, scratch)
+    stride = at(geometry, g.COLUMN_STEP)
+    _clear(width, states, peaks)
     i = begin
     while i < end:
         run = i // run_size
         rows = min(run_size - (i - run * run_size), end - i)
         address = advance(base, g.run_source(geometry, run), zero) + (i - run * run_size) * row
-        _take_rows(zero, address, row, rows, width, at(geometry, g.COLUMN_STEP), scratch)
+        if stride == 1:
+            _rows(zero, address, row, rows, columns, 1, None, states, width, peaks)
+        else:
+            _rows(zero, address, row, rows, columns, stride, stride, states, width, peaks)
         i += rows
+    error = _plain_error(end - begin)
+    for i in range(columns):
+        store(states, width + i, 0.0)
+        store(states, 3 * width + i, error)
+        store(states, 4 * width + i, int64(load(peaks, i, int32(0))))
+        store(states, 5 * width + i, int64(load(peaks, width + i, int32(0))))
 
 
 @kernel
@@ -266,9 +399,11 @@ def columns(zero: float, source: int, target: int, states: int, geometry: int, b
     segments, segment, count = at(geometry, g.SEGMENTS), at(geometry, g.SEGMENT), at(geometry, g.COUNT)
     tiles, tile, step = at(geometry, g.TILES), at(geometry, g.TILE), at(geometry, g.COLUMN_STEP)
     all_columns = at(geometry, g.COLUMNS)
-    memory = np.empty(4 * tile + STATE, np.int64)
-    scratch = memory.ctypes.data
-    own = scratch + 32 * tile
+    padded = -(-tile // WIDTH) * WIDTH
+    memory = np.empty((STATE + 1) * padded, np.int64)
+    own = memory.ctypes.data
+    results = own + 8 * STATE * padded
+    opens = results + 4 * padded
     for unit in range(begin, end):
         part = unit // segments
         outer = part // tiles
@@ -277,19 +412,22 @@ def columns(zero: float, source: int, target: int, states: int, geometry: int, b
         base = advance(source, g.kept_source(geometry, outer) + start * step, zero)
         first = (unit - part * segments) * segment
         last = min(first + segment, count)
-        _take_columns(zero, base, geometry, first, last, width, scratch)
+        _take_columns(zero, base, geometry, first, last, width, own, padded, results)
+        outputs = outer * all_columns + start
+        if segments > 1:
+            for i in range(width):
+                state = states + 8 * STATE * ((outputs + i) * segments + unit - part * segments)
+                for j in range(STATE):
+                    store(state, j, load(own, j * padded + i, 0))
+            continue
+        _round_all(zero, own, padded, results, opens)
         offset = g.kept_target(geometry, outer) + start * at(geometry, g.COLUMN_TARGET)
         for i in range(width):
-            output = outer * all_columns + start + i
-            state = states + 8 * STATE * (output * segments + unit - part * segments) if segments > 1 else own
-            high, exponent = load(scratch, i, 0.0), load(scratch, width + i, 0)
-            here = advance(base, i * step, zero)
-            most, least = load(scratch, 2 * width + i, 0), load(scratch, 3 * width + i, 0)
-            most, least = _magnitudes(zero, here, geometry, first, last, most, least)
-            _put_state(state, high, 0.0, exponent, SLACK * UNIT * (last - first), most, least)
-            if segments == 1:
-                place = offset + i * at(geometry, g.COLUMN_TARGET)
-                _decide(zero, here, geometry, own, target, place, states + output)
+            bits = int64(load(results, i, int32(0)))
+            if load(opens, i, int32(0)):
+                here = advance(base, i * step, zero)
+                bits = _decide(zero, here, geometry, own + 8 * i, padded, states + outputs + i)
+            put(target, offset + i * at(geometry, g.COLUMN_TARGET), bits, zero)
     memory[0] = 0  # keeps the memory alive until here
 
 
@@ -320,7 +458,7 @@ def finish(zero: float, source: int, target: int, states: int, geometry: int, be
             error = 0.0
         elif at(geometry, TIER) != COMPENSATED:
             error += SLACK * UNIT * segments
-        _put_state(here, high, low, exponent, error * SLACK, most, least)
-        decided, bits = _rounded(here, zero)
+        _put_state(here, 1, high, low, exponent, error * SLACK, most, least)
+        decided, bits = _rounded(here, 1, zero)
         put(target, g.kept_target(geometry, output), bits, zero)
         store(here, 0, 0 if decided else 1)

@@ -41,23 +41,22 @@ WRAPPING = {
 
 @dataclass(frozen=True, slots=True)
 class FloatSum:
-    """What is added up, and what becomes of the sum."""
+    """What becomes of a sum, and what is added up."""
 
     function: int
-    magnitudes: bool = False
-    squares: bool = False
+    kind: int = terms.SIGNED
 
 
 SUMS = {
     F.SUM: FloatSum(rounding.SUM),
     F.AVERAGE: FloatSum(rounding.AVERAGE),
-    F.L1: FloatSum(rounding.SUM, magnitudes=True),
-    F.L2: FloatSum(rounding.L2, squares=True),
-    F.SUM_SQUARE: FloatSum(rounding.SUM, squares=True),
+    F.L1: FloatSum(rounding.SUM, terms.MAGNITUDE),
+    F.L2: FloatSum(rounding.L2, terms.SQUARES),
+    F.SUM_SQUARE: FloatSum(rounding.SUM, terms.SQUARES),
     F.LOG_SUM: FloatSum(rounding.LOG_SUM),
 }
 
-SUM_KERNELS = Functions(sums.rows, sums.columns, sums.finish, sums.STATE)
+SUM_KERNELS = Functions(sums.rows, sums.columns, sums.finish, sums.STATE, again=True)
 
 LOG_SUM_EXP_KERNELS = Functions(
     exponentials.rows,
@@ -77,7 +76,7 @@ PRODUCT_KERNELS = Functions(
     products.columns,
     products.finish,
     dict.fromkeys((sums.PLAIN, sums.COMPENSATED), products.STATE),
-    _exact_product,
+    exact=_exact_product,
 )
 
 KERNELS = (
@@ -124,9 +123,9 @@ def _float_reduction(function: ReduceFunction, data_type: DataType) -> tuple[Fun
     what = SUMS[function]
     parameters = {
         g.FUNCTION: what.function,
-        g.MASK: terms.MAGNITUDES[data_type] if what.magnitudes else -1,
-        terms.SQUARE: int(what.squares),
-        terms.IS_EXACT: int(data_type is DataType.FLOAT16 and not what.squares),
+        g.MASK: terms.MAGNITUDES[data_type] if what.kind == terms.MAGNITUDE else -1,
+        terms.KIND: what.kind,
+        terms.IS_EXACT: int(data_type is DataType.FLOAT16 and what.kind != terms.SQUARES),
     }
     return SUM_KERNELS, parameters, terms.EXACT_TERMS
 

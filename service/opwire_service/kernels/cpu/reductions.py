@@ -25,7 +25,7 @@ LEAST_ROWS = 64
 LEAST_COLUMNS = 8
 """With fewer neighbouring columns a reduction goes row by row."""
 
-TILE_BYTES = 2048
+TILE_BYTES, LEAST_TILE_BYTES = 2048, 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def cut(layout: ReductionLayout, item_size: int, parameters: dict[int, int], *, 
         elements = segment
     else:
         outer = replace(layout, kept=layout.kept[:-1])
-        tile = min(column.size, max(64, TILE_BYTES // item_size))
+        tile = _tile(column.size, outer.kept_count, item_size)
         tiles = outer.kept_count * -(-column.size // tile)
         segment = min(most_rows, _column_segment(layout.reduced_count, tile, tiles))
         geometry = g.encode(outer, column, segment, tile)
@@ -86,6 +86,13 @@ def _column(layout: ReductionLayout) -> Loop | None:
         return None
     column, run = layout.kept[-1], layout.reduced[-1]
     return column if column.source < run.source and column.size >= LEAST_COLUMNS else None
+
+
+def _tile(columns: int, outer: int, item_size: int) -> int:
+    """Narrow tiles where they give units enough; else segments will, and rows of a tile may be long."""
+    tile = min(columns, max(64, TILE_BYTES // item_size))
+    enough = columns // -(-LEAST_UNITS // outer)
+    return min(tile, enough // 16 * 16) if enough * item_size >= LEAST_TILE_BYTES else tile
 
 
 def _column_segment(count: int, tile: int, tiles: int) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from .compiler import Kernel
 from .job import Find, Job, Step, StepsJob
 from .pool import Pool
 from .reductions import Cut
-from .sums import PLAIN, TIER
+from .sums import COMPENSATED, MANY_OPEN, PLAIN, TIER
 
 Exact = Callable[[Elements], Any]
 """The result of some elements, however long it takes."""
@@ -34,6 +34,7 @@ class Functions:
     Attributes:
         rows, columns, finish: as in ``sums``.
         places: int64 in a segment's state, by tier; cheapest tier first.
+        again: whether ``columns`` knows dearer tiers too.
         exact: what settles the elements that all tiers leave open; None if the last tier leaves none.
     """
 
@@ -41,6 +42,7 @@ class Functions:
     columns: Any
     finish: Any
     places: Mapping[int, int]
+    again: bool = False
     exact: Callable[[np.dtype[Any]], Exact] | None = None
 
 
@@ -81,7 +83,17 @@ class SegmentedJob:
         self._first = first
         self._work = work
         self._finish = Step(Kernel(functions.finish, element), work.whole, work.outputs, work.segments)
+        self._all_again = self._make_all_again()
         self._again = tuple(self._one_element(tier, element) for tier in functions.places if tier != PLAIN)
+
+    def _make_all_again(self) -> tuple[Step, Step]:
+        """The steps that compute every output element by the second tier."""
+        steps = []
+        for step in (self._first, self._finish):
+            geometry = step.geometry.copy()
+            geometry[TIER] = COMPENSATED
+            steps.append(replace(step, geometry=geometry))
+        return steps[0], steps[1]
 
     def _one_element(self, tier: int, element: Any) -> tuple[Step, Step]:
         """The steps for a single output element; addresses say which."""
@@ -101,6 +113,9 @@ class SegmentedJob:
         states = np.empty((self._work.outputs, self._work.segments * self._functions.places[PLAIN]), np.int64)
         for step in (self._first, self._finish):
             step.run(source.ctypes.data, target.ctypes.data, states.ctypes.data, find, pool, stop)
+        if self._work.by_columns and self._functions.again and np.count_nonzero(states[:, 0]) > MANY_OPEN:
+            for step in self._all_again:
+                step.run(source.ctypes.data, target.ctypes.data, states.ctypes.data, find, pool, stop)
         for output in np.flatnonzero(states[:, 0]).tolist():
             self._run_again(output, source, target, find, pool, stop)
 

@@ -8,16 +8,19 @@ import numpy as np
 
 from . import geometry as g
 from .accumulator import LIMBS, add_terms, parts, settle
-from .compensated import compensated_sum
+from .batch import round_all
+from .compensated import compensated_columns, compensated_sum
 from .compiler import inner, kernel
-from .element import differing, float32, float64, float_bits, int32, larger, load, size_of, store, without_sign
-from .formats import is_single, put
+from .element import float32, float64, int32, int64, load, store
+from .formats import put
 from .geometry import advance, at
-from .plain import SCRATCH, add_rows, clear, error_bound, merged, plain_sum
-from .rounding import AVERAGE, SUM, UNIT, interval, rounded, two_sum
-from .terms import IS_EXACT, SQUARE
+from .number_vectors import WIDTH, load_vector, spread, store_vector, widened
+from .plain import error_bounds, merged, plain_sum
+from .plain_columns import add_columns
+from .rounding import rounded, two_sum
+from .terms import IS_EXACT, KIND
 
-TIER = SQUARE + 1
+TIER = KIND + 1
 """Place in the geometry: which sum the segments hold; it goes up for elements that the tier before left open."""
 
 PLAIN, COMPENSATED, EXACT = 0, 1, 2
@@ -26,108 +29,125 @@ STATE = {PLAIN: 3, COMPENSATED: 3, EXACT: LIMBS}
 """Places of a segment's state by tier: high part, low part and error bound, or limbs."""
 
 
+BATCH = 64
+"""Rows that are rounded at once."""
+
+MANY_OPEN = 4
+"""More open columns than that of a tile are added up again side by side."""
+
+
 @inner
-def _decide(zero: float, base: int, geometry: int, high: float, low: float, error: float, scratch: int) -> int:
-    """The bits of an element of the output, from its plain sum or by what costs more."""
+def _decide(zero: float, base: int, geometry: int, scratch: int) -> int:
+    """The bits of an element of the output that its plain sum leaves open."""
     count, function = at(geometry, g.COUNT), at(geometry, g.FUNCTION)
+    high, low, error = compensated_sum(zero, base, geometry, 0, count)
     decided, bits = rounded(high, low, error, count, function, zero)
-    if not decided:
-        high, low, error = compensated_sum(zero, base, geometry, 0, count, scratch)
-        decided, bits = rounded(high, low, error, count, function, zero)
-    if not decided:
-        add_terms(zero, base, geometry, 0, count, scratch)
-        high, low = parts(scratch)
-        decided, bits = rounded(high, low, 0.0, count, function, zero)
+    return bits if decided else _exact(zero, base, geometry, scratch)
+
+
+@inner
+def _exact(zero: float, base: int, geometry: int, scratch: int) -> int:
+    count, function = at(geometry, g.COUNT), at(geometry, g.FUNCTION)
+    add_terms(zero, base, geometry, 0, count, scratch)
+    high, low = parts(scratch)
+    _, bits = rounded(high, low, 0.0, count, function, zero)
     return bits
 
 
 @inner
-def _segment(zero: float, base: int, geometry: int, first: int, end: int, state: int, scratch: int) -> None:
-    """Leaves the state of one segment."""
+def _segment(zero: float, base: int, geometry: int, first: int, end: int, state: int, distance: int) -> None:
+    """Leaves the state of one segment: limbs, or three numbers that lie ``distance`` apart."""
     tier = at(geometry, TIER)
     if tier == EXACT:
         add_terms(zero, base, geometry, first, end, state)
         return
     if tier == PLAIN:
-        high, low, error = plain_sum(zero, base, geometry, first, end, scratch)
+        high, low, error = plain_sum(zero, base, geometry, first, end)
     else:
-        high, low, error = compensated_sum(zero, base, geometry, first, end, scratch)
-    _store(state, 0, high, low, error)
-
-
-@inner
-def _store(states: int, place: int, high: float, low: float, error: float) -> None:
-    store(states, 3 * place, high)
-    store(states, 3 * place + 1, low)
-    store(states, 3 * place + 2, error)
+        high, low, error = compensated_sum(zero, base, geometry, first, end)
+    store(state, 0, high)
+    store(state, distance, low)
+    store(state, 2 * distance, error)
 
 
 @kernel
 def rows(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
     """One output element and one segment a unit; several segments leave their states."""
     segments, segment, count = at(geometry, g.SEGMENTS), at(geometry, g.SEGMENT), at(geometry, g.COUNT)
-    memory = np.empty(SCRATCH, np.int64)
-    scratch = memory.ctypes.data
+    memory = np.empty(4 * BATCH + LIMBS, np.int64)
+    sums = memory.ctypes.data
+    results = sums + 24 * BATCH
+    opens, scratch = results + 4 * BATCH, results + 8 * BATCH
     places = LIMBS if at(geometry, TIER) == EXACT else 3
-    for unit in range(begin, end):
-        output = unit // segments
-        base = advance(source, g.kept_source(geometry, output), zero)
-        if segments > 1:
+    for start in range(begin, end, BATCH):
+        last = min(start + BATCH, end)
+        for unit in range(start, last):
+            output = unit // segments
+            base = advance(source, g.kept_source(geometry, output), zero)
             first = (unit - output * segments) * segment
-            state = states + 8 * places * unit
-            _segment(zero, base, geometry, first, min(first + segment, count), state, scratch)
-        else:
-            high, low, error = plain_sum(zero, base, geometry, 0, count, scratch)
-            bits = _decide(zero, base, geometry, high, low, error, scratch)
-            put(target, g.kept_target(geometry, output), bits, zero)
+            state, distance = sums + 8 * (unit - start), BATCH
+            if segments > 1:
+                state, distance = states + 8 * places * unit, 1
+            _segment(zero, base, geometry, first, min(first + segment, count), state, distance)
+        if segments > 1:
+            continue
+        round_all(zero, sums, BATCH, last - start, count, at(geometry, g.FUNCTION), results, opens)
+        for i in range(last - start):
+            bits = int64(load(results, i, int32(0)))
+            if load(opens, i, int32(0)):
+                base = advance(source, g.kept_source(geometry, start + i), zero)
+                bits = _decide(zero, base, geometry, scratch)
+            put(target, g.kept_target(geometry, start + i), bits, zero)
     memory[0] = 0  # keeps the memory alive until here
 
 
 @inner
-def _add_columns(zero: float, base: int, geometry: int, begin: int, end: int, width: int, sums: int, peaks: int) -> int:
-    run_size, row = at(geometry, g.RUN), at(geometry, g.STEP) * size_of(zero)
-    step, mask, square = at(geometry, g.COLUMN_STEP), at(geometry, g.MASK), at(geometry, SQUARE) != 0
-    clear(sums, peaks, width)
-    depth = 0
-    i = begin
-    while i < end:
-        run = i // run_size
-        rows = min(run_size - (i - run * run_size), end - i)
-        address = advance(base, g.run_source(geometry, run), zero) + (i - run * run_size) * row
-        depth += add_rows(zero, address, row, rows, width, step, sums, peaks, mask, square)
-        i += rows
-    return depth
+def _plain_columns(
+    zero: float, base: int, geometry: int, first: int, last: int, width: int, sums: int, squares: int, tile: int
+) -> None:
+    depth = add_columns(zero, base, geometry, first, last, width, sums, squares)
+    count, exact, kind = float64(last - first), at(geometry, IS_EXACT) != 0, at(geometry, KIND)
+    for i in range(0, width, WIDTH):
+        of_squares = widened(load_vector(squares, i, float32(0.0)))
+        store_vector(sums, tile + i, spread(0.0))
+        store_vector(sums, 2 * tile + i, error_bounds(load_vector(sums, i, 0.0), of_squares, count, depth, exact, kind))
 
 
 @inner
-def _put_plain(
-    zero: float, sums: int, peaks: int, width: int, depth: int, geometry: int, target: int, offset: int
-) -> bool:
-    """Puts the results of plain FLOAT32 sums into the output, and returns whether they decide all of them.
-
-    Without branches, so in vectors: a tile that has an infinity, NaN or an open element is done again, one by one.
-    """
-    count, function, step = at(geometry, g.COUNT), at(geometry, g.FUNCTION), at(geometry, g.COLUMN_TARGET)
-    if not is_single(zero) or step != 1 or function not in (SUM, AVERAGE):
-        return False
-    square = at(geometry, SQUARE) != 0
-    divisor = float64(count if function == AVERAGE else 1)
-    apart, top = int32(0), int32(0)
+def _count_open(opens: int, width: int) -> int:
+    count = 0
     for i in range(width):
-        total, peak = load(sums, i, 0.0), load(peaks, i, int32(0))
-        error = error_bound(total, count, peak, depth, False, square)
-        # -0 changes no sum; +0 would change that of negative zeros.
-        least, most = interval(total, -0.0, error)
-        least, most = least / divisor, most / divisor
-        below = float_bits(float32(least - abs(least) * (2 * UNIT)))
-        above = float_bits(float32(most + abs(most) * (2 * UNIT)))
-        apart = differing(apart, below, above)
-        top = larger(top, without_sign(below))
-        store(target, offset + i, below)
-    return apart == 0 and top < _INFINITY
+        count += load(opens, i, int32(0)) != 0
+    return count
 
 
-_INFINITY = 0x7F800000
+@inner
+def _put_columns(
+    zero: float, base: int, geometry: int, width: int, sums: int, tile: int, target: int, offset: int
+) -> None:
+    """Rounds the sums of a tile; many that are open are added up again side by side, few one by one."""
+    count, function = at(geometry, g.COUNT), at(geometry, g.FUNCTION)
+    results = sums + 24 * tile
+    opens, scratch = results + 4 * tile, results + 8 * tile
+    step = at(geometry, g.COLUMN_TARGET)
+    if round_all(zero, sums, tile, width, count, function, results, opens) == 0:
+        for i in range(width):
+            put(target, offset + i * step, int64(load(results, i, int32(0))), zero)
+        return
+    many = _count_open(opens, width) > MANY_OPEN
+    if many:
+        compensated_columns(zero, base, geometry, 0, count, width, sums, tile)
+    for i in range(width):
+        bits = int64(load(results, i, int32(0)))
+        if load(opens, i, int32(0)):
+            here = advance(base, i * at(geometry, g.COLUMN_STEP), zero)
+            if many:
+                high, low, error = load(sums, i, 0.0), load(sums, tile + i, 0.0), load(sums, 2 * tile + i, 0.0)
+                decided, bits = rounded(high, low, error, count, function, zero)
+                bits = bits if decided else _exact(zero, here, geometry, scratch)
+            else:
+                bits = _decide(zero, here, geometry, scratch)
+        put(target, offset + i * step, bits, zero)
 
 
 @kernel
@@ -136,10 +156,10 @@ def columns(zero: float, source: int, target: int, states: int, geometry: int, b
     segments, segment, count = at(geometry, g.SEGMENTS), at(geometry, g.SEGMENT), at(geometry, g.COUNT)
     tiles, tile, step = at(geometry, g.TILES), at(geometry, g.TILE), at(geometry, g.COLUMN_STEP)
     all_columns = at(geometry, g.COLUMNS)
-    exact, square = at(geometry, IS_EXACT) != 0, at(geometry, SQUARE) != 0
-    memory = np.empty(2 * tile + SCRATCH, np.int64)
-    scratch = memory.ctypes.data
-    sums, peaks = scratch + 8 * SCRATCH, scratch + 8 * (SCRATCH + tile)
+    padded = -(-tile // WIDTH) * WIDTH
+    memory = np.empty(4 * padded + LIMBS, np.int64)
+    sums = memory.ctypes.data
+    squares = sums + 24 * padded
     for unit in range(begin, end):
         part = unit // segments
         outer = part // tiles
@@ -148,19 +168,18 @@ def columns(zero: float, source: int, target: int, states: int, geometry: int, b
         base = advance(source, g.kept_source(geometry, outer) + start * step, zero)
         first = (unit - part * segments) * segment
         last = min(first + segment, count)
-        depth = _add_columns(zero, base, geometry, first, last, width, sums, peaks)
-        offset = g.kept_target(geometry, outer) + start * at(geometry, g.COLUMN_TARGET)
-        if segments == 1 and _put_plain(zero, sums, peaks, width, depth, geometry, target, offset):
+        if at(geometry, TIER) == PLAIN:
+            _plain_columns(zero, base, geometry, first, last, width, sums, squares, padded)
+        else:
+            compensated_columns(zero, base, geometry, first, last, width, sums, padded)
+        if segments == 1:
+            offset = g.kept_target(geometry, outer) + start * at(geometry, g.COLUMN_TARGET)
+            _put_columns(zero, base, geometry, width, sums, padded, target, offset)
             continue
         for i in range(width):
-            total = load(sums, i, 0.0)
-            error = error_bound(total, last - first, load(peaks, i, int32(0)), depth, exact, square)
-            if segments > 1:
-                place = (outer * all_columns + start + i) * segments + unit - part * segments
-                _store(states, place, total, 0.0, error)
-            else:
-                bits = _decide(zero, advance(base, i * step, zero), geometry, total, 0.0, error, scratch)
-                put(target, offset + i * at(geometry, g.COLUMN_TARGET), bits, zero)
+            state = states + 24 * ((outer * all_columns + start + i) * segments + unit - part * segments)
+            for j in range(3):
+                store(state, j, load(sums, j * padded + i, 0.0))
     memory[0] = 0  # keeps the memory alive until here
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import signal
 import socket
@@ -87,6 +88,9 @@ class HttpServer(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
+            # What is there now stays; to look through it again and again would cost each request a little.
+            gc.collect()
+            gc.freeze()
             self.url = address(self.settings, (sockets or self.servers[0].sockets)[0])
             self._on_ready(self.url)
 

@@ -59,7 +59,7 @@ def _compile_for_cpu() -> None:
     steps = track(warm_up(KERNELS), "compiling", len(KERNELS), console=Console(stderr=True))
     slowest, seconds = max(steps, key=lambda step: step[1])
     taken = perf_counter() - started
-    typer.echo(f"{len(KERNELS)} kernels are ready after {taken:.1f} s; {slowest.name} took {seconds:.1f} s of them.")
+    typer.echo(f"{len(KERNELS)} kernels are ready after {taken:.1f} s; {slowest} took {seconds:.1f} s of them.")
 
 
 def _compile_for_card(card: Device) -> None:

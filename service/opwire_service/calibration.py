@@ -20,7 +20,7 @@ from opwire.tensor import Array
 
 from .devices import kind_of
 from .devices.device import Device
-from .kernels.cuda.compiler import cache_folder
+from .kernels.folder import cache_folder
 from .placement import Cost, Demand
 
 UNMEASURED: dict[str, Cost] = {

@@ -109,7 +109,7 @@ def test_a_client_that_goes_away_leaves_the_queue(server, http):
 
 def test_a_batch_whose_client_goes_away_is_cancelled_whole(server, http):
     connection = send(server, post({"requests": [ENDLESS] * 3}, "/v1/batch"))
-    until_schedule_is(server, "1 queued, reference 1/1 busy")
+    until_schedule_is(server, "0 queued, reference 1/1 busy")
     connection.close()
     until_schedule_is(server, "0 queued, reference 0/1 busy")
     assert http.post("/v1/execute", json=reduction(3)).status_code == 200

@@ -236,5 +236,5 @@ main()
     found = run(code)
     assert found.returncode == 2
     lines = found.stderr.strip().splitlines()
-    assert len(lines) == 1
-    assert "pip install 'opwire[otel]'" in lines[0]
+    assert [line for line in lines if "INFO" not in line] == lines[-1:]
+    assert "pip install 'opwire[otel]'" in lines[-1]

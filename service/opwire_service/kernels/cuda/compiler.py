@@ -6,7 +6,6 @@ CuPy's own ``RawModule`` compiles with denormals flushed to zero, so NVRTC is ca
 from __future__ import annotations
 
 import hashlib
-import os
 import tempfile
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,23 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from ...devices.device import Stop, Stopped
+from ..folder import cache_folder
 from .job import Program
 
 OPTIONS = ("--std=c++17", "--fmad=false", "--ftz=false", "--prec-div=true", "--prec-sqrt=true")
 """Contracted multiplications would spoil error-free transformations; where the kernels want one they say so."""
 
-CACHE_VARIABLE = "OPWIRE_KERNEL_CACHE"
-"""Names the folder for machine code; by default one in the user's cache."""
-
 _PATIENCE = 0.01
 """Seconds between two questions whether to stop."""
-
-
-def cache_folder() -> Path:
-    named = os.environ.get(CACHE_VARIABLE)
-    if named:
-        return Path(named)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "opwire" / "kernels"
 
 
 class Compiler:

@@ -81,20 +81,20 @@ def participants(device: CpuDevice, cell: Cell, threads: int) -> dict[str, Call]
     return calls
 
 
-def disagreement(cell: Cell, calls: Mapping[str, Call]) -> str | None:
-    """Which participant's answer is not what the others say, or None.
+def disagreeing(cell: Cell, calls: Mapping[str, Call]) -> list[str]:
+    """The peers whose answer is not ours.
 
     Indices and extremes must be equal; sums of floats may differ as much as plain summation errs.
     """
     ours = [part.ravel() for part in arrays(calls["opwire"]())]
+    found = []
     for name, call in calls.items():
         theirs = [part.ravel() for part in arrays(call())]
         if len(ours) == 2 and name == "PyTorch":
             theirs[1] = theirs[1] + _plane_starts(cell, theirs[1].size)
-        for mine, other in zip(ours, theirs, strict=True):
-            if not _agree(cell, mine, other):
-                return name
-    return None
+        if not all(_agree(cell, mine, other) for mine, other in zip(ours, theirs, strict=True)):
+            found.append(name)
+    return found
 
 
 def _plane_starts(cell: Cell, count: int) -> Array:

@@ -113,6 +113,11 @@ def summary(figures: Sequence[Figure]) -> list[str]:
             lines.append(f"{name}: {len(ratios)} cells, geometric mean {geometric_mean(ratios):.2f} times faster")
     large = [figure for figure in figures if figure.size >= LARGE and figure.ratio is not None]
     slow = [figure for figure in large if figure.ratio is not None and figure.ratio * figure.allowed < 1]
+    bounds = [figure.ratio / figure.read_fraction for figure in large if figure.ratio is not None]
+    if bounds:
+        lines.append(
+            f"16 MB and above, a kernel that took no longer than reading: {geometric_mean(bounds):.2f} times faster"
+        )
     lines.append(f"16 MB and above, slower than allowed: {len(slow)} of {len(large)}")
     lines += [f"  {' '.join(figure.name)}: {1 / (figure.ratio or 1):.2f} times {figure.best_peer}" for figure in slow]
     for function in sorted(EXTREMES & {figure.function for figure in large}):

@@ -138,7 +138,7 @@ GROUPS: dict[str, tuple[Panel, ...]] = {
             "bytes",
             {
                 "{{device}}": f"sum by (device) (opwire_device_memory_bytes{{{HERE}}})",
-                "{{device}}, at most": f"sum by (device) (opwire_device_memory_limit_bytes{{{HERE}}} > 0)",
+                "{{device}}, at most": f"sum by (device) (opwire_device_memory_limit_bytes{{{HERE}}})",
             },
             help="Of GPUs: what accepted operators hold. Beyond the limit requests are refused with memory_full.",
         ),

@@ -5,8 +5,8 @@ highest. So what is urgent or short overtakes what is neither, and no job waits 
 is kept from long jobs, so that short ones never wait for all of them.
 
 A queue takes bursts up to its limit. Where it stands for longer than that, more arrives than can be done: a job is
-then taken only if what is ahead of it is expected to be done soon, in a few times the time that the job itself takes.
-So those that are taken do not wait for long, and the others are told at once.
+then taken only if what is ahead of it is expected to be done soon, in about the time that the job itself takes. So
+those that are taken do not wait for long, and the others are told at once.
 """
 
 from __future__ import annotations
@@ -21,9 +21,6 @@ from .patience import BURST, WAIT, Patience, QueueFull
 
 PRIORITY_STEP = 0.5
 """Seconds that a step of priority is worth."""
-
-OWN = 3
-"""Times that a job may wait for as long as it takes itself, in a queue that stands."""
 
 LONG = 0.05
 """Seconds from which on a job counts as long."""
@@ -199,9 +196,7 @@ class Schedule:
         if not lane.has_room(long=is_long):
             lane.note(job.arrived)
             takes = (
-                job.part
-                or lane.patience.lets_stand
-                or lane.patience.admits(lane.wait(start, long=is_long), OWN * seconds)
+                job.part or lane.patience.lets_stand or lane.patience.admits(lane.wait(start, long=is_long), seconds)
             )
             if not takes or self.queued >= self.limit:
                 raise QueueFull(self.retry_after())

@@ -59,7 +59,7 @@ class Limits:
     wait_ms: Annotated[
         int,
         Option(
-            "Expected wait in a standing queue that refuses nobody; long work may wait 3 times as long as it takes.",
+            "Expected wait in a standing queue that refuses nobody; longer work may wait as long as it takes.",
             0,
         ),
     ] = 5

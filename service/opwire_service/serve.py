@@ -88,9 +88,6 @@ class HttpServer(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
-            # What is there now stays; to look through it again and again would cost each request a little.
-            gc.collect()
-            gc.freeze()
             self.url = address(self.settings, (sockets or self.servers[0].sockets)[0])
             self._on_ready(self.url)
 
@@ -152,6 +149,20 @@ def announce(url: str) -> None:
     log.info("opwire is ready at %s", url)
 
 
+def keep_what_is_there() -> None:
+    """Takes what a process has made so far out of all collections, which would cost each request a little.
+
+    For a process that does nothing but serve, once it is ready.
+    """
+    gc.collect()
+    gc.freeze()
+
+
+def _begin(url: str) -> None:
+    keep_what_is_there()
+    announce(url)
+
+
 def stop_on_signals(stop: Callable[[int, FrameType | None], Any]) -> None:
     """Lets SIGINT and SIGTERM call a function, for the rest of this process."""
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -173,7 +184,7 @@ def serve(settings: Settings) -> int:
         from .workers import Supervisor  # of no use to a single process whose devices cannot fail
 
         return Supervisor(settings).run()
-    server = HttpServer(settings)
+    server = HttpServer(settings, on_ready=_begin)
     # uvicorn raises the signals again when it has stopped, for the handlers that it found.
     stop_on_signals(server.handle_exit)
     server.run()

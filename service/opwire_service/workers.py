@@ -25,7 +25,7 @@ from types import FrameType
 from . import logs
 from .http.app import layout
 from .metrics import WORKER_RESTARTS, Metrics
-from .serve import HttpServer, address, announce, stop_on_signals
+from .serve import HttpServer, address, announce, keep_what_is_there, stop_on_signals
 from .settings import Settings
 
 _BACKLOG = 2048
@@ -226,7 +226,7 @@ def _work(
     logs.configure(settings.log_level, settings.log_format)
     shared = SharedMemory(memory)
     metrics = Metrics(layout(settings), shared.buf, row)
-    server = HttpServer(settings, metrics, on_ready=lambda _: _tell(pipe), regions=regions)
+    server = HttpServer(settings, metrics, on_ready=lambda _: _begin(pipe), regions=regions)
     stop_on_signals(server.handle_exit)
     threading.Thread(target=_stop_with, args=(pipe, server), daemon=True).start()
     own = [_bound(each.family, each.getsockname()[:2]) for each in sockets] if _SPREAD else list(sockets)
@@ -239,7 +239,8 @@ def _work(
         sys.exit(FAILED)
 
 
-def _tell(pipe: Connection) -> None:
+def _begin(pipe: Connection) -> None:
+    keep_what_is_there()
     with suppress(OSError):  # the supervisor does not listen any more: it is stopping, and so will this worker
         pipe.send_bytes(b"ready")
 

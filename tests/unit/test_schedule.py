@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import ClassVar
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from opwire_service.patience import QueueFull
+from opwire_service.patience import BURST, QueueFull
 from opwire_service.schedule import Action, Expire, Job, Schedule, Start
 
 NEVER = 10**9
@@ -299,10 +300,11 @@ class Jobs(RuleBasedStateMachine):
     """Any sequence of events: each job has one fate; places are never overdrawn, nor empty while a job may start."""
 
     capacity: ClassVar = {"a": 2, "b": 1, "c": 3}
+    burst: ClassVar = math.inf
 
     def __init__(self) -> None:
         super().__init__()
-        self.schedule = Schedule.of(self.capacity, 4)
+        self.schedule = Schedule.of(self.capacity, 4, burst=self.burst)
         self.now = 0
         self.waiting: list[Job] = []
         self.running: list[Job] = []
@@ -333,9 +335,13 @@ class Jobs(RuleBasedStateMachine):
         try:
             self.perform(self.schedule.submit(new))
         except QueueFull:
-            assert len(self.waiting) > 4
-            assert work or not free  # a job of no length may take the place that is kept from long ones
             self.waiting.remove(new)
+            assert work or not free  # a job of no length may take the place that is kept from long ones
+            assert self.may_refuse(new)
+
+    def may_refuse(self, new: Job) -> bool:
+        """Whether a job may be turned away: of those whose queue may stand for ever, the limit alone does that."""
+        return len(self.waiting) >= 4
 
     @precondition(lambda self: self.running)
     @rule(data=st.data())
@@ -373,5 +379,15 @@ class Jobs(RuleBasedStateMachine):
                 assert any(each.work for each in running)
 
 
+class ImpatientJobs(Jobs):
+    """The same where a queue may not stand for long: only a device with jobs that wait turns one away."""
+
+    burst: ClassVar = BURST
+
+    def may_refuse(self, new: Job) -> bool:
+        return super().may_refuse(new) or any(each.device == new.device for each in self.waiting)
+
+
 TestJobs = Jobs.TestCase
-TestJobs.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+TestImpatientJobs = ImpatientJobs.TestCase
+TestJobs.settings = TestImpatientJobs.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)

@@ -8,13 +8,14 @@ import time
 from collections.abc import Callable, Generator, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from typing import NamedTuple, cast
 
 from opwire.check import Plan
 from opwire.errors import DeadlineExceededError, LimitExceededError, OverloadedError, ProblemCode, UnavailableError
 
 from .devices import AUTO, kind_of
-from .devices.device import Arrays, Device, Inputs, Stop, Stopped
+from .devices.device import Arrays, Bound, Device, Inputs, Stop, Stopped
 from .patience import BURST, WAIT, QueueFull
 from .placement import UNKNOWN, Cost, Demand, Placement
 from .schedule import Action, Job, Schedule, Start
@@ -121,15 +122,19 @@ class Dispatcher:
         held.enter_context(self.devices[order[-1]].admit(plan))
         return order[-1]
 
-    def run_inline(self, plan: Plan, inputs: Arrays, outputs: Arrays, *, device: str, deadline: float) -> Ran:
-        """Runs a plan at once, in the thread of the caller; for those that fit.
+    def bind(self, plan: Plan, inputs: Arrays, outputs: Arrays, *, device: str) -> Bound:
+        """Makes a plan ready for ``run_inline``, on the same arrays any number of times."""
+        return self._runners[device].bind(plan, inputs, outputs)
+
+    def run_inline(self, bound: Bound, *, deadline: float) -> Ran:
+        """Runs a plan that fits at once, in the thread of the caller.
 
         Raises:
             UnavailableError: the dispatcher is closing.
             DeadlineExceededError: in the stage ``run``.
         """
         self._refuse_if_closing()
-        return Ran(0, _run(self._runners[device], plan, inputs, outputs, lambda: time.monotonic() > deadline))
+        return Ran(0, _run(bound, lambda: time.monotonic() > deadline))
 
     async def run(
         self,
@@ -162,9 +167,8 @@ class Dispatcher:
         queued = time.monotonic() - arrived
         charge = self._charge(device, plan)
         stop = threading.Event()
-        work = self._threads.submit(
-            _run, runner, plan, inputs, outputs, lambda: stop.is_set() or time.monotonic() > deadline
-        )
+        bound = partial(runner.run, plan, cast(Arrays, inputs), outputs)  # text is there for those alone that decode it
+        work = self._threads.submit(_run, bound, lambda: stop.is_set() or time.monotonic() > deadline)
         loop = asyncio.get_running_loop()
         work.add_done_callback(lambda done: loop.call_soon_threadsafe(self._ended, job, charge, _succeeded(done)))
         try:
@@ -262,10 +266,10 @@ def candidates(names: Iterable[str]) -> list[str]:
     return [name for name in found if name != ORACLE] or found
 
 
-def _run(device: Device, plan: Plan, inputs: Inputs, outputs: Arrays, stop: Stop) -> int:
+def _run(bound: Bound, stop: Stop) -> int:
     started = time.perf_counter_ns()
     try:
-        device.run(plan, cast(Arrays, inputs), outputs, stop)  # text is there for those alone that decode it
+        bound(stop)
     except Stopped:
         raise _too_late("run") from None
     return (time.perf_counter_ns() - started) // 1000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ from opwire.errors import (
     RequestError,
 )
 from opwire.operator import Code, Violation
-from opwire.tensor import Array, BufferTensorDesc
+from opwire.tensor import Array
 from opwire.wire import (
     EncodedOutput,
     ExecuteRequest,
@@ -36,7 +36,7 @@ from opwire.wire import (
 
 from .budget import Budget, Hold
 from .devices import AUTO
-from .devices.device import Inputs
+from .devices.device import Bound, Inputs
 from .dispatch import Dispatcher, Ran
 from .metrics import Metrics
 from .patience import Patience
@@ -48,6 +48,9 @@ DEFAULT_PRIORITY = 5
 
 INLINE_BYTES = 256 * 1024
 """More bytes than this take longer to decode or encode than handing them to another thread."""
+
+_KEPT_BYTES = 16 * 1024
+"""Bytes of tensors up to which the arrays of a request are kept for when it comes again."""
 
 log = logging.getLogger(__name__)
 
@@ -102,24 +105,42 @@ class Completed(NamedTuple):
     device: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+class Ready(NamedTuple):
+    """A plan on arrays of its own, which each run reads and writes anew.
+
+    Attributes:
+        inputs: for each the place of its bytes in the body, the sizes that these may have, and where they belong.
+        buffers: of the outputs.
+        run: computes them.
+        device: that does so.
+    """
+
+    inputs: Sequence[tuple[Place, Container[int], memoryview]]
+    buffers: Mapping[str, Array]
+    run: Bound
+    device: str
+
+
+@dataclass(slots=True, eq=False)
 class Repeat:
     """A request without its tensors, which stand in the same places of the body whenever it is sent.
 
     Attributes:
-        request: as parsed; its inputs are those of the first time.
+        request: as parsed, without inputs.
         prepared: its plan.
-        places: of the inputs, with their descs.
+        places: of the inputs.
+        ready: what runs it, once it has run.
     """
 
     request: ExecuteRequest
     prepared: Prepared
-    places: tuple[tuple[Place, BufferTensorDesc], ...]
+    places: Sequence[Place]
+    ready: Ready | None = None
 
     @property
     def tensors(self) -> list[tuple[int, int]]:
         """Where each input begins and ends in the body."""
-        return [(place.start, place.stop) for place, _ in self.places]
+        return [(place.start, place.stop) for place in self.places]
 
 
 def repeat(body: bytes, head_length: str | None, request: ExecuteRequest, prepared: Prepared) -> Repeat | None:
@@ -133,8 +154,7 @@ def repeat(body: bytes, head_length: str | None, request: ExecuteRequest, prepar
     found = places(body, head_length, request.inputs)
     if found is None:
         return None
-    descs = prepared.plan.inputs
-    return Repeat(replace(request, inputs={}), prepared, tuple((place, descs[place.name]) for place in found))
+    return Repeat(replace(request, inputs={}), prepared, found)
 
 
 class Pipeline:
@@ -184,40 +204,54 @@ class Pipeline:
         return self._outcome(done, encoded, watch)
 
     def execute_again(
-        self, repeat: Repeat, body: bytes, watch: Stopwatch, output_format: OutputFormat, hold: Hold, deadline: float
+        self, repeat: Repeat, body: bytes, watch: Stopwatch, output_format: OutputFormat
     ) -> Outcome | None:
         """Runs a request that was kept, on the tensors in its new body, and encodes its outputs.
 
         Returns:
-            None if it must go the long way: it is not done at once, or a tensor is not what it should be.
+            None if it must go the long way: it is not done at once, or a tensor is not what it should be. The next run
+            of the same request writes over what a binary outcome holds.
 
         Raises:
             OpwireError: as for ``execute``.
         """
-        done = self.run_again(repeat, body, watch, hold, deadline)
+        done = self.run_again(repeat, body, watch)
         return None if done is None else self._outcome(done, _encode(done, output_format), watch)
 
-    def run_again(self, repeat: Repeat, body: bytes, watch: Stopwatch, hold: Hold, deadline: float) -> Completed | None:
+    def run_again(self, repeat: Repeat, body: bytes, watch: Stopwatch) -> Completed | None:
         """Runs a request that was kept; see ``execute_again``."""
-        prepared = repeat.prepared
-        device = self._device(repeat.request)
-        if not self.dispatcher.fits_inline(prepared.plan, device):
+        ready = repeat.ready or self._make_ready(repeat)
+        if ready is None:
             return None
         watch.lap("parse")
         watch.stages["check"] = 0
-        inputs = {}
-        for place, desc in repeat.places:
-            found = read_place(body, place, desc)
-            if found is None:
+        for place, sizes, memory in ready.inputs:
+            data = read_place(body, place)
+            if data is None or len(data) not in sizes:
                 return None
-            inputs[place.name] = found
-        hold.take(prepared.bytes)
-        self.plans.hits += 1
-        buffers, outputs = prepared.allocate()
+            memory[:] = data[: len(memory)]
         watch.lap("decode")
-        ran = self.dispatcher.run_inline(prepared.plan, inputs, outputs, device=device, deadline=deadline)
-        watch.ran(ran)
-        return Completed(prepared, buffers, self.dispatcher.inline_name if device == AUTO else device)
+        deadline = self.deadline(watch.started, repeat.request.timeout_ms)
+        watch.ran(self.dispatcher.run_inline(ready.run, deadline=deadline))
+        self.plans.hits += 1
+        return Completed(repeat.prepared, ready.buffers, ready.device)
+
+    def _make_ready(self, repeat: Repeat) -> Ready | None:
+        """A request that was kept, on arrays for it alone; None if it is not done at once."""
+        plan, device = repeat.prepared.plan, self._device(repeat.request)
+        if not self.dispatcher.fits_inline(plan, device):
+            return None
+        buffers, outputs = repeat.prepared.allocate()
+        inputs, given = {}, []
+        for place in repeat.places:
+            desc = plan.inputs[place.name]
+            memory, inputs[place.name] = desc.allocate()
+            given.append((place, desc.accepted_sizes_in_bytes, memory.data))
+        run = self.dispatcher.bind(plan, inputs, outputs, device=device)
+        ready = Ready(given, buffers, run, self.dispatcher.inline_name if device == AUTO else device)
+        if repeat.prepared.bytes <= _KEPT_BYTES:
+            repeat.ready = ready
+        return ready
 
     def _outcome(self, done: Completed, encoded: Sequence[EncodedOutput], watch: Stopwatch) -> Outcome:
         plan = done.prepared.plan
@@ -255,7 +289,8 @@ class Pipeline:
             buffers, outputs = prepared.allocate()
             hold.settle()
             watch.lap("decode")
-            ran = self.dispatcher.run_inline(plan, inputs, outputs, device=device, deadline=deadline)
+            bound = self.dispatcher.bind(plan, inputs, outputs, device=device)
+            ran = self.dispatcher.run_inline(bound, deadline=deadline)
             device = self.dispatcher.inline_name if device == AUTO else device
         else:
             priority = DEFAULT_PRIORITY if request.priority is None else request.priority

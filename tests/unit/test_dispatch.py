@@ -334,15 +334,16 @@ async def test_outputs_are_filled():
     assert outputs["OutputTensor"].tolist() == [7]
     assert made.fits_inline(plan, "reference") == (plan.work <= ReferenceDevice().inline_work)
     inputs["InputTensor"][0] = 2
-    ran = made.run_inline(plan, inputs, outputs, device="reference", deadline=time.monotonic() + IN_TIME)
+    bound = made.bind(plan, inputs, outputs, device="reference")
+    ran = made.run_inline(bound, deadline=time.monotonic() + IN_TIME)
     assert ran.queue == 0
     assert outputs["OutputTensor"].tolist() == [8]
     with pytest.raises(DeadlineExceededError) as late:
-        made.run_inline(plan, inputs, outputs, device="reference", deadline=time.monotonic() - 1)
+        made.run_inline(bound, deadline=time.monotonic() - 1)
     assert late.value.stage == "run"
     await made.close()
     with pytest.raises(UnavailableError):
-        made.run_inline(plan, inputs, outputs, device="reference", deadline=time.monotonic() + IN_TIME)
+        made.run_inline(bound, deadline=time.monotonic() + IN_TIME)
 
 
 LARGE: dict[str, Any] = {

@@ -19,7 +19,7 @@ from ..kernels.cpu.job import Job
 from ..kernels.cpu.library import Library
 from ..kernels.cpu.pool import Pool
 from ..kernels.reference import KERNELS as REFERENCE
-from .device import Arrays, Device, Stop, Stopped, Usage
+from .device import Arrays, Bound, Device, Stop, Stopped, Usage
 
 THREADS_VARIABLE = "OPWIRE_CPU_THREADS"
 
@@ -61,6 +61,13 @@ class CpuDevice(Device):
             if self._run_on_reference(plan, job, inputs, outputs, stop):
                 return
         job.run(inputs, outputs, self._library.find, self._pool, stop)
+
+    def bind(self, plan: Plan, inputs: Arrays, outputs: Arrays) -> Bound:
+        """See ``Device.bind``."""
+        job = self._job(plan)
+        if not self._library.ready(job.kernels):
+            return super().bind(plan, inputs, outputs)
+        return job.bind(inputs, outputs, self._library.find, self._pool)
 
     def warm_up(self, plans: Iterable[Plan] = ()) -> Iterator[None]:
         """Waits until all kernels are ready: minutes where the cache on disk is empty."""

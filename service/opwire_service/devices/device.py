@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from opwire.check import Plan
@@ -16,6 +17,8 @@ Stop = Callable[[], bool]
 
 Arrays = Mapping[str, Array]
 
+Bound = Callable[[Stop], None]
+"""Runs a plan on arrays that it was bound to; raises Stopped."""
 
 Inputs = Mapping[str, Array] | Mapping[str, EncodedTensor]
 """The tensors of a plan; base64 text only for a device that decodes."""
@@ -75,6 +78,14 @@ class Device(Protocol):
         Raises:
             Stopped: ``stop()`` returned True.
         """
+
+    def bind(self, plan: Plan, inputs: Arrays, outputs: Arrays) -> Bound:
+        """Makes a plan ready to run on the same arrays any number of times, one after the other.
+
+        Args:
+            plan, inputs, outputs: as for ``run``.
+        """
+        return partial(self.run, plan, inputs, outputs)
 
     def admit(self, plan: Plan) -> AbstractContextManager[None]:
         """Holds what the plan needs of the device's own memory, for as long as the context lasts.

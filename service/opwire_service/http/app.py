@@ -26,6 +26,7 @@ from .body import RESPOND, Exchange
 from .context import RequestContext
 from .cors import cors
 from .gate import Gate, refuse
+from .known import REMEMBER, KnownHeads
 
 if TYPE_CHECKING:
     from .tracing import Tracing
@@ -39,6 +40,7 @@ class Application(FastAPI):
     Attributes:
         prefix: of the paths, as clients see them; a proxy may have taken it away.
         record: is told of data requests that have ended.
+        known_heads: of the requests that its server has answered.
     """
 
     server: Server
@@ -46,6 +48,7 @@ class Application(FastAPI):
     gate: Gate | None = None
     cors: CORSMiddleware | None = None
     record: data.Record | None = None
+    known_heads: KnownHeads | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -53,10 +56,14 @@ class Application(FastAPI):
             return
         if self.prefix:
             scope = {**scope, "path": _below(self.prefix, scope["path"])}
+        if self.record is not None:
+            scope.pop(REMEMBER, None)
         if self.cors is None:
             await self.respond(scope, receive, send)
         else:
-            scope.pop(RESPOND, None)  # the answer is not whole before it has passed
+            # The answer is not whole before it has passed.
+            scope.pop(RESPOND, None)
+            scope.pop(REMEMBER, None)
             await self.cors(scope, receive, send)
 
     async def respond(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -154,6 +161,7 @@ def create_app(settings: Settings, counted: Metrics | None = None, regions: Path
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
         assert isinstance(app, Application)
         app.server = app.state.server = Server(settings, found, regions)
+        app.known_heads = KnownHeads(app.server)
         traces = None if tracing is None else tracing()
         app.record = None if traces is None else traces.record
         try:

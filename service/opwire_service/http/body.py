@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable
 
 import numpy as np
 from starlette.requests import ClientDisconnect
@@ -23,8 +22,10 @@ from opwire.wire import BINARY, HEAD_LENGTH, JSON, Answer, Buffer
 
 from ..budget import Hold
 from ..pipeline import Stopwatch
+from ..repeats import is_small
 from ..settings import Limits
 from .context import REQUEST_ID, request_id
+from .known import Again, Fields
 
 ABORT = "opwire.abort"
 """Extension of the ASGI scope: its ``abort`` ends the connection at once."""
@@ -37,9 +38,10 @@ RESPOND = "opwire.respond"
 
 _HEAD_LENGTH = HEAD_LENGTH.lower().encode()
 _JSON = JSON.encode()
+_BINARY = BINARY.encode()
 _ALIGNMENT = 64
 _COUNTED_TOGETHER = 256 * 1024
-_JOINED_BYTES = 64 * 1024
+JOINED_BYTES = 64 * 1024
 """Up to this size it is cheaper to join the pieces of an answer than to send them one by one."""
 
 
@@ -59,6 +61,7 @@ class Exchange:
     Attributes:
         receive: the ASGI channel, for the body and for the news that the client is gone.
         request_id: in the answer's header and in problems.
+        again: what answered it without parsing, and can do so again.
         answered: whether the answer has begun.
         operator: of the request, once it is known; for the log.
         device: that ran it, once it has.
@@ -72,6 +75,7 @@ class Exchange:
         "_headers",
         "_scope",
         "_send",
+        "again",
         "answered",
         "deadline",
         "device",
@@ -90,6 +94,7 @@ class Exchange:
         self._send = send
         self.receive = receive
         self.request_id = request_id(headers.get(REQUEST_ID))
+        self.again: Again | None = None
         self.answered = False
         self.operator: object = None
         self.device: str | None = None
@@ -151,24 +156,31 @@ class Exchange:
         """The length of the JSON head by its header alone, for clients that do not say what they send."""
         return self.header(_HEAD_LENGTH) if _HEAD_LENGTH in self._headers else None
 
-    async def send_answer(self, answer: Answer, headers: Iterable[tuple[bytes, bytes]] = ()) -> None:
+    async def answer_again(self, again: Again, body: Buffer) -> bool:
+        """Answers a request that came before with other tensors; returns whether it did.
+
+        Args:
+            again: knows how.
+            body: as received.
+        """
+        if self.watch is None or not is_small(body):
+            return False
+        written = again(body, self.request_id, self.watch)
+        if written is None:
+            return False
+        self.again, self.operator, self.device = again, written.operator, written.device
+        await self.send_answer(written.answer, written.headers)
+        return True
+
+    async def send_answer(self, answer: Answer, headers: Fields = ()) -> None:
         """Sends an answer; a large one piece by piece, without joining them.
 
         Raises:
             DeadlineExceededError: the client has not read it in time; the connection is gone.
         """
         self.answered = True
-        size = answer.size
-        media = JSON if answer.head_length is None else BINARY
-        fields = [
-            (b"content-type", media.encode()),
-            (b"content-length", b"%d" % size),
-            (REQUEST_ID, self.request_id.encode()),
-            *headers,
-        ]
-        if answer.head_length is not None:
-            fields.append((_HEAD_LENGTH, b"%d" % answer.head_length))
-        if size <= _JOINED_BYTES:
+        fields = answer_fields(answer, self.request_id, headers)
+        if answer.size <= JOINED_BYTES:
             await self._send_joined(fields, b"".join(answer.chunks))
             return
         await self._send({"type": "http.response.start", "status": 200, "headers": fields})
@@ -190,6 +202,19 @@ class Exchange:
         if respond is None or self._scope["method"] == "HEAD" or not respond(fields, body):
             await self._send({"type": "http.response.start", "status": 200, "headers": fields})
             await self._send({"type": "http.response.body", "body": body})
+
+
+def answer_fields(answer: Answer, request_id: str, headers: Fields = ()) -> list[tuple[bytes, bytes]]:
+    """The header fields of an answer: those of all answers, and others."""
+    fields = [
+        (b"content-type", _JSON if answer.head_length is None else _BINARY),
+        (b"content-length", b"%d" % answer.size),
+        (REQUEST_ID, request_id.encode()),
+        *headers,
+    ]
+    if answer.head_length is not None:
+        fields.append((_HEAD_LENGTH, b"%d" % answer.head_length))
+    return fields
 
 
 def _unsupported(detail: str) -> UnsupportedMediaError:

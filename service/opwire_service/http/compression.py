@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import gzip
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 
 from opwire.errors import LimitExceededError, ProblemCode, RequestError, UnsupportedMediaError
 from opwire.wire import Answer, Buffer
 
 from ..budget import Hold
+from .known import Fields
 
 _WINDOW_BITS = {"gzip": 31, "deflate": 15}
 """zlib's numbers for the two wrappings."""
@@ -85,7 +86,12 @@ def _pieces(body: Buffer, encoding: str) -> Iterator[bytes]:
         raise RequestError(ProblemCode.INVALID_FRAMING, f"the {encoding} body is cut off")
 
 
-async def compress(answer: Answer, accepted: str) -> tuple[Answer, Iterable[tuple[bytes, bytes]]]:
+def compresses(accepted: str) -> bool:
+    """Whether a client with this ``Accept-Encoding`` gets its answers compressed."""
+    return accepted.strip().lower() in _COMPRESS
+
+
+async def compress(answer: Answer, accepted: str) -> tuple[Answer, Fields]:
     """An answer for a client that asks for exactly one encoding; others only say what they could read.
 
     Returns:

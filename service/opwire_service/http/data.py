@@ -34,6 +34,7 @@ from ..repeats import is_small
 from . import access
 from .body import Exchange, objects_bytes, read_body
 from .errors import defect, problem_response
+from .known import REMEMBER, Fields, Written
 
 T = TypeVar("T")
 
@@ -57,31 +58,32 @@ async def execute(pipeline: Pipeline, exchange: Exchange, hold: Hold) -> None:
     """Runs one operator on the tensors in the body."""
     exchange.watch = watch = Stopwatch()
     length = exchange.head_length()
+    again = partial(_execute_again, pipeline, length, exchange.wants_binary)
     body = await read_body(exchange, pipeline.limits, hold)
     watch.lap("receive")
-    outcome = _execute_again(pipeline, exchange, body, length, watch, hold)
-    if outcome is None:
-        outcome = await _execute(pipeline, exchange, body, length, watch, hold)
+    if await exchange.answer_again(again, body):
+        return
+    outcome = await _execute(pipeline, exchange, body, length, watch, hold)
     exchange.device = outcome.device
-    await exchange.send_answer(
-        write_outcome(outcome, exchange.request_id), ((b"server-timing", server_timing(outcome.timing)),)
-    )
+    await exchange.send_answer(write_outcome(outcome, exchange.request_id), _timing(outcome))
 
 
 def _execute_again(
-    pipeline: Pipeline, exchange: Exchange, body: Buffer, length: str | None, watch: Stopwatch, hold: Hold
-) -> Outcome | None:
-    """The outcome of a request that came before with other tensors."""
-    if not is_small(body):
-        return None
+    pipeline: Pipeline, length: str | None, binary: bool, body: bytes, request_id: str, watch: Stopwatch
+) -> Written | None:
+    """See ``Again``."""
     known = pipeline.repeats.find(length, body)
     if known is None:
         return None
-    request = known.request
-    exchange.operator = request.operator
-    exchange.deadline = pipeline.deadline(watch.started, request.timeout_ms)
-    output_format = OutputFormat.BINARY if exchange.wants_binary else request.output_format
-    return pipeline.execute_again(known, body, watch, output_format, hold, exchange.deadline)
+    output_format = OutputFormat.BINARY if binary else known.request.output_format
+    outcome = pipeline.execute_again(known, body, watch, output_format)
+    if outcome is None:
+        return None
+    return Written(write_outcome(outcome, request_id), _timing(outcome), known.request.operator, outcome.device)
+
+
+def _timing(outcome: Outcome) -> Fields:
+    return ((b"server-timing", server_timing(outcome.timing)),)
 
 
 async def _execute(
@@ -162,6 +164,8 @@ async def answer(
             raise MethodNotAllowedError(ProblemCode.METHOD_NOT_ALLOWED, detail, allow=[route.method])
         with pipeline.memory.open() as hold:
             await route.handler(pipeline, exchange, hold)
+        if exchange.again is not None and REMEMBER in scope:
+            scope[REMEMBER](exchange.again, route.path)
     except OpwireError as error:
         status, code = await _refuse(exchange, error, scope, receive, send)
     except ClientDisconnect:

@@ -34,9 +34,10 @@ from ..repeats import is_small
 from ..server import Server
 from . import data
 from .body import Exchange, read_body
-from .compression import compress, decompress
+from .compression import compress, compresses, decompress
 from .data import Handler, parse_body, while_connected
 from .errors import INFERENCE
+from .known import Written
 
 T = TypeVar("T")
 
@@ -177,36 +178,44 @@ async def infer(server: Server, model: Model, exchange: Exchange, hold: Hold) ->
     exchange.operator = model.operator.name
     exchange.watch = watch = Stopwatch()
     pipeline = server.pipeline
+    encoding = exchange.header(b"accept-encoding")
     try:
         body = await _read(exchange, pipeline, watch, hold)
-        request, done = _infer_again(server, model, exchange, body, watch, hold) or await _infer_anew(
-            server, model, exchange, body, watch, hold
-        )
+        again = partial(_infer_again, server, model, _kind(model, exchange))
+        if not compresses(encoding) and await exchange.answer_again(again, body):
+            return
+        request, done = await _infer_anew(server, model, exchange, body, watch, hold)
     except OpwireError:
         server.oip_statistics.failed(model, watch.total()["total"])
         raise
     exchange.device = done.device
     answer = await _encode(request, model, done)
-    watch.lap("encode")
-    timing = watch.total()
-    server.oip_statistics.succeeded(model, timing)
-    pipeline.metrics.executed(model.operator.name, timing)
-    await exchange.send_answer(*await compress(answer, exchange.header(b"accept-encoding")))
+    _count(server, model, watch)
+    await exchange.send_answer(*await compress(answer, encoding))
 
 
 def _infer_again(
-    server: Server, model: Model, exchange: Exchange, body: Buffer, watch: Stopwatch, hold: Hold
-) -> tuple[InferRequest, Completed] | None:
-    """A request that came before with other tensors; None if it has to be read."""
-    if not is_small(body):
-        return None
-    found = server.inferences.find(_kind(model, exchange), body)
+    server: Server, model: Model, kind: object, body: bytes, request_id: str, watch: Stopwatch
+) -> Written | None:
+    """See ``Again``."""
+    found = server.inferences.find(kind, body)
     if found is None:
         return None
     request, known = found
-    exchange.deadline = server.pipeline.deadline(watch.started, request.execute.timeout_ms)
-    done = server.pipeline.run_again(known, body, watch, hold, exchange.deadline)
-    return None if done is None else (request, done)
+    done = server.pipeline.run_again(known, body, watch)
+    if done is None:
+        return None
+    answer = write_infer(request, model, done.prepared.plan.outputs, done.buffers)
+    _count(server, model, watch)
+    return Written(answer, (), model.operator.name, done.device)
+
+
+def _count(server: Server, model: Model, watch: Stopwatch) -> None:
+    """Counts an inference whose answer is written."""
+    watch.lap("encode")
+    timing = watch.total()
+    server.oip_statistics.succeeded(model, timing)
+    server.pipeline.metrics.executed(model.operator.name, timing)
 
 
 async def _infer_anew(

@@ -12,8 +12,11 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from opwire.errors import LimitExceededError, OpwireError, ProblemCode, RequestError, to_problem
 
-from .body import ABORT, RESPOND, WHOLE_BODY
+from ..pipeline import Stopwatch
+from .body import ABORT, RESPOND, WHOLE_BODY, answer_fields
+from .context import request_id
 from .errors import PROBLEM_JSON
+from .known import REMEMBER, Again, Known, KnownHeads
 
 MOST_HEADERS = 100
 HEAD_BYTES = 32 * 1024
@@ -21,6 +24,8 @@ HEAD_BYTES = 32 * 1024
 
 _LINGERS = 0.5
 """Seconds for which the rest of a refused request is read and dropped: to close at once would take the answer back."""
+
+_HEAD_END = b"\r\n\r\n"
 
 _REASONS = {400: "Bad Request", 431: "Request Header Fields Too Large"}
 
@@ -37,15 +42,25 @@ class ProblemProtocol(HttpToolsProtocol):
     _head_bytes = 0
     _packet_bytes = 0
     _refusal: OpwireError | None = None
+    _first_packet: bytes | None = None
+    """What the client sent last, if a request begins with it."""
+    _answered = 0.0
+    """When a request with a known head was answered last."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
         super().connection_made(transport)
         self._waits_since = self.loop.time()
+        self._known_heads: KnownHeads | None = getattr(self.app, "known_heads", None)
         self._extensions: dict[str, dict[object, object]] = {ABORT: {"abort": transport.abort}}
 
     def data_received(self, data: bytes) -> None:
         if self._refusal is not None:
             return
+        self._first_packet = None
+        if self._is_at_rest():
+            if self._answer_known(data):
+                return
+            self._first_packet = data
         self._packet_bytes = len(data)
         super().data_received(data)
         if self._head_bytes and self._refusal is None:
@@ -54,6 +69,54 @@ class ProblemProtocol(HttpToolsProtocol):
             if self._head_bytes > HEAD_BYTES:
                 self._refusal = _too_large("bytes in the head of the request", self._head_bytes, HEAD_BYTES)
                 self.send_400_response("")
+
+    def _is_at_rest(self) -> bool:
+        """Whether all requests that have begun are over."""
+        cycle: RequestResponseCycle | None = self.cycle
+        return not self._head_bytes and (cycle is None or (cycle.response_complete and not cycle.more_body))
+
+    def _answer_known(self, data: bytes) -> bool:
+        """Answers a request that came in one piece, behind a head that is known; returns whether it did."""
+        heads = self._known_heads
+        if heads is None or self.flow.write_paused or self.transport.is_closing():
+            return False
+        end = data.find(_HEAD_END) + len(_HEAD_END)
+        known = heads.find(data[:end])
+        if known is None or len(data) != end + known.length:
+            return False
+        watch = Stopwatch()
+        identity = request_id(None)
+        watch.lap("receive")
+        try:
+            written = known.again(data[end:], identity, watch)
+        except OpwireError:
+            return False  # on the long way it becomes a problem
+        if written is None:
+            return False
+        fields = answer_fields(written.answer, identity, written.headers)
+        self._write(fields, b"".join(written.answer.chunks))
+        heads.ended(known, watch.total()["total"])
+        self.server_state.total_requests += 1
+        self._waits_since = None
+        self._answered = self.loop.time()
+        if self.timeout_keep_alive_task is None:
+            self._keep_alive(self.timeout_keep_alive)
+        return True
+
+    def _keep_alive(self, seconds: float) -> None:
+        self.timeout_keep_alive_task = self.loop.call_later(seconds, self.timeout_keep_alive_handler)
+
+    def timeout_keep_alive_handler(self) -> None:
+        """The time that a connection may rest is over, unless a known request was answered meanwhile."""
+        left = self._answered + self.timeout_keep_alive - self.loop.time()
+        if left > 0:
+            self._keep_alive(left)
+        else:
+            super().timeout_keep_alive_handler()
+
+    def _remember(self, head: bytes, headers: list[tuple[bytes, bytes]], length: int, again: Again, route: str) -> None:
+        if self._known_heads is not None:
+            self._known_heads.keep(head, [name for name, _ in headers], Known(again, route, length))
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -79,15 +142,18 @@ class ProblemProtocol(HttpToolsProtocol):
         """Writes a whole answer with the status 200; returns whether it did, because not each connection takes one."""
         if cycle.disconnected or not cycle.keep_alive or self.flow.write_paused:
             return False
-        pieces = [b"HTTP/1.1 200 OK\r\n"]
-        for name, value in (*cycle.default_headers, *headers):
-            pieces += (name, b": ", value, b"\r\n")
-        pieces += (b"\r\n", body)
-        self.transport.write(b"".join(pieces))
+        self._write(headers, body)
         cycle.response_started = cycle.response_complete = True
         cycle.message_event.set()
         cycle.on_response()
         return True
+
+    def _write(self, headers: Sequence[tuple[bytes, bytes]], body: bytes) -> None:
+        pieces = [b"HTTP/1.1 200 OK\r\n"]
+        for name, value in (*self.server_state.default_headers, *headers):
+            pieces += (name, b": ", value, b"\r\n")
+        pieces += (b"\r\n", body)
+        self.transport.write(b"".join(pieces))
 
     def on_response_complete(self) -> None:
         if self.cycle.more_body:
@@ -98,7 +164,13 @@ class ProblemProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         if not self.cycle.waiting_for_100_continue:
-            self.scope[WHOLE_BODY] = self.cycle.body  # type: ignore[literal-required] # for the application alone
+            body = self.cycle.body
+            self.scope[WHOLE_BODY] = body  # type: ignore[literal-required] # for the application alone
+            packet = self._first_packet
+            if packet is not None and len(packet) - len(body) == packet.find(_HEAD_END) + len(_HEAD_END):
+                head = packet[: len(packet) - len(body)]
+                remember = partial(self._remember, head, self.headers, len(body))
+                self.scope[REMEMBER] = remember  # type: ignore[literal-required]
         if self._lingering is not None:
             # The rest has come, and the client may use the connection for its next request.
             self._lingering.cancel()

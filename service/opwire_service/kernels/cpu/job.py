@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
@@ -11,7 +11,7 @@ import numpy as np
 
 from opwire.tensor import Array
 
-from ...devices.device import Arrays, Stop
+from ...devices.device import Arrays, Bound, Stop
 from .compiler import Entry, Kernel
 from .pool import Pool
 
@@ -33,6 +33,10 @@ class Job(Protocol):
     def kernels(self) -> tuple[Kernel, ...]: ...
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None: ...
+
+    def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
+        """Does what can be done once for several runs on the same arrays, which the caller keeps; one at a time."""
+        return partial(self.run, inputs, outputs, find, pool)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +62,16 @@ class Step:
         object.__setattr__(self, "grain", max(1, PIECE // self.elements))
 
     def run(self, source: int, target: int, states: int, find: Find, pool: Pool, stop: Stop) -> None:
+        self.bind(source, target, states, find, pool)(stop)
+
+    def bind(self, source: int, target: int, states: int, find: Find, pool: Pool) -> Bound:
+        """What runs the step on memory at these addresses."""
         piece = partial(find(self.kernel), 0, source, target, states, self.address)
-        pool.run(piece, self.units, self.grain, stop)
+        return partial(pool.run, piece, self.units, self.grain)
 
 
 @dataclass(frozen=True, slots=True)
-class StepsJob:
+class StepsJob(Job):
     """Steps one after the other, on states that the first ones leave for the later ones.
 
     Attributes:
@@ -79,15 +87,24 @@ class StepsJob:
         return tuple(step.kernel for step in self.steps)
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
-        source, target = inputs["InputTensor"].ctypes.data, outputs["OutputTensor"].ctypes.data
+        self.bind(inputs, outputs, find, pool)(stop)
+
+    def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
+        source, target = inputs["InputTensor"], outputs["OutputTensor"]
         states = np.empty(self.states, np.int64) if self.states else None
-        address = 0 if states is None else states.ctypes.data
-        for step in self.steps:
-            step.run(source, target, address, find, pool, stop)
+        addresses = (source.ctypes.data, target.ctypes.data, 0 if states is None else states.ctypes.data)
+        steps = [step.bind(*addresses, find, pool) for step in self.steps]
+        return steps[0] if len(steps) == 1 and states is None else partial(_each, steps, states)
+
+
+def _each(steps: Sequence[Bound], states: Array | None, stop: Stop) -> None:
+    """Runs steps one after the other, on states that must not go away meanwhile."""
+    for step in steps:
+        step(stop)
 
 
 @dataclass(frozen=True, slots=True)
-class ArrayJob:
+class ArrayJob(Job):
     """A function of whole arrays, done in slices along the longest dimension; it needs no kernel of ours.
 
     Attributes:

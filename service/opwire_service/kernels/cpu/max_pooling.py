@@ -10,7 +10,7 @@ from opwire.check import Plan
 from opwire.operators.max_pooling import Dimension
 from opwire.tensor import packed_strides
 
-from ...devices.device import Arrays, Stop
+from ...devices.device import Arrays, Bound, Stop
 from ..layout import Loop, ReductionLayout, collapse
 from . import extreme, max_pooling_rows
 from . import geometry as g
@@ -61,7 +61,7 @@ def prepare(plan: Plan) -> Job:
     return PoolingJob(Step(Kernel(function, ELEMENTS[source.data_type]), geometry, units, visited))
 
 
-class PoolingJob:
+class PoolingJob(Job):
     """One step whose units are rows of outputs."""
 
     def __init__(self, step: Step) -> None:
@@ -72,13 +72,16 @@ class PoolingJob:
         return (self._step.kernel,)
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
+        self.bind(inputs, outputs, find, pool)(stop)
+
+    def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
         indices = outputs.get("OutputIndicesTensor")
         positions = 0 if indices is None else indices.ctypes.data
         source, values = inputs["InputTensor"].ctypes.data, outputs["OutputTensor"].ctypes.data
-        self._step.run(source, values, positions, find, pool, stop)
+        return self._step.bind(source, values, positions, find, pool)
 
 
-class WindowsJob:
+class WindowsJob(Job):
     """Windows so large that each is a reduction of its own, in segments."""
 
     def __init__(self, plan: Plan, parameters: dict[int, int]) -> None:

@@ -55,7 +55,7 @@ def float_job(functions: Functions, work: Cut, element: Any) -> Job:
     return StepsJob((first,), 0) if functions.exact is None else FlaggedJob(functions.exact, first, work)
 
 
-class FlaggedJob:
+class FlaggedJob(Job):
     """A reduction in one segment, which flags each output element that exact arithmetic must settle."""
 
     def __init__(self, exact: Callable[[np.dtype[Any]], Exact], first: Step, work: Cut) -> None:
@@ -75,7 +75,7 @@ class FlaggedJob:
             settle(self._exact, self._work, output, source, target, stop)
 
 
-class SegmentedJob:
+class SegmentedJob(Job):
     """A reduction in several segments: tier after tier, all output elements first and then those left open."""
 
     def __init__(self, functions: Functions, first: Step, work: Cut, element: Any) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from enum import IntEnum
+from functools import cache
 from itertools import islice
 from typing import Any
 
@@ -35,6 +36,7 @@ _TENSOR_MEMBERS = (
 )
 
 _DATA_TYPES = {row.code: row for row in DataType}
+_DATA_TYPE_CODES = {row.name: row.code for row in DataType}
 
 _LONGEST_QUOTE = 60
 _JSON = json.JSONEncoder(ensure_ascii=False)
@@ -45,7 +47,10 @@ MOST_ALIKE = 100
 
 def pointer_to(base: str, *path: str | int) -> str:
     """A JSON pointer (RFC 6901) below another one."""
-    return base + "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)
+    for part in path:
+        text = str(part)
+        base += "/" + (text.replace("~", "~0").replace("/", "~1") if "~" in text or "/" in text else text)
+    return base
 
 
 def show(value: object) -> str:
@@ -63,9 +68,9 @@ def show(value: object) -> str:
 
 def as_integer(value: object) -> int | None:
     """The integer that a JSON number or a numpy scalar is; None for anything else, booleans and floats included."""
-    if isinstance(value, bool):
-        return None
-    return int(value) if isinstance(value, int | np.integer) else None
+    if type(value) is int:  # almost always
+        return value
+    return int(value) if isinstance(value, int | np.integer) and not isinstance(value, bool) else None
 
 
 @dataclass(slots=True)
@@ -108,10 +113,12 @@ class Report:
         found = len(self.violations)
         numbers = []
         for i, item in enumerate(value):
-            number = self.integer(item, pointer_to(pointer, i), least, greatest)
-            if number is not None:
+            number = as_integer(item)
+            if number is not None and least <= number <= greatest:
                 numbers.append(number)
-            elif len(self.violations) - found >= MOST_ALIKE:
+                continue
+            self.integer(item, pointer_to(pointer, i), least, greatest)
+            if len(self.violations) - found >= MOST_ALIKE:
                 break
         return tuple(numbers) if len(self.violations) == found else None
 
@@ -150,9 +157,13 @@ def _enum(member: EnumField, desc: Mapping[str, Any], pointer: str, report: Repo
     if desc.get(member.name) is None:
         _missing(member.name, desc, pointer, report)
         return None
-    names = {row.name: row.value for row in member.type}
-    value = report.member(desc[member.name], pointer_to(pointer, member.name), names, member.prefix)
+    value = report.member(desc[member.name], pointer_to(pointer, member.name), _names(member.type), member.prefix)
     return None if value is None else member.type(value)
+
+
+@cache
+def _names(enum: type[IntEnum]) -> Mapping[str, int]:
+    return {row.name: row.value for row in enum}
 
 
 def _array(
@@ -271,8 +282,7 @@ def _members(
     value: Mapping[str, Any], pointer: str, report: Report
 ) -> tuple[Mapping[str, Any], str] | tuple[None, str]:
     if value.get("Type") is not None:
-        names = {row.name: row.value for row in TensorType}
-        report.member(value["Type"], pointer_to(pointer, "Type"), names, _TENSOR_TYPE_PREFIX)
+        report.member(value["Type"], pointer_to(pointer, "Type"), _names(TensorType), _TENSOR_TYPE_PREFIX)
     nested = value.get("Desc")
     if nested is None:
         report.unknown_fields(value, ("Type", "Desc", *_TENSOR_MEMBERS), pointer, "a tensor desc")
@@ -310,7 +320,7 @@ def _optional(
 
 
 def _data_type(value: object, pointer: str, report: Report) -> DataType | None:
-    code = report.member(value, pointer, {row.name: row.code for row in DataType}, _DATA_TYPE_PREFIX)
+    code = report.member(value, pointer, _DATA_TYPE_CODES, _DATA_TYPE_PREFIX)
     return None if code is None else _DATA_TYPES[code]
 
 

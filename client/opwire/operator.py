@@ -229,10 +229,17 @@ class Operator(Generic[A]):
     work: Callable[[A, Tensors], int]
     examples: tuple[Example, ...] = field(repr=False)
     bad_examples: tuple[BadExample, ...] = field(repr=False)
+    _tensor_fields: dict[tuple[Role, ...], tuple[TensorField, ...]] = field(
+        init=False, repr=False, compare=False, default_factory=dict
+    )
 
     def tensor_fields(self, *roles: Role) -> tuple[TensorField, ...]:
         """The tensor members with one of the given roles, in their order."""
-        return tuple(member for member in self.fields if isinstance(member, TensorField) and member.role in roles)
+        found = self._tensor_fields.get(roles)
+        if found is None:
+            found = tuple(member for member in self.fields if isinstance(member, TensorField) and member.role in roles)
+            self._tensor_fields[roles] = found
+        return found
 
     @property
     def inputs(self) -> tuple[TensorField, ...]:

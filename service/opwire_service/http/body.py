@@ -22,9 +22,10 @@ from opwire.wire import BINARY, HEAD_LENGTH, JSON, Answer, Buffer
 
 from ..budget import Hold
 from ..pipeline import Stopwatch
-from ..repeats import is_small
+from ..repeats import LARGEST, is_small
 from ..settings import Limits
 from .context import REQUEST_ID, request_id
+from .filling import FILL
 from .known import Again, Fields
 
 ABORT = "opwire.abort"
@@ -110,6 +111,15 @@ class Exchange:
         """The body if all of it has arrived before anything of it was received."""
         found = self._scope.get(WHOLE_BODY)
         return None if found is None else bytes(found)
+
+    async def fill(self, body: memoryview) -> None:
+        """Receives the body into memory of its size.
+
+        Raises:
+            ClientDisconnect: the client is gone.
+        """
+        fill = self._scope.get(FILL)
+        await (_fill(self.receive, body) if fill is None else fill(body))
 
     @property
     def wants_binary(self) -> bool:
@@ -247,7 +257,7 @@ async def read_body(exchange: Exchange, limits: Limits, hold: Hold) -> Buffer:
         return arrived
     try:
         async with asyncio.timeout(limits.receive_ms / 1000):
-            return await _receive(exchange.receive, size, exchange.head_length_of_any_type() or "")
+            return await _receive(exchange, size, exchange.head_length_of_any_type() or "")
     except TimeoutError:
         detail = f"the body did not arrive within {limits.receive_ms} ms"
         raise SlowBodyError(ProblemCode.SLOW_BODY, detail) from None
@@ -266,23 +276,23 @@ def objects_bytes(body: Buffer, head_length: str | None) -> int:
     return ELEMENT_BYTES * sum(int(np.count_nonzero(piece == ord(","))) for piece in pieces)
 
 
-async def _receive(receive: Receive, size: int, head_length: str) -> Buffer:
-    piece, more = await _piece(receive)
-    if not more:
-        return piece
+async def _receive(exchange: Exchange, size: int, head_length: str) -> Buffer:
     shift = -int(head_length[-9:]) % _ALIGNMENT if head_length.isdecimal() else 0
     store = bytearray(shift + size)
-    filled = shift
-    while True:
-        store[filled : filled + len(piece)] = piece
+    body = memoryview(store)[shift:]
+    await exchange.fill(body)
+    if size <= LARGEST:
+        return bytes(body)
+    return body if shift else store
+
+
+async def _fill(receive: Receive, body: memoryview) -> None:
+    """Receives a body from a server that does not fill memory itself."""
+    filled, more = 0, True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        piece, more = message.get("body", b""), message.get("more_body", False)
+        body[filled : filled + len(piece)] = piece
         filled += len(piece)
-        if not more:
-            return memoryview(store)[shift:] if shift else store
-        piece, more = await _piece(receive)
-
-
-async def _piece(receive: Receive) -> tuple[bytes, bool]:
-    message = await receive()
-    if message["type"] == "http.disconnect":
-        raise ClientDisconnect
-    return message.get("body", b""), message.get("more_body", False)

@@ -7,7 +7,9 @@ import uuid
 from collections.abc import Sequence
 from functools import partial
 
+import httptools
 from pydantic_core import to_json
+from starlette.requests import ClientDisconnect
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from opwire.errors import LimitExceededError, OpwireError, ProblemCode, RequestError, to_problem
@@ -16,6 +18,7 @@ from ..pipeline import Stopwatch
 from .body import ABORT, RESPOND, WHOLE_BODY, answer_fields
 from .context import request_id
 from .errors import PROBLEM_JSON
+from .filling import FILL, Filling
 from .known import REMEMBER, Again, Known, KnownHeads
 
 MOST_HEADERS = 100
@@ -42,6 +45,8 @@ class ProblemProtocol(HttpToolsProtocol):
     _head_bytes = 0
     _packet_bytes = 0
     _refusal: OpwireError | None = None
+    _drops = False
+    """Whether what comes has no meaning any more."""
     _first_packet: bytes | None = None
     """What the client sent last, if a request begins with it."""
     _answered = 0.0
@@ -54,7 +59,7 @@ class ProblemProtocol(HttpToolsProtocol):
         self._extensions: dict[str, dict[object, object]] = {ABORT: {"abort": transport.abort}}
 
     def data_received(self, data: bytes) -> None:
-        if self._refusal is not None:
+        if self._drops or self._refusal is not None:
             return
         self._first_packet = None
         if self._is_at_rest():
@@ -137,6 +142,48 @@ class ProblemProtocol(HttpToolsProtocol):
             raise self._refusal
         super().on_headers_complete()
         self.scope[RESPOND] = partial(self._respond, self.cycle)  # type: ignore[literal-required]
+        self.scope[FILL] = partial(self.fill, self.cycle)  # type: ignore[literal-required]
+
+    async def fill(self, cycle: RequestResponseCycle, memory: memoryview) -> None:
+        """Receives the body of a request.
+
+        Args:
+            memory: as long as the body.
+
+        Raises:
+            ClientDisconnect: the client is gone.
+        """
+        if cycle.disconnected:
+            raise ClientDisconnect
+        if cycle.waiting_for_100_continue:
+            self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            cycle.waiting_for_100_continue = False
+        arrived, cycle.body = cycle.body, bytearray()
+        memory[: len(arrived)] = arrived
+        if not cycle.more_body:
+            self.flow.resume_reading()
+            return
+        filling = Filling(self, self.flow, memory[len(arrived) :])
+        self._hand_over(filling)
+        try:
+            await filling.done
+        finally:
+            if not self.transport.is_closing():
+                self.parser = _make_parser(self)
+                self._hand_over(self)
+            if filling.is_full:
+                cycle.more_body = False
+                cycle.message_event.clear()
+            else:
+                # Where the body ends nobody knows now.
+                self._drops = True
+                cycle.keep_alive = False
+
+    def _hand_over(self, protocol: asyncio.BaseProtocol) -> None:
+        """Lets a protocol have what comes next. One that takes buffers is known as such only when reading begins."""
+        self.flow.pause_reading()
+        self.transport.set_protocol(protocol)
+        self.flow.resume_reading()
 
     def _respond(self, cycle: RequestResponseCycle, headers: Sequence[tuple[bytes, bytes]], body: bytes) -> bool:
         """Writes a whole answer with the status 200; returns whether it did, because not each connection takes one."""
@@ -211,6 +258,13 @@ class ProblemProtocol(HttpToolsProtocol):
             self.transport.close()
         else:
             self.loop.call_later(_LINGERS, self.transport.close)
+
+
+def _make_parser(protocol: ProblemProtocol) -> httptools.HttpRequestParser:
+    """A parser like uvicorn's, for the next request."""
+    parser = httptools.HttpRequestParser(protocol)
+    parser.set_dangerous_leniencies(lenient_data_after_close=True)
+    return parser
 
 
 def _too_large(what: str, size: int, limit: int) -> LimitExceededError:

@@ -24,6 +24,21 @@ def read_answer(connection: socket.socket) -> tuple[int, dict[str, str], bytes]:
     return int(status.split()[1]), headers, body
 
 
+def next_answer(connection: socket.socket) -> tuple[int, dict[str, str], bytes]:
+    """Status, headers and body of the next answer on a connection that stays open."""
+    answer = b""
+    while b"\r\n\r\n" not in answer:
+        piece = connection.recv(1)
+        assert piece, "the server closed the connection"
+        answer += piece
+    status, *lines = answer.decode("latin-1").removesuffix("\r\n\r\n").split("\r\n")
+    headers = dict(line.lower().split(": ", 1) for line in lines)
+    body = b""
+    while len(body) < int(headers["content-length"]):
+        body += connection.recv(int(headers["content-length"]) - len(body))
+    return int(status.split()[1]), headers, body
+
+
 def talk(server_url: str, data: bytes) -> tuple[int, dict[str, str], bytes]:
     """What the server answers to any bytes, after which it must close the connection."""
     with connect(server_url) as connection:

@@ -6,7 +6,6 @@ import base64
 import contextlib
 import json
 import re
-import shutil
 import socket
 import ssl
 import subprocess
@@ -196,21 +195,6 @@ def test_a_public_address_without_keys_is_warned_of(keys_file, host, guarded_too
         assert any("without API keys" in line for line in served.lines) == warned
     with process() as served:
         assert not any("without API keys" in line for line in served.lines)
-
-
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A certificate for 127.0.0.1 and its key."""
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        pytest.skip("openssl is not installed")
-    folder = tmp_path_factory.mktemp("tls")
-    certificate, key = folder / "certificate.pem", folder / "key.pem"
-    new = ("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2")
-    name = ("-subj", "/CN=opwire", "-addext", "subjectAltName=IP:127.0.0.1")
-    command = [openssl, *new, *name, "-keyout", str(key), "-out", str(certificate)]
-    subprocess.run(command, check=True, capture_output=True)
-    return certificate, key
 
 
 def test_tls(certificate):

@@ -1,0 +1,126 @@
+"""Bodies that come in many pieces, straight into memory, and what is on the connection before and behind them."""
+
+from __future__ import annotations
+
+import base64
+import json
+import ssl
+import time
+
+import httpx
+import numpy as np
+import pytest
+
+from opwire.wire import BINARY, HEAD_LENGTH
+from opwire_service.settings import Limits, Settings
+from tests.problems import read_problem
+from tests.serving import serving
+from tests.sockets import connect, next_answer
+
+COUNT = 400_000
+VALUES = np.arange(COUNT, dtype=np.float32)
+OPERATOR = {
+    "type": "ARGMAX",
+    "desc": {"InputTensor": {"DataType": "FLOAT32", "Sizes": [COUNT]}, "Axes": [0], "AxisDirection": "INCREASING"},
+}
+
+
+def request(values: np.ndarray, *headers: str, binary: bool = False) -> tuple[bytes, bytes]:
+    """Head and body of an execute request."""
+    tensor: object = {"binary_data_size": values.nbytes} if binary else base64.b64encode(values.tobytes()).decode()
+    body = json.dumps({"operator": OPERATOR, "inputs": {"InputTensor": tensor}, "output_format": "numbers"}).encode()
+    lines = ["POST /v1/execute HTTP/1.1", "Host: a", *headers]
+    if binary:
+        lines += [f"Content-Type: {BINARY}", f"{HEAD_LENGTH}: {len(body)}"]
+        body += values.tobytes()
+    return "\r\n".join([*lines, f"Content-Length: {len(body)}", "", ""]).encode(), body
+
+
+def winner(body: bytes) -> int:
+    """The one position in the answer."""
+    found = json.loads(body)["outputs"]["OutputTensor"]["data"]
+    assert isinstance(found, list)
+    return int(found[0])
+
+
+SMALL = b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n"
+
+
+@pytest.mark.parametrize("binary", [False, True])
+@pytest.mark.parametrize("piece", [7_919, 262_144, 10**7])
+def test_the_body_is_taken_however_it_is_cut(server_url, binary, piece):
+    with connect(server_url) as connection:
+        for turn in range(2):
+            head, body = request(np.roll(VALUES, turn), binary=binary)
+            whole = head + body
+            for start in range(0, len(whole), piece):
+                connection.sendall(whole[start : start + piece])
+            status, _, answer = next_answer(connection)
+            assert (status, winner(answer)) == (200, (COUNT - 1 + turn) % COUNT)
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_what_follows_a_body_is_the_next_request(server_url, binary):
+    head, body = request(VALUES, binary=binary)
+    with connect(server_url) as connection:
+        connection.sendall(SMALL + head + body + SMALL + head + body + SMALL)
+        answers = [next_answer(connection) for _ in range(5)]
+    assert [status for status, _, _ in answers] == [200] * 5
+    assert [winner(answers[i][2]) for i in (1, 3)] == [COUNT - 1] * 2
+
+
+def test_a_client_that_asks_first_is_told_to_go_on(server_url):
+    head, body = request(VALUES, "Expect: 100-continue")
+    with connect(server_url) as connection:
+        connection.sendall(head)
+        assert connection.recv(1000).startswith(b"HTTP/1.1 100 ")
+        connection.sendall(body)
+        assert winner(next_answer(connection)[2]) == COUNT - 1
+        connection.sendall(SMALL)
+        assert next_answer(connection)[0] == 200
+
+
+@pytest.mark.parametrize("sent", [0, 1000, 1_000_000])
+def test_a_client_that_goes_leaves_nothing_behind(sent):
+    head, body = request(VALUES)
+    with serving(Settings(port=0)) as server, httpx.Client(base_url=server.url or "") as http:
+        for _ in range(3):
+            with connect(server.url or "") as connection:
+                connection.sendall(head + body[:sent])
+                time.sleep(0.05)
+        gone = 'opwire_requests_total{code="client_gone",route="/v1/execute"} 3.0'
+        for _ in range(200):
+            text = http.get("/metrics").text
+            if gone in text:
+                break
+            time.sleep(0.02)
+        assert gone in text
+        assert "opwire_request_memory_bytes 0.0" in text
+
+
+def test_a_body_that_stops_half_way():
+    head, body = request(VALUES)
+    with (
+        serving(Settings(port=0, limits=Limits(receive_ms=300))) as server,
+        connect(server.url or "") as connection,
+    ):
+        connection.sendall(head + body[: len(body) // 2])
+        status, headers, answer = next_answer(connection)
+        assert read_problem(status, headers, answer)["code"] == "slow_body"
+        assert headers["connection"] == "close"
+        assert connection.recv(1) == b""
+
+
+def test_over_tls(certificate):
+    head, body = request(VALUES, binary=True)
+    file, key = certificate
+    context = ssl.create_default_context(cafile=str(file))
+    with (
+        serving(Settings(port=0, tls_certificate=file, tls_key=key)) as server,
+        connect(server.url or "") as plain,
+        context.wrap_socket(plain, server_hostname="127.0.0.1") as connection,
+    ):
+        for _ in range(2):
+            connection.sendall(head + body + SMALL)
+            assert winner(next_answer(connection)[2]) == COUNT - 1
+            assert next_answer(connection)[0] == 200

@@ -58,6 +58,7 @@ class Base64:
 
 _LONG_STRING = 4096
 _MOST_STRINGS = 10_000
+_LEAST_PIECE, _MOST_PIECE = 64, 64 * 1024
 _MARK = f"opwire-{os.urandom(16).hex()}-"
 """Stands in for a long string while the JSON around it is parsed; nobody can know it."""
 
@@ -70,20 +71,22 @@ def parse_json_around(text: Buffer) -> tuple[object, dict[str, Base64]]:
     Raises:
         RequestError: it is not JSON.
     """
-    if len(text) <= _LONG_STRING or isinstance(text, memoryview):
+    if len(text) <= _LONG_STRING:
         return parse_json(text), {}
     pieces: list[Buffer] = []
     marks: dict[str, Base64] = {}
     view = memoryview(text)
     copied = position = 0
     for _ in range(_MOST_STRINGS):
-        start = text.find(b'"', position)
-        end = text.find(b'"', start + 1)
-        if start < 0 or end < 0:
+        start, escapes = _find_quote(view, position)
+        end = -1
+        if start >= 0 and not escapes:
+            end, escapes = _find_quote(view, start + 1)
+        if escapes:
+            break
+        if end < 0:
             pieces.append(view[copied:])
             return parse_json(b"".join(pieces)), marks
-        if text.find(b"\\", start, end) >= 0:
-            break
         if end - start > _LONG_STRING:
             mark = f"{_MARK}{len(marks)}"
             marks[mark] = Base64(view[start + 1 : end])
@@ -92,6 +95,24 @@ def parse_json_around(text: Buffer) -> tuple[object, dict[str, Base64]]:
         position = end + 1
     # Strings with escapes, or very many: such a body is not worth the search.
     return parse_json(text), {}
+
+
+def _find_quote(text: memoryview, start: int) -> tuple[int, bool]:
+    """Where the next quotation mark stands, -1 if there is none, and whether a backslash stands before it.
+
+    A view cannot be searched, so pieces of it are copied: small ones first, since most strings are short.
+    """
+    size = _LEAST_PIECE
+    while start < len(text):
+        piece = bytes(text[start : start + size])
+        found = piece.find(b'"')
+        if b"\\" in (piece if found < 0 else piece[:found]):
+            return start + max(found, 0), True
+        if found >= 0:
+            return start + found, False
+        start += size
+        size = min(4 * size, _MOST_PIECE)
+    return -1, False
 
 
 @dataclass(slots=True)

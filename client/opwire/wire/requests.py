@@ -10,6 +10,7 @@ from enum import StrEnum
 from itertools import islice
 from typing import Any, NoReturn, TypeVar
 
+import numpy as np
 import pybase64
 
 from ..check import Plan
@@ -19,6 +20,8 @@ from ..jsontensor import NumberError, read_numbers
 from ..level import HIGHEST
 from ..operator import Code, Violation
 from ..tensor import Array, BufferTensorDesc
+from . import base64text
+from .base64text import decoded_size
 from .framing import Base64, Buffer, Parts, parse_json, parse_json_around, split_body
 
 T = TypeVar("T")
@@ -332,11 +335,12 @@ def _decode(text: str | memoryview, desc: BufferTensorDesc, pointer: str) -> Arr
         # Nothing is decoded that would not fit; a look is enough to say what is wrong with it.
         is_base64 = len(text) % 4 == 0 and _BASE64.fullmatch(text.encode() if isinstance(text, str) else text)
         return _wrong_size(size, desc, pointer) if is_base64 else not_base64("other letters or length", pointer)
+    buffer = np.empty(size, np.uint8)
     try:
-        data = pybase64.b64decode(text, validate=True)
+        base64text.decode(text, buffer)
     except ValueError as error:
         return not_base64(str(error), pointer)
-    return desc.view(data) if len(data) == size else _wrong_size(len(data), desc, pointer)
+    return desc.view(buffer)
 
 
 _BASE64 = re.compile(rb"[A-Za-z0-9+/]*={0,2}")
@@ -345,13 +349,6 @@ _BASE64 = re.compile(rb"[A-Za-z0-9+/]*={0,2}")
 def not_base64(reason: str, pointer: str) -> Violation:
     """What is said of text that is not base64."""
     return Violation(Code.INVALID_BASE64, pointer, f"not base64 (RFC 4648, section 4, with padding): {reason}")
-
-
-def decoded_size(text: str | memoryview) -> int:
-    """The bytes that base64 text stands for; where it is not base64, some number near."""
-    end = text[-2:]
-    end = end if isinstance(end, str) else end.tobytes().decode("latin-1")
-    return len(text) * 3 // 4 - len(end) + len(end.rstrip("="))
 
 
 def _fits(size: int, desc: BufferTensorDesc) -> bool:

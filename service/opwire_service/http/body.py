@@ -278,12 +278,10 @@ def objects_bytes(body: Buffer, head_length: str | None) -> int:
 
 async def _receive(exchange: Exchange, size: int, head_length: str) -> Buffer:
     shift = -int(head_length[-9:]) % _ALIGNMENT if head_length.isdecimal() else 0
-    store = bytearray(shift + size)
-    body = memoryview(store)[shift:]
+    # Unlike a bytearray it is not cleared first, and the system gives large pages for it.
+    body = np.empty(shift + size, np.uint8).data[shift:]
     await exchange.fill(body)
-    if size <= LARGEST:
-        return bytes(body)
-    return body if shift else store
+    return bytes(body) if size <= LARGEST else body
 
 
 async def _fill(receive: Receive, body: memoryview) -> None:

@@ -87,7 +87,12 @@ class Stopwatch:
 
     def total(self) -> dict[str, int]:
         """All stages, and the time since the request arrived as ``total``."""
-        return {**self.stages, "total": (time.perf_counter_ns() - self._first) // 1000}
+        return {**self.stages, "total": self.elapsed}
+
+    @property
+    def elapsed(self) -> int:
+        """Microseconds since the request arrived."""
+        return (time.perf_counter_ns() - self._first) // 1000
 
     def fork(self) -> Stopwatch:
         """A watch for one of several requests that arrived together."""

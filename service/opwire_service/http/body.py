@@ -189,8 +189,9 @@ class Exchange:
             DeadlineExceededError: the client has not read it in time; the connection is gone.
         """
         self.answered = True
-        fields = answer_fields(answer, self.request_id, headers)
-        if answer.size <= JOINED_BYTES:
+        size = answer.size
+        fields = answer_fields(size, answer.head_length, self.request_id, headers)
+        if size <= JOINED_BYTES:
             await self._send_joined(fields, b"".join(answer.chunks))
             return
         await self._send({"type": "http.response.start", "status": 200, "headers": fields})
@@ -207,24 +208,27 @@ class Exchange:
             detail = "the deadline passed while the answer was read"
             raise DeadlineExceededError(ProblemCode.DEADLINE_EXCEEDED, detail, stage="send") from None
 
-    async def _send_joined(self, fields: list[tuple[bytes, bytes]], body: bytes) -> None:
+    async def _send_joined(self, fields: Fields, body: bytes) -> None:
         respond = self._scope.get(RESPOND)
         if respond is None or self._scope["method"] == "HEAD" or not respond(fields, body):
             await self._send({"type": "http.response.start", "status": 200, "headers": fields})
             await self._send({"type": "http.response.body", "body": body})
 
 
-def answer_fields(answer: Answer, request_id: str, headers: Fields = ()) -> list[tuple[bytes, bytes]]:
-    """The header fields of an answer: those of all answers, and others."""
-    fields = [
-        (b"content-type", _JSON if answer.head_length is None else _BINARY),
-        (b"content-length", b"%d" % answer.size),
+def answer_fields(size: int, head_length: int | None, request_id: str, headers: Fields = ()) -> Fields:
+    """The header fields of an answer: those of all answers, and others.
+
+    Args:
+        size: bytes of its body.
+        head_length: of its JSON head if a tail follows.
+    """
+    fields = (
+        (b"content-type", _JSON if head_length is None else _BINARY),
+        (b"content-length", b"%d" % size),
         (REQUEST_ID, request_id.encode()),
         *headers,
-    ]
-    if answer.head_length is not None:
-        fields.append((_HEAD_LENGTH, b"%d" % answer.head_length))
-    return fields
+    )
+    return fields if head_length is None else (*fields, (_HEAD_LENGTH, b"%d" % head_length))
 
 
 def _unsupported(detail: str) -> UnsupportedMediaError:

@@ -98,9 +98,9 @@ class ProblemProtocol(HttpToolsProtocol):
             return False  # on the long way it becomes a problem
         if written is None:
             return False
-        fields = answer_fields(written.answer, identity, written.headers)
-        self._write(fields, b"".join(written.answer.chunks))
-        heads.ended(known, watch.total()["total"])
+        body = b"".join(written.answer.chunks)
+        self._write(answer_fields(len(body), written.answer.head_length, identity, written.headers), body)
+        heads.ended(known, watch.elapsed)
         self.server_state.total_requests += 1
         self._waits_since = None
         self._answered = self.loop.time()

@@ -11,6 +11,10 @@ from queue import SimpleQueue
 from .compiler import Entry, Kernel
 
 
+_LOADING = threading.Lock()
+"""Numba's own lock does not cover all that it does when several libraries of a process load."""
+
+
 class Library:
     """Loads what the cache holds at once, and compiles what is asked for besides, on a thread of its own.
 
@@ -84,7 +88,8 @@ class Library:
                 self._add(kernel)
 
     def _add(self, kernel: Kernel) -> None:
-        entry = kernel.compile()
+        with _LOADING:
+            entry = kernel.compile()
         with self._changed:
             self._entries[kernel] = entry
             self._changed.notify_all()

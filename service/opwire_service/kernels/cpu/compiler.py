@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
@@ -12,6 +13,9 @@ from . import cache
 from .element import ADDRESS
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+_LOADING = threading.Lock()
+"""Numba's own lock does not cover all that it does, and a process may have several devices."""
 
 OPTIONS: Any = {"nogil": True, "error_model": "numpy"}
 
@@ -59,9 +63,10 @@ class Kernel:
         dispatcher = self.function
         if self.signature in dispatcher.overloads:
             return True
-        found = dispatcher._cache.load_overload(self.signature, dispatcher.targetctx)
-        if found is not None:
-            dispatcher.add_overload(found)
+        with _LOADING:
+            found = dispatcher._cache.load_overload(self.signature, dispatcher.targetctx)
+            if found is not None:
+                dispatcher.add_overload(found)
         return found is not None
 
     @property
@@ -71,5 +76,6 @@ class Kernel:
 
     def compile(self) -> Entry:
         """The machine code, from memory, from the cache on disk or by compiling."""
-        self.function.compile(self.signature)
+        with _LOADING:
+            self.function.compile(self.signature)
         return cast(Entry, self.function.overloads[self.signature].entry_point)

@@ -11,10 +11,6 @@ from queue import SimpleQueue
 from .compiler import Entry, Kernel
 
 
-_LOADING = threading.Lock()
-"""Numba's own lock does not cover all that it does when several libraries of a process load."""
-
-
 class Library:
     """Loads what the cache holds at once, and compiles what is asked for besides, on a thread of its own.
 
@@ -88,8 +84,7 @@ class Library:
                 self._add(kernel)
 
     def _add(self, kernel: Kernel) -> None:
-        with _LOADING:
-            entry = kernel.compile()
+        entry = kernel.compile()
         with self._changed:
             self._entries[kernel] = entry
             self._changed.notify_all()

@@ -32,7 +32,7 @@ LONGEST = 8192
 """The most terms of a thread; so many of FLOAT16 a double adds up exactly."""
 
 BLOCKS_PER_PROCESSOR = 4
-"""What a multiprocessor holds at once if a thread has 64 registers, as the kernels are compiled for."""
+"""What a multiprocessor holds at once if a thread has 64 registers, as most kernels are compiled for."""
 
 QUICK_FROM = 2**16
 """The fewest elements that are worth a quick pass, and one that may repair it."""
@@ -44,7 +44,7 @@ _LOOP = np.dtype([(name, "<u4") for name in ("size", "source", "target", "factor
 _LOOPS = np.dtype([("count", "<u4"), ("unused", "<u4"), ("loop", _LOOP, (8,))])
 TASK = np.dtype(
     [
-        *((name, "<u8") for name in ("source", "target", "partial", "uncertain", "marks")),
+        *((name, "<u8") for name in ("source", "target", "partial", "uncertain", "state")),
         ("depth", "<f8"),
         *((name, "<u4") for name in ("terms", "unused_terms")),
         *((name, "<u4") for name in ("outputs", "items", "stretch", "splits", "room", "share", "blocks", "unused")),
@@ -127,7 +127,14 @@ class Geometry:
         return own + sharing + self.splits + 16
 
 
-def geometry(layout: ReductionLayout, item_bytes: int, most_lanes: int, processors: int) -> Geometry:
+def geometry(
+    layout: ReductionLayout,
+    item_bytes: int,
+    most_lanes: int,
+    processors: int,
+    row_blocks: int = BLOCKS_PER_PROCESSOR,
+    column_blocks: int = BLOCKS_PER_PROCESSOR,
+) -> Geometry:
     """Lays a reduction over the threads of a card.
 
     Args:
@@ -135,6 +142,7 @@ def geometry(layout: ReductionLayout, item_bytes: int, most_lanes: int, processo
         item_bytes: of an element of the input.
         most_lanes: columns that one thread may have.
         processors: multiprocessors of the card.
+        row_blocks, column_blocks: blocks that one of them holds at once.
     """
     kept, reduced = layout.kept, layout.reduced
     inner_kept = kept[-1].source if kept else 0
@@ -147,7 +155,7 @@ def geometry(layout: ReductionLayout, item_bytes: int, most_lanes: int, processo
         lanes = _lanes(kept, reduced, min(LOAD_BYTES // item_bytes, most_lanes))
         kept = _by_lanes(kept, lanes)
     outputs, items = prod(loop.size for loop in kept), prod(loop.size for loop in reduced)
-    wanted = processors * BLOCKS_PER_PROCESSOR
+    wanted = processors * (row_blocks if rows else column_blocks)
     if rows:
         sharing = _sharing(outputs, items, wanted)
         block = sharing, THREADS // sharing
@@ -155,7 +163,8 @@ def geometry(layout: ReductionLayout, item_bytes: int, most_lanes: int, processo
     else:
         along = min(THREADS, _power_above(outputs))
         most = _power_below(max(1, items // LOADS))
-        while along > NARROWEST and 10 * outputs < 9 * wanted * along and most * along > THREADS:
+        # Blocks fill the card once, or they are short, so that all multiprocessors end at about the same time.
+        while along > NARROWEST and most * along > THREADS and not 0.9 <= outputs / (wanted * along) <= 1:
             along //= 2
         sharing = min(THREADS // along, most)
         block = along, sharing
@@ -228,7 +237,15 @@ class Reduction:
         self._accumulator = accumulator
         self._processors = processors
         self._layout = reduction_layout(source, device_desc(target), axes, ordered=accumulator.ordered)
-        self._geometry = geometry(self._layout, source.data_type.dtype.itemsize, accumulator.most_lanes, processors)
+        first = accumulator.quick or accumulator
+        self._geometry = geometry(
+            self._layout,
+            source.data_type.dtype.itemsize,
+            accumulator.most_lanes,
+            processors,
+            first.row_blocks,
+            first.column_blocks,
+        )
         self._types = ("INPUT", TYPES[source.data_type]), ("OUTPUT", TYPES[target.data_type])
         passes: tuple[tuple[str, Accumulator], ...] = (("ONLY", accumulator),)
         if accumulator.quick is not None and self._layout.kept_count * self._layout.reduced_count >= QUICK_FROM:
@@ -262,8 +279,10 @@ class Reduction:
         return splits * self._layout.kept_count * size if splits > 1 else 0
 
     @property
-    def marks_bytes(self) -> int:
-        return self._geometry.grid[0] if len(self._passes) > 1 else 0
+    def state_bytes(self) -> int:
+        blocks = self._geometry.grid[0]
+        marks = 1 + blocks if len(self._passes) > 1 else 0
+        return 4 * (marks + (blocks if self._geometry.splits > 1 else 0))
 
     @property
     def uncertain_bytes(self) -> int:
@@ -280,7 +299,7 @@ class Reduction:
             memory.outputs["OutputTensor"],
             memory.scratch,
             memory.uncertain,
-            memory.marks,
+            memory.state,
         )
         for launch in self._launches:
             parameter = launch.parameter.copy()
@@ -303,18 +322,6 @@ class Reduction:
             # Repairs look through the marks; mostly there is nothing to do.
             blocks = min(shape.grid[0], self._processors * BLOCKS_PER_PROCESSOR) if number else shape.grid[0]
             yield Launch(program, entry, (blocks, shape.splits), shape.block, whole)
-            if shape.splits > 1:
-                yield self._merge(program, whole.copy())
-
-    def _merge(self, program: Program, whole: Array) -> Launch:
-        outputs, splits = self._layout.kept_count, self._geometry.splits
-        (task,) = whole
-        task["outputs"] = outputs
-        loops_parameter(self._layout.kept, task["kept"])
-        room = max(1, self._processors * BLOCKS_PER_PROCESSOR * THREADS // outputs)
-        sharing = min(THREADS, _power_below(splits), _power_below(room))
-        block = sharing, THREADS // sharing
-        return Launch(program, "merge_splits", (-(-outputs // block[1]), 1), block, whole)
 
     def recompute(self, places: Array | None, source: Array, target: Array, stop: Stop) -> None:
         """See ``Job.recompute``."""

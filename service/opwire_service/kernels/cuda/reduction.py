@@ -60,15 +60,30 @@ Recompute = Callable[[Array, Stop], Any]
 
 
 @dataclass(frozen=True, slots=True)
+class Tuning:
+    """How much of a multiprocessor the threads of a kernel take; changes no result.
+
+    Attributes:
+        lanes: columns that one thread may have; each takes registers.
+        row_batch, column_batch: loads in flight of a thread that has part of a row, or columns.
+        row_blocks, column_blocks: blocks that a multiprocessor shall hold at once at least, which limits the registers.
+    """
+
+    lanes: int = 16
+    row_batch: int = 4
+    column_batch: int = 4
+    row_blocks: int = 4
+    column_blocks: int = 4
+
+
+@dataclass(frozen=True, slots=True)
 class Accumulator:
     """What the loops compute: a source that defines ``Accumulator``, its size, and the macros it needs.
 
     Attributes:
         recompute: the exact path for results that the kernel does not certify, or None if it always does.
         ordered: whether the positions of the elements matter.
-        most_lanes: columns that one thread may have; each takes registers.
-        row_batch, column_batch: loads in flight of a thread that has part of a row, or columns.
-        row_blocks, column_blocks: blocks that a multiprocessor shall hold at once at least, which limits the registers.
+        tuning: what its threads take.
         quick: what computes most results faster; the outputs that it does not certify are then computed by this one.
     """
 
@@ -77,11 +92,7 @@ class Accumulator:
     macros: tuple[tuple[str, str | int], ...]
     recompute: Recompute | None = None
     ordered: bool = False
-    most_lanes: int = 16
-    row_batch: int = 4
-    column_batch: int = 4
-    row_blocks: int = 4
-    column_blocks: int = 4
+    tuning: Tuning = Tuning()
     quick: Accumulator | None = None
 
 
@@ -127,22 +138,14 @@ class Geometry:
         return own + sharing + self.splits + 16
 
 
-def geometry(
-    layout: ReductionLayout,
-    item_bytes: int,
-    most_lanes: int,
-    processors: int,
-    row_blocks: int = BLOCKS_PER_PROCESSOR,
-    column_blocks: int = BLOCKS_PER_PROCESSOR,
-) -> Geometry:
+def geometry(layout: ReductionLayout, item_bytes: int, processors: int, tuning: Tuning) -> Geometry:
     """Lays a reduction over the threads of a card.
 
     Args:
         layout: its loops.
         item_bytes: of an element of the input.
-        most_lanes: columns that one thread may have.
         processors: multiprocessors of the card.
-        row_blocks, column_blocks: blocks that one of them holds at once.
+        tuning: of the kernel that does most of the work.
     """
     kept, reduced = layout.kept, layout.reduced
     inner_kept = kept[-1].source if kept else 0
@@ -152,10 +155,10 @@ def geometry(
         lanes = _lanes(reduced, kept, LOAD_BYTES // item_bytes)
         reduced = _by_lanes(reduced, lanes)
     else:
-        lanes = _lanes(kept, reduced, min(LOAD_BYTES // item_bytes, most_lanes))
+        lanes = _lanes(kept, reduced, min(LOAD_BYTES // item_bytes, tuning.lanes))
         kept = _by_lanes(kept, lanes)
     outputs, items = prod(loop.size for loop in kept), prod(loop.size for loop in reduced)
-    wanted = processors * (row_blocks if rows else column_blocks)
+    wanted = processors * (tuning.row_blocks if rows else tuning.column_blocks)
     if rows:
         sharing = _sharing(outputs, items, wanted)
         block = sharing, THREADS // sharing
@@ -237,15 +240,9 @@ class Reduction:
         self._accumulator = accumulator
         self._processors = processors
         self._layout = reduction_layout(source, device_desc(target), axes, ordered=accumulator.ordered)
-        first = accumulator.quick or accumulator
-        self._geometry = geometry(
-            self._layout,
-            source.data_type.dtype.itemsize,
-            accumulator.most_lanes,
-            processors,
-            first.row_blocks,
-            first.column_blocks,
-        )
+        first = (accumulator.quick or accumulator).tuning
+        tuning = replace(first, lanes=min(first.lanes, accumulator.tuning.lanes))
+        self._geometry = geometry(self._layout, source.data_type.dtype.itemsize, processors, tuning)
         self._types = ("INPUT", TYPES[source.data_type]), ("OUTPUT", TYPES[target.data_type])
         passes: tuple[tuple[str, Accumulator], ...] = (("ONLY", accumulator),)
         if accumulator.quick is not None and self._layout.kept_count * self._layout.reduced_count >= QUICK_FROM:
@@ -259,10 +256,10 @@ class Reduction:
             *self._types,
             ("PASS", name),
             ("LANES", self._geometry.lanes),
-            ("ROW_BATCH", accumulator.row_batch),
-            ("ROW_BLOCKS", accumulator.row_blocks),
-            ("COLUMN_BLOCKS", accumulator.column_blocks),
-            ("COLUMN_BATCH", accumulator.column_batch),
+            ("ROW_BATCH", accumulator.tuning.row_batch),
+            ("ROW_BLOCKS", accumulator.tuning.row_blocks),
+            ("COLUMN_BLOCKS", accumulator.tuning.column_blocks),
+            ("COLUMN_BATCH", accumulator.tuning.column_batch),
             ("ACCUMULATOR_BYTES", accumulator.size_in_bytes),
             *accumulator.macros,
         )

@@ -51,8 +51,8 @@ INTEGERS: dict[ReduceFunction, tuple[str, str, int]] = {
 }
 """Function -> what an element x becomes, how two results combine, and the result of nothing."""
 
-CAREFUL_EXPONENTIALS = Tuning(lanes=4, row_blocks=2, column_blocks=2)
-CAREFUL_PRODUCT = Tuning(lanes=4, column_blocks=2)
+CAREFUL_EXPONENTIALS = Tuning(row_blocks=2, column_blocks=2)
+CAREFUL_PRODUCT = Tuning(column_blocks=2)
 """Of what computes the results that quick passes leave open; it takes many registers."""
 
 TUNINGS: dict[tuple[str, DataType], Tuning] = {

@@ -43,6 +43,7 @@ struct Place {
 
 static __device__ __forceinline__ Place place(const Loops &loops, u32 index) {
     Place at = {0, 0};
+#pragma unroll 1
     for (u32 i = 0; i + 1 < loops.count; ++i) {
         const Loop &loop = loops.loop[i];
         u32 t = __umulhi(loop.factor, index);
@@ -63,6 +64,19 @@ static __device__ __forceinline__ Place place(const Loops &loops, u32 index) {
 typedef Pack<Input, LANES> Lanes;
 
 static __device__ __forceinline__ Lanes load(const Input *at) { return *reinterpret_cast<const Lanes *>(at); }
+
+// Several loads; mostly the reduced elements lie in one loop, which takes no divisions.
+template <int BATCH, class Item>
+static __device__ __forceinline__ void load_batch(Lanes (&lanes)[BATCH], const Loops &reduced, const Input *source, Item item) {
+    if (reduced.count <= 1) {
+        u32 step = reduced.loop[0].source;
+#pragma unroll
+        for (int k = 0; k < BATCH; ++k) lanes[k] = load(source + item(k) * step);
+    } else {
+#pragma unroll
+        for (int k = 0; k < BATCH; ++k) lanes[k] = load(source + place(reduced, item(k)).source);
+    }
+}
 
 // Adds the terms of several loads at once, or visits the loads one by one.
 template <class Terms, class Visit>
@@ -207,8 +221,7 @@ static __device__ __forceinline__ void rows(const Task &task, u32 block) {
     u32 done = 0;
     for (; count - done >= ROW_BATCH; done += ROW_BATCH) {
         Lanes lanes[ROW_BATCH];
-#pragma unroll
-        for (int k = 0; k < ROW_BATCH; ++k) lanes[k] = load(source + place(task.reduced, item(done + k)).source);
+        load_batch(lanes, task.reduced, source, [&](int k) { return item(done + k); });
         add_loads(terms, lanes, [&](int k) { visit(lanes[k], item(done + k)); });
     }
     for (; done < count; ++done) visit(load(source + place(task.reduced, item(done)).source), item(done));
@@ -245,8 +258,7 @@ static __device__ __forceinline__ void columns(const Task &task, u32 block) {
     u32 done = 0;
     for (; count - done >= COLUMN_BATCH; done += COLUMN_BATCH) {
         Lanes lanes[COLUMN_BATCH];
-#pragma unroll
-        for (int k = 0; k < COLUMN_BATCH; ++k) lanes[k] = load(source + place(task.reduced, item(done + k)).source);
+        load_batch(lanes, task.reduced, source, [&](int k) { return item(done + k); });
 #pragma unroll
         for (int lane = 0; lane < LANES; ++lane) {
             Wide values[COLUMN_BATCH];

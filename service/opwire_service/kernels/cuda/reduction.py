@@ -166,8 +166,7 @@ def geometry(layout: ReductionLayout, item_bytes: int, processors: int, tuning: 
     else:
         along = min(THREADS, _power_above(outputs))
         most = _power_below(max(1, items // LOADS))
-        # Blocks fill the card once, or they are short, so that all multiprocessors end at about the same time.
-        while along > NARROWEST and most * along > THREADS and not 0.9 <= outputs / (wanted * along) <= 1:
+        while along > NARROWEST and 10 * outputs < 9 * wanted * along and most * along > THREADS:
             along //= 2
         sharing = min(THREADS // along, most)
         block = along, sharing

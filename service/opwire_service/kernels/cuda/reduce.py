@@ -57,13 +57,13 @@ CAREFUL_PRODUCT = Tuning(column_blocks=2)
 
 TUNINGS: dict[tuple[str, DataType], Tuning] = {
     ("sums", DataType.FLOAT32): Tuning(),
-    ("sums", DataType.FLOAT16): Tuning(row_blocks=5),
+    ("sums", DataType.FLOAT16): Tuning(lanes=4, column_batch=8, row_blocks=5),
     ("squares", DataType.FLOAT32): Tuning(row_batch=8),
-    ("squares", DataType.FLOAT16): Tuning(row_blocks=5),
+    ("squares", DataType.FLOAT16): Tuning(lanes=4, column_batch=8, row_blocks=5),
     ("product", DataType.FLOAT32): Tuning(row_batch=8),
-    ("product", DataType.FLOAT16): Tuning(lanes=4, column_batch=8, row_blocks=5),
+    ("product", DataType.FLOAT16): Tuning(lanes=4, row_batch=8, column_batch=8, column_blocks=3),
     ("log_sum_exp", DataType.FLOAT32): Tuning(row_batch=8, column_batch=8),
-    ("log_sum_exp", DataType.FLOAT16): Tuning(lanes=4, column_batch=8, row_blocks=5),
+    ("log_sum_exp", DataType.FLOAT16): Tuning(lanes=4, row_batch=8, column_batch=8),
 }
 """What computes most results of the float functions -> what was fastest on an H200."""
 

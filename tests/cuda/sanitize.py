@@ -1,10 +1,17 @@
-"""A small run of every CUDA kernel, to be watched by ``compute-sanitizer python -m tests.cuda.sanitize``."""
+"""A small run of every CUDA kernel, to be watched by ``compute-sanitizer python -m tests.cuda.sanitize``.
+
+It fails if something that the sources define or the operators can ask for was not launched; see ``missing``.
+"""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
-from typing import Any
+import math
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -12,66 +19,203 @@ from opwire.check import Plan, check
 from opwire.errors import ContractViolation
 from opwire.operators.reduce import ReduceFunction
 from opwire_service.devices.cuda import CudaDevice
+from opwire_service.kernels import cuda as kernels
+from opwire_service.kernels.cuda.job import Memory, Program
 from tests.execution import execute
 
+SOURCES = Path(kernels.__file__).parent
+FUNCTIONS = tuple(function.name for function in ReduceFunction)
 DATA_TYPES = ("FLOAT32", "FLOAT16", "INT32", "INT64", "UINT8")
+PROCESSORS = 132
+"""Of the card that the sizes below are for; any other does, if it has more than a few."""
 
-LAYOUTS: tuple[tuple[list[int], list[int], list[int] | None], ...] = (
-    ([1, 65536], [1], None),  # one row for many threads, in splits
-    ([40, 96], [1], None),
-    ([4096, 64], [0], None),  # columns in splits
-    ([3, 37, 31], [1], None),
-    ([5, 7, 9], [0, 2], None),
-    ([6, 10], [1], [1, 6]),
-    ([3, 50], [1], [7, 0]),
-    ([17], [], None),
-)
+Layout = tuple[list[int], list[int], list[int] | None]
 """Sizes, axes and strides."""
 
-POOLINGS: tuple[dict[str, Any], ...] = (
-    {"sizes": [1, 3, 21, 32], "window": [3, 3], "stride": [2, 2], "padding": [1, 1]},
-    {"sizes": [2, 1, 16, 32], "window": [2, 2], "stride": [2, 2], "padding": [0, 0]},
-    {"sizes": [1, 2, 9, 13], "window": [3, 3], "stride": [1, 1], "padding": [1, 1]},
-    {"sizes": [1, 1, 40, 40], "window": [35, 35], "stride": [1, 1], "padding": [0, 0]},
-    {"sizes": [1, 2, 5, 6, 7], "window": [2, 3, 2], "stride": [1, 2, 1], "padding": [1, 1, 0]},
-)
+SMALL: dict[str, Layout] = {
+    "last": ([40, 96], [1], None),
+    "last in splits": ([1, 33001], [1], None),
+    "first": ([320, 32], [0], None),
+    "first in splits": ([8200, 3], [0], None),
+    "middle": ([3, 37, 31], [1], None),
+    "all": ([5, 7, 9], [0, 1, 2], None),
+    "first and last": ([5, 7, 9], [0, 2], None),
+    "transposed": ([6, 10], [1], [1, 6]),
+    "repeated": ([3, 50], [1], [7, 0]),
+    "none": ([17], [], None),
+}
+"""Reductions that take one pass."""
+
+LARGE: dict[str, Layout] = {
+    "last": ([64, 1024], [1], None),
+    "last in splits": ([1, 131072], [1], None),
+    "first": ([256, 264], [0], None),
+    "first in splits": ([8200, 8], [0], None),
+    "middle": ([4, 128, 129], [1], None),
+    "transposed": ([304, 220], [1], [1, 304]),
+}
+"""Those that take a quick pass and one that repairs it, if the function has such."""
+
+OPEN: dict[tuple[str, str], tuple[list[float], float | None]] = {
+    ("L2", "FLOAT32"): ([1, 2.0**-12, 2.0**-12, 2.0**-24], 0),
+    ("L2", "FLOAT16"): ([1, 2.0**-5, 2.0**-11], 0),
+    ("SUM_SQUARE", "FLOAT32"): ([4096, 1], 0),
+    ("SUM_SQUARE", "FLOAT16"): ([45, 4, 2, 2], 0),
+    ("MULTIPLY", "FLOAT32"): ([97, 257, 673], 1),
+    ("MULTIPLY", "FLOAT16"): ([3, 683], 1),
+    ("LOG_SUM_EXP", "FLOAT32"): ([70000], 0),
+    ("LOG_SUM_EXP", "FLOAT16"): ([], None),
+}
+"""Elements whose result a quick pass leaves open, and what all others are; None is where the logarithm is next to 0."""
+
+POOLINGS: dict[str, dict[str, list[int]]] = {
+    "strips": {"sizes": [1, 3, 21, 32], "window": [3, 3], "stride": [2, 2], "padding": [1, 1]},
+    "strips without overlap": {"sizes": [2, 1, 16, 32], "window": [2, 2], "stride": [2, 2], "padding": [0, 0]},
+    "ragged strips": {"sizes": [1, 2, 9, 13], "window": [3, 3], "stride": [1, 1], "padding": [1, 1]},
+    "large windows": {"sizes": [1, 1, 40, 40], "window": [35, 35], "stride": [1, 1], "padding": [0, 0]},
+    "three dimensions": {"sizes": [1, 2, 5, 6, 7], "window": [2, 3, 2], "stride": [1, 2, 1], "padding": [1, 1, 0]},
+}
+
+TUNING = frozenset({"LANES", "ROW_BATCH", "ROW_BLOCKS", "COLUMN_BATCH", "COLUMN_BLOCKS"})
+"""Macros that change no result."""
 
 
-def reductions() -> Iterator[Plan]:
-    for function, data_type, (sizes, axes, strides) in itertools.product(ReduceFunction, DATA_TYPES, LAYOUTS):
-        tensor: dict[str, object] = {"DataType": data_type, "Sizes": sizes}
-        if strides is not None:
-            tensor["Strides"] = strides
-        desc = {"Function": function.name, "InputTensor": tensor, "Axes": axes}
-        try:
-            yield check({"type": "REDUCE", "desc": desc})
-        except ContractViolation:
-            continue  # not every function takes every data type
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """What tells launches apart: the entry, what it computes, and whether blocks share its outputs."""
+
+    entry: str
+    computes: tuple[object, ...]
+    splits: bool = False
 
 
-def poolings() -> Iterator[Plan]:
-    for data_type, row, indices in itertools.product(DATA_TYPES, POOLINGS, (False, True)):
-        tensor = {"DataType": data_type, "Sizes": row["sizes"]}
-        desc = {
-            "InputTensor": tensor,
-            "WindowSize": row["window"],
-            "Strides": row["stride"],
-            "StartPadding": row["padding"],
-            "EndPadding": row["padding"],
-        }
-        if indices:
-            sizes = check({"type": "MAX_POOLING1", "desc": desc}).outputs["OutputTensor"].sizes
-            desc["OutputIndicesTensor"] = {"DataType": "UINT64", "Sizes": list(sizes)}
-        yield check({"type": "MAX_POOLING1", "desc": desc})
+Case = tuple[Plan, bytes | bytearray]
+"""A plan, and the bytes of its input."""
+
+
+def reduction(function: str, data_type: str, layout: Layout) -> Iterator[Plan]:
+    """One plan, or none where the function does not take the type; ARGMAX and ARGMIN find the first and the last."""
+    sizes, axes, strides = layout
+    tensor: dict[str, object] = {"DataType": data_type, "Sizes": sizes}
+    if strides is not None:
+        tensor["Strides"] = strides
+    desc = {"InputTensor": tensor, "Axes": axes}
+    try:
+        yield check({"type": "REDUCE", "desc": {"Function": function, **desc}})
+    except ContractViolation:
+        return
+    if function.startswith("ARG"):
+        yield check({"type": function, "desc": {**desc, "AxisDirection": "DECREASING"}})
+
+
+def pooling(row: Mapping[str, list[int]], data_type: str, operator: str) -> Iterator[Plan]:
+    """One plan, and one with indices where the operator has them."""
+    desc: dict[str, object] = {
+        "InputTensor": {"DataType": data_type, "Sizes": row["sizes"]},
+        "WindowSize": row["window"],
+        "Strides": row["stride"],
+        "StartPadding": row["padding"],
+        "EndPadding": row["padding"],
+    }
+    if operator == "MAX_POOLING2":
+        desc["Dilations"] = [1] * len(row["window"])
+    plan = check({"type": operator, "desc": desc})
+    yield plan
+    if operator != "MAX_POOLING":
+        indices = {"DataType": "UINT64", "Sizes": list(plan.outputs["OutputTensor"].sizes)}
+        yield check({"type": operator, "desc": {**desc, "OutputIndicesTensor": indices}})
+
+
+def cases() -> Iterator[Case]:
+    """All that is run."""
+    generator = np.random.default_rng(1)
+
+    def any_bytes(plans: Iterable[Plan]) -> Iterator[Case]:
+        for plan in plans:
+            yield plan, generator.bytes(plan.inputs["InputTensor"].data_size_in_bytes)
+
+    for function, data_type, layout in itertools.product(FUNCTIONS, DATA_TYPES, SMALL.values()):
+        yield from any_bytes(reduction(function, data_type, layout))
+    for (function, data_type), layout in itertools.product(OPEN, LARGE.values()):
+        for plan in reduction(function, data_type, layout):
+            yield from any_bytes([plan])
+            yield plan, left_open(plan, *OPEN[function, data_type])
+    for data_type, row in itertools.product(DATA_TYPES, POOLINGS.values()):
+        yield from any_bytes(pooling(row, data_type, "MAX_POOLING2"))
+    for operator in ("MAX_POOLING", "MAX_POOLING1"):
+        yield from any_bytes(pooling(POOLINGS["strips"], "FLOAT32", operator))
+
+
+def left_open(plan: Plan, values: list[float], rest: float | None) -> bytearray:
+    """An input each of whose outputs reduces the same values, and for the rest another one."""
+    desc = plan.inputs["InputTensor"]
+    (axis,) = plan.attributes.Axes
+    buffer = bytearray(desc.total_size_in_bytes)
+    rows = np.moveaxis(desc.view(buffer), axis, -1)
+    rows[...] = -math.log(desc.sizes[axis]) if rest is None else rest
+    rows[..., 5 : 5 + len(values)] = values
+    return buffer
+
+
+def computes(program: Program) -> tuple[object, ...]:
+    """What a program computes: its sources, and the macros that matter."""
+    return program.sources, *(macro for macro in program.macros if macro[0] not in TUNING)
+
+
+def launched(plan: Plan) -> Iterator[Kernel]:
+    """The kernels of a plan."""
+    nowhere = Memory(dict.fromkeys(plan.inputs, 0), dict.fromkeys(plan.outputs, 0), 0, 0, 0)
+    for launch in kernels.JOBS[plan.operator.name](plan, PROCESSORS).launches(nowhere):
+        if "reduction" in launch.program.sources:
+            yield Kernel(launch.entry, computes(launch.program), launch.grid[1] > 1)
+        else:
+            indices, dimensions = len(plan.outputs) > 1, len(plan.inputs["InputTensor"].sizes) - 2
+            yield Kernel(launch.entry, (plan.inputs["InputTensor"].data_type.name, indices, dimensions))
+
+
+def entries() -> dict[str, str]:
+    """Every kernel that the sources define, and the source."""
+    pattern = re.compile(r"__global__ void (?:__launch_bounds__\(.*?\) )?(\w+)\(")
+    return {name: path.stem for path in SOURCES.glob("*.cu") for name in pattern.findall(path.read_text("utf-8"))}
+
+
+def required() -> Iterator[Kernel]:
+    """The passes of every reduction, along rows and columns, with and without splits; poolings also with indices."""
+    reductions = [entry for entry, source in entries().items() if source == "reduction"]
+    for function, data_type, size in itertools.product(FUNCTIONS, DATA_TYPES, (2, 2**16)):
+        for plan in reduction(function, data_type, ([1, size], [1], None)):
+            for program in kernels.JOBS[plan.operator.name](plan, PROCESSORS).programs:
+                for entry, splits in itertools.product(reductions, (False, True)):
+                    yield Kernel(entry, computes(program), splits)
+    for data_type, indices in itertools.product(DATA_TYPES, (False, True)):
+        yield Kernel("pool_strips", (data_type, indices, 2))
+        yield Kernel("pool_windows", (data_type, indices, 2))
+        yield Kernel("pool_windows", (data_type, indices, 3))
+
+
+def missing(plans: Iterable[Plan]) -> list[object]:
+    """What plans leave out of all sources, all kernels that they define, all operators, and all that is required."""
+    plans = list(plans)
+    found = {kernel for plan in plans for kernel in launched(plan)}
+    programs = {program for plan in plans for program in kernels.JOBS[plan.operator.name](plan, PROCESSORS).programs}
+    return [
+        *sorted({path.stem for path in SOURCES.glob("*.cu")} - {name for each in programs for name in each.sources}),
+        *sorted(entries().keys() - {kernel.entry for kernel in found}),
+        *sorted(kernels.JOBS.keys() - {plan.operator.name for plan in plans}),
+        *dict.fromkeys(kernel for kernel in required() if kernel not in found),
+    ]
 
 
 def main() -> None:
+    every = list(cases())
+    left_out = missing(plan for plan, _ in every)
+    if left_out:
+        sys.exit("\n".join(["not run:", *map(str, left_out)]))
     device = CudaDevice(memory_bytes=2**28)
-    generator = np.random.default_rng(1)
-    for plan in itertools.chain(reductions(), poolings()):
-        buffers = {name: generator.bytes(desc.data_size_in_bytes) for name, desc in plan.inputs.items()}
-        execute(device, plan, buffers)
+    for plan, data in every:
+        execute(device, plan, dict.fromkeys(plan.inputs, data))
     device.close()
+    sys.stdout.write(f"{len(every)} plans\n")
 
 
 if __name__ == "__main__":

@@ -70,7 +70,7 @@ class Room:
     inputs: Mapping[str, int]
     outputs: Mapping[str, int]
     scratch: int
-    marks: int
+    state: int
     uncertain: int
     size: int
 
@@ -80,20 +80,20 @@ class Room:
         offsets = []
         outputs = [device_desc(desc) for desc in plan.outputs.values()]
         sizes = [desc.data_size_in_bytes for desc in (*plan.inputs.values(), *outputs)]
-        for size in (*sizes, job.scratch_bytes, job.marks_bytes, job.uncertain_bytes):
+        for size in (*sizes, job.scratch_bytes, job.state_bytes, job.uncertain_bytes):
             offsets.append(end)
             end += aligned(size)
         inputs = dict(zip(plan.inputs, offsets, strict=False))
         rest = offsets[len(inputs) :]
-        scratch, marks, uncertain = offsets[-3:]
-        return cls(inputs, dict(zip(plan.outputs, rest, strict=False)), scratch, marks, uncertain, end)
+        scratch, state, uncertain = offsets[-3:]
+        return cls(inputs, dict(zip(plan.outputs, rest, strict=False)), scratch, state, uncertain, end)
 
     def at(self, base: int) -> Memory:
         return Memory(
             {name: base + offset for name, offset in self.inputs.items()},
             {name: base + offset for name, offset in self.outputs.items()},
             base + self.scratch,
-            base + self.marks,
+            base + self.state,
             base + self.uncertain,
         )
 
@@ -216,8 +216,9 @@ class CudaDevice(Device):
 
     def enqueue(self, job: Job, memory: Memory, stream: Any, stop: Stop) -> None:
         """Puts the launches of a job on a stream; returns before they have run, but not long before."""
-        if job.marks_bytes or job.uncertain_bytes:  # what is uncertain comes right behind the marks
-            self._runtime.memsetAsync(memory.marks, 0, aligned(job.marks_bytes) + 8, stream.ptr)
+        if job.state_bytes or job.uncertain_bytes:  # what is uncertain comes right behind the state
+            counter = 8 if job.uncertain_bytes else 0
+            self._runtime.memsetAsync(memory.state, 0, aligned(job.state_bytes) + counter, stream.ptr)
         last: Any = None
         for number, launch in enumerate(job.launches(memory), 1):
             kernel = self._compiler.kernel(launch.program, launch.entry, stop)

@@ -66,14 +66,14 @@ class Memory:
     Attributes:
         inputs, outputs: by tensor; outputs lie as ``device_desc`` says.
         scratch: of ``Job.scratch_bytes``.
-        marks: of ``Job.marks_bytes``, 0 at first.
+        state: of ``Job.state_bytes``, 0 at first.
         uncertain: of ``Job.uncertain_bytes``, the first 8 of them 0; see ``Job.recompute``.
     """
 
     inputs: Mapping[str, int]
     outputs: Mapping[str, int]
     scratch: int
-    marks: int
+    state: int
     uncertain: int
 
 
@@ -83,7 +83,7 @@ class Job(Protocol):
     Attributes:
         programs: all that will be launched.
         scratch_bytes: for intermediate results.
-        marks_bytes: for marks of blocks whose results a later launch computes again.
+        state_bytes: for what blocks tell others: who has finished, and whose results must be computed again.
         uncertain_bytes: for the list of results that the card could not certify; 0 if it always can.
     """
 
@@ -94,7 +94,7 @@ class Job(Protocol):
     def scratch_bytes(self) -> int: ...
 
     @property
-    def marks_bytes(self) -> int: ...
+    def state_bytes(self) -> int: ...
 
     @property
     def uncertain_bytes(self) -> int: ...

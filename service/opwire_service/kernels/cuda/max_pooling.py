@@ -43,7 +43,7 @@ class Pooling:
     """The job of a max pooling."""
 
     scratch_bytes = 0
-    marks_bytes = 0
+    state_bytes = 0
     uncertain_bytes = 0
 
     def __init__(self, plan: Plan, processors: int) -> None:

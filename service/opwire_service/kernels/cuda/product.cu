@@ -64,16 +64,15 @@ struct Accumulator {
 // The product of a thread: high lies within 2**-400 and 2**400.
 struct Collector {
     double high, low;
-    i32 exponent;
-    u32 kinds, inexact;
+    i32 state;  // the exponent times 8, and kinds; together they take one register
+    u32 inexact;
 
     static const bool UNORDERED = false;
 
     __device__ __forceinline__ void clear() {
         high = 1;
         low = 0;
-        exponent = 0;
-        kinds = 0;
+        state = 0;
         inexact = 0;
     }
     __device__ __forceinline__ void times(double factor) {
@@ -95,13 +94,13 @@ struct Collector {
         double scale = __hiloint2double((1023 - excess) << 20, 0);
         high *= scale;
         if (COMPENSATED) low *= scale;
-        exponent += excess;
+        state += 8 * excess;
     }
     // One element, whatever it is.
     __device__ __forceinline__ void add_any(float x) {
-        if (x == 0) kinds |= Accumulator::ZERO;
-        else if (x != x) kinds |= Accumulator::NOT_A_NUMBER;
-        else if (isinf(x)) kinds |= Accumulator::INFINITE;
+        if (x == 0) state |= Accumulator::ZERO;
+        else if (x != x) state |= Accumulator::NOT_A_NUMBER;
+        else if (isinf(x)) state |= Accumulator::INFINITE;
         times(x == 0 || !isfinite(x) ? copysignf(1.0f, x) : x);
         limit();
     }
@@ -135,7 +134,7 @@ struct Collector {
         }
     }
     __device__ __forceinline__ Accumulator total() const {
-        Accumulator product = {high, low, exponent, kinds, inexact};
+        Accumulator product = {high, low, state >> 3, (u32)state & 7, inexact};
         product.normalise();
         return product;
     }

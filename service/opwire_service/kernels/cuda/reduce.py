@@ -14,7 +14,7 @@ from ...devices.device import Stop
 from .. import exact, logarithm
 from ..reference.elements import CHUNK, Elements
 from .argreduce import extreme
-from .reduction import Accumulator, Reduction
+from .reduction import Accumulator, Reduction, Tuning
 
 POSITIONS = {ReduceFunction.ARGMAX: True, ReduceFunction.ARGMIN: False}
 
@@ -51,6 +51,22 @@ INTEGERS: dict[ReduceFunction, tuple[str, str, int]] = {
 }
 """Function -> what an element x becomes, how two results combine, and the result of nothing."""
 
+CAREFUL_EXPONENTIALS = Tuning(row_blocks=2, column_blocks=2)
+CAREFUL_PRODUCT = Tuning(column_blocks=2)
+"""Of what computes the results that quick passes leave open; it takes many registers."""
+
+TUNINGS: dict[tuple[str, DataType], Tuning] = {
+    ("sums", DataType.FLOAT32): Tuning(),
+    ("sums", DataType.FLOAT16): Tuning(lanes=4, column_batch=8, row_blocks=5),
+    ("squares", DataType.FLOAT32): Tuning(row_batch=8),
+    ("squares", DataType.FLOAT16): Tuning(lanes=4, column_batch=8, row_blocks=5),
+    ("product", DataType.FLOAT32): Tuning(row_batch=8),
+    ("product", DataType.FLOAT16): Tuning(lanes=4, row_batch=8, column_batch=8, column_blocks=3),
+    ("log_sum_exp", DataType.FLOAT32): Tuning(row_batch=8, column_batch=8),
+    ("log_sum_exp", DataType.FLOAT16): Tuning(lanes=4, row_batch=8, column_batch=8),
+}
+"""What computes most results of the float functions -> what was fastest on an H200."""
+
 
 def job(plan: Plan, processors: int) -> Reduction:
     """The job of a plan of REDUCE."""
@@ -68,20 +84,19 @@ def _accumulator(function: ReduceFunction, data_type: DataType) -> Accumulator:
         term, combine, start = INTEGERS[function]
         macros = ("UNSIGNED", f"u{data_type.bits}"), ("TERM", term), ("COMBINE", combine), ("START", start)
         return Accumulator("integers", data_type.bits // 8, macros)
-    half = data_type is DataType.FLOAT16
-    format_ = ("HALF", int(half))
+    format_ = ("HALF", int(data_type is DataType.FLOAT16))
     if function is ReduceFunction.LOG_SUM_EXP:
-        quick = Accumulator(
-            "log_sum_exp_quick", 16, (format_,), row_batch=8 if half else 4, row_blocks=4 if half else 6, column_batch=8
-        )
-        return Accumulator("log_sum_exp", 32, (), most_lanes=4, row_blocks=2, column_blocks=2, quick=quick)
+        quick = Accumulator("log_sum_exp_quick", 16, (format_,), tuning=TUNINGS["log_sum_exp", data_type])
+        return Accumulator("log_sum_exp", 32, (), tuning=CAREFUL_EXPONENTIALS, quick=quick)
     recompute = partial(_recompute, EXACT[function], exact.FORMATS[data_type])
     if function is ReduceFunction.MULTIPLY:
-        careful = Accumulator("product", 32, (format_,), recompute, most_lanes=4, column_blocks=2)
-        return replace(careful, quick=replace(careful, column_batch=8 if half else 4, column_blocks=4))
+        quick = Accumulator("product", 32, (format_,), recompute, tuning=TUNINGS["product", data_type])
+        return Accumulator("product", 32, (format_,), recompute, tuning=CAREFUL_PRODUCT, quick=quick)
     flags = tuple((name, int(name in SUMS[function])) for name in _SUM_MACROS)
+    if "SQUARED" not in SUMS[function]:
+        return Accumulator("sums", 24, (format_, *flags), recompute, tuning=TUNINGS["sums", data_type])
     careful = Accumulator("sums", 24, (format_, *flags), recompute)
-    return replace(careful, quick=careful) if "SQUARED" in SUMS[function] else careful
+    return replace(careful, quick=replace(careful, tuning=TUNINGS["squares", data_type]))
 
 
 def _recompute(

@@ -1,6 +1,7 @@
 // The loops of a reduction around a Collector, which gathers the terms of a thread, and an Accumulator, which joins them. LANES elements are loaded at
-// once, ROW_BATCH or COLUMN_BATCH times before they are used. If PASS is QUICK, blocks with an uncertain output are
-// marked, and the same launches with PASS at REPAIR compute those again.
+// once, ROW_BATCH or COLUMN_BATCH times before they are used. The last block to finish of those that share outputs
+// merges their results. If PASS is QUICK, blocks with an uncertain output are marked, and the same launch with PASS at
+// REPAIR computes those again.
 
 const int LOOPS = 8;
 const int THREADS = 256;
@@ -22,14 +23,15 @@ struct Task {
     Output *target;
     Accumulator *partial;  // of each split and each output, in that order; unused without splits
     u32 *uncertain;        // how many, 0, then source and target offsets of the outputs that must be computed again
-    u8 *marks;             // of each block along x
+    u32 *state;            // 0 at first: unless PASS is ONLY, whether anything is marked, then whether each block along x
+                           // is; with splits then how many of each block along x have finished
     Terms terms;
     u32 outputs;   // in rows one by one, in columns LANES at a time
     u32 items;     // of the reduced loops: LANES terms each in rows, one in columns
     u32 stretch;   // items in a split of columns
     u32 splits;
     u32 room;      // for uncertain outputs
-    u32 share;     // outputs of a block, counted one by one
+    u32 share;     // outputs of a block, counted one by one, a power of two
     u32 blocks;    // along x, if there is one for each share
     u32 unused;
     Loops kept, reduced;
@@ -41,6 +43,7 @@ struct Place {
 
 static __device__ __forceinline__ Place place(const Loops &loops, u32 index) {
     Place at = {0, 0};
+#pragma unroll 1
     for (u32 i = 0; i + 1 < loops.count; ++i) {
         const Loop &loop = loops.loop[i];
         u32 t = __umulhi(loop.factor, index);
@@ -62,6 +65,19 @@ typedef Pack<Input, LANES> Lanes;
 
 static __device__ __forceinline__ Lanes load(const Input *at) { return *reinterpret_cast<const Lanes *>(at); }
 
+// Several loads; mostly the reduced elements lie in one loop, which takes no divisions.
+template <int BATCH, class Item>
+static __device__ __forceinline__ void load_batch(Lanes (&lanes)[BATCH], const Loops &reduced, const Input *source, Item item) {
+    if (reduced.count <= 1) {
+        u32 step = reduced.loop[0].source;
+#pragma unroll
+        for (int k = 0; k < BATCH; ++k) lanes[k] = load(source + item(k) * step);
+    } else {
+#pragma unroll
+        for (int k = 0; k < BATCH; ++k) lanes[k] = load(source + place(reduced, item(k)).source);
+    }
+}
+
 // Adds the terms of several loads at once, or visits the loads one by one.
 template <class Terms, class Visit>
 static __device__ __forceinline__ void add_loads(Terms &terms, const Lanes (&lanes)[ROW_BATCH], Visit visit) {
@@ -80,7 +96,7 @@ static __device__ void finish(const Task &task, const Accumulator &total, Place 
     Output output;
     bool certain = total.finish(output, task.source[at.source], task.terms);
     if (!certain && PASS == QUICK) {
-        task.marks[block] = 1;
+        task.state[0] = task.state[1 + block] = 1;
     } else if (!certain) {
         u32 i = atomicAdd(task.uncertain, 1u);
         if (i < task.room) {
@@ -106,29 +122,79 @@ static __device__ __forceinline__ void merge_in_warp(Accumulator &total, u32 wid
     }
 }
 
-// Merges along x; the result is right in the threads with x 0.
-static __device__ __forceinline__ void merge_along_x(Accumulator &total) {
-    merge_in_warp(total, min(blockDim.x, 32));
-    if (blockDim.x <= 32) return;
+static __device__ __forceinline__ u32 thread_in_block() { return threadIdx.y * blockDim.x + threadIdx.x; }
+
+// Merges so many neighbouring threads; the result is right in the first of them.
+static __device__ __forceinline__ void merge_threads(Accumulator &total, u32 width) {
+    merge_in_warp(total, min(width, 32));
+    if (width <= 32) return;
     __shared__ __align__(16) char memory[THREADS / 32 * sizeof(Accumulator)];
     Accumulator *shared = reinterpret_cast<Accumulator *>(memory);
-    u32 thread = threadIdx.y * blockDim.x + threadIdx.x;
+    u32 thread = thread_in_block();
     if (thread % 32 == 0) shared[thread / 32] = total;
     __syncthreads();
-    if (threadIdx.x == 0)
-        for (u32 i = 1; i < blockDim.x / 32; ++i) total.merge(shared[thread / 32 + i]);
+    if (thread % width == 0)
+        for (u32 i = 1; i < width / 32; ++i) total.merge(shared[thread / 32 + i]);
     __syncthreads();
 }
 
-// Merges along y; the result is right in the threads with y 0.
-static __device__ __forceinline__ void merge_along_y(Accumulator &total) {
-    __shared__ __align__(16) char memory[THREADS * sizeof(Accumulator)];
-    Accumulator *shared = reinterpret_cast<Accumulator *>(memory) + threadIdx.y * blockDim.x + threadIdx.x;
-    for (u32 half = blockDim.y / 2; half; half /= 2) {
-        if (threadIdx.y >= half && threadIdx.y < 2 * half) *shared = total;
+// Merges along y, and gives every lane with its result to one of the threads.
+template <class Use>
+static __device__ __forceinline__ void merge_along_y(Collector (&terms)[LANES], Use use) {
+    __shared__ __align__(16) char memory[THREADS / 2 * LANES * sizeof(Accumulator)];
+    Accumulator *shared = reinterpret_cast<Accumulator *>(memory) + threadIdx.x;
+    u32 half = blockDim.y / 2, row = threadIdx.y % half * LANES;
+    if (threadIdx.y >= half)
+#pragma unroll
+        for (int lane = 0; lane < LANES; ++lane) shared[(row + lane) * blockDim.x] = terms[lane].total();
+    __syncthreads();
+    if (threadIdx.y < half)
+#pragma unroll
+        for (int lane = 0; lane < LANES; ++lane) {
+            Accumulator total = terms[lane].total();
+            total.merge(shared[(row + lane) * blockDim.x]);
+            shared[(row + lane) * blockDim.x] = total;
+        }
+    __syncthreads();
+    for (u32 left = half * LANES / 2; left >= LANES; left /= 2) {
+        for (u32 i = threadIdx.y; i < left; i += blockDim.y)
+            shared[i * blockDim.x].merge(shared[(i + left) * blockDim.x]);
         __syncthreads();
-        if (threadIdx.y < half) total.merge(shared[half * blockDim.x]);
-        __syncthreads();
+    }
+    for (u32 lane = threadIdx.y; lane < LANES; lane += blockDim.y) use(lane, shared[lane * blockDim.x]);
+    __syncthreads();
+}
+
+// Whether this block is the last to finish of those that share its outputs; it sees what all of them wrote.
+static __device__ __forceinline__ bool last_of_splits(const Task &task, u32 block) {
+    __shared__ bool last;
+    __syncthreads();
+    if (thread_in_block() == 0) {
+        u32 *finished = task.state + (PASS == ONLY ? 0 : 1 + task.blocks) + block;
+        __threadfence();
+        last = atomicAdd(finished, 1u) + 1 == task.splits;
+        if (last) *finished = 0;  // for the repair
+        __threadfence();
+    }
+    __syncthreads();
+    return last;
+}
+
+// Merges the splits of a block's outputs, of which there are `outputs` in all, counted one by one.
+template <class Where>
+static __device__ __forceinline__ void merge_splits(const Task &task, u32 block, u64 outputs, Where where) {
+    if (!last_of_splits(task, block)) return;
+    u32 threads = blockDim.x * blockDim.y, width = max(threads / task.share, 1);
+    for (u32 first = thread_in_block() / width; first < task.share; first += threads / width) {
+        u64 output = (u64)block * task.share + first;
+        bool present = output < outputs;
+        Accumulator total;
+        total.clear();
+        if (present)
+            for (u32 split = thread_in_block() % width; split < task.splits; split += width)
+                total.merge(task.partial[split * outputs + output]);
+        merge_threads(total, width);
+        if (present && thread_in_block() % width == 0) finish(task, total, where((u32)output), block);
     }
 }
 
@@ -155,18 +221,25 @@ static __device__ __forceinline__ void rows(const Task &task, u32 block) {
     u32 done = 0;
     for (; count - done >= ROW_BATCH; done += ROW_BATCH) {
         Lanes lanes[ROW_BATCH];
-#pragma unroll
-        for (int k = 0; k < ROW_BATCH; ++k) lanes[k] = load(source + place(task.reduced, item(done + k)).source);
+        load_batch(lanes, task.reduced, source, [&](int k) { return item(done + k); });
         add_loads(terms, lanes, [&](int k) { visit(lanes[k], item(done + k)); });
     }
     for (; done < count; ++done) visit(load(source + place(task.reduced, item(done)).source), item(done));
     Accumulator total = terms.total();
-    merge_along_x(total);
-    if (!present || threadIdx.x) return;
-    if (task.splits > 1)
-        task.partial[(u64)blockIdx.y * task.outputs + output] = total;
-    else
-        finish(task, total, at, block);
+    merge_threads(total, blockDim.x);
+    bool first = present && threadIdx.x == 0;
+    if (task.splits == 1) {
+        if (first) finish(task, total, at, block);
+        return;
+    }
+    if (first) task.partial[(u64)blockIdx.y * task.outputs + output] = total;
+    merge_splits(task, block, task.outputs, [&](u32 output) { return place(task.kept, output); });
+}
+
+// The same number, of which the compiler does not know that: what follows from it is computed anew, not kept in registers.
+static __device__ __forceinline__ u32 forgotten(u32 number) {
+    asm volatile("" : "+r"(number));
+    return number;
 }
 
 // Threads along x have LANES outputs each that lie side by side in the input; those along y share them.
@@ -176,19 +249,16 @@ static __device__ __forceinline__ void columns(const Task &task, u32 block) {
     for (int lane = 0; lane < LANES; ++lane) terms[lane].clear();
     u64 column = (u64)block * blockDim.x + threadIdx.x;
     bool present = column < task.outputs;
-    Place at = {0, 0};
-    if (present) at = place(task.kept, (u32)column);
     u32 begin = blockIdx.y * task.stretch + threadIdx.y;
     u32 end = (u32)min((u64)blockIdx.y * task.stretch + task.stretch, (u64)task.items);
     u32 count = present && begin < end ? (end - begin - 1) / blockDim.y + 1 : 0;
-    const Input *source = task.source + at.source;
+    const Input *source = task.source + (present ? place(task.kept, (u32)column).source : 0);
     u32 step = Accumulator::descending ? 0u - blockDim.y : blockDim.y;
     auto item = [&](u32 i) { return begin + (Accumulator::descending ? count - 1 - i : i) * blockDim.y; };
     u32 done = 0;
     for (; count - done >= COLUMN_BATCH; done += COLUMN_BATCH) {
         Lanes lanes[COLUMN_BATCH];
-#pragma unroll
-        for (int k = 0; k < COLUMN_BATCH; ++k) lanes[k] = load(source + place(task.reduced, item(done + k)).source);
+        load_batch(lanes, task.reduced, source, [&](int k) { return item(done + k); });
 #pragma unroll
         for (int lane = 0; lane < LANES; ++lane) {
             Wide values[COLUMN_BATCH];
@@ -205,24 +275,37 @@ static __device__ __forceinline__ void columns(const Task &task, u32 block) {
             terms[lane].add(values, item(done), step);
         }
     }
+    block = forgotten(block);
+    column = (u64)block * blockDim.x + threadIdx.x;
+    present = column < task.outputs;
+    Place at = {0, 0};
+    if (present) at = place(task.kept, (u32)column);
     u32 target_step = task.kept.loop[0].target / LANES;
-#pragma unroll
-    for (int lane = 0; lane < LANES; ++lane) {
-        Accumulator total = terms[lane].total();
-        if (blockDim.y > 1) merge_along_y(total);
-        if (!present || threadIdx.y) continue;
+    auto beside = [&](Place at, u32 lane) { return Place{at.source + lane, at.target + lane * target_step}; };
+    auto use = [&](u32 lane, const Accumulator &total) {
+        if (!present) return;
         if (task.splits > 1)
             task.partial[((u64)blockIdx.y * task.outputs + column) * LANES + lane] = total;
         else
-            finish(task, total, Place{at.source + lane, at.target + lane * target_step}, block);
+            finish(task, total, beside(at, lane), block);
+    };
+    if (blockDim.y > 1) {
+        merge_along_y(terms, use);
+    } else {
+#pragma unroll
+        for (int lane = 0; lane < LANES; ++lane) use(lane, terms[lane].total());
     }
+    if (task.splits > 1)
+        merge_splits(task, block, (u64)task.outputs * LANES,
+                     [&](u32 output) { return beside(place(task.kept, output / LANES), output % LANES); });
 }
 
 template <class Work> static __device__ __forceinline__ void for_blocks(const Task &task, Work work) {
+    if (PASS == REPAIR && !task.state[0]) return;
     Accumulator::prepare();
     if (PASS != REPAIR) return work(blockIdx.x);
     for (u32 block = blockIdx.x; block < task.blocks; block += gridDim.x)
-        if (task.marks[block]) work(block);
+        if (task.state[1 + block]) work(block);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, ROW_BLOCKS) reduce_rows(const __grid_constant__ Task task) {
@@ -231,19 +314,4 @@ extern "C" __global__ void __launch_bounds__(THREADS, ROW_BLOCKS) reduce_rows(co
 
 extern "C" __global__ void __launch_bounds__(THREADS, COLUMN_BLOCKS) reduce_columns(const __grid_constant__ Task task) {
     for_blocks(task, [&](u32 block) { columns(task, block); });
-}
-
-// Merges the splits of each output: threads along x share an output. `outputs` counts them one by one.
-extern "C" __global__ void __launch_bounds__(THREADS) merge_splits(const __grid_constant__ Task task) {
-    Accumulator::prepare();
-    Accumulator total;
-    total.clear();
-    u64 output = (u64)blockIdx.x * blockDim.y + threadIdx.y;
-    bool present = output < task.outputs;
-    if (PASS == REPAIR) present = present && task.marks[output / task.share];
-    if (present)
-        for (u32 split = threadIdx.x; split < task.splits; split += blockDim.x)
-            total.merge(task.partial[(u64)split * task.outputs + output]);
-    merge_along_x(total);
-    if (present && threadIdx.x == 0) finish(task, total, place(task.kept, (u32)output), (u32)output / task.share);
 }

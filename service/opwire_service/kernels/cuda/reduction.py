@@ -32,7 +32,7 @@ LONGEST = 8192
 """The most terms of a thread; so many of FLOAT16 a double adds up exactly."""
 
 BLOCKS_PER_PROCESSOR = 4
-"""What a multiprocessor holds at once if a thread has 64 registers, as the kernels are compiled for."""
+"""What a multiprocessor holds at once if a thread has 64 registers, as most kernels are compiled for."""
 
 QUICK_FROM = 2**16
 """The fewest elements that are worth a quick pass, and one that may repair it."""
@@ -44,7 +44,7 @@ _LOOP = np.dtype([(name, "<u4") for name in ("size", "source", "target", "factor
 _LOOPS = np.dtype([("count", "<u4"), ("unused", "<u4"), ("loop", _LOOP, (8,))])
 TASK = np.dtype(
     [
-        *((name, "<u8") for name in ("source", "target", "partial", "uncertain", "marks")),
+        *((name, "<u8") for name in ("source", "target", "partial", "uncertain", "state")),
         ("depth", "<f8"),
         *((name, "<u4") for name in ("terms", "unused_terms")),
         *((name, "<u4") for name in ("outputs", "items", "stretch", "splits", "room", "share", "blocks", "unused")),
@@ -60,15 +60,30 @@ Recompute = Callable[[Array, Stop], Any]
 
 
 @dataclass(frozen=True, slots=True)
+class Tuning:
+    """How much of a multiprocessor the threads of a kernel take; changes no result.
+
+    Attributes:
+        lanes: columns that one thread may have; each takes registers.
+        row_batch, column_batch: loads in flight of a thread that has part of a row, or columns.
+        row_blocks, column_blocks: blocks that a multiprocessor shall hold at once at least, which limits the registers.
+    """
+
+    lanes: int = 16
+    row_batch: int = 4
+    column_batch: int = 4
+    row_blocks: int = 4
+    column_blocks: int = 4
+
+
+@dataclass(frozen=True, slots=True)
 class Accumulator:
     """What the loops compute: a source that defines ``Accumulator``, its size, and the macros it needs.
 
     Attributes:
         recompute: the exact path for results that the kernel does not certify, or None if it always does.
         ordered: whether the positions of the elements matter.
-        most_lanes: columns that one thread may have; each takes registers.
-        row_batch, column_batch: loads in flight of a thread that has part of a row, or columns.
-        row_blocks, column_blocks: blocks that a multiprocessor shall hold at once at least, which limits the registers.
+        tuning: what its threads take.
         quick: what computes most results faster; the outputs that it does not certify are then computed by this one.
     """
 
@@ -77,11 +92,7 @@ class Accumulator:
     macros: tuple[tuple[str, str | int], ...]
     recompute: Recompute | None = None
     ordered: bool = False
-    most_lanes: int = 16
-    row_batch: int = 4
-    column_batch: int = 4
-    row_blocks: int = 4
-    column_blocks: int = 4
+    tuning: Tuning = Tuning()
     quick: Accumulator | None = None
 
 
@@ -127,14 +138,14 @@ class Geometry:
         return own + sharing + self.splits + 16
 
 
-def geometry(layout: ReductionLayout, item_bytes: int, most_lanes: int, processors: int) -> Geometry:
+def geometry(layout: ReductionLayout, item_bytes: int, processors: int, tuning: Tuning) -> Geometry:
     """Lays a reduction over the threads of a card.
 
     Args:
         layout: its loops.
         item_bytes: of an element of the input.
-        most_lanes: columns that one thread may have.
         processors: multiprocessors of the card.
+        tuning: of the kernel that does most of the work.
     """
     kept, reduced = layout.kept, layout.reduced
     inner_kept = kept[-1].source if kept else 0
@@ -144,10 +155,10 @@ def geometry(layout: ReductionLayout, item_bytes: int, most_lanes: int, processo
         lanes = _lanes(reduced, kept, LOAD_BYTES // item_bytes)
         reduced = _by_lanes(reduced, lanes)
     else:
-        lanes = _lanes(kept, reduced, min(LOAD_BYTES // item_bytes, most_lanes))
+        lanes = _lanes(kept, reduced, min(LOAD_BYTES // item_bytes, tuning.lanes))
         kept = _by_lanes(kept, lanes)
     outputs, items = prod(loop.size for loop in kept), prod(loop.size for loop in reduced)
-    wanted = processors * BLOCKS_PER_PROCESSOR
+    wanted = processors * (tuning.row_blocks if rows else tuning.column_blocks)
     if rows:
         sharing = _sharing(outputs, items, wanted)
         block = sharing, THREADS // sharing
@@ -228,7 +239,9 @@ class Reduction:
         self._accumulator = accumulator
         self._processors = processors
         self._layout = reduction_layout(source, device_desc(target), axes, ordered=accumulator.ordered)
-        self._geometry = geometry(self._layout, source.data_type.dtype.itemsize, accumulator.most_lanes, processors)
+        first = (accumulator.quick or accumulator).tuning
+        tuning = replace(first, lanes=min(first.lanes, accumulator.tuning.lanes))
+        self._geometry = geometry(self._layout, source.data_type.dtype.itemsize, processors, tuning)
         self._types = ("INPUT", TYPES[source.data_type]), ("OUTPUT", TYPES[target.data_type])
         passes: tuple[tuple[str, Accumulator], ...] = (("ONLY", accumulator),)
         if accumulator.quick is not None and self._layout.kept_count * self._layout.reduced_count >= QUICK_FROM:
@@ -242,10 +255,10 @@ class Reduction:
             *self._types,
             ("PASS", name),
             ("LANES", self._geometry.lanes),
-            ("ROW_BATCH", accumulator.row_batch),
-            ("ROW_BLOCKS", accumulator.row_blocks),
-            ("COLUMN_BLOCKS", accumulator.column_blocks),
-            ("COLUMN_BATCH", accumulator.column_batch),
+            ("ROW_BATCH", accumulator.tuning.row_batch),
+            ("ROW_BLOCKS", accumulator.tuning.row_blocks),
+            ("COLUMN_BLOCKS", accumulator.tuning.column_blocks),
+            ("COLUMN_BATCH", accumulator.tuning.column_batch),
             ("ACCUMULATOR_BYTES", accumulator.size_in_bytes),
             *accumulator.macros,
         )
@@ -262,8 +275,10 @@ class Reduction:
         return splits * self._layout.kept_count * size if splits > 1 else 0
 
     @property
-    def marks_bytes(self) -> int:
-        return self._geometry.grid[0] if len(self._passes) > 1 else 0
+    def state_bytes(self) -> int:
+        blocks = self._geometry.grid[0]
+        marks = 1 + blocks if len(self._passes) > 1 else 0
+        return 4 * (marks + (blocks if self._geometry.splits > 1 else 0))
 
     @property
     def uncertain_bytes(self) -> int:
@@ -280,7 +295,7 @@ class Reduction:
             memory.outputs["OutputTensor"],
             memory.scratch,
             memory.uncertain,
-            memory.marks,
+            memory.state,
         )
         for launch in self._launches:
             parameter = launch.parameter.copy()
@@ -303,18 +318,6 @@ class Reduction:
             # Repairs look through the marks; mostly there is nothing to do.
             blocks = min(shape.grid[0], self._processors * BLOCKS_PER_PROCESSOR) if number else shape.grid[0]
             yield Launch(program, entry, (blocks, shape.splits), shape.block, whole)
-            if shape.splits > 1:
-                yield self._merge(program, whole.copy())
-
-    def _merge(self, program: Program, whole: Array) -> Launch:
-        outputs, splits = self._layout.kept_count, self._geometry.splits
-        (task,) = whole
-        task["outputs"] = outputs
-        loops_parameter(self._layout.kept, task["kept"])
-        room = max(1, self._processors * BLOCKS_PER_PROCESSOR * THREADS // outputs)
-        sharing = min(THREADS, _power_below(splits), _power_below(room))
-        block = sharing, THREADS // sharing
-        return Launch(program, "merge_splits", (-(-outputs // block[1]), 1), block, whole)
 
     def recompute(self, places: Array | None, source: Array, target: Array, stop: Stop) -> None:
         """See ``Job.recompute``."""

@@ -14,7 +14,8 @@ from llvmlite.binding import get_host_cpu_name
 
 from opwire.check import Plan
 
-from ..kernels.cpu.families import KERNELS, PREPARE
+from ..kernels.cpu.compiler import Kernel
+from ..kernels.cpu.families import ALWAYS, KERNELS, PREPARE
 from ..kernels.cpu.job import Job
 from ..kernels.cpu.library import Library
 from ..kernels.cpu.pool import Pool
@@ -56,16 +57,18 @@ class CpuDevice(Device):
     def run(self, plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
         """See ``Device.run``."""
         job = self._job(plan)
-        if not self._library.is_complete and not self._library.ready(job.kernels):
-            self._library.ask(job.kernels)
-            if self._run_on_reference(plan, job, inputs, outputs, stop):
-                return
+        if not self._library.is_complete:
+            kernels = (*ALWAYS, *job.kernels)
+            if not self._library.ready(kernels):
+                self._library.ask(kernels)
+                if self._run_on_reference(plan, kernels, inputs, outputs, stop):
+                    return
         job.run(inputs, outputs, self._library.find, self._pool, stop)
 
     def bind(self, plan: Plan, inputs: Arrays, outputs: Arrays) -> Bound:
         """See ``Device.bind``."""
         job = self._job(plan)
-        if not self._library.ready(job.kernels):
+        if not self._library.ready((*ALWAYS, *job.kernels)):
             return super().bind(plan, inputs, outputs)
         return job.bind(inputs, outputs, self._library.find, self._pool)
 
@@ -106,10 +109,12 @@ class CpuDevice(Device):
                     del self._jobs[next(iter(self._jobs))]
         return job
 
-    def _run_on_reference(self, plan: Plan, job: Job, inputs: Arrays, outputs: Arrays, stop: Stop) -> bool:
+    def _run_on_reference(
+        self, plan: Plan, kernels: tuple[Kernel, ...], inputs: Arrays, outputs: Arrays, stop: Stop
+    ) -> bool:
         """Runs a plan until it is done or its kernels are ready; returns whether it is done."""
         try:
-            REFERENCE[plan.operator.name](plan, inputs, outputs, lambda: stop() or self._library.ready(job.kernels))
+            REFERENCE[plan.operator.name](plan, inputs, outputs, lambda: stop() or self._library.ready(kernels))
         except Stopped:
             if stop():
                 raise

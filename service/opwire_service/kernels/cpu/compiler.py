@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 from numba import njit
 
 from . import cache
-from .element import ADDRESS
+from .element import ADDRESS, FLOAT32
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -22,8 +22,18 @@ OPTIONS: Any = {"nogil": True, "error_model": "numpy"}
 ARGUMENTS = 6
 """Integers that follow a kernel's ``zero``: three addresses, the address of its geometry, first unit, last unit + 1."""
 
-Entry = Callable[[int, int, int, int, int, int, int], None]
-"""A compiled kernel: ``zero``, source, target, states or indices, geometry, begin, end."""
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A compiled kernel.
+
+    Attributes:
+        call: takes ``zero``, source, target, states or indices, geometry, begin, end.
+        address: of the machine code, for callers that are machine code.
+    """
+
+    call: Callable[[int, int, int, int, int, int, int], None]
+    address: int
 
 
 def inner(function: F) -> F:
@@ -55,6 +65,10 @@ class Kernel:
         return f"{self.function.py_func.__module__.rpartition('.')[2]}.{self.function.py_func.__name__}[{self.element}]"
 
     @property
+    def is_float(self) -> bool:
+        return bool(self.element == FLOAT32)
+
+    @property
     def signature(self) -> tuple[Any, ...]:
         return (self.element, *(ADDRESS,) * ARGUMENTS)
 
@@ -78,4 +92,6 @@ class Kernel:
         """The machine code, from memory, from the cache on disk or by compiling."""
         with _LOADING:
             self.function.compile(self.signature)
-        return cast(Entry, self.function.overloads[self.signature].entry_point)
+            compiled = self.function.overloads[self.signature]
+            address = compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name)
+        return Entry(compiled.entry_point, address)

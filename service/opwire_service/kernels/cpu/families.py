@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from opwire.check import Plan
 
-from . import argreduce, max_pooling, reduce
+from . import argreduce, max_pooling, reduce, sharing
 from .compiler import Kernel
 from .job import Job
 
@@ -20,5 +20,8 @@ PREPARE: dict[str, Callable[[Plan], Job]] = {
 }
 """What makes a plan ready."""
 
-KERNELS: tuple[Kernel, ...] = (*argreduce.KERNELS, *reduce.KERNELS, *max_pooling.KERNELS)
+ALWAYS = sharing.KERNELS
+"""What every plan may need."""
+
+KERNELS: tuple[Kernel, ...] = (*ALWAYS, *argreduce.KERNELS, *reduce.KERNELS, *max_pooling.KERNELS)
 """All of them."""

@@ -11,15 +11,15 @@ import numpy as np
 
 from opwire.tensor import Array
 
-from ...devices.device import Arrays, Bound, Stop
-from .compiler import Entry, Kernel
-from .pool import Pool
+from ...devices.device import Arrays, Bound, Stop, Stopped
+from .compiler import Kernel
+from .pool import Find, Pool, Task
 
-PIECE = 1 << 18
-"""Elements that a thread visits between two questions whether to stop."""
+PIECE = 1 << 17
+"""Elements that a thread visits before it looks what else there is to do, if a unit has no more."""
 
-Find = Callable[[Kernel], Entry]
-"""Gives the machine code of a kernel that is known to be ready."""
+ASKED = 1 << 20
+"""Elements that the thread that calls visits between two questions whether to stop."""
 
 
 class Job(Protocol):
@@ -48,26 +48,37 @@ class Step:
         geometry: its loops.
         units: how many there are.
         elements: of the input that a unit visits.
+        reads_states: whether its input is what an earlier step left.
     """
 
     kernel: Kernel
     geometry: Array
     units: int
     elements: int
-    address: int = field(init=False)
-    grain: int = field(init=False)
+    reads_states: bool = False
+    task: Task = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "address", self.geometry.ctypes.data)
-        object.__setattr__(self, "grain", max(1, PIECE // self.elements))
+        grain = max(1, PIECE // self.elements)
+        asked = max(1, ASKED // (grain * self.elements))
+        object.__setattr__(self, "task", Task(self.kernel, self.geometry.ctypes.data, self.units, grain, asked))
 
     def run(self, source: int, target: int, states: int, find: Find, pool: Pool, stop: Stop) -> None:
         self.bind(source, target, states, find, pool)(stop)
 
     def bind(self, source: int, target: int, states: int, find: Find, pool: Pool) -> Bound:
         """What runs the step on memory at these addresses."""
-        piece = partial(find(self.kernel), 0, source, target, states, self.address)
-        return partial(pool.run, piece, self.units, self.grain)
+        if self.units > self.task.grain:
+            return partial(pool.share, self.task, source, target, states, find)
+        call = find(self.kernel).call
+        return partial(_at_once, partial(call, 0, source, target, states, self.task.geometry, 0, self.units))
+
+
+def _at_once(units: Callable[[], None], stop: Stop) -> None:
+    """Runs so few units that no other thread is worth a word."""
+    if stop():
+        raise Stopped
+    units()
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +103,10 @@ class StepsJob(Job):
     def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
         source, target = inputs["InputTensor"], outputs["OutputTensor"]
         states = np.empty(self.states, np.int64) if self.states else None
-        addresses = (source.ctypes.data, target.ctypes.data, 0 if states is None else states.ctypes.data)
-        steps = [step.bind(*addresses, find, pool) for step in self.steps]
+        here, there, between = source.ctypes.data, target.ctypes.data, 0 if states is None else states.ctypes.data
+        steps = [
+            step.bind(between if step.reads_states else here, there, between, find, pool) for step in self.steps
+        ]
         return steps[0] if len(steps) == 1 and states is None else partial(_each, steps, states)
 
 
@@ -126,4 +139,4 @@ class ArrayJob(Job):
         def piece(begin: int, end: int) -> None:
             self.apply(source[begin:end], target[begin:end])
 
-        pool.run(piece, len(target), max(1, PIECE // inner), stop)
+        pool.run(piece, len(target), max(1, ASKED // inner), stop)

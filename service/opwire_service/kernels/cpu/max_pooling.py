@@ -18,8 +18,8 @@ from . import pooling_geometry as p
 from .argreduce import ELEMENTS
 from .compiler import Kernel
 from .element import INT64
-from .job import Find, Job, Step
-from .pool import Pool
+from .job import Job, Step
+from .pool import Find, Pool
 from .ranks import inversion
 from .reductions import cut
 

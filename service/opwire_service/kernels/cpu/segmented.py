@@ -15,8 +15,8 @@ from ..layout import Loop
 from ..reference.elements import Elements
 from . import geometry as g
 from .compiler import Kernel
-from .job import Find, Job, Step, StepsJob
-from .pool import Pool
+from .job import Job, Step, StepsJob
+from .pool import Find, Pool
 from .reductions import Cut
 from .sums import COMPENSATED, MANY_OPEN, PLAIN, TIER
 

@@ -1,0 +1,159 @@
+"""The threads of the CPU device: every unit is done once, by all threads, until it is time to stop."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+from opwire.tensor import Array
+from opwire_service.devices.device import Stopped
+from opwire_service.kernels.cpu import sharing
+from opwire_service.kernels.cpu.atomics import exchange, fetch_add, pause, peek
+from opwire_service.kernels.cpu.compiler import Entry, Kernel, inner
+from opwire_service.kernels.cpu.element import FLOAT32, INT64
+from opwire_service.kernels.cpu.pool import Find, Pool, Task
+from tests.execution import go_on
+
+PATIENCE = 1 << 28
+"""Looks at another thread's number before one gives up: seconds."""
+
+
+@inner
+def count_units(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
+    for unit in range(begin, end):
+        fetch_add(target, unit, 1)
+
+
+@inner
+def meet(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
+    """Each of two units waits until the other one has begun."""
+    exchange(target, begin, 1)
+    for _ in range(PATIENCE):
+        if peek(target, 1 - begin):
+            exchange(states, begin, 1)
+            break
+        pause()
+
+
+@inner
+def fail(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
+    fetch_add(target, begin, 1)
+    if begin == 100:
+        np.empty(1 << 60)
+
+
+@pytest.fixture(scope="module")
+def find() -> Find:
+    entries: dict[Kernel, Entry] = {}
+
+    def compiled(kernel: Kernel) -> Entry:
+        if kernel not in entries:
+            entries[kernel] = kernel.compile()
+        return entries[kernel]
+
+    for kernel in sharing.KERNELS:
+        compiled(kernel)
+    return compiled
+
+
+@pytest.fixture(params=[1, 2, 3, 8])
+def pool(request) -> Iterator[Pool]:
+    made = Pool(request.param)
+    yield made
+    made.close()
+
+
+def share(
+    pool: Pool,
+    find: Find,
+    function: Callable[..., None],
+    target: Array,
+    states: Array | None = None,
+    *,
+    grain: int = 1,
+    asked: int = 1 << 20,
+    floats: int = 0,
+    stop: Callable[[], bool] = go_on,
+) -> None:
+    task = Task(Kernel(function, FLOAT32 if floats else INT64), 0, len(target), grain, asked)
+    pool.share(task, 0, target.ctypes.data, 0 if states is None else states.ctypes.data, find, stop)
+
+
+@pytest.mark.parametrize("floats", [0, 1])
+@pytest.mark.parametrize(("units", "grain"), [(1, 1), (7, 7), (8, 7), (1000, 1), (1000, 3), (100_000, 64)])
+def test_each_unit_is_done_once(pool, find, units, grain, floats):
+    for asked in (1, 5, 1 << 20):
+        done = np.zeros(units, np.int64)
+        share(pool, find, count_units, done, grain=grain, asked=asked, floats=floats)
+        assert (done == 1).all()
+
+
+def test_many_callers_share_the_threads(pool, find):
+    def call(done: list[Array]) -> None:
+        for array in done:
+            share(pool, find, count_units, array, grain=2)
+
+    work = [[np.zeros(200, np.int64) for _ in range(50)] for _ in range(6)]
+    callers = [threading.Thread(target=call, args=(done,)) for done in work]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    assert all((array == 1).all() for done in work for array in done)
+
+
+@pytest.mark.parametrize("rest", [0, 0.01], ids=["listening", "asleep"])
+def test_a_helper_takes_part(find, rest):
+    pool = Pool(2)
+    for _ in range(20):
+        begun, met = np.zeros(2, np.int64), np.zeros(2, np.int64)
+        share(pool, find, meet, begun, met)
+        assert met.tolist() == [1, 1]
+        time.sleep(rest)
+    pool.close()
+
+
+@pytest.mark.parametrize("answers", [0, 1, 5])
+def test_work_stops_between_pieces(pool, find, answers):
+    asked = iter([False] * answers)
+    done = np.zeros(1 << 22, np.int64)
+    with pytest.raises(Stopped):
+        share(pool, find, count_units, done, grain=1 << 10, asked=2, stop=lambda: next(asked, True))
+    then = done.copy()
+    time.sleep(0.01)
+    assert (done == then).all()
+    assert done.max() <= 1
+    # Without helpers the caller alone took what it was allowed.
+    assert pool.threads > 1 or done.sum() == answers * 2 << 10
+
+
+def test_what_asks_may_fail(pool, find):
+    def ask() -> bool:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        share(pool, find, count_units, np.zeros(100, np.int64), stop=ask)
+
+
+def test_a_kernel_without_memory_is_an_error(pool, find):
+    done = np.zeros(1000, np.int64)
+    with pytest.raises(MemoryError):
+        share(pool, find, fail, done, grain=10)
+    assert done[100] == 1
+    share(pool, find, count_units, done)
+
+
+def test_pieces_of_python_are_done_once(pool):
+    done = np.zeros(1000, np.int64)
+
+    def piece(begin: int, end: int) -> None:
+        done[begin:end] += 1
+
+    pool.run(piece, 1000, 7, go_on)
+    assert (done == 1).all()
+    with pytest.raises(Stopped):
+        pool.run(piece, 1000, 7, lambda: True)

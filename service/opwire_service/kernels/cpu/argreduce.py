@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from opwire.check import Plan
 from opwire.operators.argreduce import AxisDirection
 from opwire.tensor import Array, DataType
 
 from ..layout import reduction_layout
-from . import extreme, extreme_columns
+from . import extreme, extreme_columns, extreme_values
 from . import geometry as g
 from .compiler import Kernel
 from .element import FLOAT32, HALF, INT8, INT16, INT32, INT64
 from .job import ArrayJob, Job, Step, StepsJob
-from .ranks import inversion
-from .reductions import cut
+from .ranks import inversion, rank_size
+from .reductions import Cut, cut
+from .wide_tiles import by_tiles, of_segments
 
 ELEMENTS = {
     DataType.FLOAT32: FLOAT32,
@@ -29,10 +32,19 @@ ELEMENTS = {
 }
 """What an element is to kernels that compare; whether it has a sign is a matter of its rank."""
 
+TILE_BYTES = 1 << 14
+"""Ranks of a tile of columns: half of the nearest cache. Names need as much again."""
+
+INDEXED_BYTES = 512
+"""Columns of bytes, of which each has an index of eight bytes that all too few rows are named with."""
+
+LEAST_TILE = 256
+"""Columns that are worth a unit where there are few rows."""
+
 KERNELS = tuple(
     Kernel(function, element)
     for element in dict.fromkeys(ELEMENTS.values())
-    for function in (extreme.rows, extreme.finish, extreme_columns.columns)
+    for function in (extreme.rows, extreme.finish, extreme_columns.columns, extreme_values.columns)
 )
 
 
@@ -52,16 +64,41 @@ def extreme_job(plan: Plan, *, least: bool, last: bool, index: bool) -> Job:
         g.LAST: int(last),
         g.INDEX_SIZE: target.data_type.bits // 8 if index else 0,
     }
-    work = cut(layout, source.data_type.bits // 8, parameters)
+    data_type = source.data_type
+    element = ELEMENTS[data_type]
+    work = cut(layout, data_type.bits // 8, parameters)
+    if not work.by_columns:
+        return _job(extreme.rows, work, data_type)
+    size = rank_size(element)
+    if index:
+        columns = INDEXED_BYTES if size == 1 else TILE_BYTES // 2 // size
+        return _job(extreme_columns.columns, by_tiles(layout, columns, 8, parameters), data_type)
+    return _values_job(by_tiles(layout, TILE_BYTES // size, 32, parameters), data_type, parameters)
+
+
+def _step(function: Any, work: Cut, data_type: DataType, *, reads_states: bool = False) -> Step:
     # Time goes by bytes here, and pieces by elements of 32 bits.
-    visited = max(1, work.elements * source.data_type.bits // 32)
-    element = ELEMENTS[source.data_type]
-    function = extreme_columns.columns if work.by_columns else extreme.rows
-    steps = (Step(Kernel(function, element), work.geometry, work.units, visited),)
+    visited = max(1, work.elements * data_type.bits // 32)
+    return Step(Kernel(function, ELEMENTS[data_type]), work.geometry, work.units, visited, reads_states)
+
+
+def _job(function: Any, work: Cut, data_type: DataType) -> Job:
+    """What leaves (key, index or element) of each segment."""
+    first = _step(function, work, data_type)
     if work.segments == 1:
-        return StepsJob(steps, 0)
-    finish = Step(Kernel(extreme.finish, element), work.whole, work.outputs, work.segments)
-    return StepsJob((*steps, finish), 2 * work.outputs * work.segments)
+        return StepsJob((first,), 0)
+    finish = Step(Kernel(extreme.finish, ELEMENTS[data_type]), work.whole, work.outputs, 8 * work.segments)
+    return StepsJob((first, finish), 2 * work.outputs * work.segments)
+
+
+def _values_job(work: Cut, data_type: DataType, parameters: dict[int, int]) -> Job:
+    """What reduces columns, and then once more the elements that segments leave of each."""
+    first = _step(extreme_values.columns, work, data_type)
+    if work.segments == 1:
+        return StepsJob((first,), 0)
+    again = by_tiles(of_segments(work), LEAST_TILE, 0, parameters)
+    second = _step(extreme_values.columns, again, data_type, reads_states=True)
+    return StepsJob((first, second), -(-work.outputs * work.segments * data_type.bits // 64))
 
 
 def _zero(source: Array, target: Array) -> None:

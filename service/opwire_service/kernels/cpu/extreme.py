@@ -11,6 +11,7 @@ from .compiler import inner, kernel
 from .element import bits_of, int32, load, of_bits, read, size_of, store
 from .geometry import advance, at
 from .ranks import NOTHING, element_of, greater, is_float, key_of, lowest_rank, rank_of
+from .short_runs import first_winner, is_short
 from .vectors import (
     equal_lanes,
     first_bit,
@@ -186,7 +187,9 @@ def _greatest_between(zero: int, base: int, geometry: int, begin: int, end: int)
 def rows(zero: int, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
     """One output element and one segment a unit; several segments leave (key, index or element) each in ``states``."""
     segments, segment, count = at(geometry, g.SEGMENTS), at(geometry, g.SEGMENT), at(geometry, g.COUNT)
-    size = at(geometry, g.INDEX_SIZE)
+    size, invert = at(geometry, g.INDEX_SIZE), at(geometry, g.INVERT)
+    short = is_short(zero, count) and count == at(geometry, g.RUN) and at(geometry, g.STEP) == 1
+    short = short and not at(geometry, g.LAST)
     for unit in range(begin, end):
         output = unit // segments if segments > 1 else unit
         base = advance(source, g.kept_source(geometry, output), zero)
@@ -195,13 +198,14 @@ def rows(zero: int, source: int, target: int, states: int, geometry: int, begin:
         best, won = lowest_rank(zero), -1
         if not size:
             best = _greatest_between(zero, base, geometry, first, last)
+        elif short:
+            best, won = first_winner(zero, base, count, invert)
+        key = key_of(best)
         # Which of equal zeros is to be named, and whether any element is -inf, the rank does not say.
-        if size or (is_float(zero) and (best == 0 or best == lowest_rank(zero))):
+        if (size and won < 0) or (is_float(zero) and not size and (best == 0 or best == lowest_rank(zero))):
             key, won = _scan(zero, base, geometry, first, last)
-        else:
-            key = key_of(best)
         if not size:
-            element = element_of(best, at(geometry, g.INVERT), zero)
+            element = element_of(best, invert, zero)
             if won >= 0:
                 element = read(base, g.reduced_source(geometry, won), zero)
             won = bits_of(element)
@@ -216,15 +220,21 @@ def rows(zero: int, source: int, target: int, states: int, geometry: int, begin:
 
 @kernel
 def finish(zero: int, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """Merges the segments of output elements. The kept loops of the geometry include the columns."""
-    segments, last = at(geometry, g.SEGMENTS), at(geometry, g.LAST)
+    """Merges the segments of output elements. Of columns a segment left one state after the other.
+
+    The kept loops of the geometry include the columns.
+    """
+    segments, last, columns = at(geometry, g.SEGMENTS), at(geometry, g.LAST), at(geometry, g.COLUMNS)
     for output in range(begin, end):
-        first = states + 16 * output * segments
-        best, won = load(first, 0, 0), load(first, 1, 0)
+        apart, first = 2, 2 * output * segments
+        if columns:
+            outer = output // columns
+            apart, first = 2 * columns, 2 * (outer * segments * columns + output - outer * columns)
+        best, won = load(states, first, 0), load(states, first + 1, 0)
         for i in range(1, segments):
-            key = load(first, 2 * i, 0)
+            key = load(states, first + i * apart, 0)
             if key > best or (last and key == best):
-                best, won = key, load(first, 2 * i + 1, 0)
+                best, won = key, load(states, first + i * apart + 1, 0)
         offset = g.kept_target(geometry, output)
         if at(geometry, g.INDEX_SIZE):
             put_index(target, offset, won, at(geometry, g.INDEX_SIZE))

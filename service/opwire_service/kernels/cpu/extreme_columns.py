@@ -1,4 +1,4 @@
-"""Extremes along an axis that is not the innermost: a tile of neighbouring columns at a time, row after row."""
+"""Where extremes are along an axis that is not the innermost: a tile of columns at a time, row after row."""
 
 from __future__ import annotations
 
@@ -6,50 +6,17 @@ import numpy as np
 
 from . import geometry as g
 from .compiler import inner, kernel
-from .element import bits_of, cast_to, choose, int64, integer_zero, load, read, size_of, store
+from .element import cast_to, choose, int64, integer_zero, load, read, size_of, store
 from .extreme import put_index
 from .geometry import advance, at
-from .ranks import NOTHING, element_of, greater, is_float, key_of, lowest_rank, rank_of
+from .ranks import NOTHING, is_float, key_of, lowest_rank, rank_of
+
+_ASIDE = 40
+"""Numbers between parts of a kernel's memory that would else be in each other's way in the cache."""
+
 
 _GROUP = 8
 """Rows that a column's best rank stays in a register for."""
-
-
-@inner
-def _raise_rows(zero: int, address: int, row: int, step: int, width: int, best: int, invert: int, rows: int) -> None:
-    """Takes rows into the best ranks."""
-    rank_zero = lowest_rank(zero)
-    for i in range(width):
-        rank = load(best, i, rank_zero)
-        for j in range(rows):
-            rank = greater(rank_of(read(address + j * row, i * step, zero), invert), rank)
-        store(best, i, rank)
-
-
-@inner
-def _raise(zero: int, base: int, begin: int, end: int, width: int, geometry: int, best: int) -> None:
-    """Leaves the greatest rank of each column of a tile, for its rows ``begin`` to ``end``, in ``best``."""
-    run_size, invert = at(geometry, g.RUN), at(geometry, g.INVERT)
-    step, row = at(geometry, g.COLUMN_STEP), at(geometry, g.STEP) * size_of(zero)
-    i = begin
-    while i < end:
-        address = advance(base, g.reduced_source(geometry, i), zero)
-        left = min(run_size - i % run_size, end - i)
-        i += left
-        while left >= _GROUP:
-            if step == 1:
-                _raise_rows(zero, address, row, 1, width, best, invert, _GROUP)
-            else:
-                _raise_rows(zero, address, row, step, width, best, invert, _GROUP)
-            address += row * _GROUP
-            left -= _GROUP
-        while left > 0:
-            if step == 1:
-                _raise_rows(zero, address, row, 1, width, best, invert, 1)
-            else:
-                _raise_rows(zero, address, row, step, width, best, invert, 1)
-            address += row
-            left -= 1
 
 
 @inner
@@ -124,7 +91,7 @@ def _find(
     count, last = at(geometry, g.COUNT), at(geometry, g.LAST)
     if last:
         begin, end = count - end, count - begin
-    overall = found + 8 * width
+    overall = found + 8 * (width + _ASIDE)
     for first in range(begin, end, block):
         _begin(zero, width, best, names)
         _name(zero, base, first, min(block, end - first), width, best, names, geometry)
@@ -172,14 +139,6 @@ def _settle(zero: int, base: int, begin: int, end: int, width: int, geometry: in
                     store(found, i, number)
 
 
-@inner
-def _element(zero: int, column: int, geometry: int, rank: int, found: int) -> int:
-    """The element of a best rank. Its row is needed only where the rank may be that of NaN."""
-    if is_float(zero) and not rank > lowest_rank(zero):
-        return read(column, g.reduced_source(geometry, found), zero)
-    return element_of(rank, at(geometry, g.INVERT), zero)
-
-
 @kernel
 def columns(zero: int, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
     """One tile of columns and one segment a unit; several segments leave (key, winner) of each column in ``states``."""
@@ -188,9 +147,10 @@ def columns(zero: int, source: int, target: int, states: int, geometry: int, beg
     all_columns, apart = at(geometry, g.COLUMNS), at(geometry, g.COLUMN_TARGET)
     size = at(geometry, g.INDEX_SIZE)
     rank_zero = lowest_rank(zero)
-    scratch = np.empty(4 * tile, np.int64)
+    scratch = np.empty(4 * tile + 3 * _ASIDE, np.int64)
     best = scratch.ctypes.data
-    names, found = best + 8 * tile, best + 16 * tile
+    apart_by = 8 * (tile + _ASIDE)
+    names, found = best + apart_by, best + 2 * apart_by
     for unit in range(begin, end):
         part = unit // segments
         outer = part // tiles
@@ -200,29 +160,14 @@ def columns(zero: int, source: int, target: int, states: int, geometry: int, beg
         offset = g.kept_target(geometry, outer) + start * apart
         first = (unit - part * segments) * segment
         last = min(first + segment, count)
-        if size:
-            _find(zero, base, first, last, width, geometry, best, names, found)
-        else:
-            _begin(zero, width, best, names)
-            _raise(zero, base, first, last, width, geometry, best)
-            for i in range(width if is_float(zero) else 0):
-                store(found, i, first)
+        _find(zero, base, first, last, width, geometry, best, names, found)
         if is_float(zero):
             _settle(zero, base, first, last, width, geometry, best, found)
         for i in range(width if segments > 1 else 0):
-            rank, won = load(best, i, rank_zero), load(found, i, 0)
-            place = ((outer * all_columns + start + i) * segments + unit - part * segments) * 2
-            if not size:
-                won = bits_of(_element(zero, advance(base, i * step, zero), geometry, rank, won))
+            rank = load(best, i, rank_zero)
+            place = 2 * ((outer * segments + unit - part * segments) * all_columns + start + i)
             store(states, place, key_of(rank) if rank == rank else NOTHING)
-            store(states, place + 1, won)
-        if segments > 1:
-            continue
-        for i in range(width):
-            place = offset + i * apart
-            if size:
-                put_index(target, place, load(found, i, 0), size)
-            else:
-                column = advance(base, i * step, zero)
-                store(target, place, _element(zero, column, geometry, load(best, i, rank_zero), load(found, i, 0)))
+            store(states, place + 1, load(found, i, 0))
+        for i in range(width if segments == 1 else 0):
+            put_index(target, offset + i * apart, load(found, i, 0), size)
     scratch[0] = 0  # keeps the memory alive until here

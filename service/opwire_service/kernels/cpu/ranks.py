@@ -33,6 +33,11 @@ def rank_type(element: Any) -> Any:
     return FLOAT32 if element in (FLOAT32, HALF) else element
 
 
+def rank_size(element: Any) -> int:
+    """Bytes of a rank."""
+    return int(rank_type(element).bitwidth) // 8
+
+
 def ranked(builder: Any, element: Any, value: Any, invert: Any) -> Any:
     """The LLVM code of the rank of a value, or of a vector of them; ``invert`` is a like value of bits."""
     value = builder.xor(builder.bitcast(value, invert.type), invert)

@@ -11,9 +11,10 @@ import numpy as np
 from opwire.check import check
 from opwire.tensor import Array
 from opwire_service.devices.cpu import CpuDevice
-from opwire_service.kernels.cpu.compiler import inner
-from opwire_service.kernels.cpu.element import load
-from opwire_service.kernels.cpu.pool import Pool
+from opwire_service.kernels.cpu import sharing
+from opwire_service.kernels.cpu.compiler import Kernel, inner
+from opwire_service.kernels.cpu.element import INT64, load, store
+from opwire_service.kernels.cpu.pool import Pool, Task
 
 from .matrix import EXTREMES, Cell
 from .peers import PEERS, Call, arrays
@@ -116,27 +117,28 @@ def _agree(cell: Cell, mine: Array, other: Array) -> bool:
 
 
 @inner
-def _read(address: int, count: int) -> int:
+def _read(zero: int, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
     total = 0
-    for i in range(count):
-        total ^= load(address, i, 0)
-    return total
+    for i in range(begin, end):
+        total ^= load(source, i, zero)
+    store(target, begin // _READ, total)
+
+
+_READ = 1 << 15
+"""Numbers that are read at a time."""
 
 
 def read_bandwidth(size: int, threads: int, rounds: int = 15) -> float:
     """Bytes a second that so many threads read from the same ``size`` bytes, over and over; the median."""
     data = np.ones(size // 8, np.int64)
+    totals = np.empty(-(-data.size // _READ), np.int64)
     pool = Pool(threads)
-    grain = max(1, min(data.size, 1 << 17))
-    address = data.ctypes.data
-
-    def piece(begin: int, end: int) -> None:
-        _read(address + 8 * begin, end - begin)
-
+    task = Task(Kernel(_read, INT64), 0, data.size, _READ, asked=1 << 10)
+    entries = {kernel: kernel.compile() for kernel in (*sharing.KERNELS, task.kernel)}
     times = []
     for _ in range(rounds + 1):
         started = time.perf_counter()
-        pool.run(piece, data.size, grain, _never)
+        pool.share(task, data.ctypes.data, totals.ctypes.data, 0, entries.__getitem__, _never)
         times.append(time.perf_counter() - started)
     pool.close()
     return size / median(times[1:])

@@ -124,6 +124,30 @@ def test_segments_of_nan_lose_to_one_with_an_element(cpu_device, dtype, shape):
         assert (extremes(cpu_device, values, axis) == -np.inf).all()
 
 
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (1, 2, 0, 3), (3, 0, 2, 1)])
+@pytest.mark.parametrize("least", [False, True])
+@pytest.mark.parametrize("dtype", TYPES)
+def test_segments_of_columns_reach_strided_outputs(cpu_device, dtype, least, order):
+    random = np.random.default_rng(5)
+    stored = random.permutation(2 * 3 * 300 * 40).reshape([(2, 3, 300, 40)[axis] for axis in order]) % 250
+    values = stored.astype(dtype).transpose(np.argsort(order))
+    data_type = DataType.of(values.dtype).name
+    steps = [step // values.itemsize for step in values.strides]
+    fields = {"InputTensor": {"DataType": data_type, "Sizes": values.shape, "Strides": steps}, "Axes": [2]}
+    name = "ARGMIN" if least else "ARGMAX"
+    places, best = (values.argmin(2), values.min(2)) if least else (values.argmax(2), values.max(2))
+    for operator, own, of_output, right in (
+        (name, {"AxisDirection": "INCREASING"}, "UINT32", places),
+        ("REDUCE", {"Function": name[3:]}, data_type, best),
+    ):
+        output = {"DataType": of_output, "Sizes": [2, 3, 1, 40], "Strides": [83, 200, 1, 2]}
+        plan = check({"type": operator, "desc": {**own, **fields, "OutputTensor": output}})
+        desc = plan.outputs["OutputTensor"]
+        result = desc.view(bytearray(desc.total_size_in_bytes))
+        cpu_device.run(plan, {"InputTensor": values}, {"OutputTensor": result}, go_on)
+        assert (result.squeeze(2) == right).all()
+
+
 @pytest.mark.parametrize("stride", [1, 2, 3])
 @pytest.mark.parametrize("window", [1, 2, 3, 4, 5, 6])
 @pytest.mark.parametrize("dtype", FLOATS)

@@ -104,9 +104,7 @@ class StepsJob(Job):
         source, target = inputs["InputTensor"], outputs["OutputTensor"]
         states = np.empty(self.states, np.int64) if self.states else None
         here, there, between = source.ctypes.data, target.ctypes.data, 0 if states is None else states.ctypes.data
-        steps = [
-            step.bind(between if step.reads_states else here, there, between, find, pool) for step in self.steps
-        ]
+        steps = [step.bind(between if step.reads_states else here, there, between, find, pool) for step in self.steps]
         return steps[0] if len(steps) == 1 and states is None else partial(_each, steps, states)
 
 

@@ -106,11 +106,11 @@ def prepare(plan: Plan) -> Job:
     if not data_type.is_float:
         if not layout.reduced:
             return ArrayJob(EACH_INTEGER[function])
-        return _wrapping_job(cut(layout, data_type.bits // 8, {g.FUNCTION: WRAPPING[function]}), data_type)
+        return _wrapping_job(cut(layout, data_type.bits // 8, {g.FUNCTION: WRAPPING[function]}, wide=True), data_type)
     if not layout.reduced and function in EACH_FLOAT:
         return ArrayJob(EACH_FLOAT[function])
     family, parameters, most_rows = _float_reduction(function, data_type)
-    work = cut(layout, data_type.bits // 8, parameters, most_rows=most_rows)
+    work = cut(layout, data_type.bits // 8, parameters, most_rows=most_rows, wide=True)
     return float_job(family, work, FLOATS[data_type])
 
 

@@ -151,12 +151,15 @@ def _columns(
 
 @inner
 def single_columns(
-    zero: float, base: int, geometry: int, begin: int, end: int, columns: int, sums: int, peaks: int
+    zero: float, base: int, geometry: int, begin: int, end: int, columns: int, sums: int, distance: int
 ) -> bool:
-    """Leaves the sum of each column and its peak; returns whether they will do for all of them."""
+    """Leaves the sum of each column, two zeros and its peak; returns whether they will do for all of them."""
     row, stride = at(geometry, g.STEP) * size_of(zero), at(geometry, g.COLUMN_STEP)
+    peaks = sums + 24 * distance
     for i in range(columns):
         store(sums, i, 0.0)
+        store(sums, distance + i, 0.0)
+        store(sums, 2 * distance + i, 0.0)
         store(peaks, i, int32(0))
     i = begin
     while i < end:

@@ -15,6 +15,12 @@ Wider rows are long enough to be foreseen, and where they lie a power of two apa
 
 
 @inner
+def rows_at_once(row: int, group: int) -> int:
+    """Rows whose part in a vector of columns is taken before the next vector's: a group, or two if they are near."""
+    return 2 * group if 0 < row <= NEAR else group
+
+
+@inner
 def rows_ahead(row: int, rows: int) -> int:
     """Bytes from a group of ``rows`` rows, ``row`` bytes apart, to what is asked for meanwhile; 0 for nothing new."""
     return rows * row if 0 < row <= NEAR else 0

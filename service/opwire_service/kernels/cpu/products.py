@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from . import geometry as g
-from .ahead import rows_ahead
+from .ahead import rows_ahead, rows_at_once
 from .compiler import inner, kernel
 from .element import bits_double, float64, fused, int8, int32, int64, load, size_of, store
 from .factors import factor, split, times_group, times_rest, times_run
@@ -185,12 +185,14 @@ def rows(zero: float, source: int, target: int, states: int, geometry: int, begi
 def _column(
     zero: float, address: int, row: int, rows: int, ahead: int, step: int | None, state: int, width: int
 ) -> None:
-    """Multiplies the products of a vector of columns by at most a group of rows."""
+    """Multiplies the products of a vector of columns by rows."""
+    group = factors_in_range(zero)
     product = load_vector(state, 0, 0.0), load_vector(state, 2 * width, 0)
-    if rows == factors_in_range(zero):
+    for _ in range(rows // group):
         product = times_group(zero, address, row, ahead, step, product)
-    else:
-        product = times_rest(zero, address, row, rows, step, product)
+        address += group * row
+    if rows % group:
+        product = times_rest(zero, address, row, rows % group, step, product)
     store_vector(state, 0, product[0])
     store_vector(state, 2 * width, product[1])
 
@@ -210,10 +212,11 @@ def _rest(zero: float, address: int, row: int, rows: int, state: int, width: int
 def _rows(
     zero: float, address: int, row: int, rows: int, columns: int, stride: int, step: int | None, states: int, width: int
 ) -> None:
-    whole, group = columns // WIDTH * WIDTH, factors_in_range(zero)
-    across, ahead = advance(0, stride, zero), rows_ahead(row, group)
-    for first in range(0, rows, group):
-        here, size = address + first * row, min(group, rows - first)
+    whole, across = columns // WIDTH * WIDTH, advance(0, stride, zero)
+    block = rows_at_once(row, factors_in_range(zero))
+    ahead = rows_ahead(row, block)
+    for first in range(0, rows, block):
+        here, size = address + first * row, min(block, rows - first)
         for i in range(0, whole, WIDTH):
             _column(zero, here + i * across, row, size, ahead, step, states + 8 * i, width)
         for i in range(whole, columns):

@@ -8,8 +8,9 @@ sum errs by at most 2**-22.3 of itself, and its logarithm by that absolutely. Th
 from __future__ import annotations
 
 from . import geometry as g
+from .ahead import AHEAD, rows_ahead, rows_at_once
 from .compiler import inner
-from .element import float32, float64, int32, larger, load, read, size_of, store
+from .element import float32, float64, int32, larger, load, prefetch, read, size_of, store
 from .formats import bits_of, enough_for_singles, magnitude_bits, masked
 from .geometry import advance, at, run_from
 from .number_vectors import (
@@ -36,7 +37,7 @@ LIMIT = 80.0
 LEAST_TERMS = 64
 """With fewer the sum is seldom great enough."""
 
-GROUP = 8
+GROUP = 16
 """Rows that are added up in registers before their sum goes to the column's total."""
 
 _LOG2_E = 1.4426950408889634
@@ -81,9 +82,11 @@ def _add(zero: float, address: int, step: int | None, total: Vector, peak: Vecto
 
 @inner
 def _add_four(
-    zero: float, address: int, row: int, step: int | None, total: Vector, peak: Vector
+    zero: float, address: int, row: int, ahead: int, step: int | None, total: Vector, peak: Vector
 ) -> tuple[Vector, Vector]:
     """Four vectors at once keep a processor busy while each waits for its own last operation."""
+    for i in range(4):
+        prefetch(address + i * row + ahead)
     a, b = elements(address, step, zero), elements(address + row, step, zero)
     c, d = elements(address + 2 * row, step, zero), elements(address + 3 * row, step, zero)
     peak = larger(peak, larger(larger(magnitudes(a), magnitudes(b)), larger(magnitudes(c), magnitudes(d))))
@@ -94,10 +97,10 @@ def _add_four(
 
 @inner
 def _add_vectors(
-    zero: float, address: int, vectors: int, row: int, step: int | None, total: Vector, peak: Vector
+    zero: float, address: int, vectors: int, row: int, ahead: int, step: int | None, total: Vector, peak: Vector
 ) -> tuple[Vector, Vector]:
     for i in range(0, vectors - 3, 4):
-        total, peak = _add_four(zero, address + i * row, row, step, total, peak)
+        total, peak = _add_four(zero, address + i * row, row, ahead, step, total, peak)
     for i in range(vectors // 4 * 4, vectors):
         total, peak = _add(zero, address + i * row, step, total, peak)
     return total, peak
@@ -121,9 +124,9 @@ def single_sum(zero: float, base: int, geometry: int, begin: int, end: int) -> t
         vectors = size // WIDTH
         row = advance(0, WIDTH * step, zero)
         if step == 1:
-            total, peak = _add_vectors(zero, address, vectors, row, None, total, peak)
+            total, peak = _add_vectors(zero, address, vectors, row, AHEAD, None, total, peak)
         else:
-            total, peak = _add_vectors(zero, address, vectors, row, step, total, peak)
+            total, peak = _add_vectors(zero, address, vectors, row, AHEAD, step, total, peak)
         for j in range(vectors * WIDTH, size):
             rest += _number(zero, address, j * step)
             most = larger(most, magnitude_bits(read(address, j * step, zero)))
@@ -136,10 +139,10 @@ def _columns(
     zero: float, address: int, row: int, rows: int, columns: int, stride: int, step: int | None, sums: int, peaks: int
 ) -> None:
     """A group of rows."""
-    across, whole = advance(0, stride, zero), columns // WIDTH * WIDTH
+    across, ahead, whole = advance(0, stride, zero), rows_ahead(row, rows), columns // WIDTH * WIDTH
     for i in range(0, whole, WIDTH):
         total, peak = spread(0.0), load_vector(peaks, i, int32(0))
-        total, peak = _add_vectors(zero, address + i * across, rows, row, step, total, peak)
+        total, peak = _add_vectors(zero, address + i * across, rows, row, ahead, step, total, peak)
         store_vector(sums, i, load_vector(sums, i, 0.0) + total)
         store_vector(peaks, i, peak)
     for i in range(whole, columns):
@@ -164,7 +167,7 @@ def single_columns(
     i = begin
     while i < end:
         address, rows = run_from(geometry, base, i, end, zero)
-        rows = min(rows, GROUP)
+        rows = min(rows, rows_at_once(row, GROUP))
         if stride == 1:
             _columns(zero, address, row, rows, columns, 1, None, sums, peaks)
         else:

@@ -195,6 +195,40 @@ def test_what_is_not_ordinary_shows_in_its_own_result_alone(cpu_device, referenc
         assert [agree(mine, other) for mine, other in zip(results, answers, strict=True)] == [True] * 21
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("function", ["MULTIPLY", "LOG_SUM_EXP"])
+@pytest.mark.parametrize(("count", "axis"), [(2**17 + 900, 1), (2500, 0)])
+def test_what_is_not_ordinary_shows_from_any_segment(cpu_device, function, dtype, count, axis):
+    """One row in three segments, or 21 columns in several."""
+    values = np.ones((7, count), dtype)
+    for row, value in zip(values, (np.nan, np.inf, -np.inf, 0.0, -0.0), strict=False):
+        row[count // 2] = value
+    values[5, :10], values[6, -10:] = np.inf, -np.inf
+    values[5, -1] = values[6, 0] = 0.0
+    with np.errstate(all="ignore"):
+        product = values.astype(np.float64).prod(1)
+        answers = product if function == "MULTIPLY" else np.log(np.exp(values.astype(np.float64)).sum(1))
+    if axis == 1:
+        results = [run(cpu_device, "REDUCE", row[None], Function=function, Axes=[1]) for row in values]
+        found = np.concatenate([result["OutputTensor"].ravel() for result in results])
+    else:
+        columns = np.ascontiguousarray(np.repeat(values.T, 3, axis=1))
+        found = run(cpu_device, "REDUCE", columns, Function=function, Axes=[0])["OutputTensor"].ravel()[::3]
+    agree = oracle.close if function.startswith("LOG") else oracle.same
+    assert [agree(mine, dtype(answer)) for mine, answer in zip(found, answers, strict=True)] == [True] * 7
+
+
+@pytest.mark.parametrize("count", [130, 2500])
+def test_whole_segments_of_infinities_do_no_harm(cpu_device, count):
+    """Sums of exponentials to which most rows add nothing, beside columns to which all of them do."""
+    values = np.full((count, 20), -np.inf, np.float32)
+    values[-1] = np.linspace(-1000, 1000, 20)
+    values[:, 7] = 0.5
+    results = run(cpu_device, "REDUCE", values, Function="LOG_SUM_EXP", Axes=[0])["OutputTensor"][0]
+    values[-1, 7] = 0.5 + math.log(count)
+    assert all(map(oracle.close, results, values[-1]))
+
+
 @pytest.mark.parametrize("scale", [-140, -110, -80, -62, 0, 62, 66, 100])
 def test_the_bound_holds_where_squares_leave_the_range(cpu_device, scale):
     """Beside terms of one magnitude others that cancel but for their last bits."""
@@ -245,6 +279,22 @@ def test_partial_products_leave_the_range_and_come_back(cpu_device, power):
         results = run(cpu_device, "REDUCE", shaped, Function="MULTIPLY", Axes=[axis])["OutputTensor"].ravel()
         for row, result in zip(values, results, strict=True):
             answer = Fraction(math.prod(map(Fraction, row.tolist())))
+            assert oracle.same(result, oracle.rounded(answer, values.dtype))
+
+
+@pytest.mark.parametrize("rows", [64, 601])
+def test_products_of_subnormals_come_back_into_the_range(cpu_device, rows):
+    random = np.random.default_rng(rows)
+    small = random.integers(1, 2**12, (19, rows)) * 2.0**-149
+    large = 1 + random.integers(0, 2**23, (19, 2 * rows)) * 2.0**-23
+    missing = -(np.log2(small).sum(1) + np.log2(large).sum(1)).round().astype(int)
+    exponents = (missing[:, None] + np.arange(2 * rows)) // (2 * rows)
+    values = np.concatenate([small, np.ldexp(large, exponents)], axis=1).astype(np.float32)
+    for shaped, axis in ((values, 1), (np.ascontiguousarray(values.T), 0)):
+        results = run(cpu_device, "REDUCE", shaped, Function="MULTIPLY", Axes=[axis])["OutputTensor"].ravel()
+        for row, result in zip(values, results, strict=True):
+            answer = Fraction(math.prod(map(Fraction, row.tolist())))
+            assert 0.1 < answer < 10
             assert oracle.same(result, oracle.rounded(answer, values.dtype))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from . import geometry as g
 from .compiler import inner
 from .element import bits_double, double_bits, float64, int64, load, store, uint64
-from .geometry import advance, at
+from .geometry import at, run_from
 from .rounding import two_sum
 from .terms import KIND, term
 
@@ -59,14 +59,11 @@ def settle(limbs: int) -> None:
 @inner
 def add_terms(zero: float, base: int, geometry: int, begin: int, end: int, limbs: int) -> None:
     """Leaves the sum of terms ``begin`` to ``end`` in settled limbs."""
-    run_size, step = at(geometry, g.RUN), at(geometry, g.STEP)
-    mask, kind = at(geometry, g.MASK), at(geometry, KIND)
+    step, mask, kind = at(geometry, g.STEP), at(geometry, g.MASK), at(geometry, KIND)
     clear_limbs(limbs)
     i = begin
     while i < end:
-        run = i // run_size
-        size = min(run_size - (i - run * run_size), end - i)
-        address = advance(base, g.run_source(geometry, run) + (i - run * run_size) * step, zero)
+        address, size = run_from(geometry, base, i, end, zero)
         for j in range(size):
             _add(limbs, term(zero, address, j * step, mask, kind))
         i += size

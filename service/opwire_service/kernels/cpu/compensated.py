@@ -11,7 +11,7 @@ from . import geometry as g
 from .compiler import inner
 from .element import load, size_of, store
 from .formats import values
-from .geometry import advance, at
+from .geometry import advance, at, run_from
 from .number_vectors import WIDTH, Vector, absolutes, elements, load_vector, number, spread, store_vector
 from .plain import SLACK, merged
 from .rounding import UNIT, two_sum
@@ -42,16 +42,13 @@ def _vectors(zero: float, address: int, row: int, rows: int, step: int | None, m
 @inner
 def compensated_sum(zero: float, base: int, geometry: int, begin: int, end: int) -> tuple[float, float, float]:
     """High and low part of the sum of terms ``begin`` to ``end``, and a bound on its error, 0 if it is exact."""
-    run_size, step = at(geometry, g.RUN), at(geometry, g.STEP)
-    mask, kind = at(geometry, g.MASK), at(geometry, KIND)
+    step, mask, kind = at(geometry, g.STEP), at(geometry, g.MASK), at(geometry, KIND)
     sums = spread(-0.0), spread(0.0), spread(0.0)
     high, low, cut_off = -0.0, 0.0, 0.0
     additions = 0
     i = begin
     while i < end:
-        run = i // run_size
-        size = min(run_size - (i - run * run_size), end - i)
-        address = advance(base, g.run_source(geometry, run) + (i - run * run_size) * step, zero)
+        address, size = run_from(geometry, base, i, end, zero)
         vectors = size // WIDTH
         row = advance(0, WIDTH * step, zero)
         if step == 1:
@@ -117,7 +114,7 @@ def compensated_columns(
     zero: float, base: int, geometry: int, begin: int, end: int, columns: int, states: int, width: int
 ) -> None:
     """Like ``compensated_sum``, of neighbouring columns; their high and low parts and bounds lie ``width`` apart."""
-    run_size, row = at(geometry, g.RUN), at(geometry, g.STEP) * size_of(zero)
+    row = at(geometry, g.STEP) * size_of(zero)
     stride, mask, kind = at(geometry, g.COLUMN_STEP), at(geometry, g.MASK), at(geometry, KIND)
     whole = columns // WIDTH * WIDTH if stride == 1 else 0
     for i in range(columns):
@@ -126,9 +123,7 @@ def compensated_columns(
         store(states, 2 * width + i, 0.0)
     i = begin
     while i < end:
-        run = i // run_size
-        rows = min(run_size - (i - run * run_size), end - i)
-        address = advance(base, g.run_source(geometry, run), zero) + (i - run * run_size) * row
+        address, rows = run_from(geometry, base, i, end, zero)
         _column_vectors(zero, address, row, rows, whole, mask, kind, states, width)
         for j in range(whole, columns):
             _column(zero, advance(address, j * stride, zero), row, rows, mask, kind, states, width, j)

@@ -83,6 +83,22 @@ def store(typing: Any, address: Any, index: Any, value: Any) -> tuple[Any, Calla
 
 
 @intrinsic
+def prefetch(typing: Any, address: Any) -> tuple[Any, Callable[..., Any]]:
+    """Asks for the cache line of an address, which may lie outside of all memory."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer, integer = ir.IntType(8).as_pointer(), ir.IntType(32)
+        asking = ir.FunctionType(ir.VoidType(), [pointer, integer, integer, integer])
+        name = "llvm.prefetch.p0i8"
+        function = builder.module.globals.get(name) or ir.Function(builder.module, asking, name)
+        # To read, as near as can be, data.
+        builder.call(function, [builder.inttoptr(args[0], pointer), *(ir.Constant(integer, how) for how in (0, 3, 1))])
+        return context.get_dummy_value()
+
+    return types.void(ADDRESS), code
+
+
+@intrinsic
 def size_of(typing: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
     """Bytes of an element."""
 

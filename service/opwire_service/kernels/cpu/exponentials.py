@@ -1,10 +1,10 @@
 """LOG_SUM_EXP of floats, at most 1 ULP from the exact value (next to a zero result: 1e-15 absolute).
 
-Most sums are great enough for exponentials in FLOAT32; see ``single_exponentials``. The others are taken in float64.
-Where every magnitude is at most ``NARROW`` the exponentials are added up as they are: float64 holds them, and 2**32 of
-them. Otherwise the sum is shifted by the greatest element. Its relative error, some 1e-13 at most, is the absolute one
-of the logarithm. That is invisible unless the logarithm is near zero (``NEAR_ZERO``); there the sum is taken again with
-the rest of every addition, so that only the errors of the exponentials remain: at most 2.3e-16 of a sum near 1.
+Most sums are great enough for exponentials in FLOAT32; see ``single_exponentials``. The others are taken in float64,
+with the rest of every addition, so that only the errors of the exponentials remain: at most 2.3e-16 of the sum, which
+is the absolute error of its logarithm. Where every magnitude is at most ``NARROW`` the exponentials are added up as
+they are: float64 holds them, and 2**32 of them. Otherwise the sum is shifted by the greatest element. Several sums are
+taken side by side: those of columns, or parts of a row.
 """
 
 from __future__ import annotations
@@ -14,25 +14,28 @@ import math
 import numpy as np
 
 from . import geometry as g
+from .batch import logarithms
 from .compiler import inner, kernel
-from .element import bits_double, double_bits, fused, int32, load, read, size_of, store
-from .formats import bits_of, magnitude_bits, masked, narrow, put
-from .geometry import advance, at
+from .element import bits_double, choose, double_bits, fused, int32, int64, load, read, size_of, store
+from .formats import bits_of, magnitude_bits, masked, narrow, narrow_vector, put
+from .geometry import advance, at, run_from
+from .number_vectors import WIDTH, load_vector, store_vector
 from .rounding import two_sum
 from .single_exponentials import LEAST_TERMS, single_columns, single_sum, suffices
-from .sums import COMPENSATED, PLAIN, TIER
 
 NARROW = 600.0
-
-NEAR_ZERO = 1e-5
 
 STATE = 3
 """Places of a state: shift, high and low part of the sum of the shifted exponentials."""
 
-LANES, RUN_TERMS = 32, 1 << 14
+LANES = 32
+"""Parts of a row."""
 
-MOST_ROWS = 2048
-"""Terms that are added up one after the other."""
+PLACES = 4
+"""Numbers of a sum among others: high and low part, shift, and the greatest magnitude's bits."""
+
+MOST_ROWS = 1024
+"""Of a tile of columns, which takes several times as long if its sums must be shifted."""
 
 _LOG2_E = 1.4426950408889634
 _LN2, _LN2_LOW = 0.6931471805599453, 2.3190468138462996e-17
@@ -48,210 +51,169 @@ def exponential(x: float) -> float:
     shifted = fused(x, _LOG2_E, _MAGIC)
     k = shifted - _MAGIC
     r = fused(-k, _LN2_LOW, fused(-k, _LN2, x))
-    p = fused(1 / 6227020800.0, r, 1 / 479001600.0)
-    p = fused(p, r, 1 / 39916800.0)
-    p = fused(p, r, 1 / 3628800.0)
-    p = fused(p, r, 1 / 362880.0)
-    p = fused(p, r, 1 / 40320.0)
-    p = fused(p, r, 1 / 5040.0)
-    p = fused(p, r, 1 / 720.0)
-    p = fused(p, r, 1 / 120.0)
-    p = fused(p, r, 1 / 24.0)
-    p = fused(p, r, 1 / 6.0)
-    p = fused(p, r, 0.5)
-    p = fused(p * r, r, r) + 1.0
+    square = r * r
+    fourth = square * square
+    lower = fused(square, fused(r, 1 / 120.0, 1 / 24.0), fused(r, 1 / 6.0, 0.5))
+    middle = fused(square, fused(r, 1 / 362880.0, 1 / 40320.0), fused(r, 1 / 5040.0, 1 / 720.0))
+    upper = fused(square, fused(r, 1 / 6227020800.0, 1 / 479001600.0), fused(r, 1 / 39916800.0, 1 / 3628800.0))
+    p = fused(fused(fourth, fused(fourth, upper, middle), lower), square, r) + 1.0
     return bits_double(double_bits(p) + (double_bits(shifted) << 52))
 
 
 @inner
-def _element(zero: float, address: int, index: int) -> float:
-    return masked(read(address, index, zero), -1)
+def _add(zero: float, address: int, width: int, step: int, sums: int, distance: int) -> None:
+    """Adds the shifted exponentials of elements to as many sums, whose numbers lie ``distance`` apart."""
+    for i in range(width):
+        element = read(address, i * step, zero)
+        x = min(max(masked(element, -1) - load(sums, 2 * distance + i, 0.0), _LEAST), -_LEAST)
+        total, rest = two_sum(load(sums, i, 0.0), exponential(x))
+        store(sums, i, total)
+        store(sums, distance + i, load(sums, distance + i, 0.0) + rest)
+        peak = max(load(sums, 3 * distance + i, 0), int64(magnitude_bits(element)))
+        store(sums, 3 * distance + i, peak)
 
 
 @inner
-def _row(zero: float, address: int, width: int, step: int, shift: float, sums: int, peaks: int) -> None:
+def _raise(zero: float, address: int, width: int, step: int, sums: int, distance: int) -> None:
+    """Raises shifts to elements that are greater; NaN is greater than all."""
     for i in range(width):
-        x = min(max(_element(zero, address, i * step) - shift, _LEAST), -_LEAST)
-        store(sums, i, load(sums, i, 0.0) + exponential(x))
-        peak = max(load(peaks, i, int32(0)), magnitude_bits(read(address, i * step, zero)))
-        store(peaks, i, int32(peak))
+        shift, x = load(sums, 2 * distance + i, 0.0), masked(read(address, i * step, zero), -1)
+        store(sums, 2 * distance + i, choose((x > shift) | (x != x), x, shift))
 
 
 @inner
 def _rows(
-    zero: float, address: int, row: int, rows: int, width: int, step: int, shift: float, sums: int, peaks: int
+    zero: float, address: int, row: int, rows: int, width: int, step: int, sums: int, distance: int, shifts: bool
 ) -> None:
     for i in range(rows):
-        if step == 1:
-            _row(zero, address + i * row, width, 1, shift, sums, peaks)
+        here = address + i * row
+        if shifts:
+            if step == 1:
+                _raise(zero, here, width, 1, sums, distance)
+            else:
+                _raise(zero, here, width, step, sums, distance)
+        elif step == 1:
+            _add(zero, here, width, 1, sums, distance)
         else:
-            _row(zero, address + i * row, width, step, shift, sums, peaks)
+            _add(zero, here, width, step, sums, distance)
 
 
 @inner
-def _clear(sums: int, peaks: int, width: int) -> None:
+def _take(
+    zero: float, base: int, geometry: int, begin: int, end: int, columns: int, sums: int, distance: int, shifts: bool
+) -> None:
+    """Takes elements ``begin`` to ``end`` of neighbouring columns, or of one row if there are none."""
+    step, item = at(geometry, g.STEP), size_of(zero)
+    i = begin
+    while i < end:
+        address, size = run_from(geometry, base, i, end, zero)
+        if columns:
+            _rows(zero, address, step * item, size, columns, at(geometry, g.COLUMN_STEP), sums, distance, shifts)
+        else:
+            rows, row = size // LANES, LANES * step * item
+            _rows(zero, address, row, rows, LANES, step, sums, distance, shifts)
+            _rows(zero, address + rows * row, row, 1, size - rows * LANES, step, sums, distance, shifts)
+        i += size
+
+
+@inner
+def _clear(sums: int, width: int, distance: int) -> None:
     for i in range(width):
         store(sums, i, 0.0)
-        store(peaks, i, int32(0))
+        store(sums, distance + i, 0.0)
 
 
 @inner
-def _run(zero: float, address: int, count: int, step: int, shift: float, sums: int, peaks: int) -> float:
-    _clear(sums, peaks, LANES)
-    rows = count // LANES
-    row = advance(0, LANES * step, zero)
-    _rows(zero, address, row, rows, LANES, step, shift, sums, peaks)
-    rest = count - rows * LANES
-    if rest:
-        _rows(zero, address + rows * row, row, 1, rest, step, shift, sums, peaks)
-    half = LANES // 2
-    while half:
-        for i in range(half):
-            store(sums, i, load(sums, i, 0.0) + load(sums, half + i, 0.0))
-        half //= 2
-    return load(sums, 0, 0.0)
+def _one_shift(sums: int) -> None:
+    """Gives all parts of a row the greatest shift."""
+    shift = load(sums, 2 * LANES, 0.0)
+    for i in range(1, LANES):
+        other = load(sums, 2 * LANES + i, 0.0)
+        shift = choose((other > shift) | (other != other), other, shift)
+    for i in range(LANES):
+        store(sums, 2 * LANES + i, shift)
 
 
 @inner
-def _sum(
-    zero: float, base: int, geometry: int, begin: int, end: int, shift: float, scratch: int
-) -> tuple[float, float, int]:
-    """High and low part of the sum of shifted exponentials, and the bits of the greatest magnitude."""
-    run_size, step = at(geometry, g.RUN), at(geometry, g.STEP)
-    peaks = scratch + 8 * LANES
-    high, low, peak = 0.0, 0.0, int32(0)
-    i = begin
-    while i < end:
-        run = i // run_size
-        size = min(min(run_size - (i - run * run_size), end - i), RUN_TERMS)
-        address = advance(base, g.run_source(geometry, run) + (i - run * run_size) * step, zero)
-        high, rest = two_sum(high, _run(zero, address, size, step, shift, scratch, peaks))
-        low += rest
-        for j in range(LANES):
-            peak = int32(max(peak, load(peaks, j, int32(0))))
-        i += size
-    return high, low, peak
-
-
-@inner
-def _greatest(zero: float, base: int, geometry: int, begin: int, end: int) -> float:
-    """The greatest element, or NaN if there is one."""
-    run_size, step = at(geometry, g.RUN), at(geometry, g.STEP)
-    greatest = -math.inf
-    i = begin
-    while i < end:
-        run = i // run_size
-        size = min(run_size - (i - run * run_size), end - i)
-        address = advance(base, g.run_source(geometry, run) + (i - run * run_size) * step, zero)
-        for j in range(size):
-            x = _element(zero, address, j * step)
-            if x != x:
-                return x
-            greatest = max(greatest, x)
-        i += size
-    return greatest
+def _sum(zero: float, base: int, geometry: int, begin: int, end: int, columns: int, sums: int, distance: int) -> None:
+    """Leaves sums with their shifts: of columns, or of the parts of a row, which have one shift."""
+    width = columns if columns else LANES
+    _clear(sums, width, distance)
+    for i in range(width):
+        store(sums, 2 * distance + i, 0.0)
+        store(sums, 3 * distance + i, 0)
+    _take(zero, base, geometry, begin, end, columns, sums, distance, False)
+    peak = int64(0)
+    for i in range(width):
+        peak = max(peak, load(sums, 3 * distance + i, 0))
+    if peak <= int64(bits_of(NARROW, zero)):
+        return
+    _clear(sums, width, distance)
+    for i in range(width):
+        store(sums, 2 * distance + i, -math.inf)
+    _take(zero, base, geometry, begin, end, columns, sums, distance, True)
+    if not columns:
+        _one_shift(sums)
+    _take(zero, base, geometry, begin, end, columns, sums, distance, False)
 
 
 @inner
 def _put_state(state: int, shift: float, high: float, low: float) -> None:
+    """Next to a shift that is infinite or NaN the sum means nothing, but must do no harm to others."""
+    is_finite = shift - shift == 0.0
     store(state, 0, shift)
-    store(state, 1, high)
-    store(state, 2, low)
+    store(state, 1, high if is_finite else 1.0)
+    store(state, 2, low if is_finite else 0.0)
 
 
 @inner
-def _plain(zero: float, base: int, geometry: int, begin: int, end: int, scratch: int, state: int) -> None:
+def _plain(zero: float, base: int, geometry: int, begin: int, end: int, sums: int, state: int) -> None:
+    """Leaves the state of a segment of a row."""
     if end - begin >= LEAST_TERMS:
         total, most = single_sum(zero, base, geometry, begin, end)
         if suffices(zero, total, most):
             _put_state(state, 0.0, total, 0.0)
             return
-    high, low, peak = _sum(zero, base, geometry, begin, end, 0.0, scratch)
-    if peak <= bits_of(NARROW, zero):
-        _put_state(state, 0.0, high, low)
-    else:
-        _shifted(zero, base, geometry, begin, end, scratch, state)
-
-
-@inner
-def _shifted(zero: float, base: int, geometry: int, begin: int, end: int, scratch: int, state: int) -> None:
-    greatest = _greatest(zero, base, geometry, begin, end)
-    if greatest - greatest != 0.0:
-        _put_state(state, greatest, 1.0, 0.0)
-        return
-    high, low, _ = _sum(zero, base, geometry, begin, end, greatest, scratch)
-    _put_state(state, greatest, high, low)
-
-
-@inner
-def _compensated(zero: float, base: int, geometry: int, begin: int, end: int, state: int) -> None:
-    """Without a shift: the result is near zero, so every element is at most about zero."""
-    run_size, step = at(geometry, g.RUN), at(geometry, g.STEP)
+    _sum(zero, base, geometry, begin, end, 0, sums, LANES)
     high, low = 0.0, 0.0
-    i = begin
-    while i < end:
-        run = i // run_size
-        size = min(run_size - (i - run * run_size), end - i)
-        address = advance(base, g.run_source(geometry, run) + (i - run * run_size) * step, zero)
-        for j in range(size):
-            high, rest = two_sum(high, math.exp(_element(zero, address, j * step)))
-            low += rest
-        i += size
-    _put_state(state, 0.0, high, low)
+    for i in range(LANES):
+        high, rest = two_sum(high, load(sums, i, 0.0))
+        low += rest + load(sums, LANES + i, 0.0)
+    _put_state(state, load(sums, 2 * LANES, 0.0), high, low)
 
 
 @inner
-def _result(state: int) -> float:
-    shift, high, low = load(state, 0, 0.0), load(state, 1, 0.0), load(state, 2, 0.0)
-    if shift - shift != 0.0:
-        return shift
-    return shift + (math.log(high) + low / high)
-
-
-@inner
-def _decide(zero: float, base: int, geometry: int, state: int, address: int, offset: int) -> None:
-    result = _result(state)
-    if abs(result) < NEAR_ZERO:
-        _compensated(zero, base, geometry, 0, at(geometry, g.COUNT), state)
-        result = _result(state)
-    put(address, offset, narrow(result, zero), zero)
+def _result(shift: float, high: float, low: float) -> float:
+    """The logarithm; a shift that is infinite or NaN is the result itself."""
+    return shift + (math.log(high) + low / high) if shift - shift == 0.0 else shift
 
 
 @kernel
 def rows(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
     """One output element and one segment a unit; several segments leave states."""
     segments, segment, count = at(geometry, g.SEGMENTS), at(geometry, g.SEGMENT), at(geometry, g.COUNT)
-    memory = np.empty(2 * LANES + STATE, np.int64)
-    scratch = memory.ctypes.data
-    own = scratch + 16 * LANES
+    memory = np.empty(PLACES * LANES + STATE, np.int64)
+    sums = memory.ctypes.data
+    own = sums + 8 * PLACES * LANES
     for unit in range(begin, end):
         output = unit // segments
         base = advance(source, g.kept_source(geometry, output), zero)
         first = (unit - output * segments) * segment
-        last = min(first + segment, count)
-        if at(geometry, TIER) == COMPENSATED:
-            _compensated(zero, base, geometry, first, last, states + 8 * STATE * unit)
-        elif segments > 1:
-            _plain(zero, base, geometry, first, last, scratch, states + 8 * STATE * unit)
-        else:
-            _plain(zero, base, geometry, 0, count, scratch, own)
-            _decide(zero, base, geometry, own, target, g.kept_target(geometry, output))
+        state = states + 8 * STATE * unit if segments > 1 else own
+        _plain(zero, base, geometry, first, min(first + segment, count), sums, state)
+        if segments == 1:
+            result = _result(load(own, 0, 0.0), load(own, 1, 0.0), load(own, 2, 0.0))
+            put(target, g.kept_target(geometry, output), narrow(result, zero), zero)
     memory[0] = 0  # keeps the memory alive until here
 
 
 @inner
-def _add_columns(
-    zero: float, base: int, geometry: int, begin: int, end: int, width: int, sums: int, peaks: int
-) -> None:
-    run_size, row = at(geometry, g.RUN), at(geometry, g.STEP) * size_of(zero)
-    _clear(sums, peaks, width)
-    i = begin
-    while i < end:
-        run = i // run_size
-        rows = min(run_size - (i - run * run_size), end - i)
-        address = advance(base, g.run_source(geometry, run), zero) + (i - run * run_size) * row
-        _rows(zero, address, row, rows, width, at(geometry, g.COLUMN_STEP), 0.0, sums, peaks)
-        i += rows
+def _put_singles(zero: float, sums: int, width: int, target: int, offset: int, step: int) -> None:
+    """Puts the logarithms of sums that suffice, which are far from zero."""
+    for i in range(0, width, WIDTH):
+        store_vector(sums, i, narrow_vector(logarithms(load_vector(sums, i, 0.0)), zero))
+        for j in range(min(WIDTH, width - i)):
+            put(target, offset + (i + j) * step, int64(load(sums, i + j, int32(0))), zero)
 
 
 @kernel
@@ -260,10 +222,9 @@ def columns(zero: float, source: int, target: int, states: int, geometry: int, b
     segments, segment, count = at(geometry, g.SEGMENTS), at(geometry, g.SEGMENT), at(geometry, g.COUNT)
     tiles, tile, step = at(geometry, g.TILES), at(geometry, g.TILE), at(geometry, g.COLUMN_STEP)
     all_columns = at(geometry, g.COLUMNS)
-    memory = np.empty(2 * tile + 2 * LANES + STATE, np.int64)
+    padded = -(-tile // WIDTH) * WIDTH
+    memory = np.empty(PLACES * padded, np.int64)
     sums = memory.ctypes.data
-    peaks, scratch = sums + 8 * tile, sums + 16 * tile
-    own = scratch + 16 * LANES
     for unit in range(begin, end):
         part = unit // segments
         outer = part // tiles
@@ -272,49 +233,46 @@ def columns(zero: float, source: int, target: int, states: int, geometry: int, b
         base = advance(source, g.kept_source(geometry, outer) + start * step, zero)
         first = (unit - part * segments) * segment
         last = min(first + segment, count)
-        if last - first < LEAST_TERMS or not single_columns(zero, base, geometry, first, last, width, sums, peaks):
-            _add_columns(zero, base, geometry, first, last, width, sums, peaks)
+        singles = last - first >= LEAST_TERMS and single_columns(zero, base, geometry, first, last, width, sums, padded)
         offset = g.kept_target(geometry, outer) + start * at(geometry, g.COLUMN_TARGET)
+        if singles and segments == 1:
+            _put_singles(zero, sums, width, target, offset, at(geometry, g.COLUMN_TARGET))
+            continue
+        if not singles:
+            _sum(zero, base, geometry, first, last, width, sums, padded)
         for i in range(width):
-            output = outer * all_columns + start + i
-            state = states + 8 * STATE * (output * segments + unit - part * segments) if segments > 1 else own
-            here = advance(base, i * step, zero)
-            if load(peaks, i, int32(0)) <= bits_of(NARROW, zero):
-                _put_state(state, 0.0, load(sums, i, 0.0), 0.0)
+            shift, high, low = load(sums, 2 * padded + i, 0.0), load(sums, i, 0.0), load(sums, padded + i, 0.0)
+            if segments > 1:
+                state = (outer * all_columns + start + i) * segments + unit - part * segments
+                _put_state(states + 8 * STATE * state, shift, high, low)
             else:
-                _shifted(zero, here, geometry, first, last, scratch, state)
-            if segments == 1:
-                _decide(zero, here, geometry, own, target, offset + i * at(geometry, g.COLUMN_TARGET))
+                result = _result(shift, high, low)
+                put(target, offset + i * at(geometry, g.COLUMN_TARGET), narrow(result, zero), zero)
     memory[0] = 0  # keeps the memory alive until here
 
 
 @inner
-def _merge(states: int, segments: int) -> None:
-    """Merges states into the first one."""
+def _merged(states: int, segments: int) -> float:
+    """The result of all segments."""
     shift = load(states, 0, 0.0)
     for i in range(1, segments):
         other = load(states, STATE * i, 0.0)
         # NaN stays; of infinities the positive one does.
         shift = shift if shift != shift or shift > other else other
-    if shift - shift != 0.0:
-        _put_state(states, shift, 1.0, 0.0)
-        return
     high, low = 0.0, 0.0
-    for i in range(segments):
-        other = load(states, STATE * i, 0.0)
-        scale = 1.0 if other == shift else math.exp(other - shift)
-        high, rest = two_sum(high, load(states, STATE * i + 1, 0.0) * scale)
-        low += rest + load(states, STATE * i + 2, 0.0) * scale
-    _put_state(states, shift, high, low)
+    if shift - shift == 0.0:
+        for i in range(segments):
+            other = load(states, STATE * i, 0.0)
+            scale = 1.0 if other == shift else math.exp(other - shift)
+            high, rest = two_sum(high, load(states, STATE * i + 1, 0.0) * scale)
+            low += rest + load(states, STATE * i + 2, 0.0) * scale
+    return _result(shift, high, low)
 
 
 @kernel
 def finish(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """Merges the segments of output elements; the first place of their states becomes whether they are open."""
-    segments, tier = at(geometry, g.SEGMENTS), at(geometry, TIER)
+    """Merges the segments of output elements."""
+    segments = at(geometry, g.SEGMENTS)
     for output in range(begin, end):
-        here = states + 8 * STATE * segments * output
-        _merge(here, segments)
-        result = _result(here)
+        result = _merged(states + 8 * STATE * segments * output, segments)
         put(target, g.kept_target(geometry, output), narrow(result, zero), zero)
-        store(here, 0, 1 if tier == PLAIN and abs(result) < NEAR_ZERO else 0)

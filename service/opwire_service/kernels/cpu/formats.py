@@ -163,23 +163,30 @@ def _magnitude_bits(element):
     return lambda element: int32(element & uint16(0x7FFF))
 
 
-def extraordinary(most: Any, least: Any, zero: Any) -> Any:
-    """Where magnitudes are such that the product of sixteen elements may leave float64's range."""
+def product_of_pairs(a: Any, b: Any) -> Any:
+    """The products of two vectors of elements as float64, which holds them exactly."""
 
 
-@overload(extraordinary, inline="always")
-def _extraordinary(most, least, zero):
+@overload(product_of_pairs, inline="always")
+def _product_of_pairs(a, b):
+    if a == INTS:
+        return lambda a, b: values(a) * values(b)
+    return lambda a, b: widened(singles(a) * singles(b))
+
+
+def factors_in_range(zero: Any) -> Any:
+    """An even number of elements whose product with a number from 1 to 2 is in float64's range whatever they are."""
+
+
+@overload(factors_in_range, inline="always")
+def _factors_in_range(zero):
     if zero == FLOAT32:
-        return lambda most, least, zero: (most > _GREAT) | (least < _SMALL)
-    return lambda most, least, zero: most > 0x7BFF
-
-
-_GREAT, _SMALL = 0x5D800000, 0x21800000
-"""The bits of 2**60 and 2**-60."""
+        return lambda zero: 6
+    return lambda zero: 8
 
 
 def enough_for_singles(zero: Any) -> Any:
-    """A sum of exponentials from which on a relative error of 2**-22.8 of it is below half an ULP of its logarithm."""
+    """A sum of exponentials from which on a relative error of 2**-22.3 of it is below half an ULP of its logarithm."""
 
 
 @overload(enough_for_singles, inline="always")

@@ -95,6 +95,16 @@ def reduced_source(geometry: int, index: int) -> int:
 
 
 @inner
+def run_from(geometry: int, base: int, index: int, end: int, zero: float) -> tuple[int, int]:
+    """The address of a reduced element, and how many up to ``end`` follow it, itself included, in the same run."""
+    size = at(geometry, RUN)
+    run = index // size
+    place = index - run * size
+    offset = run_source(geometry, run) + place * at(geometry, STEP)
+    return advance(base, offset, zero), min(size - place, end - index)
+
+
+@inner
 def advance(address: int, elements: int, zero: float) -> int:
     """The address of the element so many elements further."""
     return address + elements * size_of(zero)

@@ -13,10 +13,11 @@ from __future__ import annotations
 import math
 
 from . import geometry as g
+from .ahead import AHEAD
 from .compiler import inner
-from .element import float32, float64
+from .element import float32, float64, prefetch
 from .formats import more_squares, values
-from .geometry import advance, at
+from .geometry import advance, at, run_from
 from .number_vectors import WIDTH, Vector, elements, fused_vectors, roots, spread, total_of
 from .rounding import UNIT, two_sum
 from .terms import IS_EXACT, KIND, MAGNITUDE, SIGNED, SQUARES, term
@@ -25,7 +26,7 @@ SLACK = 1.002
 
 UNDERFLOW = 2.0**-149
 
-RUN_TERMS = 1 << 12
+RUN_TERMS = 1 << 14
 """The most terms that are added up before their sum goes, without error, to the total of the unit."""
 
 
@@ -49,6 +50,7 @@ def _add_vectors(
 ) -> tuple[float, float]:
     total, squares = spread(-0.0), spread(float32(0.0))
     for _ in range(vectors):
+        prefetch(address + AHEAD)
         total, squares = add_vector(zero, address, step, mask, kind, total, squares)
         address += row
     return total_of(total), float64(total_of(squares))
@@ -105,15 +107,14 @@ def error_bounds(totals: Vector, squares: Vector, count: float, depth: int, exac
 @inner
 def plain_sum(zero: float, base: int, geometry: int, begin: int, end: int) -> tuple[float, float, float]:
     """High and low part of the sum of terms ``begin`` to ``end``, and a bound on its error."""
-    run_size, step = at(geometry, g.RUN), at(geometry, g.STEP)
+    step = at(geometry, g.STEP)
     mask, kind, exact = at(geometry, g.MASK), at(geometry, KIND), at(geometry, IS_EXACT) != 0
     high, low, error, cut_off = -0.0, 0.0, 0.0, 0.0
     pieces = 0
     i = begin
     while i < end:
-        run = i // run_size
-        size = min(min(run_size - (i - run * run_size), end - i), RUN_TERMS)
-        address = advance(base, g.run_source(geometry, run) + (i - run * run_size) * step, zero)
+        address, size = run_from(geometry, base, i, end, zero)
+        size = min(size, RUN_TERMS)
         if step == 1:
             part, squares = _run(zero, address, size, 1, None, mask, kind)
         else:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from . import geometry as g
+from .ahead import rows_ahead
 from .compiler import inner
-from .element import float32, load, size_of, store
-from .geometry import advance, at
+from .element import float32, load, prefetch, size_of, store
+from .geometry import advance, at, run_from
 from .number_vectors import WIDTH, load_vector, spread, store_vector
 from .plain import add_vector
 from .terms import KIND, MAGNITUDE, SIGNED, SQUARES, term
@@ -37,11 +38,17 @@ def _columns(
     kind: int,
 ) -> None:
     """Whole vectors of columns of a group of rows."""
-    across = advance(0, stride, zero)
+    across, ahead = advance(0, stride, zero), rows_ahead(row, GROUP)
     for i in range(0, whole, WIDTH):
+        here = address + i * across
         total, square = spread(-0.0), spread(float32(0.0))
-        for j in range(rows):
-            total, square = add_vector(zero, address + i * across + j * row, step, mask, kind, total, square)
+        if rows == GROUP:
+            for j in range(GROUP):
+                prefetch(here + j * row + ahead)
+                total, square = add_vector(zero, here + j * row, step, mask, kind, total, square)
+        else:
+            for j in range(rows):
+                total, square = add_vector(zero, here + j * row, step, mask, kind, total, square)
         store_vector(sums, i, load_vector(sums, i, 0.0) + total)
         store_vector(squares, i, load_vector(squares, i, float32(0.0)) + square)
 
@@ -88,10 +95,7 @@ def _groups(
     whole = width // WIDTH * WIDTH
     for first in range(0, rows, GROUP):
         here, size = address + first * row, min(GROUP, rows - first)
-        if step is None and size == GROUP:
-            _columns(zero, here, row, GROUP, whole, stride, step, sums, squares, mask, kind)
-        else:
-            _columns(zero, here, row, size, whole, stride, step, sums, squares, mask, kind)
+        _columns(zero, here, row, size, whole, stride, step, sums, squares, mask, kind)
         _rest(zero, here, row, size, whole, width, stride, sums, squares, mask, kind)
 
 
@@ -124,15 +128,13 @@ def add_columns(
     zero: float, base: int, geometry: int, begin: int, end: int, width: int, sums: int, squares: int
 ) -> int:
     """Leaves the sums of terms ``begin`` to ``end`` of each column, and those of squares; returns the depth of that."""
-    run_size, row = at(geometry, g.RUN), at(geometry, g.STEP) * size_of(zero)
+    row = at(geometry, g.STEP) * size_of(zero)
     stride, mask, kind = at(geometry, g.COLUMN_STEP), at(geometry, g.MASK), at(geometry, KIND)
     clear(sums, squares, width)
     depth = GROUP
     i = begin
     while i < end:
-        run = i // run_size
-        rows = min(run_size - (i - run * run_size), end - i)
-        address = advance(base, g.run_source(geometry, run), zero) + (i - run * run_size) * row
+        address, rows = run_from(geometry, base, i, end, zero)
         if stride == 1:
             _rows(zero, address, row, rows, width, 1, None, sums, squares, mask, kind)
         else:

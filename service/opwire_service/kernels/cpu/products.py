@@ -1,58 +1,26 @@
-"""MULTIPLY of floats: a product as significand and exponent, so that no partial product leaves float64's range.
+"""MULTIPLY of floats: a product as significand and exponent; see ``factors``.
 
 n multiplications in float64 err by at most n * UNIT, relatively and to first order. Where that does not decide the
 rounding the product is taken again with the error of every multiplication kept. What that does not decide either is
-left to the caller. Signs of zeros are those of the significand. NaN, infinities and zeros show in the greatest and the
-least magnitude.
+left to the caller.
 """
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from . import geometry as g
+from .ahead import rows_ahead, rows_at_once
 from .compiler import inner, kernel
-from .element import (
-    bits_double,
-    double_bits,
-    float64,
-    fused,
-    int8,
-    int32,
-    int64,
-    larger,
-    load,
-    read,
-    size_of,
-    smaller,
-    store,
-)
-from .formats import (
-    bits_of,
-    extraordinary,
-    infinity_bits,
-    magnitude_bits,
-    masked,
-    narrow,
-    narrow_vector,
-    put,
-    values,
-)
-from .geometry import advance, at
+from .element import bits_double, float64, fused, int8, int32, int64, load, size_of, store
+from .factors import factor, split, times_group, times_rest, times_run
+from .formats import factors_in_range, infinity_bits, narrow, narrow_vector, put
+from .geometry import advance, at, run_from
 from .number_vectors import (
     WIDTH,
-    Vector,
     absolutes,
-    any_of,
     bits_doubles,
-    elements,
-    greatest_of,
-    least_of,
     load_vector,
-    longs_bits,
-    magnitudes,
     pick,
     product_of,
     spread,
@@ -62,169 +30,85 @@ from .number_vectors import (
 from .rounding import UNIT, to_odd, two_sum
 from .sums import COMPENSATED, TIER
 
-STATE = 6
-"""Places of a state: significand's high and low part, exponent, relative error, greatest and least magnitude's bits."""
-
-GROUP = 8
-"""Vectors that are multiplied before a look at the exponent."""
+STATE = 4
+"""Places of a state: significand's high and low part, exponent, relative error."""
 
 BATCH = 64
 """Rows that are rounded at once."""
 
 SLACK = 1.001
 
-_SIGN_AND_FRACTION = -0x7FF0000000000001
-_ONE = 0x3FF0000000000000
-
-_NO_MAGNITUDE = 0x7FFFFFFF
-
-Product = tuple[Vector, Vector, Vector, Vector]
-"""Sixteen products: significands, exponents, the greatest and the least magnitude's bits."""
-
 
 @inner
-def _factor(zero: float, address: int, index: int) -> float:
-    return masked(read(address, index, zero), -1)
-
-
-@inner
-def _normal(value: float) -> float:
-    """A value scaled to a magnitude from 1 to 2; of a zero and an infinity the sign alone remains."""
-    return bits_double((double_bits(value) & _SIGN_AND_FRACTION) | _ONE)
-
-
-@inner
-def _exponent(value: float) -> int:
-    return ((double_bits(value) >> 52) & 0x7FF) - 1023
-
-
-@inner
-def _normalized(significands: Vector, exponents: Vector) -> tuple[Vector, Vector]:
-    bits = longs_bits(significands)
-    normal = bits_doubles((bits & _SIGN_AND_FRACTION) | _ONE)
-    return normal, exponents + (((bits >> 52) & 0x7FF) - 1023)
-
-
-@inner
-def _times(zero: float, address: int, row: int, rows: int, step: int | None, product: Product) -> Product:
-    """Multiplies by ``rows`` vectors, at most ``GROUP``, that lie ``row`` bytes apart."""
-    part, most, least = spread(1.0), spread(int32(0)), spread(int32(_NO_MAGNITUDE))
-    for i in range(rows):
-        bits = elements(address + i * row, step, zero)
-        part = part * values(bits)
-        most, least = larger(most, magnitudes(bits)), smaller(least, magnitudes(bits))
-    significands, exponents = product[0], product[1]
-    if any_of(extraordinary(most, least, zero)):
-        for i in range(rows):
-            significands = significands * values(elements(address + i * row, step, zero))
-            significands, exponents = _normalized(significands, exponents)
-    else:
-        significands, exponents = _normalized(significands * part, exponents)
-    return significands, exponents, larger(product[2], most), smaller(product[3], least)
-
-
-@inner
-def _run(zero: float, address: int, vectors: int, row: int, step: int | None, product: Product) -> Product:
-    for first in range(0, vectors, GROUP):
-        product = _times(zero, address + first * row, row, min(GROUP, vectors - first), step, product)
-    return product
-
-
-@inner
-def _put_state(
-    state: int, distance: int, high: float, low: float, exponent: int, error: float, most: int, least: int
-) -> None:
+def _put_state(state: int, distance: int, high: float, low: float, exponent: int, error: float) -> None:
     """The parts of a state lie ``distance`` places apart."""
     store(state, 0, high)
     store(state, distance, low)
     store(state, 2 * distance, exponent)
     store(state, 3 * distance, error)
-    store(state, 4 * distance, most)
-    store(state, 5 * distance, least)
 
 
 @inner
 def _plain_error(count: int) -> float:
-    """Of as many roundings as factors, one a group and those of folding."""
-    return SLACK * UNIT * (2 * count + 2 * WIDTH)
+    """Of no more roundings than factors, and those of folding."""
+    return SLACK * UNIT * (count + 2 * WIDTH)
 
 
 @inner
 def _plain(zero: float, base: int, geometry: int, begin: int, end: int, state: int, distance: int) -> None:
     """Leaves the product of factors ``begin`` to ``end``."""
-    run_size, step = at(geometry, g.RUN), at(geometry, g.STEP)
-    product = spread(1.0), spread(0), spread(int32(0)), spread(int32(_NO_MAGNITUDE))
-    high, exponent, most, least = 1.0, 0, int32(0), int32(_NO_MAGNITUDE)
+    step = at(geometry, g.STEP)
+    row = advance(0, WIDTH * step, zero)
+    product = spread(1.0), spread(0)
+    high, exponent = 1.0, 0
     i = begin
     while i < end:
-        run = i // run_size
-        size = min(run_size - (i - run * run_size), end - i)
-        address = advance(base, g.run_source(geometry, run) + (i - run * run_size) * step, zero)
+        address, size = run_from(geometry, base, i, end, zero)
         vectors = size // WIDTH
-        row = advance(0, WIDTH * step, zero)
         if step == 1:
-            product = _run(zero, address, vectors, row, None, product)
+            product = times_run(zero, address, vectors, row, None, product)
         else:
-            product = _run(zero, address, vectors, row, step, product)
+            product = times_run(zero, address, vectors, row, step, product)
         for j in range(vectors * WIDTH, size):
-            magnitude = magnitude_bits(read(address, j * step, zero))
-            most, least = larger(most, magnitude), smaller(least, magnitude)
-            high *= _factor(zero, address, j * step)
-            exponent += _exponent(high)
-            high = _normal(high)
+            high, _, shift = split(high * factor(zero, address, j * step))
+            exponent += shift
         i += size
-    high *= product_of(product[0])
-    exponent += _exponent(high) + sum_of(product[1])
-    most, least = larger(most, greatest_of(product[2])), smaller(least, least_of(product[3]))
-    _put_state(state, distance, _normal(high), 0.0, exponent, _plain_error(end - begin), int64(most), int64(least))
+    high, _, shift = split(high * product_of(product[0]))
+    _put_state(state, distance, high, 0.0, exponent + shift + sum_of(product[1]), _plain_error(end - begin))
 
 
 @inner
 def _compensated(zero: float, base: int, geometry: int, begin: int, end: int, state: int, distance: int) -> None:
-    """Leaves the product of factors ``begin`` to ``end`` in two parts.
+    """Leaves the product of factors ``begin`` to ``end``, which are ordinary, in two parts.
 
     The low part grows by at most UNIT a factor, relative to the product, and its own roundings err by twice UNIT of it.
     """
-    run_size, step = at(geometry, g.RUN), at(geometry, g.STEP)
-    high, low, exponent, most, least = 1.0, 0.0, 0, 0, int64(0x7FFFFFFF)
+    step = at(geometry, g.STEP)
+    high, low, exponent = 1.0, 0.0, 0
     exact = True
     i = begin
     while i < end:
-        run = i // run_size
-        size = min(run_size - (i - run * run_size), end - i)
-        address = advance(base, g.run_source(geometry, run) + (i - run * run_size) * step, zero)
+        address, size = run_from(geometry, base, i, end, zero)
         for j in range(size):
-            factor = _factor(zero, address, j * step)
-            magnitude = int64(magnitude_bits(read(address, j * step, zero)))
-            most, least = max(most, magnitude), min(least, magnitude)
-            product = high * factor
-            rest = fused(high, factor, -product)
-            low = low * factor + rest
+            next_factor = factor(zero, address, j * step)
+            product = high * next_factor
+            rest = fused(high, next_factor, -product)
             exact = exact and rest == 0.0
-            shift = _exponent(product)
-            high, low, exponent = _normal(product), low * bits_double((1023 - shift) << 52), exponent + shift
+            high, scale, shift = split(product)
+            low, exponent = (low * next_factor + rest) * scale, exponent + shift
         i += size
     count = float64(end - begin)
     error = 0.0 if exact else (2.0 * count + 4.0) * (count + 1.0) * UNIT * UNIT
-    _put_state(state, distance, high, low, exponent, error, most, least)
-
-
-@inner
-def _special(high: float, most: int, least: int, zero: float) -> int:
-    """The result if a factor is zero, infinite or NaN."""
-    infinity = int64(bits_of(math.inf, zero))
-    if most > infinity or (most == infinity and least == 0):
-        return narrow(math.nan, zero)
-    return narrow(math.copysign(math.inf if most == infinity else 0.0, high), zero)
+    _put_state(state, distance, high, low, exponent, error)
 
 
 @inner
 def _rounded(state: int, distance: int, zero: float) -> tuple[bool, int]:
     """Whether a state decides the result, and its bits."""
-    high, low, exponent = load(state, 0, 0.0), load(state, distance, 0.0), load(state, 2 * distance, 0)
-    error, most, least = load(state, 3 * distance, 0.0), load(state, 4 * distance, 0), load(state, 5 * distance, 0)
-    if least == 0 or most >= int64(bits_of(math.inf, zero)):
-        return True, _special(high, most, least, zero)
+    high, low = load(state, 0, 0.0), load(state, distance, 0.0)
+    exponent, error = load(state, 2 * distance, 0), load(state, 3 * distance, 0.0)
+    if high == 0.0 or high - high != 0.0:
+        return True, narrow(high, zero)
     # So far out any significand overflows, or rounds to zero.
     scale = bits_double((min(max(exponent, -400), 400) + 1023) << 52)
     high, low = high * scale, low * scale
@@ -242,12 +126,11 @@ def _round_all(zero: float, states: int, width: int, results: int, opens: int) -
     infinity = infinity_bits(zero)
     for i in range(0, width, WIDTH):
         high, exponent = load_vector(states, i, 0.0), load_vector(states, 2 * width + i, 0)
-        most, least = load_vector(states, 4 * width + i, 0), load_vector(states, 5 * width + i, 0)
         far = (exponent > 400) | (exponent < -400)
         result = high * bits_doubles((pick(far, spread(0), exponent) + 1023) << 52)
         margin = absolutes(result) * (load_vector(states, 3 * width + i, 0.0) + 4 * UNIT)
         below, above = narrow_vector(result - margin, zero), narrow_vector(result + margin, zero)
-        special = far | (most > infinity - 1) | (least < 1) | ((below & infinity) > infinity - 1)
+        special = far | ((below & infinity) > infinity - 1)
         store_vector(results, i, below)
         store_vector(opens, i, (below ^ above) | pick(special, spread(int32(1)), spread(int32(0))))
 
@@ -299,98 +182,65 @@ def rows(zero: float, source: int, target: int, states: int, geometry: int, begi
 
 
 @inner
-def _clear(width: int, states: int, peaks: int) -> None:
-    for i in range(0, width, WIDTH):
-        store_vector(states, i, spread(1.0))
-        store_vector(states, 2 * width + i, spread(0))
-        store_vector(peaks, i, spread(int32(0)))
-        store_vector(peaks, width + i, spread(int32(_NO_MAGNITUDE)))
-
-
-@inner
 def _column(
-    zero: float, address: int, row: int, rows: int, i: int, step: int | None, states: int, width: int, peaks: int
+    zero: float, address: int, row: int, rows: int, ahead: int, step: int | None, state: int, width: int
 ) -> None:
-    """Multiplies the products of a vector of columns by at most ``GROUP`` rows."""
-    product = (
-        load_vector(states, i, 0.0),
-        load_vector(states, 2 * width + i, 0),
-        load_vector(peaks, i, int32(0)),
-        load_vector(peaks, width + i, int32(0)),
-    )
-    product = _times(zero, address, row, rows, step, product)
-    store_vector(states, i, product[0])
-    store_vector(states, 2 * width + i, product[1])
-    store_vector(peaks, i, product[2])
-    store_vector(peaks, width + i, product[3])
+    """Multiplies the products of a vector of columns by rows."""
+    group = factors_in_range(zero)
+    product = load_vector(state, 0, 0.0), load_vector(state, 2 * width, 0)
+    for _ in range(rows // group):
+        product = times_group(zero, address, row, ahead, step, product)
+        address += group * row
+    if rows % group:
+        product = times_rest(zero, address, row, rows % group, step, product)
+    store_vector(state, 0, product[0])
+    store_vector(state, 2 * width, product[1])
 
 
 @inner
-def _rest(
-    zero: float, address: int, row: int, rows: int, i: int, stride: int, states: int, width: int, peaks: int
-) -> None:
+def _rest(zero: float, address: int, row: int, rows: int, state: int, width: int) -> None:
     """A column that is in no whole vector."""
-    high, exponent = load(states, i, 0.0), load(states, 2 * width + i, 0)
-    most, least = load(peaks, i, int32(0)), load(peaks, width + i, int32(0))
+    high, exponent = load(state, 0, 0.0), load(state, 2 * width, 0)
     for j in range(rows):
-        here = address + j * row
-        magnitude = magnitude_bits(read(here, i * stride, zero))
-        most, least = larger(most, magnitude), smaller(least, magnitude)
-        high *= _factor(zero, here, i * stride)
-        exponent += _exponent(high)
-        high = _normal(high)
-    store(states, i, high)
-    store(states, 2 * width + i, exponent)
-    store(peaks, i, most)
-    store(peaks, width + i, least)
+        high, _, shift = split(high * factor(zero, address + j * row, 0))
+        exponent += shift
+    store(state, 0, high)
+    store(state, 2 * width, exponent)
 
 
 @inner
 def _rows(
-    zero: float,
-    address: int,
-    row: int,
-    rows: int,
-    columns: int,
-    stride: int,
-    step: int | None,
-    states: int,
-    width: int,
-    peaks: int,
+    zero: float, address: int, row: int, rows: int, columns: int, stride: int, step: int | None, states: int, width: int
 ) -> None:
-    whole = columns // WIDTH * WIDTH
-    across = advance(0, stride, zero)
-    for first in range(0, rows, GROUP):
-        here, size = address + first * row, min(GROUP, rows - first)
+    whole, across = columns // WIDTH * WIDTH, advance(0, stride, zero)
+    block = rows_at_once(row, factors_in_range(zero))
+    ahead = rows_ahead(row, block)
+    for first in range(0, rows, block):
+        here, size = address + first * row, min(block, rows - first)
         for i in range(0, whole, WIDTH):
-            _column(zero, here + i * across, row, size, i, step, states, width, peaks)
+            _column(zero, here + i * across, row, size, ahead, step, states + 8 * i, width)
         for i in range(whole, columns):
-            _rest(zero, here, row, size, i, stride, states, width, peaks)
+            _rest(zero, here + i * across, row, size, states + 8 * i, width)
 
 
 @inner
 def _take_columns(
-    zero: float, base: int, geometry: int, begin: int, end: int, columns: int, states: int, width: int, peaks: int
+    zero: float, base: int, geometry: int, begin: int, end: int, columns: int, states: int, width: int
 ) -> None:
-    run_size, row = at(geometry, g.RUN), at(geometry, g.STEP) * size_of(zero)
-    stride = at(geometry, g.COLUMN_STEP)
-    _clear(width, states, peaks)
+    row, stride = at(geometry, g.STEP) * size_of(zero), at(geometry, g.COLUMN_STEP)
+    for i in range(0, width, WIDTH):
+        store_vector(states, i, spread(1.0))
+        store_vector(states, width + i, spread(0.0))
+        store_vector(states, 2 * width + i, spread(0))
+        store_vector(states, 3 * width + i, spread(_plain_error(end - begin)))
     i = begin
     while i < end:
-        run = i // run_size
-        rows = min(run_size - (i - run * run_size), end - i)
-        address = advance(base, g.run_source(geometry, run), zero) + (i - run * run_size) * row
+        address, rows = run_from(geometry, base, i, end, zero)
         if stride == 1:
-            _rows(zero, address, row, rows, columns, 1, None, states, width, peaks)
+            _rows(zero, address, row, rows, columns, 1, None, states, width)
         else:
-            _rows(zero, address, row, rows, columns, stride, stride, states, width, peaks)
+            _rows(zero, address, row, rows, columns, stride, stride, states, width)
         i += rows
-    error = _plain_error(end - begin)
-    for i in range(columns):
-        store(states, width + i, 0.0)
-        store(states, 3 * width + i, error)
-        store(states, 4 * width + i, int64(load(peaks, i, int32(0))))
-        store(states, 5 * width + i, int64(load(peaks, width + i, int32(0))))
 
 
 @kernel
@@ -412,7 +262,7 @@ def columns(zero: float, source: int, target: int, states: int, geometry: int, b
         base = advance(source, g.kept_source(geometry, outer) + start * step, zero)
         first = (unit - part * segments) * segment
         last = min(first + segment, count)
-        _take_columns(zero, base, geometry, first, last, width, own, padded, results)
+        _take_columns(zero, base, geometry, first, last, width, own, padded)
         outputs = outer * all_columns + start
         if segments > 1:
             for i in range(width):
@@ -438,27 +288,24 @@ def finish(zero: float, source: int, target: int, states: int, geometry: int, be
     for output in range(begin, end):
         here = states + 8 * STATE * segments * output
         high, low, exponent, error = load(here, 0, 0.0), load(here, 1, 0.0), load(here, 2, 0), load(here, 3, 0.0)
-        most, least = load(here, 4, 0), load(here, 5, 0)
         exact = error == 0.0
         for i in range(1, segments):
             other = here + 8 * STATE * i
-            factor, factor_low = load(other, 0, 0.0), load(other, 1, 0.0)
-            product = high * factor
-            rest = fused(high, factor, -product)
+            by, by_low = load(other, 0, 0.0), load(other, 1, 0.0)
+            product = high * by
+            rest = fused(high, by, -product)
             exact = exact and rest == 0.0 and load(other, 3, 0.0) == 0.0
             error += load(other, 3, 0.0)
             # Both low parts are below 2**-20 of their high ones, so what their product adds is below the bound.
-            error += abs(low * factor_low) + 4 * UNIT * (abs(low) + abs(factor_low) + UNIT)
-            low = low * factor + (high * factor_low + rest)
-            shift = _exponent(product)
-            high, low, exponent = _normal(product), low * bits_double((1023 - shift) << 52), exponent + shift
-            exponent += load(other, 2, 0)
-            most, least = max(most, load(other, 4, 0)), min(least, load(other, 5, 0))
+            error += abs(low * by_low) + 4 * UNIT * (abs(low) + abs(by_low) + UNIT)
+            low = low * by + (high * by_low + rest)
+            high, scale, shift = split(product)
+            low, exponent = low * scale, exponent + shift + load(other, 2, 0)
         if exact:
             error = 0.0
         elif at(geometry, TIER) != COMPENSATED:
             error += SLACK * UNIT * segments
-        _put_state(here, 1, high, low, exponent, error * SLACK, most, least)
+        _put_state(here, 1, high, low, exponent, error * SLACK)
         decided, bits = _rounded(here, 1, zero)
         put(target, g.kept_target(geometry, output), bits, zero)
         store(here, 0, 0 if decided else 1)

@@ -59,11 +59,10 @@ SUMS = {
 SUM_KERNELS = Functions(sums.rows, sums.columns, sums.finish, sums.STATE, again=True)
 
 LOG_SUM_EXP_KERNELS = Functions(
-    exponentials.rows,
-    exponentials.columns,
-    exponentials.finish,
-    dict.fromkeys((sums.PLAIN, sums.COMPENSATED), exponentials.STATE),
+    exponentials.rows, exponentials.columns, exponentials.finish, {sums.PLAIN: exponentials.STATE}
 )
+
+WRAPPING_KERNELS = Functions(wrapping.rows, wrapping.columns, wrapping.finish, {sums.PLAIN: 1})
 
 
 def _exact_product(dtype: np.dtype[Any]) -> Exact:
@@ -83,7 +82,7 @@ KERNELS = (
     *(
         Kernel(function, element)
         for element in INTEGERS.values()
-        for function in (wrapping.rows, wrapping.columns, wrapping.finish)
+        for function in (WRAPPING_KERNELS.rows, WRAPPING_KERNELS.columns, WRAPPING_KERNELS.finish)
     ),
     *(
         Kernel(function, element)
@@ -106,12 +105,12 @@ def prepare(plan: Plan) -> Job:
     if not data_type.is_float:
         if not layout.reduced:
             return ArrayJob(EACH_INTEGER[function])
-        return _wrapping_job(cut(layout, data_type.bits // 8, {g.FUNCTION: WRAPPING[function]}), data_type)
+        return _wrapping_job(cut(layout, data_type.bits // 8, {g.FUNCTION: WRAPPING[function]}, wide=True), data_type)
     if not layout.reduced and function in EACH_FLOAT:
         return ArrayJob(EACH_FLOAT[function])
     family, parameters, most_rows = _float_reduction(function, data_type)
-    work = cut(layout, data_type.bits // 8, parameters, most_rows=most_rows)
-    return float_job(family, work, FLOATS[data_type])
+    work = cut(layout, data_type.bits // 8, parameters, most_rows=most_rows, wide=True)
+    return (float_job if len(family.places) > 1 else _plain_job)(family, work, FLOATS[data_type])
 
 
 def _float_reduction(function: ReduceFunction, data_type: DataType) -> tuple[Functions, dict[int, int], int]:
@@ -162,14 +161,15 @@ def _wrapping_job(work: Cut, data_type: DataType) -> Job:
     # The magnitude of an unsigned integer is itself.
     if not data_type.is_signed and work.geometry[g.FUNCTION] == wrapping.L1:
         work.geometry[g.FUNCTION] = work.whole[g.FUNCTION] = wrapping.SUM
-    element = INTEGERS[data_type.bits]
+    return _plain_job(WRAPPING_KERNELS, work, INTEGERS[data_type.bits])
+
+
+def _plain_job(family: Functions, work: Cut, element: Any) -> Job:
+    """A reduction whose first tier leaves nothing open."""
     first = Step(
-        Kernel(wrapping.columns if work.by_columns else wrapping.rows, element),
-        work.geometry,
-        work.units,
-        work.elements,
+        Kernel(family.columns if work.by_columns else family.rows, element), work.geometry, work.units, work.elements
     )
     if work.segments == 1:
         return StepsJob((first,), 0)
-    finish = Step(Kernel(wrapping.finish, element), work.whole, work.outputs, work.segments)
-    return StepsJob((first, finish), work.outputs * work.segments)
+    finish = Step(Kernel(family.finish, element), work.whole, work.outputs, work.segments)
+    return StepsJob((first, finish), work.outputs * work.segments * family.places[sums.PLAIN])

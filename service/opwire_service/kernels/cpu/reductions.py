@@ -27,6 +27,9 @@ LEAST_COLUMNS = 8
 
 TILE_BYTES, LEAST_TILE_BYTES = 2048, 512
 
+WIDE_TILE_BYTES = 4096
+"""Of rows of a wide tile, which the processor reads as fast as a whole row."""
+
 
 @dataclass(frozen=True, slots=True)
 class Cut:
@@ -53,10 +56,18 @@ class Cut:
     whole: Array
 
 
-def cut(layout: ReductionLayout, item_size: int, parameters: dict[int, int], *, most_rows: int = COLUMN_UNIT) -> Cut:
+def cut(
+    layout: ReductionLayout,
+    item_size: int,
+    parameters: dict[int, int],
+    *,
+    most_rows: int = COLUMN_UNIT,
+    wide: bool = False,
+) -> Cut:
     """Cuts a reduction whose elements have ``item_size`` bytes.
 
-    ``parameters`` go into both geometries; a segment of a tile of columns has at most ``most_rows`` rows.
+    ``parameters`` go into both geometries; a segment of a tile of columns has at most ``most_rows`` rows. With ``wide``
+    tiles an output element is sooner cut into segments than a row into tiles.
     """
     column = _column(layout)
     tile = 0
@@ -68,7 +79,7 @@ def cut(layout: ReductionLayout, item_size: int, parameters: dict[int, int], *, 
         elements = segment
     else:
         outer = replace(layout, kept=layout.kept[:-1])
-        tile = _tile(column.size, outer.kept_count, item_size)
+        tile = _wide_tile(column.size, item_size) if wide else _tile(column.size, outer.kept_count, item_size)
         tiles = outer.kept_count * -(-column.size // tile)
         segment = min(most_rows, _column_segment(layout.reduced_count, tile, tiles))
         geometry = g.encode(outer, column, segment, tile)
@@ -93,6 +104,13 @@ def _tile(columns: int, outer: int, item_size: int) -> int:
     tile = min(columns, max(64, TILE_BYTES // item_size))
     enough = columns // -(-LEAST_UNITS // outer)
     return min(tile, enough // 16 * 16) if enough * item_size >= LEAST_TILE_BYTES else tile
+
+
+def _wide_tile(columns: int, item_size: int) -> int:
+    """Tiles of about the same width."""
+    most = WIDE_TILE_BYTES // max(item_size, 4)
+    even = -(-columns // -(-columns // most))
+    return min(columns, -(-even // 16) * 16)
 
 
 def _column_segment(count: int, tile: int, tiles: int) -> int:

@@ -7,7 +7,7 @@ import numpy as np
 from . import geometry as g
 from .compiler import inner, kernel
 from .element import cast_to, int64, load, read, size_of, store, wrap_absolute, wrap_add, wrap_multiply
-from .geometry import advance, at
+from .geometry import advance, at, run_from
 
 SUM, L1, SUM_SQUARE, MULTIPLY = 0, 1, 2, 3
 """Values of ``FUNCTION``."""
@@ -43,13 +43,11 @@ def _run(zero: int, address: int, count: int, step: int, function: int, total: i
 @inner
 def _total(zero: int, base: int, geometry: int, begin: int, end: int, function: int) -> int:
     """The result of reduced elements ``begin`` to ``end``."""
-    run_size, step = at(geometry, g.RUN), at(geometry, g.STEP)
+    step = at(geometry, g.STEP)
     total = cast_to(1 if function == MULTIPLY else 0, zero)
     i = begin
     while i < end:
-        run = i // run_size
-        size = min(run_size - (i - run * run_size), end - i)
-        address = advance(base, g.run_source(geometry, run) + (i - run * run_size) * step, zero)
+        address, size = run_from(geometry, base, i, end, zero)
         if function == SUM:
             total = _run(zero, address, size, step, SUM, total)
         elif function == L1:
@@ -108,12 +106,10 @@ def _pass(zero: int, address: int, row: int, step: int, width: int, totals: int,
 def _columns(
     zero: int, base: int, geometry: int, begin: int, end: int, step: int, width: int, totals: int, function: int
 ) -> None:
-    run_size, row = at(geometry, g.RUN), at(geometry, g.STEP) * size_of(zero)
+    row = at(geometry, g.STEP) * size_of(zero)
     i = begin
     while i < end:
-        run = i // run_size
-        rows = min(run_size - (i - run * run_size), end - i)
-        address = advance(base, g.run_source(geometry, run), zero) + (i - run * run_size) * row
+        address, rows = run_from(geometry, base, i, end, zero)
         if step == 1:
             _pass(zero, address, row, 1, width, totals, rows, function)
         else:

@@ -6,6 +6,7 @@ import asyncio
 import uuid
 from collections.abc import Sequence
 from functools import partial
+from typing import cast
 
 import httptools
 from pydantic_core import to_json
@@ -77,8 +78,10 @@ class ProblemProtocol(HttpToolsProtocol):
 
     def _is_at_rest(self) -> bool:
         """Whether all requests that have begun are over."""
-        cycle: RequestResponseCycle | None = self.cycle
-        return not self._head_bytes and (cycle is None or (cycle.response_complete and not cycle.more_body))
+        if self._head_bytes:
+            return False
+        cycle = cast(RequestResponseCycle | None, self.cycle)  # there is none at first
+        return cycle is None or (cycle.response_complete and not cycle.more_body)
 
     def _answer_known(self, data: bytes) -> bool:
         """Answers a request that came in one piece, behind a head that is known; returns whether it did."""

@@ -276,7 +276,6 @@ total_of = _folding(lambda builder, a, b: builder.fadd(a, b))
 sum_of = _folding(lambda builder, a, b: builder.add(a, b))
 product_of = _folding(lambda builder, a, b: builder.fmul(a, b))
 greatest_of = _folding(lambda builder, a, b: builder.select(builder.icmp_signed(">", a, b), a, b))
-least_of = _folding(lambda builder, a, b: builder.select(builder.icmp_signed("<", a, b), a, b))
 
 
 @intrinsic

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Container, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from opwire.check import Plan, read_level, validate
@@ -25,23 +24,21 @@ from opwire.wire import (
     ExecuteRequest,
     Outcome,
     OutputFormat,
-    Place,
     ValidateRequest,
     encode_output,
     encoded_inputs,
-    places,
     read_inputs,
     read_place,
 )
 
 from .budget import Budget, Hold
 from .devices import AUTO
-from .devices.device import Bound, Inputs
+from .devices.device import Inputs
 from .dispatch import Dispatcher, Ran
 from .metrics import Metrics
 from .patience import Patience
 from .plans import PlanCache, Prepared
-from .repeats import Repeats
+from .repeats import Ready, Repeat, Repeats
 from .settings import Limits
 
 DEFAULT_PRIORITY = 5
@@ -108,58 +105,6 @@ class Completed(NamedTuple):
     prepared: Prepared
     buffers: Mapping[str, Array]
     device: str
-
-
-class Ready(NamedTuple):
-    """A plan on arrays of its own, which each run reads and writes anew.
-
-    Attributes:
-        inputs: for each the place of its bytes in the body, the sizes that these may have, and where they belong.
-        buffers: of the outputs.
-        run: computes them.
-        device: that does so.
-    """
-
-    inputs: Sequence[tuple[Place, Container[int], memoryview]]
-    buffers: Mapping[str, Array]
-    run: Bound
-    device: str
-
-
-@dataclass(slots=True, eq=False)
-class Repeat:
-    """A request without its tensors, which stand in the same places of the body whenever it is sent.
-
-    Attributes:
-        request: as parsed, without inputs.
-        prepared: its plan.
-        places: of the inputs.
-        ready: what runs it, once it has run.
-    """
-
-    request: ExecuteRequest
-    prepared: Prepared
-    places: Sequence[Place]
-    ready: Ready | None = None
-
-    @property
-    def tensors(self) -> list[tuple[int, int]]:
-        """Where each input begins and ends in the body."""
-        return [(place.start, place.stop) for place in self.places]
-
-
-def repeat(body: bytes, head_length: str | None, request: ExecuteRequest, prepared: Prepared) -> Repeat | None:
-    """What is to be kept of a request that was answered; None if its tensors cannot be told apart.
-
-    Args:
-        body: as received.
-        head_length: of its JSON head if a tail follows.
-        request, prepared: what was made of it.
-    """
-    found = places(body, head_length, request.inputs)
-    if found is None:
-        return None
-    return Repeat(replace(request, inputs={}), prepared, found)
 
 
 class Pipeline:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Generic, TypeGuard, TypeVar
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Generic, NamedTuple, TypeGuard, TypeVar
 
-from opwire.wire import Buffer
+from opwire.tensor import Array
+from opwire.wire import Buffer, ExecuteRequest, Place, places
+
+from .devices.device import Bound
+from .plans import Prepared
 
 LARGEST = 32 * 1024
 """Bytes of a body up to which it is worth keeping: beyond, its tensors cost more than all else."""
@@ -90,3 +94,55 @@ def _around(body: bytes, cut: _Cut) -> bytes:
         pieces.append(body[end:start])
         end = stop
     return b"".join((*pieces, body[end:]))
+
+
+class Ready(NamedTuple):
+    """A plan on arrays of its own, which each run reads and writes anew.
+
+    Attributes:
+        inputs: for each the place of its bytes in the body, the sizes that these may have, and where they belong.
+        buffers: of the outputs.
+        run: computes them.
+        device: that does so.
+    """
+
+    inputs: Sequence[tuple[Place, Container[int], memoryview]]
+    buffers: Mapping[str, Array]
+    run: Bound
+    device: str
+
+
+@dataclass(slots=True, eq=False)
+class Repeat:
+    """A request without its tensors, which stand in the same places of the body whenever it is sent.
+
+    Attributes:
+        request: as parsed, without inputs.
+        prepared: its plan.
+        places: of the inputs.
+        ready: what runs it, once it has run.
+    """
+
+    request: ExecuteRequest
+    prepared: Prepared
+    places: Sequence[Place]
+    ready: Ready | None = None
+
+    @property
+    def tensors(self) -> list[tuple[int, int]]:
+        """Where each input begins and ends in the body."""
+        return [(place.start, place.stop) for place in self.places]
+
+
+def repeat(body: bytes, head_length: str | None, request: ExecuteRequest, prepared: Prepared) -> Repeat | None:
+    """What is to be kept of a request that was answered; None if its tensors cannot be told apart.
+
+    Args:
+        body: as received.
+        head_length: of its JSON head if a tail follows.
+        request, prepared: what was made of it.
+    """
+    found = places(body, head_length, request.inputs)
+    if found is None:
+        return None
+    return Repeat(replace(request, inputs={}), prepared, found)

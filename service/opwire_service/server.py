@@ -24,8 +24,8 @@ from .metrics import Layout, Metrics
 from .oip.infer import InferRequest
 from .oip.regions import Regions
 from .oip.statistics import CELLS, Statistics
-from .pipeline import Pipeline, Repeat
-from .repeats import Repeats
+from .pipeline import Pipeline
+from .repeats import Repeat, Repeats
 from .settings import Settings
 
 log = logging.getLogger("opwire")

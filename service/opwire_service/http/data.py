@@ -29,8 +29,8 @@ from opwire.wire import (
 from ..budget import Hold
 from ..intake import LARGE
 from ..metrics import BATCH_RESULTS, CLIENT_GONE, OK, STAGES, Metrics
-from ..pipeline import INLINE_BYTES, Pipeline, Stopwatch, repeat
-from ..repeats import is_small
+from ..pipeline import INLINE_BYTES, Pipeline, Stopwatch
+from ..repeats import is_small, repeat
 from . import access
 from .body import Exchange, objects_bytes, read_body
 from .errors import defect, problem_response

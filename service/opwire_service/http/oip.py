@@ -29,8 +29,8 @@ from ..oip.models import MODELS, Model, config, find_model, index, metadata, ser
 from ..oip.parameters import PARAMETERS_HEADER
 from ..oip.places import relocate
 from ..oip.regions import Registration, Window
-from ..pipeline import INLINE_BYTES, Completed, Guard, Pipeline, Stopwatch, repeat
-from ..repeats import is_small
+from ..pipeline import INLINE_BYTES, Completed, Guard, Pipeline, Stopwatch
+from ..repeats import is_small, repeat
 from ..server import Server
 from . import data
 from .body import Exchange, read_body

@@ -13,7 +13,7 @@ from opwire.operator import Example, Operator
 from opwire.operators import OPERATORS
 from opwire.tensor import DataType
 from tests import oracle
-from tests.execution import execute, run
+from tests.execution import execute, go_on, run
 
 EXAMPLES = [
     pytest.param(operator, example, id=f"{operator.name}-{example.name}")
@@ -55,6 +55,21 @@ def test_examples(device, operator: Operator[Any], example: Example):
     }
     assert set(right) == set(example.outputs)
     oracle.assert_answers(plan, execute(device, plan, buffers), right)
+
+
+@pytest.mark.parametrize(("operator", "example"), EXAMPLES)
+def test_a_bound_plan_runs_on_what_its_arrays_hold_each_time(device, operator: Operator[Any], example: Example):
+    plan = check({"type": operator.name, "desc": example.desc}, example.level)
+    inputs = {name: desc.allocate()[1] for name, desc in plan.inputs.items()}
+    outputs = {name: desc.allocate()[1] for name, desc in plan.outputs.items()}
+    right = {name: np.array(example.outputs[name], object).astype(array.dtype) for name, array in outputs.items()}
+    of_zeros = execute(device, plan, {name: bytearray(desc.data_size_in_bytes) for name, desc in plan.inputs.items()})
+    bound = device.bind(plan, inputs, outputs)
+    for zeros in (False, True, False):
+        for name, array in inputs.items():
+            array[...] = 0 if zeros else np.array(example.inputs[name], object).astype(array.dtype)
+        bound(go_on)
+        oracle.assert_answers(plan, outputs, of_zeros if zeros else right)
 
 
 SUMS = [

@@ -47,7 +47,14 @@ def workers(served: Served) -> set[int]:
     """The processes that serve; another child of the command looks after the shared memory."""
     command = served.process.pid
     children = Path(f"/proc/{command}/task/{command}/children").read_text().split()
-    return {int(pid) for pid in children if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()}
+    return {int(pid) for pid in children if b"spawn_main" in _command_line(pid)}
+
+
+def _command_line(pid: str) -> bytes:
+    """Of a process, unless it has ended meanwhile."""
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    return b""
 
 
 def samples(url: str) -> dict[str, float]:

@@ -167,6 +167,8 @@ class _Units:
             if not record[sharing.TAKEN]:
                 for party in range(self._helpers + 1):
                     record[sharing.NEXT + sharing.APART * party] = self._task.units
+                # By its atomic steps whoever is not counted yet as a helper finds nothing left.
+                lead(0, self._address, 1, WAITING, 0, 0, 0)
             while record[sharing.HELPERS]:
                 time.sleep(NOW_AND_THEN)
         if stopped:

@@ -23,6 +23,9 @@ TOGETHER = 4
 _LEAST_RATE, _FIRST_RATE = 100e6, 200e6
 """Bytes in a second: what any server does, and what is assumed as long as nothing is measured."""
 
+_LATE = 0.02
+"""Seconds by which the event loop is late where it has more to do than it can: there even to refuse takes its time."""
+
 _COUNTS_FOR = 0.1
 _PIECE = 256 * 1024
 _SMOOTHING = 0.1
@@ -64,7 +67,8 @@ class Intake:
         self._forget(now)
         self.patience.note(now, standing=self._stands)
         ahead = sum(min(body.size, size) for body in self._under_way)
-        if not self.patience.lets_stand and not self.patience.admits(ahead / self._rate, TOGETHER * size / self._rate):
+        wait = ahead / self._rate + self.lag
+        if not self.patience.lets_stand and not self.patience.admits(wait, TOGETHER * size / self._rate):
             raise QueueFull(max(sum(body.size for body in self._under_way) / self._rate / 2, _SHORTEST_RETRY))
         body = Body(size, now, len(self._under_way) + 1)
         self._under_way.add(body)
@@ -85,7 +89,7 @@ class Intake:
 
     @property
     def _stands(self) -> bool:
-        return len(self._under_way) > TOGETHER // 2
+        return len(self._under_way) > TOGETHER // 2 or self.lag > _LATE
 
     def _forget(self, now: float) -> None:
         """Bodies count for so long as they take with the others, and not while their clients take longer."""

@@ -47,6 +47,15 @@ def test_who_is_refused_is_told_when_half_is_done():
     assert full.value.retry_after == pytest.approx(50 * 0.2 / 2)
 
 
+def test_none_is_taken_while_the_server_is_late_with_all():
+    intake = Intake(Patience())
+    intake.lag = 1.0
+    assert admitted(intake, 0, 1) == 1  # a burst
+    assert admitted(intake, BURST, 1) == 0
+    intake.lag = 0.0
+    assert admitted(intake, 2 * BURST, 1) == 1
+
+
 def test_bodies_that_do_not_arrive_shut_nobody_out():
     intake = Intake(Patience())
     slow = [intake.enter(SIZE, 0) for _ in range(20)]
@@ -59,11 +68,12 @@ def test_bodies_that_do_not_arrive_shut_nobody_out():
 
 
 def test_where_the_event_loop_is_late_bodies_count_for_longer():
-    for lag, taken in ((0.0, 5), (0.1, 0)):
-        intake = Intake(Patience(burst=0), lag=lag)
+    for lag, taken in ((0.0, 5), (0.05, 0)):
+        intake = Intake(Patience(burst=0))
         assert admitted(intake, 0, 10) == TOGETHER + 1
+        intake.lag = lag
         # Each comes in sixteen pieces.
-        assert admitted(intake, 2, 10) == taken
+        assert admitted(intake, 1, 10) == taken
 
 
 def test_clients_that_send_slowly_are_all_taken():

@@ -146,7 +146,9 @@ class BufferTensorDesc:
     @property
     def extent(self) -> int:
         """Elements from the first to the last address, gaps included."""
-        return 1 + sum((size - 1) * stride for size, stride in zip(self.sizes, self.element_strides, strict=True))
+        if self.strides is None:
+            return self.element_count
+        return 1 + sum((size - 1) * stride for size, stride in zip(self.sizes, self.strides, strict=True))
 
     @property
     def data_size_in_bytes(self) -> int:

@@ -16,7 +16,7 @@ from opwire.wire import ExecuteRequest, output_head
 _LARGEST_KEY = 16 * 1024
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Prepared:
     """A plan with what every answer to it repeats.
 
@@ -24,12 +24,14 @@ class Prepared:
         plan: the checked desc.
         heads: for each output the JSON in front of its data.
         input_bytes, output_bytes: of all inputs, and of all outputs.
+        repeated: whether more than one request had it.
     """
 
     plan: Plan
     heads: Mapping[str, bytes]
     input_bytes: int
     output_bytes: int
+    repeated: bool = False
 
     @property
     def bytes(self) -> int:
@@ -75,6 +77,7 @@ class PlanCache:
         found = self._plans.get(key)
         if found is not None:
             self.hits += 1
+            found.repeated = True
             self._plans.move_to_end(key)
             return found
         self.misses += 1

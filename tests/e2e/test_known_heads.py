@@ -68,7 +68,7 @@ def server() -> Iterator[HttpServer]:
 def connection(server: HttpServer) -> Iterator[socket.socket]:
     """A connection on which a head is known already, in both forms."""
     with connect(server.url or "") as made:
-        for _ in range(3):
+        for _ in range(4):
             made.sendall(request([1, 2, 3]))
             assert value(next_answer(made)[2]) == 6
             made.sendall(binary_request([1, 2, 3]))

@@ -97,7 +97,7 @@ async def _execute(
     guard = partial(while_connected, exchange.receive)
     done = await pipeline.run(parsed, watch, hold, guard, numbers=output_format is OutputFormat.NUMBERS)
     outcome = await pipeline.encode(done, watch, output_format)
-    if is_small(body):
+    if is_small(body) and done.prepared.repeated:
         known = repeat(body, length, parsed, done.prepared)
         if known is not None:
             pipeline.repeats.keep(length, body, known.tensors, known)

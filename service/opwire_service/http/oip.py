@@ -233,7 +233,7 @@ async def _infer_anew(
             request = await _receive(request, places, pipeline, watch, hold)
         done = await _run(pipeline, request, watch, hold, partial(while_connected, exchange.receive))
         await _send(request, places, done)
-    if is_small(body) and not places:
+    if is_small(body) and done.prepared.repeated and not places:
         known = repeat(body, length, request.execute, done.prepared)
         if known is not None:
             kept = replace(request, execute=known.request)

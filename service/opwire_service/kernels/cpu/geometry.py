@@ -35,20 +35,20 @@ def encode(layout: ReductionLayout, column: Loop | None, segment: int, tile: int
         segment: reduced elements of a unit.
         tile: columns of a unit.
     """
-    row = np.zeros(PLACES, np.int64)
+    row = [0] * PLACES
     *runs, run = layout.reduced or (Loop(1, 0),)
     count = layout.reduced_count
-    row[[COUNT, SEGMENT, SEGMENTS]] = count, segment, -(-count // segment)
-    row[[RUN, STEP, RUN_LOOPS]] = run.size, run.source, len(runs)
+    row[COUNT], row[SEGMENT], row[SEGMENTS] = count, segment, -(-count // segment)
+    row[RUN], row[STEP], row[RUN_LOOPS] = run.size, run.source, len(runs)
     row[KEPT_LOOPS] = len(layout.kept)
     if column is not None:
-        row[[COLUMNS, COLUMN_STEP, COLUMN_TARGET]] = column.size, column.source, column.target
-        row[[TILE, TILES]] = tile, -(-column.size // tile)
+        row[COLUMNS], row[COLUMN_STEP], row[COLUMN_TARGET] = column.size, column.source, column.target
+        row[TILE], row[TILES] = tile, -(-column.size // tile)
     for i, loop in enumerate(layout.kept):
         row[KEPT + 3 * i : KEPT + 3 * i + 3] = loop.size, loop.source, loop.target
     for i, loop in enumerate(runs):
         row[RUNS + 2 * i : RUNS + 2 * i + 2] = loop.size, loop.source
-    return row
+    return np.array(row, np.int64)
 
 
 @inner

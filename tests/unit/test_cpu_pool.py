@@ -121,8 +121,13 @@ def test_a_helper_takes_part(find, rest):
 def test_work_stops_between_pieces(pool, find, answers):
     asked = iter([False] * answers)
     done = np.zeros(1 << 22, np.int64)
-    with pytest.raises(Stopped):
+    stopped = False
+    try:
         share(pool, find, count_units, done, grain=1 << 10, asked=2, stop=lambda: next(asked, True))
+    except Stopped:
+        stopped = True
+    # While the caller had to wait for its next turn, its helpers may have done all.
+    assert stopped or (answers and pool.threads > 1 and done.all())
     then = done.copy()
     time.sleep(0.01)
     assert (done == then).all()

@@ -144,8 +144,13 @@ class ProblemProtocol(HttpToolsProtocol):
         if self._refusal is not None:
             raise self._refusal
         super().on_headers_complete()
-        self.scope[RESPOND] = partial(self._respond, self.cycle)  # type: ignore[literal-required]
-        self.scope[FILL] = partial(self.fill, self.cycle)  # type: ignore[literal-required]
+        self._own[RESPOND] = partial(self._respond, self.cycle)
+        self._own[FILL] = partial(self.fill, self.cycle)
+
+    @property
+    def _own(self) -> dict[str, object]:
+        """The scope as one that has members for the application alone."""
+        return cast(dict[str, object], self.scope)
 
     async def fill(self, cycle: RequestResponseCycle, memory: memoryview) -> None:
         """Receives the body of a request.
@@ -215,12 +220,12 @@ class ProblemProtocol(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         if not self.cycle.waiting_for_100_continue:
             body = self.cycle.body
-            self.scope[WHOLE_BODY] = body  # type: ignore[literal-required] # for the application alone
+            self._own[WHOLE_BODY] = body
             packet = self._first_packet
             if packet is not None and len(packet) - len(body) == packet.find(_HEAD_END) + len(_HEAD_END):
                 head = packet[: len(packet) - len(body)]
                 remember = partial(self._remember, head, self.headers, len(body))
-                self.scope[REMEMBER] = remember  # type: ignore[literal-required]
+                self._own[REMEMBER] = remember
         if self._lingering is not None:
             # The rest has come, and the client may use the connection for its next request.
             self._lingering.cancel()

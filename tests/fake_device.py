@@ -10,7 +10,7 @@ from opwire.check import Plan
 from opwire_service.devices.device import Arrays, Device, Stop, Stopped
 
 _LOOKS_EVERY = 0.001
-_WITHIN = 10.0
+_WITHIN = 30.0
 
 
 @dataclass(eq=False)

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from opwire_service.serve import HttpServer
 from opwire_service.settings import Settings
 
-_STARTS_WITHIN = 20.0
+_STARTS_WITHIN = 60.0
 
 
 @contextmanager

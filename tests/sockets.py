@@ -10,7 +10,7 @@ def connect(server_url: str) -> socket.socket:
     """A connection to a server."""
     url = urlsplit(server_url)
     assert url.hostname is not None
-    return socket.create_connection((url.hostname, url.port), timeout=20)
+    return socket.create_connection((url.hostname, url.port), timeout=60)
 
 
 def read_answer(connection: socket.socket) -> tuple[int, dict[str, str], bytes]:

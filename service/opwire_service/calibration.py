@@ -36,6 +36,9 @@ SENT = 1 << 24
 FEWEST, MOST = 1 << 20, 1 << 28
 """Element visits with which the speed of a device is measured: so many that it takes long enough to tell."""
 
+Clock = Callable[[], float]
+"""Tells seconds."""
+
 LONG_ENOUGH = 4e-3
 RUNS = 5
 
@@ -92,12 +95,13 @@ def identity(device: Device) -> str:
     return " ".join(str(known[key]) for key in ("kind", "card", "processor", "threads") if key in known)
 
 
-def measure(device: Device) -> Cost:
+def measure(device: Device, clock: Clock = time.perf_counter) -> Cost:
     """Runs plans on a device that has nothing else to do and whose kernels are ready."""
-    fixed = _best(device, _reduction("MAX", 1, repeated=True), RUNS * 4)
-    kinds = {Demand.of(kind(1)).kind: _per_visit(device, kind, fixed) for kind in _kinds()}
-    whole = _best(device, _reduction("MAX", SENT // _ROW, repeated=False), RUNS)
-    repeated = _best(device, _reduction("MAX", SENT // _ROW, repeated=True), RUNS)
+    best = partial(_best, device, clock)
+    fixed = best(_reduction("MAX", 1, repeated=True), RUNS * 4)
+    kinds = {Demand.of(kind(1)).kind: _per_visit(best, kind, fixed) for kind in _kinds()}
+    whole = best(_reduction("MAX", SENT // _ROW, repeated=False), RUNS)
+    repeated = best(_reduction("MAX", SENT // _ROW, repeated=True), RUNS)
     per_byte = max(0.0, whole - repeated) / (SENT * 4)
     return Cost(fixed, per_byte, float(np.median(list(kinds.values()))), kinds)
 
@@ -108,11 +112,11 @@ def _kinds() -> Iterator[Callable[[int], Plan]]:
     yield _pooling
 
 
-def _per_visit(device: Device, kind: Callable[[int], Plan], fixed: float) -> float:
+def _per_visit(best: Callable[[Plan, int], float], kind: Callable[[int], Plan], fixed: float) -> float:
     rows = FEWEST // _ROW
     while True:
         plan = kind(rows)
-        seconds = _best(device, plan, RUNS)
+        seconds = best(plan, RUNS)
         if seconds - fixed > LONG_ENOUGH or plan.work >= MOST:
             return max(seconds - fixed, 1e-9) / plan.work
         rows *= 4
@@ -136,7 +140,7 @@ def _pooling(rows: int) -> Plan:
     return check({"type": "MAX_POOLING", "desc": desc})
 
 
-def _best(device: Device, plan: Plan, runs: int) -> float:
+def _best(device: Device, clock: Clock, plan: Plan, runs: int) -> float:
     """Seconds of the fastest of some runs, after one that does not count."""
     inputs: dict[str, Array] = {}
     for name, desc in plan.inputs.items():
@@ -145,7 +149,7 @@ def _best(device: Device, plan: Plan, runs: int) -> float:
     outputs = {name: desc.allocate()[1] for name, desc in plan.outputs.items()}
     seconds = []
     for _ in range(runs + 1):
-        started = time.perf_counter()
+        started = clock()
         device.run(plan, inputs, outputs, lambda: False)
-        seconds.append(time.perf_counter() - started)
+        seconds.append(clock() - started)
     return min(seconds[1:])

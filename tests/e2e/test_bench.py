@@ -22,7 +22,7 @@ SECONDS = 0.3
 
 def bench(*arguments: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "opwire_service", "bench", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
 @pytest.mark.parametrize("encoding", ["base64", "binary"])

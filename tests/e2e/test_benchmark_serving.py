@@ -35,7 +35,7 @@ def run(*arguments: object, timeout: float = 150) -> subprocess.CompletedProcess
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 def test_quick_run(tmp_path):
     given = ["--peers", "floor,fastapi,opwire", "--shapes", "small", "--connections", "2", "--load", "python"]
     files = ["--json", tmp_path / "found.json", "--plot", tmp_path / "found.png"]
@@ -146,7 +146,7 @@ def test_all_processes_of_a_server_are_seen_and_ended(tmp_path):
 
 
 @pytest.mark.skipif(find_spec("pip") is None, reason="there is no pip")
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 def test_environments_are_made_once(tmp_path):
     wheel = tmp_path / "tiny_peer-1.5-py3-none-any.whl"
     with zipfile.ZipFile(wheel, "w") as archive:

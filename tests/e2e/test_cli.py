@@ -33,7 +33,7 @@ REQUEST = {"feature_level": "5_0", "operator": DESC, "inputs": {"InputTensor": {
 def opwire(*arguments: object, stdin: str = "", **options: Any) -> subprocess.CompletedProcess[str]:
     """Runs the command to its end; whatever comes of it, it must not be a traceback."""
     command = [sys.executable, "-m", "opwire_service", *map(str, arguments)]
-    done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=50, check=False, **options)
+    done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=120, check=False, **options)
     assert "Traceback" not in done.stdout + done.stderr
     return done
 
@@ -358,14 +358,14 @@ def test_without_arguments_the_commands_are_listed():
 
 def test_missing_service_extra_is_named():
     script = "import sys; sys.modules['typer'] = None\nfrom opwire_service.__main__ import main\nmain()"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=50, check=False)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 1
     assert done.stderr == 'the command needs the service extra: pip install "opwire[service]"\n'
 
 
 def test_offline_commands_import_no_server():
     script = "import sys, opwire_service.cli\nprint({'fastapi', 'uvicorn', 'starlette'} & sys.modules.keys())"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=50, check=True)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=True)
     assert done.stdout == "set()\n"
 
 
@@ -385,7 +385,7 @@ def test_interrupt(tmp_path):
         (tmp_path / "pipe").open("wb"),  # opens once the command has opened it to read
     ):
         process.send_signal(signal.SIGINT)
-        stdout, stderr = process.communicate(timeout=50)
+        stdout, stderr = process.communicate(timeout=120)
     assert process.returncode == 130
     assert (stdout, stderr.strip()) == ("", "")
 

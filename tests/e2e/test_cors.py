@@ -12,7 +12,10 @@ ORIGIN = {"Origin": "https://pages.example", "Access-Control-Request-Method": "P
 
 def test_pages_may_send_and_read_each_header_that_means_something():
     """Those of the document, and those that the README and the protocols name."""
-    with serving(Settings(port=0, cors_origins=("*",))) as server, httpx.Client(base_url=server.url or "") as http:
+    with (
+        serving(Settings(port=0, cors_origins=("*",))) as server,
+        httpx.Client(base_url=server.url or "", timeout=30) as http,
+    ):
         paths = http.get("/openapi.json").json()["paths"].values()
         operations = [operation for path in paths for operation in path.values()]
         given = [parameter for operation in operations for parameter in operation.get("parameters", [])]

@@ -202,7 +202,10 @@ def test_a_card_that_failed_takes_the_process_out_of_readiness_and_lets_others_e
         def wait() -> None:
             outcomes.append(execute_alone(found.url, 2**16, WAITS, device="cuda", timeout_ms=2000))
 
-        with httpx.Client(base_url=found.url, timeout=30) as kept, httpx.Client(base_url=found.url) as watching:
+        with (
+            httpx.Client(base_url=found.url, timeout=30) as kept,
+            httpx.Client(base_url=found.url, timeout=30) as watching,
+        ):
             waiting = threading.Thread(target=wait)
             waiting.start()
             assert watching.get("/readyz").status_code == 200
@@ -225,7 +228,7 @@ def run(code: str, **env: str) -> subprocess.CompletedProcess[str]:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=120,
         check=False,
     )
 
@@ -259,7 +262,7 @@ def test_a_card_that_is_not_there_is_one_line(name):
 
 def test_a_card_beyond_the_last_is_one_line():
     command = [sys.executable, "-m", SERVER, "serve", "--port", "0", "--device", "cuda:7"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=50, check=False)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stderr) == (2, "opwire: there is no cuda:7: this machine has 1 of them\n")
 
 

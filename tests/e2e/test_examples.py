@@ -27,7 +27,7 @@ def test_every_example_is_listed():
 def test_example(name, server_url):
     arguments = [] if name in OFFLINE else [server_url]
     command = [sys.executable, str(EXAMPLES / name), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     for text in SHOWN[name]:
         assert text in done.stdout
@@ -39,7 +39,7 @@ def test_example_without_a_server_fails(name):
         [sys.executable, str(EXAMPLES / name), "http://127.0.0.1:9"],
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=120,
         check=False,
     )
     assert done.returncode != 0
@@ -48,6 +48,6 @@ def test_example_without_a_server_fails(name):
 @pytest.mark.parametrize("arguments", [["run"], ["validate", "--level", "2_1"]])
 def test_model_of_the_examples(arguments):
     command = [sys.executable, "-m", "opwire_service", *arguments, str(EXAMPLES / "reduce.json")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert ("Resource 'total': 19, 23.5, 32, 12.5" in done.stdout) == (arguments == ["run"])

@@ -83,7 +83,7 @@ def test_a_client_that_asks_first_is_told_to_go_on(server_url):
 @pytest.mark.parametrize("sent", [0, 1000, 1_000_000])
 def test_a_client_that_goes_leaves_nothing_behind(sent):
     head, body = request(VALUES)
-    with serving(Settings(port=0)) as server, httpx.Client(base_url=server.url or "") as http:
+    with serving(Settings(port=0)) as server, httpx.Client(base_url=server.url or "", timeout=30) as http:
         for _ in range(3):
             with connect(server.url or "") as connection:
                 connection.sendall(head + body[:sent])

@@ -374,7 +374,10 @@ def test_bodies_where_none_is_needed(http):
 @pytest.fixture(scope="module")
 def small() -> Iterator[httpx.Client]:
     limits = Limits(body_bytes=100_000, memory_bytes=300_000, tensor_elements=5000)
-    with serving(Settings(port=0, limits=limits)) as server, httpx.Client(base_url=server.url or "") as client:
+    with (
+        serving(Settings(port=0, limits=limits)) as server,
+        httpx.Client(base_url=server.url or "", timeout=30) as client,
+    ):
         yield client
 
 

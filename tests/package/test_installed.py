@@ -48,7 +48,7 @@ def test_package_is_typed(package):
 
 
 def test_command_explains_itself():
-    shown = subprocess.run([COMMAND, "--help"], capture_output=True, text=True, timeout=30, check=True).stdout
+    shown = subprocess.run([COMMAND, "--help"], capture_output=True, text=True, timeout=120, check=True).stdout
     assert {"serve", "validate", "run", "operators"} <= set(re.findall(r"\w+", shown))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -24,7 +23,7 @@ DEPENDENCIES = "import numpy, httpx, pybase64; from pydantic import TypeAdapter,
 
 def run(code: str) -> str:
     """What a fresh interpreter prints."""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=50, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
     return done.stdout
 
 
@@ -57,17 +56,10 @@ def test_the_client_needs_nothing_of_the_service(module):
     assert sorted(set(heavy) & (set(loaded) - brought)) == []
 
 
-def test_the_import_costs_little_more_than_that_of_its_dependencies():
-    def seconds(code: str) -> float:
-        started = time.perf_counter()
-        run(code)
-        return time.perf_counter() - started
-
-    best = {DEPENDENCIES: seconds(DEPENDENCIES), "import opwire": seconds("import opwire")}
-    # Turn by turn, so that a busy machine slows both alike; more turns if it was busy.
-    for turn in range(30):
-        for code in best:
-            best[code] = min(best[code], seconds(code))
-        if turn >= 4 and best["import opwire"] <= 1.5 * best[DEPENDENCIES]:
-            break
-    assert best["import opwire"] <= 1.5 * best[DEPENDENCIES]
+def test_the_import_brings_little_more_than_its_dependencies():
+    loaded, brought = (
+        set(run(f"import sys; {code}; print(*sys.modules)").split()) for code in ("import opwire", DEPENDENCIES)
+    )
+    added = {module for module in loaded - brought if module.partition(".")[0] != "opwire"}
+    assert {module.partition(".")[0] for module in added} <= {*sys.stdlib_module_names, "numpy"}
+    assert len(added) < 20

@@ -187,7 +187,7 @@ def test_the_search_for_overlap_is_bounded(dimensions):
     sizes, strides = zip(*dimensions, strict=True)
     began = time.process_time()
     unique = BufferTensorDesc(DataType.UINT8, sizes, strides).addresses_are_unique()
-    assert time.process_time() - began < 1
+    assert time.process_time() - began < 5
     if 0 in [stride for size, stride in dimensions if size > 1]:
         assert not unique
 

@@ -141,17 +141,19 @@ class Pipeline:
         Raises:
             OpwireError: whatever is wrong with the request, or with the time or the room for it.
         """
-        numbers = output_format is OutputFormat.NUMBERS
-        done = await self.run(request, watch, hold, guard, numbers=numbers, part=part)
+        prepared = self.prepare(request, watch, hold, numbers=output_format is OutputFormat.NUMBERS)
+        done = await self.run(request, prepared, watch, hold, guard, part=part)
         return await self.encode(done, watch, output_format)
 
     async def encode(self, done: Completed, watch: Stopwatch, output_format: OutputFormat) -> Outcome:
         """The outcome of an operator that has run."""
         if done.prepared.output_bytes <= INLINE_BYTES:
-            encoded = _encode(done, output_format)
-        else:
-            encoded = await asyncio.to_thread(_encode, done, output_format)
-        return self._outcome(done, encoded, watch)
+            return self.encode_now(done, watch, output_format)
+        return self._outcome(done, await asyncio.to_thread(_encode, done, output_format), watch)
+
+    def encode_now(self, done: Completed, watch: Stopwatch, output_format: OutputFormat) -> Outcome:
+        """Like ``encode``, in the thread of the caller."""
+        return self._outcome(done, _encode(done, output_format), watch)
 
     def execute_again(
         self, repeat: Repeat, body: bytes, watch: Stopwatch, output_format: OutputFormat
@@ -166,7 +168,7 @@ class Pipeline:
             OpwireError: as for ``execute``.
         """
         done = self.run_again(repeat, body, watch)
-        return None if done is None else self._outcome(done, _encode(done, output_format), watch)
+        return None if done is None else self.encode_now(done, watch, output_format)
 
     def run_again(self, repeat: Repeat, body: bytes, watch: Stopwatch) -> Completed | None:
         """Runs a request that was kept; see ``execute_again``."""
@@ -210,51 +212,67 @@ class Pipeline:
         self.metrics.executed(plan.operator.name, timing)
         return Outcome(encoded, plan.level, done.device, timing)
 
-    async def run(
-        self,
-        request: ExecuteRequest,
-        watch: Stopwatch,
-        hold: Hold,
-        guard: Guard | None = None,
-        *,
-        numbers: bool = False,
-        part: bool = False,
-    ) -> Completed:
-        """Runs one operator; the arguments and errors are those of ``execute``.
+    def prepare(self, request: ExecuteRequest, watch: Stopwatch, hold: Hold, *, numbers: bool = False) -> Prepared:
+        """Checks a request and takes the memory for its tensors; the errors are those of ``execute``.
 
         Args:
             numbers: whether outputs are to be written as JSON numbers.
         """
-        device = self._device(request)
+        self._device(request)  # it may name one that is not here
         prepared = self.plans.plan(request)
-        plan = prepared.plan
         if numbers:
-            self._bound_numbers(plan)
+            self._bound_numbers(prepared.plan)
         hold.take(prepared.bytes)
         watch.lap("check")
+        return prepared
+
+    async def run(
+        self,
+        request: ExecuteRequest,
+        prepared: Prepared,
+        watch: Stopwatch,
+        hold: Hold,
+        guard: Guard | None = None,
+        *,
+        part: bool = False,
+    ) -> Completed:
+        """Runs a request that is prepared; the arguments and errors are those of ``execute``."""
+        done = self.run_now(request, prepared, watch, hold)
+        if done is not None:
+            return done
+        plan, large = prepared.plan, prepared.input_bytes > INLINE_BYTES
         deadline = self.deadline(watch.started, request.timeout_ms)
-        large = prepared.input_bytes > INLINE_BYTES
-        if not large and self.dispatcher.fits_inline(plan, device):
-            inputs = read_inputs(plan, request)
+        priority = DEFAULT_PRIORITY if request.priority is None else request.priority
+        with self.dispatcher.place(plan, self._device(request)) as device:
+            given = await self._inputs(plan, request, device) if large else read_inputs(plan, request)
             buffers, outputs = prepared.allocate()
             hold.settle()
             watch.lap("decode")
-            bound = self.dispatcher.bind(plan, inputs, outputs, device=device)
-            ran = self.dispatcher.run_inline(bound, deadline=deadline)
-            device = self.dispatcher.inline_name if device == AUTO else device
-        else:
-            priority = DEFAULT_PRIORITY if request.priority is None else request.priority
-            with self.dispatcher.place(plan, device) as device:
-                given = await self._inputs(plan, request, device) if large else read_inputs(plan, request)
-                buffers, outputs = prepared.allocate()
-                hold.settle()
-                watch.lap("decode")
-                work = self.dispatcher.run(
-                    plan, given, outputs, device=device, priority=priority, deadline=deadline, part=part
-                )
-                ran = await (work if guard is None else guard(work))
+            work = self.dispatcher.run(
+                plan, given, outputs, device=device, priority=priority, deadline=deadline, part=part
+            )
+            ran = await (work if guard is None else guard(work))
         watch.ran(ran)
         return Completed(prepared, buffers, device)
+
+    def is_short(self, request: ExecuteRequest, prepared: Prepared) -> bool:
+        """Whether a request is over sooner than another thread could take it."""
+        return prepared.input_bytes <= INLINE_BYTES and self.dispatcher.fits_inline(
+            prepared.plan, self._device(request)
+        )
+
+    def run_now(self, request: ExecuteRequest, prepared: Prepared, watch: Stopwatch, hold: Hold) -> Completed | None:
+        """Like ``run``, for what is short; None if it is not."""
+        if not self.is_short(request, prepared):
+            return None
+        plan, device = prepared.plan, self._device(request)
+        inputs = read_inputs(plan, request)
+        buffers, outputs = prepared.allocate()
+        hold.settle()
+        watch.lap("decode")
+        bound = self.dispatcher.bind(plan, inputs, outputs, device=device)
+        watch.ran(self.dispatcher.run_inline(bound, deadline=self.deadline(watch.started, request.timeout_ms)))
+        return Completed(prepared, buffers, self.dispatcher.inline_name if device == AUTO else device)
 
     async def batch(
         self, requests: Sequence[ExecuteRequest | RequestError], watch: Stopwatch, hold: Hold, binary: bool

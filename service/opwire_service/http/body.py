@@ -62,7 +62,7 @@ class Exchange:
     Attributes:
         receive: the ASGI channel, for the body and for the news that the client is gone.
         request_id: in the answer's header and in problems.
-        again: what answered it without parsing, and can do so again.
+        again: what answers others like it at once, if there is something that does.
         answered: whether the answer has begun.
         operator: of the request, once it is known; for the log.
         device: that ran it, once it has.
@@ -178,7 +178,7 @@ class Exchange:
         written = again(body, self.request_id, self.watch)
         if written is None:
             return False
-        self.again, self.operator, self.device = again, written.operator, written.device
+        self.operator, self.device = written.operator, written.device
         await self.send_answer(written.answer, written.headers)
         return True
 

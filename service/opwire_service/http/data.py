@@ -17,6 +17,7 @@ from opwire.errors import MethodNotAllowedError, OpwireError, OverloadedError, P
 from opwire.wire import (
     Answer,
     Buffer,
+    ExecuteRequest,
     Outcome,
     OutputFormat,
     parse_batch,
@@ -30,6 +31,7 @@ from ..budget import Hold
 from ..intake import LARGE
 from ..metrics import BATCH_RESULTS, CLIENT_GONE, OK, STAGES, Metrics
 from ..pipeline import INLINE_BYTES, Pipeline, Stopwatch
+from ..plans import Prepared
 from ..repeats import is_small, repeat
 from . import access
 from .body import Exchange, objects_bytes, read_body
@@ -58,12 +60,16 @@ async def execute(pipeline: Pipeline, exchange: Exchange, hold: Hold) -> None:
     """Runs one operator on the tensors in the body."""
     exchange.watch = watch = Stopwatch()
     length = exchange.head_length()
-    again = partial(_execute_again, pipeline, length, exchange.wants_binary)
+    given = (pipeline, length, exchange.wants_binary)
     body = await read_body(exchange, pipeline.limits, hold)
     watch.lap("receive")
-    if await exchange.answer_again(again, body):
+    at_once = partial(_execute_at_once, *given)
+    if await exchange.answer_again(partial(_execute_again, *given), body):
+        exchange.again = at_once
         return
-    outcome = await _execute(pipeline, exchange, body, length, watch, hold)
+    outcome, short = await _execute(pipeline, exchange, body, length, watch, hold)
+    if short:
+        exchange.again = at_once
     exchange.device = outcome.device
     await exchange.send_answer(write_outcome(outcome, exchange.request_id), _timing(outcome))
 
@@ -71,15 +77,45 @@ async def execute(pipeline: Pipeline, exchange: Exchange, hold: Hold) -> None:
 def _execute_again(
     pipeline: Pipeline, length: str | None, binary: bool, body: bytes, request_id: str, watch: Stopwatch
 ) -> Written | None:
-    """See ``Again``."""
+    """See ``Again``: answers what is known but for its tensors."""
     known = pipeline.repeats.find(length, body)
     if known is None:
         return None
     output_format = OutputFormat.BINARY if binary else known.request.output_format
     outcome = pipeline.execute_again(known, body, watch, output_format)
-    if outcome is None:
-        return None
-    return Written(write_outcome(outcome, request_id), _timing(outcome), known.request.operator, outcome.device)
+    return None if outcome is None else _written(outcome, known.request.operator, request_id)
+
+
+def _execute_at_once(
+    pipeline: Pipeline, length: str | None, binary: bool, body: bytes, request_id: str, watch: Stopwatch
+) -> Written | None:
+    """See ``Again``: answers what is short, too."""
+    written = _execute_again(pipeline, length, binary, body, request_id, watch)
+    if written is not None:
+        return written
+    with pipeline.memory.open() as hold:
+        hold.take(len(body) + objects_bytes(body, length))
+        parsed = parse_execute(body, length)
+        watch.lap("parse")
+        output_format = OutputFormat.BINARY if binary else parsed.output_format
+        prepared = pipeline.prepare(parsed, watch, hold, numbers=output_format is OutputFormat.NUMBERS)
+        done = pipeline.run_now(parsed, prepared, watch, hold)
+        if done is None:
+            return None
+        outcome = pipeline.encode_now(done, watch, output_format)
+    _keep(pipeline, length, body, parsed, prepared)
+    return _written(outcome, parsed.operator, request_id)
+
+
+def _written(outcome: Outcome, operator: object, request_id: str) -> Written:
+    return Written(write_outcome(outcome, request_id), _timing(outcome), operator, outcome.device)
+
+
+def _keep(pipeline: Pipeline, length: str | None, body: bytes, parsed: ExecuteRequest, prepared: Prepared) -> None:
+    """Keeps a request whose plan has come before, so that nothing but its tensors is read next time."""
+    known = repeat(body, length, parsed, prepared) if prepared.repeated else None
+    if known is not None:
+        pipeline.repeats.keep(length, body, known.tensors, known)
 
 
 def _timing(outcome: Outcome) -> Fields:
@@ -88,20 +124,21 @@ def _timing(outcome: Outcome) -> Fields:
 
 async def _execute(
     pipeline: Pipeline, exchange: Exchange, body: Buffer, length: str | None, watch: Stopwatch, hold: Hold
-) -> Outcome:
+) -> tuple[Outcome, bool]:
+    """The outcome of a request, and whether others like it can be answered at once."""
     parsed = await parse_body(parse_execute, body, length, hold)
     exchange.operator = parsed.operator
     exchange.deadline = pipeline.deadline(watch.started, parsed.timeout_ms)
     watch.lap("parse")
     output_format = OutputFormat.BINARY if exchange.wants_binary else parsed.output_format
     guard = partial(while_connected, exchange.receive)
-    done = await pipeline.run(parsed, watch, hold, guard, numbers=output_format is OutputFormat.NUMBERS)
+    prepared = pipeline.prepare(parsed, watch, hold, numbers=output_format is OutputFormat.NUMBERS)
+    done = await pipeline.run(parsed, prepared, watch, hold, guard)
     outcome = await pipeline.encode(done, watch, output_format)
-    if is_small(body) and done.prepared.repeated:
-        known = repeat(body, length, parsed, done.prepared)
-        if known is not None:
-            pipeline.repeats.keep(length, body, known.tensors, known)
-    return outcome
+    if not is_small(body):
+        return outcome, False
+    _keep(pipeline, length, body, parsed, prepared)
+    return outcome, pipeline.is_short(parsed, prepared)
 
 
 def server_timing(timing: Mapping[str, int]) -> bytes:

@@ -48,7 +48,7 @@ class Written(NamedTuple):
 
 
 class Again(Protocol):
-    """Answers the body of a request that came before with other tensors; None if it must go the long way.
+    """Answers the body of a request whose head came before; None if it must go the long way.
 
     What it returns holds until the next call.
     """

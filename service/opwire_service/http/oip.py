@@ -183,6 +183,7 @@ async def infer(server: Server, model: Model, exchange: Exchange, hold: Hold) ->
         body = await _read(exchange, pipeline, watch, hold)
         again = partial(_infer_again, server, model, _kind(model, exchange))
         if not compresses(encoding) and await exchange.answer_again(again, body):
+            exchange.again = again
             return
         request, done = await _infer_anew(server, model, exchange, body, watch, hold)
     except OpwireError:
@@ -298,7 +299,8 @@ async def _run(pipeline: Pipeline, request: InferRequest, watch: Stopwatch, hold
             execute = with_optional_outputs(request, pipeline.plans.plan(execute).plan)
         if any(output.place for output in request.outputs):
             refuse_small_places(request, pipeline.plans.plan(execute).plan)
-        return await pipeline.run(execute, watch, hold, guard, numbers=request.has_numbers)
+        prepared = pipeline.prepare(execute, watch, hold, numbers=request.has_numbers)
+        return await pipeline.run(execute, prepared, watch, hold, guard)
     except (ContractViolation, RequestError) as error:
         relocate(error, list(execute.inputs), request.parameters)
         raise

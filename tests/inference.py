@@ -54,7 +54,7 @@ def native(http: httpx.Client, operator: Operator[Any], example: Example) -> dic
     """What the native binary route answers, with every output that the operator has."""
     desc = dict(example.desc)
     answer = _execute(http, operator, example, desc)
-    for member in operator.tensor_fields(Role.OPTIONAL_OUTPUT):
+    for member in (member for member in operator.members.outputs if member.role is Role.OPTIONAL_OUTPUT):
         if member.name not in desc:
             desc[member.name] = {"DataType": "UINT32", "Sizes": answer["OutputTensor"].shape}
             answer = _execute(http, operator, example, desc)

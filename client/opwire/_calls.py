@@ -161,7 +161,7 @@ def _pooled_sizes(array: Array, desc: Mapping[str, Any], *, ceil: bool) -> list[
 def _only_input(operator: Mapping[str, Any]) -> str:
     kind = find(operator.get("type"))
     declared = None if kind is None else OPERATORS.get(kind.name)
-    names = ["InputTensor"] if declared is None else [member.name for member in declared.inputs]
+    names = ["InputTensor"] if declared is None else [member.name for member in declared.members.inputs]
     if len(names) > 1:
         raise TypeError(f"{show(operator.get('type'))} has the inputs {', '.join(names)}: pass a dict of them")
     return names[0]

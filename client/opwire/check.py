@@ -13,7 +13,7 @@ from typing import Any
 from .desc import MOST_ALIKE, GivenTensor, Report, pointer_to, read_attributes, read_tensors, show
 from .errors import ContractViolation
 from .level import HIGHEST, FeatureLevel, Limits, Rows, row_for
-from .operator import Code, CountField, EnumField, Fault, Operator, OutputRule, Role, Violation
+from .operator import Code, CountField, EnumField, Fault, Operator, OutputRule, Role, TensorField, Violation
 from .operators import CATALOG, OPERATORS, OperatorType, find
 from .tensor import MAX_ELEMENTS, BufferTensorDesc
 
@@ -86,8 +86,8 @@ def check(operator: object, feature_level: FeatureLevel | str | int = HIGHEST, *
     if violations:
         raise ContractViolation(violations)
     assert desc.declared is not None  # without violations the desc is known whole
-    inputs = _with_role(desc.declared, desc.tensors, Role.INPUT)
-    outputs = _with_role(desc.declared, desc.tensors, Role.OUTPUT, Role.OPTIONAL_OUTPUT)
+    members = desc.declared.members
+    inputs, outputs = _among(desc.tensors, members.inputs), _among(desc.tensors, members.outputs)
     work = desc.declared.work(desc.attributes, desc.tensors)
     return Plan(desc.declared, level, desc.attributes, inputs, outputs, work)
 
@@ -103,7 +103,7 @@ def validate(operator: object, feature_level: FeatureLevel | str | int = HIGHEST
     minimum = next((lowest for lowest in FeatureLevel if not desc.violations_at(lowest)), None)
     outputs: Mapping[str, BufferTensorDesc] = {}
     if desc.declared is not None:
-        outputs = _with_role(desc.declared, desc.tensors, Role.OUTPUT, Role.OPTIONAL_OUTPUT)
+        outputs = _among(desc.tensors, desc.declared.members.outputs)
     return Validation(desc.violations_at(level), minimum, outputs)
 
 
@@ -207,11 +207,11 @@ def _read(operator: object, pointer: str) -> _Desc:
     elif not isinstance(desc, Mapping):
         report.add(Code.WRONG_TYPE, at, f"{show(desc)} given where a desc (an object) belongs")
     elif declared is not None:
-        report.unknown_fields(desc, [member.name for member in declared.fields], at, declared.name)
+        report.unknown_fields(desc, declared.members.names, at, declared.name)
         attributes, values = read_attributes(declared, desc, at, report)
         rows = _rows(declared, values) if attributes is None else declared.support(attributes)
         given = read_tensors(declared, desc, at, report)
-        if all(member.name in given for member in declared.inputs):
+        if declared.members.input_names <= given.keys():
             if attributes is not None:
                 tensors = _complete(declared, attributes, given, desc, at, report)
             else:
@@ -258,7 +258,7 @@ def _constrain(
     report: Report,
 ) -> dict[str, BufferTensorDesc]:
     """Applies the rules between attributes and inputs, if the attributes are known; returns the inputs."""
-    inputs = {member.name: given[member.name].desc for member in declared.inputs}
+    inputs = {member.name: given[member.name].desc for member in declared.members.inputs}
     if attributes is not None:
         _report_faults(declared.constraints(attributes, inputs), given, desc, pointer, report)
     return inputs
@@ -300,7 +300,7 @@ def _complete(
     if len(report.violations) > found:
         return {}
     rules = declared.outputs(attributes, tensors)
-    for member in declared.tensor_fields(Role.OUTPUT, Role.OPTIONAL_OUTPUT):
+    for member in declared.members.outputs:
         rule = rules[member.name]
         if member.name in given:
             output = given[member.name].desc
@@ -313,10 +313,15 @@ def _complete(
                     f"{member.name} would have {derived.element_count} elements; a tensor has at most {MAX_ELEMENTS}"
                 )
                 report.add(Code.TOO_MANY_ELEMENTS, pointer, message)
-    unread = {member.name for member in declared.tensor_fields(*Role) if desc.get(member.name) is not None} - set(given)
-    if len(report.violations) == found and not unread:
-        _report_faults(declared.output_constraints(attributes, tensors), given, desc, pointer, report)
-    return tensors if len(report.violations) == found and not unread else {}
+    if len(report.violations) > found or _unread(declared, given, desc):
+        return {}
+    _report_faults(declared.output_constraints(attributes, tensors), given, desc, pointer, report)
+    return tensors if len(report.violations) == found else {}
+
+
+def _unread(declared: Operator[Any], given: Mapping[str, GivenTensor], desc: Mapping[str, Any]) -> bool:
+    """Whether a tensor is there that could not be read."""
+    return any(member.name not in given and desc.get(member.name) is not None for member in declared.members.tensors)
 
 
 def _output_faults(
@@ -365,7 +370,5 @@ def _report_faults(
         report.add(fault.code, at, fault.message, fault.allowed)
 
 
-def _with_role(
-    declared: Operator[Any], tensors: Mapping[str, BufferTensorDesc], *roles: Role
-) -> dict[str, BufferTensorDesc]:
-    return {member.name: tensors[member.name] for member in declared.tensor_fields(*roles) if member.name in tensors}
+def _among(tensors: Mapping[str, BufferTensorDesc], members: Iterable[TensorField]) -> dict[str, BufferTensorDesc]:
+    return {member.name: tensors[member.name] for member in members if member.name in tensors}

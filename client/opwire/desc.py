@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from .operator import ArrayField, Code, CountField, EnumField, Operator, Role, TensorField, Violation
+from .operator import ArrayField, Code, CountField, EnumField, Operator, Role, Violation
 from .tensor import MAX_ELEMENTS, MAX_RANK, BufferTensorDesc, DataType, TensorFlags, TensorType
 
 UINT_MAX = 2**32 - 1
@@ -25,16 +25,6 @@ UINT_MAX = 2**32 - 1
 _TENSOR_TYPE_PREFIX = "DML_TENSOR_TYPE_"
 _DATA_TYPE_PREFIX = "DML_TENSOR_DATA_TYPE_"
 _FLAG_PREFIX = "DML_TENSOR_FLAG_"
-_TENSOR_MEMBERS = (
-    "DataType",
-    "Flags",
-    "DimensionCount",
-    "Sizes",
-    "Strides",
-    "TotalTensorSizeInBytes",
-    "GuaranteedBaseOffsetAlignment",
-)
-
 _DATA_TYPES = {row.code: row for row in DataType}
 _DATA_TYPE_CODES = {row.name: row.code for row in DataType}
 
@@ -84,14 +74,14 @@ class Report:
 
     def unknown_fields(self, given: Iterable[object], allowed: Sequence[str], pointer: str, owner: str) -> None:
         """Reports the names that are not fields of their owner, each with the nearest one that is."""
-        for name in islice((name for name in given if name not in allowed), MOST_ALIKE):
+        for name in islice([name for name in given if name not in allowed], MOST_ALIKE):
             near = get_close_matches(str(name)[:100], allowed, n=1)
             hint = f"; did you mean {near[0]}?" if near else ""
             self.add(
                 Code.UNKNOWN_FIELD,
                 pointer_to(pointer, str(name)),
                 f"{owner} has no field {show(name)}{hint}",
-                allowed,
+                list(allowed),
             )
 
     def integer(self, value: object, pointer: str, least: int = 0, greatest: int = UINT_MAX) -> int | None:
@@ -124,10 +114,13 @@ class Report:
 
     def member(self, value: object, pointer: str, names: Mapping[str, int], prefix: str) -> int | None:
         """The value of an enum member given by full name, short name or value."""
-        number = as_integer(value)
         if isinstance(value, str):
             number = names.get(value.removeprefix(prefix))
-        if number is not None and number in names.values():
+            known = number is not None
+        else:
+            number = as_integer(value)
+            known = number in names.values()
+        if known:
             return number
         code = Code.UNKNOWN_VALUE if isinstance(value, str) or number is not None else Code.WRONG_TYPE
         self.add(code, pointer, f"{show(value)} given; allowed: {', '.join(names)}", list(names))
@@ -143,14 +136,14 @@ def read_attributes(
         The attributes, and by name each enum and array field, None where it cannot be read.
     """
     values: dict[str, object] = {}
-    for member in operator.fields:
+    for member in operator.members.values:
         if isinstance(member, EnumField):
             values[member.name] = _enum(member, desc, pointer, report)
-        elif isinstance(member, ArrayField):
+        else:
             values[member.name] = _array(member, desc.get(member.name), desc, operator, pointer, report)
-    complete = None not in values.values()
-    agree = [_counts_agree(member, desc, values, pointer, report) for member in operator.fields]
-    return operator.attributes(**values) if complete and all(agree) else None, values
+    agree = [_counts_agree(member, desc, values, pointer, report) for member in operator.members.counts]
+    known = None not in values.values() and all(agree)
+    return operator.attributes(**values) if known else None, values
 
 
 def _enum(member: EnumField, desc: Mapping[str, Any], pointer: str, report: Report) -> IntEnum | None:
@@ -177,11 +170,8 @@ def _array(
     if value is not None:
         return report.integers(value, pointer_to(pointer, member.name), member.least)
     # A null array is how C writes an empty one, as long as its count says so.
-    if any(
-        member.name in count.counts and as_integer(desc.get(count.name)) == 0
-        for count in operator.fields
-        if isinstance(count, CountField)
-    ):
+    counts = [count.name for count in operator.members.counts if member.name in count.counts]
+    if any(as_integer(desc.get(name)) == 0 for name in counts):
         return ()
     _missing(member.name, desc, pointer, report)
     return None
@@ -193,10 +183,8 @@ def _missing(name: str, desc: Mapping[str, Any], pointer: str, report: Report) -
 
 
 def _counts_agree(
-    member: object, desc: Mapping[str, Any], arrays: Mapping[str, object], pointer: str, report: Report
+    member: CountField, desc: Mapping[str, Any], arrays: Mapping[str, object], pointer: str, report: Report
 ) -> bool:
-    if not isinstance(member, CountField):
-        return True
     lengths = {name: len(array) for name in member.counts if isinstance(array := arrays[name], tuple)}
     if desc.get(member.name) is not None:
         count = report.integer(desc[member.name], pointer_to(pointer, member.name))
@@ -208,14 +196,14 @@ def _counts_agree(
         source = f"{first} has {count}"
     else:
         return False
-    wrong = {name: length for name, length in lengths.items() if length != count}
-    for name, length in wrong.items():
+    wrong = [name for name, length in lengths.items() if length != count]
+    for name in wrong:
         # With one array the count is what disagrees; with several the array that differs from the others.
         at = member.name if len(member.counts) == 1 else name
         report.add(
             Code.COUNT_MISMATCH,
             pointer_to(pointer, at),
-            f"{name} has {length} elements and {source}; they must agree",
+            f"{name} has {lengths[name]} elements and {source}; they must agree",
         )
     return not wrong
 
@@ -233,9 +221,7 @@ def read_tensors(
 ) -> dict[str, GivenTensor]:
     """The tensor descs that are given and well-formed; whatever is wrong with the others is reported."""
     tensors: dict[str, GivenTensor] = {}
-    for member in operator.fields:
-        if not isinstance(member, TensorField):
-            continue
+    for member in operator.members.tensors:
         value = desc.get(member.name)
         if value is None:
             if member.role is Role.INPUT:
@@ -256,26 +242,40 @@ def read_tensor(value: object, pointer: str, report: Report, *, output: bool) ->
     members, at = _members(value, pointer, report)
     if members is None:
         return None
-    data_type = _required(members, "DataType", at, report, _data_type)
-    sizes = _required(members, "Sizes", at, report, _sizes)
-    strides = _optional(members, "Strides", at, report, lambda given, p, r: r.integers(given, p))
-    count = _optional(members, "DimensionCount", at, report, lambda given, p, r: r.integer(given, p))
-    for name, length in (("DimensionCount", count), ("Strides", None if strides is None else len(strides))):
+    for name in _REQUIRED:
+        if members.get(name) is None:
+            _missing(name, members, at, report)
+    values = {
+        name: read(members[name], pointer_to(at, name), report)
+        for name, read in _READERS.items()
+        if members.get(name) is not None
+    }
+    _count_dimensions(values, at, report)
+    if len(report.violations) > found:
+        return None
+    desc = BufferTensorDesc(
+        values["DataType"],
+        values["Sizes"],
+        values.get("Strides"),
+        values.get("TotalTensorSizeInBytes", 0),
+        values.get("Flags", TensorFlags.NONE),
+        values.get("GuaranteedBaseOffsetAlignment", 0),
+    )
+    _check_layout(desc, at, report, output=output)
+    return GivenTensor(desc, at) if len(report.violations) == found else None
+
+
+def _count_dimensions(values: Mapping[str, Any], pointer: str, report: Report) -> None:
+    """``DimensionCount`` and ``Strides`` must agree with ``Sizes``."""
+    sizes, strides = values.get("Sizes"), values.get("Strides")
+    for name, length in (("DimensionCount", values.get("DimensionCount")), ("Strides", strides and len(strides))):
         if sizes is not None and length is not None and length != len(sizes):
             report.add(
                 Code.COUNT_MISMATCH,
-                pointer_to(at, name),
+                pointer_to(pointer, name),
                 f"{name} counts {length} dimensions and Sizes {len(sizes)}; they must agree",
                 [len(sizes)],
             )
-    total = _optional(members, "TotalTensorSizeInBytes", at, report, lambda v, p, r: r.integer(v, p, 0, 2**64 - 1))
-    flags = _optional(members, "Flags", at, report, lambda given, p, r: _flags(given, p, r, output=output))
-    alignment = _optional(members, "GuaranteedBaseOffsetAlignment", at, report, lambda v, p, r: r.integer(v, p))
-    if len(report.violations) > found or data_type is None or sizes is None:
-        return None
-    desc = BufferTensorDesc(data_type, sizes, strides, total or 0, flags or TensorFlags.NONE, alignment or 0)
-    _check_layout(desc, at, report, output=output)
-    return GivenTensor(desc, at) if len(report.violations) == found else None
 
 
 def _members(
@@ -285,38 +285,15 @@ def _members(
         report.member(value["Type"], pointer_to(pointer, "Type"), _names(TensorType), _TENSOR_TYPE_PREFIX)
     nested = value.get("Desc")
     if nested is None:
-        report.unknown_fields(value, ("Type", "Desc", *_TENSOR_MEMBERS), pointer, "a tensor desc")
+        report.unknown_fields(value, _INLINE_MEMBERS, pointer, "a tensor desc")
         return value, pointer
     report.unknown_fields(value, ("Type", "Desc"), pointer, "a tensor desc with a nested Desc")
     pointer = pointer_to(pointer, "Desc")
     if not isinstance(nested, Mapping):
         report.add(Code.WRONG_TYPE, pointer, f"{show(nested)} given where a tensor desc (an object) belongs")
         return None, pointer
-    report.unknown_fields(nested, _TENSOR_MEMBERS, pointer, "a tensor desc")
+    report.unknown_fields(nested, tuple(_READERS), pointer, "a tensor desc")
     return nested, pointer
-
-
-def _required(
-    members: Mapping[str, Any],
-    name: str,
-    pointer: str,
-    report: Report,
-    read: Callable[[object, str, Report], Any],
-) -> Any | None:
-    if members.get(name) is None:
-        _missing(name, members, pointer, report)
-        return None
-    return read(members[name], pointer_to(pointer, name), report)
-
-
-def _optional(
-    members: Mapping[str, Any],
-    name: str,
-    pointer: str,
-    report: Report,
-    read: Callable[[object, str, Report], Any],
-) -> Any | None:
-    return None if members.get(name) is None else read(members[name], pointer_to(pointer, name), report)
 
 
 def _data_type(value: object, pointer: str, report: Report) -> DataType | None:
@@ -331,7 +308,7 @@ def _sizes(value: object, pointer: str, report: Report) -> tuple[int, ...] | Non
     return report.integers(value, pointer, least=1)
 
 
-def _flags(value: object, pointer: str, report: Report, *, output: bool) -> TensorFlags | None:
+def _flags(value: object, pointer: str, report: Report) -> TensorFlags | None:
     names = {row.name or "NONE": row.value for row in (TensorFlags.NONE, TensorFlags.OWNED_BY_DML)}
     listed = list(enumerate(value)) if isinstance(value, list | tuple) else None
     given = [(pointer_to(pointer, i), item) for i, item in listed] if listed is not None else [(pointer, value)]
@@ -341,13 +318,28 @@ def _flags(value: object, pointer: str, report: Report, *, output: bool) -> Tens
     flags = [report.member(item, at, names, _FLAG_PREFIX) for at, item in given]
     if None in flags:
         return None
-    if output and any(flags):
-        report.add(Code.FLAGS_INVALID, pointer, "OWNED_BY_DML is for inputs alone", ["NONE"])
-        return None
     return TensorFlags(max((flag for flag in flags if flag), default=0))
 
 
+_READERS: Mapping[str, Callable[[object, str, Report], Any]] = {
+    "DataType": _data_type,
+    "Sizes": _sizes,
+    "Strides": lambda value, pointer, report: report.integers(value, pointer),
+    "DimensionCount": lambda value, pointer, report: report.integer(value, pointer),
+    "TotalTensorSizeInBytes": lambda value, pointer, report: report.integer(value, pointer, 0, 2**64 - 1),
+    "Flags": _flags,
+    "GuaranteedBaseOffsetAlignment": lambda value, pointer, report: report.integer(value, pointer),
+}
+"""The members of a tensor desc: each reads a value, or reports what is wrong with it and returns None."""
+
+_REQUIRED = ("DataType", "Sizes")
+
+_INLINE_MEMBERS = ("Type", "Desc", *_READERS)
+
+
 def _check_layout(desc: BufferTensorDesc, pointer: str, report: Report, *, output: bool) -> None:
+    if output and desc.flags:
+        report.add(Code.FLAGS_INVALID, pointer_to(pointer, "Flags"), "OWNED_BY_DML is for inputs alone", ["NONE"])
     for what, count in (("elements", desc.element_count), ("buffer elements", desc.extent)):
         if count > MAX_ELEMENTS:
             at = pointer_to(pointer, "Sizes" if what == "elements" or desc.strides is None else "Strides")

@@ -196,6 +196,40 @@ class BadExample:
     level: FeatureLevel = HIGHEST
 
 
+@dataclass(frozen=True, slots=True)
+class Members:
+    """The fields of an operator by kind, each kind in the order of the desc struct.
+
+    Attributes:
+        names: of all of them.
+        tensors, inputs, outputs: all tensors, and those of the roles; optional outputs are outputs.
+        input_names: of the inputs.
+        values: enums and arrays, which make the attributes.
+        counts: of arrays.
+    """
+
+    names: tuple[str, ...]
+    tensors: tuple[TensorField, ...]
+    inputs: tuple[TensorField, ...]
+    outputs: tuple[TensorField, ...]
+    input_names: frozenset[str]
+    values: tuple[EnumField | ArrayField, ...]
+    counts: tuple[CountField, ...]
+
+    @classmethod
+    def of(cls, fields: Sequence[Field]) -> Members:
+        tensors = tuple(member for member in fields if isinstance(member, TensorField))
+        return cls(
+            tuple(member.name for member in fields),
+            tensors,
+            tuple(member for member in tensors if member.role is Role.INPUT),
+            tuple(member for member in tensors if member.role is not Role.INPUT),
+            frozenset(member.name for member in tensors if member.role is Role.INPUT),
+            tuple(member for member in fields if isinstance(member, EnumField | ArrayField)),
+            tuple(member for member in fields if isinstance(member, CountField)),
+        )
+
+
 def _no_faults(attributes: object, tensors: Tensors) -> Iterable[Fault]:
     return ()
 
@@ -229,18 +263,7 @@ class Operator(Generic[A]):
     work: Callable[[A, Tensors], int]
     examples: tuple[Example, ...] = field(repr=False)
     bad_examples: tuple[BadExample, ...] = field(repr=False)
-    _tensor_fields: dict[tuple[Role, ...], tuple[TensorField, ...]] = field(
-        init=False, repr=False, compare=False, default_factory=dict
-    )
+    members: Members = field(init=False, repr=False, compare=False)
 
-    def tensor_fields(self, *roles: Role) -> tuple[TensorField, ...]:
-        """The tensor members with one of the given roles, in their order."""
-        found = self._tensor_fields.get(roles)
-        if found is None:
-            found = tuple(member for member in self.fields if isinstance(member, TensorField) and member.role in roles)
-            self._tensor_fields[roles] = found
-        return found
-
-    @property
-    def inputs(self) -> tuple[TensorField, ...]:
-        return self.tensor_fields(Role.INPUT)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "members", Members.of(self.fields))

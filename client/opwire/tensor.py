@@ -29,6 +29,8 @@ MAX_RANK = 8
 class DataType(Enum):
     """The rows of ``DML_TENSOR_DATA_TYPE``: value in directml.h, width, numpy storage, first feature level."""
 
+    __hash__ = object.__hash__  # that of Enum is a function of Python
+
     FLOAT32 = (1, 32, "<f4", FeatureLevel.V1_0)
     FLOAT16 = (2, 16, "<f2", FeatureLevel.V1_0)
     UINT32 = (3, 32, "<u4", FeatureLevel.V1_0)
@@ -48,6 +50,8 @@ class DataType(Enum):
         self.bits = bits
         self.introduced = introduced
         self._dtype = None if storage is None else np.dtype(storage)
+        self.is_float = self._name_.startswith("FLOAT")
+        self.is_signed = not self._name_.startswith("UINT")
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -59,14 +63,6 @@ class DataType(Enum):
         if self._dtype is None:
             raise TypeError(f"{self.name} has no numpy type: two of its elements share a byte")
         return self._dtype
-
-    @property
-    def is_float(self) -> bool:
-        return self.name.startswith("FLOAT")
-
-    @property
-    def is_signed(self) -> bool:
-        return not self.name.startswith("UINT")
 
     @classmethod
     def of(cls, dtype: np.dtype[Any]) -> DataType:

@@ -215,3 +215,56 @@ def test_a_connection_that_is_used_this_way_is_not_idle(server):
                 made.recv(1)
         made.settimeout(20)
         assert made.recv(1) == b""
+
+
+def described(function: str, sizes: list[int], strides: list[int] | None = None) -> bytes:
+    """A request on the elements 1, 2 and 3, whose head is that of all others."""
+    tensor = {"DataType": "FLOAT32", "Sizes": sizes, **({} if strides is None else {"Strides": strides})}
+    desc = {"Function": function, "InputTensor": tensor, "Axes": list(range(len(sizes)))}
+    elements = base64.b64encode(np.array([1, 2, 3], np.float32).tobytes()).decode()
+    document = {"operator": {"type": "REDUCE", "desc": desc}, "inputs": {"InputTensor": elements}}
+    return b"POST /v1/execute HTTP/1.1\r\nHost: a\r\nContent-Length: 300\r\n\r\n" + json.dumps(document).encode().ljust(
+        300
+    )
+
+
+DESCRIBED = [
+    (described("SUM", [3]), 6),
+    (described("MAX", [3, 1]), 3),
+    (described("MULTIPLY", [1, 3]), 6),
+    (described("L1", [2, 1, 2], [0, 0, 2]), 8),
+    (described("SUM", [1 << 20, 3], [0, 1]), 6 << 20),  # too much to be done at once
+]
+
+
+def test_behind_a_known_head_comes_another_desc(server, connection):
+    before = requests_counted(server)
+    for request_, right in (*DESCRIBED, *DESCRIBED, *reversed(DESCRIBED)):
+        connection.sendall(request_)
+        status, _, body = next_answer(connection)
+        assert (status, value(body)) == (200, right)
+    assert requests_counted(server) == before + 3 * len(DESCRIBED)
+    app: Any = server._app
+    assert app.known_heads.find(DESCRIBED[0][0][:-300]) is not None
+    assert app.state.server.pipeline.memory.held == 0
+
+
+@pytest.mark.parametrize(
+    ("wrong", "status"),
+    [
+        (described("SUB", [3]), 422),
+        (described("SUM", [4]), 422),
+        (described("SUM", [3])[:-300] + b" " * 300, 400),
+    ],
+)
+def test_behind_a_known_head_comes_what_is_wrong(server, connection, wrong, status):
+    for request_, _ in DESCRIBED:
+        connection.sendall(request_)
+        assert next_answer(connection)[0] == 200
+    connection.sendall(wrong)
+    found, headers, body = next_answer(connection)
+    assert found == status
+    read_problem(found, headers, body, json.loads(wrong[-300:]) if status == 422 else None)
+    assert requests_counted(server, "contract_violation") == (status == 422)
+    connection.sendall(DESCRIBED[0][0])
+    assert value(next_answer(connection)[2]) == 6

@@ -9,7 +9,6 @@ import httpx
 import numpy as np
 import pytest
 
-from opwire.operator import Role
 from opwire.operators import OPERATORS
 from tests import inference
 from tests.inference import assert_equal
@@ -49,7 +48,7 @@ def fits_json(*arrays: Any) -> bool:
 @pytest.mark.parametrize(("operator", "example"), EXAMPLES)
 async def test_examples(client, http, server_url, operator, example):
     right = inference.native(http, operator, example)
-    names = [member.name for member in operator.tensor_fields(Role.OUTPUT, Role.OPTIONAL_OUTPUT)]
+    names = [member.name for member in operator.members.outputs]
     # The client knows no versions, and puts the model's name into the address as it is.
     model = f"{operator.name}/versions/{inference.version_of(example)}"
     as_json = fits_json(*inference.arrays(example).values()) and fits_json(*right.values())

@@ -13,7 +13,6 @@ from ml_dtypes import bfloat16
 from tritonclient.http.auth import BasicAuth
 from tritonclient.utils import InferenceServerException
 
-from opwire.operator import Role
 from opwire.operators import OPERATORS
 from tests import inference
 from tests.inference import assert_equal
@@ -60,7 +59,7 @@ def a_call(array: Any, *, binary: bool = True, **options: Any) -> dict[str, Any]
 
 def calls(operator: Any, example: Any) -> Iterator[tuple[dict[str, Any], dict[str, bool]]]:
     """An example in every form: the arguments of ``infer``, and for each output whether it comes as numbers."""
-    names = [member.name for member in operator.tensor_fields(Role.OUTPUT, Role.OPTIONAL_OUTPUT)]
+    names = [member.name for member in operator.members.outputs]
     for binary in (True, False):
         arrays = inference.arrays(example).items()
         asked = {

@@ -340,4 +340,4 @@ def test_a_desc_that_repeats_everything_takes_what_broadcasts():
 @pytest.mark.parametrize("name", OPERATORS)
 def test_all_operators_have_one_input_so_far(name):
     # `execute` may then be given the tensor alone.
-    assert [member.name for member in OPERATORS[name].inputs] == ["InputTensor"]
+    assert [member.name for member in OPERATORS[name].members.inputs] == ["InputTensor"]

@@ -30,8 +30,26 @@ def decode(text: str | memoryview, into: Array) -> None:
     """
     done = 0
     for at in range(0, len(text), _PIECE):
-        piece = pybase64.b64decode(text[at : at + _PIECE], validate=True)
-        if len(piece) != min(_PIECE // 4 * 3, into.size - done):
-            raise ValueError("padding inside")
+        piece = _decode(text[at : at + _PIECE], min(_PIECE // 4 * 3, into.size - done))
         into[done : done + len(piece)] = np.frombuffer(piece, np.uint8)
         done += len(piece)
+
+
+def decoded(text: str | memoryview, size: int) -> bytes | Array:
+    """The bytes that text stands for, ``decoded_size`` of them.
+
+    Raises:
+        ValueError: the text is not base64, or of another size.
+    """
+    if len(text) <= _PIECE:
+        return _decode(text, size)
+    into = np.empty(size, np.uint8)
+    decode(text, into)
+    return into
+
+
+def _decode(text: str | memoryview, size: int) -> bytes:
+    piece = pybase64.b64decode(text, validate=True)
+    if len(piece) != size:
+        raise ValueError("padding inside")
+    return piece

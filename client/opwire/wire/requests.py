@@ -10,7 +10,6 @@ from enum import StrEnum
 from itertools import islice
 from typing import Any, NoReturn, TypeVar
 
-import numpy as np
 import pybase64
 
 from ..check import Plan
@@ -179,14 +178,14 @@ def _read_execute(value: object, parts: Parts, pointer: str) -> ExecuteRequest:
     timeout = _number(envelope, "timeout_ms", pointer, report, 1, 2**31 - 1)
     priority = _number(envelope, "priority", pointer, report, 0, LOWEST_PRIORITY)
     device = envelope.get("device")
-    if not isinstance(device, str | None):
+    if device is not None and not isinstance(device, str):
         report.add(Code.WRONG_TYPE, pointer_to(pointer, "device"), f"{show(device)} given where a name belongs")
-    formats = (OutputFormat.BASE64.value, OutputFormat.NUMBERS.value)
-    output_format = _given(envelope, "output_format", OutputFormat.BASE64.value)
-    if output_format not in formats:
-        at = pointer_to(pointer, "output_format")
-        report.add(Code.UNKNOWN_VALUE, at, f"{show(output_format)} given; allowed: {', '.join(formats)}", formats)
-    if report.violations:
+    given = _given(envelope, "output_format", OutputFormat.BASE64.value)
+    output_format = _FORMATS.get(given) if isinstance(given, str) else None
+    if output_format is None:
+        at, formats = pointer_to(pointer, "output_format"), list(_FORMATS)
+        report.add(Code.UNKNOWN_VALUE, at, f"{show(given)} given; allowed: {', '.join(formats)}", formats)
+    if report.violations or output_format is None:
         _refuse(report.violations)
     return ExecuteRequest(
         envelope["operator"],
@@ -195,9 +194,12 @@ def _read_execute(value: object, parts: Parts, pointer: str) -> ExecuteRequest:
         timeout,
         priority,
         device,
-        OutputFormat(output_format),
+        output_format,
         pointer,
     )
+
+
+_FORMATS = {row.value: row for row in (OutputFormat.BASE64, OutputFormat.NUMBERS)}
 
 
 def _number(
@@ -335,12 +337,10 @@ def _decode(text: str | memoryview, desc: BufferTensorDesc, pointer: str) -> Arr
         # Nothing is decoded that would not fit; a look is enough to say what is wrong with it.
         is_base64 = len(text) % 4 == 0 and _BASE64.fullmatch(text.encode() if isinstance(text, str) else text)
         return _wrong_size(size, desc, pointer) if is_base64 else not_base64("other letters or length", pointer)
-    buffer = np.empty(size, np.uint8)
     try:
-        base64text.decode(text, buffer)
+        return desc.view(base64text.decoded(text, size))
     except ValueError as error:
         return not_base64(str(error), pointer)
-    return desc.view(buffer)
 
 
 _BASE64 = re.compile(rb"[A-Za-z0-9+/]*={0,2}")

@@ -68,7 +68,7 @@ class CpuDevice(Device):
     def bind(self, plan: Plan, inputs: Arrays, outputs: Arrays) -> Bound:
         """See ``Device.bind``."""
         job = self._job(plan)
-        if not self._library.ready((*ALWAYS, *job.kernels)):
+        if not self._library.is_complete and not self._library.ready((*ALWAYS, *job.kernels)):
             return super().bind(plan, inputs, outputs)
         return job.bind(inputs, outputs, self._library.find, self._pool)
 

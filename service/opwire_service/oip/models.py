@@ -53,20 +53,20 @@ class Model:
 
 
 def _model(operator: Operator[Any], level: FeatureLevel) -> Model:
-    inputs = tuple(member.name for member in operator.inputs)
+    inputs = tuple(member.name for member in operator.members.inputs)
     return Model(
         operator,
         level,
         f"{level.value:x}",
         inputs,
         tuple(member.name for member in _outputs(operator)),
-        tuple(member.name for member in operator.tensor_fields(Role.OPTIONAL_OUTPUT)),
+        tuple(member.name for member in _outputs(operator) if member.role is Role.OPTIONAL_OUTPUT),
         {member.name: member for member in operator.fields if member.name not in inputs},
     )
 
 
 def _outputs(operator: Operator[Any]) -> tuple[TensorField, ...]:
-    return operator.tensor_fields(Role.OUTPUT, Role.OPTIONAL_OUTPUT)
+    return operator.members.outputs
 
 
 MODELS: dict[str, dict[str, Model]] = {
@@ -113,7 +113,7 @@ def metadata(model: Model) -> dict[str, object]:
         "name": operator.name,
         "versions": list(MODELS[operator.name]),
         "platform": PLATFORM,
-        "inputs": [_tensor(model, member) for member in operator.inputs],
+        "inputs": [_tensor(model, member) for member in operator.members.inputs],
         "outputs": [_tensor(model, member) for member in _outputs(operator)],
         "parameters": {"attributes": attributes(model), "support": _rows_at(model)},
     }
@@ -139,7 +139,7 @@ def config(model: Model) -> dict[str, object]:
         "backend": "opwire",
         "max_batch_size": 0,
         "version_policy": {"all": {}},
-        "input": [tensor(member) for member in operator.inputs],
+        "input": [tensor(member) for member in operator.members.inputs],
         "output": [tensor(member) for member in _outputs(operator)],
         "model_transaction_policy": {"decoupled": False},
         "response_cache": {"enable": False},

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, product
-from typing import Any
+from typing import Any, NamedTuple
 
 from .desc import MOST_ALIKE, GivenTensor, Report, pointer_to, read_attributes, read_tensors, show
 from .errors import ContractViolation
@@ -121,8 +121,7 @@ def read_level(given: object, pointer: str) -> FeatureLevel:
         raise ContractViolation([Violation(Code.UNKNOWN_FEATURE_LEVEL, pointer, message, names)]) from None
 
 
-@dataclass(frozen=True, slots=True)
-class _Desc:
+class _Desc(NamedTuple):
     """An operator desc as read: all that does not depend on the level, and what is needed for what does.
 
     ``rows`` are its support rows, none where they cannot be known.

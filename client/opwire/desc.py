@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from enum import IntEnum
 from functools import cache
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -39,7 +39,7 @@ def pointer_to(base: str, *path: str | int) -> str:
     """A JSON pointer (RFC 6901) below another one."""
     for part in path:
         text = str(part)
-        base += "/" + (text.replace("~", "~0").replace("/", "~1") if "~" in text or "/" in text else text)
+        base += "/" + (text if text.isalnum() else text.replace("~", "~0").replace("/", "~1"))
     return base
 
 
@@ -208,8 +208,7 @@ def _counts_agree(
     return not wrong
 
 
-@dataclass(frozen=True, slots=True)
-class GivenTensor:
+class GivenTensor(NamedTuple):
     """A tensor desc as found in the request, and where its members stand."""
 
     desc: BufferTensorDesc

@@ -85,7 +85,7 @@ def cut(
         geometry = g.encode(outer, column, segment, tile)
         units = tiles
         elements = segment * tile
-    whole = g.encode(layout, None, segment, 0)
+    whole = geometry if column is None else g.encode(layout, None, segment, 0)
     for place, value in parameters.items():
         geometry[place] = whole[place] = value
     segments = int(geometry[g.SEGMENTS])

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 import re
+import socket
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -30,6 +31,11 @@ from .served import Served, served
 _MEASURE_SECONDS = 1.0
 _SETTLES = 1.0
 """Seconds at the start of an overload in which the burst is still taken; not counted."""
+
+_UNREAD = 128 * 1024
+"""Bytes that the system takes of a request ahead of the server. Over a network it is not much more either; here the
+generator would take the server's time to copy megabytes that are refused.
+"""
 
 _CONNECTIONS = 4
 """With so many, the server is busy and nothing is refused."""
@@ -57,11 +63,14 @@ class Flow:
     Attributes:
         latencies: seconds, by status.
         other: what came in place of answers.
+        late: seconds by which they were sent later than they were due. All of it is the generator's own: it waits for
+            no answer.
         cpu: share of a core that sending them took.
     """
 
     latencies: dict[int, list[float]] = field(default_factory=dict)
     other: Counter[str] = field(default_factory=Counter)
+    late: list[float] = field(default_factory=list)
     cpu: float = 0.0
 
     def percentile(self, status: int, percent: float) -> float:
@@ -141,9 +150,8 @@ class _Flood:
 
     async def _one(self, due: float, *, counted: bool) -> None:
         try:
-            if not self._idle:
-                self._idle.append(await asyncio.open_connection(self._address.host, self._address.port))
-            reader, writer = self._idle.pop()
+            reader, writer = self._idle.pop() if self._idle else await self._connect()
+            self.flow.late.append(time.perf_counter() - due)
             writer.write(self._data)
             head = await reader.readuntil(b"\r\n\r\n")
             length = re.search(rb"content-length: (\d+)", head)
@@ -158,6 +166,11 @@ class _Flood:
             self._idle.append((reader, writer))
         if counted:
             self.flow.latencies.setdefault(int(head[9:12]), []).append(taken)
+
+    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        reader, writer = await asyncio.open_connection(self._address.host, self._address.port)
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _UNREAD)
+        return reader, writer
 
     async def _end(self) -> None:
         await asyncio.gather(*self._under_way)
@@ -197,7 +210,8 @@ def _say(name: str, flow: Flow) -> None:
         p50, p99 = (1000 * flow.percentile(status, percent) for percent in (50, 99))
         share = len(found) / count
         typer.echo(f"{name}: {len(found)} ({share:.0%}) of status {status}, p50 {p50:.1f} ms, p99 {p99:.1f} ms")
-    typer.echo(f"{name}: the generator used {flow.cpu:.0%} of a core")
+    late = 1000 * float(np.percentile(flow.late or [0.0], 99))
+    typer.echo(f"{name}: the generator used {flow.cpu:.0%} of a core, and was late by {late:.1f} ms (p99)")
     if flow.other:
         typer.echo(f"{name}: {dict(flow.other)}")
 

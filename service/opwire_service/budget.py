@@ -25,6 +25,24 @@ class Budget:
         self.held = 0
         self.intake = Intake(patience or Patience())
 
+    def refusal(self, size: int) -> OverloadedError | None:
+        """Why a large body would be refused now; None if it would not."""
+        if self.held and self.held + size > self.limit:
+            return self.memory_full(size)
+        if self.intake.admits(size, time.monotonic()):
+            return None
+        return self.queue_full(self.intake.retry_after)
+
+    def memory_full(self, size: int) -> OverloadedError:
+        """What is said to a request that needs so many bytes more than are left."""
+        detail = f"{size} bytes are needed, and {self.held} of {self.limit} are held"
+        return OverloadedError(ProblemCode.MEMORY_FULL, detail, limit=self.limit, size=size, retry_after=1)
+
+    def queue_full(self, retry_after: float) -> OverloadedError:
+        """What is said to a request whose body would wait for too many others."""
+        detail = f"{len(self.intake)} large bodies are being read already"
+        return OverloadedError(ProblemCode.QUEUE_FULL, detail, retry_after=round(retry_after, 3))
+
     def open(self) -> Hold:
         """What one request will hold."""
         return Hold(self)
@@ -49,13 +67,7 @@ class Hold:
         budget = self._budget
         others = budget.held - self._bytes
         if others and budget.held + size > budget.limit:
-            raise OverloadedError(
-                ProblemCode.MEMORY_FULL,
-                f"{size} bytes are needed, and {budget.held} of {budget.limit} are held",
-                limit=budget.limit,
-                size=size,
-                retry_after=1,
-            )
+            raise budget.memory_full(size)
         budget.held += size
         self._bytes += size
 
@@ -68,13 +80,10 @@ class Hold:
         self.take(size)
         if size <= LARGE:
             return
-        intake = self._budget.intake
         try:
-            self._body = intake.enter(size, time.monotonic())
+            self._body = self._budget.intake.enter(size, time.monotonic())
         except QueueFull as full:
-            detail = f"{len(intake)} large bodies are being read already"
-            retry_after = round(full.retry_after, 3)
-            raise OverloadedError(ProblemCode.QUEUE_FULL, detail, retry_after=retry_after) from None
+            raise self._budget.queue_full(full.retry_after) from None
 
     def settle(self, *, whole: bool = True) -> None:
         """The body is in: all that is in it was decoded, if ``whole``."""

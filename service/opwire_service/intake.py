@@ -64,16 +64,25 @@ class Intake:
         Raises:
             QueueFull: it cannot be taken in soon.
         """
-        self._forget(now)
-        self.patience.note(now, standing=self._stands)
-        ahead = sum(min(body.size, size) for body in self._under_way)
-        wait = ahead / self._rate + self.lag
-        if not self.patience.lets_stand and not self.patience.admits(wait, TOGETHER * size / self._rate):
-            raise QueueFull(max(sum(body.size for body in self._under_way) / self._rate / 2, _SHORTEST_RETRY))
+        if not self.admits(size, now):
+            raise QueueFull(self.retry_after)
         body = Body(size, now, len(self._under_way) + 1)
         self._under_way.add(body)
         self.patience.note(now, standing=self._stands)
         return body
+
+    def admits(self, size: int, now: float) -> bool:
+        """Whether such a body can be taken in soon."""
+        self._forget(now)
+        self.patience.note(now, standing=self._stands)
+        ahead = sum(min(body.size, size) for body in self._under_way)
+        wait = ahead / self._rate + self.lag
+        return self.patience.lets_stand or self.patience.admits(wait, TOGETHER * size / self._rate)
+
+    @property
+    def retry_after(self) -> float:
+        """The seconds in which about half of what is under way is done."""
+        return max(sum(body.size for body in self._under_way) / self._rate / 2, _SHORTEST_RETRY)
 
     def leave(self, body: Body, now: float, *, whole: bool) -> None:
         """A body is in, if ``whole``, or given up."""

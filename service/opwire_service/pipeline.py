@@ -25,6 +25,7 @@ from opwire.wire import (
     Outcome,
     OutputFormat,
     ValidateRequest,
+    are_views,
     encode_output,
     encoded_inputs,
     read_inputs,
@@ -317,9 +318,13 @@ class Pipeline:
         return started + min(longest, longest if timeout_ms is None else timeout_ms) / 1000
 
     async def _inputs(self, plan: Plan, request: ExecuteRequest, device: str) -> Inputs:
-        """Large inputs: decoded in another thread, unless the device does that."""
+        """Large inputs: decoded in another thread, unless the device does that or there is nothing to decode."""
         encoded = encoded_inputs(plan, request) if self.dispatcher.decodes(device) else None
-        return await asyncio.to_thread(read_inputs, plan, request) if encoded is None else encoded
+        if encoded is not None:
+            return encoded
+        if are_views(plan, request):
+            return read_inputs(plan, request)
+        return await asyncio.to_thread(read_inputs, plan, request)
 
     def _device(self, request: ExecuteRequest) -> str:
         given = request.device

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import os
 import signal
 import socket
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 from types import FrameType
@@ -27,8 +29,11 @@ KEEP_ALIVE_SECONDS = 75
 
 _LOOKS_EVERY = 0.05
 _TICK_SECONDS = 0.1
+_NEW_CONNECTIONS = 8
+"""Taken in one turn of the loop."""
+
 _TICKS = 20
-"""Ticks of uvicorn's between two looks for slow clients."""
+"""Ticks of uvicorn's between two looks for slow clients, and between two reports of those that were turned away."""
 
 log = logging.getLogger("opwire")
 
@@ -88,8 +93,26 @@ class HttpServer(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
+            await self._listen_more()
             self.url = address(self.settings, (sockets or self.servers[0].sockets)[0])
             self._on_ready(self.url)
+
+    async def _listen_more(self) -> None:
+        """Listens to each socket several times: uvloop takes but one new connection from each in a turn of the loop.
+
+        Where many connections are new, as those of clients that were refused, they would wait for seconds otherwise.
+        """
+        loop = asyncio.get_running_loop()
+        if type(loop).__module__.partition(".")[0] != "uvloop":
+            return
+        protocol = partial(
+            ProblemProtocol, config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
+        for listening in [made for server in self.servers for made in server.sockets]:
+            for _ in range(_NEW_CONNECTIONS - 1):
+                same = socket.socket(fileno=os.dup(listening.fileno()))
+                server = await loop.create_server(protocol, sock=same, ssl=self.config.ssl, backlog=self.config.backlog)
+                self.servers.append(server)
 
     @property
     def failed(self) -> bool:
@@ -107,6 +130,8 @@ class HttpServer(uvicorn.Server):
         if self.settings.workers > 1:
             self._app.state.server.publish()  # for the process that is asked
         if counter % _TICKS == 0:
+            if self._app.turned_away is not None:
+                self._app.turned_away.report()
             limits = self.settings.limits
             for connection in list(self.server_state.connections):
                 if isinstance(connection, ProblemProtocol):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import logging
 import ssl
 import time
 
@@ -14,8 +15,9 @@ import pytest
 from opwire.wire import BINARY, HEAD_LENGTH
 from opwire_service.settings import Limits, Settings
 from tests.problems import read_problem
+from tests.processes import until
 from tests.serving import serving
-from tests.sockets import connect, next_answer
+from tests.sockets import connect, next_answer, talk
 
 COUNT = 400_000
 VALUES = np.arange(COUNT, dtype=np.float32)
@@ -96,6 +98,65 @@ def test_a_client_that_goes_leaves_nothing_behind(sent):
             time.sleep(0.02)
         assert gone in text
         assert "opwire_request_memory_bytes 0.0" in text
+
+
+def requests_refused(server_url: str) -> float:
+    wanted = 'opwire_requests_total{code="memory_full",route="/v1/execute"} '
+    text = httpx.get(f"{server_url}/metrics", timeout=30).text
+    return sum(float(line.removeprefix(wanted)) for line in text.splitlines() if line.startswith(wanted))
+
+
+@pytest.mark.parametrize("key", [None, "k" * 40])
+def test_where_there_is_no_room_the_head_is_enough(caplog, tmp_path, key):
+    """The first of two bodies is being received, and the second does not fit beside it."""
+    keys = None
+    if key is not None:
+        keys = tmp_path / "keys"
+        keys.write_text(f"one:{key}")
+    headers = [] if key is None else [f"Authorization: Bearer {key}"]
+    head, body = request(VALUES, *headers)
+    settings = Settings(port=0, limits=Limits(memory_bytes=3_000_000), api_keys_file=keys, metrics_open=True)
+    with (
+        caplog.at_level(logging.INFO, "opwire.access"),
+        serving(settings) as server,
+        connect(server.url or "") as holding,
+    ):
+        url = server.url or ""
+        holding.sendall(head + body[:1000])
+        until(lambda: server._app.server.pipeline.memory.held > 2_000_000)
+        for sent in (0, 1000, 100_000):
+            named, _ = request(VALUES, *headers, f"X-Request-Id: after-{sent}")
+            status, fields, answer = talk(url, named + body[:sent])
+            problem = read_problem(status, fields, answer)
+            assert (status, problem["code"], problem["request_id"]) == (429, "memory_full", f"after-{sent}")
+            assert fields["connection"] == "close"
+            assert int(fields["retry-after"]) >= 1
+        assert requests_refused(url) == 3
+        if key is not None:
+            stranger, _ = request(VALUES, "Authorization: Bearer nobody")
+            with connect(url) as connection:
+                connection.sendall(stranger)
+                assert next_answer(connection)[0] == 401
+        told = until_told(caplog, 3)
+        assert {(fields["route"], fields["code"]) for fields in told} == {("/v1/execute", "memory_full")}
+        holding.sendall(body[1000:])
+        assert winner(next_answer(holding)[2]) == COUNT - 1
+        # There is room again, and nothing is left of those that were refused.
+        with connect(url) as connection:
+            connection.sendall(head + body)
+            assert winner(next_answer(connection)[2]) == COUNT - 1
+        assert server._app.server.pipeline.memory.held == 0
+
+
+def until_told(caplog: pytest.LogCaptureFixture, count: int) -> list[dict[str, object]]:
+    """What the log says of so many requests that were refused by their heads."""
+
+    def told() -> list[dict[str, object]]:
+        records = [record for record in caplog.records if "by the head alone" in record.getMessage()]
+        return [getattr(record, "fields") for record in records]  # noqa: B009 - unknown to the types of logging
+
+    until(lambda: sum(int(str(fields["count"])) for fields in told()) == count)
+    return told()
 
 
 def test_a_body_that_stops_half_way():

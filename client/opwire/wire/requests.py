@@ -260,6 +260,16 @@ def read_inputs(plan: Plan, request: ExecuteRequest) -> dict[str, Array]:
     return arrays
 
 
+def are_views(plan: Plan, request: ExecuteRequest) -> bool:
+    """Whether reading the inputs of a checked request copies nothing: they are used where they are in its body."""
+    given = [(request.inputs.get(name), desc) for name, desc in plan.inputs.items()]
+    return all(isinstance(payload, memoryview) and _is_view(payload, desc) for payload, desc in given)
+
+
+def _is_view(payload: memoryview, desc: BufferTensorDesc) -> bool:
+    return not _fits(len(payload), desc) or bool(desc.view(payload).flags.aligned)
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where an input stands in a body: as base64 text, or ``raw`` in the tail."""

@@ -27,6 +27,7 @@ from .context import RequestContext
 from .cors import cors
 from .gate import Gate, refuse
 from .known import REMEMBER, KnownHeads
+from .turned_away import TurnedAway
 
 if TYPE_CHECKING:
     from .tracing import Tracing
@@ -41,6 +42,7 @@ class Application(FastAPI):
         prefix: of the paths, as clients see them; a proxy may have taken it away.
         record: is told of data requests that have ended.
         known_heads: of the requests that its server has answered.
+        turned_away: refuses requests by their heads, where nothing else looks at them first.
     """
 
     server: Server
@@ -49,6 +51,7 @@ class Application(FastAPI):
     cors: CORSMiddleware | None = None
     record: data.Record | None = None
     known_heads: KnownHeads | None = None
+    turned_away: TurnedAway | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -69,7 +72,7 @@ class Application(FastAPI):
     async def respond(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers an HTTP request."""
         server = self.server
-        route = self._data_route(scope["path"])
+        route = self.data_route(scope["path"])
         if self.gate is not None and not self.gate.admits(scope):
             route = data.Route(scope["method"], refuse, OTHER if route is None else route.path)
         elif server.draining and route is not None and route.method == "POST":
@@ -83,7 +86,8 @@ class Application(FastAPI):
         else:
             await data.answer(route, server.pipeline, scope, receive, send, self.record)
 
-    def _data_route(self, path: str) -> data.Route | None:
+    def data_route(self, path: str) -> data.Route | None:
+        """The data route of a path."""
         route = data.ROUTES.get(path)
         if route is None and path.startswith(errors.INFERENCE):
             route = oip.find(path, self.server)
@@ -96,7 +100,9 @@ class Application(FastAPI):
 
 
 def _below(prefix: str, path: str) -> str:
-    """A path without the prefix, if it has it."""
+    """A path without the prefix, if there is one and it has it."""
+    if not prefix:
+        return path
     if path == prefix:
         return "/"
     return path.removeprefix(prefix) if path.startswith(prefix + "/") else path
@@ -138,7 +144,7 @@ def _tracing() -> type[Tracing]:
     return Tracing
 
 
-def create_app(settings: Settings, counted: Metrics | None = None, regions: Path | None = None) -> FastAPI:
+def create_app(settings: Settings, counted: Metrics | None = None, regions: Path | None = None) -> Application:
     """The application of a server, which is made when the application starts and closed when it ends.
 
     Args:
@@ -164,6 +170,8 @@ def create_app(settings: Settings, counted: Metrics | None = None, regions: Path
         app.known_heads = KnownHeads(app.server)
         traces = None if tracing is None else tracing()
         app.record = None if traces is None else traces.record
+        if app.record is None and app.cors is None:
+            app.turned_away = TurnedAway(app.server, lambda path: app.data_route(_below(app.prefix, path)), app.gate)
         try:
             yield
         finally:

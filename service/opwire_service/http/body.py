@@ -267,14 +267,19 @@ async def read_body(exchange: Exchange, limits: Limits, hold: Hold) -> Buffer:
         raise SlowBodyError(ProblemCode.SLOW_BODY, detail) from None
 
 
+def json_bytes(body: Buffer, head_length: str | None) -> int:
+    """The size of the JSON in a body: of all of it, or of its head; 0 if that has no size."""
+    if head_length is None:
+        return len(body)
+    return min(int(head_length[-9:]), len(body)) if head_length.isdecimal() else 0
+
+
 def objects_bytes(body: Buffer, head_length: str | None) -> int:
     """The memory that the JSON of a body will take as Python objects, by the number of its commas."""
-    if head_length is not None:
-        size = int(head_length[-9:]) if head_length.isdecimal() else 0
-        body = memoryview(body)[:size]
-    if len(body) <= _FEW_ELEMENTS:
+    size = json_bytes(body, head_length)
+    if size <= _FEW_ELEMENTS:
         return 0
-    text = np.frombuffer(body, np.uint8)
+    text = np.frombuffer(body, np.uint8, size)
     # Piece by piece, so that what is compared stays in the cache.
     pieces = (text[start : start + _COUNTED_TOGETHER] for start in range(0, len(text), _COUNTED_TOGETHER))
     return ELEMENT_BYTES * sum(int(np.count_nonzero(piece == ord(","))) for piece in pieces)

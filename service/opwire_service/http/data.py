@@ -34,7 +34,7 @@ from ..pipeline import INLINE_BYTES, Pipeline, Stopwatch
 from ..plans import Prepared
 from ..repeats import is_small, repeat
 from . import access
-from .body import Exchange, objects_bytes, read_body
+from .body import Exchange, json_bytes, objects_bytes, read_body
 from .errors import defect, problem_response
 from .known import REMEMBER, Fields, Written
 
@@ -241,12 +241,12 @@ def _count_results(metrics: Metrics, outcomes: Sequence[Outcome | OpwireError]) 
 
 
 async def parse_body(parse: Callable[[Buffer, str | None], T], body: Buffer, length: str | None, hold: Hold) -> T:
-    """Parses a body, a large one in another thread.
+    """Parses a body, in another thread if its JSON is large.
 
     Raises:
         OverloadedError: what its JSON becomes takes more memory than others leave.
     """
-    if len(body) <= INLINE_BYTES:
+    if json_bytes(body, length) <= INLINE_BYTES:
         hold.take(objects_bytes(body, length))
         return parse(body, length)
     hold.take(await asyncio.to_thread(objects_bytes, body, length))

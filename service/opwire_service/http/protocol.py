@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections.abc import Sequence
 from functools import partial
+from http import HTTPStatus
 from typing import cast
 
 import httptools
-from pydantic_core import to_json
 from starlette.requests import ClientDisconnect
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from opwire.errors import LimitExceededError, OpwireError, ProblemCode, RequestError, to_problem
+from opwire.errors import LimitExceededError, OpwireError, ProblemCode, RequestError
 
 from ..pipeline import Stopwatch
 from .body import ABORT, RESPOND, WHOLE_BODY, answer_fields
-from .context import request_id
-from .errors import PROBLEM_JSON
+from .context import REQUEST_ID, request_id
+from .errors import problem_response
 from .filling import FILL, Filling
 from .known import REMEMBER, Again, Known, KnownHeads
+from .turned_away import TurnedAway
 
 MOST_HEADERS = 100
 HEAD_BYTES = 32 * 1024
@@ -29,9 +29,10 @@ HEAD_BYTES = 32 * 1024
 _LINGERS = 0.5
 """Seconds for which the rest of a refused request is read and dropped: to close at once would take the answer back."""
 
-_HEAD_END = b"\r\n\r\n"
+_ARRIVES = 0.1
+"""Seconds for which a refusal may be on its way to a client that still sends; the body waits in buffers meanwhile."""
 
-_REASONS = {400: "Bad Request", 431: "Request Header Fields Too Large"}
+_HEAD_END = b"\r\n\r\n"
 
 
 class ProblemProtocol(HttpToolsProtocol):
@@ -143,9 +144,33 @@ class ProblemProtocol(HttpToolsProtocol):
                 self._refusal = _too_large("bytes in the head of the request", size, HEAD_BYTES)
         if self._refusal is not None:
             raise self._refusal
+        if self._turn_away():
+            return
         super().on_headers_complete()
         self._own[RESPOND] = partial(self._respond, self.cycle)
         self._own[FILL] = partial(self.fill, self.cycle)
+
+    def _turn_away(self) -> bool:
+        """Refuses a request whose body the server has no time for; returns whether it did."""
+        judge: TurnedAway | None = getattr(self.app, "turned_away", None)
+        before = cast(RequestResponseCycle | None, self.cycle)
+        if judge is None or self.parser.get_method() != b"POST" or not (before is None or before.response_complete):
+            return False
+        error = judge.refusal(self.url, self.headers)
+        if error is None:
+            return False
+        # To read the body and drop it takes almost as much as to use it. Closing ends that, when the answer has arrived.
+        self._drops = True
+        self._write_problem(error, request_id(dict(self.headers).get(REQUEST_ID)), self.url.decode("ascii"))
+        self.flow.pause_reading()
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        self.loop.call_later(_ARRIVES, self.transport.close)
+        return True
+
+    def on_body(self, body: bytes) -> None:
+        if not self._drops:
+            super().on_body(body)
 
     @property
     def _own(self) -> dict[str, object]:
@@ -203,8 +228,8 @@ class ProblemProtocol(HttpToolsProtocol):
         cycle.on_response()
         return True
 
-    def _write(self, headers: Sequence[tuple[bytes, bytes]], body: bytes) -> None:
-        pieces = [b"HTTP/1.1 200 OK\r\n"]
+    def _write(self, headers: Sequence[tuple[bytes, bytes]], body: bytes, status: str = "200 OK") -> None:
+        pieces = [b"HTTP/1.1 ", status.encode(), b"\r\n"]
         for name, value in (*self.server_state.default_headers, *headers):
             pieces += (name, b": ", value, b"\r\n")
         pieces += (b"\r\n", body)
@@ -218,6 +243,8 @@ class ProblemProtocol(HttpToolsProtocol):
         super().on_response_complete()
 
     def on_message_complete(self) -> None:
+        if self._drops:
+            return
         if not self.cycle.waiting_for_100_continue:
             body = self.cycle.body
             self._own[WHOLE_BODY] = body
@@ -249,23 +276,19 @@ class ProblemProtocol(HttpToolsProtocol):
             self.transport.close()
 
     def send_400_response(self, msg: str) -> None:
-        identity = uuid.uuid4().hex
         unreadable = RequestError(ProblemCode.INVALID_REQUEST, "the request line or a header is not HTTP")
-        problem = to_problem(self._refusal or unreadable, identity)
-        status = int(str(problem["status"]))
-        body = to_json(problem)
-        head = (
-            f"HTTP/1.1 {status} {_REASONS[status]}\r\n"
-            f"content-type: {PROBLEM_JSON}\r\n"
-            f"content-length: {len(body)}\r\n"
-            f"x-request-id: {identity}\r\n"
-            "connection: close\r\n\r\n"
-        )
-        self.transport.write(head.encode("ascii") + body)
+        self._write_problem(self._refusal or unreadable, request_id(None))
         if self._refusal is None:
             self.transport.close()
         else:
             self.loop.call_later(_LINGERS, self.transport.close)
+
+    def _write_problem(self, error: OpwireError, identity: str, path: str = "") -> None:
+        """Writes the last answer on this connection."""
+        response = problem_response(error, identity, path)
+        response.headers["connection"] = "close"
+        status = HTTPStatus(response.status_code)
+        self._write(response.raw_headers, bytes(response.body), f"{status.value} {status.phrase}")
 
 
 def _make_parser(protocol: ProblemProtocol) -> httptools.HttpRequestParser:

@@ -17,7 +17,7 @@ from .patience import Patience, QueueFull
 LARGE = 256 * 1024
 """Bytes above which a body counts."""
 
-TOGETHER = 4
+TOGETHER = 3
 """Bodies of a size that may be under way ahead of another one for long."""
 
 _LEAST_RATE, _FIRST_RATE = 100e6, 200e6

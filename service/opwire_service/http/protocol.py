@@ -159,7 +159,7 @@ class ProblemProtocol(HttpToolsProtocol):
         error = judge.refusal(self.url, self.headers)
         if error is None:
             return False
-        # To read the body and drop it takes almost as much as to use it. Closing ends that, when the answer has arrived.
+        # To read the body and drop it takes almost as much as to use it. Closing ends that; the answer goes first.
         self._drops = True
         self._write_problem(error, request_id(dict(self.headers).get(REQUEST_ID)), self.url.decode("ascii"))
         self.flow.pause_reading()

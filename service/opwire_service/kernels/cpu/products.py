@@ -283,7 +283,7 @@ def columns(zero: float, source: int, target: int, states: int, geometry: int, b
 
 @kernel
 def finish(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """Multiplies the segments of output elements; the first place of their states becomes whether they are open."""
+    """Multiplies the segments of output elements; for the first place of their states see ``sums.finish``."""
     segments = at(geometry, g.SEGMENTS)
     for output in range(begin, end):
         here = states + 8 * STATE * segments * output
@@ -309,3 +309,5 @@ def finish(zero: float, source: int, target: int, states: int, geometry: int, be
         decided, bits = _rounded(here, 1, zero)
         put(target, g.kept_target(geometry, output), bits, zero)
         store(here, 0, 0 if decided else 1)
+        if not decided:
+            store(states, -1, 1)

@@ -206,7 +206,10 @@ def _merge_limbs(states: int, segments: int) -> tuple[float, float]:
 
 @kernel
 def finish(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """Merges the segments of output elements; the first place of an element's states becomes whether it is open."""
+    """Merges the segments of output elements.
+
+    The first place of an element's states becomes whether it is open, and the place before all states 1 if any is.
+    """
     segments, tier = at(geometry, g.SEGMENTS), at(geometry, TIER)
     places = LIMBS if tier == EXACT else 3
     for output in range(begin, end):
@@ -221,3 +224,5 @@ def finish(zero: float, source: int, target: int, states: int, geometry: int, be
         store(here, 0, 0 if decided else 1)
         if decided:
             put(target, g.kept_target(geometry, output), bits, zero)
+        else:
+            store(states, -1, 1)

@@ -15,10 +15,11 @@ import math
 from . import geometry as g
 from .ahead import AHEAD
 from .compiler import inner
-from .element import float32, float64, prefetch
+from .element import float32, float64, prefetch, size_of
+from .fixed import are_fixed, fixed_total
 from .formats import more_squares, values
 from .geometry import advance, at, run_from
-from .number_vectors import WIDTH, Vector, elements, fused_vectors, roots, spread, total_of
+from .number_vectors import WIDTH, Vector, bits_doubles, elements, fused_vectors, longs_bits, roots, spread, total_of
 from .rounding import UNIT, two_sum
 from .terms import IS_EXACT, KIND, MAGNITUDE, SIGNED, SQUARES, term
 
@@ -26,8 +27,10 @@ SLACK = 1.002
 
 UNDERFLOW = 2.0**-149
 
-RUN_TERMS = 1 << 14
-"""The most terms that are added up before their sum goes, without error, to the total of the unit."""
+RUN_TERMS = 1 << 13
+"""The most terms that are added up before their sum goes, without error, to the total of the unit.
+
+So many FLOAT16 are added up without error; see ``EXACT_TERMS``."""
 
 
 @inner
@@ -40,19 +43,30 @@ def add_vector(
         x = values(bits)
         return fused_vectors(x, x, total), squares
     if kind == MAGNITUDE:
-        return total + values(bits & mask), squares
+        # Elements that go from memory right into a conversion take two thirds of the time.
+        narrow = 64 - 8 * size_of(zero)
+        return total + bits_doubles(longs_bits(values(bits)) & (mask << narrow | (1 << narrow) - 1)), squares
     return total + values(bits), more_squares(squares, bits)
+
+
+@inner
+def add_run(
+    zero: float, address: int, vectors: int, row: int, step: int | None, mask: int, kind: int
+) -> tuple[Vector, Vector]:
+    """The sums of vectors of terms that lie ``row`` bytes apart, and of their squares."""
+    total, squares = spread(-0.0), spread(float32(0.0))
+    for _ in range(vectors):
+        prefetch(address + AHEAD)
+        total, squares = add_vector(zero, address, step, mask, kind, total, squares)
+        address += row
+    return total, squares
 
 
 @inner
 def _add_vectors(
     zero: float, address: int, vectors: int, row: int, step: int | None, mask: int, kind: int
 ) -> tuple[float, float]:
-    total, squares = spread(-0.0), spread(float32(0.0))
-    for _ in range(vectors):
-        prefetch(address + AHEAD)
-        total, squares = add_vector(zero, address, step, mask, kind, total, squares)
-        address += row
+    total, squares = add_run(zero, address, vectors, row, step, mask, kind)
     return total_of(total), float64(total_of(squares))
 
 
@@ -68,10 +82,14 @@ def _run(
         total, squares = _add_vectors(zero, address, vectors, row, step, mask, kind)
     elif kind == SQUARES:
         total, squares = _add_vectors(zero, address, vectors, row, step, mask, SQUARES)
-    elif kind == MAGNITUDE:
-        total, squares = _add_vectors(zero, address, vectors, row, step, mask, MAGNITUDE)
     else:
-        total, squares = _add_vectors(zero, address, vectors, row, step, mask, SIGNED)
+        done, total, squares = False, 0.0, 0.0
+        if are_fixed(zero, kind):
+            done, total = fixed_total(zero, address, vectors, row, mask, kind)
+        if not done and kind == MAGNITUDE:
+            total, squares = _add_vectors(zero, address, vectors, row, step, mask, MAGNITUDE)
+        elif not done:
+            total, squares = _add_vectors(zero, address, vectors, row, step, mask, SIGNED)
     rest = -0.0
     for i in range(vectors * WIDTH, count):
         x = term(zero, address, i * stride, mask, kind)

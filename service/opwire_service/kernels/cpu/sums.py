@@ -12,11 +12,13 @@ from .batch import round_all
 from .compensated import compensated_columns, compensated_sum
 from .compiler import inner, kernel
 from .element import float32, float64, int32, int64, load, store
+from .fixed import are_fixed, fixed_columns
 from .formats import put
 from .geometry import advance, at
 from .number_vectors import WIDTH, load_vector, spread, store_vector, widened
 from .plain import error_bounds, merged, plain_sum
 from .plain_columns import add_columns
+from .plain_rows import MEMORY, add_rows, are_whole
 from .rounding import rounded, two_sum
 from .terms import IS_EXACT, KIND
 
@@ -32,14 +34,21 @@ STATE = {PLAIN: 3, COMPENSATED: 3, EXACT: LIMBS}
 BATCH = 64
 """Rows that are rounded at once."""
 
+SCRATCH = max(LIMBS, MEMORY + WIDTH)
+"""Places that adding up rows needs, and exact sums."""
+
 MANY_OPEN = 4
 """More open columns than that of a tile are added up again side by side."""
 
 
 @inner
-def _decide(zero: float, base: int, geometry: int, scratch: int) -> int:
-    """The bits of an element of the output that its plain sum leaves open."""
+def _decide(zero: float, base: int, geometry: int, sums: int, distance: int, scratch: int) -> int:
+    """The bits of an element of the output that is not ordinary, or that its plain sum leaves open."""
     count, function = at(geometry, g.COUNT), at(geometry, g.FUNCTION)
+    high, low, error = load(sums, 0, 0.0), load(sums, distance, 0.0), load(sums, 2 * distance, 0.0)
+    decided, bits = rounded(high, low, error, count, function, zero)
+    if decided:
+        return bits
     high, low, error = compensated_sum(zero, base, geometry, 0, count)
     decided, bits = rounded(high, low, error, count, function, zero)
     return bits if decided else _exact(zero, base, geometry, scratch)
@@ -70,25 +79,37 @@ def _segment(zero: float, base: int, geometry: int, first: int, end: int, state:
     store(state, 2 * distance, error)
 
 
+@inner
+def _add_units(
+    zero: float, source: int, geometry: int, begin: int, end: int, sums: int, states: int, scratch: int
+) -> None:
+    """Leaves the states of some units: ``BATCH`` apart in ``sums`` if they are whole elements, else in ``states``."""
+    segments, segment, count = at(geometry, g.SEGMENTS), at(geometry, g.SEGMENT), at(geometry, g.COUNT)
+    if at(geometry, TIER) == PLAIN and are_whole(geometry):
+        add_rows(zero, source, geometry, begin, end, sums, BATCH, scratch)
+        return
+    places = LIMBS if at(geometry, TIER) == EXACT else 3
+    for unit in range(begin, end):
+        output = unit // segments
+        base = advance(source, g.kept_source(geometry, output), zero)
+        first = (unit - output * segments) * segment
+        state, distance = sums + 8 * (unit - begin), BATCH
+        if segments > 1:
+            state, distance = states + 8 * places * unit, 1
+        _segment(zero, base, geometry, first, min(first + segment, count), state, distance)
+
+
 @kernel
 def rows(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
     """One output element and one segment a unit; several segments leave their states."""
-    segments, segment, count = at(geometry, g.SEGMENTS), at(geometry, g.SEGMENT), at(geometry, g.COUNT)
-    memory = np.empty(4 * BATCH + LIMBS, np.int64)
+    segments, count = at(geometry, g.SEGMENTS), at(geometry, g.COUNT)
+    memory = np.empty(4 * BATCH + SCRATCH, np.int64)
     sums = memory.ctypes.data
     results = sums + 24 * BATCH
     opens, scratch = results + 4 * BATCH, results + 8 * BATCH
-    places = LIMBS if at(geometry, TIER) == EXACT else 3
     for start in range(begin, end, BATCH):
         last = min(start + BATCH, end)
-        for unit in range(start, last):
-            output = unit // segments
-            base = advance(source, g.kept_source(geometry, output), zero)
-            first = (unit - output * segments) * segment
-            state, distance = sums + 8 * (unit - start), BATCH
-            if segments > 1:
-                state, distance = states + 8 * places * unit, 1
-            _segment(zero, base, geometry, first, min(first + segment, count), state, distance)
+        _add_units(zero, source, geometry, start, last, sums, states, scratch)
         if segments > 1:
             continue
         round_all(zero, sums, BATCH, last - start, count, at(geometry, g.FUNCTION), results, opens)
@@ -96,7 +117,7 @@ def rows(zero: float, source: int, target: int, states: int, geometry: int, begi
             bits = int64(load(results, i, int32(0)))
             if load(opens, i, int32(0)):
                 base = advance(source, g.kept_source(geometry, start + i), zero)
-                bits = _decide(zero, base, geometry, scratch)
+                bits = _decide(zero, base, geometry, sums + 8 * i, BATCH, scratch)
             put(target, g.kept_target(geometry, start + i), bits, zero)
     memory[0] = 0  # keeps the memory alive until here
 
@@ -105,8 +126,12 @@ def rows(zero: float, source: int, target: int, states: int, geometry: int, begi
 def _plain_columns(
     zero: float, base: int, geometry: int, first: int, last: int, width: int, sums: int, squares: int, tile: int
 ) -> None:
-    depth = add_columns(zero, base, geometry, first, last, width, sums, squares)
     count, exact, kind = float64(last - first), at(geometry, IS_EXACT) != 0, at(geometry, KIND)
+    depth, done = 0, False
+    if are_fixed(zero, kind) and at(geometry, g.COLUMN_STEP) == 1:
+        done = fixed_columns(zero, base, geometry, first, last, width, kind, sums, sums + 8 * tile, squares)
+    if not done:
+        depth = add_columns(zero, base, geometry, first, last, width, sums, squares)
     for i in range(0, width, WIDTH):
         of_squares = widened(load_vector(squares, i, float32(0.0)))
         store_vector(sums, tile + i, spread(0.0))
@@ -134,7 +159,8 @@ def _put_columns(
         for i in range(width):
             put(target, offset + i * step, int64(load(results, i, int32(0))), zero)
         return
-    many = _count_open(opens, width) > MANY_OPEN
+    # Of an exact sum nothing is open but which result is nearer.
+    many = not at(geometry, IS_EXACT) and _count_open(opens, width) > MANY_OPEN
     if many:
         compensated_columns(zero, base, geometry, 0, count, width, sums, tile)
     for i in range(width):
@@ -146,7 +172,7 @@ def _put_columns(
                 decided, bits = rounded(high, low, error, count, function, zero)
                 bits = bits if decided else _exact(zero, here, geometry, scratch)
             else:
-                bits = _decide(zero, here, geometry, scratch)
+                bits = _decide(zero, here, geometry, sums + 8 * i, tile, scratch)
         put(target, offset + i * step, bits, zero)
 
 

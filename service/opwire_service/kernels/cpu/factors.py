@@ -36,10 +36,18 @@ def split(value: float) -> tuple[float, float, int]:
 
 
 @inner
-def split_all(values: Vector, exponents: Vector) -> Product:
+def split_scaled(values: Vector, exponents: Vector) -> tuple[Vector, Vector, Vector]:
     """Like ``split``, of a vector; adds to exponents."""
     bits = longs_bits(values) & _EXPONENT
-    return values * bits_doubles((_TWICE_BIAS - bits) & _MAGNITUDE), exponents + ((bits >> 52) - 1023)
+    scale = bits_doubles((_TWICE_BIAS - bits) & _MAGNITUDE)
+    return values * scale, scale, exponents + ((bits >> 52) - 1023)
+
+
+@inner
+def split_all(values: Vector, exponents: Vector) -> Product:
+    """Like ``split_scaled``, without the scale."""
+    significands, _, exponents = split_scaled(values, exponents)
+    return significands, exponents
 
 
 @inner

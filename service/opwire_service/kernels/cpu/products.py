@@ -11,15 +11,17 @@ import numpy as np
 
 from . import geometry as g
 from .ahead import rows_ahead, rows_at_once
-from .compiler import inner, kernel
+from .column_states import group_of, put_states, rows_of
+from .compiler import inlined, inner, kernel
 from .element import bits_double, float64, fused, int8, int32, int64, load, size_of, store
-from .factors import factor, split, times_group, times_rest, times_run
+from .factors import factor, split, split_scaled, times_group, times_rest, times_run
 from .formats import factors_in_range, infinity_bits, narrow, narrow_vector, put
 from .geometry import advance, at, run_from
 from .number_vectors import (
     WIDTH,
     absolutes,
     bits_doubles,
+    fused_vectors,
     load_vector,
     pick,
     product_of,
@@ -181,7 +183,7 @@ def rows(zero: float, source: int, target: int, states: int, geometry: int, begi
     memory[0] = 0  # keeps the memory alive until here
 
 
-@inner
+@inlined
 def _column(
     zero: float, address: int, row: int, rows: int, ahead: int, step: int | None, state: int, width: int
 ) -> None:
@@ -265,10 +267,8 @@ def columns(zero: float, source: int, target: int, states: int, geometry: int, b
         _take_columns(zero, base, geometry, first, last, width, own, padded)
         outputs = outer * all_columns + start
         if segments > 1:
-            for i in range(width):
-                state = states + 8 * STATE * ((outputs + i) * segments + unit - part * segments)
-                for j in range(STATE):
-                    store(state, j, load(own, j * padded + i, 0))
+            rows = rows_of(states, geometry, STATE, outer, unit - part * segments)
+            put_states(own, padded, STATE, rows, all_columns, start, width)
             continue
         _round_all(zero, own, padded, results, opens)
         offset = g.kept_target(geometry, outer) + start * at(geometry, g.COLUMN_TARGET)
@@ -281,9 +281,63 @@ def columns(zero: float, source: int, target: int, states: int, geometry: int, b
     memory[0] = 0  # keeps the memory alive until here
 
 
+@inner
+def _merge_columns(rows: int, columns: int, segments: int, plain: bool, states: int) -> None:
+    """Merges the segments of a vector of columns; the parts of ``states`` lie ``WIDTH`` apart."""
+    high, low = load_vector(rows, 0, 0.0), load_vector(rows, columns, 0.0)
+    exponent, error = load_vector(rows, 2 * columns, 0), load_vector(rows, 3 * columns, 0.0)
+    inexact = error
+    for i in range(1, segments):
+        here = STATE * columns * i
+        by, by_low = load_vector(rows, here, 0.0), load_vector(rows, here + columns, 0.0)
+        by_error = load_vector(rows, here + 3 * columns, 0.0)
+        product = high * by
+        rest = fused_vectors(high, by, spread(0.0) - product)
+        inexact = inexact + absolutes(rest) + by_error
+        error = error + by_error
+        error = error + absolutes(low * by_low) + (absolutes(low) + absolutes(by_low) + UNIT) * (4 * UNIT)
+        low = low * by + (high * by_low + rest)
+        high, scale, exponent = split_scaled(product, exponent + load_vector(rows, here + 2 * columns, 0))
+        low = low * scale
+    if plain:
+        error = error + SLACK * UNIT * segments
+    store_vector(states, 0, high)
+    store_vector(states, WIDTH, low)
+    store_vector(states, 2 * WIDTH, exponent)
+    store_vector(states, 3 * WIDTH, pick((inexact > 0.0) | (inexact < 0.0), error * SLACK, spread(0.0)))
+
+
+@inner
+def _finish_columns(zero: float, target: int, states: int, geometry: int, begin: int, end: int) -> None:
+    segments, columns, apart = at(geometry, g.SEGMENTS), at(geometry, g.COLUMNS), at(geometry, g.COLUMN_TARGET)
+    memory = np.empty((STATE + 1) * WIDTH, np.int64)
+    own = memory.ctypes.data
+    results, opens = own + 8 * STATE * WIDTH, own + (8 * STATE + 4) * WIDTH
+    output = begin
+    while output < end:
+        outer, column, width = group_of(geometry, output, end)
+        here = rows_of(states, geometry, STATE, outer, 0) + 8 * column
+        _merge_columns(here, columns, segments, at(geometry, TIER) != COMPENSATED, own)
+        _round_all(zero, own, WIDTH, results, opens)
+        offset = g.kept_target(geometry, output)
+        for i in range(width):
+            decided, bits = True, int64(load(results, i, int32(0)))
+            if load(opens, i, int32(0)):
+                decided, bits = _rounded(own + 8 * i, WIDTH, zero)
+            put(target, offset + i * apart, bits, zero)
+            store(here, i, 0 if decided else 1)
+            if not decided:
+                store(states, -1, 1)
+        output += width
+    memory[0] = 0  # keeps the memory alive until here
+
+
 @kernel
 def finish(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
     """Multiplies the segments of output elements; for the first place of their states see ``sums.finish``."""
+    if at(geometry, g.COLUMNS):
+        _finish_columns(zero, target, states, geometry, begin, end)
+        return
     segments = at(geometry, g.SEGMENTS)
     for output in range(begin, end):
         here = states + 8 * STATE * segments * output

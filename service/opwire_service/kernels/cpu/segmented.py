@@ -15,6 +15,7 @@ from ...devices.device import Arrays, Bound, Stop
 from ..layout import Loop
 from ..reference.elements import Elements
 from . import geometry as g
+from .column_states import SLACK_PLACES
 from .compiler import Kernel
 from .job import Job, Step, StepsJob
 from .pool import Find, Pool
@@ -96,6 +97,7 @@ class SegmentedJob(Job):
         self._first = first
         self._work = work
         self._finish = Step(Kernel(functions.finish, element), work.whole, work.outputs, work.segments)
+        self._columns = int(work.whole[g.COLUMNS]) or 1
         self._all_again = self._make_all_again()
         self._again = tuple(self._one_element(tier, element) for tier in functions.places if tier != PLAIN)
 
@@ -111,7 +113,7 @@ class SegmentedJob(Job):
     def _one_element(self, tier: int, element: Any) -> tuple[Step, Step]:
         """The steps for a single output element; addresses say which."""
         geometry = self._work.whole.copy()
-        geometry[g.KEPT_LOOPS] = 0
+        geometry[g.KEPT_LOOPS] = geometry[g.COLUMNS] = 0
         geometry[TIER] = tier
         segments = self._work.segments
         rows = Step(Kernel(self._functions.rows, element), geometry, segments, int(geometry[g.SEGMENT]))
@@ -136,7 +138,7 @@ class SegmentedJob(Job):
         def run(stop: Stop) -> None:
             if not states.leave_open(first, stop):
                 return
-            of_outputs = states.of(self._work.outputs)
+            of_outputs = states.of(self._work.outputs, self._columns)
             if self._work.by_columns and self._functions.again and np.count_nonzero(of_outputs) > MANY_OPEN:
                 states.leave_open(again, stop)
             for output in np.flatnonzero(of_outputs).tolist():
@@ -160,12 +162,13 @@ class _States:
     """The states of segments. Of those of an output element the last step makes the first place whether it is open."""
 
     def __init__(self, places: int) -> None:
-        self._memory = np.empty(_HEAD + places, np.int64)
-        self.address = self._memory[_HEAD:].ctypes.data
+        self._memory = np.empty(_HEAD + places + SLACK_PLACES, np.int64)
+        self._states = self._memory[_HEAD : _HEAD + places]
+        self.address = self._states.ctypes.data
 
-    def of(self, outputs: int) -> Array:
-        """The first place of the states of each output element."""
-        return self._memory[_HEAD:].reshape(outputs, -1)[:, 0]
+    def of(self, outputs: int, columns: int) -> Array:
+        """The first place of the states of each output element; see ``column_states``."""
+        return self._states.reshape(outputs // columns, -1, columns)[:, 0].ravel()
 
     def leave_open(self, steps: Sequence[Bound], stop: Stop) -> bool:
         """Runs steps; whether they leave any element open."""

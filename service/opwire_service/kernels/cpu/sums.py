@@ -9,17 +9,18 @@ import numpy as np
 from . import geometry as g
 from .accumulator import LIMBS, add_terms, parts, settle
 from .batch import round_all
+from .column_states import group_of, put_states, rows_of
 from .compensated import compensated_columns, compensated_sum
 from .compiler import inner, kernel
 from .element import float32, float64, int32, int64, load, store
 from .fixed import are_fixed, fixed_columns
 from .formats import put
 from .geometry import advance, at
-from .number_vectors import WIDTH, load_vector, spread, store_vector, widened
+from .number_vectors import WIDTH, absolutes, load_vector, pick, spread, store_vector, widened
 from .plain import error_bounds, merged, plain_sum
 from .plain_columns import add_columns
 from .plain_rows import MEMORY, add_rows, are_whole
-from .rounding import rounded, two_sum
+from .rounding import UNIT, rounded, two_sum
 from .terms import IS_EXACT, KIND
 
 TIER = KIND + 1
@@ -178,7 +179,7 @@ def _put_columns(
 
 @kernel
 def columns(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """One tile of columns and one segment a unit; several segments leave the state of each column."""
+    """One tile of columns and one segment a unit; several segments leave states; see ``column_states``."""
     segments, segment, count = at(geometry, g.SEGMENTS), at(geometry, g.SEGMENT), at(geometry, g.COUNT)
     tiles, tile, step = at(geometry, g.TILES), at(geometry, g.TILE), at(geometry, g.COLUMN_STEP)
     all_columns = at(geometry, g.COLUMNS)
@@ -202,10 +203,8 @@ def columns(zero: float, source: int, target: int, states: int, geometry: int, b
             offset = g.kept_target(geometry, outer) + start * at(geometry, g.COLUMN_TARGET)
             _put_columns(zero, base, geometry, width, sums, padded, target, offset)
             continue
-        for i in range(width):
-            state = states + 24 * ((outer * all_columns + start + i) * segments + unit - part * segments)
-            for j in range(3):
-                store(state, j, load(sums, j * padded + i, 0.0))
+        rows = rows_of(states, geometry, 3, outer, unit - part * segments)
+        put_states(sums, padded, 3, rows, all_columns, start, width)
     memory[0] = 0  # keeps the memory alive until here
 
 
@@ -230,12 +229,64 @@ def _merge_limbs(states: int, segments: int) -> tuple[float, float]:
     return parts(states)
 
 
+@inner
+def _merge_columns(rows: int, columns: int, segments: int, exact: bool, sums: int) -> None:
+    """Like ``_merge``, of a vector of columns; leaves high part, low part and error in ``sums``."""
+    high, low, error, cut_off = spread(-0.0), spread(0.0), spread(0.0), spread(0.0)
+    for i in range(segments):
+        here = 3 * columns * i
+        high, rest = two_sum(high, load_vector(rows, here, 0.0))
+        part_low = load_vector(rows, here + columns, 0.0)
+        low = low + rest + part_low
+        cut_off = cut_off + absolutes(rest) + absolutes(part_low)
+        error = error + load_vector(rows, here + 2 * columns, 0.0)
+    if not exact:
+        error = error * (1.0 + segments * 4 * UNIT) + cut_off * (4 * segments * UNIT)
+    # Of infinities the low part is NaN.
+    ordinary = (low < 0.0) | (low > 0.0)
+    total, rest = two_sum(high, low)
+    store_vector(sums, 0, pick(ordinary, total, high))
+    store_vector(sums, WIDTH, pick(ordinary, rest, low))
+    store_vector(sums, 2 * WIDTH, error)
+
+
+@inner
+def _finish_columns(zero: float, target: int, states: int, geometry: int, begin: int, end: int) -> None:
+    segments, columns, apart = at(geometry, g.SEGMENTS), at(geometry, g.COLUMNS), at(geometry, g.COLUMN_TARGET)
+    count, function, exact = at(geometry, g.COUNT), at(geometry, g.FUNCTION), at(geometry, IS_EXACT) != 0
+    memory = np.empty(4 * WIDTH, np.int64)
+    sums = memory.ctypes.data
+    results, opens = sums + 24 * WIDTH, sums + 28 * WIDTH
+    output = begin
+    while output < end:
+        outer, column, width = group_of(geometry, output, end)
+        here = rows_of(states, geometry, 3, outer, 0) + 8 * column
+        _merge_columns(here, columns, segments, exact, sums)
+        round_all(zero, sums, WIDTH, WIDTH, count, function, results, opens)
+        offset = g.kept_target(geometry, output)
+        for i in range(width):
+            decided, bits = True, int64(load(results, i, int32(0)))
+            if load(opens, i, int32(0)):
+                high, low, error = load(sums, i, 0.0), load(sums, WIDTH + i, 0.0), load(sums, 2 * WIDTH + i, 0.0)
+                decided, bits = rounded(high, low, error, count, function, zero)
+            store(here, i, 0 if decided else 1)
+            if decided:
+                put(target, offset + i * apart, bits, zero)
+            else:
+                store(states, -1, 1)
+        output += width
+    memory[0] = 0  # keeps the memory alive until here
+
+
 @kernel
 def finish(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
     """Merges the segments of output elements.
 
     The first place of an element's states becomes whether it is open, and the place before all states 1 if any is.
     """
+    if at(geometry, g.COLUMNS):
+        _finish_columns(zero, target, states, geometry, begin, end)
+        return
     segments, tier = at(geometry, g.SEGMENTS), at(geometry, TIER)
     places = LIMBS if tier == EXACT else 3
     for output in range(begin, end):

@@ -69,6 +69,23 @@ wide_ranks, narrow_ranks = _ranks(WIDE), _ranks(NARROW)
 """The ranks of the elements from an index on."""
 
 
+@intrinsic
+def every_other(typing: Any, address: Any, index: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
+    """Of the ranks from an index on the first, the third and so on, of which a wide vector holds so many."""
+    vector = _vector(zero, WIDE)
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        lane, lanes = context.get_value_type(vector.lane), vector.lanes
+        first = builder.gep(pointer_to(builder, args[0], lane), [args[1]])
+        both = builder.load(
+            builder.bitcast(first, ir.VectorType(lane, 2 * lanes).as_pointer()), align=vector.lane.bitwidth // 8
+        )
+        places = ir.Constant(ir.VectorType(ir.IntType(32), lanes), list(range(0, 2 * lanes, 2)))
+        return builder.shuffle_vector(both, ir.Constant(both.type, ir.Undefined), places)
+
+    return vector(ADDRESS, ADDRESS, zero), code
+
+
 def _lanes(size: int) -> Any:
     @intrinsic
     def lanes(typing: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:

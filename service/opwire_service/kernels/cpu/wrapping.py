@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from . import geometry as g
-from .compiler import inner, kernel
+from .compiler import inlined, inner, kernel
 from .element import cast_to, int64, load, read, size_of, store, wrap_absolute, wrap_add, wrap_multiply
 from .geometry import advance, at, run_from
 
@@ -29,7 +29,7 @@ def _combine(a: int, b: int, function: int) -> int:
     return wrap_add(a, b)
 
 
-@inner
+@inlined
 def _run(zero: int, address: int, count: int, step: int, function: int, total: int) -> int:
     if step == 1:
         for i in range(count):
@@ -40,7 +40,7 @@ def _run(zero: int, address: int, count: int, step: int, function: int, total: i
     return total
 
 
-@inner
+@inlined
 def _total(zero: int, base: int, geometry: int, begin: int, end: int, function: int) -> int:
     """The result of reduced elements ``begin`` to ``end``."""
     step = at(geometry, g.STEP)

@@ -92,6 +92,25 @@ def run_source(geometry: int, run: int) -> int:
     return _walk(geometry, run, at(geometry, RUN_LOOPS), RUNS, 2, 1)
 
 
+@inlined
+def segment_of(geometry: int, unit: int) -> tuple[int, int, int, int]:
+    """What a unit is a segment of, which one, and its first reduced element and the last + 1."""
+    segments, segment = at(geometry, SEGMENTS), at(geometry, SEGMENT)
+    whole = unit // segments
+    number = unit - whole * segments
+    first = number * segment
+    return whole, number, first, min(first + segment, at(geometry, COUNT))
+
+
+@inlined
+def tile_of(geometry: int, number: int) -> tuple[int, int, int]:
+    """Of a tile the point of the loops outside the columns, its first column, and how many it has."""
+    tiles, tile = at(geometry, TILES), at(geometry, TILE)
+    outer = number // tiles
+    start = (number - outer * tiles) * tile
+    return outer, start, min(tile, at(geometry, COLUMNS) - start)
+
+
 @inner
 def reduced_source(geometry: int, index: int) -> int:
     """Elements from a point of the kept loops to the reduced element of an index."""

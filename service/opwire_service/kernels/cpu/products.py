@@ -16,7 +16,7 @@ from .compiler import inlined, inner, kernel
 from .element import bits_double, float64, fused, int8, int32, int64, load, size_of, store
 from .factors import factor, split, split_scaled, times_group, times_rest, times_run
 from .formats import factors_in_range, infinity_bits, narrow, narrow_vector, put
-from .geometry import advance, at, run_from
+from .geometry import advance, at, run_from, segment_of, tile_of
 from .number_vectors import (
     WIDTH,
     absolutes,
@@ -248,8 +248,7 @@ def _take_columns(
 @kernel
 def columns(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
     """One tile of columns and one segment a unit; several segments leave states, one alone flags what is open."""
-    segments, segment, count = at(geometry, g.SEGMENTS), at(geometry, g.SEGMENT), at(geometry, g.COUNT)
-    tiles, tile, step = at(geometry, g.TILES), at(geometry, g.TILE), at(geometry, g.COLUMN_STEP)
+    segments, tile, step = at(geometry, g.SEGMENTS), at(geometry, g.TILE), at(geometry, g.COLUMN_STEP)
     all_columns = at(geometry, g.COLUMNS)
     padded = -(-tile // WIDTH) * WIDTH
     memory = np.empty((STATE + 1) * padded, np.int64)
@@ -257,17 +256,13 @@ def columns(zero: float, source: int, target: int, states: int, geometry: int, b
     results = own + 8 * STATE * padded
     opens = results + 4 * padded
     for unit in range(begin, end):
-        part = unit // segments
-        outer = part // tiles
-        start = (part - outer * tiles) * tile
-        width = min(tile, all_columns - start)
+        number, segment, first, last = segment_of(geometry, unit)
+        outer, start, width = tile_of(geometry, number)
         base = advance(source, g.kept_source(geometry, outer) + start * step, zero)
-        first = (unit - part * segments) * segment
-        last = min(first + segment, count)
         _take_columns(zero, base, geometry, first, last, width, own, padded)
         outputs = outer * all_columns + start
         if segments > 1:
-            rows = rows_of(states, geometry, STATE, outer, unit - part * segments)
+            rows = rows_of(states, geometry, STATE, outer, segment)
             put_states(own, padded, STATE, rows, all_columns, start, width)
             continue
         _round_all(zero, own, padded, results, opens)

@@ -15,7 +15,7 @@ from .compiler import inner, kernel
 from .element import float32, float64, int32, int64, load, store
 from .fixed import are_fixed, fixed_columns
 from .formats import put
-from .geometry import advance, at
+from .geometry import advance, at, segment_of, tile_of
 from .number_vectors import WIDTH, absolutes, load_vector, pick, spread, store_vector, widened
 from .plain import error_bounds, merged, plain_sum
 from .plain_columns import add_columns
@@ -180,21 +180,16 @@ def _put_columns(
 @kernel
 def columns(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
     """One tile of columns and one segment a unit; several segments leave states; see ``column_states``."""
-    segments, segment, count = at(geometry, g.SEGMENTS), at(geometry, g.SEGMENT), at(geometry, g.COUNT)
-    tiles, tile, step = at(geometry, g.TILES), at(geometry, g.TILE), at(geometry, g.COLUMN_STEP)
+    segments, tile, step = at(geometry, g.SEGMENTS), at(geometry, g.TILE), at(geometry, g.COLUMN_STEP)
     all_columns = at(geometry, g.COLUMNS)
     padded = -(-tile // WIDTH) * WIDTH
     memory = np.empty(4 * padded + LIMBS, np.int64)
     sums = memory.ctypes.data
     squares = sums + 24 * padded
     for unit in range(begin, end):
-        part = unit // segments
-        outer = part // tiles
-        start = (part - outer * tiles) * tile
-        width = min(tile, all_columns - start)
+        number, segment, first, last = segment_of(geometry, unit)
+        outer, start, width = tile_of(geometry, number)
         base = advance(source, g.kept_source(geometry, outer) + start * step, zero)
-        first = (unit - part * segments) * segment
-        last = min(first + segment, count)
         if at(geometry, TIER) == PLAIN:
             _plain_columns(zero, base, geometry, first, last, width, sums, squares, padded)
         else:
@@ -203,7 +198,7 @@ def columns(zero: float, source: int, target: int, states: int, geometry: int, b
             offset = g.kept_target(geometry, outer) + start * at(geometry, g.COLUMN_TARGET)
             _put_columns(zero, base, geometry, width, sums, padded, target, offset)
             continue
-        rows = rows_of(states, geometry, 3, outer, unit - part * segments)
+        rows = rows_of(states, geometry, 3, outer, segment)
         put_states(sums, padded, 3, rows, all_columns, start, width)
     memory[0] = 0  # keeps the memory alive until here
 

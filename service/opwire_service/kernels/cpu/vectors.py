@@ -120,24 +120,26 @@ wide, narrow = _filled(WIDE), _filled(NARROW)
 """A vector of one rank."""
 
 
+def fold_lanes(builder: Any, value: Any, is_above: Callable[[Any, Any, Any], Any]) -> Any:
+    """The LLVM code of the lane of a vector that is above all others."""
+    lanes = value.type.count
+    while lanes > 1:
+        lanes //= 2
+        places = ir.VectorType(ir.IntType(32), lanes)
+        halves = [
+            builder.shuffle_vector(value, value, ir.Constant(places, list(range(first, first + lanes))))
+            for first in (0, lanes)
+        ]
+        value = builder.select(is_above(builder, *halves), *halves)
+    return builder.extract_element(value, ir.Constant(ir.IntType(32), 0))
+
+
 @intrinsic
 def greatest_lane(typing: Any, vector: Any) -> tuple[Any, Callable[..., Any]]:
     """The greatest rank of a vector."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        ranks, lanes = args[0], vector.lanes
-        while lanes > 1:
-            lanes //= 2
-            halves = [
-                builder.shuffle_vector(
-                    ranks,
-                    ir.Constant(ranks.type, ir.Undefined),
-                    ir.Constant(ir.VectorType(ir.IntType(32), lanes), list(range(start, start + lanes))),
-                )
-                for start in (0, lanes)
-            ]
-            ranks = builder.select(above(builder, vector.lane, *halves), *halves)
-        return builder.extract_element(ranks, ir.Constant(ir.IntType(32), 0))
+        return fold_lanes(builder, args[0], lambda builder, *halves: above(builder, vector.lane, *halves))
 
     return vector.lane(vector), code
 

@@ -20,8 +20,9 @@ from .fixed import are_fixed, fixed_total
 from .formats import more_squares, values
 from .geometry import advance, at, run_from
 from .number_vectors import WIDTH, Vector, bits_doubles, elements, fused_vectors, longs_bits, roots, spread, total_of
+from .rough import ERROR, rough_total
 from .rounding import UNIT, two_sum
-from .terms import IS_EXACT, KIND, MAGNITUDE, SIGNED, SQUARES, term
+from .terms import IS_EXACT, KIND, MAGNITUDE, ROUGH, SIGNED, SQUARES, term
 
 SLACK = 1.002
 
@@ -70,11 +71,37 @@ def _add_vectors(
     return total_of(total), float64(total_of(squares))
 
 
+DEPTH = 2 * WIDTH
+"""Additions of a term besides those of whole vectors: of the numbers of a vector, and those that fill none."""
+
+
+@inner
+def error_bound(total: float, squares: float, count: int, depth: int, exact: bool, kind: int) -> float:
+    """See the module's text."""
+    if exact:
+        return 0.0
+    factor, n = (SLACK * UNIT) * depth, float64(count)
+    if kind in (MAGNITUDE, SQUARES):
+        return factor * total
+    return factor * math.sqrt(n * (squares + n * UNDERFLOW))
+
+
+@inner
+def error_bounds(totals: Vector, squares: Vector, count: float, depth: int, exact: bool, kind: int) -> Vector:
+    """Like ``error_bound``, of a vector of sums."""
+    if exact:
+        return spread(0.0)
+    factor = (SLACK * UNIT) * depth
+    if kind in (MAGNITUDE, SQUARES):
+        return totals * factor
+    return roots((squares + count * UNDERFLOW) * count) * factor
+
+
 @inner
 def _run(
-    zero: float, address: int, count: int, stride: int, step: int | None, mask: int, kind: int
+    zero: float, address: int, count: int, stride: int, step: int | None, mask: int, kind: int, exact: bool
 ) -> tuple[float, float]:
-    """The sum of a run of terms ``stride`` elements apart, and that of their squares."""
+    """The sum of a run of terms ``stride`` elements apart, and a bound on its error."""
     vectors = count // WIDTH
     row = advance(0, WIDTH * stride, zero)
     if step is not None:
@@ -84,6 +111,10 @@ def _run(
         total, squares = _add_vectors(zero, address, vectors, row, step, mask, SQUARES)
     else:
         done, total, squares = False, 0.0, 0.0
+        if kind == ROUGH and count == vectors * WIDTH:
+            done, total = rough_total(zero, address, vectors)
+            if done:
+                return total, total * ERROR
         if are_fixed(zero, kind):
             done, total = fixed_total(zero, address, vectors, row, mask, kind)
         if not done and kind == MAGNITUDE:
@@ -95,31 +126,8 @@ def _run(
         x = term(zero, address, i * stride, mask, kind)
         rest += x
         squares += x * x
-    return total + rest, squares
-
-
-DEPTH = 2 * WIDTH
-"""Additions of a term besides those of whole vectors: of the numbers of a vector, and those that fill none."""
-
-
-@inner
-def error_bound(total: float, squares: float, count: int, depth: int, exact: bool, kind: int) -> float:
-    """See the module's text."""
-    if exact:
-        return 0.0
-    n = float64(count)
-    return (SLACK * UNIT) * depth * (math.sqrt(n * (squares + n * UNDERFLOW)) if kind == SIGNED else total)
-
-
-@inner
-def error_bounds(totals: Vector, squares: Vector, count: float, depth: int, exact: bool, kind: int) -> Vector:
-    """Like ``error_bound``, of a vector of sums."""
-    if exact:
-        return spread(0.0)
-    factor = (SLACK * UNIT) * depth
-    if kind == SIGNED:
-        return roots((squares + count * UNDERFLOW) * count) * factor
-    return totals * factor
+    total += rest
+    return total, error_bound(total, squares, count, vectors + DEPTH, exact, kind)
 
 
 @inner
@@ -134,13 +142,13 @@ def plain_sum(zero: float, base: int, geometry: int, begin: int, end: int) -> tu
         address, size = run_from(geometry, base, i, end, zero)
         size = min(size, RUN_TERMS)
         if step == 1:
-            part, squares = _run(zero, address, size, 1, None, mask, kind)
+            part, part_error = _run(zero, address, size, 1, None, mask, kind, exact)
         else:
-            part, squares = _run(zero, address, size, step, step, mask, kind)
+            part, part_error = _run(zero, address, size, step, step, mask, kind, exact)
         high, rest = two_sum(high, part)
         low += rest
         cut_off += abs(rest)
-        error += error_bound(part, squares, size, size // WIDTH + DEPTH, exact, kind)
+        error += part_error
         pieces += 1
         i += size
     return merged(high, low, error, cut_off, pieces, exact)

@@ -13,7 +13,8 @@ from .fixed import LIMIT, add_fixed_run, are_fixed, exact_sums
 from .geometry import advance, at
 from .number_vectors import WIDTH, greatest_of, load_vector, spread, store_vector, total_of
 from .plain import DEPTH, RUN_TERMS, add_run, error_bounds
-from .terms import IS_EXACT, KIND, MAGNITUDE, SIGNED, SQUARES, term
+from .rough import ERROR, add_rough_run, are_positive, is_enough
+from .terms import IS_EXACT, KIND, MAGNITUDE, ROUGH, SIGNED, SQUARES, term
 
 MEMORY = 2 * WIDTH * WIDTH
 """Places of int64 that a group needs: for each row a vector of float64 and two of 32 bits."""
@@ -70,6 +71,21 @@ def _read_fixed(zero: float, source: int, geometry: int, begin: int, end: int, m
 
 
 @inner
+def _read_rough(zero: float, source: int, geometry: int, begin: int, end: int, memory: int) -> bool:
+    """Like ``_read_fixed``, of what may be rough."""
+    count, signs, enough = at(geometry, g.COUNT), spread(int32(0)), True
+    if at(geometry, KIND) != ROUGH or count % WIDTH:
+        return False
+    for unit in range(begin, end):
+        sums = add_rough_run(zero, _row(zero, source, geometry, unit), count // WIDTH, signs)
+        signs = sums[1]
+        store_vector(memory, (unit - begin) * WIDTH, sums[0])
+    for place in range(0, (end - begin) * WIDTH, WIDTH):
+        enough = enough & is_enough(zero, total_of(load_vector(memory, place, 0.0)))
+    return enough and are_positive(signs)
+
+
+@inner
 def _read(zero: float, source: int, geometry: int, begin: int, end: int, memory: int) -> None:
     kind = at(geometry, KIND)
     if are_fixed(zero, kind) and _read_fixed(zero, source, geometry, begin, end, memory):
@@ -96,7 +112,9 @@ def add_rows(
     squares = memory + 8 * MEMORY
     for first in range(begin, end, WIDTH):
         last, place = min(first + WIDTH, end), first - begin
-        _read(zero, source, geometry, first, last, memory)
+        is_rough = _read_rough(zero, source, geometry, first, last, memory)
+        if not is_rough:
+            _read(zero, source, geometry, first, last, memory)
         for i in range(last - first):
             total = total_of(load_vector(memory, i * WIDTH, 0.0))
             square = float64(total_of(load_vector(memory + _SECOND, i * WIDTH, float32(0.0))))
@@ -106,8 +124,10 @@ def add_rows(
                 square += x * x
             store(sums, place + i, total)
             store(squares, i, square)
-        bounds = error_bounds(
-            load_vector(sums, place, 0.0), load_vector(squares, 0, 0.0), float64(count), depth, exact, kind
-        )
+        totals = load_vector(sums, place, 0.0)
+        if is_rough:
+            bounds = totals * ERROR
+        else:
+            bounds = error_bounds(totals, load_vector(squares, 0, 0.0), float64(count), depth, exact, kind)
         store_vector(sums, distance + place, spread(0.0))
         store_vector(sums, 2 * distance + place, bounds)

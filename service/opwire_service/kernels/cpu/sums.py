@@ -20,8 +20,9 @@ from .number_vectors import WIDTH, absolutes, load_vector, pick, spread, store_v
 from .plain import error_bounds, merged, plain_sum
 from .plain_columns import add_columns
 from .plain_rows import MEMORY, add_rows, are_whole
+from .rough import ERROR, rough_columns
 from .rounding import UNIT, rounded, two_sum
-from .terms import IS_EXACT, KIND
+from .terms import IS_EXACT, KIND, ROUGH
 
 TIER = KIND + 1
 """Place in the geometry: which sum the segments hold; it goes up for elements that the tier before left open."""
@@ -129,6 +130,11 @@ def _plain_columns(
 ) -> None:
     count, exact, kind = float64(last - first), at(geometry, IS_EXACT) != 0, at(geometry, KIND)
     depth, done = 0, False
+    if kind == ROUGH and rough_columns(zero, base, geometry, first, last, width, sums):
+        for i in range(0, width, WIDTH):
+            store_vector(sums, tile + i, spread(0.0))
+            store_vector(sums, 2 * tile + i, load_vector(sums, i, 0.0) * ERROR)
+        return
     if are_fixed(zero, kind) and at(geometry, g.COLUMN_STEP) == 1:
         done = fixed_columns(zero, base, geometry, first, last, width, kind, sums, sums + 8 * tile, squares)
     if not done:

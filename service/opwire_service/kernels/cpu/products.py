@@ -29,6 +29,7 @@ from .number_vectors import (
     store_vector,
     sum_of,
 )
+from .plain_rows import are_whole
 from .rounding import UNIT, to_odd, two_sum
 from .sums import COMPENSATED, TIER
 
@@ -77,6 +78,32 @@ def _plain(zero: float, base: int, geometry: int, begin: int, end: int, state: i
         i += size
     high, _, shift = split(high * product_of(product[0]))
     _put_state(state, distance, high, 0.0, exponent + shift + sum_of(product[1]), _plain_error(end - begin))
+
+
+@inner
+def _plain_rows(zero: float, source: int, geometry: int, begin: int, end: int, states: int, memory: int) -> None:
+    """Like ``_plain``, of whole rows, whose parts of states lie ``BATCH`` apart; see ``plain_rows``.
+
+    Args:
+        memory: ``2 * WIDTH * WIDTH`` places.
+    """
+    count, row, exponents = at(geometry, g.COUNT), advance(0, WIDTH, zero), memory + 8 * WIDTH * WIDTH
+    for first in range(begin, end, WIDTH):
+        last = min(first + WIDTH, end)
+        for unit in range(first, last):
+            address, place = advance(source, g.kept_source(geometry, unit), zero), (unit - first) * WIDTH
+            product = times_run(zero, address, count // WIDTH, row, None, (spread(1.0), spread(0)))
+            store_vector(memory, place, product[0])
+            store_vector(exponents, place, product[1])
+        for unit in range(first, last):
+            place, high, exponent = (unit - first) * WIDTH, 1.0, 0
+            for j in range(count // WIDTH * WIDTH, count):
+                address = advance(source, g.kept_source(geometry, unit), zero)
+                high, _, shift = split(high * factor(zero, address, j))
+                exponent += shift
+            high, _, shift = split(high * product_of(load_vector(memory, place, 0.0)))
+            exponent += shift + sum_of(load_vector(exponents, place, 0))
+            _put_state(states + 8 * (unit - begin), BATCH, high, 0.0, exponent, _plain_error(count))
 
 
 @inner
@@ -149,28 +176,38 @@ def _decide(zero: float, base: int, geometry: int, state: int, distance: int, fl
     return bits
 
 
+@inner
+def _take_units(
+    zero: float, source: int, geometry: int, begin: int, end: int, own: int, states: int, memory: int
+) -> None:
+    """Leaves the states of some units: ``BATCH`` apart in ``own`` if they are whole elements, else in ``states``."""
+    segments, tier = at(geometry, g.SEGMENTS), at(geometry, TIER)
+    if tier != COMPENSATED and are_whole(geometry):
+        _plain_rows(zero, source, geometry, begin, end, own, memory)
+        return
+    for unit in range(begin, end):
+        output, _, first, last = segment_of(geometry, unit)
+        base = advance(source, g.kept_source(geometry, output), zero)
+        state, distance = own + 8 * (unit - begin), BATCH
+        if segments > 1:
+            state, distance = states + 8 * STATE * unit, 1
+        if tier == COMPENSATED:
+            _compensated(zero, base, geometry, first, last, state, distance)
+        else:
+            _plain(zero, base, geometry, first, last, state, distance)
+
+
 @kernel
 def rows(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
     """One output element and one segment a unit; several segments leave states, one alone flags what is open."""
-    segments, segment, count = at(geometry, g.SEGMENTS), at(geometry, g.SEGMENT), at(geometry, g.COUNT)
-    memory = np.empty((STATE + 1) * BATCH, np.int64)
+    segments = at(geometry, g.SEGMENTS)
+    memory = np.empty((STATE + 1) * BATCH + 2 * WIDTH * WIDTH, np.int64)
     own = memory.ctypes.data
     results = own + 8 * STATE * BATCH
     opens = results + 4 * BATCH
     for start in range(begin, end, BATCH):
         until = min(start + BATCH, end)
-        for unit in range(start, until):
-            output = unit // segments
-            base = advance(source, g.kept_source(geometry, output), zero)
-            first = (unit - output * segments) * segment
-            last = min(first + segment, count)
-            state, distance = own + 8 * (unit - start), BATCH
-            if segments > 1:
-                state, distance = states + 8 * STATE * unit, 1
-            if at(geometry, TIER) == COMPENSATED:
-                _compensated(zero, base, geometry, first, last, state, distance)
-            else:
-                _plain(zero, base, geometry, first, last, state, distance)
+        _take_units(zero, source, geometry, start, until, own, states, opens + 4 * BATCH)
         if segments > 1:
             continue
         _round_all(zero, own, BATCH, results, opens)

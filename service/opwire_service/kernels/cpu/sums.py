@@ -86,19 +86,17 @@ def _add_units(
     zero: float, source: int, geometry: int, begin: int, end: int, sums: int, states: int, scratch: int
 ) -> None:
     """Leaves the states of some units: ``BATCH`` apart in ``sums`` if they are whole elements, else in ``states``."""
-    segments, segment, count = at(geometry, g.SEGMENTS), at(geometry, g.SEGMENT), at(geometry, g.COUNT)
     if at(geometry, TIER) == PLAIN and are_whole(geometry):
         add_rows(zero, source, geometry, begin, end, sums, BATCH, scratch)
         return
     places = LIMBS if at(geometry, TIER) == EXACT else 3
     for unit in range(begin, end):
-        output = unit // segments
+        output, _, first, last = segment_of(geometry, unit)
         base = advance(source, g.kept_source(geometry, output), zero)
-        first = (unit - output * segments) * segment
         state, distance = sums + 8 * (unit - begin), BATCH
-        if segments > 1:
+        if at(geometry, g.SEGMENTS) > 1:
             state, distance = states + 8 * places * unit, 1
-        _segment(zero, base, geometry, first, min(first + segment, count), state, distance)
+        _segment(zero, base, geometry, first, last, state, distance)
 
 
 @kernel

@@ -1,15 +1,16 @@
 """Interleaved measurements: the participants of a cell take turns, so that noise of the machine hits all of them.
 
-Each is measured as it would run alone. After a call the threads of a library spin for a while, in wait for the next one:
-those of opwire for 0.05 ms, of PyTorch for some 8 ms, of ONNX Runtime for some 30 ms. Whoever came next would share its
-cores with them, so a turn begins only when no thread of the process has run for a while, and with calls that are not
-timed, after which its own threads are awake and its caches as they are between calls. This is the same for all.
+Each is measured as it would run alone. After a call the threads of a library spin for a while, in wait for the next
+one: those of opwire for 0.05 ms, of PyTorch for some 8 ms, of ONNX Runtime for some 30 ms. Whoever came next would
+share its cores with them. So a turn begins only when no thread of the process has run for a while, and with calls that
+are not timed, after which its own threads are awake and its caches as they are between calls. This holds for all.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from functools import partial
 from statistics import median
 
 import numpy as np
@@ -158,18 +159,15 @@ _READ = 1 << 15
 """Numbers that are read at a time."""
 
 
-def read_bandwidth(size: int, threads: int, rounds: int = 15) -> float:
-    """Bytes a second that so many threads read from the same ``size`` bytes, over and over; the median."""
+def read_bandwidth(size: int, threads: int) -> float:
+    """Bytes a second that so many threads read from the same ``size`` bytes in a turn; the median."""
     data = np.ones(size // 8, np.int64)
     totals = np.empty(-(-data.size // _READ), np.int64)
     pool = Pool(threads)
     task = Task(Kernel(_read, INT64), 0, data.size, _READ, asked=1 << 10)
     entries = {kernel: kernel.compile() for kernel in (*sharing.KERNELS, task.kernel)}
     read = pool.bind(task, data.ctypes.data, totals.ctypes.data, 0, entries.__getitem__)
-    times = []
-    for _ in range(rounds + 1):
-        started = time.perf_counter()
-        read(_never)
-        times.append(time.perf_counter() - started)
+    _rest()
+    times = _turn(partial(read, _never))
     pool.close()
-    return size / median(times[1:])
+    return size / median(times)

@@ -61,7 +61,8 @@ def main() -> None:
     chosen = list(cells(given.functions, given.types, given.layouts, given.sizes))
     bandwidths: dict[int, float] = {}
     figures = []
-    for cell in track(chosen, "measuring"):
+    # A thread that draws the bar now and then would be one more beside those that are measured.
+    for cell in track(chosen, "measuring", auto_refresh=False):
         calls = participants(device, cell, given.threads)
         for wrong in disagreeing(cell, calls):
             # NumPy, for one, adds up FLOAT16 in FLOAT16, until nothing more is added.

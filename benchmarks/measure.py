@@ -1,9 +1,16 @@
-"""Interleaved measurements: the participants of a cell take turns, so that noise of the machine hits all of them."""
+"""Interleaved measurements: the participants of a cell take turns, so that noise of the machine hits all of them.
+
+Each is measured as it would run alone. After a call the threads of a library spin for a while, in wait for the next
+one: those of opwire for 0.05 ms, of PyTorch for some 8 ms, of ONNX Runtime for some 30 ms. Whoever came next would
+share its cores with them. So a turn begins only when no thread of the process has run for a while, and with calls that
+are not timed, after which its own threads are awake and its caches as they are between calls. This holds for all.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from functools import partial
 from statistics import median
 
 import numpy as np
@@ -19,11 +26,19 @@ from opwire_service.kernels.cpu.pool import Pool, Task
 from .matrix import EXTREMES, Cell
 from .peers import PEERS, Call, arrays
 
-TURN_SECONDS = 4e-3
-"""A turn repeats a call until it took so long; each counts, but for the first, which warms the caches."""
+WARM_SECONDS = 3e-3
+"""At the start of a turn a call is repeated for so long, once at least, and not timed."""
 
-REST_SECONDS = 5e-3
-"""Between turns: by then the threads of the last participant no longer spin in wait for work."""
+TURN_SECONDS = 20e-3
+"""Then it is repeated until it took so long, and each call counts."""
+
+QUIET_SECONDS = 10e-3
+"""Several ticks of the clock by which the system counts the time of threads that run."""
+
+QUIET = 0.1
+"""The part of ``QUIET_SECONDS`` that all threads together may run for; a single one that spins runs for all of it."""
+
+MOST_REST_SECONDS = 1.0
 
 Times = dict[str, list[float]]
 
@@ -33,14 +48,15 @@ def _never() -> bool:
 
 
 def opwire_call(device: CpuDevice, cell: Cell) -> Call:
-    """The device's ``run`` on outputs that it reuses, as it is in a server."""
+    """A plan that is bound to its arrays once, as a server binds them: a peer's session or tensor is made once too."""
     plan = check(cell.operator)
     outputs = {name: np.empty(desc.sizes, desc.data_type.dtype) for name, desc in plan.outputs.items()}
-    inputs = {"InputTensor": cell.source}
+    bound = device.bind(plan, {"InputTensor": cell.source}, outputs)
+    answer = tuple(outputs.values())
 
     def call() -> tuple[Array, ...]:
-        device.run(plan, inputs, outputs, _never)
-        return tuple(outputs.values())
+        bound(_never)
+        return answer
 
     return call
 
@@ -53,13 +69,28 @@ def interleaved(calls: Mapping[str, Call], seconds: float, most_rounds: int) -> 
         if done >= 2 and time.perf_counter() > deadline:
             break
         for name, call in calls.items():
-            time.sleep(REST_SECONDS)
+            _rest()
             times[name] += _turn(call)
     return times
 
 
+def _rest() -> None:
+    """Waits until no thread of this process runs."""
+    deadline = time.perf_counter() + MOST_REST_SECONDS
+    used = QUIET_SECONDS
+    while used > QUIET * QUIET_SECONDS:
+        if time.perf_counter() > deadline:
+            raise RuntimeError("some thread of this process never sleeps")
+        before = time.process_time()
+        time.sleep(QUIET_SECONDS)
+        used = time.process_time() - before
+
+
 def _turn(call: Call) -> list[float]:
+    warm = time.perf_counter() + WARM_SECONDS
     call()
+    while time.perf_counter() < warm:
+        call()
     times: list[float] = []
     while sum(times) < TURN_SECONDS:
         started = time.perf_counter()
@@ -128,17 +159,15 @@ _READ = 1 << 15
 """Numbers that are read at a time."""
 
 
-def read_bandwidth(size: int, threads: int, rounds: int = 15) -> float:
-    """Bytes a second that so many threads read from the same ``size`` bytes, over and over; the median."""
+def read_bandwidth(size: int, threads: int) -> float:
+    """Bytes a second that so many threads read from the same ``size`` bytes in a turn; the median."""
     data = np.ones(size // 8, np.int64)
     totals = np.empty(-(-data.size // _READ), np.int64)
     pool = Pool(threads)
     task = Task(Kernel(_read, INT64), 0, data.size, _READ, asked=1 << 10)
     entries = {kernel: kernel.compile() for kernel in (*sharing.KERNELS, task.kernel)}
-    times = []
-    for _ in range(rounds + 1):
-        started = time.perf_counter()
-        pool.share(task, data.ctypes.data, totals.ctypes.data, 0, entries.__getitem__, _never)
-        times.append(time.perf_counter() - started)
+    read = pool.bind(task, data.ctypes.data, totals.ctypes.data, 0, entries.__getitem__)
+    _rest()
+    times = _turn(partial(read, _never))
     pool.close()
-    return size / median(times[1:])
+    return size / median(times)

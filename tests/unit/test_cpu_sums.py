@@ -62,7 +62,13 @@ def any_finite(random, shape, dtype):
     return np.where(np.isfinite(bits), bits, np.float32(1))
 
 
-KINDS = (normals, integers, cancelling, subnormals, near_the_edge, any_finite)
+def around_128(random, shape, dtype):
+    """Below it FLOAT16 are added up as integers of 32 bits."""
+    most = np.array([127.9375, 127.9375, -127.9375, -0.0, 6e-8, 128.0 if shape[1] % 2 else 1.0])
+    return random.choice(most, shape).astype(dtype)
+
+
+KINDS = (normals, integers, cancelling, subnormals, near_the_edge, any_finite, around_128)
 
 
 def exact_sum(values: np.ndarray, power: int) -> Fraction:
@@ -307,3 +313,38 @@ def test_logarithms_of_exponentials_around_what_decides_their_precision(cpu_devi
         results = run(cpu_device, "REDUCE", shaped, Function="LOG_SUM_EXP", Axes=[axis])["OutputTensor"].ravel()
         for row, result in zip(values, results, strict=True):
             assert oracle.close(result, oracle.FLOATS["LOG_SUM_EXP"]([float(x) for x in row], row.dtype))
+
+
+@pytest.mark.parametrize("around", [1e-3, 0.02, 1.0, 1.005, 1.02, 54.0, 75.5, 77.0, 1e4, 1e37])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("count", [64, 2080])
+def test_logarithms_of_sums_around_what_decides_their_precision(cpu_device, dtype, around, count):
+    random = np.random.default_rng(8)
+    of_all = min(around, 60_000.0) if dtype == np.float16 else around
+    values = np.repeat(of_all / count * (1 + 0.3 * random.random((4, count))), 4, axis=0)
+    values[1::4] *= random.choice([1, -0.999], count)  # cancels
+    values[2::4, count // 2 :] *= 30  # segments differ
+    values[3::4, -1] *= -1
+    values = values.astype(dtype)
+    rows = run(cpu_device, "REDUCE", values, Function="LOG_SUM", Axes=[1])["OutputTensor"].ravel()
+    transposed = np.ascontiguousarray(values.T)
+    columns = run(cpu_device, "REDUCE", transposed, Function="LOG_SUM", Axes=[0])["OutputTensor"].ravel()
+    for i in range(4 if count > 64 else len(values)):
+        answer = oracle.FLOATS["LOG_SUM"]([float(x) for x in values[i]], values.dtype)
+        assert oracle.close(rows[i], answer), i
+        assert oracle.close(columns[i], answer), i
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_a_segment_of_many_may_cancel_another_in_a_logarithm(cpu_device, dtype):
+    values = np.full((1, 2**17 + 64), 0.1, dtype)
+    values[0, 2**16 : 2**17] = -values[0, 0]
+    result = run(cpu_device, "REDUCE", values, Function="LOG_SUM", Axes=[1])["OutputTensor"].ravel()[0]
+    assert oracle.close(result, oracle.FLOATS["LOG_SUM"]([float(values[0, 0])] * 64, values.dtype))
+
+
+def test_sums_of_floats_near_the_greatest_one_have_a_logarithm(cpu_device):
+    values = np.full((16, 64), 3e38, np.float32)
+    for axis in (0, 1):
+        results = run(cpu_device, "REDUCE", values, Function="LOG_SUM", Axes=[axis])["OutputTensor"].ravel()
+        assert np.allclose(results, math.log(3e38) + math.log(64 if axis else 16), rtol=1e-6)

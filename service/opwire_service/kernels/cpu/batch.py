@@ -9,7 +9,7 @@ import math
 
 from .compiler import inner
 from .element import float64, int32
-from .formats import infinity_bits, narrow_vector
+from .formats import infinity_bits, log_tolerance, narrow_vector
 from .number_vectors import (
     WIDTH,
     Vector,
@@ -26,9 +26,6 @@ from .number_vectors import (
     to_doubles,
 )
 from .rounding import AVERAGE, L2, LOG_SUM, UNIT
-
-LOG_TOLERANCE = 2.0**-30
-"""Errors of a sum, relative to its logarithm, that leave it within one ULP of a FLOAT32."""
 
 _ROOT_HALF = 0x3FE6A09E667F3BCD
 _LN2, _LN2_LOW = 0.6931471805599453, 2.3190468138462996e-17
@@ -54,13 +51,15 @@ def logarithms(x: Vector) -> Vector:
 
 
 @inner
-def _bounds(high: Vector, low: Vector, error: Vector, divisor: float, function: int) -> tuple[Vector, Vector]:
+def _bounds(
+    zero: float, high: Vector, low: Vector, error: Vector, divisor: float, function: int
+) -> tuple[Vector, Vector]:
     """Bounds of the results, which hold after the roundings here too."""
     if function == LOG_SUM:
         result = logarithms(high)
         # Of what is not positive and normal the logarithm is wrong; NaN in its place leaves the element open.
         normal = (high > 1e-300) & (high < 1e300)
-        doubtful = absolutes(result) * LOG_TOLERANCE * high < error
+        doubtful = absolutes(result) * log_tolerance(zero) * high < error
         result = pick(normal, pick(doubtful, spread(math.nan), result), spread(math.nan))
         return result, result
     margin = error * (1 + 2.0**-20) + absolutes(high) * (4 * UNIT)
@@ -86,7 +85,7 @@ def round_all(
         high, low = load_vector(sums, i, 0.0), load_vector(sums, distance + i, 0.0)
         # +0 would change the sum of negative zeros.
         low = pick((low < 0.0) | (low > 0.0), low, spread(-0.0))
-        least, most = _bounds(high, low, load_vector(sums, 2 * distance + i, 0.0), divisor, function)
+        least, most = _bounds(zero, high, low, load_vector(sums, 2 * distance + i, 0.0), divisor, function)
         below, above = narrow_vector(least, zero), narrow_vector(most, zero)
         special = (below & infinity) > infinity - 1
         differing = below ^ above

@@ -41,6 +41,11 @@ def inner(function: F) -> F:
     return cast(F, njit(**OPTIONS)(function))
 
 
+def inlined(function: F) -> F:
+    """Like ``inner``, of what is called so often that the call itself takes time."""
+    return cast(F, njit(**OPTIONS, forceinline=True)(function))
+
+
 def kernel(function: F) -> F:
     """Compiles a kernel, once for each type of element, and keeps the machine code on disk."""
     dispatcher = njit(**OPTIONS)(function)

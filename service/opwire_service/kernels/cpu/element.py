@@ -253,16 +253,6 @@ def without_sign(typing: Any, a: Any) -> tuple[Any, Callable[..., Any]]:
 
 
 @intrinsic
-def smaller(typing: Any, a: Any, b: Any) -> tuple[Any, Callable[..., Any]]:
-    """The smaller of two signed integers of one width."""
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.select(builder.icmp_signed("<", args[0], args[1]), args[0], args[1])
-
-    return a(a, a), code
-
-
-@intrinsic
 def differing(typing: Any, so_far: Any, a: Any, b: Any) -> tuple[Any, Callable[..., Any]]:
     """The bits of ``so_far`` and those in which two integers of its width differ."""
 

@@ -18,7 +18,7 @@ from .batch import logarithms
 from .compiler import inner, kernel
 from .element import bits_double, choose, double_bits, fused, int32, int64, load, read, size_of, store
 from .formats import bits_of, magnitude_bits, masked, narrow, narrow_vector, put
-from .geometry import advance, at, run_from
+from .geometry import advance, at, run_from, segment_of, tile_of
 from .number_vectors import WIDTH, load_vector, store_vector
 from .rounding import two_sum
 from .single_exponentials import LEAST_TERMS, single_columns, single_sum, suffices
@@ -219,20 +219,15 @@ def _put_singles(zero: float, sums: int, width: int, target: int, offset: int, s
 @kernel
 def columns(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
     """One tile of columns and one segment a unit; several segments leave states."""
-    segments, segment, count = at(geometry, g.SEGMENTS), at(geometry, g.SEGMENT), at(geometry, g.COUNT)
-    tiles, tile, step = at(geometry, g.TILES), at(geometry, g.TILE), at(geometry, g.COLUMN_STEP)
+    segments, tile, step = at(geometry, g.SEGMENTS), at(geometry, g.TILE), at(geometry, g.COLUMN_STEP)
     all_columns = at(geometry, g.COLUMNS)
     padded = -(-tile // WIDTH) * WIDTH
     memory = np.empty(PLACES * padded, np.int64)
     sums = memory.ctypes.data
     for unit in range(begin, end):
-        part = unit // segments
-        outer = part // tiles
-        start = (part - outer * tiles) * tile
-        width = min(tile, all_columns - start)
+        number, segment, first, last = segment_of(geometry, unit)
+        outer, start, width = tile_of(geometry, number)
         base = advance(source, g.kept_source(geometry, outer) + start * step, zero)
-        first = (unit - part * segments) * segment
-        last = min(first + segment, count)
         singles = last - first >= LEAST_TERMS and single_columns(zero, base, geometry, first, last, width, sums, padded)
         offset = g.kept_target(geometry, outer) + start * at(geometry, g.COLUMN_TARGET)
         if singles and segments == 1:
@@ -243,7 +238,7 @@ def columns(zero: float, source: int, target: int, states: int, geometry: int, b
         for i in range(width):
             shift, high, low = load(sums, 2 * padded + i, 0.0), load(sums, i, 0.0), load(sums, padded + i, 0.0)
             if segments > 1:
-                state = (outer * all_columns + start + i) * segments + unit - part * segments
+                state = (outer * all_columns + start + i) * segments + segment
                 _put_state(states + 8 * STATE * state, shift, high, low)
             else:
                 result = _result(shift, high, low)

@@ -7,7 +7,7 @@ reduced in vectors, a block at a time; where the winner is, is looked for in one
 from __future__ import annotations
 
 from . import geometry as g
-from .compiler import inner, kernel
+from .compiler import inlined, inner, kernel
 from .element import bits_of, int32, load, of_bits, read, size_of, store
 from .geometry import advance, at
 from .ranks import NOTHING, element_of, greater, is_float, key_of, lowest_rank, rank_of
@@ -29,7 +29,7 @@ _BLOCK = 1 << 12
 """Bytes among which a winner is noted, to be looked for in the end: they are still in the nearest cache then."""
 
 
-@inner
+@inlined
 def _greatest_neighbour(zero: int, address: int, count: int, invert: int) -> int:
     """The greatest rank of a run without gaps."""
     best = lowest_rank(zero)
@@ -61,7 +61,7 @@ def _greatest_neighbour(zero: int, address: int, count: int, invert: int) -> int
     return best
 
 
-@inner
+@inlined
 def _greatest(zero: int, address: int, count: int, step: int, invert: int) -> int:
     """The greatest rank of a run."""
     if step == 1:
@@ -167,7 +167,7 @@ def put_index(address: int, offset: int, index: int, size: int) -> None:
         store(address, offset, int32(index))
 
 
-@inner
+@inlined
 def _greatest_between(zero: int, base: int, geometry: int, begin: int, end: int) -> int:
     """The greatest rank of reduced elements ``begin`` to ``end``."""
     run_size, step, invert = at(geometry, g.RUN), at(geometry, g.STEP), at(geometry, g.INVERT)

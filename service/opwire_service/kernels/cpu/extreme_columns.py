@@ -8,7 +8,7 @@ from . import geometry as g
 from .compiler import inner, kernel
 from .element import cast_to, choose, int64, integer_zero, load, read, size_of, store
 from .extreme import put_index
-from .geometry import advance, at
+from .geometry import advance, at, segment_of, tile_of
 from .ranks import NOTHING, is_float, key_of, lowest_rank, rank_of
 
 _ASIDE = 40
@@ -142,8 +142,7 @@ def _settle(zero: int, base: int, begin: int, end: int, width: int, geometry: in
 @kernel
 def columns(zero: int, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
     """One tile of columns and one segment a unit; several segments leave (key, winner) of each column in ``states``."""
-    segments, segment, count = at(geometry, g.SEGMENTS), at(geometry, g.SEGMENT), at(geometry, g.COUNT)
-    tiles, tile, step = at(geometry, g.TILES), at(geometry, g.TILE), at(geometry, g.COLUMN_STEP)
+    segments, tile, step = at(geometry, g.SEGMENTS), at(geometry, g.TILE), at(geometry, g.COLUMN_STEP)
     all_columns, apart = at(geometry, g.COLUMNS), at(geometry, g.COLUMN_TARGET)
     size = at(geometry, g.INDEX_SIZE)
     rank_zero = lowest_rank(zero)
@@ -152,20 +151,16 @@ def columns(zero: int, source: int, target: int, states: int, geometry: int, beg
     apart_by = 8 * (tile + _ASIDE)
     names, found = best + apart_by, best + 2 * apart_by
     for unit in range(begin, end):
-        part = unit // segments
-        outer = part // tiles
-        start = (part - outer * tiles) * tile
-        width = min(tile, all_columns - start)
+        number, segment, first, last = segment_of(geometry, unit)
+        outer, start, width = tile_of(geometry, number)
         base = advance(source, g.kept_source(geometry, outer) + start * step, zero)
         offset = g.kept_target(geometry, outer) + start * apart
-        first = (unit - part * segments) * segment
-        last = min(first + segment, count)
         _find(zero, base, first, last, width, geometry, best, names, found)
         if is_float(zero):
             _settle(zero, base, first, last, width, geometry, best, found)
         for i in range(width if segments > 1 else 0):
             rank = load(best, i, rank_zero)
-            place = 2 * ((outer * segments + unit - part * segments) * all_columns + start + i)
+            place = 2 * ((outer * segments + segment) * all_columns + start + i)
             store(states, place, key_of(rank) if rank == rank else NOTHING)
             store(states, place + 1, load(found, i, 0))
         for i in range(width if segments == 1 else 0):

@@ -11,7 +11,7 @@ import numpy as np
 from . import geometry as g
 from .compiler import inner, kernel
 from .element import load, read, size_of, store
-from .geometry import advance, at
+from .geometry import advance, at, segment_of, tile_of
 from .rank_memory import store_ranks
 from .ranks import element_of, greater, is_float, lowest_rank, rank_of
 from .vectors import wide_lanes, wide_ranks
@@ -114,25 +114,20 @@ def _lowest(zero: int, column: int, geometry: int, begin: int, end: int) -> int:
 @kernel
 def columns(zero: int, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
     """One tile of columns and one segment a unit; several segments leave their elements, row by row, in ``states``."""
-    segments, segment, count = at(geometry, g.SEGMENTS), at(geometry, g.SEGMENT), at(geometry, g.COUNT)
-    tiles, tile, step = at(geometry, g.TILES), at(geometry, g.TILE), at(geometry, g.COLUMN_STEP)
+    segments, tile, step = at(geometry, g.SEGMENTS), at(geometry, g.TILE), at(geometry, g.COLUMN_STEP)
     all_columns, apart = at(geometry, g.COLUMNS), at(geometry, g.COLUMN_TARGET)
     invert, lowest = at(geometry, g.INVERT), lowest_rank(zero)
     scratch = np.empty(tile, np.int64)
     best = scratch.ctypes.data
     for unit in range(begin, end):
-        part = unit // segments
-        outer = part // tiles
-        start = (part - outer * tiles) * tile
-        width = min(tile, all_columns - start)
+        number, segment, first, last = segment_of(geometry, unit)
+        outer, start, width = tile_of(geometry, number)
         base = advance(source, g.kept_source(geometry, outer) + start * step, zero)
-        first = (unit - part * segments) * segment
-        last = min(first + segment, count)
         for i in range(width):
             store(best, i, lowest)
         _raise(zero, base, first, last, width, geometry, best)
         if segments > 1:
-            offset, apart, target = (outer * segments + unit - part * segments) * all_columns + start, 1, states
+            offset, apart, target = (outer * segments + segment) * all_columns + start, 1, states
         else:
             offset = g.kept_target(geometry, outer) + start * apart
         if apart == 1:

@@ -8,7 +8,7 @@ arithmetic, and no ordinary factors lead to them. A group of factors is multipli
 from __future__ import annotations
 
 from .ahead import AHEAD
-from .compiler import inner
+from .compiler import inlined, inner
 from .element import bits_double, double_bits, prefetch, read
 from .formats import factors_in_range, masked, product_of_pairs, values
 from .number_vectors import Vector, bits_doubles, elements, longs_bits
@@ -36,13 +36,21 @@ def split(value: float) -> tuple[float, float, int]:
 
 
 @inner
-def split_all(values: Vector, exponents: Vector) -> Product:
+def split_scaled(values: Vector, exponents: Vector) -> tuple[Vector, Vector, Vector]:
     """Like ``split``, of a vector; adds to exponents."""
     bits = longs_bits(values) & _EXPONENT
-    return values * bits_doubles((_TWICE_BIAS - bits) & _MAGNITUDE), exponents + ((bits >> 52) - 1023)
+    scale = bits_doubles((_TWICE_BIAS - bits) & _MAGNITUDE)
+    return values * scale, scale, exponents + ((bits >> 52) - 1023)
 
 
 @inner
+def split_all(values: Vector, exponents: Vector) -> Product:
+    """Like ``split_scaled``, without the scale."""
+    significands, _, exponents = split_scaled(values, exponents)
+    return significands, exponents
+
+
+@inlined
 def times_group(zero: float, address: int, row: int, ahead: int, step: int | None, product: Product) -> Product:
     """Multiplies by ``factors_in_range`` vectors that lie ``row`` bytes apart, and asks for those ``ahead`` of them."""
     significands = product[0]
@@ -55,7 +63,7 @@ def times_group(zero: float, address: int, row: int, ahead: int, step: int | Non
     return split_all(significands, product[1])
 
 
-@inner
+@inlined
 def times_rest(zero: float, address: int, row: int, rows: int, step: int | None, product: Product) -> Product:
     """Multiplies by fewer vectors."""
     significands = product[0]
@@ -64,7 +72,7 @@ def times_rest(zero: float, address: int, row: int, rows: int, step: int | None,
     return split_all(significands, product[1])
 
 
-@inner
+@inlined
 def times_run(zero: float, address: int, vectors: int, row: int, step: int | None, product: Product) -> Product:
     """Multiplies by any number of vectors."""
     group = factors_in_range(zero)

@@ -196,6 +196,28 @@ def _enough_for_singles(zero):
     return lambda zero: 1.01
 
 
+def log_tolerance(zero: Any) -> Any:
+    """An error of a sum, relative to its logarithm, that is half an ULP of the logarithm; and some are left."""
+
+
+@overload(log_tolerance, inline="always")
+def _log_tolerance(zero):
+    if zero == FLOAT32:
+        return lambda zero: 0.999 * 2.0**-25
+    return lambda zero: 0.999 * 2.0**-12
+
+
+def enough_for_rough(zero: Any) -> Any:
+    """A sum from which on an error of 2**-22.9 of it is within ``log_tolerance``."""
+
+
+@overload(enough_for_rough, inline="always")
+def _enough_for_rough(zero):
+    if zero == FLOAT32:
+        return lambda zero: 76.0
+    return lambda zero: 1.01
+
+
 def infinity_bits(zero: Any) -> Any:
     """The bits of infinity."""
 

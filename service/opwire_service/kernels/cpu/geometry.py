@@ -11,7 +11,7 @@ import numpy as np
 from opwire.tensor import Array
 
 from ..layout import Loop, ReductionLayout
-from .compiler import inner
+from .compiler import inlined, inner
 from .element import load, size_of
 
 # Places in the row.
@@ -57,9 +57,7 @@ def at(geometry: int, place: int) -> int:
 
 
 @inner
-def _walk(geometry: int, unit: int, loops: int, first: int, width: int, which: int) -> int:
-    if loops == 1:
-        return unit * at(geometry, first + which)
+def _walk_loops(geometry: int, unit: int, loops: int, first: int, width: int, which: int) -> int:
     offset = 0
     for i in range(loops - 1, -1, -1):
         size = at(geometry, first + width * i)
@@ -69,22 +67,48 @@ def _walk(geometry: int, unit: int, loops: int, first: int, width: int, which: i
     return offset
 
 
-@inner
+@inlined
+def _walk(geometry: int, unit: int, loops: int, first: int, width: int, which: int) -> int:
+    if loops == 1:
+        return unit * at(geometry, first + which)
+    return _walk_loops(geometry, unit, loops, first, width, which)
+
+
+@inlined
 def kept_source(geometry: int, unit: int) -> int:
     """Elements from the start of the input to a point of the kept loops."""
     return _walk(geometry, unit, at(geometry, KEPT_LOOPS), KEPT, 3, 1)
 
 
-@inner
+@inlined
 def kept_target(geometry: int, unit: int) -> int:
     """Elements from the start of the output to a point of the kept loops."""
     return _walk(geometry, unit, at(geometry, KEPT_LOOPS), KEPT, 3, 2)
 
 
-@inner
+@inlined
 def run_source(geometry: int, run: int) -> int:
     """Elements from a point of the kept loops to the start of one of its runs."""
     return _walk(geometry, run, at(geometry, RUN_LOOPS), RUNS, 2, 1)
+
+
+@inlined
+def segment_of(geometry: int, unit: int) -> tuple[int, int, int, int]:
+    """What a unit is a segment of, which one, and its first reduced element and the last + 1."""
+    segments, segment = at(geometry, SEGMENTS), at(geometry, SEGMENT)
+    whole = unit // segments
+    number = unit - whole * segments
+    first = number * segment
+    return whole, number, first, min(first + segment, at(geometry, COUNT))
+
+
+@inlined
+def tile_of(geometry: int, number: int) -> tuple[int, int, int]:
+    """Of a tile the point of the loops outside the columns, its first column, and how many it has."""
+    tiles, tile = at(geometry, TILES), at(geometry, TILE)
+    outer = number // tiles
+    start = (number - outer * tiles) * tile
+    return outer, start, min(tile, at(geometry, COLUMNS) - start)
 
 
 @inner

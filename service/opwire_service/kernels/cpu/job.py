@@ -69,7 +69,7 @@ class Step:
     def bind(self, source: int, target: int, states: int, find: Find, pool: Pool) -> Bound:
         """What runs the step on memory at these addresses."""
         if self.units > self.task.grain:
-            return partial(pool.share, self.task, source, target, states, find)
+            return pool.bind(self.task, source, target, states, find)
         call = find(self.kernel).call
         return partial(_at_once, partial(call, 0, source, target, states, self.task.geometry, 0, self.units))
 

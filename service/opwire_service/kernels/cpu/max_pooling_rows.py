@@ -12,16 +12,21 @@ import numpy as np
 
 from . import geometry as g
 from . import pooling_geometry as p
-from .compiler import inner, kernel
-from .element import cast_to, choose, integer_zero, larger, load, read, smaller, store
+from .compiler import inlined, inner, kernel
+from .element import choose, integer_zero, larger, load, of_bits, read, store
 from .extreme import first_of, put_index
 from .geometry import advance, at
+from .rank_memory import store_ranks
 from .ranks import NOTHING, element_of, greater, is_float, key_of, lowest_rank, rank_of
+from .vectors import WIDE, equal_lanes, every_other, wide, wide_lanes, wide_ranks
 
 _ALL_ONES = 0xFFFFFFFF
 
 _NOT_A_NUMBER = -(1 << 31)
 """The key of NaN: below that of -inf, and still above padding."""
+
+_SLACK = 4 * WIDE // 8
+"""Places after a line and what it is reduced to that vectors may reach into."""
 
 PACKED = 9
 """Place in the geometry: whether an element's position in its channel is also its offset."""
@@ -115,7 +120,7 @@ def _code(rank: int, position: int) -> int:
     return (key << 32) | (_ALL_ONES - position)
 
 
-@inner
+@inlined
 def _raise_rows(zero: int, row: int, apart: int, rows: int, count: int, step: int, line: int, invert: int) -> None:
     """Takes rows of the input, ``apart`` bytes from each other, into the line."""
     lowest = lowest_rank(zero)
@@ -126,7 +131,7 @@ def _raise_rows(zero: int, row: int, apart: int, rows: int, count: int, step: in
         store(line, i, rank)
 
 
-@inner
+@inlined
 def _raise_named(
     zero: int,
     row: int,
@@ -191,7 +196,7 @@ def _raise_lines(
             row, name, left = row + few * apart, name + few * next_name, left - few
 
 
-@inner
+@inlined
 def _taps(lowest: int, line: int, stride: int, dilation: int, taps: int, count: int, best: int) -> None:
     """Takes some elements of each of ``count`` windows."""
     for i in range(count):
@@ -199,6 +204,16 @@ def _taps(lowest: int, line: int, stride: int, dilation: int, taps: int, count: 
         for j in range(taps):
             rank = greater(load(line, i * stride + j * dilation, lowest), rank)
         store(best, i, rank)
+
+
+@inner
+def _every_other(lowest: int, line: int, dilation: int, window: int, count: int, best: int) -> None:
+    """Windows whose starts are two elements apart, whole vectors of them."""
+    for i in range(0, count, wide_lanes(lowest)):
+        rank = every_other(line, 2 * i, lowest)
+        for j in range(1, window):
+            rank = greater(every_other(line, 2 * i + j * dilation, lowest), rank)
+        store_ranks(best, i, rank)
 
 
 @inner
@@ -214,6 +229,9 @@ def _along_line(lowest: int, line: int, geometry: int, best: int) -> None:
                 rank = greater(load(first, j * dilation, lowest), rank)
             store(best, i, rank)
         return
+    if stride == 2:
+        _every_other(lowest, line, dilation, window, count, best)
+        return
     _fill(lowest, best, count)
     j = 0
     while j < window:
@@ -224,12 +242,6 @@ def _along_line(lowest: int, line: int, geometry: int, best: int) -> None:
             _taps(lowest, tap, 1, dilation, 3, count, best)
         elif stride == 1:
             _taps(lowest, tap, 1, dilation, 1, count, best)
-        elif stride == 2 and (left == 3 or left > 4):
-            few = 3
-            _taps(lowest, tap, 2, dilation, 3, count, best)
-        elif stride == 2 and left >= 2:
-            few = 2
-            _taps(lowest, tap, 2, dilation, 2, count, best)
         else:
             _taps(lowest, tap, stride, dilation, 1, count, best)
         j += few
@@ -255,13 +267,13 @@ def _has_negative_zero(zero: int, channel: int, geometry: int, depth: int, heigh
 @inner
 def _has_zero_or_lowest(best: int, count: int, lowest: int) -> tuple[bool, bool]:
     """Whether any of some FLOAT32 ranks is a zero, and whether any is -inf."""
-    bits = integer_zero(lowest)
-    sign = lowest_rank(bits)
-    least, most = ~sign, sign
-    for i in range(count):
-        rank = load(best, i, bits)
-        least, most = smaller(least, cast_to(rank & ~sign, bits)), larger(most, cast_to(rank ^ sign, bits))
-    return least == 0, most == 0x7F800000
+    lanes, zero_rank, lowest_ranks = wide_lanes(lowest), wide(of_bits(0, lowest), lowest), wide(lowest, lowest)
+    zeros = lowests = 0
+    for i in range(0, count, lanes):
+        ranks, within = wide_ranks(best, i, 0, lowest), (1 << min(count - i, lanes)) - 1
+        zeros |= equal_lanes(ranks, zero_rank) & within
+        lowests |= equal_lanes(ranks, lowest_ranks) & within
+    return zeros != 0, lowests != 0
 
 
 @inner
@@ -302,7 +314,7 @@ def rows(zero: int, source: int, values: int, indices: int, geometry: int, begin
     """Values alone."""
     covered, start, length = _covered(geometry)
     lowest = lowest_rank(zero)
-    memory = np.empty(length + at(geometry, p.ACROSS + p.OUT), np.int64)
+    memory = np.empty(length + at(geometry, p.ACROSS + p.OUT) + _SLACK, np.int64)
     line = memory.ctypes.data
     best = line + 8 * length
     _fill(lowest, line, length)
@@ -323,7 +335,7 @@ def rows(zero: int, source: int, values: int, indices: int, geometry: int, begin
 def named_rows(zero: int, source: int, values: int, indices: int, geometry: int, begin: int, end: int) -> None:
     """Values and indices, of elements of at most 32 bits."""
     covered, start, length = _covered(geometry)
-    memory = np.empty(length + at(geometry, p.ACROSS + p.OUT), np.int64)
+    memory = np.empty(length + at(geometry, p.ACROSS + p.OUT) + _SLACK, np.int64)
     line = memory.ctypes.data
     best = line + 8 * length
     _fill(NOTHING, line, length)

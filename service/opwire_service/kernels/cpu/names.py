@@ -10,7 +10,7 @@ from numba import types
 
 from .element import INT64, intrinsic
 from .ranks import above
-from .vectors import Vector
+from .vectors import Vector, fold_lanes
 
 
 @intrinsic
@@ -66,16 +66,7 @@ def least_name(typing: Any, names: Any) -> tuple[Any, Callable[..., Any]]:
     """The least of the names of all lanes."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        least, lanes = args[0], names.lanes
-        while lanes > 1:
-            lanes //= 2
-            places = ir.VectorType(ir.IntType(32), lanes)
-            halves = [
-                builder.shuffle_vector(least, least, ir.Constant(places, list(range(first, first + lanes))))
-                for first in (0, lanes)
-            ]
-            least = builder.select(builder.icmp_signed("<", *halves), *halves)
-        name = builder.extract_element(least, ir.Constant(ir.IntType(32), 0))
+        name = fold_lanes(builder, args[0], lambda builder, *halves: builder.icmp_signed("<", *halves))
         return builder.sext(name, ir.IntType(64)) if names.lane.bitwidth < 64 else name
 
     return INT64(names), code

@@ -197,6 +197,8 @@ longs_bits = _conversion(DOUBLES, LONGS, "bitcast")
 bits_doubles = _conversion(LONGS, DOUBLES, "bitcast")
 to_ints = _conversion(LONGS, INTS, "trunc")
 to_doubles = _conversion(LONGS, DOUBLES, "sitofp")
+ints_to_doubles = _conversion(INTS, DOUBLES, "sitofp")
+truncated = _conversion(SINGLES, INTS, "fptosi")
 
 
 def _function(name: str, operands: int) -> Any:

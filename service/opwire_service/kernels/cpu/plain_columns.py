@@ -42,9 +42,12 @@ def _columns(
     for i in range(0, whole, WIDTH):
         here = address + i * across
         total, square = spread(-0.0), spread(float32(0.0))
-        if rows == GROUP:
+        if rows == GROUP and ahead:
             for j in range(GROUP):
                 prefetch(here + j * row + ahead)
+                total, square = add_vector(zero, here + j * row, step, mask, kind, total, square)
+        elif rows == GROUP:
+            for j in range(GROUP):
                 total, square = add_vector(zero, here + j * row, step, mask, kind, total, square)
         else:
             for j in range(rows):

@@ -7,11 +7,12 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from queue import SimpleQueue
 from typing import Protocol
 
-from ...devices.device import Stop, Stopped
+from ...devices.device import Bound, Stop, Stopped
 from . import sharing
 from .compiler import Entry, Kernel
 
@@ -88,7 +89,11 @@ class Pool:
         work.run()
 
     def share(self, task: Task, source: int, target: int, states: int, find: Find, stop: Stop) -> None:
-        """Does units by a kernel.
+        """Does units by a kernel: what ``bind`` makes, once."""
+        self.bind(task, source, target, states, find)(stop)
+
+    def bind(self, task: Task, source: int, target: int, states: int, find: Find) -> Bound:
+        """Makes ready what does units by a kernel, any number of times, but one at a time.
 
         Args:
             task: which ones.
@@ -96,15 +101,24 @@ class Pool:
             target: that of the output.
             states: that of what units leave for later steps.
             find: gives the kernels.
-            stop: asked now and then.
 
-        Raises:
-            Stopped: ``stop()`` returned True.
-            MemoryError: the kernel found no memory.
+        Returns:
+            A function that asks ``stop`` now and then, and raises Stopped if the answer was True, and MemoryError if
+            the kernel found no memory.
         """
-        work = _Units(task, (source, target, states), self._wanted(task.units, task.grain), find)
-        self._wake(work, work.offer(self._address, len(self._helpers)))
-        work.run(stop)
+        wanted = self._wanted(task.units, task.grain)
+        return partial(self._share, _Shared(partial(_Units, task, (source, target, states), wanted, find)))
+
+    def _share(self, shared: _Shared, stop: Stop) -> None:
+        if stop():
+            raise Stopped
+        units = shared.units
+        missing = units.start(self._address, len(self._helpers))
+        if missing:
+            # Who is woken may come when all is done, and must not find other work in this record then.
+            shared.renew()
+            self._wake(units, missing)
+        units.end(stop)
 
     def close(self) -> None:
         """Ends the threads."""
@@ -135,8 +149,8 @@ class _Units:
 
     def __init__(self, task: Task, places: tuple[int, int, int], helpers: int, find: Find) -> None:
         self._task = task
-        self._find = find
         self._helpers = helpers
+        self._start, self._lead, self._serve = (find(kernel).call for kernel in sharing.KERNELS)
         function, parties = find(task.kernel).address, helpers + 1
         part = -(-task.units // (parties * task.grain)) * task.grain
         self._record = (ctypes.c_int64 * (sharing.NEXT + sharing.APART * parties))(
@@ -144,37 +158,45 @@ class _Units:
         )
         self._address = ctypes.addressof(self._record)
 
-    def offer(self, memory: int, helpers: int) -> int:
-        """Gives the work to those of a pool's helpers that listen, and returns how many more it could use."""
-        if not self._helpers:
-            return 0
-        self._find(sharing.OFFER).call(0, self._address, memory, helpers, self._helpers, 0, 0)
+    def start(self, memory: int, helpers: int) -> int:
+        """Begins, if enough of a pool's helpers listen; returns how many more it could use."""
+        self._start(0, self._address, memory, helpers, self._task.asked, WAITING, 0)
         return self._helpers - self._record[sharing.OFFERED]
 
     def help(self, memory: int, helper: int) -> None:
-        self._find(sharing.SERVE).call(0, self._address, memory, helper, LISTENING, 0, 0)
+        self._serve(0, self._address, memory, helper, LISTENING, 0, 0)
 
-    def run(self, stop: Stop) -> None:
+    def end(self, stop: Stop) -> None:
         """Takes part until all is taken or to be stopped, and waits for the helpers."""
-        lead, record = self._find(sharing.LEAD).call, self._record
-        stopped = False
+        record, stopped = self._record, False
         try:
             while not stopped and not record[sharing.TAKEN]:
                 stopped = stop()
                 if not stopped:
-                    lead(0, self._address, self._task.asked, WAITING, 0, 0, 0)
+                    self._lead(0, self._address, self._task.asked, WAITING, 0, 0, 0)
         finally:
             if not record[sharing.TAKEN]:
                 for party in range(self._helpers + 1):
                     record[sharing.NEXT + sharing.APART * party] = self._task.units
                 # By its atomic steps whoever is not counted yet as a helper finds nothing left.
-                lead(0, self._address, 1, WAITING, 0, 0, 0)
+                self._lead(0, self._address, 1, WAITING, 0, 0, 0)
             while record[sharing.HELPERS]:
                 time.sleep(NOW_AND_THEN)
         if stopped:
             raise Stopped
         if record[sharing.FAILED]:
             raise MemoryError
+
+
+class _Shared:
+    """Units that are shared out again and again."""
+
+    def __init__(self, make: Callable[[], _Units]) -> None:
+        self._make = make
+        self.units = make()
+
+    def renew(self) -> None:
+        self.units = self._make()
 
 
 class _Pieces:

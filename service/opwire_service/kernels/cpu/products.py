@@ -11,15 +11,17 @@ import numpy as np
 
 from . import geometry as g
 from .ahead import rows_ahead, rows_at_once
-from .compiler import inner, kernel
+from .column_states import group_of, put_states, rows_of
+from .compiler import inlined, inner, kernel
 from .element import bits_double, float64, fused, int8, int32, int64, load, size_of, store
-from .factors import factor, split, times_group, times_rest, times_run
+from .factors import factor, split, split_scaled, times_group, times_rest, times_run
 from .formats import factors_in_range, infinity_bits, narrow, narrow_vector, put
-from .geometry import advance, at, run_from
+from .geometry import advance, at, run_from, segment_of, tile_of
 from .number_vectors import (
     WIDTH,
     absolutes,
     bits_doubles,
+    fused_vectors,
     load_vector,
     pick,
     product_of,
@@ -27,6 +29,7 @@ from .number_vectors import (
     store_vector,
     sum_of,
 )
+from .plain_rows import are_whole
 from .rounding import UNIT, to_odd, two_sum
 from .sums import COMPENSATED, TIER
 
@@ -75,6 +78,32 @@ def _plain(zero: float, base: int, geometry: int, begin: int, end: int, state: i
         i += size
     high, _, shift = split(high * product_of(product[0]))
     _put_state(state, distance, high, 0.0, exponent + shift + sum_of(product[1]), _plain_error(end - begin))
+
+
+@inner
+def _plain_rows(zero: float, source: int, geometry: int, begin: int, end: int, states: int, memory: int) -> None:
+    """Like ``_plain``, of whole rows, whose parts of states lie ``BATCH`` apart; see ``plain_rows``.
+
+    Args:
+        memory: ``2 * WIDTH * WIDTH`` places.
+    """
+    count, row, exponents = at(geometry, g.COUNT), advance(0, WIDTH, zero), memory + 8 * WIDTH * WIDTH
+    for first in range(begin, end, WIDTH):
+        last = min(first + WIDTH, end)
+        for unit in range(first, last):
+            address, place = advance(source, g.kept_source(geometry, unit), zero), (unit - first) * WIDTH
+            product = times_run(zero, address, count // WIDTH, row, None, (spread(1.0), spread(0)))
+            store_vector(memory, place, product[0])
+            store_vector(exponents, place, product[1])
+        for unit in range(first, last):
+            place, high, exponent = (unit - first) * WIDTH, 1.0, 0
+            for j in range(count // WIDTH * WIDTH, count):
+                address = advance(source, g.kept_source(geometry, unit), zero)
+                high, _, shift = split(high * factor(zero, address, j))
+                exponent += shift
+            high, _, shift = split(high * product_of(load_vector(memory, place, 0.0)))
+            exponent += shift + sum_of(load_vector(exponents, place, 0))
+            _put_state(states + 8 * (unit - begin), BATCH, high, 0.0, exponent, _plain_error(count))
 
 
 @inner
@@ -147,28 +176,38 @@ def _decide(zero: float, base: int, geometry: int, state: int, distance: int, fl
     return bits
 
 
+@inner
+def _take_units(
+    zero: float, source: int, geometry: int, begin: int, end: int, own: int, states: int, memory: int
+) -> None:
+    """Leaves the states of some units: ``BATCH`` apart in ``own`` if they are whole elements, else in ``states``."""
+    segments, tier = at(geometry, g.SEGMENTS), at(geometry, TIER)
+    if tier != COMPENSATED and are_whole(geometry):
+        _plain_rows(zero, source, geometry, begin, end, own, memory)
+        return
+    for unit in range(begin, end):
+        output, _, first, last = segment_of(geometry, unit)
+        base = advance(source, g.kept_source(geometry, output), zero)
+        state, distance = own + 8 * (unit - begin), BATCH
+        if segments > 1:
+            state, distance = states + 8 * STATE * unit, 1
+        if tier == COMPENSATED:
+            _compensated(zero, base, geometry, first, last, state, distance)
+        else:
+            _plain(zero, base, geometry, first, last, state, distance)
+
+
 @kernel
 def rows(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
     """One output element and one segment a unit; several segments leave states, one alone flags what is open."""
-    segments, segment, count = at(geometry, g.SEGMENTS), at(geometry, g.SEGMENT), at(geometry, g.COUNT)
-    memory = np.empty((STATE + 1) * BATCH, np.int64)
+    segments = at(geometry, g.SEGMENTS)
+    memory = np.empty((STATE + 1) * BATCH + 2 * WIDTH * WIDTH, np.int64)
     own = memory.ctypes.data
     results = own + 8 * STATE * BATCH
     opens = results + 4 * BATCH
     for start in range(begin, end, BATCH):
         until = min(start + BATCH, end)
-        for unit in range(start, until):
-            output = unit // segments
-            base = advance(source, g.kept_source(geometry, output), zero)
-            first = (unit - output * segments) * segment
-            last = min(first + segment, count)
-            state, distance = own + 8 * (unit - start), BATCH
-            if segments > 1:
-                state, distance = states + 8 * STATE * unit, 1
-            if at(geometry, TIER) == COMPENSATED:
-                _compensated(zero, base, geometry, first, last, state, distance)
-            else:
-                _plain(zero, base, geometry, first, last, state, distance)
+        _take_units(zero, source, geometry, start, until, own, states, opens + 4 * BATCH)
         if segments > 1:
             continue
         _round_all(zero, own, BATCH, results, opens)
@@ -181,7 +220,7 @@ def rows(zero: float, source: int, target: int, states: int, geometry: int, begi
     memory[0] = 0  # keeps the memory alive until here
 
 
-@inner
+@inlined
 def _column(
     zero: float, address: int, row: int, rows: int, ahead: int, step: int | None, state: int, width: int
 ) -> None:
@@ -246,8 +285,7 @@ def _take_columns(
 @kernel
 def columns(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
     """One tile of columns and one segment a unit; several segments leave states, one alone flags what is open."""
-    segments, segment, count = at(geometry, g.SEGMENTS), at(geometry, g.SEGMENT), at(geometry, g.COUNT)
-    tiles, tile, step = at(geometry, g.TILES), at(geometry, g.TILE), at(geometry, g.COLUMN_STEP)
+    segments, tile, step = at(geometry, g.SEGMENTS), at(geometry, g.TILE), at(geometry, g.COLUMN_STEP)
     all_columns = at(geometry, g.COLUMNS)
     padded = -(-tile // WIDTH) * WIDTH
     memory = np.empty((STATE + 1) * padded, np.int64)
@@ -255,20 +293,14 @@ def columns(zero: float, source: int, target: int, states: int, geometry: int, b
     results = own + 8 * STATE * padded
     opens = results + 4 * padded
     for unit in range(begin, end):
-        part = unit // segments
-        outer = part // tiles
-        start = (part - outer * tiles) * tile
-        width = min(tile, all_columns - start)
+        number, segment, first, last = segment_of(geometry, unit)
+        outer, start, width = tile_of(geometry, number)
         base = advance(source, g.kept_source(geometry, outer) + start * step, zero)
-        first = (unit - part * segments) * segment
-        last = min(first + segment, count)
         _take_columns(zero, base, geometry, first, last, width, own, padded)
         outputs = outer * all_columns + start
         if segments > 1:
-            for i in range(width):
-                state = states + 8 * STATE * ((outputs + i) * segments + unit - part * segments)
-                for j in range(STATE):
-                    store(state, j, load(own, j * padded + i, 0))
+            rows = rows_of(states, geometry, STATE, outer, segment)
+            put_states(own, padded, STATE, rows, all_columns, start, width)
             continue
         _round_all(zero, own, padded, results, opens)
         offset = g.kept_target(geometry, outer) + start * at(geometry, g.COLUMN_TARGET)
@@ -281,9 +313,63 @@ def columns(zero: float, source: int, target: int, states: int, geometry: int, b
     memory[0] = 0  # keeps the memory alive until here
 
 
+@inner
+def _merge_columns(rows: int, columns: int, segments: int, plain: bool, states: int) -> None:
+    """Merges the segments of a vector of columns; the parts of ``states`` lie ``WIDTH`` apart."""
+    high, low = load_vector(rows, 0, 0.0), load_vector(rows, columns, 0.0)
+    exponent, error = load_vector(rows, 2 * columns, 0), load_vector(rows, 3 * columns, 0.0)
+    inexact = error
+    for i in range(1, segments):
+        here = STATE * columns * i
+        by, by_low = load_vector(rows, here, 0.0), load_vector(rows, here + columns, 0.0)
+        by_error = load_vector(rows, here + 3 * columns, 0.0)
+        product = high * by
+        rest = fused_vectors(high, by, spread(0.0) - product)
+        inexact = inexact + absolutes(rest) + by_error
+        error = error + by_error
+        error = error + absolutes(low * by_low) + (absolutes(low) + absolutes(by_low) + UNIT) * (4 * UNIT)
+        low = low * by + (high * by_low + rest)
+        high, scale, exponent = split_scaled(product, exponent + load_vector(rows, here + 2 * columns, 0))
+        low = low * scale
+    if plain:
+        error = error + SLACK * UNIT * segments
+    store_vector(states, 0, high)
+    store_vector(states, WIDTH, low)
+    store_vector(states, 2 * WIDTH, exponent)
+    store_vector(states, 3 * WIDTH, pick((inexact > 0.0) | (inexact < 0.0), error * SLACK, spread(0.0)))
+
+
+@inner
+def _finish_columns(zero: float, target: int, states: int, geometry: int, begin: int, end: int) -> None:
+    segments, columns, apart = at(geometry, g.SEGMENTS), at(geometry, g.COLUMNS), at(geometry, g.COLUMN_TARGET)
+    memory = np.empty((STATE + 1) * WIDTH, np.int64)
+    own = memory.ctypes.data
+    results, opens = own + 8 * STATE * WIDTH, own + (8 * STATE + 4) * WIDTH
+    output = begin
+    while output < end:
+        outer, column, width = group_of(geometry, output, end)
+        here = rows_of(states, geometry, STATE, outer, 0) + 8 * column
+        _merge_columns(here, columns, segments, at(geometry, TIER) != COMPENSATED, own)
+        _round_all(zero, own, WIDTH, results, opens)
+        offset = g.kept_target(geometry, output)
+        for i in range(width):
+            decided, bits = True, int64(load(results, i, int32(0)))
+            if load(opens, i, int32(0)):
+                decided, bits = _rounded(own + 8 * i, WIDTH, zero)
+            put(target, offset + i * apart, bits, zero)
+            store(here, i, 0 if decided else 1)
+            if not decided:
+                store(states, -1, 1)
+        output += width
+    memory[0] = 0  # keeps the memory alive until here
+
+
 @kernel
 def finish(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """Multiplies the segments of output elements; the first place of their states becomes whether they are open."""
+    """Multiplies the segments of output elements; for the first place of their states see ``sums.finish``."""
+    if at(geometry, g.COLUMNS):
+        _finish_columns(zero, target, states, geometry, begin, end)
+        return
     segments = at(geometry, g.SEGMENTS)
     for output in range(begin, end):
         here = states + 8 * STATE * segments * output
@@ -309,3 +395,5 @@ def finish(zero: float, source: int, target: int, states: int, geometry: int, be
         decided, bits = _rounded(here, 1, zero)
         put(target, g.kept_target(geometry, output), bits, zero)
         store(here, 0, 0 if decided else 1)
+        if not decided:
+            store(states, -1, 1)

@@ -53,7 +53,7 @@ SUMS = {
     F.L1: FloatSum(rounding.SUM, terms.MAGNITUDE),
     F.L2: FloatSum(rounding.L2, terms.SQUARES),
     F.SUM_SQUARE: FloatSum(rounding.SUM, terms.SQUARES),
-    F.LOG_SUM: FloatSum(rounding.LOG_SUM),
+    F.LOG_SUM: FloatSum(rounding.LOG_SUM, terms.ROUGH),
 }
 
 SUM_KERNELS = Functions(sums.rows, sums.columns, sums.finish, sums.STATE, again=True)

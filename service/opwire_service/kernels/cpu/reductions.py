@@ -43,7 +43,7 @@ class Cut:
         elements: of the input in a unit.
         geometry: of the units.
         layout: the loops.
-        whole: the geometry in which units are single output elements, whole or in segments.
+        whole: the geometry in which units are single output elements, whole or in segments; it tells the columns too.
     """
 
     by_columns: bool
@@ -85,7 +85,10 @@ def cut(
         geometry = g.encode(outer, column, segment, tile)
         units = tiles
         elements = segment * tile
-    whole = geometry if column is None else g.encode(layout, None, segment, 0)
+    whole = geometry
+    if column is not None:
+        whole = g.encode(layout, None, segment, 0)
+        whole[g.COLUMNS], whole[g.COLUMN_TARGET] = column.size, column.target
     for place, value in parameters.items():
         geometry[place] = whole[place] = value
     segments = int(geometry[g.SEGMENTS])

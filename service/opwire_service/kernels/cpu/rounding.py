@@ -11,18 +11,15 @@ import math
 
 from .compiler import inner
 from .element import bits_double, double_bits, float64, fused
-from .formats import narrow, value_of
+from .formats import log_tolerance, narrow, value_of
 
 SUM, AVERAGE, L2, LOG_SUM = 0, 1, 2, 3
 """What becomes of a sum: it is rounded itself, or over the count, or its root, or its logarithm."""
 
 UNIT = 2.0**-53
 
-LOG_TOLERANCE = 2.0**-28
-"""The relative error of a logarithm that is invisible next to one ULP of a FLOAT32."""
-
 LOG_ZERO_TOLERANCE = 4e-16
-"""The absolute one, next to a logarithm of zero."""
+"""The absolute error of a logarithm next to zero."""
 
 
 @inner
@@ -70,7 +67,7 @@ def _logarithm(high: float, low: float, error: float, zero: float) -> tuple[bool
     if high == 0.0:
         return True, narrow(-math.inf, zero)
     result = math.log(high) + low / high
-    if error > max(abs(result) * LOG_TOLERANCE, LOG_ZERO_TOLERANCE) * magnitude:
+    if error > max(abs(result) * log_tolerance(zero), LOG_ZERO_TOLERANCE) * magnitude:
         return False, 0
     return True, narrow(result, zero)
 

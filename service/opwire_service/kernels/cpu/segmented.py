@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from opwire.tensor import Array
 
-from ...devices.device import Arrays, Stop
+from ...devices.device import Arrays, Bound, Stop
 from ..layout import Loop
 from ..reference.elements import Elements
 from . import geometry as g
+from .column_states import SLACK_PLACES
 from .compiler import Kernel
 from .job import Job, Step, StepsJob
 from .pool import Find, Pool
@@ -25,6 +27,9 @@ Exact = Callable[[Elements], Any]
 
 _EXACT_CHUNK = 4096
 """Elements that exact arithmetic takes between two questions whether to stop."""
+
+_HEAD = 8
+"""Places before the states of segments: a cache line, of which the last tells whether some element is open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +73,20 @@ class FlaggedJob(Job):
         return (self._first.kernel,)
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
+        self.bind(inputs, outputs, find, pool)(stop)
+
+    def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
         source, target = inputs["InputTensor"], outputs["OutputTensor"]
-        flags = np.zeros(self._work.outputs, np.int8)
-        self._first.run(source.ctypes.data, target.ctypes.data, flags.ctypes.data, find, pool, stop)
-        for output in np.flatnonzero(flags).tolist():
-            settle(self._exact, self._work, output, source, target, stop)
+        flags = np.empty(self._work.outputs, np.int8)
+        first = self._first.bind(source.ctypes.data, target.ctypes.data, flags.ctypes.data, find, pool)
+        return partial(self._run, first, source, target, flags)
+
+    def _run(self, first: Bound, source: Array, target: Array, flags: Array, stop: Stop) -> None:
+        flags.fill(0)
+        first(stop)
+        if flags.any():
+            for output in np.flatnonzero(flags).tolist():
+                settle(self._exact, self._work, output, source, target, stop)
 
 
 class SegmentedJob(Job):
@@ -83,6 +97,7 @@ class SegmentedJob(Job):
         self._first = first
         self._work = work
         self._finish = Step(Kernel(functions.finish, element), work.whole, work.outputs, work.segments)
+        self._columns = int(work.whole[g.COLUMNS]) or 1
         self._all_again = self._make_all_again()
         self._again = tuple(self._one_element(tier, element) for tier in functions.places if tier != PLAIN)
 
@@ -98,7 +113,7 @@ class SegmentedJob(Job):
     def _one_element(self, tier: int, element: Any) -> tuple[Step, Step]:
         """The steps for a single output element; addresses say which."""
         geometry = self._work.whole.copy()
-        geometry[g.KEPT_LOOPS] = 0
+        geometry[g.KEPT_LOOPS] = geometry[g.COLUMNS] = 0
         geometry[TIER] = tier
         segments = self._work.segments
         rows = Step(Kernel(self._functions.rows, element), geometry, segments, int(geometry[g.SEGMENT]))
@@ -109,28 +124,58 @@ class SegmentedJob(Job):
         return (self._first.kernel, self._finish.kernel, self._again[0][0].kernel)
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
+        self.bind(inputs, outputs, find, pool)(stop)
+
+    def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
         source, target = inputs["InputTensor"], outputs["OutputTensor"]
-        states = np.empty((self._work.outputs, self._work.segments * self._functions.places[PLAIN]), np.int64)
-        for step in (self._first, self._finish):
-            step.run(source.ctypes.data, target.ctypes.data, states.ctypes.data, find, pool, stop)
-        if self._work.by_columns and self._functions.again and np.count_nonzero(states[:, 0]) > MANY_OPEN:
-            for step in self._all_again:
-                step.run(source.ctypes.data, target.ctypes.data, states.ctypes.data, find, pool, stop)
-        for output in np.flatnonzero(states[:, 0]).tolist():
-            self._run_again(output, source, target, find, pool, stop)
+        here, there = source.ctypes.data, target.ctypes.data
+        states = _States(self._work.outputs * self._work.segments * self._functions.places[PLAIN])
+        first, again = (
+            [step.bind(here, there, states.address, find, pool) for step in steps]
+            for steps in ((self._first, self._finish), self._all_again)
+        )
+
+        def run(stop: Stop) -> None:
+            if not states.leave_open(first, stop):
+                return
+            of_outputs = states.of(self._work.outputs, self._columns)
+            if self._work.by_columns and self._functions.again and np.count_nonzero(of_outputs) > MANY_OPEN:
+                states.leave_open(again, stop)
+            for output in np.flatnonzero(of_outputs).tolist():
+                self._run_again(output, source, target, find, pool, stop)
+
+        return run
 
     def _run_again(self, output: int, source: Array, target: Array, find: Find, pool: Pool, stop: Stop) -> None:
         from_source, to_target = offsets(self._work.layout.kept, output)
         here = source.ctypes.data + from_source * source.itemsize
         there = target.ctypes.data + to_target * target.itemsize
-        states = np.empty(self._work.segments * max(self._functions.places.values()), np.int64)
+        states = _States(self._work.segments * max(self._functions.places.values()))
         for steps in self._again:
-            for step in steps:
-                step.run(here, there, states.ctypes.data, find, pool, stop)
-            if not states[0]:
+            if not states.leave_open([step.bind(here, there, states.address, find, pool) for step in steps], stop):
                 return
         if self._functions.exact is not None:
             settle(self._functions.exact, self._work, output, source, target, stop)
+
+
+class _States:
+    """The states of segments. Of those of an output element the last step makes the first place whether it is open."""
+
+    def __init__(self, places: int) -> None:
+        self._memory = np.empty(_HEAD + places + SLACK_PLACES, np.int64)
+        self._states = self._memory[_HEAD : _HEAD + places]
+        self.address = self._states.ctypes.data
+
+    def of(self, outputs: int, columns: int) -> Array:
+        """The first place of the states of each output element; see ``column_states``."""
+        return self._states.reshape(outputs // columns, -1, columns)[:, 0].ravel()
+
+    def leave_open(self, steps: Sequence[Bound], stop: Stop) -> bool:
+        """Runs steps; whether they leave any element open."""
+        self._memory[_HEAD - 1] = 0
+        for step in steps:
+            step(stop)
+        return bool(self._memory[_HEAD - 1])
 
 
 def offsets(kept: tuple[Loop, ...], output: int) -> tuple[int, int]:

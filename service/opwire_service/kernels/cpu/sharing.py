@@ -57,10 +57,10 @@ def _fails(record: int, begin: int, end: int) -> bool:
     return call(function, int64(0), source, target, states, geometry, begin, end)
 
 
-@kernel
-def offer(zero: int, record: int, memory: int, helpers: int, wanted: int, _b: int, _e: int) -> None:
-    """Gives work to the helpers that listen."""
-    offered = 0
+@inner
+def _offer(record: int, memory: int, helpers: int) -> bool:
+    """Gives work to helpers that listen; whether it needs no more of them than that."""
+    wanted, offered = at(record, PARTIES) - 1, 0
     for i in range(helpers):
         if offered < wanted:
             fetch_add(record, HELPERS, 1)
@@ -69,17 +69,34 @@ def offer(zero: int, record: int, memory: int, helpers: int, wanted: int, _b: in
             else:
                 fetch_add(record, HELPERS, -1)
     store(record, OFFERED, offered)
+    return offered == wanted
 
 
-@kernel
-def lead(zero: int, record: int, pieces: int, pauses: int, _s: int, _b: int, _e: int) -> None:
-    """Takes part, and when all is taken waits for the helpers, but not for long."""
+@inner
+def _lead(record: int, pieces: int, pauses: int) -> None:
     if _take(record, 0, pieces):
         store(record, TAKEN, 1)
         for _ in range(pauses):
             if peek(record, HELPERS) == 0:
                 break
             pause()
+
+
+@kernel
+def start(zero: int, record: int, memory: int, helpers: int, pieces: int, pauses: int, _e: int) -> None:
+    """Gives work to the helpers that listen, and leads it if those are enough."""
+    for party in range(at(record, PARTIES)):
+        store(record, NEXT + APART * party, 0)
+    store(record, TAKEN, 0)
+    store(record, FAILED, 0)
+    if _offer(record, memory, helpers):
+        _lead(record, pieces, pauses)
+
+
+@kernel
+def lead(zero: int, record: int, pieces: int, pauses: int, _s: int, _b: int, _e: int) -> None:
+    """Takes part, and when all is taken waits for the helpers, but not for long."""
+    _lead(record, pieces, pauses)
 
 
 @kernel
@@ -104,7 +121,7 @@ def _listen(memory: int, ear: int, pauses: int) -> int:
     return 0 if given == LISTENING else given
 
 
-OFFER, LEAD, SERVE = (Kernel(function, INT64) for function in (offer, lead, serve))
+START, LEAD, SERVE = (Kernel(function, INT64) for function in (start, lead, serve))
 
-KERNELS = (OFFER, LEAD, SERVE)
+KERNELS = (START, LEAD, SERVE)
 """They must be ready before any other."""

@@ -12,7 +12,8 @@ from .formats import masked
 KIND = g.MASK + 2
 """Place in the geometry: which terms."""
 
-SIGNED, MAGNITUDE, SQUARES = 0, 1, 2
+SIGNED, MAGNITUDE, SQUARES, ROUGH = 0, 1, 2, 3
+"""The last are elements of which ``rough`` may take the sum."""
 
 IS_EXACT = g.MASK + 1
 """Place in the geometry: whether float64 adds up ``EXACT_TERMS`` terms without rounding."""

@@ -69,6 +69,23 @@ wide_ranks, narrow_ranks = _ranks(WIDE), _ranks(NARROW)
 """The ranks of the elements from an index on."""
 
 
+@intrinsic
+def every_other(typing: Any, address: Any, index: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
+    """Of the ranks from an index on the first, the third and so on, of which a wide vector holds so many."""
+    vector = _vector(zero, WIDE)
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        lane, lanes = context.get_value_type(vector.lane), vector.lanes
+        first = builder.gep(pointer_to(builder, args[0], lane), [args[1]])
+        both = builder.load(
+            builder.bitcast(first, ir.VectorType(lane, 2 * lanes).as_pointer()), align=vector.lane.bitwidth // 8
+        )
+        places = ir.Constant(ir.VectorType(ir.IntType(32), lanes), list(range(0, 2 * lanes, 2)))
+        return builder.shuffle_vector(both, ir.Constant(both.type, ir.Undefined), places)
+
+    return vector(ADDRESS, ADDRESS, zero), code
+
+
 def _lanes(size: int) -> Any:
     @intrinsic
     def lanes(typing: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
@@ -103,24 +120,26 @@ wide, narrow = _filled(WIDE), _filled(NARROW)
 """A vector of one rank."""
 
 
+def fold_lanes(builder: Any, value: Any, is_above: Callable[[Any, Any, Any], Any]) -> Any:
+    """The LLVM code of the lane of a vector that is above all others."""
+    lanes = value.type.count
+    while lanes > 1:
+        lanes //= 2
+        places = ir.VectorType(ir.IntType(32), lanes)
+        halves = [
+            builder.shuffle_vector(value, value, ir.Constant(places, list(range(first, first + lanes))))
+            for first in (0, lanes)
+        ]
+        value = builder.select(is_above(builder, *halves), *halves)
+    return builder.extract_element(value, ir.Constant(ir.IntType(32), 0))
+
+
 @intrinsic
 def greatest_lane(typing: Any, vector: Any) -> tuple[Any, Callable[..., Any]]:
     """The greatest rank of a vector."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        ranks, lanes = args[0], vector.lanes
-        while lanes > 1:
-            lanes //= 2
-            halves = [
-                builder.shuffle_vector(
-                    ranks,
-                    ir.Constant(ranks.type, ir.Undefined),
-                    ir.Constant(ir.VectorType(ir.IntType(32), lanes), list(range(start, start + lanes))),
-                )
-                for start in (0, lanes)
-            ]
-            ranks = builder.select(above(builder, vector.lane, *halves), *halves)
-        return builder.extract_element(ranks, ir.Constant(ir.IntType(32), 0))
+        return fold_lanes(builder, args[0], lambda builder, *halves: above(builder, vector.lane, *halves))
 
     return vector.lane(vector), code
 

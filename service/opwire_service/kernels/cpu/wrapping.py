@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from . import geometry as g
-from .compiler import inner, kernel
+from .compiler import inlined, inner, kernel
 from .element import cast_to, int64, load, read, size_of, store, wrap_absolute, wrap_add, wrap_multiply
-from .geometry import advance, at, run_from
+from .geometry import advance, at, run_from, segment_of, tile_of
 
 SUM, L1, SUM_SQUARE, MULTIPLY = 0, 1, 2, 3
 """Values of ``FUNCTION``."""
@@ -29,7 +29,7 @@ def _combine(a: int, b: int, function: int) -> int:
     return wrap_add(a, b)
 
 
-@inner
+@inlined
 def _run(zero: int, address: int, count: int, step: int, function: int, total: int) -> int:
     if step == 1:
         for i in range(count):
@@ -40,7 +40,7 @@ def _run(zero: int, address: int, count: int, step: int, function: int, total: i
     return total
 
 
-@inner
+@inlined
 def _total(zero: int, base: int, geometry: int, begin: int, end: int, function: int) -> int:
     """The result of reduced elements ``begin`` to ``end``."""
     step = at(geometry, g.STEP)
@@ -120,19 +120,14 @@ def _columns(
 @kernel
 def columns(zero: int, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
     """One tile of columns and one segment a unit; several segments leave an element for each column in ``states``."""
-    segments, segment, count = at(geometry, g.SEGMENTS), at(geometry, g.SEGMENT), at(geometry, g.COUNT)
-    tiles, tile, step = at(geometry, g.TILES), at(geometry, g.TILE), at(geometry, g.COLUMN_STEP)
+    segments, tile, step = at(geometry, g.SEGMENTS), at(geometry, g.TILE), at(geometry, g.COLUMN_STEP)
     function, all_columns = at(geometry, g.FUNCTION), at(geometry, g.COLUMNS)
     scratch = np.empty(tile, np.int64)
     totals = scratch.ctypes.data
     for unit in range(begin, end):
-        part = unit // segments
-        outer = part // tiles
-        start = (part - outer * tiles) * tile
-        width = min(tile, all_columns - start)
+        number, segment, first, last = segment_of(geometry, unit)
+        outer, start, width = tile_of(geometry, number)
         base = advance(source, g.kept_source(geometry, outer) + start * step, zero)
-        first = (unit - part * segments) * segment
-        last = min(first + segment, count)
         for i in range(width):
             store(totals, i, cast_to(1 if function == MULTIPLY else 0, zero))
         if function == SUM:
@@ -146,7 +141,7 @@ def columns(zero: int, source: int, target: int, states: int, geometry: int, beg
         offset = g.kept_target(geometry, outer) + start * at(geometry, g.COLUMN_TARGET)
         for i in range(width):
             if segments > 1:
-                place = (outer * all_columns + start + i) * segments + unit - part * segments
+                place = (outer * all_columns + start + i) * segments + segment
                 store(states, place, int64(load(totals, i, zero)))
             else:
                 store(target, offset + i * at(geometry, g.COLUMN_TARGET), load(totals, i, zero))

@@ -362,7 +362,7 @@ def not_base64(reason: str, pointer: str) -> Violation:
 
 
 def _fits(size: int, desc: BufferTensorDesc) -> bool:
-    return size == desc.total_size_in_bytes or size in desc.accepted_sizes_in_bytes
+    return size in (desc.total_size_in_bytes, desc.data_size_in_bytes, desc.minimum_size_in_bytes)
 
 
 def _wrong_size(size: int, desc: BufferTensorDesc, pointer: str) -> Violation:

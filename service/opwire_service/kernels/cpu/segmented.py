@@ -20,7 +20,7 @@ from .compiler import Kernel
 from .job import Job, Step, StepsJob
 from .pool import Find, Pool
 from .reductions import Cut
-from .sums import COMPENSATED, MANY_OPEN, PLAIN, TIER
+from .sums import COMPENSATED, FEW_OPEN, OF_MANY, PLAIN, TIER
 
 Exact = Callable[[Elements], Any]
 """The result of some elements, however long it takes."""
@@ -139,7 +139,8 @@ class SegmentedJob(Job):
             if not states.leave_open(first, stop):
                 return
             of_outputs = states.of(self._work.outputs, self._columns)
-            if self._work.by_columns and self._functions.again and np.count_nonzero(of_outputs) > MANY_OPEN:
+            many = np.count_nonzero(of_outputs) > max(FEW_OPEN, self._work.outputs // OF_MANY)
+            if many and self._work.by_columns and self._functions.again:
                 states.leave_open(again, stop)
             for output in np.flatnonzero(of_outputs).tolist():
                 self._run_again(output, source, target, find, pool, stop)

@@ -39,8 +39,8 @@ BATCH = 64
 SCRATCH = max(LIMBS, MEMORY + WIDTH)
 """Places that adding up rows needs, and exact sums."""
 
-MANY_OPEN = 4
-"""More open columns than that of a tile are added up again side by side."""
+FEW_OPEN, OF_MANY = 4, 64
+"""So many open columns, or one of so many, are added up again one by one; if there are more, all are, side by side."""
 
 
 @inner
@@ -165,7 +165,7 @@ def _put_columns(
             put(target, offset + i * step, int64(load(results, i, int32(0))), zero)
         return
     # Of an exact sum nothing is open but which result is nearer.
-    many = not at(geometry, IS_EXACT) and _count_open(opens, width) > MANY_OPEN
+    many = not at(geometry, IS_EXACT) and _count_open(opens, width) > max(FEW_OPEN, width // OF_MANY)
     if many:
         compensated_columns(zero, base, geometry, 0, count, width, sums, tile)
     for i in range(width):

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from . import geometry as g
-from .compiler import inner, kernel
-from .element import cast_to, choose, int64, integer_zero, load, read, size_of, store
-from .extreme import put_index
+from .compiler import inlined, inner, kernel
+from .element import cast_to, choose, int32, int64, integer_zero, load, read, size_of, store
 from .geometry import advance, at, segment_of, tile_of
 from .ranks import NOTHING, is_float, is_number, key_of, lowest_rank, rank_of
 
@@ -139,6 +138,16 @@ def _settle(zero: int, base: int, begin: int, end: int, width: int, geometry: in
                     store(found, i, number)
 
 
+@inlined
+def _put_indices(target: int, offset: int, apart: int, found: int, width: int, size: int) -> None:
+    if size == 8:
+        for i in range(width):
+            store(target, offset + i * apart, load(found, i, 0))
+    else:
+        for i in range(width):
+            store(target, offset + i * apart, int32(load(found, i, 0)))
+
+
 @kernel
 def columns(zero: int, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
     """One tile of columns and one segment a unit; several segments leave (key, winner) of each column in ``states``."""
@@ -163,6 +172,8 @@ def columns(zero: int, source: int, target: int, states: int, geometry: int, beg
             place = 2 * ((outer * segments + segment) * all_columns + start + i)
             store(states, place, key_of(rank) if is_number(rank, zero) else NOTHING)
             store(states, place + 1, load(found, i, 0))
-        for i in range(width if segments == 1 else 0):
-            put_index(target, offset + i * apart, load(found, i, 0), size)
+        if segments == 1 and apart == 1:
+            _put_indices(target, offset, 1, found, width, size)
+        elif segments == 1:
+            _put_indices(target, offset, apart, found, width, size)
     scratch[0] = 0  # keeps the memory alive until here

@@ -18,7 +18,7 @@ from .rank_memory import store_ranks
 from .ranks import element_of, greater, is_float, is_half, lowest_rank, rank_of
 from .vectors import wide_lanes, wide_ranks
 
-FEW, MANY = 4, 64
+FEW, MANY = 4, 256
 """The least and the most rows that a column's best rank stays in a register for."""
 
 GROUP_BYTES = 1 << 14
@@ -53,6 +53,16 @@ def _raise_neighbours(zero: int, address: int, row: int, width: int, best: int, 
         store_ranks(best, i + 2 * lanes, c)
         store_ranks(best, i + 3 * lanes, d)
         i += 4 * lanes
+    while i + 2 * lanes <= width:
+        a, b = wide_ranks(best, i, 0, rank_zero), wide_ranks(best, i + lanes, 0, rank_zero)
+        here = address
+        for _ in range(rows):
+            a = greater(wide_ranks(here, i, invert, zero), a)
+            b = greater(wide_ranks(here, i + lanes, invert, zero), b)
+            here += row
+        store_ranks(best, i, a)
+        store_ranks(best, i + lanes, b)
+        i += 2 * lanes
     while i + lanes <= width:
         a = wide_ranks(best, i, 0, rank_zero)
         for j in range(rows):

@@ -111,6 +111,33 @@ def test_zeros_are_equal_and_the_first_one_is_the_value(cpu_device, dtype, least
         assert signs.tolist() == [i % 2 == 0 for i in range(count)]
 
 
+BITS = {"any": range(1 << 16), "zeros": (0, 0x8000), "nan": (0x7C01, 0x7FFF, 0xFC01, 0xFFFF)}
+BITS["no positive"] = (*BITS["nan"], 0xFC00, 0xC000, 0x8001, 0x8000)
+BITS["no finite"] = (*BITS["nan"], 0xFC00)
+BITS["no nan"] = (0, 0x8000, 0xBC00, 0x8001)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("least", [False, True])
+@pytest.mark.parametrize("pool", BITS)
+def test_halves_of_all_bits_are_compared(cpu_device, pool, least, axis):
+    random = np.random.default_rng(11)
+    for shape in ((300, 200), (5, 33), (7000, 70), (70, 7000)):
+        bits = random.choice(np.array(BITS[pool], np.uint16), shape)
+        if least:
+            bits ^= 0x8000
+        values = bits.view(np.float16)
+        nan = np.isnan(values)
+        scores = np.where(nan, 0, values).astype(np.float64) * (-1 if least else 1)
+        # Doubles leave room below the least half for NaN.
+        scores = np.where(nan, -np.inf, np.maximum(scores, -1e300))
+        first, mirrored = scores.argmax(axis), np.flip(scores, axis).argmax(axis)
+        right = np.take_along_axis(bits, np.expand_dims(first, axis), axis).ravel()
+        assert winners(cpu_device, values, axis, least=least) == first.tolist()
+        assert winners(cpu_device, values, axis, least=least, last=True) == (shape[axis] - 1 - mirrored).tolist()
+        assert (extremes(cpu_device, values, axis, least=least).view(np.uint16) == right).all()
+
+
 @pytest.mark.parametrize("shape", [(1, 200_001), (70_001, 12), (140_001, 3)])
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_segments_of_nan_lose_to_one_with_an_element(cpu_device, dtype, shape):

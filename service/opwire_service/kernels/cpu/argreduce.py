@@ -35,8 +35,8 @@ ELEMENTS = {
 TILE_BYTES = 1 << 14
 """Ranks of a tile of columns: half of the nearest cache. Names need as much again."""
 
-INDEXED_BYTES = 512
-"""Columns of bytes, of which each has an index of eight bytes that all too few rows are named with."""
+INDEXED_BYTES = 1 << 12
+"""Columns of bytes. Rows of narrower tiles lie pages apart; of wider ones the indices of eight bytes fill the cache."""
 
 LEAST_TILE = 256
 """Columns that are worth a unit where there are few rows."""

@@ -21,6 +21,7 @@ ADDRESS = types.intp
 
 # Kernels convert numbers with these; to mypy NumPy's scalars are no Python numbers, and inside kernels all of them are.
 int8: Any = np.int8
+int16: Any = np.int16
 int32: Any = np.int32
 int64: Any = np.int64
 uint16: Any = np.uint16

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from . import geometry as g
 from .compiler import inlined, inner, kernel
-from .element import bits_of, int32, load, of_bits, read, size_of, store
+from .element import bits_of, int32, integer_zero, load, of_bits, read, size_of, store
 from .geometry import advance, at
-from .ranks import NOTHING, element_of, greater, is_float, key_of, lowest_rank, rank_of
+from .halves import greatest_of_run
+from .ranks import NOTHING, element_of, greater, is_float, is_half, key_of, lowest_rank, rank_of
 from .short_runs import first_winner, is_short
 from .vectors import (
     equal_lanes,
@@ -34,6 +35,11 @@ def _greatest_neighbour(zero: int, address: int, count: int, invert: int) -> int
     """The greatest rank of a run without gaps."""
     best = lowest_rank(zero)
     if count >= wide_lanes(zero):
+        if is_half(zero):
+            best, sure = greatest_of_run(zero, address, count, invert)
+            if sure:
+                return best
+            best = lowest_rank(zero)
         lanes = wide_lanes(zero)
         a = b = c = d = wide(best, zero)
         i = 0
@@ -124,9 +130,17 @@ def _last_of(zero: int, address: int, count: int, step: int, invert: int, rank: 
 @inner
 def _locate(zero: int, address: int, count: int, step: int, geometry: int, rank: int) -> int:
     """Where the first (last) element with a rank is in a run, or -1."""
+    invert = at(geometry, g.INVERT)
+    if is_half(zero) and rank != rank_of(of_bits(0, zero), 0):
+        # Only zeros are equal to what has other bits, and bits take fewer steps than ranks.
+        bits = integer_zero(zero)
+        same = of_bits(bits_of(element_of(rank, 0, zero)), bits)
+        if at(geometry, g.LAST):
+            return _last_of(bits, address, count, step, invert, same)
+        return first_of(bits, address, count, step, invert, same)
     if at(geometry, g.LAST):
-        return _last_of(zero, address, count, step, at(geometry, g.INVERT), rank)
-    return first_of(zero, address, count, step, at(geometry, g.INVERT), rank)
+        return _last_of(zero, address, count, step, invert, rank)
+    return first_of(zero, address, count, step, invert, rank)
 
 
 @inner
@@ -202,7 +216,8 @@ def rows(zero: int, source: int, target: int, states: int, geometry: int, begin:
             best, won = first_winner(zero, base, count, invert)
         key = key_of(best)
         # Which of equal zeros is to be named, and whether any element is -inf, the rank does not say.
-        if (size and won < 0) or (is_float(zero) and not size and (best == 0 or best == lowest_rank(zero))):
+        unsure = best == rank_of(of_bits(0, zero), 0) or best == lowest_rank(zero)
+        if (size and won < 0) or (is_float(zero) and not size and unsure):
             key, won = _scan(zero, base, geometry, first, last)
         if not size:
             element = element_of(best, invert, zero)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from . import geometry as g
-from .compiler import inner, kernel
-from .element import cast_to, choose, int64, integer_zero, load, read, size_of, store
-from .extreme import put_index
+from .compiler import inlined, inner, kernel
+from .element import cast_to, choose, int32, int64, integer_zero, load, read, size_of, store
 from .geometry import advance, at, segment_of, tile_of
-from .ranks import NOTHING, is_float, key_of, lowest_rank, rank_of
+from .ranks import NOTHING, is_float, is_number, key_of, lowest_rank, rank_of
 
 _ASIDE = 40
 """Numbers between parts of a kernel's memory that would else be in each other's way in the cache."""
@@ -117,7 +116,7 @@ def _first_number(zero: int, column: int, geometry: int, begin: int, end: int) -
         address = advance(column, g.reduced_source(geometry, i), zero)
         for j in range(left):
             rank = rank_of(read(address, j * step, zero), 0)
-            if rank == rank and (last or found < 0):
+            if is_number(rank, zero) and (last or found < 0):
                 found = i + j
         i += left
     return found
@@ -131,12 +130,22 @@ def _settle(zero: int, base: int, begin: int, end: int, width: int, geometry: in
         if load(best, i, lowest) == lowest:
             column = advance(base, i * step, zero)
             element = rank_of(read(column, g.reduced_source(geometry, load(found, i, 0)), zero), 0)
-            if element != element:
+            if not is_number(element, zero):
                 number = _first_number(zero, column, geometry, begin, end)
                 if number < 0:
                     store(best, i, element)
                 else:
                     store(found, i, number)
+
+
+@inlined
+def _put_indices(target: int, offset: int, apart: int, found: int, width: int, size: int) -> None:
+    if size == 8:
+        for i in range(width):
+            store(target, offset + i * apart, load(found, i, 0))
+    else:
+        for i in range(width):
+            store(target, offset + i * apart, int32(load(found, i, 0)))
 
 
 @kernel
@@ -161,8 +170,10 @@ def columns(zero: int, source: int, target: int, states: int, geometry: int, beg
         for i in range(width if segments > 1 else 0):
             rank = load(best, i, rank_zero)
             place = 2 * ((outer * segments + segment) * all_columns + start + i)
-            store(states, place, key_of(rank) if rank == rank else NOTHING)
+            store(states, place, key_of(rank) if is_number(rank, zero) else NOTHING)
             store(states, place + 1, load(found, i, 0))
-        for i in range(width if segments == 1 else 0):
-            put_index(target, offset + i * apart, load(found, i, 0), size)
+        if segments == 1 and apart == 1:
+            _put_indices(target, offset, 1, found, width, size)
+        elif segments == 1:
+            _put_indices(target, offset, apart, found, width, size)
     scratch[0] = 0  # keeps the memory alive until here

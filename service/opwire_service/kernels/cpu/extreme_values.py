@@ -10,13 +10,15 @@ import numpy as np
 
 from . import geometry as g
 from .compiler import inner, kernel
-from .element import load, read, size_of, store
+from .element import integer_zero, load, of_bits, read, size_of, store
+from .extreme import first_of
 from .geometry import advance, at, segment_of, tile_of
+from .halves import raise_two
 from .rank_memory import store_ranks
-from .ranks import element_of, greater, is_float, lowest_rank, rank_of
+from .ranks import element_of, greater, is_float, is_half, lowest_rank, rank_of
 from .vectors import wide_lanes, wide_ranks
 
-FEW, MANY = 4, 64
+FEW, MANY = 4, 256
 """The least and the most rows that a column's best rank stays in a register for."""
 
 GROUP_BYTES = 1 << 14
@@ -34,6 +36,8 @@ def _raise_neighbours(zero: int, address: int, row: int, width: int, best: int, 
     """Takes rows of columns without gaps into the best ranks."""
     rank_zero, lanes = lowest_rank(zero), wide_lanes(zero)
     i = 0
+    while i + 2 * lanes <= width and raise_two(zero, address, row, rows, i, invert, best):
+        i += 2 * lanes
     while i + 4 * lanes <= width:
         a, b = wide_ranks(best, i, 0, rank_zero), wide_ranks(best, i + lanes, 0, rank_zero)
         c, d = wide_ranks(best, i + 2 * lanes, 0, rank_zero), wide_ranks(best, i + 3 * lanes, 0, rank_zero)
@@ -49,6 +53,16 @@ def _raise_neighbours(zero: int, address: int, row: int, width: int, best: int, 
         store_ranks(best, i + 2 * lanes, c)
         store_ranks(best, i + 3 * lanes, d)
         i += 4 * lanes
+    while i + 2 * lanes <= width:
+        a, b = wide_ranks(best, i, 0, rank_zero), wide_ranks(best, i + lanes, 0, rank_zero)
+        here = address
+        for _ in range(rows):
+            a = greater(wide_ranks(here, i, invert, zero), a)
+            b = greater(wide_ranks(here, i + lanes, invert, zero), b)
+            here += row
+        store_ranks(best, i, a)
+        store_ranks(best, i + lanes, b)
+        i += 2 * lanes
     while i + lanes <= width:
         a = wide_ranks(best, i, 0, rank_zero)
         for j in range(rows):
@@ -96,19 +110,60 @@ def _write(zero: int, best: int, width: int, invert: int, target: int, offset: i
 
 
 @inner
-def _lowest(zero: int, column: int, geometry: int, begin: int, end: int) -> int:
-    """The first element of a column that is not NaN, else its first one."""
-    run_size, step = at(geometry, g.RUN), at(geometry, g.STEP)
+def _first_with(zero: int, column: int, geometry: int, begin: int, end: int, rank: int) -> int:
+    """The first element of a column that has a rank, else its first one."""
+    run_size, step, invert = at(geometry, g.RUN), at(geometry, g.STEP), at(geometry, g.INVERT)
     i = begin
     while i < end:
         left = min(run_size - i % run_size, end - i)
         address = advance(column, g.reduced_source(geometry, i), zero)
         for j in range(left):
-            rank = rank_of(read(address, j * step, zero), 0)
-            if rank == rank:
-                return read(address, j * step, zero)
+            element = read(address, j * step, zero)
+            if rank_of(element, invert) == rank:
+                return element
         i += left
     return read(column, g.reduced_source(geometry, begin), zero)
+
+
+@inner
+def _has_negative_zero(zero: int, base: int, begin: int, end: int, width: int, geometry: int) -> bool:
+    """Whether any row of a tile has one."""
+    step, bits = at(geometry, g.COLUMN_STEP), integer_zero(zero)
+    negative = lowest_rank(bits)
+    for i in range(begin, end):
+        row = advance(base, g.reduced_source(geometry, i), zero)
+        if first_of(bits, row, width, step, 0, negative) >= 0:
+            return True
+    return False
+
+
+@inner
+def _settle(
+    zero: int,
+    base: int,
+    begin: int,
+    end: int,
+    width: int,
+    geometry: int,
+    best: int,
+    target: int,
+    offset: int,
+    apart: int,
+) -> None:
+    """Writes the elements that ranks do not tell: NaN has none above that of -inf, a FLOAT16 that is zero no sign."""
+    step, lowest, nought = at(geometry, g.COLUMN_STEP), lowest_rank(zero), rank_of(of_bits(0, zero), 0)
+    zeros = False
+    for i in range(width):
+        rank = load(best, i, lowest)
+        zeros |= rank == nought
+        if not rank > lowest:
+            element = _first_with(zero, advance(base, i * step, zero), geometry, begin, end, rank)
+            store(target, offset + i * apart, element)
+    if is_half(zero) and zeros and _has_negative_zero(zero, base, begin, end, width, geometry):
+        for i in range(width):
+            if load(best, i, lowest) == nought:
+                element = _first_with(zero, advance(base, i * step, zero), geometry, begin, end, nought)
+                store(target, offset + i * apart, element)
 
 
 @kernel
@@ -135,9 +190,5 @@ def columns(zero: int, source: int, target: int, states: int, geometry: int, beg
         else:
             _write(zero, best, width, invert, target, offset, apart)
         if is_float(zero):
-            for i in range(width):
-                if not load(best, i, lowest) > lowest:
-                    # This rank is that of NaN too.
-                    column = advance(base, i * step, zero)
-                    store(target, offset + i * apart, _lowest(zero, column, geometry, first, last))
+            _settle(zero, base, first, last, width, geometry, best, target, offset, apart)
     scratch[0] = 0  # keeps the memory alive until here

@@ -17,7 +17,7 @@ from .element import choose, integer_zero, larger, load, of_bits, read, store
 from .extreme import first_of, put_index
 from .geometry import advance, at
 from .rank_memory import store_ranks
-from .ranks import NOTHING, element_of, greater, is_float, key_of, lowest_rank, rank_of
+from .ranks import NOTHING, element_of, greater, is_float, is_number, key_of, lowest_rank, rank_of
 from .vectors import WIDE, equal_lanes, every_other, wide, wide_lanes, wide_ranks
 
 _ALL_ONES = 0xFFFFFFFF
@@ -45,8 +45,8 @@ def _winner(zero: int, channel: int, geometry: int, depth: int, height: int, acr
             for k in range(p.first_tap(geometry, p.ACROSS, across), p.taps_end(geometry, p.ACROSS, across)):
                 w = p.position(geometry, p.ACROSS, across, k)
                 rank = rank_of(read(here, w * at(geometry, p.ACROSS + p.SOURCE), zero), at(geometry, g.INVERT))
-                best_is_nan = best != best
-                if found < 0 or rank > best or (best_is_nan and rank == rank):
+                better = is_number(rank, zero) and (rank > best or not is_number(best, zero))
+                if found < 0 or better:
                     best = rank
                     found = (d * at(geometry, p.HEIGHT + p.SIZE) + h) * at(geometry, p.ACROSS + p.SIZE) + w
     return found
@@ -115,8 +115,8 @@ def _fill(lowest: int, line: int, count: int) -> None:
 
 
 @inner
-def _code(rank: int, position: int) -> int:
-    key = choose(rank == rank, key_of(rank), _NOT_A_NUMBER)
+def _code(zero: int, rank: int, position: int) -> int:
+    key = choose(is_number(rank, zero), key_of(rank), _NOT_A_NUMBER)
     return (key << 32) | (_ALL_ONES - position)
 
 
@@ -149,7 +149,7 @@ def _raise_named(
         best = load(line, i, 0)
         for j in range(rows):
             rank = rank_of(read(row + j * apart, i * step, zero), invert)
-            best = larger(_code(rank, name + j * next_name + i), best)
+            best = larger(_code(zero, rank, name + j * next_name + i), best)
         store(line, i, best)
 
 
@@ -265,9 +265,9 @@ def _has_negative_zero(zero: int, channel: int, geometry: int, depth: int, heigh
 
 
 @inner
-def _has_zero_or_lowest(best: int, count: int, lowest: int) -> tuple[bool, bool]:
-    """Whether any of some FLOAT32 ranks is a zero, and whether any is -inf."""
-    lanes, zero_rank, lowest_ranks = wide_lanes(lowest), wide(of_bits(0, lowest), lowest), wide(lowest, lowest)
+def _has_zero_or_lowest(best: int, count: int, nought: int, lowest: int) -> tuple[bool, bool]:
+    """Whether any of some ranks of floats is that of zeros, and whether any is that of -inf."""
+    lanes, zero_rank, lowest_ranks = wide_lanes(lowest), wide(nought, lowest), wide(lowest, lowest)
     zeros = lowests = 0
     for i in range(0, count, lanes):
         ranks, within = wide_ranks(best, i, 0, lowest), (1 << min(count - i, lanes)) - 1
@@ -288,12 +288,13 @@ def _put_values(zero: int, best: int, values: int, geometry: int, channel: int, 
         for i in range(count):
             store(values, i * step, element_of(load(best, i, lowest), invert, zero))
     if is_float(zero):
-        zeros, lowests = _has_zero_or_lowest(best, count, lowest)
+        nought = rank_of(of_bits(0, zero), 0)
+        zeros, lowests = _has_zero_or_lowest(best, count, nought, lowest)
         zeros = zeros and _has_negative_zero(zero, channel, geometry, depth, height)
         if zeros or lowests:
             for i in range(count):
                 rank = load(best, i, lowest)
-                if rank == lowest or (zeros and rank == 0):
+                if rank == lowest or (zeros and rank == nought):
                     found = _winner(zero, channel, geometry, depth, height, i)
                     store(values, i * step, _element_at(zero, channel, geometry, found))
 

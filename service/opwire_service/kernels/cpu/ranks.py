@@ -1,7 +1,8 @@
 """Ranks: numbers whose order is the one that MIN, MAX, ARGMIN, ARGMAX or max pooling asks for.
 
-Of an integer the rank is a signed integer of its width, of a float a FLOAT32: NaN is then above nothing, and -0 equals
-+0.
+Of an integer the rank is a signed integer of its width, of a FLOAT32 itself: NaN is then above nothing, and -0 equals
++0. Of a FLOAT16, of which processors compare few at a time, it is an integer of 16 bits: NaN has one below that of
+-inf, and both zeros have the same.
 """
 
 from __future__ import annotations
@@ -14,10 +15,16 @@ from numba import types
 
 from opwire.tensor import DataType
 
-from .element import FLOAT32, HALF, INT64, intrinsic
+from .element import FLOAT32, HALF, INT16, INT64, intrinsic
 
 NOTHING = -(2**63)
 """The key of no winner: all elements are NaN."""
+
+HALF_INFINITY = 0x7C00
+"""The bits of the greatest FLOAT16. Those of positive NaN come after it."""
+
+_OFFSET = 0x7FFF - HALF_INFINITY
+"""The rank of FLOAT16 zeros: that of infinity is the last one, so that ranks of positive NaN start over below -inf."""
 
 
 def inversion(data_type: DataType, *, least: bool) -> int:
@@ -30,7 +37,7 @@ def inversion(data_type: DataType, *, least: bool) -> int:
 
 
 def rank_type(element: Any) -> Any:
-    return FLOAT32 if element in (FLOAT32, HALF) else element
+    return INT16 if element == HALF else element
 
 
 def rank_size(element: Any) -> int:
@@ -44,8 +51,15 @@ def ranked(builder: Any, element: Any, value: Any, invert: Any) -> Any:
     if element == FLOAT32:
         return builder.bitcast(value, like(value, ir.FloatType()))
     if element == HALF:
-        return builder.fpext(builder.bitcast(value, like(value, ir.HalfType())), like(value, ir.FloatType()))
+        sign = builder.ashr(value, _constant(value, 15))
+        ones_complement = builder.xor(value, builder.lshr(sign, _constant(value, 1)))
+        return builder.add(builder.sub(ones_complement, sign), _constant(value, _OFFSET))
     return value
+
+
+def _constant(value: Any, number: int) -> Any:
+    """A number, as often as a value has one."""
+    return ir.Constant(value.type, [number] * value.type.count if isinstance(value.type, ir.VectorType) else number)
 
 
 def like(value: Any, scalar: Any) -> Any:
@@ -75,13 +89,18 @@ def rank_of(typing: Any, element: Any, invert: Any) -> tuple[Any, Callable[..., 
 
 @intrinsic
 def element_of(typing: Any, rank: Any, invert: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
-    """The element that has a rank; of zeros and infinities too, of NaN never."""
+    """The element that has a rank; of infinities too, of NaN never. Of the zeros of FLOAT16 it is the positive one."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         bits = bits_type(zero)
-        value = builder.fptrunc(args[0], ir.HalfType()) if zero == HALF else args[0]
         inverted = builder.trunc(args[1], bits) if bits.width < 64 else args[1]
-        value = builder.xor(builder.bitcast(value, bits), inverted)
+        if zero == HALF:
+            value = builder.sub(args[0], ir.Constant(bits, _OFFSET))
+            sign = builder.ashr(value, ir.Constant(bits, 15))
+            magnitude = builder.sub(builder.xor(value, sign), sign)
+            element = builder.xor(builder.or_(magnitude, builder.shl(sign, ir.Constant(bits, 15))), inverted)
+            return builder.select(builder.icmp_signed("==", value, ir.Constant(bits, 0)), value, element)
+        value = builder.xor(builder.bitcast(args[0], bits), inverted)
         return builder.bitcast(value, context.get_value_type(zero))
 
     return zero(rank, INT64, zero), code
@@ -93,10 +112,27 @@ def lowest_rank(typing: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
     rank = rank_type(zero)
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        lowest = float("-inf") if rank == FLOAT32 else -(1 << (rank.bitwidth - 1))
-        return ir.Constant(context.get_value_type(rank), lowest)
+        return ir.Constant(context.get_value_type(rank), _lowest(zero))
 
     return rank(zero), code
+
+
+def _lowest(element: Any) -> float:
+    if element == HALF:
+        return _OFFSET - HALF_INFINITY
+    return float("-inf") if element == FLOAT32 else -(1 << (element.bitwidth - 1))
+
+
+@intrinsic
+def is_number(typing: Any, rank: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
+    """Whether a rank is not that of NaN."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        if zero == FLOAT32:
+            return builder.fcmp_ordered("ord", args[0], args[0])
+        return builder.icmp_signed(">=", args[0], ir.Constant(args[0].type, _lowest(zero)))
+
+    return types.boolean(rank, zero), code
 
 
 @intrinsic
@@ -104,7 +140,17 @@ def is_float(typing: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
     """Whether elements are floats, which is known when a kernel is compiled."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return ir.Constant(ir.IntType(1), int(rank_type(zero) == FLOAT32))
+        return ir.Constant(ir.IntType(1), int(zero in (FLOAT32, HALF)))
+
+    return types.boolean(zero), code
+
+
+@intrinsic
+def is_half(typing: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
+    """Whether elements are FLOAT16, whose ranks do not tell the sign of a zero."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return ir.Constant(ir.IntType(1), int(zero == HALF))
 
     return types.boolean(zero), code
 
@@ -115,6 +161,16 @@ def greater(typing: Any, rank: Any, so_far: Any) -> tuple[Any, Callable[..., Any
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.select(above(builder, getattr(rank, "lane", rank), *args), *args)
+
+    return rank(rank, rank), code
+
+
+@intrinsic
+def lesser(typing: Any, rank: Any, so_far: Any) -> tuple[Any, Callable[..., Any]]:
+    """The lesser of two ranks that are integers, or in each lane of two vectors."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.select(builder.icmp_signed("<", *args), *args)
 
     return rank(rank, rank), code
 

@@ -158,6 +158,27 @@ def equal_lanes(typing: Any, vector: Any, other: Any) -> tuple[Any, Callable[...
 
 
 @intrinsic
+def above_lanes(typing: Any, vector: Any, other: Any) -> tuple[Any, Callable[..., Any]]:
+    """Like ``equal_lanes``: whether a rank is above that of the other vector."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        bits = builder.bitcast(above(builder, vector.lane, *args), ir.IntType(vector.lanes))
+        return builder.zext(bits, ir.IntType(64)) if vector.lanes < 64 else bits
+
+    return INT64(vector, vector), code
+
+
+@intrinsic
+def ranks_of_bits(typing: Any, bits: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
+    """The ranks of elements from their bits, of which some are inverted already."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return ranked(builder, zero, args[0], ir.Constant(args[0].type, [0] * bits.lanes))
+
+    return bits(bits, zero), code
+
+
+@intrinsic
 def first_bit(typing: Any, bits: Any) -> tuple[Any, Callable[..., Any]]:
     """The place of the lowest bit of an integer that is not 0."""
 

@@ -62,7 +62,8 @@ def main() -> None:
     bandwidths: dict[int, float] = {}
     figures = []
     # A thread that draws the bar now and then would be one more beside those that are measured.
-    for cell in track(chosen, "measuring", auto_refresh=False):
+    for make in track(chosen, "measuring", auto_refresh=False):
+        cell = make()
         calls = participants(device, cell, given.threads)
         for wrong in disagreeing(cell, calls):
             # NumPy, for one, adds up FLOAT16 in FLOAT16, until nothing more is added.

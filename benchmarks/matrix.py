@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -175,19 +176,22 @@ def class_map(data_type: DataType) -> Cell:
     return Cell(title, "ARGMAX", {"type": "ARGMAX", "desc": desc}, source, {"axes": (1,)})
 
 
-def cells(functions: list[str], types: list[str], layouts: list[str], sizes: list[str]) -> Iterator[Cell]:
-    """The cells of a choice of rows; images are among the sizes from 16 MB on."""
+def cells(functions: list[str], types: list[str], layouts: list[str], sizes: list[str]) -> Iterator[Callable[[], Cell]]:
+    """What makes the cells of a choice of rows: all their inputs together would not fit into memory.
+
+    Images are among the sizes from 16 MB on.
+    """
     for function in functions:
         for data_type in FUNCTIONS.get(function, ()):
             if data_type.name in types:
                 for size in sizes:
                     for layout in layouts:
-                        yield reduction(function, data_type, layout, size)
+                        yield partial(reduction, function, data_type, layout, size)
     if "ARGMAX" in functions:
-        yield from (class_map(data_type) for data_type in FLOATS if data_type.name in types)
+        yield from (partial(class_map, data_type) for data_type in FLOATS if data_type.name in types)
     if "MAX_POOLING" in functions:
         for name in POOLINGS:
             for data_type in POOLED_TYPES:
                 if data_type.name in types:
-                    yield pooling(name, data_type, indices=False)
-                    yield pooling(name, data_type, indices=True)
+                    yield partial(pooling, name, data_type, indices=False)
+                    yield partial(pooling, name, data_type, indices=True)

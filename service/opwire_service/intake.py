@@ -75,9 +75,11 @@ class Intake:
         """Whether such a body can be taken in soon."""
         self._forget(now)
         self.patience.note(now, standing=self._stands)
+        # A few are no queue: if the event loop is late with those, the machine is busy with something else.
+        if len(self._under_way) < TOGETHER or self.patience.lets_stand:
+            return True
         ahead = sum(min(body.size, size) for body in self._under_way)
-        wait = ahead / self._rate + self.lag
-        return self.patience.lets_stand or self.patience.admits(wait, TOGETHER * size / self._rate)
+        return self.patience.admits(ahead / self._rate + self.lag, TOGETHER * size / self._rate)
 
     @property
     def retry_after(self) -> float:

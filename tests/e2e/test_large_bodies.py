@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import json
 import logging
+import socket
 import ssl
+import struct
 import time
 
 import httpx
@@ -146,6 +148,27 @@ def test_where_there_is_no_room_the_head_is_enough(caplog, tmp_path, key):
             connection.sendall(head + body)
             assert winner(next_answer(connection)[2]) == COUNT - 1
         assert server._app.server.pipeline.memory.held == 0
+
+
+def test_who_is_refused_has_time_to_read_that():
+    """A client that still sends, and looks for an answer only then."""
+    head, body = request(VALUES)
+    with (
+        serving(Settings(port=0, limits=Limits(memory_bytes=3_000_000))) as server,
+        connect(server.url or "") as holding,
+    ):
+        holding.sendall(head + body[:1000])
+        until(lambda: server._app.server.pipeline.memory.held > 2_000_000)
+        refused = connect(server.url or "")
+        with refused:
+            refused.sendall(head)
+            for _ in range(3):
+                time.sleep(0.1)
+                refused.sendall(body[:10_000])
+            assert next_answer(refused)[0] == 429
+            # So it ends with a reset, as that of a client which has not sent all.
+            refused.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        until(lambda: len(server.server_state.connections) == 1)
 
 
 def until_told(caplog: pytest.LogCaptureFixture, count: int) -> list[dict[str, object]]:

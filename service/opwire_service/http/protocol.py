@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Sequence
 from functools import partial
 from http import HTTPStatus
@@ -31,6 +32,12 @@ _LINGERS = 0.5
 
 _ARRIVES = 0.1
 """Seconds for which a refusal may be on its way to a client that still sends; the body waits in buffers meanwhile."""
+
+_LOOKS = 20
+"""So often it has that time again, unless the client has closed the connection: then it has read the refusal."""
+
+_TCP_CLOSE = 7
+"""State of a connection that the other side has ended, in TCP_INFO of Linux."""
 
 _HEAD_END = b"\r\n\r\n"
 
@@ -165,8 +172,18 @@ class ProblemProtocol(HttpToolsProtocol):
         self.flow.pause_reading()
         if self.transport.can_write_eof():
             self.transport.write_eof()
-        self.loop.call_later(_ARRIVES, self.transport.close)
+        self.loop.call_later(_ARRIVES, self._close_when_read, _LOOKS)
         return True
+
+    def _close_when_read(self, looks: int) -> None:
+        """Closes the connection once the client has, or after so many looks.
+
+        Nothing is read meanwhile, so nothing else tells.
+        """
+        if looks and not self.transport.is_closing() and not _is_reset(self.transport):
+            self.loop.call_later(_ARRIVES, self._close_when_read, looks - 1)
+        else:
+            self.transport.close()
 
     def on_body(self, body: bytes) -> None:
         if not self._drops:
@@ -289,6 +306,15 @@ class ProblemProtocol(HttpToolsProtocol):
         response.headers["connection"] = "close"
         status = HTTPStatus(response.status_code)
         self._write(response.raw_headers, bytes(response.body), f"{status.value} {status.phrase}")
+
+
+def _is_reset(transport: asyncio.BaseTransport) -> bool:
+    """Whether the other side has ended the connection; also where the system does not tell."""
+    option = getattr(socket, "TCP_INFO", None)
+    connection: socket.socket | None = transport.get_extra_info("socket")
+    if option is None or connection is None or connection.family not in (socket.AF_INET, socket.AF_INET6):
+        return True
+    return connection.getsockopt(socket.IPPROTO_TCP, option, 1)[0] == _TCP_CLOSE
 
 
 def _make_parser(protocol: ProblemProtocol) -> httptools.HttpRequestParser:

@@ -32,6 +32,10 @@ ORACLE = "reference"
 """The device that runs what names it, and nothing else where there is another one."""
 
 
+AS_IF_RECEIVED = 32
+"""How much more work than would be done inline takes as long as to receive a large body of so many elements."""
+
+
 class Dispatcher:
     """Runs plans on its devices, within their capacity and each within its deadline.
 
@@ -89,6 +93,11 @@ class Dispatcher:
     def fits_inline(self, plan: Plan, device: str) -> bool:
         """Whether a plan is over sooner than another thread could take it."""
         return plan.work <= self._runners[device].inline_work
+
+    def fits_inline_received(self, plan: Plan, device: str) -> bool:
+        """Whether a plan takes no longer than it took to receive large inputs, which the caller had to wait for too."""
+        chosen = self._placement is None or device != AUTO
+        return chosen and plan.work <= AS_IF_RECEIVED * self._runners[device].inline_work
 
     @contextmanager
     def place(self, plan: Plan, device: str) -> Generator[str]:

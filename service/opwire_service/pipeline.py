@@ -238,10 +238,11 @@ class Pipeline:
         part: bool = False,
     ) -> Completed:
         """Runs a request that is prepared; the arguments and errors are those of ``execute``."""
-        done = self.run_now(request, prepared, watch, hold)
+        plan, large = prepared.plan, prepared.input_bytes > INLINE_BYTES
+        # Of a batch there may be many, which the caller would not let others between.
+        done = None if part and large else self.run_now(request, prepared, watch, hold)
         if done is not None:
             return done
-        plan, large = prepared.plan, prepared.input_bytes > INLINE_BYTES
         deadline = self.deadline(watch.started, request.timeout_ms)
         priority = DEFAULT_PRIORITY if request.priority is None else request.priority
         with self.dispatcher.place(plan, self._device(request)) as device:
@@ -257,10 +258,11 @@ class Pipeline:
         return Completed(prepared, buffers, device)
 
     def is_short(self, request: ExecuteRequest, prepared: Prepared) -> bool:
-        """Whether a request is over sooner than another thread could take it."""
-        return prepared.input_bytes <= INLINE_BYTES and self.dispatcher.fits_inline(
-            prepared.plan, self._device(request)
-        )
+        """Whether a request is over sooner than another thread could take it, or as soon as its body was received."""
+        plan, device = prepared.plan, self._device(request)
+        if prepared.input_bytes <= INLINE_BYTES:
+            return self.dispatcher.fits_inline(plan, device)
+        return self.dispatcher.fits_inline_received(plan, device) and are_views(plan, request)
 
     def run_now(self, request: ExecuteRequest, prepared: Prepared, watch: Stopwatch, hold: Hold) -> Completed | None:
         """Like ``run``, for what is short; None if it is not."""

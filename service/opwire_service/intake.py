@@ -79,7 +79,7 @@ class Intake:
         if len(self._under_way) < TOGETHER or self.patience.lets_stand:
             return True
         ahead = sum(min(body.size, size) for body in self._under_way)
-        return self.patience.admits(ahead / self._rate + self.lag, TOGETHER * size / self._rate)
+        return self.lag <= _LATE and self.patience.admits(ahead / self._rate, TOGETHER * size / self._rate)
 
     @property
     def retry_after(self) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import socket
+import select
 from collections.abc import Sequence
 from functools import partial
 from http import HTTPStatus
@@ -33,11 +33,8 @@ _LINGERS = 0.5
 _ARRIVES = 0.1
 """Seconds for which a refusal may be on its way to a client that still sends; the body waits in buffers meanwhile."""
 
-_LOOKS = 20
-"""So often it has that time again, unless the client has closed the connection: then it has read the refusal."""
-
-_TCP_CLOSE = 7
-"""State of a connection that the other side has ended, in TCP_INFO of Linux."""
+_LONGEST = 1.6
+"""Seconds that it has at most, if the client has not closed the connection: then it has read the refusal."""
 
 _HEAD_END = b"\r\n\r\n"
 
@@ -172,18 +169,18 @@ class ProblemProtocol(HttpToolsProtocol):
         self.flow.pause_reading()
         if self.transport.can_write_eof():
             self.transport.write_eof()
-        self.loop.call_later(_ARRIVES, self._close_when_read, _LOOKS)
+        self.loop.call_later(_ARRIVES, self._close_when_read, _ARRIVES)
         return True
 
-    def _close_when_read(self, looks: int) -> None:
-        """Closes the connection once the client has, or after so many looks.
+    def _close_when_read(self, waited: float) -> None:
+        """Closes the connection if the client has, or has had its time; looks again after as long as it had until now.
 
         Nothing is read meanwhile, so nothing else tells.
         """
-        if looks and not self.transport.is_closing() and not _is_reset(self.transport):
-            self.loop.call_later(_ARRIVES, self._close_when_read, looks - 1)
-        else:
+        if waited >= _LONGEST or self.transport.is_closing() or _is_closed(self.transport):
             self.transport.close()
+        else:
+            self.loop.call_later(waited, self._close_when_read, 2 * waited)
 
     def on_body(self, body: bytes) -> None:
         if not self._drops:
@@ -308,13 +305,13 @@ class ProblemProtocol(HttpToolsProtocol):
         self._write(response.raw_headers, bytes(response.body), f"{status.value} {status.phrase}")
 
 
-def _is_reset(transport: asyncio.BaseTransport) -> bool:
-    """Whether the other side has ended the connection; also where the system does not tell."""
-    option = getattr(socket, "TCP_INFO", None)
-    connection: socket.socket | None = transport.get_extra_info("socket")
-    if option is None or connection is None or connection.family not in (socket.AF_INET, socket.AF_INET6):
+def _is_closed(transport: asyncio.BaseTransport) -> bool:
+    """Whether the other side has closed the connection, of which nothing is read; also where no system call tells."""
+    if not hasattr(select, "poll"):
         return True
-    return connection.getsockopt(socket.IPPROTO_TCP, option, 1)[0] == _TCP_CLOSE
+    poll = select.poll()
+    poll.register(transport.get_extra_info("socket").fileno(), 0)
+    return bool(poll.poll(0))
 
 
 def _make_parser(protocol: ProblemProtocol) -> httptools.HttpRequestParser:

@@ -10,6 +10,7 @@ import json
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,6 @@ import cupy
 
 from opwire.check import check
 from opwire_service.devices.cuda import CudaDevice, Room
-from opwire_service.kernels.cuda.job import Memory
 
 SIZES = [4, 64, 1024, 1024]
 OPERATORS: dict[str, dict[str, object]] = {
@@ -47,10 +47,7 @@ class Load:
             self.block = cupy.empty(room.size, cupy.uint8)
             cupy.cuda.runtime.deviceSynchronize()
         memory = room.at(self.block.data.ptr)
-        self.memories = [
-            Memory({"InputTensor": data.data.ptr}, memory.outputs, memory.scratch, memory.marks, memory.uncertain)
-            for data in self.inputs
-        ]
+        self.memories = [replace(memory, inputs={"InputTensor": data.data.ptr}) for data in self.inputs]
 
     def run_until(self, end: float) -> None:
         events = []

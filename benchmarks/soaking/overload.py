@@ -1,8 +1,8 @@
 """Half of the load that a server can carry, then twice that load: what it takes must not wait for much longer.
 
 The load is open: requests are sent when they are due, whatever became of those before, and latencies count from then.
-The generator runs on the machine of the server and takes some of it: its requests are made beforehand, and its share of
-a core is printed.
+The generator runs on the machine of the server and must not slow it, nor be slowed by it: its requests are made
+beforehand, and where there are several cores, one is its own. Its share of that is printed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from opwire import prepare
 from opwire.wire import Encoding, write_call
 from opwire_service.load import Address, write_request
 
-from .served import Served, served
+from .served import Served, apart, served
 
 _MEASURE_SECONDS = 1.0
 _SETTLES = 1.0
@@ -248,7 +248,8 @@ def main(
     growth: Annotated[float, typer.Option(min=1, help="How much more memory may be in use afterwards.")] = 1.1,
 ) -> None:
     """Half of the load that the server can carry, then twice that load."""
-    with served("--log-level", "info") as server:
+    with apart() as use_own_core, served("--log-level", "info") as server:
+        use_own_core()
         data = request(server.url, workload, rows)
         _warm_up(server, data)
         if warm_up:

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -107,6 +107,20 @@ def _resident_pages(process: int) -> int:
     with contextlib.suppress(OSError):
         return int(Path(f"/proc/{process}/statm").read_text().split()[1])
     return 0
+
+
+@contextlib.contextmanager
+def apart() -> Iterator[Callable[[], None]]:
+    """Leaves one core, if there are several, to what calls the function; what starts before that has the others."""
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) == 1:
+        yield lambda: None
+        return
+    os.sched_setaffinity(0, cores[1:])
+    try:
+        yield lambda: os.sched_setaffinity(0, cores[:1])
+    finally:
+        os.sched_setaffinity(0, cores)
 
 
 @contextlib.contextmanager

@@ -25,11 +25,15 @@ class Budget:
         self.held = 0
         self.intake = Intake(patience or Patience())
 
-    def refusal(self, size: int) -> OverloadedError | None:
-        """Why a large body would be refused now; None if it would not."""
+    def refusal(self, size: int, coming: int = 0) -> OverloadedError | None:
+        """Why a large body would be refused now; None if it would not.
+
+        Args:
+            coming: others like it that were not and will enter.
+        """
         if self.held and self.held + size > self.limit:
             return self.memory_full(size)
-        if self.intake.admits(size, time.monotonic()):
+        if self.intake.admits(size, time.monotonic(), coming):
             return None
         return self.queue_full(self.intake.retry_after)
 

@@ -17,7 +17,7 @@ from .patience import Patience, QueueFull
 LARGE = 256 * 1024
 """Bytes above which a body counts."""
 
-TOGETHER = 3
+TOGETHER = 5
 """Bodies of a size that may be under way ahead of another one for long."""
 
 _LEAST_RATE, _FIRST_RATE = 100e6, 200e6
@@ -71,15 +71,21 @@ class Intake:
         self.patience.note(now, standing=self._stands)
         return body
 
-    def admits(self, size: int, now: float) -> bool:
-        """Whether such a body can be taken in soon."""
+    def admits(self, size: int, now: float, coming: int = 0) -> bool:
+        """Whether such a body can be taken in soon.
+
+        Args:
+            coming: others like it that were admitted and will enter.
+        """
         self._forget(now)
         self.patience.note(now, standing=self._stands)
         # A few are no queue: if the event loop is late with those, the machine is busy with something else.
-        if len(self._under_way) < TOGETHER or self.patience.lets_stand:
+        if len(self._under_way) + coming < TOGETHER or self.patience.lets_stand:
             return True
-        ahead = sum(min(body.size, size) for body in self._under_way)
-        return self.lag <= _LATE and self.patience.admits(ahead / self._rate, TOGETHER * size / self._rate)
+        ahead = sum(min(body.size, size) for body in self._under_way) + coming * size
+        return self.lag <= max(_LATE, self.patience.wait) and self.patience.admits(
+            ahead / self._rate, TOGETHER * size / self._rate
+        )
 
     @property
     def retry_after(self) -> float:

@@ -56,6 +56,21 @@ def test_only_a_few_are_taken_while_the_server_is_late_with_all():
     assert admitted(intake, 2 * BURST, 1) == 1
 
 
+def test_those_that_will_enter_count():
+    intake = Intake(Patience(burst=0))
+    assert intake.admits(SIZE, 0, coming=TOGETHER)
+    assert not intake.admits(SIZE, 0, coming=TOGETHER + 1)
+    assert admitted(intake, 0, 2) == 2
+    assert intake.admits(SIZE, 0, coming=TOGETHER - 2)
+    assert not intake.admits(SIZE, 0, coming=TOGETHER - 1)
+
+
+def test_who_may_wait_for_long_is_not_refused():
+    intake = Intake(Patience(burst=0, wait=60))
+    intake.lag = 1.0
+    assert admitted(intake, 0, 1000) == 1000
+
+
 def test_who_sends_one_after_the_other_is_never_refused_on_a_busy_machine():
     intake = Intake(Patience())
     intake.lag = 1.0

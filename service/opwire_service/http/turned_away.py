@@ -6,6 +6,7 @@ and instead of a line for each the log has one for all of the last seconds.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -35,6 +36,7 @@ class TurnedAway:
         self._find = find
         self._gate = gate
         self._counts: Counter[tuple[str, str]] = Counter()
+        self._coming = 0
 
     def refusal(self, url: bytes, headers: Sequence[tuple[bytes, bytes]]) -> OverloadedError | None:
         """Why a request is refused at once; None if it is to be read, or judged, by others.
@@ -47,8 +49,11 @@ class TurnedAway:
         memory, limits = self._server.pipeline.memory, self._server.settings.limits
         if not LARGE < size <= limits.body_bytes or self._server.draining:
             return None
-        error = memory.refusal(size)
+        error = memory.refusal(size, self._coming)
         if error is None:
+            # Its task begins when all heads are read that have arrived together.
+            self._coming += 1
+            asyncio.get_running_loop().call_soon(self._come)
             return None
         path = httptools.parse_url(url).path.decode("ascii")
         route = self._find(path)
@@ -59,6 +64,9 @@ class TurnedAway:
         self._server.metrics.ended(route.path, str(error.code), 0)
         self._counts[route.path, str(error.code)] += 1
         return error
+
+    def _come(self) -> None:
+        self._coming -= 1
 
     def report(self) -> None:
         """Logs how many were refused since the last time."""

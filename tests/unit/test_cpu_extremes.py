@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.lib.stride_tricks import sliding_window_view
@@ -149,6 +151,56 @@ def test_segments_of_nan_lose_to_one_with_an_element(cpu_device, dtype, shape):
         assert winners(cpu_device, values, axis) == [place] * others
         assert winners(cpu_device, values, axis, last=True) == [place] * others
         assert (extremes(cpu_device, values, axis) == -np.inf).all()
+
+
+def scores(values: Array, *, least: bool) -> Array:
+    """Numbers that NumPy's argmax compares as the contract says: NaN is below all others, and zeros are equal."""
+    if values.dtype.kind != "f":
+        # Not those of 64 bits, which have no int64 or none below zero.
+        return values.astype(np.int64) * (-1 if least else 1)
+    nan = np.isnan(values)
+    wide = np.where(nan, 0, values).astype(np.float64) * (-1 if least else 1)
+    # Doubles leave room below the least float for NaN.
+    return np.where(nan, -np.inf, np.maximum(wide, -1e300))
+
+
+LONG = {
+    "units": ((9, 2053, 70), 1),
+    "few columns": ((9, 2053, 11), 1),
+    "segments": ((8203, 150), 0),
+    "no 16 bits": ((541_001, 8), 0),
+    "runs": ((301, 2, 1000, 8), (0, 2)),
+}
+"""Columns so long that winners are looked for in groups of rows, and rows that no name of 16 bits counts."""
+
+
+@pytest.mark.parametrize("layout", LONG)
+@pytest.mark.parametrize("least", [False, True])
+@pytest.mark.parametrize("dtype", [*FLOATS, np.int8, np.uint8, np.int16, np.int32])
+def test_winners_of_long_columns(cpu_device, dtype, least, layout):
+    shape, axes = LONG[layout]
+    axes = axes if isinstance(axes, tuple) else (axes,)
+    random = np.random.default_rng(3)
+    is_float = np.issubdtype(dtype, np.floating)
+    pools: list[Any] = [(0, 1, 2), limits(dtype)]
+    pools += [(np.nan, -np.inf, np.inf), (0.0, -0.0, -1.0, np.nan), (np.nan,), (-1.0, -2.0)] if is_float else []
+    for pool in pools:
+        values = random.choice(np.array(pool, dtype), shape)
+        # In some columns the winner is in one of the last rows, or a first one is as good.
+        rows = np.moveaxis(values, axes, range(len(axes))).reshape(-1, shape[-1]).copy()
+        worst, best = (max(pool), min(pool)) if least else (min(pool), max(pool))
+        rows[:, ::3] = worst
+        rows[-5::2, ::3] = best
+        rows[3, ::6] = best
+        kept = [size for axis, size in enumerate(shape) if axis not in axes]
+        values = np.moveaxis(rows.reshape([*(shape[axis] for axis in axes), *kept]), range(len(axes)), axes).copy()
+        flat = scores(np.moveaxis(values, axes, range(len(axes))), least=least).reshape(-1, int(np.prod(kept)))
+        for last in (False, True):
+            right = len(flat) - 1 - flat[::-1].argmax(0) if last else flat.argmax(0)
+            direction = "DECREASING" if last else "INCREASING"
+            name = "ARGMIN" if least else "ARGMAX"
+            (found,) = outputs(cpu_device, name, values, Axes=list(axes), AxisDirection=direction)
+            assert (found.ravel() == right).all()
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2, 3), (1, 2, 0, 3), (3, 0, 2, 1)])

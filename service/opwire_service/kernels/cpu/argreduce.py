@@ -14,6 +14,7 @@ from . import geometry as g
 from .compiler import Kernel
 from .element import FLOAT32, HALF, INT8, INT16, INT32, INT64
 from .job import ArrayJob, Job, Step, StepsJob
+from .named_columns import GROUP
 from .ranks import inversion, rank_size
 from .reductions import Cut, cut
 from .wide_tiles import by_tiles, of_segments
@@ -38,13 +39,22 @@ TILE_BYTES = 1 << 14
 INDEXED_BYTES = 1 << 12
 """Columns of bytes. Rows of narrower tiles lie pages apart; of wider ones the indices of eight bytes fill the cache."""
 
+LEAST_GROUPED, LEAST_GROUPED_FAR = 1 << 11, 1 << 12
+"""Bytes of a column from which on its winner is looked for once more, in its group: in one unit or in segments."""
+
 LEAST_TILE = 256
 """Columns that are worth a unit where there are few rows."""
 
 KERNELS = tuple(
     Kernel(function, element)
     for element in dict.fromkeys(ELEMENTS.values())
-    for function in (extreme.rows, extreme.finish, extreme_columns.columns, extreme_values.columns)
+    for function in (
+        extreme.rows,
+        extreme.finish,
+        extreme_columns.columns,
+        extreme_columns.finish,
+        extreme_values.columns,
+    )
 )
 
 
@@ -68,11 +78,11 @@ def extreme_job(plan: Plan, *, least: bool, last: bool, index: bool) -> Job:
     element = ELEMENTS[data_type]
     work = cut(layout, data_type.bits // 8, parameters)
     if not work.by_columns:
-        return _job(extreme.rows, work, data_type)
+        return _rows_job(work, data_type)
     size = rank_size(element)
     if index:
         columns = INDEXED_BYTES if size == 1 else TILE_BYTES // 2 // size
-        return _job(extreme_columns.columns, by_tiles(layout, columns, 8, parameters), data_type)
+        return _positions_job(by_tiles(layout, columns, 8, parameters), data_type)
     return _values_job(by_tiles(layout, TILE_BYTES // size, 32, parameters), data_type, parameters)
 
 
@@ -82,12 +92,29 @@ def _step(function: Any, work: Cut, data_type: DataType, *, reads_states: bool =
     return Step(Kernel(function, ELEMENTS[data_type]), work.geometry, work.units, visited, reads_states)
 
 
-def _job(function: Any, work: Cut, data_type: DataType) -> Job:
+def _rows_job(work: Cut, data_type: DataType) -> Job:
     """What leaves (key, index or element) of each segment."""
-    first = _step(function, work, data_type)
+    first = _step(extreme.rows, work, data_type)
     if work.segments == 1:
         return StepsJob((first,), 0)
     finish = Step(Kernel(extreme.finish, ELEMENTS[data_type]), work.whole, work.outputs, 8 * work.segments)
+    return StepsJob((first, finish), 2 * work.outputs * work.segments)
+
+
+def _group(work: Cut, data_type: DataType) -> int:
+    """Rows of which only one is looked for in the end; none may reach from one run into the next."""
+    pays = LEAST_GROUPED if work.segments == 1 else LEAST_GROUPED_FAR
+    return GROUP if len(work.layout.reduced) == 1 and work.layout.reduced_count * data_type.bits // 8 >= pays else 1
+
+
+def _positions_job(work: Cut, data_type: DataType) -> Job:
+    """What names the winners of columns, and then takes the best of all segments."""
+    work.geometry[g.GROUP] = _group(work, data_type)
+    first = _step(extreme_columns.columns, work, data_type)
+    if work.segments == 1:
+        return StepsJob((first,), 0)
+    kernel = Kernel(extreme_columns.finish, ELEMENTS[data_type])
+    finish = Step(kernel, work.geometry, work.outputs, 32 * (work.segments + GROUP))
     return StepsJob((first, finish), 2 * work.outputs * work.segments)
 
 

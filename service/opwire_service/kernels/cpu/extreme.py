@@ -235,21 +235,15 @@ def rows(zero: int, source: int, target: int, states: int, geometry: int, begin:
 
 @kernel
 def finish(zero: int, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """Merges the segments of output elements. Of columns a segment left one state after the other.
-
-    The kept loops of the geometry include the columns.
-    """
-    segments, last, columns = at(geometry, g.SEGMENTS), at(geometry, g.LAST), at(geometry, g.COLUMNS)
+    """Merges the segments of output elements."""
+    segments, last = at(geometry, g.SEGMENTS), at(geometry, g.LAST)
     for output in range(begin, end):
-        apart, first = 2, 2 * output * segments
-        if columns:
-            outer = output // columns
-            apart, first = 2 * columns, 2 * (outer * segments * columns + output - outer * columns)
+        first = 2 * output * segments
         best, won = load(states, first, 0), load(states, first + 1, 0)
         for i in range(1, segments):
-            key = load(states, first + i * apart, 0)
+            key = load(states, first + 2 * i, 0)
             if key > best or (last and key == best):
-                best, won = key, load(states, first + i * apart + 1, 0)
+                best, won = key, load(states, first + 2 * i + 1, 0)
         offset = g.kept_target(geometry, output)
         if at(geometry, g.INDEX_SIZE):
             put_index(target, offset, won, at(geometry, g.INDEX_SIZE))

@@ -57,6 +57,15 @@ def ranked(builder: Any, element: Any, value: Any, invert: Any) -> Any:
     return value
 
 
+def high_ranked(builder: Any, element: Any, value: Any, invert: Any) -> Any:
+    """The LLVM code of the rank of a value above zero, in fewer steps; of any other one it is at most that of zero."""
+    if element != HALF:
+        return ranked(builder, element, value, invert)
+    # That of a positive NaN wraps.
+    value = builder.xor(builder.bitcast(value, invert.type), invert)
+    return builder.add(value, _constant(value, _OFFSET))
+
+
 def _constant(value: Any, number: int) -> Any:
     """A number, as often as a value has one."""
     return ir.Constant(value.type, [number] * value.type.count if isinstance(value.type, ir.VectorType) else number)
@@ -189,3 +198,18 @@ def key_of(typing: Any, rank: Any) -> tuple[Any, Callable[..., Any]]:
         return builder.sext(ordered, ir.IntType(64))
 
     return INT64(rank), code
+
+
+@intrinsic
+def rank_of_key(typing: Any, key: Any, rank: Any) -> tuple[Any, Callable[..., Any]]:
+    """The rank, of the type of another one, that has a key; of zeros the positive one."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        if rank != FLOAT32:
+            return builder.trunc(args[0], context.get_value_type(rank)) if rank.bitwidth < 64 else args[0]
+        ordered = builder.trunc(args[0], ir.IntType(32))
+        sign = builder.ashr(ordered, ir.Constant(ordered.type, 31))
+        bits = builder.xor(ordered, builder.lshr(sign, ir.Constant(sign.type, 1)))
+        return builder.bitcast(bits, ir.FloatType())
+
+    return rank(INT64, rank), code

@@ -14,7 +14,7 @@ from numba.core.datamodel import models
 from numba.extending import register_model
 
 from .element import ADDRESS, INT64, intrinsic, pointer_to
-from .ranks import above, rank_type, ranked
+from .ranks import above, high_ranked, rank_type, ranked
 
 WIDE, NARROW = 64, 16
 """Bytes of a vector."""
@@ -47,7 +47,7 @@ def _splat(builder: Any, value: Any, lanes: int) -> Any:
     return vector
 
 
-def _ranks(size: int) -> Any:
+def _ranks(size: int, rank: Callable[..., Any] = ranked) -> Any:
     @intrinsic
     def ranks(typing: Any, address: Any, index: Any, invert: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
         vector = _vector(zero, size)
@@ -58,7 +58,7 @@ def _ranks(size: int) -> Any:
             packed = builder.bitcast(first, ir.VectorType(bits, vector.lanes).as_pointer())
             elements = builder.load(packed, align=zero.bitwidth // 8)
             inverted = builder.trunc(args[2], bits) if bits.width < 64 else args[2]
-            return ranked(builder, zero, elements, _splat(builder, inverted, vector.lanes))
+            return rank(builder, zero, elements, _splat(builder, inverted, vector.lanes))
 
         return vector(ADDRESS, ADDRESS, INT64, zero), code
 
@@ -67,6 +67,9 @@ def _ranks(size: int) -> Any:
 
 wide_ranks, narrow_ranks = _ranks(WIDE), _ranks(NARROW)
 """The ranks of the elements from an index on."""
+
+wide_high_ranks = _ranks(WIDE, high_ranked)
+"""The same of those that are above zero. The others have one that is not: whom zero does not beat needs no more."""
 
 
 @intrinsic

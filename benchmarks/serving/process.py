@@ -23,6 +23,10 @@ PROC = Path("/proc")
 STARTS_WITHIN = 180.0
 ENDS_WITHIN = 15.0
 ANSWERS_WITHIN = 120.0
+RESTS_WITHIN = 30.0
+_AT_REST = 0.5
+_LITTLE = 0.05
+"""Seconds for which a server is looked at, and of processor time in a second that do not count as work."""
 _TICKS = os.sysconf("SC_CLK_TCK")
 _MARK = "OPWIRE_BENCHMARK"
 
@@ -128,6 +132,17 @@ class Server:
                 fields = (process / "stat").read_text().rpartition(")")[2].split()
                 ticks += sum(map(int, fields[11:15]))  # user and system, own and of children that have ended
         return ticks / _TICKS
+
+    def rest(self) -> None:
+        """Waits until they do little: some load in the background, while they answer, what they need later."""
+        end = time.monotonic() + RESTS_WITHIN
+        before = self.cpu_seconds()
+        while time.monotonic() < end:
+            time.sleep(_AT_REST)
+            now = self.cpu_seconds()
+            if now - before < _LITTLE * _AT_REST:
+                return
+            before = now
 
     def memory(self, field: str) -> int:
         """Bytes over all its processes; ``VmRSS`` is what they hold, ``VmHWM`` the most since ``reset_peak``.

@@ -107,6 +107,7 @@ def measure(
     """
     for case in cases:  # some servers load at the first request what they need for all others
         check(server, form, case.shrunk())
+    server.rest()
     idle = server.memory("VmRSS")
     memory = {case.name: (_peak(server, form, case) - idle) / case.tensor_bytes for case in cases}
     for case in cases:

@@ -243,7 +243,7 @@ def main(
     pacing: Annotated[Pacing, typer.Option(help="The times between two requests.")] = Pacing.POISSON,
     rows: Annotated[int, typer.Option(min=1, help="The work of a request, in rows of 1024 elements.")] = 8192,
     slower: Annotated[float, typer.Option(min=1, help="How much longer the p99 may be under twice the load.")] = 3.0,
-    warm_up: Annotated[float, typer.Option(min=0, help="Seconds of both loads before memory is measured.")] = 2,
+    warm_up: Annotated[float, typer.Option(min=0, help="Seconds of both loads before memory is measured.")] = 10,
     refused: Annotated[float, typer.Option(min=0, help="The share that may be refused at half the load.")] = 0.01,
     growth: Annotated[float, typer.Option(min=1, help="How much more memory may be in use afterwards.")] = 1.1,
 ) -> None:

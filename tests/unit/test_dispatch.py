@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import pytest
 from opwire.check import Plan, check
 from opwire.errors import DeadlineExceededError, OverloadedError, ProblemCode, UnavailableError
 from opwire_service.devices.reference import ReferenceDevice
-from opwire_service.dispatch import Dispatcher, Ran
+from opwire_service.dispatch import AS_IF_RECEIVED, Dispatcher, Ran
 from opwire_service.placement import Cost, Demand
 from tests.fake_device import FakeDevice
 
@@ -333,6 +334,9 @@ async def test_outputs_are_filled():
     await made.run(plan, inputs, outputs, device="reference", priority=0, deadline=time.monotonic() + IN_TIME)
     assert outputs["OutputTensor"].tolist() == [7]
     assert made.fits_inline(plan, "reference") == (plan.work <= ReferenceDevice().inline_work)
+    longest = AS_IF_RECEIVED * ReferenceDevice().inline_work
+    for work, fits in ((longest, True), (longest + 1, False)):
+        assert made.fits_inline_received(replace(plan, work=work), "reference") is fits
     inputs["InputTensor"][0] = 2
     bound = made.bind(plan, inputs, outputs, device="reference")
     ran = made.run_inline(bound, deadline=time.monotonic() + IN_TIME)

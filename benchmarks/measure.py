@@ -9,6 +9,7 @@ are not timed, after which its own threads are awake and its caches as they are 
 from __future__ import annotations
 
 import time
+from array import array
 from collections.abc import Mapping
 from functools import partial
 from statistics import median
@@ -164,7 +165,7 @@ def read_bandwidth(size: int, threads: int) -> float:
     data = np.ones(size // 8, np.int64)
     totals = np.empty(-(-data.size // _READ), np.int64)
     pool = Pool(threads)
-    task = Task(Kernel(_read, INT64), 0, data.size, _READ, asked=1 << 10)
+    task = Task(Kernel(_read, INT64), array("q"), data.size, _READ, asked=1 << 10)
     entries = {kernel: kernel.compile() for kernel in (*sharing.KERNELS, task.kernel)}
     read = pool.bind(task, data.ctypes.data, totals.ctypes.data, 0, entries.__getitem__)
     _rest()

@@ -14,7 +14,7 @@ import pytest
 
 from opwire.check import check
 from opwire.tensor import DataType
-from opwire_service.devices.cpu import CpuDevice
+from opwire_service.devices.cpu import JOBS, CpuDevice
 from opwire_service.devices.device import Stopped
 from tests.execution import go_on, run
 
@@ -106,6 +106,40 @@ def test_a_window_as_large_as_the_tensor_is_reduced_in_pieces(cpu_device):
     outputs = run(cpu_device, "MAX_POOLING2", values, **fields)
     assert outputs["OutputTensor"].ravel().tolist() == [7]
     assert outputs["OutputIndicesTensor"].ravel().tolist() == [int(values.argmax())]
+
+
+BOUND = [
+    *(
+        ("ARGMAX", sizes, axis)
+        for sizes, axis in (((300, 7), 1), ((2000, 700), 1), ((2000, 700), 0), ((2, 300_000), 1))
+    ),
+    *((function, sizes, 1) for function, sizes in (("SUM", (50, 9)), ("MAX", (2, 300_000)), ("SUM", (2, 300_000)))),
+]
+"""Plans of few and of many units, and of one step and of several."""
+
+
+def test_bound_plans_outlive_that_the_device_forgets_them(cpu_device):
+    runs = []
+    for function, sizes, axis in BOUND:
+        values = np.random.default_rng(0).integers(0, 1000, sizes, np.int32)
+        tensor = {"DataType": "INT32", "Sizes": list(sizes)}
+        plan = check({"type": "REDUCE", "desc": {"Function": function, "InputTensor": tensor, "Axes": [axis]}})
+        desc = plan.outputs["OutputTensor"]
+        result = np.zeros(desc.sizes, desc.data_type.dtype)
+        bound = cpu_device.bind(plan, {"InputTensor": values}, {"OutputTensor": result})
+        runs.append((bound, result.squeeze(axis), getattr(values, function.lower())(axis)))
+    for size in range(2, JOBS + 100):
+        run_bound(cpu_device, np.zeros((3, size), np.int8))
+    for bound, result, right in runs:
+        bound(go_on)
+        assert (result == right).all()
+
+
+def run_bound(device: CpuDevice, values: np.ndarray) -> None:
+    tensor = {"DataType": DataType.of(values.dtype).name, "Sizes": list(values.shape)}
+    plan = check({"type": "REDUCE", "desc": {"Function": "MAX", "InputTensor": tensor, "Axes": [1]}})
+    outputs = {name: desc.allocate()[1] for name, desc in plan.outputs.items()}
+    device.bind(plan, {"InputTensor": values}, outputs)(go_on)
 
 
 BOMBS = [

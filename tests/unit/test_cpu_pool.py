@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from array import array
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -79,7 +80,7 @@ def share(
     floats: int = 0,
     stop: Callable[[], bool] = go_on,
 ) -> None:
-    task = Task(Kernel(function, FLOAT32 if floats else INT64), 0, len(target), grain, asked)
+    task = Task(Kernel(function, FLOAT32 if floats else INT64), array("q"), len(target), grain, asked)
     pool.share(task, 0, target.ctypes.data, 0 if states is None else states.ctypes.data, find, stop)
 
 
@@ -94,8 +95,8 @@ def test_each_unit_is_done_once(pool, find, units, grain, floats):
 
 def test_many_callers_share_the_threads(pool, find):
     def call(done: list[Array]) -> None:
-        for array in done:
-            share(pool, find, count_units, array, grain=2)
+        for target in done:
+            share(pool, find, count_units, target, grain=2)
 
     work = [[np.zeros(200, np.int64) for _ in range(50)] for _ in range(6)]
     callers = [threading.Thread(target=call, args=(done,)) for done in work]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import sys
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from threading import Lock
 
@@ -46,7 +47,7 @@ class CpuDevice(Device):
     def __init__(self, threads: int | None = None) -> None:
         self._pool = Pool(threads or int(os.environ.get(THREADS_VARIABLE, "0")) or _cores())
         self._library = Library(KERNELS)
-        self._jobs: dict[Plan, Job] = {}
+        self._jobs: OrderedDict[Plan, Job] = OrderedDict()
         self._lock = Lock()
 
     @property
@@ -106,7 +107,7 @@ class CpuDevice(Device):
             with self._lock:
                 self._jobs[plan] = job
                 if len(self._jobs) > JOBS:
-                    del self._jobs[next(iter(self._jobs))]
+                    self._jobs.popitem(last=False)
         return job
 
     def _run_on_reference(

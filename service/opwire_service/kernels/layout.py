@@ -7,14 +7,13 @@ the input's memory. Nothing here is copied or run; every device reads its loops 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from math import prod
+from typing import NamedTuple
 
 from opwire.tensor import BufferTensorDesc
 
 
-@dataclass(frozen=True, slots=True)
-class Loop:
+class Loop(NamedTuple):
     """A dimension to walk: its size, and the elements to step in the input and in the output (0 where reduced)."""
 
     size: int
@@ -22,8 +21,7 @@ class Loop:
     target: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ReductionLayout:
+class ReductionLayout(NamedTuple):
     """The loops of a reduction, outermost first.
 
     Attributes:

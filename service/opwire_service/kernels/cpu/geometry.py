@@ -6,9 +6,7 @@ are reduced. Where things lie follows from the number of a unit, so any range of
 
 from __future__ import annotations
 
-import numpy as np
-
-from opwire.tensor import Array
+from array import array
 
 from ..layout import Loop, ReductionLayout
 from .compiler import inlined, inner
@@ -26,7 +24,7 @@ KEPT, RUNS = 24, 48  # (size, source step, target step) and (size, source step) 
 PLACES = 64
 
 
-def encode(layout: ReductionLayout, column: Loop | None, segment: int, tile: int) -> Array:
+def encode(layout: ReductionLayout, column: Loop | None, segment: int, tile: int) -> array[int]:
     """The row of a reduction.
 
     Args:
@@ -48,7 +46,7 @@ def encode(layout: ReductionLayout, column: Loop | None, segment: int, tile: int
         row[KEPT + 3 * i : KEPT + 3 * i + 3] = loop.size, loop.source, loop.target
     for i, loop in enumerate(runs):
         row[RUNS + 2 * i : RUNS + 2 * i + 2] = loop.size, loop.source
-    return np.array(row, np.int64)
+    return array("q", row)
 
 
 @inner

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -39,8 +40,7 @@ class Job(Protocol):
         return partial(self.run, inputs, outputs, find, pool)
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """A kernel and its units.
 
     Attributes:
@@ -52,30 +52,27 @@ class Step:
     """
 
     kernel: Kernel
-    geometry: Array
+    geometry: array[int]
     units: int
     elements: int
     reads_states: bool = False
-    task: Task = field(init=False)
-
-    def __post_init__(self) -> None:
-        grain = max(1, PIECE // self.elements)
-        asked = max(1, ASKED // (grain * self.elements))
-        object.__setattr__(self, "task", Task(self.kernel, self.geometry.ctypes.data, self.units, grain, asked))
 
     def run(self, source: int, target: int, states: int, find: Find, pool: Pool, stop: Stop) -> None:
         self.bind(source, target, states, find, pool)(stop)
 
     def bind(self, source: int, target: int, states: int, find: Find, pool: Pool) -> Bound:
         """What runs the step on memory at these addresses."""
-        if self.units > self.task.grain:
-            return pool.bind(self.task, source, target, states, find)
+        grain = max(1, PIECE // self.elements)
+        if self.units > grain:
+            asked = max(1, ASKED // (grain * self.elements))
+            return pool.bind(Task(self.kernel, self.geometry, self.units, grain, asked), source, target, states, find)
         call = find(self.kernel).call
-        return partial(_at_once, partial(call, 0, source, target, states, self.task.geometry, 0, self.units))
+        geometry, _ = self.geometry.buffer_info()
+        return partial(_at_once, partial(call, 0, source, target, states, geometry, 0, self.units), self.geometry)
 
 
-def _at_once(units: Callable[[], None], stop: Stop) -> None:
-    """Runs so few units that no other thread is worth a word."""
+def _at_once(units: Callable[[], None], geometry: array[int], stop: Stop) -> None:
+    """Runs so few units that no other thread is worth a word, on a geometry that must not go away before."""
     if stop():
         raise Stopped
     units()

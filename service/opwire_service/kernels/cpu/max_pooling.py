@@ -44,17 +44,17 @@ def prepare(plan: Plan) -> Job:
     parameters = {g.INVERT: inversion(source.data_type, least=False)}
     geometry = p.encode(plan, parameters)
     geometry[max_pooling_rows.PACKED] = int(p.is_packed(source))
-    rows = int(np.prod(geometry[[p.DEPTH + p.WINDOW, p.HEIGHT + p.WINDOW]]))
+    rows = geometry[p.DEPTH + p.WINDOW] * geometry[p.HEIGHT + p.WINDOW]
     across = geometry[p.ACROSS :]
     by_line = geometry[p.LINE] <= across[p.SIZE] + LONGEST_LINE
     indices = "OutputIndicesTensor" in plan.outputs
     bits = source.data_type.bits
     if by_line and (bits < 64 or not indices):
         function = max_pooling_rows.named_rows if indices else max_pooling_rows.rows
-        visited = rows * int(across[p.SIZE]) + int(across[p.OUT] * across[p.WINDOW])
+        visited = rows * across[p.SIZE] + across[p.OUT] * across[p.WINDOW]
     else:
         function = max_pooling_rows.windows
-        visited = rows * int(across[p.OUT] * across[p.WINDOW])
+        visited = rows * across[p.OUT] * across[p.WINDOW]
     if visited > LARGEST_ROW:
         return WindowsJob(plan, parameters)
     units = prod(plan.outputs["OutputTensor"].sizes[:-1])

@@ -5,12 +5,12 @@ from __future__ import annotations
 import ctypes
 import threading
 import time
+from array import array
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from queue import SimpleQueue
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from ...devices.device import Bound, Stop, Stopped
 from . import sharing
@@ -32,20 +32,19 @@ NOW_AND_THEN = 1e-4
 """Seconds."""
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(NamedTuple):
     """A kernel and its units.
 
     Attributes:
         kernel: what runs.
-        geometry: the address of its loops.
+        geometry: its loops; they stay alive as long as what they are bound to.
         units: how many there are.
         grain: units of a piece.
         asked: pieces between two questions whether to stop, some 10 ms of work at most.
     """
 
     kernel: Kernel
-    geometry: int
+    geometry: array[int]
     units: int
     grain: int
     asked: int
@@ -153,8 +152,9 @@ class _Units:
         self._start, self._lead, self._serve = (find(kernel).call for kernel in sharing.KERNELS)
         function, parties = find(task.kernel).address, helpers + 1
         part = -(-task.units // (parties * task.grain)) * task.grain
+        geometry, _ = task.geometry.buffer_info()
         self._record = (ctypes.c_int64 * (sharing.NEXT + sharing.APART * parties))(
-            function, task.kernel.is_float, *places, task.geometry, task.units, task.grain, parties, part
+            function, task.kernel.is_float, *places, geometry, task.units, task.grain, parties, part
         )
         self._address = ctypes.addressof(self._record)
 

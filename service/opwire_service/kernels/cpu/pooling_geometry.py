@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
+from array import array
 
 from opwire.check import Plan
 from opwire.operators.max_pooling import Dimension
-from opwire.tensor import Array, BufferTensorDesc
+from opwire.tensor import BufferTensorDesc
 
 from .compiler import inner
 from .geometry import at
@@ -26,13 +26,13 @@ DEPTH, HEIGHT, ACROSS = (SPATIAL + i * WIDTH for i in range(3))
 _FLAT = Dimension(size=1, stride=1, window=1, start=0, end=0, dilation=1)
 
 
-def encode(plan: Plan, parameters: dict[int, int]) -> Array:
+def encode(plan: Plan, parameters: dict[int, int]) -> array[int]:
     """The row of a checked plan; ``parameters`` go into it."""
     source, values = plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
     indices = plan.outputs.get("OutputIndicesTensor")
     tensors = (source, values, indices or values)
     dimensions = list(plan.attributes.dimensions(source.sizes))
-    row = np.zeros(PLACES, np.int64)
+    row = [0] * PLACES
     row[CHANNELS] = source.sizes[1]
     row[IMAGE_SOURCE : IMAGE_INDEX + 1] = [tensor.element_strides[0] for tensor in tensors]
     row[CHANNEL_SOURCE : CHANNEL_INDEX + 1] = [tensor.element_strides[1] for tensor in tensors]
@@ -51,11 +51,14 @@ def encode(plan: Plan, parameters: dict[int, int]) -> Array:
             values.sizes[-i] if present else 1,
             *steps,
         ]
-    across = row[ACROSS:]
-    row[LINE] = (across[OUT] - 1) * across[STRIDE] + (across[WINDOW] - 1) * across[DILATION] + 1
+    outputs, windows = (
+        (row[ACROSS + OUT] - 1) * row[ACROSS + STRIDE],
+        (row[ACROSS + WINDOW] - 1) * row[ACROSS + DILATION],
+    )
+    row[LINE] = outputs + windows + 1
     for place, value in parameters.items():
         row[place] = value
-    return row
+    return array("q", row)
 
 
 def is_packed(desc: BufferTensorDesc) -> bool:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
-from opwire.tensor import Array
+from array import array
+from typing import NamedTuple
 
 from ..layout import Loop, ReductionLayout
 from . import geometry as g
@@ -31,8 +30,7 @@ WIDE_TILE_BYTES = 4096
 """Of rows of a wide tile, which the processor reads as fast as a whole row."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
+class Cut(NamedTuple):
     """A reduction cut into units.
 
     Attributes:
@@ -52,8 +50,8 @@ class Cut:
     outputs: int
     elements: int
     layout: ReductionLayout
-    geometry: Array
-    whole: Array
+    geometry: array[int]
+    whole: array[int]
 
 
 def cut(
@@ -78,7 +76,7 @@ def cut(
         units = layout.kept_count
         elements = segment
     else:
-        outer = replace(layout, kept=layout.kept[:-1])
+        outer = layout._replace(kept=layout.kept[:-1])
         tile = _wide_tile(column.size, item_size) if wide else _tile(column.size, outer.kept_count, item_size)
         tiles = outer.kept_count * -(-column.size // tile)
         segment = min(most_rows, _column_segment(layout.reduced_count, tile, tiles))
@@ -91,7 +89,7 @@ def cut(
         whole[g.COLUMNS], whole[g.COLUMN_TARGET] = column.size, column.target
     for place, value in parameters.items():
         geometry[place] = whole[place] = value
-    segments = int(geometry[g.SEGMENTS])
+    segments = geometry[g.SEGMENTS]
     return Cut(column is not None, units * segments, segments, layout.kept_count, elements, layout, geometry, whole)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -97,7 +97,7 @@ class SegmentedJob(Job):
         self._first = first
         self._work = work
         self._finish = Step(Kernel(functions.finish, element), work.whole, work.outputs, work.segments)
-        self._columns = int(work.whole[g.COLUMNS]) or 1
+        self._columns = work.whole[g.COLUMNS] or 1
         self._all_again = self._make_all_again()
         self._again = tuple(self._one_element(tier, element) for tier in functions.places if tier != PLAIN)
 
@@ -105,18 +105,18 @@ class SegmentedJob(Job):
         """The steps that compute every output element by the second tier."""
         steps = []
         for step in (self._first, self._finish):
-            geometry = step.geometry.copy()
+            geometry = step.geometry[:]
             geometry[TIER] = COMPENSATED
-            steps.append(replace(step, geometry=geometry))
+            steps.append(step._replace(geometry=geometry))
         return steps[0], steps[1]
 
     def _one_element(self, tier: int, element: Any) -> tuple[Step, Step]:
         """The steps for a single output element; addresses say which."""
-        geometry = self._work.whole.copy()
+        geometry = self._work.whole[:]
         geometry[g.KEPT_LOOPS] = geometry[g.COLUMNS] = 0
         geometry[TIER] = tier
         segments = self._work.segments
-        rows = Step(Kernel(self._functions.rows, element), geometry, segments, int(geometry[g.SEGMENT]))
+        rows = Step(Kernel(self._functions.rows, element), geometry, segments, geometry[g.SEGMENT])
         return rows, Step(Kernel(self._functions.finish, element), geometry, 1, segments)
 
     @property

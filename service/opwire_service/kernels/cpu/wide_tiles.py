@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ..layout import Loop, ReductionLayout, collapse
 from . import geometry as g
 from .reductions import Cut
@@ -25,7 +23,7 @@ def by_tiles(layout: ReductionLayout, most_columns: int, least_units: int, param
         parameters: go into the geometries.
     """
     column = layout.kept[-1]
-    outer = replace(layout, kept=layout.kept[:-1])
+    outer = layout._replace(kept=layout.kept[:-1])
     tile = min(column.size, most_columns)
     tiles = outer.kept_count * -(-column.size // tile)
     segment = _segment(layout.reduced_count, tile, tiles, least_units) if least_units else layout.reduced_count
@@ -33,7 +31,7 @@ def by_tiles(layout: ReductionLayout, most_columns: int, least_units: int, param
     for place, value in parameters.items():
         geometry[place] = single[place] = value
     single[g.COLUMNS] = column.size
-    segments = int(geometry[g.SEGMENTS])
+    segments = geometry[g.SEGMENTS]
     return Cut(True, tiles * segments, segments, layout.kept_count, segment * tile, layout, geometry, single)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import islice, product
 from typing import Any, NamedTuple
 
-from .desc import MOST_ALIKE, GivenTensor, Report, pointer_to, read_attributes, read_tensors, show
+from .desc import MOST_ALIKE, GivenTensor, Report, is_object, pointer_to, read_attributes, read_tensors, show
 from .errors import ContractViolation
 from .level import HIGHEST, FeatureLevel, Limits, Rows, row_for
 from .operator import Code, CountField, EnumField, Fault, Operator, OutputRule, Role, TensorField, Violation
@@ -150,9 +150,12 @@ class _Desc(NamedTuple):
 
     def _row_violations(self, level: FeatureLevel) -> Iterator[Violation]:
         row = row_for(self.rows, level)
+        if row is None:
+            return
         for name, given in self.given.items():
-            if row is not None:
-                yield from _tensor_violations(name, given, row.tensors[name], self.rows, level)
+            limits = row.tensors[name]
+            if not limits.take(given.desc.data_type, given.desc.rank):
+                yield from _tensor_violations(name, given, limits, self.rows, level)
 
 
 def _tensor_violations(
@@ -163,7 +166,7 @@ def _tensor_violations(
         allowed = [row.name for row in limits.data_types]
         yield Violation(
             Code.DATA_TYPE_NOT_IN_LEVEL,
-            pointer_to(given.pointer, "DataType"),
+            f"{given.pointer}/DataType",
             f"{desc.data_type.name} given for {name}; at {level} allowed: {', '.join(allowed)}",
             allowed,
             _available_from(row.level for row in rows if desc.data_type in row.tensors[name].data_types),
@@ -173,7 +176,7 @@ def _tensor_violations(
         span = f"{least} to {greatest}" if least < greatest else f"{least}"
         yield Violation(
             Code.RANK_NOT_IN_LEVEL,
-            pointer_to(given.pointer, "Sizes"),
+            f"{given.pointer}/Sizes",
             f"rank {desc.rank} given for {name}; at {level} allowed: {span}",
             list(range(least, greatest + 1)),
             _available_from(
@@ -186,16 +189,19 @@ def _available_from(levels: Iterator[FeatureLevel]) -> FeatureLevel | None:
     return min(levels, default=None)
 
 
+_OPERATOR = dict.fromkeys(("type", "desc"))
+
+
 def _read(operator: object, pointer: str) -> _Desc:
     report = Report()
-    type_pointer = pointer_to(pointer, "type")
-    if not isinstance(operator, Mapping):
+    type_pointer = f"{pointer}/type"
+    if not is_object(operator):
         report.add(Code.WRONG_TYPE, pointer, f"{show(operator)} given where an operator (an object) belongs")
         return _Desc(None, type_pointer, None, None, (), {}, {}, tuple(report.violations))
-    report.unknown_fields(operator, ("type", "desc"), pointer, "an operator")
+    report.unknown_fields(operator, _OPERATOR, pointer, "an operator")
     kind = _read_type(operator, pointer, type_pointer, report)
     declared = None if kind is None else OPERATORS.get(kind.name)
-    at = pointer_to(pointer, "desc")
+    at = f"{pointer}/desc"
     attributes = None
     rows: Rows = ()
     given: dict[str, GivenTensor] = {}
@@ -203,7 +209,7 @@ def _read(operator: object, pointer: str) -> _Desc:
     desc = operator.get("desc")
     if "desc" not in operator:
         report.add(Code.MISSING_FIELD, pointer, "desc is required and missing")
-    elif not isinstance(desc, Mapping):
+    elif not is_object(desc):
         report.add(Code.WRONG_TYPE, at, f"{show(desc)} given where a desc (an object) belongs")
     elif declared is not None:
         report.unknown_fields(desc, declared.members.names, at, declared.name)

@@ -50,6 +50,8 @@ class FeatureLevel(IntEnum):
         Raises:
             ValueError: there is no such level.
         """
+        if isinstance(given, cls):
+            return given
         if isinstance(given, int) and not isinstance(given, bool):
             return cls(given)
         if isinstance(given, str):
@@ -70,6 +72,10 @@ class Limits:
 
     data_types: tuple[DataType, ...]
     ranks: tuple[int, int]
+
+    def take(self, data_type: DataType, rank: int) -> bool:
+        """Whether they allow a tensor."""
+        return data_type in self.data_types and self.ranks[0] <= rank <= self.ranks[1]
 
 
 @dataclass(frozen=True, slots=True)

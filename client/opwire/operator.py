@@ -201,14 +201,14 @@ class Members:
     """The fields of an operator by kind, each kind in the order of the desc struct.
 
     Attributes:
-        names: of all of them.
+        names: of all of them; as a mapping, in which one is found at once.
         tensors, inputs, outputs: all tensors, and those of the roles; optional outputs are outputs.
         input_names: of the inputs.
         values: enums and arrays, which make the attributes.
         counts: of arrays.
     """
 
-    names: tuple[str, ...]
+    names: Mapping[str, None]
     tensors: tuple[TensorField, ...]
     inputs: tuple[TensorField, ...]
     outputs: tuple[TensorField, ...]
@@ -220,7 +220,7 @@ class Members:
     def of(cls, fields: Sequence[Field]) -> Members:
         tensors = tuple(member for member in fields if isinstance(member, TensorField))
         return cls(
-            tuple(member.name for member in fields),
+            dict.fromkeys(member.name for member in fields),
             tensors,
             tuple(member for member in tensors if member.role is Role.INPUT),
             tuple(member for member in tensors if member.role is not Role.INPUT),

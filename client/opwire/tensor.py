@@ -7,7 +7,7 @@ DirectML reference. All sizes, strides and extents are in elements unless the na
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, IntEnum, IntFlag
 from math import gcd, prod
 from typing import Any
@@ -112,6 +112,8 @@ class BufferTensorDesc:
         total_size_in_bytes: of the buffer; left 0 it becomes ``minimum_size_in_bytes``.
         flags: see TensorFlags.
         guaranteed_base_offset_alignment: bytes, 0 for none.
+        element_count: logical elements: repeated ones count each time.
+        extent: elements from the first to the last address, gaps included.
     """
 
     data_type: DataType
@@ -120,8 +122,16 @@ class BufferTensorDesc:
     total_size_in_bytes: int = 0
     flags: TensorFlags = TensorFlags.NONE
     guaranteed_base_offset_alignment: int = 0
+    element_count: int = field(init=False, repr=False, compare=False)
+    extent: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        # Both are asked for so often that they are not counted each time.
+        count = extent = prod(self.sizes)
+        if self.strides is not None:
+            extent = 1 + sum((size - 1) * stride for size, stride in zip(self.sizes, self.strides, strict=True))
+        object.__setattr__(self, "element_count", count)
+        object.__setattr__(self, "extent", extent)
         if not self.total_size_in_bytes:
             object.__setattr__(self, "total_size_in_bytes", self.minimum_size_in_bytes)
 
@@ -130,21 +140,9 @@ class BufferTensorDesc:
         return len(self.sizes)
 
     @property
-    def element_count(self) -> int:
-        """Logical elements: repeated ones count each time."""
-        return prod(self.sizes)
-
-    @property
     def element_strides(self) -> tuple[int, ...]:
         """The strides, spelt out where the desc leaves them packed."""
         return packed_strides(self.sizes) if self.strides is None else self.strides
-
-    @property
-    def extent(self) -> int:
-        """Elements from the first to the last address, gaps included."""
-        if self.strides is None:
-            return self.element_count
-        return 1 + sum((size - 1) * stride for size, stride in zip(self.sizes, self.strides, strict=True))
 
     @property
     def data_size_in_bytes(self) -> int:
@@ -154,7 +152,7 @@ class BufferTensorDesc:
     @property
     def minimum_size_in_bytes(self) -> int:
         """The minimum implied size: ``data_size_in_bytes`` rounded up to a multiple of 4."""
-        return (self.data_size_in_bytes + 3) & ~3
+        return rounded(self.data_size_in_bytes)
 
     @property
     def accepted_sizes_in_bytes(self) -> tuple[int, ...]:
@@ -222,6 +220,11 @@ class BufferTensorDesc:
     def packed(cls, array: Array) -> BufferTensorDesc:
         """The desc of an array's values sent packed, row-major."""
         return cls(DataType.of(array.dtype), array.shape)
+
+
+def rounded(size: int) -> int:
+    """Bytes up to the next multiple of 4, of which DirectML's sizes of buffers are."""
+    return (size + 3) & ~3
 
 
 def packed_strides(sizes: Sequence[int]) -> tuple[int, ...]:

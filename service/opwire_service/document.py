@@ -52,7 +52,7 @@ class Single:
             ContractViolation, RequestError: as ``opwire.wire.read_inputs``.
         """
         payloads = {name: _payload(path, name, plan.inputs.get(name)) for name, path in files.items()}
-        return read_inputs(plan, replace(self.request, inputs={**self.request.inputs, **payloads}))
+        return read_inputs(plan, self.request._replace(inputs={**self.request.inputs, **payloads}))
 
 
 Document = Single | Model

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from pydantic_core import to_json
 
 from opwire.check import Plan, check, read_level
-from opwire.desc import pointer_to
 from opwire.tensor import Array
 from opwire.wire import ExecuteRequest, output_head
 
@@ -89,8 +88,8 @@ class PlanCache:
         return made
 
     def _prepare(self, request: ExecuteRequest) -> Prepared:
-        level = read_level(request.feature_level, pointer_to(request.pointer, "feature_level"))
-        plan = check(request.operator, level, pointer=pointer_to(request.pointer, "operator"))
+        level = read_level(request.feature_level, f"{request.pointer}/feature_level")
+        plan = check(request.operator, level, pointer=f"{request.pointer}/operator")
         self.admit(plan)
         heads = {name: output_head(name, desc) for name, desc in plan.outputs.items()}
         inputs, outputs = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, TypeGuard, TypeVar
 
 from opwire.tensor import Array
@@ -145,4 +145,4 @@ def repeat(body: bytes, head_length: str | None, request: ExecuteRequest, prepar
     found = places(body, head_length, request.inputs)
     if found is None:
         return None
-    return Repeat(replace(request, inputs={}), prepared, found)
+    return Repeat(request._replace(inputs={}), prepared, found)

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NamedTuple, NoReturn, TypeVar, cast
 
 import pybase64
 
@@ -18,7 +18,7 @@ from ..errors import ContractViolation, ProblemCode, RequestError
 from ..jsontensor import NumberError, read_numbers
 from ..level import HIGHEST
 from ..operator import Code, Violation
-from ..tensor import Array, BufferTensorDesc
+from ..tensor import Array, BufferTensorDesc, rounded
 from . import base64text
 from .base64text import decoded_size
 from .framing import Base64, Buffer, Parts, parse_json, parse_json_around, split_body
@@ -47,8 +47,7 @@ Payload = str | Base64 | Numbers | memoryview
 """A tensor as it came: base64 text, numbers, or a piece of the tail."""
 
 
-@dataclass(frozen=True, slots=True)
-class ExecuteRequest:
+class ExecuteRequest(NamedTuple):
     """One operator to run, as parsed; neither its operator nor its tensors are checked yet.
 
     ``pointer`` says where it stands in the body.
@@ -72,7 +71,9 @@ class ValidateRequest:
     feature_level: object
 
 
-_ENVELOPE = ("feature_level", "operator", "inputs", "timeout_ms", "priority", "device", "output_format")
+_ENVELOPE = dict.fromkeys(("feature_level", "operator", "inputs", "timeout_ms", "priority", "device", "output_format"))
+_BATCH = dict.fromkeys(("requests",))
+_VALIDATE = dict.fromkeys(("feature_level", "operator"))
 
 
 def parse_execute(body: Buffer, head_length: str | None = None) -> ExecuteRequest:
@@ -112,7 +113,7 @@ def parse_batch(body: Buffer, head_length: str | None = None) -> list[ExecuteReq
 
 
 def _read_batch(document: object, parts: Parts) -> list[ExecuteRequest | RequestError]:
-    envelope = _envelope(document, ("requests",))
+    envelope = _envelope(document, _BATCH)
     listed = envelope.get("requests")
     if not isinstance(listed, list):
         at = "/requests" if "requests" in envelope else ""
@@ -137,7 +138,7 @@ def parse_validate(body: Buffer, head_length: str | None = None) -> ValidateRequ
     """
     head, tail = split_body(body, head_length)
     Parts(tail).finish()
-    envelope = _envelope(parse_json(head), ("feature_level", "operator"))
+    envelope = _envelope(parse_json(head), _VALIDATE)
     if "operator" not in envelope:
         _refuse([Violation(Code.MISSING_FIELD, "", "operator is required and missing")])
     return ValidateRequest(envelope["operator"], _given(envelope, "feature_level", HIGHEST))
@@ -153,7 +154,7 @@ def _refuse(violations: Sequence[Violation]) -> NoReturn:
     raise RequestError(ProblemCode.INVALID_REQUEST, f"the request is malformed at {places}", violations=violations)
 
 
-def _envelope(value: object, fields: Sequence[str], pointer: str = "") -> dict[str, Any]:
+def _envelope(value: object, fields: Mapping[str, object], pointer: str = "") -> dict[str, Any]:
     if not isinstance(value, dict):
         _refuse([Violation(Code.WRONG_TYPE, pointer, f"{show(value)} given where an object belongs")])
     report = Report()
@@ -172,25 +173,25 @@ def _read_execute(value: object, parts: Parts, pointer: str) -> ExecuteRequest:
         if name not in envelope:
             report.add(Code.MISSING_FIELD, pointer, f"{name} is required and missing")
     if "inputs" in envelope and not isinstance(envelope["inputs"], dict):
-        at = pointer_to(pointer, "inputs")
+        at = f"{pointer}/inputs"
         report.add(Code.WRONG_TYPE, at, f"{show(envelope['inputs'])} given where an object of tensors belongs")
-    report.violations += islice((payload for payload in inputs.values() if isinstance(payload, Violation)), MOST_ALIKE)
+    report.violations += [payload for payload in inputs.values() if isinstance(payload, Violation)][:MOST_ALIKE]
     timeout = _number(envelope, "timeout_ms", pointer, report, 1, 2**31 - 1)
     priority = _number(envelope, "priority", pointer, report, 0, LOWEST_PRIORITY)
     device = envelope.get("device")
     if device is not None and not isinstance(device, str):
-        report.add(Code.WRONG_TYPE, pointer_to(pointer, "device"), f"{show(device)} given where a name belongs")
+        report.add(Code.WRONG_TYPE, f"{pointer}/device", f"{show(device)} given where a name belongs")
     given = _given(envelope, "output_format", OutputFormat.BASE64.value)
     output_format = _FORMATS.get(given) if isinstance(given, str) else None
     if output_format is None:
-        at, formats = pointer_to(pointer, "output_format"), list(_FORMATS)
+        at, formats = f"{pointer}/output_format", list(_FORMATS)
         report.add(Code.UNKNOWN_VALUE, at, f"{show(given)} given; allowed: {', '.join(formats)}", formats)
     if report.violations or output_format is None:
         _refuse(report.violations)
     return ExecuteRequest(
         envelope["operator"],
         _given(envelope, "feature_level", HIGHEST),
-        {name: payload for name, payload in inputs.items() if not isinstance(payload, Violation)},
+        cast(dict[str, Payload], inputs),  # a violation would have been refused
         timeout,
         priority,
         device,
@@ -206,19 +207,22 @@ def _number(
     envelope: Mapping[str, Any], name: str, pointer: str, report: Report, least: int, greatest: int
 ) -> int | None:
     value = envelope.get(name)
-    return None if value is None else report.integer(value, pointer_to(pointer, name), least, greatest)
+    return None if value is None else report.integer(value, f"{pointer}/{name}", least, greatest)
 
 
 def _read_payloads(envelope: Mapping[str, Any], parts: Parts, pointer: str) -> dict[str, Payload | Violation]:
     inputs = envelope.get("inputs")
     if not isinstance(inputs, dict):
         return {}
-    return {name: _read_payload(value, parts, pointer_to(pointer, "inputs", name)) for name, value in inputs.items()}
+    return {
+        name: parts.text(value)
+        if isinstance(value, str)
+        else _read_payload(value, parts, pointer_to(pointer, "inputs", name))
+        for name, value in inputs.items()
+    }
 
 
 def _read_payload(value: object, parts: Parts, pointer: str) -> Payload | Violation:
-    if isinstance(value, str):
-        return parts.text(value)
     if isinstance(value, dict) and set(value) == {"binary_data_size"}:
         size = value["binary_data_size"]
         if isinstance(size, bool) or not isinstance(size, int) or size < 0:
@@ -240,22 +244,21 @@ def read_inputs(plan: Plan, request: ExecuteRequest) -> dict[str, Array]:
         ContractViolation: tensors are missing, unknown, or not what their descs say.
         RequestError: a tensor is not base64.
     """
-    pointer = pointer_to(request.pointer, "inputs")
+    pointer = f"{request.pointer}/inputs"
     violations = _wrong_names(plan, request, pointer) if plan.inputs.keys() != request.inputs.keys() else []
     arrays = {}
     for name, desc in plan.inputs.items():
         if name not in request.inputs:
             continue
-        at = pointer_to(pointer, name)
-        found = _read_tensor(request.inputs[name], desc, at)
+        found = _read_tensor(request.inputs[name], desc, f"{pointer}/{name}")
         if isinstance(found, Violation):
             violations.append(found)
         else:
             arrays[name] = found
-    malformed = [violation for violation in violations if violation.code is Code.INVALID_BASE64]
-    if malformed:
-        raise RequestError(ProblemCode.INVALID_BASE64, malformed[0].message, violations=malformed)
     if violations:
+        malformed = [violation for violation in violations if violation.code is Code.INVALID_BASE64]
+        if malformed:
+            raise RequestError(ProblemCode.INVALID_BASE64, malformed[0].message, violations=malformed)
         raise ContractViolation(violations)
     return arrays
 
@@ -330,7 +333,7 @@ def _wrong_names(plan: Plan, request: ExecuteRequest, pointer: str) -> list[Viol
 def _read_tensor(payload: Payload, desc: BufferTensorDesc, pointer: str) -> Array | Violation:
     if isinstance(payload, Numbers):
         try:
-            return read_numbers(payload.value, desc, pointer_to(pointer, "data"))
+            return read_numbers(payload.value, desc, f"{pointer}/data")
         except NumberError as error:
             return error.violation
     if isinstance(payload, memoryview):
@@ -362,7 +365,8 @@ def not_base64(reason: str, pointer: str) -> Violation:
 
 
 def _fits(size: int, desc: BufferTensorDesc) -> bool:
-    return size in (desc.total_size_in_bytes, desc.data_size_in_bytes, desc.minimum_size_in_bytes)
+    least = desc.data_size_in_bytes
+    return size in (least, rounded(least), desc.total_size_in_bytes)
 
 
 def _wrong_size(size: int, desc: BufferTensorDesc, pointer: str) -> Violation:

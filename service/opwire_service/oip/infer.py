@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from opwire.check import Plan
@@ -202,12 +202,12 @@ def with_optional_outputs(request: InferRequest, plan: Plan) -> ExecuteRequest:
     sizes = list(next(iter(plan.outputs.values())).sizes)
     derived = {name: {"DataType": rules[name].data_type.name, "Sizes": sizes} for name in request.optional}
     operator: Any = request.execute.operator
-    return replace(request.execute, operator={**operator, "desc": {**operator["desc"], **derived}})
+    return request.execute._replace(operator={**operator, "desc": {**operator["desc"], **derived}})
 
 
 def with_shared_inputs(execute: ExecuteRequest, read: Mapping[str, memoryview]) -> ExecuteRequest:
     """The operator with the bytes of those inputs that lay in shared memory."""
-    return replace(execute, inputs={**execute.inputs, **read})
+    return execute._replace(inputs={**execute.inputs, **read})
 
 
 def refuse_small_places(request: InferRequest, plan: Plan) -> None:

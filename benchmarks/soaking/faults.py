@@ -25,7 +25,6 @@ _SHAPES = ((3, 3), (64, 1000), (1, 16, 112, 112), (256, 4096))
 _EXPECTED = frozenset({0, 200, 400, 408, 411, 413, 415, 422, 429, 431, 503, 504})
 _CALLERS, _ABUSERS = 3, 3
 _RETRIES = 10
-_IDLE_SECONDS = 1.0
 
 
 @dataclass(slots=True)
@@ -97,14 +96,6 @@ def soak(server: Served, seconds: float, kill_every: float | None) -> Record:
     return record
 
 
-def _resident(server: Served, workers: int) -> int:
-    """The server's memory once it is at rest, with all of its workers."""
-    server.wait_complete(workers)
-    server.settled()
-    time.sleep(_IDLE_SECONDS)
-    return server.resident()
-
-
 def main(
     seconds: Annotated[float, typer.Option(min=1, help="How long the faults go on.")] = 60,
     workers: Annotated[int, typer.Option(min=1, help="Processes that serve; of several some are killed.")] = 1,
@@ -115,9 +106,9 @@ def main(
     """Verified calls with retries, among clients that misbehave and workers that are killed."""
     with served("--workers", str(workers), "--log-level", "info") as server:
         soak(server, warm_up, None)
-        before = _resident(server, workers)
+        before = server.resident_at_rest(workers)
         record = soak(server, seconds, kill_every if workers > 1 else None)
-        after = _resident(server, workers)
+        after = server.resident_at_rest(workers)
         gauges, defects = server.settled(), server.defects
     typer.echo(f"answers {record.answers}, lost {len(record.lost)}; to abuses, by status: {dict(record.abuses)}")
     typer.echo(f"afterwards {gauges}; resident MiB before {before / 2**20:.0f}, after {after / 2**20:.0f}")

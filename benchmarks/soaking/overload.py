@@ -181,11 +181,21 @@ class _Flood:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a server: the requests it answers in a second, half as many, and twice as many."""
+    """What became of a server: the requests it answers in a second, half as many, and twice as many.
+
+    Attributes:
+        resident: bytes of memory in use under twice the load, as time goes by.
+    """
 
     capacity: float
     half: Flow
     twice: Flow
+    resident: list[int]
+
+    def grown(self) -> tuple[int, int]:
+        """The most memory that was in use in the first and in the last third of twice the load."""
+        third = max(1, len(self.resident) // 3)
+        return max(self.resident[:third], default=0), max(self.resident[-third:], default=0)
 
 
 def flood(server: Served, seconds: float, data: bytes, pacing: Pacing) -> Outcome:
@@ -196,7 +206,9 @@ def flood(server: Served, seconds: float, data: bytes, pacing: Pacing) -> Outcom
         found = [runner.run(_Flood(address, data).at_most(_CONNECTIONS, _MEASURE_SECONDS)) for _ in range(3)]
         capacity = max(found)
         half = runner.run(_Flood(address, data).at_rate(capacity / 2, seconds, pacing))
-        return Outcome(capacity, half, runner.run(_Flood(address, data).at_rate(capacity * 2, seconds, pacing)))
+        with server.watched() as resident:
+            twice = runner.run(_Flood(address, data).at_rate(capacity * 2, seconds, pacing))
+        return Outcome(capacity, half, twice, resident)
 
 
 def _warm_up(server: Served, data: bytes) -> None:
@@ -216,7 +228,7 @@ def _say(name: str, flow: Flow) -> None:
         typer.echo(f"{name}: {dict(flow.other)}")
 
 
-def _broken(found: Outcome, slower: float, refused: float) -> Iterator[str]:
+def _broken(found: Outcome, slower: float, refused: float, growth: float) -> Iterator[str]:
     """The promises that were not kept."""
     half, twice = found.half, found.twice
     for status in half.latencies.keys() - {200, 429}:
@@ -235,6 +247,12 @@ def _broken(found: Outcome, slower: float, refused: float) -> Iterator[str]:
         yield "nothing was refused: the server can carry more than was measured at first"
     elif twice.percentile(429, 99) > slower * before:
         yield "what was refused was not refused at once"
+    first, last = found.grown()
+    typer.echo(
+        f"resident MiB under twice the load: {first / 2**20:.0f} in its first third, {last / 2**20:.0f} in its last"
+    )
+    if last > growth * first:
+        yield f"memory grew by {last / first - 1:.0%} under twice the load"
 
 
 def main(
@@ -254,15 +272,15 @@ def main(
         _warm_up(server, data)
         if warm_up:
             flood(server, warm_up, data, pacing)  # memory is flat once it has seen its worst
-        before = server.resident()
+        before = server.resident_at_rest()
         found = flood(server, seconds, data, pacing)
-        gauges, after, defects = server.settled(), server.resident(), server.defects
+        gauges, after, defects = server.settled(), server.resident_at_rest(), server.defects
     typer.echo(f"{workload}, {pacing}: it answers {found.capacity:.0f} requests a second")
     _say("half the load", found.half)
     _say("twice the load", found.twice)
     typer.echo(f"afterwards {gauges}; resident MiB before {before / 2**20:.0f}, after {after / 2**20:.0f}")
     broken = [
-        *_broken(found, slower, refused),
+        *_broken(found, slower, refused, growth),
         *(f"{name} is {value:g}" for name, value in gauges.items() if value),
         *(f"defect: {line}" for line in defects[:100]),
     ]

@@ -15,6 +15,8 @@ from pathlib import Path
 from urllib.request import urlopen
 
 _STARTS_WITHIN = 60.0
+_RESTS = 5.0
+"""Seconds after which a server has given back what its requests have freed."""
 _BEHIND = 30
 """Lines that are kept behind one that tells of a defect."""
 
@@ -69,6 +71,31 @@ class Served:
         """Bytes of memory that all of its processes have in use."""
         pages = [_resident_pages(process) for process in (self._process.pid, *self.workers())]
         return sum(pages) * os.sysconf("SC_PAGE_SIZE")
+
+    def resident_at_rest(self, workers: int = 1) -> int:
+        """The same when nothing is to be done any more, and that many processes serve."""
+        self.wait_complete(workers)
+        self.settled()
+        time.sleep(_RESTS)
+        return self.resident()
+
+    @contextlib.contextmanager
+    def watched(self, every: float = 0.1) -> Iterator[list[int]]:
+        """Looks at ``resident`` again and again while the context lasts; the list holds what was seen."""
+        seen: list[int] = []
+        over = threading.Event()
+
+        def watch() -> None:
+            while not over.wait(every):
+                seen.append(self.resident())
+
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        try:
+            yield seen
+        finally:
+            over.set()
+            watcher.join()
 
     def gauges(self) -> dict[str, float]:
         """What waits, runs and is held."""

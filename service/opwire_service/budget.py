@@ -17,12 +17,14 @@ class Budget:
     Attributes:
         limit: bytes that may be held.
         held: bytes that are.
+        taken: all that ever were.
         intake: the large bodies that come in.
     """
 
     def __init__(self, limit: int, patience: Patience | None = None) -> None:
         self.limit = limit
         self.held = 0
+        self.taken = 0
         self.intake = Intake(patience or Patience())
 
     def refusal(self, size: int, coming: int = 0) -> OverloadedError | None:
@@ -73,6 +75,7 @@ class Hold:
         if others and budget.held + size > budget.limit:
             raise budget.memory_full(size)
         budget.held += size
+        budget.taken += size
         self._bytes += size
 
     def take_body(self, size: int) -> None:

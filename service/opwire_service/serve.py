@@ -20,6 +20,7 @@ import uvicorn
 
 from . import logs
 from .devices import NUMBERED, kind_of, resolve
+from .freed import Freed, give_back
 from .http.app import create_app, layout
 from .http.protocol import ProblemProtocol
 from .metrics import Metrics
@@ -33,7 +34,7 @@ _NEW_CONNECTIONS = 8
 """Taken in one turn of the loop."""
 
 _TICKS = 20
-"""Ticks of uvicorn's between two looks for slow clients, and between two reports of those that were turned away."""
+"""Ticks of uvicorn's between two looks for slow clients and freed memory, and two reports of those turned away."""
 
 log = logging.getLogger("opwire")
 
@@ -67,6 +68,7 @@ class HttpServer(uvicorn.Server):
         self._app = create_app(settings, self._metrics, regions)
         self._on_ready = on_ready
         self._ticked = float("inf")
+        self._freed = Freed()
         super().__init__(
             uvicorn.Config(
                 self._app,
@@ -121,8 +123,10 @@ class HttpServer(uvicorn.Server):
         return server is not None and server.broken is not None
 
     async def on_tick(self, counter: int) -> bool:
-        now = asyncio.get_running_loop().time()
-        self._app.state.server.pipeline.memory.intake.lag = max(0.0, now - self._ticked - _TICK_SECONDS)
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        memory = self._app.state.server.pipeline.memory
+        memory.intake.lag = max(0.0, now - self._ticked - _TICK_SECONDS)
         self._ticked = now
         if self.failed:
             self.should_exit = True
@@ -136,6 +140,9 @@ class HttpServer(uvicorn.Server):
             for connection in list(self.server_state.connections):
                 if isinstance(connection, ProblemProtocol):
                     connection.close_if_slow(limits.receive_ms / 1000, limits.timeout_ms / 1000)
+            if self._freed.is_due(memory.held, memory.taken):
+                log.debug("the server is calm: what memory it has freed goes back to the system")
+                loop.run_in_executor(None, give_back)
         return await super().on_tick(counter)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:

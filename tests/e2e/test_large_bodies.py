@@ -15,9 +15,10 @@ import numpy as np
 import pytest
 
 from opwire.wire import BINARY, HEAD_LENGTH
+from opwire_service.freed import LEAST
 from opwire_service.settings import Limits, Settings
 from tests.problems import read_problem
-from tests.processes import until
+from tests.processes import process, until
 from tests.serving import serving
 from tests.sockets import connect, next_answer, talk
 
@@ -207,4 +208,16 @@ def test_over_tls(certificate):
         for _ in range(2):
             connection.sendall(head + body + SMALL)
             assert winner(next_answer(connection)[2]) == COUNT - 1
+            assert next_answer(connection)[0] == 200
+
+
+def test_memory_goes_back_to_the_system_when_the_server_is_calm():
+    with process("--device", "reference", "--log-level", "debug") as served:
+        head, body = request(VALUES)
+        with connect(served.url) as connection:
+            for _ in range(1 + LEAST // len(body)):
+                connection.sendall(head + body)
+                assert next_answer(connection)[0] == 200
+            until(lambda: any("goes back to the system" in line for line in list(served.lines)))
+            connection.sendall(head + body)
             assert next_answer(connection)[0] == 200

@@ -1,0 +1,54 @@
+"""Memory that requests have freed goes back to the system when the server is calm."""
+
+from __future__ import annotations
+
+import os
+import platform
+from pathlib import Path
+
+import pytest
+
+from opwire_service.budget import Budget
+from opwire_service.freed import CALM, LEAST, Freed, give_back
+
+
+def test_it_is_due_once_after_the_server_was_busy():
+    freed = Freed()
+    assert not freed.is_due(held=0, taken=0)
+    assert not freed.is_due(held=5, taken=LEAST)
+    assert not freed.is_due(held=0, taken=2 * LEAST), "requests are still coming"
+    assert not freed.is_due(held=5, taken=2 * LEAST), "one is still there"
+    assert freed.is_due(held=0, taken=2 * LEAST)
+    assert not freed.is_due(held=0, taken=2 * LEAST)
+    assert not freed.is_due(held=0, taken=3 * LEAST)
+    assert freed.is_due(held=0, taken=3 * LEAST)
+
+
+def test_it_is_due_now_and_then_where_little_is_always_done():
+    freed = Freed()
+    found = [freed.is_due(held=0, taken=number * CALM) for number in range(1, 1 + 3 * LEAST // CALM)]
+    assert sum(found) == 3
+
+
+def test_a_budget_knows_what_was_ever_held():
+    budget = Budget(limit=100)
+    for _ in range(3):
+        with budget.open() as hold:
+            hold.take(40)
+            hold.take(20)
+    assert (budget.held, budget.taken) == (0, 180)
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only the GNU C library gives memory back when asked")
+def test_memory_is_given_back():
+    size, count = 64 * 1024, 2000
+    pieces = [bytes([1]) * size for _ in range(count)]
+    full = resident()
+    # Each piece that stays keeps the library from giving back those below it by itself.
+    del pieces[::2]
+    give_back()
+    assert full - resident() > size * count // 4
+
+
+def resident() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -176,7 +176,10 @@ def class_map(data_type: DataType) -> Cell:
     return Cell(title, "ARGMAX", {"type": "ARGMAX", "desc": desc}, source, {"axes": (1,)})
 
 
-def cells(functions: list[str], types: list[str], layouts: list[str], sizes: list[str]) -> Iterator[Callable[[], Cell]]:
+Make = Callable[[], Cell]
+
+
+def cells(functions: list[str], types: list[str], layouts: list[str], sizes: list[str]) -> Iterator[Make]:
     """What makes the cells of a choice of rows: all their inputs together would not fit into memory.
 
     Images are among the sizes from 16 MB on.

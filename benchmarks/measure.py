@@ -11,8 +11,6 @@ from __future__ import annotations
 import time
 from array import array
 from collections.abc import Mapping
-from functools import partial
-from statistics import median
 
 import numpy as np
 
@@ -160,15 +158,29 @@ _READ = 1 << 15
 """Numbers that are read at a time."""
 
 
-def read_bandwidth(size: int, threads: int) -> float:
-    """Bytes a second that so many threads read from the same ``size`` bytes in a turn; the median."""
-    data = np.ones(size // 8, np.int64)
-    totals = np.empty(-(-data.size // _READ), np.int64)
-    pool = Pool(threads)
-    task = Task(Kernel(_read, INT64), array("q"), data.size, _READ, asked=1 << 10)
-    entries = {kernel: kernel.compile() for kernel in (*sharing.KERNELS, task.kernel)}
-    read = pool.bind(task, data.ctypes.data, totals.ctypes.data, 0, entries.__getitem__)
-    _rest()
-    times = _turn(partial(read, _never))
-    pool.close()
-    return size / median(times)
+class Reader:
+    """Reads memory on as many threads as the participants have, and does nothing with it: a bound for all kernels."""
+
+    def __init__(self, threads: int) -> None:
+        self._pool = Pool(threads)
+        self._kernel = Kernel(_read, INT64)
+        self._entries = {kernel: kernel.compile() for kernel in (*sharing.KERNELS, self._kernel)}
+        self._made: dict[int, Call] = {}
+
+    def call(self, size: int) -> Call:
+        """What reads so many bytes, the same ones each time, once."""
+        if size not in self._made:
+            data = np.ones(size // 8, np.int64)
+            totals = np.empty(-(-data.size // _READ), np.int64)
+            task = Task(self._kernel, array("q"), data.size, _READ, asked=1 << 10)
+            read = self._pool.bind(task, data.ctypes.data, totals.ctypes.data, 0, self._entries.__getitem__)
+
+            def call() -> tuple[Array, ...]:
+                read(_never)
+                return data, totals
+
+            self._made[size] = call
+        return self._made[size]
+
+    def close(self) -> None:
+        self._pool.close()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp, log
 from pathlib import Path
+from statistics import median
 
 import matplotlib as mpl
 from rich.console import Console
@@ -14,6 +15,9 @@ from rich.table import Table
 from .matrix import EXACT, EXTREMES, MIB
 
 PEERS = ("NumPy", "ONNX Runtime", "PyTorch")
+
+READING = "reading"
+"""What takes part in each cell besides: reading as much memory on as many threads."""
 
 LARGE = 16 * MIB
 """From here on a cell is judged by memory speed, below by the overhead."""
@@ -28,23 +32,30 @@ class Figure:
         function: of REDUCE, or ``MAX_POOLING2``.
         size: bytes of the input.
         is_float: whether its elements are.
-        medians: seconds by participant.
-        least: the shortest seconds by participant.
-        bandwidth: bytes a second that as many threads read from memory of this size.
+        times: seconds of all calls by participant.
+        again: rounds that were added because it was slow.
     """
 
     name: tuple[str, ...]
     function: str
     size: int
     is_float: bool
-    medians: Mapping[str, float]
-    least: Mapping[str, float]
-    bandwidth: float
+    times: Mapping[str, Sequence[float]]
+    again: int = 0
+
+    def with_rounds(self, times: Mapping[str, Sequence[float]], rounds: int) -> Figure:
+        """The same cell with the times of more rounds."""
+        return replace(self, times={name: [*taken, *times[name]] for name, taken in self.times.items()}, again=rounds)
+
+    @property
+    def medians(self) -> Mapping[str, float]:
+        """Seconds by participant."""
+        return {name: median(taken) for name, taken in self.times.items()}
 
     @property
     def best_peer(self) -> str | None:
-        peers = [name for name in self.medians if name != "opwire"]
-        return min(peers, key=self.medians.__getitem__, default=None)
+        medians = self.medians
+        return min((name for name in PEERS if name in medians), key=medians.__getitem__, default=None)
 
     @property
     def ratio(self) -> float | None:
@@ -54,20 +65,26 @@ class Figure:
 
     @property
     def read_fraction(self) -> float:
-        """The input's bytes over the time, as a fraction of the read bandwidth."""
-        return self.size / self.medians["opwire"] / self.bandwidth
+        """How fast the input was gone through, as a fraction of the bandwidth at which as much memory was read."""
+        return self.medians[READING] / self.medians["opwire"]
 
     @property
     def allowed(self) -> float:
         """Times of the best peer that it may take: correctly rounded float sums cost more than plain ones."""
         return 1.6 if self.is_float and self.function in EXACT else 1.25
 
+    @property
+    def is_slow(self) -> bool:
+        """Whether it is slower than allowed, in a size that is judged by that."""
+        return self.size >= LARGE and self.ratio is not None and self.ratio * self.allowed < 1
+
     def to_json(self) -> dict[str, object]:
         return {
             "name": self.name,
             "bytes": self.size,
             "median_seconds": self.medians,
-            "least_seconds": self.least,
+            "least_seconds": {name: min(taken) for name, taken in self.times.items()},
+            "rounds_added": self.again,
             "best_peer": self.best_peer,
             "times_faster": self.ratio,
             "read_fraction": self.read_fraction,
@@ -87,14 +104,13 @@ def table(figures: Sequence[Figure], machine: Mapping[str, object]) -> None:
     for figure in figures:
         peers = [f"{figure.medians[peer] * 1e3:.3f}" if peer in figure.medians else "-" for peer in PEERS]
         ratio = "-" if figure.ratio is None else f"{figure.ratio:.2f}"
-        slow = figure.size >= LARGE and figure.ratio is not None and figure.ratio * figure.allowed < 1
         cells.add_row(
             " ".join(figure.name),
             f"{figure.medians['opwire'] * 1e3:.3f}",
             *peers,
             ratio,
             f"{figure.read_fraction:.2f}",
-            style="red" if slow else None,
+            style="red" if figure.is_slow else None,
         )
     console.print(cells)
     for line in summary(figures):
@@ -112,13 +128,16 @@ def summary(figures: Sequence[Figure]) -> list[str]:
         if ratios:
             lines.append(f"{name}: {len(ratios)} cells, geometric mean {geometric_mean(ratios):.2f} times faster")
     large = [figure for figure in figures if figure.size >= LARGE and figure.ratio is not None]
-    slow = [figure for figure in large if figure.ratio is not None and figure.ratio * figure.allowed < 1]
+    slow = [figure for figure in large if figure.is_slow]
     bounds = [figure.ratio / figure.read_fraction for figure in large if figure.ratio is not None]
     if bounds:
         lines.append(
             f"16 MB and above, a kernel that took no longer than reading: {geometric_mean(bounds):.2f} times faster"
         )
     lines.append(f"16 MB and above, slower than allowed: {len(slow)} of {len(large)}")
+    again = [figure for figure in large if figure.again]
+    if again:
+        lines.append(f"  and {len(again) - len(slow)} that were only in their first rounds, but not in those added")
     lines += [f"  {' '.join(figure.name)}: {1 / (figure.ratio or 1):.2f} times {figure.best_peer}" for figure in slow]
     for function in sorted(EXTREMES & {figure.function for figure in large}):
         fractions = [figure.read_fraction for figure in large if figure.function == function]

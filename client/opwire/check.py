@@ -189,7 +189,7 @@ def _available_from(levels: Iterator[FeatureLevel]) -> FeatureLevel | None:
     return min(levels, default=None)
 
 
-_OPERATOR = dict.fromkeys(("type", "desc"))
+_OPERATOR: Mapping[str, None] = dict.fromkeys(("type", "desc"))
 
 
 def _read(operator: object, pointer: str) -> _Desc:

@@ -343,8 +343,8 @@ _READERS: Mapping[str, Callable[[object, str, Report], Any]] = {
 
 _REQUIRED = ("DataType", "Sizes")
 
-_NESTING_MEMBERS = dict.fromkeys(("Type", "Desc"))
-_INLINE_MEMBERS = {**_NESTING_MEMBERS, **_READERS}
+_NESTING_MEMBERS: Mapping[str, None] = dict.fromkeys(("Type", "Desc"))
+_INLINE_MEMBERS: Mapping[str, object] = {**_NESTING_MEMBERS, **_READERS}
 
 
 def _check_layout(desc: BufferTensorDesc, pointer: str, report: Report, *, output: bool) -> None:

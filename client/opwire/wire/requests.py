@@ -71,9 +71,11 @@ class ValidateRequest:
     feature_level: object
 
 
-_ENVELOPE = dict.fromkeys(("feature_level", "operator", "inputs", "timeout_ms", "priority", "device", "output_format"))
-_BATCH = dict.fromkeys(("requests",))
-_VALIDATE = dict.fromkeys(("feature_level", "operator"))
+_ENVELOPE: Mapping[str, None] = dict.fromkeys(
+    ("feature_level", "operator", "inputs", "timeout_ms", "priority", "device", "output_format")
+)
+_BATCH: Mapping[str, None] = dict.fromkeys(("requests",))
+_VALIDATE: Mapping[str, None] = dict.fromkeys(("feature_level", "operator"))
 
 
 def parse_execute(body: Buffer, head_length: str | None = None) -> ExecuteRequest:

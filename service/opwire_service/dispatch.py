@@ -95,9 +95,15 @@ class Dispatcher:
         return plan.work <= self._runners[device].inline_work
 
     def fits_inline_received(self, plan: Plan, device: str) -> bool:
-        """Whether a plan takes no longer than it took to receive large inputs, which the caller had to wait for too."""
-        chosen = self._placement is None or device != AUTO
-        return chosen and plan.work <= AS_IF_RECEIVED * self._runners[device].inline_work
+        """Whether a plan takes no longer than it took to receive large inputs, which the caller had to wait for too.
+
+        Among several devices it must go to the one that runs inline.
+        """
+        if plan.work > AS_IF_RECEIVED * self._runners[device].inline_work:
+            return False
+        if self._placement is None or device != AUTO:
+            return True
+        return self._placement.order(Demand.of(plan), time.monotonic())[0] == self.inline_name
 
     @contextmanager
     def place(self, plan: Plan, device: str) -> Generator[str]:

@@ -404,6 +404,24 @@ async def test_plans_that_name_no_device_go_where_there_is_room():
     await made.close()
 
 
+class Inline(FakeDevice):
+    """A device whose short plans run inline."""
+
+    inline_work = 1
+
+
+@pytest.mark.parametrize(("cpu", "fits"), [(CHEAP, True), (DEAR, False)])
+async def test_where_there_are_several_devices_what_goes_to_the_inline_one_fits_inline(cpu, fits):
+    costs = {"cuda": Cost(1e-3, 0.0, 0.0), "cpu": cpu}
+    made = Dispatcher({"cuda": FakeDevice(), "cpu": Inline()}, 2, 8, 2**40, costs=costs)
+    plan = check(LARGE)
+    assert made.fits_inline_received(replace(plan, work=AS_IF_RECEIVED), "auto") is fits
+    assert made.fits_inline_received(replace(plan, work=AS_IF_RECEIVED), "cpu")
+    assert not made.fits_inline_received(replace(plan, work=AS_IF_RECEIVED + 1), "auto")
+    assert not made.fits_inline_received(replace(plan, work=1), "cuda")
+    await made.close()
+
+
 @pytest.mark.parametrize(
     ("names", "default"),
     [

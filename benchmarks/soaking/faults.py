@@ -101,14 +101,15 @@ def main(
     workers: Annotated[int, typer.Option(min=1, help="Processes that serve; of several some are killed.")] = 1,
     kill_every: Annotated[float, typer.Option(min=0.1, help="Seconds between two kills.")] = 3,
     warm_up: Annotated[float, typer.Option(min=0, help="Seconds under faults before memory is measured.")] = 15,
+    rest: Annotated[float, typer.Option(min=0, help="Seconds at rest before memory is measured.")] = 5,
     growth: Annotated[float, typer.Option(min=1, help="How much more memory may be in use afterwards.")] = 1.1,
 ) -> None:
     """Verified calls with retries, among clients that misbehave and workers that are killed."""
     with served("--workers", str(workers), "--log-level", "info") as server:
         soak(server, warm_up, None)
-        before = server.resident_at_rest(workers)
+        before = server.resident_at_rest(rest, workers)
         record = soak(server, seconds, kill_every if workers > 1 else None)
-        after = server.resident_at_rest(workers)
+        after = server.resident_at_rest(rest, workers)
         gauges, defects = server.settled(), server.defects
     typer.echo(f"answers {record.answers}, lost {len(record.lost)}; to abuses, by status: {dict(record.abuses)}")
     typer.echo(f"afterwards {gauges}; resident MiB before {before / 2**20:.0f}, after {after / 2**20:.0f}")

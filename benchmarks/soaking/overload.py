@@ -263,6 +263,7 @@ def main(
     slower: Annotated[float, typer.Option(min=1, help="How much longer the p99 may be under twice the load.")] = 3.0,
     warm_up: Annotated[float, typer.Option(min=0, help="Seconds of both loads before memory is measured.")] = 10,
     refused: Annotated[float, typer.Option(min=0, help="The share that may be refused at half the load.")] = 0.01,
+    rest: Annotated[float, typer.Option(min=0, help="Seconds at rest before memory is measured.")] = 5,
     growth: Annotated[float, typer.Option(min=1, help="How much more memory may be in use afterwards.")] = 1.1,
 ) -> None:
     """Half of the load that the server can carry, then twice that load."""
@@ -272,9 +273,9 @@ def main(
         _warm_up(server, data)
         if warm_up:
             flood(server, warm_up, data, pacing)  # memory is flat once it has seen its worst
-        before = server.resident_at_rest()
+        before = server.resident_at_rest(rest)
         found = flood(server, seconds, data, pacing)
-        gauges, after, defects = server.settled(), server.resident_at_rest(), server.defects
+        gauges, after, defects = server.settled(), server.resident_at_rest(rest), server.defects
     typer.echo(f"{workload}, {pacing}: it answers {found.capacity:.0f} requests a second")
     _say("half the load", found.half)
     _say("twice the load", found.twice)

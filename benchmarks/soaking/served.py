@@ -15,8 +15,6 @@ from pathlib import Path
 from urllib.request import urlopen
 
 _STARTS_WITHIN = 60.0
-_RESTS = 5.0
-"""Seconds after which a server has given back what its requests have freed."""
 _BEHIND = 30
 """Lines that are kept behind one that tells of a defect."""
 
@@ -72,11 +70,14 @@ class Served:
         pages = [_resident_pages(process) for process in (self._process.pid, *self.workers())]
         return sum(pages) * os.sysconf("SC_PAGE_SIZE")
 
-    def resident_at_rest(self, workers: int = 1) -> int:
-        """The same when nothing is to be done any more, and that many processes serve."""
+    def resident_at_rest(self, seconds: float, workers: int = 1) -> int:
+        """The same when that many processes serve, and nothing was to be done for a while.
+
+        Within five seconds the server has given back what its requests have freed.
+        """
         self.wait_complete(workers)
         self.settled()
-        time.sleep(_RESTS)
+        time.sleep(seconds)
         return self.resident()
 
     @contextlib.contextmanager

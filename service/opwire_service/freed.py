@@ -5,6 +5,7 @@ minute.
 from __future__ import annotations
 
 import ctypes
+import gc
 import sys
 from collections.abc import Callable
 
@@ -16,7 +17,11 @@ CALM = 16 << 20
 
 
 def give_back() -> None:
-    """Gives back what the C library keeps of freed memory; does nothing where that is not the GNU one."""
+    """Frees what only dead requests refer to, bodies among it, and gives back what the C library keeps of freed memory.
+
+    The first takes some 30 ms, in which nothing else runs; the second is done by the GNU C library alone.
+    """
+    gc.collect()
     if _trim is not None:
         _trim(0)
 

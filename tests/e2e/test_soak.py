@@ -20,6 +20,8 @@ SHORT = ("--growth", "2", "--rest", "0.5")
 @pytest.mark.skipif(sys.platform != "linux", reason="it reads /proc")
 @pytest.mark.parametrize("arguments", [FAULTS, OVERLOAD], ids=lambda arguments: arguments[0])
 def test_the_server_keeps_its_promises(arguments):
-    done = subprocess.run([sys.executable, SOAK, *arguments, *SHORT], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        [sys.executable, SOAK, *arguments, *SHORT], capture_output=True, text=True, timeout=120, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r"answers [1-9]\d+, lost 0|twice the load: [1-9]\d* \(\d+%\) of status 429", done.stdout)

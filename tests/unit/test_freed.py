@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import weakref
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,19 @@ def test_a_budget_knows_what_was_ever_held():
             hold.take(40)
             hold.take(20)
     assert (budget.held, budget.taken) == (0, 180)
+
+
+class Request:
+    """Refers to itself, as an error does by way of its traceback."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+def test_what_only_dead_requests_refer_to_is_freed():
+    request = weakref.ref(Request())
+    give_back()
+    assert request() is None
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only the GNU C library gives memory back when asked")

@@ -71,9 +71,10 @@ class Served:
         return sum(pages) * os.sysconf("SC_PAGE_SIZE")
 
     def resident_at_rest(self, seconds: float, workers: int = 1) -> int:
-        """The same when that many processes serve, and nothing was to be done for a while.
+        """The same when that many processes serve, and nothing was to be done for so long.
 
-        Within five seconds the server has given back what its requests have freed.
+        Within five seconds the server has given back what its requests have freed. Nothing that it answers tells when:
+        to ask again and again would be work.
         """
         self.wait_complete(workers)
         self.settled()

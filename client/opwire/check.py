@@ -153,9 +153,7 @@ class _Desc(NamedTuple):
         if row is None:
             return
         for name, given in self.given.items():
-            limits = row.tensors[name]
-            if not limits.take(given.desc.data_type, given.desc.rank):
-                yield from _tensor_violations(name, given, limits, self.rows, level)
+            yield from _tensor_violations(name, given, row.tensors[name], self.rows, level)
 
 
 def _tensor_violations(

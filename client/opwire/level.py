@@ -73,10 +73,6 @@ class Limits:
     data_types: tuple[DataType, ...]
     ranks: tuple[int, int]
 
-    def take(self, data_type: DataType, rank: int) -> bool:
-        """Whether they allow a tensor."""
-        return data_type in self.data_types and self.ranks[0] <= rank <= self.ranks[1]
-
 
 @dataclass(frozen=True, slots=True)
 class Row:

@@ -51,11 +51,8 @@ def encode(plan: Plan, parameters: dict[int, int]) -> array[int]:
             values.sizes[-i] if present else 1,
             *steps,
         ]
-    outputs, windows = (
-        (row[ACROSS + OUT] - 1) * row[ACROSS + STRIDE],
-        (row[ACROSS + WINDOW] - 1) * row[ACROSS + DILATION],
-    )
-    row[LINE] = outputs + windows + 1
+    last_window = (row[ACROSS + OUT] - 1) * row[ACROSS + STRIDE]
+    row[LINE] = last_window + (row[ACROSS + WINDOW] - 1) * row[ACROSS + DILATION] + 1
     for place, value in parameters.items():
         row[place] = value
     return array("q", row)

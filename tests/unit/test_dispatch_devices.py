@@ -1,0 +1,128 @@
+"""Plans among several devices: the one with room that is expected to be done first, and what is learned from it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from opwire.check import Plan, check
+from opwire.errors import OverloadedError, ProblemCode
+from opwire_service.dispatch import AS_IF_RECEIVED, Dispatcher
+from opwire_service.placement import Cost, Demand
+from tests.dispatching import IN_TIME, until_schedule_is
+from tests.fake_device import FakeDevice
+
+pytestmark = pytest.mark.anyio
+
+LARGE: dict[str, Any] = {
+    "type": "REDUCE",
+    "desc": {"Function": "SUM", "InputTensor": {"DataType": "FLOAT32", "Sizes": [2**20]}, "Axes": [0]},
+}
+CHEAP, DEAR = Cost(0.0, 0.0, 1e-12), Cost(1.0, 0.0, 1e-9)
+
+
+class Roomy(FakeDevice):
+    """A device with room for so many plans."""
+
+    places = 3
+
+    def __init__(self, room: int) -> None:
+        super().__init__()
+        self.room = room
+
+    @contextmanager
+    def admit(self, plan: Plan) -> Iterator[None]:
+        """See ``Device.admit``."""
+        if not self.room:
+            raise OverloadedError(ProblemCode.MEMORY_FULL, "no room", retry_after=1)
+        self.room -= 1
+        yield
+        self.room += 1
+
+
+def several(card: FakeDevice, cpu: FakeDevice) -> Dispatcher:
+    costs = {"cuda": CHEAP, "cpu": DEAR, "reference": CHEAP}
+    return Dispatcher({"reference": FakeDevice(), "cuda": card, "cpu": cpu}, 2, 8, 2**40, costs=costs)
+
+
+async def test_a_device_may_say_how_many_plans_it_runs():
+    made = several(Roomy(9), FakeDevice())
+    assert repr(made.schedule) == "<Schedule 0 queued, reference 0/2 busy, cuda 0/3 busy, cpu 0/2 busy>"
+    assert made.places == 3
+    await made.close()
+
+
+async def test_plans_that_name_no_device_go_where_there_is_room():
+    card, cpu = Roomy(2), FakeDevice()
+    made = several(card, cpu)
+    plan = check(LARGE)
+    assert made.default == "auto"
+    with made.place(plan, "auto") as first, made.place(plan, "auto") as second:
+        with made.place(plan, "auto") as third:
+            assert (first, second, third) == ("cuda", "cuda", "cpu")
+        with pytest.raises(OverloadedError, match="no room"), made.place(plan, "cuda"):
+            pass
+        with made.place(plan, "reference") as named, made.place(plan, "cpu") as other:
+            assert (named, other) == ("reference", "cpu")
+    assert card.room == 2
+    await made.close()
+
+
+class Inline(FakeDevice):
+    """A device whose short plans run inline."""
+
+    inline_work = 1
+
+
+@pytest.mark.parametrize(("cpu", "fits"), [(CHEAP, True), (DEAR, False)])
+async def test_where_there_are_several_devices_what_goes_to_the_inline_one_fits_inline(cpu, fits):
+    costs = {"cuda": Cost(1e-3, 0.0, 0.0), "cpu": cpu}
+    made = Dispatcher({"cuda": FakeDevice(), "cpu": Inline()}, 2, 8, 2**40, costs=costs)
+    plan = check(LARGE)
+    assert made.fits_inline_received(replace(plan, work=AS_IF_RECEIVED), "auto") is fits
+    assert made.fits_inline_received(replace(plan, work=AS_IF_RECEIVED), "cpu")
+    assert not made.fits_inline_received(replace(plan, work=AS_IF_RECEIVED + 1), "auto")
+    assert not made.fits_inline_received(replace(plan, work=1), "cuda")
+    await made.close()
+
+
+@pytest.mark.parametrize(
+    ("names", "default"),
+    [
+        (("cpu", "reference"), "cpu"),
+        (("reference", "cpu"), "cpu"),
+        (("reference",), "reference"),
+        (("cuda", "reference"), "cuda"),
+        (("cuda", "cuda:1"), "auto"),
+    ],
+)
+async def test_the_default_is_never_the_reference_where_there_is_another(names, default):
+    made = Dispatcher({name: FakeDevice() for name in names}, 1, 8, 1000)
+    assert made.default == default
+    await made.close()
+
+
+async def test_what_ran_is_learned():
+    card = Roomy(99)
+    made = several(card, FakeDevice())
+    plan = check(LARGE)
+    for i in range(16):  # on a card that takes a thousand times longer than measured, and the CPU's cost is a second
+        with made.place(plan, "auto") as device:
+            work = asyncio.create_task(
+                made.run(plan, {}, {}, device=device, priority=5, deadline=time.monotonic() + IN_TIME)
+            )
+            (*_, last) = await card.started(i + 1)
+            await asyncio.sleep(0.002)
+            last.finish()
+            await work
+            await until_schedule_is(made, "0 queued, reference 0/2 busy, cuda 0/3 busy, cpu 0/2 busy")
+    placement = made._placement
+    assert placement is not None
+    assert placement.seconds("cuda", Demand.of(plan), time.monotonic()) >= 0.0015
+    await made.close()

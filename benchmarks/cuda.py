@@ -19,7 +19,7 @@ import torch
 
 from benchmarks.cuda_picture import draw
 from opwire.check import Plan, check
-from opwire_service.devices.cuda import CudaDevice, Room
+from opwire_service.devices.cuda.device import CudaDevice, Room
 
 SIZES = {"FLOAT32": (128, 1024, 2048), "FLOAT16": (256, 1024, 2048)}
 """1 GiB each."""

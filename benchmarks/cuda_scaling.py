@@ -17,7 +17,7 @@ from typing import Any
 import cupy
 
 from opwire.check import check
-from opwire_service.devices.cuda import CudaDevice, Room
+from opwire_service.devices.cuda.device import CudaDevice, Room
 
 SIZES = [4, 64, 1024, 1024]
 OPERATORS: dict[str, dict[str, object]] = {

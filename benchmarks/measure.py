@@ -17,10 +17,10 @@ import numpy as np
 from opwire.check import check
 from opwire.tensor import Array
 from opwire_service.devices.cpu import CpuDevice
-from opwire_service.kernels.cpu import sharing
-from opwire_service.kernels.cpu.compiler import Kernel, inner
-from opwire_service.kernels.cpu.element import INT64, load, store
-from opwire_service.kernels.cpu.pool import Pool, Task
+from opwire_service.kernels.cpu.jit.compiler import Kernel, inner
+from opwire_service.kernels.cpu.jit.element import INT64, load, store
+from opwire_service.kernels.cpu.run import tiling as sharing
+from opwire_service.kernels.cpu.run.pool import Pool, Task
 
 from .matrix import EXTREMES, Cell
 from .peers import PEERS, Call, arrays

@@ -11,7 +11,7 @@ from pathlib import Path
 from opwire import ContractViolation, FeatureLevel
 from opwire.dxdispatch import parse_model
 from opwire_service.devices import load
-from opwire_service.offline import Launch, Show, execute, prepare
+from opwire_service.offline.run import Launch, Show, execute, prepare
 
 FOLDER = Path(__file__).parent
 EXPECTED = {

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from opwire_service.devices import load
+from opwire_service.devices.base import Device, DeviceUnavailable
 from opwire_service.devices.cpu import CpuDevice
-from opwire_service.devices.device import Device, DeviceUnavailable
 from tests.clients import KINDS, MakeClient, clients
 from tests.serving import serving
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from opwire_service.dispatch import Dispatcher
+from opwire_service.engine.dispatcher import Dispatcher
 
 IN_TIME = 30.0
 """Seconds; more than a machine with other work needs."""

@@ -9,7 +9,8 @@ import numpy as np
 
 from opwire.check import Plan, check
 from opwire.tensor import Array, BufferTensorDesc, DataType
-from opwire_service.devices.device import Device, Stop
+from opwire_service.devices.base import Device
+from opwire_service.execution import Stop
 
 CANARY = 0xA5
 """What the bytes of an output hold before it is written."""

@@ -7,7 +7,8 @@ import threading
 from dataclasses import dataclass, field
 
 from opwire.check import Plan
-from opwire_service.devices.device import Arrays, Device, Stop, Stopped
+from opwire_service.devices.base import Device
+from opwire_service.execution import Arrays, Stop, Stopped
 
 _LOOKS_EVERY = 0.001
 _WITHIN = 30.0

@@ -9,8 +9,9 @@ from contextlib import AbstractContextManager
 from opwire.check import Plan
 from opwire.errors import ProblemCode, UnavailableError
 from opwire.wire import EncodedTensor
-from opwire_service.devices.cuda_memory import DeviceMemory
-from opwire_service.devices.device import Arrays, Device, DeviceUnavailable, Inputs, Stop, Stopped, Usage
+from opwire_service.devices.base import Device, DeviceUnavailable, Inputs, Usage
+from opwire_service.devices.cuda.memory import DeviceMemory
+from opwire_service.execution import Arrays, Stop, Stopped
 from opwire_service.kernels.reference import KERNELS
 
 COUNT = "FAKE_GPUS"

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from opwire_service.serve import HttpServer
+from opwire_service.process.server import HttpServer
 from opwire_service.settings import Settings
 
 _STARTS_WITHIN = 60.0

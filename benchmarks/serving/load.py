@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import cycle
 
-from opwire_service import load as generator
+from opwire_service.bench import load_generator as generator
 
 from .contender import Request
 

@@ -24,7 +24,7 @@ import uvloop
 
 from opwire import prepare
 from opwire.wire import Encoding, write_call
-from opwire_service.load import Address, write_request
+from opwire_service.bench.load_generator import Address, write_request
 
 from .served import Served, apart, served
 

@@ -16,7 +16,7 @@ def main() -> None:
         if isinstance(stream, TextIOWrapper):  # names in a file may hold what the terminal's encoding does not
             stream.reconfigure(errors="backslashreplace")
     try:
-        from .cli import app
+        from .cli.app import app
 
         app(prog_name="opwire")
     except KeyboardInterrupt:  # while the imports are under way

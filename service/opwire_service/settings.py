@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
-from .logs import LogFormat
+from .process.logging import LogFormat
 
 MIB = 2**20
 

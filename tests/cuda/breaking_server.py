@@ -6,8 +6,9 @@ from opwire.check import Plan
 from opwire.wire import EncodedTensor
 from opwire_service.__main__ import main
 from opwire_service.devices import DEVICES
-from opwire_service.devices.cuda import CudaDevice
-from opwire_service.devices.device import Arrays, Inputs, Stop
+from opwire_service.devices.base import Inputs
+from opwire_service.devices.cuda.device import CudaDevice
+from opwire_service.execution import Arrays, Stop
 from opwire_service.kernels.cuda.job import Memory
 from tests.fake_gpu import BREAKS
 

@@ -18,7 +18,7 @@ import numpy as np
 from opwire.check import Plan, check
 from opwire.errors import ContractViolation
 from opwire.operators.reduce import ReduceFunction
-from opwire_service.devices.cuda import CudaDevice
+from opwire_service.devices.cuda.device import CudaDevice
 from opwire_service.kernels import cuda as kernels
 from opwire_service.kernels.cuda.job import Memory, Program
 from tests.execution import execute

@@ -21,8 +21,9 @@ from opwire.check import Plan, check
 from opwire.errors import LimitExceededError
 from opwire.tensor import DataType
 from opwire_service.devices import load
-from opwire_service.devices.cuda import STREAMS, CudaDevice
-from opwire_service.devices.device import Device, DeviceUnavailable, Stopped
+from opwire_service.devices.base import Device, DeviceUnavailable
+from opwire_service.devices.cuda.device import STREAMS, CudaDevice
+from opwire_service.execution import Stopped
 from tests import oracle
 from tests.execution import execute
 

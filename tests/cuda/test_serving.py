@@ -15,7 +15,7 @@ import pytest
 
 from opwire.operators import OPERATORS
 from opwire_service.devices import resolve
-from opwire_service.devices.device import DeviceUnavailable
+from opwire_service.devices.base import DeviceUnavailable
 from tests import bodies
 from tests.fake_gpu import BREAKS
 from tests.processes import process, until

@@ -14,7 +14,7 @@ from itertools import cycle
 
 import pytest
 
-from opwire_service.load import Address, Load, measure, write_request
+from opwire_service.bench.load_generator import Address, Load, measure, write_request
 
 PNG = b"\x89PNG\r\n\x1a\n"
 SECONDS = 0.3

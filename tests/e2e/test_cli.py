@@ -364,7 +364,7 @@ def test_missing_service_extra_is_named():
 
 
 def test_offline_commands_import_no_server():
-    script = "import sys, opwire_service.cli\nprint({'fastapi', 'uvicorn', 'starlette'} & sys.modules.keys())"
+    script = "import sys, opwire_service.cli.app\nprint({'fastapi', 'uvicorn', 'starlette'} & sys.modules.keys())"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=True)
     assert done.stdout == "set()\n"
 

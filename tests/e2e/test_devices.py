@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from opwire_service.calibration import identity
-from opwire_service.devices.device import Device
+from opwire_service.devices.base import Device
+from opwire_service.engine.calibration import identity
 from opwire_service.kernels.cpu.families import KERNELS
 from tests import bodies, problems
 from tests.fake_gpu import BREAKS, COUNT, MEMORY, WAITS
@@ -235,12 +235,12 @@ def run(code: str, **env: str) -> subprocess.CompletedProcess[str]:
 
 IMPORTS = """
 import sys
-import opwire_service.cli, opwire_service.serve, opwire_service.workers
+import opwire_service.cli.app, opwire_service.process.server, opwire_service.process.supervisor
 from opwire_service.server import Server
 from opwire_service.settings import Settings
 Server(Settings())
 print(sorted({name.partition('.')[0] for name in sys.modules} & {'cupy', 'cupyx', 'cupy_backends', 'cuda', 'torch'}))
-print('opwire_service.devices.cuda' in sys.modules)
+print('opwire_service.devices.cuda.device' in sys.modules)
 """
 
 

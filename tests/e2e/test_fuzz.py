@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from opwire.operator import CountField, EnumField, Role, TensorField
 from opwire.operators import OPERATORS
 from opwire.tensor import DataType
-from opwire_service.serve import HttpServer
+from opwire_service.process.server import HttpServer
 from opwire_service.settings import Limits, Settings
 from tests import bodies, mutation
 from tests.problems import LEAKS, check_problem, read_problem

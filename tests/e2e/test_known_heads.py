@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from opwire.wire import BINARY, HEAD_LENGTH
-from opwire_service.serve import HttpServer
+from opwire_service.process.server import HttpServer
 from opwire_service.settings import Settings
 from tests.problems import read_problem
 from tests.serving import serving

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from opwire.wire import BINARY, HEAD_LENGTH
-from opwire_service.freed import LEAST
+from opwire_service.process.memory_trim import LEAST
 from opwire_service.settings import Limits, Settings
 from tests.problems import read_problem
 from tests.processes import process, until

@@ -20,7 +20,7 @@ from typing import Any
 import httpx
 import pytest
 
-from opwire_service.serve import HttpServer
+from opwire_service.process.server import HttpServer
 from opwire_service.settings import Limits, Settings
 from tests import bodies
 from tests.problems import check_problem, read_problem

@@ -12,8 +12,8 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics_families
 from prometheus_client.parser import text_string_to_metric_families
 
-from opwire_service.metrics import STAGES
 from opwire_service.settings import Limits, Settings
+from opwire_service.telemetry.metrics import STAGES
 from tests.processes import until
 from tests.serving import serving
 from tests.sockets import connect

@@ -17,7 +17,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from opwire.operators import OPERATORS
-from opwire_service.http import oip
+from opwire_service.oip import routes as oip
 from tests import bodies
 from tests.problems import read_problem
 

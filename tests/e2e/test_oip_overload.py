@@ -12,7 +12,7 @@ import pytest
 import tritonclient.http as triton
 from tritonclient.utils import InferenceServerException
 
-from opwire_service.serve import HttpServer
+from opwire_service.process.server import HttpServer
 from opwire_service.settings import Limits, Settings
 from tests.inference import a_request
 from tests.serving import serving

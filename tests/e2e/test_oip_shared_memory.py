@@ -20,7 +20,7 @@ import tritonclient.http.aio as triton_aio
 from tritonclient.utils import InferenceServerException, shared_memory
 
 from opwire.errors import NotFoundError
-from opwire_service.oip.regions import MOST_REGIONS, Place, Regions, Registration
+from opwire_service.oip.shared_memory import MOST_REGIONS, Place, Regions, Registration
 from opwire_service.settings import Limits, Settings
 from tests.inference import a_request, a_tensor
 from tests.processes import process

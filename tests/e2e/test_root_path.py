@@ -16,7 +16,7 @@ import tritonclient.http.aio as triton_aio
 from typer.testing import CliRunner
 
 from opwire import Client
-from opwire_service.cli import app
+from opwire_service.cli.app import app
 from opwire_service.http.app import create_app
 from opwire_service.settings import Settings
 from tests.serving import serving

@@ -19,7 +19,7 @@ from typing import Any
 import httpx
 import pytest
 
-from opwire_service.serve import HttpServer
+from opwire_service.process.server import HttpServer
 from opwire_service.settings import Limits, Settings
 from tests.problems import read_problem
 from tests.processes import process, until

@@ -8,10 +8,11 @@ import pytest
 
 from opwire.check import Plan, check
 from opwire.operators.reduce import ReduceFunction
-from opwire_service.calibration import UNMEASURED, costs_file, identity, measure, read_costs, write_costs
 from opwire_service.devices import resolve
-from opwire_service.devices.device import Arrays, Device, Stop
-from opwire_service.placement import Cost, Demand
+from opwire_service.devices.base import Device
+from opwire_service.engine.calibration import UNMEASURED, costs_file, identity, measure, read_costs, write_costs
+from opwire_service.engine.placement import Cost, Demand
+from opwire_service.execution import Arrays, Stop
 
 FIXED, PER_BYTE, PER_VISIT = 2e-3, 3e-9, 1e-8
 

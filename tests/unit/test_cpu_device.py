@@ -15,7 +15,7 @@ import pytest
 from opwire.check import check
 from opwire.tensor import DataType
 from opwire_service.devices.cpu import JOBS, CpuDevice
-from opwire_service.devices.device import Stopped
+from opwire_service.execution import Stopped
 from tests.execution import go_on, run
 
 THREADS = (1, 2, 3, 8)

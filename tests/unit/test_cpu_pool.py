@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from opwire.tensor import Array
-from opwire_service.devices.device import Stopped
-from opwire_service.kernels.cpu import sharing
-from opwire_service.kernels.cpu.atomics import exchange, fetch_add, pause, peek
-from opwire_service.kernels.cpu.compiler import Entry, Kernel, inner
-from opwire_service.kernels.cpu.element import FLOAT32, INT64
-from opwire_service.kernels.cpu.pool import Find, Pool, Task
+from opwire_service.execution import Stopped
+from opwire_service.kernels.cpu.jit.atomics import exchange, fetch_add, pause, peek
+from opwire_service.kernels.cpu.jit.compiler import Entry, Kernel, inner
+from opwire_service.kernels.cpu.jit.element import FLOAT32, INT64
+from opwire_service.kernels.cpu.run import tiling as sharing
+from opwire_service.kernels.cpu.run.pool import Find, Pool, Task
 from tests.execution import go_on
 
 PATIENCE = 1 << 28

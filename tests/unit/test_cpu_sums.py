@@ -13,7 +13,7 @@ import pytest
 from opwire.check import check
 from opwire.tensor import DataType
 from opwire_service.devices import load
-from opwire_service.devices.device import Device
+from opwire_service.devices.base import Device
 from tests import oracle
 from tests.execution import execute, run
 

@@ -192,7 +192,10 @@ def test_names_of_devices():
 
 
 def test_nothing_of_cuda_is_imported_unless_asked_for():
-    code = "import sys, opwire_service.server, opwire_service.devices as d; d.load('reference'); print(*sys.modules)"
+    code = (
+        "import sys, opwire_service.engine.service; from opwire_service.devices import load; "
+        "load('reference'); print(*sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
     loaded = done.stdout
     assert "opwire_service.devices.reference" in loaded.split()

@@ -7,8 +7,8 @@ import threading
 import pytest
 
 from opwire.errors import LimitExceededError, OverloadedError, ProblemCode
-from opwire_service.devices.cuda_memory import DeviceMemory, block_size
-from opwire_service.devices.device import Stopped
+from opwire_service.devices.cuda.memory import DeviceMemory, block_size
+from opwire_service.execution import Stopped
 from tests.fake_gpu import FakeRuntime
 
 MIB = 2**20

@@ -13,7 +13,7 @@ import pytest
 from opwire.check import Plan, check
 from opwire.errors import DeadlineExceededError, OverloadedError, ProblemCode, UnavailableError
 from opwire_service.devices.reference import ReferenceDevice
-from opwire_service.dispatch import AS_IF_RECEIVED, Dispatcher, Ran
+from opwire_service.engine.dispatcher import AS_IF_RECEIVED, Dispatcher, Ran
 from tests.dispatching import IN_TIME, until, until_schedule_is
 from tests.fake_device import FakeDevice
 

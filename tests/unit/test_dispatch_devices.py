@@ -13,8 +13,8 @@ import pytest
 
 from opwire.check import Plan, check
 from opwire.errors import OverloadedError, ProblemCode
-from opwire_service.dispatch import AS_IF_RECEIVED, Dispatcher
-from opwire_service.placement import Cost, Demand
+from opwire_service.engine.dispatcher import AS_IF_RECEIVED, Dispatcher
+from opwire_service.engine.placement import Cost, Demand
 from tests.dispatching import IN_TIME, until_schedule_is
 from tests.fake_device import FakeDevice
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from opwire_service.estimates import Durations
+from opwire_service.engine.durations import Durations
 
 
 def test_without_a_measurement_ten_million_visits_are_a_second():

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from opwire_service.budget import Budget
-from opwire_service.freed import CALM, LEAST, Freed, give_back
+from opwire_service.engine.memory import Budget
+from opwire_service.process.memory_trim import CALM, LEAST, Freed, give_back
 
 
 def test_it_is_due_once_after_the_server_was_busy():

@@ -7,8 +7,8 @@ import random
 import numpy as np
 import pytest
 
-from opwire_service.intake import TOGETHER, Body, Intake
-from opwire_service.patience import BURST, Patience, QueueFull
+from opwire_service.engine.intake import TOGETHER, Body, Intake
+from opwire_service.engine.patience import BURST, Patience, QueueFull
 
 MB = 10**6
 SIZE = 4 * MB

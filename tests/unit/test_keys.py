@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from opwire_service.http.access import trace_id
-from opwire_service.keys import ApiKeys
+from opwire_service.http.api_keys import ApiKeys
+from opwire_service.telemetry.access_log import trace_id
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 

@@ -12,8 +12,8 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from opwire.operators import OPERATORS
-from opwire_service import metrics as m
-from opwire_service.exposition import registry
+from opwire_service.telemetry import metrics as m
+from opwire_service.telemetry.prometheus import registry
 
 LAYOUT = m.Layout(("one", "two"), ("/v1/execute", "/v1/batch"))
 

@@ -7,7 +7,7 @@ import tracemalloc
 import pytest
 
 from opwire.wire import parse_json
-from opwire_service.http.body import objects_bytes
+from opwire_service.http.exchange import objects_bytes
 
 COUNT = 50_000
 

@@ -12,9 +12,9 @@ import pytest
 
 from opwire import ContractViolation, FeatureLevel
 from opwire.dxdispatch import parse_model, read_model
-from opwire_service.devices.device import Device
-from opwire_service.files import read_npy, write_array
-from opwire_service.offline import Launch, Save, Show, execute, prepare
+from opwire_service.devices.base import Device
+from opwire_service.offline.run import Launch, Save, Show, execute, prepare
+from opwire_service.offline.tensor_files import read_npy, write_array
 
 MODELS = Path(__file__).parents[1] / "data" / "dxdispatch"
 

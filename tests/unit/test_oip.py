@@ -14,14 +14,14 @@ from opwire.errors import ContractViolation, NotFoundError, OpwireError, Request
 from opwire.operator import Code, Violation
 from opwire.operators import OPERATORS
 from opwire.tensor import BufferTensorDesc, DataType
-from opwire_service.metrics import Layout, Metrics
 from opwire_service.oip.answer import numbers_in, write_infer
 from opwire_service.oip.datatypes import DATA_TYPES, NAMES
 from opwire_service.oip.infer import InferRequest, Output, parse_infer, with_optional_outputs
 from opwire_service.oip.models import MODELS, Model, config, find_model, index, metadata
 from opwire_service.oip.parameters import parse_header, read_priority, read_timeout
-from opwire_service.oip.places import place, relocate
+from opwire_service.oip.pointers import place, relocate
 from opwire_service.oip.statistics import CELLS, Statistics
+from opwire_service.telemetry.metrics import Layout, Metrics
 from tests.inference import a_request, a_tail_request, a_tensor
 from tests.support import FACTS
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opwire.check import check
-from opwire_service.placement import HALF_LIFE, Cost, Demand, Placement, crossover
+from opwire_service.engine.placement import HALF_LIFE, Cost, Demand, Placement, crossover
 
 CPU = Cost(fixed=10e-6, per_byte=0.0, per_visit=1e-9)
 CARD = Cost(fixed=200e-6, per_byte=0.1e-9, per_visit=0.01e-9)

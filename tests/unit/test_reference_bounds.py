@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from opwire.check import check
-from opwire_service.devices.device import Stopped
+from opwire_service.execution import Stopped
 from tests.execution import execute
 
 LONG = 2.0

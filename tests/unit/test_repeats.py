@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from opwire_service.repeats import Repeats
+from opwire_service.engine.request_templates import Repeats
 
 
 def test_finds_what_differs_in_its_tensors_alone():

@@ -10,8 +10,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from opwire_service.patience import BURST, QueueFull
-from opwire_service.schedule import Action, Expire, Job, Schedule, Start
+from opwire_service.engine.patience import BURST, QueueFull
+from opwire_service.engine.schedule import Action, Expire, Job, Schedule, Start
 
 NEVER = 10**9
 

@@ -9,7 +9,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from opwire_service.serve_command import parse_settings, with_options
+from opwire_service.cli.serve import parse_settings, with_options
 from opwire_service.settings import Limits, Settings
 
 RUN = CliRunner()

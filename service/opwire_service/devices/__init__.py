@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from importlib import import_module
 from typing import Any
 
-from .device import Device, DeviceUnavailable
+from .base import Device, DeviceUnavailable
 
 DEVICES = {
     "reference": ".reference:ReferenceDevice",
     "cpu": ".cpu:CpuDevice",
-    "cuda": ".cuda:CudaDevice",
+    "cuda": ".cuda.device:CudaDevice",
 }
 """Name -> module and class."""
 

@@ -15,13 +15,14 @@ from llvmlite.binding import get_host_cpu_name
 
 from opwire.check import Plan
 
-from ..kernels.cpu.compiler import Kernel
+from ..execution import Arrays, Bound, Stop, Stopped
 from ..kernels.cpu.families import ALWAYS, KERNELS, PREPARE
-from ..kernels.cpu.job import Job
-from ..kernels.cpu.library import Library
-from ..kernels.cpu.pool import Pool
+from ..kernels.cpu.jit.compiler import Kernel
+from ..kernels.cpu.jit.library import Library
+from ..kernels.cpu.run.job import Job
+from ..kernels.cpu.run.pool import Pool
 from ..kernels.reference import KERNELS as REFERENCE
-from .device import Arrays, Bound, Device, Stop, Stopped, Usage
+from .base import Device, Usage
 
 THREADS_VARIABLE = "OPWIRE_CPU_THREADS"
 

@@ -8,8 +8,9 @@ import numpy as np
 
 from opwire.check import Plan
 
+from ..execution import Arrays, Stop
 from ..kernels.reference import KERNELS
-from .device import Arrays, Device, Stop
+from .base import Device
 
 
 class ReferenceDevice(Device):

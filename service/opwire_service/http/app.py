@@ -14,23 +14,27 @@ from fastapi.routing import APIRoute
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import Receive, Scope, Send
 
-from ..budget import Hold
-from ..keys import ApiKeys
-from ..metrics import OTHER, Layout, Metrics
+from ..engine.memory import Hold
+from ..engine.pipeline import Pipeline
+from ..engine.service import Server
+from ..oip import openapi as openapi_oip
+from ..oip import routes as oip
 from ..oip.statistics import CELLS as MODEL_CELLS
-from ..pipeline import Pipeline
-from ..server import Server
 from ..settings import Settings
-from . import data, docs, errors, health, metrics, native, oip, openapi, openapi_oip
-from .body import RESPOND, Exchange
+from ..telemetry.metrics import OTHER, Layout, Metrics
+from . import contract_routes as native
+from . import data_routes as data
+from . import docs, errors, health, metrics, openapi
+from .api_keys import ApiKeys
+from .auth import Gate, refuse
 from .context import RequestContext
 from .cors import cors
-from .gate import Gate, refuse
+from .exchange import RESPOND, Exchange
 from .known import REMEMBER, KnownHeads
 from .turned_away import TurnedAway
 
 if TYPE_CHECKING:
-    from .tracing import Tracing
+    from ..telemetry.tracing import Tracing
 
 SUMMARY = "DirectML operators over HTTP: checked against a feature level, computed exactly."
 
@@ -138,7 +142,7 @@ def _tracing() -> type[Tracing]:
         ValueError: OpenTelemetry is not installed.
     """
     try:
-        from .tracing import Tracing
+        from ..telemetry.tracing import Tracing
     except ImportError as error:
         raise ValueError(f"--otel needs OpenTelemetry: pip install 'opwire[otel]' ({error})") from None
     return Tracing

@@ -11,8 +11,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from opwire.errors import ProblemCode
 
-from ..metrics import OK, OTHER, Metrics
-from . import access
+from ..telemetry import access_log as access
+from ..telemetry.metrics import OK, OTHER, Metrics
 
 REQUEST_ID = b"x-request-id"
 _TAKEN_IDS = re.compile(rb"[A-Za-z0-9._:-]{1,128}")

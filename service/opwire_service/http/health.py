@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from typing_extensions import TypedDict
 
-from .native import server_of
+from .contract_routes import server_of
 from .openapi import READY
 
 router = APIRouter()

@@ -9,9 +9,9 @@ from typing import NamedTuple, Protocol
 
 from opwire.wire import Answer
 
-from ..metrics import OK
-from ..pipeline import Stopwatch
-from ..server import Server
+from ..engine.pipeline import Stopwatch
+from ..engine.service import Server
+from ..telemetry.metrics import OK
 from .context import REQUEST_ID
 
 LARGEST = 4 * 1024

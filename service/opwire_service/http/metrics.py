@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 from prometheus_client.exposition import choose_encoder
 
-from .native import server_of
+from .contract_routes import server_of
 from .openapi import METRICS
 
 router = APIRouter()

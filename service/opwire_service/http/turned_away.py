@@ -15,10 +15,10 @@ import httptools
 
 from opwire.errors import OverloadedError
 
-from ..intake import LARGE
-from ..server import Server
-from .data import Route
-from .gate import Gate
+from ..engine.intake import LARGE
+from ..engine.service import Server
+from .auth import Gate
+from .data_routes import Route
 
 log = logging.getLogger("opwire.access")
 

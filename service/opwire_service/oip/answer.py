@@ -13,7 +13,7 @@ from opwire.wire import Answer, Buffer
 from .datatypes import NAMES
 from .infer import InferRequest, Output
 from .models import Model
-from .regions import Place
+from .shared_memory import Place
 
 
 def numbers_in(request: InferRequest, buffers: Mapping[str, Array]) -> int:

@@ -14,16 +14,9 @@ from opwire.wire import Buffer, ExecuteRequest, Numbers, Parts, Payload, parse_j
 
 from .datatypes import DATA_TYPES
 from .models import Model
-from .parameters import (
-    POINTER,
-    parse_header,
-    read_attributes,
-    read_priority,
-    read_timeout,
-    refuse_unsupported,
-)
+from .parameters import POINTER, parse_header, read_attributes, read_priority, read_timeout, refuse_unsupported
 from .refusal import malformed, read_count, read_flag, read_object
-from .regions import Place, read_place
+from .shared_memory import Place, read_place
 
 _MEMBERS = ("id", "parameters", "inputs", "outputs", "model_name", "model_version")
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ..metrics import Metrics
+from ..telemetry.metrics import Metrics
 from .models import MODELS, Model
 
 _DURATIONS = {

@@ -6,9 +6,12 @@ from collections.abc import Callable
 
 from opwire.check import Plan
 
-from . import argreduce, max_pooling, reduce, sharing
-from .compiler import Kernel
-from .job import Job
+from .extremes import family as argreduce
+from .jit.compiler import Kernel
+from .pooling import family as max_pooling
+from .reduce import family as reduce
+from .run import tiling as sharing
+from .run.job import Job
 
 PREPARE: dict[str, Callable[[Plan], Job]] = {
     "REDUCE": reduce.prepare,

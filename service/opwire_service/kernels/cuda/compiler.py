@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ...devices.device import Stop, Stopped
+from ...execution import Stop, Stopped
 from ..folder import cache_folder
 from .job import Program
 

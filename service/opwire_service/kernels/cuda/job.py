@@ -10,7 +10,7 @@ from typing import Protocol
 
 from opwire.tensor import Array, BufferTensorDesc, DataType
 
-from ...devices.device import Stop
+from ...execution import Stop
 
 TYPES = {
     DataType.FLOAT32: "f32",

@@ -11,7 +11,7 @@ from opwire.check import Plan
 from opwire.operators.max_pooling import Dimension
 from opwire.tensor import Array, BufferTensorDesc
 
-from ...devices.device import Stop
+from ...execution import Stop
 from .job import LOAD_BYTES, TYPES, Launch, Memory, Program, device_desc
 
 THREADS = 256

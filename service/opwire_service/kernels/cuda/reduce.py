@@ -10,7 +10,7 @@ from opwire.check import Plan
 from opwire.operators.reduce import ReduceFunction
 from opwire.tensor import Array, DataType
 
-from ...devices.device import Stop
+from ...execution import Stop
 from .. import exact, logarithm
 from ..reference.elements import CHUNK, Elements
 from .argreduce import extreme

@@ -11,7 +11,7 @@ import numpy as np
 
 from opwire.tensor import Array, BufferTensorDesc
 
-from ...devices.device import Stop
+from ...execution import Stop
 from ..layout import Loop, ReductionLayout, reduction_layout
 from .job import LOAD_BYTES, TYPES, Launch, Memory, Program, device_desc
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from opwire.check import Plan
 
-from ...devices.device import Arrays, Stop
+from ...execution import Arrays, Stop
 from . import argreduce, max_pooling, reduce
 
 Kernel = Callable[[Plan, Arrays, Arrays, Stop], None]

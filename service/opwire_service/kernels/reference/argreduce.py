@@ -6,7 +6,7 @@ from opwire.check import Plan
 from opwire.operators.argreduce import AxisDirection
 from opwire.tensor import Array
 
-from ...devices.device import Arrays, Stop
+from ...execution import Arrays, Stop
 from .elements import Elements, groups
 from .extreme import FIRST_GREATEST, FIRST_LEAST, LAST_GREATEST, LAST_LEAST, Extreme
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from opwire.tensor import Array
 
-from ...devices.device import Stop, Stopped
+from ...execution import Stop, Stopped
 
 CHUNK = 16384
 """Elements read at a time: a few milliseconds of exact arithmetic."""

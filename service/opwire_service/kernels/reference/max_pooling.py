@@ -8,7 +8,7 @@ from opwire.check import Plan
 from opwire.operators.max_pooling import Dimension
 from opwire.tensor import packed_strides
 
-from ...devices.device import Arrays, Stop
+from ...execution import Arrays, Stop
 from .elements import Elements
 from .extreme import FIRST_GREATEST
 

@@ -11,7 +11,7 @@ from opwire.check import Plan
 from opwire.operators.reduce import ReduceFunction
 from opwire.tensor import Array, DataType
 
-from ...devices.device import Arrays, Stop
+from ...execution import Arrays, Stop
 from .. import exact, logarithm
 from .argreduce import write_positions
 from .elements import CHUNK, Elements, groups

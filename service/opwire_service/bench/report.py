@@ -1,0 +1,135 @@
+"""What ``opwire bench`` shows and writes: live progress, a table, JSON and a plot."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rich import box
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from .load_generator import BUSY, Load
+from .workload import Bench, Report
+
+PERCENTS = (50, 90, 99)
+
+_CLIENT_BOUND = (
+    f"* This program used more than {BUSY:.0%} of a core, so it may be the limit and not the server: "
+    "load it with a faster one, such as wrk, or with several of this."
+)
+
+
+def table(loads: Sequence[Load]) -> Table:
+    """The loads, one a row; times in milliseconds."""
+    made = Table(box=box.SIMPLE_HEAD)
+    times = (*(f"p{percent} ms" for percent in PERCENTS), "max ms")
+    for title in ("connections", "requests/s", *times, "client CPU"):
+        made.add_column(title, justify="right")
+    made.add_column("errors")
+    for load in loads:
+        made.add_row(
+            str(load.connections),
+            f"{load.rate:,.1f}",
+            *(f"{load.percentile(percent) * 1000:,.3f}" for percent in (*PERCENTS, 100)),
+            f"{load.cpu:.0%}{' *' if load.client_bound else ''}",
+            ", ".join(f"{count} x {reason}" for reason, count in load.errors.items()),
+        )
+    return made
+
+
+def notes(loads: Sequence[Load]) -> list[str]:
+    """What a reader of the table must know."""
+    return [_CLIENT_BOUND] if any(load.client_bound for load in loads) else []
+
+
+@contextmanager
+def progress(seconds: float) -> Generator[Report | None]:
+    """Shows on a terminal how far a measurement has come, while it goes on; elsewhere nothing.
+
+    Args:
+        seconds: of each load.
+    """
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield None
+        return
+    with Live(console=console, auto_refresh=False, transient=True) as live:
+
+        def report(done: Sequence[Load], connections: int, passed: float, answers: int) -> None:
+            rate = answers / passed if passed else 0.0
+            words = f" {connections} connections: {passed:.1f} of {seconds:g} s, {rate:,.0f} requests/s"
+            live.update(Group(table(done), Text(words)), refresh=True)
+
+        yield report
+
+
+def to_json(bench: Bench) -> dict[str, object]:
+    """A measured server; times in milliseconds, null where there was no answer."""
+    workload = bench.workload
+    return {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "client": {"python": platform.python_version(), "machine": platform.machine()},
+        "url": bench.url,
+        "server": bench.server,
+        "workload": {
+            "operator": "ARGMAX",
+            "sizes": list(workload.sizes),
+            "axis": workload.axis,
+            "encoding": workload.encoding,
+            "device": workload.device or bench.server["default_device"],
+            "request_bytes": bench.request_bytes,
+        },
+        "loads": [_load_json(load) for load in bench.loads],
+    }
+
+
+def _load_json(load: Load) -> dict[str, object]:
+    times = {f"p{percent}_ms": load.percentile(percent) for percent in PERCENTS} | {"max_ms": load.percentile(100)}
+    return {
+        "connections": load.connections,
+        "seconds": round(load.seconds, 3),
+        "answers": len(load.latencies),
+        "requests_per_second": round(load.rate, 2),
+        **{name: round(seconds * 1000, 4) if load.latencies else None for name, seconds in times.items()},
+        "errors": dict(load.errors),
+        "client_cpu": round(load.cpu, 3),
+        "client_bound": load.client_bound,
+    }
+
+
+def plotter(path: Path) -> Callable[[Bench], None]:
+    """What draws a measured server into a file: rates and latencies by connections.
+
+    Raises:
+        ModuleNotFoundError: matplotlib is not there.
+    """
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import ScalarFormatter
+
+    def draw(bench: Bench) -> None:
+        figure = Figure(figsize=(10, 4.2), layout="constrained")
+        rates, times = figure.subplots(1, 2)
+        counts = [load.connections for load in bench.loads]
+        rates.plot(counts, [load.rate for load in bench.loads], marker="o")
+        rates.set(ylabel="requests/s", ylim=(0, None))
+        for percent in PERCENTS:
+            shown = [load.percentile(percent) * 1000 for load in bench.loads]
+            times.plot(counts, shown, marker="o", label=f"p{percent}")
+        times.set(ylabel="latency, ms", yscale="log")
+        times.legend()
+        for axes in (rates, times):
+            axes.set(xlabel="connections", xscale="log")
+            axes.set_xticks(counts, minor=False)
+            axes.xaxis.set_major_formatter(ScalarFormatter())
+            axes.grid(alpha=0.3)
+        workload = bench.workload
+        figure.suptitle(f"ARGMAX of float32 {list(workload.sizes)}, {workload.encoding}, at {bench.url}")
+        figure.savefig(path, dpi=150)
+
+    return draw

@@ -1,0 +1,196 @@
+"""The command line. Commands that need no server import none of what a server needs.
+
+Exit codes: 0 done; 1 what the file says is refused; 2 the command or a file cannot be read, or not be written;
+130 interrupted.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from contextlib import closing
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from opwire.check import Plan
+from opwire.describe import describe, summarise
+from opwire.dxdispatch import Model
+from opwire.level import HIGHEST, FeatureLevel
+from opwire.operators import CATALOG, OPERATORS
+
+from ..devices import DEVICES, load
+from ..devices.base import Device, DeviceUnavailable
+from ..execution import Arrays
+from ..offline.documents import read_document
+from ..offline.run import execute, prepare, run_plan
+from ..offline.tensor_files import write_outputs
+from . import render
+from .bench import bench_command
+from .reporting import REFUSED, print_json, reporting
+from .serve import device_name, serve_command
+from .warmup import warmup_command
+
+app = typer.Typer(
+    help="DirectML operators: checked against a feature level, computed exactly, served over HTTP.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+def _level(given: str) -> FeatureLevel:
+    try:
+        return FeatureLevel.parse(given)
+    except ValueError:
+        levels = ", ".join(level.short for level in FeatureLevel)
+        raise typer.BadParameter(f"{given!r} is not a feature level; allowed: {levels}") from None
+
+
+def _device(given: str | None) -> Device:
+    try:
+        return load(next(iter(DEVICES)) if given in (None, "auto") else device_name(given))
+    except DeviceUnavailable as reason:
+        raise typer.BadParameter(str(reason), param_hint="--device") from None
+
+
+def _named_file(given: str) -> tuple[str, Path]:
+    name, equals, path = given.partition("=")
+    if not name or not equals or not path:
+        raise typer.BadParameter(f"{given!r} is not of the form TENSOR=FILE", param_hint="--input")
+    return name, Path(path)
+
+
+FileArgument = Annotated[
+    str,
+    typer.Argument(metavar="FILE", help="An operator desc, a request, or a DxDispatch model, as JSON; - is stdin."),
+]
+LevelOption = Annotated[
+    FeatureLevel | None,
+    typer.Option("--level", parser=_level, metavar="LEVEL", help="Feature level, such as 2_1. [default: the highest]"),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@app.command("validate")
+def validate_command(file: FileArgument, level: LevelOption = None, as_json: JsonOption = False) -> None:
+    """Check an operator desc against a feature level; of a model every dispatchable."""
+    with reporting(as_json):
+        document = read_document(_read(file))
+        if isinstance(document, Model):
+            level = level or HIGHEST
+            found = {name: member.validate(level) for name, member in document.dispatchables.items()}
+        else:
+            level = level or document.level
+            found = {file: document.validate(level)}
+        valid = all(validation.valid for validation in found.values())
+        if not as_json:
+            for title, validation in found.items():
+                _print(render.validation_lines(title, validation, level))
+        elif isinstance(document, Model):
+            members = {name: validation.to_json() for name, validation in found.items()}
+            print_json({"feature_level": str(level), "valid": valid, "dispatchables": members})
+        else:
+            print_json({"feature_level": str(level), **found[file].to_json()})
+    if not valid:
+        raise typer.Exit(REFUSED)
+
+
+@app.command("run")
+def run_command(
+    file: FileArgument,
+    level: LevelOption = None,
+    device: Annotated[str | None, typer.Option(metavar="NAME", help="Device to run on.")] = None,
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option("--input", metavar="TENSOR=FILE", help="An input tensor, from a .npy file or raw bytes."),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PATH",
+            help="Save the output tensors: to a file (.npy, or raw bytes) or into a folder. "
+            "Of a model: the folder for the files that it writes. [default: the model's own]",
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Execute an operator or a whole DxDispatch model, and print or save its tensors."""
+    files = dict(_named_file(given) for given in inputs or ())
+    with reporting(as_json):
+        document = read_document(_read(file))
+        if isinstance(document, Model):
+            if files:
+                raise typer.BadParameter("a model's tensors come from its resources", param_hint="--input")
+            folder = Path() if file == "-" else Path(file).parent
+            with closing(_device(device)) as chosen:
+                _run_model(document, level or HIGHEST, chosen, folder, output or folder, as_json)
+        else:
+            plan = document.dispatchable.check(level or document.level)
+            arrays = document.read_inputs(plan, files)
+            with closing(_device(device or document.request.device)) as chosen:
+                _run_operator(plan, arrays, chosen, output, as_json)
+
+
+def _run_model(
+    model: Model, level: FeatureLevel, device: Device, folder: Path, output_folder: Path, as_json: bool
+) -> None:
+    commands: list[dict[str, object]] = []
+    for step, microseconds in execute(prepare(model, level, folder, output_folder), device):
+        if as_json:
+            commands.append(render.step_json(step, microseconds))
+        else:
+            _print(render.step_lines(step, microseconds, device.name))
+    if as_json:
+        print_json({"commands": commands, "feature_level": str(level), "device": device.name})
+
+
+def _run_operator(plan: Plan, inputs: Arrays, device: Device, output: Path | None, as_json: bool) -> None:
+    buffers, microseconds = run_plan(plan, inputs, device)
+    saved = {} if output is None else write_outputs(output, plan.outputs, buffers)
+    if as_json:
+        outputs = render.outputs_json(plan.outputs, buffers, saved)
+        rest = {"feature_level": str(plan.level), "device": device.name, "timing": {"run": microseconds}}
+        print_json({"outputs": outputs, **rest})
+        return
+    for name, desc in plan.outputs.items():
+        if name in saved:
+            _print([f"{render.tensor_line(name, desc)} written to '{saved[name]}'"])
+        else:
+            _print(render.tensor_lines(name, desc, buffers[name]))
+
+
+@app.command("operators")
+def operators_command(
+    level: LevelOption = None,
+    every: Annotated[bool, typer.Option("--all", help="List every operator type of DirectML.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the operators by feature level: data types and ranks of those that opwire runs."""
+    known = [kind for kind in CATALOG.values() if level is None or kind.introduced <= level]
+    kinds = known if every else [kind for kind in known if kind.name in OPERATORS]
+    with reporting(as_json):
+        if not as_json:
+            table = render.catalog_table(kinds) if every else render.support_table(kinds, level)
+            render.print_table(table)
+        elif every:
+            print_json({"operators": [summarise(kind) for kind in kinds]})
+        else:
+            rows = [{**summarise(kind), "support": render.rows_at(describe(kind), level)} for kind in kinds]
+            print_json({"feature_level": None if level is None else str(level), "operators": rows})
+
+
+app.command("serve")(serve_command)
+app.command("bench")(bench_command)
+app.command("warmup")(warmup_command)
+
+
+def _read(file: str) -> bytes:
+    return sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+
+
+def _print(lines: Iterable[str]) -> None:
+    for line in lines:
+        typer.echo(line)

@@ -1,0 +1,95 @@
+"""The command that measures a running server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+from urllib.parse import urlsplit
+
+import typer
+
+from ..settings import Settings
+from .render import print_table
+from .reporting import reporting
+
+if TYPE_CHECKING:
+    from ..bench.workload import Bench
+
+_DEFAULTS = Settings()
+
+
+def bench_command(
+    url: Annotated[
+        str, typer.Argument(envvar="OPWIRE_URL", metavar="URL", help="Address of a running server.")
+    ] = f"http://{_DEFAULTS.host}:{_DEFAULTS.port}",
+    sizes: Annotated[str, typer.Option(metavar="N,N,...", help="Sizes of the float32 tensor.")] = "3,3",
+    axis: Annotated[int, typer.Option(min=0, help="Axis along which ARGMAX goes.")] = 1,
+    encoding: Annotated[
+        Literal["base64", "binary"], typer.Option(help="How the tensor is sent and its answer comes.")
+    ] = "base64",
+    device: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Device to run on. [default: the server's]")
+    ] = None,
+    connections: Annotated[
+        str, typer.Option(metavar="N,N,...", help="Requests under way at a time; each number is measured.")
+    ] = "1,2,4,8,16,32,64",
+    seconds: Annotated[float, typer.Option(min=0.1, help="How long each number is measured.")] = 3.0,
+    api_key: Annotated[
+        str | None, typer.Option(envvar="OPWIRE_API_KEY", show_envvar=False, help="Key. [env: OPWIRE_API_KEY]")
+    ] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write JSON; - is stdout.")] = None,
+    plot_file: Annotated[
+        Path | None, typer.Option("--plot", metavar="FILE", help="Draw it: .png, .svg or .pdf.")
+    ] = None,
+) -> None:
+    """Measure a running server: rates and latencies over a sweep of concurrency."""
+    from ..bench.report import notes, progress, table, to_json  # rich takes a while to import
+    from ..bench.workload import Workload, bench
+
+    workload = Workload(_numbers(sizes, "--sizes"), axis, encoding, device)
+    if axis >= len(workload.sizes):
+        raise typer.BadParameter(f"{axis} is no axis of {list(workload.sizes)}", param_hint="--axis")
+    counts = _numbers(connections, "--connections")
+    draw = None if plot_file is None else _plotter(plot_file)
+    with reporting(as_json=False):
+        with progress(seconds) as report:
+            measured = bench(_address(url), workload, counts, seconds, api_key, report)
+        text = json.dumps(to_json(measured), indent=2, allow_nan=False)
+        if json_file == Path("-"):
+            typer.echo(text)
+        else:
+            print_table(table(measured.loads))
+            for line in notes(measured.loads):
+                typer.echo(line)
+            if json_file is not None:
+                json_file.write_text(f"{text}\n", encoding="utf-8")
+        if draw is not None:
+            draw(measured)
+
+
+def _address(url: str) -> str:
+    if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
+        raise typer.BadParameter(f"{url!r} is not a URL such as http://127.0.0.1:8000", param_hint="URL")
+    return url.rstrip("/")
+
+
+def _plotter(path: Path) -> Callable[[Bench], None]:
+    from ..bench.report import plotter
+
+    try:
+        return plotter(path)
+    except ModuleNotFoundError as error:
+        message = f'a plot needs {error.name}: pip install "opwire[bench]"'
+        raise typer.BadParameter(message, param_hint="--plot") from None
+
+
+def _numbers(given: str, option: str) -> tuple[int, ...]:
+    try:
+        numbers = tuple(int(number) for number in given.split(","))
+    except ValueError:
+        numbers = ()
+    if not numbers or min(numbers) < 1:
+        raise typer.BadParameter(f"{given!r} is not a list of positive numbers such as 1,8,32", param_hint=option)
+    return numbers

@@ -1,0 +1,178 @@
+"""What the command line prints: text for people, and the same as JSON values."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from opwire.check import Validation
+from opwire.describe import OperatorInfo, RowInfo, describe
+from opwire.jsontensor import write_numbers
+from opwire.level import FeatureLevel
+from opwire.operator import Violation
+from opwire.operators import OPERATORS, OperatorType
+from opwire.tensor import Array, BufferTensorDesc, DataType
+
+from ..offline.run import Launch, Save, Step
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+def validation_lines(title: str, found: Validation, level: FeatureLevel) -> Iterator[str]:
+    """Whether an operator is valid, its outputs, and every violation."""
+    minimum = found.minimum_feature_level
+    if found.valid:
+        since = "" if minimum is None else f", from {minimum} on"
+        yield f"{title}: valid at {level}{since}"
+    else:
+        count = len(found.violations)
+        since = "valid at no level" if minimum is None else f"valid from {minimum} on"
+        yield f"{title}: {count} violation{'s' if count != 1 else ''} at {level}; {since}"
+    for name, desc in found.outputs.items():
+        yield f"  {tensor_line(name, desc)}, {desc.total_size_in_bytes} bytes"
+    yield from violation_lines(found.violations)
+
+
+def violation_lines(violations: Iterable[Violation]) -> Iterator[str]:
+    """Each violation with its place, what is allowed, and the level from which it would pass."""
+    for violation in violations:
+        yield f"  {violation.pointer or '(root)'} [{violation.code.value}]"
+        yield f"    {violation.message}"
+        if violation.allowed is not None:
+            yield f"    allowed: {', '.join(map(str, violation.allowed))}"
+        if violation.available_from is not None:
+            yield f"    available from: {violation.available_from}"
+
+
+def tensor_line(name: str, desc: BufferTensorDesc) -> str:
+    strides = "" if desc.strides is None else f", strides {list(desc.strides)}"
+    return f"{name}: {desc.data_type.name} {list(desc.sizes)}{strides}"
+
+
+def tensor_lines(name: str, desc: BufferTensorDesc, buffer: Array) -> Iterator[str]:
+    """A tensor with its values."""
+    yield tensor_line(name, desc)
+    yield np.array2string(desc.view(buffer), threshold=10_000, separator=", ")
+
+
+def step_lines(step: Step, microseconds: int, device: str) -> Iterator[str]:
+    """What a command of a model did, in the words of DxDispatch."""
+    if isinstance(step, Launch):
+        yield f"Dispatch '{step.dispatchable}': {microseconds / 1000:.3f} ms ({device})"
+    elif isinstance(step, Save):
+        yield f"Resource '{step.resource}' written to '{step.path}'"
+    elif step.verbose:
+        yield f"Resource '{step.resource}':"
+        yield from _bits(step.values)
+    else:
+        yield f"Resource '{step.resource}': {', '.join(map(_number, step.values))}"
+
+
+def _number(value: object) -> str:
+    """The shortest text that gives the value back in its type; whole numbers without a point."""
+    return str(value).removesuffix(".0")
+
+
+def _bits(values: Array) -> Iterator[str]:
+    width, digits = len(str(values.size - 1)), values.itemsize * 2
+    unsigned = values.view(f"<u{values.itemsize}")
+    for i, (value, bits) in enumerate(zip(values, unsigned, strict=True)):
+        yield f"[{i:{width}}] {_number(value)} (0x{int(bits):0{digits}X})"
+
+
+def step_json(step: Step, microseconds: int) -> dict[str, object]:
+    """What a command of a model did, as JSON."""
+    if isinstance(step, Launch):
+        return {"type": "dispatch", "dispatchable": step.dispatchable, "run": microseconds}
+    if isinstance(step, Save):
+        return {"type": "writeFile", "resource": step.resource, "path": str(step.path)}
+    data_type = DataType.of(step.values.dtype).name
+    return {
+        "type": "print",
+        "resource": step.resource,
+        "data_type": data_type,
+        "values": write_numbers(step.values),
+    }
+
+
+def rows_at(info: OperatorInfo, level: FeatureLevel | None) -> list[RowInfo]:
+    """The support rows of an operator: all of them, or those that hold at a level, one for each group of values."""
+    if level is None:
+        return info["support"]
+    held: dict[str, RowInfo] = {}
+    for row in info["support"]:
+        if FeatureLevel.parse(row["feature_level"]) <= level:
+            held.setdefault(_when(row), row)
+    return list(held.values())
+
+
+def _when(row: RowInfo) -> str:
+    return "" if row["when"] is None else "; ".join(", ".join(values) for values in row["when"].values())
+
+
+def support_table(kinds: Iterable[OperatorType], level: FeatureLevel | None) -> Table:
+    """The executable operators: for each level the data types and ranks of each tensor."""
+    table = _table("operator", "for", "from", "tensor", "data types", "ranks")
+    for kind in kinds:
+        name, shown = kind.name, ""
+        for row in rows_at(describe(kind), level):
+            when, since = _when(row), FeatureLevel.parse(row["feature_level"]).short
+            for tensors, data_types, ranks in _alike(row):
+                table.add_row(name, "" if when == shown else when, since, tensors, data_types, ranks)
+                name, shown, since = "", when, ""
+        table.add_section()
+    return table
+
+
+def _alike(row: RowInfo) -> Iterator[tuple[str, str, str]]:
+    """The tensors of a row, those with the same limits together, with their data types and ranks."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for name, limits in row["tensors"].items():
+        ranks = limits["ranks"]
+        span = str(ranks[0]) if len(ranks) == 1 else f"{ranks[0]} to {ranks[-1]}"
+        groups.setdefault((" ".join(limits["data_types"]), span), []).append(name)
+    for (data_types, span), names in groups.items():
+        yield "\n".join(names), data_types, span
+
+
+def catalog_table(kinds: Iterable[OperatorType]) -> Table:
+    """Operator types with their values, the level that brought them, and whether opwire runs them."""
+    table = _table("value", "operator", "from", "runs")
+    for kind in kinds:
+        runs = "yes" if kind.name in OPERATORS else ""
+        table.add_row(str(kind.value), kind.name, kind.introduced.short, runs)
+    return table
+
+
+def _table(*columns: str) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
+def print_table(table: Table) -> None:
+    """Prints a table as wide as the terminal; where there is none, as wide as it needs to be for a reader."""
+    from rich.console import Console
+
+    Console(width=None if sys.stdout.isatty() else 140, highlight=False).print(table)
+
+
+def outputs_json(
+    descs: Mapping[str, BufferTensorDesc], buffers: Mapping[str, Array], saved: Mapping[str, Path]
+) -> dict[str, object]:
+    """Outputs as an answer with ``output_format`` numbers holds them; those that were saved have a path for data."""
+    return {
+        name: {"desc": desc.to_json(), "path": str(saved[name])}
+        if name in saved
+        else {"desc": desc.to_json(), "data": write_numbers(desc.view(buffers[name]))}
+        for name, desc in descs.items()
+    }

@@ -1,0 +1,94 @@
+"""The command that compiles kernels ahead of any request, and measures what the devices take."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from time import perf_counter
+from typing import Annotated
+
+import typer
+
+from ..devices import AUTO, NUMBERED, kind_of, load, resolve
+from ..devices.base import Device, DeviceUnavailable
+from ..engine.placement import Cost, crossover
+from .serve import device_name
+
+CROSSING = "MAX"
+"""The function for which it is said from which size on a card is faster."""
+
+
+def warmup_command(
+    devices: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--device",
+            metavar="NAME",
+            help="Device to prepare; may be given again. [default: auto, all that there are]",
+        ),
+    ] = None,
+) -> None:
+    """Compile the kernels, for a first request as fast as the later ones: some minutes, once.
+
+    Those of the CPU are kept in the folder NUMBA_CACHE_DIR, or next to the package where it is not set, for the
+    processor at hand or the one that NUMBA_CPU_NAME names (x86-64-v3 for any server of the last decade). Those of GPUs
+    are in the folder OPWIRE_KERNEL_CACHE, by default in the user's cache; and so is how fast devices are,
+    by which requests are placed where there are several.
+    """
+    try:
+        names = resolve([name if name == AUTO else device_name(name) for name in devices or (AUTO,)])
+    except DeviceUnavailable as reason:
+        raise typer.BadParameter(str(reason), param_hint="--device") from None
+    if "cpu" in names:
+        _compile_for_cpu()
+    cards = [name for name in names if kind_of(name) in NUMBERED]
+    for name in cards:
+        with closing(load(name)) as card:
+            _compile_for_card(card)
+    if cards:
+        _measure(names)
+
+
+def _compile_for_cpu() -> None:
+    from rich.console import Console
+    from rich.progress import track
+
+    from ..kernels.cpu.families import KERNELS
+    from ..kernels.cpu.warmup import warm_up
+
+    started = perf_counter()
+    steps = track(warm_up(KERNELS), "compiling", len(KERNELS), console=Console(stderr=True))
+    slowest, seconds = max(steps, key=lambda step: step[1])
+    taken = perf_counter() - started
+    typer.echo(f"{len(KERNELS)} kernels are ready after {taken:.1f} s; {slowest} took {seconds:.1f} s of them.")
+
+
+def _compile_for_card(card: Device) -> None:
+    from ..engine.warmup_plans import usual_plans
+
+    started = perf_counter()
+    count = sum(1 for _ in card.warm_up(usual_plans()))
+    typer.echo(f"{card.name}: {count} programs are ready after {perf_counter() - started:.1f} s.")
+
+
+def _measure(names: tuple[str, ...]) -> None:
+    from ..engine.calibration import costs_file, identity, measure, write_costs
+
+    costs: dict[str, Cost] = {}
+    measured: dict[str, Cost] = {}
+    for name in names:
+        with closing(load(name)) as device:
+            for _ in device.warm_up(()):
+                pass
+            costs[name] = measured[identity(device)] = measure(device)
+        found = costs[name]
+        typer.echo(
+            f"{name}: {found.fixed * 1e6:.0f} us for any operator, {found.per_byte * 1e9:.3f} ns for a byte, "
+            f"{found.per_visit * 1e9:.4f} ns for an element."
+        )
+    write_costs(measured)
+    for name in names:
+        if "cpu" in costs and kind_of(name) in NUMBERED:
+            size = crossover(costs["cpu"], costs[name], CROSSING)
+            faster = "at no size" if size is None else f"from {size} elements on"
+            typer.echo(f"{CROSSING} of FLOAT32 on {name} is faster than on the CPU {faster}.")
+    typer.echo(f"kept in {costs_file()}")

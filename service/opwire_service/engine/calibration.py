@@ -1,0 +1,155 @@
+"""What devices take for a plan: measured once by ``opwire warmup``, and kept in the cache folder for placement."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from opwire.check import Plan, check
+from opwire.operators.reduce import ReduceFunction
+from opwire.tensor import Array
+
+from ..devices import kind_of
+from ..devices.base import Device
+from ..kernels.folder import cache_folder
+from .placement import Cost, Demand
+
+UNMEASURED: dict[str, Cost] = {
+    "cpu": Cost(5e-5, 0.0, 3e-10),
+    "cuda": Cost(3e-4, 1.2e-10, 2e-12),
+    "reference": Cost(1e-3, 0.0, 1e-6),
+}
+"""By kind of device; a start that placement soon corrects."""
+
+SENT = 1 << 24
+"""Elements of the tensor with which the way to a device and back is measured."""
+
+FEWEST, MOST = 1 << 20, 1 << 28
+"""Element visits with which the speed of a device is measured: so many that it takes long enough to tell."""
+
+Clock = Callable[[], float]
+"""Tells seconds."""
+
+LONG_ENOUGH = 4e-3
+RUNS = 5
+
+_ROW = 4096
+
+
+def costs_file() -> Path:
+    """Where the measurements are kept."""
+    return cache_folder() / "costs.json"
+
+
+def read_costs(devices: Mapping[str, Device]) -> dict[str, Cost]:
+    """The costs of devices, by name: as measured, or a guess by kind where they were not."""
+    kept = _kept() if len(devices) > 1 else {}
+    costs = {}
+    for name, device in devices.items():
+        costs[name] = UNMEASURED.get(kind_of(name), UNMEASURED["cpu"])
+        with suppress(AttributeError, KeyError, TypeError, ValueError):  # not there, or written by another version
+            costs[name] = _read(kept[identity(device)])
+    return costs
+
+
+def _kept() -> dict[str, Any]:
+    """What the file holds; nothing if it cannot be read."""
+    with suppress(OSError, ValueError):
+        found = json.loads(costs_file().read_text("utf-8"))
+        if isinstance(found, dict):
+            return found
+    return {}
+
+
+def _read(kept: Mapping[str, Any]) -> Cost:
+    kinds = {str(kind): float(seconds) for kind, seconds in kept["kinds"].items()}
+    return Cost(float(kept["fixed"]), float(kept["per_byte"]), float(kept["per_visit"]), kinds)
+
+
+def write_costs(costs: Mapping[str, Cost]) -> None:
+    """Adds measurements, by ``identity``, to those that are kept.
+
+    Raises:
+        OSError: there is no place for them.
+    """
+    path = costs_file()
+    kept = _kept() | {name: asdict(cost) for name, cost in costs.items()}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    written = path.with_suffix(f".{os.getpid()}")
+    written.write_text(json.dumps(kept, indent=1), "utf-8")
+    written.replace(path)
+
+
+def identity(device: Device) -> str:
+    """What measurements hold for: a kind of card, or a processor and so many threads."""
+    known = device.describe()
+    return " ".join(str(known[key]) for key in ("kind", "card", "processor", "threads") if key in known)
+
+
+def measure(device: Device, clock: Clock = time.perf_counter) -> Cost:
+    """Runs plans on a device that has nothing else to do and whose kernels are ready."""
+    best = partial(_best, device, clock)
+    fixed = best(_reduction("MAX", 1, repeated=True), RUNS * 4)
+    kinds = {Demand.of(kind(1)).kind: _per_visit(best, kind, fixed) for kind in _kinds()}
+    whole = best(_reduction("MAX", SENT // _ROW, repeated=False), RUNS)
+    repeated = best(_reduction("MAX", SENT // _ROW, repeated=True), RUNS)
+    per_byte = max(0.0, whole - repeated) / (SENT * 4)
+    return Cost(fixed, per_byte, float(np.median(list(kinds.values()))), kinds)
+
+
+def _kinds() -> Iterator[Callable[[int], Plan]]:
+    """For each kind of computation the plan for so many rows."""
+    yield from (partial(_reduction, function.name, repeated=True) for function in ReduceFunction)
+    yield _pooling
+
+
+def _per_visit(best: Callable[[Plan, int], float], kind: Callable[[int], Plan], fixed: float) -> float:
+    rows = FEWEST // _ROW
+    while True:
+        plan = kind(rows)
+        seconds = best(plan, RUNS)
+        if seconds - fixed > LONG_ENOUGH or plan.work >= MOST:
+            return max(seconds - fixed, 1e-9) / plan.work
+        rows *= 4
+
+
+def _reduction(function: str, rows: int, *, repeated: bool) -> Plan:
+    tensor: dict[str, object] = {"DataType": "FLOAT32", "Sizes": [rows, _ROW]}
+    if repeated:
+        tensor["Strides"] = [0, 1]
+    return check({"type": "REDUCE", "desc": {"Function": function, "InputTensor": tensor, "Axes": [1]}})
+
+
+def _pooling(rows: int) -> Plan:
+    desc = {
+        "InputTensor": {"DataType": "FLOAT32", "Sizes": [1, rows, 64, 64], "Strides": [0, 0, 64, 1]},
+        "WindowSize": [3, 3],
+        "Strides": [2, 2],
+        "StartPadding": [1, 1],
+        "EndPadding": [1, 1],
+    }
+    return check({"type": "MAX_POOLING", "desc": desc})
+
+
+def _best(device: Device, clock: Clock, plan: Plan, runs: int) -> float:
+    """Seconds of the fastest of some runs, after one that does not count."""
+    inputs: dict[str, Array] = {}
+    for name, desc in plan.inputs.items():
+        data = np.random.default_rng(0).uniform(0.9, 1.1, desc.extent).astype(desc.data_type.dtype)
+        inputs[name] = desc.view(data)
+    outputs = {name: desc.allocate()[1] for name, desc in plan.outputs.items()}
+    seconds = []
+    for _ in range(runs + 1):
+        started = clock()
+        device.run(plan, inputs, outputs, lambda: False)
+        seconds.append(clock() - started)
+    return min(seconds[1:])

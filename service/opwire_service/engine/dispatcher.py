@@ -1,0 +1,311 @@
+"""The shell around the schedule: it runs jobs in threads and gives a place back only when its work has ended."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Generator, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
+from typing import NamedTuple, cast
+
+from opwire.check import Plan
+from opwire.errors import DeadlineExceededError, LimitExceededError, OverloadedError, ProblemCode, UnavailableError
+
+from ..devices import AUTO, kind_of
+from ..devices.base import Device, Inputs
+from ..execution import Arrays, Bound, Stop, Stopped
+from .patience import BURST, WAIT, QueueFull
+from .placement import UNKNOWN, Cost, Demand, Placement
+from .schedule import Action, Job, Schedule, Start
+
+
+class Ran(NamedTuple):
+    """How a plan ran; times in microseconds."""
+
+    queue: int
+    run: int
+
+
+ORACLE = "reference"
+"""The device that runs what names it, and nothing else where there is another one."""
+
+
+AS_IF_RECEIVED = 32
+"""How much more work than would be done inline takes as long as to receive a large body of so many elements."""
+
+
+class Dispatcher:
+    """Runs plans on its devices, within their capacity and each within its deadline.
+
+    Args:
+        devices: by name.
+        threads: plans that run at the same time on each device that does not say so itself.
+        queued: plans that may wait.
+        work: element visits that may wait and run.
+        burst, wait: seconds for which a queue may stand, and that a standing one may take, see patience.
+        costs: of the devices among which plans are placed that name none, if there are several.
+        on_broken: called when a device turns out to be of no use any more.
+
+    Attributes:
+        places: plans that run at the same time on one device.
+        default: the device of plans that name none, or ``auto`` where that is decided for each.
+        inline_name: the device on which ``auto`` runs what fits inline.
+        cancelled: how many plans were given up, by the stage that they were in.
+    """
+
+    def __init__(
+        self,
+        devices: Mapping[str, Device],
+        threads: int,
+        queued: int,
+        work: int,
+        burst: float = BURST,
+        wait: float = WAIT,
+        costs: Mapping[str, Cost] | None = None,
+        on_broken: Callable[[Device], None] = lambda device: None,
+    ) -> None:
+        self.devices = devices
+        places = {name: device.places or threads for name, device in devices.items()}
+        self.schedule = Schedule.of(places, queued, work, burst, wait)
+        self.cancelled = {"queue": 0, "run": 0}
+        self.places = max(places.values())
+        chosen = candidates(devices)
+        self.default = chosen[0] if len(chosen) == 1 else AUTO
+        measured = {name: (costs or {}).get(name, UNKNOWN) for name in chosen}
+        self._placement = Placement(measured) if self.default == AUTO else None
+        small = next((name for name in chosen if kind_of(name) == "cpu"), chosen[0])
+        self.inline_name = small
+        self._runners = {**devices, AUTO: devices[small]}
+        self._on_broken = on_broken
+        self._threads = ThreadPoolExecutor(sum(places.values()), "opwire-device")
+        self._waiting: dict[Job, asyncio.Future[None]] = {}
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._closing = False
+
+    def decodes(self, device: str) -> bool:
+        """Whether a device takes inputs that are still text."""
+        return self.devices[device].decodes
+
+    def fits_inline(self, plan: Plan, device: str) -> bool:
+        """Whether a plan is over sooner than another thread could take it."""
+        return plan.work <= self._runners[device].inline_work
+
+    def fits_inline_received(self, plan: Plan, device: str) -> bool:
+        """Whether a plan takes no longer than it took to receive large inputs, which the caller had to wait for too.
+
+        Among several devices it must go to the one that runs inline.
+        """
+        if plan.work > AS_IF_RECEIVED * self._runners[device].inline_work:
+            return False
+        if self._placement is None or device != AUTO:
+            return True
+        return self._placement.order(Demand.of(plan), time.monotonic())[0] == self.inline_name
+
+    @contextmanager
+    def place(self, plan: Plan, device: str) -> Generator[str]:
+        """Gives a plan to a device, for as long as the context lasts, and holds what it needs there of memory.
+
+        Args:
+            device: that the plan asks for, or ``auto``: of those with room the one expected to be done with it first.
+
+        Raises:
+            LimitExceededError: the plan needs more memory than the device has.
+            OverloadedError: it needs more than others leave.
+        """
+        placement = self._placement
+        if placement is None or not (device == AUTO or device in placement):
+            with self.devices[device].admit(plan):
+                yield device
+            return
+        demand, now = Demand.of(plan), time.monotonic()
+        with ExitStack() as held:
+            name = self._admit(plan, placement.order(demand, now) if device == AUTO else [device], held)
+            seconds = placement.accept(name, demand, now)
+            held.callback(placement.release, name, seconds)
+            yield name
+
+    def _admit(self, plan: Plan, order: list[str], held: ExitStack) -> str:
+        """The first device with room for a plan; if none has, the last one refuses it."""
+        for name in order[:-1]:
+            with suppress(LimitExceededError, OverloadedError):
+                held.enter_context(self.devices[name].admit(plan))
+                return name
+        held.enter_context(self.devices[order[-1]].admit(plan))
+        return order[-1]
+
+    def bind(self, plan: Plan, inputs: Arrays, outputs: Arrays, *, device: str) -> Bound:
+        """Makes a plan ready for ``run_inline``, on the same arrays any number of times."""
+        return self._runners[device].bind(plan, inputs, outputs)
+
+    def run_inline(self, bound: Bound, *, deadline: float) -> Ran:
+        """Runs a plan that fits at once, in the thread of the caller.
+
+        Raises:
+            UnavailableError: the dispatcher is closing.
+            DeadlineExceededError: in the stage ``run``.
+        """
+        self._refuse_if_closing()
+        return Ran(0, _run(bound, lambda: time.monotonic() > deadline))
+
+    async def run(
+        self,
+        plan: Plan,
+        inputs: Inputs,
+        outputs: Arrays,
+        *,
+        device: str,
+        priority: int,
+        deadline: float,
+        part: bool = False,
+    ) -> Ran:
+        """Runs a plan in a thread, when it has a place on its device.
+
+        Args:
+            priority: 0 is the most urgent.
+            deadline: on the clock of ``time.monotonic``.
+            part: whether it belongs to a batch that was taken, see Job.
+
+        Raises:
+            OverloadedError: too much waits already.
+            UnavailableError: the dispatcher is closing.
+            DeadlineExceededError: in the stage ``queue`` or ``run``.
+        """
+        self._refuse_if_closing()
+        runner = self.devices[device]
+        arrived = time.monotonic()
+        job = Job(device, priority, arrived, deadline, plan.work, plan.operator.name, part)
+        await self._place(job)
+        queued = time.monotonic() - arrived
+        charge = self._charge(device, plan)
+        stop = threading.Event()
+        bound = partial(runner.run, plan, cast(Arrays, inputs), outputs)  # text is there for those alone that decode it
+        work = self._threads.submit(_run, bound, lambda: stop.is_set() or time.monotonic() > deadline)
+        loop = asyncio.get_running_loop()
+        work.add_done_callback(lambda done: loop.call_soon_threadsafe(self._ended, job, charge, _succeeded(done)))
+        try:
+            return Ran(round(queued * 1e6), await _result(work, stop))
+        except asyncio.CancelledError:
+            self.cancelled["run"] += 1
+            raise
+
+    def _charge(self, device: str, plan: Plan) -> Callable[[bool], None]:
+        """Begins to measure what a plan costs on a device; the function that is returned ends it."""
+        placement = self._placement
+        if placement is None or device not in placement:
+            return lambda whole: None
+        demand = Demand.of(plan)
+        started = placement.start(device, time.monotonic())
+        return lambda whole: placement.finish(device, demand, started, time.monotonic(), whole=whole)
+
+    def _ended(self, job: Job, charge: Callable[[bool], None], whole: bool) -> None:
+        charge(whole)
+        self._finish(job, whole)
+        runner = self.devices[job.device]
+        if runner.broken is not None:
+            self._on_broken(runner)
+
+    def _refuse_if_closing(self) -> None:
+        if self._closing:
+            raise UnavailableError(ProblemCode.DRAINING, "the server is stopping; send the request to another one")
+
+    async def _place(self, job: Job) -> None:
+        """Waits until the job has a place on its device."""
+        started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting[job] = started
+        try:
+            self._perform(self.schedule.submit(job))
+            await started
+        except QueueFull as full:
+            raise OverloadedError(
+                ProblemCode.QUEUE_FULL,
+                f"{self.schedule.queued} operators wait already",
+                limit=self.schedule.limit,
+                retry_after=round(full.retry_after, 3),
+            ) from None
+        except asyncio.CancelledError:
+            self.cancelled["queue"] += 1
+            if self.schedule.is_running(job):
+                self._finish(job, whole=False)
+            else:
+                self.schedule.withdraw(job)
+            raise
+        finally:
+            self._waiting.pop(job, None)
+
+    def _finish(self, job: Job, whole: bool) -> None:
+        self._perform(self.schedule.finish(job, time.monotonic(), whole=whole))
+
+    def _perform(self, actions: list[Action]) -> None:
+        for action in actions:
+            waiting = self._waiting.get(action.job)
+            if waiting is None or waiting.done():
+                continue
+            if isinstance(action, Start):
+                waiting.set_result(None)
+            else:
+                waiting.set_exception(_too_late("queue"))
+        if self.schedule.running:
+            self._idle.clear()
+        else:
+            self._idle.set()
+        self._set_timer()
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        deadline = self.schedule.next_deadline()
+        if deadline is not None:
+            delay = max(0.0, deadline - time.monotonic())
+            self._timer = asyncio.get_running_loop().call_later(delay, self._expire)
+
+    def _expire(self) -> None:
+        self._perform(self.schedule.expire(time.monotonic()))
+
+    async def close(self) -> None:
+        """Takes no more work, waits for what runs, and ends the devices."""
+        self._closing = True
+        await self._idle.wait()
+        self._threads.shutdown()
+        for device in self.devices.values():
+            device.close()
+
+
+def candidates(names: Iterable[str]) -> list[str]:
+    """Of some devices those that run the plans that name none."""
+    found = list(names)
+    return [name for name in found if name != ORACLE] or found
+
+
+def _run(bound: Bound, stop: Stop) -> int:
+    started = time.perf_counter_ns()
+    try:
+        bound(stop)
+    except Stopped:
+        raise _too_late("run") from None
+    return (time.perf_counter_ns() - started) // 1000
+
+
+def _succeeded(work: Future[int]) -> bool:
+    return not work.cancelled() and work.exception() is None
+
+
+async def _result(work: Future[int], stop: threading.Event) -> int:
+    ended = asyncio.wrap_future(work)
+    try:
+        return await asyncio.shield(ended)
+    except asyncio.CancelledError:
+        stop.set()
+        # What the request holds is given back when nothing uses it any more.
+        await asyncio.gather(ended, return_exceptions=True)
+        raise
+
+
+def _too_late(stage: str) -> DeadlineExceededError:
+    what = {"queue": "it waited for a device", "run": "the operator ran"}[stage]
+    return DeadlineExceededError(ProblemCode.DEADLINE_EXCEEDED, f"the deadline passed while {what}", stage=stage)

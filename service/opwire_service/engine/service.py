@@ -1,0 +1,170 @@
+"""A server without its network: devices, dispatcher and pipeline, from settings; ready once all devices are."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import ExitStack
+from importlib.metadata import version
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import cast
+
+from opwire.describe import DeviceInfo, ServerInfo
+from opwire.errors import ProblemCode, RequestError, UnavailableError
+from opwire.level import HIGHEST, FeatureLevel
+from opwire.wire import Encoding
+
+from ..devices import load
+from ..devices.base import Device
+from ..oip.infer import InferRequest
+from ..oip.shared_memory import Regions
+from ..oip.statistics import CELLS, Statistics
+from ..settings import Settings
+from ..telemetry import metrics as counted
+from ..telemetry.metrics import Layout, Metrics
+from ..telemetry.prometheus import registry
+from .calibration import read_costs
+from .dispatcher import Dispatcher
+from .pipeline import Pipeline
+from .request_templates import Repeat, Repeats
+
+log = logging.getLogger("opwire")
+
+
+class Server:
+    """What the routes work on. It is ready from its making until ``close``.
+
+    Args:
+        regions: folder of the registered regions of shared memory, for several processes; one alone makes its own.
+
+    Attributes:
+        inferences: those over the Open Inference Protocol that were seen last.
+        ready: whether it takes work.
+        draining: whether it has been told to stop, or has to.
+        broken: why it has to: what became of one of its devices; else None.
+        registry: what Prometheus scrapes; it is as old as the last ``publish``.
+    """
+
+    def __init__(self, settings: Settings, metrics: Metrics | None = None, regions: Path | None = None) -> None:
+        self.settings = settings
+        self.metrics = metrics or Metrics(Layout(settings.devices, (), CELLS))
+        self.registry = registry(self.metrics, alone=settings.workers == 1)
+        devices = {name: load(name, settings.workers) for name in settings.devices}
+        limits = settings.limits
+        dispatcher = Dispatcher(
+            devices,
+            settings.threads,
+            limits.queued,
+            limits.queued_work,
+            limits.burst_ms / 1000,
+            limits.wait_ms / 1000,
+            read_costs(devices),
+            self._lose,
+        )
+        self.pipeline = Pipeline(dispatcher, limits, settings.cached_plans, self.metrics)
+        self.oip_statistics = Statistics(self.metrics)
+        self.inferences = Repeats[tuple[InferRequest, Repeat]](settings.cached_plans)
+        self._own_folder = ExitStack()
+        self._regions: Regions | None = None
+        if settings.shared_memory_prefix is not None:
+            folder = regions or Path(self._own_folder.enter_context(TemporaryDirectory(prefix="opwire-")))
+            self._regions = Regions(folder, settings.shared_memory_prefix)
+        self.ready = True
+        self.draining = False
+        self.broken: str | None = None
+
+    def _lose(self, device: Device) -> None:
+        """A device is of no use any more, nor is this process: work goes to others until it is replaced."""
+        if self.broken is None:
+            self.broken = f"the device {device.name} failed: {device.broken}"
+            log.error("%s; this process stops", self.broken)
+            self.drain()
+
+    def drain(self) -> None:
+        """Takes no more work, from now on; what was accepted goes on."""
+        self.ready = False
+        self.draining = True
+
+    def require_ready(self) -> None:
+        """
+        Raises:
+            UnavailableError: the server takes no work.
+        """
+        if self.draining:
+            raise UnavailableError(ProblemCode.DRAINING, "the server is stopping; send the request to another one")
+        if not self.ready:
+            raise UnavailableError(ProblemCode.NOT_READY, "the server is not ready")
+
+    @property
+    def shares_memory(self) -> bool:
+        """Whether clients may register regions of shared memory."""
+        return self._regions is not None
+
+    def regions(self) -> Regions:
+        """The regions of shared memory.
+
+        Raises:
+            RequestError: this server takes none.
+        """
+        if self._regions is None:
+            detail = "this server takes no shared memory; it is let in with --shared-memory-prefix"
+            raise RequestError(ProblemCode.INVALID_REQUEST, detail)
+        return self._regions
+
+    async def close(self) -> None:
+        """Takes no more work, lets what runs end, and gives up the devices."""
+        self.drain()
+        await self.pipeline.dispatcher.close()
+        self._own_folder.close()
+
+    def publish(self) -> None:
+        """Brings up to date the metrics that others keep: what waits, runs and is held, and the cache of plans."""
+        pipeline, cells = self.pipeline, self.metrics
+        schedule, plans = pipeline.dispatcher.schedule, pipeline.plans
+        cells.set(counted.WORKERS, int(self.ready))
+        cells.follow(counted.PLAN_HITS, plans.hits)
+        cells.follow(counted.PLAN_MISSES, plans.misses)
+        cells.set(counted.PLANS, len(plans))
+        cells.set(counted.PLANS_LIMIT, plans.size)
+        cells.set(counted.MEMORY, pipeline.memory.held)
+        cells.set(counted.MEMORY_LIMIT, pipeline.memory.limit)
+        cells.set(counted.QUEUED_LIMIT, schedule.limit)
+        cells.set(counted.WORK_LIMIT, schedule.work_limit)
+        for name, found in pipeline.dispatcher.devices.items():
+            usage = found.usage()
+            cells.set(counted.DEVICE_MEMORY, usage.memory, name)
+            cells.set(counted.DEVICE_MEMORY_LIMIT, usage.memory_limit, name)
+            cells.set(counted.DEVICE_KERNELS, usage.kernels, name)
+        for device, busy in schedule.loads().items():
+            cells.set(counted.QUEUED, busy.queued, device)
+            cells.set(counted.RUNNING, busy.running, device)
+            cells.set(counted.RUNNING_LIMIT, busy.capacity, device)
+            cells.set(counted.WORK, busy.pending, device)
+        for stage, count in pipeline.dispatcher.cancelled.items():
+            cells.follow(counted.CANCELLATIONS, count, stage)
+
+    def describe(self) -> ServerInfo:
+        """What a client may want to know."""
+        return {
+            "name": "opwire",
+            "version": version("opwire"),
+            "ready": self.ready,
+            "feature_levels": [str(level) for level in FeatureLevel],
+            "default_feature_level": str(HIGHEST),
+            "devices": self._devices(),
+            "default_device": self.pipeline.default_device,
+            "limits": self.settings.limits.to_json(),
+            "encodings": [encoding.value for encoding in Encoding],
+        }
+
+    def _devices(self) -> list[DeviceInfo]:
+        dispatcher = self.pipeline.dispatcher
+        loads = dispatcher.schedule.loads()
+        described = []
+        for name, device in dispatcher.devices.items():
+            busy, usage = loads[name], device.usage()
+            memory = {"used": usage.memory, "limit": usage.memory_limit} if usage.memory_limit else None
+            now = {"queued": busy.queued, "running": busy.running, "places": busy.capacity, "kernels": usage.kernels}
+            found = {**device.describe(), **now, "memory": memory, "broken": device.broken}
+            described.append(cast(DeviceInfo, found))
+        return described

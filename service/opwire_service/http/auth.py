@@ -1,0 +1,52 @@
+"""Who may pass: a request without a valid API key is refused before its body is read."""
+
+from __future__ import annotations
+
+from starlette.types import Scope
+
+from opwire.errors import AuthenticationError, ProblemCode
+
+from ..engine.memory import Hold
+from ..engine.pipeline import Pipeline
+from .api_keys import ApiKeys
+from .docs import PATHS as DOCUMENTS
+from .exchange import Exchange
+from .openapi import OPEN as HEALTH
+
+OPEN = frozenset({*HEALTH, "/openapi.json", *DOCUMENTS})
+"""What needs no key: health, and the documents, which are the same for every server."""
+
+METRICS = "/metrics"
+
+_LONGEST = 4096
+
+
+class Gate:
+    """Admits requests that carry a key, and those to open paths.
+
+    Args:
+        metrics_open: whether the metrics need no key.
+    """
+
+    def __init__(self, keys: ApiKeys, *, metrics_open: bool) -> None:
+        self._keys = keys
+        self._open = OPEN | {METRICS} if metrics_open else OPEN
+
+    def admits(self, scope: Scope) -> bool:
+        """Whether a request may pass; if so by a key, its owner is in the scope's state as ``client``."""
+        if scope["path"] in self._open:
+            return True
+        given = [value for name, value in scope["headers"] if name == b"authorization"]
+        scheme, _, key = (given[0] if len(given) == 1 else b"").partition(b" ")
+        if scheme.lower() != b"bearer" or len(key) > _LONGEST:
+            return False
+        owner = self._keys.owner(key.strip(b" "))
+        scope.setdefault("state", {})["client"] = owner
+        return owner is not None
+
+
+async def refuse(pipeline: Pipeline, exchange: Exchange, hold: Hold) -> None:
+    """The handler of requests that may not pass."""
+    given = exchange.header(b"authorization")
+    detail = "the API key is not valid" if given else "send an API key: Authorization: Bearer KEY"
+    raise AuthenticationError(ProblemCode.UNAUTHORIZED, detail)

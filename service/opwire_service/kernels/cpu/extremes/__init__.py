@@ -1,0 +1,1 @@
+"""Minima and maxima, their indices, and the order of values behind them."""

@@ -1,0 +1,136 @@
+"""ARGMIN and ARGMAX, also as functions of REDUCE."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from opwire.check import Plan
+from opwire.operators.argreduce import AxisDirection
+from opwire.tensor import Array, DataType
+
+from ...layout import reduction_layout
+from ..jit.compiler import Kernel
+from ..jit.element import FLOAT32, HALF, INT8, INT16, INT32, INT64
+from ..run import geometry as g
+from ..run.job import ArrayJob, Job, Step, StepsJob
+from ..run.reductions import Cut, cut
+from . import extreme, extreme_columns, extreme_values
+from .named_columns import GROUP
+from .ranks import inversion, rank_size
+from .wide_tiles import by_tiles, of_segments
+
+ELEMENTS = {
+    DataType.FLOAT32: FLOAT32,
+    DataType.FLOAT16: HALF,
+    DataType.INT8: INT8,
+    DataType.UINT8: INT8,
+    DataType.INT16: INT16,
+    DataType.UINT16: INT16,
+    DataType.INT32: INT32,
+    DataType.UINT32: INT32,
+    DataType.INT64: INT64,
+    DataType.UINT64: INT64,
+}
+"""What an element is to kernels that compare; whether it has a sign is a matter of its rank."""
+
+TILE_BYTES = 1 << 14
+"""Ranks of a tile of columns: half of the nearest cache. Names need as much again."""
+
+INDEXED_BYTES = 1 << 12
+"""Columns of bytes. Rows of narrower tiles lie pages apart; of wider ones the indices of eight bytes fill the cache."""
+
+LEAST_GROUPED, LEAST_GROUPED_FAR = 1 << 11, 1 << 12
+"""Bytes of a column from which on its winner is looked for once more, in its group: in one unit or in segments."""
+
+LEAST_TILE = 256
+"""Columns that are worth a unit where there are few rows."""
+
+KERNELS = tuple(
+    Kernel(function, element)
+    for element in dict.fromkeys(ELEMENTS.values())
+    for function in (
+        extreme.rows,
+        extreme.finish,
+        extreme_columns.columns,
+        extreme_columns.finish,
+        extreme_values.columns,
+    )
+)
+
+
+def prepare(plan: Plan) -> Job:
+    last = plan.attributes.AxisDirection is AxisDirection.DECREASING
+    return extreme_job(plan, least=plan.operator.name == "ARGMIN", last=last, index=True)
+
+
+def extreme_job(plan: Plan, *, least: bool, last: bool, index: bool) -> Job:
+    """What finds the least or greatest elements, or the first or last positions of them."""
+    source, target = plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
+    layout = reduction_layout(source, target, plan.attributes.Axes)
+    if not layout.reduced:
+        return ArrayJob(_zero if index else _copy)
+    parameters = {
+        g.INVERT: inversion(source.data_type, least=least),
+        g.LAST: int(last),
+        g.INDEX_SIZE: target.data_type.bits // 8 if index else 0,
+    }
+    data_type = source.data_type
+    element = ELEMENTS[data_type]
+    work = cut(layout, data_type.bits // 8, parameters)
+    if not work.by_columns:
+        return _rows_job(work, data_type)
+    size = rank_size(element)
+    if index:
+        columns = INDEXED_BYTES if size == 1 else TILE_BYTES // 2 // size
+        return _positions_job(by_tiles(layout, columns, 8, parameters), data_type)
+    return _values_job(by_tiles(layout, TILE_BYTES // size, 32, parameters), data_type, parameters)
+
+
+def _step(function: Any, work: Cut, data_type: DataType, *, reads_states: bool = False) -> Step:
+    # Time goes by bytes here, and pieces by elements of 32 bits.
+    visited = max(1, work.elements * data_type.bits // 32)
+    return Step(Kernel(function, ELEMENTS[data_type]), work.geometry, work.units, visited, reads_states)
+
+
+def _rows_job(work: Cut, data_type: DataType) -> Job:
+    """What leaves (key, index or element) of each segment."""
+    first = _step(extreme.rows, work, data_type)
+    if work.segments == 1:
+        return StepsJob((first,), 0)
+    finish = Step(Kernel(extreme.finish, ELEMENTS[data_type]), work.whole, work.outputs, 8 * work.segments)
+    return StepsJob((first, finish), 2 * work.outputs * work.segments)
+
+
+def _group(work: Cut, data_type: DataType) -> int:
+    """Rows of which only one is looked for in the end; none may reach from one run into the next."""
+    pays = LEAST_GROUPED if work.segments == 1 else LEAST_GROUPED_FAR
+    return GROUP if len(work.layout.reduced) == 1 and work.layout.reduced_count * data_type.bits // 8 >= pays else 1
+
+
+def _positions_job(work: Cut, data_type: DataType) -> Job:
+    """What names the winners of columns, and then takes the best of all segments."""
+    work.geometry[g.GROUP] = _group(work, data_type)
+    first = _step(extreme_columns.columns, work, data_type)
+    if work.segments == 1:
+        return StepsJob((first,), 0)
+    kernel = Kernel(extreme_columns.finish, ELEMENTS[data_type])
+    finish = Step(kernel, work.geometry, work.outputs, 32 * (work.segments + GROUP))
+    return StepsJob((first, finish), 2 * work.outputs * work.segments)
+
+
+def _values_job(work: Cut, data_type: DataType, parameters: dict[int, int]) -> Job:
+    """What reduces columns, and then once more the elements that segments leave of each."""
+    first = _step(extreme_values.columns, work, data_type)
+    if work.segments == 1:
+        return StepsJob((first,), 0)
+    again = by_tiles(of_segments(work), LEAST_TILE, 0, parameters)
+    second = _step(extreme_values.columns, again, data_type, reads_states=True)
+    return StepsJob((first, second), -(-work.outputs * work.segments * data_type.bits // 64))
+
+
+def _zero(source: Array, target: Array) -> None:
+    target[...] = 0
+
+
+def _copy(source: Array, target: Array) -> None:
+    target[...] = source

@@ -1,0 +1,1 @@
+"""Compiled kernels: how they are made, kept on disk and found."""

@@ -1,0 +1,240 @@
+# What numba compares must have no annotations.
+# pyright: reportMissingParameterType=false, reportUnknownParameterType=false
+"""What depends on the format of a float element: how it becomes a float64, and how a float64 becomes one.
+
+numba picks the implementation by the type of an argument; what it picks from has no annotations, because numba compares
+them.
+"""
+
+from typing import Any
+
+from numba.extending import overload
+
+from ..jit.compiler import inner
+from ..jit.element import (
+    FLOAT32,
+    bits_double,
+    bits_float,
+    double_bits,
+    float32,
+    float64,
+    float_bits,
+    half_to_float,
+    int32,
+    int64,
+    store,
+    uint16,
+    without_sign,
+)
+from .vectors import (
+    INTS,
+    Vector,
+    bits_doubles,
+    fused_vectors,
+    longs_bits,
+    narrowed,
+    pick,
+    single_bits,
+    singles,
+    spread,
+    to_ints,
+    widened,
+)
+
+
+def masked(element: Any, mask: Any) -> Any:
+    """An element whose bits outside a mask are cleared, as a float64."""
+
+
+@overload(masked, inline="always")
+def _masked(element, mask):
+    if element == FLOAT32:
+        return lambda element, mask: float64(bits_float(float_bits(element) & int32(mask)))
+    return lambda element, mask: float64(half_to_float(uint16(element & uint16(mask))))
+
+
+@inner
+def values(bits: Vector) -> Vector:
+    """A vector of elements as float64."""
+    return widened(singles(bits))
+
+
+def more_squares(squares: Any, bits: Any) -> Any:
+    """Sums of the squares of FLOAT32, with those of a vector. Sums of FLOAT16 need none."""
+
+
+@overload(more_squares, inline="always")
+def _more_squares(squares, bits):
+    if bits == INTS:
+        return lambda squares, bits: fused_vectors(singles(bits), singles(bits), squares)
+    return lambda squares, bits: squares
+
+
+def narrow(value: Any, zero: Any) -> Any:
+    """The bits of the element nearest to a float64, ties to even; there is one NaN."""
+
+
+@overload(narrow, inline="always")
+def _narrow(value, zero):
+    if zero == FLOAT32:
+        return lambda value, zero: _single_bits(value)
+    return lambda value, zero: _half_bits(value)
+
+
+@inner
+def _single_bits(value: float) -> int:
+    if value != value:
+        return 0x7FC00000
+    return int64(float_bits(float32(value)))
+
+
+@inner
+def _half_bits(value: float) -> int:
+    bits = double_bits(value)
+    sign = (bits >> 48) & 0x8000
+    magnitude = bits & 0x7FFFFFFFFFFFFFFF
+    if magnitude > 0x7FF0000000000000:
+        return 0x7E00
+    if magnitude < 0x3F10000000000000:
+        # Below 2**-14 units are 2**-24, the unit in the last place of 2**28 as a float64.
+        return sign | (double_bits(bits_double(magnitude) + 268435456.0) - 0x41B0000000000000)
+    rounded = (magnitude + 0x1FFFFFFFFFF + ((magnitude >> 42) & 1)) >> 42
+    return sign | min(rounded - (1008 << 10), 0x7C00)
+
+
+def narrow_vector(values: Any, zero: Any) -> Any:
+    """Like ``narrow``, of a vector, as integers of 32 bits; NaN may have any bits that say so."""
+
+
+@overload(narrow_vector, inline="always")
+def _narrow_vector(values, zero):
+    if zero == FLOAT32:
+        return lambda values, zero: single_bits(narrowed(values))
+    return lambda values, zero: _half_vector(values)
+
+
+@inner
+def _half_vector(values: Vector) -> Vector:
+    """See ``_half_bits``."""
+    bits = longs_bits(values)
+    sign, magnitude = (bits >> 48) & 0x8000, bits & 0x7FFFFFFFFFFFFFFF
+    small = longs_bits(bits_doubles(magnitude) + 268435456.0) - 0x41B0000000000000
+    rounded = ((magnitude + 0x1FFFFFFFFFF + ((magnitude >> 42) & 1)) >> 42) - (1008 << 10)
+    normal = pick(rounded > 0x7C00, spread(int64(0x7C00)), rounded)
+    finite = pick(magnitude < 0x3F10000000000000, small, normal)
+    return to_ints(sign | pick(magnitude > 0x7FF0000000000000, spread(int64(0x7E00)), finite))
+
+
+def put(address: Any, index: Any, bits: Any, zero: Any) -> Any:
+    """Stores the bits of an element."""
+
+
+@overload(put, inline="always")
+def _put(address, index, bits, zero):
+    if zero == FLOAT32:
+        return lambda address, index, bits, zero: store(address, index, int32(bits))
+    return lambda address, index, bits, zero: store(address, index, uint16(bits))
+
+
+def value_of(bits: Any, zero: Any) -> Any:
+    """The element of some bits as a float64; of an infinity the power of two that would come after the largest."""
+
+
+@overload(value_of, inline="always")
+def _value_of(bits, zero):
+    if zero == FLOAT32:
+        return lambda bits, zero: _bounded(float64(bits_float(int32(bits))), 2.0**128)
+    return lambda bits, zero: _bounded(float64(half_to_float(uint16(bits))), 65536.0)
+
+
+@inner
+def _bounded(value: float, limit: float) -> float:
+    return min(max(value, -limit), limit)
+
+
+def magnitude_bits(element: Any) -> Any:
+    """The bits of an element's magnitude, which order as the magnitudes do."""
+
+
+@overload(magnitude_bits, inline="always")
+def _magnitude_bits(element):
+    if element == FLOAT32:
+        return lambda element: without_sign(float_bits(element))
+    return lambda element: int32(element & uint16(0x7FFF))
+
+
+def product_of_pairs(a: Any, b: Any) -> Any:
+    """The products of two vectors of elements as float64, which holds them exactly."""
+
+
+@overload(product_of_pairs, inline="always")
+def _product_of_pairs(a, b):
+    if a == INTS:
+        return lambda a, b: values(a) * values(b)
+    return lambda a, b: widened(singles(a) * singles(b))
+
+
+def factors_in_range(zero: Any) -> Any:
+    """An even number of elements whose product with a number from 1 to 2 is in float64's range whatever they are."""
+
+
+@overload(factors_in_range, inline="always")
+def _factors_in_range(zero):
+    if zero == FLOAT32:
+        return lambda zero: 6
+    return lambda zero: 8
+
+
+def enough_for_singles(zero: Any) -> Any:
+    """A sum of exponentials from which on a relative error of 2**-22.3 of it is below half an ULP of its logarithm."""
+
+
+@overload(enough_for_singles, inline="always")
+def _enough_for_singles(zero):
+    if zero == FLOAT32:
+        return lambda zero: 54.6
+    return lambda zero: 1.01
+
+
+def log_tolerance(zero: Any) -> Any:
+    """An error of a sum, relative to its logarithm, that is half an ULP of the logarithm; and some are left."""
+
+
+@overload(log_tolerance, inline="always")
+def _log_tolerance(zero):
+    if zero == FLOAT32:
+        return lambda zero: 0.999 * 2.0**-25
+    return lambda zero: 0.999 * 2.0**-12
+
+
+def enough_for_rough(zero: Any) -> Any:
+    """A sum from which on an error of 2**-22.9 of it is within ``log_tolerance``."""
+
+
+@overload(enough_for_rough, inline="always")
+def _enough_for_rough(zero):
+    if zero == FLOAT32:
+        return lambda zero: 76.0
+    return lambda zero: 1.01
+
+
+def infinity_bits(zero: Any) -> Any:
+    """The bits of infinity."""
+
+
+@overload(infinity_bits, inline="always")
+def _infinity_bits(zero):
+    if zero == FLOAT32:
+        return lambda zero: 0x7F800000
+    return lambda zero: 0x7C00
+
+
+def bits_of(value: Any, zero: Any) -> Any:
+    """The bits of a float64 that is an element's value, infinities included."""
+
+
+@overload(bits_of, inline="always")
+def _bits_of(value, zero):
+    if zero == FLOAT32:
+        return lambda value, zero: float_bits(float32(value))
+    return lambda value, zero: int32(_half_bits(value))

@@ -1,0 +1,298 @@
+"""Vectors of sixteen numbers, as numba sees them: with them a kernel says what stays in registers.
+
+LLVM maps them to the registers that the processor has. Arithmetic is written with Python's operators; the other operand
+is a vector of the same type or a number, which then stands for sixteen of them. Elements of tensors lie at multiples of
+their own size only, and numbers in the memory of kernels at multiples of 8 bytes.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from llvmlite import ir
+from numba import types
+from numba.core.typing.templates import AbstractTemplate, infer_global, signature
+from numba.extending import lower_builtin, models, register_model
+
+from ..jit.element import ADDRESS, FLOAT32, FLOAT64, HALF, INT32, INT64, intrinsic, metadata_of_written
+
+WIDTH = 16
+"""Numbers in a vector: as many FLOAT32 as a cache line holds."""
+
+Vector: TypeAlias = Any
+"""To mypy; numba infers the types."""
+
+Code = Callable[..., Any]
+
+
+class VectorType(types.Type):
+    """numba's type of a vector."""
+
+    def __init__(self, element: Any) -> None:
+        self.element = element
+        super().__init__(name=f"vector({element})")
+
+
+@register_model(VectorType)
+class _Model(models.PrimitiveModel):
+    def __init__(self, manager: Any, vector: VectorType) -> None:
+        numbers = ir.VectorType(manager.lookup(vector.element).get_value_type(), WIDTH)
+        super().__init__(manager, vector, numbers)  # type: ignore[no-untyped-call] # of numba
+
+
+BOOLEANS, INTS, LONGS, HALVES, SINGLES, DOUBLES = (
+    VectorType(element) for element in (types.boolean, INT32, INT64, HALF, FLOAT32, FLOAT64)
+)
+
+
+def _spread(builder: Any, number: Any) -> Any:
+    vector = ir.Constant(ir.VectorType(number.type, WIDTH), ir.Undefined)
+    first = builder.insert_element(vector, number, ir.Constant(ir.IntType(32), 0))
+    return builder.shuffle_vector(first, vector, ir.Constant(ir.VectorType(ir.IntType(32), WIDTH), [0] * WIDTH))
+
+
+def _operator(function: Any, of_floats: str | None, of_integers: str | None, comparison: str = "") -> None:
+    """Gives an operator to vectors, by the names of the methods of llvmlite's builder."""
+
+    def build(builder: Any, left: Any, right: Any) -> Any:
+        of = ir.VectorType
+        left, right = (x if isinstance(x.type, of) else _spread(builder, x) for x in (left, right))
+        is_float = isinstance(left.type.element, ir.FloatType | ir.DoubleType)
+        method = getattr(builder, str(of_floats if is_float else of_integers))
+        return method(comparison, left, right) if comparison else method(left, right)
+
+    class Template(AbstractTemplate):
+        key = function
+
+        def generic(self, args: Any, kws: Any) -> Any:
+            vector = next((x for x in args if isinstance(x, VectorType)), None)
+            if vector is None or len(args) != 2:
+                return None
+            taken = [x if isinstance(x, VectorType) else vector.element for x in args]
+            return signature(BOOLEANS if comparison else vector, *taken)  # type: ignore[no-untyped-call] # of numba
+
+    def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return build(builder, *args)
+
+    infer_global(function)(Template)  # type: ignore[no-untyped-call] # of numba
+    for operands in ((VectorType, VectorType), (VectorType, types.Number), (types.Number, VectorType)):
+        lower_builtin(function, *operands)(lower)  # type: ignore[no-untyped-call] # of numba
+
+
+_operator(operator.add, "fadd", "add")
+_operator(operator.sub, "fsub", "sub")
+_operator(operator.mul, "fmul", None)
+_operator(operator.truediv, "fdiv", None)
+_operator(operator.and_, None, "and_")
+_operator(operator.or_, None, "or_")
+_operator(operator.xor, None, "xor")
+_operator(operator.lshift, None, "shl")
+_operator(operator.rshift, None, "ashr")
+_operator(operator.lt, "fcmp_ordered", "icmp_signed", "<")
+_operator(operator.gt, "fcmp_ordered", "icmp_signed", ">")
+
+
+@intrinsic
+def spread(typing: Any, number: Any) -> tuple[Any, Code]:
+    """Sixteen times a number."""
+    return VectorType(number)(number), lambda context, builder, signature, args: _spread(builder, args[0])
+
+
+@intrinsic
+def elements(typing: Any, address: Any, step: Any, zero: Any) -> tuple[Any, Code]:
+    """The bits of sixteen elements of an input, so many elements apart; None says that they are neighbours."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        bits = ir.IntType(zero.bitwidth)
+        written = metadata_of_written(builder)
+
+        def loaded(kind: Any, place: Any) -> Any:
+            value = builder.load(builder.inttoptr(place, kind.as_pointer()), align=zero.bitwidth // 8)
+            value.set_metadata("noalias", written)
+            return value
+
+        if isinstance(step, types.NoneType):
+            return loaded(ir.VectorType(bits, WIDTH), args[0])
+        vector = ir.Constant(ir.VectorType(bits, WIDTH), ir.Undefined)
+        place, stride = args[0], builder.mul(args[1], ir.Constant(args[1].type, zero.bitwidth // 8))
+        for i in range(WIDTH):
+            vector = builder.insert_element(vector, loaded(bits, place), ir.Constant(ir.IntType(32), i))
+            place = builder.add(place, stride)
+        return vector
+
+    kept_step = step if isinstance(step, types.NoneType) else ADDRESS
+    return VectorType({32: INT32, 16: HALF}[zero.bitwidth])(ADDRESS, kept_step, zero), code
+
+
+@intrinsic
+def load_vector(typing: Any, address: Any, index: Any, zero: Any) -> tuple[Any, Code]:
+    """The sixteen numbers from the one ``index`` numbers after an address of a kernel's own memory."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        element = context.get_value_type(zero)
+        first = builder.gep(builder.inttoptr(args[0], element.as_pointer()), [args[1]])
+        return builder.load(
+            builder.bitcast(first, ir.VectorType(element, WIDTH).as_pointer()), align=zero.bitwidth // 8
+        )
+
+    return VectorType(zero)(ADDRESS, ADDRESS, zero), code
+
+
+@intrinsic
+def store_vector(typing: Any, address: Any, index: Any, vector: Any) -> tuple[Any, Code]:
+    """Puts sixteen numbers where ``load_vector`` finds them."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kind = args[2].type
+        first = builder.gep(builder.inttoptr(args[0], kind.element.as_pointer()), [args[1]])
+        stored = builder.store(args[2], builder.bitcast(first, kind.as_pointer()), align=vector.element.bitwidth // 8)
+        stored.set_metadata("alias.scope", metadata_of_written(builder))
+        return context.get_dummy_value()
+
+    return types.void(ADDRESS, ADDRESS, vector), code
+
+
+@intrinsic
+def singles(typing: Any, bits: Any) -> tuple[Any, Code]:
+    """The elements that have some bits, as FLOAT32."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        single = ir.VectorType(ir.FloatType(), WIDTH)
+        if bits == INTS:
+            return builder.bitcast(args[0], single)
+        return builder.fpext(builder.bitcast(args[0], ir.VectorType(ir.HalfType(), WIDTH)), single)
+
+    return SINGLES(bits), code
+
+
+@intrinsic
+def magnitudes(typing: Any, bits: Any) -> tuple[Any, Code]:
+    """The bits of the magnitudes of elements, as integers of 32 bits, which order as the magnitudes do."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        cleared = builder.and_(args[0], ir.Constant(args[0].type, [(1 << (bits.element.bitwidth - 1)) - 1] * WIDTH))
+        return cleared if bits == INTS else builder.zext(cleared, ir.VectorType(ir.IntType(32), WIDTH))
+
+    return INTS(bits), code
+
+
+def _conversion(source: Any, target: Any, how: str) -> Any:
+    @intrinsic
+    def convert(typing: Any, vector: Any) -> tuple[Any, Code]:
+        def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return getattr(builder, how)(args[0], context.get_value_type(target))
+
+        return target(source), code
+
+    return convert
+
+
+widened = _conversion(SINGLES, DOUBLES, "fpext")
+narrowed = _conversion(DOUBLES, SINGLES, "fptrunc")
+single_bits = _conversion(SINGLES, INTS, "bitcast")
+bits_singles = _conversion(INTS, SINGLES, "bitcast")
+longs_bits = _conversion(DOUBLES, LONGS, "bitcast")
+bits_doubles = _conversion(LONGS, DOUBLES, "bitcast")
+to_ints = _conversion(LONGS, INTS, "trunc")
+to_doubles = _conversion(LONGS, DOUBLES, "sitofp")
+ints_to_doubles = _conversion(INTS, DOUBLES, "sitofp")
+truncated = _conversion(SINGLES, INTS, "fptosi")
+
+
+def _function(name: str, operands: int) -> Any:
+    """One of LLVM's own functions of floats."""
+
+    def call(builder: Any, args: Any) -> Any:
+        kind = args[0].type
+        suffix = {ir.DoubleType(): "f64", ir.FloatType(): "f32"}[kind.element]
+        full = f"{name}.v{WIDTH}{suffix}"
+        function = builder.module.globals.get(full)
+        if function is None:
+            function = ir.Function(builder.module, ir.FunctionType(kind, [kind] * operands), full)
+        return builder.call(function, args)
+
+    return call
+
+
+_FUSED, _ROOT = _function("llvm.fma", 3), _function("llvm.sqrt", 1)
+
+
+@intrinsic
+def fused_vectors(typing: Any, a: Any, b: Any, c: Any) -> tuple[Any, Code]:
+    """``a*b + c``, rounded once; ``a`` is a vector, and so are the others or they stand for one."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return _FUSED(builder, [x if isinstance(x.type, ir.VectorType) else _spread(builder, x) for x in args])
+
+    return a(a, *(x if isinstance(x, VectorType) else a.element for x in (b, c))), code
+
+
+@intrinsic
+def roots(typing: Any, vector: Any) -> tuple[Any, Code]:
+    """Square roots, correctly rounded."""
+    return vector(vector), lambda context, builder, signature, args: _ROOT(builder, args)
+
+
+@intrinsic
+def pick(typing: Any, condition: Any, yes: Any, no: Any) -> tuple[Any, Code]:
+    """Of each place the number from ``yes`` where the condition holds, else that from ``no``."""
+    return yes(BOOLEANS, yes, yes), lambda context, builder, signature, args: builder.select(*args)
+
+
+@intrinsic
+def any_of(typing: Any, condition: Any) -> tuple[Any, Code]:
+    """Whether a condition holds in some place."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        bits = builder.bitcast(args[0], ir.IntType(WIDTH))
+        return builder.icmp_unsigned("!=", bits, ir.Constant(bits.type, 0))
+
+    return types.boolean(BOOLEANS), code
+
+
+def _folding(combine: Callable[[Any, Any, Any], Any]) -> Any:
+    """What becomes of a vector when its halves are combined until one number is left."""
+
+    @intrinsic
+    def fold(typing: Any, vector: Any) -> tuple[Any, Code]:
+        def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            value, half = args[0], WIDTH // 2
+            while half:
+                places = ir.VectorType(ir.IntType(32), half)
+                parts = [
+                    builder.shuffle_vector(value, value, ir.Constant(places, list(range(first, first + half))))
+                    for first in (0, half)
+                ]
+                value = combine(builder, *parts)
+                half //= 2
+            return builder.extract_element(value, ir.Constant(ir.IntType(32), 0))
+
+        return vector.element(vector), code
+
+    return fold
+
+
+total_of = _folding(lambda builder, a, b: builder.fadd(a, b))
+sum_of = _folding(lambda builder, a, b: builder.add(a, b))
+product_of = _folding(lambda builder, a, b: builder.fmul(a, b))
+greatest_of = _folding(lambda builder, a, b: builder.select(builder.icmp_signed(">", a, b), a, b))
+
+
+@intrinsic
+def number(typing: Any, vector: Any, place: Any) -> tuple[Any, Code]:
+    """One of the numbers."""
+    return vector.element(vector, ADDRESS), lambda context, builder, signature, args: builder.extract_element(*args)
+
+
+@intrinsic
+def absolutes(typing: Any, vector: Any) -> tuple[Any, Code]:
+    """The magnitudes of float64."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        longs = ir.VectorType(ir.IntType(64), WIDTH)
+        cleared = builder.and_(builder.bitcast(args[0], longs), ir.Constant(longs, [(1 << 63) - 1] * WIDTH))
+        return builder.bitcast(cleared, args[0].type)
+
+    return DOUBLES(DOUBLES), code

@@ -1,0 +1,138 @@
+"""MAX_POOLING, MAX_POOLING1 and MAX_POOLING2."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from opwire.check import Plan
+from opwire.operators.max_pooling import Dimension
+from opwire.tensor import packed_strides
+
+from ....execution import Arrays, Bound, Stop
+from ...layout import Loop, ReductionLayout, collapse
+from ..extremes import extreme
+from ..extremes.family import ELEMENTS
+from ..extremes.ranks import inversion
+from ..jit.compiler import Kernel
+from ..jit.element import INT64
+from ..run import geometry as g
+from ..run.job import Job, Step
+from ..run.pool import Find, Pool
+from ..run.reductions import cut
+from . import geometry as p
+from . import rows as max_pooling_rows
+
+KERNELS = (
+    *(
+        Kernel(function, element)
+        for element in dict.fromkeys(ELEMENTS.values())
+        for function in (max_pooling_rows.rows, max_pooling_rows.named_rows, max_pooling_rows.windows)
+        if element != INT64 or function is not max_pooling_rows.named_rows
+    ),
+)
+
+LARGEST_ROW = 1 << 22
+"""The most elements that a row of outputs may visit before its windows are reduced one by one."""
+
+LONGEST_LINE = 1 << 16
+"""The most positions of a line that are padding."""
+
+
+def prepare(plan: Plan) -> Job:
+    source = plan.inputs["InputTensor"]
+    parameters = {g.INVERT: inversion(source.data_type, least=False)}
+    geometry = p.encode(plan, parameters)
+    geometry[max_pooling_rows.PACKED] = int(p.is_packed(source))
+    rows = geometry[p.DEPTH + p.WINDOW] * geometry[p.HEIGHT + p.WINDOW]
+    across = geometry[p.ACROSS :]
+    by_line = geometry[p.LINE] <= across[p.SIZE] + LONGEST_LINE
+    indices = "OutputIndicesTensor" in plan.outputs
+    bits = source.data_type.bits
+    if by_line and (bits < 64 or not indices):
+        function = max_pooling_rows.named_rows if indices else max_pooling_rows.rows
+        visited = rows * across[p.SIZE] + across[p.OUT] * across[p.WINDOW]
+    else:
+        function = max_pooling_rows.windows
+        visited = rows * across[p.OUT] * across[p.WINDOW]
+    if visited > LARGEST_ROW:
+        return WindowsJob(plan, parameters)
+    units = prod(plan.outputs["OutputTensor"].sizes[:-1])
+    return PoolingJob(Step(Kernel(function, ELEMENTS[source.data_type]), geometry, units, visited))
+
+
+class PoolingJob(Job):
+    """One step whose units are rows of outputs."""
+
+    def __init__(self, step: Step) -> None:
+        self._step = step
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        return (self._step.kernel,)
+
+    def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
+        self.bind(inputs, outputs, find, pool)(stop)
+
+    def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
+        indices = outputs.get("OutputIndicesTensor")
+        positions = 0 if indices is None else indices.ctypes.data
+        source, values = inputs["InputTensor"].ctypes.data, outputs["OutputTensor"].ctypes.data
+        return self._step.bind(source, values, positions, find, pool)
+
+
+class WindowsJob(Job):
+    """Windows so large that each is a reduction of its own, in segments."""
+
+    def __init__(self, plan: Plan, parameters: dict[int, int]) -> None:
+        self._source = plan.inputs["InputTensor"]
+        self._dimensions = tuple(plan.attributes.dimensions(self._source.sizes))
+        self._parameters = parameters | {g.LAST: 0, g.INDEX_SIZE: 8}
+        self._element = ELEMENTS[self._source.data_type]
+        self._item_size = self._source.data_type.bits // 8
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        return (Kernel(extreme.rows, self._element), Kernel(extreme.finish, self._element))
+
+    def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
+        source, values = inputs["InputTensor"], outputs["OutputTensor"]
+        indices = outputs.get("OutputIndicesTensor")
+        for place in np.ndindex(values.shape):
+            ranges = [range(i, i + 1) for i in place[:2]] + [
+                _covered(dimension, i) for dimension, i in zip(self._dimensions, place[2:], strict=True)
+            ]
+            found = self._winner(ranges, source.ctypes.data, find, pool, stop)
+            within = np.unravel_index(found, tuple(map(len, ranges)))
+            winner = tuple(part[int(i)] for part, i in zip(ranges, within, strict=True))
+            values[place] = source[winner]
+            if indices is not None:
+                steps = packed_strides(source.shape)
+                indices[place] = sum(i * step for i, step in zip(winner, steps, strict=True))
+
+    def _winner(self, ranges: list[range], source: int, find: Find, pool: Pool, stop: Stop) -> int:
+        """The row-major position among the elements of a window."""
+        strides = self._source.element_strides
+        loops = [
+            Loop(len(part), part.step * stride) for part, stride in zip(ranges, strides, strict=True) if len(part) > 1
+        ]
+        first = sum(part[0] * stride for part, stride in zip(ranges, strides, strict=True))
+        work = cut(ReductionLayout((), collapse(loops)), self._item_size, self._parameters)
+        here = source + first * self._item_size
+        found = np.empty(1, np.int64)
+        states = np.empty(2 * work.segments, np.int64)
+        step = Step(Kernel(extreme.rows, self._element), work.geometry, work.units, work.elements)
+        step.run(here, found.ctypes.data, states.ctypes.data, find, pool, stop)
+        if work.segments > 1:
+            finish = Step(Kernel(extreme.finish, self._element), work.whole, 1, work.segments)
+            finish.run(here, found.ctypes.data, states.ctypes.data, find, pool, stop)
+        return int(found[0])
+
+
+def _covered(dimension: Dimension, window: int) -> range:
+    """What a window reads along one dimension, without the padding."""
+    begin = window * dimension.stride - dimension.start
+    skipped = max(0, -(begin // dimension.dilation))
+    end = min(begin + dimension.dilated_window, dimension.size)
+    return range(begin + skipped * dimension.dilation, end, dimension.dilation)

@@ -1,0 +1,103 @@
+"""The loops of a pooling as a row of int64: three spatial dimensions, of which the first has size 1 in images."""
+
+from __future__ import annotations
+
+from array import array
+
+from opwire.check import Plan
+from opwire.operators.max_pooling import Dimension
+from opwire.tensor import BufferTensorDesc
+
+from ..jit.compiler import inner
+from ..run.geometry import at
+
+# Places in the row. INVERT of ``geometry`` stands where it stands there.
+CHANNELS = 0
+IMAGE_SOURCE, IMAGE_VALUE, IMAGE_INDEX = 1, 2, 3  # steps from image to image
+CHANNEL_SOURCE, CHANNEL_VALUE, CHANNEL_INDEX = 4, 5, 6
+INDEX_SIZE = 7  # bytes of an index, 0 for none
+LINE = 8  # padded positions that the windows of a row of outputs cover along the innermost dimension
+SPATIAL, WIDTH = 24, 10  # the first of the places of a dimension, and how many each has
+SIZE, STRIDE, WINDOW, START, DILATION, OUT, SOURCE, VALUE, INDEX = range(9)
+PLACES = SPATIAL + 3 * WIDTH
+
+DEPTH, HEIGHT, ACROSS = (SPATIAL + i * WIDTH for i in range(3))
+
+_FLAT = Dimension(size=1, stride=1, window=1, start=0, end=0, dilation=1)
+
+
+def encode(plan: Plan, parameters: dict[int, int]) -> array[int]:
+    """The row of a checked plan; ``parameters`` go into it."""
+    source, values = plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
+    indices = plan.outputs.get("OutputIndicesTensor")
+    tensors = (source, values, indices or values)
+    dimensions = list(plan.attributes.dimensions(source.sizes))
+    row = [0] * PLACES
+    row[CHANNELS] = source.sizes[1]
+    row[IMAGE_SOURCE : IMAGE_INDEX + 1] = [tensor.element_strides[0] for tensor in tensors]
+    row[CHANNEL_SOURCE : CHANNEL_INDEX + 1] = [tensor.element_strides[1] for tensor in tensors]
+    row[INDEX_SIZE] = 0 if indices is None else indices.data_type.bits // 8
+    for i in range(1, 4):
+        present = i <= len(dimensions)
+        dimension = dimensions[-i] if present else _FLAT
+        steps = [tensor.element_strides[-i] if present else 0 for tensor in tensors]
+        first = SPATIAL + (3 - i) * WIDTH
+        row[first : first + 9] = [
+            dimension.size,
+            dimension.stride,
+            dimension.window,
+            dimension.start,
+            dimension.dilation,
+            values.sizes[-i] if present else 1,
+            *steps,
+        ]
+    last_window = (row[ACROSS + OUT] - 1) * row[ACROSS + STRIDE]
+    row[LINE] = last_window + (row[ACROSS + WINDOW] - 1) * row[ACROSS + DILATION] + 1
+    for place, value in parameters.items():
+        row[place] = value
+    return array("q", row)
+
+
+def is_packed(desc: BufferTensorDesc) -> bool:
+    """Whether positions in a channel and addresses are the same but for a factor."""
+    moving = [(size, step) for size, step in zip(desc.sizes[2:], desc.element_strides[2:], strict=True) if size > 1]
+    expected = 1
+    for size, step in reversed(moving):
+        if step != expected:
+            return False
+        expected *= size
+    return True
+
+
+@inner
+def first_tap(geometry: int, dimension: int, out: int) -> int:
+    """The first element of a window's dimension that does not lie in the padding before the input."""
+    begin = out * at(geometry, dimension + STRIDE) - at(geometry, dimension + START)
+    dilation = at(geometry, dimension + DILATION)
+    return 0 if begin >= 0 else (dilation - 1 - begin) // dilation
+
+
+@inner
+def taps_end(geometry: int, dimension: int, out: int) -> int:
+    """The element after the last one that does not lie in the padding after the input."""
+    begin = out * at(geometry, dimension + STRIDE) - at(geometry, dimension + START)
+    dilation = at(geometry, dimension + DILATION)
+    return min(at(geometry, dimension + WINDOW), (at(geometry, dimension + SIZE) - 1 - begin) // dilation + 1)
+
+
+@inner
+def position(geometry: int, dimension: int, out: int, tap: int) -> int:
+    """Where in the input an element of a window lies, along a dimension."""
+    begin = out * at(geometry, dimension + STRIDE) - at(geometry, dimension + START)
+    return begin + tap * at(geometry, dimension + DILATION)
+
+
+@inner
+def place_of(geometry: int, plane: int, out: int, which: int, channel_step: int, image_step: int, row: int) -> int:
+    """Elements from the start of a tensor to the start of a row of outputs (or to a channel, if ``row`` is -1)."""
+    channels = at(geometry, CHANNELS)
+    image = plane // channels
+    offset = image * at(geometry, image_step) + (plane - image * channels) * at(geometry, channel_step)
+    if row >= 0:
+        offset += out * at(geometry, DEPTH + which) + row * at(geometry, HEIGHT + which)
+    return offset

@@ -1,0 +1,1 @@
+"""Reductions: exact sums, products, norms and logarithms of sums."""

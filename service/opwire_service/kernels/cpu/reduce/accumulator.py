@@ -1,0 +1,112 @@
+"""Exact float sums: a number as wide as the range of the terms, in limbs of 32 bits (Kulisch).
+
+A limb is an int64, so 2**31 terms go in before carries must be settled. It serves the sums that nothing cheaper
+decides.
+"""
+
+from __future__ import annotations
+
+from ..jit.compiler import inner
+from ..jit.element import bits_double, double_bits, float64, int64, load, store, uint64
+from ..numbers.rounding import two_sum
+from ..run import geometry as g
+from ..run.geometry import at, run_from
+from .terms import KIND, term
+
+LIMBS = 24
+"""From 2**-384, below the last bit of the least square of a FLOAT32, to 2**384, above 2**32 times the greatest."""
+
+_LOWEST = -384
+_LOW_32 = 0xFFFFFFFF
+
+
+@inner
+def clear_limbs(limbs: int) -> None:
+    for i in range(LIMBS):
+        store(limbs, i, 0)
+
+
+@inner
+def _add(limbs: int, value: float) -> None:
+    bits = double_bits(value)
+    exponent = (bits >> 52) & 0x7FF
+    if exponent == 0:
+        return  # a zero: the terms are far above the subnormals of float64
+    significand = (bits & 0xFFFFFFFFFFFFF) | 0x10000000000000
+    shift = exponent - 1075 - _LOWEST
+    place, within = shift >> 5, shift & 31
+    low = (significand << within) & _LOW_32
+    middle = (significand >> (32 - within)) & _LOW_32
+    high = significand >> 32 >> (32 - within)
+    if value < 0.0:
+        low, middle, high = -low, -middle, -high
+    store(limbs, place, load(limbs, place, 0) + low)
+    store(limbs, place + 1, load(limbs, place + 1, 0) + middle)
+    store(limbs, place + 2, load(limbs, place + 2, 0) + high)
+
+
+@inner
+def settle(limbs: int) -> None:
+    """Moves carries up: every limb but the last becomes 0 to 2**32 - 1, and the last has the sign."""
+    carry = 0
+    for i in range(LIMBS - 1):
+        value = load(limbs, i, 0) + carry
+        carry = value >> 32
+        store(limbs, i, value & _LOW_32)
+    store(limbs, LIMBS - 1, load(limbs, LIMBS - 1, 0) + carry)
+
+
+@inner
+def add_terms(zero: float, base: int, geometry: int, begin: int, end: int, limbs: int) -> None:
+    """Leaves the sum of terms ``begin`` to ``end`` in settled limbs."""
+    step, mask, kind = at(geometry, g.STEP), at(geometry, g.MASK), at(geometry, KIND)
+    clear_limbs(limbs)
+    i = begin
+    while i < end:
+        address, size = run_from(geometry, base, i, end, zero)
+        for j in range(size):
+            _add(limbs, term(zero, address, j * step, mask, kind))
+        i += size
+    settle(limbs)
+
+
+@inner
+def parts(limbs: int) -> tuple[float, float]:
+    """Settled limbs as high and low part; the last bit of the low one is set if more was cut off."""
+    negative = load(limbs, LIMBS - 1, 0) < 0
+    if negative:
+        for i in range(LIMBS):
+            store(limbs, i, -load(limbs, i, 0))
+        settle(limbs)
+    top = LIMBS - 1
+    while top >= 0 and load(limbs, top, 0) == 0:
+        top -= 1
+    if top < 0:
+        return 0.0, 0.0
+    # The 128 bits from the top limb down, as two words; what is below them leaves its mark in the last bit.
+    upper = uint64(load(limbs, top, 0)) << uint64(32) | uint64(_limb(limbs, top - 1))
+    lower = uint64(_limb(limbs, top - 2)) << uint64(32) | uint64(_limb(limbs, top - 3))
+    for i in range(top - 3):
+        if load(limbs, i, 0):
+            lower |= uint64(1)
+    lowest = _LOWEST + 32 * (top - 3)
+    while not upper >> uint64(63):
+        upper = upper << uint64(1) | lower >> uint64(63)
+        lower <<= uint64(1)
+        lowest -= 1
+    rest = (upper & uint64(0x7FF)) << uint64(42) | lower >> uint64(22)
+    if lower & uint64(0x3FFFFF):
+        rest |= uint64(1)
+    high, low = two_sum(_scaled(upper >> uint64(11), lowest + 75), _scaled(rest, lowest + 22))
+    return (-high, -low) if negative else (high, low)
+
+
+@inner
+def _scaled(integer: int, exponent: int) -> float:
+    """``integer * 2**exponent``, for an integer of at most 53 bits."""
+    return float64(int64(integer)) * bits_double((exponent + 1023) << 52)
+
+
+@inner
+def _limb(limbs: int, place: int) -> int:
+    return load(limbs, place, 0) if place >= 0 else 0

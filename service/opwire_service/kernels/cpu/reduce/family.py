@@ -1,0 +1,176 @@
+"""REDUCE: which kernels compute a function of a data type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from opwire.check import Plan
+from opwire.operators.reduce import ReduceFunction
+from opwire.tensor import Array, DataType
+
+from ... import exact
+from ...layout import reduction_layout
+from ..extremes.family import extreme_job
+from ..jit.compiler import Kernel
+from ..jit.element import FLOAT32, HALF, INT32, INT64
+from ..numbers import rounding
+from ..run import geometry as g
+from ..run.job import ArrayJob, Job, Step, StepsJob
+from ..run.reductions import COLUMN_UNIT, Cut, cut
+from . import exponentials, products, sums, terms, wrapping
+from .segmented import Exact, Functions, float_job
+
+F = ReduceFunction
+
+FLOATS = {DataType.FLOAT32: FLOAT32, DataType.FLOAT16: HALF}
+INTEGERS = {32: INT32, 64: INT64}
+
+EXTREMES = {F.MIN: (True, False), F.MAX: (False, False), F.ARGMIN: (True, True), F.ARGMAX: (False, True)}
+"""Whether the least is looked for, and whether its index."""
+
+WRAPPING = {
+    F.SUM: wrapping.SUM,
+    F.L1: wrapping.L1,
+    F.SUM_SQUARE: wrapping.SUM_SQUARE,
+    F.MULTIPLY: wrapping.MULTIPLY,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FloatSum:
+    """What becomes of a sum, and what is added up."""
+
+    function: int
+    kind: int = terms.SIGNED
+
+
+SUMS = {
+    F.SUM: FloatSum(rounding.SUM),
+    F.AVERAGE: FloatSum(rounding.AVERAGE),
+    F.L1: FloatSum(rounding.SUM, terms.MAGNITUDE),
+    F.L2: FloatSum(rounding.L2, terms.SQUARES),
+    F.SUM_SQUARE: FloatSum(rounding.SUM, terms.SQUARES),
+    F.LOG_SUM: FloatSum(rounding.LOG_SUM, terms.ROUGH),
+}
+
+SUM_KERNELS = Functions(sums.rows, sums.columns, sums.finish, sums.STATE, again=True)
+
+LOG_SUM_EXP_KERNELS = Functions(
+    exponentials.rows, exponentials.columns, exponentials.finish, {sums.PLAIN: exponentials.STATE}
+)
+
+WRAPPING_KERNELS = Functions(wrapping.rows, wrapping.columns, wrapping.finish, {sums.PLAIN: 1})
+
+
+def _exact_product(dtype: np.dtype[Any]) -> Exact:
+    to = exact.FORMATS[DataType.of(dtype)]
+    return lambda elements: exact.multiply(elements, to)
+
+
+PRODUCT_KERNELS = Functions(
+    products.rows,
+    products.columns,
+    products.finish,
+    dict.fromkeys((sums.PLAIN, sums.COMPENSATED), products.STATE),
+    exact=_exact_product,
+)
+
+KERNELS = (
+    *(
+        Kernel(function, element)
+        for element in INTEGERS.values()
+        for function in (WRAPPING_KERNELS.rows, WRAPPING_KERNELS.columns, WRAPPING_KERNELS.finish)
+    ),
+    *(
+        Kernel(function, element)
+        for element in FLOATS.values()
+        for family in (SUM_KERNELS, LOG_SUM_EXP_KERNELS, PRODUCT_KERNELS)
+        for function in (family.rows, family.columns, family.finish)
+    ),
+)
+
+
+def prepare(plan: Plan) -> Job:
+    function: ReduceFunction = plan.attributes.Function
+    data_type = plan.inputs["InputTensor"].data_type
+    if function in EXTREMES:
+        least, index = EXTREMES[function]
+        return extreme_job(plan, least=least, last=False, index=index)
+    layout = reduction_layout(
+        plan.inputs["InputTensor"], plan.outputs["OutputTensor"], plan.attributes.Axes, ordered=False
+    )
+    if not data_type.is_float:
+        if not layout.reduced:
+            return ArrayJob(EACH_INTEGER[function])
+        return _wrapping_job(cut(layout, data_type.bits // 8, {g.FUNCTION: WRAPPING[function]}, wide=True), data_type)
+    if not layout.reduced and function in EACH_FLOAT:
+        return ArrayJob(EACH_FLOAT[function])
+    family, parameters, most_rows = _float_reduction(function, data_type)
+    work = cut(layout, data_type.bits // 8, parameters, most_rows=most_rows, wide=True)
+    return (float_job if len(family.places) > 1 else _plain_job)(family, work, FLOATS[data_type])
+
+
+def _float_reduction(function: ReduceFunction, data_type: DataType) -> tuple[Functions, dict[int, int], int]:
+    """The kernels of a function, what they find in their geometry, and the most rows of a tile of columns."""
+    if function is F.MULTIPLY:
+        return PRODUCT_KERNELS, {}, COLUMN_UNIT
+    if function is F.LOG_SUM_EXP:
+        return LOG_SUM_EXP_KERNELS, {}, exponentials.MOST_ROWS
+    what = SUMS[function]
+    parameters = {
+        g.FUNCTION: what.function,
+        g.MASK: terms.MAGNITUDES[data_type] if what.kind == terms.MAGNITUDE else -1,
+        terms.KIND: what.kind,
+        terms.IS_EXACT: int(data_type is DataType.FLOAT16 and what.kind != terms.SQUARES),
+    }
+    return SUM_KERNELS, parameters, terms.EXACT_TERMS
+
+
+def _copy(source: Array, target: Array) -> None:
+    target[...] = source
+
+
+def _absolute(source: Array, target: Array) -> None:
+    np.absolute(source, out=target)
+
+
+def _square(source: Array, target: Array) -> None:
+    # A square is exact in twice the width, so it is rounded once whichever width NumPy computes in.
+    with np.errstate(over="ignore", under="ignore"):
+        np.square(source, out=target)
+
+
+EACH_FLOAT: dict[ReduceFunction, Callable[[Array, Array], None]] = {
+    F.SUM: _copy,
+    F.AVERAGE: _copy,
+    F.L1: _absolute,
+    F.L2: _absolute,
+    F.SUM_SQUARE: _square,
+    F.MULTIPLY: _copy,
+    F.LOG_SUM_EXP: _copy,
+}
+"""The functions of a single element that NumPy rounds as asked."""
+
+EACH_INTEGER = {F.SUM: _copy, F.L1: _absolute, F.SUM_SQUARE: _square, F.MULTIPLY: _copy}
+
+
+def _wrapping_job(work: Cut, data_type: DataType) -> Job:
+    # The magnitude of an unsigned integer is itself.
+    if not data_type.is_signed and work.geometry[g.FUNCTION] == wrapping.L1:
+        work.geometry[g.FUNCTION] = work.whole[g.FUNCTION] = wrapping.SUM
+    return _plain_job(WRAPPING_KERNELS, work, INTEGERS[data_type.bits])
+
+
+def _plain_job(family: Functions, work: Cut, element: Any) -> Job:
+    """A reduction whose first tier leaves nothing open."""
+    first = Step(
+        Kernel(family.columns if work.by_columns else family.rows, element), work.geometry, work.units, work.elements
+    )
+    if work.segments == 1:
+        return StepsJob((first,), 0)
+    finish = Step(Kernel(family.finish, element), work.whole, work.outputs, work.segments)
+    return StepsJob((first, finish), work.outputs * work.segments * family.places[sums.PLAIN])

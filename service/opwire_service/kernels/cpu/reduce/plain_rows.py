@@ -1,0 +1,133 @@
+"""Plain sums of whole rows, a group at a time: all rows are read first, and then folded.
+
+Folding a vector takes as long as reading a kilobyte does, but each step of it waits for the one before. Those of
+sixteen rows do not wait for each other.
+"""
+
+from __future__ import annotations
+
+from ..jit.compiler import inner
+from ..jit.element import float32, float64, int32, store
+from ..numbers.vectors import WIDTH, greatest_of, load_vector, spread, store_vector, total_of
+from ..run import geometry as g
+from ..run.geometry import advance, at
+from .fixed import LIMIT, add_fixed_run, are_fixed, exact_sums
+from .plain import DEPTH, RUN_TERMS, add_run, error_bounds
+from .rough import ERROR, add_rough_run, are_positive, is_enough
+from .terms import IS_EXACT, KIND, MAGNITUDE, ROUGH, SIGNED, SQUARES, term
+
+MEMORY = 2 * WIDTH * WIDTH
+"""Places of int64 that a group needs: for each row a vector of float64 and two of 32 bits."""
+
+_SECOND, _THIRD = 8 * WIDTH * WIDTH, 12 * WIDTH * WIDTH
+"""Bytes to those of 32 bits."""
+
+
+@inner
+def are_whole(geometry: int) -> bool:
+    """Whether rows are short runs of neighbours, each in one segment."""
+    count = at(geometry, g.COUNT)
+    return (
+        at(geometry, g.SEGMENTS) == 1
+        and at(geometry, g.STEP) == 1
+        and at(geometry, g.RUN) == count
+        and WIDTH <= count <= RUN_TERMS
+    )
+
+
+@inner
+def _row(zero: float, source: int, geometry: int, unit: int) -> int:
+    return advance(source, g.kept_source(geometry, unit), zero)
+
+
+@inner
+def _read_rows(zero: float, source: int, geometry: int, begin: int, end: int, kind: int, memory: int) -> None:
+    """Leaves the vectors of sums of some rows, and of those of squares."""
+    vectors, mask = at(geometry, g.COUNT) // WIDTH, at(geometry, g.MASK)
+    across, squares = advance(0, WIDTH, zero), memory + _SECOND
+    for unit in range(begin, end):
+        address, place = _row(zero, source, geometry, unit), (unit - begin) * WIDTH
+        total, square = add_run(zero, address, vectors, across, None, mask, kind)
+        store_vector(memory, place, total)
+        store_vector(squares, place, square)
+
+
+@inner
+def _read_fixed(zero: float, source: int, geometry: int, begin: int, end: int, memory: int) -> bool:
+    """Like ``_read_rows`` but for squares; whether the terms allow it."""
+    vectors, mask = at(geometry, g.COUNT) // WIDTH, at(geometry, g.MASK)
+    across, kind = advance(0, WIDTH, zero), at(geometry, KIND)
+    remainders, about, greatest = memory + _SECOND, memory + _THIRD, spread(int32(0))
+    for unit in range(begin, end):
+        address, place = _row(zero, source, geometry, unit), (unit - begin) * WIDTH
+        sums = add_fixed_run(zero, address, vectors, across, mask, kind, greatest)
+        greatest = sums[2]
+        store_vector(remainders, place, sums[0])
+        store_vector(about, place, sums[1])
+    for place in range(0, (end - begin) * WIDTH, WIDTH):
+        exact = exact_sums(load_vector(remainders, place, int32(0)), load_vector(about, place, float32(0.0)))
+        store_vector(memory, place, exact)
+    return greatest_of(greatest) < LIMIT
+
+
+@inner
+def _read_rough(zero: float, source: int, geometry: int, begin: int, end: int, memory: int) -> bool:
+    """Like ``_read_fixed``, of what may be rough."""
+    count, signs, enough = at(geometry, g.COUNT), spread(int32(0)), True
+    if at(geometry, KIND) != ROUGH or count % WIDTH:
+        return False
+    for unit in range(begin, end):
+        sums = add_rough_run(zero, _row(zero, source, geometry, unit), count // WIDTH, signs)
+        signs = sums[1]
+        store_vector(memory, (unit - begin) * WIDTH, sums[0])
+    for place in range(0, (end - begin) * WIDTH, WIDTH):
+        enough = enough & is_enough(zero, total_of(load_vector(memory, place, 0.0)))
+    return enough and are_positive(signs)
+
+
+@inner
+def _read(zero: float, source: int, geometry: int, begin: int, end: int, memory: int) -> None:
+    kind = at(geometry, KIND)
+    if are_fixed(zero, kind) and _read_fixed(zero, source, geometry, begin, end, memory):
+        return
+    if kind == SQUARES:
+        _read_rows(zero, source, geometry, begin, end, SQUARES, memory)
+    elif kind == MAGNITUDE:
+        _read_rows(zero, source, geometry, begin, end, MAGNITUDE, memory)
+    else:
+        _read_rows(zero, source, geometry, begin, end, SIGNED, memory)
+
+
+@inner
+def add_rows(
+    zero: float, source: int, geometry: int, begin: int, end: int, sums: int, distance: int, memory: int
+) -> None:
+    """Leaves the sum of each row, as high part, low part and error bound that lie ``distance`` apart.
+
+    Args:
+        memory: ``MEMORY`` places and sixteen.
+    """
+    count, mask, kind = at(geometry, g.COUNT), at(geometry, g.MASK), at(geometry, KIND)
+    exact, depth = at(geometry, IS_EXACT) != 0, count // WIDTH + DEPTH
+    squares = memory + 8 * MEMORY
+    for first in range(begin, end, WIDTH):
+        last, place = min(first + WIDTH, end), first - begin
+        is_rough = _read_rough(zero, source, geometry, first, last, memory)
+        if not is_rough:
+            _read(zero, source, geometry, first, last, memory)
+        for i in range(last - first):
+            total = total_of(load_vector(memory, i * WIDTH, 0.0))
+            square = float64(total_of(load_vector(memory + _SECOND, i * WIDTH, float32(0.0))))
+            for j in range(count // WIDTH * WIDTH, count):
+                x = term(zero, _row(zero, source, geometry, first + i), j, mask, kind)
+                total += x
+                square += x * x
+            store(sums, place + i, total)
+            store(squares, i, square)
+        totals = load_vector(sums, place, 0.0)
+        if is_rough:
+            bounds = totals * ERROR
+        else:
+            bounds = error_bounds(totals, load_vector(squares, 0, 0.0), float64(count), depth, exact, kind)
+        store_vector(sums, distance + place, spread(0.0))
+        store_vector(sums, 2 * distance + place, bounds)

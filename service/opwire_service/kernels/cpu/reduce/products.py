@@ -1,0 +1,399 @@
+"""MULTIPLY of floats: a product as significand and exponent; see ``factors``.
+
+n multiplications in float64 err by at most n * UNIT, relatively and to first order. Where that does not decide the
+rounding the product is taken again with the error of every multiplication kept. What that does not decide either is
+left to the caller.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..jit.compiler import inlined, inner, kernel
+from ..jit.element import bits_double, float64, fused, int8, int32, int64, load, size_of, store
+from ..jit.prefetch import rows_ahead, rows_at_once
+from ..numbers.formats import factors_in_range, infinity_bits, narrow, narrow_vector, put
+from ..numbers.rounding import UNIT, to_odd, two_sum
+from ..numbers.vectors import (
+    WIDTH,
+    absolutes,
+    bits_doubles,
+    fused_vectors,
+    load_vector,
+    pick,
+    product_of,
+    spread,
+    store_vector,
+    sum_of,
+)
+from ..run import geometry as g
+from ..run.geometry import advance, at, run_from, segment_of, tile_of
+from .column_states import group_of, put_states, rows_of
+from .factors import factor, split, split_scaled, times_group, times_rest, times_run
+from .plain_rows import are_whole
+from .sums import COMPENSATED, TIER
+
+STATE = 4
+"""Places of a state: significand's high and low part, exponent, relative error."""
+
+BATCH = 64
+"""Rows that are rounded at once."""
+
+SLACK = 1.001
+
+
+@inner
+def _put_state(state: int, distance: int, high: float, low: float, exponent: int, error: float) -> None:
+    """The parts of a state lie ``distance`` places apart."""
+    store(state, 0, high)
+    store(state, distance, low)
+    store(state, 2 * distance, exponent)
+    store(state, 3 * distance, error)
+
+
+@inner
+def _plain_error(count: int) -> float:
+    """Of no more roundings than factors, and those of folding."""
+    return SLACK * UNIT * (count + 2 * WIDTH)
+
+
+@inner
+def _plain(zero: float, base: int, geometry: int, begin: int, end: int, state: int, distance: int) -> None:
+    """Leaves the product of factors ``begin`` to ``end``."""
+    step = at(geometry, g.STEP)
+    row = advance(0, WIDTH * step, zero)
+    product = spread(1.0), spread(0)
+    high, exponent = 1.0, 0
+    i = begin
+    while i < end:
+        address, size = run_from(geometry, base, i, end, zero)
+        vectors = size // WIDTH
+        if step == 1:
+            product = times_run(zero, address, vectors, row, None, product)
+        else:
+            product = times_run(zero, address, vectors, row, step, product)
+        for j in range(vectors * WIDTH, size):
+            high, _, shift = split(high * factor(zero, address, j * step))
+            exponent += shift
+        i += size
+    high, _, shift = split(high * product_of(product[0]))
+    _put_state(state, distance, high, 0.0, exponent + shift + sum_of(product[1]), _plain_error(end - begin))
+
+
+@inner
+def _plain_rows(zero: float, source: int, geometry: int, begin: int, end: int, states: int, memory: int) -> None:
+    """Like ``_plain``, of whole rows, whose parts of states lie ``BATCH`` apart; see ``plain_rows``.
+
+    Args:
+        memory: ``2 * WIDTH * WIDTH`` places.
+    """
+    count, row, exponents = at(geometry, g.COUNT), advance(0, WIDTH, zero), memory + 8 * WIDTH * WIDTH
+    for first in range(begin, end, WIDTH):
+        last = min(first + WIDTH, end)
+        for unit in range(first, last):
+            address, place = advance(source, g.kept_source(geometry, unit), zero), (unit - first) * WIDTH
+            product = times_run(zero, address, count // WIDTH, row, None, (spread(1.0), spread(0)))
+            store_vector(memory, place, product[0])
+            store_vector(exponents, place, product[1])
+        for unit in range(first, last):
+            place, high, exponent = (unit - first) * WIDTH, 1.0, 0
+            for j in range(count // WIDTH * WIDTH, count):
+                address = advance(source, g.kept_source(geometry, unit), zero)
+                high, _, shift = split(high * factor(zero, address, j))
+                exponent += shift
+            high, _, shift = split(high * product_of(load_vector(memory, place, 0.0)))
+            exponent += shift + sum_of(load_vector(exponents, place, 0))
+            _put_state(states + 8 * (unit - begin), BATCH, high, 0.0, exponent, _plain_error(count))
+
+
+@inner
+def _compensated(zero: float, base: int, geometry: int, begin: int, end: int, state: int, distance: int) -> None:
+    """Leaves the product of factors ``begin`` to ``end``, which are ordinary, in two parts.
+
+    The low part grows by at most UNIT a factor, relative to the product, and its own roundings err by twice UNIT of it.
+    """
+    step = at(geometry, g.STEP)
+    high, low, exponent = 1.0, 0.0, 0
+    exact = True
+    i = begin
+    while i < end:
+        address, size = run_from(geometry, base, i, end, zero)
+        for j in range(size):
+            next_factor = factor(zero, address, j * step)
+            product = high * next_factor
+            rest = fused(high, next_factor, -product)
+            exact = exact and rest == 0.0
+            high, scale, shift = split(product)
+            low, exponent = (low * next_factor + rest) * scale, exponent + shift
+        i += size
+    count = float64(end - begin)
+    error = 0.0 if exact else (2.0 * count + 4.0) * (count + 1.0) * UNIT * UNIT
+    _put_state(state, distance, high, low, exponent, error)
+
+
+@inner
+def _rounded(state: int, distance: int, zero: float) -> tuple[bool, int]:
+    """Whether a state decides the result, and its bits."""
+    high, low = load(state, 0, 0.0), load(state, distance, 0.0)
+    exponent, error = load(state, 2 * distance, 0), load(state, 3 * distance, 0.0)
+    if high == 0.0 or high - high != 0.0:
+        return True, narrow(high, zero)
+    # So far out any significand overflows, or rounds to zero.
+    scale = bits_double((min(max(exponent, -400), 400) + 1023) << 52)
+    high, low = high * scale, low * scale
+    margin = abs(high) * error
+    below_high, below_low = two_sum(high, low - margin)
+    above_high, above_low = two_sum(high, low + margin)
+    below = narrow(to_odd(below_high, below_low), zero)
+    above = narrow(to_odd(above_high, above_low), zero)
+    return below == above, below
+
+
+@inner
+def _round_all(zero: float, states: int, width: int, results: int, opens: int) -> None:
+    """Rounds products whose parts lie ``width`` apart; leaves the bits, and whether they are open as not 0."""
+    infinity = infinity_bits(zero)
+    for i in range(0, width, WIDTH):
+        high, exponent = load_vector(states, i, 0.0), load_vector(states, 2 * width + i, 0)
+        far = (exponent > 400) | (exponent < -400)
+        result = high * bits_doubles((pick(far, spread(0), exponent) + 1023) << 52)
+        margin = absolutes(result) * (load_vector(states, 3 * width + i, 0.0) + 4 * UNIT)
+        below, above = narrow_vector(result - margin, zero), narrow_vector(result + margin, zero)
+        special = far | ((below & infinity) > infinity - 1)
+        store_vector(results, i, below)
+        store_vector(opens, i, (below ^ above) | pick(special, spread(int32(1)), spread(int32(0))))
+
+
+@inner
+def _decide(zero: float, base: int, geometry: int, state: int, distance: int, flag: int) -> int:
+    """The bits of a result that is not ordinary; ``flag`` tells whether they are still open."""
+    decided, bits = _rounded(state, distance, zero)
+    if not decided:
+        _compensated(zero, base, geometry, 0, at(geometry, g.COUNT), state, distance)
+        decided, bits = _rounded(state, distance, zero)
+    if not decided:
+        store(flag, 0, int8(1))
+    return bits
+
+
+@inner
+def _take_units(
+    zero: float, source: int, geometry: int, begin: int, end: int, own: int, states: int, memory: int
+) -> None:
+    """Leaves the states of some units: ``BATCH`` apart in ``own`` if they are whole elements, else in ``states``."""
+    segments, tier = at(geometry, g.SEGMENTS), at(geometry, TIER)
+    if tier != COMPENSATED and are_whole(geometry):
+        _plain_rows(zero, source, geometry, begin, end, own, memory)
+        return
+    for unit in range(begin, end):
+        output, _, first, last = segment_of(geometry, unit)
+        base = advance(source, g.kept_source(geometry, output), zero)
+        state, distance = own + 8 * (unit - begin), BATCH
+        if segments > 1:
+            state, distance = states + 8 * STATE * unit, 1
+        if tier == COMPENSATED:
+            _compensated(zero, base, geometry, first, last, state, distance)
+        else:
+            _plain(zero, base, geometry, first, last, state, distance)
+
+
+@kernel
+def rows(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
+    """One output element and one segment a unit; several segments leave states, one alone flags what is open."""
+    segments = at(geometry, g.SEGMENTS)
+    memory = np.empty((STATE + 1) * BATCH + 2 * WIDTH * WIDTH, np.int64)
+    own = memory.ctypes.data
+    results = own + 8 * STATE * BATCH
+    opens = results + 4 * BATCH
+    for start in range(begin, end, BATCH):
+        until = min(start + BATCH, end)
+        _take_units(zero, source, geometry, start, until, own, states, opens + 4 * BATCH)
+        if segments > 1:
+            continue
+        _round_all(zero, own, BATCH, results, opens)
+        for i in range(until - start):
+            bits, output = int64(load(results, i, int32(0))), start + i
+            if load(opens, i, int32(0)):
+                base = advance(source, g.kept_source(geometry, output), zero)
+                bits = _decide(zero, base, geometry, own + 8 * i, BATCH, states + output)
+            put(target, g.kept_target(geometry, output), bits, zero)
+    memory[0] = 0  # keeps the memory alive until here
+
+
+@inlined
+def _column(
+    zero: float, address: int, row: int, rows: int, ahead: int, step: int | None, state: int, width: int
+) -> None:
+    """Multiplies the products of a vector of columns by rows."""
+    group = factors_in_range(zero)
+    product = load_vector(state, 0, 0.0), load_vector(state, 2 * width, 0)
+    for _ in range(rows // group):
+        product = times_group(zero, address, row, ahead, step, product)
+        address += group * row
+    if rows % group:
+        product = times_rest(zero, address, row, rows % group, step, product)
+    store_vector(state, 0, product[0])
+    store_vector(state, 2 * width, product[1])
+
+
+@inner
+def _rest(zero: float, address: int, row: int, rows: int, state: int, width: int) -> None:
+    """A column that is in no whole vector."""
+    high, exponent = load(state, 0, 0.0), load(state, 2 * width, 0)
+    for j in range(rows):
+        high, _, shift = split(high * factor(zero, address + j * row, 0))
+        exponent += shift
+    store(state, 0, high)
+    store(state, 2 * width, exponent)
+
+
+@inner
+def _rows(
+    zero: float, address: int, row: int, rows: int, columns: int, stride: int, step: int | None, states: int, width: int
+) -> None:
+    whole, across = columns // WIDTH * WIDTH, advance(0, stride, zero)
+    block = rows_at_once(row, factors_in_range(zero))
+    ahead = rows_ahead(row, block)
+    for first in range(0, rows, block):
+        here, size = address + first * row, min(block, rows - first)
+        for i in range(0, whole, WIDTH):
+            _column(zero, here + i * across, row, size, ahead, step, states + 8 * i, width)
+        for i in range(whole, columns):
+            _rest(zero, here + i * across, row, size, states + 8 * i, width)
+
+
+@inner
+def _take_columns(
+    zero: float, base: int, geometry: int, begin: int, end: int, columns: int, states: int, width: int
+) -> None:
+    row, stride = at(geometry, g.STEP) * size_of(zero), at(geometry, g.COLUMN_STEP)
+    for i in range(0, width, WIDTH):
+        store_vector(states, i, spread(1.0))
+        store_vector(states, width + i, spread(0.0))
+        store_vector(states, 2 * width + i, spread(0))
+        store_vector(states, 3 * width + i, spread(_plain_error(end - begin)))
+    i = begin
+    while i < end:
+        address, rows = run_from(geometry, base, i, end, zero)
+        if stride == 1:
+            _rows(zero, address, row, rows, columns, 1, None, states, width)
+        else:
+            _rows(zero, address, row, rows, columns, stride, stride, states, width)
+        i += rows
+
+
+@kernel
+def columns(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
+    """One tile of columns and one segment a unit; several segments leave states, one alone flags what is open."""
+    segments, tile, step = at(geometry, g.SEGMENTS), at(geometry, g.TILE), at(geometry, g.COLUMN_STEP)
+    all_columns = at(geometry, g.COLUMNS)
+    padded = -(-tile // WIDTH) * WIDTH
+    memory = np.empty((STATE + 1) * padded, np.int64)
+    own = memory.ctypes.data
+    results = own + 8 * STATE * padded
+    opens = results + 4 * padded
+    for unit in range(begin, end):
+        number, segment, first, last = segment_of(geometry, unit)
+        outer, start, width = tile_of(geometry, number)
+        base = advance(source, g.kept_source(geometry, outer) + start * step, zero)
+        _take_columns(zero, base, geometry, first, last, width, own, padded)
+        outputs = outer * all_columns + start
+        if segments > 1:
+            rows = rows_of(states, geometry, STATE, outer, segment)
+            put_states(own, padded, STATE, rows, all_columns, start, width)
+            continue
+        _round_all(zero, own, padded, results, opens)
+        offset = g.kept_target(geometry, outer) + start * at(geometry, g.COLUMN_TARGET)
+        for i in range(width):
+            bits = int64(load(results, i, int32(0)))
+            if load(opens, i, int32(0)):
+                here = advance(base, i * step, zero)
+                bits = _decide(zero, here, geometry, own + 8 * i, padded, states + outputs + i)
+            put(target, offset + i * at(geometry, g.COLUMN_TARGET), bits, zero)
+    memory[0] = 0  # keeps the memory alive until here
+
+
+@inner
+def _merge_columns(rows: int, columns: int, segments: int, plain: bool, states: int) -> None:
+    """Merges the segments of a vector of columns; the parts of ``states`` lie ``WIDTH`` apart."""
+    high, low = load_vector(rows, 0, 0.0), load_vector(rows, columns, 0.0)
+    exponent, error = load_vector(rows, 2 * columns, 0), load_vector(rows, 3 * columns, 0.0)
+    inexact = error
+    for i in range(1, segments):
+        here = STATE * columns * i
+        by, by_low = load_vector(rows, here, 0.0), load_vector(rows, here + columns, 0.0)
+        by_error = load_vector(rows, here + 3 * columns, 0.0)
+        product = high * by
+        rest = fused_vectors(high, by, spread(0.0) - product)
+        inexact = inexact + absolutes(rest) + by_error
+        error = error + by_error
+        error = error + absolutes(low * by_low) + (absolutes(low) + absolutes(by_low) + UNIT) * (4 * UNIT)
+        low = low * by + (high * by_low + rest)
+        high, scale, exponent = split_scaled(product, exponent + load_vector(rows, here + 2 * columns, 0))
+        low = low * scale
+    if plain:
+        error = error + SLACK * UNIT * segments
+    store_vector(states, 0, high)
+    store_vector(states, WIDTH, low)
+    store_vector(states, 2 * WIDTH, exponent)
+    store_vector(states, 3 * WIDTH, pick((inexact > 0.0) | (inexact < 0.0), error * SLACK, spread(0.0)))
+
+
+@inner
+def _finish_columns(zero: float, target: int, states: int, geometry: int, begin: int, end: int) -> None:
+    segments, columns, apart = at(geometry, g.SEGMENTS), at(geometry, g.COLUMNS), at(geometry, g.COLUMN_TARGET)
+    memory = np.empty((STATE + 1) * WIDTH, np.int64)
+    own = memory.ctypes.data
+    results, opens = own + 8 * STATE * WIDTH, own + (8 * STATE + 4) * WIDTH
+    output = begin
+    while output < end:
+        outer, column, width = group_of(geometry, output, end)
+        here = rows_of(states, geometry, STATE, outer, 0) + 8 * column
+        _merge_columns(here, columns, segments, at(geometry, TIER) != COMPENSATED, own)
+        _round_all(zero, own, WIDTH, results, opens)
+        offset = g.kept_target(geometry, output)
+        for i in range(width):
+            decided, bits = True, int64(load(results, i, int32(0)))
+            if load(opens, i, int32(0)):
+                decided, bits = _rounded(own + 8 * i, WIDTH, zero)
+            put(target, offset + i * apart, bits, zero)
+            store(here, i, 0 if decided else 1)
+            if not decided:
+                store(states, -1, 1)
+        output += width
+    memory[0] = 0  # keeps the memory alive until here
+
+
+@kernel
+def finish(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
+    """Multiplies the segments of output elements; for the first place of their states see ``sums.finish``."""
+    if at(geometry, g.COLUMNS):
+        _finish_columns(zero, target, states, geometry, begin, end)
+        return
+    segments = at(geometry, g.SEGMENTS)
+    for output in range(begin, end):
+        here = states + 8 * STATE * segments * output
+        high, low, exponent, error = load(here, 0, 0.0), load(here, 1, 0.0), load(here, 2, 0), load(here, 3, 0.0)
+        exact = error == 0.0
+        for i in range(1, segments):
+            other = here + 8 * STATE * i
+            by, by_low = load(other, 0, 0.0), load(other, 1, 0.0)
+            product = high * by
+            rest = fused(high, by, -product)
+            exact = exact and rest == 0.0 and load(other, 3, 0.0) == 0.0
+            error += load(other, 3, 0.0)
+            # Both low parts are below 2**-20 of their high ones, so what their product adds is below the bound.
+            error += abs(low * by_low) + 4 * UNIT * (abs(low) + abs(by_low) + UNIT)
+            low = low * by + (high * by_low + rest)
+            high, scale, shift = split(product)
+            low, exponent = low * scale, exponent + shift + load(other, 2, 0)
+        if exact:
+            error = 0.0
+        elif at(geometry, TIER) != COMPENSATED:
+            error += SLACK * UNIT * segments
+        _put_state(here, 1, high, low, exponent, error * SLACK)
+        decided, bits = _rounded(here, 1, zero)
+        put(target, g.kept_target(geometry, output), bits, zero)
+        store(here, 0, 0 if decided else 1)
+        if not decided:
+            store(states, -1, 1)

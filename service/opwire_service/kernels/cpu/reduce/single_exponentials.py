@@ -1,0 +1,179 @@
+"""Sums of exponentials of FLOAT32 precision, for logarithms that are far enough from zero not to show it.
+
+The exponentials err by at most 2**-22.9 of themselves. Two of them are added up in FLOAT32 and all in float64, so the
+sum errs by at most 2**-22.3 of itself, and its logarithm by that absolutely. That is invisible from a sum of
+``enough_for_singles`` on.
+"""
+
+from __future__ import annotations
+
+from ..jit.compiler import inner
+from ..jit.element import float32, float64, int32, larger, load, prefetch, read, size_of, store
+from ..jit.prefetch import AHEAD, rows_ahead, rows_at_once
+from ..numbers.formats import bits_of, enough_for_singles, magnitude_bits, masked
+from ..numbers.vectors import (
+    WIDTH,
+    Vector,
+    bits_singles,
+    elements,
+    fused_vectors,
+    greatest_of,
+    load_vector,
+    magnitudes,
+    number,
+    single_bits,
+    singles,
+    spread,
+    store_vector,
+    total_of,
+    widened,
+)
+from ..run import geometry as g
+from ..run.geometry import advance, at, run_from
+
+LIMIT = 80.0
+"""The greatest magnitude whose exponential is a normal FLOAT32, and so is that of its negative."""
+
+LEAST_TERMS = 64
+"""With fewer the sum is seldom great enough."""
+
+GROUP = 16
+"""Rows that are added up in registers before their sum goes to the column's total."""
+
+_LOG2_E = 1.4426950408889634
+_LN2, _LN2_LOW = 0.6931471824645996, -1.904654323148236e-09
+_MAGIC = 12582912.0
+"""1.5 * 2**23: adding it rounds to an integer, which then stands in the low bits."""
+
+_SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH = (
+    0.4999999403953552,
+    0.1666652113199234,
+    0.04166838899254799,
+    0.00836871936917305,
+    0.0013814594130963087,
+)
+"""Coefficients by the power of what is left: within 2**-28 of e**r where |r| <= 0.3466."""
+
+
+@inner
+def exponentials(x: Vector) -> Vector:
+    """e**x of magnitudes up to ``LIMIT``: 2**k times a polynomial of what is left, in a short chain of operations."""
+    shifted = fused_vectors(x, _LOG2_E, _MAGIC)
+    k = shifted - _MAGIC
+    r = fused_vectors(k, -_LN2_LOW, fused_vectors(k, -_LN2, x))
+    square = r * r
+    upper = fused_vectors(square, _SIXTH, fused_vectors(r, _FIFTH, _FOURTH))
+    lower = fused_vectors(r, _THIRD, _SECOND)
+    p = fused_vectors(fused_vectors(upper, square, lower), square, r) + 1.0
+    return bits_singles(single_bits(p) + (single_bits(shifted) << 23))
+
+
+@inner
+def suffices(zero: float, total: float, peak: int) -> bool:
+    """Whether such a sum will do; ``peak`` is the greatest magnitude's bits."""
+    return peak <= bits_of(LIMIT, zero) and total >= enough_for_singles(zero)
+
+
+@inner
+def _add(zero: float, address: int, step: int | None, total: Vector, peak: Vector) -> tuple[Vector, Vector]:
+    bits = elements(address, step, zero)
+    return total + widened(exponentials(singles(bits))), larger(peak, magnitudes(bits))
+
+
+@inner
+def _add_four(
+    zero: float, address: int, row: int, ahead: int, step: int | None, total: Vector, peak: Vector
+) -> tuple[Vector, Vector]:
+    """Four vectors at once keep a processor busy while each waits for its own last operation."""
+    for i in range(4):
+        prefetch(address + i * row + ahead)
+    a, b = elements(address, step, zero), elements(address + row, step, zero)
+    c, d = elements(address + 2 * row, step, zero), elements(address + 3 * row, step, zero)
+    peak = larger(peak, larger(larger(magnitudes(a), magnitudes(b)), larger(magnitudes(c), magnitudes(d))))
+    left = exponentials(singles(a)) + exponentials(singles(b))
+    right = exponentials(singles(c)) + exponentials(singles(d))
+    return total + (widened(left) + widened(right)), peak
+
+
+@inner
+def _add_vectors(
+    zero: float, address: int, vectors: int, row: int, ahead: int, step: int | None, total: Vector, peak: Vector
+) -> tuple[Vector, Vector]:
+    for i in range(0, vectors - 3, 4):
+        total, peak = _add_four(zero, address + i * row, row, ahead, step, total, peak)
+    for i in range(vectors // 4 * 4, vectors):
+        total, peak = _add(zero, address + i * row, step, total, peak)
+    return total, peak
+
+
+@inner
+def _number(zero: float, address: int, index: int) -> float:
+    x = spread(float32(masked(read(address, index, zero), -1)))
+    return float64(number(exponentials(x), 0))
+
+
+@inner
+def single_sum(zero: float, base: int, geometry: int, begin: int, end: int) -> tuple[float, int]:
+    """The sum of the exponentials of elements ``begin`` to ``end``, and the bits of the greatest magnitude."""
+    step = at(geometry, g.STEP)
+    total, peak = spread(0.0), spread(int32(0))
+    rest, most = 0.0, int32(0)
+    i = begin
+    while i < end:
+        address, size = run_from(geometry, base, i, end, zero)
+        vectors = size // WIDTH
+        row = advance(0, WIDTH * step, zero)
+        if step == 1:
+            total, peak = _add_vectors(zero, address, vectors, row, AHEAD, None, total, peak)
+        else:
+            total, peak = _add_vectors(zero, address, vectors, row, AHEAD, step, total, peak)
+        for j in range(vectors * WIDTH, size):
+            rest += _number(zero, address, j * step)
+            most = larger(most, magnitude_bits(read(address, j * step, zero)))
+        i += size
+    return total_of(total) + rest, larger(most, greatest_of(peak))
+
+
+@inner
+def _columns(
+    zero: float, address: int, row: int, rows: int, columns: int, stride: int, step: int | None, sums: int, peaks: int
+) -> None:
+    """A group of rows."""
+    across, ahead, whole = advance(0, stride, zero), rows_ahead(row, rows), columns // WIDTH * WIDTH
+    for i in range(0, whole, WIDTH):
+        total, peak = spread(0.0), load_vector(peaks, i, int32(0))
+        total, peak = _add_vectors(zero, address + i * across, rows, row, ahead, step, total, peak)
+        store_vector(sums, i, load_vector(sums, i, 0.0) + total)
+        store_vector(peaks, i, peak)
+    for i in range(whole, columns):
+        for j in range(rows):
+            here = address + j * row
+            store(sums, i, load(sums, i, 0.0) + _number(zero, here, i * stride))
+            store(peaks, i, larger(load(peaks, i, int32(0)), magnitude_bits(read(here, i * stride, zero))))
+
+
+@inner
+def single_columns(
+    zero: float, base: int, geometry: int, begin: int, end: int, columns: int, sums: int, distance: int
+) -> bool:
+    """Leaves the sum of each column, two zeros and its peak; returns whether they will do for all of them."""
+    row, stride = at(geometry, g.STEP) * size_of(zero), at(geometry, g.COLUMN_STEP)
+    peaks = sums + 24 * distance
+    for i in range(columns):
+        store(sums, i, 0.0)
+        store(sums, distance + i, 0.0)
+        store(sums, 2 * distance + i, 0.0)
+        store(peaks, i, int32(0))
+    i = begin
+    while i < end:
+        address, rows = run_from(geometry, base, i, end, zero)
+        rows = min(rows, rows_at_once(row, GROUP))
+        if stride == 1:
+            _columns(zero, address, row, rows, columns, 1, None, sums, peaks)
+        else:
+            _columns(zero, address, row, rows, columns, stride, stride, sums, peaks)
+        i += rows
+    enough = 0
+    for i in range(columns):
+        enough += suffices(zero, load(sums, i, 0.0), load(peaks, i, int32(0)))
+    return enough == columns

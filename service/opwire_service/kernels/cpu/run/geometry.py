@@ -1,0 +1,132 @@
+"""The loops of a kernel as a row of int64, and the functions by which kernels read them.
+
+Kernels work on units: one element of the output, or a tile of neighbouring ones, times one segment of the elements that
+are reduced. Where things lie follows from the number of a unit, so any range of units can run on any thread.
+"""
+
+from __future__ import annotations
+
+from array import array
+
+from ...layout import Loop, ReductionLayout
+from ..jit.compiler import inlined, inner
+from ..jit.element import load, size_of
+
+# Places in the row.
+COUNT, SEGMENT, SEGMENTS = 0, 1, 2  # reduced elements in all, in a segment, and how many segments
+RUN, STEP, RUN_LOOPS = 3, 4, 5  # the innermost reduced loop: its size and step, and how many loops are outside it
+KEPT_LOOPS = 6  # outside the columns
+COLUMNS, COLUMN_STEP, COLUMN_TARGET, TILE, TILES = 7, 8, 9, 10, 11  # the innermost kept loop, and its tiles
+FUNCTION, INDEX_SIZE = 12, 13
+INVERT, LAST, GROUP = 14, 15, 16  # of extremes
+MASK = 14  # of sums
+KEPT, RUNS = 24, 48  # (size, source step, target step) and (size, source step) of each loop, outermost first
+PLACES = 64
+
+
+def encode(layout: ReductionLayout, column: Loop | None, segment: int, tile: int) -> array[int]:
+    """The row of a reduction.
+
+    Args:
+        layout: its loops; ``column`` is not among the kept ones.
+        column: the innermost kept loop, if units are tiles of it.
+        segment: reduced elements of a unit.
+        tile: columns of a unit.
+    """
+    row = [0] * PLACES
+    *runs, run = layout.reduced or (Loop(1, 0),)
+    count = layout.reduced_count
+    row[COUNT], row[SEGMENT], row[SEGMENTS] = count, segment, -(-count // segment)
+    row[RUN], row[STEP], row[RUN_LOOPS] = run.size, run.source, len(runs)
+    row[KEPT_LOOPS] = len(layout.kept)
+    if column is not None:
+        row[COLUMNS], row[COLUMN_STEP], row[COLUMN_TARGET] = column.size, column.source, column.target
+        row[TILE], row[TILES] = tile, -(-column.size // tile)
+    for i, loop in enumerate(layout.kept):
+        row[KEPT + 3 * i : KEPT + 3 * i + 3] = loop.size, loop.source, loop.target
+    for i, loop in enumerate(runs):
+        row[RUNS + 2 * i : RUNS + 2 * i + 2] = loop.size, loop.source
+    return array("q", row)
+
+
+@inner
+def at(geometry: int, place: int) -> int:
+    return load(geometry, place, 0)
+
+
+@inner
+def _walk_loops(geometry: int, unit: int, loops: int, first: int, width: int, which: int) -> int:
+    offset = 0
+    for i in range(loops - 1, -1, -1):
+        size = at(geometry, first + width * i)
+        rest = unit // size
+        offset += (unit - rest * size) * at(geometry, first + width * i + which)
+        unit = rest
+    return offset
+
+
+@inlined
+def _walk(geometry: int, unit: int, loops: int, first: int, width: int, which: int) -> int:
+    if loops == 1:
+        return unit * at(geometry, first + which)
+    return _walk_loops(geometry, unit, loops, first, width, which)
+
+
+@inlined
+def kept_source(geometry: int, unit: int) -> int:
+    """Elements from the start of the input to a point of the kept loops."""
+    return _walk(geometry, unit, at(geometry, KEPT_LOOPS), KEPT, 3, 1)
+
+
+@inlined
+def kept_target(geometry: int, unit: int) -> int:
+    """Elements from the start of the output to a point of the kept loops."""
+    return _walk(geometry, unit, at(geometry, KEPT_LOOPS), KEPT, 3, 2)
+
+
+@inlined
+def run_source(geometry: int, run: int) -> int:
+    """Elements from a point of the kept loops to the start of one of its runs."""
+    return _walk(geometry, run, at(geometry, RUN_LOOPS), RUNS, 2, 1)
+
+
+@inlined
+def segment_of(geometry: int, unit: int) -> tuple[int, int, int, int]:
+    """What a unit is a segment of, which one, and its first reduced element and the last + 1."""
+    segments, segment = at(geometry, SEGMENTS), at(geometry, SEGMENT)
+    whole = unit // segments
+    number = unit - whole * segments
+    first = number * segment
+    return whole, number, first, min(first + segment, at(geometry, COUNT))
+
+
+@inlined
+def tile_of(geometry: int, number: int) -> tuple[int, int, int]:
+    """Of a tile the point of the loops outside the columns, its first column, and how many it has."""
+    tiles, tile = at(geometry, TILES), at(geometry, TILE)
+    outer = number // tiles
+    start = (number - outer * tiles) * tile
+    return outer, start, min(tile, at(geometry, COLUMNS) - start)
+
+
+@inner
+def reduced_source(geometry: int, index: int) -> int:
+    """Elements from a point of the kept loops to the reduced element of an index."""
+    run = index // at(geometry, RUN)
+    return run_source(geometry, run) + (index - run * at(geometry, RUN)) * at(geometry, STEP)
+
+
+@inner
+def run_from(geometry: int, base: int, index: int, end: int, zero: float) -> tuple[int, int]:
+    """The address of a reduced element, and how many up to ``end`` follow it, itself included, in the same run."""
+    size = at(geometry, RUN)
+    run = index // size
+    place = index - run * size
+    offset = run_source(geometry, run) + place * at(geometry, STEP)
+    return advance(base, offset, zero), min(size - place, end - index)
+
+
+@inner
+def advance(address: int, elements: int, zero: float) -> int:
+    """The address of the element so many elements further."""
+    return address + elements * size_of(zero)

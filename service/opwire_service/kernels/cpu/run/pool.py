@@ -1,0 +1,249 @@
+"""The threads of the CPU device: they share out the units of a kernel, and the one that calls asks whether to stop."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import time
+from array import array
+from collections.abc import Callable
+from functools import partial
+from itertools import count
+from queue import SimpleQueue
+from typing import NamedTuple, Protocol
+
+from ....execution import Bound, Stop, Stopped
+from ..jit.compiler import Entry, Kernel
+from . import tiling as sharing
+
+Piece = Callable[[int, int], None]
+"""Does units ``begin`` to ``end``; it releases the GIL."""
+
+Find = Callable[[Kernel], Entry]
+"""Gives the machine code of a kernel that is known to be ready."""
+
+LISTENING = 4000
+"""Times that a helper looks for more work before it sleeps: some 50 microseconds."""
+
+WAITING = 10 * LISTENING
+"""Times that a leader looks whether its helpers are done before it looks but now and then."""
+
+NOW_AND_THEN = 1e-4
+"""Seconds."""
+
+
+class Task(NamedTuple):
+    """A kernel and its units.
+
+    Attributes:
+        kernel: what runs.
+        geometry: its loops; they stay alive as long as what they are bound to.
+        units: how many there are.
+        grain: units of a piece.
+        asked: pieces between two questions whether to stop, some 10 ms of work at most.
+    """
+
+    kernel: Kernel
+    geometry: array[int]
+    units: int
+    grain: int
+    asked: int
+
+
+class _Work(Protocol):
+    """What helpers can take part in."""
+
+    def help(self, memory: int, helper: int) -> None: ...
+
+
+class Pool:
+    """A fixed number of threads, of which the one that calls is always one."""
+
+    def __init__(self, threads: int) -> None:
+        self.threads = threads
+        self._tickets: SimpleQueue[_Work | None] = SimpleQueue()
+        self._memory = (ctypes.c_int64 * (sharing.EARS + sharing.EAR * threads))()
+        self._address = ctypes.addressof(self._memory)
+        self._helpers = [
+            threading.Thread(target=self._serve, args=(i,), name=f"opwire-cpu-{i + 1}", daemon=True)
+            for i in range(threads - 1)
+        ]
+        for helper in self._helpers:
+            helper.start()
+
+    def run(self, piece: Piece, units: int, grain: int, stop: Stop) -> None:
+        """Does units by a function of Python.
+
+        Args:
+            piece: does a range of units.
+            units: how many there are.
+            grain: units of a piece, some 10 ms of work at most.
+            stop: asked before each piece.
+
+        Raises:
+            Stopped: ``stop()`` returned True.
+        """
+        work = _Pieces(piece, units, grain, stop)
+        self._wake(work, self._wanted(units, grain))
+        work.run()
+
+    def share(self, task: Task, source: int, target: int, states: int, find: Find, stop: Stop) -> None:
+        """Does units by a kernel: what ``bind`` makes, once."""
+        self.bind(task, source, target, states, find)(stop)
+
+    def bind(self, task: Task, source: int, target: int, states: int, find: Find) -> Bound:
+        """Makes ready what does units by a kernel, any number of times, but one at a time.
+
+        Args:
+            task: which ones.
+            source: the address of the input.
+            target: that of the output.
+            states: that of what units leave for later steps.
+            find: gives the kernels.
+
+        Returns:
+            A function that asks ``stop`` now and then, and raises Stopped if the answer was True, and MemoryError if
+            the kernel found no memory.
+        """
+        wanted = self._wanted(task.units, task.grain)
+        return partial(self._share, _Shared(partial(_Units, task, (source, target, states), wanted, find)))
+
+    def _share(self, shared: _Shared, stop: Stop) -> None:
+        if stop():
+            raise Stopped
+        units = shared.units
+        missing = units.start(self._address, len(self._helpers))
+        if missing:
+            # Who is woken may come when all is done, and must not find other work in this record then.
+            shared.renew()
+            self._wake(units, missing)
+        units.end(stop)
+
+    def close(self) -> None:
+        """Ends the threads."""
+        for _ in self._helpers:
+            self._tickets.put(None)
+        for helper in self._helpers:
+            helper.join()
+
+    def _wanted(self, units: int, grain: int) -> int:
+        """How many helpers find something to do."""
+        return min(len(self._helpers), -(-units // grain) - 1)
+
+    def _wake(self, work: _Work, helpers: int) -> None:
+        """Gets helpers out of their sleep, or those that are first to end what they do."""
+        if helpers > 0:
+            self._memory[sharing.TICKETS] = 1
+        for _ in range(helpers):
+            self._tickets.put(work)
+
+    def _serve(self, helper: int) -> None:
+        while (work := self._tickets.get()) is not None:
+            self._memory[sharing.TICKETS] = not self._tickets.empty()
+            work.help(self._address, helper)
+
+
+class _Units:
+    """Units of a kernel. In their record threads take them without Python."""
+
+    def __init__(self, task: Task, places: tuple[int, int, int], helpers: int, find: Find) -> None:
+        self._task = task
+        self._helpers = helpers
+        self._start, self._lead, self._serve = (find(kernel).call for kernel in sharing.KERNELS)
+        function, parties = find(task.kernel).address, helpers + 1
+        part = -(-task.units // (parties * task.grain)) * task.grain
+        geometry, _ = task.geometry.buffer_info()
+        self._record = (ctypes.c_int64 * (sharing.NEXT + sharing.APART * parties))(
+            function, task.kernel.is_float, *places, geometry, task.units, task.grain, parties, part
+        )
+        self._address = ctypes.addressof(self._record)
+
+    def start(self, memory: int, helpers: int) -> int:
+        """Begins, if enough of a pool's helpers listen; returns how many more it could use."""
+        self._start(0, self._address, memory, helpers, self._task.asked, WAITING, 0)
+        return self._helpers - self._record[sharing.OFFERED]
+
+    def help(self, memory: int, helper: int) -> None:
+        self._serve(0, self._address, memory, helper, LISTENING, 0, 0)
+
+    def end(self, stop: Stop) -> None:
+        """Takes part until all is taken or to be stopped, and waits for the helpers."""
+        record, stopped = self._record, False
+        try:
+            while not stopped and not record[sharing.TAKEN]:
+                stopped = stop()
+                if not stopped:
+                    self._lead(0, self._address, self._task.asked, WAITING, 0, 0, 0)
+        finally:
+            if not record[sharing.TAKEN]:
+                for party in range(self._helpers + 1):
+                    record[sharing.NEXT + sharing.APART * party] = self._task.units
+                # By its atomic steps whoever is not counted yet as a helper finds nothing left.
+                self._lead(0, self._address, 1, WAITING, 0, 0, 0)
+            while record[sharing.HELPERS]:
+                time.sleep(NOW_AND_THEN)
+        if stopped:
+            raise Stopped
+        if record[sharing.FAILED]:
+            raise MemoryError
+
+
+class _Shared:
+    """Units that are shared out again and again."""
+
+    def __init__(self, make: Callable[[], _Units]) -> None:
+        self._make = make
+        self.units = make()
+
+    def renew(self) -> None:
+        self.units = self._make()
+
+
+class _Pieces:
+    """Pieces done by a function of Python, taken one by one by whoever is free."""
+
+    def __init__(self, piece: Piece, units: int, grain: int, stop: Stop) -> None:
+        self._piece = piece
+        self._units = units
+        self._grain = grain
+        self._stop = stop
+        self._next = count(0, grain)
+        self._lock = threading.Lock()
+        self._helping = 0
+        self._idle = threading.Condition(self._lock)
+        self._failure: BaseException | None = None
+        self._over = False
+
+    def take_part(self) -> None:
+        """Does pieces until there are none left, or until one fails or the work is stopped."""
+        try:
+            for begin in self._next:
+                if begin >= self._units or self._over:
+                    break
+                if self._stop():
+                    raise Stopped
+                self._piece(begin, min(begin + self._grain, self._units))
+        except BaseException as failure:
+            self._failure = failure
+            self._over = True
+
+    def help(self, memory: int, helper: int) -> None:
+        """Takes part on another thread than the caller's, unless the work has ended already."""
+        with self._lock:
+            if self._over:
+                return
+            self._helping += 1
+        self.take_part()
+        with self._idle:
+            self._helping -= 1
+            self._idle.notify()
+
+    def run(self) -> None:
+        """Takes part, waits for the helpers, and raises what failed."""
+        self.take_part()
+        with self._idle:
+            self._over = True
+            while self._helping:
+                self._idle.wait()
+        if self._failure is not None:
+            raise self._failure

@@ -1,0 +1,66 @@
+"""Compiles the kernels of the CPU device into the cache on disk, ahead of any request.
+
+The cache lies next to the package, or where ``NUMBA_CACHE_DIR`` says. It holds code for the processor at hand; with
+``NUMBA_CPU_NAME=x86-64-v3`` and an empty ``NUMBA_CPU_FEATURES``, for any server processor of the last decade.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
+from time import perf_counter
+
+from .families import KERNELS
+from .jit.compiler import Kernel
+
+
+def warm_up(kernels: Sequence[Kernel] = KERNELS, processes: int | None = None) -> Iterator[tuple[str, float]]:
+    """Compiles kernels, or finds them in the cache; yields the name of each with the seconds that it took.
+
+    Args:
+        processes: that compile; by default as many as there are cores.
+    """
+    missing = []
+    for kernel in kernels:
+        started = perf_counter()
+        if kernel.is_kept and not kernel.is_cached():
+            missing.append(kernel)
+        else:
+            kernel.compile()
+            yield kernel.name, perf_counter() - started
+    if processes == 1 or len(missing) < 2:
+        yield from compile_all([kernel.name for kernel in missing])
+        return
+    # The kernels that one function makes share an index in the cache, which takes one writer at a time.
+    together: dict[object, list[str]] = {}
+    for kernel in missing:
+        together.setdefault(kernel.function, []).append(kernel.name)
+    with ProcessPoolExecutor(processes or os.cpu_count(), mp_context=get_context("spawn")) as pool:
+        for done in as_completed([pool.submit(compile_all, names) for names in together.values()]):
+            yield from done.result()
+
+
+def compile_all(names: Sequence[str]) -> list[tuple[str, float]]:
+    """Compiles the kernels of the given names, one by one; returns the seconds that each took."""
+    taken = []
+    for kernel in (kernel for kernel in KERNELS if kernel.name in names):
+        started = perf_counter()
+        kernel.compile()
+        taken.append((kernel.name, perf_counter() - started))
+    return taken
+
+
+def main(names: Sequence[str]) -> None:
+    """Compiles the kernels of the given names, in this process; of none, all, on all cores."""
+    if names:
+        compile_all(names)
+    else:
+        for _ in warm_up():
+            pass
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,1 @@
+"""What runs operators and DxDispatch models without a server."""

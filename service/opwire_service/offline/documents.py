@@ -1,0 +1,112 @@
+"""What a file given to the command line holds: an operator desc, a request to the service, or a DxDispatch model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from opwire.check import Plan, Validation, read_level
+from opwire.desc import pointer_to
+from opwire.dxdispatch import Dispatchable, Model, OperatorDispatchable, read_model, read_operator, read_text
+from opwire.errors import ContractViolation, ProblemCode, RequestError
+from opwire.level import HIGHEST, FeatureLevel
+from opwire.operator import Code, Violation
+from opwire.tensor import Array, BufferTensorDesc, DataType
+from opwire.wire import ExecuteRequest, ValidateRequest, parse_execute, parse_validate, read_inputs
+
+from .tensor_files import is_npy, read_npy, read_raw
+
+
+@dataclass(frozen=True, slots=True)
+class Single:
+    """One operator: its desc, and what came with it in a request; a lone desc came with nothing."""
+
+    dispatchable: Dispatchable
+    request: ExecuteRequest
+
+    @property
+    def level(self) -> FeatureLevel:
+        """The feature level that the request names.
+
+        Raises:
+            ContractViolation: there is no such level.
+        """
+        return read_level(self.request.feature_level, "/feature_level")
+
+    def validate(self, level: FeatureLevel) -> Validation:
+        """What is known of the operator at a level and, if it is valid, of the inputs that came with it."""
+        found = self.dispatchable.validate(level)
+        if found.valid and self.request.inputs:
+            try:
+                read_inputs(self.dispatchable.check(level), self.request)
+            except (ContractViolation, RequestError) as error:
+                return replace(found, violations=error.violations)
+        return found
+
+    def read_inputs(self, plan: Plan, files: Mapping[str, Path]) -> dict[str, Array]:
+        """The input arrays, from files where these are given.
+
+        Raises:
+            OSError: a file cannot be read.
+            ContractViolation, RequestError: as ``opwire.wire.read_inputs``.
+        """
+        payloads = {name: _payload(path, name, plan.inputs.get(name)) for name, path in files.items()}
+        return read_inputs(plan, self.request._replace(inputs={**self.request.inputs, **payloads}))
+
+
+Document = Single | Model
+
+
+def read_document(data: bytes) -> Document:
+    """Reads the content of a file.
+
+    Raises:
+        RequestError: it is not JSON, none of the three, or malformed.
+    """
+    value = read_text(data)
+    if isinstance(value, Mapping):
+        if "operator" in value:
+            return _request(parse_execute(data) if "inputs" in value else parse_validate(data))
+        if {"resources", "dispatchables", "commands"} & value.keys():
+            return read_model(value)
+        if {"type", "Type"} & value.keys():
+            return Single(read_operator(value), ExecuteRequest(value, HIGHEST, {}))
+    detail = (
+        "the file is no operator desc (an object with type and desc), no request (with operator) "
+        "and no DxDispatch model (with resources, dispatchables and commands)"
+    )
+    raise RequestError(ProblemCode.INVALID_REQUEST, detail)
+
+
+def _request(request: ExecuteRequest | ValidateRequest) -> Single:
+    if isinstance(request, ValidateRequest):
+        request = ExecuteRequest(request.operator, request.feature_level, {})
+    places = {"type": "/type", "desc": "/desc"}
+    return Single(OperatorDispatchable(request.operator, places, {}, "/operator"), request)
+
+
+def _payload(path: Path, name: str, desc: BufferTensorDesc | None) -> memoryview:
+    if desc is None or not is_npy(path):
+        return read_raw(path).data
+    try:
+        array = read_npy(path)
+    except ValueError as error:
+        raise _mismatch(Code.WRONG_TYPE, name, f"{path} cannot be read: {error}") from None
+    given = DataType.of(array.dtype)
+    if given is not desc.data_type:
+        message = f"{path} holds {given.name}; the desc says {desc.data_type.name}"
+        raise _mismatch(Code.DATA_TYPES_DIFFER, name, message)
+    if array.shape not in (desc.sizes, (desc.element_count,)):
+        message = f"{path} has the shape {list(array.shape)}; the desc says {list(desc.sizes)}"
+        raise _mismatch(Code.SHAPE_MISMATCH, name, message)
+    buffer, view = desc.allocate()
+    view[...] = array.reshape(desc.sizes)
+    if view.tobytes() != array.tobytes():
+        message = f"{path} gives different values to elements that share an address by the strides"
+        raise _mismatch(Code.OVERLAP_CONFLICT, name, message)
+    return buffer.data
+
+
+def _mismatch(code: Code, name: str, message: str) -> ContractViolation:
+    return ContractViolation([Violation(code, pointer_to("/inputs", name), message)])

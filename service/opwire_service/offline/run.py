@@ -1,0 +1,242 @@
+"""Plans and whole DxDispatch models run on a device without a server.
+
+A model is prepared first: files read, operators checked, buffers bound. So whatever is wrong with it is found, all at
+once, before anything runs.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+
+from opwire.check import Plan
+from opwire.desc import Report, show
+from opwire.dxdispatch import Buffer, Command, Dispatch, Model, OperatorDispatchable, Print, SourceFile, WriteFile
+from opwire.errors import ContractViolation
+from opwire.level import FeatureLevel
+from opwire.operator import Code
+from opwire.tensor import Array, DataType
+
+from ..devices.base import Device
+from ..execution import Arrays
+from .bindings import Piece, bind, require_all, require_apart
+from .tensor_files import is_npy, read_npy, read_raw, write_array
+
+_IMAGES = (".jpg", ".jpeg", ".png")
+
+
+def run_plan(plan: Plan, inputs: Arrays, device: Device) -> tuple[dict[str, Array], int]:
+    """Runs a plan; returns the bytes of each output (see ``BufferTensorDesc.allocate``) and the microseconds taken."""
+    allocated = {name: desc.allocate() for name, desc in plan.outputs.items()}
+    outputs = {name: view for name, (_, view) in allocated.items()}
+    microseconds = _run(plan, inputs, outputs, device)
+    return {name: buffer for name, (buffer, _) in allocated.items()}, microseconds
+
+
+def _run(plan: Plan, inputs: Arrays, outputs: Arrays, device: Device) -> int:
+    started = time.perf_counter_ns()
+    device.run(plan, inputs, outputs, lambda: False)
+    return (time.perf_counter_ns() - started) // 1000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Launch:
+    """A dispatch command, ready to run."""
+
+    dispatchable: str
+    plan: Plan
+    inputs: Arrays
+    outputs: Arrays
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Show:
+    """A print command. ``values`` is a view of the buffer: it changes as later commands run."""
+
+    resource: str
+    values: Array
+    verbose: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Save:
+    """A command that writes a file. ``values`` is a view of the buffer, of the shape that a ``.npy`` file gets."""
+
+    resource: str
+    path: Path
+    values: Array
+
+
+Step = Launch | Show | Save
+
+
+def prepare(model: Model, level: FeatureLevel, folder: Path, output_folder: Path) -> list[Step]:
+    """Makes a model ready to run.
+
+    Args:
+        model: as read from its file.
+        level: that its operators are checked against.
+        folder: where files that it reads are looked for; the current folder comes second, as in DxDispatch.
+        output_folder: where files that it writes go.
+
+    Raises:
+        ContractViolation: with everything that is wrong.
+        OSError: a file cannot be read.
+    """
+    report = Report()
+    buffers = {name: _load(buffer, folder, report) for name, buffer in model.resources.items()}
+    plans: dict[str, Plan] = {}
+    for name, dispatchable in model.dispatchables.items():
+        try:
+            plans[name] = dispatchable.check(level)
+        except ContractViolation as error:
+            report.violations.extend(error.violations)
+    _refuse(report)
+    session = _Session(buffers, {name: buffer.allocate() for name, buffer in buffers.items()}, plans, output_folder)
+    for name, dispatchable in model.dispatchables.items():
+        if isinstance(dispatchable, OperatorDispatchable):
+            session.initialize(name, dispatchable, report)
+    steps = [session.step(command, report) for command in model.commands]
+    _refuse(report)
+    return [step for step in steps if step is not None]
+
+
+def execute(steps: Iterable[Step], device: Device) -> Iterator[tuple[Step, int]]:
+    """Runs the steps in their order and yields each, with its microseconds, once it is done.
+
+    Raises:
+        OSError: a file cannot be written.
+    """
+    for step in steps:
+        microseconds = 0
+        if isinstance(step, Launch):
+            microseconds = _run(step.plan, step.inputs, step.outputs, device)
+        elif isinstance(step, Save):
+            write_array(step.path, step.values)
+        yield step, microseconds
+
+
+def _refuse(report: Report) -> None:
+    if report.violations:
+        count = len(report.violations)
+        detail = f"the model cannot be run: {count} violation{'s' if count != 1 else ''}"
+        raise ContractViolation(report.violations, detail)
+
+
+def _load(buffer: Buffer, folder: Path, report: Report) -> Buffer:
+    """The buffer with the values of its file, if it has one."""
+    if not isinstance(buffer.initial, SourceFile):
+        return buffer
+    beside, here = folder / buffer.initial.path, Path(buffer.initial.path)
+    path = beside if beside.exists() or not here.exists() else here
+    at = buffer.pointer + "/initialValues/sourcePath"
+    if path.suffix.lower() in _IMAGES:
+        message = f"{show(path.name)} is an image; opwire reads .npy files and raw bytes"
+        report.add(Code.UNKNOWN_VALUE, at, message)
+        return buffer
+    try:
+        array = read_npy(path) if is_npy(path) else read_raw(path)
+    except ValueError as error:
+        report.add(Code.WRONG_TYPE, at, f"{show(path.name)} cannot be read: {error}")
+        return buffer
+    return buffer.with_file(array.reshape(-1), DataType.of(array.dtype) if is_npy(path) else None, report)
+
+
+class _Session:
+    """The memory of a model's buffers, and how its commands use it."""
+
+    def __init__(
+        self,
+        buffers: Mapping[str, Buffer],
+        memory: Mapping[str, Array],
+        plans: Mapping[str, Plan],
+        output_folder: Path,
+    ) -> None:
+        self.buffers = buffers
+        self.memory = memory
+        self.plans = plans
+        self.output_folder = output_folder
+        self.initialized: dict[str, dict[str, Array]] = {}
+
+    def initialize(self, name: str, dispatchable: OperatorDispatchable, report: Report) -> None:
+        """Binds what the dispatchable itself binds: inputs, whose values are taken now and kept."""
+        plan = self.plans[name]
+        at = dispatchable.pointer + "/bindings"
+        pieces = bind(dispatchable.bindings, plan, plan.inputs, self.buffers, at, report)
+        self.initialized[name] = {
+            tensor: piece.desc.view(self.memory[piece.resource][piece.start : piece.end].copy())
+            for tensor, piece in pieces.items()
+        }
+
+    def step(self, command: Command, report: Report) -> Step | None:
+        """A command ready to run; None once what is wrong with it is reported."""
+        if isinstance(command, Dispatch):
+            return self._launch(command, report)
+        if isinstance(command, Print):
+            return self._show(command, report)
+        return self._save(command, report)
+
+    def _launch(self, command: Dispatch, report: Report) -> Launch | None:
+        plan = self.plans[command.dispatchable]
+        known = {**plan.inputs, **plan.outputs}
+        at = command.pointer + "/bindings"
+        found = len(report.violations)
+        pieces = bind(command.bindings, plan, known, self.buffers, at, report)
+        kept = self.initialized[command.dispatchable]
+        require_all(known, {*command.bindings, *kept}, at, report)
+        require_apart(pieces, plan.outputs, report)
+        if len(report.violations) > found:
+            return None
+        inputs = {name: self._view(pieces[name]) if name in pieces else kept[name] for name in plan.inputs}
+        outputs = {name: self._view(pieces[name]) for name in plan.outputs}
+        return Launch(command.dispatchable, plan, inputs, outputs)
+
+    def _view(self, piece: Piece) -> Array:
+        return piece.desc.view(self.memory[piece.resource], piece.start)
+
+    def _show(self, command: Print, report: Report) -> Show | None:
+        data_type = self._data_type(command, report)
+        if data_type is None:
+            return None
+        values = self._elements(command.resource, data_type, self.buffers[command.resource].value_end_in_bytes)
+        return Show(command.resource, values, command.verbose)
+
+    def _save(self, command: WriteFile, report: Report) -> Save | None:
+        path = self.output_folder / command.target
+        memory = self.memory[command.resource]
+        if path.suffix.lower() in _IMAGES:
+            message = f"{show(command.target)} is an image; opwire writes .npy files and raw bytes"
+            report.add(Code.UNKNOWN_VALUE, command.pointer + "/targetPath", message)
+            return None
+        if not is_npy(path):
+            return Save(command.resource, path, memory)
+        data_type = self._data_type(command, report)
+        if data_type is None:
+            return None
+        declared = self.buffers[command.resource].declared_size_in_bytes
+        end = self.buffers[command.resource].value_end_in_bytes if declared is None else declared
+        values = self._elements(command.resource, data_type, end)
+        if not command.dimensions:
+            return Save(command.resource, path, values)
+        values = self._elements(command.resource, data_type, memory.size)
+        count = prod(command.dimensions)
+        if count > values.size:
+            message = f"{count} elements given; the buffer holds {values.size} of {data_type.name}"
+            report.add(Code.SIZES_MISMATCH, command.pointer + "/dimensions", message)
+            return None
+        return Save(command.resource, path, values[:count].reshape(command.dimensions))
+
+    def _elements(self, resource: str, data_type: DataType, end: int) -> Array:
+        """The elements of a buffer up to a byte; what is left of one at the end is not shown."""
+        size = end - end % data_type.dtype.itemsize
+        return self.memory[resource][:size].view(data_type.dtype)
+
+    def _data_type(self, command: Print | WriteFile, report: Report) -> DataType | None:
+        data_type = self.buffers[command.resource].data_type
+        if data_type is None:
+            message = f"{show(command.resource)} has no initialValuesDataType; its elements cannot be told"
+            report.add(Code.MISSING_FIELD, command.pointer + "/resource", message)
+        return data_type

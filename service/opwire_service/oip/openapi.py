@@ -1,0 +1,302 @@
+"""The OpenAPI document of the Open Inference Protocol's routes: paths, schemas, and examples from the declarations."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from opwire.operator import Example, Operator
+from opwire.operators import OPERATORS
+from opwire.tensor import DataType
+from opwire.wire import BINARY, JSON
+
+from ..http.openapi import DATA_STATUSES, LENGTH, Schema, object_schema, problem, ref
+from .datatypes import NAMES
+from .models import MODELS
+from .parameters import PARAMETERS_HEADER
+
+_TEXT: Schema = {"type": "string"}
+_COUNT: Schema = {"type": "integer", "minimum": 0}
+_DURATION = object_schema(["count", "ns"], {"count": _COUNT, "ns": _COUNT})
+_DATATYPE: Schema = {"enum": list(NAMES.values())}
+_MODEL = {"enum": list(MODELS)}
+_VERSION = {"enum": list(dict.fromkeys(version for versions in MODELS.values() for version in versions))}
+
+
+def _list(items: Schema) -> Schema:
+    return {"type": "array", "items": items}
+
+
+def _parameters(description: str, **known: Schema) -> Schema:
+    """An object of parameters; the protocol lets anyone add some."""
+    properties = {"type": "object", "description": description, "properties": known}
+    return {**properties, "additionalProperties": {"type": ["string", "number", "boolean"]}}
+
+
+_DATA: Schema = {"type": "array", "items": {}, "description": "numbers, flat or nested; NaN and Infinity as they are"}
+_SIZE: Schema = {**_COUNT, "description": "bytes of the tail that are this tensor"}
+
+_SHARED: dict[str, Schema] = {
+    "shared_memory_region": {**_TEXT, "description": "a registered region, in which the tensor lies"},
+    "shared_memory_offset": _COUNT,
+    "shared_memory_byte_size": _COUNT,
+}
+
+_STATISTICS = (
+    "success",
+    "queue",
+    "compute_input",
+    "compute_infer",
+    "compute_output",
+    "fail",
+    "cache_hit",
+    "cache_miss",
+)
+
+SCHEMAS: dict[str, Schema] = {
+    "InferInput": {
+        "type": "object",
+        "required": ["name", "datatype", "shape"],
+        "description": "a packed tensor: data, binary_data_size bytes of the tail, or bytes of shared memory",
+        "properties": {
+            "name": _TEXT,
+            "datatype": _DATATYPE,
+            "shape": _list({"type": "integer", "minimum": 1}),
+            "data": _DATA,
+            "parameters": _parameters("", binary_data_size=_SIZE, **_SHARED),
+        },
+    },
+    "InferOutputRequest": {
+        "type": "object",
+        "required": ["name"],
+        "properties": {"name": _TEXT, "parameters": _parameters("", binary_data={"type": "boolean"}, **_SHARED)},
+    },
+    "InferRequest": object_schema(
+        ["inputs"],
+        {
+            "id": {"type": "string", "description": "is repeated in the answer"},
+            "parameters": _parameters(
+                "the attributes of the operator: arrays and tensor descs as text, enums by name",
+                binary_data_output={"type": "boolean"},
+                priority={**_COUNT, "description": "1 is most urgent, 0 the default"},
+                timeout={**_COUNT, "description": "microseconds; 0 is the server's longest"},
+            ),
+            "inputs": _list(ref("InferInput")),
+            "outputs": {**_list(ref("InferOutputRequest")), "description": "those to answer with; by default all"},
+            "model_name": _TEXT,
+            "model_version": _TEXT,
+        },
+    ),
+    "InferAnswer": object_schema(
+        ["model_name", "model_version", "outputs"],
+        {
+            "model_name": _MODEL,
+            "model_version": _VERSION,
+            "id": _TEXT,
+            "outputs": _list(
+                object_schema(
+                    ["name", "datatype", "shape"],
+                    {
+                        "name": _TEXT,
+                        "datatype": _DATATYPE,
+                        "shape": _list(_COUNT),
+                        "data": _DATA,
+                        "parameters": object_schema([], {"binary_data_size": _SIZE, **_SHARED}),
+                    },
+                )
+            ),
+        },
+    ),
+    "InferServer": object_schema(
+        ["name", "version", "extensions"], {"name": _TEXT, "version": _TEXT, "extensions": _list(_TEXT)}
+    ),
+    "InferModelTensor": object_schema(
+        ["name", "datatype", "shape"],
+        {"name": _TEXT, "datatype": _DATATYPE, "shape": _list({"type": "integer", "description": "-1 is any size"})},
+    ),
+    "InferModel": object_schema(
+        ["name", "versions", "platform", "inputs", "outputs", "parameters"],
+        {
+            "name": _MODEL,
+            "versions": _list(_VERSION),
+            "platform": _TEXT,
+            "inputs": _list(ref("InferModelTensor")),
+            "outputs": _list(ref("InferModelTensor")),
+            "parameters": object_schema(
+                ["attributes", "support"],
+                {
+                    "attributes": {"type": "object", "additionalProperties": _TEXT},
+                    "support": _list({"type": "object", "description": "data types and ranks at this version"}),
+                },
+            ),
+        },
+    ),
+    "InferModelConfig": {"type": "object", "description": "the model configuration of Triton"},
+    "InferStatistics": object_schema(
+        ["model_stats"],
+        {
+            "model_stats": _list(
+                {
+                    "type": "object",
+                    "required": ["name", "version", "inference_count", "execution_count", "inference_stats"],
+                    "properties": {
+                        "name": _MODEL,
+                        "version": _VERSION,
+                        "last_inference": {**_COUNT, "description": "milliseconds since 1970"},
+                        "inference_count": _COUNT,
+                        "execution_count": _COUNT,
+                        "inference_stats": object_schema(list(_STATISTICS), dict.fromkeys(_STATISTICS, _DURATION)),
+                    },
+                }
+            )
+        },
+    ),
+    "InferRegistration": {
+        "type": "object",
+        "required": ["key", "byte_size"],
+        "properties": {
+            "key": {**_TEXT, "description": "of a POSIX shared memory object"},
+            "offset": _COUNT,
+            "byte_size": {"type": "integer", "minimum": 1},
+        },
+    },
+    "InferRegions": _list(
+        object_schema(
+            ["name", "key", "offset", "byte_size"],
+            {"name": _TEXT, "key": _TEXT, "offset": _COUNT, "byte_size": _COUNT},
+        )
+    ),
+    "InferIndex": _list(
+        object_schema(
+            ["name", "version", "state", "reason"],
+            {"name": _MODEL, "version": _VERSION, "state": {"const": "READY"}, "reason": _TEXT},
+        )
+    ),
+}
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A route: what it answers with, its errors beside those of any route, and what it takes if not an inference."""
+
+    method: str
+    path: str
+    summary: str
+    answer: Schema
+    errors: tuple[int, ...] = ()
+    body: Schema | None = None
+
+
+_LIVE = object_schema(["live"], {"live": {"type": "boolean"}})
+_READY = object_schema(["ready"], {"ready": {"type": "boolean"}})
+_MODEL_READY = object_schema(["name", "ready"], {"name": _MODEL, "ready": {"type": "boolean"}})
+_REGION = "/systemsharedmemory/region/{region}"
+_VERSIONED = "/models/{name}/versions/{version}"
+
+_ROWS = (
+    _Row("get", "", "What the server is", ref("InferServer")),
+    _Row("get", "/health/live", "Whether the process answers", _LIVE),
+    _Row("get", "/health/ready", "Whether the server takes work", _READY, (503,)),
+    *(
+        _Row(method, model + path, summary, answer, errors)
+        for model in ("/models/{name}", _VERSIONED)
+        for method, path, summary, answer, errors in (
+            ("get", "", "Tensors and attributes of a model", ref("InferModel"), (404,)),
+            ("get", "/ready", "Whether a model takes work", _MODEL_READY, (404, 503)),
+            ("get", "/config", "The configuration of a model", ref("InferModelConfig"), (404,)),
+            ("get", "/stats", "What a model has done", ref("InferStatistics"), (404,)),
+            ("post", "/infer", "Run an operator", ref("InferAnswer"), (404, *DATA_STATUSES)),
+        )
+    ),
+    _Row("get", "/models/stats", "What all models have done", ref("InferStatistics")),
+    _Row("post", "/repository/index", "All models", ref("InferIndex"), (503,)),
+    _Row("post", "/repository/models/{name}/load", "Does nothing: each model is there", {"type": "object"}, (404, 503)),
+    _Row("post", "/repository/models/{name}/unload", "Is refused", {"type": "object"}, (400, 404, 503)),
+    _Row("get", "/systemsharedmemory/status", "All regions", ref("InferRegions"), (400,)),
+    _Row("get", f"{_REGION}/status", "A region", ref("InferRegions"), (400, 404)),
+    _Row(
+        "post",
+        f"{_REGION}/register",
+        "Have tensors in shared memory of this machine, if the server lets in such",
+        {"type": "object"},
+        (400, 408, 411, 413, 429, 503),
+        ref("InferRegistration"),
+    ),
+    _Row("post", f"{_REGION}/unregister", "Forget a region", {"type": "object"}, (400, 503)),
+    _Row("post", "/systemsharedmemory/unregister", "Forget all regions", {"type": "object"}, (400, 503)),
+)
+
+_HEADER: Schema = {
+    "name": PARAMETERS_HEADER,
+    "in": "header",
+    "required": False,
+    "schema": _TEXT,
+    "description": "parameters as a JSON object, for clients that cannot put them into the body",
+}
+
+
+def _operation(row: _Row) -> Schema:
+    infer = row.path.endswith("/infer")
+    named = {"{name}": ("name", _MODEL), "{version}": ("version", _VERSION), "{region}": ("region", _TEXT)}
+    parameters: list[Schema] = [
+        {"name": name, "in": "path", "required": True, "schema": schema}
+        for part, (name, schema) in named.items()
+        if part in row.path
+    ]
+    answers: Schema = {JSON: {"schema": row.answer}}
+    operation: Schema = {
+        "summary": row.summary,
+        "operationId": "_".join(["oip", *(part.strip("{}") for part in row.path.split("/") if part), row.method]),
+        "tags": ["Open Inference Protocol"],
+        "parameters": parameters,
+    }
+    if infer:
+        raw = {BINARY: {"schema": {"type": "string", "format": "binary"}}}
+        answers |= raw
+        parameters += [LENGTH, _HEADER]
+        examples = {} if _VERSIONED in row.path else {"examples": dict(_examples())}
+        content = {JSON: {"schema": ref("InferRequest"), **examples}, **raw}
+        operation["requestBody"] = {"required": True, "content": content}
+    elif row.body is not None:
+        operation["requestBody"] = {"required": True, "content": {JSON: {"schema": row.body}}}
+    errors = {status: problem(status, JSON) for status in sorted({401, 405, 500, *row.errors})}
+    responses = {200: {"description": "The answer", "content": answers}, **errors}
+    return {**operation, "responses": {str(status): response for status, response in responses.items()}}
+
+
+def _examples() -> Iterator[tuple[str, Schema]]:
+    for operator in OPERATORS.values():
+        for example in operator.examples:
+            summary = f"{operator.name}: {example.name.replace('_', ' ')}"
+            yield f"{operator.name}-{example.name}", {"summary": summary, "value": _example(operator, example)}
+
+
+def _example(operator: Operator[Any], example: Example) -> Mapping[str, object]:
+    inputs = [
+        {
+            "name": name,
+            "datatype": NAMES[DataType[example.desc[name]["DataType"]]],
+            "shape": example.desc[name]["Sizes"],
+            "data": data,
+        }
+        for name, data in example.inputs.items()
+    ]
+    attributes = {
+        name: json.dumps(value) if isinstance(value, list | dict) else value
+        for name, value in example.desc.items()
+        if name not in example.inputs
+    }
+    return {"inputs": inputs, "parameters": attributes, "model_name": operator.name}
+
+
+def _paths() -> dict[str, Schema]:
+    paths: dict[str, Schema] = {}
+    for row in _ROWS:
+        paths.setdefault(f"/v2{row.path}", {})[row.method] = _operation(row)
+    return paths
+
+
+PATHS = _paths()
+"""The operations below ``/v2``, by path and method."""

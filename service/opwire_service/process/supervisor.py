@@ -1,0 +1,252 @@
+"""Several processes that serve one address: one that dies or hangs is replaced, and at the end all are drained.
+
+A worker tells its supervisor over a pipe that it is ready, and stops when the other end of that pipe closes; so no
+worker outlives its supervisor, however that ends.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing import Pipe, get_context
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
+from multiprocessing.shared_memory import SharedMemory
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import FrameType
+
+from ..http.app import layout
+from ..settings import Settings
+from ..telemetry.metrics import WORKER_RESTARTS, Metrics
+from . import logging as logs
+from .server import HttpServer, address, announce, keep_what_is_there, stop_on_signals
+
+_BACKLOG = 2048
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0
+_BEYOND_DRAIN = 5.0
+"""Seconds that a worker has, after its work was cut off, before it is killed."""
+
+_LOOKS = 4
+"""Looks for a sign of life, all in vain, after which a worker hangs."""
+
+FAILED = 3
+"""Exit code of a worker one of whose devices failed."""
+
+_SPREAD = sys.platform == "linux"
+"""Whether connections are spread over the sockets that share an address."""
+
+log = logging.getLogger("opwire")
+
+_spawn = get_context("spawn")
+
+
+@dataclass(slots=True)
+class _Worker:
+    """A process and the supervisor's end of its pipe.
+
+    Attributes:
+        beats: its signs of life at the last look.
+        silent: looks since the last one.
+    """
+
+    process: SpawnProcess
+    pipe: Connection
+    ready: bool = False
+    beats: int = 0
+    silent: int = 0
+
+
+class Supervisor:
+    """Keeps ``settings.workers`` processes serving until SIGINT or SIGTERM.
+
+    Raises:
+        OSError, ValueError: the address cannot be listened on, or a file of the settings is not what it should be.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        HttpServer(settings)  # what is wrong with the settings is said once, and here
+        self._settings = settings
+        self._sockets = reserve(settings.host, settings.port)
+        cells = layout(settings)
+        self._memory = SharedMemory(create=True, size=(settings.workers + 1) * cells.row_bytes())
+        self._metrics = Metrics(cells, self._memory.buf, settings.workers)
+        self._workers: dict[int, _Worker] = {}
+        self._due = dict.fromkeys(range(settings.workers), 0.0)
+        self._failures = dict.fromkeys(range(settings.workers), 0)
+        self._next_look = 0.0
+        self._announced = False
+        self._stopping = False
+        self._regions = Path()
+        self._woken, self._wake = Pipe(duplex=False)
+
+    def run(self) -> int:
+        """Serves until a signal. Returns the exit code."""
+        stop_on_signals(self._stop)
+        try:
+            with TemporaryDirectory(prefix="opwire-") as folder:
+                self._regions = Path(folder)
+                while not self._stopping:
+                    self._start_due()
+                    self._look()
+                    self._wait()
+                return self._drain()
+        finally:
+            self._metrics.release()
+            self._memory.close()
+            self._memory.unlink()
+
+    def _stop(self, number: int, frame: FrameType | None) -> None:
+        self._stopping = True
+        self._wake.send_bytes(b"stop")
+
+    def _start_due(self) -> None:
+        now = time.monotonic()
+        for row in [row for row, due in self._due.items() if due <= now]:
+            del self._due[row]
+            ours, theirs = Pipe()
+            arguments = (self._settings.share(), self._sockets, self._memory.name, row, theirs, self._regions)
+            process = _spawn.Process(target=_work, args=arguments, name=f"opwire-worker-{row}")
+            process.start()
+            theirs.close()
+            self._workers[row] = _Worker(process, ours)
+
+    def _look(self) -> None:
+        """Kills workers that hang. Looks are counted, not seconds: when all were stopped together, none hangs."""
+        if (now := time.monotonic()) < self._next_look:
+            return
+        self._next_look = now + self._settings.hang_seconds / _LOOKS
+        for row, worker in self._workers.items():
+            beats = self._metrics.beats(row)
+            worker.silent = 0 if beats != worker.beats or not worker.ready else worker.silent + 1
+            worker.beats = beats
+            if worker.silent >= _LOOKS:
+                log.error("worker %d (process %s) hangs and is killed", row, worker.process.pid)
+                worker.process.kill()
+
+    def _wait(self) -> None:
+        """Until something happens to a worker, a replacement or a look is due, or a signal comes."""
+        pending = {worker.pipe: worker for worker in self._workers.values() if not worker.ready}
+        sentinels = {worker.process.sentinel: row for row, worker in self._workers.items()}
+        pause = min([self._next_look, *self._due.values()]) - time.monotonic()
+        for event in wait([self._woken, *pending, *sentinels], max(0.0, pause)):
+            if isinstance(event, int):
+                self._ended(sentinels[event])
+            elif isinstance(event, Connection) and event in pending:
+                self._heard(pending[event])
+
+    def _heard(self, worker: _Worker) -> None:
+        with suppress(EOFError, OSError):  # it died: its sentinel says so too
+            worker.pipe.recv_bytes()
+            worker.ready = True
+        if not self._announced and len(self._workers) == sum(each.ready for each in self._workers.values()):
+            self._announced = True
+            announce(address(self._settings, self._sockets[0]))
+
+    def _ended(self, row: int) -> None:
+        worker = self._workers.pop(row)
+        worker.process.join()
+        worker.pipe.close()
+        self._metrics.clear_gauges(row)
+        if self._stopping:
+            return
+        if not self._announced:
+            log.error("a worker did not start: exit code %s", worker.process.exitcode)
+            self._stopping = True
+            return
+        self._metrics.add(WORKER_RESTARTS)
+        self._failures[row] = 0 if worker.ready else self._failures[row] + 1
+        pause = min(_FIRST_PAUSE * 2 ** (self._failures[row] - 1), _LONGEST_PAUSE) if self._failures[row] else 0.0
+        self._due[row] = time.monotonic() + pause
+        ended = (row, worker.process.pid, worker.process.exitcode)
+        log.warning("worker %d (process %s) ended with exit code %s and is replaced", *ended)
+
+    def _drain(self) -> int:
+        """Lets the workers end. Returns the exit code: 1 if one had to be killed, or if they never all started."""
+        for listening in self._sockets:
+            listening.close()
+        for worker in self._workers.values():
+            worker.pipe.close()
+        end = time.monotonic() + self._settings.drain_seconds + _BEYOND_DRAIN
+        killed = False
+        for worker in self._workers.values():
+            worker.process.join(max(0.0, end - time.monotonic()))
+            if worker.process.is_alive():
+                log.error("process %s did not end in time and is killed", worker.process.pid)
+                killed = True
+                worker.process.kill()
+                worker.process.join()
+        return 1 if killed or not self._announced else 0
+
+
+def reserve(host: str, port: int) -> list[socket.socket]:
+    """Sockets for all addresses of a host, on one port; port 0 takes a free one.
+
+    Where the system spreads connections over sockets, these only keep the port, and each worker has its own. A socket
+    that all listen on would give most connections to whoever is quickest to ask.
+
+    Raises:
+        OSError: an address cannot be listened on.
+    """
+    found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    sockets: list[socket.socket] = []
+    for family, _, _, _, where in dict.fromkeys(found):
+        at = (str(where[0]), sockets[0].getsockname()[1] if sockets else port)
+        listening = socket.create_server(at, family=family, backlog=_BACKLOG)
+        if _SPREAD:
+            # Another server on this port was refused just now; from here on the port can be shared.
+            with listening:
+                at = listening.getsockname()[:2]
+            listening = _bound(family, at)
+        sockets.append(listening)
+    return sockets
+
+
+def _bound(family: int, at: tuple[str, int]) -> socket.socket:
+    """A socket that shares its address with others, and does not listen yet."""
+    made = socket.socket(family, socket.SOCK_STREAM)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    if family == socket.AF_INET6:
+        made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+    made.bind(at)
+    return made
+
+
+def _work(
+    settings: Settings, sockets: Sequence[socket.socket], memory: str, row: int, pipe: Connection, regions: Path
+) -> None:
+    """The main function of a worker."""
+    logs.configure(settings.log_level, settings.log_format)
+    shared = SharedMemory(memory)
+    metrics = Metrics(layout(settings), shared.buf, row)
+    server = HttpServer(settings, metrics, on_ready=lambda _: _begin(pipe), regions=regions)
+    stop_on_signals(server.handle_exit)
+    threading.Thread(target=_stop_with, args=(pipe, server), daemon=True).start()
+    own = [_bound(each.family, each.getsockname()[:2]) for each in sockets] if _SPREAD else list(sockets)
+    try:
+        server.run(own)
+    finally:
+        metrics.release()
+        shared.close()
+    if server.failed:
+        sys.exit(FAILED)
+
+
+def _begin(pipe: Connection) -> None:
+    keep_what_is_there()
+    with suppress(OSError):  # the supervisor does not listen any more: it is stopping, and so will this worker
+        pipe.send_bytes(b"ready")
+
+
+def _stop_with(pipe: Connection, server: HttpServer) -> None:
+    with suppress(EOFError, OSError):
+        pipe.recv_bytes()
+    server.drain()
+    server.should_exit = True

@@ -25,7 +25,7 @@ import httpx
 import numpy as np
 
 from opwire_service.kernels.cpu.families import KERNELS
-from opwire_service.process.server import serve
+from opwire_service.process.serve import serve
 from opwire_service.settings import Limits, Settings
 
 SIZES = (2**18, 2**22, 2**24)

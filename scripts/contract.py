@@ -15,7 +15,7 @@ from pathlib import Path
 
 from opwire.describe import LimitsInfo, support
 from opwire.operators import CATALOG, OPERATORS
-from opwire_service.http.app import create_app
+from opwire_service.process.application import create_app
 from opwire_service.settings import Settings
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 def openapi() -> str:
     """The OpenAPI document as text."""
-    return json.dumps(create_app(Settings()).openapi(), indent=1) + "\n"
+    return json.dumps(create_app(Settings()).framework.openapi(), indent=1) + "\n"
 
 
 def operators_table() -> str:

@@ -7,11 +7,11 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
-from .process.logging import LogFormat
-
 MIB = 2**20
 
 LogLevel = Literal["debug", "info", "warning", "error"]
+
+LogFormat = Literal["text", "json"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +43,15 @@ class Limits:
     output_bytes: Annotated[int, Option("Bytes of all outputs of an operator together.", 1)] = 256 * MIB
     output_numbers: Annotated[
         int, Option("Elements of outputs that are asked for as JSON numbers, which take much more memory.", 1)
-    ] = 2**22
+    ] = 2**20
+    json_values: Annotated[
+        int, Option("Values in the JSON of one request, its numbers among them; other tensors have no such bound.", 1)
+    ] = 2**20
     work: Annotated[int, Option("Element visits of one operator.", 1)] = 2**34
     batch_requests: Annotated[int, Option("Requests in one batch.", 1)] = 256
-    queued: Annotated[int, Option("Operators that wait for a device.", 0)] = 256
-    queued_work: Annotated[int, Option("Element visits that wait or run.", 1)] = 2**36
+    queued: Annotated[
+        int, Option("Operators that wait for a device; so many requests may wait for memory, too.", 0)
+    ] = 1024
     memory_bytes: Annotated[int, Option("Bytes of bodies, tensors and answers of all requests together.", 1)] = (
         2048 * MIB
     )
@@ -55,14 +59,9 @@ class Limits:
         int, Option("Longest time that a request may ask for, and what it gets if it asks for none.", 1)
     ] = 60_000
     receive_ms: Annotated[int, Option("Longest time that a body may take to arrive.", 1)] = 60_000
-    burst_ms: Annotated[int, Option("How long a queue may stand until the wait in it is bounded.", 0)] = 250
-    wait_ms: Annotated[
-        int,
-        Option(
-            "Expected wait in a standing queue that refuses nobody; longer work may wait as long as it takes.",
-            0,
-        ),
-    ] = 5
+    max_wait_ms: Annotated[
+        int, Option("Longest time that work may be expected to wait for a device; beyond that it is refused.", 0)
+    ] = 5000
 
     def to_json(self) -> dict[str, int]:
         return asdict(self)
@@ -132,7 +131,6 @@ class Settings:
         part = replace(
             limits,
             queued=-(-limits.queued // count),
-            queued_work=max(1, limits.queued_work // count),
             memory_bytes=max(1, limits.memory_bytes // count),
         )
         # Two places are needed to keep one from long operators.

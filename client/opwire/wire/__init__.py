@@ -8,21 +8,19 @@ from .answers import Answer, EncodedOutput, Outcome, encode_output, output_head,
 from .calls import Call, Encoding, plain, write_call, write_calls
 from .encoded import EncodedTensor, encoded_inputs
 from .framing import BINARY, HEAD_LENGTH, JSON, Buffer, Parts, parse_json, split_body
+from .request_body import NODE_BYTES, RequestBody
 from .requests import (
     LOWEST_PRIORITY,
     ExecuteRequest,
     Numbers,
     OutputFormat,
     Payload,
-    Place,
     ValidateRequest,
     are_views,
     parse_batch,
     parse_execute,
     parse_validate,
-    places,
     read_inputs,
-    read_place,
 )
 from .results import PoolingResult, Result, read_answer, read_answers, read_desc, read_pooling_answer, read_validation
 
@@ -31,6 +29,7 @@ __all__ = [
     "HEAD_LENGTH",
     "JSON",
     "LOWEST_PRIORITY",
+    "NODE_BYTES",
     "Answer",
     "Buffer",
     "Call",
@@ -43,8 +42,8 @@ __all__ = [
     "OutputFormat",
     "Parts",
     "Payload",
-    "Place",
     "PoolingResult",
+    "RequestBody",
     "Result",
     "ValidateRequest",
     "are_views",
@@ -55,13 +54,11 @@ __all__ = [
     "parse_execute",
     "parse_json",
     "parse_validate",
-    "places",
     "plain",
     "read_answer",
     "read_answers",
     "read_desc",
     "read_inputs",
-    "read_place",
     "read_pooling_answer",
     "read_validation",
     "split_body",

@@ -17,14 +17,19 @@ from .requests import OutputFormat
 
 
 class Answer(NamedTuple):
-    """A body to send: its pieces, and the length of its head if a tail follows."""
+    """A body to send: the pieces of its JSON, and those of its tail."""
 
-    chunks: Sequence[Buffer]
-    head_length: int | None = None
+    head: Sequence[Buffer]
+    tail: Sequence[Buffer] = ()
+
+    @property
+    def head_length(self) -> int | None:
+        """The length of the JSON if a tail follows."""
+        return sum(map(len, self.head)) if self.tail else None
 
     @property
     def size(self) -> int:
-        return sum(len(chunk) for chunk in self.chunks)
+        return sum(map(len, self.head)) + sum(map(len, self.tail))
 
 
 class EncodedOutput(NamedTuple):
@@ -69,26 +74,6 @@ def write_outcome(outcome: Outcome, request_id: str) -> Answer:
     """The answer to an execute request."""
     head: list[Buffer] = []
     tail: list[Buffer] = []
-    _write_outcome(outcome, request_id, head, tail)
-    return _answer(head, tail)
-
-
-def write_batch(outcomes: Iterable[Outcome | OpwireError], request_id: str) -> Answer:
-    """The answer to a batch: for each request what execute would have answered, or a problem."""
-    head: list[Buffer] = [b'{"results":[']
-    tail: list[Buffer] = []
-    for i, outcome in enumerate(outcomes):
-        if i:
-            head.append(b",")
-        if isinstance(outcome, OpwireError):
-            head.append(to_json(to_problem(outcome, request_id)))
-        else:
-            _write_outcome(outcome, request_id, head, tail)
-    head.append(b'],"request_id":%b}' % to_json(request_id))
-    return _answer(head, tail)
-
-
-def _write_outcome(outcome: Outcome, request_id: str, head: list[Buffer], tail: list[Buffer]) -> None:
     separator = b'{"outputs":{'
     for output in outcome.outputs:
         if output.raw:
@@ -101,12 +86,23 @@ def _write_outcome(outcome: Outcome, request_id: str, head: list[Buffer], tail: 
         b'},"feature_level":"%b","device":%b,"timing":%b,"request_id":%b}'
         % (_LEVELS[outcome.level], to_json(outcome.device), to_json(outcome.timing), to_json(request_id))
     )
+    return Answer(head, tail)
+
+
+def write_batch(answers: Iterable[Answer | OpwireError], request_id: str) -> Answer:
+    """The answer to a batch: for each request what execute would have answered, or a problem."""
+    head: list[Buffer] = [b'{"results":[']
+    tail: list[Buffer] = []
+    for i, answer in enumerate(answers):
+        if i:
+            head.append(b",")
+        if isinstance(answer, OpwireError):
+            head.append(to_json(to_problem(answer, request_id)))
+        else:
+            head += answer.head
+            tail += answer.tail
+    head.append(b'],"request_id":%b}' % to_json(request_id))
+    return Answer(head, tail)
 
 
 _LEVELS = {level: str(level).encode() for level in FeatureLevel}
-
-
-def _answer(head: list[Buffer], tail: list[Buffer]) -> Answer:
-    if not tail:
-        return Answer(head)
-    return Answer([*head, *tail], sum(len(chunk) for chunk in head))

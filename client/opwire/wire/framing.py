@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -56,65 +55,6 @@ class Base64:
     text: memoryview
 
 
-_LONG_STRING = 4096
-_MOST_STRINGS = 10_000
-_LEAST_PIECE, _MOST_PIECE = 64, 64 * 1024
-_MARK = f"opwire-{os.urandom(16).hex()}-"
-"""Stands in for a long string while the JSON around it is parsed; nobody can know it."""
-
-
-def parse_json_around(text: Buffer) -> tuple[object, dict[str, Base64]]:
-    """JSON with its long strings left where they are: in the result each is a mark, which the dictionary resolves.
-
-    A tensor of many megabytes is never made a Python string this way.
-
-    Raises:
-        RequestError: it is not JSON.
-    """
-    if len(text) <= _LONG_STRING:
-        return parse_json(text), {}
-    pieces: list[Buffer] = []
-    marks: dict[str, Base64] = {}
-    view = memoryview(text)
-    copied = position = 0
-    for _ in range(_MOST_STRINGS):
-        start, escapes = _find_quote(view, position)
-        end = -1
-        if start >= 0 and not escapes:
-            end, escapes = _find_quote(view, start + 1)
-        if escapes:
-            break
-        if end < 0:
-            pieces.append(view[copied:])
-            return parse_json(b"".join(pieces)), marks
-        if end - start > _LONG_STRING:
-            mark = f"{_MARK}{len(marks)}"
-            marks[mark] = Base64(view[start + 1 : end])
-            pieces += (view[copied : start + 1], mark.encode())
-            copied = end
-        position = end + 1
-    # Strings with escapes, or very many: such a body is not worth the search.
-    return parse_json(text), {}
-
-
-def _find_quote(text: memoryview, start: int) -> tuple[int, bool]:
-    """Where the next quotation mark stands, -1 if there is none, and whether a backslash stands before it.
-
-    A view cannot be searched, so pieces of it are copied: small ones first, since most strings are short.
-    """
-    size = _LEAST_PIECE
-    while start < len(text):
-        piece = bytes(text[start : start + size])
-        found = piece.find(b'"')
-        if b"\\" in (piece if found < 0 else piece[:found]):
-            return start + max(found, 0), True
-        if found >= 0:
-            return start + found, False
-        start += size
-        size = min(4 * size, _MOST_PIECE)
-    return -1, False
-
-
 @dataclass(slots=True)
 class Parts:
     """The tensors of a body that are not in its parsed JSON: those in the tail, taken in order, and long strings."""
@@ -122,7 +62,7 @@ class Parts:
     tail: memoryview | None
     strings: Mapping[str, Base64] = field(default_factory=dict)
     taken: int = 0
-    resolved: int = 0
+    resolved: dict[str, Base64] = field(default_factory=dict)
 
     def take(self, size: int, pointer: str) -> memoryview:
         """The next bytes of the tail; ``pointer`` says whose they are."""
@@ -142,7 +82,7 @@ class Parts:
         found = self.strings.get(given)
         if found is None:
             return given
-        self.resolved += 1
+        self.resolved[given] = found
         return found
 
     def finish(self) -> None:

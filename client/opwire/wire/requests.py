@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
-from typing import Any, NamedTuple, NoReturn, TypeVar, cast
-
-import pybase64
+from typing import Any, NamedTuple, NoReturn, cast
 
 from ..check import Plan
 from ..desc import MOST_ALIKE, Report, pointer_to, show
@@ -21,9 +18,8 @@ from ..operator import Code, Violation
 from ..tensor import Array, BufferTensorDesc, rounded
 from . import base64text
 from .base64text import decoded_size
-from .framing import Base64, Buffer, Parts, parse_json, parse_json_around, split_body
-
-T = TypeVar("T")
+from .framing import Base64, Parts
+from .request_body import RequestBody
 
 LOWEST_PRIORITY = 9
 
@@ -78,40 +74,22 @@ _BATCH: Mapping[str, None] = dict.fromkeys(("requests",))
 _VALIDATE: Mapping[str, None] = dict.fromkeys(("feature_level", "operator"))
 
 
-def parse_execute(body: Buffer, head_length: str | None = None) -> ExecuteRequest:
+def parse_execute(body: RequestBody) -> ExecuteRequest:
     """The body of an execute request.
 
     Raises:
         RequestError: it is not JSON, not of this form, or its parts do not fit together.
     """
-    return _read(body, head_length, lambda document, parts: _read_execute(document, parts, ""))
+    return body.read(lambda document, parts: _read_execute(document, parts, ""))
 
 
-def _read(body: Buffer, head_length: str | None, read: Callable[[object, Parts], T]) -> T:
-    head, tail = split_body(body, head_length)
-    document, strings = parse_json_around(head)
-    if strings:
-        parts = Parts(tail, strings)
-        with suppress(RequestError):
-            found = read(document, parts)
-            if parts.resolved == len(strings):
-                parts.finish()
-                return found
-        # A long string stands where no tensor does: the messages must quote it, not its mark.
-        document = parse_json(head)
-    parts = Parts(tail)
-    found = read(document, parts)
-    parts.finish()
-    return found
-
-
-def parse_batch(body: Buffer, head_length: str | None = None) -> list[ExecuteRequest | RequestError]:
+def parse_batch(body: RequestBody) -> list[ExecuteRequest | RequestError]:
     """The body of a batch: each request as parsed, or the reason why it cannot be.
 
     Raises:
         RequestError: the body as a whole is not of this form; or the place of a tensor in the tail cannot be told.
     """
-    return _read(body, head_length, _read_batch)
+    return body.read(_read_batch)
 
 
 def _read_batch(document: object, parts: Parts) -> list[ExecuteRequest | RequestError]:
@@ -132,15 +110,17 @@ def _read_batch(document: object, parts: Parts) -> list[ExecuteRequest | Request
     return requests
 
 
-def parse_validate(body: Buffer, head_length: str | None = None) -> ValidateRequest:
+def parse_validate(body: RequestBody) -> ValidateRequest:
     """The body of a validate request.
 
     Raises:
         RequestError: it is not JSON, or not of this form.
     """
-    head, tail = split_body(body, head_length)
-    Parts(tail).finish()
-    envelope = _envelope(parse_json(head), _VALIDATE)
+    return body.read(_read_validate)
+
+
+def _read_validate(document: object, parts: Parts) -> ValidateRequest:
+    envelope = _envelope(document, _VALIDATE)
     if "operator" not in envelope:
         _refuse([Violation(Code.MISSING_FIELD, "", "operator is required and missing")])
     return ValidateRequest(envelope["operator"], _given(envelope, "feature_level", HIGHEST))
@@ -273,52 +253,6 @@ def are_views(plan: Plan, request: ExecuteRequest) -> bool:
 
 def _is_view(payload: memoryview, desc: BufferTensorDesc) -> bool:
     return not _fits(len(payload), desc) or bool(desc.view(payload).flags.aligned)
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where an input stands in a body: as base64 text, or ``raw`` in the tail."""
-
-    name: str
-    start: int
-    stop: int
-    raw: bool
-
-
-def places(body: bytes, head_length: str | None, inputs: Mapping[str, Payload]) -> tuple[Place, ...] | None:
-    """Where the inputs of a request stand in its body; None where that cannot be told, or where they are numbers.
-
-    Args:
-        body: of a request that was parsed.
-        head_length: of its JSON head if a tail follows.
-        inputs: in the order of the request.
-    """
-    found = []
-    position = 0 if head_length is None else int(head_length)
-    for name, payload in inputs.items():
-        if isinstance(payload, memoryview):
-            start, position = position, position + len(payload)
-            found.append(Place(name, start, position, raw=True))
-        elif isinstance(payload, Numbers):
-            return None
-        else:
-            text = payload.encode() if isinstance(payload, str) else bytes(payload.text)
-            start = body.find(text)
-            if not text or start != body.rfind(text):
-                return None
-            found.append(Place(name, start, start + len(text), raw=False))
-    return tuple(found)
-
-
-def read_place(body: bytes, place: Place) -> bytes | None:
-    """The bytes of an input; None if they are not base64."""
-    piece = body[place.start : place.stop]
-    if place.raw:
-        return piece
-    try:
-        return pybase64.b64decode(piece, validate=True)
-    except ValueError:
-        return None
 
 
 def _wrong_names(plan: Plan, request: ExecuteRequest, pointer: str) -> list[Violation]:

@@ -92,7 +92,7 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
 @with_options
 def serve_command(**given: Any) -> None:
     """Serve the operators over HTTP until SIGINT or SIGTERM."""
-    from ..process.server import serve  # it needs fastapi and uvicorn, which the other commands do without
+    from ..process.serve import serve  # it needs fastapi and uvicorn, which the other commands do without
 
     try:
         code = serve(parse_settings(given))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
-from typing import NamedTuple, cast
+from typing import cast
 
 from opwire.check import Plan
 from opwire.errors import DeadlineExceededError, LimitExceededError, OverloadedError, ProblemCode, UnavailableError
@@ -17,24 +17,12 @@ from opwire.errors import DeadlineExceededError, LimitExceededError, OverloadedE
 from ..devices import AUTO, kind_of
 from ..devices.base import Device, Inputs
 from ..execution import Arrays, Bound, Stop, Stopped
-from .patience import BURST, WAIT, QueueFull
 from .placement import UNKNOWN, Cost, Demand, Placement
-from .schedule import Action, Job, Schedule, Start
-
-
-class Ran(NamedTuple):
-    """How a plan ran; times in microseconds."""
-
-    queue: int
-    run: int
-
+from .progress import Ran
+from .schedule import MAX_WAIT, Action, Job, QueueFull, Schedule, Start
 
 ORACLE = "reference"
 """The device that runs what names it, and nothing else where there is another one."""
-
-
-AS_IF_RECEIVED = 32
-"""How much more work than would be done inline takes as long as to receive a large body of so many elements."""
 
 
 class Dispatcher:
@@ -44,8 +32,7 @@ class Dispatcher:
         devices: by name.
         threads: plans that run at the same time on each device that does not say so itself.
         queued: plans that may wait.
-        work: element visits that may wait and run.
-        burst, wait: seconds for which a queue may stand, and that a standing one may take, see patience.
+        max_wait: seconds that a plan may be expected to wait.
         costs: of the devices among which plans are placed that name none, if there are several.
         on_broken: called when a device turns out to be of no use any more.
 
@@ -61,15 +48,13 @@ class Dispatcher:
         devices: Mapping[str, Device],
         threads: int,
         queued: int,
-        work: int,
-        burst: float = BURST,
-        wait: float = WAIT,
+        max_wait: float = MAX_WAIT,
         costs: Mapping[str, Cost] | None = None,
         on_broken: Callable[[Device], None] = lambda device: None,
     ) -> None:
         self.devices = devices
         places = {name: device.places or threads for name, device in devices.items()}
-        self.schedule = Schedule.of(places, queued, work, burst, wait)
+        self.schedule = Schedule.of(places, queued, max_wait)
         self.cancelled = {"queue": 0, "run": 0}
         self.places = max(places.values())
         chosen = candidates(devices)
@@ -94,17 +79,6 @@ class Dispatcher:
     def fits_inline(self, plan: Plan, device: str) -> bool:
         """Whether a plan is over sooner than another thread could take it."""
         return plan.work <= self._runners[device].inline_work
-
-    def fits_inline_received(self, plan: Plan, device: str) -> bool:
-        """Whether a plan takes no longer than it took to receive large inputs, which the caller had to wait for too.
-
-        Among several devices it must go to the one that runs inline.
-        """
-        if plan.work > AS_IF_RECEIVED * self._runners[device].inline_work:
-            return False
-        if self._placement is None or device != AUTO:
-            return True
-        return self._placement.order(Demand.of(plan), time.monotonic())[0] == self.inline_name
 
     @contextmanager
     def place(self, plan: Plan, device: str) -> Generator[str]:
@@ -138,11 +112,7 @@ class Dispatcher:
         held.enter_context(self.devices[order[-1]].admit(plan))
         return order[-1]
 
-    def bind(self, plan: Plan, inputs: Arrays, outputs: Arrays, *, device: str) -> Bound:
-        """Makes a plan ready for ``run_inline``, on the same arrays any number of times."""
-        return self._runners[device].bind(plan, inputs, outputs)
-
-    def run_inline(self, bound: Bound, *, deadline: float) -> Ran:
+    def run_inline(self, plan: Plan, inputs: Arrays, outputs: Arrays, *, device: str, deadline: float) -> Ran:
         """Runs a plan that fits at once, in the thread of the caller.
 
         Raises:
@@ -150,7 +120,8 @@ class Dispatcher:
             DeadlineExceededError: in the stage ``run``.
         """
         self._refuse_if_closing()
-        return Ran(0, _run(bound, lambda: time.monotonic() > deadline))
+        run = partial(self._runners[device].run, plan, inputs, outputs)
+        return Ran(0, _run(run, lambda: time.monotonic() > deadline))
 
     async def run(
         self,
@@ -223,7 +194,7 @@ class Dispatcher:
         except QueueFull as full:
             raise OverloadedError(
                 ProblemCode.QUEUE_FULL,
-                f"{self.schedule.queued} operators wait already",
+                str(full),
                 limit=self.schedule.limit,
                 retry_after=round(full.retry_after, 3),
             ) from None
@@ -282,10 +253,10 @@ def candidates(names: Iterable[str]) -> list[str]:
     return [name for name in found if name != ORACLE] or found
 
 
-def _run(bound: Bound, stop: Stop) -> int:
+def _run(run: Bound, stop: Stop) -> int:
     started = time.perf_counter_ns()
     try:
-        bound(stop)
+        run(stop)
     except Stopped:
         raise _too_late("run") from None
     return (time.perf_counter_ns() - started) // 1000

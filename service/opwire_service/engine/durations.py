@@ -5,35 +5,35 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 _SMOOTHING = 0.2
-_FIRST_RATE = 1e7
-"""Element visits in a second, as long as nothing was measured."""
-
-_ALL = ""
+_FIRST_RATE = 1e9
+"""Element visits in a second, as long as nothing was measured: nobody is refused for what nobody knows."""
 
 
 @dataclass(slots=True)
 class Durations:
     """Smoothed durations, by kind of work and by its amount to the next power of two.
 
-    An amount of its own for each power takes the fixed cost of small work in, which a rate does not know.
+    An amount of its own for each power takes the fixed cost of small work in, which a rate does not know. The first of
+    a kind and an amount tells nothing: a kernel may have been compiled for it.
     """
 
-    _known: dict[str, dict[int, float]] = field(default_factory=dict)
+    _known: dict[str, dict[int, float | None]] = field(default_factory=dict)
 
     def expected(self, kind: str, work: int) -> float:
         """Seconds that so much work takes; of what was never measured in proportion to what is most like it."""
-        known = self._known.get(kind) or self._known.get(_ALL)
-        if not known:
-            return work / _FIRST_RATE
         size = work.bit_length()
-        if size in known:
-            return known[size]
-        nearest = min(known, key=lambda each: abs(each - size))
-        return known[nearest] * 2.0 ** (size - nearest) if work else 0.0
+        measured = {each: seconds for each, seconds in self._known.get(kind, {}).items() if seconds is not None}
+        if not measured:
+            return work / _FIRST_RATE
+        nearest = min(measured, key=lambda each: abs(each - size))
+        return measured[nearest] * 2.0 ** (size - nearest)
 
     def learn(self, kind: str, work: int, seconds: float) -> None:
         """So much work took so many seconds."""
-        for name in {kind, _ALL}:
-            known = self._known.setdefault(name, {})
-            size = work.bit_length()
-            known[size] = known[size] + _SMOOTHING * (seconds - known[size]) if size in known else seconds
+        known = self._known.setdefault(kind, {})
+        size = work.bit_length()
+        if size not in known:
+            known[size] = None
+            return
+        before = known[size]
+        known[size] = seconds if before is None else before + _SMOOTHING * (seconds - before)

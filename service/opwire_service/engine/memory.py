@@ -1,102 +1,183 @@
-"""What requests take before they are work: bytes in flight are bounded, and so are large bodies at the same time."""
+"""The memory of requests: bytes in flight are bounded, and who finds no room waits in line for it.
+
+Three lines, each first come, first served. Small requests may use all of the memory. Large ones leave them a reserve;
+and bodies that are yet to be read leave room for what those that have been read become: their tensors and answers.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import time
+from collections import deque
+from dataclasses import dataclass, field
 from types import TracebackType
 
-from opwire.errors import OverloadedError, ProblemCode
+from opwire.errors import DeadlineExceededError, OverloadedError, ProblemCode
 
-from .intake import LARGE, Body, Intake
-from .patience import Patience, QueueFull
+SMALL = 256 * 1024
+"""Bytes up to which a request is small."""
+
+_RETRY_AFTER = 1.0
 
 
-class Budget:
+@dataclass(slots=True)
+class _Line:
+    """Those who wait for memory, and how much of it may be held when they get theirs."""
+
+    ceiling: int
+    waiting: deque[_Waiter] = field(default_factory=deque)
+
+
+@dataclass(slots=True, eq=False)
+class _Waiter:
+    hold: Hold
+    size: int
+    granted: asyncio.Future[None]
+
+
+class Memory:
     """So many bytes for all requests together. A request alone may have more: its own limits bound it.
 
-    Attributes:
+    Args:
         limit: bytes that may be held.
-        held: bytes that are.
+        waiting: requests that may wait.
+
+    Attributes:
+        held: bytes that are held.
         taken: all that ever were.
-        intake: the large bodies that come in.
     """
 
-    def __init__(self, limit: int, patience: Patience | None = None) -> None:
+    def __init__(self, limit: int, waiting: int) -> None:
         self.limit = limit
         self.held = 0
         self.taken = 0
-        self.intake = Intake(patience or Patience())
-
-    def refusal(self, size: int, coming: int = 0) -> OverloadedError | None:
-        """Why a large body would be refused now; None if it would not.
-
-        Args:
-            coming: others like it that were not and will enter.
-        """
-        if self.held and self.held + size > self.limit:
-            return self.memory_full(size)
-        if self.intake.admits(size, time.monotonic(), coming):
-            return None
-        return self.queue_full(self.intake.retry_after)
-
-    def memory_full(self, size: int) -> OverloadedError:
-        """What is said to a request that needs so many bytes more than are left."""
-        detail = f"{size} bytes are needed, and {self.held} of {self.limit} are held"
-        return OverloadedError(ProblemCode.MEMORY_FULL, detail, limit=self.limit, size=size, retry_after=1)
-
-    def queue_full(self, retry_after: float) -> OverloadedError:
-        """What is said to a request whose body would wait for too many others."""
-        detail = f"{len(self.intake)} large bodies are being read already"
-        return OverloadedError(ProblemCode.QUEUE_FULL, detail, retry_after=round(retry_after, 3))
+        self._most_waiting = waiting
+        self._small = _Line(limit)
+        self._growth = _Line(limit - limit // 8)
+        self._bodies = _Line(limit - limit // 4)
+        self._grown: set[Hold] = set()
 
     def open(self) -> Hold:
         """What one request will hold."""
         return Hold(self)
 
+    @property
+    def waiting(self) -> int:
+        """Requests that wait for memory."""
+        return len(self._small.waiting) + len(self._growth.waiting) + len(self._bodies.waiting)
+
+    async def take_body(self, hold: Hold, size: int, deadline: float) -> None:
+        """See ``Hold.take_body``."""
+        line = self._small if size <= SMALL else self._bodies
+        if not self._take_now(line, hold, size):
+            await self._wait(line, hold, size, deadline)
+
+    async def grow(self, hold: Hold, size: int, deadline: float) -> None:
+        """See ``Hold.grow``."""
+        if not self.grow_now(hold, size):
+            await self._wait(self._growth_line(hold, size), hold, size, deadline)
+
+    def grow_now(self, hold: Hold, size: int) -> bool:
+        """See ``Hold.grow_now``."""
+        return self._take_now(self._growth_line(hold, size), hold, size)
+
+    def give_back(self, hold: Hold, size: int) -> None:
+        """See ``Hold.give_back``."""
+        self.held -= size
+        hold.bytes -= size
+        if not hold.bytes:
+            self._grown.discard(hold)
+        self._admit_waiting()
+
+    def _growth_line(self, hold: Hold, size: int) -> _Line:
+        return self._small if hold.bytes + size <= SMALL else self._growth
+
+    def _admits(self, line: _Line, hold: Hold, size: int) -> bool:
+        if self.held + size <= line.ceiling or self.held == hold.bytes:
+            return True
+        # Those that have read their bodies could otherwise wait for each other.
+        return line is self._growth and self._grown <= {hold}
+
+    def _grant(self, line: _Line, hold: Hold, size: int) -> None:
+        self.held += size
+        self.taken += size
+        hold.bytes += size
+        if line is self._growth:
+            self._grown.add(hold)
+
+    def _take_now(self, line: _Line, hold: Hold, size: int) -> bool:
+        if line.waiting or not self._admits(line, hold, size):
+            return False
+        self._grant(line, hold, size)
+        return True
+
+    async def _wait(self, line: _Line, hold: Hold, size: int, deadline: float) -> None:
+        if self.waiting >= self._most_waiting:
+            detail = f"{size} bytes are needed, {self.held} of {self.limit} are held, and {self.waiting} requests wait"
+            raise OverloadedError(
+                ProblemCode.MEMORY_FULL, detail, limit=self.limit, size=size, retry_after=_RETRY_AFTER
+            )
+        waiter = _Waiter(hold, size, asyncio.get_running_loop().create_future())
+        self._grown.discard(hold)
+        line.waiting.append(waiter)
+        self._admit_waiting()
+        try:
+            async with asyncio.timeout(max(0.0, deadline - time.monotonic())):
+                await waiter.granted
+        except TimeoutError:
+            detail = "the deadline passed while the request waited for memory"
+            raise DeadlineExceededError(ProblemCode.DEADLINE_EXCEEDED, detail, stage="memory") from None
+        finally:
+            if waiter in line.waiting:
+                line.waiting.remove(waiter)
+                self._admit_waiting()
+
+    def _admit_waiting(self) -> None:
+        """Gives memory to those who wait, as far as it goes."""
+        for line in (self._small, self._growth, self._bodies):
+            while line.waiting and self._admits(line, line.waiting[0].hold, line.waiting[0].size):
+                waiter = line.waiting.popleft()
+                if not waiter.granted.done():
+                    self._grant(line, waiter.hold, waiter.size)
+                    waiter.granted.set_result(None)
+
 
 class Hold:
-    """The bytes that one request holds; a context that gives them back."""
+    """The bytes that one request holds; a context that gives them back.
 
-    __slots__ = ("_body", "_budget", "_bytes")
+    Attributes:
+        bytes: that it holds.
+    """
 
-    def __init__(self, budget: Budget) -> None:
-        self._budget = budget
-        self._bytes = 0
-        self._body: Body | None = None
+    __slots__ = ("_memory", "bytes")
 
-    def take(self, size: int) -> None:
-        """Holds more.
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+        self.bytes = 0
 
-        Raises:
-            OverloadedError: others hold too much.
-        """
-        budget = self._budget
-        others = budget.held - self._bytes
-        if others and budget.held + size > budget.limit:
-            raise budget.memory_full(size)
-        budget.held += size
-        budget.taken += size
-        self._bytes += size
+    async def take_body(self, size: int, deadline: float) -> None:
+        """Holds the bytes of a body that is about to be read, as soon as there is room for it.
 
-    def take_body(self, size: int) -> None:
-        """Holds a body that is about to be read; a large one is under way until ``settle``.
+        Args:
+            deadline: on the clock of ``time.monotonic``.
 
         Raises:
-            OverloadedError: others hold too much, or it would wait too long for others that are under way.
+            OverloadedError: too many requests wait already.
+            DeadlineExceededError: there was no room in time.
         """
-        self.take(size)
-        if size <= LARGE:
-            return
-        try:
-            self._body = self._budget.intake.enter(size, time.monotonic())
-        except QueueFull as full:
-            raise self._budget.queue_full(full.retry_after) from None
+        await self._memory.take_body(self, size, deadline)
 
-    def settle(self, *, whole: bool = True) -> None:
-        """The body is in: all that is in it was decoded, if ``whole``."""
-        if self._body is not None:
-            self._budget.intake.leave(self._body, time.monotonic(), whole=whole)
-            self._body = None
+    async def grow(self, size: int, deadline: float) -> None:
+        """Holds what a request becomes besides its body; arguments and errors are those of ``take_body``."""
+        await self._memory.grow(self, size, deadline)
+
+    def grow_now(self, size: int) -> bool:
+        """Like ``grow``, if there is room at once; returns whether there was."""
+        return self._memory.grow_now(self, size)
+
+    def give_back(self, size: int) -> None:
+        """Holds so many bytes less."""
+        self._memory.give_back(self, size)
 
     def __enter__(self) -> Hold:
         return self
@@ -104,6 +185,4 @@ class Hold:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.settle(whole=False)
-        self._budget.held -= self._bytes
-        self._bytes = 0
+        self._memory.give_back(self, self.bytes)

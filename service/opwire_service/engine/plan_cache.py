@@ -9,8 +9,12 @@ from dataclasses import dataclass, field
 from pydantic_core import to_json
 
 from opwire.check import Plan, check, read_level
+from opwire.errors import LimitExceededError, ProblemCode
 from opwire.tensor import Array
 from opwire.wire import ExecuteRequest, output_head
+
+LARGEST_DESC = 2**20
+"""Bytes of JSON in an operator desc."""
 
 _LARGEST_KEY = 16 * 1024
 
@@ -23,14 +27,12 @@ class Prepared:
         plan: the checked desc.
         heads: for each output the JSON in front of its data.
         input_bytes, output_bytes: of all inputs, and of all outputs.
-        repeated: whether more than one request had it.
     """
 
     plan: Plan
     heads: Mapping[str, bytes]
     input_bytes: int
     output_bytes: int
-    repeated: bool = False
 
     @property
     def bytes(self) -> int:
@@ -72,11 +74,14 @@ class PlanCache:
             ContractViolation: the desc or the level is not valid.
         """
         level = request.feature_level
-        key = (to_json(request.operator, inf_nan_mode="constants"), level if isinstance(level, int | str) else None)
+        desc = to_json(request.operator, inf_nan_mode="constants")
+        if len(desc) > LARGEST_DESC:
+            detail = f"{len(desc)} bytes of JSON in the operator desc; this server takes at most {LARGEST_DESC}"
+            raise LimitExceededError(ProblemCode.BODY_TOO_LARGE, detail, limit=LARGEST_DESC, size=len(desc))
+        key = (desc, level if isinstance(level, int | str) else None)
         found = self._plans.get(key)
         if found is not None:
             self.hits += 1
-            found.repeated = True
             self._plans.move_to_end(key)
             return found
         self.misses += 1

@@ -1,12 +1,10 @@
 """Which job starts when, on which device: a pure state machine. Time is an argument, and starting a job is an action.
 
-A job waits as if it had arrived later by its expected duration and by half a second for each step of priority below the
-highest. So what is urgent or short overtakes what is neither, and no job waits for ever. Of the places on a device one
-is kept from long jobs, so that short ones never wait for all of them.
+One queue for each device, first come, first served within a priority: a job waits as if it had arrived half a second
+later for each step of priority below the highest, so that none waits for ever. Of the places on a device one is kept
+from long jobs, so that short ones never wait for all of them.
 
-A queue takes bursts up to its limit. Where it stands for longer than that, more arrives than can be done: a job is
-then taken only if what is ahead of it is expected to be done soon, in about the time that the job itself takes. So
-those that are taken do not wait for long, and the others are told at once.
+A job is refused only where the queue is full, or where what is ahead of it is expected to take longer than it may wait.
 """
 
 from __future__ import annotations
@@ -17,7 +15,6 @@ from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 from .durations import Durations
-from .patience import BURST, WAIT, Patience, QueueFull
 
 PRIORITY_STEP = 0.5
 """Seconds that a step of priority is worth."""
@@ -25,8 +22,18 @@ PRIORITY_STEP = 0.5
 LONG = 0.05
 """Seconds from which on a job counts as long."""
 
-_LONGEST_HANDICAP = 10.0
+MAX_WAIT = 5.0
+"""Seconds that a job may be expected to wait."""
+
 _LONGEST_RETRY = 60.0
+
+
+class QueueFull(Exception):
+    """No further work is taken; a new try is worthwhile after ``retry_after`` seconds."""
+
+    def __init__(self, reason: str, retry_after: float) -> None:
+        super().__init__(reason)
+        self.retry_after = retry_after
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,55 +89,53 @@ class _Waiting(NamedTuple):
     seconds: float
 
 
+class _Running(NamedTuple):
+    """A job that runs: since when, and how long it should take."""
+
+    since: float
+    seconds: float
+
+
 @dataclass(slots=True)
 class _Lane:
-    """One device: its places, who waits for them, and how fast it has been of late."""
+    """One device: its places, who has them, and who waits for them."""
 
     capacity: int
-    patience: Patience
-    running: dict[Job, float] = field(default_factory=dict)
+    running: dict[Job, _Running] = field(default_factory=dict)
     waiting: list[_Waiting] = field(default_factory=list)
-    long_running: int = 0
     durations: Durations = field(default_factory=Durations)
-
-    def seconds(self, job: Job) -> float:
-        """The expected duration of a job."""
-        return self.durations.expected(job.kind, job.work)
 
     def has_room(self, *, long: bool) -> bool:
         """Whether a job may start; of several places one is kept from long jobs."""
-        return len(self.running) < self.capacity and not (long and self.long_running >= max(1, self.capacity - 1))
+        if len(self.running) >= self.capacity:
+            return False
+        return not long or self.long_running < max(1, self.capacity - 1)
+
+    @property
+    def long_running(self) -> int:
+        return sum(_is_long(each.seconds) for each in self.running.values())
 
     @property
     def pending(self) -> int:
         """Element visits that wait or run."""
         return sum(job.work for job in self.running) + sum(entry.job.work for entry in self.waiting)
 
-    @property
-    def drain(self) -> float:
-        """Seconds in which all that waits or runs is expected to be done."""
-        running = sum(map(self.seconds, self.running))
-        return (running + sum(entry.seconds for entry in self.waiting)) / self.capacity
-
-    def wait(self, start: float, *, long: bool) -> float:
-        """Seconds that those take who are in the queue, ahead of a job with this place in it.
+    def wait(self, start: float, now: float, *, long: bool) -> float:
+        """Seconds until what runs, and what is ahead of a job with this place in the queue, is expected to be done.
 
         Long jobs have all places but one, which those that are not long have always.
         """
-        if long:
-            ahead = sum(entry.seconds for entry in self.waiting if entry.start <= start)
-            return ahead / max(1, self.capacity - 1)
-        alone = self.capacity > 1
-        ahead = sum(entry.seconds for entry in self.waiting if entry.start <= start and not (alone and _long(entry)))
-        return ahead / max(1, self.capacity - self.long_running)
-
-    def note(self, now: float) -> None:
-        """The queue may have become longer or shorter."""
-        self.patience.note(now, standing=len(self.waiting) >= self.capacity)
+        left = [(each.since + each.seconds - now, each.seconds) for each in self.running.values()]
+        ahead = [(entry.seconds, entry.seconds) for entry in self.waiting if entry.start <= start]
+        if long or self.capacity == 1:
+            places = max(1, self.capacity - 1)
+            return sum(max(0.0, rest) for rest, _ in (*left, *ahead)) / places
+        places = max(1, self.capacity - self.long_running)
+        return sum(max(0.0, rest) for rest, seconds in (*left, *ahead) if not _is_long(seconds)) / places
 
 
-def _long(entry: _Waiting) -> bool:
-    return entry.seconds > LONG
+def _is_long(seconds: float) -> bool:
+    return seconds > LONG
 
 
 @dataclass(slots=True)
@@ -139,30 +144,18 @@ class Schedule:
 
     Attributes:
         limit: the jobs that may wait, over all devices.
-        work_limit: the element visits that may wait and run, over all devices; a job alone may exceed it.
+        max_wait: seconds that a job may be expected to wait.
     """
 
     limit: int
-    work_limit: int
+    max_wait: float
     _lanes: dict[str, _Lane] = field(default_factory=dict)
     _sequence: int = 0
-    _long: set[Job] = field(default_factory=set)
 
     @classmethod
-    def of(
-        cls,
-        capacity: Mapping[str, int],
-        limit: int,
-        work_limit: int = 2**62,
-        burst: float = BURST,
-        wait: float = WAIT,
-    ) -> Schedule:
-        """A schedule for devices that each run so many jobs at the same time.
-
-        Args:
-            burst, wait: seconds, see Patience.
-        """
-        return cls(limit, work_limit, {name: _Lane(places, Patience(burst, wait)) for name, places in capacity.items()})
+    def of(cls, capacity: Mapping[str, int], limit: int, max_wait: float = MAX_WAIT) -> Schedule:
+        """A schedule for devices that each run so many jobs at the same time."""
+        return cls(limit, max_wait, {name: _Lane(places) for name, places in capacity.items()})
 
     @property
     def queued(self) -> int:
@@ -190,24 +183,22 @@ class Schedule:
             QueueFull: the job is not taken.
         """
         lane = self._lanes[job.device]
-        seconds = lane.seconds(job)
-        start = job.arrived + min(seconds, _LONGEST_HANDICAP) + job.priority * PRIORITY_STEP
-        is_long = seconds > LONG
-        if not lane.has_room(long=is_long):
-            lane.note(job.arrived)
-            takes = (
-                job.part or lane.patience.lets_stand or lane.patience.admits(lane.wait(start, long=is_long), seconds)
-            )
-            if not takes or self.queued >= self.limit:
-                raise QueueFull(self.retry_after())
-        pending = sum(lane.pending for lane in self._lanes.values())
-        if pending and pending + job.work > self.work_limit:
-            raise QueueFull(self.retry_after())
+        seconds = lane.durations.expected(job.kind, job.work)
+        start = job.arrived + job.priority * PRIORITY_STEP
+        long = _is_long(seconds)
+        if not lane.has_room(long=long):
+            self._refuse_late(job, lane.wait(start, job.arrived, long=long))
         self._sequence += 1
         heappush(lane.waiting, _Waiting(start, self._sequence, job, seconds))
-        if is_long:
-            self._long.add(job)
         return self._fill(lane, job.arrived)
+
+    def _refuse_late(self, job: Job, wait: float) -> None:
+        retry_after = min(max(wait / 2, 0.1), _LONGEST_RETRY)
+        if self.queued >= self.limit:
+            raise QueueFull(f"{self.queued} operators wait already", retry_after)
+        most = min(self.max_wait, job.deadline - job.arrived)
+        if wait > most and not job.part:
+            raise QueueFull(f"{wait:.1f} s of work are ahead, and it may wait for {most:.1f} s", retry_after)
 
     def finish(self, job: Job, now: float, *, whole: bool = True) -> list[Action]:
         """A running job has ended; its place is free.
@@ -216,12 +207,9 @@ class Schedule:
             whole: all of its work was done, so that its duration tells how fast the device is.
         """
         lane = self._lanes[job.device]
-        seconds = max(now - lane.running.pop(job), 1e-6)
+        seconds = max(now - lane.running.pop(job).since, 1e-6)
         if job.work and whole:
             lane.durations.learn(job.kind, job.work, seconds)
-        if job in self._long:
-            self._long.discard(job)
-            lane.long_running -= 1
         return self._fill(lane, now)
 
     def withdraw(self, job: Job) -> None:
@@ -229,8 +217,6 @@ class Schedule:
         waiting = self._lanes[job.device].waiting
         waiting[:] = [entry for entry in waiting if entry.job is not job]
         heapify(waiting)
-        if not self.is_running(job):
-            self._long.discard(job)
 
     def expire(self, now: float) -> list[Action]:
         """Time has passed: jobs that waited beyond their deadline are gone."""
@@ -243,29 +229,20 @@ class Schedule:
         """When ``expire`` is worth calling again."""
         return min((job.deadline for lane in self._lanes.values() for _, _, job, _ in lane.waiting), default=None)
 
-    def retry_after(self) -> float:
-        """The seconds in which about half of what waits is done, at the rate seen of late."""
-        drain = max(lane.drain for lane in self._lanes.values())
-        return min(max(drain / 2, 0.1), _LONGEST_RETRY)
-
     def _fill(self, lane: _Lane, now: float) -> list[Action]:
         actions: list[Action] = []
         passed: list[_Waiting] = []
         while lane.waiting and len(lane.running) < lane.capacity:
             entry = heappop(lane.waiting)
-            job = entry.job
-            if job.deadline <= now:
-                self._long.discard(job)
-                actions.append(Expire(job))
-            elif not lane.has_room(long=job in self._long):
+            if entry.job.deadline <= now:
+                actions.append(Expire(entry.job))
+            elif not lane.has_room(long=_is_long(entry.seconds)):
                 passed.append(entry)
             else:
-                lane.running[job] = now
-                lane.long_running += job in self._long
-                actions.append(Start(job))
+                lane.running[entry.job] = _Running(now, entry.seconds)
+                actions.append(Start(entry.job))
         for entry in passed:
             heappush(lane.waiting, entry)
-        lane.note(now)
         return actions
 
     def __repr__(self) -> str:

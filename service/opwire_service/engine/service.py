@@ -1,74 +1,54 @@
-"""A server without its network: devices, dispatcher and pipeline, from settings; ready once all devices are."""
+"""What the routes work on: devices, dispatcher and engine, made from settings; ready as soon as it is made."""
 
 from __future__ import annotations
 
 import logging
-from contextlib import ExitStack
 from importlib.metadata import version
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import cast
 
 from opwire.describe import DeviceInfo, ServerInfo
-from opwire.errors import ProblemCode, RequestError, UnavailableError
+from opwire.errors import ProblemCode, UnavailableError
 from opwire.level import HIGHEST, FeatureLevel
 from opwire.wire import Encoding
 
 from ..devices import load
 from ..devices.base import Device
-from ..oip.infer import InferRequest
-from ..oip.shared_memory import Regions
-from ..oip.statistics import CELLS, Statistics
 from ..settings import Settings
 from ..telemetry import metrics as counted
-from ..telemetry.metrics import Layout, Metrics
+from ..telemetry.metrics import Metrics
 from ..telemetry.prometheus import registry
 from .calibration import read_costs
 from .dispatcher import Dispatcher
-from .pipeline import Pipeline
-from .request_templates import Repeat, Repeats
+from .pipeline import Engine
 
 log = logging.getLogger("opwire")
 
 
-class Server:
-    """What the routes work on. It is ready from its making until ``close``.
-
-    Args:
-        regions: folder of the registered regions of shared memory, for several processes; one alone makes its own.
+class Service:
+    """A server without its network. It is ready from its making until ``close``.
 
     Attributes:
-        inferences: those over the Open Inference Protocol that were seen last.
         ready: whether it takes work.
         draining: whether it has been told to stop, or has to.
         broken: why it has to: what became of one of its devices; else None.
         registry: what Prometheus scrapes; it is as old as the last ``publish``.
     """
 
-    def __init__(self, settings: Settings, metrics: Metrics | None = None, regions: Path | None = None) -> None:
+    def __init__(self, settings: Settings, metrics: Metrics) -> None:
         self.settings = settings
-        self.metrics = metrics or Metrics(Layout(settings.devices, (), CELLS))
-        self.registry = registry(self.metrics, alone=settings.workers == 1)
+        self.metrics = metrics
+        self.registry = registry(metrics, alone=settings.workers == 1)
         devices = {name: load(name, settings.workers) for name in settings.devices}
         limits = settings.limits
         dispatcher = Dispatcher(
             devices,
             settings.threads,
             limits.queued,
-            limits.queued_work,
-            limits.burst_ms / 1000,
-            limits.wait_ms / 1000,
+            limits.max_wait_ms / 1000,
             read_costs(devices),
             self._lose,
         )
-        self.pipeline = Pipeline(dispatcher, limits, settings.cached_plans, self.metrics)
-        self.oip_statistics = Statistics(self.metrics)
-        self.inferences = Repeats[tuple[InferRequest, Repeat]](settings.cached_plans)
-        self._own_folder = ExitStack()
-        self._regions: Regions | None = None
-        if settings.shared_memory_prefix is not None:
-            folder = regions or Path(self._own_folder.enter_context(TemporaryDirectory(prefix="opwire-")))
-            self._regions = Regions(folder, settings.shared_memory_prefix)
+        self.engine = Engine(dispatcher, limits, settings.cached_plans, metrics)
         self.ready = True
         self.draining = False
         self.broken: str | None = None
@@ -95,42 +75,25 @@ class Server:
         if not self.ready:
             raise UnavailableError(ProblemCode.NOT_READY, "the server is not ready")
 
-    @property
-    def shares_memory(self) -> bool:
-        """Whether clients may register regions of shared memory."""
-        return self._regions is not None
-
-    def regions(self) -> Regions:
-        """The regions of shared memory.
-
-        Raises:
-            RequestError: this server takes none.
-        """
-        if self._regions is None:
-            detail = "this server takes no shared memory; it is let in with --shared-memory-prefix"
-            raise RequestError(ProblemCode.INVALID_REQUEST, detail)
-        return self._regions
-
     async def close(self) -> None:
         """Takes no more work, lets what runs end, and gives up the devices."""
         self.drain()
-        await self.pipeline.dispatcher.close()
-        self._own_folder.close()
+        await self.engine.dispatcher.close()
 
     def publish(self) -> None:
         """Brings up to date the metrics that others keep: what waits, runs and is held, and the cache of plans."""
-        pipeline, cells = self.pipeline, self.metrics
-        schedule, plans = pipeline.dispatcher.schedule, pipeline.plans
+        engine, cells = self.engine, self.metrics
+        schedule, plans = engine.dispatcher.schedule, engine.plans
         cells.set(counted.WORKERS, int(self.ready))
         cells.follow(counted.PLAN_HITS, plans.hits)
         cells.follow(counted.PLAN_MISSES, plans.misses)
         cells.set(counted.PLANS, len(plans))
         cells.set(counted.PLANS_LIMIT, plans.size)
-        cells.set(counted.MEMORY, pipeline.memory.held)
-        cells.set(counted.MEMORY_LIMIT, pipeline.memory.limit)
+        cells.set(counted.MEMORY, engine.memory.held)
+        cells.set(counted.MEMORY_LIMIT, engine.memory.limit)
         cells.set(counted.QUEUED_LIMIT, schedule.limit)
-        cells.set(counted.WORK_LIMIT, schedule.work_limit)
-        for name, found in pipeline.dispatcher.devices.items():
+        cells.set(counted.MEMORY_WAITING, engine.memory.waiting)
+        for name, found in engine.dispatcher.devices.items():
             usage = found.usage()
             cells.set(counted.DEVICE_MEMORY, usage.memory, name)
             cells.set(counted.DEVICE_MEMORY_LIMIT, usage.memory_limit, name)
@@ -140,7 +103,7 @@ class Server:
             cells.set(counted.RUNNING, busy.running, device)
             cells.set(counted.RUNNING_LIMIT, busy.capacity, device)
             cells.set(counted.WORK, busy.pending, device)
-        for stage, count in pipeline.dispatcher.cancelled.items():
+        for stage, count in engine.dispatcher.cancelled.items():
             cells.follow(counted.CANCELLATIONS, count, stage)
 
     def describe(self) -> ServerInfo:
@@ -152,13 +115,13 @@ class Server:
             "feature_levels": [str(level) for level in FeatureLevel],
             "default_feature_level": str(HIGHEST),
             "devices": self._devices(),
-            "default_device": self.pipeline.default_device,
+            "default_device": self.engine.default_device,
             "limits": self.settings.limits.to_json(),
             "encodings": [encoding.value for encoding in Encoding],
         }
 
     def _devices(self) -> list[DeviceInfo]:
-        dispatcher = self.pipeline.dispatcher
+        dispatcher = self.engine.dispatcher
         loads = dispatcher.schedule.loads()
         described = []
         for name, device in dispatcher.devices.items():

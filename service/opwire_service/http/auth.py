@@ -7,7 +7,7 @@ from starlette.types import Scope
 from opwire.errors import AuthenticationError, ProblemCode
 
 from ..engine.memory import Hold
-from ..engine.pipeline import Pipeline
+from ..engine.pipeline import Engine
 from .api_keys import ApiKeys
 from .docs import PATHS as DOCUMENTS
 from .exchange import Exchange
@@ -45,7 +45,7 @@ class Gate:
         return owner is not None
 
 
-async def refuse(pipeline: Pipeline, exchange: Exchange, hold: Hold) -> None:
+async def refuse(engine: Engine, exchange: Exchange, hold: Hold) -> None:
     """The handler of requests that may not pass."""
     given = exchange.header(b"authorization")
     detail = "the API key is not valid" if given else "send an API key: Authorization: Bearer KEY"

@@ -11,7 +11,7 @@ from opwire.errors import LimitExceededError, ProblemCode, RequestError, Unsuppo
 from opwire.wire import Answer, Buffer
 
 from ..engine.memory import Hold
-from .known import Fields
+from .exchange import Fields
 
 _WINDOW_BITS = {"gzip": 31, "deflate": 15}
 """zlib's numbers for the two wrappings."""
@@ -28,7 +28,7 @@ _FED = 256 * 1024
 _PIECE = 16 * 2**20
 
 
-async def decompress(body: Buffer, encoding: str, limit: int, hold: Hold) -> Buffer:
+async def decompress(body: Buffer, encoding: str, limit: int, hold: Hold, deadline: float) -> Buffer:
     """The body behind a content encoding.
 
     Args:
@@ -36,11 +36,12 @@ async def decompress(body: Buffer, encoding: str, limit: int, hold: Hold) -> Buf
         encoding: the value of ``Content-Encoding``.
         limit: bytes that may come out.
         hold: takes them as they come.
+        deadline: until when there must be room for them.
 
     Raises:
         UnsupportedMediaError: it is another encoding.
         LimitExceededError: more than ``limit`` bytes come out.
-        OverloadedError: there is no room for them.
+        OverloadedError, DeadlineExceededError: there is no room for them.
         RequestError: the body is not so encoded.
     """
     pieces = _pieces(body, encoding)
@@ -53,7 +54,7 @@ async def decompress(body: Buffer, encoding: str, limit: int, hold: Hold) -> Buf
         if size > limit:
             detail = f"the body decompresses to more than {limit} bytes"
             raise LimitExceededError(ProblemCode.BODY_TOO_LARGE, detail, limit=limit, size=size)
-        hold.take(len(piece))
+        await hold.grow(len(piece), deadline)
         found.append(piece)
         piece = await asyncio.to_thread(next, pieces, None) if len(piece) >= _INLINE else next(pieces, None)
     return b"".join(found)
@@ -91,16 +92,16 @@ def compresses(accepted: str) -> bool:
     return accepted.strip().lower() in _COMPRESS
 
 
-async def compress(answer: Answer, accepted: str) -> tuple[Answer, Fields]:
+async def compress(answer: Answer, accepted: str) -> tuple[bytes | None, Fields]:
     """An answer for a client that asks for exactly one encoding; others only say what they could read.
 
     Returns:
-        The answer, and the headers that it needs.
+        The body in that encoding, None for those others, and the headers that it needs.
     """
     encoding = accepted.strip().lower()
     encode = _COMPRESS.get(encoding)
     if encode is None:
-        return answer, ()
-    data = b"".join(answer.chunks)
+        return None, ()
+    data = b"".join((*answer.head, *answer.tail))
     packed = encode(data) if len(data) <= _INLINE else await asyncio.to_thread(encode, data)
-    return Answer([packed], answer.head_length), ((b"content-encoding", encoding.encode()),)
+    return packed, ((b"content-encoding", encoding.encode()),)

@@ -1,198 +1,79 @@
-"""The HTTP protocol of uvicorn, with bounds on the head of a request and on slow clients, and problems as answers."""
+"""The HTTP protocol of uvicorn, with what ASGI cannot say.
+
+That is: bounds on heads and on slow clients, problems as answers to what is not HTTP, and large bodies received
+straight into the memory where they are used.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import select
-from collections.abc import Sequence
-from functools import partial
+from enum import Enum, auto
 from http import HTTPStatus
-from typing import cast
+from typing import Any, cast
 
 import httptools
 from starlette.requests import ClientDisconnect
+from starlette.responses import Response
+from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from opwire.errors import LimitExceededError, OpwireError, ProblemCode, RequestError
 
-from ..engine.pipeline import Stopwatch
-from .context import REQUEST_ID, request_id
+from .context import request_id
 from .errors import problem_response
-from .exchange import ABORT, RESPOND, WHOLE_BODY, answer_fields
-from .filling import FILL, Filling
-from .known import REMEMBER, Again, Known, KnownHeads
-from .turned_away import TurnedAway
 
 MOST_HEADERS = 100
 HEAD_BYTES = 32 * 1024
 """Bounds of the head of a request: its header fields, and its bytes with the request line."""
 
-_LINGERS = 0.5
-"""Seconds for which the rest of a refused request is read and dropped: to close at once would take the answer back."""
+EXTENSION = "opwire.incoming"
+"""The ASGI extension under which a request has its ``Incoming``."""
 
-_ARRIVES = 0.1
-"""Seconds for which a refusal may be on its way to a client that still sends; the body waits in buffers meanwhile."""
-
-_LONGEST = 1.6
-"""Seconds that it has at most, if the client has not closed the connection: then it has read the refusal."""
-
-_HEAD_END = b"\r\n\r\n"
+_FIRST_LOOK, _LONGEST_LINGER = 0.1, 2.0
+"""Seconds for which a refusal may be on its way to a client that still sends: until the first look, and at most."""
 
 
-class ProblemProtocol(HttpToolsProtocol):
-    """Answers a request whose head cannot be read with a problem, and closes the connection."""
+class Receiving(Enum):
+    """What a connection does with the bytes that it receives."""
 
-    _waits_since: float | None = None
-    """When the client began to owe bytes of a head, or of a body that nobody reads."""
-    _blocked_since: float | None = None
-    """When the client stopped reading what is sent to it."""
-    _lingering: asyncio.TimerHandle | None = None
-    """Closes the connection unless the rest of a refused body comes before."""
-    _head_bytes = 0
-    _packet_bytes = 0
-    _refusal: OpwireError | None = None
-    _drops = False
-    """Whether what comes has no meaning any more."""
-    _first_packet: bytes | None = None
-    """What the client sent last, if a request begins with it."""
-    _answered = 0.0
-    """When a request with a known head was answered last."""
+    HEAD = auto()
+    """They are a head, or will be."""
+    BODY = auto()
+    """They are a body; the application asks for it piece by piece."""
+    MEMORY = auto()
+    """They are a body, and go into the memory of the application."""
+    NOTHING = auto()
+    """They have no meaning any more: the connection is about to be closed."""
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
-        super().connection_made(transport)
-        self._waits_since = self.loop.time()
-        self._known_heads: KnownHeads | None = getattr(self.app, "known_heads", None)
-        self._extensions: dict[str, dict[object, object]] = {ABORT: {"abort": transport.abort}}
 
-    def data_received(self, data: bytes) -> None:
-        if self._drops or self._refusal is not None:
-            return
-        self._first_packet = None
-        if self._is_at_rest():
-            if self._answer_known(data):
-                return
-            self._first_packet = data
-        self._packet_bytes = len(data)
-        super().data_received(data)
-        if self._head_bytes and self._refusal is None:
-            # The head goes on in the next packet.
-            self._head_bytes += len(data)
-            if self._head_bytes > HEAD_BYTES:
-                self._refusal = _too_large("bytes in the head of the request", self._head_bytes, HEAD_BYTES)
-                self.send_400_response("")
+def incoming(scope: Scope) -> Incoming | None:
+    """What a request has of its connection; None on another server than this."""
+    found: Incoming | None = scope.get("extensions", {}).get(EXTENSION)
+    return found
 
-    def _is_at_rest(self) -> bool:
-        """Whether all requests that have begun are over."""
-        if self._head_bytes:
-            return False
-        cycle = cast(RequestResponseCycle | None, self.cycle)  # there is none at first
-        return cycle is None or (cycle.response_complete and not cycle.more_body)
 
-    def _answer_known(self, data: bytes) -> bool:
-        """Answers a request that came in one piece, behind a head that is known; returns whether it did."""
-        heads = self._known_heads
-        if heads is None or self.flow.write_paused or self.transport.is_closing():
-            return False
-        end = data.find(_HEAD_END) + len(_HEAD_END)
-        known = heads.find(data[:end])
-        if known is None or len(data) != end + known.length:
-            return False
-        watch = Stopwatch()
-        identity = request_id(None)
-        watch.lap("receive")
-        try:
-            written = known.again(data[end:], identity, watch)
-        except OpwireError:
-            return False  # on the long way it becomes a problem
-        if written is None:
-            return False
-        body = b"".join(written.answer.chunks)
-        self._write(answer_fields(len(body), written.answer.head_length, identity, written.headers), body)
-        heads.ended(known, watch.elapsed)
-        self.server_state.total_requests += 1
-        self._waits_since = None
-        self._answered = self.loop.time()
-        if self.timeout_keep_alive_task is None:
-            self._keep_alive(self.timeout_keep_alive)
-        return True
+class Incoming:
+    """A request on its connection."""
 
-    def _keep_alive(self, seconds: float) -> None:
-        self.timeout_keep_alive_task = self.loop.call_later(seconds, self.timeout_keep_alive_handler)
+    def __init__(self, connection: Connection, cycle: RequestResponseCycle) -> None:
+        self._connection = connection
+        self._cycle = cycle
 
-    def timeout_keep_alive_handler(self) -> None:
-        """The time that a connection may rest is over, unless a known request was answered meanwhile."""
-        left = self._answered + self.timeout_keep_alive - self.loop.time()
-        if left > 0:
-            self._keep_alive(left)
-        else:
-            super().timeout_keep_alive_handler()
+    def whole_body(self, size: int) -> bytes | None:
+        """The body, if all of it has arrived.
 
-    def _remember(self, head: bytes, headers: list[tuple[bytes, bytes]], length: int, again: Again, route: str) -> None:
-        if self._known_heads is not None:
-            self._known_heads.keep(head, [name for name, _ in headers], Known(again, route, length))
-
-    def on_message_begin(self) -> None:
-        super().on_message_begin()
-        self.scope["extensions"] = self._extensions
-        self._waits_since = self.loop.time()
-        self._head_bytes = 1
-
-    def on_headers_complete(self) -> None:
-        self._waits_since = None
-        fed, self._head_bytes = self._head_bytes + self._packet_bytes, 0
-        if len(self.headers) > MOST_HEADERS:
-            self._refusal = _too_large("header fields", len(self.headers), MOST_HEADERS)
-        elif fed > HEAD_BYTES:
-            size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
-            if size > HEAD_BYTES:
-                self._refusal = _too_large("bytes in the head of the request", size, HEAD_BYTES)
-        if self._refusal is not None:
-            raise self._refusal
-        if self._turn_away():
-            return
-        super().on_headers_complete()
-        self._own[RESPOND] = partial(self._respond, self.cycle)
-        self._own[FILL] = partial(self.fill, self.cycle)
-
-    def _turn_away(self) -> bool:
-        """Refuses a request whose body the server has no time for; returns whether it did."""
-        judge: TurnedAway | None = getattr(self.app, "turned_away", None)
-        before = cast(RequestResponseCycle | None, self.cycle)
-        if judge is None or self.parser.get_method() != b"POST" or not (before is None or before.response_complete):
-            return False
-        error = judge.refusal(self.url, self.headers)
-        if error is None:
-            return False
-        # To read the body and drop it takes almost as much as to use it. Closing ends that; the answer goes first.
-        self._drops = True
-        self._write_problem(error, request_id(dict(self.headers).get(REQUEST_ID)), self.url.decode("ascii"))
-        self.flow.pause_reading()
-        if self.transport.can_write_eof():
-            self.transport.write_eof()
-        self.loop.call_later(_ARRIVES, self._close_when_read, _ARRIVES)
-        return True
-
-    def _close_when_read(self, waited: float) -> None:
-        """Closes the connection if the client has, or has had its time; looks again after as long as it had until now.
-
-        Nothing is read meanwhile, so nothing else tells.
+        Args:
+            size: of the body.
         """
-        if waited >= _LONGEST or self.transport.is_closing() or _is_closed(self.transport):
-            self.transport.close()
-        else:
-            self.loop.call_later(waited, self._close_when_read, 2 * waited)
+        cycle = self._cycle
+        if len(cycle.body) != size or cycle.waiting_for_100_continue:
+            return None
+        body, cycle.body = bytes(cycle.body), bytearray()
+        return body
 
-    def on_body(self, body: bytes) -> None:
-        if not self._drops:
-            super().on_body(body)
-
-    @property
-    def _own(self) -> dict[str, object]:
-        """The scope as one that has members for the application alone."""
-        return cast(dict[str, object], self.scope)
-
-    async def fill(self, cycle: RequestResponseCycle, memory: memoryview) -> None:
-        """Receives the body of a request.
+    async def fill(self, memory: memoryview) -> None:
+        """Receives the body.
 
         Args:
             memory: as long as the body.
@@ -200,6 +81,105 @@ class ProblemProtocol(HttpToolsProtocol):
         Raises:
             ClientDisconnect: the client is gone.
         """
+        await self._connection.fill(self._cycle, memory)
+
+    def refuse(self, response: Response) -> None:
+        """Answers without reading the body, and closes the connection once the client knows."""
+        self._cycle.response_started = self._cycle.response_complete = True
+        self._connection.refuse(response)
+
+    def abort(self) -> None:
+        """Closes the connection at once."""
+        self._connection.transport.abort()
+
+
+class Connection(HttpToolsProtocol):
+    """A connection, which is in one state of ``Receiving`` at a time."""
+
+    _receiving = Receiving.HEAD
+    _waits_since: float | None = None
+    """When the client began to owe bytes of a head, or of a body that nobody reads."""
+    _blocked_since: float | None = None
+    """When the client stopped reading what is sent to it."""
+    _head_bytes = 0
+    _refusal: OpwireError | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
+        super().connection_made(transport)
+        self._waits_since = self.loop.time()
+
+    def data_received(self, data: bytes) -> None:
+        if self._ignores():
+            return
+        self._unset_keepalive_if_required()
+        self._head_bytes += len(data)
+        try:
+            self._parse(data)
+        except httptools.HttpParserError:
+            if not self._ignores():
+                unreadable = RequestError(ProblemCode.INVALID_REQUEST, "the request line or a header is not HTTP")
+                self._refuse_head(self._refusal or unreadable)
+            return
+        if self._receiving is Receiving.HEAD and self._head_bytes > HEAD_BYTES:
+            self._refuse_head(_too_large("bytes in the head of the request", self._head_bytes, HEAD_BYTES))
+
+    def _ignores(self) -> bool:
+        return self._receiving is Receiving.NOTHING
+
+    def _parse(self, data: bytes) -> None:
+        """Feeds the parser, which stops behind each request that asks for an upgrade: there is none here."""
+        while data:
+            try:
+                self.parser.feed_data(data)
+            except httptools.HttpParserUpgrade as stopped:
+                data = data[stopped.args[0] :]
+                self.parser = _make_parser(self)
+            else:
+                return
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._receiving = Receiving.HEAD
+        self._waits_since = self.loop.time()
+
+    def on_headers_complete(self) -> None:
+        self._waits_since = None
+        self._head_bytes = 0
+        self._receiving = Receiving.BODY
+        self._refusal = self._judge_head()
+        if self._refusal is not None:
+            raise self._refusal
+        super().on_headers_complete()
+        extensions = cast(dict[str, Any], self.scope.setdefault("extensions", {}))
+        extensions[EXTENSION] = Incoming(self, self.cycle)
+
+    def _judge_head(self) -> OpwireError | None:
+        """What is wrong with a head."""
+        if len(self.headers) > MOST_HEADERS:
+            return _too_large("header fields", len(self.headers), MOST_HEADERS)
+        size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
+        if size > HEAD_BYTES:
+            return _too_large("bytes in the head of the request", size, HEAD_BYTES)
+        version = self.parser.get_http_version()
+        if version not in ("1.0", "1.1"):
+            return RequestError(ProblemCode.INVALID_REQUEST, f"HTTP/{version} given; allowed: HTTP/1.0, HTTP/1.1")
+        hosts = sum(name == b"host" for name, _ in self.headers)
+        if hosts > 1 or (not hosts and version == "1.1"):
+            return RequestError(ProblemCode.INVALID_REQUEST, f"{hosts} Host headers given; one belongs to each request")
+        return None
+
+    def on_body(self, body: bytes) -> None:
+        if self._receiving is Receiving.BODY:
+            super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        if self._receiving is Receiving.NOTHING:
+            return
+        self._receiving = Receiving.HEAD
+        super().on_message_complete()
+
+    async def fill(self, cycle: RequestResponseCycle, memory: memoryview) -> None:
+        """See ``Incoming.fill``."""
         if cycle.disconnected:
             raise ClientDisconnect
         if cycle.waiting_for_100_continue:
@@ -210,7 +190,11 @@ class ProblemProtocol(HttpToolsProtocol):
         if not cycle.more_body:
             self.flow.resume_reading()
             return
-        filling = Filling(self, self.flow, memory[len(arrived) :])
+        await self._fill_rest(cycle, memory[len(arrived) :])
+
+    async def _fill_rest(self, cycle: RequestResponseCycle, memory: memoryview) -> None:
+        filling = _Filling(self, memory)
+        self._receiving = Receiving.MEMORY
         self._hand_over(filling)
         try:
             await filling.done
@@ -219,11 +203,11 @@ class ProblemProtocol(HttpToolsProtocol):
                 self.parser = _make_parser(self)
                 self._hand_over(self)
             if filling.is_full:
+                self._receiving = Receiving.HEAD
                 cycle.more_body = False
                 cycle.message_event.clear()
-            else:
-                # Where the body ends nobody knows now.
-                self._drops = True
+            else:  # where the body ends nobody knows now
+                self._receiving = Receiving.NOTHING
                 cycle.keep_alive = False
 
     def _hand_over(self, protocol: asyncio.BaseProtocol) -> None:
@@ -232,46 +216,10 @@ class ProblemProtocol(HttpToolsProtocol):
         self.transport.set_protocol(protocol)
         self.flow.resume_reading()
 
-    def _respond(self, cycle: RequestResponseCycle, headers: Sequence[tuple[bytes, bytes]], body: bytes) -> bool:
-        """Writes a whole answer with the status 200; returns whether it did, because not each connection takes one."""
-        if cycle.disconnected or not cycle.keep_alive or self.flow.write_paused:
-            return False
-        self._write(headers, body)
-        cycle.response_started = cycle.response_complete = True
-        cycle.message_event.set()
-        cycle.on_response()
-        return True
-
-    def _write(self, headers: Sequence[tuple[bytes, bytes]], body: bytes, status: str = "200 OK") -> None:
-        pieces = [b"HTTP/1.1 ", status.encode(), b"\r\n"]
-        for name, value in (*self.server_state.default_headers, *headers):
-            pieces += (name, b": ", value, b"\r\n")
-        pieces += (b"\r\n", body)
-        self.transport.write(b"".join(pieces))
-
     def on_response_complete(self) -> None:
-        if self.cycle.more_body:
+        if self.cycle.more_body and self._receiving is not Receiving.NOTHING:
             self._waits_since = self.loop.time()
-            if any(name == b"transfer-encoding" for name, _ in self.headers):  # its end is not known beforehand
-                self._lingering = self.loop.call_later(_LINGERS, self.transport.close)
         super().on_response_complete()
-
-    def on_message_complete(self) -> None:
-        if self._drops:
-            return
-        if not self.cycle.waiting_for_100_continue:
-            body = self.cycle.body
-            self._own[WHOLE_BODY] = body
-            packet = self._first_packet
-            if packet is not None and len(packet) - len(body) == packet.find(_HEAD_END) + len(_HEAD_END):
-                head = packet[: len(packet) - len(body)]
-                remember = partial(self._remember, head, self.headers, len(body))
-                self._own[REMEMBER] = remember
-        if self._lingering is not None:
-            # The rest has come, and the client may use the connection for its next request.
-            self._lingering.cancel()
-            self._lingering = None
-        super().on_message_complete()
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -289,20 +237,84 @@ class ProblemProtocol(HttpToolsProtocol):
         elif self._waits_since is not None and now - self._waits_since > receive_seconds:
             self.transport.close()
 
-    def send_400_response(self, msg: str) -> None:
-        unreadable = RequestError(ProblemCode.INVALID_REQUEST, "the request line or a header is not HTTP")
-        self._write_problem(self._refusal or unreadable, request_id(None))
-        if self._refusal is None:
-            self.transport.close()
-        else:
-            self.loop.call_later(_LINGERS, self.transport.close)
+    def refuse(self, response: Response) -> None:
+        """Writes the last answer on this connection, and closes it once the client knows.
 
-    def _write_problem(self, error: OpwireError, identity: str, path: str = "") -> None:
-        """Writes the last answer on this connection."""
-        response = problem_response(error, identity, path)
+        To read a large body and drop it takes almost as much as to use it; to close at once would take the answer back.
+        """
+        self._receiving = Receiving.NOTHING
         response.headers["connection"] = "close"
         status = HTTPStatus(response.status_code)
-        self._write(response.raw_headers, bytes(response.body), f"{status.value} {status.phrase}")
+        head = [b"HTTP/1.1 %d %b\r\n" % (status.value, status.phrase.encode())]
+        for name, value in (*self.server_state.default_headers, *response.raw_headers):
+            head += (name, b": ", value, b"\r\n")
+        self.transport.write(b"".join((*head, b"\r\n", bytes(response.body))))
+        self.flow.pause_reading()
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        self.loop.call_later(_FIRST_LOOK, self._close_when_read, _FIRST_LOOK)
+
+    def _close_when_read(self, waited: float) -> None:
+        """Closes the connection if the client has, or has had its time; else looks again, after twice as long.
+
+        Nothing is read meanwhile, so nothing else tells.
+        """
+        if waited >= _LONGEST_LINGER or self.transport.is_closing() or _is_closed(self.transport):
+            self.transport.close()
+        else:
+            self.loop.call_later(waited, self._close_when_read, 2 * waited)
+
+    def _refuse_head(self, error: OpwireError) -> None:
+        """Ends a connection on which something follows that is no request, or is not taken."""
+        before = cast(RequestResponseCycle | None, self.cycle)
+        if before is None or before.response_complete:
+            self.refuse(problem_response(error, request_id(None), ""))
+        else:  # the answer would be taken for that to the request before
+            self._receiving = Receiving.NOTHING
+            before.keep_alive = False
+
+
+class _Filling(asyncio.BufferedProtocol):
+    """Takes the place of a connection until a body is in.
+
+    Args:
+        owner: the connection.
+        memory: for the rest of the body.
+
+    Attributes:
+        done: when the memory is full; fails with ClientDisconnect if the client goes away before.
+    """
+
+    def __init__(self, owner: Connection, memory: memoryview) -> None:
+        self._owner = owner
+        self._left = memory
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether nothing more belongs into the memory."""
+        return not self._left
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._left
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._left = self._left[nbytes:]
+        if self.is_full:
+            self._owner.flow.pause_reading()  # what follows is for the owner
+            if not self.done.done():
+                self.done.set_result(None)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self.done.done():
+            self.done.set_exception(ClientDisconnect())
+        self._owner.connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        self._owner.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._owner.resume_writing()
 
 
 def _is_closed(transport: asyncio.BaseTransport) -> bool:
@@ -314,7 +326,7 @@ def _is_closed(transport: asyncio.BaseTransport) -> bool:
     return bool(poll.poll(0))
 
 
-def _make_parser(protocol: ProblemProtocol) -> httptools.HttpRequestParser:
+def _make_parser(protocol: Connection) -> httptools.HttpRequestParser:
     """A parser like uvicorn's, for the next request."""
     parser = httptools.HttpRequestParser(protocol)
     parser.set_dangerous_leniencies(lenient_data_after_close=True)

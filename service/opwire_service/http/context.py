@@ -11,10 +11,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from opwire.errors import ProblemCode
 
-from ..telemetry import access_log as access
+from ..engine.progress import Progress
+from ..telemetry import access_log
 from ..telemetry.metrics import OK, OTHER, Metrics
+from ..telemetry.requests import Ended
 
 REQUEST_ID = b"x-request-id"
+_CARRIERS = frozenset({b"traceparent", b"tracestate", b"baggage"})
 _TAKEN_IDS = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
 
 
@@ -23,6 +26,34 @@ def request_id(given: bytes | None) -> str:
     if given is not None and _TAKEN_IDS.fullmatch(given):
         return str(given, "ascii")
     return f"{getrandbits(128):032x}"  # unlike the system's, these cost next to nothing
+
+
+def ended_request(
+    scope: Scope,
+    identity: str,
+    route: str,
+    status: int,
+    code: str,
+    microseconds: int,
+    progress: Progress | None = None,
+) -> Ended:
+    """What is told of a request that has ended; see ``Ended``."""
+    return Ended(
+        scope["method"],
+        scope["path"],
+        scope["scheme"],
+        scope["http_version"],
+        route,
+        status,
+        code,
+        microseconds,
+        identity,
+        scope.get("state", {}).get("client"),
+        {name.decode(): value.decode("latin-1") for name, value in scope["headers"] if name in _CARRIERS},
+        None if progress is None else progress.operator,
+        None if progress is None else progress.device,
+        {} if progress is None else progress.stages,
+    )
 
 
 class RequestContext:
@@ -55,4 +86,4 @@ class RequestContext:
             failed = ProblemCode.INTERNAL_ERROR if status == 500 else OK
             code = str(scope["state"].get("problem", failed))
             self.metrics.ended(route, code, microseconds)
-            access.write(scope, identity, access.Ended(route, status, code, microseconds))
+            access_log.write(ended_request(scope, identity, route, status, code, microseconds))

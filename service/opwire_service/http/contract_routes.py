@@ -9,16 +9,16 @@ from opwire.describe import LevelInfo, OperatorInfo, OperatorSummary, ServerInfo
 from opwire.errors import NotFoundError, ProblemCode
 from opwire.operators import CATALOG, find
 
-from ..engine.service import Server
+from ..engine.service import Service
 from .openapi import OPERATOR
 
 router = APIRouter(prefix="/v1")
 
 
-def server_of(request: Request) -> Server:
-    """The server that a request came to."""
-    server: Server = request.app.state.server
-    return server
+def service_of(request: Request) -> Service:
+    """The service that a request came to."""
+    service: Service = request.app.state.service
+    return service
 
 
 @router.get("/operators")
@@ -45,4 +45,4 @@ async def feature_levels() -> dict[str, list[LevelInfo]]:
 @router.get("/server")
 async def server_info(request: Request) -> ServerInfo:
     """What this server is: its version, devices and limits."""
-    return server_of(request).describe()
+    return service_of(request).describe()

@@ -10,8 +10,6 @@ from starlette.types import ASGIApp
 
 from opwire.wire import HEAD_LENGTH
 
-from ..oip.parameters import PARAMETERS_HEADER
-
 
 @dataclass(frozen=True, slots=True)
 class Header:
@@ -33,7 +31,6 @@ HEADERS = (
     Header("Content-Encoding", sent=True, read=True),
     Header("Content-Type", sent=True),
     Header(HEAD_LENGTH, sent=True, read=True),
-    Header(PARAMETERS_HEADER, sent=True),
     Header("Retry-After", read=True),
     Header("Server-Timing", read=True),
     Header("traceparent", sent=True),
@@ -43,12 +40,16 @@ HEADERS = (
 )
 
 
-def cors(app: ASGIApp, origins: Sequence[str]) -> CORSMiddleware:
-    """Lets pages of other origins use the server. No cookie or other credential of a browser means anything to it."""
+def cors(app: ASGIApp, origins: Sequence[str], sent: Sequence[str] = ()) -> CORSMiddleware:
+    """Lets pages of other origins use the server. No cookie or other credential of a browser means anything to it.
+
+    Args:
+        sent: further headers that a page may send.
+    """
     return CORSMiddleware(
         app,
         allow_origins=origins,
         allow_methods=("GET", "POST"),
-        allow_headers=[header.name for header in HEADERS if header.sent],
+        allow_headers=[*(header.name for header in HEADERS if header.sent), *sent],
         expose_headers=[header.name for header in HEADERS if header.read],
     )

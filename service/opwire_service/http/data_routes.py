@@ -1,11 +1,11 @@
-"""The data routes, as plain ASGI in front of the framework: raw bodies in, raw bytes out."""
+"""The data routes of the native protocol: raw bytes in and out, past the framework, which would copy and check them."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -13,36 +13,24 @@ from pydantic_core import to_json
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
-from opwire.errors import MethodNotAllowedError, OpwireError, OverloadedError, ProblemCode, UnavailableError
-from opwire.wire import (
-    Answer,
-    Buffer,
-    ExecuteRequest,
-    Outcome,
-    OutputFormat,
-    parse_batch,
-    parse_execute,
-    parse_validate,
-    write_batch,
-    write_outcome,
-)
+from opwire.errors import MethodNotAllowedError, OpwireError, ProblemCode, RequestError, UnavailableError
+from opwire.wire import Answer, parse_batch, write_batch
 
-from ..engine.intake import LARGE
 from ..engine.memory import Hold
-from ..engine.pipeline import INLINE_BYTES, Pipeline, Stopwatch
-from ..engine.plan_cache import Prepared
-from ..engine.request_templates import is_small, repeat
-from ..telemetry import access_log as access
+from ..engine.pipeline import Engine, Room, exceeded, few_at_a_time
+from ..telemetry import access_log
 from ..telemetry.metrics import BATCH_RESULTS, CLIENT_GONE, OK, STAGES, Metrics
+from ..telemetry.requests import Ended
+from .context import ended_request
 from .errors import defect, problem_response
-from .exchange import Exchange, json_bytes, objects_bytes, read_body
-from .known import REMEMBER, Fields, Written
+from .exchange import Exchange
+from .native import Native
 
 T = TypeVar("T")
 
-Handler = Callable[[Pipeline, Exchange, Hold], Awaitable[None]]
+Handler = Callable[[Engine, Exchange, Hold], Awaitable[None]]
 
-Record = Callable[[Scope, Exchange, access.Ended], None]
+Record = Callable[[Ended], None]
 """Keeps how a request went, when it has ended."""
 
 log = logging.getLogger("opwire.access")
@@ -56,125 +44,49 @@ class Route(NamedTuple):
     path: str
 
 
-async def execute(pipeline: Pipeline, exchange: Exchange, hold: Hold) -> None:
+async def execute(engine: Engine, exchange: Exchange, hold: Hold) -> None:
     """Runs one operator on the tensors in the body."""
-    exchange.watch = watch = Stopwatch()
     length = exchange.head_length()
-    given = (pipeline, length, exchange.wants_binary)
-    body = await read_body(exchange, pipeline.limits, hold)
-    watch.lap("receive")
-    at_once = partial(_execute_at_once, *given)
-    if await exchange.answer_again(partial(_execute_again, *given), body):
-        exchange.again = at_once
-        return
-    outcome, short = await _execute(pipeline, exchange, body, length, watch, hold)
-    if short:
-        exchange.again = at_once
-    exchange.device = outcome.device
-    await exchange.send_answer(write_outcome(outcome, exchange.request_id), _timing(outcome))
-
-
-def _execute_again(
-    pipeline: Pipeline, length: str | None, binary: bool, body: bytes, request_id: str, watch: Stopwatch
-) -> Written | None:
-    """See ``Again``: answers what is known but for its tensors."""
-    known = pipeline.repeats.find(length, body)
-    if known is None:
-        return None
-    output_format = OutputFormat.BINARY if binary else known.request.output_format
-    outcome = pipeline.execute_again(known, body, watch, output_format)
-    return None if outcome is None else _written(outcome, known.request.operator, request_id)
-
-
-def _execute_at_once(
-    pipeline: Pipeline, length: str | None, binary: bool, body: bytes, request_id: str, watch: Stopwatch
-) -> Written | None:
-    """See ``Again``: answers what is short, too."""
-    written = _execute_again(pipeline, length, binary, body, request_id, watch)
-    if written is not None:
-        return written
-    with pipeline.memory.open() as hold:
-        hold.take(len(body) + objects_bytes(body, length))
-        parsed = parse_execute(body, length)
-        watch.lap("parse")
-        output_format = OutputFormat.BINARY if binary else parsed.output_format
-        prepared = pipeline.prepare(parsed, watch, hold, numbers=output_format is OutputFormat.NUMBERS)
-        done = pipeline.run_now(parsed, prepared, watch, hold)
-        if done is None:
-            return None
-        outcome = pipeline.encode_now(done, watch, output_format)
-    _keep(pipeline, length, body, parsed, prepared)
-    return _written(outcome, parsed.operator, request_id)
-
-
-def _written(outcome: Outcome, operator: object, request_id: str) -> Written:
-    return Written(write_outcome(outcome, request_id), _timing(outcome), operator, outcome.device)
-
-
-def _keep(pipeline: Pipeline, length: str | None, body: bytes, parsed: ExecuteRequest, prepared: Prepared) -> None:
-    """Keeps a request whose plan has come before, so that nothing but its tensors is read next time."""
-    known = repeat(body, length, parsed, prepared) if prepared.repeated else None
-    if known is not None:
-        pipeline.repeats.keep(length, body, known.tensors, known)
-
-
-def _timing(outcome: Outcome) -> Fields:
-    return ((b"server-timing", server_timing(outcome.timing)),)
-
-
-async def _execute(
-    pipeline: Pipeline, exchange: Exchange, body: Buffer, length: str | None, watch: Stopwatch, hold: Hold
-) -> tuple[Outcome, bool]:
-    """The outcome of a request, and whether others like it can be answered at once."""
-    parsed = await parse_body(parse_execute, body, length, hold)
-    exchange.operator = parsed.operator
-    exchange.deadline = pipeline.deadline(watch.started, parsed.timeout_ms)
-    watch.lap("parse")
-    output_format = OutputFormat.BINARY if exchange.wants_binary else parsed.output_format
+    body = await exchange.read_body(engine.limits, hold)
+    dialect = Native(exchange.request_id, binary=exchange.wants_binary)
     guard = partial(while_connected, exchange.receive)
-    prepared = pipeline.prepare(parsed, watch, hold, numbers=output_format is OutputFormat.NUMBERS)
-    done = await pipeline.run(parsed, prepared, watch, hold, guard)
-    outcome = await pipeline.encode(done, watch, output_format)
-    if not is_small(body):
-        return outcome, False
-    _keep(pipeline, length, body, parsed, prepared)
-    return outcome, pipeline.is_short(parsed, prepared)
+    answer = await engine.answer(dialect, body, length, exchange.progress, hold, guard)
+    await exchange.send_answer(answer, ((b"server-timing", server_timing(exchange.progress.total())),))
 
 
-def server_timing(timing: Mapping[str, int]) -> bytes:
-    """The header's value, in milliseconds, from microseconds by stage."""
-    return b", ".join(
-        [
-            _DURATION[stage] + (_MILLISECONDS[us] if us < len(_MILLISECONDS) else b"%d.%03d" % divmod(us, 1000))
-            for stage, us in timing.items()
-        ]
+async def batch(engine: Engine, exchange: Exchange, hold: Hold) -> None:
+    """Runs several operators, as many at a time as the devices take; each has its own outcome, in their order."""
+    length, progress, limits = exchange.head_length(), exchange.progress, engine.limits
+    body = await exchange.read_body(limits, hold)
+    requests = await engine.read(parse_batch, body, length, progress, hold)
+    if len(requests) > limits.batch_requests:
+        raise exceeded(ProblemCode.BATCH_TOO_LARGE, "requests", len(requests), limits.batch_requests)
+    dialect = Native(exchange.request_id, binary=exchange.wants_binary)
+    guard, room = few_at_a_time(engine.dispatcher.places), Room(limits.output_bytes)
+    parts = (
+        _refused(request)
+        if isinstance(request, RequestError)
+        else engine.answer_part(dialect, request, progress.fork(), hold, guard, room)
+        for request in requests
     )
+    answers = await while_connected(exchange.receive, _gather(parts))
+    _count_results(engine.metrics, answers)
+    await exchange.send_answer(write_batch(answers, exchange.request_id))
 
 
-_DURATION = {stage: b"%b;dur=" % stage.encode() for stage in STAGES}
-_MILLISECONDS = tuple(b"0.%03d" % us for us in range(1000))
+async def _gather(parts: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    return list(await asyncio.gather(*parts))
 
 
-async def batch(pipeline: Pipeline, exchange: Exchange, hold: Hold) -> None:
-    """Runs several operators; each has its own outcome, in the order of the requests."""
-    exchange.watch = watch = Stopwatch()
-    length = exchange.head_length()
-    body = await read_body(exchange, pipeline.limits, hold)
-    watch.lap("receive")
-    parsed = await parse_body(parse_batch, body, length, hold)
-    watch.lap("parse")
-    outcomes = await while_connected(exchange.receive, pipeline.batch(parsed, watch, hold, exchange.wants_binary))
-    _count_results(pipeline.metrics, outcomes)
-    await exchange.send_answer(write_batch(outcomes, exchange.request_id))
+async def _refused(error: RequestError) -> OpwireError:
+    return error
 
 
-async def validate(pipeline: Pipeline, exchange: Exchange, hold: Hold) -> None:
+async def validate(engine: Engine, exchange: Exchange, hold: Hold) -> None:
     """Says whether a desc is valid at a feature level, what is wrong with it, and which level would take it."""
     length = exchange.head_length()
-    body = await read_body(exchange, pipeline.limits, hold)
-    parsed = await parse_body(parse_validate, body, length, hold)
-    exchange.operator = parsed.operator
-    await exchange.send_answer(Answer([to_json(pipeline.validate(parsed))]))
+    body = await exchange.read_body(engine.limits, hold)
+    await exchange.send_answer(Answer([to_json(await engine.validate(body, length, exchange.progress, hold))]))
 
 
 ROUTES: dict[str, Route] = {
@@ -184,8 +96,16 @@ ROUTES: dict[str, Route] = {
 """The native data routes, by path."""
 
 
+def server_timing(timing: Mapping[str, int]) -> bytes:
+    """The header's value, in milliseconds, from microseconds by stage."""
+    return b", ".join([b"%b;dur=%d.%03d" % (_NAMES[stage], *divmod(us, 1000)) for stage, us in timing.items()])
+
+
+_NAMES = {stage: stage.encode() for stage in STAGES}
+
+
 async def answer(
-    route: Route, pipeline: Pipeline, scope: Scope, receive: Receive, send: Send, record: Record | None = None
+    route: Route, engine: Engine, scope: Scope, receive: Receive, send: Send, record: Record | None = None
 ) -> None:
     """Handles a request to a data route, whatever becomes of it.
 
@@ -197,60 +117,39 @@ async def answer(
     try:
         # Of an answer to HEAD the server of the network leaves the body out.
         if scope["method"] != route.method and (scope["method"], route.method) != ("HEAD", "GET"):
-            detail = f"{scope['method']} given; {scope['path']} takes {route.method}"
+            detail = f"{scope['method'][:60]} given; {route.path} takes {route.method}"
             raise MethodNotAllowedError(ProblemCode.METHOD_NOT_ALLOWED, detail, allow=[route.method])
-        with pipeline.memory.open() as hold:
-            await route.handler(pipeline, exchange, hold)
-        if exchange.again is not None and REMEMBER in scope:
-            scope[REMEMBER](exchange.again, route.path)
+        with engine.memory.open() as hold:
+            await route.handler(engine, exchange, hold)
     except OpwireError as error:
-        status, code = await _refuse(exchange, error, scope, receive, send)
+        status, code = await _refuse(exchange, error)
     except ClientDisconnect:
         code = CLIENT_GONE
     except asyncio.CancelledError:  # the server ends, and the time for accepted work is over
         cut_off = UnavailableError(ProblemCode.DRAINING, "the server stopped before the work was done")
-        status, code = await _refuse(exchange, cut_off, scope, receive, send)
+        status, code = await _refuse(exchange, cut_off)
     except Exception:
-        log.exception("%r failed %s", scope["path"], exchange.request_id)
-        status, code = await _refuse(exchange, defect(), scope, receive, send)
+        log.exception("%s failed %s", route.path, exchange.request_id)
+        status, code = await _refuse(exchange, defect())
     microseconds = (time.perf_counter_ns() - started) // 1000
-    pipeline.metrics.ended(route.path, code, microseconds)
+    engine.metrics.ended(route.path, code, microseconds)
     if code != OK or record is not None or log.isEnabledFor(logging.DEBUG):
-        ended = access.Ended(route.path, status, code, microseconds, exchange.operator)
-        access.write(scope, exchange.request_id, ended)
+        ended = ended_request(scope, exchange.request_id, route.path, status, code, microseconds, exchange.progress)
+        access_log.write(ended)
         if record is not None:
-            record(scope, exchange, ended)
+            record(ended)
 
 
-async def _refuse(
-    exchange: Exchange, error: OpwireError, scope: Scope, receive: Receive, send: Send
-) -> tuple[int, str]:
+async def _refuse(exchange: Exchange, error: OpwireError) -> tuple[int, str]:
     """Answers with a problem, unless an answer has begun. Returns status and code."""
-    response = problem_response(error, exchange.request_id, scope["path"])
-    if exchange.unread > LARGE and isinstance(error, OverloadedError):
-        # To read a body and drop it takes almost as much as to use it. Closing ends that.
-        response.headers["connection"] = "close"
-    if not exchange.answered:
-        await response(scope, receive, send)
+    response = problem_response(error, exchange.request_id, exchange.scope["path"])
+    await exchange.send_problem(response)
     return response.status_code, str(error.code)
 
 
-def _count_results(metrics: Metrics, outcomes: Sequence[Outcome | OpwireError]) -> None:
-    for outcome in outcomes:
-        metrics.add(BATCH_RESULTS, str(outcome.code) if isinstance(outcome, OpwireError) else OK)
-
-
-async def parse_body(parse: Callable[[Buffer, str | None], T], body: Buffer, length: str | None, hold: Hold) -> T:
-    """Parses a body, in another thread if its JSON is large.
-
-    Raises:
-        OverloadedError: what its JSON becomes takes more memory than others leave.
-    """
-    if json_bytes(body, length) <= INLINE_BYTES:
-        hold.take(objects_bytes(body, length))
-        return parse(body, length)
-    hold.take(await asyncio.to_thread(objects_bytes, body, length))
-    return await asyncio.to_thread(parse, body, length)
+def _count_results(metrics: Metrics, answers: Sequence[Answer | OpwireError]) -> None:
+    for each in answers:
+        metrics.add(BATCH_RESULTS, str(each.code) if isinstance(each, OpwireError) else OK)
 
 
 async def while_connected(receive: Receive, work: Coroutine[Any, Any, T]) -> T:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from typing_extensions import TypedDict
 
-from .contract_routes import server_of
+from .contract_routes import service_of
 from .openapi import READY
 
 router = APIRouter()
@@ -32,5 +32,5 @@ async def live() -> Live:
 @router.get("/readyz", **READY)
 async def ready(request: Request) -> Ready:
     """Whether the server takes work."""
-    server_of(request).require_ready()
+    service_of(request).require_ready()
     return {"ready": True}

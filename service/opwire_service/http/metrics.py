@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 from prometheus_client.exposition import choose_encoder
 
-from .contract_routes import server_of
+from .contract_routes import service_of
 from .openapi import METRICS
 
 router = APIRouter()
@@ -14,7 +14,7 @@ router = APIRouter()
 @router.get("/metrics", response_class=Response, **METRICS)
 async def metrics(request: Request) -> Response:
     """The metrics of all processes of this server, for Prometheus."""
-    server = server_of(request)
-    server.publish()
+    service = service_of(request)
+    service.publish()
     encode, media_type = choose_encoder(request.headers.get("accept", ""))
-    return Response(encode(server.registry), media_type=media_type)
+    return Response(encode(service.registry), media_type=media_type)

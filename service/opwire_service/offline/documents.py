@@ -13,7 +13,7 @@ from opwire.errors import ContractViolation, ProblemCode, RequestError
 from opwire.level import HIGHEST, FeatureLevel
 from opwire.operator import Code, Violation
 from opwire.tensor import Array, BufferTensorDesc, DataType
-from opwire.wire import ExecuteRequest, ValidateRequest, parse_execute, parse_validate, read_inputs
+from opwire.wire import ExecuteRequest, RequestBody, ValidateRequest, parse_execute, parse_validate, read_inputs
 
 from .tensor_files import is_npy, read_npy, read_raw
 
@@ -67,7 +67,8 @@ def read_document(data: bytes) -> Document:
     value = read_text(data)
     if isinstance(value, Mapping):
         if "operator" in value:
-            return _request(parse_execute(data) if "inputs" in value else parse_validate(data))
+            body = RequestBody.split(data)
+            return _request(parse_execute(body) if "inputs" in value else parse_validate(body))
         if {"resources", "dispatchables", "commands"} & value.keys():
             return read_model(value)
         if {"type", "Type"} & value.keys():

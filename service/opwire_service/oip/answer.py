@@ -16,11 +16,12 @@ from .models import Model
 from .shared_memory import Place
 
 
-def numbers_in(request: InferRequest, buffers: Mapping[str, Array]) -> int:
-    """The bytes of those outputs that the answer holds as numbers."""
-    if not request.outputs:
-        return 0 if request.binary else sum(buffer.nbytes for buffer in buffers.values())
-    return sum(buffers[output.name].nbytes for output in request.outputs if not output.binary)
+def numbers_in(request: InferRequest, descs: Mapping[str, BufferTensorDesc]) -> int:
+    """The elements of those outputs that the answer holds as numbers."""
+    named = [output.name for output in request.outputs if not output.binary]
+    if not request.outputs and not request.binary:
+        named = list(descs)
+    return sum(descs[name].element_count for name in named)
 
 
 def write_infer(
@@ -53,7 +54,7 @@ def write_infer(
         answer["id"] = request.identity
     # The clients read and write NaN and Infinity as such.
     head = to_json(answer, inf_nan_mode="constants")
-    return Answer([head, *tail], len(head) if tail else None)
+    return Answer([head], tail)
 
 
 def _place(place: Place, desc: BufferTensorDesc) -> dict[str, object]:

@@ -10,7 +10,7 @@ from opwire.check import Plan
 from opwire.desc import pointer_to, show
 from opwire.errors import ContractViolation
 from opwire.operator import Code, Violation
-from opwire.wire import Buffer, ExecuteRequest, Numbers, Parts, Payload, parse_json, split_body
+from opwire.wire import ExecuteRequest, Numbers, Parts, Payload, RequestBody
 
 from .datatypes import DATA_TYPES
 from .models import Model
@@ -59,18 +59,12 @@ class InferRequest:
     optional: tuple[str, ...]
     shared: Mapping[str, Place] = field(default_factory=dict)
 
-    @property
-    def has_numbers(self) -> bool:
-        """Whether an output is to be written as JSON numbers."""
-        return not all(output.binary for output in self.outputs) if self.outputs else not self.binary
 
-
-def parse_infer(body: Buffer, head_length: str | None, model: Model, header: str = "") -> InferRequest:
+def parse_infer(body: RequestBody, model: Model, header: str = "") -> InferRequest:
     """The body of an inference request.
 
     Args:
         body: a JSON head and perhaps raw tensors behind it.
-        head_length: of the JSON head; None where all of the body is JSON.
         model: to run.
         header: further parameters, as a JSON object.
 
@@ -78,11 +72,12 @@ def parse_infer(body: Buffer, head_length: str | None, model: Model, header: str
         RequestError: it is not JSON, not of the protocol's form, or its parts do not fit together.
         ContractViolation: a tensor is none of the operator's, or of a data type that DirectML does not have.
     """
-    if head_length == "0":
+    if not body.text and body.tail is not None:
         raise malformed("", "a body of raw bytes alone has no shapes and no attributes; send a JSON head with it")
-    head, tail = split_body(body, head_length)
-    parts = Parts(tail)
-    request = parse_json(head)
+    return body.read(lambda document, parts: _read_request(document, parts, model, header))
+
+
+def _read_request(request: object, parts: Parts, model: Model, header: str) -> InferRequest:
     if not isinstance(request, dict):
         raise malformed("", f"{show(request)} given where an object belongs")
     for name in request:
@@ -91,7 +86,6 @@ def parse_infer(body: Buffer, head_length: str | None, model: Model, header: str
     in_body = read_object(request, "parameters", "")
     parameters = {**parse_header(header), **in_body} if header else in_body
     desc, inputs = _read_inputs(request, model, parts)
-    parts.finish()
     desc |= read_attributes(model, parameters, in_body)
     binary = read_flag(parameters, "binary_data_output", POINTER, default=False)
     outputs = _read_outputs(request.get("outputs"), model, binary)

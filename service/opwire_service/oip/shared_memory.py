@@ -167,7 +167,7 @@ class Regions:
         self._folder = folder
         self._prefix = prefix
 
-    def register(self, region: Registration) -> None:
+    def register(self, region: Registration, owner: str | None = None) -> None:
         """Makes a region known under its name.
 
         Raises:
@@ -191,14 +191,14 @@ class Regions:
         except FileExistsError:
             raise malformed("", f"region {show(region.name)} is registered already; unregister it first") from None
 
-    def unregister(self, name: str | None) -> None:
+    def unregister(self, name: str | None, owner: str | None = None) -> None:
         """Forgets a region, or all; requests that use one go on. One that is not registered is no error."""
         for each in os.listdir(self._folder) if name is None else [name]:
             if _NAME.fullmatch(each):
                 with suppress(FileNotFoundError):
                     os.unlink(self._folder / each)
 
-    def status(self, name: str | None) -> list[Registration]:
+    def status(self, name: str | None, owner: str | None = None) -> list[Registration]:
         """A region, or all.
 
         Raises:
@@ -213,7 +213,7 @@ class Regions:
         return found
 
     @contextmanager
-    def open(self, place: Place) -> Generator[Window]:
+    def open(self, place: Place, owner: str | None = None) -> Generator[Window]:
         """The bytes of a place in a request.
 
         Raises:

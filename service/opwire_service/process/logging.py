@@ -6,9 +6,8 @@ import json
 import logging
 import sys
 from datetime import UTC, datetime
-from typing import Literal
 
-LogFormat = Literal["text", "json"]
+from ..settings import LogFormat
 
 
 class JsonFormatter(logging.Formatter):

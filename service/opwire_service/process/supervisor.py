@@ -22,11 +22,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import FrameType
 
-from ..http.app import layout
 from ..settings import Settings
 from ..telemetry.metrics import WORKER_RESTARTS, Metrics
-from . import logging as logs
-from .server import HttpServer, address, announce, keep_what_is_there, stop_on_signals
+from .application import layout
+from .logging import configure
+from .memory_trim import keep_what_is_there
+from .server import HttpServer, address, announce
+from .signals import stop_on_signals
 
 _BACKLOG = 2048
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0
@@ -223,7 +225,7 @@ def _work(
     settings: Settings, sockets: Sequence[socket.socket], memory: str, row: int, pipe: Connection, regions: Path
 ) -> None:
     """The main function of a worker."""
-    logs.configure(settings.log_level, settings.log_format)
+    configure(settings.log_level, settings.log_format)
     shared = SharedMemory(memory)
     metrics = Metrics(layout(settings), shared.buf, row)
     server = HttpServer(settings, metrics, on_ready=lambda _: _begin(pipe), regions=regions)

@@ -4,53 +4,30 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
-
-from starlette.types import Scope
-
-from opwire.operators.catalog import find
 
 from .metrics import CLIENT_GONE, OK
+from .requests import Ended
 
 log = logging.getLogger("opwire.access")
 
 _TRACEPARENT = re.compile(
-    rb"(?!ff|00(?s:.){54})[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-.*)?"
+    r"(?!ff|00(?s:.){54})[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-.*)?"
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """How a request ended.
-
-    Attributes:
-        route: the path with the names of what varies.
-        status: of the answer.
-        code: one of ``metrics.OUTCOMES``.
-        operator: its name, or the operator of the request as it was sent.
-    """
-
-    route: str
-    status: int
-    code: str
-    microseconds: int
-    operator: object = None
-
-
-def write(scope: Scope, request_id: str, ended: Ended) -> None:
+def write(ended: Ended) -> None:
     """Logs a request that has ended; nothing of its body but the operator's name."""
     level = logging.DEBUG if ended.code == OK else logging.INFO
     if not log.isEnabledFor(level):
         return
     fields: dict[str, object] = {
-        "request_id": request_id,
-        "trace_id": trace_id(scope),
-        "method": scope["method"],
-        "path": scope["path"],
+        "request_id": ended.request_id,
+        "trace_id": trace_id(ended),
+        "method": ended.method,
+        "path": ended.path,
         "route": ended.route,
-        "client": scope.get("state", {}).get("client"),
-        "operator": operator_name(ended.operator),
+        "client": ended.client,
+        "operator": ended.operator_name,
         "status": None if ended.code == CLIENT_GONE else ended.status,
         "code": ended.code,
         "milliseconds": ended.microseconds / 1000,
@@ -60,19 +37,10 @@ def write(scope: Scope, request_id: str, ended: Ended) -> None:
     ]
     # The path is quoted as repr does, so that none can forge a line of the log.
     message = f"{fields['method']} {fields['path']!r} {ended.code} {fields['milliseconds']} ms"
-    log.log(level, "%s", " ".join([message, *said, request_id]), extra={"fields": fields})
+    log.log(level, "%s", " ".join([message, *said, ended.request_id]), extra={"fields": fields})
 
 
-def trace_id(scope: Scope) -> str | None:
+def trace_id(ended: Ended) -> str | None:
     """The trace that a request belongs to, by its ``traceparent`` (W3C Trace Context); None without a valid one."""
-    for name, value in scope["headers"]:
-        if name == b"traceparent":
-            found = _TRACEPARENT.fullmatch(value)
-            return None if found is None else found[1].decode()
-    return None
-
-
-def operator_name(given: object) -> str | None:
-    """The catalog's name of what a request names, so that no text of the client is repeated."""
-    kind = find(given.get("type") if isinstance(given, Mapping) else given)
-    return None if kind is None else kind.name
+    found = _TRACEPARENT.fullmatch(ended.carriers.get("traceparent", ""))
+    return None if found is None else found[1]

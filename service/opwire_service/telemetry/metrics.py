@@ -91,7 +91,6 @@ QUEUED_LIMIT = Metric("opwire_queued_operators_limit", Kind.GAUGE, "Operators th
 RUNNING = Metric("opwire_running_operators", Kind.GAUGE, "Operators that run in threads", ("device",))
 RUNNING_LIMIT = Metric("opwire_running_operators_limit", Kind.GAUGE, "Operators that may run in threads", ("device",))
 WORK = Metric("opwire_pending_work", Kind.GAUGE, "Element visits that wait or run", ("device",))
-WORK_LIMIT = Metric("opwire_pending_work_limit", Kind.GAUGE, "Element visits that may wait or run, for all devices")
 DEVICE_MEMORY = Metric(
     "opwire_device_memory_bytes", Kind.GAUGE, "Bytes of a device's own memory that accepted operators hold", ("device",)
 )
@@ -103,13 +102,14 @@ DEVICE_MEMORY_LIMIT = Metric(
 )
 DEVICE_KERNELS = Metric("opwire_device_kernels", Kind.GAUGE, "Kernels that are compiled and loaded", ("device",))
 MEMORY = Metric("opwire_request_memory_bytes", Kind.GAUGE, "Bytes that requests hold: bodies, tensors and answers")
+MEMORY_WAITING = Metric("opwire_requests_waiting_for_memory", Kind.GAUGE, "Requests that wait for memory")
 MEMORY_LIMIT = Metric("opwire_request_memory_limit_bytes", Kind.GAUGE, "Bytes that requests may hold")
 WORKERS = Metric("opwire_workers", Kind.GAUGE, "Processes that serve")
 WORKER_RESTARTS = Metric("opwire_worker_restarts", Kind.COUNTER, "Processes that ended unasked and were replaced")
 
 METRICS = (
     *(STAGE_SECONDS, REQUEST_SECONDS, REQUESTS, BATCH_RESULTS, CANCELLATIONS, PLAN_HITS, PLAN_MISSES, PLANS),
-    *(PLANS_LIMIT, QUEUED, QUEUED_LIMIT, RUNNING, RUNNING_LIMIT, WORK, WORK_LIMIT, MEMORY, MEMORY_LIMIT),
+    *(PLANS_LIMIT, QUEUED, QUEUED_LIMIT, RUNNING, RUNNING_LIMIT, WORK, MEMORY, MEMORY_LIMIT, MEMORY_WAITING),
     *(DEVICE_MEMORY, DEVICE_MEMORY_LIMIT, DEVICE_KERNELS, WORKERS, WORKER_RESTARTS),
 )
 

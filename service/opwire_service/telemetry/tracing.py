@@ -21,15 +21,11 @@ from opentelemetry.sdk.resources import OTELResourceDetector, Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import Span, SpanKind, StatusCode, set_span_in_context
-from starlette.types import Scope
 
-from ..http.exchange import Exchange
-from .access_log import Ended, operator_name
 from .metrics import CLIENT_GONE, OK, STAGES
+from .requests import Ended
 
 _METHODS = frozenset({"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"})
-
-_CARRIERS = frozenset({b"traceparent", b"tracestate", b"baggage"})
 
 
 class Tracing:
@@ -40,24 +36,22 @@ class Tracing:
         self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
         self._tracer = self._provider.get_tracer("opwire", version("opwire"))
 
-    def record(self, scope: Scope, exchange: Exchange, ended: Ended) -> None:
+    def record(self, ended: Ended) -> None:
         """Makes the spans of a request that has just ended."""
         end = time.time_ns()
         start = end - ended.microseconds * 1000
-        given = {name.decode(): value.decode("latin-1") for name, value in scope["headers"] if name in _CARRIERS}
-        method = scope["method"] if scope["method"] in _METHODS else "_OTHER"
+        method = ended.method if ended.method in _METHODS else "_OTHER"
         span = self._tracer.start_span(
             f"{'HTTP' if method == '_OTHER' else method} {ended.route}",
-            extract(given),
+            extract(ended.carriers),
             SpanKind.SERVER,
-            _attributes(scope, exchange, ended, method),
+            _attributes(ended, method),
             start_time=start,
         )
         if span.is_recording():
             if ended.status >= 500 and ended.code != CLIENT_GONE:
                 span.set_status(StatusCode.ERROR)
-            if exchange.watch is not None:
-                self._record_stages(span, start, exchange.watch.stages)
+            self._record_stages(span, start, ended.stages)
         span.end(end)
 
     def _record_stages(self, span: Span, start: int, stages: Mapping[str, int]) -> None:
@@ -74,18 +68,18 @@ class Tracing:
         self._provider.shutdown()
 
 
-def _attributes(scope: Scope, exchange: Exchange, ended: Ended, method: str) -> dict[str, str | int]:
+def _attributes(ended: Ended, method: str) -> dict[str, str | int]:
     known: dict[str, str | int | None] = {
         "http.request.method": method,
         "http.route": ended.route,
         "http.response.status_code": None if ended.code == CLIENT_GONE else ended.status,
-        "url.path": scope["path"],
-        "url.scheme": scope["scheme"],
-        "network.protocol.version": scope["http_version"],
+        "url.path": ended.path,
+        "url.scheme": ended.scheme,
+        "network.protocol.version": ended.version,
         "error.type": None if ended.code == OK else ended.code,
-        "opwire.operator": operator_name(ended.operator),
-        "opwire.device": exchange.device,
-        "opwire.request_id": exchange.request_id,
+        "opwire.operator": ended.operator_name,
+        "opwire.device": ended.device,
+        "opwire.request_id": ended.request_id,
     }
     return {name: value for name, value in known.items() if value is not None}
 

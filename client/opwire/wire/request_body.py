@@ -1,0 +1,167 @@
+"""The body of a request taken apart before anything of it is parsed: its JSON, its long strings and its tail.
+
+A tensor of many megabytes is never made a Python string this way, and what the JSON around it takes can be counted
+first.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TypeVar
+
+from ..errors import RequestError
+from .framing import Base64, Buffer, Parts, parse_json, split_body
+
+T = TypeVar("T")
+
+NODE_BYTES = 128
+"""Memory that a value in JSON takes as Python objects, until its array is made.
+
+Measured: 31 for a small integer to 67 for other numbers in a flat list, 95 to 119 where each has a list of its own.
+"""
+
+_LONG_STRING = 4096
+_MOST_QUOTES = 20_000
+_QUOTED = 128
+_LEAST_PIECE, _MOST_PIECE = 64, 64 * 1024
+_MARK = f"opwire-{os.urandom(16).hex()}-"
+"""Stands in for a long string while the JSON around it is parsed; nobody can know it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestBody:
+    """A body taken apart.
+
+    Attributes:
+        text: its JSON, in which a mark stands for each long string.
+        strings: the long strings, by mark.
+        tail: the bytes behind the JSON; None where it has no tail.
+    """
+
+    text: bytes
+    strings: Mapping[str, Base64]
+    tail: memoryview | None
+
+    @classmethod
+    def split(cls, body: Buffer, head_length: str | None = None) -> RequestBody:
+        """Takes a body apart.
+
+        Args:
+            body: as received.
+            head_length: the length of its JSON if a tail follows.
+
+        Raises:
+            RequestError: the length is not that of a part of the body.
+        """
+        head, tail = split_body(body, head_length)
+        if len(head) <= _LONG_STRING:
+            return cls(head if isinstance(head, bytes) else bytes(head), {}, tail)
+        text, strings = _cut(memoryview(head))
+        return cls(text, strings, tail)
+
+    @property
+    def nodes(self) -> int:
+        """At least as many as there are values in the JSON."""
+        return 1 + sum(self.text.count(mark) for mark in (b",", b":", b"[", b"{"))
+
+    @property
+    def objects_bytes(self) -> int:
+        """At least as much memory as the JSON takes as Python objects."""
+        wide = not self.text.isascii() or b"\\" in self.text
+        return NODE_BYTES * self.nodes + (4 if wide else 1) * len(self.text)
+
+    def read(self, read: Callable[[object, Parts], T]) -> T:
+        """What a function makes of the parsed JSON and the tensors beside it.
+
+        Raises:
+            RequestError: the body is not JSON, something of its tail is left, or whatever ``read`` raises.
+        """
+        parts = Parts(self.tail, self.strings)
+        document = parse_json(self.text)
+        if not self.strings:
+            return _finish(read(document, parts), parts)
+        with suppress(RequestError):
+            found = read(document, parts)
+            if parts.resolved.keys() == self.strings.keys():
+                return _finish(found, parts)
+        # A long string stands where no tensor does: messages must quote it, not its mark.
+        parts, quoted = Parts(self.tail, parts.resolved), self.text
+        for mark in self.strings.keys() - parts.strings.keys():
+            quoted = quoted.replace(mark.encode(), _beginning(self.strings[mark].text))
+        return _finish(read(parse_json(quoted), parts), parts)
+
+
+def _finish(found: T, parts: Parts) -> T:
+    parts.finish()
+    return found
+
+
+def _beginning(text: memoryview) -> bytes:
+    """The first letters of a string, none of them cut in two."""
+    return bytes(text[:_QUOTED]).decode(errors="ignore").encode()
+
+
+def _cut(text: memoryview) -> tuple[bytes, dict[str, Base64]]:
+    """JSON without its long strings, and these by their marks; strings with escapes stay where they are."""
+    pieces: list[Buffer] = []
+    marks: dict[str, Base64] = {}
+    copied = 0
+    for start, end in _plain_strings(text):
+        if end - start > _LONG_STRING:
+            mark = f"{_MARK}{len(marks)}."
+            marks[mark] = Base64(text[start:end])
+            pieces += (text[copied:start], mark.encode())
+            copied = end
+    return b"".join((*pieces, text[copied:])), marks
+
+
+def _plain_strings(text: memoryview) -> Iterator[tuple[int, int]]:
+    """Where the strings without escapes begin and end; of very many only the first."""
+    start = -1
+    is_plain = True
+    position = 0
+    for _ in range(_MOST_QUOTES):
+        quote, has_backslash = _find_quote(text, position)
+        if quote < 0:
+            return
+        is_plain = is_plain and not has_backslash
+        position = quote + 1
+        if start < 0:
+            start, is_plain = position, True
+        elif not _is_escaped(text, quote):
+            if is_plain:
+                yield start, quote
+            start = -1
+
+
+def _is_escaped(text: memoryview, quote: int) -> bool:
+    """Whether an odd number of backslashes stands before a quotation mark."""
+    first = quote
+    while first:
+        piece = bytes(text[max(0, first - _MOST_PIECE) : first])
+        others = len(piece.rstrip(b"\\"))
+        first -= len(piece) - others
+        if others:
+            break
+    return bool((quote - first) % 2)
+
+
+def _find_quote(text: memoryview, start: int) -> tuple[int, bool]:
+    """Where the next quotation mark stands, -1 if there is none, and whether a backslash stands before it.
+
+    A view cannot be searched, so pieces of it are copied: small ones first, since most strings are short.
+    """
+    size = _LEAST_PIECE
+    has_backslash = False
+    while start < len(text):
+        piece = bytes(text[start : start + size])
+        found = piece.find(b'"')
+        has_backslash = has_backslash or b"\\" in (piece if found < 0 else piece[:found])
+        if found >= 0:
+            return start + found, has_backslash
+        start += size
+        size = min(4 * size, _MOST_PIECE)
+    return -1, has_backslash

@@ -1,0 +1,63 @@
+"""The native protocol: how its requests for operators are read, and its answers written."""
+
+from __future__ import annotations
+
+from opwire.wire import (
+    NODE_BYTES,
+    Answer,
+    ExecuteRequest,
+    Outcome,
+    OutputFormat,
+    RequestBody,
+    encode_output,
+    parse_execute,
+    write_outcome,
+)
+
+from ..engine.dialect import Completed, Dialect
+from ..engine.plan_cache import PlanCache, Prepared
+from ..engine.progress import Progress
+
+
+class Native(Dialect[ExecuteRequest]):
+    """One request of the native protocol.
+
+    Args:
+        request_id: to be repeated.
+        binary: whether the client wants tensors in a tail.
+    """
+
+    def __init__(self, request_id: str, *, binary: bool) -> None:
+        self._request_id = request_id
+        self._binary = binary
+
+    def parse(self, body: RequestBody) -> ExecuteRequest:
+        """See ``Dialect``."""
+        return parse_execute(body)
+
+    def operator(self, request: ExecuteRequest, plans: PlanCache) -> ExecuteRequest:
+        """See ``Dialect``."""
+        return request
+
+    def answer_bytes(self, request: ExecuteRequest, prepared: Prepared) -> tuple[int, int]:
+        """See ``Dialect``."""
+        output_format = self._format(request)
+        if output_format is OutputFormat.BINARY:
+            return 0, 0
+        if output_format is OutputFormat.NUMBERS:
+            count = sum(desc.element_count for desc in prepared.plan.outputs.values())
+            return count * NODE_BYTES, count
+        return prepared.output_bytes * 4 // 3, 0
+
+    def write(self, request: ExecuteRequest, done: Completed, progress: Progress) -> Answer:
+        """See ``Dialect``."""
+        plan, heads, output_format = done.prepared.plan, done.prepared.heads, self._format(request)
+        encoded = [
+            encode_output(heads[name], plan.outputs[name], buffer, output_format)
+            for name, buffer in done.buffers.items()
+        ]
+        progress.lap("encode")
+        return write_outcome(Outcome(encoded, plan.level, done.device, progress.total()), self._request_id)
+
+    def _format(self, request: ExecuteRequest) -> OutputFormat:
+        return OutputFormat.BINARY if self._binary else request.output_format

@@ -1,0 +1,54 @@
+"""Serves with one process or several, as the settings say."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from ipaddress import ip_address
+
+from ..devices import NUMBERED, kind_of, resolve
+from ..settings import Settings
+from .logging import configure
+from .memory_trim import keep_what_is_there
+from .server import HttpServer, announce
+from .signals import stop_on_signals
+from .supervisor import Supervisor
+
+log = logging.getLogger("opwire")
+
+
+def serve(settings: Settings) -> int:
+    """Serves until SIGINT or SIGTERM, then lets accepted work end. Returns the exit code.
+
+    Raises:
+        OSError, ValueError: a file of the settings cannot be read, or does not hold what it should; or this machine has
+            not what a device needs.
+    """
+    configure(settings.log_level, settings.log_format)
+    _warn(settings)
+    settings = replace(settings, devices=resolve(settings.devices))
+    log.info("devices: %s", ", ".join(settings.devices))
+    if settings.workers > 1 or any(kind_of(name) in NUMBERED for name in settings.devices):
+        return Supervisor(settings).run()
+    server = HttpServer(settings, on_ready=_begin)
+    # uvicorn raises the signals again when it has stopped, for the handlers that it found.
+    stop_on_signals(server.handle_exit)
+    server.run()
+    return 0 if server.started and not server.failed else 1
+
+
+def _begin(url: str) -> None:
+    keep_what_is_there()
+    announce(url)
+
+
+def _warn(settings: Settings) -> None:
+    if settings.api_keys_file is None and not _is_loopback(settings.host):
+        log.warning("opwire listens on %s without API keys: whoever reaches it can use it", settings.host)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

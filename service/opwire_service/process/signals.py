@@ -1,0 +1,14 @@
+"""The signals that stop a process."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+
+def stop_on_signals(stop: Callable[[int, FrameType | None], Any]) -> None:
+    """Lets SIGINT and SIGTERM call a function, for the rest of this process."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)

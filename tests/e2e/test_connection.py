@@ -1,4 +1,4 @@
-"""Requests with the bytes of an earlier head are answered without reading it again, and as if it had been read."""
+"""Many requests on one connection: each is answered by itself, whatever came before it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import json
 import logging
 import socket
 from collections.abc import Iterator
-from typing import Any
 
 import httpx
 import numpy as np
@@ -66,7 +65,7 @@ def server() -> Iterator[HttpServer]:
 
 @pytest.fixture
 def connection(server: HttpServer) -> Iterator[socket.socket]:
-    """A connection on which a head is known already, in both forms."""
+    """A connection on which requests in both forms were answered."""
     with connect(server.url or "") as made:
         for _ in range(4):
             made.sendall(request([1, 2, 3]))
@@ -104,14 +103,6 @@ def test_a_tail_both_ways(connection):
         length = int(headers[HEAD_LENGTH.lower()])
         assert json.loads(body[:length])["outputs"]["OutputTensor"]["binary_data_size"] == 4
         assert np.frombuffer(body[length:], np.float32).tolist() == [i + 3]
-
-
-def test_known_requests_are_really_answered_in_a_shorter_way(server, connection):
-    """Otherwise nothing of this module would be tested."""
-    app: Any = server._app
-    head = request([1, 2, 3]).partition(b"{")[0]
-    assert app.known_heads.find(head) is not None
-    assert app.known_heads.find(head.replace(b"Host: a", b"Host: b")) is None
 
 
 def test_they_count_as_all_others_do(server, connection):
@@ -164,6 +155,47 @@ def test_the_connection_is_closed_if_the_client_asks_for_it(connection):
     assert connection.recv(1) == b""
 
 
+def test_http_1_0_ends_with_its_answer(server):
+    for _ in range(3):
+        with connect(server.url or "") as made:
+            made.sendall(request([1, 2, 3]).replace(b"HTTP/1.1", b"HTTP/1.0", 1))
+            status, headers, body = next_answer(made)
+            assert (status, headers["connection"], value(body)) == (200, "close", 6)
+            assert made.recv(1) == b""
+
+
+def test_a_request_for_an_upgrade_is_answered_and_so_is_what_follows(connection):
+    upgrade = request([1, 2, 3], "Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABk")
+    connection.sendall(upgrade + request([4, 5, 6]) + upgrade + request([7, 8, 9]))
+    assert [value(next_answer(connection)[2]) for _ in range(4)] == [6, 15, 6, 24]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (b"Host: a\r\n", b"", "0 Host headers"),
+        (b"Host: a\r\n", b"Host: a\r\nHost: b\r\n", "2 Host headers"),
+        (b"HTTP/1.1", b"HTTP/2.0", "HTTP/2.0"),
+        (b"HTTP/1.1", b"HTTP/1.9", "HTTP/1.9"),
+    ],
+)
+def test_a_head_that_no_client_sends_is_refused(connection, old, new, said):
+    connection.sendall(request([1, 2, 3]).replace(old, new, 1))
+    status, headers, body = next_answer(connection)
+    problem = read_problem(status, headers, body)
+    assert (status, headers["connection"]) == (400, "close")
+    assert said in problem["detail"] or problem["code"] == "invalid_request"
+    assert connection.recv(1) == b""
+
+
+def test_what_is_no_request_does_not_answer_the_one_before_it(server):
+    with connect(server.url or "") as made:
+        made.sendall(DESCRIBED[-1][0] + b"GET / HTTP/1.1\r\n\r\n")
+        status, _, body = next_answer(made)
+        assert (status, value(body)) == (200, DESCRIBED[-1][1])
+        assert made.recv(1) == b""
+
+
 def test_other_heads_go_on_beside_them(connection):
     for _ in range(3):
         connection.sendall(b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n")
@@ -204,7 +236,7 @@ def test_a_key_is_needed_as_ever(tmp_path):
         assert next_answer(made)[0] == 401
 
 
-def test_a_connection_that_is_used_this_way_is_not_idle(server):
+def test_a_connection_that_is_used_is_not_idle(server):
     server.config.timeout_keep_alive = 4
     with connect(server.url or "") as made:
         made.settimeout(0.6)
@@ -237,16 +269,14 @@ DESCRIBED = [
 ]
 
 
-def test_behind_a_known_head_comes_another_desc(server, connection):
+def test_behind_the_same_head_comes_another_desc(server, connection):
     before = requests_counted(server)
     for request_, right in (*DESCRIBED, *DESCRIBED, *reversed(DESCRIBED)):
         connection.sendall(request_)
         status, _, body = next_answer(connection)
         assert (status, value(body)) == (200, right)
     assert requests_counted(server) == before + 3 * len(DESCRIBED)
-    app: Any = server._app
-    assert app.known_heads.find(DESCRIBED[0][0][:-300]) is not None
-    assert app.state.server.pipeline.memory.held == 0
+    assert server.service.engine.memory.held == 0
 
 
 @pytest.mark.parametrize(
@@ -257,7 +287,7 @@ def test_behind_a_known_head_comes_another_desc(server, connection):
         (described("SUM", [3])[:-300] + b" " * 300, 400),
     ],
 )
-def test_behind_a_known_head_comes_what_is_wrong(server, connection, wrong, status):
+def test_behind_the_same_head_comes_what_is_wrong(server, connection, wrong, status):
     for request_, _ in DESCRIBED:
         connection.sendall(request_)
         assert next_answer(connection)[0] == 200

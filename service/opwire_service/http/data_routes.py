@@ -211,7 +211,7 @@ async def answer(
         cut_off = UnavailableError(ProblemCode.DRAINING, "the server stopped before the work was done")
         status, code = await _refuse(exchange, cut_off, scope, receive, send)
     except Exception:
-        log.exception("%r failed %s", scope["path"], exchange.request_id)
+        log.exception("'%s' failed %s", access.escaped(scope["path"]), exchange.request_id)
         status, code = await _refuse(exchange, defect(), scope, receive, send)
     microseconds = (time.perf_counter_ns() - started) // 1000
     pipeline.metrics.ended(route.path, code, microseconds)

@@ -24,7 +24,7 @@ from opentelemetry.trace import Span, SpanKind, StatusCode, set_span_in_context
 from starlette.types import Scope
 
 from ..http.exchange import Exchange
-from .access_log import Ended, operator_name
+from .access_log import Ended, escaped, operator_name
 from .metrics import CLIENT_GONE, OK, STAGES
 
 _METHODS = frozenset({"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"})
@@ -79,7 +79,7 @@ def _attributes(scope: Scope, exchange: Exchange, ended: Ended, method: str) -> 
         "http.request.method": method,
         "http.route": ended.route,
         "http.response.status_code": None if ended.code == CLIENT_GONE else ended.status,
-        "url.path": scope["path"],
+        "url.path": escaped(scope["path"]),
         "url.scheme": scope["scheme"],
         "network.protocol.version": scope["http_version"],
         "error.type": None if ended.code == OK else ended.code,

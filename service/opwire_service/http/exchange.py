@@ -102,6 +102,12 @@ class Exchange:
         self.watch: Stopwatch | None = None
         self.unread = 0
 
+    @property
+    def client(self) -> str | None:
+        """Whose API key the request carries; None on a server without keys."""
+        owner: str | None = self._scope.get("state", {}).get("client")
+        return owner
+
     def header(self, name: bytes, default: str = "") -> str:
         """A header of the request."""
         value = self._headers.get(name)

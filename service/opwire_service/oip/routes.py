@@ -104,22 +104,30 @@ def _unload(server: Server, name: str) -> dict[str, object]:
     raise RequestError(ProblemCode.INVALID_REQUEST, f"{name} is part of the server and cannot be unloaded")
 
 
-def _regions(server: Server, region: str | None = None) -> object:
-    return [found.to_json() for found in server.regions().status(region)]
+def _regions(server: Server, region: str | None = None) -> Handler:
+    async def handle(pipeline: Pipeline, exchange: Exchange, hold: Hold) -> None:
+        found = server.regions().status(region, exchange.client)
+        await exchange.send_answer(Answer([to_json([each.to_json() for each in found])]))
+
+    return handle
 
 
 def _register(server: Server, region: str) -> Handler:
     async def handle(pipeline: Pipeline, exchange: Exchange, hold: Hold) -> None:
         regions = server.regions()
-        regions.register(Registration.parse(region, await read_body(exchange, pipeline.limits, hold)))
+        registration = Registration.parse(region, await read_body(exchange, pipeline.limits, hold))
+        regions.register(registration, exchange.client)
         await exchange.send_answer(Answer([b"{}"]))
 
     return handle
 
 
-def _unregister(server: Server, region: str | None = None) -> dict[str, object]:
-    server.regions().unregister(region)
-    return {}
+def _unregister(server: Server, region: str | None = None) -> Handler:
+    async def handle(pipeline: Pipeline, exchange: Exchange, hold: Hold) -> None:
+        server.regions().unregister(region, exchange.client)
+        await exchange.send_answer(Answer([b"{}"]))
+
+    return handle
 
 
 def _infer(server: Server, name: str, version: str | None) -> Handler:
@@ -154,10 +162,10 @@ _ROUTES = tuple(
         ("POST", "/repository/index", _json(lambda server: index())),
         ("POST", f"/repository/models/{_NAME}/load", _json(_load)),
         ("POST", f"/repository/models/{_NAME}/unload", _json(_unload)),
-        ("GET", "/systemsharedmemory/status", _json(_regions)),
-        ("GET", f"/systemsharedmemory{_REGION}/status", _json(_regions)),
-        ("POST", "/systemsharedmemory/unregister", _json(_unregister)),
-        ("POST", f"/systemsharedmemory{_REGION}/unregister", _json(_unregister)),
+        ("GET", "/systemsharedmemory/status", _regions),
+        ("GET", f"/systemsharedmemory{_REGION}/status", _regions),
+        ("POST", "/systemsharedmemory/unregister", _unregister),
+        ("POST", f"/systemsharedmemory{_REGION}/unregister", _unregister),
         ("POST", f"/systemsharedmemory{_REGION}/register", _register),
     )
 )
@@ -223,7 +231,7 @@ async def _infer_anew(
     exchange.deadline = pipeline.deadline(watch.started, request.execute.timeout_ms)
     watch.lap("parse")
     with ExitStack() as opened:
-        places = _open(server, request, opened)
+        places = _open(server, request, exchange.client, opened)
         if request.shared:
             request = await _receive(request, places, pipeline, watch, hold)
         done = await _run(pipeline, request, watch, hold, partial(while_connected, exchange.receive))
@@ -250,11 +258,11 @@ async def _read(exchange: Exchange, pipeline: Pipeline, watch: Stopwatch, hold: 
     return body
 
 
-def _open(server: Server, request: InferRequest, opened: ExitStack) -> dict[str, Window]:
+def _open(server: Server, request: InferRequest, owner: str | None, opened: ExitStack) -> dict[str, Window]:
     """The places of a request in shared memory, by tensor, until ``opened`` is closed."""
     places = {output.name: output.place for output in request.outputs if output.place is not None}
     places.update(request.shared)
-    return {name: opened.enter_context(server.regions().open(place)) for name, place in places.items()}
+    return {name: opened.enter_context(server.regions().open(place, owner)) for name, place in places.items()}
 
 
 async def _receive(

@@ -20,7 +20,7 @@ from . import figures, tables
 
 ROOT = Path(__file__).resolve().parent.parent
 
-_REGION = re.compile(r"(?P<begin><!-- (?P<name>[a-z-]+) -->\n).*?(?P<end><!-- /(?P=name) -->)", re.DOTALL)
+_REGION = re.compile(r"(?P<begin><!-- (?P<name>[a-z0-9-]+) -->\n).*?(?P<end><!-- /(?P=name) -->)", re.DOTALL)
 """A generated region of a page stands between ``<!-- name -->`` and ``<!-- /name -->``."""
 
 REGIONS: dict[str, Callable[[], str]] = {**tables.REGIONS, **figures.REGIONS}

@@ -31,7 +31,9 @@ def kernels() -> str:
             groups.setdefault(name, []).append(cell)
     rows = [[name, len(cells), *_spread(cells)] for name, cells in groups.items()]
     every = [cell for cells in groups.values() for cell in cells]
-    return table(["function", ">cells", ">times faster", "least", "most"], [*rows, ["**all**", len(every), *_spread(every)]])
+    return table(
+        ["function", ">cells", ">times faster", "least", "most"], [*rows, ["**all**", len(every), *_spread(every)]]
+    )
 
 
 def _spread(cells: list[Mapping[str, Any]]) -> list[str]:
@@ -62,7 +64,8 @@ def _serving(encoding: str) -> str:
     found = _read("serving.json")
     rows = [row for row in found["rows"] if row["encoding"] == encoding]
     loads = sorted(
-        {(row["case"], row["connections"]) for row in rows}, key=lambda load: (list(found["cases"]).index(load[0]), load[1])
+        {(row["case"], row["connections"]) for row in rows},
+        key=lambda load: (list(found["cases"]).index(load[0]), load[1]),
     )
     sizes = {name: json.dumps(value, separators=(",", ":")) for name, value in found["cases"].items()}
     forms = list(dict.fromkeys((row["title"], row["form"]) for row in rows))
@@ -117,13 +120,18 @@ def cuda() -> str:
         "all": found["geometric_mean_speedup_of_the_whole_table"],
     }
     name = f"{found['card']}, PyTorch {found['torch']}"
-    return table(["operators", f">times as fast as PyTorch ({name})"], ([what, f"{mean:.2f}"] for what, mean in means.items()))
+    return table(
+        ["operators", f">times as fast as PyTorch ({name})"], ([what, f"{mean:.2f}"] for what, mean in means.items())
+    )
 
 
 def cuda_scaling() -> str:
     """Several GPUs of one host."""
     found = _read("cuda-scaling-4x-nvidia-h200.json")
-    rows = ([row["operator"], row["devices"], f"{row['plans_per_second']:,.0f}", f"{row['times_one']:.2f}"] for row in found["rows"])
+    rows = (
+        [row["operator"], row["devices"], f"{row['plans_per_second']:,.0f}", f"{row['times_one']:.2f}"]
+        for row in found["rows"]
+    )
     return table(["operator", ">GPUs", ">operators a second", ">times one GPU"], rows)
 
 

@@ -25,7 +25,12 @@ _LOADED = re.compile(r"<(?:script|img|iframe|link(?=[^>]*stylesheet))[^>]*?(?:sr
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Adds what stands elsewhere."""
     for name, path in ELSEWHERE.items():
-        files.append(File.generated(config, name, abs_src_path=str(ROOT / path)))
+        if name.endswith(".md"):
+            # Their links are those of the repository's root; in the site, the pages below docs stand beside them.
+            content = (ROOT / path).read_text(encoding="utf-8").replace("](docs/", "](")
+            files.append(File.generated(config, name, content=content))
+        else:
+            files.append(File.generated(config, name, abs_src_path=str(ROOT / path)))
     return files
 
 

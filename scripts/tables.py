@@ -53,18 +53,23 @@ def _section(name: str) -> str:
     has_when = any(row["when"] for row in rows)
     columns = [*(["for"] if has_when else []), "from", *tensors, "ranks"]
     members = "\n".join(f"- {_member(field)}" for field in describe(CATALOG[name])["fields"])
-    return f"### {name}\n\n{members}\n\n{table(columns, (_cells(row, tensors, has_when) for row in rows))}"
+    return f"### {name}\n\n{members}\n\n{table(columns, (list(_cells(row, tensors, has_when)) for row in rows))}"
 
 
 def _member(field: FieldInfo) -> str:
     """A member of a desc, in a line."""
-    kind = {
-        "tensor": lambda: f"tensor, {field['role']}",
-        "count": lambda: f"count of {' and '.join(field['counts'])}; may be left out",
-        "array": lambda: f"integers, each at least {field['least']}",
-        "enum": lambda: "one of " + ", ".join(f"`{value}`" for value in field["values"]),
-    }.get(field["kind"], lambda: field["kind"])
-    return f"`{field['name']}`: {kind()}"
+    match field["kind"]:
+        case "tensor":
+            kind = f"tensor, {field['role']}"
+        case "count":
+            kind = f"count of {' and '.join(field['counts'])}; may be left out"
+        case "array":
+            kind = f"integers, each at least {field['least']}"
+        case "enum":
+            kind = "one of " + ", ".join(f"`{value}`" for value in field["values"])
+        case other:
+            kind = other
+    return f"`{field['name']}`: {kind}"
 
 
 def _cells(row: RowInfo, tensors: list[str], has_when: bool) -> Iterator[str]:

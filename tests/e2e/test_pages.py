@@ -1,8 +1,8 @@
 """The blocks in the README and in the pages of the documentation do what they say.
 
-A block of Python prints the block of text below it. A shell command ends well, and prints the text below it, or JSON with
-the members of the JSON below it, in which ``"..."`` stands for anything. JSON with a title is that file. What cannot be
-run has a comment above it that says why: ``<!-- not run: reason -->``.
+A block of Python prints the block of text below it. A shell command ends well, and prints the text below it, or JSON
+with the members of the JSON below it, in which ``"..."`` stands for anything. JSON with a title is that file. What
+cannot be run has a comment above it that says why: ``<!-- not run: reason -->``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ LONGEST_README = 120
 if not (ROOT / "docs").exists():
     pytest.skip("the pages are not here: these are the tests of an installed wheel", allow_module_level=True)
 
-_BLOCK = re.compile(r"^(?P<why><!-- not run: .+ -->\n)?```(?P<language>\w+)(?P<info>.*)\n(?P<code>(?s:.*?))^```$", re.MULTILINE)
+_BLOCK = re.compile(
+    r"^(?P<why><!-- not run: .+ -->\n)?```(?P<language>\w+)(?P<info>.*)\n(?P<code>(?s:.*?))^```$", re.MULTILINE
+)
 _RUN = ("python", "sh")
 
 

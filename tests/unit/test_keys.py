@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from opwire_service.http.api_keys import ApiKeys
@@ -36,6 +38,19 @@ def test_a_file_that_is_none_is_refused_without_repeating_it(tmp_path, text):
         ApiKeys.read(file)
     said = str(refused.value).removeprefix(str(file))
     assert not text.strip() or text.strip() not in said
+
+
+@pytest.mark.parametrize("kind", ["folder", "pipe", "/dev/null", "/dev/zero"])
+def test_what_is_no_regular_file_is_refused_at_once(tmp_path, kind):
+    path = tmp_path / "keys"
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to(kind)
+    with pytest.raises(ValueError, match="not a regular file"):
+        ApiKeys.read(path)
 
 
 @pytest.mark.parametrize(

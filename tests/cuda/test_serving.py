@@ -38,7 +38,7 @@ def http() -> Iterator[httpx.Client]:
     resolve_or_skip()
     limits = httpx.Limits(max_connections=CONNECTIONS)
     with (
-        process("--device", "auto", "--device", "reference", "--wait-ms", "60000") as served,
+        process("--device", "auto", "--device", "reference", "--max-wait-ms", "60000") as served,
         httpx.Client(base_url=served.url, timeout=120, limits=limits) as client,
     ):
         yield client

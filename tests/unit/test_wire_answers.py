@@ -30,6 +30,7 @@ from opwire.wire import (
     read_pooling_answer,
     read_validation,
     write_batch,
+    write_error,
     write_outcome,
 )
 from tests.execution import logical
@@ -160,7 +161,8 @@ def test_a_batch_answers_each_request_by_itself(output_format):
     violation = Violation(Code.SHAPE_MISMATCH, "/requests/1/inputs/x", "why", [1], FeatureLevel.V5_0)
     full = OverloadedError(ProblemCode.QUEUE_FULL, "later", retry_after=3)
     one, two = write_outcome(first, "r3"), write_outcome(last, "r3")
-    made = write_batch([one, ContractViolation([violation]), full, two], "r3")
+    refusals = [write_error(error, "r3") for error in (ContractViolation([violation]), full)]
+    made = write_batch([one, *refusals, two], "r3")
     body = b"".join((*made.head, *made.tail))
     assert json.loads(body[: made.head_length])["request_id"] == "r3"
     found = read_answers(body, None if made.head_length is None else str(made.head_length))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from opwire._retry import FIRST_BACKOFF, LONGEST_BACKOFF, LONGEST_HINT, Tries, may_repeat, pause
+from opwire.transport.retry import FIRST_BACKOFF, LONGEST_BACKOFF, LONGEST_HINT, Tries, may_repeat, pause
 from opwire.errors import (
     PROBLEMS,
     ConnectError,

@@ -18,7 +18,7 @@ from ..describe import LevelInfo, OperatorInfo, OperatorSummary, ServerInfo
 from ..errors import OpwireError, TransportError, UnavailableError
 from ..level import FeatureLevel
 from ..transport.attempt import CONNECT_SECONDS, Attempt
-from ..transport.connections import Connections, open_async, open_blocking
+from ..transport.connections import AsyncSender, Connections, Sender, open_async, open_blocking
 from ..transport.endpoint import Endpoint
 from ..transport.exchange import Exchange
 from ..transport.retry import Patience, Tries
@@ -31,13 +31,16 @@ T = TypeVar("T")
 Tr = TypeVar("Tr")
 """A transport of httpx."""
 
+S = TypeVar("S")
+"""What sends requests."""
+
 Make = Callable[[Settings], Exchange[T]]
 """Makes a request anew for each try, since each has less time."""
 
 _NOT_READY = (TransportError, UnavailableError)
 
 
-class _Shell(OperatorMethods[R, P], Generic[R, P, Tr]):
+class _Shell(OperatorMethods[R, P], Generic[R, P, Tr, S]):
     """What both clients share: their settings and their connections."""
 
     def __init__(
@@ -75,12 +78,12 @@ class _Shell(OperatorMethods[R, P], Generic[R, P, Tr]):
         """
         self._settings = Settings(feature_level, timeout, Encoding(encoding), device, priority, max_retries)
         self._endpoint = Endpoint.of(base_url, api_key, headers)
-        self._connections = Connections(self._open(self._endpoint.url, verify) if transport is None else transport)
+        self._connections = Connections(self._open(self._endpoint.url, verify, transport))
         self._owns_connections = True
 
     @abstractmethod
-    def _open(self, url: httpx.URL, verify: ssl.SSLContext | bool) -> Tr:
-        """The transport for requests to a server."""
+    def _open(self, url: httpx.URL, verify: ssl.SSLContext | bool, transport: Tr | None) -> S:
+        """What sends requests to a server."""
 
     def with_options(self, **options: Unpack[CallOptions]) -> Self:
         """A client with other options that uses the connections of this one, and lives no longer."""
@@ -93,15 +96,15 @@ class _Shell(OperatorMethods[R, P], Generic[R, P, Tr]):
         return f"<{type(self).__name__} {self._endpoint.base}>"
 
 
-class Client(_Shell[Result, PoolingResult, httpx.BaseTransport]):
+class Client(_Shell[Result, PoolingResult, httpx.BaseTransport, Sender]):
     """A client of an opwire server. It may be shared by threads.
 
     >>> client = Client("http://127.0.0.1:8000")
     >>> client.argmax(logits, axes=1).output
     """
 
-    def _open(self, url: httpx.URL, verify: ssl.SSLContext | bool) -> httpx.BaseTransport:
-        return open_blocking(url, verify)
+    def _open(self, url: httpx.URL, verify: ssl.SSLContext | bool, transport: httpx.BaseTransport | None) -> Sender:
+        return open_blocking(url, verify, transport)
 
     def _send(self, make: Make[T], settings: Settings) -> T:
         tries = Tries(settings.max_retries, settings.timeout)
@@ -114,15 +117,7 @@ class Client(_Shell[Result, PoolingResult, httpx.BaseTransport]):
 
     def _try(self, exchange: Exchange[T], retries: int) -> T:
         attempt = Attempt(self._endpoint, exchange, retries)
-        with attempt:
-            response = self._connections.transport.handle_request(attempt.request)
-            try:
-                attempt.begin(response)
-                assert isinstance(response.stream, httpx.SyncByteStream)
-                for piece in response.stream:
-                    attempt.receive(piece)
-            finally:
-                response.close()
+        self._connections.sender.send(attempt)
         return attempt.result()
 
     def _run(self, call: Call, options: CallOptions) -> Result:
@@ -211,15 +206,19 @@ class Client(_Shell[Result, PoolingResult, httpx.BaseTransport]):
         self.close()
 
 
-class AsyncClient(_Shell[Coroutine[Any, Any, Result], Coroutine[Any, Any, PoolingResult], httpx.AsyncBaseTransport]):
+class AsyncClient(
+    _Shell[Coroutine[Any, Any, Result], Coroutine[Any, Any, PoolingResult], httpx.AsyncBaseTransport, AsyncSender]
+):
     """The client for asyncio: ``Client`` with awaitable methods.
 
     >>> client = AsyncClient("http://127.0.0.1:8000")
     >>> (await client.argmax(logits, axes=1)).output
     """
 
-    def _open(self, url: httpx.URL, verify: ssl.SSLContext | bool) -> httpx.AsyncBaseTransport:
-        return open_async(url, verify)
+    def _open(
+        self, url: httpx.URL, verify: ssl.SSLContext | bool, transport: httpx.AsyncBaseTransport | None
+    ) -> AsyncSender:
+        return open_async(url, verify, transport)
 
     async def _send(self, make: Make[T], settings: Settings) -> T:
         tries = Tries(settings.max_retries, settings.timeout)
@@ -231,26 +230,9 @@ class AsyncClient(_Shell[Coroutine[Any, Any, Result], Coroutine[Any, Any, Poolin
             await _sleep(delay)
 
     async def _try(self, exchange: Exchange[T], retries: int) -> T:
-        import asyncio  # the other client has no use for it
-
         attempt = Attempt(self._endpoint, exchange, retries)
-        try:
-            async with asyncio.timeout(attempt.time.left()):
-                await self._receive(attempt)
-        except TimeoutError:  # a phase went on for long with many short waits
-            raise attempt.time.over() from None
+        await self._connections.sender.send(attempt)
         return attempt.result()
-
-    async def _receive(self, attempt: Attempt[Any]) -> None:
-        with attempt:
-            response = await self._connections.transport.handle_async_request(attempt.request)
-            try:
-                attempt.begin(response)
-                assert isinstance(response.stream, httpx.AsyncByteStream)
-                async for piece in response.stream:
-                    attempt.receive(piece)
-            finally:
-                await response.aclose()
 
     async def _run(self, call: Call, options: CallOptions) -> Result:
         return await self._send(partial(requests.execute, call), self._settings.updated(options))
@@ -316,6 +298,6 @@ class AsyncClient(_Shell[Coroutine[Any, Any, Result], Coroutine[Any, Any, Poolin
 
 
 async def _sleep(seconds: float) -> None:
-    import asyncio
+    import asyncio  # the other client has no use for it
 
     await asyncio.sleep(seconds)

@@ -1,19 +1,14 @@
-"""One try at an exchange, over a transport of httpx: the same for both clients."""
+"""One try at an exchange: the same whatever it is sent over."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from functools import lru_cache
-from types import TracebackType
+from collections.abc import Iterable, Iterator
 from typing import Generic, TypeVar
 
-import httpx
-
-from ..errors import ConnectError, InvalidResponseError, TransportError, TransportTimeout
-from ..wire import Buffer
+from ..errors import InvalidResponseError, TransportTimeout
 from .endpoint import RETRY_COUNT, Endpoint
-from .exchange import Exchange
+from .exchange import Exchange, Headers
 from .receive import Receiver, TooLarge
 
 T = TypeVar("T")
@@ -22,58 +17,64 @@ CONNECT_SECONDS = 5.0
 GRACE_SECONDS = 0.25
 """How much longer than the server the client waits, so that the server can say itself that the time is over."""
 
-_PIECE_BYTES = 256 * 1024
-
-# The first row that matches decides.
-_ERRORS: tuple[tuple[type[httpx.HTTPError], type[TransportError], str], ...] = (
-    (httpx.ConnectTimeout, ConnectError, "no connection"),
-    (httpx.TimeoutException, TransportTimeout, "no answer in time"),
-    (httpx.ConnectError, ConnectError, "no connection"),
-    (httpx.UnsupportedProtocol, ConnectError, "no connection"),
-    (httpx.ProxyError, ConnectError, "no connection"),
-    (httpx.DecodingError, TransportError, "the answer cannot be decoded"),
-    (httpx.HTTPError, ConnectError, "the connection broke"),
-)
-
-_parse_url = lru_cache(maxsize=64)(httpx.URL)
+PIECE_BYTES = 256 * 1024
+"""Bytes that are sent or received at once."""
 
 
 class Attempt(Generic[T]):
     """One try at an exchange: the request, the time left for it, and what has arrived.
 
-    As a context manager it turns the errors of httpx into those of opwire.
+    Attributes:
+        endpoint, exchange: where it goes, and what.
+        time: that is left.
     """
 
     def __init__(self, endpoint: Endpoint, exchange: Exchange[T], retries: int = 0) -> None:
-        self._exchange = exchange
-        self._url = endpoint.base + exchange.path
+        self.endpoint = endpoint
+        self.exchange = exchange
         self.time = TimeLeft(exchange.timeout)
+        self._retries = retries
         self._status = 0
-        self._headers: Mapping[str, str] = {}
+        self._headers: Headers = {}
         self._receiver: Receiver | None = None
-        headers = [*endpoint.headers, *((k.encode(), v.encode()) for k, v in exchange.headers.items())]
-        if retries:
-            headers.append((RETRY_COUNT.encode(), b"%d" % retries))
-        self.request = httpx.Request(
-            exchange.method,
-            _parse_url(self._url),
-            headers=headers,
-            stream=_Body(exchange.chunks, self.time),
-            extensions={"timeout": self.time},
-        )
 
-    def begin(self, response: httpx.Response) -> None:
+    def __str__(self) -> str:
+        return f"{self.exchange.method} {self.url}"
+
+    @property
+    def url(self) -> str:
+        return self.endpoint.base + self.exchange.path
+
+    def own_headers(self) -> Iterable[tuple[str, str]]:
+        """Those that the endpoint does not have."""
+        own = self.exchange.headers.items()
+        return [*own, (RETRY_COUNT, str(self._retries))] if self._retries else own
+
+    def pieces(self) -> Iterator[bytes]:
+        """The body, in pieces: a large tensor is neither joined to anything nor copied whole."""
+        chunks = self.exchange.chunks
+        if sum(map(len, chunks)) <= PIECE_BYTES:
+            yield b"".join(chunks)
+            return
+        for chunk in chunks:
+            view = memoryview(chunk)
+            for start in range(0, len(view), PIECE_BYTES):
+                self.time.check()
+                yield bytes(view[start : start + PIECE_BYTES])
+
+    def begin(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
         """Takes the head of the answer.
 
         Raises:
             InvalidResponseError: its body is in an encoding, or larger than what was asked for can be.
         """
-        self._status, self._headers = response.status_code, response.headers
-        encoding = self._headers.get("content-encoding", "identity").strip().lower()
-        if encoding != "identity":
+        self._status = status
+        self._headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in headers}
+        encoding = self._headers.get("content-encoding", "identity")
+        if encoding.strip().lower() != "identity":
             raise self._refuse(f"it is encoded as {encoding[:80]!r}, and identity was asked for")
         try:
-            self._receiver = Receiver(self._headers, self._exchange.most_bytes_of(self._status))
+            self._receiver = Receiver(self._headers, self.exchange.most_bytes_of(status))
         except TooLarge as error:
             raise self._refuse(str(error)) from None
 
@@ -98,25 +99,14 @@ class Attempt(Generic[T]):
             OpwireError: the one that the answer stands for.
         """
         assert self._receiver is not None
-        return self._exchange.result(self._status, self._headers, self._receiver.body())
+        return self.exchange.result(self._status, self._headers, self._receiver.body())
 
     def _refuse(self, why: str, body: bytes = b"") -> InvalidResponseError:
-        return self._exchange.refuse(self._status, self._headers, "which is not read", why, body)
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        if isinstance(error, httpx.HTTPError):
-            ours, words = next((row[1], row[2]) for row in _ERRORS if isinstance(error, row[0]))
-            raise ours(f"{words} ({self.request.method} {self._url}): {str(error) or type(error).__name__}") from error
+        return self.exchange.refuse(self._status, self._headers, "which is not read", why, body)
 
 
-class TimeLeft(Mapping[str, float | None]):
-    """httpx's timeouts for the phases of a request, each of them the time that is left when the phase begins.
-
-    Looked up when no time is left, it raises TransportTimeout.
-    """
+class TimeLeft:
+    """The time that is left for an attempt."""
 
     def __init__(self, seconds: float | None) -> None:
         self._seconds = seconds
@@ -135,44 +125,16 @@ class TimeLeft(Mapping[str, float | None]):
             raise self.over()
         return left
 
+    def to_connect(self) -> float:
+        """Seconds for a new connection."""
+        left = self.left()
+        return CONNECT_SECONDS if left is None else min(left, CONNECT_SECONDS)
+
     def check(self) -> None:
         """Raises TransportTimeout once no time is left: a phase may go on for long with many short waits."""
         if self._end is not None and time.monotonic() > self._end:
             raise self.over()
 
     def over(self) -> TransportTimeout:
+        """The error that the time is over."""
         return TransportTimeout(f"no answer within {self._seconds:g} s")
-
-    def __getitem__(self, phase: str) -> float | None:
-        left = self.left()
-        if phase != "connect":
-            return left
-        return CONNECT_SECONDS if left is None else min(left, CONNECT_SECONDS)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(("connect", "read", "write", "pool"))
-
-    def __len__(self) -> int:
-        return 4
-
-
-class _Body(httpx.SyncByteStream, httpx.AsyncByteStream):
-    """A request's body, sent in pieces: a large tensor is neither joined to anything nor copied whole."""
-
-    def __init__(self, chunks: Sequence[Buffer], left: TimeLeft) -> None:
-        self._chunks = chunks
-        self._time = left
-
-    def __iter__(self) -> Iterator[bytes]:
-        if sum(map(len, self._chunks)) <= _PIECE_BYTES:
-            yield b"".join(self._chunks)
-            return
-        for chunk in self._chunks:
-            view = memoryview(chunk)
-            for start in range(0, len(view), _PIECE_BYTES):
-                self._time.check()
-                yield bytes(view[start : start + _PIECE_BYTES])
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        for piece in self:
-            yield piece

@@ -1,32 +1,50 @@
-"""What the clients send over: the transports of httpx that they open, or one that they are given."""
+"""What the clients send over: their own connections, or a transport of httpx that they are given."""
 
 from __future__ import annotations
 
 import ssl
-from typing import Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import httpx
 
-from .pool import LIMITS, PooledTransport
+from .attempt import Attempt
+from .over_httpx import OverAsyncHttpx, OverHttpx
+from .pool import IDLE_SECONDS, MOST_CONNECTIONS, ConnectionPool
 from .proxies import proxy_for
 
-Tr = TypeVar("Tr")
-"""A transport of httpx."""
+S = TypeVar("S")
+"""A sender, blocking or asynchronous."""
+
+LIMITS = httpx.Limits(
+    max_connections=MOST_CONNECTIONS, max_keepalive_connections=MOST_CONNECTIONS, keepalive_expiry=IDLE_SECONDS
+)
 
 
-class Connections(Generic[Tr]):
-    """The connections of a client, which those derived from it use too.
+class Sender(Protocol):
+    """Sends attempts and receives their answers; may be shared by threads."""
 
-    No client of httpx stands around its transport: what that adds (cookies, redirects, decoding) has no use here, and
-    takes longer than a small operator.
-    """
+    def send(self, attempt: Attempt[Any]) -> None: ...
 
-    def __init__(self, transport: Tr) -> None:
-        self._transport = transport
+    def close(self) -> None: ...
+
+
+class AsyncSender(Protocol):
+    """The same for asyncio."""
+
+    async def send(self, attempt: Attempt[Any]) -> None: ...
+
+    async def aclose(self) -> None: ...
+
+
+class Connections(Generic[S]):
+    """The connections of a client, which those derived from it use too."""
+
+    def __init__(self, sender: S) -> None:
+        self._sender = sender
         self._closed = False
 
     @property
-    def transport(self) -> Tr:
+    def sender(self) -> S:
         """What sends requests.
 
         Raises:
@@ -34,22 +52,31 @@ class Connections(Generic[Tr]):
         """
         if self._closed:
             raise RuntimeError("the client is closed")
-        return self._transport
+        return self._sender
 
-    def close(self) -> Tr:
-        """Sends no more. Returns the transport, to be closed."""
+    def close(self) -> S:
+        """Sends no more. Returns the sender, to be closed."""
         self._closed = True
-        return self._transport
+        return self._sender
 
 
-def open_blocking(url: httpx.URL, verify: ssl.SSLContext | bool) -> httpx.BaseTransport:
-    """A transport for requests to a server, over the proxy of the environment if there is one."""
+def open_blocking(url: httpx.URL, verify: ssl.SSLContext | bool, transport: httpx.BaseTransport | None) -> Sender:
+    """What sends requests to a server: over the transport that is given, or else over its own connections.
+
+    Those go over the proxy of the environment if there is one.
+    """
+    if transport is not None:
+        return OverHttpx(transport)
     proxy = proxy_for(url)
     if proxy is None or proxy.url.scheme == "http":
-        return PooledTransport(verify, proxy)
-    return httpx.HTTPTransport(verify=verify, limits=LIMITS, proxy=proxy)  # TLS to the proxy, or SOCKS
+        return ConnectionPool(url, verify, proxy)
+    return OverHttpx(httpx.HTTPTransport(verify=verify, limits=LIMITS, proxy=proxy))  # TLS to the proxy, or SOCKS
 
 
-def open_async(url: httpx.URL, verify: ssl.SSLContext | bool) -> httpx.AsyncBaseTransport:
-    """The same for asyncio."""
-    return httpx.AsyncHTTPTransport(verify=verify, limits=LIMITS, proxy=proxy_for(url))
+def open_async(
+    url: httpx.URL, verify: ssl.SSLContext | bool, transport: httpx.AsyncBaseTransport | None
+) -> AsyncSender:
+    """The same for asyncio, where the connections are those of httpx."""
+    if transport is None:
+        transport = httpx.AsyncHTTPTransport(verify=verify, limits=LIMITS, proxy=proxy_for(url))
+    return OverAsyncHttpx(transport)

@@ -51,18 +51,20 @@ class Endpoint:
         base: URL that paths are appended to.
         url: the same, parsed.
         headers: names and values.
+        block: the headers as a request has them.
     """
 
     base: str
     url: httpx.URL
     headers: tuple[tuple[bytes, bytes], ...]
+    block: bytes
 
     @classmethod
     def of(cls, base_url: str | None, api_key: str | None, headers: Mapping[str, str] | None) -> Endpoint:
         """The endpoint for the arguments of a client; what is None comes from the environment.
 
         Raises:
-            ValueError: the URL has no host, or a header is not one, or one that the client sets itself.
+            ValueError: the URL has no host or more than a path, or a header is not one, or one of the client's own.
         """
         base = (base_url or os.environ.get("OPWIRE_URL") or DEFAULT_URL).rstrip("/")
         try:
@@ -71,19 +73,20 @@ class Endpoint:
             raise ValueError(f"{base!r} is not a URL: {error}") from error
         if not url.host:
             raise ValueError(f"{base!r} is not a URL with a host, such as {DEFAULT_URL}")
-        common = httpx.Headers({"Host": url.netloc.decode("ascii"), "User-Agent": f"opwire/{package_version()}"})
-        common["Accept-Encoding"] = "identity"
-        own = [name for name in _OWN_HEADERS if headers is not None and name in httpx.Headers(headers)]
+        if "?" in base or "#" in base:
+            raise ValueError(f"{base!r} has more than a path behind its host, and paths are appended to it")
+        given = httpx.Headers(headers)
+        own = [name for name in _OWN_HEADERS if name in given]
         if own:
             raise ValueError(f"{', '.join(own)} cannot be set: the client sets it for each request")
-        common.update(headers)
+        common = httpx.Headers({"Host": url.netloc.decode("ascii"), "User-Agent": f"opwire/{package_version()}"})
+        common["Accept-Encoding"] = "identity"
+        common.update(given)
         if api_key is None and "Authorization" not in common:
             api_key = os.environ.get("OPWIRE_API_KEY")
         if api_key is not None:
             common["Authorization"] = f"Bearer {api_key}"
         for name, value in common.raw:
             if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
-                raise ValueError(
-                    f"{name.decode('latin-1')!r} is not a header: its name or value has control characters"
-                )
-        return cls(base, url, tuple(common.raw))
+                raise ValueError(f"{name!r} is not a header: its name or its value has characters that none may have")
+        return cls(base, url, tuple(common.raw), b"".join(b"%b: %b\r\n" % header for header in common.raw))

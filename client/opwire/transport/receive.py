@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from ..errors import ConnectError
 from ..wire import HEAD_LENGTH, Buffer
+from .exchange import Headers
 
 _LARGEST_BUFFER = 2**30
 """Bytes up to which memory is taken on the word of a header."""
 
 _ALIGNMENT = 64
+_HEAD_LENGTH = HEAD_LENGTH.lower()
 
 
 class TooLarge(Exception):
@@ -23,17 +23,17 @@ class Receiver:
     """Takes the pieces of a body.
 
     Args:
-        headers: of the answer, with names of any case.
+        headers: of the answer.
         most: bytes that the body may have.
 
     Raises:
         TooLarge: it is to have more.
     """
 
-    def __init__(self, headers: Mapping[str, str], most: int) -> None:
+    def __init__(self, headers: Headers, most: int) -> None:
         self._size = _number(headers.get("content-length"))
         self._most = most
-        self._head = headers.get(HEAD_LENGTH)
+        self._head = headers.get(_HEAD_LENGTH)
         self._pieces: list[bytes] = []
         self._buffer: Buffer | None = None
         self._view = memoryview(b"")

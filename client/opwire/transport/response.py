@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import httptools
-import httpx
 
 MOST_HEAD_BYTES = 64 * 1024
 """Of heads, trailers, and the lines around chunks, beyond a few bytes for each byte of the body."""
 
 _MOST_FRAMING = 8
 """Bytes around a byte of the body; a chunk of one byte has five."""
+
+
+class ProtocolError(Exception):
+    """What came is no answer of HTTP/1.1, or not all of one."""
 
 
 class ResponseReader:
@@ -34,35 +35,38 @@ class ResponseReader:
         self._fed = 0
         self._in_body = 0
 
-    def feed(self, data: bytes) -> Sequence[bytes]:
-        """Takes the next bytes; returns the pieces of the body in them.
+    def take(self) -> list[bytes]:
+        """The pieces of the body that have arrived since this was last called."""
+        pieces, self._pieces = self._pieces, []
+        return pieces
+
+    def feed(self, data: bytes) -> None:
+        """Reads the next bytes.
 
         Raises:
-            httpx.RemoteProtocolError: they are no answer of HTTP/1.1, or its head does not end.
+            ProtocolError: they are no answer of HTTP/1.1, or its head does not end.
         """
         self._fed += len(data)
-        self._pieces = []
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            raise httpx.RemoteProtocolError("the server changes to another protocol, unasked") from None
+            raise ProtocolError("the server changes to another protocol, unasked") from None
         except httptools.HttpParserError as error:
             if not self.complete:  # else what follows the answer is not one, and the connection is not used again
-                raise httpx.RemoteProtocolError(f"{data[:80]!r} is no answer of HTTP/1.1: {error}") from None
+                raise ProtocolError(f"{data[:80]!r} is no answer of HTTP/1.1: {error}") from None
             self.keeps = False
         if self._fed - self._in_body > MOST_HEAD_BYTES + _MOST_FRAMING * self._in_body and not self.complete:
-            raise httpx.RemoteProtocolError("the head of the answer, or what is around its body, does not end")
-        return self._pieces
+            raise ProtocolError("the head of the answer, or what is around its body, does not end")
 
     def end(self) -> None:
         """The server has closed the connection.
 
         Raises:
-            httpx.RemoteProtocolError: the answer is not whole.
+            ProtocolError: the answer is not whole.
         """
         framing = {name.lower() for name, _ in self.headers}
         if not self.status or framing & {b"content-length", b"transfer-encoding"}:
-            raise httpx.RemoteProtocolError("the server closed the connection within its answer")
+            raise ProtocolError("the server closed the connection within its answer")
         self.complete = True
 
     # What follows is called by the parser.

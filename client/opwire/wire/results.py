@@ -191,14 +191,16 @@ def read_desc(given: Mapping[str, Any]) -> BufferTensorDesc:
     Raises:
         LookupError, TypeError, ValueError: it is not one.
     """
-    strides = given.get("Strides")
+    sizes, strides = _numbers(given["Sizes"], "Sizes", 1), given.get("Strides")
+    if strides is not None and len(_numbers(strides, "Strides", 0)) != len(sizes):
+        raise ValueError(f"Strides is {show(strides)} for {len(sizes)} dimensions")
     total = given.get("TotalTensorSizeInBytes", 0)
     alignment = given.get("GuaranteedBaseOffsetAlignment", 0)
     _numbers([total, alignment], "TotalTensorSizeInBytes or GuaranteedBaseOffsetAlignment", 0)
     desc = BufferTensorDesc(
         DataType[given["DataType"]],
-        _numbers(given["Sizes"], "Sizes", 1),
-        None if strides is None else _numbers(strides, "Strides", 0),
+        sizes,
+        None if strides is None else tuple(strides),
         total,
         TensorFlags[given.get("Flags", "NONE")],
         alignment,

@@ -15,7 +15,7 @@ from opwire import errors
 from tests.sockets import listening
 
 X = np.zeros((4, 4), np.float32)
-ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n"
+ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n\r\n"
 
 
 def is_silent(connection: socket.socket, over: threading.Event) -> None:

@@ -22,7 +22,7 @@ MOST_UNKNOWN_BYTES = 2**30
 """The largest answer that is read to an operator that the contract here does not know, or does not take."""
 
 _BYTES_AROUND = 256 * 1024
-"""For each call: what stands around the tensors, or a problem in their place."""
+"""For each call and once more: what stands around the tensors, or a problem in their place."""
 
 _BYTES_OF_NUMBER = 48
 """The digits of any number, with the brackets and blanks around it at any rank."""
@@ -55,7 +55,7 @@ class Expected:
 
     def most_bytes(self) -> int:
         """Of the whole answer."""
-        return sum(map(self._most_bytes_of, self.outputs))
+        return _BYTES_AROUND + sum(map(self._most_bytes_of, self.outputs))
 
     def _most_bytes_of(self, outputs: Outputs | None) -> int:
         if outputs is None:
@@ -68,7 +68,7 @@ class Expected:
     @property
     def most_values(self) -> int:
         """JSON values in the whole answer."""
-        around = _VALUES_AROUND * len(self._calls)
+        around = _VALUES_AROUND * (1 + len(self._calls))
         if not self._numbers:
             return around
         if None in self.outputs:

@@ -23,7 +23,8 @@ def waits(turns: Turns, order: list[int], number: int) -> threading.Thread:
 
 
 def test_who_comes_first_is_served_first():
-    turns, order = Turns(1), []
+    turns = Turns(1)
+    order: list[int] = []
     assert turns.take(None)
     threads = [waits(turns, order, number) for number in range(5)]
     turns.give()

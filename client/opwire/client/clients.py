@@ -60,6 +60,10 @@ class _Shell(OperatorMethods[R, P], Generic[R, P, Tr, S]):
     ) -> None:
         """Connects to nothing yet.
 
+        The client's own transport keeps up to 100 connections; further calls wait for one, first come, first served,
+        within their timeout. It goes over the proxy that ``HTTP_PROXY``, ``HTTPS_PROXY`` or ``ALL_PROXY`` names, unless
+        ``NO_PROXY`` names the server.
+
         Args:
             base_url: of the server; left out, ``OPWIRE_URL`` or else ``http://127.0.0.1:8000``.
             api_key: sent as a bearer token; left out, ``OPWIRE_API_KEY`` if that is set.
@@ -68,10 +72,6 @@ class _Shell(OperatorMethods[R, P], Generic[R, P, Tr, S]):
             transport: of httpx, in place of the client's own.
             verify: of httpx: whether, or by which context, the server's certificate is checked. Left out, it is checked
                 against ``SSL_CERT_FILE`` or ``SSL_CERT_DIR`` if one is set.
-
-        The client's own transport keeps up to 100 connections; further calls wait for one, first come, first served,
-        within their timeout. It goes over the proxy that ``HTTP_PROXY``, ``HTTPS_PROXY`` or ``ALL_PROXY`` names, unless
-        ``NO_PROXY`` names the server.
 
         Raises:
             ValueError: an argument, or a variable of the environment, has no such value.

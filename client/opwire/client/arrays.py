@@ -6,9 +6,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from .desc import show
-from .jsontensor import NumberError, read_numbers
-from .tensor import Array, BufferTensorDesc, DataType
+from ..desc import show
+from ..jsontensor import NumberError, read_numbers
+from ..tensor import Array, BufferTensorDesc, DataType
 
 
 class SupportsArray(Protocol):

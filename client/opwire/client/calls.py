@@ -6,15 +6,15 @@ from collections.abc import Iterable, Mapping
 from operator import index
 from typing import Any, Literal, SupportsIndex
 
-from ._arrays import ArrayLike, TensorLike, as_array, as_array_or_bytes, fit
-from .desc import Report, read_tensor, show
-from .operators import OPERATORS, find
-from .operators.argreduce import AxisDirection
-from .operators.catalog import PREFIX
-from .operators.max_pooling import MaxPooling
-from .operators.reduce import ReduceFunction
-from .tensor import Array, BufferTensorDesc, DataType, packed_strides
-from .wire import Call
+from ..desc import Report, read_tensor, show
+from ..operators import OPERATORS, find
+from ..operators.argreduce import AxisDirection
+from ..operators.catalog import PREFIX
+from ..operators.max_pooling import MaxPooling
+from ..operators.reduce import ReduceFunction
+from ..tensor import Array, BufferTensorDesc, DataType, packed_strides
+from ..wire import Call
+from .arrays import ArrayLike, TensorLike, as_array, as_array_or_bytes, fit
 
 Axes = SupportsIndex | Iterable[SupportsIndex]
 Direction = AxisDirection | Literal["INCREASING", "DECREASING"]

@@ -6,12 +6,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, Generic, Literal, TypeVar, Unpack, overload
 
-from . import _calls as calls
-from ._arrays import ArrayLike, TensorLike
-from ._calls import Axes, Direction, Function, IndexType, PoolingOperator
-from ._options import CallOptions
-from .tensor import DataType
-from .wire import Call
+from ..tensor import DataType
+from ..wire import Call
+from . import calls
+from .arrays import ArrayLike, TensorLike
+from .calls import Axes, Direction, Function, IndexType, PoolingOperator
+from .options import CallOptions
 
 R = TypeVar("R")
 """What a call comes to: a Result, or an awaitable of one."""

@@ -2,48 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
-from .errors import ConnectError
-from .wire import HEAD_LENGTH, Buffer
+from ..errors import ConnectError
+from ..wire import HEAD_LENGTH, Buffer
+from .exchange import Headers
 
 _LARGEST_BUFFER = 2**30
 """Bytes up to which memory is taken on the word of a header."""
 
 _ALIGNMENT = 64
+_HEAD_LENGTH = HEAD_LENGTH.lower()
+
+
+class TooLarge(Exception):
+    """The body is larger than an answer may be."""
 
 
 class Receiver:
     """Takes the pieces of a body.
 
     Args:
-        headers: of the answer, with names of any case.
+        headers: of the answer.
+        most: bytes that the body may have.
+
+    Raises:
+        TooLarge: it is to have more.
     """
 
-    def __init__(self, headers: Mapping[str, str]) -> None:
-        self.encoded = "content-encoding" in headers
-        """Whether what arrives must be decoded first."""
-        self._size = 0 if self.encoded else _number(headers.get("content-length"))
-        self._head = headers.get(HEAD_LENGTH)
+    def __init__(self, headers: Headers, most: int) -> None:
+        self._size = _number(headers.get("content-length"))
+        self._most = most
+        self._head = headers.get(_HEAD_LENGTH)
         self._pieces: list[bytes] = []
         self._buffer: Buffer | None = None
         self._view = memoryview(b"")
         self._filled = 0
+        if self._size > most:
+            raise TooLarge(f"its body is to have {self._size} bytes, and {most} are the most for what was asked")
 
     def take(self, piece: bytes) -> None:
         """Takes the next piece.
 
         Raises:
             ConnectError: there are more bytes than announced.
+            TooLarge: there are more bytes than the body may have.
         """
+        end = self._filled + len(piece)
+        if end > self._most:
+            raise TooLarge(f"its body has more than {self._most} bytes, the most for what was asked")
         if self._buffer is None:
             if self._pieces or len(piece) >= self._size or self._size > _LARGEST_BUFFER:
                 self._pieces.append(piece)
+                self._filled = end
                 return
             self._allocate()
-        end = self._filled + len(piece)
         if end > self._size:
             raise ConnectError(f"the answer goes on behind the {self._size} bytes that it was to have")
         self._view[self._filled : end] = piece

@@ -13,22 +13,26 @@ from typing import Any, Generic, Literal, Self, TypeVar, Unpack
 
 import httpx
 
-from . import _exchange as exchanges
-from ._exchange import Exchange
-from ._methods import OperatorMethods, P, R
-from ._options import CallOptions, Settings
-from ._retry import Tries
-from ._sockets import SocketTransport
-from ._transport import LIMITS, Attempt, Connections, Endpoint, Patience
-from .check import Validation
-from .describe import LevelInfo, OperatorInfo, OperatorSummary, ServerInfo
-from .errors import OpwireError, TransportError, UnavailableError
-from .level import FeatureLevel
-from .wire import Call, Encoding, PoolingResult, Result
+from ..check import Validation
+from ..describe import LevelInfo, OperatorInfo, OperatorSummary, ServerInfo
+from ..errors import OpwireError, TransportError, UnavailableError
+from ..level import FeatureLevel
+from ..transport.attempt import CONNECT_SECONDS, Attempt
+from ..transport.connections import AsyncSender, Connections, Sender, open_async, open_blocking
+from ..transport.endpoint import Endpoint
+from ..transport.exchange import Exchange
+from ..transport.retry import Patience, Tries
+from ..wire import Call, Encoding, PoolingResult, Result
+from . import requests
+from .methods import OperatorMethods, P, R
+from .options import CallOptions, Settings
 
 T = TypeVar("T")
 Tr = TypeVar("Tr")
 """A transport of httpx."""
+
+S = TypeVar("S")
+"""What sends requests."""
 
 Make = Callable[[Settings], Exchange[T]]
 """Makes a request anew for each try, since each has less time."""
@@ -36,7 +40,7 @@ Make = Callable[[Settings], Exchange[T]]
 _NOT_READY = (TransportError, UnavailableError)
 
 
-class _Shell(OperatorMethods[R, P], Generic[R, P, Tr]):
+class _Shell(OperatorMethods[R, P], Generic[R, P, Tr, S]):
     """What both clients share: their settings and their connections."""
 
     def __init__(
@@ -56,25 +60,30 @@ class _Shell(OperatorMethods[R, P], Generic[R, P, Tr]):
     ) -> None:
         """Connects to nothing yet.
 
+        The client's own transport keeps up to 100 connections; further calls wait for one, first come, first served,
+        within their timeout. It goes over the proxy that ``HTTP_PROXY``, ``HTTPS_PROXY`` or ``ALL_PROXY`` names, unless
+        ``NO_PROXY`` names the server.
+
         Args:
             base_url: of the server; left out, ``OPWIRE_URL`` or else ``http://127.0.0.1:8000``.
             api_key: sent as a bearer token; left out, ``OPWIRE_API_KEY`` if that is set.
             timeout, feature_level, encoding, device, priority, max_retries: see CallOptions; each call may change them.
             headers: further ones for every request.
-            transport: of httpx, in place of its own, which takes no proxy from the environment.
-            verify: of httpx: whether, or by which context, the server's certificate is checked.
+            transport: of httpx, in place of the client's own.
+            verify: of httpx: whether, or by which context, the server's certificate is checked. Left out, it is checked
+                against ``SSL_CERT_FILE`` or ``SSL_CERT_DIR`` if one is set.
 
         Raises:
-            ValueError: an argument has no such value.
+            ValueError: an argument, or a variable of the environment, has no such value.
         """
         self._settings = Settings(feature_level, timeout, Encoding(encoding), device, priority, max_retries)
         self._endpoint = Endpoint.of(base_url, api_key, headers)
-        self._connections = Connections(self._open(verify) if transport is None else transport)
+        self._connections = Connections(self._open(self._endpoint.url, verify, transport))
         self._owns_connections = True
 
     @abstractmethod
-    def _open(self, verify: ssl.SSLContext | bool) -> Tr:
-        """The connection pool of httpx."""
+    def _open(self, url: httpx.URL, verify: ssl.SSLContext | bool, transport: Tr | None) -> S:
+        """What sends requests to a server."""
 
     def with_options(self, **options: Unpack[CallOptions]) -> Self:
         """A client with other options that uses the connections of this one, and lives no longer."""
@@ -87,15 +96,15 @@ class _Shell(OperatorMethods[R, P], Generic[R, P, Tr]):
         return f"<{type(self).__name__} {self._endpoint.base}>"
 
 
-class Client(_Shell[Result, PoolingResult, httpx.BaseTransport]):
+class Client(_Shell[Result, PoolingResult, httpx.BaseTransport, Sender]):
     """A client of an opwire server. It may be shared by threads.
 
     >>> client = Client("http://127.0.0.1:8000")
     >>> client.argmax(logits, axes=1).output
     """
 
-    def _open(self, verify: ssl.SSLContext | bool) -> httpx.BaseTransport:
-        return SocketTransport(verify)
+    def _open(self, url: httpx.URL, verify: ssl.SSLContext | bool, transport: httpx.BaseTransport | None) -> Sender:
+        return open_blocking(url, verify, transport)
 
     def _send(self, make: Make[T], settings: Settings) -> T:
         tries = Tries(settings.max_retries, settings.timeout)
@@ -108,21 +117,14 @@ class Client(_Shell[Result, PoolingResult, httpx.BaseTransport]):
 
     def _try(self, exchange: Exchange[T], retries: int) -> T:
         attempt = Attempt(self._endpoint, exchange, retries)
-        with attempt:
-            response = self._connections.transport.handle_request(attempt.request)
-            try:
-                assert isinstance(response.stream, httpx.SyncByteStream)
-                for piece in response.iter_bytes() if attempt.begin(response) else response.stream:
-                    attempt.receive(piece)
-            finally:
-                response.close()
-        return attempt.result(response)
+        self._connections.sender.send(attempt)
+        return attempt.result()
 
     def _run(self, call: Call, options: CallOptions) -> Result:
-        return self._send(partial(exchanges.execute, call), self._settings.updated(options))
+        return self._send(partial(requests.execute, call), self._settings.updated(options))
 
     def _run_pooling(self, call: Call, options: CallOptions) -> PoolingResult:
-        return self._send(partial(exchanges.execute_pooling, call), self._settings.updated(options))
+        return self._send(partial(requests.execute_pooling, call), self._settings.updated(options))
 
     def execute_many(self, calls: Iterable[Call], **options: Unpack[CallOptions]) -> list[Result | OpwireError]:
         """Runs several operators by one request.
@@ -134,7 +136,7 @@ class Client(_Shell[Result, PoolingResult, httpx.BaseTransport]):
         Returns:
             For each call, in their order, its result or the error that it alone came to.
         """
-        return self._send(partial(exchanges.execute_many, list(calls)), self._settings.updated(options))
+        return self._send(partial(requests.execute_many, list(calls)), self._settings.updated(options))
 
     def validate(
         self, operator: Mapping[str, Any], feature_level: FeatureLevel | str | int | None = None
@@ -145,11 +147,11 @@ class Client(_Shell[Result, PoolingResult, httpx.BaseTransport]):
             operator: ``{"type": ..., "desc": {...}}``.
             feature_level: left out, the client's, or else the highest.
         """
-        return self._send(partial(exchanges.validate, operator), self._settings.at_level(feature_level))
+        return self._send(partial(requests.validate, operator), self._settings.at_level(feature_level))
 
     def operators(self) -> list[OperatorSummary]:
         """All operator types of DirectML; ``executable`` marks those that the server runs."""
-        return self._send(exchanges.operators, self._settings)
+        return self._send(requests.operators, self._settings)
 
     def operator(self, name: str) -> OperatorInfo:
         """The fields, support rows and worked examples of an operator type.
@@ -157,15 +159,15 @@ class Client(_Shell[Result, PoolingResult, httpx.BaseTransport]):
         Raises:
             NotFoundError: DirectML has no such operator type.
         """
-        return self._send(partial(exchanges.operator, name), self._settings)
+        return self._send(partial(requests.operator, name), self._settings)
 
     def feature_levels(self) -> list[LevelInfo]:
         """All feature levels, lowest first, with the operator types that each brought."""
-        return self._send(exchanges.feature_levels, self._settings)
+        return self._send(requests.feature_levels, self._settings)
 
     def server(self) -> ServerInfo:
         """What the server is: its version, devices and limits."""
-        return self._send(exchanges.server, self._settings)
+        return self._send(requests.server, self._settings)
 
     def ready(self) -> bool:
         """Whether the server takes work.
@@ -174,7 +176,7 @@ class Client(_Shell[Result, PoolingResult, httpx.BaseTransport]):
             TransportError: there is no answer.
         """
         try:
-            self._try(exchanges.readiness(self._settings), 0)
+            self._try(requests.readiness(self._settings), 0)
         except UnavailableError:
             return False
         return True
@@ -185,10 +187,10 @@ class Client(_Shell[Result, PoolingResult, httpx.BaseTransport]):
         Raises:
             TransportTimeout: it did not within ``timeout`` seconds; the message tells why not.
         """
-        patience = Patience(timeout)
+        patience = Patience(timeout, CONNECT_SECONDS)
         while True:
             try:
-                return self._try(exchanges.readiness(self._settings.within(patience.left)), 0)
+                return self._try(requests.readiness(self._settings.within(patience.left)), 0)
             except _NOT_READY as reason:
                 time.sleep(patience.delay(reason))
 
@@ -204,15 +206,19 @@ class Client(_Shell[Result, PoolingResult, httpx.BaseTransport]):
         self.close()
 
 
-class AsyncClient(_Shell[Coroutine[Any, Any, Result], Coroutine[Any, Any, PoolingResult], httpx.AsyncBaseTransport]):
+class AsyncClient(
+    _Shell[Coroutine[Any, Any, Result], Coroutine[Any, Any, PoolingResult], httpx.AsyncBaseTransport, AsyncSender]
+):
     """The client for asyncio: ``Client`` with awaitable methods.
 
     >>> client = AsyncClient("http://127.0.0.1:8000")
     >>> (await client.argmax(logits, axes=1)).output
     """
 
-    def _open(self, verify: ssl.SSLContext | bool) -> httpx.AsyncBaseTransport:
-        return httpx.AsyncHTTPTransport(verify=verify, limits=LIMITS)
+    def _open(
+        self, url: httpx.URL, verify: ssl.SSLContext | bool, transport: httpx.AsyncBaseTransport | None
+    ) -> AsyncSender:
+        return open_async(url, verify, transport)
 
     async def _send(self, make: Make[T], settings: Settings) -> T:
         tries = Tries(settings.max_retries, settings.timeout)
@@ -225,62 +231,55 @@ class AsyncClient(_Shell[Coroutine[Any, Any, Result], Coroutine[Any, Any, Poolin
 
     async def _try(self, exchange: Exchange[T], retries: int) -> T:
         attempt = Attempt(self._endpoint, exchange, retries)
-        with attempt:
-            response = await self._connections.transport.handle_async_request(attempt.request)
-            try:
-                assert isinstance(response.stream, httpx.AsyncByteStream)
-                async for piece in response.aiter_bytes() if attempt.begin(response) else response.stream:
-                    attempt.receive(piece)
-            finally:
-                await response.aclose()
-        return attempt.result(response)
+        await self._connections.sender.send(attempt)
+        return attempt.result()
 
     async def _run(self, call: Call, options: CallOptions) -> Result:
-        return await self._send(partial(exchanges.execute, call), self._settings.updated(options))
+        return await self._send(partial(requests.execute, call), self._settings.updated(options))
 
     async def _run_pooling(self, call: Call, options: CallOptions) -> PoolingResult:
-        return await self._send(partial(exchanges.execute_pooling, call), self._settings.updated(options))
+        return await self._send(partial(requests.execute_pooling, call), self._settings.updated(options))
 
     async def execute_many(self, calls: Iterable[Call], **options: Unpack[CallOptions]) -> list[Result | OpwireError]:
         """As ``Client.execute_many``."""
-        return await self._send(partial(exchanges.execute_many, list(calls)), self._settings.updated(options))
+        return await self._send(partial(requests.execute_many, list(calls)), self._settings.updated(options))
 
     async def validate(
         self, operator: Mapping[str, Any], feature_level: FeatureLevel | str | int | None = None
     ) -> Validation:
         """As ``Client.validate``."""
-        return await self._send(partial(exchanges.validate, operator), self._settings.at_level(feature_level))
+        return await self._send(partial(requests.validate, operator), self._settings.at_level(feature_level))
 
     async def operators(self) -> list[OperatorSummary]:
         """As ``Client.operators``."""
-        return await self._send(exchanges.operators, self._settings)
+        return await self._send(requests.operators, self._settings)
 
     async def operator(self, name: str) -> OperatorInfo:
         """As ``Client.operator``."""
-        return await self._send(partial(exchanges.operator, name), self._settings)
+        return await self._send(partial(requests.operator, name), self._settings)
 
     async def feature_levels(self) -> list[LevelInfo]:
         """As ``Client.feature_levels``."""
-        return await self._send(exchanges.feature_levels, self._settings)
+        return await self._send(requests.feature_levels, self._settings)
 
     async def server(self) -> ServerInfo:
         """As ``Client.server``."""
-        return await self._send(exchanges.server, self._settings)
+        return await self._send(requests.server, self._settings)
 
     async def ready(self) -> bool:
         """As ``Client.ready``."""
         try:
-            await self._try(exchanges.readiness(self._settings), 0)
+            await self._try(requests.readiness(self._settings), 0)
         except UnavailableError:
             return False
         return True
 
     async def wait_ready(self, timeout: float = 30.0) -> None:  # noqa: ASYNC109 - the argument of Client.wait_ready
         """As ``Client.wait_ready``."""
-        patience = Patience(timeout)
+        patience = Patience(timeout, CONNECT_SECONDS)
         while True:
             try:
-                return await self._try(exchanges.readiness(self._settings.within(patience.left)), 0)
+                return await self._try(requests.readiness(self._settings.within(patience.left)), 0)
             except _NOT_READY as reason:
                 await _sleep(patience.delay(reason))
 
@@ -302,18 +301,3 @@ async def _sleep(seconds: float) -> None:
     import asyncio  # the other client has no use for it
 
     await asyncio.sleep(seconds)
-
-
-class Preparation(OperatorMethods[Call, Call]):
-    """The methods of a client, of which each returns its call in place of making it; for ``execute_many``."""
-
-    def _run(self, call: Call, options: CallOptions) -> Call:
-        for name in options.keys() & {"encoding", "max_retries"}:
-            raise TypeError(f"calls that are made together have one {name}: give it to execute_many")
-        given = Settings(timeout=None).updated(options)
-        return Call(call.operator, call.inputs, call.layouts, given.members())
-
-    _run_pooling = _run
-
-
-prepare = Preparation()

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any, Literal, TypedDict
 
-from .level import FeatureLevel
-from .wire import Encoding
+from ..level import FeatureLevel
+from ..wire import Encoding
 
 LONGEST_TIMEOUT = 2**31 / 1000 - 1
 """Seconds; the wire carries milliseconds in 31 bits."""
@@ -25,8 +25,9 @@ class CallOptions(TypedDict, total=False):
         device: that shall run the operator, None for the server's choice.
         priority: 0 (first) to 9, None for the server's default.
         max_retries: how often the request may be sent again where that can help: the server was not reached or the
-            connection broke, it was busy (OverloadedError, UnavailableError), or its own time limit was over before
-            the work began. The timeout holds for all tries and the waits between them.
+            connection broke, or the server's own time limit was over before the work began. A busy server (429 or 503)
+            that says when to come back, as opwire does, is asked again at that time, a little later by chance, for as
+            long as the timeout allows; this is not counted. The timeout holds for all tries and the waits between them.
     """
 
     feature_level: FeatureLevel | str | int | None

@@ -15,10 +15,11 @@ import typer
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the folder above this one, in which `benchmarks` is a package
 
-from benchmarks.soaking import crowd, faults
+from benchmarks.soaking import attack, crowd, faults
 
 app = typer.Typer(add_completion=False)
 app.command("faults")(faults.main)
+app.command("attack")(attack.main)
 app.command("crowd")(crowd.main)
 
 if __name__ == "__main__":

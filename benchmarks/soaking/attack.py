@@ -21,6 +21,9 @@ _LOG_BYTES, _LOG_BYTES_EACH = 64 * 1024, 1500
 """Bytes of the log for each attack, and for each request in it."""
 
 _QUIET_SECONDS = 2.0
+_SECONDS, _SECONDS_QUICK = 180.0, 45.0
+"""When they are over, no other attack begins."""
+
 _RETURNS_WITHIN = 15.0
 _GROWTH, _KEPT = 1.1, 64 * _MIB
 """How much more memory may be in use at rest afterwards: a part of that before, and what caches may keep."""
@@ -50,25 +53,44 @@ class Row:
     broken: list[str]
 
 
-def _attack(server: Served, beside: Bystander, attack: Attack, target: Target, most: float, wait: float) -> Row:
+@dataclass(frozen=True, slots=True)
+class _Field:
+    """Where attacks take place.
+
+    Attributes:
+        server: that is attacked.
+        beside: the normal client.
+        most: bytes of memory that may be in use.
+        wait: seconds that a normal call may take.
+    """
+
+    server: Served
+    beside: Bystander
+    most: float
+    wait: float
+
+
+def _attack(field: _Field, attack: Attack, target: Target) -> Row:
+    server = field.server
     server.reset_peak()
     logged, began = server.log_bytes, time.monotonic()
     try:
-        attack.run(target)
+        if target.left > 0:
+            attack.run(target)
     except OSError as error:
         target.tally.expect(False, f"the attack ended with {error!r}")
     seconds = time.monotonic() - began
-    beside.wait_past(time.monotonic())
-    calls = beside.between(began, time.monotonic())
+    field.beside.wait_past(time.monotonic())
+    calls = field.beside.between(began, time.monotonic())
     longest = max((call.ended - call.began for call in calls), default=float("inf"))
     peak, written = server.peak(), server.log_bytes - logged
     broken = list(target.tally.broken)
-    if longest > wait:
+    if longest > field.wait:
         broken.append(f"the normal client waited for {longest:.1f} s")
     failures = Counter(call.failure for call in calls if call.failure)
     broken += (f"the normal client, {count} times: {failure}" for failure, count in failures.items())
-    if peak > most:
-        broken.append(f"{peak / _MIB:.0f} MiB of memory were in use, more than {most / _MIB:.0f}")
+    if peak > field.most:
+        broken.append(f"{peak / _MIB:.0f} MiB of memory were in use, more than {field.most / _MIB:.0f}")
     if written > _LOG_BYTES + _LOG_BYTES_EACH * target.tally.requests:
         broken.append(f"{written} bytes of log for {target.tally.requests} requests")
     if not server.is_alive:
@@ -133,10 +155,13 @@ def main(
             most = resident + _BUDGET * server.limits()["memory_bytes"] * workers
             typer.echo(_HEADING)
             rows = []
+            ends = time.monotonic() + (_SECONDS_QUICK if quick else _SECONDS)
             for attack in (Attack(_nothing, _QUIET_SECONDS, _QUIET_SECONDS), *chosen):
-                seconds = attack.quick if quick else attack.seconds
+                seconds = min(attack.quick if quick else attack.seconds, ends - time.monotonic())
                 target = Target(server.url, quick=quick, seed=seed, seconds=seconds)
-                rows.append(_attack(server, beside, attack, target, most, wait))
+                if seconds <= 0:
+                    target.tally.expect(False, "it was not run: those before took too long")
+                rows.append(_attack(_Field(server, beside, most, wait), attack, target))
                 _say(rows[-1])
         try:
             left = list(_left_behind(server, resident, files))

@@ -103,12 +103,11 @@ class Plan:
     rounds: int
 
 
-def groups(cases: list[str]) -> Iterator[Group]:
-    """All groups with those tensors."""
-    for name in cases:
-        for encoding in (Encoding.BASE64, Encoding.BINARY):
-            for generator in _GENERATORS:
-                yield Group(CASES[name], encoding, generator)
+def groups(case: str, generators: list[str]) -> Iterator[Group]:
+    """All groups with that tensor."""
+    for encoding in (Encoding.BASE64, Encoding.BINARY):
+        for generator in generators:
+            yield Group(CASES[case], encoding, generator)
 
 
 def measure(server: Served, group: Group, plan: Plan) -> list[Row]:
@@ -134,7 +133,7 @@ def _turn(server: Served, group: Group, connections: int, seconds: float) -> Tur
     server.settled()
     server.reset_peak()
     before = server.ended()
-    turn = _GENERATORS[group.generator](server.url, group, connections, seconds)
+    turn = GENERATORS[group.generator](server.url, group, connections, seconds)
     refused = server.ended() - before
     for usual in ("ok", "client_gone"):
         del refused[usual]
@@ -188,7 +187,7 @@ def _by_wrk(url: str, group: Group, connections: int, seconds: float) -> Turn:
     return Turn(work_rate(found, connections), Counter(found.kinds), found.p50, found.p99)
 
 
-_GENERATORS: dict[str, Callable[[str, Group, int, float], Turn]] = {"wrk": _by_wrk, "client": _by_client}
+GENERATORS: dict[str, Callable[[str, Group, int, float], Turn]] = {"wrk": _by_wrk, "client": _by_client}
 
 _COLUMNS = (("connections", 13), ("answers/s", 11), ("share", 7), ("p50 ms", 9), ("p99 ms", 9), ("MiB", 7))
 

@@ -25,15 +25,15 @@ class Attack(NamedTuple):
 
 
 ATTACKS = (
-    Attack(giants.pooling, 12, 2),
-    Attack(giants.reductions, 12, 2),
+    Attack(giants.pooling, 10, 2),
+    Attack(giants.reductions, 10, 2),
     Attack(giants.wide_rows, 6, 2),
     Attack(batches.huge_outputs, 12, 2),
     Attack(batches.much_work, 8, 2),
-    Attack(documents.nested, 12, 2),
-    Attack(documents.wide, 12, 2),
-    Attack(documents.strings, 12, 2),
-    Attack(idlers.unread_answers, 26, 4),
+    Attack(documents.nested, 9, 2),
+    Attack(documents.wide, 9, 2),
+    Attack(documents.strings, 9, 2),
+    Attack(idlers.unread_answers, 18, 4),
     Attack(idlers.unread_batches, 10, 2),
     Attack(idlers.unread_pipeline, 5, 1),
     Attack(idlers.slow_senders, 12, 2),

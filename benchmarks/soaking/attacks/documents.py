@@ -54,7 +54,13 @@ class Kind(NamedTuple):
     after: bytes
 
 
+_DEEP = 100
+"""As deep as most parsers go."""
+
 NESTED = (
+    Kind(b"[", b"[" * _DEEP + b"]" * _DEEP + b",", b"1]"),
+    Kind(b"[", b'{"a":' * _DEEP + b"1" + b"}" * _DEEP + b",", b"1]"),
+    Kind(b"[", b"[[[]]],", b"1]"),
     Kind(b"", b"[", b""),
     Kind(b"", b'{"a":', b""),
     Kind(b"", b'[{"a":', b""),
@@ -86,7 +92,7 @@ STRINGS = (
 
 
 def nested(target: Target) -> None:
-    """Lists and objects in each other, millions deep, wherever a value may stand."""
+    """Lists and objects in each other, as deep as parsers go and millions deep, wherever a value may stand."""
     _send_all(target, NESTED)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -42,7 +41,7 @@ def unread_answers(target: Target) -> None:
     """Nine clients ask for 256 MiB each, more than the server has, and never read; when dropped, they come again."""
     body = json_bytes(execute(reduction([2**26 - 1], [], "MAX")))
     ask = target.post(EXECUTE, body, {"Connection": "keep-alive"})
-    for _ in range(target.size(3, 1)):
+    for _ in range(target.size(2, 1)):
         for _held in _hold(target, [partial(_sent, target, ask, _UNREAD)] * 9, target.size(8, 4)):
             pass
         for _ in range(9):
@@ -115,7 +114,7 @@ def many_connections(target: Target) -> None:
             if number % 3 == 1:
                 with connection.makefile("rb") as file:
                     answer = read_answer(file)
-                target.tally.expect(answer is not None and json.loads(answer.body or b"0") is not None, "no answer")
+                target.tally.expect(answer is not None and answer.status == 200, "a small sum is not answered")
             if number % 2:
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
         target.tally.sent("came and went")

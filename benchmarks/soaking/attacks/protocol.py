@@ -24,7 +24,7 @@ class _Seen(NamedTuple):
 
 
 def _talk(target: Target, data: bytes, most: int, within: float = _CLOSES_WITHIN) -> _Seen:
-    """Sends some bytes and reads so many answers at most, until the server closes the connection or the time is over."""
+    """Sends some bytes and reads so many answers at most, until the connection is closed or the time is over."""
     began = time.monotonic()
     found: list[Answer] = []
     closed = False
@@ -69,10 +69,10 @@ def _number(answer: Answer) -> object:
 def closing(target: Target) -> None:
     """Who asks for the connection to be closed, or speaks HTTP/1.0, gets that, also when the request is well known."""
     forms = {
-        "Connection: close": partial(_sum_of, target, 7, b"Connection: close"),
-        "connection: Close, TE": partial(_sum_of, target, 7, b"connection: Close, TE"),
-        "HTTP/1.0": partial(_sum_of, target, 7, version=b"1.0"),
-        "HTTP/1.0 without Host": partial(_sum_of, target, 7, version=b"1.0", host=False),
+        "Connection: close": partial(_greatest_of, target, 7, b"Connection: close"),
+        "connection: Close, TE": partial(_greatest_of, target, 7, b"connection: Close, TE"),
+        "HTTP/1.0": partial(_greatest_of, target, 7, version=b"1.0"),
+        "HTTP/1.0 without Host": partial(_greatest_of, target, 7, version=b"1.0", host=False),
     }
     for name, make in forms.items():
         for _ in range(4):

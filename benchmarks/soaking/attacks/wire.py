@@ -154,6 +154,8 @@ class Target:
             return None, "no answer"
         except OSError:
             return None, "reset"
+        except ValueError:
+            return None, "not HTTP"
         return (None, "closed") if answer is None else (answer, str(answer.status))
 
     def each(self, actions: Iterable[Callable[[], object]], at_a_time: int) -> None:

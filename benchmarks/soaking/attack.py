@@ -22,7 +22,7 @@ _LOG_BYTES, _LOG_BYTES_EACH = 64 * 1024, 1500
 
 _QUIET_SECONDS = 2.0
 _SECONDS, _SECONDS_QUICK = 180.0, 45.0
-"""When they are over, no other attack begins."""
+"""All attacks together; when they are over, no other begins."""
 
 _RETURNS_WITHIN = 15.0
 _GROWTH, _KEPT = 1.1, 64 * _MIB
@@ -85,6 +85,8 @@ def _attack(field: _Field, attack: Attack, target: Target) -> Row:
     longest = max((call.ended - call.began for call in calls), default=float("inf"))
     peak, written = server.peak(), server.log_bytes - logged
     broken = list(target.tally.broken)
+    if target.tally.more:
+        broken.append(f"{target.tally.more} more like these")
     if longest > field.wait:
         broken.append(f"the normal client waited for {longest:.1f} s")
     failures = Counter(call.failure for call in calls if call.failure)
@@ -155,13 +157,14 @@ def main(
             most = resident + _BUDGET * server.limits()["memory_bytes"] * workers
             typer.echo(_HEADING)
             rows = []
-            ends = time.monotonic() + (_SECONDS_QUICK if quick else _SECONDS)
+            left_seconds = _SECONDS_QUICK if quick else _SECONDS
             for attack in (Attack(_nothing, _QUIET_SECONDS, _QUIET_SECONDS), *chosen):
-                seconds = min(attack.quick if quick else attack.seconds, ends - time.monotonic())
+                seconds = min(attack.quick if quick else attack.seconds, left_seconds)
                 target = Target(server.url, quick=quick, seed=seed, seconds=seconds)
                 if seconds <= 0:
                     target.tally.expect(False, "it was not run: those before took too long")
                 rows.append(_attack(_Field(server, beside, most, wait), attack, target))
+                left_seconds -= rows[-1].seconds
                 _say(rows[-1])
         try:
             left = list(_left_behind(server, resident, files))

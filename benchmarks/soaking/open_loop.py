@@ -16,8 +16,8 @@ from .flood import Flood, Flow, Workload, request
 from .served import Served, apart, served
 
 _MEASURES = 3
-_MEASURE_SECONDS = 2.0
-_CONNECTIONS = 4
+_MEASURE_SECONDS = 2.5
+_CONNECTIONS = 8
 """With so many, the server is busy and nothing is refused."""
 
 _GRACE = 5.0

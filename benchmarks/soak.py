@@ -15,7 +15,7 @@ budget and a tenth more.
 ``attack``: what a client can do to harm, one kind after the other, beside a normal client that never waits for more
 than a second and whose answers are all right. Memory stays within the budget and a fifth more, no answer is of status
 5xx but 503 and 504, each request of an attack is answered within a bound of its own, the log stays short, and
-afterwards the server is as it was. ``--only giants,lookalikes`` picks kinds; what is drawn is the same for the same ``--seed``.
+afterwards the server is as it was. ``--only giants,lookalikes`` picks kinds; ``--seed`` decides what is drawn.
 
 ``--quick`` gives a first answer in little time. It needs ``pip install ".[service]"``, Linux, and for ``crowd`` wrk
 (in Debian and Ubuntu: ``apt install wrk``; without it, ``--by client``). The exit code is 1 if a promise was broken.

@@ -152,6 +152,7 @@ def main(
     chosen = [attack for attack in ATTACKS if any(word in attack.name for word in only.split(","))]
     with served("--workers", str(workers)) as server:
         server.wait_complete(workers)
+        server.wait_idle()
         with bystander(server.url) as beside:
             resident, files = server.resident_at_rest(1.0, workers), server.open_files()
             most = resident + _BUDGET * server.limits()["memory_bytes"] * workers

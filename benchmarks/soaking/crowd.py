@@ -20,6 +20,7 @@ def _closed(shapes: list[str], generators: list[str], plan: closed_loop.Plan, le
         typer.echo(closed_loop.heading())
     for shape in shapes:
         with served() as server:
+            server.wait_idle()
             for group in closed_loop.groups(shape, generators):
                 for row in closed_loop.measure(server, group, plan):
                     typer.echo(closed_loop.line(row))

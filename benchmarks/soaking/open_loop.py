@@ -120,6 +120,7 @@ def run(workload: Workload, rows: int, times: Times) -> Found:
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
     ):
         use_own_core()
+        server.wait_idle()
         loads = _Loads(server, request(server.url, workload, rows), runner)
         loads.capacity()  # the first request of a kind may wait for its kernel to be compiled
         if times.warm_up:

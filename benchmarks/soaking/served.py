@@ -18,6 +18,11 @@ from typing import Any
 from urllib.request import urlopen
 
 _STARTS_WITHIN = 60.0
+_IDLE_WITHIN = 90.0
+_LOOKS = 0.5
+_LITTLE = 0.1
+"""Seconds between two looks at the time of processors, and the share of a core that does not count as work."""
+
 _BEHIND = 30
 """Lines that are kept behind one that tells of a defect."""
 
@@ -162,6 +167,17 @@ class Served:
         """Workers that were replaced."""
         return self._metrics(_RESTARTS)[_RESTARTS]
 
+    def wait_idle(self) -> None:
+        """Waits until its processes do little: after the start they may prepare what they need later."""
+        ends = time.monotonic() + _IDLE_WITHIN
+        before = sum(map(_ticks, self.processes()))
+        while time.monotonic() < ends:
+            time.sleep(_LOOKS)
+            now = sum(map(_ticks, self.processes()))
+            if now - before < _LITTLE * _LOOKS * os.sysconf("SC_CLK_TCK"):
+                return
+            before = now
+
     def wait_complete(self, workers: int) -> None:
         """Waits until so many workers are ready."""
         end = time.monotonic() + _STARTS_WITHIN
@@ -196,6 +212,14 @@ def _command(process: str) -> str:
 def _resident_pages(process: int) -> int:
     with contextlib.suppress(OSError):
         return int(Path(f"/proc/{process}/statm").read_text().split()[1])
+    return 0
+
+
+def _ticks(process: int) -> int:
+    """Processor time of a process, in ticks of the system's clock."""
+    with contextlib.suppress(OSError):
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+        return int(fields[11]) + int(fields[12])
     return 0
 
 

@@ -1,7 +1,8 @@
 """The cache of machine code on disk: numba's, but for two things that a service needs.
 
-What a kernel calls becomes part of it, so its code is stale when any module here has changed, not its own alone. And a
-cache that was filled ahead is read where it cannot be written, as in a container with a read-only file system.
+What a kernel calls becomes part of it, so its code is stale when any of the modules has changed that it is made from,
+not its own alone. And a cache that was filled ahead is read where it cannot be written, as in a container with a
+read-only file system.
 
 The folder is ``NUMBA_CACHE_DIR`` where that is set, else ``__pycache__`` next to the kernels, else one in the
 home folder.
@@ -11,7 +12,6 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -23,16 +23,17 @@ from numba.core.caching import (
     UserWideCacheLocator,
 )
 
-_SOURCES = sha256(b"".join(path.read_bytes() for path in sorted(Path(__file__).parents[1].rglob("*.py")))).digest()
+from .sources import stamp
 
 
 class _Stamped:
     """Part of a locator: what its files are stamped with, and when its folder will do."""
 
     get_cache_path: Any
+    _py_file: str
 
     def get_source_stamp(self) -> bytes:
-        return _SOURCES
+        return stamp(Path(self._py_file))
 
     def ensure_cache_path(self) -> None:
         try:

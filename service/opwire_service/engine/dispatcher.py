@@ -93,14 +93,14 @@ class Dispatcher:
 
     def fits_inline(self, plan: Plan, device: str) -> bool:
         """Whether a plan is over sooner than another thread could take it."""
-        return plan.work <= self._runners[device].inline_work
+        return self._runners[device].runs_inline(plan)
 
     def fits_inline_received(self, plan: Plan, device: str) -> bool:
         """Whether a plan takes no longer than it took to receive large inputs, which the caller had to wait for too.
 
         Among several devices it must go to the one that runs inline.
         """
-        if plan.work > AS_IF_RECEIVED * self._runners[device].inline_work:
+        if not self._runners[device].runs_inline(plan, AS_IF_RECEIVED):
             return False
         if self._placement is None or device != AUTO:
             return True

@@ -15,6 +15,7 @@ from time import perf_counter
 
 from .families import KERNELS
 from .jit.compiler import Kernel
+from .jit.compiling import only_compile
 
 
 def warm_up(kernels: Sequence[Kernel] = KERNELS, processes: int | None = None) -> Iterator[tuple[str, float]]:
@@ -35,7 +36,8 @@ def warm_up(kernels: Sequence[Kernel] = KERNELS, processes: int | None = None) -
         yield from compile_all([kernel.name for kernel in missing])
         return
     groups = sorted(_sharing(missing), key=len, reverse=True)
-    with ProcessPoolExecutor(processes or os.cpu_count(), mp_context=get_context("spawn")) as pool:
+    spawn = get_context("spawn")
+    with ProcessPoolExecutor(processes or os.cpu_count(), mp_context=spawn, initializer=only_compile) as pool:
         for done in as_completed([pool.submit(compile_all, [kernel.name for kernel in group]) for group in groups]):
             yield from done.result()
 

@@ -5,13 +5,17 @@ Compiling is a matter of seconds, in which Python code holds the GIL: not in a p
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
 import threading
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from queue import SimpleQueue
+from typing import Any
+
+from numba.core import event
 
 from .compiler import Kernel
 
@@ -87,8 +91,20 @@ class CompilingProcess:
             return self._process
 
 
+def only_compile() -> None:
+    """Makes numba faster in a process that does nothing but compile, which takes a quarter less time then.
+
+    Numba runs clocks for every function that is compiled within another one, and most of what it makes it keeps, so
+    that there is little garbage to collect.
+    """
+    gc.set_threshold(100_000, 20, 20)
+    events: Any = event
+    events.install_timer = lambda *_: nullcontext()
+
+
 def serve(kernels: Mapping[str, Kernel]) -> None:
     """The process itself: compiles the kernels whose names come, one a line, until the other end is closed."""
+    only_compile()
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # whatever else is printed is no answer
     names: SimpleQueue[str] = SimpleQueue()

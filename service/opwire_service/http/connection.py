@@ -31,6 +31,8 @@ HEAD_BYTES = 32 * 1024
 EXTENSION = "opwire.incoming"
 """The ASGI extension under which a request has its ``Incoming``."""
 
+_BODY_FIELDS = frozenset({b"content-length", b"transfer-encoding"})
+
 FIRST_WINDOW = 2**20
 """Bytes of a body that are read at first; then as many again as have arrived."""
 
@@ -112,6 +114,8 @@ class Connection(HttpToolsProtocol):
     _head_bytes = 0
     _refusal: OpwireError | None = None
     _filling: _Filling | None = None
+    _repeats_head = False
+    """Whether the parser reads what tells of a body once more, behind a head that asks for an upgrade."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
         super().connection_made(transport)
@@ -136,22 +140,43 @@ class Connection(HttpToolsProtocol):
         return self._receiving is Receiving.NOTHING
 
     def _parse(self, data: bytes) -> None:
-        """Feeds the parser, which stops behind each request that asks for an upgrade: there is none here."""
+        """Feeds the parser, which stops behind each head that asks for an upgrade. There is none here: it goes on."""
         while data:
             try:
                 self.parser.feed_data(data)
             except httptools.HttpParserUpgrade as stopped:
                 data = data[stopped.args[0] :]
                 self.parser = _make_parser(self)
+                if self._body_fields():
+                    self._repeats_head = True
+                    self.parser.feed_data(b"POST / HTTP/1.1\r\n%b\r\n" % b"".join(self._body_fields()))
+                    self._repeats_head = False
             else:
                 return
 
+    def _body_fields(self) -> list[bytes]:
+        """The header fields that tell of a body."""
+        fields = [b"%b: %b\r\n" % field for field in self.headers if field[0] in _BODY_FIELDS]
+        return [field for field in fields if field != b"content-length: 0\r\n"]
+
+    def on_url(self, url: bytes) -> None:
+        if not self._repeats_head:
+            super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self._repeats_head:
+            super().on_header(name, value)
+
     def on_message_begin(self) -> None:
+        if self._repeats_head:
+            return
         super().on_message_begin()
         self._receiving = Receiving.HEAD
         self._waits_since = self.loop.time()
 
     def on_headers_complete(self) -> None:
+        if self._repeats_head:
+            return
         self._waits_since = None
         self._head_bytes = 0
         self._receiving = Receiving.BODY
@@ -182,7 +207,7 @@ class Connection(HttpToolsProtocol):
             super().on_body(body)
 
     def on_message_complete(self) -> None:
-        if self._receiving is Receiving.NOTHING:
+        if self._receiving is Receiving.NOTHING or (self.parser.should_upgrade() and self._body_fields()):
             return
         self._receiving = Receiving.HEAD
         super().on_message_complete()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -62,7 +63,7 @@ class Exchange:
         self.request_id = request_id(self._headers.get(REQUEST_ID))
         self.progress = Progress()
         self.answered = False
-        self.unread = 0
+        self.unread: float = 0
 
     def header(self, name: bytes, default: str = "") -> str:
         """A header of the request."""
@@ -121,6 +122,7 @@ class Exchange:
         """
         length = self._headers.get(b"content-length")
         if length is None:
+            self.unread = math.inf if b"transfer-encoding" in self._headers else 0
             raise LengthRequiredError(ProblemCode.LENGTH_REQUIRED, "send the body with a Content-Length, not in chunks")
         size = int(length)  # the parser has checked that it is a number
         self.unread = size

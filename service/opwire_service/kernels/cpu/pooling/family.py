@@ -20,7 +20,7 @@ from ..jit.element import INT64
 from ..run import geometry as g
 from ..run.job import Job, Step
 from ..run.pool import Find, Pool
-from ..run.reductions import cut
+from ..run.reductions import ROW_SEGMENT, cut
 from . import geometry as p
 from . import rows as max_pooling_rows
 from .tiles import cut_rows
@@ -47,14 +47,17 @@ def prepare(plan: Plan) -> Job:
         function = max_pooling_rows.named_rows if indices else max_pooling_rows.rows
     geometry = p.encode(plan, parameters | {p.TILE: tiles.width, p.TILES: tiles.count, p.LINE: tiles.line})
     units = prod(plan.outputs["OutputTensor"].sizes[:-1]) * tiles.count
-    return PoolingJob(Step(Kernel(function, ELEMENTS[source.data_type]), geometry, units, tiles.elements))
+    step = Step(Kernel(function, ELEMENTS[source.data_type]), geometry, units, tiles.elements)
+    memory = 8 * (tiles.line + tiles.width + max_pooling_rows.SLACK) if tiles.by_line else 0
+    return PoolingJob(step, memory)
 
 
 class PoolingJob(Job):
-    """One step whose units are rows of outputs."""
+    """One step whose units are tiles, for each of which a thread has ``memory`` bytes."""
 
-    def __init__(self, step: Step) -> None:
+    def __init__(self, step: Step, memory: int) -> None:
         self._step = step
+        self._memory = memory
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
@@ -64,10 +67,14 @@ class PoolingJob(Job):
         self.bind(inputs, outputs, find, pool)(stop)
 
     def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
+        source, values = inputs["InputTensor"], outputs["OutputTensor"]
         indices = outputs.get("OutputIndicesTensor")
         positions = 0 if indices is None else indices.ctypes.data
-        source, values = inputs["InputTensor"].ctypes.data, outputs["OutputTensor"].ctypes.data
-        return self._step.bind(source, values, positions, find, pool)
+        kept = source, values, indices
+        return self._step.bind(source.ctypes.data, values.ctypes.data, positions, find, pool, kept)
+
+    def scratch_bytes(self, threads: int) -> int:
+        return threads * self._memory
 
 
 class WindowsJob(Job):
@@ -98,6 +105,10 @@ class WindowsJob(Job):
             if indices is not None:
                 steps = packed_strides(source.shape)
                 indices[place] = sum(i * step for i, step in zip(winner, steps, strict=True))
+
+    def scratch_bytes(self, threads: int) -> int:
+        elements = prod(min(dimension.window, dimension.size) for dimension in self._dimensions)
+        return 16 * -(-elements // ROW_SEGMENT)
 
     def _winner(self, ranges: list[range], source: int, find: Find, pool: Pool, stop: Stop) -> int:
         """The row-major position among the elements of a window."""

@@ -17,8 +17,8 @@ from . import geometry as p
 
 ALL_ONES = 0xFFFFFFFF
 
-WIDE_TILE = 256
-"""Outputs whose windows are reduced side by side, however long they are: enough for whole vectors of any element."""
+_FEW = 8
+"""Windows of which each is reduced by itself, if it is long; more go side by side."""
 
 _NOT_A_NUMBER = -(1 << 31)
 """The key of NaN: below that of -inf, and still above padding."""
@@ -150,7 +150,7 @@ def along_line(lowest: int, line: int, geometry: int, count: int, best: int) -> 
     """Reduces each window along the line to its greatest rank or code."""
     stride, window = at(geometry, p.ACROSS + p.STRIDE), at(geometry, p.ACROSS + p.WINDOW)
     dilation = at(geometry, p.ACROSS + p.DILATION)
-    if min(window, WIDE_TILE) > count and window > 3:
+    if count < min(window, _FEW) and window > 3:
         for i in range(count):
             first = advance(line, i * stride, lowest)
             rank = lowest

@@ -11,7 +11,7 @@ import numpy as np
 from ..extremes.extreme import first_of, put_index
 from ..extremes.ranks import NOTHING, element_of, is_float, is_number, lowest_rank, rank_of
 from ..extremes.vectors import WIDE, equal_lanes, wide, wide_lanes, wide_ranks
-from ..jit.compiler import inner, kernel
+from ..jit.compiler import inlined, inner, kernel
 from ..jit.element import integer_zero, load, of_bits, read, store
 from ..run import geometry as g
 from ..run.geometry import advance, at
@@ -57,15 +57,28 @@ def _element_at(zero: int, channel: int, geometry: int, found: int) -> int:
 
 
 @inner
-def _split(geometry: int, unit: int) -> tuple[int, int, int, int, int]:
-    """The channel, counted over all images, and the depth and height of a tile; its first output, and how many."""
-    heights, depths, tiles = at(geometry, p.HEIGHT + p.OUT), at(geometry, p.DEPTH + p.OUT), at(geometry, p.TILES)
-    tile, outputs = at(geometry, p.TILE), at(geometry, p.ACROSS + p.OUT)
-    row = unit // tiles if tiles > 1 else unit
-    first = (unit - row * tiles) * tile
+def _split(geometry: int, row: int) -> tuple[int, int, int]:
+    """The channel, counted over all images, and the depth and height of a row of outputs."""
+    heights, depths = at(geometry, p.HEIGHT + p.OUT), at(geometry, p.DEPTH + p.OUT)
     rest = row // heights
     plane = rest // depths
-    return plane, rest - plane * depths, row - rest * heights, first, min(tile, outputs - first)
+    return plane, rest - plane * depths, row - rest * heights
+
+
+@inlined
+def _tile(geometry: int, unit: int) -> tuple[int, int]:
+    """The row of outputs of a tile, and the first of them."""
+    tiles = at(geometry, p.TILES)
+    if tiles == 1:
+        return unit, 0
+    row = unit // tiles
+    return row, (unit - row * tiles) * at(geometry, p.TILE)
+
+
+@inner
+def _width(geometry: int, first: int) -> int:
+    """How many outputs a tile has."""
+    return min(at(geometry, p.TILE), at(geometry, p.ACROSS + p.OUT) - first)
 
 
 @inner
@@ -84,11 +97,12 @@ def windows(zero: int, source: int, values: int, indices: int, geometry: int, be
     """Window by window, for what the other kernels do not take; with or without indices."""
     size, step = at(geometry, p.INDEX_SIZE), at(geometry, p.ACROSS + p.VALUE)
     for unit in range(begin, end):
-        plane, depth, height, first, count = _split(geometry, unit)
+        row, first = _tile(geometry, unit)
+        plane, depth, height = _split(geometry, row)
         channel = _channel(zero, source, geometry, plane)
         value = p.place_of(geometry, plane, depth, p.VALUE, p.CHANNEL_VALUE, p.IMAGE_VALUE, height)
         index = p.place_of(geometry, plane, depth, p.INDEX, p.CHANNEL_INDEX, p.IMAGE_INDEX, height)
-        for i in range(first, first + count):
+        for i in range(first, first + _width(geometry, first)):
             found = _winner(zero, channel, geometry, depth, height, i)
             store(values, value + i * step, _element_at(zero, channel, geometry, found))
             if size:
@@ -157,12 +171,21 @@ def _window_taps(geometry: int, depth: int, height: int) -> tuple[int, int]:
 
 @inner
 def _put_winners(
-    zero: int, best: int, values: int, geometry: int, channel: int, depth: int, height: int, first: int, count: int
+    zero: int,
+    best: int,
+    values: int,
+    geometry: int,
+    channel: int,
+    depth: int,
+    height: int,
+    first: int,
+    count: int,
+    place: int,
+    covered: int,
 ) -> bool:
     """Puts right what zeros and NaN leave open, window by window; or does not, where a line is less work."""
     step, lowest, nought = at(geometry, p.ACROSS + p.VALUE), lowest_rank(zero), rank_of(of_bits(0, zero), 0)
     zeros, lowests = _has_zero_or_lowest(best, count, nought, lowest)
-    place, covered, _, _ = covered_positions(geometry, first, count)
     zeros = zeros and _has_negative_zero(zero, channel, geometry, depth, height, place, covered)
     if not (zeros or lowests):
         return True
@@ -181,48 +204,26 @@ def _put_winners(
 
 
 @inner
-def _found(zero: int, best: int, geometry: int, channel: int, i: int) -> tuple[int, int]:
-    """The position in its channel that a code names, and the element there."""
-    found = ALL_ONES - (load(best, i, 0) & ALL_ONES)
-    if at(geometry, p.PACKED):
-        return found, read(channel, found, zero)
-    return found, _element_at(zero, channel, geometry, found)
+def _put_elements(zero: int, best: int, count: int, values: int, geometry: int, channel: int) -> None:
+    """Turns codes into elements."""
+    step = at(geometry, p.ACROSS + p.VALUE)
+    for i in range(count):
+        found = ALL_ONES - (load(best, i, 0) & ALL_ONES)
+        store(values, i * step, _element_at(zero, channel, geometry, found))
 
 
 @inner
 def _put_named(
     zero: int, best: int, count: int, values: int, indices: int, geometry: int, channel: int, base: int
 ) -> None:
+    """Turns codes into elements and indices."""
     value_step, index_step = at(geometry, p.ACROSS + p.VALUE), at(geometry, p.ACROSS + p.INDEX)
-    size = at(geometry, p.INDEX_SIZE)
+    size, packed = at(geometry, p.INDEX_SIZE), at(geometry, p.PACKED)
     for i in range(count):
-        found, element = _found(zero, best, geometry, channel, i)
+        found = ALL_ONES - (load(best, i, 0) & ALL_ONES)
+        element = read(channel, found, zero) if packed else _element_at(zero, channel, geometry, found)
         store(values, i * value_step, element)
-        if size:
-            put_index(indices, i * index_step, base + found, size)
-
-
-@inner
-def _name(
-    zero: int,
-    channel: int,
-    geometry: int,
-    depth: int,
-    height: int,
-    first: int,
-    count: int,
-    line: int,
-    best: int,
-    whole: bool,
-) -> None:
-    """Reduces the windows of a tile to codes; ``whole`` is whether the line's padding is yet to be filled."""
-    place, covered, before, length = covered_positions(geometry, first, count)
-    if whole:
-        fill(NOTHING, line, length)
-    else:
-        fill(NOTHING, line + 8 * before, covered)
-    raise_lines(zero, channel, geometry, depth, height, place, covered, line + 8 * before, True)
-    along_line(NOTHING, line, geometry, count, best)
+        put_index(indices, i * index_step, base + found, size)
 
 
 @kernel
@@ -233,24 +234,31 @@ def rows(zero: int, source: int, values: int, indices: int, geometry: int, begin
     line = memory.ctypes.data
     best = line + 8 * at(geometry, p.LINE)
     filled = -1
+    place = covered = before = count = 0
     for unit in range(begin, end):
-        plane, depth, height, first, count = _split(geometry, unit)
+        row, first = _tile(geometry, unit)
+        plane, depth, height = _split(geometry, row)
         channel = _channel(zero, source, geometry, plane)
         value = p.place_of(geometry, plane, depth, p.VALUE, p.CHANNEL_VALUE, p.IMAGE_VALUE, height)
         here = advance(values, value + first * at(geometry, p.ACROSS + p.VALUE), zero)
-        place, covered, before, length = covered_positions(geometry, first, count)
-        if first == filled:
-            # Padding stays what it is.
-            fill(lowest, advance(line, before, lowest), covered)
-        else:
+        if first != filled:
+            count = _width(geometry, first)
+            place, covered, before, length = covered_positions(geometry, first, count)
             fill(lowest, line, length)
             filled = first
-        raise_lines(zero, channel, geometry, depth, height, place, covered, advance(line, before, lowest), False)
+        inside = advance(line, before, lowest)
+        # Padding stays what it is.
+        fill(lowest, inside, covered)
+        raise_lines(zero, channel, geometry, depth, height, place, covered, inside, False)
         along_line(lowest, line, geometry, count, best)
         _put_ranks(zero, best, count, here, at(geometry, p.ACROSS + p.VALUE), at(geometry, g.INVERT))
-        if is_float(zero) and not _put_winners(zero, best, here, geometry, channel, depth, height, first, count):
-            _name(zero, channel, geometry, depth, height, first, count, line, best, True)
-            _put_named(zero, best, count, here, 0, geometry, channel, 0)
+        if is_float(zero) and not _put_winners(
+            zero, best, here, geometry, channel, depth, height, first, count, place, covered
+        ):
+            fill(NOTHING, line, at(geometry, p.LINE))
+            raise_lines(zero, channel, geometry, depth, height, place, covered, line + 8 * before, True)
+            along_line(NOTHING, line, geometry, count, best)
+            _put_elements(zero, best, count, here, geometry, channel)
             filled = -1
     memory[0] = 0  # keeps the memory alive until here
 
@@ -262,15 +270,23 @@ def named_rows(zero: int, source: int, values: int, indices: int, geometry: int,
     line = memory.ctypes.data
     best = line + 8 * at(geometry, p.LINE)
     filled = -1
+    place = covered = before = count = 0
     for unit in range(begin, end):
-        plane, depth, height, first, count = _split(geometry, unit)
+        row, first = _tile(geometry, unit)
+        plane, depth, height = _split(geometry, row)
         channel = _channel(zero, source, geometry, plane)
         value = p.place_of(geometry, plane, depth, p.VALUE, p.CHANNEL_VALUE, p.IMAGE_VALUE, height)
         index = p.place_of(geometry, plane, depth, p.INDEX, p.CHANNEL_INDEX, p.IMAGE_INDEX, height)
         value += first * at(geometry, p.ACROSS + p.VALUE)
         index += first * at(geometry, p.ACROSS + p.INDEX)
-        _name(zero, channel, geometry, depth, height, first, count, line, best, first != filled)
-        filled = first
+        if first != filled:
+            count = _width(geometry, first)
+            place, covered, before, length = covered_positions(geometry, first, count)
+            fill(NOTHING, line, length)
+            filled = first
+        fill(NOTHING, line + 8 * before, covered)
+        raise_lines(zero, channel, geometry, depth, height, place, covered, line + 8 * before, True)
+        along_line(NOTHING, line, geometry, count, best)
         base = plane * _plane_size(geometry)
         here = indices + index * at(geometry, p.INDEX_SIZE)
         _put_named(zero, best, count, advance(values, value, zero), here, geometry, channel, base)

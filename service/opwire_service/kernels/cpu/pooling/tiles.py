@@ -8,8 +8,6 @@ from typing import NamedTuple
 from opwire.check import Plan
 from opwire.operators.max_pooling import Dimension
 
-from .lines import WIDE_TILE
-
 USUAL = 1 << 15
 """Elements that a tile visits, where windows are small: what it reads and leaves stays in the nearest caches."""
 
@@ -22,11 +20,14 @@ LONGEST_LINE = 1 << 21
 OVERLAP = 16
 """The windows of a tile visit at least so many times what neighbouring tiles visit as well."""
 
+LEAST_WIDTH = 256
+"""Outputs of a tile, however large their windows are: enough for whole vectors of any element."""
+
 LARGEST_WINDOW = 1 << 16
 """Elements of a window that is not worth a reduction of its own."""
 
-QUICKER, QUICKER_FAR = 64, 16
-"""How many elements of a line take as long as one of a window that is visited by itself: neighbours, or far apart."""
+LINE_BYTES, FAR_ELEMENTS = 512, 16
+"""What a line takes in the time of one element of a window that is visited by itself: if neighbours, or far apart."""
 
 UNIT = 16
 """Elements that could be visited in the time that a tile takes besides."""
@@ -62,7 +63,8 @@ def cut_rows(plan: Plan, *, lines: bool) -> Tiles | None:
     row = _Row(prod(map(_taps, outer)), across, sizes[-1])
     width = row.width()
     if lines and width:
-        quicker = QUICKER if source.element_strides[-1] == 1 else QUICKER_FAR
+        bytes_each = source.data_type.bits // 8
+        quicker = LINE_BYTES // bytes_each if source.element_strides[-1] == 1 else FAR_ELEMENTS
         if row.elements(width) * -(-sizes[-1] // width) * prod(sizes[:-1]) <= quicker * plan.work:
             return row.tiles(width)
     window = row.rows * _taps(across)
@@ -98,7 +100,7 @@ class _Row(NamedTuple):
         """The width of tiles that are reduced along lines: 0 if they would visit too much for a few windows."""
         each = self.rows * self.across.stride + self.across.window
         again = self.rows * self.across.dilated_window
-        width = min(self.outputs, max((USUAL - again) // each, OVERLAP * again // each, WIDE_TILE))
+        width = min(self.outputs, max((USUAL - again) // each, OVERLAP * again // each, LEAST_WIDTH))
         if self.elements(width) > MOST or self.line(width) > LONGEST_LINE:
             width = min((MOST - again) // each, (LONGEST_LINE - self.across.dilated_window) // self.across.stride)
         return max(0, width)

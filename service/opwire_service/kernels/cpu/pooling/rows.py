@@ -180,17 +180,12 @@ def _put_winners(
     height: int,
     first: int,
     count: int,
-    place: int,
     covered: int,
+    zeros: bool,
 ) -> bool:
-    """Puts right what zeros and NaN leave open, window by window; or does not, where a line is less work."""
-    step, lowest, nought = at(geometry, p.ACROSS + p.VALUE), lowest_rank(zero), rank_of(of_bits(0, zero), 0)
-    zeros, lowests = _has_zero_or_lowest(best, count, nought, lowest)
-    zeros = zeros and _has_negative_zero(zero, channel, geometry, depth, height, place, covered)
-    if not (zeros or lowests):
-        return True
-    if not zeros:
-        nought = lowest
+    """Puts right what NaN, -inf and zeros leave open, window by window; or does not, where a line is less work."""
+    step, lowest = at(geometry, p.ACROSS + p.VALUE), lowest_rank(zero)
+    nought = rank_of(of_bits(0, zero), 0) if zeros else lowest
     rows, taps = _window_taps(geometry, depth, height)
     line = rows * covered + count * taps
     if _count_open(best, count, nought, lowest) * rows * taps > _ONE_BY_ONE * line:
@@ -252,8 +247,13 @@ def rows(zero: int, source: int, values: int, indices: int, geometry: int, begin
         raise_lines(zero, channel, geometry, depth, height, place, covered, inside, False)
         along_line(lowest, line, geometry, count, best)
         _put_ranks(zero, best, count, here, at(geometry, p.ACROSS + p.VALUE), at(geometry, g.INVERT))
-        if is_float(zero) and not _put_winners(
-            zero, best, here, geometry, channel, depth, height, first, count, place, covered
+        zeros = lowests = False
+        if is_float(zero):
+            zeros, lowests = _has_zero_or_lowest(best, count, rank_of(of_bits(0, zero), 0), lowest)
+        if zeros:
+            zeros = _has_negative_zero(zero, channel, geometry, depth, height, place, covered)
+        if (zeros or lowests) and not _put_winners(
+            zero, best, here, geometry, channel, depth, height, first, count, covered, zeros
         ):
             fill(NOTHING, line, at(geometry, p.LINE))
             raise_lines(zero, channel, geometry, depth, height, place, covered, line + 8 * before, True)

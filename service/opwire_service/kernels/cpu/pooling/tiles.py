@@ -20,7 +20,7 @@ LONGEST_LINE = 1 << 21
 OVERLAP = 16
 """The windows of a tile visit at least so many times what neighbouring tiles visit as well."""
 
-LEAST_WIDTH = 256
+LEAST_WIDTH = 1 << 10
 """Outputs of a tile, however large their windows are: enough for whole vectors of any element."""
 
 LARGEST_WINDOW = 1 << 16

@@ -10,12 +10,14 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import pytest
 
 from opwire.check import check
 from opwire.tensor import DataType
+from opwire_service.devices.base import Device
 from opwire_service.devices.cpu import JOBS, CpuDevice
 from opwire_service.execution import Stopped
 from tests.execution import go_on, run
@@ -144,7 +146,7 @@ def run_bound(device: CpuDevice, values: np.ndarray) -> None:
     device.bind(plan, {"InputTensor": values}, outputs)(go_on)
 
 
-OWNED = [
+OWNED: list[dict[str, Any]] = [
     *(
         {"type": "REDUCE", "desc": {"Function": function, "Axes": [axis], "InputTensor": {"Sizes": sizes}}}
         for function in ("SUM", "MULTIPLY", "ARGMAX")
@@ -172,8 +174,15 @@ OWNED = [
 
 
 @pytest.mark.parametrize("number", range(len(OWNED)))
-def test_what_is_bound_keeps_its_arrays_alive(device, number):
-    operator = OWNED[number]
+def test_what_is_bound_keeps_its_arrays_alive(cpu_device, number):
+    keeps_its_arrays_alive(cpu_device, OWNED[number], number)
+
+
+def test_what_any_device_binds_keeps_its_arrays_alive(device):
+    keeps_its_arrays_alive(device, OWNED[0], 0)
+
+
+def keeps_its_arrays_alive(device: Device, operator: dict[str, Any], number: int) -> None:
     tensor = {"DataType": "FLOAT32", **operator["desc"]["InputTensor"]}
     plan = check({**operator, "desc": {**operator["desc"], "InputTensor": tensor}})
     values = np.random.default_rng(number).uniform(0.9, 1.1, tensor["Sizes"]).astype(np.float32)
@@ -247,6 +256,7 @@ UNCOMPILED = """
 import numpy as np
 from opwire.check import check
 from opwire.tensor import DataType
+from opwire_service.devices.base import Device
 from opwire_service.devices.cpu import CpuDevice
 
 device = CpuDevice()

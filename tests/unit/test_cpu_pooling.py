@@ -38,9 +38,11 @@ def pooled(device: Any, plan: Plan, values: np.ndarray) -> dict[str, np.ndarray]
 
 
 def winners(values: np.ndarray, window: int, stride: int, padding: int, dilation: int) -> np.ndarray:
-    """The position of each window's winner, by comparing whole rows of taps: the first of the greatest numbers."""
+    """The position of each window's winner: the first of the greatest numbers."""
     outputs = (values.size + 2 * padding - 1 - (window - 1) * dilation) // stride + 1
     begin = np.arange(outputs) * stride - padding
+    if window > outputs:
+        return np.array([winner(values, first + np.arange(window) * dilation) for first in begin])
     best = np.full(outputs, -1)
     for tap in range(window):
         at = begin + tap * dilation
@@ -50,6 +52,13 @@ def winners(values: np.ndarray, window: int, stride: int, padding: int, dilation
         better = inside & ((best < 0) | (value > now) | (np.isnan(now) & ~np.isnan(value)))
         best = np.where(better, at, best)
     return best
+
+
+def winner(values: np.ndarray, at: np.ndarray) -> int:
+    """The position of the first of the greatest numbers among some positions."""
+    at = at[(at >= 0) & (at < values.size)]
+    numbers = at[~np.isnan(values[at])]
+    return int(numbers[values[numbers].argmax()] if numbers.size else at[0])
 
 
 def drawn(size: int, dtype: Any, seed: int) -> np.ndarray:
@@ -64,7 +73,7 @@ def drawn(size: int, dtype: Any, seed: int) -> np.ndarray:
     return values
 
 
-USUAL_WIDTH = tiles.USUAL // 4
+USUAL_WIDTH = tiles.USUAL_BYTES // 4 // 4
 """About as many outputs of windows of three as a tile has."""
 
 SHAPES = [
@@ -89,9 +98,6 @@ def test_tiles_answer_as_whole_rows_do(cpu_device, shape, dtype, indices):
     members = {"Strides": stride, "StartPadding": padding, "EndPadding": padding, "Dilations": dilation}
     plan = row(size, window, dtype, indices=indices, **members)
     values = drawn(size, dtype, window)
-    few = len(range(0, size, stride)) * window <= 10**7
-    if not few:
-        pytest.skip("the oracle would take too long")
     right = winners(values, window, stride, padding, dilation)
     found = pooled(cpu_device, plan, values)
     assert found["OutputTensor"].tobytes() == values[right].tobytes()
@@ -107,15 +113,15 @@ def test_visits_grow_as_rows_do(window):
             assert cut is not None
             assert cut.by_line
             assert cut.elements <= tiles.MOST + tiles.UNIT
-            assert cut.elements * cut.count <= BESIDE * size * (1 + window)
+            assert cut.elements * cut.number <= BESIDE * size * (1 + window)
 
 
 @pytest.mark.parametrize("size", [1_040_000, 1_323_000, 3_000_000])
 def test_long_rows_are_work_for_several_threads(size):
     cut = cut_rows(row(size, 3), lines=True)
     assert cut is not None
-    assert cut.count >= 64
-    assert cut.count * cut.width >= size - 2
+    assert cut.number >= 64
+    assert cut.number * cut.width >= size - 2
 
 
 @pytest.mark.parametrize("lines", [False, True])
@@ -124,7 +130,7 @@ def test_few_windows_of_a_wide_row_do_not_visit_all_of_it(stride, lines):
     plan = row(2**28 - 1, 1, np.uint8, Strides=stride)
     cut = cut_rows(plan, lines=lines)
     assert cut is not None
-    assert cut.elements * cut.count <= (2 + tiles.UNIT) * plan.work
+    assert cut.elements * cut.number <= (2 + tiles.UNIT) * plan.work
 
 
 def test_windows_of_padding_alone_are_not_visited():
@@ -132,7 +138,7 @@ def test_windows_of_padding_alone_are_not_visited():
     plan = row(5, wide, np.uint8, StartPadding=wide - 1, EndPadding=wide - 1, Strides=wide // 2)
     cut = cut_rows(plan, lines=True)
     assert cut is not None
-    assert cut.elements * cut.count <= 3 * 5 + tiles.UNIT
+    assert cut.elements * cut.number <= 3 * 5 + tiles.UNIT
 
 
 @pytest.mark.parametrize("special", [np.nan, -np.inf, -0.0])

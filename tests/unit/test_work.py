@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from math import prod
 
 import pytest
 from hypothesis import given, settings
@@ -70,4 +69,4 @@ def test_a_window_of_padding_is_no_work():
 def test_without_axes_each_element_is_visited_once():
     tensor = {"DataType": "FLOAT32", "Sizes": [4, 5], "Strides": [0, 0]}
     plan = check({"type": "REDUCE", "desc": {"Function": "SUM", "InputTensor": tensor, "AxisCount": 0, "Axes": []}})
-    assert plan.work == prod(tensor["Sizes"])
+    assert plan.work == 20

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from opwire.tensor import BufferTensorDesc
 
@@ -83,7 +83,7 @@ def collapse(loops: Sequence[Loop]) -> tuple[Loop, ...]:
     return tuple(merged)
 
 
-def coordinates(sizes: Sequence[int]) -> Iterator[tuple[int, ...]]:
+def coordinates(sizes: Sequence[int]) -> Iterator[tuple[Any, ...]]:
     """The coordinates of a tensor in row-major order, one at a time: ``numpy.ndindex`` makes whole dimensions first."""
     if not sizes:
         yield ()

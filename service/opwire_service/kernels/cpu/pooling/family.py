@@ -14,7 +14,7 @@ from ....execution import Arrays, Bound, Stop
 from ...layout import Loop, ReductionLayout, collapse, coordinates
 from ..extremes import extreme
 from ..extremes.family import ELEMENTS
-from ..extremes.ranks import inversion
+from ..extremes.ranks import inversion, rank_size
 from ..jit.compiler import Kernel
 from ..jit.element import INT64
 from ..run import geometry as g
@@ -45,15 +45,16 @@ def prepare(plan: Plan) -> Job:
     function = max_pooling_rows.windows
     if tiles.by_line:
         function = max_pooling_rows.named_rows if indices else max_pooling_rows.rows
-    geometry = p.encode(plan, parameters | {p.TILE: tiles.width, p.TILES: tiles.count, p.LINE: tiles.line})
-    units = prod(plan.outputs["OutputTensor"].sizes[:-1]) * tiles.count
+    geometry = p.encode(plan, parameters | {p.TILE: tiles.width, p.TILES: tiles.number, p.LINE: tiles.line})
+    units = prod(plan.outputs["OutputTensor"].sizes[:-1]) * tiles.number
     step = Step(Kernel(function, ELEMENTS[source.data_type]), geometry, units, tiles.elements)
-    memory = 8 * (tiles.line + tiles.width + max_pooling_rows.SLACK) if tiles.by_line else 0
-    return PoolingJob(step, memory)
+    # Floats have codes in the place of ranks where NaN or zeros leave the winner open.
+    place = 8 if indices or source.data_type.is_float else rank_size(step.kernel.element)
+    return PoolingJob(step, place * (tiles.line + tiles.width) if tiles.by_line else 0)
 
 
 class PoolingJob(Job):
-    """One step whose units are tiles, for each of which a thread has ``memory`` bytes."""
+    """One step whose units are tiles, for which each thread uses ``memory`` bytes."""
 
     def __init__(self, step: Step, memory: int) -> None:
         self._step = step
@@ -74,7 +75,7 @@ class PoolingJob(Job):
         return self._step.bind(source.ctypes.data, values.ctypes.data, positions, find, pool, kept)
 
     def scratch_bytes(self, threads: int) -> int:
-        return threads * self._memory
+        return min(threads, self._step.units) * self._memory
 
 
 class WindowsJob(Job):

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from opwire.check import Plan
 from opwire.operators.max_pooling import Dimension
 
-USUAL = 1 << 15
-"""Elements that a tile visits, where windows are small: what it reads and leaves stays in the nearest caches."""
+USUAL_BYTES = 1 << 17
+"""What a tile visits, where windows are small: what it reads and leaves stays in the nearest caches."""
 
 MOST = 1 << 22
 """The most that it visits: some milliseconds."""
@@ -39,14 +39,14 @@ class Tiles(NamedTuple):
     Attributes:
         by_line: whether their windows are reduced along a line; otherwise one by one.
         width: outputs of a tile.
-        count: tiles of a row.
+        number: tiles of a row.
         line: padded positions that a tile covers along the innermost dimension.
         elements: that a tile visits.
     """
 
     by_line: bool
     width: int
-    count: int
+    number: int
     line: int
     elements: int
 
@@ -60,19 +60,20 @@ def cut_rows(plan: Plan, *, lines: bool) -> Tiles | None:
     """
     source, sizes = plan.inputs["InputTensor"], plan.outputs["OutputTensor"].sizes
     *outer, across = plan.attributes.dimensions(source.sizes)
+    item_bytes = source.data_type.bits // 8
+    usual = USUAL_BYTES // item_bytes
     row = _Row(prod(map(_taps, outer)), across, sizes[-1])
-    width = row.width()
+    width = row.width(usual)
     if lines and width:
-        bytes_each = source.data_type.bits // 8
-        quicker = LINE_BYTES // bytes_each if source.element_strides[-1] == 1 else FAR_ELEMENTS
+        quicker = LINE_BYTES // item_bytes if source.element_strides[-1] == 1 else FAR_ELEMENTS
         if row.elements(width) * -(-sizes[-1] // width) * prod(sizes[:-1]) <= quicker * plan.work:
             return row.tiles(width)
     window = row.rows * _taps(across)
     if window > LARGEST_WINDOW:
         return None
-    count = -(-sizes[-1] // max(1, USUAL // window))
-    width = -(-sizes[-1] // count)
-    return Tiles(False, width, count, 0, width * window + UNIT)
+    number = -(-sizes[-1] // max(1, usual // window))
+    width = -(-sizes[-1] // number)
+    return Tiles(False, width, number, 0, width * window + UNIT)
 
 
 def _taps(dimension: Dimension) -> int:
@@ -96,17 +97,17 @@ class _Row(NamedTuple):
         covered = min(self.across.size, line)
         return self.rows * covered + line - covered + width * self.across.window
 
-    def width(self) -> int:
-        """The width of tiles that are reduced along lines: 0 if they would visit too much for a few windows."""
+    def width(self, usual: int) -> int:
+        """The width of tiles that are reduced along lines: 0 if even narrow ones visit far more than ``usual``."""
         each = self.rows * self.across.stride + self.across.window
         again = self.rows * self.across.dilated_window
-        width = min(self.outputs, max((USUAL - again) // each, OVERLAP * again // each, LEAST_WIDTH))
+        width = min(self.outputs, max((usual - again) // each, OVERLAP * again // each, LEAST_WIDTH))
         if self.elements(width) > MOST or self.line(width) > LONGEST_LINE:
             width = min((MOST - again) // each, (LONGEST_LINE - self.across.dilated_window) // self.across.stride)
         return max(0, width)
 
     def tiles(self, width: int) -> Tiles:
         """Tiles of at most this width, all but the last alike."""
-        count = -(-self.outputs // width)
-        width = -(-self.outputs // count)
-        return Tiles(True, width, count, self.line(width), self.elements(width) + UNIT)
+        number = -(-self.outputs // width)
+        width = -(-self.outputs // number)
+        return Tiles(True, width, number, self.line(width), self.elements(width) + UNIT)

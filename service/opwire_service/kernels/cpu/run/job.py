@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import prod
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -161,7 +161,7 @@ class ArrayJob(Job):
         def piece(begin: int, end: int) -> None:
             for unit in range(begin, end):
                 *place, number = map(int, np.unravel_index(unit, slices))
-                part = (*place, slice(number * grain, (number + 1) * grain))
+                part: tuple[Any, ...] = (*place, slice(number * grain, (number + 1) * grain))
                 self.apply(source[part], target[part])
 
         pool.run(piece, prod(slices), 1, stop)

@@ -1,4 +1,4 @@
-"""One spatial dimension of a pooling: its windows, and how many elements they have, counted without a loop over them."""
+"""One spatial dimension of a pooling: its windows, and how many elements they have, counted without a loop over all."""
 
 from __future__ import annotations
 

@@ -57,6 +57,9 @@ SUMS = {
     F.LOG_SUM: FloatSum(rounding.LOG_SUM, terms.ROUGH),
 }
 
+ROUNDING = 16
+"""Elements that could be visited in the time that rounding or a logarithm takes."""
+
 SUM_KERNELS = Functions(sums.rows, sums.columns, sums.finish, sums.STATE, again=True)
 
 LOG_SUM_EXP_KERNELS = Functions(
@@ -110,7 +113,7 @@ def prepare(plan: Plan) -> Job:
     if not layout.reduced and function in EACH_FLOAT:
         return ArrayJob(EACH_FLOAT[function])
     family, parameters, most_rows = _float_reduction(function, data_type)
-    work = cut(layout, data_type.bits // 8, parameters, most_rows=most_rows, wide=True)
+    work = cut(layout, data_type.bits // 8, parameters, most_rows=most_rows, wide=True, besides=ROUNDING)
     return (float_job if len(family.places) > 1 else _plain_job)(family, work, FLOATS[data_type])
 
 

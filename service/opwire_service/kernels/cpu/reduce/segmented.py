@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -11,12 +11,12 @@ import numpy as np
 
 from opwire.tensor import Array
 
-from ....execution import Arrays, Bound, Stop
+from ....execution import Arrays, Bound, Stop, Stopped
 from ...layout import Loop
 from ...reference.elements import Elements
 from ..jit.compiler import Kernel
 from ..run import geometry as g
-from ..run.job import Job, Step, StepsJob
+from ..run.job import THREAD_BYTES, Job, Step, StepsJob
 from ..run.pool import Find, Pool
 from ..run.reductions import Cut
 from .column_states import SLACK_PLACES
@@ -27,6 +27,12 @@ Exact = Callable[[Elements], Any]
 
 _EXACT_CHUNK = 4096
 """Elements that exact arithmetic takes between two questions whether to stop."""
+
+_EXACT_BYTES = 1 << 20
+"""What exact arithmetic on so many elements takes at most."""
+
+_FLAGS = 1 << 16
+"""Flags of output elements that are looked through at a time."""
 
 _HEAD = 8
 """Places before the states of segments: a cache line, of which the last tells whether some element is open."""
@@ -84,9 +90,24 @@ class FlaggedJob(Job):
     def _run(self, first: Bound, source: Array, target: Array, flags: Array, stop: Stop) -> None:
         flags.fill(0)
         first(stop)
-        if flags.any():
-            for output in np.flatnonzero(flags).tolist():
-                settle(self._exact, self._work, output, source, target, stop)
+        for output in _flagged(flags, stop):
+            settle(self._exact, self._work, output, source, target, stop)
+
+    def scratch_bytes(self, threads: int) -> int:
+        return self._work.outputs + _EXACT_BYTES + threads * THREAD_BYTES
+
+
+def _flagged(flags: Array, stop: Stop) -> Iterator[int]:
+    """Where some flags are not 0. There may be billions of them.
+
+    Raises:
+        Stopped: ``stop()`` returned True.
+    """
+    for start in range(0, flags.size, _FLAGS):
+        if start and stop():
+            raise Stopped
+        for place in np.flatnonzero(flags[start : start + _FLAGS]).tolist():
+            yield start + place
 
 
 class SegmentedJob(Job):
@@ -142,10 +163,16 @@ class SegmentedJob(Job):
             many = np.count_nonzero(of_outputs) > max(FEW_OPEN, self._work.outputs // OF_MANY)
             if many and self._work.by_columns and self._functions.again:
                 states.leave_open(again, stop)
-            for output in np.flatnonzero(of_outputs).tolist():
+            for output in _flagged(of_outputs, stop):
                 self._run_again(output, source, target, find, pool, stop)
 
         return run
+
+    def scratch_bytes(self, threads: int) -> int:
+        places, outputs, segments = self._functions.places, self._work.outputs, self._work.segments
+        again = segments * max(places.values())
+        exact = 0 if self._functions.exact is None else _EXACT_BYTES
+        return 8 * (outputs * (segments * places[PLAIN] + 1) + again) + exact + threads * THREAD_BYTES
 
     def _run_again(self, output: int, source: Array, target: Array, find: Find, pool: Pool, stop: Stop) -> None:
         from_source, to_target = offsets(self._work.layout.kept, output)

@@ -38,7 +38,7 @@ class Cut(NamedTuple):
         units: how many there are.
         segments: units that an output element is spread over.
         outputs: elements of the output.
-        elements: of the input in a unit.
+        elements: of the input in a unit, with what an output element takes besides.
         geometry: of the units.
         layout: the loops.
         whole: the geometry in which units are single output elements, whole or in segments; it tells the columns too.
@@ -61,11 +61,13 @@ def cut(
     *,
     most_rows: int = COLUMN_UNIT,
     wide: bool = False,
+    besides: int = 0,
 ) -> Cut:
     """Cuts a reduction whose elements have ``item_size`` bytes.
 
     ``parameters`` go into both geometries; a segment of a tile of columns has at most ``most_rows`` rows. With ``wide``
-    tiles an output element is sooner cut into segments than a row into tiles.
+    tiles an output element is sooner cut into segments than a row into tiles. ``besides`` is how many elements could be
+    visited in the time that an output element takes whatever goes into it.
     """
     column = _column(layout)
     tile = 0
@@ -74,7 +76,7 @@ def cut(
         segment = count if count <= WHOLE_ROW else ROW_SEGMENT
         geometry = g.encode(layout, None, segment, 0)
         units = layout.kept_count
-        elements = segment
+        elements = segment + besides
     else:
         outer = layout._replace(kept=layout.kept[:-1])
         tile = _wide_tile(column.size, item_size) if wide else _tile(column.size, outer.kept_count, item_size)
@@ -82,7 +84,7 @@ def cut(
         segment = min(most_rows, _column_segment(layout.reduced_count, tile, tiles))
         geometry = g.encode(outer, column, segment, tile)
         units = tiles
-        elements = segment * tile
+        elements = (segment + besides) * tile
     whole = geometry
     if column is not None:
         whole = g.encode(layout, None, segment, 0)

@@ -14,7 +14,9 @@ from itertools import chain
 from pathlib import Path
 
 from opwire.describe import LimitsInfo, support
-from opwire.operators import CATALOG, OPERATORS
+from opwire.operators import OPERATORS
+from opwire.schema import CATALOG
+from opwire_service.devices.executable import EXECUTABLE
 from opwire_service.process.application import create_app
 from opwire_service.settings import Settings
 
@@ -29,8 +31,8 @@ def openapi() -> str:
 def operators_table() -> str:
     """The operators and what their tensors may be, by feature level, as a Markdown table."""
     lines = ["| operator | from | InputTensor | outputs | ranks |", "|---|---|---|---|---|"]
-    for name, operator in OPERATORS.items():
-        for row in support(operator):
+    for name, operator in EXECUTABLE.items():
+        for row in support(operator.schema):
             when = "" if row["when"] is None else " " + ", ".join(chain.from_iterable(row["when"].values()))
             level = row["feature_level"].removeprefix("DML_FEATURE_LEVEL_")
             source, *outputs = row["tensors"].items()
@@ -65,7 +67,8 @@ def _span(ranks: list[int]) -> str:
 def counts() -> str:
     """How much of DirectML there is."""
     known = len(CATALOG)
-    return f"{len(OPERATORS)} of DirectML's {known} operator types can be run; the others are known by name and level."
+    declared, executable = len(OPERATORS), len(EXECUTABLE)
+    return f"All {known} operator types of DirectML are known, {declared} are checked, and {executable} can be run."
 
 
 REGIONS = {"operators": operators_table, "counts": counts}

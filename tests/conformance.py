@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from opwire.level import FeatureLevel
-from opwire.operators import OPERATORS
 from opwire.tensor import Array, DataType
+from opwire_service.devices.executable import EXECUTABLE
 
 _ROOT = Path(__file__).resolve().parents[1]
 _PLACES = (_ROOT / "conformance", _ROOT.parent / "shared" / "conformance")
@@ -47,7 +47,7 @@ class ThirdPartyCase:
 
     @property
     def executable(self) -> bool:
-        return self.operator["type"] in OPERATORS
+        return self.operator["type"] in EXECUTABLE
 
     @property
     def is_logarithm(self) -> bool:

@@ -8,11 +8,10 @@ from typing import Any, Literal, SupportsIndex
 
 from ._arrays import ArrayLike, TensorLike, as_array, as_array_or_bytes, fit
 from .desc import Report, read_tensor, show
+from .enums import AxisDirection, ReduceFunction
 from .operators import OPERATORS, find
-from .operators.argreduce import AxisDirection
-from .operators.catalog import PREFIX
 from .operators.max_pooling import MaxPooling
-from .operators.reduce import ReduceFunction
+from .schema import PREFIX
 from .tensor import Array, BufferTensorDesc, DataType, packed_strides
 from .wire import Call
 

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from opwire.operators import OPERATORS
+from opwire_service.devices.executable import EXECUTABLE
 from tests import bodies
 from tests.problems import STATUSES, read_problem
 
@@ -147,7 +147,7 @@ def test_unknown_levels(http, level):
     )
 
 
-@pytest.mark.parametrize("operator", OPERATORS.values(), ids=lambda operator: operator.name)
+@pytest.mark.parametrize("operator", EXECUTABLE.values(), ids=lambda operator: operator.name)
 def test_bad_examples(http, operator):
     for bad in operator.bad_examples:
         request = {"operator": {"type": operator.name, "desc": dict(bad.desc)}, "feature_level": str(bad.level)}

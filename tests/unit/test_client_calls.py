@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from opwire import DataType, prepare
+from opwire.enums import AxisDirection, ReduceFunction
 from opwire.operators import OPERATORS
-from opwire.operators.argreduce import AxisDirection
-from opwire.operators.reduce import ReduceFunction
 from opwire.wire import Call, Encoding, write_call
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)

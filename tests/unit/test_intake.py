@@ -6,7 +6,6 @@ import random
 
 import numpy as np
 import pytest
-
 from opwire_service.engine.intake import TOGETHER, Body, Intake
 from opwire_service.engine.patience import BURST, Patience, QueueFull
 

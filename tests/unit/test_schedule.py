@@ -9,8 +9,8 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-
 from opwire_service.engine.patience import BURST, QueueFull
+
 from opwire_service.engine.schedule import Action, Expire, Job, Schedule, Start
 
 NEVER = 10**9

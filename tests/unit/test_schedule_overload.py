@@ -6,8 +6,8 @@ import random
 
 import numpy as np
 import pytest
-
 from opwire_service.engine.patience import BURST, WAIT, QueueFull
+
 from opwire_service.engine.schedule import LONG, Action, Job, Schedule
 
 NEVER = 10**9

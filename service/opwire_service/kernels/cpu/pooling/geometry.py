@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 
 from opwire.check import Plan
-from opwire.operators.max_pooling import Dimension
+from opwire.rules.windows import Dimension
 from opwire.tensor import BufferTensorDesc
 
 from ..jit.compiler import inner

@@ -2,7 +2,20 @@
 
 from .conditions import AtLevels, When, WithTensor, below, from_level, when, with_tensor, without_tensor
 from .expressions import Expression, elements, length, number, rank, size, term
-from .numbers import axes, axis, between, divides, equal, in_interval, length_is, nonzero, not_empty, one_of, positive
+from .numbers import (
+    at_least,
+    axes,
+    axis,
+    between,
+    divides,
+    equal,
+    in_interval,
+    length_is,
+    nonzero,
+    not_empty,
+    one_of,
+    positive,
+)
 from .outputs import Chosen, Derived, Output, OutputRule, Sizes, SizesOf, Undecided, like, reduced, sizes_of
 from .presence import absent, any_given, at_most_one_given, exactly_one_given, given_together, required
 from .rule import Rule, Values
@@ -40,6 +53,7 @@ __all__ = [
     "WithTensor",
     "absent",
     "any_given",
+    "at_least",
     "at_most_one_given",
     "axes",
     "axis",

@@ -255,6 +255,11 @@ def nonzero(*attributes: str) -> Rule:
     return Number(attributes, bool, "other than 0")
 
 
+def at_least(least: float, *attributes: str) -> Rule:
+    """``Steepness >= 1``; a bound of integers that holds at all levels is in the schema."""
+    return Number(attributes, lambda value: value >= least, f"at least {least}")
+
+
 def positive(*attributes: str) -> Rule:
     """``Scales[i] > 0 and finite``"""
     return Number(attributes, lambda value: value > 0 and isfinite(value), "positive and finite")

@@ -5,17 +5,16 @@ A plan is what devices run, and the proof that its desc was checked: nothing aft
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Any, NamedTuple
 
-from .desc import MOST_ALIKE, GivenTensor, Report, ViolationAtLevels, is_object, pointer_to, show
+from .desc import GivenTensor, Report, ViolationAtLevels, is_object, pointer_to, show
 from .errors import ContractViolation
 from .fields import GivenTensors, TensorMember
 from .level import HIGHEST, FeatureLevel, Limits, Rows, row_for
 from .operator import Operator
-from .operators import CATALOG, OPERATORS, OperatorType, find
+from .operators import CATALOG, OPERATORS, OperatorType, declaration, find
 from .rules import OutputRule
 from .tensor import MAX_ELEMENTS, BufferTensorDesc
 from .violation import Code, Fault, Violation
@@ -127,8 +126,8 @@ def read_level(given: object, pointer: str) -> FeatureLevel:
 class _Desc(NamedTuple):
     """An operator desc as read: all that does not depend on the level, and what is needed for what does.
 
-    ``rows`` are its support rows, none where they cannot be known. ``absent`` names the optional tensors that were left
-    out.
+    ``rows`` are its support rows, none where they cannot be known. ``read`` are the members that are tensors, None for
+    those that were left out.
     """
 
     type: OperatorType | None
@@ -137,7 +136,7 @@ class _Desc(NamedTuple):
     attributes: Any | None
     rows: Rows
     given: Mapping[str, GivenTensor]
-    absent: frozenset[str]
+    read: Mapping[str, Any]
     tensors: Mapping[str, Any]
     structural: tuple[Violation, ...]
     at_levels: tuple[ViolationAtLevels, ...]
@@ -152,7 +151,7 @@ class _Desc(NamedTuple):
                 available_from=self.type.introduced,
             )
             return (early, *self.structural)
-        limited = (found.violation for found in self.at_levels if found.counts_at(level))
+        limited = [found.violation for found in self.at_levels if found.counts_at(level)]
         return (*self._row_violations(level), *limited, *self.structural)
 
     def _row_violations(self, level: FeatureLevel) -> Iterator[Violation]:
@@ -162,7 +161,7 @@ class _Desc(NamedTuple):
         for name, given in self.given.items():
             yield from _tensor_violations(name, given, row.tensors[name.partition("[")[0]], self.rows, level)
         for name in row.required:
-            if name in self.absent:
+            if self.read.get(name, name) is None:
                 yield Violation(
                     Code.MISSING_FIELD,
                     f"{self.pointer}/desc",
@@ -214,7 +213,7 @@ def _read(operator: object, pointer: str) -> _Desc:
         return _described(None, pointer, None, None, (), _NO_TENSORS, {}, report)
     report.unknown_fields(operator, _OPERATOR, pointer, "an operator")
     kind = _read_type(operator, pointer, report)
-    declared = None if kind is None else OPERATORS.get(kind.name)
+    declared = None if kind is None else declaration(kind.name)
     at = f"{pointer}/desc"
     desc = operator.get("desc")
     if "desc" not in operator:
@@ -222,9 +221,10 @@ def _read(operator: object, pointer: str) -> _Desc:
     elif not is_object(desc):
         report.add(Code.WRONG_TYPE, at, f"{show(desc)} given where a desc (an object) belongs")
     elif declared is not None:
+        if not declared.schema.aliases:
+            return _Reading(declared, desc, at, report).read(kind, pointer)
         written = _written(desc, declared)
-        reading = _Reading(declared, _renamed(desc, written), at, report)
-        return _restored(reading.read(kind, pointer), written)
+        return _restored(_Reading(declared, _renamed(desc, written), at, report).read(kind, pointer), written)
     return _described(kind, pointer, declared, None, (), _NO_TENSORS, {}, report)
 
 
@@ -238,9 +238,8 @@ def _described(
     tensors: Mapping[str, Any],
     report: Report,
 ) -> _Desc:
-    absent = frozenset(name for name, value in read.values.items() if value is None)
     violations, at_levels = tuple(report.violations), tuple(report.at_levels)
-    return _Desc(kind, pointer, declared, attributes, rows, read.places, absent, tensors, violations, at_levels)
+    return _Desc(kind, pointer, declared, attributes, rows, read.places, read.values, tensors, violations, at_levels)
 
 
 def _written(desc: Mapping[str, Any], declared: Operator[Any]) -> Mapping[str, str]:
@@ -280,7 +279,7 @@ def _read_type(operator: Mapping[str, Any], pointer: str, report: Report) -> Ope
     if kind is None:
         message = f"{show(operator['type'])} is none of DirectML's {len(CATALOG)} operator types"
         report.add(Code.UNKNOWN_OPERATOR, at, message, list(OPERATORS))
-    elif kind.name not in OPERATORS:
+    elif declaration(kind.name) is None:
         message = f"{kind.name} is an operator of DirectML that opwire neither checks nor runs yet"
         report.add(Code.OPERATOR_NOT_EXECUTABLE, at, message, list(OPERATORS))
     return kind
@@ -301,14 +300,13 @@ class _Reading(NamedTuple):
         values, complete = members.read_attributes(desc, at, report)
         read = members.read_tensors(desc, at, report)
         attributes = declared.attributes(**values) if complete else None
-        known = {
-            **values,
-            **{member.name: read.values[member.name] for member in members.inputs if member.name in read.values},
-        }
+        known = {**values, **read.values}
+        for member in members.outputs:
+            known.pop(member.name, None)
         found = len(report.violations)
-        self._report(declared.on_attributes.faults(known), read)
-        self._check_nested(values)
         self._report(declared.on_inputs.faults(known), read)
+        if members.nested:
+            self._check_nested(values)
         tensors: Mapping[str, Any] = {}
         if complete and len(report.violations) == found and members.input_names <= known.keys():
             tensors = self._outputs(known, read)
@@ -322,9 +320,10 @@ class _Reading(NamedTuple):
             self._output(member, rule, known, read)
         if len(self.report.violations) > found or not read.complete:
             return {}
-        self._report(self.declared.on_outputs.faults(known), read)
-        if len(self.report.violations) > found:
-            return {}
+        if self.declared.on_outputs.rules:
+            self._report(self.declared.on_outputs.faults(known), read)
+            if len(self.report.violations) > found:
+                return {}
         return {member.name: known[member.name] for member in self.declared.members.tensors}
 
     def _output(self, member: TensorMember, rule: OutputRule | None, known: dict[str, Any], read: GivenTensors) -> None:
@@ -334,7 +333,7 @@ class _Reading(NamedTuple):
         output = known[name] = read.values[name]
         if output is not None:
             if rule is not None:
-                self._report(rule.faults(name, output), read)
+                self._report(list(rule.faults(name, output)), read)
         elif not member.role.is_optional:
             if rule is None:
                 message = f"{name} is required and missing: inputs and attributes do not decide it"
@@ -349,13 +348,13 @@ class _Reading(NamedTuple):
         """Applies the rules on the attributes of operators inside the operator."""
         for member in self.declared.members.nested:
             for nested in member.operators(values.get(member.name)):
-                inner = OPERATORS.get(nested.name)
+                inner = declaration(nested.name)
                 if inner is not None:
                     within = _Reading(inner, nested.desc, nested.pointer, self.report)
                     within._report(inner.on_attributes.faults(nested.values), _NO_TENSORS)
 
-    def _report(self, faults: Iterable[Fault], read: GivenTensors) -> None:
-        for fault in islice(faults, MOST_ALIKE):
+    def _report(self, faults: Sequence[Fault], read: GivenTensors) -> None:
+        for fault in faults:
             at = self._place(fault.path, read)
             self.report.add(fault.code, at, fault.message, fault.allowed, since=fault.since, until=fault.until)
 

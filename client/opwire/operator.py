@@ -5,10 +5,12 @@ An operator is one frozen ``Operator``; ``check`` reads it, and so do the tests,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Generic, TypeVar
 
+from .desc import MOST_ALIKE
 from .fields import Members
 from .level import HIGHEST, FeatureLevel, Support
 from .rules import Output, OutputRule, Rule, Values
@@ -83,12 +85,14 @@ class RuleSet:
     def of(cls, rules: Iterable[Rule]) -> RuleSet:
         return cls(tuple((rule, rule.reads) for rule in rules))
 
-    def faults(self, values: Values) -> Iterator[Fault]:
-        """What breaks the rules; one that reads something unknown is not asked."""
+    def faults(self, values: Values) -> list[Fault]:
+        """What breaks the rules, of each at most some; a rule that reads something unknown is not asked."""
         known = values.keys()
+        found: list[Fault] = []
         for rule, reads in self.rules:
             if reads <= known:
-                yield from rule.faults(values)
+                found += islice(rule.faults(values), MOST_ALIKE)
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -102,7 +106,9 @@ class Operator(Generic[A]):
         support: the support rows.
         attributes: makes A from the attributes, by name.
         rules: all rules.
-        on_attributes, on_inputs, on_outputs: those that read attributes alone, also inputs, also outputs.
+        on_attributes: those that read attributes alone, which hold for it as a fused operator too.
+        on_inputs: those that read no outputs; outputs are derived once they hold.
+        on_outputs: the others.
         outputs: by name, what each output must be.
         work: element visits that the plan costs, for budgets.
         examples: worked examples with their answers.
@@ -153,9 +159,6 @@ def declare(
     make: Callable[..., Any] = Attributes if attributes is None else attributes
     tensors = {member.name for member in members.tensors}
     results = {member.name for member in members.outputs}
-    on_attributes = [rule for rule in every if not rule.reads & tensors]
-    on_outputs = [rule for rule in every if rule.reads & results]
-    rest = [rule for rule in every if rule not in on_attributes and rule not in on_outputs]
     return Operator(
         name=name,
         schema=schema,
@@ -163,9 +166,9 @@ def declare(
         support=schema.support,
         attributes=make,
         rules=every,
-        on_attributes=RuleSet.of(on_attributes),
-        on_inputs=RuleSet.of(rest),
-        on_outputs=RuleSet.of(on_outputs),
+        on_attributes=RuleSet.of(rule for rule in every if not rule.reads & tensors),
+        on_inputs=RuleSet.of(rule for rule in every if not rule.reads & results),
+        on_outputs=RuleSet.of(rule for rule in every if rule.reads & results),
         outputs=outputs,
         work=work,
         examples=examples,

@@ -16,6 +16,13 @@ from ..operator import Operator
 from ..schema import CATALOG, PREFIX, OperatorType, find
 
 
+@cache
+def declaration(name: str) -> Operator[Any] | None:
+    """The declaration of an operator type by its name, or None if it is known by its schema alone."""
+    kind = CATALOG.get(name)
+    return None if kind is None else _family(kind.family).get(name)
+
+
 class _Declared(Mapping[str, Operator[Any]]):
     def __getitem__(self, name: str) -> Operator[Any]:
         return _family(CATALOG[name].family)[name]
@@ -43,4 +50,4 @@ def _modules() -> frozenset[str]:
 OPERATORS: Mapping[str, Operator[Any]] = _Declared()
 """The declared operators by name."""
 
-__all__ = ["CATALOG", "OPERATORS", "PREFIX", "OperatorType", "find"]
+__all__ = ["CATALOG", "OPERATORS", "PREFIX", "OperatorType", "declaration", "find"]

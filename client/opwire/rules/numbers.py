@@ -227,6 +227,8 @@ class DistinctAxes(Rule):
         return frozenset((self.attribute, self.of))
 
     def faults(self, values: Values) -> Iterator[Fault]:
+        if len(set(values[self.attribute])) == len(values[self.attribute]):
+            return
         rank = values[self.of].rank
         seen: set[int] = set()
         for i, axis in enumerate(values[self.attribute]):

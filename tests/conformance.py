@@ -20,7 +20,7 @@ from opwire.tensor import Array, DataType
 from opwire_service.devices.executable import EXECUTABLE
 
 _ROOT = Path(__file__).resolve().parents[1]
-_PLACES = (_ROOT / "conformance", _ROOT.parent / "shared" / "conformance")
+PLACES = (_ROOT / "conformance", _ROOT.parent / "shared" / "conformance")
 
 ABSENT = "conformance/cases.jsonl.gz is neither in the repository nor in ../shared"
 
@@ -56,7 +56,7 @@ class ThirdPartyCase:
 
 def load() -> list[ThirdPartyCase]:
     """Every case; none where the file is absent."""
-    found = next((place / "cases.jsonl.gz" for place in _PLACES if (place / "cases.jsonl.gz").is_file()), None)
+    found = next((place / "cases.jsonl.gz" for place in PLACES if (place / "cases.jsonl.gz").is_file()), None)
     if found is None:
         return []
     with gzip.open(found, "rt", encoding="utf-8") as lines:

@@ -10,7 +10,6 @@ from ._arrays import ArrayLike, TensorLike, as_array, as_array_or_bytes, fit
 from .desc import Report, read_tensor, show
 from .enums import AxisDirection, ReduceFunction
 from .operators import OPERATORS, find
-from .operators.max_pooling import MaxPooling
 from .schema import PREFIX
 from .tensor import Array, BufferTensorDesc, DataType, packed_strides
 from .wire import Call
@@ -148,6 +147,8 @@ def _spatial(given: Axes, count: int) -> list[int]:
 
 def _pooled_sizes(array: Array, desc: Mapping[str, Any], *, ceil: bool) -> list[int] | None:
     """The sizes of the output; None where there are none, for a reason that the server has to give."""
+    from .operators.max_pooling import MaxPooling  # a family is loaded when it is asked for
+
     names = ("Strides", "WindowSize", "StartPadding", "EndPadding", "Dilations")
     attributes = MaxPooling(**{name: tuple(desc[name]) for name in names if name in desc})
     try:

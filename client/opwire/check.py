@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .desc import GivenTensor, Report, ViolationAtLevels, is_object, pointer_to, show
 from .errors import ContractViolation
@@ -15,9 +15,11 @@ from .fields import GivenTensors, TensorMember
 from .level import HIGHEST, FeatureLevel, Limits, Rows, row_for
 from .operator import Operator
 from .operators import CATALOG, OPERATORS, OperatorType, declaration, find
-from .rules import OutputRule
 from .tensor import MAX_ELEMENTS, BufferTensorDesc
 from .violation import Code, Fault, Violation
+
+if TYPE_CHECKING:
+    from .rules import OutputRule
 
 
 @dataclass(frozen=True, slots=True, eq=False)

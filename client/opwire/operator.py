@@ -8,17 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from .desc import MOST_ALIKE
 from .fields import Members
 from .level import HIGHEST, FeatureLevel, Support
-from .rules import Output, OutputRule, Rule, Values
 from .schema import OperatorSchema, schema_of
 from .tensor import BufferTensorDesc
 from .violation import Code as Code
 from .violation import Fault
 from .violation import Violation as Violation
+
+if TYPE_CHECKING:  # the vocabulary of rules is loaded with the first family that is asked for
+    from .rules import Output, OutputRule, Rule, Values
 
 A = TypeVar("A")
 """The attributes of an operator: its fields that are neither tensors nor counts."""

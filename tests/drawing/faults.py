@@ -85,7 +85,8 @@ def _second_output(second: str, drawn: Drawn) -> Iterator[Change]:
 def _axes(rule: AxesBelowRank, drawn: Drawn) -> Iterator[Change]:
     rank = len(drawn.desc[rule.of]["Sizes"])
     axes = drawn.desc[rule.attribute]
-    yield {**drawn.desc, rule.attribute: [*axes, rank]}, "axis_out_of_range", f"/{rule.attribute}/{len(axes)}"
+    changes: dict[str, Any] = {rule.attribute: [*axes, rank]}
+    yield {**drawn.desc, **changes}, "axis_out_of_range", f"/{rule.attribute}/{len(axes)}"
 
 
 def _twice(rule: DistinctAxes, drawn: Drawn) -> Iterator[Change]:
@@ -100,7 +101,7 @@ def _axis(rule: Axis, drawn: Drawn) -> Iterator[Change]:
 
 
 def _between(rule: Between, drawn: Drawn) -> Iterator[Change]:
-    (name,) = rule.number.place
+    name = str(rule.number.place[0])
     if rule.greatest is not None:
         yield {**drawn.desc, name: number_of(rule.greatest, drawn.desc) + 1}, "out_of_range", f"/{name}"
 
@@ -113,7 +114,7 @@ def _leading(rule: LeadingOnes, drawn: Drawn) -> Iterator[Change]:
 
 
 def _divides(rule: Divides, drawn: Drawn) -> Iterator[Change]:
-    (name,) = rule.divisor.place
+    name = str(rule.divisor.place[0])
     whole = number_of(rule.of, drawn.desc)
     at = "/" + "/".join(map(str, rule.of.place))
     for divisor in (whole + 1, 2, 3):

@@ -25,8 +25,9 @@ def _pooled(desc: Mapping[str, Any]) -> Sizes:
 
 
 def _gathered(desc: Mapping[str, Any]) -> Sizes:
-    source, at, kept = desc["InputTensor"]["Sizes"], desc["Axis"], desc["IndexDimensions"]
-    indices = desc["IndicesTensor"]["Sizes"]
+    at, kept = desc["Axis"], desc["IndexDimensions"]
+    source: Sizes = desc["InputTensor"]["Sizes"]
+    indices: Sizes = desc["IndicesTensor"]["Sizes"]
     sizes = source[:at] + indices[len(indices) - kept :] + source[at + 1 :]
     return ([1] * len(source) + sizes)[-len(source) :]
 
@@ -62,5 +63,6 @@ SIZES: dict[str, Callable[[Mapping[str, Any]], Sizes]] = {
 
 def output_sizes(operator: Operator[Any], desc: Mapping[str, Any]) -> dict[str, Sizes]:
     """The sizes of each output that is not optional; of a transposed convolution the least ones."""
-    sizes = SIZES.get(operator.name, lambda desc: list(desc[operator.members.inputs[0].name]["Sizes"]))
-    return {member.name: sizes(desc) for member in operator.members.outputs if not member.role.is_optional}
+    derive = SIZES.get(operator.name)
+    sizes = list(desc[operator.members.inputs[0].name]["Sizes"]) if derive is None else derive(desc)
+    return {member.name: sizes for member in operator.members.outputs if not member.role.is_optional}

@@ -19,6 +19,8 @@ from opwire.schema import CATALOG, PREFIX
 from opwire.tensor import MAX_RANK, DataType
 from opwire.wire import BINARY, HEAD_LENGTH, JSON, LOWEST_PRIORITY
 
+from ..devices.executable import EXECUTABLE
+
 Schema = dict[str, Any]
 
 _PROBLEM_JSON = "application/problem+json"
@@ -234,7 +236,7 @@ def _data_route(summary: str, request: str, answer: str, examples: Mapping[str, 
 
 def _examples() -> dict[str, Any]:
     examples = {}
-    for operator in OPERATORS.values():
+    for operator in EXECUTABLE.values():
         for example in operator.examples:
             info = example_info(operator, example)
             value = {

@@ -44,7 +44,7 @@ BASE64 = "base64"
 PORT = 8931
 STARTS_WITHIN = 120.0
 
-LIMITS = replace(Limits(), memory_bytes=16 * 2**30, queued_work=2**40, wait_ms=60_000)
+LIMITS = replace(Limits(), memory_bytes=16 * 2**30, max_wait_ms=60_000)
 """For 16 requests of 64 MiB at a time, with their tensors, in one process."""
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import inspect
 import json
+import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -101,10 +103,24 @@ class FakeServer:
 
 
 def result_answer(**changes: Any) -> httpx.Response:
-    """A good answer to execute."""
-    desc = {"DataType": "UINT8", "Sizes": [1, 1]}
-    outputs = {name: {"desc": desc, "data": "Bw=="} for name in ("OutputTensor", "OutputIndicesTensor")}
+    """A good answer to a sum of FLOAT32 [2,3] along axis 0: three times 7."""
+    data = base64.b64encode(struct.pack("<3f", 7, 7, 7)).decode()
+    outputs = {"OutputTensor": {"desc": {"DataType": "FLOAT32", "Sizes": [1, 3]}, "data": data}}
     return httpx.Response(200, json=outcome(outputs) | changes)
+
+
+def pooling_answer() -> httpx.Response:
+    """A good answer to a pooling of UINT8 [1,1,1,1] with indices: 7 at 0."""
+    sizes = [1, 1, 1, 1]
+    return httpx.Response(
+        200,
+        json=outcome(
+            {
+                "OutputTensor": {"desc": {"DataType": "UINT8", "Sizes": sizes}, "data": "Bw=="},
+                "OutputIndicesTensor": {"desc": {"DataType": "UINT32", "Sizes": sizes}, "data": "AAAAAA=="},
+            }
+        ),
+    )
 
 
 def outcome(outputs: dict[str, Any]) -> dict[str, Any]:

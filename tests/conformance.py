@@ -17,7 +17,7 @@ import numpy as np
 
 from opwire.level import FeatureLevel
 from opwire.tensor import Array, DataType
-from opwire_service.devices.executable import EXECUTABLE
+from opwire_service.kernels.executable import EXECUTABLE
 
 _ROOT = Path(__file__).resolve().parents[1]
 PLACES = (_ROOT / "conformance", _ROOT.parent / "shared" / "conformance")

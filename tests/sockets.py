@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from urllib.parse import urlsplit
 
 
@@ -44,3 +47,32 @@ def talk(server_url: str, data: bytes) -> tuple[int, dict[str, str], bytes]:
     with connect(server_url) as connection:
         connection.sendall(data)
         return read_answer(connection)
+
+
+@contextmanager
+def listening(behave: Callable[[socket.socket, threading.Event], None]) -> Iterator[str]:
+    """The URL of a server that behaves so on each connection, until the event is set."""
+    over = threading.Event()
+    threads = []
+
+    def accept() -> None:
+        while not over.is_set():
+            with suppress(TimeoutError):
+                connection, _ = listener.accept()
+                threads.append(threading.Thread(target=serve, args=(connection,)))
+                threads[-1].start()
+
+    def serve(connection: socket.socket) -> None:
+        with connection, suppress(OSError):
+            behave(connection, over)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(0.05)
+        threads.append(threading.Thread(target=accept))
+        threads[0].start()
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            over.set()
+            for thread in threads:
+                thread.join()

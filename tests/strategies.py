@@ -16,7 +16,7 @@ from opwire.level import FeatureLevel, Row, row_for
 from opwire.operator import Operator
 from opwire.operators.max_pooling import MaxPooling
 from opwire.tensor import Array, BufferTensorDesc, DataType
-from opwire_service.devices.executable import EXECUTABLE
+from opwire_service.kernels.executable import EXECUTABLE
 from tests import oracle
 from tests.execution import logical
 

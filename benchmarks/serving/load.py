@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from itertools import cycle
 
 from opwire_service.bench import load_generator as generator
 
 from .contender import Request
+
+_FEW = 50
+"""Answers on each connection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +23,7 @@ class Measured:
         errors: other answers, and failures of connections.
         seconds: that the load went on.
         mean, p50, p99: from the first byte sent to the last one received.
+        kinds: the errors by kind, where the generator tells.
     """
 
     answers: int
@@ -28,6 +32,15 @@ class Measured:
     mean: float
     p50: float
     p99: float
+    kinds: Mapping[str, int] = field(default_factory=dict)
+
+
+def work_rate(found: Measured, connections: int) -> float:
+    """Answers a second; of few, what is under way at the end matters, and the mean time tells more than the number."""
+    if not found.answers:
+        return 0.0
+    few = found.answers < _FEW * connections and not found.errors
+    return connections / found.mean if few else found.answers / found.seconds
 
 
 Measure = Callable[[str, Request, int, float, int], Measured]

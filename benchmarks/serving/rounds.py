@@ -10,7 +10,7 @@ from statistics import median
 
 from .cases import Case
 from .contender import Contender, Form, Request
-from .load import Measure, Measured
+from .load import Measure, Measured, work_rate
 from .process import Server
 
 LEAST_ANSWERS = 4
@@ -18,7 +18,6 @@ LEAST_ANSWERS = 4
 
 _MEMORY_REQUESTS = 3
 _LEAST_TIMEOUT = 30
-_FEW = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,12 +78,8 @@ class _Turn:
 
     @property
     def rate(self) -> float:
-        """Answers a second; of a few the mean time tells more than the number."""
-        found = self.measured
-        if not found.answers:
-            return 0.0
-        few = found.answers < _FEW * self.connections
-        return self.connections / found.mean if few else found.answers / found.seconds
+        """Answers a second."""
+        return work_rate(self.measured, self.connections)
 
     @property
     def cpu_per_answer(self) -> float:

@@ -15,6 +15,9 @@ PROGRAM = shutil.which("wrk")
 
 _MARK = "measured"
 
+_KINDS = ("connect", "read", "write", "status", "timeout")
+"""Of errors, in the order in which the script writes their numbers."""
+
 _SCRIPT = """
 local function read(name)
   local file = io.open("{folder}/" .. name, "rb")
@@ -31,10 +34,10 @@ wrk.body = read("body")
 
 function done(summary, latency)
   local errors = summary.errors
-  local failed = errors.connect + errors.read + errors.write + errors.status + errors.timeout
+  local kinds = {{errors.connect, errors.read, errors.write, errors.status, errors.timeout}}
   local answers = summary.requests - errors.status
   local times = string.format("%f %f %f", latency.mean, latency:percentile(50), latency:percentile(99))
-  io.write(string.format("{mark} %d %d %f %s\\n", answers, failed, summary.duration, times))
+  io.write(string.format("{mark} %d %s %f %s\\n", answers, table.concat(kinds, " "), summary.duration, times))
 end
 """
 
@@ -78,9 +81,10 @@ def measure(url: str, request: Request, connections: int, seconds: float, timeou
     lines = [line.split()[1:] for line in done.stdout.splitlines() if line.startswith(_MARK)]
     if done.returncode or len(lines) != 1:
         raise OSError(f"wrk: {done.stderr.strip() or done.stdout.strip()}")
-    answers, errors, *microseconds = lines[0]
-    seconds, mean, p50, p99 = (float(text) / 1e6 for text in microseconds)
-    return Measured(answers=int(answers), errors=int(errors), seconds=seconds, mean=mean, p50=p50, p99=p99)
+    answers, *counts = map(int, lines[0][: 1 + len(_KINDS)])
+    seconds, mean, p50, p99 = (float(text) / 1e6 for text in lines[0][1 + len(_KINDS) :])
+    kinds = {kind: count for kind, count in zip(_KINDS, counts, strict=True) if count}
+    return Measured(answers, sum(counts), seconds, mean, p50, p99, kinds)
 
 
 def _write_script(folder: Path, request: Request) -> str:

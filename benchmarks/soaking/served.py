@@ -1,8 +1,9 @@
-"""The server under test: its process, its workers, its memory and its gauges."""
+"""The server under test: its processes, their memory and files, its log and its gauges."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import signal
@@ -10,16 +11,25 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 from urllib.request import urlopen
 
 _STARTS_WITHIN = 60.0
+_IDLE_WITHIN = 90.0
+_LOOKS = 0.5
+_LITTLE = 0.1
+"""Seconds between two looks at the time of processors, and the share of a core that does not count as work."""
+
 _BEHIND = 30
 """Lines that are kept behind one that tells of a defect."""
 
 _GAUGES = ("opwire_queued_operators", "opwire_running_operators", "opwire_request_memory_bytes")
 _WORKERS = "opwire_workers"
+_RESTARTS = "opwire_worker_restarts_total"
+_ENDED = re.compile(r'^opwire_requests_total\{code="(\w+)",route="([^"]*)"\} (\S+)$', re.MULTILINE)
 _SAMPLE = re.compile(r"^(\w+)(?:\{[^}]*\})? (\S+)$", re.MULTILINE)
 
 
@@ -29,11 +39,13 @@ class Served:
     Attributes:
         url: its address.
         defects: lines of its log that tell of a defect, each with those behind it.
+        log_bytes: that it has written to its log.
     """
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.url = ""
         self.defects: list[str] = []
+        self.log_bytes = 0
         self._process = process
         self._ready = threading.Event()
         threading.Thread(target=self._read, daemon=True).start()
@@ -44,6 +56,7 @@ class Served:
         assert self._process.stderr is not None
         behind = 0
         for line in self._process.stderr:
+            self.log_bytes += len(line)
             found = re.search(r"ready at (\S+)", line)
             if found and not self.url:
                 self.url = found[1]
@@ -65,10 +78,36 @@ class Served:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(workers[number % len(workers)], signal.SIGKILL)
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether its first process runs."""
+        return self._process.poll() is None
+
+    def processes(self) -> tuple[int, ...]:
+        """The first process, and those that serve beside it."""
+        return self._process.pid, *self.workers()
+
     def resident(self) -> int:
         """Bytes of memory that all of its processes have in use."""
-        pages = [_resident_pages(process) for process in (self._process.pid, *self.workers())]
-        return sum(pages) * os.sysconf("SC_PAGE_SIZE")
+        return sum(map(_resident_pages, self.processes())) * os.sysconf("SC_PAGE_SIZE")
+
+    def reset_peak(self) -> None:
+        """``peak`` starts anew."""
+        for process in self.processes():
+            with contextlib.suppress(OSError):
+                Path(f"/proc/{process}/clear_refs").write_text("5")
+
+    def peak(self) -> int:
+        """The most bytes of memory that its processes had in use since ``reset_peak``, each at its own worst time."""
+        return sum(map(_peak_bytes, self.processes()))
+
+    def open_files(self) -> int:
+        """Files and sockets that its processes have open."""
+        found = 0
+        for process in self.processes():
+            with contextlib.suppress(OSError):
+                found += len(os.listdir(f"/proc/{process}/fd"))
+        return found
 
     def resident_at_rest(self, seconds: float, workers: int = 1) -> int:
         """The same when that many processes serve, and nothing was to be done for so long.
@@ -103,17 +142,55 @@ class Served:
         """What waits, runs and is held."""
         return self._metrics(*_GAUGES)
 
+    def limits(self) -> dict[str, int]:
+        """The bounds that it tells."""
+        with urlopen(f"{self.url}/v1/server", timeout=10) as answer:
+            told: dict[str, Any] = json.load(answer)
+        limits: dict[str, int] = told["limits"]
+        return limits
+
+    def is_ready(self) -> bool:
+        """Whether it says so."""
+        with contextlib.suppress(OSError), urlopen(f"{self.url}/readyz", timeout=10) as answer:
+            return bool(answer.status == 200)
+        return False
+
+    def ended(self, route: str = "/v1/execute") -> Counter[str]:
+        """How many requests to a route have ended, by the code of how they did."""
+        found: Counter[str] = Counter()
+        for code, name, value in _ENDED.findall(self._metrics_text()):
+            if name == route:
+                found[code] += int(float(value))
+        return found
+
+    def restarts(self) -> float:
+        """Workers that were replaced."""
+        return self._metrics(_RESTARTS)[_RESTARTS]
+
+    def wait_idle(self) -> None:
+        """Waits until its processes do little: after the start they may prepare what they need later."""
+        ends = time.monotonic() + _IDLE_WITHIN
+        before = sum(map(_ticks, self.processes()))
+        while time.monotonic() < ends:
+            time.sleep(_LOOKS)
+            now = sum(map(_ticks, self.processes()))
+            if now - before < _LITTLE * _LOOKS * os.sysconf("SC_CLK_TCK"):
+                return
+            before = now
+
     def wait_complete(self, workers: int) -> None:
         """Waits until so many workers are ready."""
         end = time.monotonic() + _STARTS_WITHIN
         while self._metrics(_WORKERS)[_WORKERS] < workers and time.monotonic() < end:
             time.sleep(0.1)
 
-    def _metrics(self, *names: str) -> dict[str, float]:
+    def _metrics_text(self) -> str:
         with urlopen(f"{self.url}/metrics", timeout=10) as answer:
-            text = answer.read().decode()
+            return str(answer.read(), "utf-8")
+
+    def _metrics(self, *names: str) -> dict[str, float]:
         found = dict.fromkeys(names, 0.0)
-        for name, value in _SAMPLE.findall(text):
+        for name, value in _SAMPLE.findall(self._metrics_text()):
             if name in found:
                 found[name] += float(value)
         return found
@@ -138,6 +215,21 @@ def _resident_pages(process: int) -> int:
     return 0
 
 
+def _ticks(process: int) -> int:
+    """Processor time of a process, in ticks of the system's clock."""
+    with contextlib.suppress(OSError):
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+        return int(fields[11]) + int(fields[12])
+    return 0
+
+
+def _peak_bytes(process: int) -> int:
+    with contextlib.suppress(OSError):
+        found = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{process}/status").read_text())
+        return int(found[1]) * 1024 if found else 0
+    return 0
+
+
 @contextlib.contextmanager
 def apart() -> Iterator[Callable[[], None]]:
     """Leaves one core, if there are several, to what calls the function; what starts before that has the others."""
@@ -156,7 +248,7 @@ def apart() -> Iterator[Callable[[], None]]:
 def served(*arguments: str) -> Iterator[Served]:
     """A server on a free port, which is stopped at the end."""
     command = [sys.executable, "-m", "opwire_service", "serve", "--port", "0", *arguments]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, stderr=subprocess.PIPE, encoding="utf-8", errors="backslashreplace") as process:
         try:
             yield Served(process)
         finally:

@@ -5,7 +5,6 @@
 >>> opwire.Client().argmax(x, axes=1).output
 """
 
-from ._transport import package_version
 from .check import Plan, Validation, check, validate
 from .client import AsyncClient, Client, prepare
 from .errors import (
@@ -33,6 +32,7 @@ from .errors import (
 from .level import FeatureLevel
 from .operator import Code, Violation
 from .tensor import BufferTensorDesc, DataType
+from .transport.endpoint import package_version
 from .wire import Call, PoolingResult, Result
 
 __all__ = [

@@ -277,6 +277,18 @@ def to_problem(error: OpwireError, request_id: str | None = None) -> dict[str, o
 
 _RESERVED = frozenset({"type", "title", "status", "detail", "code", "request_id", "error", "violations"})
 
+_TYPES: Mapping[str, type | tuple[type, ...]] = {
+    "code": str,
+    "detail": str,
+    "request_id": (str, type(None)),
+    "violations": list,
+    "limit": int,
+    "size": int,
+    "stage": str,
+    "retry_after": (int, float),
+}
+"""Of the members of a problem that errors read."""
+
 
 def from_problem(problem: Mapping[str, Any]) -> OpwireError:
     """The error that a problem answer stands for.
@@ -284,9 +296,12 @@ def from_problem(problem: Mapping[str, Any]) -> OpwireError:
     Raises:
         ValueError: it is not one of opwire's.
     """
-    code = ProblemCode(problem["code"]) if isinstance(problem.get("code"), str) else None
-    if code is None:
+    if "code" not in problem:
         raise ValueError("the problem has no code")
+    for name, types in _TYPES.items():
+        if name in problem and (not isinstance(problem[name], types) or isinstance(problem[name], bool)):
+            raise ValueError(f"the {name} of the problem is of type {type(problem[name]).__name__}")
+    code = ProblemCode(problem["code"])
     detail = str(problem.get("detail", ""))
     request_id = problem.get("request_id")
     members = {name: value for name, value in problem.items() if name not in _RESERVED}

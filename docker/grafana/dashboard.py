@@ -115,8 +115,8 @@ GROUPS: dict[str, tuple[Panel, ...]] = {
             {
                 "operators {{instance}}": f"sum by (instance) (opwire_queued_operators{{{HERE}}})"
                 f" / sum by (instance) (opwire_queued_operators_limit{{{HERE}}})",
-                "work {{instance}}": f"sum by (instance) (opwire_pending_work{{{HERE}}})"
-                f" / sum by (instance) (opwire_pending_work_limit{{{HERE}}})",
+                "for memory {{instance}}": f"sum by (instance) (opwire_requests_waiting_for_memory{{{HERE}}})"
+                f" / sum by (instance) (opwire_queued_operators_limit{{{HERE}}})",
             },
             help="At 100 % requests are refused with 429.",
         ),

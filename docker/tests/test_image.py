@@ -143,9 +143,14 @@ def test_api_keys(tmp_path: Path):
             check(client, *EXAMPLES[0])
 
 
-def test_empty_file_of_keys_opens_nothing(tmp_path: Path):
+@pytest.mark.parametrize(("kind", "said"), [("empty", "it holds no API key"), ("folder", "not a regular file")])
+def test_what_holds_no_keys_opens_nothing(tmp_path: Path, kind, said):
+    """Docker makes a folder where the file to mount is missing."""
     keys = tmp_path / "keys"
-    keys.touch()
+    if kind == "empty":
+        keys.touch()
+    else:
+        keys.mkdir()
     done = subprocess.run(
         ["docker", "run", "--rm", *LOCKED, "-v", f"{keys}:/run/secrets/api_keys:ro", IMAGE],
         capture_output=True,
@@ -153,7 +158,13 @@ def test_empty_file_of_keys_opens_nothing(tmp_path: Path):
         timeout=60,
     )
     assert done.returncode != 0
-    assert "it holds no API key" in done.stderr
+    assert said in done.stderr
+
+
+def test_a_small_memory_limit_is_reported():
+    with container("--memory", "1g") as started:
+        started.wait_ready()
+        assert "OPWIRE_MEMORY_BYTES to at most" in started.logs()
 
 
 def test_tls(tmp_path: Path):

@@ -25,7 +25,7 @@ def promtool(deployed: Deployment, *arguments: str) -> str:
 
 
 def test_configuration(deployed: Deployment):
-    assert "SUCCESS" in promtool(deployed, "check", "config", "prometheus.yml")
+    assert "SUCCESS" in promtool(deployed, "check", "config", "--syntax-only", "prometheus.yml")
 
 
 def test_alerts(deployed: Deployment):

@@ -15,7 +15,7 @@ import pytest
 
 from opwire_service.devices import resolve
 from opwire_service.devices.base import DeviceUnavailable
-from opwire_service.devices.executable import EXECUTABLE
+from opwire_service.kernels.executable import EXECUTABLE
 from tests import bodies
 from tests.fake_gpu import BREAKS
 from tests.processes import process, until
@@ -38,7 +38,7 @@ def http() -> Iterator[httpx.Client]:
     resolve_or_skip()
     limits = httpx.Limits(max_connections=CONNECTIONS)
     with (
-        process("--device", "auto", "--device", "reference", "--wait-ms", "60000") as served,
+        process("--device", "auto", "--device", "reference", "--max-wait-ms", "60000") as served,
         httpx.Client(base_url=served.url, timeout=120, limits=limits) as client,
     ):
         yield client

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from typing import Any
 
+import httpx
 import pytest
 
-from opwire_service.devices.executable import EXECUTABLE
+from opwire_service.kernels.executable import EXECUTABLE
+from opwire_service.settings import Limits, Settings
 from tests import bodies
 from tests.problems import check_problem, read_problem
+from tests.processes import until
+from tests.serving import serving
+from tests.sockets import connect
 
 SOURCE = {"DataType": "FLOAT32", "Sizes": [3]}
 OPERATOR = {"type": "REDUCE", "desc": {"Function": "SUM", "InputTensor": SOURCE, "Axes": [0]}}
@@ -148,3 +154,37 @@ def test_as_many_as_the_server_says(http):
     response = http.post("/v1/batch", content=json.dumps({"requests": [GOOD] * (limit + 1)}))
     problem = read_problem(413, response.headers, response.content)
     assert (problem["code"], problem["limit"], problem["size"]) == ("batch_too_large", limit, limit + 1)
+
+
+def test_the_outputs_of_a_batch_are_bounded_together():
+    """Each of them would be taken alone; a few bytes describe them."""
+    source = {"DataType": "UINT8", "Sizes": [1, 1, 1, 600], "Strides": [0] * 4}
+    window = {"Strides": [1, 1], "WindowSize": [1, 1], "StartPadding": [0, 0], "EndPadding": [0, 0]}
+    operator = {"type": "MAX_POOLING", "desc": {"InputTensor": source, **window}}
+    requests = [{"operator": operator, "inputs": {"InputTensor": "AQAAAA=="}}] * 5
+    with serving(Settings(port=0, devices=("reference",), limits=Limits(output_bytes=1300))) as server:
+        results = httpx.post(f"{server.url}/v1/batch", json={"requests": requests}, timeout=30).json()["results"]
+        assert ["outputs" in result for result in results] == [True, True, False, False, False]
+        assert {check_problem(result)["code"] for result in results[2:]} == {"tensor_too_large"}
+        assert results[2]["limit"] == 1300
+        until(lambda: server.service.engine.memory.held == 0)
+
+
+def test_large_results_are_sent_as_they_come():
+    """The first result arrives while the last operator still runs, and the client may go away then."""
+    source = {"DataType": "FLOAT32", "Sizes": [40_000]}
+    first = {"type": "REDUCE", "desc": {"Function": "MAX", "InputTensor": source, "Axes": []}}
+    last = {"type": "REDUCE", "desc": {"Function": "LOG_SUM_EXP", "InputTensor": source, "Axes": [0]}}
+    tensor = {"InputTensor": base64.b64encode(bytes(160_000)).decode()}
+    requests = [{"operator": first, "inputs": tensor}, *([{"operator": last, "inputs": tensor}] * 40)]
+    body = json.dumps({"requests": requests}).encode()
+    with serving(Settings(port=0, devices=("reference",))) as server, connect(server.url or "") as connection:
+        connection.sendall(b"POST /v1/batch HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        answer = b""
+        while len(answer) < 200_000:
+            answer += connection.recv(100_000)
+        assert b"transfer-encoding: chunked" in answer.partition(b"\r\n\r\n")[0]
+        assert b'{"results":[{"outputs":{"OutputTensor"' in answer
+        assert server.service.engine.memory.held > 0
+        connection.close()
+        until(lambda: server.service.engine.memory.held == 0)

@@ -16,7 +16,7 @@ from opwire.operator import Code, Example
 from opwire.schema import CATALOG
 from opwire.tensor import Array
 from opwire.wire import Encoding
-from opwire_service.devices.executable import EXECUTABLE
+from opwire_service.kernels.executable import EXECUTABLE
 from tests import oracle
 from tests.strategies import cases
 

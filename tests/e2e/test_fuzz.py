@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from opwire.fields import Count, Enumerated, Role, TensorMember
 from opwire.tensor import DataType
-from opwire_service.devices.executable import EXECUTABLE
+from opwire_service.kernels.executable import EXECUTABLE
 from opwire_service.process.server import HttpServer
 from opwire_service.settings import Limits, Settings
 from tests import bodies, mutation

@@ -9,7 +9,7 @@ import httpx
 import numpy as np
 import pytest
 
-from opwire_service.devices.executable import EXECUTABLE
+from opwire_service.kernels.executable import EXECUTABLE
 from tests import inference
 from tests.inference import assert_equal
 

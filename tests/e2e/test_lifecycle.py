@@ -55,8 +55,7 @@ def until(condition: Callable[[], bool]) -> None:
 
 
 def schedule(server: HttpServer) -> str:
-    app: Any = server.config.app
-    return repr(app.state.server.pipeline.dispatcher.schedule).strip("<>")
+    return repr(server.service.engine.dispatcher.schedule).strip("<>")
 
 
 def until_schedule_is(server: HttpServer, state: str) -> None:

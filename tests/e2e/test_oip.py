@@ -13,7 +13,7 @@ from ml_dtypes import bfloat16
 from tritonclient.http.auth import BasicAuth
 from tritonclient.utils import InferenceServerException
 
-from opwire_service.devices.executable import EXECUTABLE
+from opwire_service.kernels.executable import EXECUTABLE
 from tests import inference
 from tests.inference import assert_equal
 

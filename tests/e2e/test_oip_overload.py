@@ -67,7 +67,7 @@ def test_a_full_queue_refuses_and_the_others_are_answered(client):
 def test_a_stopping_server_is_not_ready(server, client):
     assert client.is_server_ready()
     assert client.is_model_ready("REDUCE")
-    server.config.app.state.server.drain()
+    server.service.drain()
     assert client.is_server_live()
     assert not client.is_server_ready()
     assert not client.is_model_ready("REDUCE")

@@ -338,10 +338,10 @@ def test_memory_that_changes_all_the_time_harms_nobody(client, make):
 def test_what_is_under_way_when_its_region_is_unregistered_goes_on(make, tmp_path):
     region = make("a", 64, register=False)
     regions = Regions(tmp_path, PREFIX)
-    regions.register(Registration("r", key_of("a"), 8, 40))
-    with regions.open(Place("r", 4, 8, "/parameters")) as window:
-        regions.unregister(None)
-        with pytest.raises(NotFoundError), regions.open(Place("r", 4, 8, "/parameters")):
+    regions.register(Registration("r", key_of("a"), 8, 40), None)
+    with regions.open(Place("r", 4, 8, "/parameters"), None) as window:
+        regions.unregister(None, None)
+        with pytest.raises(NotFoundError), regions.open(Place("r", 4, 8, "/parameters"), None):
             pass
         window.write(memoryview(b"opwire"))
         assert window.read().tobytes() == b"opwire\0\0"

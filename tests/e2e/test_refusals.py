@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from opwire_service.devices.executable import EXECUTABLE
+from opwire_service.kernels.executable import EXECUTABLE
 from tests import bodies
 from tests.problems import STATUSES, read_problem
 

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from opwire import Client
 from opwire_service.cli.app import app
-from opwire_service.http.app import create_app
+from opwire_service.process.application import create_app
 from opwire_service.settings import Settings
 from tests.serving import serving
 

@@ -303,8 +303,7 @@ def test_deep_json_is_refused(server_url, opening, closing):
 
 
 def held(server: HttpServer) -> int:
-    app: Any = server.config.app
-    return int(app.state.server.pipeline.memory.held)
+    return server.service.engine.memory.held
 
 
 def test_a_client_that_does_not_read_is_cut_off():

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from functools import partial
 from typing import Any
 
@@ -14,7 +17,7 @@ import opwire
 from opwire import errors
 from opwire.errors import PROBLEMS, ProblemCode
 from opwire.level import FeatureLevel
-from tests.clients import FakeServer, outcome, problem_answer, result_answer
+from tests.clients import FakeServer, pooling_answer, problem_answer, result_answer
 
 X = np.zeros((2, 3), np.float32)
 
@@ -58,21 +61,35 @@ def test_the_environment_names_server_and_key(make_client, server, monkeypatch):
     assert server.request.headers.get_list("Authorization") == ["Basic eA=="]
 
 
-@pytest.mark.parametrize("base_url", ["127.0.0.1", "/path", "http://", "http://[::1", "localhost:8000"])
+@pytest.mark.parametrize(
+    "base_url", ["127.0.0.1", "/path", "http://", "http://[::1", "localhost:8000", "http://h/?a=b", "http://h#f"]
+)
 def test_a_base_url_has_a_host(make_client, base_url):
-    with pytest.raises(ValueError, match="is not a URL"):
+    with pytest.raises(ValueError, match=r"is not a URL|more than a path"):
         make_client(base_url)
 
 
 def test_requests_carry_what_they_need_and_no_more(make_client, server):
     make_client("http://h", headers={"X-Team": "a"}, transport=server.transport).sum(X, 0)
     names = {"host", "user-agent", "x-team", "content-type", "accept", "inference-header-content-length"}
-    assert set(server.request.headers) == names | {"content-length"}
+    assert set(server.request.headers) == names | {"content-length", "accept-encoding"}
+    assert server.request.headers["Accept-Encoding"] == "identity"
     assert server.request.headers["User-Agent"] == f"opwire/{opwire.__version__}"
     assert int(server.request.headers["Content-Length"]) == len(server.request.content)
 
 
-@pytest.mark.parametrize("name", ["Accept", "content-type", "Content-Length", "Inference-Header-Content-Length"])
+OWN_HEADERS = ["Accept", "Accept-Encoding", "content-type", "Content-Length", "Inference-Header-Content-Length"]
+
+
+@pytest.mark.parametrize(
+    "headers", [{"X-A": "a\r\nX-B: b"}, {"X-A\r\nX-B": "b"}, {"X A": "b"}, {"X-A": "\0"}], ids=repr
+)
+def test_a_header_is_one_line(make_client, headers):
+    with pytest.raises(ValueError, match="is not a header"):
+        make_client(headers=headers)
+
+
+@pytest.mark.parametrize("name", OWN_HEADERS)
 def test_headers_that_belong_to_the_client_are_refused(make_client, name):
     with pytest.raises(ValueError, match="cannot be set"):
         make_client(headers={name: "x"})
@@ -143,10 +160,11 @@ def test_unknown_options_are_refused(make_client, server):
     assert server.requests == []
 
 
-def test_a_result_is_what_the_answer_says(make_client, server):
+def test_a_result_is_what_the_answer_says(make_client):
+    server = FakeServer(pooling_answer())
     result = make_client(transport=server.transport).max_pooling(np.zeros((1, 1, 1, 1), np.uint8), 1, indices=True)
     assert isinstance(result, opwire.PoolingResult)
-    assert (result.output.tolist(), result.indices.tolist()) == ([[7]], [[7]])
+    assert (result.output.tolist(), result.indices.tolist()) == ([[[[7]]]], [[[[0]]]])
     assert (result.device, result.request_id, result.timing) == ("fake", "r1", {"total": 1})
 
 
@@ -164,7 +182,7 @@ def test_each_problem_is_its_error(make_client, code):
     }
     server = FakeServer(problem_answer(status, code.value, **members))
     with pytest.raises(errors.OpwireError) as raised:
-        make_client(transport=server.transport, max_retries=0).sum(X, 0)
+        make_client(transport=server.transport, max_retries=0, timeout=1).sum(X, 0)
     error = raised.value
     assert type(error) is PROBLEMS[code].exception
     assert (error.code, error.status, error.detail, error.request_id) == (code, status, "d", "r7")
@@ -201,13 +219,19 @@ NO_ANSWERS = [
     problem_answer(418, "teapot"),
     problem_answer(422, "contract_violation", violations=[{"code": "unheard_of"}]),
     problem_answer(422, "contract_violation", violations=7),
+    problem_answer(422, "contract_violation", violations=[7]),
+    problem_answer(429, "queue_full", retry_after="soon"),
+    problem_answer(413, "body_too_large", limit="8", size=9),
+    problem_answer(404, "not_found", request_id=7),
+    problem_answer(404, "not_found", detail=["d"]),
+    httpx.Response(206, json=json.loads(result_answer().content)),
 ]
 
 
 @pytest.mark.parametrize("answer", NO_ANSWERS, ids=lambda answer: f"{answer.status_code}-{answer.content[:24]!r}")
 def test_what_is_not_an_answer_is_kept_as_it_came(make_client, answer):
     with pytest.raises(errors.InvalidResponseError) as raised:
-        make_client("http://h/p", transport=FakeServer(answer).transport).sum(X, 0)
+        make_client("http://h/p", transport=FakeServer(answer).transport, max_retries=0).sum(X, 0)
     error = raised.value
     assert (error.status, error.body, error.code) == (answer.status_code, answer.content[:1024], None)
     assert f"POST /v1/execute was answered with {answer.status_code}" in str(error)
@@ -252,13 +276,13 @@ def test_a_validation_is_asked_for_at_a_level(make_client):
 
 
 def test_many_calls_are_one_request(make_client):
-    good = outcome({"OutputTensor": {"desc": {"DataType": "UINT8", "Sizes": [1]}, "data": "Bw=="}})
+    good = json.loads(result_answer().content)
     refused = {"code": "queue_full", "status": 429, "detail": "full"}
     server = FakeServer(httpx.Response(200, json={"results": [good, refused], "request_id": "r"}))
     client = make_client(transport=server.transport, device="cpu", timeout=2)
     calls = [opwire.prepare.sum(X, 0), opwire.prepare.argmax(X, 1, device="gpu", feature_level="5_0", timeout=1)]
     result, error = client.execute_many(iter(calls), priority=3)
-    assert result.output.tolist() == [7]
+    assert result.output.tolist() == [[7, 7, 7]]
     assert isinstance(error, errors.OverloadedError)
     head, tail = server.parts
     assert (server.request.url.path, len(server.requests), len(tail)) == ("/v1/batch", 1, 48)
@@ -287,7 +311,7 @@ def test_a_call_is_repeated_until_it_succeeds(make_client):
     failures = (httpx.ConnectError("refused"), problem_answer(429, "queue_full", retry_after=0.01), BUSY)
     server = FakeServer(*failures, result_answer())
     result = make_client(transport=server.transport, max_retries=3, timeout=30, encoding="base64").sum(X, 0)
-    assert result.output.tolist() == [[7]]
+    assert result.output.tolist() == [[7, 7, 7]]
     assert [request.headers.get("X-Retry-Count") for request in server.requests] == [None, "1", "2", "3"]
     bodies = [json.loads(request.content) for request in server.requests]
     given = [body.pop("timeout_ms") for body in bodies]
@@ -300,14 +324,53 @@ def test_a_call_is_repeated_until_it_succeeds(make_client):
 @pytest.mark.parametrize(("options", "tries"), [({}, 3), ({"max_retries": 1}, 2), ({"max_retries": 0}, 1)])
 def test_the_number_of_retries_is_an_option_like_the_others(make_client, options, tries):
     for made, derived, given in ((options, {}, {}), ({}, options, {}), ({}, {}, options)):
-        server = FakeServer(BUSY)
+        server = FakeServer(httpx.ConnectError("refused"))
         client = make_client(transport=server.transport, **made).with_options(**derived)
-        with pytest.raises(errors.UnavailableError) as raised:
+        with pytest.raises(errors.ConnectError) as raised:
             client.sum(X, 0, **given)
         assert (len(server.requests), raised.value.retries) == (tries, tries - 1)
-        assert raised.value.members == {"retry_after": 0.02}
     with pytest.raises(ValueError, match="max_retries"):
         make_client(max_retries=-1)
+
+
+FULL = problem_answer(429, "queue_full", retry_after=0.001)
+
+
+@pytest.mark.parametrize("busy", [FULL, httpx.Response(503, headers={"Retry-After": "0.001"})], ids=["429", "gateway"])
+def test_a_busy_server_is_asked_again_until_it_is_free(make_client, busy):
+    server = FakeServer(*[busy] * 50, result_answer())
+    result = make_client(transport=server.transport, timeout=100, max_retries=0).sum(X, 0)
+    assert result.output.tolist() == [[7, 7, 7]]
+    assert len(server.requests) == 51
+    assert server.request.headers["X-Retry-Count"] == "50"
+
+
+def test_a_busy_server_is_asked_no_longer_than_the_timeout_allows(make_client):
+    server = FakeServer(problem_answer(503, "draining", {"Retry-After": "0.02"}))
+    started = time.monotonic()
+    with pytest.raises(errors.UnavailableError) as raised:
+        make_client(transport=server.transport, timeout=0.5).sum(X, 0)
+    assert 0.1 < time.monotonic() - started < 1.5
+    assert raised.value.retries == len(server.requests) - 1 > 2
+    assert raised.value.members == {"retry_after": 0.02}
+
+
+def test_the_time_to_come_back_may_be_a_date(make_client):
+    server = FakeServer(httpx.Response(503, headers={"Retry-After": "Fri, 31 Dec 1999 23:59:59 GMT"}), result_answer())
+    make_client(transport=server.transport, max_retries=0).sum(X, 0)
+    far = format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True)
+    server = FakeServer(httpx.Response(429, headers={"Retry-After": far}))
+    with pytest.raises(errors.InvalidResponseError) as raised:
+        make_client(transport=server.transport).sum(X, 0)
+    assert len(server.requests) == 1
+    assert raised.value.members["retry_after"] == pytest.approx(3600, abs=60)
+
+
+def test_a_gateway_that_does_not_say_when_counts_as_a_failure(make_client):
+    server = FakeServer(httpx.Response(503))
+    with pytest.raises(errors.InvalidResponseError) as raised:
+        make_client(transport=server.transport, max_retries=1).sum(X, 0)
+    assert (len(server.requests), raised.value.retries) == (2, 1)
 
 
 @pytest.mark.parametrize(
@@ -330,7 +393,7 @@ def test_what_would_not_help_is_not_done(make_client, answer):
 
 def test_answers_of_gateways_are_not_final_either(make_client):
     server = FakeServer(httpx.Response(503, headers={"Retry-After": "0.01"}, content=b"wait"), result_answer())
-    assert make_client(transport=server.transport).sum(X, 0).output.tolist() == [[7]]
+    assert make_client(transport=server.transport).sum(X, 0).output.tolist() == [[7, 7, 7]]
 
 
 @pytest.mark.parametrize("call", [lambda client: client.server(), lambda client: client.validate({"type": "ARGMAX"})])

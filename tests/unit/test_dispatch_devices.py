@@ -6,14 +6,13 @@ import asyncio
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from opwire.check import Plan, check
 from opwire.errors import OverloadedError, ProblemCode
-from opwire_service.engine.dispatcher import AS_IF_RECEIVED, Dispatcher
+from opwire_service.engine.dispatcher import Dispatcher
 from opwire_service.engine.placement import Cost, Demand
 from tests.dispatching import IN_TIME, until_schedule_is
 from tests.fake_device import FakeDevice
@@ -48,7 +47,7 @@ class Roomy(FakeDevice):
 
 def several(card: FakeDevice, cpu: FakeDevice) -> Dispatcher:
     costs = {"cuda": CHEAP, "cpu": DEAR, "reference": CHEAP}
-    return Dispatcher({"reference": FakeDevice(), "cuda": card, "cpu": cpu}, 2, 8, 2**40, costs=costs)
+    return Dispatcher({"reference": FakeDevice(), "cuda": card, "cpu": cpu}, 2, 8, costs=costs)
 
 
 async def test_a_device_may_say_how_many_plans_it_runs():
@@ -74,24 +73,6 @@ async def test_plans_that_name_no_device_go_where_there_is_room():
     await made.close()
 
 
-class Inline(FakeDevice):
-    """A device whose short plans run inline."""
-
-    inline_work = 1
-
-
-@pytest.mark.parametrize(("cpu", "fits"), [(CHEAP, True), (DEAR, False)])
-async def test_where_there_are_several_devices_what_goes_to_the_inline_one_fits_inline(cpu, fits):
-    costs = {"cuda": Cost(1e-3, 0.0, 0.0), "cpu": cpu}
-    made = Dispatcher({"cuda": FakeDevice(), "cpu": Inline()}, 2, 8, 2**40, costs=costs)
-    plan = check(LARGE)
-    assert made.fits_inline_received(replace(plan, work=AS_IF_RECEIVED), "auto") is fits
-    assert made.fits_inline_received(replace(plan, work=AS_IF_RECEIVED), "cpu")
-    assert not made.fits_inline_received(replace(plan, work=AS_IF_RECEIVED + 1), "auto")
-    assert not made.fits_inline_received(replace(plan, work=1), "cuda")
-    await made.close()
-
-
 @pytest.mark.parametrize(
     ("names", "default"),
     [
@@ -103,7 +84,7 @@ async def test_where_there_are_several_devices_what_goes_to_the_inline_one_fits_
     ],
 )
 async def test_the_default_is_never_the_reference_where_there_is_another(names, default):
-    made = Dispatcher({name: FakeDevice() for name in names}, 1, 8, 1000)
+    made = Dispatcher({name: FakeDevice() for name in names}, 1, 8)
     assert made.default == default
     await made.close()
 

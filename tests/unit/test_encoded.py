@@ -11,14 +11,16 @@ import pytest
 
 from opwire.check import check
 from opwire.errors import ProblemCode, RequestError
-from opwire.wire import EncodedTensor, encoded_inputs, parse_execute
+from opwire.wire import EncodedTensor, RequestBody, encoded_inputs, parse_execute
 
 
 def request(count: int, text: str, **tensor: Any) -> EncodedTensor | None:
     """The input of a request as it is given to a device that decodes."""
     source = {"DataType": "UINT8", "Sizes": [count], **tensor}
     operator = {"type": "REDUCE", "desc": {"Function": "MAX", "InputTensor": source, "Axes": [0]}}
-    parsed = parse_execute(json.dumps({"operator": operator, "inputs": {"InputTensor": text}}).encode())
+    parsed = parse_execute(
+        RequestBody.split(json.dumps({"operator": operator, "inputs": {"InputTensor": text}}).encode())
+    )
     found = encoded_inputs(check(operator), parsed)
     return None if found is None else found["InputTensor"]
 
@@ -69,4 +71,4 @@ def test_numbers_are_left_to_be_read_at_once():
     source = {"DataType": "UINT8", "Sizes": [3]}
     operator = {"type": "REDUCE", "desc": {"Function": "MAX", "InputTensor": source, "Axes": [0]}}
     body = {"operator": operator, "inputs": {"InputTensor": {"data": [1, 2, 3]}}}
-    assert encoded_inputs(check(operator), parse_execute(json.dumps(body).encode())) is None
+    assert encoded_inputs(check(operator), parse_execute(RequestBody.split(json.dumps(body).encode()))) is None

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from opwire_service.engine.memory import Budget
 from opwire_service.process.memory_trim import CALM, LEAST, Freed, give_back
 
 
@@ -29,15 +28,6 @@ def test_it_is_due_now_and_then_where_little_is_always_done():
     freed = Freed()
     found = [freed.is_due(held=0, taken=number * CALM) for number in range(1, 1 + 3 * LEAST // CALM)]
     assert sum(found) == 3
-
-
-def test_a_budget_knows_what_was_ever_held():
-    budget = Budget(limit=100)
-    for _ in range(3):
-        with budget.open() as hold:
-            hold.take(40)
-            hold.take(20)
-    assert (budget.held, budget.taken) == (0, 180)
 
 
 class Request:

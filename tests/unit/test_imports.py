@@ -17,7 +17,7 @@ EXPORTED = """
     RequestError Result SlowBodyError TransportError TransportTimeout UnavailableError UnsupportedMediaError Validation
     Violation __version__ check prepare validate
 """
-DEPENDENCIES = "import numpy, httpx, pybase64; from pydantic import TypeAdapter, with_config"
+DEPENDENCIES = "import numpy, httptools, httpx, pybase64; from pydantic import TypeAdapter, with_config"
 """What the client uses of them: pydantic loads its parts when they are asked for."""
 
 

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from opwire_service.http.api_keys import ApiKeys
 from opwire_service.telemetry.access_log import trace_id
+from opwire_service.telemetry.requests import Ended
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+
+
+def ended(**carriers: str) -> Ended:
+    return Ended("GET", "/", "http", "1.1", "/", 200, "ok", 1, "id", None, carriers)
 
 
 def test_each_line_is_a_key(tmp_path):
@@ -33,6 +40,19 @@ def test_a_file_that_is_none_is_refused_without_repeating_it(tmp_path, text):
     assert not text.strip() or text.strip() not in said
 
 
+@pytest.mark.parametrize("kind", ["folder", "pipe", "/dev/null", "/dev/zero"])
+def test_what_is_no_regular_file_is_refused_at_once(tmp_path, kind):
+    path = tmp_path / "keys"
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to(kind)
+    with pytest.raises(ValueError, match="not a regular file"):
+        ApiKeys.read(path)
+
+
 @pytest.mark.parametrize(
     ("value", "found"),
     [
@@ -51,9 +71,8 @@ def test_a_file_that_is_none_is_refused_without_repeating_it(tmp_path, text):
     ],
 )
 def test_a_trace_is_that_of_a_valid_traceparent(value, found):
-    headers = [(b"host", b"a"), (b"traceparent", value.encode())]
-    assert trace_id({"headers": headers}) == found
+    assert trace_id(ended(traceparent=value)) == found
 
 
 def test_no_traceparent_no_trace():
-    assert trace_id({"headers": [(b"host", b"a")]}) is None
+    assert trace_id(ended()) is None

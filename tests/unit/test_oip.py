@@ -13,7 +13,8 @@ from opwire.check import check
 from opwire.errors import ContractViolation, NotFoundError, OpwireError, RequestError
 from opwire.operator import Code, Violation
 from opwire.tensor import BufferTensorDesc, DataType
-from opwire_service.devices.executable import EXECUTABLE
+from opwire.wire import RequestBody
+from opwire_service.kernels.executable import EXECUTABLE
 from opwire_service.oip.answer import numbers_in, write_infer
 from opwire_service.oip.datatypes import DATA_TYPES, NAMES
 from opwire_service.oip.infer import InferRequest, Output, parse_infer, with_optional_outputs
@@ -31,7 +32,7 @@ WINDOW = {"Strides": "1,1", "WindowSize": "1,1", "StartPadding": "0,0", "EndPadd
 
 
 def parsed(model: Model = ARGMAX, header: str = "", **changes: Any) -> InferRequest:
-    return parse_infer(json.dumps(a_request(**changes)).encode(), None, model, header)
+    return parse_infer(RequestBody.split(json.dumps(a_request(**changes)).encode()), model, header)
 
 
 def pooled(**changes: Any) -> InferRequest:
@@ -101,7 +102,7 @@ def test_a_request_is_an_execute_request():
 
 def test_tensors_are_taken_from_the_tail_in_order():
     head, tail = a_tail_request()
-    request = parse_infer(bytearray(head + tail), str(len(head)), ARGMAX)
+    request = parse_infer(RequestBody.split(bytearray(head + tail), str(len(head))), ARGMAX)
     (payload,) = request.execute.inputs.values()
     assert isinstance(payload, memoryview)
     assert payload == tail
@@ -198,9 +199,9 @@ def test_an_answer_in_each_form():
     }
     outputs = [{"name": "OutputIndicesTensor", "parameters": {"binary_data": True}}, {"name": "OutputTensor"}]
     request = pooled(outputs=outputs, id="7")
-    assert numbers_in(request, buffers) == 12
+    assert numbers_in(request, descs) == 3
     answer = write_infer(request, POOLING, descs, buffers)
-    head, tail = answer.chunks
+    (head,), (tail,) = answer
     assert bytes(tail) == struct.pack("<3I", 0, 1, 2)
     assert answer.head_length == len(head)
     assert b'"data":[1.0,NaN,-Infinity]' in bytes(head)
@@ -212,18 +213,18 @@ def test_an_answer_in_each_form():
         "id": "7",
     }
     assert [output["shape"] for output in found["outputs"]] == [[1, 1, 1, 3]] * 2
-    assert numbers_in(pooled(), buffers) == 24
+    assert numbers_in(pooled(), descs) == 6
     whole = write_infer(pooled(), POOLING, descs, buffers)
     assert whole.head_length is None
-    assert "id" not in json.loads(bytes(whole.chunks[0]))
+    assert "id" not in json.loads(bytes(whole.head[0]))
 
 
 def test_a_strided_output_is_packed():
     desc = BufferTensorDesc(DataType.UINT8, (2, 2), (1, 3))
     buffer = np.arange(5, dtype=np.uint8)
     request = parsed(parameters={"Axes": "0", "AxisDirection": "INCREASING", "binary_data_output": True})
-    assert numbers_in(request, {"OutputTensor": buffer}) == 0
-    _, tail = write_infer(request, ARGMAX, {"OutputTensor": desc}, {"OutputTensor": buffer}).chunks
+    assert numbers_in(request, {"OutputTensor": desc}) == 0
+    (tail,) = write_infer(request, ARGMAX, {"OutputTensor": desc}, {"OutputTensor": buffer}).tail
     assert list(tail) == [0, 3, 1, 4]
 
 

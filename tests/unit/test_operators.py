@@ -15,7 +15,7 @@ from opwire.describe import describe, levels, summarise
 from opwire.operator import Attributes, Operator
 from opwire.operators import OPERATORS
 from opwire.schema import CATALOG, find
-from opwire_service.devices.executable import EXECUTABLE
+from opwire_service.kernels.executable import EXECUTABLE
 from tests.support import FACTS
 
 SHARED = {"__init__", "elementwise", "indices", "work"}

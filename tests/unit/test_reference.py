@@ -11,7 +11,7 @@ import pytest
 from opwire.check import check
 from opwire.operator import Example, Operator
 from opwire.tensor import DataType
-from opwire_service.devices.executable import EXECUTABLE
+from opwire_service.kernels.executable import EXECUTABLE
 from tests import oracle
 from tests.execution import execute, go_on, run
 

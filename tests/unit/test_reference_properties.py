@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 
 from opwire.check import check
-from opwire_service.devices.executable import EXECUTABLE
+from opwire_service.kernels.executable import EXECUTABLE
 from tests import oracle
 from tests.execution import execute
 from tests.strategies import Case, cases

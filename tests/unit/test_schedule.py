@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
+import random
 from typing import ClassVar
 
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from opwire_service.engine.patience import BURST, QueueFull
 
-from opwire_service.engine.schedule import Action, Expire, Job, Schedule, Start
+from opwire_service.engine.schedule import LONG, Action, Expire, Job, QueueFull, Schedule, Start
 
 NEVER = 10**9
 
@@ -176,14 +175,13 @@ def test_without_a_queue_only_free_places_are_given():
     assert schedule.submit(job())
 
 
-RATE = 10**7
+RATE = 10**9
 """Element visits in a second, as long as nothing is measured."""
 
 
-def test_what_is_short_starts_before_what_is_long():
-    waiting = [job(work=3 * RATE), job(work=RATE), job(work=2 * RATE, arrived=2), job(arrived=2.5)]
-    third, first, fourth, second = waiting
-    assert order(Schedule.of({"a": 1}, 10, burst=NEVER), job(), waiting) == [first, second, third, fourth]
+def test_who_comes_first_starts_first_however_long_it_takes():
+    waiting = [job(work=RATE, arrived=1), job(work=RATE // 2, arrived=2), job(work=0, arrived=3)]
+    assert order(Schedule.of({"a": 1}, 10), job(), waiting) == waiting
 
 
 def test_long_jobs_leave_one_place_to_the_short():
@@ -222,32 +220,76 @@ def test_a_single_place_is_for_all():
     assert started(schedule.submit(long)) == [long]
 
 
-def test_a_long_job_waits_no_longer_than_its_handicap():
-    schedule = Schedule.of({"a": 1}, 10, burst=NEVER)
+def test_the_least_urgent_job_waits_no_longer_than_its_priority_says():
+    schedule = Schedule.of({"a": 1}, 10, max_wait=100)
     running = job(work=RATE, priority=0)
     schedule.submit(running)
-    patient = job(priority=9, work=10**15)
+    patient = job(priority=9, work=RATE)
     schedule.submit(patient)
     for now in range(1, 30):
         schedule.submit(job(priority=0, arrived=now, work=RATE))
         (running,) = started(schedule.finish(running, now))
         if running is patient:
-            assert now <= 16  # ten seconds for its length, four and a half for its priority
+            assert now <= 6
             return
     pytest.fail("it waits still")
 
 
-def test_only_so_much_work_is_taken():
-    schedule = Schedule.of({"a": 1, "b": 1}, 10, work_limit=100)
-    alone = job(work=1000)
-    assert started(schedule.submit(alone)) == [alone]
+def admitted(schedule: Schedule, now: float, count: int, work: int = 0, priority: int = 5) -> int:
+    """How many of so many jobs are taken."""
+    taken = 0
+    for _ in range(count):
+        try:
+            schedule.submit(job(arrived=now, work=work, priority=priority))
+        except QueueFull:
+            return taken
+        taken += 1
+    return taken
+
+
+@pytest.mark.parametrize(("places", "seconds"), [(1, 1), (1, 2), (2, 1), (5, 1)])
+def test_a_job_is_taken_while_what_is_ahead_takes_no_longer_than_it_may_wait(places, seconds):
+    schedule = Schedule.of({"a": places}, 1000, max_wait=5)
+    work = seconds * RATE
+    # Of several places one is kept from long jobs. The last that is taken waits for five seconds.
+    lanes = max(1, places - 1)
+    assert admitted(schedule, 0, 1000, work=work) == lanes * (5 // seconds) + 1
+    assert admitted(schedule, seconds, 1, work=work) == 1
+
+
+def test_a_deadline_is_a_bound_too():
+    schedule = Schedule.of({"a": 1}, 1000, max_wait=5)
+    schedule.submit(job(work=2 * RATE))
+    with pytest.raises(QueueFull, match=r"2\.0 s of work are ahead, and it may wait for 1\.0 s"):
+        schedule.submit(job(deadline=1))
+    assert schedule.submit(job(deadline=3)) == []
+
+
+def test_a_thousand_that_come_at_once_are_all_taken():
+    for work in (0, RATE // 10**6, RATE // 250):
+        assert admitted(Schedule.of({"a": 2}, 1024), 0, 1000, work=work) == 1000
+
+
+def test_the_urgent_are_taken_where_little_is_ahead_of_them():
+    schedule = Schedule.of({"a": 1}, 1000, max_wait=5)
+    assert admitted(schedule, 0, 50, work=RATE) == 6
+    assert admitted(schedule, 0, 50, work=RATE, priority=0) == 5
+    assert admitted(schedule, 0, 1, work=RATE, priority=9) == 0
+
+
+def test_short_jobs_do_not_wait_for_the_long_ones():
+    schedule = Schedule.of({"a": 2}, 1000, max_wait=5)
+    assert admitted(schedule, 0, 20, work=RATE) == 6
+    assert admitted(schedule, 0, 3, work=RATE // 1000) == 3
+
+
+def test_parts_of_what_was_taken_are_refused_by_the_limit_alone():
+    schedule = Schedule.of({"a": 1}, 20, max_wait=5)
+    assert admitted(schedule, 0, 10, work=RATE) == 6
+    for _ in range(15):
+        assert schedule.submit(Job("a", 5, 1, NEVER, RATE, part=True)) == []
     with pytest.raises(QueueFull):
-        schedule.submit(job("b", work=1))
-    schedule.finish(alone, 1)
-    for size in (60, 40):
-        schedule.submit(job(work=size))
-    with pytest.raises(QueueFull):
-        schedule.submit(job("b", work=1))
+        schedule.submit(Job("a", 5, 1, NEVER, RATE, part=True))
 
 
 def retry_after(schedule: Schedule, now: float) -> float:
@@ -261,50 +303,88 @@ def retry_after(schedule: Schedule, now: float) -> float:
     [
         (1, [0, 0], 0.1),
         (1, [RATE, RATE, RATE, RATE], 2.0),  # four seconds of work: half of it in two
-        (2, [RATE, RATE, RATE, RATE], 1.0),
+        (3, [RATE, RATE, RATE, RATE], 1.0),
         (1, [RATE * 10**4] * 2, 60.0),
     ],
 )
 def test_retry_after_is_the_time_for_half_of_the_work(places, sizes, seconds):
-    schedule = Schedule.of({"a": places}, 0)
-    schedule.limit = len(sizes)
+    schedule = Schedule.of({"a": places}, len(sizes), max_wait=10**6)
     for size in sizes:
         schedule.submit(job(work=size))
     schedule.limit = 0
     assert retry_after(schedule, 0) == pytest.approx(seconds)
 
 
-def test_retry_after_follows_the_measured_rate():
-    schedule = Schedule.of({"a": 1}, 3)
-    for now in range(0, 800, 4):
+def test_the_wait_is_expected_by_the_measured_rate():
+    schedule = Schedule.of({"a": 1}, 1000, max_wait=5)
+    for now in range(0, 800, 2):
         measured = job(arrived=now, work=1000)
         schedule.submit(measured)
-        schedule.finish(measured, now + 4)
-    for _ in range(4):
-        schedule.submit(job(arrived=800, work=1000))
-    # Four jobs of four seconds: half of them in eight.
-    assert retry_after(schedule, 800) == pytest.approx(8, rel=0.01)
+        schedule.finish(measured, now + 2)
+    assert admitted(schedule, 800, 10, work=1000) == 3
 
 
 def test_work_that_was_given_up_tells_nothing_of_the_rate():
-    schedule = Schedule.of({"a": 1}, 1)
-    given_up = job(work=10**9)
-    schedule.submit(given_up)
-    schedule.finish(given_up, 0.001, whole=False)
-    for _ in range(2):
-        schedule.submit(job(arrived=1, work=RATE))
-    assert retry_after(schedule, 1) == pytest.approx(1)
+    schedule = Schedule.of({"a": 1}, 1000, max_wait=5)
+    for now in range(3):
+        given_up = job(work=RATE, arrived=now)
+        schedule.submit(given_up)
+        schedule.finish(given_up, now + 0.001, whole=False)
+    assert admitted(schedule, 4, 10, work=RATE) == 6
+
+
+class Crowd:
+    """Jobs of one size that arrive at random and take as long as the size says, with some noise."""
+
+    def __init__(self, places: int, seconds: float, load: float) -> None:
+        self.chance = random.Random(1)
+        self.places, self.seconds, self.load = places, seconds, load
+        self.schedule = Schedule.of({"a": places}, 100_000)
+        self.ends: list[tuple[float, Job]] = []
+        self.waits: list[float] = []
+        self.refused = 0
+
+    def start(self, actions: list[Action], now: float) -> None:
+        for action in actions:
+            self.waits.append(now - action.job.arrived)
+            self.ends.append((now + self.chance.uniform(0.8, 1.2) * self.seconds, action.job))
+        self.ends.sort(key=lambda end: end[0])
+
+    def run(self, count: int) -> None:
+        now = 0.0
+        for _ in range(count):
+            now += self.chance.expovariate(self.load * self.places / self.seconds)
+            while self.ends and self.ends[0][0] <= now:
+                end, done = self.ends.pop(0)
+                self.start(self.schedule.finish(done, end), end)
+            try:
+                self.start(self.schedule.submit(Job("a", 5, now, NEVER, round(self.seconds * RATE))), now)
+            except QueueFull:
+                self.refused += 1
+
+
+@pytest.mark.parametrize("places", [2, 4])
+@pytest.mark.parametrize("seconds", [0.02, LONG * 4])
+def test_under_twice_the_load_what_is_taken_does_not_wait_for_longer_than_it_may(places, seconds):
+    # Of the places one is kept from long jobs.
+    carried = 1.0 if seconds < LONG else (places - 1) / places
+    half, twice = Crowd(places, seconds, carried / 2), Crowd(places, seconds, carried * 2)
+    half.run(3000)
+    assert half.refused == 0
+    twice.run(3000)
+    assert max(twice.waits) <= 5 * 1.2
+    assert twice.refused == pytest.approx(1500 - 5 * carried * places / seconds, abs=150)
 
 
 class Jobs(RuleBasedStateMachine):
     """Any sequence of events: each job has one fate; places are never overdrawn, nor empty while a job may start."""
 
     capacity: ClassVar = {"a": 2, "b": 1, "c": 3}
-    burst: ClassVar = math.inf
+    max_wait: ClassVar[float] = NEVER
 
     def __init__(self) -> None:
         super().__init__()
-        self.schedule = Schedule.of(self.capacity, 4, burst=self.burst)
+        self.schedule = Schedule.of(self.capacity, 4, max_wait=self.max_wait)
         self.now = 0
         self.waiting: list[Job] = []
         self.running: list[Job] = []
@@ -340,8 +420,8 @@ class Jobs(RuleBasedStateMachine):
             assert self.may_refuse(new)
 
     def may_refuse(self, new: Job) -> bool:
-        """Whether a job may be turned away: of those whose queue may stand for ever, the limit alone does that."""
-        return len(self.waiting) >= 4
+        """Whether a job may be turned away: the queue is full, or its device has work ahead of it."""
+        return len(self.waiting) >= 4 or any(each.device == new.device for each in self.running)
 
     @precondition(lambda self: self.running)
     @rule(data=st.data())
@@ -380,12 +460,9 @@ class Jobs(RuleBasedStateMachine):
 
 
 class ImpatientJobs(Jobs):
-    """The same where a queue may not stand for long: only a device with jobs that wait turns one away."""
+    """The same where nobody may wait for long."""
 
-    burst: ClassVar = BURST
-
-    def may_refuse(self, new: Job) -> bool:
-        return super().may_refuse(new) or any(each.device == new.device for each in self.waiting)
+    max_wait: ClassVar[float] = 0.5
 
 
 TestJobs = Jobs.TestCase

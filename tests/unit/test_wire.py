@@ -23,6 +23,7 @@ from opwire.wire import (
     Encoding,
     ExecuteRequest,
     OutputFormat,
+    RequestBody,
     parse_batch,
     parse_execute,
     parse_validate,
@@ -59,7 +60,7 @@ def test_what_the_client_writes_the_service_reads(encoding, case):
     headers, chunks = write_call(call_of(case), encoding)
     body = b"".join(chunks)
     assert int(headers["Content-Length"]) == len(body)
-    request = parse_execute(body, headers.get(HEAD_LENGTH))
+    request = parse_execute(RequestBody.split(body, headers.get(HEAD_LENGTH)))
     assert (request.operator, request.feature_level) == (case.operator, str(case.level))
     assert request.output_format is (OutputFormat.NUMBERS if encoding is Encoding.NUMBERS else OutputFormat.BASE64)
     plan = check(request.operator, case.level)
@@ -151,7 +152,7 @@ def tensor_of(request: ExecuteRequest | RequestError, level: FeatureLevel = HIGH
 
 
 def read(body: Buffer, head_length: str | None = None) -> Array:
-    return tensor_of(parse_execute(body, head_length))
+    return tensor_of(parse_execute(RequestBody.split(body, head_length)))
 
 
 def refusal(body: bytes) -> list[tuple[Code, str]]:
@@ -185,14 +186,14 @@ def test_an_unaligned_tail_is_read():
 )
 def test_a_head_length_must_be_that_of_a_part_of_the_body(length):
     with pytest.raises(RequestError) as refused:
-        parse_execute(HEAD + bytes(8), length)
+        parse_execute(RequestBody.split(HEAD + bytes(8), length))
     assert refused.value.code is ProblemCode.INVALID_FRAMING
 
 
 @pytest.mark.parametrize("cut", [0, 1, len(HEAD) - 1, len(HEAD) + 1])
 def test_a_head_length_that_cuts_the_json_is_no_json(cut):
     with pytest.raises(RequestError) as refused:
-        parse_execute(HEAD + bytes(8), str(cut))
+        parse_execute(RequestBody.split(HEAD + bytes(8), str(cut)))
     assert refused.value.code is ProblemCode.INVALID_JSON
 
 
@@ -200,28 +201,28 @@ def test_a_head_length_that_cuts_the_json_is_no_json(cut):
 def test_a_size_must_be_a_number_of_bytes(size):
     head = envelope({"binary_data_size": size})
     with pytest.raises(RequestError) as refused:
-        parse_execute(head + bytes(8), str(len(head)))
+        parse_execute(RequestBody.split(head + bytes(8), str(len(head))))
     assert refused.value.code is ProblemCode.INVALID_FRAMING
 
 
 @pytest.mark.parametrize("tail", [b"", bytes(7), bytes(9)])
 def test_the_tail_must_be_as_long_as_its_tensors(tail):
     with pytest.raises(RequestError) as refused:
-        parse_execute(HEAD + tail, LENGTH)
+        parse_execute(RequestBody.split(HEAD + tail, LENGTH))
     assert refused.value.code is ProblemCode.INVALID_FRAMING
 
 
 def test_without_a_head_length_there_is_no_tail():
     with pytest.raises(RequestError) as refused:
-        parse_execute(HEAD)
+        parse_execute(RequestBody.split(HEAD))
     assert refused.value.code is ProblemCode.INVALID_FRAMING
 
 
 def test_a_validate_request_has_no_tensors():
     head = json.dumps({"operator": operator()}).encode()
-    assert parse_validate(head + b"", str(len(head))).feature_level is HIGHEST
+    assert parse_validate(RequestBody.split(head + b"", str(len(head)))).feature_level is HIGHEST
     with pytest.raises(RequestError) as refused:
-        parse_validate(head + b"x", str(len(head)))
+        parse_validate(RequestBody.split(head + b"x", str(len(head))))
     assert refused.value.code is ProblemCode.INVALID_FRAMING
 
 
@@ -229,7 +230,7 @@ def test_a_validate_request_has_no_tensors():
 @pytest.mark.parametrize("parse", [parse_execute, parse_batch, parse_validate])
 def test_what_is_not_json_is_refused(parse, body):
     with pytest.raises(RequestError) as refused:
-        parse(body)
+        parse(RequestBody.split(body))
     assert refused.value.code is ProblemCode.INVALID_JSON
 
 
@@ -257,7 +258,7 @@ MALFORMED = [
 @pytest.mark.parametrize(("body", "pointer"), MALFORMED, ids=[body.decode() for body, _ in MALFORMED])
 def test_an_envelope_of_another_form_is_refused_at_its_place(body, pointer):
     with pytest.raises(RequestError) as refused:
-        parse_execute(body)
+        parse_execute(RequestBody.split(body))
     assert refused.value.code is ProblemCode.INVALID_REQUEST
     assert pointer in [violation.pointer for violation in refused.value.violations]
     assert all(resolves(json.loads(body), violation.pointer) for violation in refused.value.violations)
@@ -265,9 +266,9 @@ def test_an_envelope_of_another_form_is_refused_at_its_place(body, pointer):
 
 @pytest.mark.parametrize("name", ["feature_level", "timeout_ms", "priority", "device", "output_format"])
 def test_null_is_as_good_as_left_out(name):
-    assert parse_execute(json.dumps({"operator": {}, "inputs": {}, name: None}).encode()) == parse_execute(
-        b'{"operator": {}, "inputs": {}}'
-    )
+    assert parse_execute(
+        RequestBody.split(json.dumps({"operator": {}, "inputs": {}, name: None}).encode())
+    ) == parse_execute(RequestBody.split(b'{"operator": {}, "inputs": {}}'))
 
 
 @pytest.mark.parametrize("count", [8, 4000, 100_000])
@@ -315,7 +316,7 @@ def test_byte_counts_are_the_data_the_rounded_minimum_or_the_declared_total(memb
         else:
             found.add(size)
         head = envelope({"binary_data_size": size}, **members)
-        request = parse_execute(head + bytes(size), str(len(head)))
+        request = parse_execute(RequestBody.split(head + bytes(size), str(len(head))))
         if size in found:
             assert not read_inputs(check(request.operator), request)["InputTensor"].any()
         else:
@@ -341,21 +342,23 @@ def test_the_tensors_of_a_batch_follow_each_other_in_the_tail():
         {"operator": operator(), "inputs": {"InputTensor": SIZE}},
     ]
     head = json.dumps({"requests": requests}).encode()
-    first, malformed, second, number, third = parse_batch(head + struct.pack("<6f", *range(6)), str(len(head)))
+    first, malformed, second, number, third = parse_batch(
+        RequestBody.split(head + struct.pack("<6f", *range(6)), str(len(head)))
+    )
     assert [tensor_of(request).tolist() for request in (first, second, third)] == [[0, 1], [5, 6], [4, 5]]
     for refused_request, pointer in ((malformed, "/requests/1/prio"), (number, "/requests/3")):
         assert isinstance(refused_request, RequestError)
         assert [violation.pointer for violation in refused_request.violations] == [pointer]
     for tail in (bytes(20), bytes(28)):
         with pytest.raises(RequestError) as refused:
-            parse_batch(head + tail, str(len(head)))
+            parse_batch(RequestBody.split(head + tail, str(len(head))))
         assert refused.value.code is ProblemCode.INVALID_FRAMING
 
 
 @pytest.mark.parametrize("body", [b"[]", b"{}", b'{"requests": {}}', b'{"requests": [], "more": 1}'])
 def test_a_batch_of_another_form_is_refused(body):
     with pytest.raises(RequestError) as refused:
-        parse_batch(body)
+        parse_batch(RequestBody.split(body))
     assert refused.value.code is ProblemCode.INVALID_REQUEST
     assert all(resolves(json.loads(body), violation.pointer) for violation in refused.value.violations)
 
@@ -364,7 +367,7 @@ def test_a_batch_of_another_form_is_refused(body):
 @given(drawn=st.lists(cases(), max_size=3))
 def test_a_batch_is_its_calls_in_their_order(encoding, drawn):
     headers, chunks = write_calls([call_of(case) for case in drawn], encoding)
-    requests = parse_batch(b"".join(chunks), headers.get(HEAD_LENGTH))
+    requests = parse_batch(RequestBody.split(b"".join(chunks), headers.get(HEAD_LENGTH)))
     assert len(requests) == len(drawn)
     for i, (case, request) in enumerate(zip(drawn, requests, strict=True)):
         assert isinstance(request, ExecuteRequest)

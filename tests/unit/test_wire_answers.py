@@ -30,6 +30,7 @@ from opwire.wire import (
     read_pooling_answer,
     read_validation,
     write_batch,
+    write_error,
     write_outcome,
 )
 from tests.execution import logical
@@ -136,7 +137,7 @@ def written(desc: BufferTensorDesc, buffer: Array, output_format: OutputFormat) 
 def test_what_the_service_writes_is_plain_json_and_the_buffers(output_format, tensor):
     desc, buffer = tensor
     made = write_outcome(written(desc, np.frombuffer(buffer, np.uint8), output_format), "r2")
-    body = b"".join(made.chunks)
+    body = b"".join((*made.head, *made.tail))
     assert made.size == len(body)
     found = json.loads(body[: made.head_length])
     output = found["outputs"].pop("y")
@@ -159,14 +160,16 @@ def test_a_batch_answers_each_request_by_itself(output_format):
     first, last = (written(desc, np.frombuffer(data, np.uint8), output_format) for data in (b"\1\0\2\0", b"\3\0\4\0"))
     violation = Violation(Code.SHAPE_MISMATCH, "/requests/1/inputs/x", "why", [1], FeatureLevel.V5_0)
     full = OverloadedError(ProblemCode.QUEUE_FULL, "later", retry_after=3)
-    made = write_batch([first, ContractViolation([violation]), full, last], "r3")
-    body = b"".join(made.chunks)
+    one, two = write_outcome(first, "r3"), write_outcome(last, "r3")
+    refusals = [write_error(error, "r3") for error in (ContractViolation([violation]), full)]
+    made = write_batch([one, *refusals, two], "r3")
+    body = b"".join((*made.head, *made.tail))
     assert json.loads(body[: made.head_length])["request_id"] == "r3"
     found = read_answers(body, None if made.head_length is None else str(made.head_length))
-    one, refused, overloaded, two = found
-    assert isinstance(one, Result)
-    assert isinstance(two, Result)
-    assert [one.output.tolist(), two.output.tolist()] == [[1, 2], [3, 4]]
+    began, refused, overloaded, ended = found
+    assert isinstance(began, Result)
+    assert isinstance(ended, Result)
+    assert [began.output.tolist(), ended.output.tolist()] == [[1, 2], [3, 4]]
     assert isinstance(refused, ContractViolation)
     assert refused.violations == (violation,)
     assert (refused.status, refused.request_id) == (422, "r3")

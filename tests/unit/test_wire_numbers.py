@@ -15,7 +15,7 @@ from opwire.errors import ContractViolation
 from opwire.jsontensor import read_numbers
 from opwire.operator import Code
 from opwire.tensor import Array, BufferTensorDesc, DataType
-from opwire.wire import parse_execute, read_inputs
+from opwire.wire import RequestBody, parse_execute, read_inputs
 from tests.pointers import resolves
 
 INTEGERS = {
@@ -42,7 +42,7 @@ def envelope(data: object, data_type: str = "FLOAT32", sizes: tuple[int, ...] = 
 
 
 def read(body: bytes) -> Array:
-    request = parse_execute(body)
+    request = parse_execute(RequestBody.split(body))
     return read_inputs(check(request.operator), request)["InputTensor"]
 
 

@@ -56,13 +56,11 @@ def _read(_: Case, reply: Reply) -> NDArray[Any]:
 
 
 def _command(start: Start) -> list[str]:
-    # The load is as many requests as there are connections, and no more come: each may wait for its turn.
     options = {
         "host": "127.0.0.1",
         "port": start.port,
         "device": start.device,
         "log-level": "warning",
-        "wait-ms": 60_000,
     }
     given = [text for name, value in options.items() for text in (f"--{name}", str(value))]
     return [str(start.python), "-m", "opwire_service", "serve", *given]

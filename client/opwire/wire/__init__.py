@@ -4,7 +4,18 @@ The service reads with ``requests`` and writes with ``answers``; the client writ
 ``results``.
 """
 
-from .answers import Answer, EncodedOutput, Outcome, encode_output, output_head, write_batch, write_outcome
+from .answers import (
+    BATCH_BEGINS,
+    Answer,
+    EncodedOutput,
+    Outcome,
+    batch_ends,
+    encode_output,
+    output_head,
+    write_batch,
+    write_error,
+    write_outcome,
+)
 from .calls import Call, Encoding, plain, write_call, write_calls
 from .encoded import EncodedTensor, encoded_inputs
 from .framing import BINARY, HEAD_LENGTH, JSON, Buffer, Parts, parse_json, split_body
@@ -25,6 +36,7 @@ from .requests import (
 from .results import PoolingResult, Result, read_answer, read_answers, read_desc, read_pooling_answer, read_validation
 
 __all__ = [
+    "BATCH_BEGINS",
     "BINARY",
     "HEAD_LENGTH",
     "JSON",
@@ -47,6 +59,7 @@ __all__ = [
     "Result",
     "ValidateRequest",
     "are_views",
+    "batch_ends",
     "encode_output",
     "encoded_inputs",
     "output_head",
@@ -65,5 +78,6 @@ __all__ = [
     "write_batch",
     "write_call",
     "write_calls",
+    "write_error",
     "write_outcome",
 ]

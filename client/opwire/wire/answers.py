@@ -89,19 +89,29 @@ def write_outcome(outcome: Outcome, request_id: str) -> Answer:
     return Answer(head, tail)
 
 
-def write_batch(answers: Iterable[Answer | OpwireError], request_id: str) -> Answer:
+BATCH_BEGINS = b'{"results":['
+
+
+def batch_ends(request_id: str) -> bytes:
+    """The JSON behind the results of a batch, which stand behind ``BATCH_BEGINS`` with commas between them."""
+    return b'],"request_id":%b}' % to_json(request_id)
+
+
+def write_error(error: OpwireError, request_id: str) -> Answer:
+    """The result of a request in a batch that was refused."""
+    return Answer([to_json(to_problem(error, request_id))])
+
+
+def write_batch(results: Iterable[Answer], request_id: str) -> Answer:
     """The answer to a batch: for each request what execute would have answered, or a problem."""
-    head: list[Buffer] = [b'{"results":[']
+    head: list[Buffer] = [BATCH_BEGINS]
     tail: list[Buffer] = []
-    for i, answer in enumerate(answers):
+    for i, result in enumerate(results):
         if i:
             head.append(b",")
-        if isinstance(answer, OpwireError):
-            head.append(to_json(to_problem(answer, request_id)))
-        else:
-            head += answer.head
-            tail += answer.tail
-    head.append(b'],"request_id":%b}' % to_json(request_id))
+        head += result.head
+        tail += result.tail
+    head.append(batch_ends(request_id))
     return Answer(head, tail)
 
 

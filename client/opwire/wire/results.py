@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import pybase64
 
 from ..check import Validation
+from ..desc import show
 from ..errors import OpwireError, RequestError, from_problem
 from ..jsontensor import NumberError, read_numbers
 from ..level import FeatureLevel
 from ..operator import Violation
-from ..tensor import Array, BufferTensorDesc, DataType, TensorFlags
+from ..tensor import MAX_ELEMENTS, MAX_RANK, Array, BufferTensorDesc, DataType, TensorFlags
 from .framing import Buffer, Parts, parse_json, split_body
 
 T = TypeVar("T")
+V = TypeVar("V")
 
 INDICES = "OutputIndicesTensor"
+
+MOST_VALUES = 2**20
+"""JSON values in an answer, where it is not known better: each takes much more memory than its text."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,28 +65,33 @@ class PoolingResult(Result):
         return self.outputs[INDICES]
 
 
-def read_answer(body: Buffer, head_length: str | None) -> Result:
+def read_answer(body: Buffer, head_length: str | None, most_values: int = MOST_VALUES) -> Result:
     """The result in an answer to execute.
+
+    Args:
+        body: whole.
+        head_length: of its JSON head, if it has a tail.
+        most_values: that its JSON may have.
 
     Raises:
         ValueError: the body is not such an answer.
     """
-    return _reading(body, head_length, _read_result)
+    return _reading(body, head_length, _read_result, most_values)
 
 
-def read_pooling_answer(body: Buffer, head_length: str | None) -> PoolingResult:
+def read_pooling_answer(body: Buffer, head_length: str | None, most_values: int = MOST_VALUES) -> PoolingResult:
     """The result in an answer to an execute request that asked for indices.
 
     Raises:
         ValueError: the body is not such an answer, or holds no indices.
     """
-    result = read_answer(body, head_length)
+    result = read_answer(body, head_length, most_values)
     if not isinstance(result, PoolingResult):
         raise ValueError("not an answer of opwire: the indices are missing")
     return result
 
 
-def read_answers(body: Buffer, head_length: str | None) -> list[Result | OpwireError]:
+def read_answers(body: Buffer, head_length: str | None, most_values: int = MOST_VALUES) -> list[Result | OpwireError]:
     """The outcomes in an answer to batch, in the order of the requests.
 
     Raises:
@@ -89,9 +99,10 @@ def read_answers(body: Buffer, head_length: str | None) -> list[Result | OpwireE
     """
 
     def read(answer: Mapping[str, Any], parts: Parts) -> list[Result | OpwireError]:
-        return [_read_result(item, parts) if "outputs" in item else from_problem(item) for item in answer["results"]]
+        results = _typed(answer["results"], list, "results")
+        return [_read_result(item, parts) if "outputs" in item else from_problem(item) for item in results]
 
-    return _reading(body, head_length, read)
+    return _reading(body, head_length, read, most_values)
 
 
 def read_validation(body: Buffer) -> Validation:
@@ -109,18 +120,22 @@ def read_validation(body: Buffer) -> Validation:
             {name: read_desc(desc) for name, desc in answer["outputs"].items()},
         )
 
-    return _reading(body, None, read)
+    return _reading(body, None, read, MOST_VALUES)
 
 
 # What reading a body of another form comes to, besides ValueError.
 _MALFORMED = (RequestError, NumberError, LookupError, TypeError, AttributeError, OverflowError)
 
 
-def _reading(body: Buffer, head_length: str | None, read: Callable[[Any, Parts], T]) -> T:
+def _reading(body: Buffer, head_length: str | None, read: Callable[[Any, Parts], T], most_values: int) -> T:
     try:
         head, data = split_body(body, head_length)
+        text = bytes(head) if isinstance(head, memoryview) else head
+        values = sum(map(text.count, (b"[", b"{", b",")))
+        if values > most_values:
+            raise ValueError(f"its JSON has some {values} values, and {most_values} are the most for what was asked")
         parts = Parts(data)
-        found = read(parse_json(head), parts)
+        found = read(parse_json(text), parts)
         parts.finish()
     except _MALFORMED as error:
         raise ValueError(f"not an answer of opwire: {error}") from error
@@ -128,37 +143,75 @@ def _reading(body: Buffer, head_length: str | None, read: Callable[[Any, Parts],
 
 
 def _read_result(answer: Mapping[str, Any], parts: Parts) -> Result:
-    outputs = dict(_read_outputs(answer["outputs"], parts))
+    outputs = {
+        name: _read_output(name, output, parts) for name, output in _typed(answer["outputs"], dict, "outputs").items()
+    }
+    if not outputs:
+        raise ValueError("not an answer of opwire: there are no outputs")
     return (PoolingResult if INDICES in outputs else Result)(
         outputs,
         FeatureLevel.parse(answer["feature_level"]),
-        answer["device"],
-        answer["timing"],
-        answer["request_id"],
+        _typed(answer["device"], str, "device"),
+        _typed(answer["timing"], dict, "timing"),
+        _typed(answer["request_id"], str, "request_id"),
     )
 
 
-def _read_outputs(outputs: Mapping[str, Any], parts: Parts) -> Iterator[tuple[str, Array]]:
-    for name, output in outputs.items():
-        desc = read_desc(output["desc"])
-        if "binary_data_size" in output:
-            piece = parts.take(output["binary_data_size"], name)
-            view = desc.view(piece)
-            yield name, view if view.flags.aligned else desc.view(bytes(piece))
-        elif isinstance(output["data"], str):
-            yield name, desc.view(pybase64.b64decode(output["data"], validate=True))
-        else:
-            yield name, read_numbers(output["data"], desc, name)
+def _typed(value: Any, kind: type[V], name: str) -> V:
+    if not isinstance(value, kind):
+        raise TypeError(f"{name} is of type {type(value).__name__}")
+    return value
+
+
+def _read_output(name: str, output: Mapping[str, Any], parts: Parts) -> Array:
+    desc = read_desc(output["desc"])
+    if "binary_data_size" in output:
+        size = output["binary_data_size"]
+        _check_size(name, size, desc)
+        piece = parts.take(size, name)
+        view = desc.view(piece)
+        return view if view.flags.aligned else desc.view(bytes(piece))
+    if isinstance(output["data"], str):
+        data = pybase64.b64decode(output["data"], validate=True)
+        _check_size(name, len(data), desc)
+        return desc.view(data)
+    return read_numbers(output["data"], desc, name)
+
+
+def _check_size(name: str, size: object, desc: BufferTensorDesc) -> None:
+    sizes = desc.accepted_sizes_in_bytes
+    if type(size) is not int or size not in sizes:
+        allowed = " or ".join(map(str, sizes))
+        raise ValueError(f"not an answer of opwire: {name} has {show(size)} bytes, and its desc says {allowed}")
 
 
 def read_desc(given: Mapping[str, Any]) -> BufferTensorDesc:
-    """A tensor desc as answers write it."""
-    strides = given.get("Strides")
-    return BufferTensorDesc(
+    """A tensor desc as answers write it.
+
+    Raises:
+        LookupError, TypeError, ValueError: it is not one.
+    """
+    sizes, strides = _numbers(given["Sizes"], "Sizes", 1), given.get("Strides")
+    if strides is not None and len(_numbers(strides, "Strides", 0)) != len(sizes):
+        raise ValueError(f"Strides is {show(strides)} for {len(sizes)} dimensions")
+    total = given.get("TotalTensorSizeInBytes", 0)
+    alignment = given.get("GuaranteedBaseOffsetAlignment", 0)
+    _numbers([total, alignment], "TotalTensorSizeInBytes or GuaranteedBaseOffsetAlignment", 0)
+    desc = BufferTensorDesc(
         DataType[given["DataType"]],
-        tuple(given["Sizes"]),
+        sizes,
         None if strides is None else tuple(strides),
-        given.get("TotalTensorSizeInBytes", 0),
+        total,
         TensorFlags[given.get("Flags", "NONE")],
-        given.get("GuaranteedBaseOffsetAlignment", 0),
+        alignment,
     )
+    if max(desc.element_count, desc.extent) > MAX_ELEMENTS:
+        raise ValueError(f"a desc has {desc.element_count} elements, and {MAX_ELEMENTS} are the most")
+    return desc
+
+
+def _numbers(given: Any, name: str, least: int) -> tuple[int, ...]:
+    numbers = tuple(_typed(given, list, name))
+    if len(numbers) > MAX_RANK or not all(type(number) is int and least <= number < 2**63 for number in numbers):
+        raise ValueError(f"{name} is {show(given)}")
+    return numbers

@@ -22,8 +22,8 @@ from opwire.schema import CATALOG
 
 from ..devices import DEVICES, load
 from ..devices.base import Device, DeviceUnavailable
-from ..devices.executable import EXECUTABLE
 from ..execution import Arrays
+from ..kernels.executable import EXECUTABLE
 from ..offline.documents import read_document
 from ..offline.run import execute, prepare, run_plan
 from ..offline.tensor_files import write_outputs

@@ -17,7 +17,7 @@ from opwire.operator import Violation
 from opwire.schema import OperatorType
 from opwire.tensor import Array, BufferTensorDesc, DataType
 
-from ..devices.executable import EXECUTABLE
+from ..kernels.executable import EXECUTABLE
 from ..offline.run import Launch, Save, Step
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from opwire.tensor import Array
 from opwire.wire import EncodedTensor
 
 from ..execution import Arrays, Bound, Stop
-from .executable import EXECUTABLE
+from ..kernels.executable import EXECUTABLE
 
 Inputs = Mapping[str, Array] | Mapping[str, EncodedTensor]
 """The tensors of a plan; base64 text only for a device that decodes."""

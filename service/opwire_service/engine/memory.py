@@ -118,8 +118,11 @@ class Memory:
                 ProblemCode.MEMORY_FULL, detail, limit=self.limit, size=size, retry_after=_RETRY_AFTER
             )
         waiter = _Waiter(hold, size, asyncio.get_running_loop().create_future())
-        self._grown.discard(hold)
-        line.waiting.append(waiter)
+        if hold in self._grown:  # it holds the most, and is nearest to its end
+            self._grown.discard(hold)
+            line.waiting.appendleft(waiter)
+        else:
+            line.waiting.append(waiter)
         self._admit_waiting()
         try:
             async with asyncio.timeout(max(0.0, deadline - time.monotonic())):

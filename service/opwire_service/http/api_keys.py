@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 import os
 import re
+import stat
 from hashlib import blake2b
 from pathlib import Path
 
@@ -30,8 +31,11 @@ class ApiKeys:
 
         Raises:
             OSError: it cannot be read.
-            ValueError: it holds no key, or a line that is none. The message repeats no part of a line.
+            ValueError: it is not a regular file, holds no key, or a line that is none. The message repeats no part of a
+                line.
         """
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise ValueError(f"{path}: not a regular file; API keys are read from one")
         keys: dict[str, str] = {}
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
             text = line.partition("#")[0].strip()

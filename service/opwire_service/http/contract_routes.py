@@ -9,8 +9,8 @@ from opwire.describe import LevelInfo, OperatorInfo, OperatorSummary, ServerInfo
 from opwire.errors import NotFoundError, ProblemCode
 from opwire.schema import CATALOG, find
 
-from ..devices.executable import EXECUTABLE
 from ..engine.service import Service
+from ..kernels.executable import EXECUTABLE
 from .openapi import OPERATOR
 
 router = APIRouter(prefix="/v1")

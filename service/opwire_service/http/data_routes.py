@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -14,12 +14,21 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
 from opwire.errors import MethodNotAllowedError, OpwireError, ProblemCode, RequestError, UnavailableError
-from opwire.wire import Answer, parse_batch, write_batch
+from opwire.wire import (
+    BATCH_BEGINS,
+    Answer,
+    Buffer,
+    ExecuteRequest,
+    batch_ends,
+    parse_batch,
+    write_batch,
+    write_error,
+)
 
 from ..engine.memory import Hold
 from ..engine.pipeline import Engine, Room, exceeded, few_at_a_time
 from ..telemetry import access_log
-from ..telemetry.metrics import BATCH_RESULTS, CLIENT_GONE, OK, STAGES, Metrics
+from ..telemetry.metrics import BATCH_RESULTS, CLIENT_GONE, OK, STAGES
 from ..telemetry.requests import Ended
 from .context import ended_request
 from .errors import defect, problem_response
@@ -63,23 +72,40 @@ async def batch(engine: Engine, exchange: Exchange, hold: Hold) -> None:
         raise exceeded(ProblemCode.BATCH_TOO_LARGE, "requests", len(requests), limits.batch_requests)
     dialect = Native(exchange.request_id, binary=exchange.wants_binary)
     guard, room = few_at_a_time(engine.dispatcher.places), Room(limits.output_bytes)
-    parts = (
-        _refused(request)
-        if isinstance(request, RequestError)
-        else engine.answer_part(dialect, request, progress.fork(), hold, guard, room)
-        for request in requests
-    )
-    answers = await while_connected(exchange.receive, _gather(parts))
-    _count_results(engine.metrics, answers)
-    await exchange.send_answer(write_batch(answers, exchange.request_id))
+
+    async def answer_one(request: ExecuteRequest | RequestError) -> Answer:
+        found: Answer | OpwireError
+        if isinstance(request, RequestError):
+            found = request
+        else:
+            found = await engine.answer_part(dialect, request, progress.fork(), hold, guard, room)
+        engine.metrics.add(BATCH_RESULTS, str(found.code) if isinstance(found, OpwireError) else OK)
+        return write_error(found, exchange.request_id) if isinstance(found, OpwireError) else found
+
+    results = [asyncio.create_task(answer_one(request)) for request in requests]
+    try:
+        await while_connected(exchange.receive, _send_results(exchange, list(results)))
+    finally:
+        for result in results:
+            result.cancel()
+        await asyncio.gather(*results, return_exceptions=True)
 
 
-async def _gather(parts: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    return list(await asyncio.gather(*parts))
+async def _send_results(exchange: Exchange, results: list[asyncio.Task[Answer]]) -> None:
+    """Sends the results of a batch: as they come, but for those in a tail, before which stands all of their JSON."""
+    if exchange.wants_binary:
+        await exchange.send_answer(write_batch([await result for result in results], exchange.request_id))
+        return
 
+    async def pieces() -> AsyncIterator[Sequence[Buffer]]:
+        separator = BATCH_BEGINS
+        results.reverse()
+        while results:
+            yield (separator, *(await results.pop()).head)
+            separator = b","
+        yield (b"" if separator == b"," else separator, batch_ends(exchange.request_id))
 
-async def _refused(error: RequestError) -> OpwireError:
-    return error
+    await exchange.send_stream(pieces())
 
 
 async def validate(engine: Engine, exchange: Exchange, hold: Hold) -> None:
@@ -145,11 +171,6 @@ async def _refuse(exchange: Exchange, error: OpwireError) -> tuple[int, str]:
     response = problem_response(error, exchange.request_id, exchange.scope["path"])
     await exchange.send_problem(response)
     return response.status_code, str(error.code)
-
-
-def _count_results(metrics: Metrics, answers: Sequence[Answer | OpwireError]) -> None:
-    for each in answers:
-        metrics.add(BATCH_RESULTS, str(each.code) if isinstance(each, OpwireError) else OK)
 
 
 async def while_connected(receive: Receive, work: Coroutine[Any, Any, T]) -> T:

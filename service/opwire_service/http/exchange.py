@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 
 import numpy as np
 from starlette.requests import ClientDisconnect
@@ -175,10 +176,46 @@ class Exchange:
         if size <= JOINED_BYTES:
             await self._send_pieces(fields, [b"".join(pieces)])
             return
+        async with self._read_in_time():
+            await self._send_pieces(fields, pieces)
+
+    async def send_stream(self, pieces: AsyncIterator[Sequence[Buffer]]) -> None:
+        """Sends JSON as it comes, in pieces of some size; what is small altogether is sent whole.
+
+        Raises:
+            DeadlineExceededError: the client has not read it in time; the connection is gone.
+        """
+        waiting: list[Buffer] = []
+        size = 0
+        async for some in pieces:
+            waiting += some
+            size += sum(map(len, some))
+            if size > JOINED_BYTES and self.scope["http_version"] != "1.0":
+                await self._send_some(waiting)
+                waiting, size = [], 0
+        if self.answered:
+            await self._send_some(waiting, more=False)
+        else:
+            await self.send_answer(Answer(waiting))
+
+    async def _send_some(self, pieces: Sequence[Buffer], *, more: bool = True) -> None:
+        async with self._read_in_time():
+            if not self.answered:
+                self.answered = True
+                fields = [(b"content-type", _JSON), (REQUEST_ID, self.request_id.encode())]
+                await self._send({"type": "http.response.start", "status": 200, "headers": fields})
+            for piece in pieces:
+                await self._send({"type": "http.response.body", "body": piece, "more_body": True})
+            if not more:
+                await self._send({"type": "http.response.body", "body": b""})
+
+    @asynccontextmanager
+    async def _read_in_time(self) -> AsyncGenerator[None]:
+        """Ends the connection if the client has not read what is sent within the deadline of the request."""
         left = self.progress.deadline - time.monotonic()
         try:
             async with asyncio.timeout(None if left == float("inf") else max(0.0, left)):
-                await self._send_pieces(fields, pieces)
+                yield
         except TimeoutError:
             request = incoming(self.scope)
             if request is not None:

@@ -19,7 +19,7 @@ from opwire.schema import CATALOG, PREFIX
 from opwire.tensor import MAX_RANK, DataType
 from opwire.wire import BINARY, HEAD_LENGTH, JSON, LOWEST_PRIORITY
 
-from ..devices.executable import EXECUTABLE
+from ..kernels.executable import EXECUTABLE
 
 Schema = dict[str, Any]
 

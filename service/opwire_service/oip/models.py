@@ -16,7 +16,7 @@ from opwire.operator import Operator
 from opwire.schema import CATALOG, PREFIX
 from opwire.tensor import DataType
 
-from ..devices.executable import EXECUTABLE
+from ..kernels.executable import EXECUTABLE
 from .datatypes import NAMES
 
 EXTENSIONS = (

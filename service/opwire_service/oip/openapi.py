@@ -11,8 +11,8 @@ from opwire.operator import Example, Operator
 from opwire.tensor import DataType
 from opwire.wire import BINARY, JSON
 
-from ..devices.executable import EXECUTABLE
 from ..http.openapi import DATA_STATUSES, LENGTH, Schema, object_schema, problem, ref
+from ..kernels.executable import EXECUTABLE
 from .datatypes import NAMES
 from .models import MODELS
 from .parameters import PARAMETERS_HEADER

@@ -5,7 +5,8 @@ the process with SIGBUS; so nothing is mapped: bytes are copied in and out throu
 short.
 
 A registration is a symbolic link in a folder that all processes of a server share. To make, read or remove one is one
-step that no other process can see half done, so none has to ask another.
+step that no other process can see half done, so none has to ask another. Each owner of an API key has a folder of its
+own in that folder, so the names of one owner's regions mean nothing to another.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ AVAILABLE = sys.platform == "linux"
 """Elsewhere shared memory is no file that can be read and written."""
 
 MOST_REGIONS = 256
-"""Regions that may be registered at a time."""
+"""Regions that an owner may have registered at a time."""
 
 PREFIX = re.compile("[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
 """What the names of shared memory objects may be made to begin with."""
@@ -156,7 +157,9 @@ class Window:
 
 
 class Regions:
-    """The regions that are registered with a server.
+    """The regions that are registered with a server. Each belongs to the owner of the API key that registered it.
+
+    An owner is None where the server asks for no keys; then all clients are one owner.
 
     Args:
         folder: of the registrations; all processes of the server have the same one.
@@ -167,17 +170,17 @@ class Regions:
         self._folder = folder
         self._prefix = prefix
 
-    def register(self, region: Registration, owner: str | None = None) -> None:
-        """Makes a region known under its name.
+    def register(self, region: Registration, owner: str | None) -> None:
+        """Makes a region known to its owner under its name.
 
         Raises:
-            RequestError: the name is taken or no name, there are too many, or the object is not there, not allowed, or
-                too small.
+            RequestError: the name is taken or no name, there are too many, or the object is not there, not allowed, too
+                small, or registered by another owner.
         """
         if not _NAME.fullmatch(region.name):
             message = f"{show(region.name)} is no name of a region: up to 128 letters, digits, and any of _ - : ."
             raise malformed("", message)
-        if len(os.listdir(self._folder)) >= MOST_REGIONS:
+        if len(self._names(owner)) >= MOST_REGIONS:
             raise malformed("", f"{MOST_REGIONS} regions are registered already, and no more may be")
         with self._opened(region.key) as file:
             size = os.fstat(file).st_size
@@ -186,41 +189,52 @@ class Regions:
                 f"bytes {region.offset} to {region.offset + region.byte_size} given; {show(region.key)} has {size}"
             )
             raise malformed("", message, Code.OUT_OF_RANGE)
+        self._refuse_foreign(region.key, owner)
+        link = self._folder_of(owner) / region.name
+        link.parent.mkdir(exist_ok=True)
         try:
-            os.symlink(json.dumps([region.key, region.offset, region.byte_size]), self._folder / region.name)
+            os.symlink(json.dumps([region.key, region.offset, region.byte_size]), link)
         except FileExistsError:
             raise malformed("", f"region {show(region.name)} is registered already; unregister it first") from None
+        try:
+            self._refuse_foreign(region.key, owner)  # of two owners that register one object at once, neither keeps it
+        except RequestError:
+            self.unregister(region.name, owner)
+            raise
 
-    def unregister(self, name: str | None, owner: str | None = None) -> None:
-        """Forgets a region, or all; requests that use one go on. One that is not registered is no error."""
-        for each in os.listdir(self._folder) if name is None else [name]:
+    def unregister(self, name: str | None, owner: str | None) -> None:
+        """Forgets a region of an owner, or all of them; requests that use one go on.
+
+        One that is not registered is no error.
+        """
+        for each in self._names(owner) if name is None else [name]:
             if _NAME.fullmatch(each):
                 with suppress(FileNotFoundError):
-                    os.unlink(self._folder / each)
+                    os.unlink(self._folder_of(owner) / each)
 
-    def status(self, name: str | None, owner: str | None = None) -> list[Registration]:
-        """A region, or all.
+    def status(self, name: str | None, owner: str | None) -> list[Registration]:
+        """A region of an owner, or all of them.
 
         Raises:
             NotFoundError: there is none of that name.
         """
         if name is not None:
-            return [self._find(name)]
+            return [self._find(name, owner)]
         found = []
-        for each in sorted(os.listdir(self._folder)):
+        for each in sorted(self._names(owner)):
             with suppress(NotFoundError):  # it has just gone
-                found.append(self._find(each))
+                found.append(self._find(each, owner))
         return found
 
     @contextmanager
-    def open(self, place: Place, owner: str | None = None) -> Generator[Window]:
-        """The bytes of a place in a request.
+    def open(self, place: Place, owner: str | None) -> Generator[Window]:
+        """The bytes of a place in an owner's request.
 
         Raises:
-            NotFoundError: the region is not registered.
+            NotFoundError: the region is not registered by this owner.
             RequestError: the place is not within the region, or the object has gone.
         """
-        region = self._find(place.region)
+        region = self._find(place.region, owner)
         end = place.offset + place.byte_size
         if end > region.byte_size:
             message = f"bytes {place.offset} to {end} given; region {show(region.name)} has {region.byte_size}"
@@ -228,18 +242,38 @@ class Regions:
         with self._opened(region.key) as file:
             yield Window(file, region.offset + place.offset, place.byte_size, place)
 
-    def _find(self, name: str) -> Registration:
+    def _folder_of(self, owner: str | None) -> Path:
+        # In hexadecimal, since an owner may be called "..".
+        return self._folder / ("anyone" if owner is None else f"owner-{owner.encode().hex()}")
+
+    def _names(self, owner: str | None) -> list[str]:
         try:
-            if _NAME.fullmatch(name):
-                key, offset, size = json.loads(os.readlink(self._folder / name))
-                return Registration(name, key, offset, size)
-        except FileNotFoundError:
-            pass
+            return os.listdir(self._folder_of(owner))
+        except FileNotFoundError:  # this owner has never registered anything
+            return []
+
+    def _find(self, name: str, owner: str | None) -> Registration:
+        if _NAME.fullmatch(name):
+            with suppress(FileNotFoundError):
+                return _read_link(self._folder_of(owner) / name)
         raise NotFoundError(ProblemCode.NOT_FOUND, f"no shared memory region {show(name)} is registered")
+
+    def _refuse_foreign(self, key: str, owner: str | None) -> None:
+        """Refuses an object that another owner has registered: by a second name it would be read and overwritten."""
+        own = self._folder_of(owner).name
+        for folder in os.listdir(self._folder):
+            if folder != own and any(_object_name(each.key) == _object_name(key) for each in self._all_in(folder)):
+                message = f"shared memory object {show(key)} is registered by the owner of another API key"
+                raise malformed("", message, Code.UNKNOWN_VALUE)
+
+    def _all_in(self, folder: str) -> Generator[Registration]:
+        for name in os.listdir(self._folder / folder):
+            with suppress(FileNotFoundError):  # it has just gone
+                yield _read_link(self._folder / folder / name)
 
     @contextmanager
     def _opened(self, key: str) -> Generator[int]:
-        name = key.removeprefix("/")
+        name = _object_name(key)
         if not name.startswith(self._prefix) or "/" in name or "\0" in name or len(name.encode()) > _LONGEST_KEY:
             message = f"{show(key)} is not allowed; the names of shared memory objects begin with /{self._prefix} here"
             raise malformed("", message, Code.UNKNOWN_VALUE)
@@ -253,3 +287,13 @@ class Regions:
             yield file
         finally:
             os.close(file)
+
+
+def _object_name(key: str) -> str:
+    """The name of the file of a shared memory object."""
+    return key.removeprefix("/")
+
+
+def _read_link(link: Path) -> Registration:
+    key, offset, size = json.loads(os.readlink(link))
+    return Registration(link.name, key, offset, size)

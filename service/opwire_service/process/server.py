@@ -14,6 +14,7 @@ from types import FrameType
 import uvicorn
 
 from ..engine.memory import Memory
+from ..engine.service import Service
 from ..http.connection import Connection
 from ..settings import Settings
 from ..telemetry.metrics import Metrics
@@ -110,6 +111,13 @@ class HttpServer(uvicorn.Server):
                 same = socket.socket(fileno=os.dup(listening.fileno()))
                 server = await loop.create_server(protocol, sock=same, ssl=self.config.ssl, backlog=self.config.backlog)
                 self.servers.append(server)
+
+    @property
+    def service(self) -> Service:
+        """What the server serves, from its start on."""
+        service = self._app.service
+        assert service is not None
+        return service
 
     @property
     def failed(self) -> bool:

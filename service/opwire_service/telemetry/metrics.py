@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from opwire.errors import ProblemCode
 
-from ..devices.executable import EXECUTABLE
+from ..kernels.executable import EXECUTABLE
 
 STAGES = ("receive", "parse", "check", "decode", "queue", "run", "encode", "total")
 

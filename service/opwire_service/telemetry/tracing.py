@@ -22,6 +22,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import Span, SpanKind, StatusCode, set_span_in_context
 
+from .access_log import escaped
 from .metrics import CLIENT_GONE, OK, STAGES
 from .requests import Ended
 
@@ -73,7 +74,7 @@ def _attributes(ended: Ended, method: str) -> dict[str, str | int]:
         "http.request.method": method,
         "http.route": ended.route,
         "http.response.status_code": None if ended.code == CLIENT_GONE else ended.status,
-        "url.path": ended.path,
+        "url.path": escaped(ended.path),
         "url.scheme": ended.scheme,
         "network.protocol.version": ended.version,
         "error.type": None if ended.code == OK else ended.code,

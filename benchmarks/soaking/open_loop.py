@@ -1,0 +1,197 @@
+"""Half of the load that a server can carry, then twice that load: what it takes must not wait too long."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterator
+from dataclasses import dataclass
+from statistics import median
+from typing import Any, NamedTuple
+
+import numpy as np
+import typer
+import uvloop
+
+from .flood import Flood, Flow, Workload, request
+from .served import Served, apart, served
+
+_MEASURES = 3
+_MEASURE_SECONDS = 2.5
+_CONNECTIONS = 8
+"""With so many, the server is busy and nothing is refused."""
+
+_GRACE = 5.0
+"""Seconds beyond its deadline after which a request without an answer has failed."""
+
+_MAX_WAIT_MS = 5000
+"""Where the server tells no other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Promises:
+    """What must hold.
+
+    Attributes:
+        goodput: answers a second under twice the load, in parts of the capacity.
+        wait: of what is taken, in parts of the server's longest wait.
+        budget: memory above that at rest, in parts of the server's budget.
+        rest: memory at rest afterwards, in parts of that before.
+    """
+
+    goodput: float = 0.9
+    wait: float = 1.2
+    budget: float = 1.1
+    rest: float = 1.1
+
+
+class Times(NamedTuple):
+    """Seconds of each of the two loads, of twice the load before memory is measured, and at rest before that.
+
+    Memory is flat once it has seen its worst.
+    """
+
+    seconds: float
+    warm_up: float
+    rest: float
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What became of a server.
+
+    Attributes:
+        before, after: the requests that it answers in a second, measured before and after the loads.
+        half, twice: what came of the loads.
+        resident: bytes of memory at rest before them and after them.
+        peak: the most bytes that were in use meanwhile.
+        limits: that the server tells.
+        defects: lines of its log, and gauges that do not fall to 0.
+    """
+
+    before: float
+    after: float
+    half: Flow
+    twice: Flow
+    resident: tuple[int, int]
+    peak: int
+    limits: dict[str, int]
+    defects: list[str]
+
+    @property
+    def capacity(self) -> float:
+        """The machine may be another one, so to speak, after a minute."""
+        return (self.before + self.after) / 2
+
+
+class _Loads:
+    """The loads on one server."""
+
+    def __init__(self, server: Served, data: bytes, runner: asyncio.Runner) -> None:
+        self._url = server.url
+        self._data = data
+        self._patience = server.limits()["timeout_ms"] / 1000 + _GRACE
+        self._run = runner.run
+
+    def _flood(self) -> Flood:
+        return Flood(self._url, self._data, self._patience)
+
+    def _flow(self, flow: Coroutine[Any, Any, Flow]) -> Flow:
+        return self._run(flow)
+
+    def capacity(self) -> float:
+        """The requests that it answers in a second."""
+        flows = (self._flow(self._flood().at_most(_CONNECTIONS, _MEASURE_SECONDS)) for _ in range(_MEASURES))
+        return median(flow.rate for flow in flows)
+
+    def at_rate(self, rate: float, seconds: float) -> Flow:
+        return self._flow(self._flood().at_rate(rate, seconds))
+
+
+def run(workload: Workload, rows: int, times: Times) -> Found:
+    """Starts a server and loads it.
+
+    Args:
+        workload, rows: see ``request``.
+        times: how long.
+    """
+    with (
+        apart() as use_own_core,
+        served() as server,
+        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+    ):
+        use_own_core()
+        server.wait_idle()
+        loads = _Loads(server, request(server.url, workload, rows), runner)
+        loads.capacity()  # the first request of a kind may wait for its kernel to be compiled
+        if times.warm_up:
+            loads.at_rate(2 * loads.capacity(), times.warm_up)
+        at_rest = server.resident_at_rest(times.rest)
+        before = loads.capacity()
+        server.reset_peak()
+        half = loads.at_rate(before / 2, times.seconds)
+        twice = loads.at_rate(before * 2, times.seconds)
+        peak = server.peak()
+        gauges = server.settled()
+        after = loads.capacity()
+        defects = [*(f"{name} is {value:g}" for name, value in gauges.items() if value), *server.defects[:100]]
+        memory = at_rest, server.resident_at_rest(times.rest)
+        return Found(before, after, half, twice, memory, peak, server.limits(), defects)
+
+
+def say(workload: Workload, found: Found) -> None:
+    """Prints what was found."""
+    rates = f"{found.before:.0f} requests a second before, {found.after:.0f} after"
+    typer.echo(f"open loop, {workload}: it answers {rates}")
+    _say("half the load", found.half)
+    _say("twice the load", found.twice)
+    share = found.twice.rate / found.capacity
+    longest = 1000 * found.twice.percentile(200, 100)
+    before, after = (size / 2**20 for size in found.resident)
+    typer.echo(f"  goodput {share:.2f} of the capacity; longest wait of what was taken {longest:.0f} ms")
+    typer.echo(f"  MiB at rest {before:.0f}, at most {found.peak / 2**20:.0f}, at rest again {after:.0f}")
+
+
+def _say(name: str, flow: Flow) -> None:
+    count = sum(map(len, flow.waits.values()))
+    for status, waits in sorted(flow.waits.items()):
+        p50, p99 = (1000 * flow.percentile(status, percent) for percent in (50, 99))
+        share = len(waits) / count
+        typer.echo(f"  {name}: {len(waits)} ({share:.1%}) of status {status}, p50 {p50:.1f} ms, p99 {p99:.1f} ms")
+    late = 1000 * float(np.percentile(flow.late or [0.0], 99))
+    own = f"the generator used {flow.cpu:.0%} of a core, was late by {late:.1f} ms (p99)"
+    typer.echo(f"  {name}: {own}, and had {flow.connections} connections; no answers: {dict(flow.other)}")
+
+
+def broken(found: Found, promises: Promises) -> Iterator[str]:
+    """The promises that were not kept."""
+    half, twice = found.half, found.twice
+    for status in half.waits.keys() - {200}:
+        yield f"{len(half.waits[status])} of status {status} at half the load"
+    for status in twice.waits.keys() - {200, 429}:
+        yield f"{len(twice.waits[status])} of status {status} at twice the load"
+    for name, count in (half.other + twice.other).items():
+        yield f"{count} times {name} in place of an answer"
+    if half.no_hint + twice.no_hint:
+        yield f"{half.no_hint + twice.no_hint} of status 429 without Retry-After"
+    longest_wait = found.limits.get("max_wait_ms", _MAX_WAIT_MS) / 1000
+    if 429 not in twice.waits and twice.seconds > 2 * longest_wait:  # before that, all may wait
+        yield "nothing was refused: the server can carry more than was measured at first"
+    share = twice.rate / found.capacity
+    if not share >= promises.goodput:
+        yield f"goodput at twice the load is {share:.2f} of the capacity, less than {promises.goodput:g}"
+    bound = promises.wait * longest_wait
+    longest = twice.percentile(200, 100)
+    if not longest <= bound:
+        yield f"what was taken waited for up to {longest:.1f} s, more than {bound:.1f} s"
+    yield from _broken_memory(found, promises)
+    yield from found.defects
+
+
+def _broken_memory(found: Found, promises: Promises) -> Iterator[str]:
+    before, after = found.resident
+    budget = promises.budget * found.limits["memory_bytes"]
+    if found.peak - before > budget:
+        taken = (found.peak - before) / 2**20
+        yield f"{taken:.0f} MiB were in use above those at rest, more than {budget / 2**20:.0f}"
+    if after > promises.rest * before:
+        yield f"memory at rest grew by {after / before - 1:.0%}"

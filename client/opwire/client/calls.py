@@ -1,0 +1,173 @@
+"""From the arguments of the client's methods to calls: operators as the contract writes them, and their arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from operator import index
+from typing import Any, Literal, SupportsIndex
+
+from ..desc import Report, read_tensor, show
+from ..enums import AxisDirection, ReduceFunction
+from ..operators import OPERATORS, find
+from ..schema import PREFIX
+from ..tensor import Array, BufferTensorDesc, DataType, packed_strides
+from ..wire import Call
+from .arrays import ArrayLike, TensorLike, as_array, as_array_or_bytes, fit
+
+Axes = SupportsIndex | Iterable[SupportsIndex]
+Direction = AxisDirection | Literal["INCREASING", "DECREASING"]
+Function = (
+    ReduceFunction
+    | Literal[
+        "ARGMAX",
+        "ARGMIN",
+        "AVERAGE",
+        "L1",
+        "L2",
+        "LOG_SUM",
+        "LOG_SUM_EXP",
+        "MAX",
+        "MIN",
+        "MULTIPLY",
+        "SUM",
+        "SUM_SQUARE",
+    ]
+)
+IndexType = DataType | Literal["UINT32", "INT32", "UINT64", "INT64"]
+PoolingOperator = Literal["MAX_POOLING", "MAX_POOLING1", "MAX_POOLING2"]
+
+
+def argreduce(name: str, x: ArrayLike, axes: Axes, direction: Direction, output_type: IndexType) -> Call:
+    """ARGMIN or ARGMAX."""
+    array, listed = as_array(x, "x"), _axes(axes)
+    desc = {
+        "InputTensor": _tensor(array),
+        "OutputTensor": _reduced(array, listed, output_type),
+        "AxisCount": len(listed),
+        "Axes": listed,
+        "AxisDirection": direction,
+    }
+    return _call(name, desc, array)
+
+
+def reduce(x: ArrayLike, function: Function, axes: Axes, output_type: DataType | str | None) -> Call:
+    """REDUCE; without an output type the server derives it."""
+    array, listed = as_array(x, "x"), _axes(axes)
+    desc = {"Function": function, "InputTensor": _tensor(array), "AxisCount": len(listed), "Axes": listed}
+    if output_type is not None:
+        desc["OutputTensor"] = _reduced(array, listed, output_type)
+    return _call("REDUCE", desc, array)
+
+
+def max_pooling(
+    x: ArrayLike,
+    window: Axes,
+    *,
+    strides: Axes | None,
+    start_padding: Axes | None,
+    end_padding: Axes | None,
+    dilations: Axes | None,
+    index_type: IndexType | None,
+    ceil: bool,
+    name: PoolingOperator | None,
+) -> Call:
+    """MAX_POOLING, 1 or 2: the first that can do what is asked, unless one is named."""
+    array = as_array(x, "x")
+    if name is None:
+        plain: PoolingOperator = "MAX_POOLING" if index_type is None else "MAX_POOLING1"
+        name = plain if dilations is None else "MAX_POOLING2"
+    spatial = array.ndim - 2
+    sizes = _spatial(window, spatial)
+    desc: dict[str, Any] = {
+        "InputTensor": _tensor(array),
+        "DimensionCount": len(sizes),
+        "Strides": _spatial(1 if strides is None else strides, spatial),
+        "WindowSize": sizes,
+        "StartPadding": _spatial(0 if start_padding is None else start_padding, spatial),
+        "EndPadding": _spatial(0 if end_padding is None else end_padding, spatial),
+    }
+    if name == "MAX_POOLING2" or dilations is not None:
+        desc["Dilations"] = _spatial(1 if dilations is None else dilations, spatial)
+    if ceil or index_type is not None:
+        output = _pooled_sizes(array, desc, ceil=ceil)
+        if output is not None:
+            desc["OutputTensor"] = {**desc["InputTensor"], "Sizes": output}
+            if index_type is not None:
+                desc["OutputIndicesTensor"] = {"DataType": _name(index_type), "Sizes": output}
+    return _call(name, desc, array)
+
+
+def execute(operator: Mapping[str, Any], inputs: TensorLike | Mapping[str, TensorLike]) -> Call:
+    """Any operator. What is wrong with its desc is left for the server to say."""
+    given = inputs if isinstance(inputs, Mapping) else {_only_input(operator): inputs}
+    desc = operator.get("desc")
+    arrays: dict[str, Array] = {}
+    layouts: dict[str, BufferTensorDesc] = {}
+    for name, value in given.items():
+        tensor = _read_tensor(desc.get(name) if isinstance(desc, Mapping) else None)
+        arrays[name] = as_array_or_bytes(value, name) if tensor is None else fit(value, tensor, name)
+        if tensor is not None and tensor.element_strides != packed_strides(tensor.sizes):
+            layouts[name] = tensor
+    return Call(operator, arrays, layouts)
+
+
+def _call(name: str, desc: Mapping[str, Any], array: Array) -> Call:
+    return Call({"type": PREFIX + name, "desc": desc}, {"InputTensor": array})
+
+
+def _tensor(array: Array) -> dict[str, Any]:
+    return {"DataType": DataType.of(array.dtype).name, "Sizes": list(array.shape)}
+
+
+def _name(data_type: DataType | str) -> str:
+    return data_type.name if isinstance(data_type, DataType) else data_type
+
+
+def _integers(given: Axes) -> list[int]:
+    return [index(number) for number in given] if isinstance(given, Iterable) else [index(given)]
+
+
+def _axes(axes: Axes) -> list[int]:
+    listed = _integers(axes)
+    for axis in listed:
+        if axis < 0:
+            raise ValueError(f"axis {axis}: the axes of DirectML are unsigned and count from the first dimension, 0")
+    return listed
+
+
+def _reduced(array: Array, axes: list[int], data_type: DataType | str) -> dict[str, Any]:
+    sizes = [1 if i in axes else size for i, size in enumerate(array.shape)]
+    return {"DataType": _name(data_type), "Sizes": sizes}
+
+
+def _spatial(given: Axes, count: int) -> list[int]:
+    """One number per spatial dimension; a single one is for each of them."""
+    return _integers(given) if isinstance(given, Iterable) else _integers(given) * count
+
+
+def _pooled_sizes(array: Array, desc: Mapping[str, Any], *, ceil: bool) -> list[int] | None:
+    """The sizes of the output; None where there are none, for a reason that the server has to give."""
+    from ..operators.max_pooling import MaxPooling  # a family is loaded when it is asked for
+
+    names = ("Strides", "WindowSize", "StartPadding", "EndPadding", "Dilations")
+    attributes = MaxPooling(**{name: tuple(desc[name]) for name in names if name in desc})
+    try:
+        spatial = [dimension.output_sizes[-1 if ceil else 0] for dimension in attributes.dimensions(array.shape)]
+    except (ValueError, ZeroDivisionError):  # numbers for other dimensions than there are; a stride of 0
+        return None
+    return [*array.shape[:2], *spatial] if min(spatial, default=0) > 0 else None
+
+
+def _only_input(operator: Mapping[str, Any]) -> str:
+    kind = find(operator.get("type"))
+    declared = None if kind is None else OPERATORS.get(kind.name)
+    names = ["InputTensor"] if declared is None else [member.name for member in declared.members.inputs]
+    if len(names) > 1:
+        raise TypeError(f"{show(operator.get('type'))} has the inputs {', '.join(names)}: pass a dict of them")
+    return names[0]
+
+
+def _read_tensor(given: object) -> BufferTensorDesc | None:
+    """A tensor desc whose elements numpy can lay out, or None."""
+    tensor = read_tensor(given, "", Report(), output=False)
+    return None if tensor is None or tensor.desc.data_type.bits < 8 else tensor.desc

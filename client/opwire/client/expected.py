@@ -1,0 +1,116 @@
+"""What the answer to a call must hold, as far as the client can know it: its outputs, and so its size.
+
+The contract says what an operator gives, so an answer of another shape or type is refused, and one that is larger than
+those outputs can be is not read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
+from pydantic_core import from_json, to_json
+
+from ..check import check
+from ..desc import show
+from ..errors import ContractViolation, OpwireError
+from ..level import HIGHEST, FeatureLevel
+from ..tensor import Array, BufferTensorDesc, DataType
+from ..wire import Call, Encoding, Result, plain
+
+MOST_UNKNOWN_BYTES = 2**30
+"""The largest answer that is read to an operator that the contract here does not know, or does not take."""
+
+_BYTES_AROUND = 256 * 1024
+"""For each call and once more: what stands around the tensors, or a problem in their place."""
+
+_BYTES_OF_NUMBER = 48
+"""The digits of any number, with the brackets and blanks around it at any rank."""
+
+_VALUES_AROUND = 8192
+_VALUES_OF_NUMBER = 10
+
+Outputs = Mapping[str, BufferTensorDesc]
+
+
+class Expected:
+    """The outputs that some calls must have.
+
+    Args:
+        calls: that are made by one request.
+        encoding: that is asked for.
+    """
+
+    def __init__(self, calls: Sequence[Call], encoding: Encoding) -> None:
+        self._calls = calls
+        self._numbers = encoding is Encoding.NUMBERS
+        self._found: list[Outputs | None] | None = None
+
+    @property
+    def outputs(self) -> list[Outputs | None]:
+        """For each call its outputs by name; None where they cannot be known here."""
+        if self._found is None:
+            self._found = [_outputs_of(call) for call in self._calls]
+        return self._found
+
+    def most_bytes(self) -> int:
+        """Of the whole answer."""
+        return _BYTES_AROUND + sum(map(self._most_bytes_of, self.outputs))
+
+    def _most_bytes_of(self, outputs: Outputs | None) -> int:
+        if outputs is None:
+            return MOST_UNKNOWN_BYTES
+        descs = outputs.values()
+        if self._numbers:
+            return _BYTES_AROUND + sum(_BYTES_OF_NUMBER * desc.element_count for desc in descs)
+        return _BYTES_AROUND + sum(4 * (desc.total_size_in_bytes + 2) // 3 for desc in descs)
+
+    @property
+    def most_values(self) -> int:
+        """JSON values in the whole answer."""
+        around = _VALUES_AROUND * (1 + len(self._calls))
+        if not self._numbers:
+            return around
+        if None in self.outputs:
+            return MOST_UNKNOWN_BYTES // _BYTES_OF_NUMBER
+        counts = (desc.element_count for outputs in self.outputs if outputs for desc in outputs.values())
+        return around + _VALUES_OF_NUMBER * sum(counts)
+
+    def verify(self, outcomes: Sequence[Result | OpwireError]) -> None:
+        """Compares an answer with what was asked for.
+
+        Raises:
+            ValueError: it has something else; the message says what.
+        """
+        if len(outcomes) != len(self._calls):
+            raise ValueError(f"{len(outcomes)} results for {len(self._calls)} requests")
+        for outcome, outputs in zip(outcomes, self.outputs, strict=True):
+            if outputs is not None and isinstance(outcome, Result):
+                _verify(outcome.outputs, outputs)
+
+
+def _verify(found: Mapping[str, Array], expected: Outputs) -> None:
+    if found.keys() != expected.keys():
+        raise ValueError(f"it has the outputs {_listed(found)}, and {_listed(expected)} must be there")
+    for name, array in found.items():
+        desc = expected[name]
+        if array.shape != desc.sizes or array.dtype != desc.data_type.dtype:
+            came = f"{DataType.of(array.dtype).name} {show(list(array.shape))}"
+            raise ValueError(f"{name} came as {came}, and {desc.data_type.name} {show(list(desc.sizes))} was asked for")
+
+
+def _listed(names: Mapping[str, object]) -> str:
+    return ", ".join(show(name) for name in names) or "none"
+
+
+def _outputs_of(call: Call) -> Outputs | None:
+    level = call.options.get("feature_level", HIGHEST)
+    return _outputs(to_json(call.operator, fallback=plain), level) if isinstance(level, str | int) else None
+
+
+@lru_cache(maxsize=256)
+def _outputs(operator: bytes, level: FeatureLevel | str | int) -> Outputs | None:
+    try:
+        return check(from_json(operator), level).outputs
+    except ContractViolation:  # the server says so too, or knows more
+        return None

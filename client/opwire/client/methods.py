@@ -1,0 +1,244 @@
+"""The operators as methods, written once for every kind of client."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, Generic, Literal, TypeVar, Unpack, overload
+
+from ..tensor import DataType
+from ..wire import Call
+from . import calls
+from .arrays import ArrayLike, TensorLike
+from .calls import Axes, Direction, Function, IndexType, PoolingOperator
+from .options import CallOptions
+
+R = TypeVar("R")
+"""What a call comes to: a Result, or an awaitable of one."""
+
+P = TypeVar("P")
+"""The same for a pooling that was asked for indices: a PoolingResult, or an awaitable of one."""
+
+
+class OperatorMethods(ABC, Generic[R, P]):
+    """One method for each operator.
+
+    Tensors are numpy arrays or anything that converts itself to one (``__array__``, ``__dlpack__``), of any layout and
+    byte order. Their data types are never changed, so lists, which have none, are taken by ``execute`` alone. Axes are
+    integers from 0, one or several. All methods take the options of ``CallOptions`` as further keywords.
+
+    The methods raise TypeError or ValueError for arguments of which no request can be made, and else what the server
+    answers: ContractViolation where the operator contract is broken, and the other errors of ``opwire.errors``.
+    """
+
+    @abstractmethod
+    def _run(self, call: Call, options: CallOptions) -> R:
+        """Runs a call."""
+
+    @abstractmethod
+    def _run_pooling(self, call: Call, options: CallOptions) -> P:
+        """Runs a pooling that asks for indices."""
+
+    def execute(
+        self,
+        operator: Mapping[str, Any],
+        inputs: TensorLike | Mapping[str, TensorLike],
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Runs any operator.
+
+        Args:
+            operator: ``{"type": ..., "desc": {...}}`` as DxDispatch writes it.
+            inputs: the tensors by name, or the tensor of an operator that has one. Each is an array of the shape
+                ``Sizes``; or the whole buffer in one dimension, as elements, as UINT8 or as bytes, where a desc with
+                strides has its gaps; or lists of numbers, which take the data type of the desc.
+            options: see CallOptions.
+        """
+        return self._run(calls.execute(operator, inputs), options)
+
+    def argmax(
+        self,
+        x: ArrayLike,
+        axes: Axes,
+        *,
+        direction: Direction = "INCREASING",
+        output_type: IndexType = "UINT32",
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """The position of the greatest element along the axes, row-major over them; NaN is skipped.
+
+        Args:
+            x: the tensor.
+            axes: that are reduced; they keep the size 1.
+            direction: INCREASING takes the first of equal elements, DECREASING the last.
+            output_type: of the positions.
+            options: see CallOptions.
+        """
+        return self._run(calls.argreduce("ARGMAX", x, axes, direction, output_type), options)
+
+    def argmin(
+        self,
+        x: ArrayLike,
+        axes: Axes,
+        *,
+        direction: Direction = "INCREASING",
+        output_type: IndexType = "UINT32",
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """The position of the least element along the axes; the arguments are those of ``argmax``."""
+        return self._run(calls.argreduce("ARGMIN", x, axes, direction, output_type), options)
+
+    def reduce(
+        self,
+        x: ArrayLike,
+        function: Function,
+        axes: Axes,
+        *,
+        output_type: DataType | str | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """A function of the elements along the axes.
+
+        Args:
+            x: the tensor.
+            function: of ``DML_REDUCE_FUNCTION``.
+            axes: that are reduced; they keep the size 1. Without any, the function is applied to each element.
+            output_type: for the functions ARGMAX and ARGMIN; all others keep the data type of ``x``.
+            options: see CallOptions.
+        """
+        return self._run(calls.reduce(x, function, axes, output_type), options)
+
+    def sum(self, x: ArrayLike, axes: Axes, **options: Unpack[CallOptions]) -> R:
+        """The sum along the axes: of floats correctly rounded, of integers wrapped."""
+        return self.reduce(x, "SUM", axes, **options)
+
+    def average(self, x: ArrayLike, axes: Axes, **options: Unpack[CallOptions]) -> R:
+        """The mean along the axes, correctly rounded; of floats alone."""
+        return self.reduce(x, "AVERAGE", axes, **options)
+
+    def l1(self, x: ArrayLike, axes: Axes, **options: Unpack[CallOptions]) -> R:
+        """The sum of absolute values along the axes."""
+        return self.reduce(x, "L1", axes, **options)
+
+    def l2(self, x: ArrayLike, axes: Axes, **options: Unpack[CallOptions]) -> R:
+        """The square root of the sum of squares along the axes, correctly rounded; of floats alone."""
+        return self.reduce(x, "L2", axes, **options)
+
+    def log_sum(self, x: ArrayLike, axes: Axes, **options: Unpack[CallOptions]) -> R:
+        """The natural logarithm of the sum along the axes; of floats alone."""
+        return self.reduce(x, "LOG_SUM", axes, **options)
+
+    def log_sum_exp(self, x: ArrayLike, axes: Axes, **options: Unpack[CallOptions]) -> R:
+        """The natural logarithm of the sum of exponentials along the axes, without overflow; of floats alone."""
+        return self.reduce(x, "LOG_SUM_EXP", axes, **options)
+
+    def max(self, x: ArrayLike, axes: Axes, **options: Unpack[CallOptions]) -> R:
+        """The greatest element along the axes; NaN is skipped."""
+        return self.reduce(x, "MAX", axes, **options)
+
+    def min(self, x: ArrayLike, axes: Axes, **options: Unpack[CallOptions]) -> R:
+        """The least element along the axes; NaN is skipped."""
+        return self.reduce(x, "MIN", axes, **options)
+
+    def multiply(self, x: ArrayLike, axes: Axes, **options: Unpack[CallOptions]) -> R:
+        """The product along the axes: of floats correctly rounded, of integers wrapped."""
+        return self.reduce(x, "MULTIPLY", axes, **options)
+
+    def sum_square(self, x: ArrayLike, axes: Axes, **options: Unpack[CallOptions]) -> R:
+        """The sum of squares along the axes."""
+        return self.reduce(x, "SUM_SQUARE", axes, **options)
+
+    @overload
+    def max_pooling(
+        self,
+        x: ArrayLike,
+        window: Axes,
+        *,
+        strides: Axes | None = None,
+        start_padding: Axes | None = None,
+        end_padding: Axes | None = None,
+        dilations: Axes | None = None,
+        indices: Literal[False] = False,
+        index_type: IndexType = "UINT32",
+        ceil: bool = False,
+        operator: PoolingOperator | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R: ...
+
+    @overload
+    def max_pooling(
+        self,
+        x: ArrayLike,
+        window: Axes,
+        *,
+        strides: Axes | None = None,
+        start_padding: Axes | None = None,
+        end_padding: Axes | None = None,
+        dilations: Axes | None = None,
+        indices: Literal[True],
+        index_type: IndexType = "UINT32",
+        ceil: bool = False,
+        operator: PoolingOperator | None = None,
+        **options: Unpack[CallOptions],
+    ) -> P: ...
+
+    @overload
+    def max_pooling(
+        self,
+        x: ArrayLike,
+        window: Axes,
+        *,
+        strides: Axes | None = None,
+        start_padding: Axes | None = None,
+        end_padding: Axes | None = None,
+        dilations: Axes | None = None,
+        indices: bool,
+        index_type: IndexType = "UINT32",
+        ceil: bool = False,
+        operator: PoolingOperator | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R | P: ...
+
+    def max_pooling(
+        self,
+        x: ArrayLike,
+        window: Axes,
+        *,
+        strides: Axes | None = None,
+        start_padding: Axes | None = None,
+        end_padding: Axes | None = None,
+        dilations: Axes | None = None,
+        indices: bool = False,
+        index_type: IndexType = "UINT32",
+        ceil: bool = False,
+        operator: PoolingOperator | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R | P:
+        """The greatest element of each window over the spatial dimensions, which are all but the first two.
+
+        Args:
+            x: the tensor, of rank 4 or 5: N, C and the spatial dimensions.
+            window: its size. This and the following are one integer per spatial dimension, or one for all of them.
+            strides: from window to window; left out, 1.
+            start_padding: elements before the first; left out, 0. Padding never wins.
+            end_padding: elements behind the last; left out, 0.
+            dilations: from element to element of a window; left out, 1.
+            indices: whether to return also the position of each greatest element (``PoolingResult.indices``),
+                row-major in the whole of ``x``.
+            index_type: of the positions.
+            ceil: whether a last window that does not fit whole counts too.
+            operator: MAX_POOLING, 1 or 2; left out, the oldest that can do what is asked.
+            options: see CallOptions.
+        """
+        call = calls.max_pooling(
+            x,
+            window,
+            strides=strides,
+            start_padding=start_padding,
+            end_padding=end_padding,
+            dilations=dilations,
+            index_type=index_type if indices else None,
+            ceil=ceil,
+            name=operator,
+        )
+        return self._run_pooling(call, options) if indices else self._run(call, options)

@@ -1,0 +1,133 @@
+"""Each request of the clients, and how its answer is read: pure, and the same for both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+from pydantic_core import to_json
+
+from ..check import Validation
+from ..describe import LevelInfo, OperatorInfo, OperatorSummary, ServerInfo
+from ..errors import OpwireError, RequestError
+from ..transport.exchange import Exchange
+from ..wire import (
+    JSON,
+    Buffer,
+    Call,
+    PoolingResult,
+    Result,
+    parse_json,
+    plain,
+    read_answer,
+    read_answers,
+    read_pooling_answer,
+    read_validation,
+    write_call,
+    write_calls,
+)
+from .expected import Expected
+from .options import Settings, level_name
+
+T = TypeVar("T")
+R = TypeVar("R", bound=Result)
+
+MOST_DESCRIPTION_BYTES = 16 * 2**20
+"""The largest description of a server, its operators or a desc that is read."""
+
+
+def execute(call: Call, settings: Settings) -> Exchange[Result]:
+    """Runs an operator."""
+    return _execute(call, settings, read_answer)
+
+
+def execute_pooling(call: Call, settings: Settings) -> Exchange[PoolingResult]:
+    """Runs a pooling that asks for indices."""
+    return _execute(call, settings, read_pooling_answer)
+
+
+def _execute(call: Call, settings: Settings, read: Callable[[Buffer, str | None, int], R]) -> Exchange[R]:
+    call = _with_settings(call, settings)
+    headers, chunks = write_call(call, settings.encoding)
+    expected = Expected([call], settings.encoding)
+
+    def read_expected(body: Buffer, head_length: str | None) -> R:
+        result = read(body, head_length, expected.most_values)
+        expected.verify([result])
+        return result
+
+    return Exchange("POST", "/v1/execute", read_expected, expected.most_bytes, settings.timeout, headers, chunks)
+
+
+def execute_many(calls: Sequence[Call], settings: Settings) -> Exchange[list[Result | OpwireError]]:
+    """Runs several operators; an outcome for each, in their order."""
+    calls = [_with_settings(call, settings) for call in calls]
+    headers, chunks = write_calls(calls, settings.encoding)
+    expected = Expected(calls, settings.encoding)
+
+    def read(body: Buffer, head_length: str | None) -> list[Result | OpwireError]:
+        outcomes = read_answers(body, head_length, expected.most_values)
+        expected.verify(outcomes)
+        return outcomes
+
+    return Exchange("POST", "/v1/batch", read, expected.most_bytes, settings.timeout, headers, chunks)
+
+
+def _with_settings(call: Call, settings: Settings) -> Call:
+    return Call(call.operator, call.inputs, call.layouts, {**settings.members(), **call.options})
+
+
+def validate(operator: Mapping[str, Any], settings: Settings) -> Exchange[Validation]:
+    """Checks an operator desc."""
+    request = {"operator": operator, "feature_level": level_name(settings.feature_level)}
+    body = to_json(request, fallback=plain)
+    headers = {"Content-Type": JSON, "Accept": JSON, "Content-Length": str(len(body))}
+    return Exchange("POST", "/v1/validate", _read_validation, _most_of_description, settings.timeout, headers, [body])
+
+
+def _read_validation(body: Buffer, _: str | None) -> Validation:
+    return read_validation(body)
+
+
+def operators(settings: Settings) -> Exchange[list[OperatorSummary]]:
+    """Lists all operator types."""
+    return _get("/v1/operators", settings, lambda found: found["operators"])
+
+
+def operator(name: str, settings: Settings) -> Exchange[OperatorInfo]:
+    """Describes an operator type."""
+    return _get("/v1/operators/" + quote(name, safe=""), settings, lambda found: found)
+
+
+def feature_levels(settings: Settings) -> Exchange[list[LevelInfo]]:
+    """Lists all feature levels."""
+    return _get("/v1/feature-levels", settings, lambda found: found["feature_levels"])
+
+
+def server(settings: Settings) -> Exchange[ServerInfo]:
+    """Describes the server."""
+    return _get("/v1/server", settings, lambda found: found)
+
+
+def readiness(settings: Settings) -> Exchange[None]:
+    """Asks whether the server takes work; the answer no is an UnavailableError."""
+    return Exchange("GET", "/readyz", _read_nothing, _most_of_description, settings.timeout)
+
+
+def _read_nothing(_: Buffer, __: str | None) -> None:
+    """The status says it all."""
+
+
+def _get(path: str, settings: Settings, pick: Callable[[Any], T]) -> Exchange[T]:
+    def read(body: Buffer, _: str | None) -> T:
+        try:
+            return pick(parse_json(body))
+        except (RequestError, LookupError, TypeError) as error:
+            raise ValueError(f"not an answer of opwire: {error}") from error
+
+    return Exchange("GET", path, read, _most_of_description, settings.timeout)
+
+
+def _most_of_description() -> int:
+    return MOST_DESCRIPTION_BYTES

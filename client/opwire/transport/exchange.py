@@ -1,0 +1,106 @@
+"""A request and how its answer is read, apart from how both travel."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
+from math import isfinite
+from typing import Any, Generic, TypeVar
+
+from ..errors import InvalidResponseError, OpwireError, RequestError, from_problem
+from ..wire import HEAD_LENGTH, JSON, Buffer, parse_json
+
+T = TypeVar("T")
+
+PROBLEM_JSON = "application/problem+json"
+REQUEST_ID = "x-request-id"
+_HEAD_LENGTH = HEAD_LENGTH.lower()
+
+Headers = Mapping[str, str]
+"""The headers of an answer; their names are in lower case."""
+
+MOST_PROBLEM_BYTES = 2**20
+"""The largest answer that is read if it is not a good one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange(Generic[T]):
+    """A request to be sent, and what reads the body of its answer.
+
+    Attributes:
+        method, path: of the request; the path is below the base URL.
+        read: from the body of a good answer and the length of its head to the result; raises ValueError.
+        most_bytes: of a good answer's body; asked once the answer begins.
+        timeout: seconds for all of it, None for no limit.
+        headers: those that describe its body, and the form of the answer asked for.
+        chunks: the pieces of the body.
+    """
+
+    method: str
+    path: str
+    read: Callable[[Buffer, str | None], T]
+    most_bytes: Callable[[], int]
+    timeout: float | None
+    headers: Mapping[str, str] = field(default_factory=lambda: {"Accept": JSON})
+    chunks: Sequence[Buffer] = ()
+
+    def most_bytes_of(self, status: int) -> int:
+        """How large the body of an answer with a status may be."""
+        return self.most_bytes() if status == 200 else MOST_PROBLEM_BYTES
+
+    def result(self, status: int, headers: Headers, body: Buffer) -> T:
+        """The result of a received answer.
+
+        Args:
+            status: of HTTP.
+            headers: of the answer.
+            body: whole.
+
+        Raises:
+            OpwireError: the one that the answer stands for; InvalidResponseError if it is none of opwire's.
+        """
+        try:
+            if status == 200:
+                return self.read(body, headers.get(_HEAD_LENGTH))
+            error = _read_problem(headers, body)
+        except ValueError as found:
+            raise self.refuse(status, headers, f"with {len(body)} bytes", str(found), bytes(body[:1024])) from None
+        error.request_id = error.request_id or headers.get(REQUEST_ID)
+        raise error
+
+    def refuse(self, status: int, headers: Headers, what: str, why: str, body: bytes = b"") -> InvalidResponseError:
+        """The error for an answer that is none of opwire's; ``what`` came, and ``why`` it is not taken."""
+        media = headers.get("content-type", "no content type")
+        detail = f"{self.method} {self.path} was answered with {status}, {what} ({media[:80]}): {why}"
+        error = InvalidResponseError(detail, status=status, body=body, retry_after=_retry_after(headers))
+        error.request_id = headers.get(REQUEST_ID)
+        return error
+
+
+def _read_problem(headers: Headers, body: Buffer) -> OpwireError:
+    if headers.get("content-type", "").partition(";")[0].strip().lower() != PROBLEM_JSON:
+        raise ValueError("not an answer of opwire")
+    try:
+        problem: Any = parse_json(body)
+        error = from_problem(problem)
+    except (RequestError, LookupError, TypeError, AttributeError) as found:
+        raise ValueError(f"not a problem of opwire: {found}") from found
+    hint = _retry_after(headers)
+    if hint is not None and "retry_after" not in error.members:
+        error.members = {**error.members, "retry_after": hint}
+    return error
+
+
+def _retry_after(headers: Headers) -> float | None:
+    """Seconds of the wait that an answer asks for: a number of them, or a date (RFC 9110, section 10.2.3)."""
+    text = headers.get("retry-after", "")
+    try:
+        seconds = float(text)
+    except ValueError:
+        try:
+            seconds = max(parsedate_to_datetime(text).timestamp() - time.time(), 0.0)
+        except (ValueError, OverflowError):
+            return None
+    return seconds if isfinite(seconds) and seconds >= 0 else None

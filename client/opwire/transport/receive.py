@@ -1,0 +1,84 @@
+"""The body of an answer as it arrives: a large one goes into one buffer, made as soon as its size is known."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..errors import ConnectError
+from ..wire import HEAD_LENGTH, Buffer
+from .exchange import Headers
+
+_LARGEST_BUFFER = 2**30
+"""Bytes up to which memory is taken on the word of a header."""
+
+_ALIGNMENT = 64
+_HEAD_LENGTH = HEAD_LENGTH.lower()
+
+
+class TooLarge(Exception):
+    """The body is larger than an answer may be."""
+
+
+class Receiver:
+    """Takes the pieces of a body.
+
+    Args:
+        headers: of the answer.
+        most: bytes that the body may have.
+
+    Raises:
+        TooLarge: it is to have more.
+    """
+
+    def __init__(self, headers: Headers, most: int) -> None:
+        self._size = _number(headers.get("content-length"))
+        self._most = most
+        self._head = headers.get(_HEAD_LENGTH)
+        self._pieces: list[bytes] = []
+        self._buffer: Buffer | None = None
+        self._view = memoryview(b"")
+        self._filled = 0
+        if self._size > most:
+            raise TooLarge(f"its body is to have {self._size} bytes, and {most} are the most for what was asked")
+
+    def take(self, piece: bytes) -> None:
+        """Takes the next piece.
+
+        Raises:
+            ConnectError: there are more bytes than announced.
+            TooLarge: there are more bytes than the body may have.
+        """
+        end = self._filled + len(piece)
+        if end > self._most:
+            raise TooLarge(f"its body has more than {self._most} bytes, the most for what was asked")
+        if self._buffer is None:
+            if self._pieces or len(piece) >= self._size or self._size > _LARGEST_BUFFER:
+                self._pieces.append(piece)
+                self._filled = end
+                return
+            self._allocate()
+        if end > self._size:
+            raise ConnectError(f"the answer goes on behind the {self._size} bytes that it was to have")
+        self._view[self._filled : end] = piece
+        self._filled = end
+
+    def _allocate(self) -> None:
+        if self._head is None:  # JSON, whose parser takes no view
+            self._buffer = bytearray(self._size)
+            self._view = memoryview(self._buffer)
+            return
+        # The tail is aligned, so that its tensors can be used where they are.
+        room = np.empty(self._size + _ALIGNMENT, np.uint8)
+        start = -(room.__array_interface__["data"][0] + _number(self._head)) % _ALIGNMENT
+        self._view = room[start : start + self._size].data
+        self._buffer = self._view.toreadonly()
+
+    def body(self) -> Buffer:
+        """All that has arrived."""
+        if self._buffer is None:
+            return self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
+        return self._buffer[: self._filled] if self._filled < self._size else self._buffer
+
+
+def _number(text: str | None) -> int:
+    return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 20 else 0

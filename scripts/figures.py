@@ -1,0 +1,153 @@
+"""The tables of the page on performance, from the results of the benchmarks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from math import exp, log
+from pathlib import Path
+from typing import Any
+
+from .markdown import table
+
+RESULTS = Path(__file__).resolve().parent.parent / "benchmarks/results"
+
+_LARGE = 16 * 2**20
+"""Bytes from which on a kernel is judged by its speed, and not by the overhead of a call."""
+
+
+@cache
+def _read(name: str) -> Any:
+    return json.loads((RESULTS / name).read_text(encoding="utf-8"))
+
+
+def kernels() -> str:
+    """The CPU device beside the fastest of its peers: a row a function."""
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for cell in _read("kernels.json")["cells"]:
+        if cell["times_faster"] is not None and cell["bytes"] >= _LARGE:
+            name = cell["name"][0]
+            groups.setdefault(name, []).append(cell)
+    rows = [[name, len(cells), *_spread(cells)] for name, cells in groups.items()]
+    every = [cell for cells in groups.values() for cell in cells]
+    return table(
+        ["function", ">cells", ">times faster", "least", "most"], [*rows, ["**all**", len(every), *_spread(every)]]
+    )
+
+
+def _spread(cells: list[Mapping[str, Any]]) -> list[str]:
+    ordered = sorted(cells, key=lambda cell: float(cell["times_faster"]))
+    return [_mean(cell["times_faster"] for cell in cells), _extreme(ordered[0]), _extreme(ordered[-1])]
+
+
+def _mean(values: Iterable[float]) -> str:
+    logarithms = [log(value) for value in values]
+    return f"{exp(sum(logarithms) / len(logarithms)):.2f}"
+
+
+def _extreme(cell: Mapping[str, Any]) -> str:
+    return f"{cell['times_faster']:.2f} ({' '.join(cell['name'][1:]).replace('_', ' ')})"
+
+
+def kernels_machine() -> str:
+    """On what the kernels were measured."""
+    machine = _read("kernels.json")["machine"]
+    return (
+        f"Processor `{machine['processor']}`, {machine['threads']} threads, Python {machine['python']}; NumPy "
+        f"{machine['numpy']}, ONNX Runtime {machine['onnxruntime']}, PyTorch {machine['pytorch']}."
+    )
+
+
+def _serving(encoding: str) -> str:
+    """All servers in one encoding: requests a second, by tensor and number of connections."""
+    found = _read("serving.json")
+    rows = [row for row in found["rows"] if row["encoding"] == encoding]
+    if not any(row["contender"] == "floor" for row in rows):
+        # It was loaded before each of opwire's rows with the same bytes.
+        rows += [
+            {**row, "title": "bare ASGI", "rate": row["floor_rate"]} for row in rows if row["contender"] == "opwire"
+        ]
+    loads = sorted(
+        {(row["case"], row["connections"]) for row in rows},
+        key=lambda load: (list(found["cases"]).index(load[0]), load[1]),
+    )
+    sizes = {name: json.dumps(value, separators=(",", ":")) for name, value in found["cases"].items()}
+    forms = list(dict.fromkeys((row["title"], row["form"]) for row in rows))
+    rates = {(row["title"], row["form"], row["case"], row["connections"]): row["rate"] for row in rows}
+    columns = ["server", "form", *(f">{sizes[case]}, {connections}" for case, connections in loads)]
+    cells = [[*form, *(_rate(rates.get((*form, *load))) for load in loads)] for form in forms]
+    order = sorted(cells, key=lambda row: (row[0] != "bare ASGI", row[0] != "opwire", row[0].casefold(), row[1]))
+    return table(columns, ([_strong(row[0]), *row[1:]] for row in order))
+
+
+def _strong(name: str) -> str:
+    return f"**{name}**" if name == "opwire" else name
+
+
+def _rate(rate: float | None) -> str:
+    return "" if rate is None else f"{rate:,.0f}" if rate >= 100 else f"{rate:.1f}"
+
+
+def serving_memory() -> str:
+    """The most memory above idle while one request at a time is answered, in multiples of the tensor."""
+    found = _read("serving.json")
+    cases = [name for name in found["cases"] if name != "small"]
+    most: dict[tuple[str, str, str], dict[str, float]] = {}
+    for row in found["rows"]:
+        if row["case"] in cases:
+            most.setdefault((row["title"], row["form"], row["encoding"]), {})[row["case"]] = row["memory"]
+    sizes = [f">{json.dumps(found['cases'][case], separators=(',', ':'))}" for case in cases]
+    rows = [
+        [_strong(title), form, encoding, *(f"{values[case]:.1f}" if case in values else "" for case in cases)]
+        for (title, form, encoding), values in most.items()
+    ]
+    return table(["server", "form", "encoding", *sizes], rows)
+
+
+def serving_machine() -> str:
+    """How the servers were measured."""
+    found = _read("serving.json")
+    machine = found["machine"]
+    versions = ", ".join(sorted(version for name, version in found["versions"].items() if name != "opwire"))
+    return (
+        f"{found['date'][:10]}, {machine['cpu']}, {machine['cores']} cores, Python {machine['python']}; load by "
+        f"{found['load']}, {found['rounds']} rounds of {found['seconds']:g} s, medians. {versions}."
+    )
+
+
+def cuda() -> str:
+    """One GPU beside PyTorch."""
+    found = _read("cuda-nvidia-h200.json")
+    means = {
+        "reductions": found["geometric_mean_speedup_of_reductions"],
+        "max pooling": found["geometric_mean_speedup_of_max_pooling"],
+        "all": found["geometric_mean_speedup_of_the_whole_table"],
+    }
+    name = f"{found['card']}, PyTorch {found['torch']}"
+    return table(
+        ["operators", f">times as fast as PyTorch ({name})"], ([what, f"{mean:.2f}"] for what, mean in means.items())
+    )
+
+
+def cuda_scaling() -> str:
+    """Several GPUs of one host."""
+    found = _read("cuda-scaling-4x-nvidia-h200.json")
+    rows = (
+        [row["operator"], row["devices"], f"{row['plans_per_second']:,.0f}", f"{row['times_one']:.2f}"]
+        for row in found["rows"]
+    )
+    return table(["operator", ">GPUs", ">operators a second", ">times one GPU"], rows)
+
+
+REGIONS: dict[str, Callable[[], str]] = {
+    "kernels": kernels,
+    "kernels-machine": kernels_machine,
+    "serving-base64": lambda: _serving("base64"),
+    "serving-binary": lambda: _serving("binary"),
+    "serving-memory": serving_memory,
+    "serving-machine": serving_machine,
+    "cuda": cuda,
+    "cuda-scaling": cuda_scaling,
+}
+"""What stands in a region of a page, by its name."""

@@ -1,0 +1,41 @@
+"""Hooks of MkDocs: pages and pictures that stand elsewhere in the repository, and a check that the site is whole."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).resolve().parent.parent
+
+ELSEWHERE = {
+    "contributing.md": "CONTRIBUTING.md",
+    "changelog.md": "CHANGELOG.md",
+    "images/kernels.svg": "benchmarks/results/kernels.svg",
+    "images/serving.png": "benchmarks/results/serving.png",
+}
+"""Files of the site that are not below docs, by where they are in the site."""
+
+_LOADED = re.compile(r"<(?:script|img|iframe|link(?=[^>]*stylesheet))[^>]*?(?:src|href)=[\"']?(?:https?:)?//[^\s\"'>]+")
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Adds what stands elsewhere."""
+    for name, path in ELSEWHERE.items():
+        if name.endswith(".md"):
+            # Their links are those of the repository's root; in the site, the pages below docs stand beside them.
+            content = (ROOT / path).read_text(encoding="utf-8").replace("](docs/", "](")
+            files.append(File.generated(config, name, content=content))
+        else:
+            files.append(File.generated(config, name, abs_src_path=str(ROOT / path)))
+    return files
+
+
+def on_post_page(output: str, config: MkDocsConfig, **_: object) -> str:
+    """Refuses a page that would load something from another host."""
+    if found := _LOADED.search(output):
+        raise PluginError(f"a page loads something from another host: {found[0]}")
+    return output

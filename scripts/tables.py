@@ -1,0 +1,198 @@
+"""The tables of the pages that follow from the code: operators, settings, limits, errors and routes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, Field, fields
+from itertools import chain
+from typing import Any, get_args, get_type_hints
+
+from opwire.describe import LimitsInfo, RowInfo, describe, support
+from opwire.errors import PROBLEMS
+from opwire.fields import FieldInfo
+from opwire.level import FeatureLevel
+from opwire.operator import Code
+from opwire.operators import OPERATORS
+from opwire.schema import CATALOG
+from opwire_service.kernels.executable import EXECUTABLE
+from opwire_service.process.application import create_app
+from opwire_service.settings import Limits, Option, Settings
+
+from .markdown import table
+
+_LEVEL = "DML_FEATURE_LEVEL_"
+_METHODS = ("get", "post")
+
+
+def counts() -> str:
+    """How much of DirectML there is."""
+    known, declared, executable = len(CATALOG), len(OPERATORS), len(EXECUTABLE)
+    return f"All {known} operator types of DirectML are known, {declared} are checked, and {executable} can be run."
+
+
+def level_matrix() -> str:
+    """Which feature levels know an operator that can be run, and which change what it takes."""
+    levels = [level.short for level in FeatureLevel]
+    rows = []
+    for name, operator in EXECUTABLE.items():
+        changes: dict[str, set[str]] = {}
+        for row in support(operator.schema):
+            changes.setdefault(_when(row), set()).add(_short(row))
+        for when, changed in changes.items():
+            first = min(map(levels.index, changed))
+            marks = ["●" if level in changed else "·" if i > first else "" for i, level in enumerate(levels)]
+            rows.append([f"`{name}`{' ' if when else ''}{when}", *marks])
+    return table(["operator", *levels], rows)
+
+
+def operators() -> str:
+    """A section for each operator that can be run: its members, and what its tensors may be by feature level."""
+    return "\n\n".join(map(_section, EXECUTABLE))
+
+
+def _section(name: str) -> str:
+    rows = support(EXECUTABLE[name].schema)
+    tensors = list(dict.fromkeys(chain.from_iterable(row["tensors"] for row in rows)))
+    has_when = any(row["when"] for row in rows)
+    columns = [*(["for"] if has_when else []), "from", *tensors, "ranks"]
+    members = "\n".join(f"- {_member(field)}" for field in describe(CATALOG[name])["fields"])
+    return f"### {name}\n\n{members}\n\n{table(columns, (list(_cells(row, tensors, has_when)) for row in rows))}"
+
+
+def _member(field: FieldInfo) -> str:
+    """A member of a desc, in a line."""
+    match field["kind"]:
+        case "tensor":
+            kind = f"tensor, {field['role']}"
+        case "count":
+            kind = f"count of {' and '.join(field['counts'])}; may be left out"
+        case "array":
+            kind = f"integers, each at least {field['least']}"
+        case "enum":
+            kind = "one of " + ", ".join(f"`{value}`" for value in field["values"])
+        case other:
+            kind = other
+    return f"`{field['name']}`: {kind}"
+
+
+def _cells(row: RowInfo, tensors: list[str], has_when: bool) -> Iterator[str]:
+    if has_when:
+        yield _when(row) or "all others"
+    yield _short(row)
+    limits = row["tensors"]
+    spans = {_span(each["ranks"]) for each in limits.values()}
+    for name in tensors:
+        found = limits.get(name)
+        yield "" if found is None else _types(found) + ("" if len(spans) == 1 else f"; rank {_span(found['ranks'])}")
+    yield spans.pop() if len(spans) == 1 else "see the tensors"
+
+
+def _when(row: RowInfo) -> str:
+    return "" if row["when"] is None else ", ".join(chain.from_iterable(row["when"].values()))
+
+
+def _short(row: RowInfo) -> str:
+    return row["feature_level"].removeprefix(_LEVEL)
+
+
+def _types(limits: LimitsInfo) -> str:
+    """Data types, those of one kind together: ``FLOAT32/16 INT64/32``."""
+    widths: dict[str, list[str]] = {}
+    for name in limits["data_types"]:
+        kind = name.rstrip("0123456789")
+        widths.setdefault(kind, []).append(name.removeprefix(kind))
+    return " ".join(kind + "/".join(found) for kind, found in widths.items())
+
+
+def _span(ranks: list[int]) -> str:
+    return str(ranks[0]) if len(ranks) == 1 else f"{ranks[0]} to {ranks[-1]}"
+
+
+def known_operators() -> str:
+    """All operator types by the feature level that brought them; those that can be run are in bold."""
+    brought: dict[FeatureLevel, list[str]] = {}
+    for kind in CATALOG.values():
+        brought.setdefault(kind.introduced, []).append(f"**{kind.name}**" if kind.name in EXECUTABLE else kind.name)
+    return "\n\n".join(f"**{level.short}** ({len(names)}): {', '.join(names)}" for level, names in brought.items())
+
+
+def settings() -> str:
+    """The options of ``opwire serve`` but for the limits."""
+    return table(["option", "environment", "default", "meaning"], _options(Settings))
+
+
+def limits() -> str:
+    """The limits of a server, which are options too."""
+    return table(["option", "environment", ">default", "meaning"], _options(Limits))
+
+
+def _options(kind: type[Settings | Limits]) -> Iterator[list[str]]:
+    hints = get_type_hints(kind, include_extras=True)
+    for each in fields(kind):
+        for option in get_args(hints[each.name]):
+            if isinstance(option, Option):
+                flag = option.flag or f"--{each.name.replace('_', '-')}"
+                first = flag.partition("/")[0]
+                variable = "OPWIRE_" + first.removeprefix("--").replace("-", "_").upper()
+                shown = flag.replace("/", "`, `")
+                yield [f"`{shown}`", f"`{variable}`", _default(each), option.help]
+
+
+def _default(each: Field[Any]) -> str:
+    if each.default is MISSING:
+        return "by the machine"
+    match each.default:
+        case None | "" | ():
+            return "none"
+        case bool():
+            return "yes" if each.default else "no"
+        case int() if each.name.endswith("bytes") and each.default % 2**20 == 0:
+            return f"{each.default // 2**20:,} MiB"
+        case int() if each.default > 2**16 and each.default.bit_count() == 1:
+            return f"2^{each.default.bit_length() - 1}"
+        case tuple():
+            return f"`{' '.join(each.default)}`"
+        case _:
+            return f"`{each.default}`"
+
+
+def problems() -> str:
+    """The codes of problems, with their status and the exception of the Python client."""
+    rows = ([row.status, f"`{code}`", row.title, f"`{row.exception.__name__}`"] for code, row in PROBLEMS.items())
+    return table([">status", "code", "title", "Python exception"], sorted(rows, key=lambda row: str(row[0])))
+
+
+def violation_codes() -> str:
+    """The codes of violations."""
+    return ", ".join(f"`{code.value}`" for code in Code)
+
+
+def routes() -> str:
+    """The native routes, and what each is for."""
+    paths: Mapping[str, Mapping[str, Any]] = create_app(Settings()).framework.openapi()["paths"]
+    rows = [
+        [f"`{method.upper()} {path}`", _first_sentence(operation)]
+        for path, operations in paths.items()
+        for method, operation in operations.items()
+        if method in _METHODS and not path.startswith("/v2")
+    ]
+    return table(["route", "what it does"], rows)
+
+
+def _first_sentence(operation: Mapping[str, Any]) -> str:
+    text: str = operation.get("description") or operation["summary"]
+    return text.replace("``", "`").split("\n\n")[0].replace("\n", " ").partition(". ")[0].removesuffix(".")
+
+
+REGIONS: dict[str, Callable[[], str]] = {
+    "counts": counts,
+    "level-matrix": level_matrix,
+    "operators": operators,
+    "known-operators": known_operators,
+    "settings": settings,
+    "limits": limits,
+    "problems": problems,
+    "violation-codes": violation_codes,
+    "routes": routes,
+}
+"""What stands in a region of a page, by its name."""

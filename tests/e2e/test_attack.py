@@ -1,0 +1,49 @@
+"""The attacks on a server in a short form, by the command of the long one."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.soaking.attacks import ATTACKS
+from benchmarks.soaking.attacks.lookalikes import Message, meaning
+
+SOAK = Path(__file__).parents[2] / "benchmarks" / "soak.py"
+EXECUTE = "/v1/execute"
+DESC = '{"Function":"ARGMAX","InputTensor":{"DataType":"INT8","Sizes":[3]},"Axes":[0]}'
+HEAD = f'{{"operator":{{"type":"REDUCE","desc":{DESC}}}'
+
+
+# The machine has other tests to run, so the normal client may wait longer here than in the long form.
+@pytest.mark.skipif(sys.platform != "linux", reason="it reads /proc")
+@pytest.mark.timeout(240)
+def test_others_hardly_notice_an_attack():
+    command = [sys.executable, str(SOAK), "attack", "--quick", "--wait", "2"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=230, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for attack in ATTACKS:
+        assert attack.name in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("inputs", "index"),
+    [
+        ('{"InputTensor":"AQMC"}', 1),
+        ('{"InputTensor":"AQMC","InputTensor":"AwMC"}', 0),
+        ('{"InputTensor":"AwMC","InputTensor":"\\u0041QMC"}', 1),
+        ('{"InputTensor":"AQMCAQMC"}', None),
+        ('{"InputTensor":"AQM="}', None),
+        ('{"InputTensor":"AQM"}', None),
+        ('{"inputTensor":"AQMC"}', None),
+        ('{"InputTensor":"AQMC"},"inputs":{"InputTensor":"AwMC"}', 0),
+        ('{"InputTensor":"AQMC"},"timeout_ms":"9999"', None),
+        ('{"InputTensor":"AQMC"},"timeout_ms":9999', 1),
+        ('{"InputTensor":"AQMC"},"timeout_ms":9.99', None),
+    ],
+)
+def test_what_a_request_means(inputs, index):
+    """What the answers to lookalikes are compared with."""
+    assert meaning(Message(EXECUTE, f'{HEAD},"inputs":{inputs}}}'.encode())) == index

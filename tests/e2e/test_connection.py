@@ -1,0 +1,300 @@
+"""Many requests on one connection: each is answered by itself, whatever came before it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import socket
+from collections.abc import Iterator
+
+import httpx
+import numpy as np
+import pytest
+
+from opwire.wire import BINARY, HEAD_LENGTH
+from opwire_service.process.server import HttpServer
+from opwire_service.settings import Settings
+from tests.problems import read_problem
+from tests.serving import serving
+from tests.sockets import connect, next_answer
+
+OPERATOR = {
+    "type": "REDUCE",
+    "desc": {"Function": "SUM", "InputTensor": {"DataType": "FLOAT32", "Sizes": [3]}, "Axes": [0]},
+}
+
+
+def request(values: list[float] | str, *headers: str, **fields: object) -> bytes:
+    """The whole of an execute request, on one tensor of three elements."""
+    text = values if isinstance(values, str) else base64.b64encode(np.array(values, np.float32).tobytes()).decode()
+    body = json.dumps({"operator": OPERATOR, "inputs": {"InputTensor": text}, **fields}).encode()
+    lines = ["POST /v1/execute HTTP/1.1", "Host: a", f"Content-Length: {len(body)}", *headers]
+    return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+def binary_request(values: list[float]) -> bytes:
+    """The same with a tail both ways."""
+    head = json.dumps({"operator": OPERATOR, "inputs": {"InputTensor": {"binary_data_size": 12}}}).encode()
+    lines = [
+        *("POST /v1/execute HTTP/1.1", "Host: a", f"Content-Length: {len(head) + 12}"),
+        *(f"Content-Type: {BINARY}", f"Accept: {BINARY}", f"{HEAD_LENGTH}: {len(head)}"),
+    ]
+    return "\r\n".join([*lines, "", ""]).encode() + head + np.array(values, np.float32).tobytes()
+
+
+def value(body: bytes) -> float:
+    """The one element of the answer."""
+    data = base64.b64decode(json.loads(body)["outputs"]["OutputTensor"]["data"])
+    return float(np.frombuffer(data, np.float32)[0])
+
+
+def requests_counted(server: HttpServer, code: str = "ok") -> float:
+    assert server.url is not None
+    text = httpx.get(f"{server.url}/metrics").text
+    wanted = f'opwire_requests_total{{code="{code}",route="/v1/execute"}} '
+    return sum(float(line.removeprefix(wanted)) for line in text.splitlines() if line.startswith(wanted))
+
+
+@pytest.fixture
+def server() -> Iterator[HttpServer]:
+    """A server whose only device is always ready to run small work at once."""
+    with serving(Settings(port=0, devices=("reference",))) as made:
+        yield made
+
+
+@pytest.fixture
+def connection(server: HttpServer) -> Iterator[socket.socket]:
+    """A connection on which requests in both forms were answered."""
+    with connect(server.url or "") as made:
+        for _ in range(4):
+            made.sendall(request([1, 2, 3]))
+            assert value(next_answer(made)[2]) == 6
+            made.sendall(binary_request([1, 2, 3]))
+            assert next_answer(made)[0] == 200
+        yield made
+
+
+def test_each_request_has_its_own_answer(connection):
+    seen = set()
+    for i in range(20):
+        connection.sendall(request([i, 0.5, 1e30]))
+        status, headers, body = next_answer(connection)
+        assert status == 200
+        assert value(body) == float(np.float32(1e30))
+        connection.sendall(request([i, 0.5, 2]))
+        _, headers, body = next_answer(connection)
+        assert value(body) == i + 2.5
+        answer = json.loads(body)
+        assert answer["request_id"] == headers["x-request-id"]
+        assert set(answer["timing"]) == {"receive", "parse", "check", "decode", "queue", "run", "encode", "total"}
+        assert headers["server-timing"].startswith("receive;dur=")
+        assert headers["content-type"] == "application/json"
+        assert headers["date"]
+        seen.add(headers["x-request-id"])
+    assert len(seen) == 20
+
+
+def test_a_tail_both_ways(connection):
+    for i in range(5):
+        connection.sendall(binary_request([i, 1, 2]))
+        status, headers, body = next_answer(connection)
+        assert status == 200
+        length = int(headers[HEAD_LENGTH.lower()])
+        assert json.loads(body[:length])["outputs"]["OutputTensor"]["binary_data_size"] == 4
+        assert np.frombuffer(body[length:], np.float32).tolist() == [i + 3]
+
+
+def test_they_count_as_all_others_do(server, connection):
+    before = requests_counted(server)
+    for _ in range(10):
+        connection.sendall(request([1, 2, 3]))
+        next_answer(connection)
+    assert requests_counted(server) == before + 10
+
+
+@pytest.mark.parametrize("text", ["AAAAAAAAAAAAAA==", "AAAAAAAAAAAA*AAA", "=" * 16])
+def test_what_is_no_tensor_is_refused(connection, text):
+    connection.sendall(request(text))
+    status, headers, body = next_answer(connection)
+    assert status in {400, 422}
+    read_problem(status, headers, body, json.loads(request(text).partition(b"\r\n\r\n")[2]))
+    connection.sendall(request([1, 2, 3]))
+    assert value(next_answer(connection)[2]) == 6
+
+
+def test_an_id_that_the_client_gives_is_its_own(connection):
+    for identity in ("first", "first", "first", "second"):
+        connection.sendall(request([1, 2, 3], f"X-Request-Id: {identity}"))
+        assert next_answer(connection)[1]["x-request-id"] == identity
+
+
+def test_two_in_one_piece(connection):
+    connection.sendall(request([1, 2, 3]) + request([4, 5, 6]) + request([7, 8, 9]))
+    assert [value(next_answer(connection)[2]) for _ in range(3)] == [6, 15, 24]
+
+
+@pytest.mark.parametrize("cut", [1, 40, -1])
+def test_one_in_two_pieces(connection, cut):
+    whole = request([1, 2, 3])
+    connection.sendall(whole[:cut])
+    connection.settimeout(0.05)
+    with pytest.raises(TimeoutError):
+        connection.recv(1)
+    connection.settimeout(20)
+    connection.sendall(whole[cut:] + request([4, 5, 6]))
+    assert [value(next_answer(connection)[2]) for _ in range(2)] == [6, 15]
+
+
+def test_the_connection_is_closed_if_the_client_asks_for_it(connection):
+    for _ in range(2):
+        connection.sendall(request([1, 2, 3]))
+        next_answer(connection)
+    connection.sendall(request([1, 2, 3], "Connection: close"))
+    assert next_answer(connection)[1]["connection"] == "close"
+    assert connection.recv(1) == b""
+
+
+def test_http_1_0_ends_with_its_answer(server):
+    for _ in range(3):
+        with connect(server.url or "") as made:
+            made.sendall(request([1, 2, 3]).replace(b"HTTP/1.1", b"HTTP/1.0", 1))
+            status, headers, body = next_answer(made)
+            assert (status, headers["connection"], value(body)) == (200, "close", 6)
+            assert made.recv(1) == b""
+
+
+def test_a_request_for_an_upgrade_is_answered_and_so_is_what_follows(connection):
+    upgrade = request([1, 2, 3], "Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABk")
+    connection.sendall(upgrade + request([4, 5, 6]) + upgrade + request([7, 8, 9]))
+    assert [value(next_answer(connection)[2]) for _ in range(4)] == [6, 15, 6, 24]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (b"Host: a\r\n", b"", "0 Host headers"),
+        (b"Host: a\r\n", b"Host: a\r\nHost: b\r\n", "2 Host headers"),
+        (b"HTTP/1.1", b"HTTP/2.0", "HTTP/2.0"),
+        (b"HTTP/1.1", b"HTTP/1.9", "HTTP/1.9"),
+    ],
+)
+def test_a_head_that_no_client_sends_is_refused(connection, old, new, said):
+    connection.sendall(request([1, 2, 3]).replace(old, new, 1))
+    status, headers, body = next_answer(connection)
+    problem = read_problem(status, headers, body)
+    assert (status, headers["connection"]) == (400, "close")
+    assert said in problem["detail"] or problem["code"] == "invalid_request"
+    assert connection.recv(1) == b""
+
+
+def test_what_is_no_request_does_not_answer_the_one_before_it(server):
+    with connect(server.url or "") as made:
+        made.sendall(DESCRIBED[-1][0] + b"GET / HTTP/1.1\r\n\r\n")
+        status, _, body = next_answer(made)
+        assert (status, value(body)) == (200, DESCRIBED[-1][1])
+        assert made.recv(1) == b""
+
+
+def test_other_heads_go_on_beside_them(connection):
+    for _ in range(3):
+        connection.sendall(b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert next_answer(connection)[0] == 200
+        connection.sendall(request([1, 2, 3]))
+        assert value(next_answer(connection)[2]) == 6
+        connection.sendall(request([1, 2, 3], timeout_ms=50_000))
+        assert value(next_answer(connection)[2]) == 6
+
+
+def test_a_server_that_stops_takes_none(server, connection):
+    server.drain()
+    connection.sendall(request([1, 2, 3]))
+    status, headers, body = next_answer(connection)
+    assert read_problem(status, headers, body)["code"] == "draining"
+
+
+def test_each_has_its_line_in_the_log(server, connection, caplog):
+    with caplog.at_level(logging.DEBUG, "opwire.access"):
+        for _ in range(3):
+            connection.sendall(request([1, 2, 3]))
+            next_answer(connection)
+    assert len([record for record in caplog.records if record.name == "opwire.access"]) == 3
+
+
+def test_a_key_is_needed_as_ever(tmp_path):
+    keys = tmp_path / "keys"
+    keys.write_text("one:" + "k" * 40)
+    right = f"Authorization: Bearer {'k' * 40}"
+    with (
+        serving(Settings(port=0, devices=("reference",), api_keys_file=keys)) as server,
+        connect(server.url or "") as made,
+    ):
+        for header, status in ((right, 200), (right, 200), (right, 200), (right.replace("k", "l"), 401), (right, 200)):
+            made.sendall(request([1, 2, 3], header))
+            assert next_answer(made)[0] == status
+        made.sendall(request([1, 2, 3]))
+        assert next_answer(made)[0] == 401
+
+
+def test_a_connection_that_is_used_is_not_idle(server):
+    server.config.timeout_keep_alive = 4
+    with connect(server.url or "") as made:
+        made.settimeout(0.6)
+        for _ in range(8):
+            made.sendall(request([1, 2, 3]))
+            assert value(next_answer(made)[2]) == 6
+            with pytest.raises(TimeoutError):
+                made.recv(1)
+        made.settimeout(20)
+        assert made.recv(1) == b""
+
+
+def described(function: str, sizes: list[int], strides: list[int] | None = None) -> bytes:
+    """A request on the elements 1, 2 and 3, whose head is that of all others."""
+    tensor = {"DataType": "FLOAT32", "Sizes": sizes, **({} if strides is None else {"Strides": strides})}
+    desc = {"Function": function, "InputTensor": tensor, "Axes": list(range(len(sizes)))}
+    elements = base64.b64encode(np.array([1, 2, 3], np.float32).tobytes()).decode()
+    document = {"operator": {"type": "REDUCE", "desc": desc}, "inputs": {"InputTensor": elements}}
+    return b"POST /v1/execute HTTP/1.1\r\nHost: a\r\nContent-Length: 300\r\n\r\n" + json.dumps(document).encode().ljust(
+        300
+    )
+
+
+DESCRIBED = [
+    (described("SUM", [3]), 6),
+    (described("MAX", [3, 1]), 3),
+    (described("MULTIPLY", [1, 3]), 6),
+    (described("L1", [2, 1, 2], [0, 0, 2]), 8),
+    (described("SUM", [1 << 20, 3], [0, 1]), 6 << 20),  # too much to be done at once
+]
+
+
+def test_behind_the_same_head_comes_another_desc(server, connection):
+    before = requests_counted(server)
+    for request_, right in (*DESCRIBED, *DESCRIBED, *reversed(DESCRIBED)):
+        connection.sendall(request_)
+        status, _, body = next_answer(connection)
+        assert (status, value(body)) == (200, right)
+    assert requests_counted(server) == before + 3 * len(DESCRIBED)
+    assert server.service.engine.memory.held == 0
+
+
+@pytest.mark.parametrize(
+    ("wrong", "status"),
+    [
+        (described("SUB", [3]), 422),
+        (described("SUM", [4]), 422),
+        (described("SUM", [3])[:-300] + b" " * 300, 400),
+    ],
+)
+def test_behind_the_same_head_comes_what_is_wrong(server, connection, wrong, status):
+    for request_, _ in DESCRIBED:
+        connection.sendall(request_)
+        assert next_answer(connection)[0] == 200
+    connection.sendall(wrong)
+    found, headers, body = next_answer(connection)
+    assert found == status
+    read_problem(found, headers, body, json.loads(wrong[-300:]) if status == 422 else None)
+    assert requests_counted(server, "contract_violation") == (status == 422)
+    connection.sendall(DESCRIBED[0][0])
+    assert value(next_answer(connection)[2]) == 6

@@ -1,0 +1,110 @@
+"""Requests that look like an earlier one, and are not: each is answered as its own text says."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+TYPE = {"Content-Type": "application/json"}
+OPERATOR: dict[str, Any] = {
+    "type": "REDUCE",
+    "desc": {"Function": "SUM", "InputTensor": {"DataType": "INT8", "Sizes": [3]}, "Axes": [0]},
+}
+
+
+def post(http: httpx.Client, text: str) -> tuple[int, Any]:
+    """The status of an answer, and the one element of its output, or the code of the problem."""
+    answer = http.post("/v1/execute", content=text.encode(), headers=TYPE)
+    found = answer.json()
+    if answer.status_code != 200:
+        return answer.status_code, found["code"]
+    return 200, int(np.frombuffer(base64.b64decode(found["outputs"]["OutputTensor"]["data"]), np.int8)[0])
+
+
+def envelope(inputs: str, extra: str = "") -> str:
+    """A request with its members as text."""
+    return f'{{"operator":{json.dumps(OPERATOR)},"inputs":{{{inputs}}}{extra}}}'
+
+
+def wrapping_sum(data: bytes) -> int:
+    return int(np.frombuffer(data, np.int8).sum(dtype=np.int8))
+
+
+REDUCE_INT32 = OPERATOR["desc"] | {"InputTensor": {"DataType": "INT32", "Sizes": [1]}}
+SUM32 = json.dumps({"type": "REDUCE", "desc": REDUCE_INT32})
+
+
+def sum32(http: httpx.Client, members: str, outer: str = "") -> tuple[int, Any]:
+    """Like ``post``, of one INT32."""
+    answer = http.post(
+        "/v1/execute", content=f'{{"operator":{SUM32},"inputs":{{{members}}}{outer}}}'.encode(), headers=TYPE
+    )
+    found = answer.json()
+    if answer.status_code != 200:
+        return answer.status_code, found["code"]
+    return 200, int(np.frombuffer(base64.b64decode(found["outputs"]["OutputTensor"]["data"]), np.int32)[0])
+
+
+@pytest.fixture
+def repeated(http: httpx.Client) -> None:
+    """The same request came before, several times."""
+    for _ in range(5):
+        assert sum32(http, '"InputTensor":"AQAAAA=="') == (200, 1)
+
+
+@pytest.mark.usefixtures("repeated")
+def test_the_last_of_two_members_of_one_name_counts(http):
+    for _ in range(5):
+        assert sum32(http, '"InputTensor":"AQAAAA==","InputTensor":"\\u0041QAAAA=="') == (200, 1)
+    assert sum32(http, '"InputTensor":"AgAAAA==","InputTensor":"\\u0041QAAAA=="') == (200, 1)
+    assert sum32(http, '"InputTensor":"AQAAAA==","InputTensor":"\\u0041gAAAA=="') == (200, 2)
+
+
+@pytest.mark.usefixtures("repeated")
+def test_a_number_is_no_tensor_that_reads_like_it(http):
+    for _ in range(5):
+        assert sum32(http, '"InputTensor":"999\\u0039AA=="', ',"timeout_ms":9999')[0] == 200
+    assert sum32(http, '"InputTensor":"999\\u0039AA=="', ',"timeout_ms":abcd') == (400, "invalid_json")
+
+
+@pytest.mark.usefixtures("repeated")
+def test_a_name_is_no_tensor_that_reads_like_it(http):
+    text = json.dumps(OPERATOR).replace("[3]", "[1]")
+    lookalike = f'{{"operator":{text},"inputs":{{"InputTensor":"\\u0049NT8"}}}}'
+    for _ in range(5):
+        assert post(http, lookalike)[0] == 422  # three bytes for one element
+    assert post(http, lookalike.replace('"INT8"', '"AAAA"')) == (422, "contract_violation")
+
+
+names = st.sampled_from(["InputTensor", "\\u0049nputTensor", "InputTenso\\u0072"])
+tensors = st.binary(min_size=3, max_size=3)
+blanks = st.sampled_from(["", " ", "\n", "\t  "])
+
+
+@st.composite
+def members(draw: st.DrawFn) -> tuple[str, bytes]:
+    """The inputs as text, and the tensor that the text says."""
+    texts, last = [], b""
+    for _ in range(draw(st.integers(1, 3))):
+        last = draw(tensors)
+        letters = base64.b64encode(last).decode()
+        spelled = [rf"\u{ord(letter):04x}" if draw(st.booleans()) else letter for letter in letters]
+        written = letters if draw(st.booleans()) else "".join(spelled)
+        texts.append(f'{draw(blanks)}"{draw(names)}"{draw(blanks)}:{draw(blanks)}"{written}"{draw(blanks)}')
+    return ",".join(texts), last
+
+
+@settings(max_examples=150, deadline=None)
+@given(drawn=members(), extra=st.sampled_from(["", ',"timeout_ms":9999', ',"priority":3', ',"timeout_ms" : 99 99']))
+def test_each_is_answered_as_its_text_says(server_url, drawn, extra):
+    text, tensor = drawn
+    with httpx.Client(base_url=server_url, timeout=30) as http:
+        expected = (400, "invalid_json") if "99 99" in extra else (200, wrapping_sum(tensor))
+        assert [post(http, envelope(text, extra)) for _ in range(2)] == [expected] * 2

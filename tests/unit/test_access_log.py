@@ -1,0 +1,58 @@
+"""The lines of the log about requests: what a client says is cut and escaped there."""
+
+from __future__ import annotations
+
+import json
+import logging
+
+import pytest
+
+from opwire_service.process.logging import JsonFormatter
+from opwire_service.telemetry.access_log import escaped, write
+from opwire_service.telemetry.requests import Ended
+
+MOST = 200
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("", ""),
+        ("/v1/execute", "/v1/execute"),
+        ("a" * MOST, "a" * MOST),
+        ("a" * (MOST + 1), "a" * (MOST - 3) + "..."),
+        ("/a\n12:00:00 INFO forged", r"/a\n12:00:00 INFO forged"),
+        ("a' ok 1 ms 'b", r"a\' ok 1 ms \'b"),
+        ("back\\slash", r"back\\slash"),
+        ("\x1b[31m\x7f\0", r"\x1b[31m\x7f\x00"),
+        ("é\u2028\U0001f600\udcff", r"\xe9\u2028\U0001f600\udcff"),
+    ],
+)
+def test_what_a_client_says_is_shown_escaped(said, shown):
+    assert escaped(said) == shown
+
+
+@pytest.mark.parametrize("character", ["a", "\n", "'", "\\", "é", "\U0001f600", "\udcff"])
+def test_no_text_is_shown_at_length(character):
+    shown = escaped(character * 30_000)
+    assert len(shown) == MOST
+    assert shown.endswith("...")
+    assert shown.isascii()
+    assert shown.isprintable()
+
+
+@pytest.mark.parametrize("status", [200, 401, 404])
+def test_a_line_stays_short_whatever_the_client_sent(caplog, status):
+    caplog.set_level(logging.DEBUG, "opwire.access")
+    long = "\n" + "x" * 30_000
+    code = "ok" if status == 200 else "not_found"
+    for operator in (long, {"type": long}):
+        said = ("M" + long, "/" + long, "http", "1.1")
+        write(Ended(*said, "/other", status, code, 5, long, None, {"traceparent": long}, operator))
+    assert len(caplog.records) == 2
+    for record in caplog.records:
+        assert len(record.getMessage()) < 1000
+        assert "\n" not in record.getMessage()
+        line = JsonFormatter().format(record)
+        assert len(line) < 2000
+        assert json.loads(line)["path"] == "/\\n" + "x" * (MOST - 6) + "..."

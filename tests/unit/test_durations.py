@@ -1,0 +1,54 @@
+"""How long work is expected to take, from what it has taken."""
+
+from __future__ import annotations
+
+import pytest
+
+from opwire_service.engine.durations import Durations
+
+
+def measured(*taken: tuple[str, int, float], times: int = 50) -> Durations:
+    """What is known after so many runs of each."""
+    durations = Durations()
+    for kind, work, seconds in taken:
+        for _ in range(times):
+            durations.learn(kind, work, seconds)
+    return durations
+
+
+def test_what_nobody_knows_is_expected_to_be_fast():
+    assert Durations().expected("SUM", 10**9) == 1
+    assert Durations().expected("SUM", 0) == 0
+
+
+def test_a_fixed_cost_of_small_work_says_nothing_of_large_work():
+    durations = measured(("SUM", 1000, 0.001), ("SUM", 10**8, 0.1))
+    assert durations.expected("SUM", 1000) == pytest.approx(0.001)
+    assert durations.expected("SUM", 10**8) == pytest.approx(0.1)
+
+
+def test_what_was_never_measured_is_in_proportion_to_the_nearest():
+    durations = measured(("SUM", 2**20, 0.01), ("SUM", 2**30, 4.0))
+    assert durations.expected("SUM", 2**21) == pytest.approx(0.02)
+    assert durations.expected("SUM", 2**32) == pytest.approx(16.0)
+    assert durations.expected("SUM", 2**18) == pytest.approx(0.0025)
+
+
+def test_operators_differ():
+    durations = measured(("SUM", 2**20, 0.01), ("LOG_SUM_EXP", 2**20, 0.2))
+    assert durations.expected("SUM", 2**20) == pytest.approx(0.01)
+    assert durations.expected("LOG_SUM_EXP", 2**20) == pytest.approx(0.2)
+
+
+def test_the_first_of_a_kind_and_an_amount_tells_nothing():
+    durations = measured(("SUM", 2**20, 5.0), times=1)
+    assert durations.expected("SUM", 2**20) < 0.01
+    durations.learn("SUM", 2**20, 0.02)
+    assert durations.expected("SUM", 2**20) == pytest.approx(0.02)
+
+
+def test_it_follows_what_has_changed():
+    durations = measured(("SUM", 2**20, 5.0))
+    for _ in range(40):
+        durations.learn("SUM", 2**20, 0.01)
+    assert durations.expected("SUM", 2**20) == pytest.approx(0.01, rel=0.1)

@@ -1,0 +1,142 @@
+"""The entrypoint of the images, run by the shell of this machine: secrets that open nothing, and bounds on memory."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from opwire_service.settings import Limits
+
+ROOT = Path(__file__).resolve().parents[2]
+ENTRYPOINT = ROOT / "docker/entrypoint"
+SHELL = shutil.which("dash") or "sh"
+MIB = 2**20
+
+if not ENTRYPOINT.exists():
+    pytest.skip("the images are not here: these are the tests of an installed wheel", allow_module_level=True)
+if sys.platform != "linux":
+    pytest.skip("the images run Linux", allow_module_level=True)
+
+
+class Machine:
+    """Folders in place of those of a container, and a program in place of opwire that says what it was started with."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.secret = root / "run/secrets/api_keys"
+        self.secret.parent.mkdir(parents=True)
+        self.cgroup = root / "sys/fs/cgroup"
+        self.cgroup.mkdir(parents=True)
+        script = ENTRYPOINT.read_text(encoding="utf-8")
+        for folder in ("/run/secrets", "/sys/fs/cgroup"):
+            assert folder in script
+            script = script.replace(folder, f"{root}{folder}")
+        (root / "entrypoint").write_text(script, encoding="utf-8")
+        program = root / "opwire"
+        program.write_text('#!/bin/sh\necho "started $* keys=${OPWIRE_API_KEYS_FILE:-none}"\n')
+        program.chmod(program.stat().st_mode | stat.S_IXUSR)
+
+    def run(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        environment = {"PATH": f"{self.root}{os.pathsep}{os.environ['PATH']}", **variables}
+        command = [SHELL, str(self.root / "entrypoint"), *(arguments or ("serve",))]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30, check=False)
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+def test_without_a_secret_no_key_is_asked_for(machine):
+    assert machine.run().stdout == "started serve keys=none\n"
+
+
+def test_a_file_of_keys_is_used(machine):
+    machine.secret.write_text("alice:abc\n")
+    assert machine.run().stdout == f"started serve keys={machine.secret}\n"
+    assert machine.run(OPWIRE_API_KEYS_FILE="/other").stdout == "started serve keys=/other\n"
+
+
+def test_links_are_followed(machine):
+    """As Kubernetes mounts a secret."""
+    file = machine.root / "keys"
+    file.write_text("alice:abc\n")
+    machine.secret.symlink_to(file)
+    assert machine.run().stdout == f"started serve keys={machine.secret}\n"
+
+
+def test_dev_null_stands_for_no_keys(machine):
+    machine.secret.symlink_to("/dev/null")
+    assert machine.run().stdout == "started serve keys=none\n"
+
+
+@pytest.mark.parametrize("kind", ["folder", "pipe", "link to nothing", "other device"])
+def test_what_is_no_file_of_keys_does_not_leave_the_server_open(machine, kind):
+    if kind == "folder":
+        machine.secret.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(machine.secret)
+    else:
+        machine.secret.symlink_to("/nowhere" if kind == "link to nothing" else "/dev/zero")
+    done = machine.run()
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"{machine.secret} is there, but is not a regular file" in done.stderr
+
+
+def test_a_small_memory_limit_is_reported(machine):
+    (machine.cgroup / "memory.max").write_text(f"{1024 * MIB}\n")
+    done = machine.run(OPWIRE_MEMORY_BYTES=str(1000 * MIB), OPWIRE_WORKERS="1")
+    assert done.stdout.startswith("started")
+    assert f"may take {1024 * MIB} bytes" in done.stderr
+    found = re.search(r"OPWIRE_MEMORY_BYTES to at most (\d+)", done.stderr)
+    assert found
+    assert machine.run(OPWIRE_MEMORY_BYTES=found[1]).stderr == ""
+    assert "may be killed" in machine.run(OPWIRE_MEMORY_BYTES=str(int(found[1]) + 10)).stderr
+    assert "may be killed" in machine.run(OPWIRE_MEMORY_BYTES=found[1], OPWIRE_WORKERS="2").stderr
+    assert machine.run("operators", OPWIRE_MEMORY_BYTES=str(1000 * MIB)).stderr == ""
+
+
+@pytest.mark.parametrize("limit", ["max", "9223372036854771712", str(8192 * MIB)])
+@pytest.mark.parametrize("file", ["memory.max", "memory/memory.limit_in_bytes"])
+def test_enough_memory_is_not_worth_a_word(machine, file, limit):
+    (machine.cgroup / file).parent.mkdir(exist_ok=True)
+    (machine.cgroup / file).write_text(f"{limit}\n")
+    assert machine.run().stderr == ""
+
+
+@pytest.mark.parametrize("given", ["", "lots", "-5"])
+def test_a_budget_that_is_no_number_is_for_the_server_to_refuse(machine, given):
+    (machine.cgroup / "memory.max").write_text(f"{8192 * MIB}\n")
+    assert machine.run(OPWIRE_MEMORY_BYTES=given).stderr == ""
+
+
+def test_the_default_budget_is_that_of_the_server():
+    found = re.findall(
+        r"OPWIRE_MEMORY_BYTES:-(\d+)", ENTRYPOINT.read_text() + (ROOT / "docker/compose.yaml").read_text()
+    )
+    assert {int(each) for each in found} == {Limits().memory_bytes}
+
+
+def test_compose_limits_the_memory_to_twice_the_budget():
+    text = (ROOT / "docker/compose.yaml").read_text(encoding="utf-8")
+    found = re.search(r"mem_limit: \$\{OPWIRE_MEMORY:-(\d+)g\}", text)
+    assert found
+    assert int(found[1]) * 1024 * MIB == 2 * Limits().memory_bytes
+
+
+def test_every_variable_of_compose_is_explained():
+    """What .env.example shows is what the compose file reads, with the same defaults."""
+    used = dict(re.findall(r"\$\{(\w+):-([^}]*)\}", (ROOT / "docker/compose.yaml").read_text(encoding="utf-8")))
+    lines = (ROOT / "docker/.env.example").read_text(encoding="utf-8")
+    shown = dict(re.findall(r"^#(\w+)=(.*)$", lines, re.MULTILINE))
+    del shown["COMPOSE_PROJECT_NAME"]  # read by compose itself
+    # In the place of these are names that a person would write.
+    shown |= {"OPWIRE_API_KEYS": "/dev/null", "OPWIRE_METRICS_KEY": "/dev/null"}
+    assert shown == used

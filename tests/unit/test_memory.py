@@ -1,0 +1,161 @@
+"""Who gets memory, who waits for it and in which order, and that nothing waits for ever."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from opwire.errors import DeadlineExceededError, OverloadedError, ProblemCode
+from opwire_service.engine.memory import SMALL, Hold, Memory
+
+pytestmark = pytest.mark.anyio
+
+LIMIT = 64 * SMALL
+BODIES, GROWTH = LIMIT // 4 * 3, LIMIT // 8 * 7
+SOON = 30.0
+
+
+def in_time(seconds: float = SOON) -> float:
+    return time.monotonic() + seconds
+
+
+async def settled() -> None:
+    """Lets all run that can."""
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+def asks(memory: Memory, size: int, seconds: float = SOON) -> tuple[Hold, asyncio.Task[None]]:
+    hold = memory.open()
+    return hold, asyncio.create_task(hold.take_body(size, in_time(seconds)))
+
+
+async def test_what_fits_is_held_at_once_and_given_back():
+    memory = Memory(LIMIT, 8)
+    for _ in range(3):
+        with memory.open() as hold:
+            await hold.take_body(40, in_time())
+            assert hold.grow_now(20)
+            assert memory.held == hold.bytes == 60
+            hold.give_back(10)
+            assert memory.held == 50
+    assert (memory.held, memory.taken, memory.waiting) == (0, 180, 0)
+
+
+async def test_bodies_wait_in_the_order_of_their_coming():
+    memory = Memory(LIMIT, 8)
+    with memory.open() as first:
+        await first.take_body(BODIES, in_time())
+        waiting = [asks(memory, size) for size in (BODIES, SMALL + 1, SMALL + 2)]
+        await settled()
+        assert memory.waiting == 3
+        assert not any(task.done() for _, task in waiting), "the small one behind would fit, and waits for its turn"
+    await settled()
+    assert [task.done() for _, task in waiting] == [True, False, False]
+    with waiting[0][0]:
+        pass
+    await settled()
+    assert all(task.done() for _, task in waiting)
+    for hold, _ in waiting[1:]:
+        with hold:
+            pass
+    assert memory.held == 0
+
+
+async def test_small_requests_have_a_reserve():
+    memory = Memory(LIMIT, 8)
+    with memory.open() as body, memory.open() as small:
+        await body.take_body(BODIES, in_time())
+        await body.grow(GROWTH - BODIES, in_time())
+        waiting, task = asks(memory, SMALL + 1)
+        await settled()
+        assert not task.done()
+        await small.take_body(SMALL // 2, in_time())
+        assert small.grow_now(SMALL // 2)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert (memory.waiting, waiting.bytes) == (0, 0)
+
+
+async def test_a_request_alone_may_have_more_than_there_is():
+    memory = Memory(LIMIT, 8)
+    with memory.open() as hold:
+        await hold.take_body(2 * LIMIT, in_time())
+        assert hold.grow_now(LIMIT)
+
+
+async def test_those_that_have_read_their_bodies_never_wait_for_each_other():
+    memory = Memory(LIMIT, 8)
+    holds = [memory.open() for _ in range(3)]
+    for hold in holds:
+        await hold.take_body(BODIES // 3, in_time())
+    done: list[int] = []
+
+    async def work(number: int) -> None:
+        with holds[number] as hold:
+            await hold.grow(BODIES, in_time())
+            assert memory.held <= BODIES + BODIES, "only one of them has more than there is"
+            await asyncio.sleep(0.001)
+            done.append(number)
+
+    await asyncio.gather(*(work(number) for number in range(3)))
+    assert done == [0, 1, 2]
+    assert (memory.held, memory.waiting) == (0, 0)
+
+
+async def test_a_deadline_and_a_full_line():
+    memory = Memory(LIMIT, 1)
+    with memory.open() as holding:
+        await holding.take_body(BODIES, in_time())
+        late, task = asks(memory, BODIES, 0.05)
+        await settled()
+        with pytest.raises(OverloadedError) as full:
+            await memory.open().take_body(BODIES, in_time())
+        assert (full.value.code, full.value.members["limit"]) == (ProblemCode.MEMORY_FULL, LIMIT)
+        with pytest.raises(DeadlineExceededError) as error:
+            await task
+        assert error.value.stage == "memory"
+        assert (memory.waiting, late.bytes) == (0, 0)
+
+
+async def test_who_leaves_the_line_lets_the_next_one_in():
+    memory = Memory(LIMIT, 8)
+    with memory.open() as holding:
+        await holding.take_body(BODIES // 2, in_time())
+        (_, large), (hold, fits) = asks(memory, BODIES), asks(memory, BODIES // 2)
+        await settled()
+        assert not fits.done()
+        large.cancel()
+        await settled()
+        assert fits.done()
+        with hold:
+            pass
+
+
+sizes = st.sampled_from([1, SMALL // 2, SMALL, SMALL + 1, BODIES // 3, BODIES, LIMIT])
+
+
+@settings(max_examples=200, deadline=None)
+@given(requests=st.lists(st.tuples(sizes, st.lists(sizes, max_size=2), st.booleans()), max_size=12))
+async def test_every_crowd_is_served(requests):
+    """Whatever they need, each gets it; the excess is that of one request; and nothing is held at the end."""
+    memory = Memory(LIMIT, 100)
+    most = max((body + sum(growths) for body, growths, _ in requests), default=0)
+
+    async def work(body: int, growths: list[int], gives_up: bool) -> None:
+        with memory.open() as hold:
+            await hold.take_body(body, in_time())
+            await asyncio.sleep(0)
+            for size in growths:
+                await hold.grow(size, in_time(0) if gives_up else in_time())
+                assert memory.held <= LIMIT + most
+                await asyncio.sleep(0)
+
+    results = await asyncio.gather(*(work(*request) for request in requests), return_exceptions=True)
+    for (_, _, gives_up), result in zip(requests, results, strict=True):
+        assert result is None or (gives_up and isinstance(result, DeadlineExceededError))
+    assert (memory.held, memory.waiting) == (0, 0)

@@ -1,0 +1,123 @@
+"""A body taken apart before it is parsed: its long strings, and what its JSON becomes in memory."""
+
+from __future__ import annotations
+
+import json
+import time
+import tracemalloc
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from opwire.errors import RequestError
+from opwire.wire import RequestBody
+
+COUNT = 50_000
+LONG = 5000
+
+
+def parsed(body: bytes | memoryview) -> object:
+    return RequestBody.split(body).read(lambda document, parts: document)
+
+
+@pytest.mark.parametrize("element", [b"7", b"1000", b"0.1234567", b"[7]", b"[0.5]", b"[]", b"{}", b'{"":{}}', b'"abc"'])
+def test_json_never_takes_more_than_what_is_counted(element):
+    body = b"[%b]" % b",".join([element] * COUNT)
+    taken = RequestBody.split(body)
+    tracemalloc.start()
+    try:
+        kept = taken.read(lambda document, parts: document)
+        size, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept
+    assert size <= taken.objects_bytes <= 20 * size
+
+
+def test_wide_letters_are_counted():
+    body = b'["%b\\ud83d\\ude00"]' % (b"a" * 1_000_000)
+    taken = RequestBody.split(body)
+    tracemalloc.start()
+    try:
+        kept = taken.read(lambda document, parts: document)
+        size, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept
+    assert 4_000_000 <= size <= taken.objects_bytes
+
+
+def test_a_long_string_is_no_part_of_what_is_parsed():
+    text = "A" * LONG
+    taken = RequestBody.split(memoryview(json.dumps({"a": text, "b": [text, "c"]}).encode()))
+    assert len(taken.text) < 300
+    assert taken.nodes < 10
+    assert [bytes(each.text) for each in taken.strings.values()] == [text.encode()] * 2
+
+
+def test_what_is_no_tensor_is_quoted_by_its_beginning():
+    assert parsed(json.dumps({"a": "x" * LONG, "é" * LONG: 1}, ensure_ascii=False).encode()) == {
+        "a": "x" * 128,
+        "é" * 64: 1,
+    }
+
+
+texts = st.text(st.sampled_from('a"\\\n/\u00e9\U0001f600'), max_size=12).map(lambda text: text * 3)
+long = st.sampled_from(["<plain>", "<quotes>", "<backslashes>"])
+"""They stand for long strings, which an example would not show well."""
+
+LONG_STRINGS = {"<plain>": "A" * LONG, "<quotes>": 'b"' * LONG, "<backslashes>": "\\" * LONG}
+
+values = st.recursive(texts | long | st.integers(), st.lists)
+
+
+@settings(deadline=None)
+@given(document=st.dictionaries(texts | long, values, max_size=4), ascii_only=st.booleans())
+def test_what_is_read_is_what_was_written(document, ascii_only):
+    written = mapped(document, lambda text: LONG_STRINGS.get(text, text))
+    taken = RequestBody.split(json.dumps(written, ensure_ascii=ascii_only).encode())
+    read = taken.read(lambda found, parts: mapped(found, lambda text: whole(parts.text(text))))
+    assert read == written
+
+
+def whole(found: Any) -> str:
+    """A string as the reader of a tensor finds it."""
+    return found if isinstance(found, str) else bytes(found.text).decode()
+
+
+def mapped(value: Any, change: Callable[[str], str]) -> Any:
+    """A document with each of its strings changed."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, list):
+        return [mapped(item, change) for item in value]
+    if isinstance(value, dict):
+        return {change(name): mapped(item, change) for name, item in value.items()}
+    return value
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"operator":' + b"[" * 5_000_000,
+        b'{"a":' * 2_000_000,
+        b'{"a":"' + b'\\"' * 3_000_000 + b'"}',
+        b'{"a":"' + b"\\" * 5_000_000 + b'"}',
+        b'"' * 5_000_000,
+    ],
+    ids=["lists", "objects", "escaped quotes", "backslashes", "quotes"],
+)
+def test_a_body_made_to_be_slow_is_soon_taken_apart(body):
+    began = time.process_time()
+    taken = RequestBody.split(memoryview(body))
+    assert taken.nodes
+    assert taken.objects_bytes
+    assert time.process_time() - began < 1
+
+
+def test_nesting_has_an_end():
+    with pytest.raises(RequestError, match="recursion"):
+        parsed(b"[" * 100_000)

@@ -12,9 +12,10 @@ import numpy as np
 from hypothesis import strategies as st
 
 from opwire.enums import AxisDirection, ReduceFunction
-from opwire.level import FeatureLevel, Row, row_for
+from opwire.level import FeatureLevel
 from opwire.operator import Operator
 from opwire.operators.max_pooling import MaxPooling
+from opwire.support import Row, row_for
 from opwire.tensor import Array, BufferTensorDesc, DataType
 from opwire_service.kernels.executable import EXECUTABLE
 from tests import oracle

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from .desc import GivenTensor, Report, ViolationAtLevels, is_object, pointer_to, show
 from .errors import ContractViolation
 from .fields import GivenTensors, TensorMember
-from .level import HIGHEST, FeatureLevel, Limits, Rows, row_for
+from .level import HIGHEST, FeatureLevel
 from .operator import Operator
 from .operators import CATALOG, OPERATORS, OperatorType, declaration, find
+from .support import Limits, Rows, row_for
 from .tensor import MAX_ELEMENTS, BufferTensorDesc
 from .violation import Code, Fault, Violation
 

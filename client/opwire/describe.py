@@ -13,10 +13,11 @@ from pydantic import ConfigDict, with_config
 from typing_extensions import TypedDict
 
 from .fields import FieldInfo
-from .level import FeatureLevel, Rows
+from .level import FeatureLevel
 from .operator import Example, Operator
 from .operators import OPERATORS
 from .schema import CATALOG, PREFIX, OperatorSchema, OperatorType, schema_of
+from .support import Rows
 
 
 class OperatorSummary(TypedDict):

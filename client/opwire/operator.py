@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from .desc import MOST_ALIKE
 from .fields import Members
-from .level import HIGHEST, FeatureLevel, Support
+from .level import HIGHEST, FeatureLevel
 from .schema import OperatorSchema, schema_of
+from .support import Support
 from .tensor import BufferTensorDesc
 from .violation import Code as Code
 from .violation import Fault

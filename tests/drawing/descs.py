@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from opwire.fields import TensorMember
-from opwire.level import FeatureLevel, Row, row_for
+from opwire.level import FeatureLevel
 from opwire.operator import Operator
 from opwire.operators.convolution import FilterFits, PaddingLeavesOutput
 from opwire.operators.gather import FitsRank
@@ -22,6 +22,7 @@ from opwire.rules.shapes import Shapes
 from opwire.rules.tensors import LeadingOnes, SameRank, SameSizes, SameType, TypeNamed
 from opwire.rules.windows import Spatial, WindowFits, WindowHoldsElement
 from opwire.schema import CATALOG
+from opwire.support import Row, row_for
 
 from .numbers import number_of, set_number
 from .outputs import output_sizes

@@ -17,8 +17,9 @@ import pytest
 from opwire.describe import describe
 from opwire.enums import ENUMS
 from opwire.fields import STRUCTS, Enumerated
-from opwire.level import FeatureLevel, row_for
+from opwire.level import FeatureLevel
 from opwire.schema import CATALOG, document, find, schema_of
+from opwire.support import row_for
 from opwire.tensor import DataType
 
 FACTS = json.loads(gzip.decompress((Path(__file__).parents[1] / "data" / "directml.json.gz").read_bytes()))

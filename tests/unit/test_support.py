@@ -9,9 +9,10 @@ import pytest
 from opwire.check import validate
 from opwire.enums import ReduceFunction
 from opwire.fields import Array, Count, Enumerated, Role, TensorMember
-from opwire.level import FeatureLevel, row_for
+from opwire.level import FeatureLevel
 from opwire.operators import OPERATORS
 from opwire.schema import CATALOG, find
+from opwire.support import row_for
 from opwire.tensor import DataType
 from tests.support import FACTS, LEVELS, SUPPORT, Support
 

@@ -223,5 +223,6 @@ class Array(StructuredMember):
         return f'{self.number.hint(self.least)}, as "[1, 2]" or "1,2" or one number'
 
     def from_parameter(self, value: object) -> object:
-        is_number = not isinstance(value, str) and as_float(value) is not None
+        whole = isinstance(self.number, Integer)
+        is_number = not isinstance(value, str) and (as_integer if whole else as_float)(value) is not None
         return [value] if is_number else StructuredMember.from_parameter(self, value)

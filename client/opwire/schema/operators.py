@@ -8,7 +8,8 @@ from functools import cache
 from typing import Any
 
 from ..fields import Enumerated, Members
-from ..level import FeatureLevel, Limits, Row, Support
+from ..level import FeatureLevel
+from ..support import Limits, Row, Support
 from ..tensor import DataType
 from .catalog import CATALOG
 from .members import read_member

@@ -17,7 +17,7 @@ import numpy as np
 from opwire.check import check
 from opwire.tensor import Array
 from opwire_service.devices.cpu import CpuDevice
-from opwire_service.kernels.cpu.jit.compiler import Kernel, inner
+from opwire_service.kernels.cpu.jit.compiler import Kernel, uncached_kernel
 from opwire_service.kernels.cpu.jit.element import INT64, load, store
 from opwire_service.kernels.cpu.run import tiling as sharing
 from opwire_service.kernels.cpu.run.pool import Pool, Task
@@ -146,7 +146,7 @@ def _agree(cell: Cell, mine: Array, other: Array) -> bool:
     return bool((np.abs(wide - others) <= scale * np.maximum(np.abs(wide), spread))[finite].all())
 
 
-@inner
+@uncached_kernel
 def _read(zero: int, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
     total = 0
     for i in range(begin, end):

@@ -140,7 +140,7 @@ def test_limits_are_shown(http):
     limits = http.get("/v1/server").json()["limits"]
     assert found["opwire_queued_operators_limit{}"] == limits["queued"] == 1
     assert found["opwire_running_operators_limit{reference}"] == 1
-    assert found["opwire_pending_work_limit{}"] == limits["queued_work"]
+    assert found["opwire_requests_waiting_for_memory{}"] == 0
     assert found["opwire_request_memory_limit_bytes{}"] == limits["memory_bytes"]
     assert found["opwire_workers{}"] == 1
     assert found["process_resident_memory_bytes{}"] > 2**20

@@ -215,7 +215,7 @@ def run(code: str) -> subprocess.CompletedProcess[str]:
 def test_without_being_asked_for_nothing_is_imported():
     code = """
 import sys
-from opwire_service.serve import HttpServer
+from opwire_service.process.server import HttpServer
 from opwire_service.settings import Settings
 HttpServer(Settings())
 print(*(name for name in sys.modules if name.startswith(("opentelemetry.sdk", "opentelemetry.exporter"))))

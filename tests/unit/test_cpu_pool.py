@@ -13,7 +13,7 @@ import pytest
 from opwire.tensor import Array
 from opwire_service.execution import Stopped
 from opwire_service.kernels.cpu.jit.atomics import exchange, fetch_add, pause, peek
-from opwire_service.kernels.cpu.jit.compiler import Entry, Kernel, inner
+from opwire_service.kernels.cpu.jit.compiler import Entry, Kernel, uncached_kernel
 from opwire_service.kernels.cpu.jit.element import FLOAT32, INT64
 from opwire_service.kernels.cpu.run import tiling as sharing
 from opwire_service.kernels.cpu.run.pool import Find, Pool, Task
@@ -23,13 +23,13 @@ PATIENCE = 1 << 28
 """Looks at another thread's number before one gives up: seconds."""
 
 
-@inner
+@uncached_kernel
 def count_units(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
     for unit in range(begin, end):
         fetch_add(target, unit, 1)
 
 
-@inner
+@uncached_kernel
 def meet(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
     """Each of two units waits until the other one has begun."""
     exchange(target, begin, 1)
@@ -40,7 +40,7 @@ def meet(zero: float, source: int, target: int, states: int, geometry: int, begi
         pause()
 
 
-@inner
+@uncached_kernel
 def fail(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
     fetch_add(target, begin, 1)
     if begin == 100:

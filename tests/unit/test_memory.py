@@ -15,7 +15,9 @@ from opwire_service.engine.memory import SMALL, Hold, Memory
 pytestmark = pytest.mark.anyio
 
 LIMIT = 64 * SMALL
-BODIES, GROWTH = LIMIT // 4 * 3, LIMIT // 8 * 7
+BODIES, GROWTH = LIMIT // 8 * 5, LIMIT // 8 * 6
+"""What large bodies leave of it, and what their growth leaves to small requests."""
+
 SOON = 30.0
 
 
@@ -31,14 +33,14 @@ async def settled() -> None:
 
 def asks(memory: Memory, size: int, seconds: float = SOON) -> tuple[Hold, asyncio.Task[None]]:
     hold = memory.open()
-    return hold, asyncio.create_task(hold.take_body(size, in_time(seconds)))
+    return hold, asyncio.create_task(hold.take_body(size, size, in_time(seconds)))
 
 
 async def test_what_fits_is_held_at_once_and_given_back():
     memory = Memory(LIMIT, 8)
     for _ in range(3):
         with memory.open() as hold:
-            await hold.take_body(40, in_time())
+            await hold.take_body(40, 40, in_time())
             assert hold.grow_now(20)
             assert memory.held == hold.bytes == 60
             hold.give_back(10)
@@ -49,7 +51,7 @@ async def test_what_fits_is_held_at_once_and_given_back():
 async def test_bodies_wait_in_the_order_of_their_coming():
     memory = Memory(LIMIT, 8)
     with memory.open() as first:
-        await first.take_body(BODIES, in_time())
+        await first.take_body(BODIES, BODIES, in_time())
         waiting = [asks(memory, size) for size in (BODIES, SMALL + 1, SMALL + 2)]
         await settled()
         assert memory.waiting == 3
@@ -69,12 +71,12 @@ async def test_bodies_wait_in_the_order_of_their_coming():
 async def test_small_requests_have_a_reserve():
     memory = Memory(LIMIT, 8)
     with memory.open() as body, memory.open() as small:
-        await body.take_body(BODIES, in_time())
+        await body.take_body(BODIES, BODIES, in_time())
         await body.grow(GROWTH - BODIES, in_time())
         waiting, task = asks(memory, SMALL + 1)
         await settled()
         assert not task.done()
-        await small.take_body(SMALL // 2, in_time())
+        await small.take_body(SMALL // 2, SMALL // 2, in_time())
         assert small.grow_now(SMALL // 2)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
@@ -84,7 +86,7 @@ async def test_small_requests_have_a_reserve():
 async def test_a_request_alone_may_have_more_than_there_is():
     memory = Memory(LIMIT, 8)
     with memory.open() as hold:
-        await hold.take_body(2 * LIMIT, in_time())
+        await hold.take_body(2 * LIMIT, 2 * LIMIT, in_time())
         assert hold.grow_now(LIMIT)
 
 
@@ -92,13 +94,14 @@ async def test_those_that_have_read_their_bodies_never_wait_for_each_other():
     memory = Memory(LIMIT, 8)
     holds = [memory.open() for _ in range(3)]
     for hold in holds:
-        await hold.take_body(BODIES // 3, in_time())
+        await hold.take_body(BODIES // 3, BODIES // 3, in_time())
+        hold.arrived()
     done: list[int] = []
 
     async def work(number: int) -> None:
         with holds[number] as hold:
             await hold.grow(BODIES, in_time())
-            assert memory.held <= BODIES + BODIES, "only one of them has more than there is"
+            assert memory.held <= 2 * BODIES, "only one of them has more than there is"
             await asyncio.sleep(0.001)
             done.append(number)
 
@@ -107,14 +110,42 @@ async def test_those_that_have_read_their_bodies_never_wait_for_each_other():
     assert (memory.held, memory.waiting) == (0, 0)
 
 
+async def test_what_is_announced_and_not_sent_takes_no_room():
+    memory = Memory(LIMIT, 8)
+    hogs = [memory.open() for _ in range(8)]
+    for hog in hogs:
+        await hog.take_body(2**20, LIMIT, in_time())
+    with memory.open() as body:
+        await asyncio.wait_for(body.take_body(BODIES // 2, BODIES // 2, in_time()), 1)
+
+
+async def test_bodies_that_arrive_together_end_one_after_the_other():
+    """Each has a part of what there is, and all wait for the rest: who came first gets it."""
+    memory = Memory(LIMIT, 8)
+    parts = 4
+    ended: list[int] = []
+
+    async def receive(number: int, hold: Hold) -> None:
+        with hold:
+            for _ in range(parts):
+                await hold.take_body(BODIES // 4, BODIES, in_time())
+                await asyncio.sleep(0)
+            hold.arrived()
+            ended.append(number)
+
+    await asyncio.gather(*(receive(number, memory.open()) for number in range(6)))
+    assert ended == list(range(6))
+    assert (memory.held, memory.waiting) == (0, 0)
+
+
 async def test_a_deadline_and_a_full_line():
     memory = Memory(LIMIT, 1)
     with memory.open() as holding:
-        await holding.take_body(BODIES, in_time())
+        await holding.take_body(BODIES, BODIES, in_time())
         late, task = asks(memory, BODIES, 0.05)
         await settled()
         with pytest.raises(OverloadedError) as full:
-            await memory.open().take_body(BODIES, in_time())
+            await memory.open().take_body(BODIES, BODIES, in_time())
         assert (full.value.code, full.value.members["limit"]) == (ProblemCode.MEMORY_FULL, LIMIT)
         with pytest.raises(DeadlineExceededError) as error:
             await task
@@ -125,7 +156,7 @@ async def test_a_deadline_and_a_full_line():
 async def test_who_leaves_the_line_lets_the_next_one_in():
     memory = Memory(LIMIT, 8)
     with memory.open() as holding:
-        await holding.take_body(BODIES // 2, in_time())
+        await holding.take_body(BODIES // 2, BODIES // 2, in_time())
         (_, large), (hold, fits) = asks(memory, BODIES), asks(memory, BODIES // 2)
         await settled()
         assert not fits.done()
@@ -148,7 +179,8 @@ async def test_every_crowd_is_served(requests):
 
     async def work(body: int, growths: list[int], gives_up: bool) -> None:
         with memory.open() as hold:
-            await hold.take_body(body, in_time())
+            await hold.take_body(body, body, in_time())
+            hold.arrived()
             await asyncio.sleep(0)
             for size in growths:
                 await hold.grow(size, in_time(0) if gives_up else in_time())

@@ -61,6 +61,10 @@ class Device(Protocol):
         """Whether it runs an operator type, given by its name without the prefix."""
         return operator in EXECUTABLE
 
+    def runs_inline(self, plan: Plan) -> bool:
+        """Whether a plan, as things are now, takes less time than handing it to another thread."""
+        return plan.work <= self.inline_work
+
     def run(self, plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
         """Computes the outputs of a plan.
 

@@ -7,6 +7,8 @@ import platform
 import sys
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from threading import Lock
 
 import numba
@@ -15,8 +17,8 @@ from llvmlite.binding import get_host_cpu_name
 
 from opwire.check import Plan
 
-from ..execution import Arrays, Bound, Stop, Stopped
-from ..kernels.cpu.families import ALWAYS, KERNELS, PREPARE
+from ..execution import Arrays, Bound, Stop
+from ..kernels.cpu.families import ALWAYS, COMPILING, KERNELS, PREPARE
 from ..kernels.cpu.jit.compiler import Kernel
 from ..kernels.cpu.jit.library import Library
 from ..kernels.cpu.run.job import Job
@@ -29,50 +31,65 @@ THREADS_VARIABLE = "OPWIRE_CPU_THREADS"
 SMALL_WORK = 1 << 15
 """Element visits that take less time than a change of threads."""
 
+SOON_DONE = 1 << 10
+"""Element visits that the reference is done with sooner than a kernel is compiled, whatever the function."""
+
 JOBS = 1024
 """Plans that are kept ready: those made last."""
+
+
+@dataclass(slots=True)
+class _Prepared:
+    """A plan's job, and whether its kernels were ready when it was looked for last."""
+
+    job: Job
+    is_ready: bool = False
 
 
 class CpuDevice(Device):
     """Runs plans on compiled kernels.
 
-    A plan whose kernels are not ready yet is begun on the reference kernels; it changes over when they are.
+    A plan whose kernels are not ready waits until they are compiled, before all others; a very small one, or one with
+    a kernel that cannot be compiled, runs on the reference kernels.
 
     Args:
         threads: that share the work of a plan, the calling one included; by default ``OPWIRE_CPU_THREADS``, or as many
             as there are cores for this process.
+        compiling: the module that compiles kernels in processes of their own.
     """
 
     name = "cpu"
 
-    def __init__(self, threads: int | None = None) -> None:
+    def __init__(self, threads: int | None = None, compiling: str = COMPILING) -> None:
         self._pool = Pool(threads or int(os.environ.get(THREADS_VARIABLE, "0")) or _cores())
-        self._library = Library(KERNELS)
-        self._jobs: OrderedDict[Plan, Job] = OrderedDict()
+        self._library = Library(KERNELS, compiling)
+        self._library.ask(ALWAYS)
+        self._prepared: OrderedDict[Plan, _Prepared] = OrderedDict()
         self._lock = Lock()
 
     @property
     def inline_work(self) -> int:
-        """See ``Device``: nothing while a plan may have to run on the reference kernels."""
-        return SMALL_WORK if self._library.is_complete else 0
+        """See ``Device``."""
+        return SMALL_WORK
+
+    def runs_inline(self, plan: Plan) -> bool:
+        """See ``Device.runs_inline``: no plan that may have to wait for its kernels."""
+        return plan.work <= SMALL_WORK and self._prepare(plan).is_ready
 
     def run(self, plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
         """See ``Device.run``."""
-        job = self._job(plan)
-        if not self._library.is_complete:
-            kernels = (*ALWAYS, *job.kernels)
-            if not self._library.ready(kernels):
-                self._library.ask(kernels)
-                if self._run_on_reference(plan, kernels, inputs, outputs, stop):
-                    return
-        job.run(inputs, outputs, self._library.find, self._pool, stop)
+        prepared = self._prepare(plan)
+        if prepared.is_ready or self._obtain(plan, prepared, stop):
+            prepared.job.run(inputs, outputs, self._library.find, self._pool, stop)
+        else:
+            REFERENCE[plan.operator.name](plan, inputs, outputs, stop)
 
     def bind(self, plan: Plan, inputs: Arrays, outputs: Arrays) -> Bound:
         """See ``Device.bind``."""
-        job = self._job(plan)
-        if not self._library.is_complete and not self._library.ready((*ALWAYS, *job.kernels)):
-            return super().bind(plan, inputs, outputs)
-        return job.bind(inputs, outputs, self._library.find, self._pool)
+        prepared = self._prepare(plan)
+        if prepared.is_ready:
+            return prepared.job.bind(inputs, outputs, self._library.find, self._pool)
+        return partial(self.run, plan, inputs, outputs)
 
     def warm_up(self, plans: Iterable[Plan] = ()) -> Iterator[None]:
         """Waits until all kernels are ready: minutes where the cache on disk is empty."""
@@ -101,27 +118,30 @@ class CpuDevice(Device):
         self._library.close()
         self._pool.close()
 
-    def _job(self, plan: Plan) -> Job:
-        job = self._jobs.get(plan)
-        if job is None:
-            job = PREPARE[plan.operator.name](plan)
+    def _prepare(self, plan: Plan) -> _Prepared:
+        prepared = self._prepared.get(plan)
+        if prepared is None:
+            prepared = _Prepared(PREPARE[plan.operator.name](plan))
             with self._lock:
-                self._jobs[plan] = job
-                if len(self._jobs) > JOBS:
-                    self._jobs.popitem(last=False)
-        return job
+                self._prepared[plan] = prepared
+                if len(self._prepared) > JOBS:
+                    self._prepared.popitem(last=False)
+        if not prepared.is_ready:
+            prepared.is_ready = self._library.ready(_kernels(prepared.job))
+        return prepared
 
-    def _run_on_reference(
-        self, plan: Plan, kernels: tuple[Kernel, ...], inputs: Arrays, outputs: Arrays, stop: Stop
-    ) -> bool:
-        """Runs a plan until it is done or its kernels are ready; returns whether it is done."""
-        try:
-            REFERENCE[plan.operator.name](plan, inputs, outputs, lambda: stop() or self._library.ready(kernels))
-        except Stopped:
-            if stop():
-                raise
+    def _obtain(self, plan: Plan, prepared: _Prepared, stop: Stop) -> bool:
+        """Sees to it that a plan's kernels become ready; whether they are, or the reference shall run the plan."""
+        kernels = _kernels(prepared.job)
+        if plan.work <= SOON_DONE:
+            self._library.ask(kernels)
             return False
-        return True
+        return self._library.obtain(kernels, stop)
+
+
+def _kernels(job: Job) -> tuple[Kernel, ...]:
+    """What a job needs: a job of whole arrays has no kernels, any other may be shared among threads."""
+    return (*ALWAYS, *job.kernels) if job.kernels else ()
 
 
 def _cores() -> int:

@@ -58,7 +58,7 @@ class Dialect(ABC, Generic[R]):
 
     @abstractmethod
     def write(self, request: R, done: Completed, progress: Progress) -> Answer:
-        """The answer; the time that it takes is a lap of the progress, ``encode``."""
+        """The answer; the progress ends with the stage ``encode``."""
 
     async def store(self, request: R, done: Completed) -> None:
         """Puts those outputs elsewhere that the client wants there."""

@@ -78,7 +78,7 @@ class Dispatcher:
 
     def fits_inline(self, plan: Plan, device: str) -> bool:
         """Whether a plan is over sooner than another thread could take it."""
-        return plan.work <= self._runners[device].inline_work
+        return self._runners[device].runs_inline(plan)
 
     @contextmanager
     def place(self, plan: Plan, device: str) -> Generator[str]:

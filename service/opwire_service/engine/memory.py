@@ -1,31 +1,23 @@
 """The memory of requests: bytes in flight are bounded, and who finds no room waits in line for it.
 
-Three lines, each first come, first served. Small requests may use all of the memory. Large ones leave them a reserve;
-and bodies that are yet to be read leave room for what those that have been read become: their tensors and answers.
+A body counts as it arrives: what a client announces and does not send takes no room from others. Bodies leave room for
+what those that have arrived become, their tensors and their answers; and large requests leave some to small ones.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
+from bisect import insort
 from dataclasses import dataclass, field
 from types import TracebackType
 
 from opwire.errors import DeadlineExceededError, OverloadedError, ProblemCode
 
-SMALL = 256 * 1024
-"""Bytes up to which a request is small."""
+SMALL = 16 * 2**20
+"""Bytes up to which a request is small, if there is memory for sixteen of them."""
 
 _RETRY_AFTER = 1.0
-
-
-@dataclass(slots=True)
-class _Line:
-    """Those who wait for memory, and how much of it may be held when they get theirs."""
-
-    ceiling: int
-    waiting: deque[_Waiter] = field(default_factory=deque)
 
 
 @dataclass(slots=True, eq=False)
@@ -33,6 +25,22 @@ class _Waiter:
     hold: Hold
     size: int
     granted: asyncio.Future[None]
+
+    def __lt__(self, other: _Waiter) -> bool:
+        return self.hold.number < other.hold.number
+
+
+@dataclass(slots=True)
+class _Line:
+    """Those who wait for memory, who came first first, and how much of it may be held when they get theirs.
+
+    Attributes:
+        served: those who had memory from this line, and are not waiting for more: they will give theirs back.
+    """
+
+    ceiling: int
+    waiting: list[_Waiter] = field(default_factory=list)
+    served: set[Hold] = field(default_factory=set)
 
 
 class Memory:
@@ -52,58 +60,75 @@ class Memory:
         self.held = 0
         self.taken = 0
         self._most_waiting = waiting
-        self._small = _Line(limit)
-        self._growth = _Line(limit - limit // 8)
-        self._bodies = _Line(limit - limit // 4)
-        self._grown: set[Hold] = set()
+        self._small = min(SMALL, limit // 16)
+        self._opened = 0
+        eighth = limit // 8
+        self._large_bodies, self._large_growth = _Line(limit - 3 * eighth), _Line(limit - 2 * eighth)
+        self._small_bodies, self._small_growth = _Line(limit - eighth), _Line(limit)
+        self._arrived: set[Hold] = set()
+        # Those that are nearest to their end come first.
+        self._lines = (self._small_growth, self._small_bodies, self._large_growth, self._large_bodies)
 
     def open(self) -> Hold:
         """What one request will hold."""
-        return Hold(self)
+        self._opened += 1
+        return Hold(self, self._opened)
 
     @property
     def waiting(self) -> int:
         """Requests that wait for memory."""
-        return len(self._small.waiting) + len(self._growth.waiting) + len(self._bodies.waiting)
+        return sum(len(line.waiting) for line in self._lines)
 
-    async def take_body(self, hold: Hold, size: int, deadline: float) -> None:
+    async def take_body(self, hold: Hold, size: int, whole: int, deadline: float) -> None:
         """See ``Hold.take_body``."""
-        line = self._small if size <= SMALL else self._bodies
+        line = self._small_bodies if whole <= self._small else self._large_bodies
         if not self._take_now(line, hold, size):
             await self._wait(line, hold, size, deadline)
+
+    def arrived(self, hold: Hold) -> None:
+        """See ``Hold.arrived``."""
+        self._arrived.add(hold)
+        self._leave(hold)
+        self._admit_waiting()
 
     async def grow(self, hold: Hold, size: int, deadline: float) -> None:
         """See ``Hold.grow``."""
         if not self.grow_now(hold, size):
-            await self._wait(self._growth_line(hold, size), hold, size, deadline)
+            await self._wait(self._growth(hold, size), hold, size, deadline)
 
     def grow_now(self, hold: Hold, size: int) -> bool:
         """See ``Hold.grow_now``."""
-        return self._take_now(self._growth_line(hold, size), hold, size)
+        return self._take_now(self._growth(hold, size), hold, size)
 
     def give_back(self, hold: Hold, size: int) -> None:
         """See ``Hold.give_back``."""
         self.held -= size
         hold.bytes -= size
         if not hold.bytes:
-            self._grown.discard(hold)
+            self._arrived.discard(hold)
+            self._leave(hold)
         self._admit_waiting()
 
-    def _growth_line(self, hold: Hold, size: int) -> _Line:
-        return self._small if hold.bytes + size <= SMALL else self._growth
+    def _growth(self, hold: Hold, size: int) -> _Line:
+        return self._small_growth if hold.bytes + size <= self._small else self._large_growth
+
+    def _leave(self, hold: Hold) -> None:
+        for line in self._lines:
+            line.served.discard(hold)
 
     def _admits(self, line: _Line, hold: Hold, size: int) -> bool:
         if self.held + size <= line.ceiling or self.held == hold.bytes:
             return True
-        # Those that have read their bodies could otherwise wait for each other.
-        return line is self._growth and self._grown <= {hold}
+        # The first in line gets what there is not, if all others wait too: they would wait for each other.
+        if line is self._small_bodies or line is self._large_bodies:
+            return (self._small_bodies.served | self._large_bodies.served | self._arrived) <= {hold}
+        return line.served <= {hold}
 
     def _grant(self, line: _Line, hold: Hold, size: int) -> None:
         self.held += size
         self.taken += size
         hold.bytes += size
-        if line is self._growth:
-            self._grown.add(hold)
+        line.served.add(hold)
 
     def _take_now(self, line: _Line, hold: Hold, size: int) -> bool:
         if line.waiting or not self._admits(line, hold, size):
@@ -112,17 +137,14 @@ class Memory:
         return True
 
     async def _wait(self, line: _Line, hold: Hold, size: int, deadline: float) -> None:
-        if self.waiting >= self._most_waiting:
+        if self.waiting >= self._most_waiting and not hold.bytes:
             detail = f"{size} bytes are needed, {self.held} of {self.limit} are held, and {self.waiting} requests wait"
             raise OverloadedError(
                 ProblemCode.MEMORY_FULL, detail, limit=self.limit, size=size, retry_after=_RETRY_AFTER
             )
         waiter = _Waiter(hold, size, asyncio.get_running_loop().create_future())
-        if hold in self._grown:  # it holds the most, and is nearest to its end
-            self._grown.discard(hold)
-            line.waiting.appendleft(waiter)
-        else:
-            line.waiting.append(waiter)
+        self._leave(hold)
+        insort(line.waiting, waiter)
         self._admit_waiting()
         try:
             async with asyncio.timeout(max(0.0, deadline - time.monotonic())):
@@ -137,9 +159,9 @@ class Memory:
 
     def _admit_waiting(self) -> None:
         """Gives memory to those who wait, as far as it goes."""
-        for line in (self._small, self._growth, self._bodies):
+        for line in self._lines:
             while line.waiting and self._admits(line, line.waiting[0].hold, line.waiting[0].size):
-                waiter = line.waiting.popleft()
+                waiter = line.waiting.pop(0)
                 if not waiter.granted.done():
                     self._grant(line, waiter.hold, waiter.size)
                     waiter.granted.set_result(None)
@@ -149,26 +171,34 @@ class Hold:
     """The bytes that one request holds; a context that gives them back.
 
     Attributes:
+        number: of the request, in the order of their coming.
         bytes: that it holds.
     """
 
-    __slots__ = ("_memory", "bytes")
+    __slots__ = ("_memory", "bytes", "number")
 
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: Memory, number: int) -> None:
         self._memory = memory
+        self.number = number
         self.bytes = 0
 
-    async def take_body(self, size: int, deadline: float) -> None:
-        """Holds the bytes of a body that is about to be read, as soon as there is room for it.
+    async def take_body(self, size: int, whole: int, deadline: float) -> None:
+        """Holds bytes of a body that are about to be read, as soon as there is room for them.
 
         Args:
+            size: bytes of it.
+            whole: bytes of all of it.
             deadline: on the clock of ``time.monotonic``.
 
         Raises:
             OverloadedError: too many requests wait already.
             DeadlineExceededError: there was no room in time.
         """
-        await self._memory.take_body(self, size, deadline)
+        await self._memory.take_body(self, size, whole, deadline)
+
+    def arrived(self) -> None:
+        """The body is in."""
+        self._memory.arrived(self)
 
     async def grow(self, size: int, deadline: float) -> None:
         """Holds what a request becomes besides its body; arguments and errors are those of ``take_body``."""

@@ -191,7 +191,7 @@ class Engine:
             answer = await asyncio.to_thread(write, request, done, progress)
         else:
             answer = write(request, done, progress)
-        self.metrics.executed(prepared.plan.operator.name, progress.total())
+        self.metrics.executed(prepared.plan.operator.name, progress.timing)
         return answer
 
     async def _run(

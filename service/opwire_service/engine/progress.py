@@ -21,16 +21,18 @@ class Progress:
     Attributes:
         started: when the request arrived, on the clock of ``time.monotonic``.
         stages: microseconds by stage.
+        timing: of the answer, once it is written: those and their ``total``.
         operator: the name of its operator type, or whatever the request names; None until that is known.
         device: that ran it, once it has.
         deadline: until when it must be done, on the clock of ``time.monotonic``; infinity until that is known.
     """
 
-    __slots__ = ("_first", "_last", "deadline", "device", "operator", "stages", "started")
+    __slots__ = ("_first", "_last", "deadline", "device", "operator", "stages", "started", "timing")
 
     def __init__(self) -> None:
         self.started = time.monotonic()
         self.stages: dict[str, int] = {}
+        self.timing: dict[str, int] = {}
         self.operator: object = None
         self.device: str | None = None
         self.deadline = math.inf
@@ -47,9 +49,11 @@ class Progress:
         self.stages["queue"], self.stages["run"] = ran.queue, ran.run
         self._last = time.perf_counter_ns()
 
-    def total(self) -> dict[str, int]:
-        """All stages, and the time since the request arrived as ``total``."""
-        return {**self.stages, "total": self.elapsed}
+    def end(self, stage: str) -> dict[str, int]:
+        """The last stage ends. Returns all stages, and the time since the request arrived as ``total``."""
+        self.lap(stage)
+        self.timing = {**self.stages, "total": self.elapsed}
+        return self.timing
 
     @property
     def elapsed(self) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import select
+from collections.abc import Awaitable, Callable
 from enum import Enum, auto
 from http import HTTPStatus
 from typing import Any, cast
@@ -29,6 +30,14 @@ HEAD_BYTES = 32 * 1024
 
 EXTENSION = "opwire.incoming"
 """The ASGI extension under which a request has its ``Incoming``."""
+
+_BODY_FIELDS = frozenset({b"content-length", b"transfer-encoding"})
+
+FIRST_WINDOW = 2**20
+"""Bytes of a body that are read at first; then as many again as have arrived."""
+
+Admit = Callable[[int], Awaitable[None]]
+"""Is told how many further bytes of a body are about to be read; returns when they may be."""
 
 _FIRST_LOOK, _LONGEST_LINGER = 0.1, 2.0
 """Seconds for which a refusal may be on its way to a client that still sends: until the first look, and at most."""
@@ -72,16 +81,17 @@ class Incoming:
         body, cycle.body = bytes(cycle.body), bytearray()
         return body
 
-    async def fill(self, memory: memoryview) -> None:
+    async def fill(self, memory: memoryview, admit: Admit) -> None:
         """Receives the body.
 
         Args:
             memory: as long as the body.
+            admit: is asked before more of it is read than ``FIRST_WINDOW``.
 
         Raises:
             ClientDisconnect: the client is gone.
         """
-        await self._connection.fill(self._cycle, memory)
+        await self._connection.fill(self._cycle, memory, admit)
 
     def refuse(self, response: Response) -> None:
         """Answers without reading the body, and closes the connection once the client knows."""
@@ -103,6 +113,9 @@ class Connection(HttpToolsProtocol):
     """When the client stopped reading what is sent to it."""
     _head_bytes = 0
     _refusal: OpwireError | None = None
+    _filling: _Filling | None = None
+    _repeats_head = False
+    """Whether the parser reads what tells of a body once more, behind a head that asks for an upgrade."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
         super().connection_made(transport)
@@ -127,22 +140,43 @@ class Connection(HttpToolsProtocol):
         return self._receiving is Receiving.NOTHING
 
     def _parse(self, data: bytes) -> None:
-        """Feeds the parser, which stops behind each request that asks for an upgrade: there is none here."""
+        """Feeds the parser, which stops behind each head that asks for an upgrade. There is none here: it goes on."""
         while data:
             try:
                 self.parser.feed_data(data)
             except httptools.HttpParserUpgrade as stopped:
                 data = data[stopped.args[0] :]
                 self.parser = _make_parser(self)
+                if self._body_fields():
+                    self._repeats_head = True
+                    self.parser.feed_data(b"POST / HTTP/1.1\r\n%b\r\n" % b"".join(self._body_fields()))
+                    self._repeats_head = False
             else:
                 return
 
+    def _body_fields(self) -> list[bytes]:
+        """The header fields that tell of a body."""
+        fields = [b"%b: %b\r\n" % field for field in self.headers if field[0] in _BODY_FIELDS]
+        return [field for field in fields if field != b"content-length: 0\r\n"]
+
+    def on_url(self, url: bytes) -> None:
+        if not self._repeats_head:
+            super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self._repeats_head:
+            super().on_header(name, value)
+
     def on_message_begin(self) -> None:
+        if self._repeats_head:
+            return
         super().on_message_begin()
         self._receiving = Receiving.HEAD
         self._waits_since = self.loop.time()
 
     def on_headers_complete(self) -> None:
+        if self._repeats_head:
+            return
         self._waits_since = None
         self._head_bytes = 0
         self._receiving = Receiving.BODY
@@ -173,12 +207,12 @@ class Connection(HttpToolsProtocol):
             super().on_body(body)
 
     def on_message_complete(self) -> None:
-        if self._receiving is Receiving.NOTHING:
+        if self._receiving is Receiving.NOTHING or (self.parser.should_upgrade() and self._body_fields()):
             return
         self._receiving = Receiving.HEAD
         super().on_message_complete()
 
-    async def fill(self, cycle: RequestResponseCycle, memory: memoryview) -> None:
+    async def fill(self, cycle: RequestResponseCycle, memory: memoryview, admit: Admit) -> None:
         """See ``Incoming.fill``."""
         if cycle.disconnected:
             raise ClientDisconnect
@@ -190,15 +224,20 @@ class Connection(HttpToolsProtocol):
         if not cycle.more_body:
             self.flow.resume_reading()
             return
-        await self._fill_rest(cycle, memory[len(arrived) :])
+        await self._fill_rest(cycle, memory, len(arrived), admit)
 
-    async def _fill_rest(self, cycle: RequestResponseCycle, memory: memoryview) -> None:
-        filling = _Filling(self, memory)
+    async def _fill_rest(self, cycle: RequestResponseCycle, memory: memoryview, arrived: int, admit: Admit) -> None:
+        filling = self._filling = _Filling(self, memory, arrived)
         self._receiving = Receiving.MEMORY
         self._hand_over(filling)
         try:
-            await filling.done
+            await filling.receive(FIRST_WINDOW)
+            while not filling.is_full:
+                window = min(filling.arrived, len(memory) - filling.arrived)
+                await admit(window)
+                await filling.receive(filling.arrived + window)
         finally:
+            self._filling = None
             if not self.transport.is_closing():
                 self.parser = _make_parser(self)
                 self._hand_over(self)
@@ -229,12 +268,18 @@ class Connection(HttpToolsProtocol):
         super().resume_writing()
         self._blocked_since = None
 
-    def close_if_slow(self, receive_seconds: float, send_seconds: float) -> None:
-        """Closes the connection if the client has owed bytes, or has not read any, for longer than that."""
+    def close_if_slow(self, head_seconds: float, body_seconds: float) -> None:
+        """Closes the connection if the client is slow.
+
+        Args:
+            head_seconds: how long it may owe bytes of a head.
+            body_seconds: how long it may send nothing of a body that is read, and read nothing of an answer.
+        """
         now = self.loop.time()
-        if self._blocked_since is not None and now - self._blocked_since > send_seconds:
+        sent = None if self._filling is None else self._filling.since
+        if any(since is not None and now - since > body_seconds for since in (self._blocked_since, sent)):
             self.transport.abort()
-        elif self._waits_since is not None and now - self._waits_since > receive_seconds:
+        elif self._waits_since is not None and now - self._waits_since > head_seconds:
             self.transport.close()
 
     def refuse(self, response: Response) -> None:
@@ -279,35 +324,57 @@ class _Filling(asyncio.BufferedProtocol):
 
     Args:
         owner: the connection.
-        memory: for the rest of the body.
+        memory: for the body.
+        arrived: bytes of it that are there.
 
     Attributes:
-        done: when the memory is full; fails with ClientDisconnect if the client goes away before.
+        arrived: bytes that are there.
+        since: when some of them came last.
     """
 
-    def __init__(self, owner: Connection, memory: memoryview) -> None:
+    def __init__(self, owner: Connection, memory: memoryview, arrived: int) -> None:
         self._owner = owner
-        self._left = memory
-        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._memory = memory
+        self._end = self.arrived = arrived
+        self._done: asyncio.Future[None] | None = None
+        self.since: float | None = None
 
     @property
     def is_full(self) -> bool:
         """Whether nothing more belongs into the memory."""
-        return not self._left
+        return self.arrived == len(self._memory)
+
+    async def receive(self, end: int) -> None:
+        """Receives the body up to some place.
+
+        Raises:
+            ClientDisconnect: the client is gone.
+        """
+        self._end = min(end, len(self._memory))
+        if self._owner.transport.is_closing():
+            raise ClientDisconnect
+        self.since = self._owner.loop.time()
+        self._done = self._owner.loop.create_future()
+        self._owner.flow.resume_reading()
+        try:
+            await self._done
+        finally:
+            self._done = self.since = None
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return self._left
+        return self._memory[self.arrived : self._end]
 
     def buffer_updated(self, nbytes: int) -> None:
-        self._left = self._left[nbytes:]
-        if self.is_full:
-            self._owner.flow.pause_reading()  # what follows is for the owner
-            if not self.done.done():
-                self.done.set_result(None)
+        self.arrived += nbytes
+        self.since = self._owner.loop.time()
+        if self.arrived == self._end:
+            self._owner.flow.pause_reading()  # what follows has no room yet, or is for the owner
+            if self._done is not None and not self._done.done():
+                self._done.set_result(None)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if not self.done.done():
-            self.done.set_exception(ClientDisconnect())
+        if self._done is not None and not self._done.done():
+            self._done.set_exception(ClientDisconnect())
         self._owner.connection_lost(exc)
 
     def pause_writing(self) -> None:

@@ -60,7 +60,7 @@ async def execute(engine: Engine, exchange: Exchange, hold: Hold) -> None:
     dialect = Native(exchange.request_id, binary=exchange.wants_binary)
     guard = partial(while_connected, exchange.receive)
     answer = await engine.answer(dialect, body, length, exchange.progress, hold, guard)
-    await exchange.send_answer(answer, ((b"server-timing", server_timing(exchange.progress.total())),))
+    await exchange.send_answer(answer, ((b"server-timing", server_timing(exchange.progress.timing)),))
 
 
 async def batch(engine: Engine, exchange: Exchange, hold: Hold) -> None:

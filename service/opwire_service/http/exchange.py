@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -22,11 +23,11 @@ from opwire.errors import (
 )
 from opwire.wire import BINARY, HEAD_LENGTH, JSON, Answer, Buffer
 
-from ..engine.memory import SMALL, Hold
+from ..engine.memory import Hold
 from ..engine.pipeline import exceeded
 from ..engine.progress import Progress
 from ..settings import Limits
-from .connection import Incoming, incoming
+from .connection import FIRST_WINDOW, Admit, Incoming, incoming
 from .context import REQUEST_ID, request_id
 
 Fields = Sequence[tuple[bytes, bytes]]
@@ -62,7 +63,7 @@ class Exchange:
         self.request_id = request_id(self._headers.get(REQUEST_ID))
         self.progress = Progress()
         self.answered = False
-        self.unread = 0
+        self.unread: float = 0
 
     def header(self, name: bytes, default: str = "") -> str:
         """A header of the request."""
@@ -121,35 +122,40 @@ class Exchange:
         """
         length = self._headers.get(b"content-length")
         if length is None:
+            self.unread = math.inf if b"transfer-encoding" in self._headers else 0
             raise LengthRequiredError(ProblemCode.LENGTH_REQUIRED, "send the body with a Content-Length, not in chunks")
         size = int(length)  # the parser has checked that it is a number
         self.unread = size
         if size > limits.body_bytes:
             raise exceeded(ProblemCode.BODY_TOO_LARGE, "bytes in the body", size, limits.body_bytes)
-        await hold.take_body(size, self.progress.started + limits.timeout_ms / 1000)
+        deadline = self.progress.started + limits.timeout_ms / 1000
+        await hold.take_body(min(size, FIRST_WINDOW), size, deadline)
         self.unread = 0
         request = incoming(self.scope)
         arrived = None if request is None else request.whole_body(size)
         if arrived is not None:
+            hold.arrived()
             self.progress.lap("receive")
             return arrived
         try:
             async with asyncio.timeout(limits.receive_ms / 1000):
-                body = await self._receive(size, request)
+                body = await self._receive(size, request, lambda more: hold.take_body(more, size, deadline))
         except TimeoutError:
             detail = f"the body did not arrive within {limits.receive_ms} ms"
             raise SlowBodyError(ProblemCode.SLOW_BODY, detail) from None
+        hold.arrived()
         self.progress.lap("receive")
         return body
 
-    async def _receive(self, size: int, request: Incoming | None) -> Buffer:
+    async def _receive(self, size: int, request: Incoming | None, admit: Admit) -> Buffer:
         length = self.head_length_of_any_type() or ""
         shift = -int(length[-9:]) % _ALIGNMENT if length.isdecimal() else 0
         # Unlike a bytearray it is not cleared first, and the system gives large pages for it.
         body = np.empty(shift + size, np.uint8).data[shift:]
         if request is not None:
-            await request.fill(body)
+            await request.fill(body, admit)
         else:
+            await admit(size - min(size, FIRST_WINDOW))
             await _fill(self.receive, body)
         return body
 
@@ -229,7 +235,7 @@ class Exchange:
         if self.answered:
             return
         request = incoming(self.scope)
-        if request is not None and self.unread > SMALL:
+        if request is not None and self.unread > FIRST_WINDOW:
             request.refuse(response)
         else:
             await response(self.scope, self.receive, self._send)

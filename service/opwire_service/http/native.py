@@ -56,8 +56,7 @@ class Native(Dialect[ExecuteRequest]):
             encode_output(heads[name], plan.outputs[name], buffer, output_format)
             for name, buffer in done.buffers.items()
         ]
-        progress.lap("encode")
-        return write_outcome(Outcome(encoded, plan.level, done.device, progress.total()), self._request_id)
+        return write_outcome(Outcome(encoded, plan.level, done.device, progress.end("encode")), self._request_id)
 
     def _format(self, request: ExecuteRequest) -> OutputFormat:
         return OutputFormat.BINARY if self._binary else request.output_format

@@ -91,7 +91,7 @@ class Inference(Dialect[InferRequest]):
     def write(self, request: InferRequest, done: Completed, progress: Progress) -> Answer:
         """See ``Dialect``."""
         answer = write_infer(request, self._model, done.prepared.plan.outputs, done.buffers)
-        progress.lap("encode")
+        progress.end("encode")
         return answer
 
     async def store(self, request: InferRequest, done: Completed) -> None:

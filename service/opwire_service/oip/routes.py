@@ -254,7 +254,7 @@ async def infer(protocol: OpenInference, model: Model, exchange: Exchange, hold:
     except OpwireError:
         protocol.statistics.failed(model, progress.elapsed)
         raise
-    protocol.statistics.succeeded(model, progress.total())
+    protocol.statistics.succeeded(model, progress.timing)
     encoded, headers = await compress(answer, encoding)
     await exchange.send_answer(answer, headers, encoded)
 

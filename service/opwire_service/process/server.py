@@ -30,8 +30,8 @@ _NEW_CONNECTIONS = 8
 _TICKS = 10
 """Ticks of uvicorn's, of 0.1 s, between two looks for slow clients and freed memory."""
 
-_UNREAD_SECONDS = 3.0
-"""How long a client may leave its answer unread while others wait for memory."""
+_STALLED_SECONDS = 3.0
+"""How long a client may send nothing of its body, and read nothing of its answer, while others wait for memory."""
 
 log = logging.getLogger("opwire")
 
@@ -140,10 +140,10 @@ class HttpServer(uvicorn.Server):
     def _close_slow(self, memory: Memory) -> None:
         """Closes connections whose clients are slow: soon, where others wait for memory."""
         limits = self.settings.limits
-        send_seconds = _UNREAD_SECONDS if memory.waiting else limits.timeout_ms / 1000
+        body_seconds = _STALLED_SECONDS if memory.waiting else limits.timeout_ms / 1000
         for connection in list(self.server_state.connections):
             if isinstance(connection, Connection):
-                connection.close_if_slow(limits.receive_ms / 1000, send_seconds)
+                connection.close_if_slow(limits.receive_ms / 1000, body_seconds)
 
     def _trim(self, memory: Memory) -> None:
         if self._freed.is_due(memory.held, memory.taken):

@@ -28,3 +28,6 @@ ALWAYS = sharing.KERNELS
 
 KERNELS: tuple[Kernel, ...] = (*ALWAYS, *argreduce.KERNELS, *reduce.KERNELS, *max_pooling.KERNELS)
 """All of them."""
+
+COMPILING = "opwire_service.kernels.cpu.compiling"
+"""The module that compiles them in a process of its own."""

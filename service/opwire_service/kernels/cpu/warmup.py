@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 from time import perf_counter
 
 from .families import KERNELS
 from .jit.compiler import Kernel
+from .jit.compiling import only_compile
 
 
 def warm_up(kernels: Sequence[Kernel] = KERNELS, processes: int | None = None) -> Iterator[tuple[str, float]]:
@@ -34,13 +35,20 @@ def warm_up(kernels: Sequence[Kernel] = KERNELS, processes: int | None = None) -
     if processes == 1 or len(missing) < 2:
         yield from compile_all([kernel.name for kernel in missing])
         return
-    # The kernels that one function makes share an index in the cache, which takes one writer at a time.
-    together: dict[object, list[str]] = {}
-    for kernel in missing:
-        together.setdefault(kernel.function, []).append(kernel.name)
-    with ProcessPoolExecutor(processes or os.cpu_count(), mp_context=get_context("spawn")) as pool:
-        for done in as_completed([pool.submit(compile_all, names) for names in together.values()]):
+    groups = sorted(_sharing(missing), key=len, reverse=True)
+    spawn = get_context("spawn")
+    with ProcessPoolExecutor(processes or os.cpu_count(), mp_context=spawn, initializer=only_compile) as pool:
+        for done in as_completed([pool.submit(compile_all, [kernel.name for kernel in group]) for group in groups]):
             yield from done.result()
+
+
+def _sharing(kernels: Iterable[Kernel]) -> list[list[Kernel]]:
+    """Kernels by family and type of element: those call much the same functions, which a process compiles once."""
+    groups: dict[tuple[str, object], list[Kernel]] = {}
+    for kernel in kernels:
+        family, _, _ = kernel.function.py_func.__module__.rpartition(".")
+        groups.setdefault((family, kernel.element), []).append(kernel)
+    return list(groups.values())
 
 
 def compile_all(names: Sequence[str]) -> list[tuple[str, float]]:
@@ -48,7 +56,7 @@ def compile_all(names: Sequence[str]) -> list[tuple[str, float]]:
     taken = []
     for kernel in (kernel for kernel in KERNELS if kernel.name in names):
         started = perf_counter()
-        kernel.compile()
+        kernel.compile_into_cache()
         taken.append((kernel.name, perf_counter() - started))
     return taken
 

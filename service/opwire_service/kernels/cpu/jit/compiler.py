@@ -11,6 +11,7 @@ from numba import njit
 
 from . import cache
 from .element import ADDRESS, FLOAT32
+from .lowering import ForKernels
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -38,19 +39,24 @@ class Entry:
 
 def inner(function: F) -> F:
     """Compiles a function that kernels call; it becomes part of each of them."""
-    return cast(F, njit(**OPTIONS)(function))
+    return cast(F, njit(**OPTIONS, pipeline_class=ForKernels)(function))
 
 
 def inlined(function: F) -> F:
     """Like ``inner``, of what is called so often that the call itself takes time."""
-    return cast(F, njit(**OPTIONS, forceinline=True)(function))
+    return cast(F, njit(**OPTIONS, pipeline_class=ForKernels, forceinline=True)(function))
 
 
 def kernel(function: F) -> F:
     """Compiles a kernel, once for each type of element, and keeps the machine code on disk."""
-    dispatcher = njit(**OPTIONS)(function)
+    dispatcher = uncached_kernel(function)
     cache.keep(dispatcher)
-    return cast(F, dispatcher)
+    return dispatcher
+
+
+def uncached_kernel(function: F) -> F:
+    """Compiles a kernel, once for each type of element in each process."""
+    return cast(F, njit(**OPTIONS)(function))
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +99,17 @@ class Kernel:
         """Whether compiling it puts it into the cache."""
         return cache.is_kept(self.function)
 
+    def compile_into_cache(self) -> None:
+        """Compiles it, unless another process does so now or has done so."""
+        with cache.lock(self.function, self.signature):
+            self.compile()
+
     def compile(self) -> Entry:
         """The machine code, from memory, from the cache on disk or by compiling."""
         with _LOADING:
             self.function.compile(self.signature)
             compiled = self.function.overloads[self.signature]
             address = compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name)
+        if not address:
+            raise TypeError(f"{self.name} is a function for kernels to call, and no kernel")
         return Entry(compiled.entry_point, address)

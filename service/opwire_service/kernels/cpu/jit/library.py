@@ -1,42 +1,69 @@
-"""The machine code of the kernels as far as it is ready, loaded from disk or compiled aside of all requests."""
+"""The machine code of the kernels as far as it is ready: loaded from disk, or compiled in processes beside this one."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import logging
 import threading
+import time
 from collections.abc import Iterable
-from queue import SimpleQueue
+from queue import Empty, PriorityQueue
 
+from ....execution import Stop, Stopped
 from .compiler import Entry, Kernel
+from .compiling import CompilingFailed, CompilingProcess
+
+log = logging.getLogger("opwire")
+
+COMPILERS = 2
+"""Processes that compile at the same time, each with some 200 MB."""
+
+IDLE = 60.0
+"""Seconds after which a process that has nothing to compile ends."""
+
+ATTEMPTS = 2
+"""How often a kernel is tried."""
+
+_ASKS_EVERY = 0.02
+"""Seconds between two questions of those who wait whether to stop."""
+
+CLOSE, WANTED, AHEAD, LOAD = range(4)
+"""Why a kernel is in the queue, most urgent first: a request waits for it, somebody wants all, it may be on disk."""
 
 
 class Library:
-    """Loads what the cache holds at once, and compiles what is asked for besides, on a thread of its own.
+    """Loads what the cache holds, and compiles what is asked for besides: first what requests wait for.
 
-    Compiling happens in another process, because it would hold the GIL for seconds; that process fills the cache, from
-    which the thread then loads. Only where the cache cannot be written does the thread compile.
+    Nothing is compiled that nobody asks for. Where the cache cannot be written, kernels are compiled in this process,
+    on a thread that then competes with requests for the GIL.
+
+    Args:
+        kernels: that there are.
+        module: compiles them by their names, see ``CompilingProcess``.
     """
 
-    def __init__(self, kernels: tuple[Kernel, ...]) -> None:
+    def __init__(self, kernels: tuple[Kernel, ...], module: str) -> None:
         self._kernels = kernels
         self._entries: dict[Kernel, Entry] = {}
-        self._asked: set[Kernel] = set()
-        self._queue: SimpleQueue[tuple[Kernel, ...] | None] = SimpleQueue()
-        self._compiler: subprocess.Popen[bytes] | None = None
+        self._failed: set[Kernel] = set()
+        self._asked: dict[Kernel, int] = {}
+        self._compiling: set[Kernel] = set()
+        self._count = 0
+        self._queue: PriorityQueue[tuple[int, int, Kernel | None]] = PriorityQueue()
         self._closed = False
         self._changed = threading.Condition()
-        self._thread = threading.Thread(target=self._serve, name="opwire-cpu-library", daemon=True)
-        self._thread.start()
+        for kernel in kernels:
+            self._put(LOAD, kernel)
+        self._processes = [CompilingProcess(module) for _ in range(COMPILERS)]
+        self._threads = [
+            threading.Thread(target=self._serve, args=(process,), name=f"opwire-cpu-library-{i}", daemon=True)
+            for i, process in enumerate(self._processes)
+        ]
+        for thread in self._threads:
+            thread.start()
 
     def __len__(self) -> int:
         """Kernels that are ready."""
         return len(self._entries)
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether every kernel is ready."""
-        return len(self._entries) == len(self._kernels)
 
     def ready(self, kernels: Iterable[Kernel]) -> bool:
         """Whether all of some kernels are ready."""
@@ -46,53 +73,106 @@ class Library:
         """The machine code of a kernel that is ready."""
         return self._entries[kernel]
 
-    def ask(self, kernels: tuple[Kernel, ...]) -> None:
+    def ask(self, kernels: Iterable[Kernel], urgency: int = WANTED) -> None:
         """Sees to it that some kernels become ready."""
-        missing = tuple(kernel for kernel in kernels if kernel not in self._entries and kernel not in self._asked)
-        if missing:
-            self._asked.update(missing)
-            self._queue.put(missing)
+        with self._changed:
+            for kernel in kernels:
+                if kernel not in self._entries and self._asked.get(kernel, LOAD) > urgency:
+                    self._asked[kernel] = urgency
+                    self._put(urgency, kernel)
+
+    def obtain(self, kernels: Iterable[Kernel], stop: Stop) -> bool:
+        """Waits until some kernels are ready; whether they are, or cannot be compiled.
+
+        Raises:
+            Stopped: ``stop()`` returned True.
+        """
+        wanted = tuple(kernels)
+        self.ask(wanted)
+        with self._changed:
+            while not self.ready(wanted):
+                if self._closed or not self._failed.isdisjoint(wanted):
+                    return False
+                if stop():
+                    raise Stopped
+                self._changed.wait(_ASKS_EVERY)
+        return True
 
     def wait(self) -> None:
-        """Asks for every kernel and waits until all are ready: minutes where the cache is empty."""
-        self.ask(self._kernels)
+        """Asks for every kernel and waits until there is none left to compile: a minute or two where none is cached."""
+        self.ask(self._kernels, AHEAD)
         with self._changed:
-            self._changed.wait_for(lambda: self.is_complete or self._closed)
+            self._changed.wait_for(lambda: self._closed or len(self._entries) + len(self._failed) >= len(self._kernels))
 
     def close(self) -> None:
-        """Ends the thread, and the process if one is compiling."""
-        self._closed = True
-        self._queue.put(None)
-        compiler = self._compiler
-        if compiler is not None:
-            compiler.terminate()
-        self._thread.join()
+        """Ends the threads and processes."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        for process in self._processes:
+            process.close()
+            self._put(CLOSE, None)
+        for thread in self._threads:
+            thread.join()
 
-    def _serve(self) -> None:
-        for kernel in self._kernels:
-            if self._closed:
+    def _put(self, urgency: int, kernel: Kernel | None) -> None:
+        self._count += 1
+        self._queue.put((urgency, self._count, kernel))
+
+    def _serve(self, process: CompilingProcess) -> None:
+        while not self._closed:
+            try:
+                urgency, _, kernel = self._queue.get(timeout=IDLE if process.is_running else None)
+            except Empty:
+                process.end()
+                continue
+            if kernel is None or kernel in self._entries:
+                continue
+            if urgency == LOAD:
+                self._load(kernel)
+            else:
+                self._compile(kernel, process)
+        process.end()
+
+    def _load(self, kernel: Kernel) -> None:
+        """Loads a kernel if the cache holds it."""
+        if kernel.is_cached():
+            self._add(kernel)
+
+    def _compile(self, kernel: Kernel, process: CompilingProcess) -> None:
+        """Makes a kernel ready, unless the other thread is about it."""
+        with self._changed:
+            if kernel in self._compiling:
                 return
+            self._compiling.add(kernel)
+        try:
+            if kernel.is_kept:
+                self._compile_beside(kernel, process)
+            self._add(kernel)
+        except Exception as error:
+            with self._changed:
+                self._failed.add(kernel)
+                self._changed.notify_all()
+            if not self._closed:
+                log.warning("%s cannot be compiled, so the reference stands in for it: %s", kernel.name, error)
+
+    def _compile_beside(self, kernel: Kernel, process: CompilingProcess) -> None:
+        """Compiles a kernel into the cache, if it is not there, in the other process; once more if that dies."""
+        for attempts_left in reversed(range(ATTEMPTS)):
             if kernel.is_cached():
-                self._add(kernel)
-        while (wanted := self._queue.get()) is not None:
-            missing = [kernel for kernel in wanted if kernel.is_kept and not kernel.is_cached()]
-            if missing:
-                self._compile_elsewhere(missing)
-            for kernel in wanted:
-                if self._closed:
-                    return
-                self._add(kernel)
+                return
+            started = time.perf_counter()
+            try:
+                process.compile(kernel.name)
+            except CompilingFailed:
+                if self._closed or not attempts_left:
+                    raise
+            else:
+                log.info("compiled %s in %.1f s", kernel.name, time.perf_counter() - started)
+                return
 
     def _add(self, kernel: Kernel) -> None:
         entry = kernel.compile()
         with self._changed:
             self._entries[kernel] = entry
             self._changed.notify_all()
-
-    def _compile_elsewhere(self, kernels: list[Kernel]) -> None:
-        command = [sys.executable, "-m", "opwire_service.kernels.cpu.warmup", *(kernel.name for kernel in kernels)]
-        self._compiler = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-        if self._closed:
-            self._compiler.terminate()
-        self._compiler.wait()
-        self._compiler = None

@@ -1,0 +1,9 @@
+"""Run as a module: compiles kernels of the CPU device by their names, for the process that started it."""
+
+from __future__ import annotations
+
+from .families import KERNELS
+from .jit.compiling import serve
+
+if __name__ == "__main__":
+    serve({kernel.name: kernel for kernel in KERNELS})

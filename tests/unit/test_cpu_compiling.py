@@ -1,0 +1,191 @@
+"""Kernels that are compiled when they are needed: the needed one first, in a process that ends with its parent."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from opwire_service.execution import Stopped
+from opwire_service.kernels.cpu.jit.compiler import Kernel, kernel, uncached_kernel
+from opwire_service.kernels.cpu.jit.element import FLOAT32, HALF, INT8, INT16, INT32, INT64, store
+from opwire_service.kernels.cpu.jit.library import AHEAD, Library
+from tests.execution import go_on
+
+DEVICE = """
+import numpy as np
+from opwire.check import check
+from opwire_service.devices.cpu import CpuDevice
+
+def prepared(rows):
+    tensor = {"DataType": "INT32", "Sizes": [rows, 30]}
+    plan = check({"type": "REDUCE", "desc": {"Function": "SUM", "InputTensor": tensor, "Axes": [1]}})
+    values = np.arange(rows * 30, dtype=np.int32).reshape(rows, 30)
+    return plan, values, np.zeros((rows, 1), np.int32)
+
+def answers(run, values, result):
+    run(lambda: False)
+    return bool((result == values.sum(1, dtype=np.int32, keepdims=True)).all())
+
+"""
+
+SMALL_THEN_LARGE = (
+    DEVICE
+    + """
+device = CpuDevice()
+small, large = prepared(3), prepared(300)
+bound = [
+    device.bind(plan, {"InputTensor": values}, {"OutputTensor": result}) for plan, values, result in (small, large)
+]
+print(answers(bound[0], *small[1:]), device.runs_inline(small[0]), device.runs_inline(large[0]))
+print(answers(bound[1], *large[1:]), device.runs_inline(small[0]), device.runs_inline(large[0]))
+print(answers(bound[0], *small[1:]), answers(bound[1], *large[1:]))
+device.close()
+"""
+)
+
+
+def run_afresh(script: str, folder: Path) -> str:
+    """What a script prints where the cache is empty."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder)}
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True, timeout=100
+    )
+    return done.stdout
+
+
+def test_a_small_plan_runs_at_once_and_a_large_one_when_its_kernels_are_compiled(tmp_path):
+    assert run_afresh(SMALL_THEN_LARGE, tmp_path) == "True False False\nTrue True True\nTrue True\n"
+
+
+WITHOUT_COMPILER = (
+    DEVICE
+    + """
+device = CpuDevice(compiling="tests.unit.dying_compiler")
+for rows in (3, 300):
+    plan, values, result = prepared(rows)
+    bound = device.bind(plan, {"InputTensor": values}, {"OutputTensor": result})
+    print([answers(bound, values, result) for _ in range(2)], device.runs_inline(plan))
+device.close()
+"""
+)
+
+
+def test_answers_are_right_where_the_compiler_dies(tmp_path):
+    assert run_afresh(WITHOUT_COMPILER, tmp_path) == "[True, True] False\n" * 2
+
+
+KILLED = (
+    DEVICE
+    + """
+device = CpuDevice()
+print("ready", flush=True)
+plan, values, result = prepared(300)
+device.run(plan, {"InputTensor": values}, {"OutputTensor": result}, lambda: False)
+"""
+)
+
+
+def is_running(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def until(condition, seconds: float = 30) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="it looks into /proc")
+def test_compilers_end_with_a_process_that_is_killed(tmp_path):
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    with subprocess.Popen([sys.executable, "-c", KILLED], env=environment, stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        parent.stdout.readline()
+        tasks = Path(f"/proc/{parent.pid}/task")
+        compilers: set[int] = set()
+
+        def are_started() -> bool:
+            for task in tasks.iterdir():
+                compilers.update(int(child) for child in (task / "children").read_text().split())
+            return len(compilers) == 2
+
+        until(are_started)
+        time.sleep(1.5)  # they are about a kernel
+        parent.send_signal(signal.SIGKILL)
+    until(lambda: not any(map(is_running, compilers)), 5)
+
+
+@kernel
+def never_compiled(zero: int, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
+    store(target, begin, end)
+
+
+@kernel
+def neither(zero: int, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
+    store(target, end, begin)
+
+
+UNCOMPILED = tuple(
+    Kernel(function, element)
+    for function in (never_compiled, neither)
+    for element in (INT8, INT16, INT32, INT64, FLOAT32, HALF)
+)
+
+
+@contextmanager
+def library(kernels: tuple[Kernel, ...]) -> Iterator[Library]:
+    made = Library(kernels, "tests.unit.refusing_compiler")
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def test_what_is_waited_for_is_compiled_before_what_is_not(tmp_path, monkeypatch):
+    notes = tmp_path / "notes"
+    monkeypatch.setenv("OPWIRE_TEST_NOTES", str(notes))
+    with library(UNCOMPILED) as made:
+        made.ask(UNCOMPILED, AHEAD)
+        until(notes.exists)
+        assert not made.obtain([UNCOMPILED[-1]], go_on)
+        begun = notes.read_text("utf-8").split()
+    # Two compilers were about one kernel each, and try each twice.
+    assert UNCOMPILED[-1].name in begun
+    assert len(set(begun)) <= 5
+
+
+def test_who_waits_for_a_kernel_can_be_stopped(tmp_path, monkeypatch):
+    monkeypatch.setenv("OPWIRE_TEST_NOTES", str(tmp_path / "notes"))
+    with library(UNCOMPILED) as made, pytest.raises(Stopped):
+        made.obtain(UNCOMPILED, lambda: True)
+
+
+def test_a_library_that_is_closed_lets_nobody_wait(tmp_path, monkeypatch):
+    monkeypatch.setenv("OPWIRE_TEST_NOTES", str(tmp_path / "notes"))
+    with library(UNCOMPILED) as made:
+        made.close()
+        assert not made.obtain(UNCOMPILED, go_on)
+
+
+@uncached_kernel
+def of_this_process(zero: int, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
+    store(target, begin, end)
+
+
+def test_what_cannot_be_kept_on_disk_is_compiled_in_this_process():
+    kernels = (Kernel(of_this_process, INT64),)
+    with library(kernels) as made:
+        assert made.obtain(kernels, go_on)
+        assert made.find(kernels[0]).address

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from opwire.check import check, validate
 from opwire.errors import ContractViolation
-from opwire.operators.dimension import Dimension
+from opwire.rules.dimension import Dimension
 
 NAMES = ("Strides", "WindowSize", "StartPadding", "EndPadding", "Dilations")
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 
 from opwire.check import check
-from opwire.operators import OPERATORS
+from opwire_service.kernels.executable import EXECUTABLE
 from tests import oracle
 from tests.execution import execute
 from tests.strategies import Case, cases
@@ -19,7 +19,7 @@ def run_case(device, case: Case) -> None:
     oracle.assert_answers(plan, execute(device, plan, case.buffers), oracle.expected(plan, case.inputs))
 
 
-@pytest.mark.parametrize("name", OPERATORS)
+@pytest.mark.parametrize("name", EXECUTABLE)
 def test_answers_are_those_of_plain_python(device, name):
     @settings(max_examples=EXAMPLES.get(name, 150), deadline=None)
     @given(cases((name,)))

@@ -10,23 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
-from ..level import FeatureLevel, Limits, Row, Rows
-from ..operator import (
-    ArrayField,
-    BadExample,
-    Code,
-    CountField,
-    Example,
-    Fault,
-    Field,
-    Operator,
-    OutputRule,
-    Role,
-    TensorField,
-    Tensors,
-)
-from ..tensor import ALL_INTEGERS, FLOATS, INTEGERS_8, DataType
-from .dimension import Dimension
+from ..operator import BadExample, Example, Operator, Tensors, declare
+from ..rules import Derived, Rule, Windows, same_sizes, spatial, window_fits, window_holds_element
+from ..rules.dimension import Dimension
+from ..tensor import DataType
+from ..violation import Code
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,125 +45,38 @@ class MaxPooling:
             yield Dimension(*members)
 
 
-_SPATIAL = ("Strides", "WindowSize", "StartPadding", "EndPadding")
-
-
-def _constraints(desc: MaxPooling, tensors: Tensors) -> Iterator[Fault]:
-    source = tensors["InputTensor"]
-    spatial = source.rank - 2
-    if spatial != len(desc.WindowSize):
-        yield Fault(
-            Code.COUNT_MISMATCH,
-            ("WindowSize",),
-            f"{len(desc.WindowSize)} spatial dimensions given for an InputTensor of rank {source.rank}, "
-            f"which has {spatial}",
-            [spatial],
-        )
-        return
-    for i, dimension in enumerate(desc.dimensions(source.sizes)):
-        if dimension.dilated_window > dimension.padded:
-            yield Fault(
-                Code.WINDOW_TOO_LARGE,
-                ("WindowSize", i),
-                f"the window covers {dimension.dilated_window} positions with its dilation, and the input has "
-                f"{dimension.padded} with its padding",
-            )
-
-
-def _outputs(desc: MaxPooling, tensors: Tensors) -> dict[str, OutputRule]:
-    source = tensors["InputTensor"]
-    spatial = (dimension.output_sizes for dimension in desc.dimensions(source.sizes))
-    sizes = ((source.sizes[0],), (source.sizes[1],), *spatial)
-    return {
-        "OutputTensor": OutputRule(sizes, source.data_type, same_as="InputTensor"),
-        "OutputIndicesTensor": OutputRule(sizes, DataType.UINT32),
-    }
-
-
-def _output_constraints(desc: MaxPooling, tensors: Tensors) -> Iterator[Fault]:
-    output = tensors["OutputTensor"]
-    for i, dimension in enumerate(desc.dimensions(tensors["InputTensor"].sizes)):
-        empty = output.sizes[i + 2] - dimension.windows_with_element(output.sizes[i + 2])
-        if empty:
-            yield Fault(
-                Code.WINDOW_WITHOUT_ELEMENT,
-                ("OutputTensor", "Sizes", i + 2),
-                f"{empty} of the {output.sizes[i + 2]} windows along dimension {i + 2} hold padding alone "
-                "and have no maximum",
-            )
-    indices = tensors.get("OutputIndicesTensor")
-    if indices is not None and indices.sizes != output.sizes:
-        yield Fault(
-            Code.SIZES_MISMATCH,
-            ("OutputIndicesTensor", "Sizes"),
-            f"sizes {list(indices.sizes)} given; OutputTensor has {list(output.sizes)}, and both must be equal",
-            [list(output.sizes)],
-        )
-
-
 def _work(desc: MaxPooling, tensors: Tensors) -> int:
     """Each element of the output visits its window, without the padding."""
     images, channels, *outputs = tensors["OutputTensor"].sizes
     dimensions = desc.dimensions(tensors["InputTensor"].sizes)
-    visited = (dimension.elements_visited(count) for dimension, count in zip(dimensions, outputs, strict=True))
-    return images * channels * prod(visited)
-
-
-_INPUT = TensorField("InputTensor", Role.INPUT)
-_OUTPUT = TensorField("OutputTensor", Role.OUTPUT)
-_INDICES = TensorField("OutputIndicesTensor", Role.OPTIONAL_OUTPUT)
-_DILATIONS = ArrayField("Dilations", least=1)
-
-
-def _fields(*, indices: bool, dilations: bool) -> tuple[Field, ...]:
-    arrays = (
-        ArrayField("Strides", least=1),
-        ArrayField("WindowSize", least=1),
-        ArrayField("StartPadding"),
-        ArrayField("EndPadding"),
-        *((_DILATIONS,) if dilations else ()),
-    )
-    count = CountField("DimensionCount", tuple(member.name for member in arrays))
-    return (_INPUT, _OUTPUT, *((_INDICES,) if indices else ()), count, *arrays)
-
-
-def _rows(introduced: FeatureLevel, *, indices: bool) -> Rows:
-    ranks = (4, 5)
-    uint32, both = (DataType.UINT32,), (DataType.UINT64, DataType.UINT32)
-    return tuple(
-        Row(
-            level,
-            {
-                "InputTensor": Limits(types, ranks),
-                "OutputTensor": Limits(types, ranks),
-                **({"OutputIndicesTensor": Limits(positions, ranks)} if indices else {}),
-            },
-        )
-        for level, types, positions in (
-            (FeatureLevel.V5_0, (*FLOATS, *ALL_INTEGERS), both),
-            (FeatureLevel.V3_0, (*FLOATS, *INTEGERS_8), uint32),
-            (introduced, FLOATS, uint32),
-        )
-    )
+    visited = [dimension.elements_visited(count) for dimension, count in zip(dimensions, outputs, strict=True)]
+    work: int = images * channels * prod(visited)
+    return work
 
 
 def _operator(
     name: str,
-    summary: str,
-    rows: Rows,
-    fields: tuple[Field, ...],
     examples: tuple[Example, ...],
     bad_examples: tuple[BadExample, ...],
+    *,
+    indices: bool,
+    dilated: bool,
 ) -> Operator[MaxPooling]:
-    return Operator(
-        name=name,
-        summary=summary,
-        fields=fields,
+    windows = Windows(dilated=dilated)
+    rules: list[Rule] = [
+        spatial("WindowSize", *windows.arrays, of="InputTensor"),
+        window_fits(windows),
+        window_holds_element(windows),
+    ]
+    outputs = {"OutputTensor": Derived(windows.output_sizes, like="InputTensor")}
+    if indices:
+        rules.append(same_sizes("OutputTensor", "OutputIndicesTensor"))
+        outputs["OutputIndicesTensor"] = Derived(windows.output_sizes, usual=DataType.UINT32)
+    return declare(
+        name,
         attributes=MaxPooling,
-        support=lambda _: rows,
-        constraints=_constraints,
-        outputs=_outputs,
-        output_constraints=_output_constraints,
+        rules=rules,
+        outputs=outputs,
         work=_work,
         examples=examples,
         bad_examples=bad_examples,
@@ -344,29 +245,14 @@ _BAD_DILATED_EXAMPLES = (
     ),
 )
 
-MAX_POOLING = _operator(
-    "MAX_POOLING",
-    "The greatest element of each window.",
-    _rows(FeatureLevel.V1_0, indices=False),
-    _fields(indices=False, dilations=False),
-    _EXAMPLES,
-    _BAD_EXAMPLES,
-)
-
-MAX_POOLING1 = _operator(
-    "MAX_POOLING1",
-    "The greatest element of each window and, if asked for, its position in the input.",
-    _rows(FeatureLevel.V2_0, indices=True),
-    _fields(indices=True, dilations=False),
-    (*_EXAMPLES, *_INDEX_EXAMPLES),
-    _BAD_EXAMPLES,
-)
-
-MAX_POOLING2 = _operator(
-    "MAX_POOLING2",
-    "The greatest element of each window, whose elements may lie apart, and its position if asked for.",
-    _rows(FeatureLevel.V2_1, indices=True),
-    _fields(indices=True, dilations=True),
-    (*_with_dilations(_EXAMPLES), *_with_dilations(_INDEX_EXAMPLES), _DILATED_EXAMPLE),
-    _BAD_DILATED_EXAMPLES,
+FAMILY = (
+    _operator("MAX_POOLING", _EXAMPLES, _BAD_EXAMPLES, indices=False, dilated=False),
+    _operator("MAX_POOLING1", (*_EXAMPLES, *_INDEX_EXAMPLES), _BAD_EXAMPLES, indices=True, dilated=False),
+    _operator(
+        "MAX_POOLING2",
+        (*_with_dilations(_EXAMPLES), *_with_dilations(_INDEX_EXAMPLES), _DILATED_EXAMPLE),
+        _BAD_DILATED_EXAMPLES,
+        indices=True,
+        dilated=True,
+    ),
 )

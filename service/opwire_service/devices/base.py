@@ -13,6 +13,7 @@ from opwire.tensor import Array
 from opwire.wire import EncodedTensor
 
 from ..execution import Arrays, Bound, Stop
+from ..kernels.executable import EXECUTABLE
 
 Inputs = Mapping[str, Array] | Mapping[str, EncodedTensor]
 """The tensors of a plan; base64 text only for a device that decodes."""
@@ -55,6 +56,10 @@ class Device(Protocol):
 
     @property
     def inline_work(self) -> int: ...
+
+    def executes(self, operator: str) -> bool:
+        """Whether it runs an operator type, given by its name without the prefix."""
+        return operator in EXECUTABLE
 
     def runs_inline(self, plan: Plan) -> bool:
         """Whether a plan, as things are now, takes less time than handing it to another thread."""

@@ -94,7 +94,7 @@ class CpuDevice(Device):
 
     def scratch_bytes(self, plan: Plan) -> int:
         """See ``Device.scratch_bytes``; on the reference kernels it may be that of exact arithmetic."""
-        return max(CHUNK_BYTES, self._job(plan).scratch_bytes(self._pool.threads))
+        return max(CHUNK_BYTES, self._prepare(plan).job.scratch_bytes(self._pool.threads))
 
     def warm_up(self, plans: Iterable[Plan] = ()) -> Iterator[None]:
         """Waits until all kernels are ready: minutes where the cache on disk is empty."""

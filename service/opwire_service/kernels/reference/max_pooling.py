@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from opwire.check import Plan
-from opwire.operators.dimension import Dimension
+from opwire.rules.dimension import Dimension
 from opwire.tensor import packed_strides
 
 from ...execution import Arrays, Stop

@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 
 from opwire.check import Plan
-from opwire.operators.reduce import ReduceFunction
+from opwire.enums import ReduceFunction
 from opwire.tensor import Array, DataType
 
 from ...execution import Arrays, Stop

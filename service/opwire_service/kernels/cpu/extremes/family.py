@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from opwire.check import Plan
-from opwire.operators.argreduce import AxisDirection
+from opwire.enums import AxisDirection
 from opwire.tensor import Array, DataType
 
 from ...layout import reduction_layout

@@ -7,7 +7,7 @@ from math import prod
 import numpy as np
 
 from opwire.check import Plan
-from opwire.operators.dimension import Dimension
+from opwire.rules.dimension import Dimension
 from opwire.tensor import packed_strides
 
 from ....execution import Arrays, Bound, Stop

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 
 from opwire.check import Plan
-from opwire.operators.dimension import Dimension
+from opwire.rules.dimension import Dimension
 from opwire.tensor import BufferTensorDesc
 
 from ..jit.compiler import inner

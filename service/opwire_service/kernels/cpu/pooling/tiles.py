@@ -6,7 +6,7 @@ from math import prod
 from typing import NamedTuple
 
 from opwire.check import Plan
-from opwire.operators.dimension import Dimension
+from opwire.rules.dimension import Dimension
 
 USUAL_BYTES = 1 << 17
 """What a tile visits, where windows are small: what it reads and leaves stays in the nearest caches."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from opwire.check import Plan
-from opwire.operators.reduce import ReduceFunction
+from opwire.enums import ReduceFunction
 from opwire.tensor import Array, DataType
 
 from ... import exact

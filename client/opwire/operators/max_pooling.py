@@ -81,6 +81,19 @@ class Dimension:
         room = self.padded - self.dilated_window
         return tuple(dict.fromkeys((room // self.stride + 1, -(-room // self.stride) + 1)))
 
+    def elements_visited(self, count: int) -> int:
+        """How many elements the first ``count`` windows have together, without the padding."""
+        return self._visited_below(count, self.start + self.size) - self._visited_below(count, self.start)
+
+    def _visited_below(self, count: int, bound: int) -> int:
+        """How many positions below a bound, of the padded input, the first ``count`` windows have together."""
+        reached = _count_below(count, self.stride, bound)
+        whole = _count_below(count, self.stride, bound - (self.dilated_window - 1))
+        # The last window that reaches below the bound has a positions there, the one before it stride more, and so on.
+        last = bound - 1 - (reached - 1) * self.stride
+        cut = reached - whole
+        return whole * self.window + cut + _floor_sum(cut, self.dilation, self.stride, last)
+
     def windows_with_element(self, count: int) -> int:
         """How many of the first ``count`` windows reach an element of the input.
 
@@ -179,8 +192,11 @@ def _output_constraints(desc: MaxPooling, tensors: Tensors) -> Iterator[Fault]:
 
 
 def _work(desc: MaxPooling, tensors: Tensors) -> int:
-    """Each element of the output visits its window."""
-    return tensors["OutputTensor"].element_count * prod(desc.WindowSize)
+    """Each element of the output visits its window, without the padding."""
+    images, channels, *outputs = tensors["OutputTensor"].sizes
+    dimensions = desc.dimensions(tensors["InputTensor"].sizes)
+    visited = (dimension.elements_visited(count) for dimension, count in zip(dimensions, outputs, strict=True))
+    return images * channels * prod(visited)
 
 
 _INPUT = TensorField("InputTensor", Role.INPUT)

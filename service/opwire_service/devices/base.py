@@ -81,10 +81,17 @@ class Device(Protocol):
         """Holds what the plan needs of the device's own memory, for as long as the context lasts.
 
         Raises:
-            LimitExceededError: it needs more than there is.
+            LimitExceededError: it needs more than there is, or is more work than the device takes.
             OverloadedError: others hold too much.
         """
         return nullcontext()
+
+    def scratch_bytes(self, plan: Plan) -> int:
+        """The most memory of this process that running a plan takes besides its inputs and outputs.
+
+        Small constant amounts, of a few hundred KiB, are not counted.
+        """
+        return 0
 
     def warm_up(self, plans: Iterable[Plan]) -> Iterator[None]:
         """Makes the kernels of plans ready; yields after each step of it. What needs no kernels is done at once."""

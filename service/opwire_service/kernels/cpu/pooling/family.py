@@ -11,7 +11,7 @@ from opwire.operators.max_pooling import Dimension
 from opwire.tensor import packed_strides
 
 from ....execution import Arrays, Bound, Stop
-from ...layout import Loop, ReductionLayout, collapse
+from ...layout import Loop, ReductionLayout, collapse, coordinates
 from ..extremes import extreme
 from ..extremes.family import ELEMENTS
 from ..extremes.ranks import inversion
@@ -23,6 +23,7 @@ from ..run.pool import Find, Pool
 from ..run.reductions import cut
 from . import geometry as p
 from . import rows as max_pooling_rows
+from .tiles import cut_rows
 
 KERNELS = (
     *(
@@ -33,33 +34,20 @@ KERNELS = (
     ),
 )
 
-LARGEST_ROW = 1 << 22
-"""The most elements that a row of outputs may visit before its windows are reduced one by one."""
-
-LONGEST_LINE = 1 << 16
-"""The most positions of a line that are padding."""
-
 
 def prepare(plan: Plan) -> Job:
     source = plan.inputs["InputTensor"]
     parameters = {g.INVERT: inversion(source.data_type, least=False)}
-    geometry = p.encode(plan, parameters)
-    geometry[max_pooling_rows.PACKED] = int(p.is_packed(source))
-    rows = geometry[p.DEPTH + p.WINDOW] * geometry[p.HEIGHT + p.WINDOW]
-    across = geometry[p.ACROSS :]
-    by_line = geometry[p.LINE] <= across[p.SIZE] + LONGEST_LINE
     indices = "OutputIndicesTensor" in plan.outputs
-    bits = source.data_type.bits
-    if by_line and (bits < 64 or not indices):
-        function = max_pooling_rows.named_rows if indices else max_pooling_rows.rows
-        visited = rows * across[p.SIZE] + across[p.OUT] * across[p.WINDOW]
-    else:
-        function = max_pooling_rows.windows
-        visited = rows * across[p.OUT] * across[p.WINDOW]
-    if visited > LARGEST_ROW:
+    tiles = cut_rows(plan, lines=source.data_type.bits < 64 or not indices)
+    if tiles is None:
         return WindowsJob(plan, parameters)
-    units = prod(plan.outputs["OutputTensor"].sizes[:-1])
-    return PoolingJob(Step(Kernel(function, ELEMENTS[source.data_type]), geometry, units, visited))
+    function = max_pooling_rows.windows
+    if tiles.by_line:
+        function = max_pooling_rows.named_rows if indices else max_pooling_rows.rows
+    geometry = p.encode(plan, parameters | {p.TILE: tiles.width, p.TILES: tiles.count, p.LINE: tiles.line})
+    units = prod(plan.outputs["OutputTensor"].sizes[:-1]) * tiles.count
+    return PoolingJob(Step(Kernel(function, ELEMENTS[source.data_type]), geometry, units, tiles.elements))
 
 
 class PoolingJob(Job):
@@ -99,7 +87,7 @@ class WindowsJob(Job):
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         source, values = inputs["InputTensor"], outputs["OutputTensor"]
         indices = outputs.get("OutputIndicesTensor")
-        for place in np.ndindex(values.shape):
+        for place in coordinates(values.shape):
             ranges = [range(i, i + 1) for i in place[:2]] + [
                 _covered(dimension, i) for dimension, i in zip(self._dimensions, place[2:], strict=True)
             ]

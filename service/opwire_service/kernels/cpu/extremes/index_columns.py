@@ -7,10 +7,11 @@ import numpy as np
 from ..jit.compiler import inlined, inner, kernel
 from ..jit.element import bits_of, cast_to, choose, int32, int64, integer_zero, load, read, size_of, store
 from ..run import geometry as g
-from ..run.geometry import advance, at, segment_of, tile_of
-from .named_columns import GROUP, name_neighbours, rows_at_once
+from ..run.geometry import advance, at, tile_of
+from . import parameters as p
+from .labelled_columns import GROUP, label_neighbours, rows_at_once
+from .rank_vectors import wide_lanes
 from .ranks import NOTHING, element_of, greater, is_float, is_number, key_of, lowest_rank, rank_of, rank_of_key
-from .vectors import wide_lanes
 
 _ASIDE = 40
 """Numbers between parts of a kernel's memory that would else be in each other's way in the cache."""
@@ -20,37 +21,37 @@ _MERGED = 256
 
 
 @inner
-def _name_rows(
-    zero: int, address: int, row: int, step: int, width: int, best: int, names: int, invert: int, name: int, rows: int
+def _label_rows(
+    zero: int, address: int, row: int, step: int, width: int, best: int, labels: int, invert: int, label: int, rows: int
 ) -> None:
-    """Takes rows of one name into the best ranks and their names."""
+    """Takes rows of one label into the best ranks and their labels."""
     rank_zero = lowest_rank(zero)
-    named = integer_zero(rank_zero)
+    label_zero = integer_zero(rank_zero)
     for i in range(width):
         so_far = rank = load(best, i, rank_zero)
         for j in range(rows):
             rank = greater(rank_of(read(address + j * row, i * step, zero), invert), rank)
         store(best, i, rank)
-        store(names, i, choose(rank > so_far, cast_to(name, named), load(names, i, named)))
+        store(labels, i, choose(rank > so_far, cast_to(label, label_zero), load(labels, i, label_zero)))
 
 
 @inlined
-def _name_group(
-    zero: int, address: int, row: int, step: int, width: int, best: int, names: int, invert: int, name: int, rows: int
+def _label_group(
+    zero: int, address: int, row: int, step: int, width: int, best: int, labels: int, invert: int, label: int, rows: int
 ) -> None:
     """Takes one group of rows, or part of one."""
     if rows == GROUP:
-        _name_rows(zero, address, row, step, width, best, names, invert, name, GROUP)
+        _label_rows(zero, address, row, step, width, best, labels, invert, label, GROUP)
     else:
         for j in range(rows):
-            _name_rows(zero, address + j * row, row, step, width, best, names, invert, name, 1)
+            _label_rows(zero, address + j * row, row, step, width, best, labels, invert, label, 1)
 
 
 @inner
-def _name(zero: int, base: int, first: int, rows: int, width: int, best: int, names: int, geometry: int) -> None:
-    """Names the best of ``rows`` rows in the order asked for: rows count from the end where the last wins."""
-    run_size, count, invert = at(geometry, g.RUN), at(geometry, g.COUNT), at(geometry, g.INVERT)
-    last, step, group = at(geometry, g.LAST), at(geometry, g.COLUMN_STEP), at(geometry, g.GROUP)
+def _label(zero: int, base: int, first: int, rows: int, width: int, best: int, labels: int, geometry: int) -> None:
+    """Labels the best of ``rows`` rows in the order asked for: rows count from the end where the last wins."""
+    run_size, count, invert = at(geometry, g.RUN), at(geometry, g.COUNT), at(geometry, p.INVERT)
+    last, step, group = at(geometry, p.LAST), at(geometry, g.COLUMN_STEP), at(geometry, p.GROUP_ROWS)
     row = (-1 if last else 1) * at(geometry, g.STEP) * size_of(zero)
     together = step == 1 and width >= wide_lanes(zero)
     most = rows_at_once(row) if together else group
@@ -63,50 +64,50 @@ def _name(zero: int, base: int, first: int, rows: int, width: int, best: int, na
         here = here // group * group if here > group else here
         address = advance(base, g.reduced_source(geometry, index), zero)
         if together:
-            name_neighbours(zero, address, row, here, width, best, names, invert, i // group, group)
+            label_neighbours(zero, address, row, here, width, best, labels, invert, i // group, group)
         elif step == 1:
-            _name_group(zero, address, row, 1, width, best, names, invert, i // group, here)
+            _label_group(zero, address, row, 1, width, best, labels, invert, i // group, here)
         else:
-            _name_group(zero, address, row, step, width, best, names, invert, i // group, here)
+            _label_group(zero, address, row, step, width, best, labels, invert, i // group, here)
         i += here
 
 
 @inner
-def _begin(zero: int, width: int, best: int, names: int) -> None:
+def _begin(zero: int, width: int, best: int, labels: int) -> None:
     rank = lowest_rank(zero)
     for i in range(width):
         store(best, i, rank)
-        store(names, i, integer_zero(rank))
+        store(labels, i, integer_zero(rank))
 
 
 @inner
 def _find(
-    zero: int, base: int, begin: int, end: int, width: int, geometry: int, best: int, names: int, found: int
+    zero: int, base: int, begin: int, end: int, width: int, geometry: int, best: int, labels: int, found: int
 ) -> None:
     """Leaves the greatest rank of each column of a tile, for its rows ``begin`` to ``end``, in ``best``, and the row
     that has it, or the first of its group, in ``found``.
 
-    Rows are named in the width of a rank, so that one vector holds as many names as ranks; of narrow elements a block
-    of rows has as many as there are names.
+    Labels have the width of a rank, so that one vector holds as many labels as ranks; of narrow elements a block
+    of rows has as many as there are labels.
     """
     rank_zero = lowest_rank(zero)
-    named = integer_zero(rank_zero)
-    names_held = 1 << min(8 * size_of(named), 30)
-    count, last, group = at(geometry, g.COUNT), at(geometry, g.LAST), at(geometry, g.GROUP)
-    block = names_held * group
+    label_zero = integer_zero(rank_zero)
+    label_count = 1 << min(8 * size_of(label_zero), 30)
+    count, last, group = at(geometry, g.COUNT), at(geometry, p.LAST), at(geometry, p.GROUP_ROWS)
+    block = label_count * group
     if last:
         begin, end = count - end, count - begin
     overall = found + 8 * (width + _ASIDE)
     for first in range(begin, end, block):
-        _begin(zero, width, best, names)
-        _name(zero, base, first, min(block, end - first), width, best, names, geometry)
+        _begin(zero, width, best, labels)
+        _label(zero, base, first, min(block, end - first), width, best, labels, geometry)
         if end - begin <= block:
             for i in range(width):
-                store(found, i, begin + (int64(load(names, i, named)) & (names_held - 1)) * group)
+                store(found, i, begin + (int64(load(labels, i, label_zero)) & (label_count - 1)) * group)
             break
         for i in range(width):
             here, so_far = load(best, i, rank_zero), load(overall, i, rank_zero)
-            index = first + (int64(load(names, i, named)) & (names_held - 1)) * group
+            index = first + (int64(load(labels, i, label_zero)) & (label_count - 1)) * group
             better = (first == begin) | (here > so_far)
             store(overall, i, choose(better, here, so_far))
             store(found, i, choose(better, index, load(found, i, 0)))
@@ -119,7 +120,7 @@ def _find(
 @inner
 def _first_number(zero: int, column: int, geometry: int, begin: int, end: int) -> int:
     """The first (last) row that is not NaN, or -1."""
-    run_size, step, last = at(geometry, g.RUN), at(geometry, g.STEP), at(geometry, g.LAST)
+    run_size, step, last = at(geometry, g.RUN), at(geometry, g.STEP), at(geometry, p.LAST)
     found, i = -1, begin
     while i < end and (last or found < 0):
         left = min(run_size - i % run_size, end - i)
@@ -135,7 +136,7 @@ def _first_number(zero: int, column: int, geometry: int, begin: int, end: int) -
 @inlined
 def _place(zero: int, column: int, index: int, geometry: int, rank: int) -> int:
     """Which row has a rank, of the group whose first one, in the order asked for, is given. All rows are one run."""
-    invert, last, step = at(geometry, g.INVERT), at(geometry, g.LAST), at(geometry, g.STEP)
+    invert, last, step = at(geometry, p.INVERT), at(geometry, p.LAST), at(geometry, g.STEP)
     row = (-1 if last else 1) * step * size_of(zero)
     address = advance(column, index * step, zero)
     rows = min(GROUP, index + 1 if last else at(geometry, g.COUNT) - index)
@@ -187,23 +188,21 @@ def _put_indices(target: int, offset: int, apart: int, found: int, width: int, s
 @kernel
 def columns(zero: int, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
     """One tile of columns and one segment a unit; several segments leave rows of keys and of winners in ``states``."""
-    segments, tile, step = at(geometry, g.SEGMENTS), at(geometry, g.TILE), at(geometry, g.COLUMN_STEP)
+    segments, step = at(geometry, g.SEGMENTS), at(geometry, g.COLUMN_STEP)
     all_columns, apart = at(geometry, g.COLUMNS), at(geometry, g.COLUMN_TARGET)
-    size = at(geometry, g.INDEX_SIZE)
+    size = at(geometry, p.INDEX_SIZE)
     rank_zero = lowest_rank(zero)
-    scratch = np.empty(4 * tile + 3 * _ASIDE, np.int64)
-    best = scratch.ctypes.data
-    apart_by = 8 * (tile + _ASIDE)
-    names, found = best + apart_by, best + 2 * apart_by
+    memory = np.empty(4 * at(geometry, g.TILE) + 3 * _ASIDE, np.int64)
+    best = memory.ctypes.data
+    apart_by = 8 * (at(geometry, g.TILE) + _ASIDE)
+    labels, found = best + apart_by, best + 2 * apart_by
     for unit in range(begin, end):
-        number, segment, first, last = segment_of(geometry, unit)
-        outer, start, width = tile_of(geometry, number)
-        base = advance(source, g.kept_source(geometry, outer) + start * step, zero)
-        offset = g.kept_target(geometry, outer) + start * apart
-        _find(zero, base, first, last, width, geometry, best, names, found)
+        tile = tile_of(source, geometry, unit, zero)
+        base, first, last, width = tile.base, tile.first, tile.last, tile.width
+        _find(zero, base, first, last, width, geometry, best, labels, found)
         if is_float(zero):
             _settle(zero, base, first, last, width, geometry, best, found)
-        if at(geometry, g.GROUP) > 1 and segments == 1:
+        if at(geometry, p.GROUP_ROWS) > 1 and segments == 1:
             for i in range(width):
                 rank = load(best, i, rank_zero)
                 if rank > rank_zero:
@@ -211,14 +210,14 @@ def columns(zero: int, source: int, target: int, states: int, geometry: int, beg
                     store(found, i, _place(zero, column, load(found, i, 0), geometry, rank))
         for i in range(width if segments > 1 else 0):
             rank = load(best, i, rank_zero)
-            place = 2 * (outer * segments + segment) * all_columns + start + i
+            place = 2 * (tile.outer * segments + tile.segment) * all_columns + tile.start + i
             store(states, place, choose(is_number(rank, zero), key_of(rank), NOTHING))
             store(states, place + all_columns, load(found, i, 0))
         if segments == 1 and apart == 1:
-            _put_indices(target, offset, 1, found, width, size)
+            _put_indices(target, tile.offset, 1, found, width, size)
         elif segments == 1:
-            _put_indices(target, offset, apart, found, width, size)
-    scratch[0] = 0  # keeps the memory alive until here
+            _put_indices(target, tile.offset, apart, found, width, size)
+    memory[0] = 0  # keeps the memory alive until here
 
 
 @inlined
@@ -240,11 +239,11 @@ def _merge(rows: int, columns: int, segments: int, start: int, width: int, last:
 @kernel
 def finish(zero: int, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
     """Merges the segments of columns: one output element a unit."""
-    segments, columns, group = at(geometry, g.SEGMENTS), at(geometry, g.COLUMNS), at(geometry, g.GROUP)
-    step, apart, last = at(geometry, g.COLUMN_STEP), at(geometry, g.COLUMN_TARGET), at(geometry, g.LAST) != 0
-    size, lowest = at(geometry, g.INDEX_SIZE), lowest_rank(zero)
-    scratch = np.empty(2 * _MERGED, np.int64)
-    best = scratch.ctypes.data
+    segments, columns, group = at(geometry, g.SEGMENTS), at(geometry, g.COLUMNS), at(geometry, p.GROUP_ROWS)
+    step, apart, last = at(geometry, g.COLUMN_STEP), at(geometry, g.COLUMN_TARGET), at(geometry, p.LAST) != 0
+    size, lowest = at(geometry, p.INDEX_SIZE), lowest_rank(zero)
+    memory = np.empty(2 * _MERGED, np.int64)
+    best = memory.ctypes.data
     found = best + 8 * _MERGED
     output = begin
     while output < end:
@@ -262,4 +261,4 @@ def finish(zero: int, source: int, target: int, states: int, geometry: int, begi
                     store(found, i, _place(zero, column, load(found, i, 0), geometry, rank))
         _put_indices(target, g.kept_target(geometry, outer) + start * apart, apart, found, width, size)
         output += width
-    scratch[0] = 0  # keeps the memory alive until here
+    memory[0] = 0  # keeps the memory alive until here

@@ -11,12 +11,12 @@ import numpy as np
 from ..jit.compiler import inner, kernel
 from ..jit.element import integer_zero, load, of_bits, read, size_of, store
 from ..run import geometry as g
-from ..run.geometry import advance, at, segment_of, tile_of
-from .extreme import first_of
-from .halves import raise_two
-from .rank_memory import store_ranks
+from ..run.geometry import advance, at, tile_of
+from . import parameters as p
+from .extreme_rows import first_of
+from .half_ranks import raise_two
+from .rank_vectors import store_ranks, wide_lanes, wide_ranks
 from .ranks import element_of, greater, is_float, is_half, lowest_rank, rank_of
-from .vectors import wide_lanes, wide_ranks
 
 FEW, MANY = 4, 256
 """The least and the most rows that a column's best rank stays in a register for."""
@@ -88,7 +88,7 @@ def _raise_columns(
 @inner
 def _raise(zero: int, base: int, begin: int, end: int, width: int, geometry: int, best: int) -> None:
     """Leaves the greatest rank of each column of a tile, for its rows ``begin`` to ``end``, in ``best``."""
-    run_size, invert = at(geometry, g.RUN), at(geometry, g.INVERT)
+    run_size, invert = at(geometry, g.RUN), at(geometry, p.INVERT)
     step, row = at(geometry, g.COLUMN_STEP), at(geometry, g.STEP) * size_of(zero)
     group = rows_at_once(row)
     i = begin
@@ -112,7 +112,7 @@ def _write(zero: int, best: int, width: int, invert: int, target: int, offset: i
 @inner
 def _first_with(zero: int, column: int, geometry: int, begin: int, end: int, rank: int) -> int:
     """The first element of a column that has a rank, else its first one."""
-    run_size, step, invert = at(geometry, g.RUN), at(geometry, g.STEP), at(geometry, g.INVERT)
+    run_size, step, invert = at(geometry, g.RUN), at(geometry, g.STEP), at(geometry, p.INVERT)
     i = begin
     while i < end:
         left = min(run_size - i % run_size, end - i)
@@ -169,26 +169,23 @@ def _settle(
 @kernel
 def columns(zero: int, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
     """One tile of columns and one segment a unit; several segments leave their elements, row by row, in ``states``."""
-    segments, tile, step = at(geometry, g.SEGMENTS), at(geometry, g.TILE), at(geometry, g.COLUMN_STEP)
-    all_columns, apart = at(geometry, g.COLUMNS), at(geometry, g.COLUMN_TARGET)
-    invert, lowest = at(geometry, g.INVERT), lowest_rank(zero)
-    scratch = np.empty(tile, np.int64)
-    best = scratch.ctypes.data
+    segments, all_columns = at(geometry, g.SEGMENTS), at(geometry, g.COLUMNS)
+    invert, lowest = at(geometry, p.INVERT), lowest_rank(zero)
+    memory = np.empty(at(geometry, g.TILE), np.int64)
+    best = memory.ctypes.data
     for unit in range(begin, end):
-        number, segment, first, last = segment_of(geometry, unit)
-        outer, start, width = tile_of(geometry, number)
-        base = advance(source, g.kept_source(geometry, outer) + start * step, zero)
+        tile = tile_of(source, geometry, unit, zero)
+        base, first, last, width = tile.base, tile.first, tile.last, tile.width
         for i in range(width):
             store(best, i, lowest)
         _raise(zero, base, first, last, width, geometry, best)
+        put, offset, apart = target, tile.offset, at(geometry, g.COLUMN_TARGET)
         if segments > 1:
-            offset, apart, target = (outer * segments + segment) * all_columns + start, 1, states
-        else:
-            offset = g.kept_target(geometry, outer) + start * apart
+            put, offset, apart = states, (tile.outer * segments + tile.segment) * all_columns + tile.start, 1
         if apart == 1:
-            _write(zero, best, width, invert, target, offset, 1)
+            _write(zero, best, width, invert, put, offset, 1)
         else:
-            _write(zero, best, width, invert, target, offset, apart)
+            _write(zero, best, width, invert, put, offset, apart)
         if is_float(zero):
-            _settle(zero, base, first, last, width, geometry, best, target, offset, apart)
-    scratch[0] = 0  # keeps the memory alive until here
+            _settle(zero, base, first, last, width, geometry, best, put, offset, apart)
+    memory[0] = 0  # keeps the memory alive until here

@@ -1,0 +1,121 @@
+"""How the kernels of reductions walk over neighbouring columns: run by run of rows, and within a run group by group.
+
+What they do with a group is a function that they pass. It becomes part of the walk when a kernel is compiled.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ..jit.compiler import inlined
+from ..jit.element import prefetch, size_of
+from ..jit.prefetch import rows_ahead
+from ..numbers.vectors import WIDTH
+from ..run import geometry as g
+from ..run.geometry import Tile, advance, at, run_from
+
+GROUP = 8
+"""Rows that sums add up in registers before they go to the totals of the columns."""
+
+WHOLE_RUN = 1 << 62
+"""As the most rows of a group: it ends with its run."""
+
+
+class Rows(NamedTuple):
+    """Rows of neighbouring columns.
+
+    Attributes:
+        address: of the first column's element in the first row.
+        pitch: bytes from row to row.
+        height: how many rows.
+        width: how many columns.
+        stride: elements from column to column.
+        step: the same; None, known when a kernel is compiled, if columns lie side by side.
+    """
+
+    address: int
+    pitch: int
+    height: int
+    width: int
+    stride: int
+    step: int | None
+
+
+@inlined
+def column_address(zero: float, rows: Rows, column: int) -> int:
+    """The address of a column's element in the first row."""
+    return advance(rows.address, column * rows.stride, zero)
+
+
+@inlined
+def in_vectors(rows: Rows) -> int:
+    """How many columns fill whole vectors."""
+    return rows.width // WIDTH * WIDTH
+
+
+@inlined
+def _groups(zero: float, run: Rows, most: int, take: Any, memory: Any, state: Any) -> Any:
+    for first in range(0, run.height, most):
+        here, count = run.address + first * run.pitch, min(most, run.height - first)
+        state = take(zero, Rows(here, run.pitch, count, run.width, run.stride, run.step), memory, state)
+    return state
+
+
+@inlined
+def walk_neighbours(zero: float, geometry: int, tile: Tile, most: int, take: Any, memory: Any, state: Any) -> Any:
+    """Like ``walk``, of columns that lie side by side."""
+    pitch, i = at(geometry, g.STEP) * size_of(zero), tile.first
+    while i < tile.last:
+        address, count = run_from(geometry, tile.base, i, tile.last, zero)
+        state = _groups(zero, Rows(address, pitch, count, tile.width, 1, None), most, take, memory, state)
+        i += count
+    return state
+
+
+@inlined
+def walk(zero: float, geometry: int, tile: Tile, most: int, take: Any, memory: Any, state: Any) -> Any:
+    """Takes the rows of a tile's segment, in their order.
+
+    Args:
+        zero: its type says what an element is.
+        geometry: the loops.
+        tile: the columns and their segment.
+        most: rows of a group.
+        take: takes a ``zero``, the ``Rows`` of a group, ``memory`` and the state so far; returns the next state.
+        memory: where ``take`` finds what it keeps of each column.
+        state: the first one.
+
+    Returns:
+        The last state.
+    """
+    pitch, stride, i = at(geometry, g.STEP) * size_of(zero), at(geometry, g.COLUMN_STEP), tile.first
+    while i < tile.last:
+        address, count = run_from(geometry, tile.base, i, tile.last, zero)
+        if stride == 1:
+            state = _groups(zero, Rows(address, pitch, count, tile.width, 1, None), most, take, memory, state)
+        else:
+            state = _groups(zero, Rows(address, pitch, count, tile.width, stride, stride), most, take, memory, state)
+        i += count
+    return state
+
+
+@inlined
+def add_group(zero: float, address: int, rows: Rows, terms: Any, add: Any, sums: Any) -> Any:
+    """Adds a group of rows to the sums of a vector of columns; a whole group is one straight line of code.
+
+    Args:
+        address: of the vector in the first row.
+        add: takes a ``zero``, an address, a step, the terms and sums; returns the next sums.
+    """
+    pitch, ahead = rows.pitch, rows_ahead(rows.pitch, GROUP)
+    if rows.height == GROUP and ahead:
+        for j in range(GROUP):
+            prefetch(address + j * pitch + ahead)
+            sums = add(zero, address + j * pitch, rows.step, terms, sums)
+    elif rows.height == GROUP:
+        for j in range(GROUP):
+            sums = add(zero, address + j * pitch, rows.step, terms, sums)
+    else:
+        for j in range(rows.height):
+            sums = add(zero, address + j * pitch, rows.step, terms, sums)
+    return sums

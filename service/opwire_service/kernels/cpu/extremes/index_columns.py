@@ -7,9 +7,10 @@ import numpy as np
 from ..jit.compiler import inlined, inner, kernel
 from ..jit.element import bits_of, cast_to, choose, int32, int64, integer_zero, load, read, size_of, store
 from ..run import geometry as g
-from ..run.geometry import advance, at, tile_of
+from ..run.column_rows import Rows, stride_of
+from ..run.geometry import Tile, advance, at, tile_of
 from . import parameters as p
-from .labelled_columns import GROUP, label_neighbours, rows_at_once
+from .labelled_columns import GROUP, Winners, label_neighbours, labelled_rows_at_once
 from .rank_vectors import wide_lanes
 from .ranks import NOTHING, element_of, greater, is_float, is_number, key_of, lowest_rank, rank_of, rank_of_key
 
@@ -20,41 +21,39 @@ _MERGED = 256
 """Columns whose segments are merged at a time: what segments leave of a single one would share a place in the cache."""
 
 
-@inner
-def _label_rows(
-    zero: int, address: int, row: int, step: int, width: int, best: int, labels: int, invert: int, label: int, rows: int
-) -> None:
-    """Takes rows of one label into the best ranks and their labels."""
+@inlined
+def _label_rows(zero: int, rows: Rows, winners: Winners, label: int) -> None:
+    """Takes rows with one label into the winners."""
+    best, labels, invert = winners
     rank_zero = lowest_rank(zero)
     label_zero = integer_zero(rank_zero)
-    for i in range(width):
+    for i in range(rows.width):
         so_far = rank = load(best, i, rank_zero)
-        for j in range(rows):
-            rank = greater(rank_of(read(address + j * row, i * step, zero), invert), rank)
+        for j in range(rows.height):
+            rank = greater(rank_of(read(rows.address + j * rows.pitch, i * stride_of(rows), zero), invert), rank)
         store(best, i, rank)
         store(labels, i, choose(rank > so_far, cast_to(label, label_zero), load(labels, i, label_zero)))
 
 
 @inlined
-def _label_group(
-    zero: int, address: int, row: int, step: int, width: int, best: int, labels: int, invert: int, label: int, rows: int
-) -> None:
+def _label_group(zero: int, rows: Rows, winners: Winners, label: int) -> None:
     """Takes one group of rows, or part of one."""
-    if rows == GROUP:
-        _label_rows(zero, address, row, step, width, best, labels, invert, label, GROUP)
+    address, pitch, height, width, stride, step = rows
+    if height == GROUP:
+        _label_rows(zero, Rows(address, pitch, GROUP, width, stride, step), winners, label)
     else:
-        for j in range(rows):
-            _label_rows(zero, address + j * row, row, step, width, best, labels, invert, label, 1)
+        for j in range(height):
+            _label_rows(zero, Rows(address + j * pitch, pitch, 1, width, stride, step), winners, label)
 
 
 @inner
-def _label(zero: int, base: int, first: int, rows: int, width: int, best: int, labels: int, geometry: int) -> None:
+def _label(zero: int, geometry: int, tile: Tile, first: int, rows: int, winners: Winners) -> None:
     """Labels the best of ``rows`` rows in the order asked for: rows count from the end where the last wins."""
-    run_size, count, invert = at(geometry, g.RUN), at(geometry, g.COUNT), at(geometry, p.INVERT)
-    last, step, group = at(geometry, p.LAST), at(geometry, g.COLUMN_STEP), at(geometry, p.GROUP_ROWS)
-    row = (-1 if last else 1) * at(geometry, g.STEP) * size_of(zero)
-    together = step == 1 and width >= wide_lanes(zero)
-    most = rows_at_once(row) if together else group
+    run_size, count, width = at(geometry, g.RUN), at(geometry, g.COUNT), tile.width
+    last, stride, group = at(geometry, p.LAST), at(geometry, g.COLUMN_STEP), at(geometry, p.GROUP_ROWS)
+    pitch = (-1 if last else 1) * at(geometry, g.STEP) * size_of(zero)
+    together = stride == 1 and width >= wide_lanes(zero)
+    most = labelled_rows_at_once(pitch) if together else group
     i = 0
     while i < rows:
         index = count - 1 - first - i if last else first + i
@@ -62,13 +61,13 @@ def _label(zero: int, base: int, first: int, rows: int, width: int, best: int, l
         here = min(place + 1 if last else run_size - place, rows - i, most)
         # Part of a group is the last of its run.
         here = here // group * group if here > group else here
-        address = advance(base, g.reduced_source(geometry, index), zero)
+        address = advance(tile.base, g.reduced_source(geometry, index), zero)
         if together:
-            label_neighbours(zero, address, row, here, width, best, labels, invert, i // group, group)
-        elif step == 1:
-            _label_group(zero, address, row, 1, width, best, labels, invert, i // group, here)
+            label_neighbours(zero, Rows(address, pitch, here, width, 1, None), winners, i // group, group)
+        elif stride == 1:
+            _label_group(zero, Rows(address, pitch, here, width, 1, None), winners, i // group)
         else:
-            _label_group(zero, address, row, step, width, best, labels, invert, i // group, here)
+            _label_group(zero, Rows(address, pitch, here, width, stride, stride), winners, i // group)
         i += here
 
 
@@ -81,11 +80,9 @@ def _begin(zero: int, width: int, best: int, labels: int) -> None:
 
 
 @inner
-def _find(
-    zero: int, base: int, begin: int, end: int, width: int, geometry: int, best: int, labels: int, found: int
-) -> None:
-    """Leaves the greatest rank of each column of a tile, for its rows ``begin`` to ``end``, in ``best``, and the row
-    that has it, or the first of its group, in ``found``.
+def _find(zero: int, geometry: int, tile: Tile, best: int, labels: int, found: int) -> None:
+    """Leaves the greatest rank of each column of a tile in ``best``, and the row that has it in ``found``, or the first
+    row of its group.
 
     Labels have the width of a rank, so that one vector holds as many labels as ranks; of narrow elements a block
     of rows has as many as there are labels.
@@ -95,12 +92,14 @@ def _find(
     label_count = 1 << min(8 * size_of(label_zero), 30)
     count, last, group = at(geometry, g.COUNT), at(geometry, p.LAST), at(geometry, p.GROUP_ROWS)
     block = label_count * group
+    begin, end, width = tile.first, tile.last, tile.width
     if last:
         begin, end = count - end, count - begin
+    winners = Winners(best, labels, at(geometry, p.INVERT))
     overall = found + 8 * (width + _ASIDE)
     for first in range(begin, end, block):
         _begin(zero, width, best, labels)
-        _label(zero, base, first, min(block, end - first), width, best, labels, geometry)
+        _label(zero, geometry, tile, first, min(block, end - first), winners)
         if end - begin <= block:
             for i in range(width):
                 store(found, i, begin + (int64(load(labels, i, label_zero)) & (label_count - 1)) * group)
@@ -157,18 +156,18 @@ def _place(zero: int, column: int, index: int, geometry: int, rank: int) -> int:
 
 
 @inner
-def _settle(zero: int, base: int, begin: int, end: int, width: int, geometry: int, best: int, found: int) -> None:
+def _settle(zero: int, geometry: int, tile: Tile, best: int, found: int) -> None:
     """Tells best ranks of -inf from those of NaN alone, which become NaN, and finds their rows."""
-    step, lowest = at(geometry, g.COLUMN_STEP), lowest_rank(zero)
+    step, lowest, width = at(geometry, g.COLUMN_STEP), lowest_rank(zero), tile.width
     unsure = False
     for i in range(width):
         unsure |= load(best, i, lowest) == lowest
     for i in range(width if unsure else 0):
         if load(best, i, lowest) == lowest:
-            column = advance(base, i * step, zero)
+            column = advance(tile.base, i * step, zero)
             element = rank_of(read(column, g.reduced_source(geometry, load(found, i, 0)), zero), 0)
             if not is_number(element, zero):
-                number = _first_number(zero, column, geometry, begin, end)
+                number = _first_number(zero, column, geometry, tile.first, tile.last)
                 if number < 0:
                     store(best, i, element)
                 else:
@@ -198,15 +197,15 @@ def columns(zero: int, source: int, target: int, states: int, geometry: int, beg
     labels, found = best + apart_by, best + 2 * apart_by
     for unit in range(begin, end):
         tile = tile_of(source, geometry, unit, zero)
-        base, first, last, width = tile.base, tile.first, tile.last, tile.width
-        _find(zero, base, first, last, width, geometry, best, labels, found)
+        width = tile.width
+        _find(zero, geometry, tile, best, labels, found)
         if is_float(zero):
-            _settle(zero, base, first, last, width, geometry, best, found)
+            _settle(zero, geometry, tile, best, found)
         if at(geometry, p.GROUP_ROWS) > 1 and segments == 1:
             for i in range(width):
                 rank = load(best, i, rank_zero)
                 if rank > rank_zero:
-                    column = advance(base, i * step, zero)
+                    column = advance(tile.base, i * step, zero)
                     store(found, i, _place(zero, column, load(found, i, 0), geometry, rank))
         for i in range(width if segments > 1 else 0):
             rank = load(best, i, rank_zero)

@@ -229,12 +229,12 @@ def _infinity_bits(zero):
     return lambda zero: 0x7C00
 
 
-def bits_of(value: Any, zero: Any) -> Any:
+def element_bits(value: Any, zero: Any) -> Any:
     """The bits of a float64 that is an element's value, infinities included."""
 
 
-@overload(bits_of, inline="always")
-def _bits_of(value, zero):
+@overload(element_bits, inline="always")
+def _element_bits(value, zero):
     if zero == FLOAT32:
         return lambda value, zero: float_bits(float32(value))
     return lambda value, zero: int32(_half_bits(value))

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..jit.compiler import inner, kernel
 from ..jit.element import bits_double, choose, double_bits, fused, int32, int64, load, read, size_of, store
-from ..numbers.formats import bits_of, magnitude_bits, masked, narrow, narrow_vector, put
+from ..numbers.formats import element_bits, magnitude_bits, masked, narrow, narrow_vector, put
 from ..numbers.rounding import two_sum
 from ..numbers.vector_rounding import logarithms
 from ..numbers.vectors import WIDTH, load_vector, store_vector
@@ -146,7 +146,7 @@ def _sum(zero: float, base: int, geometry: int, begin: int, end: int, columns: i
     peak = int64(0)
     for i in range(width):
         peak = max(peak, load(sums, 3 * distance + i, 0))
-    if peak <= int64(bits_of(NARROW, zero)):
+    if peak <= int64(element_bits(NARROW, zero)):
         return
     _clear(sums, width, distance)
     for i in range(width):

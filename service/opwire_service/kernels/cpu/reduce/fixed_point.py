@@ -31,8 +31,9 @@ from ..numbers.vectors import (
     truncated,
     widened,
 )
+from ..run.column_rows import Rows, column_address, in_vectors, walk_neighbours
 from ..run.geometry import Tile
-from .column_rows import GROUP, Rows, add_group, column_address, in_vectors, walk_neighbours
+from .column_groups import GROUP, add_group
 from .parameters import MAGNITUDE, SIGNED, SQUARES
 from .sum_terms import Terms, term, terms_of
 

@@ -7,8 +7,9 @@ from typing import NamedTuple
 from ..jit.compiler import inner
 from ..jit.element import float32, load, store
 from ..numbers.vectors import WIDTH, load_vector, spread, store_vector
+from ..run.column_rows import Rows, column_address, in_vectors, stride_of, walk
 from ..run.geometry import Tile
-from .column_rows import GROUP, Rows, add_group, column_address, in_vectors, walk
+from .column_groups import GROUP, add_group
 from .parameters import MAGNITUDE, SIGNED, SQUARES
 from .plain_sums import add_vector
 from .sum_terms import Terms, term, terms_of
@@ -46,7 +47,7 @@ def _add_rest(zero: float, rows: Rows, memory: _Memory) -> None:
     for i in range(in_vectors(rows), rows.width):
         total, square = -0.0, 0.0
         for j in range(rows.height):
-            x = term(zero, rows.address + j * rows.pitch, i * rows.stride, memory.terms)
+            x = term(zero, rows.address + j * rows.pitch, i * stride_of(rows), memory.terms)
             total += x
             square += x * x
         store(memory.sums, i, load(memory.sums, i, 0.0) + total)

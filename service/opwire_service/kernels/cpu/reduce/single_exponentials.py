@@ -12,7 +12,7 @@ from typing import NamedTuple
 from ..jit.compiler import inner
 from ..jit.element import float32, float64, int32, larger, load, prefetch, read, size_of, store
 from ..jit.prefetch import AHEAD, rows_ahead, rows_at_once
-from ..numbers.formats import bits_of, enough_for_single_exponentials, magnitude_bits, masked
+from ..numbers.formats import element_bits, enough_for_single_exponentials, magnitude_bits, masked
 from ..numbers.vectors import (
     WIDTH,
     Vector,
@@ -31,8 +31,8 @@ from ..numbers.vectors import (
     widened,
 )
 from ..run import geometry as g
+from ..run.column_rows import Rows, column_address, in_vectors, walk
 from ..run.geometry import Tile, advance, at, run_from
-from .column_rows import Rows, column_address, in_vectors, walk
 
 LIMIT = 80.0
 """The greatest magnitude whose exponential is a normal FLOAT32, and so is that of its negative."""
@@ -74,7 +74,7 @@ def exponentials(x: Vector) -> Vector:
 @inner
 def suffices(zero: float, total: float, peak: int) -> bool:
     """Whether such a sum will do; ``peak`` is the greatest magnitude's bits."""
-    return peak <= bits_of(LIMIT, zero) and total >= enough_for_single_exponentials(zero)
+    return peak <= element_bits(LIMIT, zero) and total >= enough_for_single_exponentials(zero)
 
 
 @inner

@@ -25,8 +25,9 @@ from ..numbers.vectors import (
     widened,
 )
 from ..run import geometry as g
+from ..run.column_rows import Rows, column_address, walk_neighbours
 from ..run.geometry import Tile, advance, at
-from .column_rows import GROUP, Rows, column_address, walk_neighbours
+from .column_groups import GROUP
 
 ERROR = 2.0**-22.9
 

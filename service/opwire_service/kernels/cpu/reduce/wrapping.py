@@ -9,9 +9,9 @@ import numpy as np
 from ..jit.compiler import inlined, inner, kernel
 from ..jit.element import cast_to, int64, load, read, store, wrap_absolute, wrap_add, wrap_multiply
 from ..run import geometry as g
+from ..run.column_rows import WHOLE_RUN, Rows, stride_of, walk
 from ..run.geometry import advance, at, run_from, tile_of
 from . import parameters as p
-from .column_rows import WHOLE_RUN, Rows, walk
 
 SUM, L1, SUM_SQUARE, MULTIPLY = 0, 1, 2, 3
 """Operations: what is done to the elements."""
@@ -119,13 +119,13 @@ def _take(zero: int, rows: Rows, memory: _Memory, state: int) -> int:
     """Takes a run of rows into the totals of their columns."""
     totals, operation = memory
     if operation == SUM:
-        _take_rows(zero, rows, rows.stride, totals, SUM)
+        _take_rows(zero, rows, stride_of(rows), totals, SUM)
     elif operation == L1:
-        _take_rows(zero, rows, rows.stride, totals, L1)
+        _take_rows(zero, rows, stride_of(rows), totals, L1)
     elif operation == SUM_SQUARE:
-        _take_rows(zero, rows, rows.stride, totals, SUM_SQUARE)
+        _take_rows(zero, rows, stride_of(rows), totals, SUM_SQUARE)
     else:
-        _take_rows(zero, rows, rows.stride, totals, MULTIPLY)
+        _take_rows(zero, rows, stride_of(rows), totals, MULTIPLY)
     return state
 
 

@@ -8,14 +8,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ..jit.compiler import inlined
-from ..jit.element import prefetch, size_of
-from ..jit.prefetch import rows_ahead
+from ..jit.element import size_of
 from ..numbers.vectors import WIDTH
-from ..run import geometry as g
-from ..run.geometry import Tile, advance, at, run_from
-
-GROUP = 8
-"""Rows that sums add up in registers before they go to the totals of the columns."""
+from . import geometry as g
+from .geometry import Tile, advance, at, run_from
 
 WHOLE_RUN = 1 << 62
 """As the most rows of a group: it ends with its run."""
@@ -29,8 +25,8 @@ class Rows(NamedTuple):
         pitch: bytes from row to row.
         height: how many rows.
         width: how many columns.
-        stride: elements from column to column.
-        step: the same; None, known when a kernel is compiled, if columns lie side by side.
+        stride: elements from column to column; see ``stride_of``.
+        step: the same; None if columns lie side by side.
     """
 
     address: int
@@ -42,9 +38,15 @@ class Rows(NamedTuple):
 
 
 @inlined
+def stride_of(rows: Rows) -> int:
+    """Elements from column to column; 1, known when a kernel is compiled, if columns lie side by side."""
+    return 1 if rows.step is None else rows.stride
+
+
+@inlined
 def column_address(zero: float, rows: Rows, column: int) -> int:
     """The address of a column's element in the first row."""
-    return advance(rows.address, column * rows.stride, zero)
+    return advance(rows.address, column * stride_of(rows), zero)
 
 
 @inlined
@@ -97,25 +99,3 @@ def walk(zero: float, geometry: int, tile: Tile, most: int, take: Any, memory: A
             state = _groups(zero, Rows(address, pitch, count, tile.width, stride, stride), most, take, memory, state)
         i += count
     return state
-
-
-@inlined
-def add_group(zero: float, address: int, rows: Rows, terms: Any, add: Any, sums: Any) -> Any:
-    """Adds a group of rows to the sums of a vector of columns; a whole group is one straight line of code.
-
-    Args:
-        address: of the vector in the first row.
-        add: takes a ``zero``, an address, a step, the terms and sums; returns the next sums.
-    """
-    pitch, ahead = rows.pitch, rows_ahead(rows.pitch, GROUP)
-    if rows.height == GROUP and ahead:
-        for j in range(GROUP):
-            prefetch(address + j * pitch + ahead)
-            sums = add(zero, address + j * pitch, rows.step, terms, sums)
-    elif rows.height == GROUP:
-        for j in range(GROUP):
-            sums = add(zero, address + j * pitch, rows.step, terms, sums)
-    else:
-        for j in range(rows.height):
-            sums = add(zero, address + j * pitch, rows.step, terms, sums)
-    return sums

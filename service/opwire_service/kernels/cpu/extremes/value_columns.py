@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..jit.compiler import inlined, inner, kernel
+from ..jit.compiler import inner, kernel
 from ..jit.element import integer_zero, load, of_bits, read, size_of, store
 from ..run import geometry as g
 from ..run.column_rows import Rows, stride_of, walk
@@ -103,6 +103,15 @@ def _take(zero: int, rows: Rows, memory: _Memory, state: int) -> int:
     return state
 
 
+@inner
+def _raise(zero: int, geometry: int, tile: Tile, best: int) -> None:
+    """Leaves the greatest rank of each column of a tile in ``best``."""
+    group = _rows_at_once(at(geometry, g.STEP) * size_of(zero))
+    for i in range(tile.width):
+        store(best, i, lowest_rank(zero))
+    walk(zero, geometry, tile, group, _take, _Memory(best, at(geometry, p.INVERT)), 0)
+
+
 class _Output(NamedTuple):
     """Where elements of columns go: an address, elements from there to the first, and from each to the next."""
 
@@ -111,12 +120,16 @@ class _Output(NamedTuple):
     apart: int
 
 
-@inlined
+@inner
 def _write(zero: int, best: int, width: int, invert: int, output: _Output) -> None:
     rank_zero = lowest_rank(zero)
-    for i in range(width):
-        element = element_of(load(best, i, rank_zero), invert, zero)
-        store(output.address, output.offset + i * output.apart, element)
+    address, offset, apart = output
+    if apart == 1:
+        for i in range(width):
+            store(address, offset + i, element_of(load(best, i, rank_zero), invert, zero))
+    else:
+        for i in range(width):
+            store(address, offset + i * apart, element_of(load(best, i, rank_zero), invert, zero))
 
 
 @inner
@@ -175,22 +188,16 @@ def _write_first_with(zero: int, geometry: int, tile: Tile, column: int, rank: i
 def columns(zero: int, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
     """One tile of columns and one segment a unit; several segments leave their elements, row by row, in ``states``."""
     segments, invert = at(geometry, g.SEGMENTS), at(geometry, p.INVERT)
-    group = _rows_at_once(at(geometry, g.STEP) * size_of(zero))
     memory = np.empty(at(geometry, g.TILE), np.int64)
     best = memory.ctypes.data
     for unit in range(begin, end):
         tile = tile_of(source, geometry, unit, zero)
-        for i in range(tile.width):
-            store(best, i, lowest_rank(zero))
-        walk(zero, geometry, tile, group, _take, _Memory(best, invert), 0)
+        _raise(zero, geometry, tile, best)
         output = _Output(target, tile.offset, at(geometry, g.COLUMN_TARGET))
         if segments > 1:
             row = (tile.outer * segments + tile.segment) * at(geometry, g.COLUMNS)
             output = _Output(states, row + tile.start, 1)
-        if output.apart == 1:
-            _write(zero, best, tile.width, invert, _Output(output.address, output.offset, 1))
-        else:
-            _write(zero, best, tile.width, invert, output)
+        _write(zero, best, tile.width, invert, output)
         if is_float(zero):
             _settle(zero, geometry, tile, best, output)
     memory[0] = 0  # keeps the memory alive until here

@@ -7,10 +7,17 @@ from typing import Any
 from ..jit.compiler import inlined
 from ..jit.element import prefetch
 from ..jit.prefetch import rows_ahead
+from ..numbers.vectors import WIDTH
 from ..run.column_rows import Rows
 
 GROUP = 8
 """Rows of a group."""
+
+
+@inlined
+def in_vectors(rows: Rows) -> int:
+    """How many columns fill whole vectors."""
+    return rows.width // WIDTH * WIDTH
 
 
 @inlined

@@ -15,8 +15,9 @@ from ..numbers.formats import values
 from ..numbers.rounding import UNIT, two_sum
 from ..numbers.vectors import WIDTH, Vector, absolutes, elements, load_vector, number, spread, store_vector
 from ..run import geometry as g
-from ..run.column_rows import Rows, column_address, in_vectors, walk
+from ..run.column_rows import Rows, column_address, walk
 from ..run.geometry import Tile, advance, at, run_from
+from .column_groups import in_vectors
 from .parameters import SQUARES
 from .plain_sums import SLACK, merged
 from .sum_terms import Terms, term, terms_of

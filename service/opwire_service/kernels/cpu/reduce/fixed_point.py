@@ -31,9 +31,9 @@ from ..numbers.vectors import (
     truncated,
     widened,
 )
-from ..run.column_rows import Rows, column_address, in_vectors, walk_neighbours
+from ..run.column_rows import Rows, column_address, walk_neighbours
 from ..run.geometry import Tile
-from .column_groups import GROUP, add_group
+from .column_groups import GROUP, add_group, in_vectors
 from .parameters import MAGNITUDE, SIGNED, SQUARES
 from .sum_terms import Terms, term, terms_of
 

@@ -7,9 +7,9 @@ from typing import NamedTuple
 from ..jit.compiler import inner
 from ..jit.element import float32, load, store
 from ..numbers.vectors import WIDTH, load_vector, spread, store_vector
-from ..run.column_rows import Rows, column_address, in_vectors, stride_of, walk
+from ..run.column_rows import Rows, column_address, stride_of, walk
 from ..run.geometry import Tile
-from .column_groups import GROUP, add_group
+from .column_groups import GROUP, add_group, in_vectors
 from .parameters import MAGNITUDE, SIGNED, SQUARES
 from .plain_sums import add_vector
 from .sum_terms import Terms, term, terms_of

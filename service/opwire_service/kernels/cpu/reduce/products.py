@@ -29,9 +29,10 @@ from ..numbers.vectors import (
     sum_of,
 )
 from ..run import geometry as g
-from ..run.column_rows import Rows, column_address, in_vectors, walk
+from ..run.column_rows import Rows, column_address, walk
 from ..run.geometry import Tile, advance, at, run_from, segment_of, tile_of
 from . import parameters as p
+from .column_groups import in_vectors
 from .column_states import finish_columns, put_states
 from .parameters import COMPENSATED
 from .plain_rows import are_whole

@@ -31,8 +31,9 @@ from ..numbers.vectors import (
     widened,
 )
 from ..run import geometry as g
-from ..run.column_rows import Rows, column_address, in_vectors, walk
+from ..run.column_rows import Rows, column_address, walk
 from ..run.geometry import Tile, advance, at, run_from
+from .column_groups import in_vectors
 
 LIMIT = 80.0
 """The greatest magnitude whose exponential is a normal FLOAT32, and so is that of its negative."""

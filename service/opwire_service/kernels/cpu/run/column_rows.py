@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 from ..jit.compiler import inlined
 from ..jit.element import size_of
-from ..numbers.vectors import WIDTH
 from . import geometry as g
 from .geometry import Tile, advance, at, run_from
 
@@ -47,12 +46,6 @@ def stride_of(rows: Rows) -> int:
 def column_address(zero: float, rows: Rows, column: int) -> int:
     """The address of a column's element in the first row."""
     return advance(rows.address, column * stride_of(rows), zero)
-
-
-@inlined
-def in_vectors(rows: Rows) -> int:
-    """How many columns fill whole vectors."""
-    return rows.width // WIDTH * WIDTH
 
 
 @inlined

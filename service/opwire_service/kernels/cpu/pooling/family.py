@@ -12,15 +12,15 @@ from opwire.tensor import packed_strides
 
 from ....execution import Arrays, Bound, Stop
 from ...layout import Loop, ReductionLayout, collapse, coordinates
-from ..extremes import extreme
+from ..extremes import extreme_rows
+from ..extremes import parameters as extremes
 from ..extremes.family import ELEMENTS
 from ..extremes.ranks import inversion, rank_size
 from ..jit.compiler import Kernel
 from ..jit.element import INT64
-from ..run import geometry as g
 from ..run.job import Job, Step
 from ..run.pool import Find, Pool
-from ..run.reductions import ROW_SEGMENT, cut
+from ..run.tiling import ROW_SEGMENT, cut
 from . import geometry as p
 from . import rows as max_pooling_rows
 from .tiles import cut_rows
@@ -37,15 +37,15 @@ KERNELS = (
 
 def prepare(plan: Plan) -> Job:
     source = plan.inputs["InputTensor"]
-    parameters = {g.INVERT: inversion(source.data_type, least=False)}
+    invert = inversion(source.data_type, least=False)
     indices = "OutputIndicesTensor" in plan.outputs
     tiles = cut_rows(plan, lines=source.data_type.bits < 64 or not indices)
     if tiles is None:
-        return WindowsJob(plan, parameters)
+        return WindowsJob(plan, invert)
     function = max_pooling_rows.windows
     if tiles.by_line:
         function = max_pooling_rows.named_rows if indices else max_pooling_rows.rows
-    geometry = p.encode(plan, parameters | {p.TILE: tiles.width, p.TILES: tiles.number, p.LINE: tiles.line})
+    geometry = p.encode(plan, {p.INVERT: invert, p.TILE: tiles.width, p.TILES: tiles.number, p.LINE: tiles.line})
     units = prod(plan.outputs["OutputTensor"].sizes[:-1]) * tiles.number
     step = Step(Kernel(function, ELEMENTS[source.data_type]), geometry, units, tiles.elements)
     # Floats have codes in the place of ranks where NaN or zeros leave the winner open.
@@ -81,16 +81,16 @@ class PoolingJob(Job):
 class WindowsJob(Job):
     """Windows so large that each is a reduction of its own, in segments."""
 
-    def __init__(self, plan: Plan, parameters: dict[int, int]) -> None:
+    def __init__(self, plan: Plan, invert: int) -> None:
         self._source = plan.inputs["InputTensor"]
         self._dimensions = tuple(plan.attributes.dimensions(self._source.sizes))
-        self._parameters = parameters | {g.LAST: 0, g.INDEX_SIZE: 8}
+        self._parameters = {extremes.INVERT: invert, extremes.LAST: 0, extremes.INDEX_SIZE: 8}
         self._element = ELEMENTS[self._source.data_type]
         self._item_size = self._source.data_type.bits // 8
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
-        return (Kernel(extreme.rows, self._element), Kernel(extreme.finish, self._element))
+        return (Kernel(extreme_rows.rows, self._element), Kernel(extreme_rows.finish, self._element))
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         source, values = inputs["InputTensor"], outputs["OutputTensor"]
@@ -122,10 +122,10 @@ class WindowsJob(Job):
         here = source + first * self._item_size
         found = np.empty(1, np.int64)
         states = np.empty(2 * work.segments, np.int64)
-        step = Step(Kernel(extreme.rows, self._element), work.geometry, work.units, work.elements)
+        step = Step(Kernel(extreme_rows.rows, self._element), work.geometry, work.units, work.elements)
         step.run(here, found.ctypes.data, states.ctypes.data, find, pool, stop)
         if work.segments > 1:
-            finish = Step(Kernel(extreme.finish, self._element), work.whole, 1, work.segments)
+            finish = Step(Kernel(extreme_rows.finish, self._element), work.whole, 1, work.segments)
             finish.run(here, found.ctypes.data, states.ctypes.data, find, pool, stop)
         return int(found[0])
 

@@ -11,13 +11,14 @@ from opwire.tensor import BufferTensorDesc
 from ..jit.compiler import inner
 from ..run.geometry import at
 
-# Places in the row. INVERT of ``geometry`` stands where it stands there.
+# Slots of the row.
 CHANNELS = 0
 IMAGE_SOURCE, IMAGE_VALUE, IMAGE_INDEX = 1, 2, 3  # steps from image to image
 CHANNEL_SOURCE, CHANNEL_VALUE, CHANNEL_INDEX = 4, 5, 6
 INDEX_SIZE = 7  # bytes of an index, 0 for none
 LINE = 8  # padded positions that the windows of a tile cover along the innermost dimension
 PACKED = 9  # whether an element's position in its channel is also its offset
+INVERT = 12  # as that of extremes
 TILE, TILES = 10, 11  # outputs of a tile, and how many tiles a row of outputs has
 SPATIAL, WIDTH = 24, 10  # the first of the places of a dimension, and how many each has
 SIZE, STRIDE, WINDOW, START, DILATION, OUT, SOURCE, VALUE, INDEX = range(9)

@@ -6,12 +6,10 @@ that the first of equals is the greatest. At its ends is what never wins, in pla
 
 from __future__ import annotations
 
-from ..extremes.rank_memory import store_ranks
+from ..extremes.rank_vectors import every_other, store_ranks, wide_lanes
 from ..extremes.ranks import greater, is_number, key_of, lowest_rank, rank_of
-from ..extremes.vectors import every_other, wide_lanes
 from ..jit.compiler import inlined, inner
 from ..jit.element import choose, larger, load, read, store
-from ..run import geometry as g
 from ..run.geometry import advance, at
 from . import geometry as p
 
@@ -95,7 +93,7 @@ def raise_lines(
     zero: int, channel: int, geometry: int, depth: int, height: int, place: int, count: int, line: int, named: bool
 ) -> None:
     """Reduces all rows that the windows of a tile cover, ``count`` elements of each from ``place`` on, to the line."""
-    step, down, invert = at(geometry, p.ACROSS + p.SOURCE), at(geometry, p.HEIGHT + p.SOURCE), at(geometry, g.INVERT)
+    step, down, invert = at(geometry, p.ACROSS + p.SOURCE), at(geometry, p.HEIGHT + p.SOURCE), at(geometry, p.INVERT)
     rows, top, dilation = covered_rows(geometry, height)
     apart, across = advance(0, dilation * down, zero), at(geometry, p.ACROSS + p.SIZE)
     for i in range(p.first_tap(geometry, p.DEPTH, depth), p.taps_end(geometry, p.DEPTH, depth)):

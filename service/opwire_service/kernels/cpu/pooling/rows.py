@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..extremes.extreme import first_of, put_index
+from ..extremes.extreme_rows import first_of, put_index
+from ..extremes.rank_vectors import WIDE, equal_lanes, wide, wide_lanes, wide_ranks
 from ..extremes.ranks import NOTHING, element_of, is_float, is_number, lowest_rank, rank_of
-from ..extremes.vectors import WIDE, equal_lanes, wide, wide_lanes, wide_ranks
 from ..jit.compiler import inlined, inner, kernel
 from ..jit.element import integer_zero, load, of_bits, read, store
-from ..run import geometry as g
 from ..run.geometry import advance, at
 from . import geometry as p
 from .lines import ALL_ONES, along_line, covered_positions, covered_rows, fill, raise_lines
@@ -37,7 +36,7 @@ def _winner(zero: int, channel: int, geometry: int, depth: int, height: int, acr
             here = advance(channel, row, zero)
             for k in range(p.first_tap(geometry, p.ACROSS, across), p.taps_end(geometry, p.ACROSS, across)):
                 w = p.position(geometry, p.ACROSS, across, k)
-                rank = rank_of(read(here, w * at(geometry, p.ACROSS + p.SOURCE), zero), at(geometry, g.INVERT))
+                rank = rank_of(read(here, w * at(geometry, p.ACROSS + p.SOURCE), zero), at(geometry, p.INVERT))
                 better = is_number(rank, zero) and (rank > best or not is_number(best, zero))
                 if found < 0 or better:
                     best = rank
@@ -246,7 +245,7 @@ def rows(zero: int, source: int, values: int, indices: int, geometry: int, begin
         fill(lowest, inside, covered)
         raise_lines(zero, channel, geometry, depth, height, place, covered, inside, False)
         along_line(lowest, line, geometry, count, best)
-        _put_ranks(zero, best, count, here, at(geometry, p.ACROSS + p.VALUE), at(geometry, g.INVERT))
+        _put_ranks(zero, best, count, here, at(geometry, p.ACROSS + p.VALUE), at(geometry, p.INVERT))
         zeros = lowests = False
         if is_float(zero):
             zeros, lowests = _has_zero_or_lowest(best, count, rank_of(of_bits(0, zero), 0), lowest)

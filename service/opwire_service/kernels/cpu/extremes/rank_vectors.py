@@ -13,14 +13,14 @@ from numba import types
 from numba.core.datamodel import models
 from numba.extending import register_model
 
-from ..jit.element import ADDRESS, INT64, intrinsic, pointer_to
+from ..jit.element import ADDRESS, INT64, intrinsic, metadata_of_written, pointer_to
 from .ranks import above, high_ranked, rank_type, ranked
 
 WIDE, NARROW = 64, 16
 """Bytes of a vector."""
 
 
-class Vector(types.Type):
+class RankVector(types.Type):
     """Some ranks."""
 
     def __init__(self, lane: Any, lanes: int) -> None:
@@ -28,16 +28,16 @@ class Vector(types.Type):
         super().__init__(f"{lane}x{lanes}")
 
 
-@register_model(Vector)
-class _VectorModel(models.PrimitiveModel):
-    def __init__(self, manager: Any, vector: Vector) -> None:
+@register_model(RankVector)
+class _RankVectorModel(models.PrimitiveModel):
+    def __init__(self, manager: Any, vector: RankVector) -> None:
         lane = manager.lookup(vector.lane).get_value_type()
         super().__init__(manager, vector, ir.VectorType(lane, vector.lanes))  # type: ignore[no-untyped-call] # of numba
 
 
-def _vector(zero: Any, size: int) -> Vector:
+def _vector(zero: Any, size: int) -> RankVector:
     rank = rank_type(zero)
-    return Vector(rank, 8 * size // rank.bitwidth)
+    return RankVector(rank, 8 * size // rank.bitwidth)
 
 
 def _splat(builder: Any, value: Any, lanes: int) -> Any:
@@ -70,6 +70,20 @@ wide_ranks, narrow_ranks = _ranks(WIDE), _ranks(NARROW)
 
 wide_high_ranks = _ranks(WIDE, high_ranked)
 """The same of those that are above zero. The others have one that is not: whom zero does not beat needs no more."""
+
+
+@intrinsic
+def store_ranks(typing: Any, address: Any, index: Any, vector: Any) -> tuple[Any, Callable[..., Any]]:
+    """Puts ranks, as many as a vector has, from ``index`` ranks after an address on."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kind = args[2].type
+        first = builder.gep(pointer_to(builder, args[0], kind.element), [args[1]])
+        stored = builder.store(args[2], builder.bitcast(first, kind.as_pointer()), align=vector.lane.bitwidth // 8)
+        stored.set_metadata("alias.scope", metadata_of_written(builder))
+        return context.get_dummy_value()
+
+    return types.void(ADDRESS, ADDRESS, vector), code
 
 
 @intrinsic

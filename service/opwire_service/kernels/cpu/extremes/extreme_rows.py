@@ -10,10 +10,9 @@ from ..jit.compiler import inlined, inner, kernel
 from ..jit.element import bits_of, int32, integer_zero, load, of_bits, read, size_of, store
 from ..run import geometry as g
 from ..run.geometry import advance, at
-from .halves import greatest_of_run
-from .ranks import NOTHING, element_of, greater, is_float, is_half, key_of, lowest_rank, rank_of
-from .short_runs import first_winner, is_short
-from .vectors import (
+from . import parameters as p
+from .half_ranks import greatest_of_run
+from .rank_vectors import (
     equal_lanes,
     first_bit,
     greatest_lane,
@@ -25,6 +24,8 @@ from .vectors import (
     wide_lanes,
     wide_ranks,
 )
+from .ranks import NOTHING, element_of, greater, is_float, is_half, key_of, lowest_rank, rank_of
+from .short_runs import first_winner, is_short
 
 _BLOCK = 1 << 12
 """Bytes among which a winner is noted, to be looked for in the end: they are still in the nearest cache then."""
@@ -130,15 +131,15 @@ def _last_of(zero: int, address: int, count: int, step: int, invert: int, rank: 
 @inner
 def _locate(zero: int, address: int, count: int, step: int, geometry: int, rank: int) -> int:
     """Where the first (last) element with a rank is in a run, or -1."""
-    invert = at(geometry, g.INVERT)
+    invert = at(geometry, p.INVERT)
     if is_half(zero) and rank != rank_of(of_bits(0, zero), 0):
         # Only zeros are equal to what has other bits, and bits take fewer steps than ranks.
         bits = integer_zero(zero)
         same = of_bits(bits_of(element_of(rank, 0, zero)), bits)
-        if at(geometry, g.LAST):
+        if at(geometry, p.LAST):
             return _last_of(bits, address, count, step, invert, same)
         return first_of(bits, address, count, step, invert, same)
-    if at(geometry, g.LAST):
+    if at(geometry, p.LAST):
         return _last_of(zero, address, count, step, invert, rank)
     return first_of(zero, address, count, step, invert, rank)
 
@@ -146,8 +147,8 @@ def _locate(zero: int, address: int, count: int, step: int, geometry: int, rank:
 @inner
 def _scan(zero: int, base: int, geometry: int, begin: int, end: int) -> tuple[int, int]:
     """The key of the greatest of reduced elements ``begin`` to ``end``, and the index of the one that wins."""
-    run_size, step, last = at(geometry, g.RUN), at(geometry, g.STEP), at(geometry, g.LAST)
-    invert, block = at(geometry, g.INVERT), _BLOCK // size_of(zero)
+    run_size, step, last = at(geometry, g.RUN), at(geometry, g.STEP), at(geometry, p.LAST)
+    invert, block = at(geometry, p.INVERT), _BLOCK // size_of(zero)
     best, lowest = lowest_rank(zero), lowest_rank(zero)
     found_address, found_size, found_index = base, 0, 0
     i = begin
@@ -184,7 +185,7 @@ def put_index(address: int, offset: int, index: int, size: int) -> None:
 @inlined
 def _greatest_between(zero: int, base: int, geometry: int, begin: int, end: int) -> int:
     """The greatest rank of reduced elements ``begin`` to ``end``."""
-    run_size, step, invert = at(geometry, g.RUN), at(geometry, g.STEP), at(geometry, g.INVERT)
+    run_size, step, invert = at(geometry, g.RUN), at(geometry, g.STEP), at(geometry, p.INVERT)
     best = lowest_rank(zero)
     i = begin
     while i < end:
@@ -201,9 +202,9 @@ def _greatest_between(zero: int, base: int, geometry: int, begin: int, end: int)
 def rows(zero: int, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
     """One output element and one segment a unit; several segments leave (key, index or element) each in ``states``."""
     segments, segment, count = at(geometry, g.SEGMENTS), at(geometry, g.SEGMENT), at(geometry, g.COUNT)
-    size, invert = at(geometry, g.INDEX_SIZE), at(geometry, g.INVERT)
+    size, invert = at(geometry, p.INDEX_SIZE), at(geometry, p.INVERT)
     short = is_short(zero, count) and count == at(geometry, g.RUN) and at(geometry, g.STEP) == 1
-    short = short and not at(geometry, g.LAST)
+    short = short and not at(geometry, p.LAST)
     for unit in range(begin, end):
         output = unit // segments if segments > 1 else unit
         base = advance(source, g.kept_source(geometry, output), zero)
@@ -236,7 +237,7 @@ def rows(zero: int, source: int, target: int, states: int, geometry: int, begin:
 @kernel
 def finish(zero: int, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
     """Merges the segments of output elements."""
-    segments, last = at(geometry, g.SEGMENTS), at(geometry, g.LAST)
+    segments, last = at(geometry, g.SEGMENTS), at(geometry, p.LAST)
     for output in range(begin, end):
         first = 2 * output * segments
         best, won = load(states, first, 0), load(states, first + 1, 0)
@@ -245,7 +246,7 @@ def finish(zero: int, source: int, target: int, states: int, geometry: int, begi
             if key > best or (last and key == best):
                 best, won = key, load(states, first + 2 * i + 1, 0)
         offset = g.kept_target(geometry, output)
-        if at(geometry, g.INDEX_SIZE):
-            put_index(target, offset, won, at(geometry, g.INDEX_SIZE))
+        if at(geometry, p.INDEX_SIZE):
+            put_index(target, offset, won, at(geometry, p.INDEX_SIZE))
         else:
             store(target, offset, of_bits(won, zero))

@@ -13,13 +13,21 @@ from numba.extending import overload
 
 from ..jit.compiler import inlined
 from ..jit.element import HALF, int16, integer_zero
-from .rank_memory import store_ranks
+from .rank_vectors import (
+    RankVector,
+    above_lanes,
+    greatest_lane,
+    ranks_of_bits,
+    store_ranks,
+    wide,
+    wide_lanes,
+    wide_ranks,
+)
 from .ranks import HALF_INFINITY, greater, lesser, lowest_rank
-from .vectors import Vector, above_lanes, greatest_lane, ranks_of_bits, wide, wide_lanes, wide_ranks
 
 
 @inlined
-def _has_nan(greatest: Vector, bits: int) -> bool:
+def _has_nan(greatest: RankVector, bits: int) -> bool:
     return above_lanes(greatest, wide(int16(HALF_INFINITY), bits)) != 0
 
 

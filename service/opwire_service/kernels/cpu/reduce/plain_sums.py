@@ -20,9 +20,11 @@ from ..numbers.rounding import UNIT, two_sum
 from ..numbers.vectors import WIDTH, Vector, bits_doubles, elements, fused_vectors, longs_bits, roots, spread, total_of
 from ..run import geometry as g
 from ..run.geometry import advance, at, run_from
-from .fixed import are_fixed, fixed_total
-from .rough import ERROR, rough_total
-from .terms import IS_EXACT, KIND, MAGNITUDE, ROUGH, SIGNED, SQUARES, term
+from . import parameters as p
+from .fixed_point import fits_fixed_point, fixed_point_total
+from .parameters import MAGNITUDE, SIGNED, SINGLES, SQUARES
+from .single_sums import ERROR, single_total
+from .sum_terms import Terms, term, terms_of
 
 SLACK = 1.002
 
@@ -36,38 +38,37 @@ So many FLOAT16 are added up without error; see ``EXACT_TERMS``."""
 
 @inner
 def add_vector(
-    zero: float, address: int, step: int | None, mask: int, kind: int, total: Vector, squares: Vector
+    zero: float, address: int, step: int | None, terms: Terms, sums: tuple[Vector, Vector]
 ) -> tuple[Vector, Vector]:
     """Adds a vector of terms to sums, and to sums of squares if the error bound needs them."""
+    total, squares = sums
     bits = elements(address, step, zero)
-    if kind == SQUARES:
+    if terms.kind == SQUARES:
         x = values(bits)
         return fused_vectors(x, x, total), squares
-    if kind == MAGNITUDE:
+    if terms.kind == MAGNITUDE:
         # Elements that go from memory right into a conversion take two thirds of the time.
         narrow = 64 - 8 * size_of(zero)
-        return total + bits_doubles(longs_bits(values(bits)) & (mask << narrow | (1 << narrow) - 1)), squares
+        return total + bits_doubles(longs_bits(values(bits)) & (terms.mask << narrow | (1 << narrow) - 1)), squares
     return total + values(bits), more_squares(squares, bits)
 
 
 @inner
-def add_run(
-    zero: float, address: int, vectors: int, row: int, step: int | None, mask: int, kind: int
-) -> tuple[Vector, Vector]:
+def add_run(zero: float, address: int, vectors: int, row: int, step: int | None, terms: Terms) -> tuple[Vector, Vector]:
     """The sums of vectors of terms that lie ``row`` bytes apart, and of their squares."""
-    total, squares = spread(-0.0), spread(float32(0.0))
+    sums = spread(-0.0), spread(float32(0.0))
     for _ in range(vectors):
         prefetch(address + AHEAD)
-        total, squares = add_vector(zero, address, step, mask, kind, total, squares)
+        sums = add_vector(zero, address, step, terms, sums)
         address += row
-    return total, squares
+    return sums
 
 
 @inner
 def _add_vectors(
-    zero: float, address: int, vectors: int, row: int, step: int | None, mask: int, kind: int
+    zero: float, address: int, vectors: int, row: int, step: int | None, terms: Terms
 ) -> tuple[float, float]:
-    total, squares = add_run(zero, address, vectors, row, step, mask, kind)
+    total, squares = add_run(zero, address, vectors, row, step, terms)
     return total_of(total), float64(total_of(squares))
 
 
@@ -99,31 +100,32 @@ def error_bounds(totals: Vector, squares: Vector, count: float, depth: int, exac
 
 @inner
 def _run(
-    zero: float, address: int, count: int, stride: int, step: int | None, mask: int, kind: int, exact: bool
+    zero: float, address: int, count: int, stride: int, step: int | None, terms: Terms, exact: bool
 ) -> tuple[float, float]:
     """The sum of a run of terms ``stride`` elements apart, and a bound on its error."""
+    kind = terms.kind
     vectors = count // WIDTH
     row = advance(0, WIDTH * stride, zero)
     if step is not None:
         # Bringing the terms together is what takes the time.
-        total, squares = _add_vectors(zero, address, vectors, row, step, mask, kind)
+        total, squares = _add_vectors(zero, address, vectors, row, step, terms)
     elif kind == SQUARES:
-        total, squares = _add_vectors(zero, address, vectors, row, step, mask, SQUARES)
+        total, squares = _add_vectors(zero, address, vectors, row, step, Terms(terms.mask, SQUARES))
     else:
         done, total, squares = False, 0.0, 0.0
-        if kind == ROUGH and count == vectors * WIDTH:
-            done, total = rough_total(zero, address, vectors)
+        if kind == SINGLES and count == vectors * WIDTH:
+            done, total = single_total(zero, address, vectors)
             if done:
                 return total, total * ERROR
-        if are_fixed(zero, kind):
-            done, total = fixed_total(zero, address, vectors, row, mask, kind)
+        if fits_fixed_point(zero, terms):
+            done, total = fixed_point_total(zero, address, vectors, row, terms)
         if not done and kind == MAGNITUDE:
-            total, squares = _add_vectors(zero, address, vectors, row, step, mask, MAGNITUDE)
+            total, squares = _add_vectors(zero, address, vectors, row, step, Terms(terms.mask, MAGNITUDE))
         elif not done:
-            total, squares = _add_vectors(zero, address, vectors, row, step, mask, SIGNED)
+            total, squares = _add_vectors(zero, address, vectors, row, step, Terms(terms.mask, SIGNED))
     rest = -0.0
     for i in range(vectors * WIDTH, count):
-        x = term(zero, address, i * stride, mask, kind)
+        x = term(zero, address, i * stride, terms)
         rest += x
         squares += x * x
     total += rest
@@ -134,7 +136,7 @@ def _run(
 def plain_sum(zero: float, base: int, geometry: int, begin: int, end: int) -> tuple[float, float, float]:
     """High and low part of the sum of terms ``begin`` to ``end``, and a bound on its error."""
     step = at(geometry, g.STEP)
-    mask, kind, exact = at(geometry, g.MASK), at(geometry, KIND), at(geometry, IS_EXACT) != 0
+    terms, exact = terms_of(geometry), at(geometry, p.IS_EXACT) != 0
     high, low, error, cut_off = -0.0, 0.0, 0.0, 0.0
     pieces = 0
     i = begin
@@ -142,9 +144,9 @@ def plain_sum(zero: float, base: int, geometry: int, begin: int, end: int) -> tu
         address, size = run_from(geometry, base, i, end, zero)
         size = min(size, RUN_TERMS)
         if step == 1:
-            part, part_error = _run(zero, address, size, 1, None, mask, kind, exact)
+            part, part_error = _run(zero, address, size, 1, None, terms, exact)
         else:
-            part, part_error = _run(zero, address, size, step, step, mask, kind, exact)
+            part, part_error = _run(zero, address, size, step, step, terms, exact)
         high, rest = two_sum(high, part)
         low += rest
         cut_off += abs(rest)

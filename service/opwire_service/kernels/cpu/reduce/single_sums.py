@@ -1,16 +1,16 @@
 """Sums for LOG_SUM of terms that are not negative: four terms are added up in FLOAT32 before float64 takes over.
 
 Each term takes part in two additions that err by 2**-24, so the sum errs by at most ``ERROR`` times itself; what
-float64 adds to that is far less than what is left. From ``enough_for_rough`` on the logarithm is within an ULP for all
-that. Smaller sums, negative terms and sums that leave FLOAT32's range are for others.
+float64 adds to that is far less than what is left. From ``enough_for_single_sums`` on the logarithm is within an ULP
+for all that. Smaller sums, negative terms and sums that leave FLOAT32's range are for others.
 """
 
 from __future__ import annotations
 
 from ..jit.compiler import inner
-from ..jit.element import int32, prefetch, size_of
+from ..jit.element import int32, prefetch
 from ..jit.prefetch import rows_ahead
-from ..numbers.formats import enough_for_rough
+from ..numbers.formats import enough_for_single_sums
 from ..numbers.vectors import (
     WIDTH,
     Vector,
@@ -25,15 +25,14 @@ from ..numbers.vectors import (
     widened,
 )
 from ..run import geometry as g
-from ..run.geometry import advance, at, run_from
+from ..run.column_rows import Rows, column_address, walk_neighbours
+from ..run.geometry import Tile, advance, at
+from .column_groups import GROUP
 
 ERROR = 2.0**-22.9
 
 _MOST = 2.0**127
 """A sum of FLOAT32 that is no more has not overflowed on the way."""
-
-_ROWS = 8
-"""Rows that are added up in registers before their sum goes to the column's total."""
 
 _AHEAD = 1024
 """Bytes from a run's terms to those that are asked for. Asking further ahead costs a tenth where memory is slow."""
@@ -58,7 +57,7 @@ def _one(zero: float, address: int, sums: Sums) -> Sums:
 
 
 @inner
-def add_rough_run(zero: float, address: int, vectors: int, signs: Vector) -> Sums:
+def add_single_run(zero: float, address: int, vectors: int, signs: Vector) -> Sums:
     """The sums of whole vectors of neighbours; ``signs`` is what other terms have left."""
     row = advance(0, WIDTH, zero)
     sums = spread(-0.0), signs
@@ -73,8 +72,8 @@ def add_rough_run(zero: float, address: int, vectors: int, signs: Vector) -> Sum
 
 
 @inner
-def is_enough(zero: float, total: float) -> bool:
-    return enough_for_rough(zero) < total < _MOST
+def is_accurate(zero: float, total: float) -> bool:
+    return enough_for_single_sums(zero) < total < _MOST
 
 
 @inner
@@ -83,27 +82,27 @@ def are_positive(signs: Vector) -> bool:
 
 
 @inner
-def rough_total(zero: float, address: int, vectors: int) -> tuple[bool, float]:
+def single_total(zero: float, address: int, vectors: int) -> tuple[bool, float]:
     """Whether the sum of whole vectors of neighbours is good enough, and that sum."""
-    sums = add_rough_run(zero, address, vectors, spread(int32(0)))
+    sums = add_single_run(zero, address, vectors, spread(int32(0)))
     total = total_of(sums[0])
-    return are_positive(sums[1]) and is_enough(zero, total), total
+    return are_positive(sums[1]) and is_accurate(zero, total), total
 
 
 @inner
-def _rows(zero: float, address: int, row: int, rows: int, width: int, totals: int, signs: Vector) -> Vector:
+def _take(zero: float, rows: Rows, totals: int, signs: Vector) -> Vector:
     """Adds a group of rows."""
-    ahead = rows_ahead(row, _ROWS)
-    for i in range(0, width, WIDTH):
-        here = advance(address, i, zero)
+    row, ahead = rows.pitch, rows_ahead(rows.pitch, GROUP)
+    for i in range(0, rows.width, WIDTH):
+        here = column_address(zero, rows, i)
         sums = load_vector(totals, i, 0.0), signs
-        if rows == _ROWS:
+        if rows.height == GROUP:
             if ahead:
-                for j in range(_ROWS):
+                for j in range(GROUP):
                     prefetch(here + j * row + ahead)
             sums = _four(zero, here + 4 * row, row, _four(zero, here, row, sums))
         else:
-            for j in range(rows):
+            for j in range(rows.height):
                 sums = _one(zero, here + j * row, sums)
         store_vector(totals, i, sums[0])
         signs = sums[1]
@@ -111,22 +110,17 @@ def _rows(zero: float, address: int, row: int, rows: int, width: int, totals: in
 
 
 @inner
-def rough_columns(zero: float, base: int, geometry: int, begin: int, end: int, width: int, totals: int) -> bool:
-    """Leaves the sums of terms ``begin`` to ``end`` of neighbouring columns; whether all of them are good enough."""
-    row = at(geometry, g.STEP) * size_of(zero)
+def single_sum_columns(zero: float, geometry: int, tile: Tile, totals: int) -> bool:
+    """Leaves the sums of the terms of columns; whether all of them are good enough."""
+    width = tile.width
     if width % WIDTH or at(geometry, g.COLUMN_STEP) != 1:
         return False
     for i in range(0, width, WIDTH):
         store_vector(totals, i, spread(-0.0))
-    signs, i = spread(int32(0)), begin
-    while i < end:
-        address, rows = run_from(geometry, base, i, end, zero)
-        for first in range(0, rows, _ROWS):
-            signs = _rows(zero, address + first * row, row, min(_ROWS, rows - first), width, totals, signs)
-        i += rows
+    signs = walk_neighbours(zero, geometry, tile, GROUP, _take, totals, spread(int32(0)))
     every = spread(0.0) < 1.0
     enough = every
     for i in range(0, width, WIDTH):
         total = load_vector(totals, i, 0.0)
-        enough = enough & (total > enough_for_rough(zero)) & (total < _MOST)
+        enough = enough & (total > enough_for_single_sums(zero)) & (total < _MOST)
     return are_positive(signs) and not any_of(enough ^ every)

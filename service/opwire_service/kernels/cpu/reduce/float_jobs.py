@@ -18,9 +18,10 @@ from ..jit.compiler import Kernel
 from ..run import geometry as g
 from ..run.job import THREAD_BYTES, Job, Step, StepsJob
 from ..run.pool import Find, Pool
-from ..run.reductions import Cut
+from ..run.tiling import Cut
 from .column_states import SLACK_PLACES
-from .sums import COMPENSATED, FEW_OPEN, OF_MANY, PLAIN, TIER
+from .parameters import COMPENSATED, PLAIN, TIER
+from .sums import FEW_OPEN, OF_MANY
 
 Exact = Callable[[Elements], Any]
 """The result of some elements, however long it takes."""
@@ -39,7 +40,7 @@ _HEAD = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Functions:
+class FamilyKernels:
     """The kernels of a family.
 
     Attributes:
@@ -57,7 +58,7 @@ class Functions:
     exact: Callable[[np.dtype[Any]], Exact] | None = None
 
 
-def float_job(functions: Functions, work: Cut, element: Any) -> Job:
+def float_job(functions: FamilyKernels, work: Cut, element: Any) -> Job:
     """The job of a reduction that is cut into units."""
     function = functions.columns if work.by_columns else functions.rows
     first = Step(Kernel(function, element), work.geometry, work.units, work.elements)
@@ -91,7 +92,7 @@ class FlaggedJob(Job):
         flags.fill(0)
         first(stop)
         for output in _flagged(flags, stop):
-            settle(self._exact, self._work, output, source, target, stop)
+            compute_exactly(self._exact, self._work, output, source, target, stop)
 
     def scratch_bytes(self, threads: int) -> int:
         return self._work.outputs + _EXACT_BYTES + threads * THREAD_BYTES
@@ -113,7 +114,7 @@ def _flagged(flags: Array, stop: Stop) -> Iterator[int]:
 class SegmentedJob(Job):
     """A reduction in several segments: tier after tier, all output elements first and then those left open."""
 
-    def __init__(self, functions: Functions, first: Step, work: Cut, element: Any) -> None:
+    def __init__(self, functions: FamilyKernels, first: Step, work: Cut, element: Any) -> None:
         self._functions = functions
         self._first = first
         self._work = work
@@ -183,7 +184,7 @@ class SegmentedJob(Job):
             if not states.leave_open([step.bind(here, there, states.address, find, pool) for step in steps], stop):
                 return
         if self._functions.exact is not None:
-            settle(self._functions.exact, self._work, output, source, target, stop)
+            compute_exactly(self._functions.exact, self._work, output, source, target, stop)
 
 
 class _States:
@@ -214,7 +215,7 @@ def offsets(kept: tuple[Loop, ...], output: int) -> tuple[int, int]:
     return source, target
 
 
-def settle(
+def compute_exactly(
     exact: Callable[[np.dtype[Any]], Exact], work: Cut, output: int, source: Array, target: Array, stop: Stop
 ) -> None:
     """Computes one output element by exact arithmetic."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...layout import Loop, ReductionLayout, collapse
 from ..run import geometry as g
-from ..run.reductions import Cut
+from ..run.tiling import Cut
 
 LEAST_ROWS = 16
 """Rows of a segment."""

@@ -184,7 +184,7 @@ def test_large_results_are_sent_as_they_come():
         while len(answer) < 200_000:
             answer += connection.recv(100_000)
         assert b"transfer-encoding: chunked" in answer.partition(b"\r\n\r\n")[0]
-        assert b'{"results":[{"outputs":{"OutputTensor"' in answer
+        assert b'{"results":[{"outputs":{"OutputTensor":' in answer
         assert server.service.engine.memory.held > 0
         connection.close()
         until(lambda: server.service.engine.memory.held == 0)

@@ -208,10 +208,12 @@ class Engine:
     ) -> Completed:
         plan, deadline = prepared.plan, progress.deadline
         is_small = prepared.input_bytes <= INLINE_BYTES
-        size = prepared.bytes + writing
+        is_inline = is_small and self.dispatcher.fits_inline(plan, device)
+        scratch = 0 if is_inline else self.dispatcher.scratch_bytes(plan, device)
+        size = prepared.bytes + writing + scratch
         if not hold.grow_now(size):
             await hold.grow(size, deadline)
-        if is_small and self.dispatcher.fits_inline(plan, device):
+        if is_inline:
             inputs = read_inputs(plan, request)
             buffers, outputs = prepared.allocate()
             progress.lap("decode")

@@ -270,17 +270,17 @@ class Engine:
         raise RequestError(ProblemCode.INVALID_REQUEST, message, violations=[at])
 
     def _bound_json(self, body: RequestBody) -> None:
-        most = self.limits.json_values
-        if body.nodes > most:
-            raise exceeded(ProblemCode.BODY_TOO_LARGE, "values in the JSON of the request", body.nodes, most)
-        lists = most // _VALUES_PER_CONTAINER
-        if body.containers > lists:
-            what = "lists and objects in the JSON of the request"
-            raise exceeded(ProblemCode.BODY_TOO_LARGE, what, body.containers, lists)
-        size = max(most * _BYTES_PER_VALUE, INLINE_BYTES)
-        if len(body.text) > size:
+        values = self.limits.json_values
+        size = max(values * _BYTES_PER_VALUE, INLINE_BYTES)
+        if len(body.text) > size:  # then nothing is counted
             what = "bytes of JSON besides tensors in base64"
             raise exceeded(ProblemCode.BODY_TOO_LARGE, what, len(body.text), size)
+        containers = values // _VALUES_PER_CONTAINER
+        if body.containers > containers:
+            what = "lists and objects in the JSON of the request"
+            raise exceeded(ProblemCode.BODY_TOO_LARGE, what, body.containers, containers)
+        if body.nodes > values:
+            raise exceeded(ProblemCode.BODY_TOO_LARGE, "values in the JSON of the request", body.nodes, values)
 
     def _bound(self, plan: Plan) -> None:
         """Refuses what no device runs, and what is too large, before any memory is taken for it."""

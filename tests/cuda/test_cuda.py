@@ -353,7 +353,7 @@ BROKEN = """
 import numpy as np
 from opwire.check import check
 from opwire.errors import UnavailableError
-from opwire_service.devices.cuda import CudaDevice
+from opwire_service.devices.cuda.device import CudaDevice
 from opwire_service.kernels.cuda.job import CudaMemory
 
 device = CudaDevice(memory_bytes=2**20)

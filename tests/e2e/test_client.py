@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import opwire
 from opwire import Client, DataType, FeatureLevel, errors, prepare
@@ -17,6 +17,7 @@ from opwire.operators import CATALOG, OPERATORS
 from opwire.tensor import Array
 from opwire.wire import Encoding
 from tests import oracle
+from tests.drawing import examples
 from tests.strategies import cases
 
 EXAMPLES = [
@@ -105,7 +106,7 @@ def test_named_reductions(make_client, server_url):
 def test_any_valid_operator_gives_what_plain_python_does(make_client, server_url, encoding):
     client = make_client(server_url, encoding=encoding)
 
-    @settings(max_examples=40, deadline=None)
+    @examples(20)
     @given(case=cases())
     def holds(case):
         plan = opwire.check(case.operator, case.level)

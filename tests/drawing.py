@@ -13,6 +13,7 @@ _SMALL = 50
 
 def examples(few: int) -> settings:
     """Settings for a test that draws few examples in the small profile."""
+    assert settings.default is not None
     return settings(max_examples=max(1, few * settings.default.max_examples // _SMALL))
 
 

@@ -219,7 +219,7 @@ def test_a_worker_that_ends_by_itself_is_replaced_too(pair):
 
 
 def a_while(url: str) -> dict[str, object]:
-    """A request that takes half a second on this machine, or more, and not only because something else was in its way."""
+    """A request that takes half a second or more on this machine, and not only because something was in its way."""
     size = 2**12
     while True:
         source = {"DataType": "FLOAT32", "Sizes": [size], "Strides": [0]}

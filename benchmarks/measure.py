@@ -19,7 +19,7 @@ from opwire.tensor import Array
 from opwire_service.devices.cpu import CpuDevice
 from opwire_service.kernels.cpu.jit.compiler import Kernel, uncached_kernel
 from opwire_service.kernels.cpu.jit.element import INT64, load, store
-from opwire_service.kernels.cpu.run import tiling as sharing
+from opwire_service.kernels.cpu.run import sharing
 from opwire_service.kernels.cpu.run.pool import Pool, Task
 
 from .matrix import EXTREMES, Cell

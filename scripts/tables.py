@@ -7,11 +7,14 @@ from dataclasses import MISSING, Field, fields
 from itertools import chain
 from typing import Any, get_args, get_type_hints
 
-from opwire.describe import FieldInfo, LimitsInfo, RowInfo, describe, support
+from opwire.describe import LimitsInfo, RowInfo, describe, support
 from opwire.errors import PROBLEMS
+from opwire.fields import FieldInfo
 from opwire.level import FeatureLevel
 from opwire.operator import Code
-from opwire.operators import CATALOG, OPERATORS
+from opwire.operators import OPERATORS
+from opwire.schema import CATALOG
+from opwire_service.kernels.executable import EXECUTABLE
 from opwire_service.process.application import create_app
 from opwire_service.settings import Limits, Option, Settings
 
@@ -23,17 +26,17 @@ _METHODS = ("get", "post")
 
 def counts() -> str:
     """How much of DirectML there is."""
-    known = len(CATALOG)
-    return f"{len(OPERATORS)} of DirectML's {known} operator types can be run; the others are known by name and level."
+    known, declared, executable = len(CATALOG), len(OPERATORS), len(EXECUTABLE)
+    return f"All {known} operator types of DirectML are known, {declared} are checked, and {executable} can be run."
 
 
 def level_matrix() -> str:
     """Which feature levels know an operator that can be run, and which change what it takes."""
     levels = [level.short for level in FeatureLevel]
     rows = []
-    for name, operator in OPERATORS.items():
+    for name, operator in EXECUTABLE.items():
         changes: dict[str, set[str]] = {}
-        for row in support(operator):
+        for row in support(operator.schema):
             changes.setdefault(_when(row), set()).add(_short(row))
         for when, changed in changes.items():
             first = min(map(levels.index, changed))
@@ -44,11 +47,11 @@ def level_matrix() -> str:
 
 def operators() -> str:
     """A section for each operator that can be run: its members, and what its tensors may be by feature level."""
-    return "\n\n".join(map(_section, OPERATORS))
+    return "\n\n".join(map(_section, EXECUTABLE))
 
 
 def _section(name: str) -> str:
-    rows = support(OPERATORS[name])
+    rows = support(EXECUTABLE[name].schema)
     tensors = list(dict.fromkeys(chain.from_iterable(row["tensors"] for row in rows)))
     has_when = any(row["when"] for row in rows)
     columns = [*(["for"] if has_when else []), "from", *tensors, "ranks"]
@@ -109,7 +112,7 @@ def known_operators() -> str:
     """All operator types by the feature level that brought them; those that can be run are in bold."""
     brought: dict[FeatureLevel, list[str]] = {}
     for kind in CATALOG.values():
-        brought.setdefault(kind.introduced, []).append(f"**{kind.name}**" if kind.name in OPERATORS else kind.name)
+        brought.setdefault(kind.introduced, []).append(f"**{kind.name}**" if kind.name in EXECUTABLE else kind.name)
     return "\n\n".join(f"**{level.short}** ({len(names)}): {', '.join(names)}" for level, names in brought.items())
 
 

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from opwire.level import FeatureLevel
-from opwire.operators import OPERATORS
 from opwire.tensor import Array, DataType
+from opwire_service.kernels.executable import EXECUTABLE
 
 _ROOT = Path(__file__).resolve().parents[1]
-_PLACES = (_ROOT / "conformance", _ROOT.parent / "shared" / "conformance")
+PLACES = (_ROOT / "conformance", _ROOT.parent / "shared" / "conformance")
 
 ABSENT = "conformance/cases.jsonl.gz is neither in the repository nor in ../shared"
 
@@ -47,7 +47,7 @@ class ThirdPartyCase:
 
     @property
     def executable(self) -> bool:
-        return self.operator["type"] in OPERATORS
+        return self.operator["type"] in EXECUTABLE
 
     @property
     def is_logarithm(self) -> bool:
@@ -56,7 +56,7 @@ class ThirdPartyCase:
 
 def load() -> list[ThirdPartyCase]:
     """Every case; none where the file is absent."""
-    found = next((place / "cases.jsonl.gz" for place in _PLACES if (place / "cases.jsonl.gz").is_file()), None)
+    found = next((place / "cases.jsonl.gz" for place in PLACES if (place / "cases.jsonl.gz").is_file()), None)
     if found is None:
         return []
     with gzip.open(found, "rt", encoding="utf-8") as lines:

@@ -11,7 +11,8 @@ import httpx
 import numpy as np
 from numpy.typing import NDArray
 
-from opwire.operator import Example, Operator, Role
+from opwire.fields import Role
+from opwire.operator import Example, Operator
 from tests import bodies
 
 DATATYPES = {

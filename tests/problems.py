@@ -26,6 +26,7 @@ STATUSES = {
     "head_too_large": 431,
     "unsupported_media_type": 415,
     "contract_violation": 422,
+    "operator_not_executable": 422,
     "queue_full": 429,
     "memory_full": 429,
     "internal_error": 500,

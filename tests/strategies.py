@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from opwire.level import FeatureLevel, Row, row_for
+from opwire.enums import AxisDirection, ReduceFunction
+from opwire.level import FeatureLevel
 from opwire.operator import Operator
-from opwire.operators import OPERATORS
-from opwire.operators.argreduce import ArgReduce, AxisDirection
 from opwire.operators.max_pooling import MaxPooling
-from opwire.operators.reduce import Reduce, ReduceFunction
+from opwire.support import Row, row_for
 from opwire.tensor import Array, BufferTensorDesc, DataType
+from opwire_service.kernels.executable import EXECUTABLE
 from tests import oracle
 from tests.execution import logical
 
@@ -43,16 +43,16 @@ class Case:
 
 
 @st.composite
-def cases(draw: st.DrawFn, operators: tuple[str, ...] = tuple(OPERATORS)) -> Case:
+def cases(draw: st.DrawFn, operators: tuple[str, ...] = tuple(EXECUTABLE)) -> Case:
     """Requests for the named operators, of all data types, ranks and layouts that some level allows."""
-    operator = OPERATORS[draw(st.sampled_from(operators))]
+    operator = EXECUTABLE[draw(st.sampled_from(operators))]
     return draw(_FAMILIES[operator.name](operator))
 
 
 @st.composite
 def _reductions(draw: st.DrawFn, operator: Operator[Any]) -> Case:
     function = draw(st.sampled_from(ReduceFunction))
-    row, level = draw(_rows(operator, Reduce(function, ())))
+    row, level = draw(_rows(operator, {"Function": function}))
     fields: dict[str, object] = {"Function": draw(st.sampled_from([function.name, int(function)]))}
     return draw(_along_axes(operator, row, level, fields))
 
@@ -60,7 +60,7 @@ def _reductions(draw: st.DrawFn, operator: Operator[Any]) -> Case:
 @st.composite
 def _arg_reductions(draw: st.DrawFn, operator: Operator[Any]) -> Case:
     direction = draw(st.sampled_from(AxisDirection))
-    row, level = draw(_rows(operator, ArgReduce((), direction)))
+    row, level = draw(_rows(operator, {}))
     return draw(_along_axes(operator, row, level, {"AxisDirection": direction.name}))
 
 
@@ -83,8 +83,8 @@ def _along_axes(
 
 @st.composite
 def _poolings(draw: st.DrawFn, operator: Operator[Any]) -> Case:
-    names = [member.name for member in operator.fields]
-    row, level = draw(_rows(operator, MaxPooling((), (), (), ())))
+    names = [member.name for member in operator.members.every]
+    row, level = draw(_rows(operator, {}))
     limits = row.tensors["InputTensor"]
     data_type = draw(st.sampled_from(limits.data_types))
     sizes = draw(_sizes(draw(st.integers(*limits.ranks))))
@@ -115,8 +115,8 @@ _FAMILIES: dict[str, Callable[[Operator[Any]], st.SearchStrategy[Case]]] = {
 
 
 @st.composite
-def _rows(draw: st.DrawFn, operator: Operator[Any], attributes: object) -> tuple[Row, FeatureLevel]:
-    rows = operator.support(attributes)
+def _rows(draw: st.DrawFn, operator: Operator[Any], attributes: Mapping[str, object]) -> tuple[Row, FeatureLevel]:
+    rows = operator.support.rows(attributes)
     levels = [level for level in FeatureLevel if level >= rows[-1].level]
     level = draw(st.sampled_from(levels[::-1]))
     row = row_for(rows, level)

@@ -6,16 +6,21 @@ A plan is what devices run, and the proof that its desc was checked: nothing aft
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import islice, product
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .desc import MOST_ALIKE, GivenTensor, Report, is_object, pointer_to, read_attributes, read_tensors, show
+from .desc import GivenTensor, Report, ViolationAtLevels, is_object, pointer_to, show
 from .errors import ContractViolation
-from .level import HIGHEST, FeatureLevel, Limits, Rows, row_for
-from .operator import Code, CountField, EnumField, Fault, Operator, OutputRule, Role, TensorField, Violation
-from .operators import CATALOG, OPERATORS, OperatorType, find
+from .fields import GivenTensors, TensorMember
+from .level import HIGHEST, FeatureLevel
+from .operator import Operator
+from .operators import CATALOG, OPERATORS, OperatorType, declaration, find
+from .support import Limits, Rows, row_for
 from .tensor import MAX_ELEMENTS, BufferTensorDesc
+from .violation import Code, Fault, Violation
+
+if TYPE_CHECKING:
+    from .rules import OutputRule
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -124,42 +129,55 @@ def read_level(given: object, pointer: str) -> FeatureLevel:
 class _Desc(NamedTuple):
     """An operator desc as read: all that does not depend on the level, and what is needed for what does.
 
-    ``rows`` are its support rows, none where they cannot be known.
+    ``rows`` are its support rows, none where they cannot be known. ``read`` are the members that are tensors, None for
+    those that were left out.
     """
 
     type: OperatorType | None
-    type_pointer: str
+    pointer: str
     declared: Operator[Any] | None
     attributes: Any | None
     rows: Rows
     given: Mapping[str, GivenTensor]
-    tensors: Mapping[str, BufferTensorDesc]
+    read: Mapping[str, Any]
+    tensors: Mapping[str, Any]
     structural: tuple[Violation, ...]
+    at_levels: tuple[ViolationAtLevels, ...]
 
     def violations_at(self, level: FeatureLevel) -> tuple[Violation, ...]:
         """Every violation at a level: of the operator's and its rows first, then those of any level."""
         if self.type is not None and level < self.type.introduced:
             early = Violation(
                 Code.OPERATOR_NOT_IN_LEVEL,
-                self.type_pointer,
+                f"{self.pointer}/type",
                 f"{self.type.name} exists from {self.type.introduced} on; {level} was requested",
                 available_from=self.type.introduced,
             )
             return (early, *self.structural)
-        return (*self._row_violations(level), *self.structural)
+        limited = [found.violation for found in self.at_levels if found.counts_at(level)]
+        return (*self._row_violations(level), *limited, *self.structural)
 
     def _row_violations(self, level: FeatureLevel) -> Iterator[Violation]:
         row = row_for(self.rows, level)
         if row is None:
             return
         for name, given in self.given.items():
-            yield from _tensor_violations(name, given, row.tensors[name], self.rows, level)
+            yield from _tensor_violations(name, given, row.tensors[name.partition("[")[0]], self.rows, level)
+        for name in row.required:
+            if self.read.get(name, name) is None:
+                yield Violation(
+                    Code.MISSING_FIELD,
+                    f"{self.pointer}/desc",
+                    f"{name} is required at {level} and missing",
+                    available_from=_available_from(row.level for row in self.rows if name not in row.required),
+                )
 
 
 def _tensor_violations(
     name: str, given: GivenTensor, limits: Limits, rows: Rows, level: FeatureLevel
 ) -> Iterator[Violation]:
     desc = given.desc
+    member = name.partition("[")[0]
     if desc.data_type not in limits.data_types:
         allowed = [row.name for row in limits.data_types]
         yield Violation(
@@ -167,7 +185,7 @@ def _tensor_violations(
             f"{given.pointer}/DataType",
             f"{desc.data_type.name} given for {name}; at {level} allowed: {', '.join(allowed)}",
             allowed,
-            _available_from(row.level for row in rows if desc.data_type in row.tensors[name].data_types),
+            _available_from(row.level for row in rows if desc.data_type in row.tensors[member].data_types),
         )
     least, greatest = limits.ranks
     if not least <= desc.rank <= greatest:
@@ -178,7 +196,7 @@ def _tensor_violations(
             f"rank {desc.rank} given for {name}; at {level} allowed: {span}",
             list(range(least, greatest + 1)),
             _available_from(
-                row.level for row in rows if row.tensors[name].ranks[0] <= desc.rank <= row.tensors[name].ranks[1]
+                row.level for row in rows if row.tensors[member].ranks[0] <= desc.rank <= row.tensors[member].ranks[1]
             ),
         )
 
@@ -188,190 +206,179 @@ def _available_from(levels: Iterator[FeatureLevel]) -> FeatureLevel | None:
 
 
 _OPERATOR: Mapping[str, None] = dict.fromkeys(("type", "desc"))
+_NO_TENSORS = GivenTensors({}, {}, complete=False)
 
 
 def _read(operator: object, pointer: str) -> _Desc:
     report = Report()
-    type_pointer = f"{pointer}/type"
     if not is_object(operator):
         report.add(Code.WRONG_TYPE, pointer, f"{show(operator)} given where an operator (an object) belongs")
-        return _Desc(None, type_pointer, None, None, (), {}, {}, tuple(report.violations))
+        return _described(None, pointer, None, None, (), _NO_TENSORS, {}, report)
     report.unknown_fields(operator, _OPERATOR, pointer, "an operator")
-    kind = _read_type(operator, pointer, type_pointer, report)
-    declared = None if kind is None else OPERATORS.get(kind.name)
+    kind = _read_type(operator, pointer, report)
+    declared = None if kind is None else declaration(kind.name)
     at = f"{pointer}/desc"
-    attributes = None
-    rows: Rows = ()
-    given: dict[str, GivenTensor] = {}
-    tensors: dict[str, BufferTensorDesc] = {}
     desc = operator.get("desc")
     if "desc" not in operator:
         report.add(Code.MISSING_FIELD, pointer, "desc is required and missing")
     elif not is_object(desc):
         report.add(Code.WRONG_TYPE, at, f"{show(desc)} given where a desc (an object) belongs")
     elif declared is not None:
-        report.unknown_fields(desc, declared.members.names, at, declared.name)
-        attributes, values = read_attributes(declared, desc, at, report)
-        rows = _rows(declared, values) if attributes is None else declared.support(attributes)
-        given = read_tensors(declared, desc, at, report)
-        if declared.members.input_names <= given.keys():
-            if attributes is not None:
-                tensors = _complete(declared, attributes, given, desc, at, report)
-            else:
-                _constrain(declared, _stand_in(declared, values), given, desc, at, report)
-    return _Desc(kind, type_pointer, declared, attributes, rows, given, tensors, tuple(report.violations))
+        if not declared.schema.aliases:
+            return _Reading(declared, desc, at, report).read(kind, pointer)
+        written = _written(desc, declared)
+        return _restored(_Reading(declared, _renamed(desc, written), at, report).read(kind, pointer), written)
+    return _described(kind, pointer, declared, None, (), _NO_TENSORS, {}, report)
 
 
-def _rows(declared: Operator[Any], values: Mapping[str, object]) -> Rows:
-    """The support rows while some attributes are unknown; none where they depend on those."""
-    members = {member.name: member for member in declared.fields}
-
-    def possible(name: str) -> Sequence[object]:
-        member, value = members[name], values[name]
-        if value is not None:
-            return [value]
-        return list(member.type) if isinstance(member, EnumField) else [()]
-
-    choices = product(*map(possible, values))
-    first, *others = (
-        declared.support(declared.attributes(**dict(zip(values, chosen, strict=True)))) for chosen in choices
-    )
-    return first if all(other == first for other in others) else ()
-
-
-def _stand_in(declared: Operator[Any], values: Mapping[str, object]) -> Any | None:
-    """Attributes with some value for each unknown enum, for rules on the arrays; None while an array is unknown."""
-    known = dict(values)
-    for member in declared.fields:
-        if isinstance(member, EnumField) and known[member.name] is None:
-            known[member.name] = next(iter(member.type))
-        elif isinstance(member, CountField):
-            lengths = {len(array) for name in member.counts if isinstance(array := values[name], tuple)}
-            if len(lengths) > 1:
-                return None
-    return None if None in known.values() else declared.attributes(**known)
-
-
-def _constrain(
-    declared: Operator[Any],
-    attributes: Any | None,
-    given: Mapping[str, GivenTensor],
-    desc: Mapping[str, Any],
+def _described(
+    kind: OperatorType | None,
     pointer: str,
+    declared: Operator[Any] | None,
+    attributes: Any | None,
+    rows: Rows,
+    read: GivenTensors,
+    tensors: Mapping[str, Any],
     report: Report,
-) -> dict[str, BufferTensorDesc]:
-    """Applies the rules between attributes and inputs, if the attributes are known; returns the inputs."""
-    inputs = {member.name: given[member.name].desc for member in declared.members.inputs}
-    if attributes is not None:
-        _report_faults(declared.constraints(attributes, inputs), given, desc, pointer, report)
-    return inputs
+) -> _Desc:
+    violations, at_levels = tuple(report.violations), tuple(report.at_levels)
+    return _Desc(kind, pointer, declared, attributes, rows, read.places, read.values, tensors, violations, at_levels)
 
 
-def _read_type(operator: Mapping[str, Any], pointer: str, at: str, report: Report) -> OperatorType | None:
+def _written(desc: Mapping[str, Any], declared: Operator[Any]) -> Mapping[str, str]:
+    """The members that a desc gives by another name than directml.h has, with that name."""
+    aliases = declared.schema.aliases.items()
+    return {name: alias for alias, name in aliases if alias in desc and name not in desc}
+
+
+def _renamed(desc: Mapping[str, Any], written: Mapping[str, str]) -> Mapping[str, Any]:
+    """A desc with the names of directml.h."""
+    names = {alias: name for name, alias in written.items()}
+    return {names.get(name, name): value for name, value in desc.items()} if names else desc
+
+
+def _restored(desc: _Desc, written: Mapping[str, str]) -> _Desc:
+    """A desc whose pointers have the names that the request gives."""
+    if not written:
+        return desc
+
+    def restored(pointer: str) -> str:
+        at = f"{desc.pointer}/desc/"
+        name, slash, rest = pointer.removeprefix(at).partition("/")
+        return f"{at}{written[name]}{slash}{rest}" if pointer.startswith(at) and name in written else pointer
+
+    return desc._replace(
+        given={name: given._replace(pointer=restored(given.pointer)) for name, given in desc.given.items()},
+        structural=tuple(replace(found, pointer=restored(found.pointer)) for found in desc.structural),
+    )
+
+
+def _read_type(operator: Mapping[str, Any], pointer: str, report: Report) -> OperatorType | None:
     if "type" not in operator:
         report.add(Code.MISSING_FIELD, pointer, "type is required and missing")
         return None
     kind = find(operator["type"])
+    at = f"{pointer}/type"
     if kind is None:
-        report.add(
-            Code.UNKNOWN_OPERATOR,
-            at,
-            f"{show(operator['type'])} is none of DirectML's {len(CATALOG)} operator types",
-            list(OPERATORS),
-        )
-    elif kind.name not in OPERATORS:
-        report.add(
-            Code.OPERATOR_NOT_EXECUTABLE,
-            at,
-            f"{kind.name} is an operator of DirectML that opwire cannot run; it runs {', '.join(OPERATORS)}",
-            list(OPERATORS),
-        )
+        message = f"{show(operator['type'])} is none of DirectML's {len(CATALOG)} operator types"
+        report.add(Code.UNKNOWN_OPERATOR, at, message, list(OPERATORS))
+    elif declaration(kind.name) is None:
+        message = f"{kind.name} is an operator of DirectML that opwire neither checks nor runs yet"
+        report.add(Code.OPERATOR_NOT_EXECUTABLE, at, message, list(OPERATORS))
     return kind
 
 
-def _complete(
-    declared: Operator[Any],
-    attributes: Any,
-    given: Mapping[str, GivenTensor],
-    desc: Mapping[str, Any],
-    pointer: str,
-    report: Report,
-) -> dict[str, BufferTensorDesc]:
-    """Applies the operator's rules; returns all its tensors, derived outputs too, or {} once a rule is broken."""
-    found = len(report.violations)
-    tensors = _constrain(declared, attributes, given, desc, pointer, report)
-    if len(report.violations) > found:
-        return {}
-    rules = declared.outputs(attributes, tensors)
-    for member in declared.members.outputs:
-        rule = rules[member.name]
-        if member.name in given:
-            output = given[member.name].desc
-            _report_faults(_output_faults(member.name, output, rule, tensors), given, desc, pointer, report)
-            tensors[member.name] = output
-        elif member.role is Role.OUTPUT and desc.get(member.name) is None:
-            tensors[member.name] = derived = BufferTensorDesc(rule.data_type, tuple(sizes[0] for sizes in rule.sizes))
+class _Reading(NamedTuple):
+    """The reading of a declared operator's desc."""
+
+    declared: Operator[Any]
+    desc: Mapping[str, Any]
+    pointer: str
+    report: Report
+
+    def read(self, kind: OperatorType | None, pointer: str) -> _Desc:
+        declared, desc, at, report = self
+        members = declared.members
+        report.unknown_fields(desc, members.names, at, declared.name)
+        values, complete = members.read_attributes(desc, at, report)
+        read = members.read_tensors(desc, at, report)
+        attributes = declared.attributes(**values) if complete else None
+        known = {**values, **read.values}
+        for member in members.outputs:
+            known.pop(member.name, None)
+        found = len(report.violations)
+        self._report(declared.on_inputs.faults(known), read)
+        if members.nested:
+            self._check_nested(values)
+        tensors: Mapping[str, Any] = {}
+        if complete and len(report.violations) == found and members.input_names <= known.keys():
+            tensors = self._outputs(known, read)
+        return _described(kind, pointer, declared, attributes, declared.support.rows(values), read, tensors, report)
+
+    def _outputs(self, known: dict[str, Any], read: GivenTensors) -> Mapping[str, Any]:
+        """Applies the rules of the outputs; returns all tensors, derived ones too, or {} once a rule is broken."""
+        found = len(self.report.violations)
+        for member in self.declared.members.outputs:
+            rule = self.declared.outputs[member.name].rule(known)
+            self._output(member, rule, known, read)
+        if len(self.report.violations) > found or not read.complete:
+            return {}
+        if self.declared.on_outputs.rules:
+            self._report(self.declared.on_outputs.faults(known), read)
+            if len(self.report.violations) > found:
+                return {}
+        return {member.name: known[member.name] for member in self.declared.members.tensors}
+
+    def _output(self, member: TensorMember, rule: OutputRule | None, known: dict[str, Any], read: GivenTensors) -> None:
+        name = member.name
+        if name not in read.values:
+            return  # it could not be read
+        output = known[name] = read.values[name]
+        if output is not None:
+            if rule is not None:
+                self._report(list(rule.faults(name, output)), read)
+        elif not member.role.is_optional:
+            if rule is None:
+                message = f"{name} is required and missing: inputs and attributes do not decide it"
+                self.report.add(Code.MISSING_FIELD, self.pointer, message)
+                return
+            known[name] = derived = rule.derived()
             if derived.element_count > MAX_ELEMENTS:
-                message = (
-                    f"{member.name} would have {derived.element_count} elements; a tensor has at most {MAX_ELEMENTS}"
-                )
-                report.add(Code.TOO_MANY_ELEMENTS, pointer, message)
-    if len(report.violations) > found or _unread(declared, given, desc):
-        return {}
-    _report_faults(declared.output_constraints(attributes, tensors), given, desc, pointer, report)
-    return tensors if len(report.violations) == found else {}
+                message = f"{name} would have {derived.element_count} elements; a tensor has at most {MAX_ELEMENTS}"
+                self.report.add(Code.TOO_MANY_ELEMENTS, self.pointer, message)
+
+    def _check_nested(self, values: Mapping[str, Any]) -> None:
+        """Applies the rules on the attributes of operators inside the operator."""
+        for member in self.declared.members.nested:
+            for nested in member.operators(values.get(member.name)):
+                inner = declaration(nested.name)
+                if inner is not None:
+                    within = _Reading(inner, nested.desc, nested.pointer, self.report)
+                    within._report(inner.on_attributes.faults(nested.values), _NO_TENSORS)
+
+    def _report(self, faults: Sequence[Fault], read: GivenTensors) -> None:
+        for fault in faults:
+            at = self._place(fault.path, read)
+            self.report.add(fault.code, at, fault.message, fault.allowed, since=fault.since, until=fault.until)
+
+    def _place(self, path: tuple[str | int, ...], read: GivenTensors) -> str:
+        name, *below = path
+        if below and isinstance(below[0], int) and f"{name}[{below[0]}]" in read.places:
+            return pointer_to(read.places[f"{name}[{below[0]}]"].pointer, *below[1:])
+        if name in read.places:
+            return pointer_to(read.places[str(name)].pointer, *below)
+        if self.desc.get(str(name)) is None:
+            return (
+                self.pointer
+            )  # it does not stand there: a derived tensor, or an array that is empty as its count says
+        return pointer_to(self.pointer, *path)
 
 
-def _unread(declared: Operator[Any], given: Mapping[str, GivenTensor], desc: Mapping[str, Any]) -> bool:
-    """Whether a tensor is there that could not be read."""
-    return any(member.name not in given and desc.get(member.name) is not None for member in declared.members.tensors)
-
-
-def _output_faults(
-    name: str, output: BufferTensorDesc, rule: OutputRule, tensors: Mapping[str, BufferTensorDesc]
-) -> Iterator[Fault]:
-    if rule.same_as is not None and output.data_type is not rule.data_type:
-        yield Fault(
-            Code.DATA_TYPES_DIFFER,
-            (name, "DataType"),
-            f"{name} has {output.data_type.name} and {rule.same_as} {rule.data_type.name}; they must be equal",
-            [rule.data_type.name],
-        )
-    if output.rank != len(rule.sizes):
-        yield Fault(
-            Code.RANKS_DIFFER,
-            (name, "Sizes"),
-            f"{name} has rank {output.rank} where {len(rule.sizes)} is required: the rank is kept",
-            [len(rule.sizes)],
-        )
-        return
-    for i, (size, allowed) in enumerate(zip(output.sizes, rule.sizes, strict=True)):
-        if size not in allowed:
-            yield Fault(
-                Code.SIZES_MISMATCH,
-                (name, "Sizes", i),
-                f"size {size} given for dimension {i} of {name}; allowed: {' or '.join(map(str, allowed))}",
-                list(allowed),
-            )
-
-
-def _report_faults(
-    faults: Iterable[Fault],
-    given: Mapping[str, GivenTensor],
-    desc: Mapping[str, Any],
-    pointer: str,
-    report: Report,
-) -> None:
-    for fault in islice(faults, MOST_ALIKE):
-        field, *below = fault.path
-        if field in given:
-            at = pointer_to(given[str(field)].pointer, *below)
-        elif desc.get(str(field)) is None:
-            at = pointer  # it does not stand there: a derived tensor, or an array that is empty as its count says
-        else:
-            at = pointer_to(pointer, *fault.path)
-        report.add(fault.code, at, fault.message, fault.allowed)
-
-
-def _among(tensors: Mapping[str, BufferTensorDesc], members: Iterable[TensorField]) -> dict[str, BufferTensorDesc]:
-    return {member.name: tensors[member.name] for member in members if member.name in tensors}
+def _among(tensors: Mapping[str, Any], members: Iterable[TensorMember]) -> dict[str, BufferTensorDesc]:
+    """The descs of the tensors that are there; those of an array as ``NAME[0]``, ``NAME[1]``, ..."""
+    found: dict[str, BufferTensorDesc] = {}
+    for member in members:
+        value = tensors.get(member.name)
+        if value is not None:
+            found.update(member.parts(value))
+    return found

@@ -1,4 +1,4 @@
-"""Reading an operator desc as JSON: its fields and tensor descs, with every structural violation and its place.
+"""Reading descs as JSON: objects, numbers, names and tensor descs, with every structural violation and its place.
 
 Accepts what Microsoft's DxDispatch accepts: enums by full name, short name or value, tensor members inline or under
 ``Desc``, null for what is absent.
@@ -10,23 +10,23 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from enum import IntEnum
-from functools import cache
 from itertools import islice
 from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 
-from .operator import ArrayField, Code, CountField, EnumField, Operator, Role, Violation
+from .level import LOWEST, FeatureLevel
 from .tensor import MAX_ELEMENTS, MAX_RANK, BufferTensorDesc, DataType, TensorFlags, TensorType
+from .violation import Code, Violation
 
 UINT_MAX = 2**32 - 1
 
+_TENSOR_TYPES = {row.name: row.value for row in TensorType}
 _TENSOR_TYPE_PREFIX = "DML_TENSOR_TYPE_"
-_DATA_TYPE_PREFIX = "DML_TENSOR_DATA_TYPE_"
+DATA_TYPE_PREFIX = "DML_TENSOR_DATA_TYPE_"
 _FLAG_PREFIX = "DML_TENSOR_FLAG_"
-_DATA_TYPES = {row.code: row for row in DataType}
-_DATA_TYPE_CODES = {row.name: row.code for row in DataType}
+DATA_TYPES = {row.code: row for row in DataType}
+DATA_TYPE_CODES = {row.name: row.code for row in DataType}
 
 _LONGEST_QUOTE = 60
 _JSON = json.JSONEncoder(ensure_ascii=False)
@@ -71,14 +71,46 @@ def is_object(value: object) -> TypeGuard[Mapping[str, Any]]:
     return type(value) is dict or isinstance(value, Mapping)  # almost always the first, which costs less
 
 
+class ViolationAtLevels(NamedTuple):
+    """A violation of the levels from ``since`` on and below ``until``; None is no end."""
+
+    violation: Violation
+    since: FeatureLevel
+    until: FeatureLevel | None
+
+    def counts_at(self, level: FeatureLevel) -> bool:
+        """Whether a level has it."""
+        return self.since <= level and (self.until is None or level < self.until)
+
+
 @dataclass(slots=True)
 class Report:
-    """The violations found so far."""
+    """The violations found so far: those of every level, and those of some."""
 
     violations: list[Violation] = field(default_factory=list)
+    at_levels: list[ViolationAtLevels] = field(default_factory=list)
 
-    def add(self, code: Code, pointer: str, message: str, allowed: Sequence[object] | None = None) -> None:
-        self.violations.append(Violation(code, pointer, message, allowed))
+    def add(
+        self,
+        code: Code,
+        pointer: str,
+        message: str,
+        allowed: Sequence[object] | None = None,
+        *,
+        since: FeatureLevel | None = None,
+        until: FeatureLevel | None = None,
+    ) -> None:
+        """Adds a violation; one of levels from ``since`` on and below ``until`` if these are given."""
+        if since is None and until is None:
+            self.violations.append(Violation(code, pointer, message, allowed))
+        else:
+            violation = Violation(code, pointer, message, allowed, until)
+            self.at_levels.append(ViolationAtLevels(violation, since or LOWEST, until))
+
+    def missing(self, name: str, desc: Mapping[str, Any], pointer: str) -> None:
+        """Reports a required member of an object that is null or missing."""
+        at = f"{pointer}/{name}" if name in desc else pointer
+        self.add(Code.MISSING_FIELD, at, f"{name} is required and {'null' if name in desc else 'missing'}")
 
     def unknown_fields(self, given: Mapping[str, Any], allowed: Mapping[str, object], pointer: str, owner: str) -> None:
         """Reports the names that are not fields of their owner, each with the nearest one that is."""
@@ -137,109 +169,11 @@ class Report:
         return None
 
 
-def read_attributes(
-    operator: Operator[Any], desc: Mapping[str, Any], pointer: str, report: Report
-) -> tuple[Any | None, dict[str, object]]:
-    """The attributes of an operator, or None once the violations that prevent them are reported.
-
-    Returns:
-        The attributes, and by name each enum and array field, None where it cannot be read.
-    """
-    values: dict[str, object] = {}
-    for member in operator.members.values:
-        if isinstance(member, EnumField):
-            values[member.name] = _enum(member, desc, pointer, report)
-        else:
-            values[member.name] = _array(member, desc.get(member.name), desc, operator, pointer, report)
-    agree = [_counts_agree(member, desc, values, pointer, report) for member in operator.members.counts]
-    known = None not in values.values() and all(agree)
-    return operator.attributes(**values) if known else None, values
-
-
-def _enum(member: EnumField, desc: Mapping[str, Any], pointer: str, report: Report) -> IntEnum | None:
-    if desc.get(member.name) is None:
-        _missing(member.name, desc, pointer, report)
-        return None
-    value = report.member(desc[member.name], f"{pointer}/{member.name}", _names(member.type), member.prefix)
-    return None if value is None else member.type(value)
-
-
-@cache
-def _names(enum: type[IntEnum]) -> Mapping[str, int]:
-    return {row.name: row.value for row in enum}
-
-
-def _array(
-    member: ArrayField,
-    value: object,
-    desc: Mapping[str, Any],
-    operator: Operator[Any],
-    pointer: str,
-    report: Report,
-) -> tuple[int, ...] | None:
-    if value is not None:
-        return report.integers(value, f"{pointer}/{member.name}", member.least)
-    # A null array is how C writes an empty one, as long as its count says so.
-    counts = [count.name for count in operator.members.counts if member.name in count.counts]
-    if any(as_integer(desc.get(name)) == 0 for name in counts):
-        return ()
-    _missing(member.name, desc, pointer, report)
-    return None
-
-
-def _missing(name: str, desc: Mapping[str, Any], pointer: str, report: Report) -> None:
-    at = f"{pointer}/{name}" if name in desc else pointer
-    report.add(Code.MISSING_FIELD, at, f"{name} is required and {'null' if name in desc else 'missing'}")
-
-
-def _counts_agree(
-    member: CountField, desc: Mapping[str, Any], arrays: Mapping[str, object], pointer: str, report: Report
-) -> bool:
-    lengths = {name: len(array) for name in member.counts if isinstance(array := arrays[name], tuple)}
-    if desc.get(member.name) is not None:
-        count = report.integer(desc[member.name], f"{pointer}/{member.name}")
-        if count is None:
-            return False
-        source = f"{member.name} is {count}"
-    elif lengths:
-        first, count = next(iter(lengths.items()))
-        source = f"{first} has {count}"
-    else:
-        return False
-    wrong = [name for name, length in lengths.items() if length != count]
-    for name in wrong:
-        # With one array the count is what disagrees; with several the array that differs from the others.
-        at = member.name if len(member.counts) == 1 else name
-        report.add(
-            Code.COUNT_MISMATCH,
-            f"{pointer}/{at}",
-            f"{name} has {lengths[name]} elements and {source}; they must agree",
-        )
-    return not wrong
-
-
 class GivenTensor(NamedTuple):
     """A tensor desc as found in the request, and where its members stand."""
 
     desc: BufferTensorDesc
     pointer: str
-
-
-def read_tensors(
-    operator: Operator[Any], desc: Mapping[str, Any], pointer: str, report: Report
-) -> dict[str, GivenTensor]:
-    """The tensor descs that are given and well-formed; whatever is wrong with the others is reported."""
-    tensors: dict[str, GivenTensor] = {}
-    for member in operator.members.tensors:
-        value = desc.get(member.name)
-        if value is None:
-            if member.role is Role.INPUT:
-                _missing(member.name, desc, pointer, report)
-            continue
-        tensor = read_tensor(value, f"{pointer}/{member.name}", report, output=member.role is not Role.INPUT)
-        if tensor is not None:
-            tensors[member.name] = tensor
-    return tensors
 
 
 def read_tensor(value: object, pointer: str, report: Report, *, output: bool) -> GivenTensor | None:
@@ -253,7 +187,7 @@ def read_tensor(value: object, pointer: str, report: Report, *, output: bool) ->
         return None
     for name in _REQUIRED:
         if members.get(name) is None:
-            _missing(name, members, at, report)
+            report.missing(name, members, at)
     values = {
         name: read(given, f"{at}/{name}", report)
         for name, read in _READERS.items()
@@ -291,7 +225,7 @@ def _members(
     value: Mapping[str, Any], pointer: str, report: Report
 ) -> tuple[Mapping[str, Any], str] | tuple[None, str]:
     if value.get("Type") is not None:
-        report.member(value["Type"], f"{pointer}/Type", _names(TensorType), _TENSOR_TYPE_PREFIX)
+        report.member(value["Type"], f"{pointer}/Type", _TENSOR_TYPES, _TENSOR_TYPE_PREFIX)
     nested = value.get("Desc")
     if nested is None:
         report.unknown_fields(value, _INLINE_MEMBERS, pointer, "a tensor desc")
@@ -306,8 +240,8 @@ def _members(
 
 
 def _data_type(value: object, pointer: str, report: Report) -> DataType | None:
-    code = report.member(value, pointer, _DATA_TYPE_CODES, _DATA_TYPE_PREFIX)
-    return None if code is None else _DATA_TYPES[code]
+    code = report.member(value, pointer, DATA_TYPE_CODES, DATA_TYPE_PREFIX)
+    return None if code is None else DATA_TYPES[code]
 
 
 def _sizes(value: object, pointer: str, report: Report) -> tuple[int, ...] | None:

@@ -5,37 +5,35 @@ What the service's ``GET`` routes answer, the command line prints and the docume
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container
+from enum import IntEnum
 from typing import Any
 
 from pydantic import ConfigDict, with_config
 from typing_extensions import TypedDict
 
-from .level import FeatureLevel, Rows
-from .operator import ArrayField, CountField, EnumField, Example, Field, Operator, TensorField
-from .operators import CATALOG, OPERATORS, OperatorType
-from .operators.catalog import PREFIX
+from .fields import FieldInfo
+from .level import FeatureLevel
+from .operator import Example, Operator
+from .operators import OPERATORS
+from .schema import CATALOG, PREFIX, OperatorSchema, OperatorType, schema_of
+from .support import Rows
 
 
 class OperatorSummary(TypedDict):
-    """One operator type of DirectML, in a listing."""
+    """One operator type of DirectML, in a listing.
+
+    All are known: their members and support rows are there. Descs of those that are ``declared`` are checked, those
+    that are ``executable`` run on one of the server's devices.
+    """
 
     type: str
     value: int
     introduced: str
+    family: str
+    declared: bool
     executable: bool
-    summary: str | None
-
-
-class FieldInfo(TypedDict, total=False):
-    """A member of a desc struct. ``kind`` is tensor, count, array or enum and decides what else is there."""
-
-    name: str
-    kind: str
-    role: str
-    counts: list[str]
-    least: int
-    values: dict[str, int]
+    summary: str
 
 
 class LimitsInfo(TypedDict):
@@ -65,8 +63,13 @@ class ExampleInfo(TypedDict):
 
 
 class OperatorInfo(OperatorSummary):
-    """One operator type of DirectML with all that the contract says of it; the lists are empty if it cannot be run."""
+    """One operator type of DirectML with all that the contract says of it.
 
+    ``examples`` is empty while it is not declared. ``source`` is the page that it is documented on.
+    """
+
+    struct: str
+    source: str
     fields: list[FieldInfo]
     support: list[RowInfo]
     examples: list[ExampleInfo]
@@ -120,25 +123,33 @@ class ServerInfo(TypedDict):
     encodings: list[str]
 
 
-def summarise(kind: OperatorType) -> OperatorSummary:
-    """The listing's line of an operator type."""
-    declared = OPERATORS.get(kind.name)
+def summarise(kind: OperatorType, executable: Container[str] = ()) -> OperatorSummary:
+    """The listing's line of an operator type.
+
+    Args:
+        kind: the type.
+        executable: the names of those that a device runs.
+    """
     return {
         "type": PREFIX + kind.name,
         "value": kind.value,
         "introduced": str(kind.introduced),
-        "executable": declared is not None,
-        "summary": None if declared is None else declared.summary,
+        "family": kind.family,
+        "declared": kind.name in OPERATORS,
+        "executable": kind.name in executable,
+        "summary": schema_of(kind.name).summary,
     }
 
 
-def describe(kind: OperatorType) -> OperatorInfo:
-    """All that the contract says of an operator type."""
-    declared = OPERATORS.get(kind.name)
+def describe(kind: OperatorType, executable: Container[str] = ()) -> OperatorInfo:
+    """All that the contract says of an operator type; the arguments are those of ``summarise``."""
+    schema, declared = schema_of(kind.name), OPERATORS.get(kind.name)
     return {
-        **summarise(kind),
-        "fields": [] if declared is None else [_field(member) for member in declared.fields],
-        "support": [] if declared is None else support(declared),
+        **summarise(kind, executable),
+        "struct": schema.struct,
+        "source": schema.source,
+        "fields": [member.describe() for member in schema.members.every],
+        "support": support(schema),
         "examples": [] if declared is None else [example_info(declared, example) for example in declared.examples],
     }
 
@@ -155,42 +166,14 @@ def levels() -> list[LevelInfo]:
     ]
 
 
-def _field(member: Field) -> FieldInfo:
-    if isinstance(member, TensorField):
-        return {"name": member.name, "kind": "tensor", "role": member.role.value}
-    if isinstance(member, CountField):
-        return {"name": member.name, "kind": "count", "counts": list(member.counts)}
-    if isinstance(member, ArrayField):
-        return {"name": member.name, "kind": "array", "least": member.least}
-    return {"name": member.name, "kind": "enum", "values": {row.name: row.value for row in member.type}}
-
-
-def support(operator: Operator[Any]) -> list[RowInfo]:
-    """The support rows, highest level first; where they depend on an enum field, once for each set of its values."""
-    chosen = next((member for member in operator.fields if isinstance(member, EnumField)), None)
-    if chosen is None:
-        return _rows(operator.support(_sample(operator, {})), None)
-    groups: list[tuple[Rows, list[str]]] = []
-    for value in chosen.type:
-        rows = operator.support(_sample(operator, {chosen.name: value}))
-        names = next((names for known, names in groups if known == rows), None)
-        if names is None:
-            groups.append((rows, [value.name]))
-        else:
-            names.append(value.name)
-    if len(groups) == 1:
-        return _rows(groups[0][0], None)
-    return [row for rows, names in groups for row in _rows(rows, {chosen.name: names})]
-
-
-def _sample(operator: Operator[Any], chosen: Mapping[str, object]) -> Any:
-    """Attributes with the chosen values; the others do not matter to the support rows."""
-    others: dict[str, object] = {
-        member.name: () if isinstance(member, ArrayField) else next(iter(member.type))
-        for member in operator.fields
-        if isinstance(member, ArrayField | EnumField)
-    }
-    return operator.attributes(**{**others, **chosen})
+def support(schema: OperatorSchema) -> list[RowInfo]:
+    """The support rows, highest level first; where they depend on an attribute, once for each set of its values."""
+    rows: list[RowInfo] = []
+    for among, group in schema.support.groups:
+        attribute = schema.support.attribute
+        names = [value.name for value in sorted(among) if isinstance(value, IntEnum)]
+        rows += _rows(group, None if attribute is None else {attribute: names})
+    return rows
 
 
 def _rows(rows: Rows, when: dict[str, list[str]] | None) -> list[RowInfo]:

@@ -10,6 +10,7 @@ OpwireError
 ├── LimitExceededError     413, 431  limit, size
 ├── UnsupportedMediaError  415
 ├── ContractViolation      422  violations
+├── NotExecutableError     422  no device runs the operator; devices
 ├── OverloadedError        429  retry_after
 ├── InternalError          500
 ├── UnavailableError       503  retry_after
@@ -52,6 +53,7 @@ class ProblemCode(StrEnum):
     HEAD_TOO_LARGE = "head_too_large"
     UNSUPPORTED_MEDIA_TYPE = "unsupported_media_type"
     CONTRACT_VIOLATION = "contract_violation"
+    OPERATOR_NOT_EXECUTABLE = "operator_not_executable"
     QUEUE_FULL = "queue_full"
     MEMORY_FULL = "memory_full"
     INTERNAL_ERROR = "internal_error"
@@ -158,6 +160,10 @@ class ContractViolation(OpwireError, ValueError):
         )
 
 
+class NotExecutableError(OpwireError):
+    """The operator is valid, and no device of the server runs it."""
+
+
 class OverloadedError(OpwireError):
     """The server has as much work as it accepts; the same request may be sent again."""
 
@@ -235,6 +241,7 @@ PROBLEMS: dict[ProblemCode, Problem] = {
     ProblemCode.BATCH_TOO_LARGE: Problem(413, "The batch has too many requests", LimitExceededError),
     ProblemCode.UNSUPPORTED_MEDIA_TYPE: Problem(415, "The body is of another media type", UnsupportedMediaError),
     ProblemCode.CONTRACT_VIOLATION: Problem(422, "The request breaks the operator contract", ContractViolation),
+    ProblemCode.OPERATOR_NOT_EXECUTABLE: Problem(422, "No device runs the operator", NotExecutableError),
     ProblemCode.HEAD_TOO_LARGE: Problem(431, "The head of the request is too large", LimitExceededError),
     ProblemCode.QUEUE_FULL: Problem(429, "The queue is full", OverloadedError),
     ProblemCode.MEMORY_FULL: Problem(429, "The memory for requests is full", OverloadedError),

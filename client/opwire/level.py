@@ -1,17 +1,11 @@
-"""Feature levels, and the support rows that say what an operator takes from which level on.
+"""Feature levels.
 
-Source: ``DML_FEATURE_LEVEL`` and the "Tensor support" tables of the operator pages of the DirectML reference.
+Source: ``DML_FEATURE_LEVEL`` and the feature level history of DirectML.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from .tensor import DataType
 
 PREFIX = "DML_FEATURE_LEVEL_"
 
@@ -63,29 +57,4 @@ class FeatureLevel(IntEnum):
 
 _SPELLINGS = {spelling: level for level in FeatureLevel for spelling in (level.short, f"0x{level.value:04x}")}
 
-HIGHEST = max(FeatureLevel)
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """The data types and the ranks (least and greatest dimension count) that a row allows for one tensor."""
-
-    data_types: tuple[DataType, ...]
-    ranks: tuple[int, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One line of an operator's support table: what each of its tensors may be from ``level`` on."""
-
-    level: FeatureLevel
-    tensors: Mapping[str, Limits]
-
-
-Rows = tuple[Row, ...]
-"""Support rows, highest level first. Each row contains all that the rows below it allow."""
-
-
-def row_for(rows: Iterable[Row], level: FeatureLevel) -> Row | None:
-    """The row that holds at a level: the greatest not above it, or None before the operator exists."""
-    return next((row for row in rows if row.level <= level), None)
+LOWEST, HIGHEST = min(FeatureLevel), max(FeatureLevel)

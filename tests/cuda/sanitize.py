@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 
 from opwire.check import Plan, check
+from opwire.enums import ReduceFunction
 from opwire.errors import ContractViolation
-from opwire.operators.reduce import ReduceFunction
 from opwire_service.devices.cuda.device import CudaDevice
 from opwire_service.kernels import cuda as kernels
 from opwire_service.kernels.cuda.job import Memory, Program

@@ -13,9 +13,9 @@ import httpx
 import numpy as np
 import pytest
 
-from opwire.operators import OPERATORS
 from opwire_service.devices import resolve
 from opwire_service.devices.base import DeviceUnavailable
+from opwire_service.kernels.executable import EXECUTABLE
 from tests import bodies
 from tests.fake_gpu import BREAKS
 from tests.processes import process, until
@@ -46,7 +46,7 @@ def http() -> Iterator[httpx.Client]:
 
 EXAMPLES = [
     pytest.param(operator, example, id=f"{operator.name}-{example.name}")
-    for operator in OPERATORS.values()
+    for operator in EXECUTABLE.values()
     for example in operator.examples
 ]
 

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from opwire.operators import OPERATORS
+from opwire_service.kernels.executable import EXECUTABLE
 from opwire_service.settings import Limits, Settings
 from tests import bodies
 from tests.problems import check_problem, read_problem
@@ -89,7 +89,7 @@ def test_a_tail_that_is_not_there_harms_no_other(http):
 @pytest.mark.parametrize("form", bodies.FORMS)
 @pytest.mark.parametrize("answer_form", ["base64", "binary"])
 def test_examples_in_one_batch(http, form, answer_form):
-    examples = [(operator.name, example) for operator in OPERATORS.values() for example in operator.examples]
+    examples = [(operator.name, example) for operator in EXECUTABLE.values() for example in operator.examples]
     tail: list[bytes] = []
     requests = []
     for name, example in examples:
@@ -184,7 +184,7 @@ def test_large_results_are_sent_as_they_come():
         while len(answer) < 200_000:
             answer += connection.recv(100_000)
         assert b"transfer-encoding: chunked" in answer.partition(b"\r\n\r\n")[0]
-        assert b'{"results":[{"outputs":{"OutputTensor"' in answer
+        assert b'{"results":[{"outputs":{"OutputTensor":' in answer
         assert server.service.engine.memory.held > 0
         connection.close()
         until(lambda: server.service.engine.memory.held == 0)

@@ -13,21 +13,22 @@ from hypothesis import given
 import opwire
 from opwire import Client, DataType, FeatureLevel, errors, prepare
 from opwire.operator import Code, Example
-from opwire.operators import CATALOG, OPERATORS
+from opwire.schema import CATALOG
 from opwire.tensor import Array
 from opwire.wire import Encoding
+from opwire_service.kernels.executable import EXECUTABLE
 from tests import oracle
 from tests.drawing import examples
 from tests.strategies import cases
 
 EXAMPLES = [
     pytest.param(operator.name, example, id=f"{operator.name}-{example.name}")
-    for operator in OPERATORS.values()
+    for operator in EXECUTABLE.values()
     for example in operator.examples
 ]
 BAD_EXAMPLES = [
     pytest.param(operator.name, bad, id=f"{operator.name}-{bad.name}")
-    for operator in OPERATORS.values()
+    for operator in EXECUTABLE.values()
     for bad in operator.bad_examples
 ]
 encodings = pytest.mark.parametrize("encoding", [encoding.value for encoding in Encoding])
@@ -262,7 +263,7 @@ def test_what_a_server_says_of_the_operators(make_client, server_url):
     client = make_client(server_url)
     listed = client.operators()
     assert len(listed) == 177
-    assert {row["type"] for row in listed if row["executable"]} == {f"DML_OPERATOR_{name}" for name in OPERATORS}
+    assert {row["type"] for row in listed if row["executable"]} == {f"DML_OPERATOR_{name}" for name in EXECUTABLE}
     for name in ("ARGMAX", "DML_OPERATOR_ARGMAX"):
         found = client.operator(name)
         assert (found["type"], found["value"], len(found["fields"])) == ("DML_OPERATOR_ARGMAX", 138, 5)

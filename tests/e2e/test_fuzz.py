@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opwire.operator import CountField, EnumField, Role, TensorField
-from opwire.operators import OPERATORS
+from opwire.fields import Count, Enumerated, Role, TensorMember
 from opwire.tensor import DataType
+from opwire_service.kernels.executable import EXECUTABLE
 from opwire_service.process.server import HttpServer
 from opwire_service.settings import Limits, Settings
 from tests import bodies, mutation
@@ -31,7 +31,7 @@ LIMITS = Limits(
 
 EXAMPLES: list[tuple[dict[str, Any], Any]] = [
     ({"type": operator.name, "desc": dict(example.desc)}, example.inputs)
-    for operator in OPERATORS.values()
+    for operator in EXECUTABLE.values()
     for example in operator.examples
 ]
 PATHS = ("/v1/execute", "/v1/batch", "/v1/validate")
@@ -197,15 +197,15 @@ def tensors(draw: st.DrawFn, rank: int) -> Any:
 @st.composite
 def operators(draw: st.DrawFn) -> Any:
     """Operators whose fields come near to what is allowed."""
-    declared = draw(st.sampled_from(list(OPERATORS.values())))
+    declared = draw(st.sampled_from(list(EXECUTABLE.values())))
     rank = draw(st.sampled_from([1, 2, 3, 4, 4, 4, 5, 5, 8]))
     fields: dict[str, st.SearchStrategy[Any]] = {}
-    for member in declared.fields:
-        if isinstance(member, TensorField):
+    for member in declared.members.every:
+        if isinstance(member, TensorMember):
             fields[member.name] = tensors(rank) if member.role is Role.INPUT else st.none() | tensors(rank)
-        elif isinstance(member, EnumField):
+        elif isinstance(member, Enumerated):
             fields[member.name] = st.sampled_from([*(row.name for row in member.type), 0, 1, 12, "X"])
-        elif isinstance(member, CountField):
+        elif isinstance(member, Count):
             fields[member.name] = st.sampled_from([None, None, 0, 1, rank - 2, -1])
         elif member.name == "Axes":
             fields[member.name] = st.lists(st.integers(0, rank), max_size=rank)
@@ -232,7 +232,7 @@ def test_operators_that_are_nearly_right(http):
 def test_any_operator(http):
     """Descs of any fields with any values."""
     fields = st.dictionaries(st.sampled_from(mutation.NAMES), mutation.values, max_size=8)
-    chosen = st.fixed_dictionaries({"type": st.sampled_from([*OPERATORS, "GEMM", 55, None]), "desc": fields})
+    chosen = st.fixed_dictionaries({"type": st.sampled_from([*EXECUTABLE, "GEMM", 55, None]), "desc": fields})
 
     @request_examples(75)
     @given(chosen)

@@ -9,7 +9,7 @@ import httpx
 import numpy as np
 import pytest
 
-from opwire.operators import OPERATORS
+from opwire_service.kernels.executable import EXECUTABLE
 from tests import inference
 from tests.inference import assert_equal
 
@@ -18,7 +18,7 @@ RequestedOutput = pytest.importorskip("kserve.protocol.infer_type").RequestedOut
 
 EXAMPLES = [
     pytest.param(operator, example, id=f"{operator.name}-{example.name}")
-    for operator in OPERATORS.values()
+    for operator in EXECUTABLE.values()
     for example in operator.examples
 ]
 
@@ -78,7 +78,7 @@ async def test_health(client, server_url):
     ],
 )
 async def test_the_client_shows_what_is_wrong(client, server_url, model, axes, said):
-    operator = OPERATORS["ARGMAX"]
+    operator = EXECUTABLE["ARGMAX"]
     asked = a_request(operator, operator.examples[0], binary=True)
     asked.parameters["Axes"] = axes
     with pytest.raises(httpx.HTTPStatusError) as refused:

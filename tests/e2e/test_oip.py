@@ -13,13 +13,13 @@ from ml_dtypes import bfloat16
 from tritonclient.http.auth import BasicAuth
 from tritonclient.utils import InferenceServerException
 
-from opwire.operators import OPERATORS
+from opwire_service.kernels.executable import EXECUTABLE
 from tests import inference
 from tests.inference import assert_equal
 
 EXAMPLES = [
     pytest.param(operator, example, id=f"{operator.name}-{example.name}")
-    for operator in OPERATORS.values()
+    for operator in EXECUTABLE.values()
     for example in operator.examples
 ]
 
@@ -186,7 +186,7 @@ def test_metadata_says_per_version_what_each_tensor_takes(client):
 
 def test_repository(client):
     index = client.get_model_repository_index()
-    assert {model["name"] for model in index} == set(OPERATORS)
+    assert {model["name"] for model in index} == set(EXECUTABLE)
     assert [model["version"] for model in index if model["name"] == "ARGMAX"] == VERSIONS["ARGMAX"].split()
     assert {model["state"] for model in index} == {"READY"}
     client.load_model("ARGMAX")
@@ -220,7 +220,7 @@ def test_statistics(client):
     assert after["last_inference"] > 1_600_000_000_000
     listed = client.get_inference_statistics("ARGMIN")["model_stats"]
     assert [stats["version"] for stats in listed] == VERSIONS["ARGMAX"].split()
-    assert {stats["name"] for stats in client.get_inference_statistics()["model_stats"]} == set(OPERATORS)
+    assert {stats["name"] for stats in client.get_inference_statistics()["model_stats"]} == set(EXECUTABLE)
 
 
 @pytest.mark.parametrize("binary", [True, False])

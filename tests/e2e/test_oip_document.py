@@ -16,7 +16,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from opwire.operators import OPERATORS
+from opwire_service.kernels.executable import EXECUTABLE
 from opwire_service.oip import routes as oip
 from tests import bodies
 from tests.drawing import request_examples
@@ -47,7 +47,7 @@ def test_the_examples_are_answered(document, http):
     body = document["paths"]["/v2/models/{name}/infer"]["post"]["requestBody"]["content"]["application/json"]
     right = {
         f"{operator.name}-{example.name}": (operator.name, example)
-        for operator in OPERATORS.values()
+        for operator in EXECUTABLE.values()
         for example in operator.examples
     }
     assert set(body["examples"]) == set(right)

@@ -7,7 +7,7 @@ from dataclasses import asdict
 import pytest
 
 from opwire.check import Plan, check
-from opwire.operators.reduce import ReduceFunction
+from opwire.enums import ReduceFunction
 from opwire_service.devices import resolve
 from opwire_service.devices.base import Device
 from opwire_service.engine.calibration import UNMEASURED, costs_file, identity, measure, read_costs, write_costs

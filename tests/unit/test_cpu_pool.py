@@ -15,7 +15,7 @@ from opwire_service.execution import Stopped
 from opwire_service.kernels.cpu.jit.atomics import exchange, fetch_add, pause, peek
 from opwire_service.kernels.cpu.jit.compiler import Entry, Kernel, uncached_kernel
 from opwire_service.kernels.cpu.jit.element import FLOAT32, INT64
-from opwire_service.kernels.cpu.run import tiling as sharing
+from opwire_service.kernels.cpu.run import sharing
 from opwire_service.kernels.cpu.run.pool import Find, Pool, Task
 from tests.execution import go_on
 
@@ -81,7 +81,7 @@ def share(
     stop: Callable[[], bool] = go_on,
 ) -> None:
     task = Task(Kernel(function, FLOAT32 if floats else INT64), array("q"), len(target), grain, asked)
-    pool.share(task, 0, target.ctypes.data, 0 if states is None else states.ctypes.data, find, stop)
+    pool.bind(task, 0, target.ctypes.data, 0 if states is None else states.ctypes.data, find)(stop)
 
 
 @pytest.mark.parametrize("floats", [0, 1])

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from opwire.check import check
+from opwire.enums import AxisDirection, ReduceFunction
 from opwire.errors import ContractViolation
-from opwire.operators.argreduce import AxisDirection
-from opwire.operators.reduce import ReduceFunction
 from opwire.tensor import DataType, TensorFlags
 from tests.pointers import resolves
 from tests.support import FACTS

@@ -13,9 +13,9 @@ from opwire import errors
 EXPORTED = """
     AsyncClient AuthenticationError BufferTensorDesc Call Client Code ConnectError ContractViolation DataType
     DeadlineExceededError FeatureLevel InternalError InvalidResponseError LengthRequiredError LimitExceededError
-    MethodNotAllowedError NotFoundError OpwireError OverloadedError Plan PoolingResult ProblemCode RequestError Result
-    SlowBodyError TransportError TransportTimeout UnavailableError UnsupportedMediaError Validation Violation
-    __version__ check prepare validate
+    MethodNotAllowedError NotExecutableError NotFoundError OpwireError OverloadedError Plan PoolingResult ProblemCode
+    RequestError Result SlowBodyError TransportError TransportTimeout UnavailableError UnsupportedMediaError Validation
+    Violation __version__ check prepare validate
 """
 DEPENDENCIES = "import numpy, httptools, httpx, pybase64; from pydantic import TypeAdapter, with_config"
 """What the client uses of them: pydantic loads its parts when they are asked for."""

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opwire.tensor import BufferTensorDesc, DataType
-from opwire_service.kernels.layout import Loop, ReductionLayout, collapse, reduction_layout
+from opwire_service.kernels.layout import Loop, ReductionLayout, collapse, coordinates, reduction_layout
 
 
 def describe(sizes, strides=None) -> BufferTensorDesc:
@@ -86,3 +86,12 @@ def test_kept_loops_follow_the_memory():
 def test_repeats_merge_with_repeats_alone():
     assert collapse([Loop(3, 0), Loop(4, 0)]) == (Loop(12, 0),)
     assert collapse([Loop(3, 0), Loop(4, 1)]) == (Loop(3, 0), Loop(4, 1))
+
+
+@given(st.lists(st.integers(1, 4), max_size=5))
+def test_coordinates_come_in_row_major_order(sizes):
+    assert list(coordinates(sizes)) == list(itertools.product(*map(range, sizes)))
+
+
+def test_coordinates_come_one_at_a_time():
+    assert list(itertools.islice(coordinates([2**31, 2**31]), 2)) == [(0, 0), (0, 1)]

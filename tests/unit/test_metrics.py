@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from opwire.operators import OPERATORS
+from opwire_service.kernels.executable import EXECUTABLE
 from opwire_service.telemetry import metrics as m
 from opwire_service.telemetry.prometheus import registry
 
@@ -59,7 +59,7 @@ def test_bounds_start_at_100_microseconds_and_rise():
 
 def test_stages_are_counted_by_operator():
     metrics = m.Metrics(LAYOUT)
-    first, second = list(OPERATORS)[:2]
+    first, second = list(EXECUTABLE)[:2]
     timing = {stage: 10 * (number + 1) for number, stage in enumerate(m.STAGES)}
     metrics.executed(first, timing)
     metrics.executed(first, dict.fromkeys(m.STAGES, 2_000_000))

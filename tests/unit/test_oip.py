@@ -12,9 +12,9 @@ import pytest
 from opwire.check import check
 from opwire.errors import ContractViolation, NotFoundError, OpwireError, RequestError
 from opwire.operator import Code, Violation
-from opwire.operators import OPERATORS
 from opwire.tensor import BufferTensorDesc, DataType
 from opwire.wire import RequestBody
+from opwire_service.kernels.executable import EXECUTABLE
 from opwire_service.oip.answer import numbers_in, write_infer
 from opwire_service.oip.datatypes import DATA_TYPES, NAMES
 from opwire_service.oip.infer import InferRequest, Output, parse_infer, with_optional_outputs
@@ -72,7 +72,7 @@ def test_the_index_lists_each_model_once():
     assert len(set(listed)) == len(listed) == sum(map(len, MODELS.values()))
 
 
-@pytest.mark.parametrize("name", OPERATORS)
+@pytest.mark.parametrize("name", EXECUTABLE)
 def test_metadata_and_configuration_of_each_version(name):
     for model in MODELS[name].values():
         described, configured = metadata(model), config(model)

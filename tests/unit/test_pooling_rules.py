@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from opwire.check import check, validate
 from opwire.errors import ContractViolation
-from opwire.operators.max_pooling import Dimension
+from opwire.rules.dimension import Dimension
 from tests.drawing import examples
 
 NAMES = ("Strides", "WindowSize", "StartPadding", "EndPadding", "Dilations")

@@ -10,14 +10,14 @@ import pytest
 
 from opwire.check import check
 from opwire.operator import Example, Operator
-from opwire.operators import OPERATORS
 from opwire.tensor import DataType
+from opwire_service.kernels.executable import EXECUTABLE
 from tests import oracle
 from tests.execution import execute, go_on, run
 
 EXAMPLES = [
     pytest.param(operator, example, id=f"{operator.name}-{example.name}")
-    for operator in OPERATORS.values()
+    for operator in EXECUTABLE.values()
     for example in operator.examples
 ]
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 
 from opwire.check import check
-from opwire.operators import OPERATORS
+from opwire_service.kernels.executable import EXECUTABLE
 from tests import oracle
 from tests.drawing import examples
 from tests.execution import execute
@@ -20,7 +20,7 @@ def run_case(device, case: Case) -> None:
     oracle.assert_answers(plan, execute(device, plan, case.buffers), oracle.expected(plan, case.inputs))
 
 
-@pytest.mark.parametrize("name", OPERATORS)
+@pytest.mark.parametrize("name", EXECUTABLE)
 def test_answers_are_those_of_plain_python(device, name):
     @examples(EXAMPLES.get(name, 60))
     @given(cases((name,)))

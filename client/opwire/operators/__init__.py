@@ -1,23 +1,53 @@
-"""The operators that opwire can run, in the order of their introduction, and the catalog of all that DirectML names."""
+"""The operators that opwire declares, in the order of DirectML's values, and the catalog of all that DirectML names.
+
+A module of this folder declares the operators of the schema's family of its name, as its ``FAMILY``; it is loaded when
+one of them is asked for.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any
 
 from ..operator import Operator
-from . import argreduce, max_pooling, reduce
-from .catalog import CATALOG, OperatorType, find
+from ..schema import CATALOG, PREFIX, OperatorType, find
 
-_ALL: tuple[Operator[Any], ...] = (
-    reduce.REDUCE,
-    max_pooling.MAX_POOLING,
-    max_pooling.MAX_POOLING1,
-    max_pooling.MAX_POOLING2,
-    argreduce.ARGMIN,
-    argreduce.ARGMAX,
-)
 
-OPERATORS = {operator.name: operator for operator in _ALL}
-"""The executable operators by name."""
+@cache
+def declaration(name: str) -> Operator[Any] | None:
+    """The declaration of an operator type by its name, or None if it is known by its schema alone."""
+    kind = CATALOG.get(name)
+    return None if kind is None else _family(kind.family).get(name)
 
-__all__ = ["CATALOG", "OPERATORS", "OperatorType", "find"]
+
+class _Declared(Mapping[str, Operator[Any]]):
+    def __getitem__(self, name: str) -> Operator[Any]:
+        return _family(CATALOG[name].family)[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, kind in CATALOG.items() if name in _family(kind.family))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+@cache
+def _family(name: str) -> Mapping[str, Operator[Any]]:
+    if name not in _modules():
+        return {}
+    declared: tuple[Operator[Any], ...] = import_module(f"{__name__}.{name}").FAMILY
+    return {operator.name: operator for operator in declared}
+
+
+@cache
+def _modules() -> frozenset[str]:
+    return frozenset(module.name for module in iter_modules(__path__))
+
+
+OPERATORS: Mapping[str, Operator[Any]] = _Declared()
+"""The declared operators by name."""
+
+__all__ = ["CATALOG", "OPERATORS", "PREFIX", "OperatorType", "declaration", "find"]

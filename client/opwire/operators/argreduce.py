@@ -5,34 +5,15 @@ Source: ``DML_ARGMIN_OPERATOR_DESC`` and ``DML_ARGMAX_OPERATOR_DESC``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import IntEnum
 
-from ..level import FeatureLevel, Limits, Row, Rows
-from ..operator import (
-    ArrayField,
-    BadExample,
-    Code,
-    CountField,
-    EnumField,
-    Example,
-    Fault,
-    Operator,
-    OutputRule,
-    Role,
-    TensorField,
-    Tensors,
-)
-from ..tensor import ALL_INTEGERS, FLOATS, INTEGERS_32, INTEGERS_64, INTEGERS_TO_32, DataType
-from .axes import axis_faults, elements_visited, reduced_count, reduced_sizes
-
-
-class AxisDirection(IntEnum):
-    """``DML_AXIS_DIRECTION``: which of equal elements wins, the first or the last."""
-
-    INCREASING = 0
-    DECREASING = 1
+from ..enums import AxisDirection
+from ..level import FeatureLevel
+from ..operator import BadExample, Example, Operator, declare
+from ..rules import axes
+from ..violation import Code
+from .indices import IndexFits, index_output
+from .work import elements_visited
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,47 +22,6 @@ class ArgReduce:
 
     Axes: tuple[int, ...]
     AxisDirection: AxisDirection
-
-
-INDICES = (*INTEGERS_64, *INTEGERS_32)
-
-ROWS: Rows = (
-    Row(
-        FeatureLevel.V4_1,
-        {"InputTensor": Limits((*FLOATS, *ALL_INTEGERS), (1, 8)), "OutputTensor": Limits(INDICES, (1, 8))},
-    ),
-    Row(
-        FeatureLevel.V3_0,
-        {"InputTensor": Limits((*FLOATS, *INTEGERS_TO_32), (1, 8)), "OutputTensor": Limits(INDICES, (1, 8))},
-    ),
-)
-
-FIELDS = (
-    TensorField("InputTensor", Role.INPUT),
-    TensorField("OutputTensor", Role.OUTPUT),
-    CountField("AxisCount", ("Axes",)),
-    ArrayField("Axes"),
-    EnumField("AxisDirection", AxisDirection, "DML_AXIS_DIRECTION_"),
-)
-
-
-def index_output(axes: tuple[int, ...], tensors: Tensors) -> dict[str, OutputRule]:
-    """The output of an arg reduction: UINT32 unless declared otherwise."""
-    return {"OutputTensor": OutputRule(reduced_sizes(axes, tensors["InputTensor"].sizes), DataType.UINT32)}
-
-
-def index_faults(axes: tuple[int, ...], tensors: Tensors) -> Iterator[Fault]:
-    """The greatest index must fit the output's data type (our rule; only INT32 can be too small)."""
-    output = tensors["OutputTensor"]
-    count = reduced_count(axes, tensors["InputTensor"].sizes)
-    greatest = 2 ** (output.data_type.bits - output.data_type.is_signed) - 1
-    if count - 1 > greatest:
-        yield Fault(
-            Code.INDEX_OVERFLOW,
-            ("OutputTensor", "DataType"),
-            f"indices go up to {count - 1}, and {output.data_type.name} holds at most {greatest}",
-            [row.name for row in INDICES if row is not DataType.INT32],
-        )
 
 
 # The documented 3x3 example of both pages.
@@ -182,30 +122,19 @@ _BAD_EXAMPLES = (
 )
 
 
-def _operator(name: str, summary: str, examples: tuple[Example, ...]) -> Operator[ArgReduce]:
-    return Operator(
-        name=name,
-        summary=summary,
-        fields=FIELDS,
+def _operator(name: str, examples: tuple[Example, ...]) -> Operator[ArgReduce]:
+    return declare(
+        name,
         attributes=ArgReduce,
-        support=lambda _: ROWS,
-        constraints=lambda desc, tensors: axis_faults(desc.Axes, tensors),
-        outputs=lambda desc, tensors: index_output(desc.Axes, tensors),
-        output_constraints=lambda desc, tensors: index_faults(desc.Axes, tensors),
+        rules=(axes("Axes", of="InputTensor"), IndexFits()),
+        outputs={"OutputTensor": index_output()},
         work=elements_visited,
         examples=examples,
         bad_examples=_BAD_EXAMPLES,
     )
 
 
-ARGMIN = _operator(
-    "ARGMIN",
-    "The position of the least element along the axes.",
-    _examples("ARGMIN", [0, 1, 2], [0, 1, 0], 4, (0, 4)),
-)
-
-ARGMAX = _operator(
-    "ARGMAX",
-    "The position of the greatest element along the axes.",
-    _examples("ARGMAX", [1, 2, 1], [2, 2, 1], 7, (2, 2)),
+FAMILY = (
+    _operator("ARGMIN", _examples("ARGMIN", [0, 1, 2], [0, 1, 0], 4, (0, 4))),
+    _operator("ARGMAX", _examples("ARGMAX", [1, 2, 1], [2, 2, 1], 7, (2, 2))),
 )

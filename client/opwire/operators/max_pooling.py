@@ -10,22 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
-from ..level import FeatureLevel, Limits, Row, Rows
-from ..operator import (
-    ArrayField,
-    BadExample,
-    Code,
-    CountField,
-    Example,
-    Fault,
-    Field,
-    Operator,
-    OutputRule,
-    Role,
-    TensorField,
-    Tensors,
-)
-from ..tensor import ALL_INTEGERS, FLOATS, INTEGERS_8, DataType
+from ..operator import BadExample, Example, Operator, Tensors, declare
+from ..rules import Derived, Rule, Windows, same_sizes, spatial, window_fits, window_holds_element
+from ..rules.dimension import Dimension
+from ..tensor import DataType
+from ..violation import Code
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,188 +45,38 @@ class MaxPooling:
             yield Dimension(*members)
 
 
-@dataclass(frozen=True, slots=True)
-class Dimension:
-    """One spatial dimension: window ``o`` covers the positions ``o*stride - start + k*dilation``, k < window."""
-
-    size: int
-    stride: int
-    window: int
-    start: int
-    end: int
-    dilation: int
-
-    @property
-    def padded(self) -> int:
-        return self.size + self.start + self.end
-
-    @property
-    def dilated_window(self) -> int:
-        return 1 + (self.window - 1) * self.dilation
-
-    @property
-    def output_sizes(self) -> tuple[int, ...]:
-        """The floor size and, where it differs, the ceiling size."""
-        room = self.padded - self.dilated_window
-        return tuple(dict.fromkeys((room // self.stride + 1, -(-room // self.stride) + 1)))
-
-    def windows_with_element(self, count: int) -> int:
-        """How many of the first ``count`` windows reach an element of the input.
-
-        A window that begins inside does. One that begins in the padding reaches position ``begin mod dilation`` first,
-        provided that it is long enough.
-        """
-        inside = _count_below(count, self.stride, self.start + self.size) - _count_below(count, self.stride, self.start)
-        before = _count_below(count, self.stride, self.start)
-        too_short = _count_below(before, self.stride, self.start - (self.dilated_window - 1))
-        reach = _count_residues(before, self.stride, -self.start, self.dilation, self.size)
-        reach -= _count_residues(too_short, self.stride, -self.start, self.dilation, self.size)
-        return inside + reach
-
-
-def _count_below(count: int, stride: int, bound: int) -> int:
-    """How many of 0, stride, 2*stride, ... (``count`` of them) are below a bound."""
-    return min(count, max(0, -(-bound // stride)))
-
-
-def _count_residues(count: int, stride: int, offset: int, modulus: int, bound: int) -> int:
-    """How many i below ``count`` have ``(i*stride + offset) mod modulus < bound``."""
-    if bound >= modulus:
-        return count
-    upper = _floor_sum(count, modulus, stride, offset % modulus + modulus)
-    return upper - _floor_sum(count, modulus, stride, offset % modulus + modulus - bound)
-
-
-def _floor_sum(count: int, modulus: int, step: int, offset: int) -> int:
-    """The sum of ``(step*i + offset) // modulus`` for i below ``count``, in logarithmic time."""
-    total = 0
-    while count > 0:
-        total += (count - 1) * count // 2 * (step // modulus) + count * (offset // modulus)
-        step, offset = step % modulus, offset % modulus
-        top = step * count + offset
-        if top < modulus:
-            break
-        count, offset = divmod(top, modulus)
-        modulus, step = step, modulus
-    return total
-
-
-_SPATIAL = ("Strides", "WindowSize", "StartPadding", "EndPadding")
-
-
-def _constraints(desc: MaxPooling, tensors: Tensors) -> Iterator[Fault]:
-    source = tensors["InputTensor"]
-    spatial = source.rank - 2
-    if spatial != len(desc.WindowSize):
-        yield Fault(
-            Code.COUNT_MISMATCH,
-            ("WindowSize",),
-            f"{len(desc.WindowSize)} spatial dimensions given for an InputTensor of rank {source.rank}, "
-            f"which has {spatial}",
-            [spatial],
-        )
-        return
-    for i, dimension in enumerate(desc.dimensions(source.sizes)):
-        if dimension.dilated_window > dimension.padded:
-            yield Fault(
-                Code.WINDOW_TOO_LARGE,
-                ("WindowSize", i),
-                f"the window covers {dimension.dilated_window} positions with its dilation, and the input has "
-                f"{dimension.padded} with its padding",
-            )
-
-
-def _outputs(desc: MaxPooling, tensors: Tensors) -> dict[str, OutputRule]:
-    source = tensors["InputTensor"]
-    spatial = (dimension.output_sizes for dimension in desc.dimensions(source.sizes))
-    sizes = ((source.sizes[0],), (source.sizes[1],), *spatial)
-    return {
-        "OutputTensor": OutputRule(sizes, source.data_type, same_as="InputTensor"),
-        "OutputIndicesTensor": OutputRule(sizes, DataType.UINT32),
-    }
-
-
-def _output_constraints(desc: MaxPooling, tensors: Tensors) -> Iterator[Fault]:
-    output = tensors["OutputTensor"]
-    for i, dimension in enumerate(desc.dimensions(tensors["InputTensor"].sizes)):
-        empty = output.sizes[i + 2] - dimension.windows_with_element(output.sizes[i + 2])
-        if empty:
-            yield Fault(
-                Code.WINDOW_WITHOUT_ELEMENT,
-                ("OutputTensor", "Sizes", i + 2),
-                f"{empty} of the {output.sizes[i + 2]} windows along dimension {i + 2} hold padding alone "
-                "and have no maximum",
-            )
-    indices = tensors.get("OutputIndicesTensor")
-    if indices is not None and indices.sizes != output.sizes:
-        yield Fault(
-            Code.SIZES_MISMATCH,
-            ("OutputIndicesTensor", "Sizes"),
-            f"sizes {list(indices.sizes)} given; OutputTensor has {list(output.sizes)}, and both must be equal",
-            [list(output.sizes)],
-        )
-
-
 def _work(desc: MaxPooling, tensors: Tensors) -> int:
-    """Each element of the output visits its window."""
-    return tensors["OutputTensor"].element_count * prod(desc.WindowSize)
-
-
-_INPUT = TensorField("InputTensor", Role.INPUT)
-_OUTPUT = TensorField("OutputTensor", Role.OUTPUT)
-_INDICES = TensorField("OutputIndicesTensor", Role.OPTIONAL_OUTPUT)
-_DILATIONS = ArrayField("Dilations", least=1)
-
-
-def _fields(*, indices: bool, dilations: bool) -> tuple[Field, ...]:
-    arrays = (
-        ArrayField("Strides", least=1),
-        ArrayField("WindowSize", least=1),
-        ArrayField("StartPadding"),
-        ArrayField("EndPadding"),
-        *((_DILATIONS,) if dilations else ()),
-    )
-    count = CountField("DimensionCount", tuple(member.name for member in arrays))
-    return (_INPUT, _OUTPUT, *((_INDICES,) if indices else ()), count, *arrays)
-
-
-def _rows(introduced: FeatureLevel, *, indices: bool) -> Rows:
-    ranks = (4, 5)
-    uint32, both = (DataType.UINT32,), (DataType.UINT64, DataType.UINT32)
-    return tuple(
-        Row(
-            level,
-            {
-                "InputTensor": Limits(types, ranks),
-                "OutputTensor": Limits(types, ranks),
-                **({"OutputIndicesTensor": Limits(positions, ranks)} if indices else {}),
-            },
-        )
-        for level, types, positions in (
-            (FeatureLevel.V5_0, (*FLOATS, *ALL_INTEGERS), both),
-            (FeatureLevel.V3_0, (*FLOATS, *INTEGERS_8), uint32),
-            (introduced, FLOATS, uint32),
-        )
-    )
+    """Each element of the output visits its window, without the padding."""
+    images, channels, *outputs = tensors["OutputTensor"].sizes
+    dimensions = desc.dimensions(tensors["InputTensor"].sizes)
+    visited = [dimension.elements_visited(count) for dimension, count in zip(dimensions, outputs, strict=True)]
+    work: int = images * channels * prod(visited)
+    return work
 
 
 def _operator(
     name: str,
-    summary: str,
-    rows: Rows,
-    fields: tuple[Field, ...],
     examples: tuple[Example, ...],
     bad_examples: tuple[BadExample, ...],
+    *,
+    indices: bool,
+    dilated: bool,
 ) -> Operator[MaxPooling]:
-    return Operator(
-        name=name,
-        summary=summary,
-        fields=fields,
+    windows = Windows(dilated=dilated)
+    rules: list[Rule] = [
+        spatial("WindowSize", *windows.arrays, of="InputTensor"),
+        window_fits(windows),
+        window_holds_element(windows),
+    ]
+    outputs = {"OutputTensor": Derived(windows.output_sizes, like="InputTensor")}
+    if indices:
+        rules.append(same_sizes("OutputTensor", "OutputIndicesTensor"))
+        outputs["OutputIndicesTensor"] = Derived(windows.output_sizes, usual=DataType.UINT32)
+    return declare(
+        name,
         attributes=MaxPooling,
-        support=lambda _: rows,
-        constraints=_constraints,
-        outputs=_outputs,
-        output_constraints=_output_constraints,
+        rules=rules,
+        outputs=outputs,
         work=_work,
         examples=examples,
         bad_examples=bad_examples,
@@ -406,29 +245,14 @@ _BAD_DILATED_EXAMPLES = (
     ),
 )
 
-MAX_POOLING = _operator(
-    "MAX_POOLING",
-    "The greatest element of each window.",
-    _rows(FeatureLevel.V1_0, indices=False),
-    _fields(indices=False, dilations=False),
-    _EXAMPLES,
-    _BAD_EXAMPLES,
-)
-
-MAX_POOLING1 = _operator(
-    "MAX_POOLING1",
-    "The greatest element of each window and, if asked for, its position in the input.",
-    _rows(FeatureLevel.V2_0, indices=True),
-    _fields(indices=True, dilations=False),
-    (*_EXAMPLES, *_INDEX_EXAMPLES),
-    _BAD_EXAMPLES,
-)
-
-MAX_POOLING2 = _operator(
-    "MAX_POOLING2",
-    "The greatest element of each window, whose elements may lie apart, and its position if asked for.",
-    _rows(FeatureLevel.V2_1, indices=True),
-    _fields(indices=True, dilations=True),
-    (*_with_dilations(_EXAMPLES), *_with_dilations(_INDEX_EXAMPLES), _DILATED_EXAMPLE),
-    _BAD_DILATED_EXAMPLES,
+FAMILY = (
+    _operator("MAX_POOLING", _EXAMPLES, _BAD_EXAMPLES, indices=False, dilated=False),
+    _operator("MAX_POOLING1", (*_EXAMPLES, *_INDEX_EXAMPLES), _BAD_EXAMPLES, indices=True, dilated=False),
+    _operator(
+        "MAX_POOLING2",
+        (*_with_dilations(_EXAMPLES), *_with_dilations(_INDEX_EXAMPLES), _DILATED_EXAMPLE),
+        _BAD_DILATED_EXAMPLES,
+        indices=True,
+        dilated=True,
+    ),
 )

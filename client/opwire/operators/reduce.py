@@ -5,46 +5,15 @@ Source: ``DML_REDUCE_OPERATOR_DESC`` and ``DML_REDUCE_FUNCTION``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import IntEnum
 
-from ..level import FeatureLevel, Limits, Row, Rows
-from ..operator import (
-    ArrayField,
-    BadExample,
-    Code,
-    CountField,
-    EnumField,
-    Example,
-    Fault,
-    Operator,
-    OutputRule,
-    Role,
-    TensorField,
-    Tensors,
-)
-from ..tensor import ALL_INTEGERS, FLOATS, INTEGERS_32, INTEGERS_64, INTEGERS_TO_32, DataType
-from .argreduce import INDICES, index_faults, index_output
-from .axes import axis_faults, elements_visited, reduced_sizes
-
-
-class ReduceFunction(IntEnum):
-    """``DML_REDUCE_FUNCTION``."""
-
-    ARGMAX = 0
-    ARGMIN = 1
-    AVERAGE = 2
-    L1 = 3
-    L2 = 4
-    LOG_SUM = 5
-    LOG_SUM_EXP = 6
-    MAX = 7
-    MIN = 8
-    MULTIPLY = 9
-    SUM = 10
-    SUM_SQUARE = 11
-
+from ..enums import ReduceFunction
+from ..level import FeatureLevel
+from ..operator import BadExample, Example, declare
+from ..rules import Chosen, Derived, axes, reduced, when
+from ..violation import Code
+from .indices import IndexFits, index_output
+from .work import elements_visited
 
 ARG_FUNCTIONS = frozenset({ReduceFunction.ARGMAX, ReduceFunction.ARGMIN})
 """Deprecated since 3_0 in favour of the operators of the same name; still accepted."""
@@ -56,68 +25,6 @@ class Reduce:
 
     Function: ReduceFunction
     Axes: tuple[int, ...]
-
-
-def _row(
-    level: FeatureLevel,
-    ranks: tuple[int, int],
-    inputs: tuple[DataType, ...],
-    outputs: tuple[DataType, ...] | None = None,
-) -> Row:
-    return Row(level, {"InputTensor": Limits(inputs, ranks), "OutputTensor": Limits(outputs or inputs, ranks)})
-
-
-_ANY_RANK, _RANK_4 = (1, 8), (4, 4)
-_UINT32 = (DataType.UINT32,)
-_WIDE = (*FLOATS, *INTEGERS_64, *INTEGERS_32)
-
-_FLOATS_ONLY: Rows = (_row(FeatureLevel.V3_0, _ANY_RANK, FLOATS), _row(FeatureLevel.V1_0, _RANK_4, FLOATS))
-_WIDE_FROM_5_0: Rows = (_row(FeatureLevel.V5_0, _ANY_RANK, _WIDE), *_FLOATS_ONLY)
-_SUMS: Rows = (
-    _row(FeatureLevel.V5_0, _ANY_RANK, _WIDE),
-    _row(FeatureLevel.V3_0, _ANY_RANK, (*FLOATS, *INTEGERS_32)),
-    _row(FeatureLevel.V2_1, _RANK_4, (*FLOATS, *INTEGERS_32)),
-    _row(FeatureLevel.V1_0, _RANK_4, FLOATS),
-)
-_EXTREMES: Rows = (
-    _row(FeatureLevel.V5_0, _ANY_RANK, (*FLOATS, *ALL_INTEGERS)),
-    _row(FeatureLevel.V3_0, _ANY_RANK, (*FLOATS, *INTEGERS_TO_32)),
-    _row(FeatureLevel.V2_1, _RANK_4, (*FLOATS, *INTEGERS_32)),
-    _row(FeatureLevel.V1_0, _RANK_4, FLOATS),
-)
-_ARGS: Rows = (
-    _row(FeatureLevel.V4_1, _ANY_RANK, (*FLOATS, *ALL_INTEGERS), INDICES),
-    _row(FeatureLevel.V3_0, _ANY_RANK, (*FLOATS, *INTEGERS_TO_32), INDICES),
-    _row(FeatureLevel.V2_1, _RANK_4, (*FLOATS, *INTEGERS_TO_32), _UINT32),
-    _row(FeatureLevel.V1_0, _RANK_4, FLOATS, _UINT32),
-)
-
-ROWS: dict[ReduceFunction, Rows] = {
-    ReduceFunction.ARGMAX: _ARGS,
-    ReduceFunction.ARGMIN: _ARGS,
-    ReduceFunction.AVERAGE: _FLOATS_ONLY,
-    ReduceFunction.L1: _WIDE_FROM_5_0,
-    ReduceFunction.L2: _FLOATS_ONLY,
-    ReduceFunction.LOG_SUM: _FLOATS_ONLY,
-    ReduceFunction.LOG_SUM_EXP: _FLOATS_ONLY,
-    ReduceFunction.MAX: _EXTREMES,
-    ReduceFunction.MIN: _EXTREMES,
-    ReduceFunction.MULTIPLY: _SUMS,
-    ReduceFunction.SUM: _SUMS,
-    ReduceFunction.SUM_SQUARE: _WIDE_FROM_5_0,
-}
-
-
-def _outputs(desc: Reduce, tensors: Tensors) -> dict[str, OutputRule]:
-    if desc.Function in ARG_FUNCTIONS:
-        return index_output(desc.Axes, tensors)
-    source = tensors["InputTensor"]
-    sizes = reduced_sizes(desc.Axes, source.sizes)
-    return {"OutputTensor": OutputRule(sizes, source.data_type, same_as="InputTensor")}
-
-
-def _output_faults(desc: Reduce, tensors: Tensors) -> Iterable[Fault]:
-    return index_faults(desc.Axes, tensors) if desc.Function in ARG_FUNCTIONS else ()
 
 
 def _desc(
@@ -211,22 +118,21 @@ _BAD_EXAMPLES = (
     ),
 )
 
-REDUCE: Operator[Reduce] = Operator(
-    name="REDUCE",
-    summary="A function of the elements along the axes: sums, means, norms, products, extremes, logarithms of sums.",
-    fields=(
-        EnumField("Function", ReduceFunction, "DML_REDUCE_FUNCTION_"),
-        TensorField("InputTensor", Role.INPUT),
-        TensorField("OutputTensor", Role.OUTPUT),
-        CountField("AxisCount", ("Axes",)),
-        ArrayField("Axes"),
+FAMILY = (
+    declare(
+        "REDUCE",
+        attributes=Reduce,
+        rules=(
+            axes("Axes", of="InputTensor"),
+            when("Function", ARG_FUNCTIONS, IndexFits()),
+        ),
+        outputs={
+            "OutputTensor": Chosen(
+                "Function", ARG_FUNCTIONS, index_output(), Derived(reduced("InputTensor", "Axes"), like="InputTensor")
+            ),
+        },
+        work=elements_visited,
+        examples=_EXAMPLES,
+        bad_examples=_BAD_EXAMPLES,
     ),
-    attributes=Reduce,
-    support=lambda desc: ROWS[desc.Function],
-    constraints=lambda desc, tensors: axis_faults(desc.Axes, tensors),
-    outputs=_outputs,
-    output_constraints=_output_faults,
-    work=elements_visited,
-    examples=_EXAMPLES,
-    bad_examples=_BAD_EXAMPLES,
 )

@@ -18,11 +18,12 @@ from opwire.check import Plan
 from opwire.describe import describe, summarise
 from opwire.dxdispatch import Model
 from opwire.level import HIGHEST, FeatureLevel
-from opwire.operators import CATALOG, OPERATORS
+from opwire.schema import CATALOG
 
 from ..devices import DEVICES, load
 from ..devices.base import Device, DeviceUnavailable
 from ..execution import Arrays
+from ..kernels.executable import EXECUTABLE
 from ..offline.documents import read_document
 from ..offline.run import execute, prepare, run_plan
 from ..offline.tensor_files import write_outputs
@@ -170,15 +171,15 @@ def operators_command(
 ) -> None:
     """Show the operators by feature level: data types and ranks of those that opwire runs."""
     known = [kind for kind in CATALOG.values() if level is None or kind.introduced <= level]
-    kinds = known if every else [kind for kind in known if kind.name in OPERATORS]
+    kinds = known if every else [kind for kind in known if kind.name in EXECUTABLE]
     with reporting(as_json):
         if not as_json:
             table = render.catalog_table(kinds) if every else render.support_table(kinds, level)
             render.print_table(table)
         elif every:
-            print_json({"operators": [summarise(kind) for kind in kinds]})
+            print_json({"operators": [summarise(kind, EXECUTABLE) for kind in kinds]})
         else:
-            rows = [{**summarise(kind), "support": render.rows_at(describe(kind), level)} for kind in kinds]
+            rows = [{**summarise(kind, EXECUTABLE), "support": render.rows_at(describe(kind), level)} for kind in kinds]
             print_json({"feature_level": None if level is None else str(level), "operators": rows})
 
 

@@ -14,9 +14,10 @@ from opwire.describe import OperatorInfo, RowInfo, describe
 from opwire.jsontensor import write_numbers
 from opwire.level import FeatureLevel
 from opwire.operator import Violation
-from opwire.operators import OPERATORS, OperatorType
+from opwire.schema import OperatorType
 from opwire.tensor import Array, BufferTensorDesc, DataType
 
+from ..kernels.executable import EXECUTABLE
 from ..offline.run import Launch, Save, Step
 
 if TYPE_CHECKING:
@@ -144,7 +145,7 @@ def catalog_table(kinds: Iterable[OperatorType]) -> Table:
     """Operator types with their values, the level that brought them, and whether opwire runs them."""
     table = _table("value", "operator", "from", "runs")
     for kind in kinds:
-        runs = "yes" if kind.name in OPERATORS else ""
+        runs = "yes" if kind.name in EXECUTABLE else ""
         table.add_row(str(kind.value), kind.name, kind.introduced.short, runs)
     return table
 

@@ -13,6 +13,7 @@ from opwire.tensor import Array
 from opwire.wire import EncodedTensor
 
 from ..execution import Arrays, Bound, Stop
+from ..kernels.executable import EXECUTABLE
 
 Inputs = Mapping[str, Array] | Mapping[str, EncodedTensor]
 """The tensors of a plan; base64 text only for a device that decodes."""
@@ -56,6 +57,10 @@ class Device(Protocol):
     @property
     def inline_work(self) -> int: ...
 
+    def executes(self, operator: str) -> bool:
+        """Whether it runs an operator type, given by its name without the prefix."""
+        return operator in EXECUTABLE
+
     def runs_inline(self, plan: Plan) -> bool:
         """Whether a plan, as things are now, takes less time than handing it to another thread."""
         return plan.work <= self.inline_work
@@ -85,10 +90,17 @@ class Device(Protocol):
         """Holds what the plan needs of the device's own memory, for as long as the context lasts.
 
         Raises:
-            LimitExceededError: it needs more than there is.
+            LimitExceededError: it needs more than there is, or is more work than the device takes.
             OverloadedError: others hold too much.
         """
         return nullcontext()
+
+    def scratch_bytes(self, plan: Plan) -> int:
+        """The most memory of this process that running a plan takes besides its inputs and outputs.
+
+        Small constant amounts, of a few hundred KiB, are not counted.
+        """
+        return 0
 
     def warm_up(self, plans: Iterable[Plan]) -> Iterator[None]:
         """Makes the kernels of plans ready; yields after each step of it. What needs no kernels is done at once."""

@@ -25,6 +25,7 @@ from ..kernels.cpu.run.job import Job
 from ..kernels.cpu.run.pool import Pool
 from ..kernels.reference import KERNELS as REFERENCE
 from .base import Device, Usage
+from .reference import CHUNK_BYTES
 
 THREADS_VARIABLE = "OPWIRE_CPU_THREADS"
 
@@ -90,6 +91,10 @@ class CpuDevice(Device):
         if prepared.is_ready:
             return prepared.job.bind(inputs, outputs, self._library.find, self._pool)
         return partial(self.run, plan, inputs, outputs)
+
+    def scratch_bytes(self, plan: Plan) -> int:
+        """See ``Device.scratch_bytes``; on the reference kernels it may be that of exact arithmetic."""
+        return max(CHUNK_BYTES, self._prepare(plan).job.scratch_bytes(self._pool.threads))
 
     def warm_up(self, plans: Iterable[Plan] = ()) -> Iterator[None]:
         """Waits until all kernels are ready: minutes where the cache on disk is empty."""

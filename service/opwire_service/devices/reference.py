@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import platform
+from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
 
 from opwire.check import Plan
+from opwire.errors import LimitExceededError, ProblemCode
 
 from ..execution import Arrays, Stop
 from ..kernels.reference import KERNELS
 from .base import Device
+
+VISITS_PER_OUTPUT = 512
+"""Element visits that take as long as what is done once for each element of an output."""
+
+MOST_VISITS = 1 << 29
+"""Element visits of the largest plan, outputs counted as such: a minute or two of sums."""
+
+CHUNK_BYTES = 2 << 20
+"""What exact arithmetic on one chunk of elements takes at most, whatever the plan."""
 
 
 class ReferenceDevice(Device):
@@ -26,6 +37,24 @@ class ReferenceDevice(Device):
     def run(self, plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
         """See ``Device.run``."""
         KERNELS[plan.operator.name](plan, inputs, outputs, stop)
+
+    def admit(self, plan: Plan) -> AbstractContextManager[None]:
+        """See ``Device.admit``: it refuses what would take far longer than anybody waits."""
+        outputs = plan.outputs["OutputTensor"].element_count
+        visits = plan.work + VISITS_PER_OUTPUT * outputs
+        if visits > MOST_VISITS:
+            raise LimitExceededError(
+                ProblemCode.WORK_TOO_LARGE,
+                f"{visits} element visits, where each of the {outputs} elements of the output counts as "
+                f"{VISITS_PER_OUTPUT}; the reference device takes at most {MOST_VISITS}",
+                limit=MOST_VISITS,
+                size=visits,
+            )
+        return nullcontext()
+
+    def scratch_bytes(self, plan: Plan) -> int:
+        """See ``Device.scratch_bytes``."""
+        return CHUNK_BYTES
 
     def describe(self) -> dict[str, object]:
         """See ``Device.describe``."""

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from opwire.check import Plan, check
-from opwire.operators.reduce import ReduceFunction
+from opwire.enums import ReduceFunction
 from opwire.tensor import Array
 
 from ..devices import kind_of

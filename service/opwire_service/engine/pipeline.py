@@ -10,7 +10,14 @@ from typing import Any, TypeVar
 
 from opwire.check import Plan, read_level, validate
 from opwire.desc import pointer_to, show
-from opwire.errors import InternalError, LimitExceededError, OpwireError, ProblemCode, RequestError
+from opwire.errors import (
+    InternalError,
+    LimitExceededError,
+    NotExecutableError,
+    OpwireError,
+    ProblemCode,
+    RequestError,
+)
 from opwire.operator import Code, Violation
 from opwire.wire import (
     Answer,
@@ -201,10 +208,12 @@ class Engine:
     ) -> Completed:
         plan, deadline = prepared.plan, progress.deadline
         is_small = prepared.input_bytes <= INLINE_BYTES
-        size = prepared.bytes + writing
+        is_inline = is_small and self.dispatcher.fits_inline(plan, device)
+        scratch = 0 if is_inline else self.dispatcher.scratch_bytes(plan, device)
+        size = prepared.bytes + writing + scratch
         if not hold.grow_now(size):
             await hold.grow(size, deadline)
-        if is_small and self.dispatcher.fits_inline(plan, device):
+        if is_inline:
             inputs = read_inputs(plan, request)
             buffers, outputs = prepared.allocate()
             progress.lap("decode")
@@ -251,8 +260,12 @@ class Engine:
             raise exceeded(ProblemCode.BODY_TOO_LARGE, what, len(body.text), most)
 
     def _bound(self, plan: Plan) -> None:
-        """Refuses what is too large, before any memory is taken for it."""
-        limits = self.limits
+        """Refuses what no device runs, and what is too large, before any memory is taken for it."""
+        limits, devices = self.limits, self.dispatcher.devices
+        if not any(device.executes(plan.operator.name) for device in devices.values()):
+            name = plan.operator.name
+            detail = f"the desc is valid, but none of this server's devices runs {name}: {', '.join(devices)}"
+            raise NotExecutableError(ProblemCode.OPERATOR_NOT_EXECUTABLE, detail, operator=name, devices=[])
         for name, desc in (*plan.inputs.items(), *plan.outputs.items()):
             if desc.element_count > limits.tensor_elements:
                 what = f"elements in {name}"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from opwire.check import Plan, check
+from opwire.enums import ReduceFunction
 from opwire.errors import ContractViolation
-from opwire.operators.reduce import ReduceFunction
 from opwire.tensor import DataType
 
 LAYOUTS = (([64, 4096], [1]), ([4096, 64], [0]), ([64, 4095], [1]), ([4095, 63], [0]))

@@ -7,9 +7,10 @@ from fastapi import APIRouter, Request
 from opwire.desc import show
 from opwire.describe import LevelInfo, OperatorInfo, OperatorSummary, ServerInfo, describe, levels, summarise
 from opwire.errors import NotFoundError, ProblemCode
-from opwire.operators import CATALOG, find
+from opwire.schema import CATALOG, find
 
 from ..engine.service import Service
+from ..kernels.executable import EXECUTABLE
 from .openapi import OPERATOR
 
 router = APIRouter(prefix="/v1")
@@ -23,8 +24,8 @@ def service_of(request: Request) -> Service:
 
 @router.get("/operators")
 async def operators() -> dict[str, list[OperatorSummary]]:
-    """All operator types of DirectML; ``executable`` marks those that this server runs."""
-    return {"operators": [summarise(kind) for kind in CATALOG.values()]}
+    """All operator types of DirectML; ``declared`` marks those that it checks, ``executable`` those that it runs."""
+    return {"operators": [summarise(kind, EXECUTABLE) for kind in CATALOG.values()]}
 
 
 @router.get("/operators/{name}", **OPERATOR)
@@ -33,7 +34,7 @@ async def operator(name: str) -> OperatorInfo:
     kind = find(name)
     if kind is None:
         raise NotFoundError(ProblemCode.UNKNOWN_OPERATOR, f"{show(name)} is none of DirectML's operator types")
-    return describe(kind)
+    return describe(kind, EXECUTABLE)
 
 
 @router.get("/feature-levels")

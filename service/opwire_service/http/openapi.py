@@ -11,12 +11,15 @@ from fastapi.openapi.utils import get_openapi
 
 from opwire.describe import example_info
 from opwire.errors import PROBLEMS, ProblemCode
+from opwire.fields import Member
 from opwire.level import FeatureLevel
-from opwire.operator import ArrayField, Code, CountField, EnumField, Field, Operator, Role, TensorField
-from opwire.operators import CATALOG, OPERATORS
-from opwire.operators.catalog import PREFIX
+from opwire.operator import Code, Operator
+from opwire.operators import OPERATORS
+from opwire.schema import CATALOG, PREFIX
 from opwire.tensor import MAX_RANK, DataType
 from opwire.wire import BINARY, HEAD_LENGTH, JSON, LOWEST_PRIORITY
+
+from ..kernels.executable import EXECUTABLE
 
 Schema = dict[str, Any]
 
@@ -69,25 +72,15 @@ _NESTED_TENSOR_DESC = {
 }
 
 
-def _field_schema(member: Field) -> Schema:
-    if isinstance(member, TensorField):
-        desc = ref("TensorDesc")
-        return desc if member.role is Role.INPUT else {"anyOf": [desc, {"type": "null"}]}
-    if isinstance(member, CountField):
-        return {**_UINT, "description": f"counts {', '.join(member.counts)}; may be left out"}
-    if isinstance(member, ArrayField):
-        return {"type": "array", "items": {**_UINT, "minimum": member.least}}
-    names = [row.name for row in member.type]
-    return _names(member.prefix, names, [row.value for row in member.type], "")
+def _member_schema(member: Member) -> Schema:
+    schema = member.json_schema()
+    return {"anyOf": [schema, {"type": "null"}]} if member.nullable else schema
 
 
 def _operator_schema(operator: Operator[Any]) -> Schema:
-    required = [
-        member.name
-        for member in operator.fields
-        if isinstance(member, ArrayField | EnumField) or (isinstance(member, TensorField) and member.role is Role.INPUT)
-    ]
-    desc = object_schema(required, {member.name: _field_schema(member) for member in operator.fields})
+    members = operator.members
+    required = [member.name for member in members.every if member.required]
+    desc = object_schema(required, {member.name: _member_schema(member) for member in members.every})
     names = [operator.name, PREFIX + operator.name, CATALOG[operator.name].value]
     return object_schema(["type", "desc"], {"type": {"enum": names}, "desc": desc}, operator.summary)
 
@@ -243,7 +236,7 @@ def _data_route(summary: str, request: str, answer: str, examples: Mapping[str, 
 
 def _examples() -> dict[str, Any]:
     examples = {}
-    for operator in OPERATORS.values():
+    for operator in EXECUTABLE.values():
         for example in operator.examples:
             info = example_info(operator, example)
             value = {

@@ -6,9 +6,9 @@ the input's memory. Nothing here is copied or run; every device reads its loops 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from opwire.tensor import BufferTensorDesc
 
@@ -81,3 +81,13 @@ def collapse(loops: Sequence[Loop]) -> tuple[Loop, ...]:
         else:
             merged.append(loop)
     return tuple(merged)
+
+
+def coordinates(sizes: Sequence[int]) -> Iterator[tuple[Any, ...]]:
+    """The coordinates of a tensor in row-major order, one at a time: ``numpy.ndindex`` makes whole dimensions first."""
+    if not sizes:
+        yield ()
+        return
+    for outer in coordinates(sizes[:-1]):
+        for i in range(sizes[-1]):
+            yield (*outer, i)

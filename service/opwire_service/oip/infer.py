@@ -185,7 +185,7 @@ def with_optional_outputs(request: InferRequest, plan: Plan) -> ExecuteRequest:
         request: to complete.
         plan: of the operator without them.
     """
-    rules = plan.operator.outputs(plan.attributes, plan.inputs)
+    rules = plan.operator.output_rules(plan.attributes, plan.inputs)
     sizes = list(next(iter(plan.outputs.values())).sizes)
     derived = {name: {"DataType": rules[name].data_type.name, "Sizes": sizes} for name in request.optional}
     operator: Any = request.execute.operator

@@ -10,12 +10,13 @@ from typing import Any
 from opwire.desc import show
 from opwire.describe import RowInfo, describe
 from opwire.errors import NotFoundError, ProblemCode
+from opwire.fields import Member, Role, TensorMember
 from opwire.level import HIGHEST, FeatureLevel
-from opwire.operator import ArrayField, CountField, EnumField, Field, Operator, Role, TensorField
-from opwire.operators import CATALOG, OPERATORS
-from opwire.operators.catalog import PREFIX
+from opwire.operator import Operator
+from opwire.schema import CATALOG, PREFIX
 from opwire.tensor import DataType
 
+from ..kernels.executable import EXECUTABLE
 from .datatypes import NAMES
 
 EXTENSIONS = (
@@ -49,7 +50,7 @@ class Model:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     optional: tuple[str, ...]
-    parameters: Mapping[str, Field]
+    parameters: Mapping[str, Member]
 
 
 def _model(operator: Operator[Any], level: FeatureLevel) -> Model:
@@ -61,11 +62,11 @@ def _model(operator: Operator[Any], level: FeatureLevel) -> Model:
         inputs,
         tuple(member.name for member in _outputs(operator)),
         tuple(member.name for member in _outputs(operator) if member.role is Role.OPTIONAL_OUTPUT),
-        {member.name: member for member in operator.fields if member.name not in inputs},
+        {member.name: member for member in operator.members.every if member.name not in inputs},
     )
 
 
-def _outputs(operator: Operator[Any]) -> tuple[TensorField, ...]:
+def _outputs(operator: Operator[Any]) -> tuple[TensorMember, ...]:
     return operator.members.outputs
 
 
@@ -74,7 +75,7 @@ MODELS: dict[str, dict[str, Model]] = {
         model.version: model
         for model in (_model(operator, level) for level in FeatureLevel if level >= CATALOG[name].introduced)
     }
-    for name, operator in OPERATORS.items()
+    for name, operator in EXECUTABLE.items()
 }
 """All models by name and version, the lowest version first."""
 
@@ -123,7 +124,7 @@ def config(model: Model) -> dict[str, object]:
     """The answer to ``GET /v2/models/NAME/config``, in the protocol buffer JSON of Triton."""
     operator = model.operator
 
-    def tensor(member: TensorField) -> dict[str, object]:
+    def tensor(member: TensorMember) -> dict[str, object]:
         shape = _tensor(model, member)
         return {
             "name": member.name,
@@ -158,17 +159,7 @@ def index() -> list[dict[str, object]]:
 
 def attributes(model: Model) -> dict[str, str]:
     """What the request parameters of a model are called, and what each takes."""
-    described = {}
-    for name, member in model.parameters.items():
-        if isinstance(member, EnumField):
-            described[name] = " | ".join(row.name for row in member.type)
-        elif isinstance(member, ArrayField):
-            described[name] = f'integers from {member.least}, as "[1, 2]" or "1,2" or one integer'
-        elif isinstance(member, CountField):
-            described[name] = f"the count of {' and of '.join(member.counts)}; may be left out"
-        else:
-            described[name] = "a tensor desc as JSON text; may be left out"
-    return described
+    return {name: member.hint() for name, member in model.parameters.items()}
 
 
 def _rows_at(model: Model) -> list[RowInfo]:
@@ -178,10 +169,10 @@ def _rows_at(model: Model) -> list[RowInfo]:
     return [row for i, row in enumerate(known) if all(row["when"] != other["when"] for other in known[:i])]
 
 
-def _tensor(model: Model, member: TensorField) -> dict[str, Any]:
+def _tensor(model: Model, member: TensorMember) -> dict[str, Any]:
     """A tensor with the first data type and the least rank of its row: the protocol knows one of each."""
     limits = _rows_at(model)[0]["tensors"][member.name]
     preferred = DataType[limits["data_types"][0]]
-    if member.role is not Role.INPUT and "UINT32" in limits["data_types"] and not preferred.is_float:
+    if member.role.is_output and "UINT32" in limits["data_types"] and not preferred.is_float:
         preferred = DataType.UINT32
     return {"name": member.name, "datatype": NAMES[preferred], "shape": [-1] * limits["ranks"][0]}

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from opwire.operator import Example, Operator
-from opwire.operators import OPERATORS
 from opwire.tensor import DataType
 from opwire.wire import BINARY, JSON
 
 from ..http.openapi import DATA_STATUSES, LENGTH, Schema, object_schema, problem, ref
+from ..kernels.executable import EXECUTABLE
 from .datatypes import NAMES
 from .models import MODELS
 from .parameters import PARAMETERS_HEADER
@@ -267,7 +267,7 @@ def _operation(row: _Row) -> Schema:
 
 
 def _examples() -> Iterator[tuple[str, Schema]]:
-    for operator in OPERATORS.values():
+    for operator in EXECUTABLE.values():
         for example in operator.examples:
             summary = f"{operator.name}: {example.name.replace('_', ' ')}"
             yield f"{operator.name}-{example.name}", {"summary": summary, "value": _example(operator, example)}

@@ -7,9 +7,9 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from opwire.desc import as_integer, pointer_to, show
+from opwire.desc import pointer_to, show
 from opwire.errors import ProblemCode, RequestError
-from opwire.operator import ArrayField, Code, CountField, EnumField, TensorField, Violation
+from opwire.operator import Code, Violation
 from opwire.wire import LOWEST_PRIORITY
 
 from .models import Model
@@ -61,7 +61,7 @@ def read_attributes(model: Model, parameters: Mapping[str, Any], in_body: Iterab
     for name, value in parameters.items():
         member = model.parameters.get(name)
         if member is not None:
-            desc[name] = value if isinstance(member, EnumField | CountField) else _from_text(member, value)
+            desc[name] = member.from_parameter(value)
         elif name not in _GENERAL:
             unknown.append(name)
     if unknown:
@@ -75,16 +75,6 @@ def read_attributes(model: Model, parameters: Mapping[str, Any], in_body: Iterab
         ]
         raise RequestError(ProblemCode.INVALID_REQUEST, message, violations=violations)
     return desc
-
-
-def _from_text(member: ArrayField | TensorField, value: object) -> object:
-    """Parameters are strings, numbers and booleans, so arrays and descs come as text; one integer may come as such."""
-    if not isinstance(value, str):
-        return [value] if isinstance(member, ArrayField) and as_integer(value) is not None else value
-    try:
-        return from_json(value if value.lstrip()[:1] in ("[", "{") else f"[{value}]")
-    except ValueError:
-        return value
 
 
 def read_priority(parameters: Mapping[str, Any]) -> int | None:

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opwire.errors import ProblemCode
-from opwire.operators import OPERATORS
+
+from ..kernels.executable import EXECUTABLE
 
 STAGES = ("receive", "parse", "check", "decode", "queue", "run", "encode", "total")
 
@@ -127,7 +128,7 @@ class Layout:
 
     def __init__(self, devices: Sequence[str], routes: Sequence[str], further: int = 0) -> None:
         values = {
-            "operator": tuple(OPERATORS),
+            "operator": tuple(EXECUTABLE),
             "stage": STAGES,
             "route": (*routes, OTHER),
             "code": OUTCOMES,

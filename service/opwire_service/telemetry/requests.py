@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from opwire.operators.catalog import find
+from opwire.schema import find
 
 
 @dataclass(frozen=True, slots=True)

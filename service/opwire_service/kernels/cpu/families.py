@@ -10,7 +10,7 @@ from .extremes import family as argreduce
 from .jit.compiler import Kernel
 from .pooling import family as max_pooling
 from .reduce import family as reduce
-from .run import tiling as sharing
+from .run import sharing
 from .run.job import Job
 
 PREPARE: dict[str, Callable[[Plan], Job]] = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from opwire.check import Plan
-from opwire.operators.argreduce import AxisDirection
+from opwire.enums import AxisDirection
 from opwire.tensor import DataType
 
 from .reduction import Accumulator, Reduction

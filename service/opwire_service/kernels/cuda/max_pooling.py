@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 
 from opwire.check import Plan
-from opwire.operators.max_pooling import Dimension
+from opwire.rules.dimension import Dimension
 from opwire.tensor import Array, BufferTensorDesc
 
 from ...execution import Stop

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from opwire.check import Plan
-from opwire.operators.reduce import ReduceFunction
+from opwire.enums import ReduceFunction
 from opwire.tensor import Array, DataType
 
 from ...execution import Stop

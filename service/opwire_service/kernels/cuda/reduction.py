@@ -12,7 +12,7 @@ import numpy as np
 from opwire.tensor import Array, BufferTensorDesc
 
 from ...execution import Stop
-from ..layout import Loop, ReductionLayout, reduction_layout
+from ..layout import Loop, ReductionLayout, coordinates, reduction_layout
 from .job import LOAD_BYTES, TYPES, Launch, Memory, Program, device_desc
 
 THREADS = 256
@@ -330,7 +330,7 @@ class Reduction:
 
     def _all_places(self) -> Iterator[tuple[int, int]]:
         kept = self._layout.kept
-        for index in np.ndindex(*(loop.size for loop in kept)):
+        for index in coordinates([loop.size for loop in kept]):
             yield (
                 sum(i * loop.source for i, loop in zip(index, kept, strict=True)),
                 sum(i * loop.target for i, loop in zip(index, kept, strict=True)),

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
-
 from opwire.tensor import Array
 
 from ...execution import Stop, Stopped
+from ..layout import coordinates
 
 CHUNK = 16384
 """Elements read at a time: a few milliseconds of exact arithmetic."""
@@ -49,5 +48,5 @@ def groups(axes: tuple[int, ...], source: Array, target: Array) -> Iterator[tupl
     reduced = sorted(axes)
     kept = [i for i in range(source.ndim) if i not in axes]
     source, target = source.transpose(kept + reduced), target.transpose(kept + reduced)
-    for coordinate in np.ndindex(source.shape[: len(kept)]):
+    for coordinate in coordinates(source.shape[: len(kept)]):
         yield source[(*coordinate, ...)], target[(*coordinate, ...)]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from opwire.check import Plan
-from opwire.operators.max_pooling import Dimension
+from opwire.rules.dimension import Dimension
 from opwire.tensor import packed_strides
 
 from ...execution import Arrays, Stop
+from ..layout import coordinates
 from .elements import Elements
 from .extreme import FIRST_GREATEST
 
@@ -16,7 +17,7 @@ from .extreme import FIRST_GREATEST
 def run(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
     source, values, positions = inputs["InputTensor"], outputs["OutputTensor"], outputs.get("OutputIndicesTensor")
     dimensions = tuple(plan.attributes.dimensions(source.shape))
-    for coordinate in np.ndindex(values.shape):
+    for coordinate in coordinates(values.shape):
         image, window = coordinate[:2], coordinate[2:]
         covered = tuple(_covered(dimension, at) for dimension, at in zip(dimensions, window, strict=True))
         elements = source[(*image, *covered)]

@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 
 from opwire.check import Plan
-from opwire.operators.reduce import ReduceFunction
+from opwire.enums import ReduceFunction
 from opwire.tensor import Array, DataType
 
 from ...execution import Arrays, Stop
@@ -40,7 +40,7 @@ INTEGERS: dict[ReduceFunction, tuple[Callable[[int], int], Callable[[Iterable[in
 }
 """What each element becomes, and how they combine."""
 
-CHUNKS = {ReduceFunction.LOG_SUM_EXP: 128, ReduceFunction.MULTIPLY: 4096}
+CHUNKS = {ReduceFunction.LOG_SUM_EXP: 128, ReduceFunction.MULTIPLY: 1024}
 """Elements between two questions whether to stop, where fewer than usual take milliseconds."""
 
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from opwire.check import Plan
-from opwire.operators.argreduce import AxisDirection
+from opwire.enums import AxisDirection
 from opwire.tensor import Array, DataType
 
 from ...layout import reduction_layout
 from ..jit.compiler import Kernel
 from ..jit.element import FLOAT32, HALF, INT8, INT16, INT32, INT64
-from ..run import geometry as g
 from ..run.job import ArrayJob, Job, Step, StepsJob
-from ..run.reductions import Cut, cut
-from . import extreme, extreme_columns, extreme_values
-from .named_columns import GROUP
+from ..run.tiling import Cut, cut
+from . import extreme_rows, index_columns, value_columns
+from . import parameters as p
+from .column_tiles import by_tiles, of_segments
+from .labelled_columns import GROUP
 from .ranks import inversion, rank_size
-from .wide_tiles import by_tiles, of_segments
 
 ELEMENTS = {
     DataType.FLOAT32: FLOAT32,
@@ -49,11 +49,11 @@ KERNELS = tuple(
     Kernel(function, element)
     for element in dict.fromkeys(ELEMENTS.values())
     for function in (
-        extreme.rows,
-        extreme.finish,
-        extreme_columns.columns,
-        extreme_columns.finish,
-        extreme_values.columns,
+        extreme_rows.rows,
+        extreme_rows.finish,
+        index_columns.columns,
+        index_columns.finish,
+        value_columns.columns,
     )
 )
 
@@ -70,9 +70,9 @@ def extreme_job(plan: Plan, *, least: bool, last: bool, index: bool) -> Job:
     if not layout.reduced:
         return ArrayJob(_zero if index else _copy)
     parameters = {
-        g.INVERT: inversion(source.data_type, least=least),
-        g.LAST: int(last),
-        g.INDEX_SIZE: target.data_type.bits // 8 if index else 0,
+        p.INVERT: inversion(source.data_type, least=least),
+        p.LAST: int(last),
+        p.INDEX_SIZE: target.data_type.bits // 8 if index else 0,
     }
     data_type = source.data_type
     element = ELEMENTS[data_type]
@@ -94,10 +94,10 @@ def _step(function: Any, work: Cut, data_type: DataType, *, reads_states: bool =
 
 def _rows_job(work: Cut, data_type: DataType) -> Job:
     """What leaves (key, index or element) of each segment."""
-    first = _step(extreme.rows, work, data_type)
+    first = _step(extreme_rows.rows, work, data_type)
     if work.segments == 1:
         return StepsJob((first,), 0)
-    finish = Step(Kernel(extreme.finish, ELEMENTS[data_type]), work.whole, work.outputs, 8 * work.segments)
+    finish = Step(Kernel(extreme_rows.finish, ELEMENTS[data_type]), work.whole, work.outputs, 8 * work.segments)
     return StepsJob((first, finish), 2 * work.outputs * work.segments)
 
 
@@ -108,23 +108,23 @@ def _group(work: Cut, data_type: DataType) -> int:
 
 
 def _positions_job(work: Cut, data_type: DataType) -> Job:
-    """What names the winners of columns, and then takes the best of all segments."""
-    work.geometry[g.GROUP] = _group(work, data_type)
-    first = _step(extreme_columns.columns, work, data_type)
+    """What finds the winners of columns, and then takes the best of all segments."""
+    work.geometry[p.GROUP_ROWS] = _group(work, data_type)
+    first = _step(index_columns.columns, work, data_type)
     if work.segments == 1:
         return StepsJob((first,), 0)
-    kernel = Kernel(extreme_columns.finish, ELEMENTS[data_type])
+    kernel = Kernel(index_columns.finish, ELEMENTS[data_type])
     finish = Step(kernel, work.geometry, work.outputs, 32 * (work.segments + GROUP))
     return StepsJob((first, finish), 2 * work.outputs * work.segments)
 
 
 def _values_job(work: Cut, data_type: DataType, parameters: dict[int, int]) -> Job:
     """What reduces columns, and then once more the elements that segments leave of each."""
-    first = _step(extreme_values.columns, work, data_type)
+    first = _step(value_columns.columns, work, data_type)
     if work.segments == 1:
         return StepsJob((first,), 0)
     again = by_tiles(of_segments(work), LEAST_TILE, 0, parameters)
-    second = _step(extreme_values.columns, again, data_type, reads_states=True)
+    second = _step(value_columns.columns, again, data_type, reads_states=True)
     return StepsJob((first, second), -(-work.outputs * work.segments * data_type.bits // 64))
 
 

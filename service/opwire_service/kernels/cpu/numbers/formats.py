@@ -185,12 +185,12 @@ def _factors_in_range(zero):
     return lambda zero: 8
 
 
-def enough_for_singles(zero: Any) -> Any:
+def enough_for_single_exponentials(zero: Any) -> Any:
     """A sum of exponentials from which on a relative error of 2**-22.3 of it is below half an ULP of its logarithm."""
 
 
-@overload(enough_for_singles, inline="always")
-def _enough_for_singles(zero):
+@overload(enough_for_single_exponentials, inline="always")
+def _enough_for_single_exponentials(zero):
     if zero == FLOAT32:
         return lambda zero: 54.6
     return lambda zero: 1.01
@@ -207,12 +207,12 @@ def _log_tolerance(zero):
     return lambda zero: 0.999 * 2.0**-12
 
 
-def enough_for_rough(zero: Any) -> Any:
+def enough_for_single_sums(zero: Any) -> Any:
     """A sum from which on an error of 2**-22.9 of it is within ``log_tolerance``."""
 
 
-@overload(enough_for_rough, inline="always")
-def _enough_for_rough(zero):
+@overload(enough_for_single_sums, inline="always")
+def _enough_for_single_sums(zero):
     if zero == FLOAT32:
         return lambda zero: 76.0
     return lambda zero: 1.01
@@ -229,12 +229,12 @@ def _infinity_bits(zero):
     return lambda zero: 0x7C00
 
 
-def bits_of(value: Any, zero: Any) -> Any:
+def element_bits(value: Any, zero: Any) -> Any:
     """The bits of a float64 that is an element's value, infinities included."""
 
 
-@overload(bits_of, inline="always")
-def _bits_of(value, zero):
+@overload(element_bits, inline="always")
+def _element_bits(value, zero):
     if zero == FLOAT32:
         return lambda value, zero: float_bits(float32(value))
     return lambda value, zero: int32(_half_bits(value))

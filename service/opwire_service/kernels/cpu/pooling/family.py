@@ -7,22 +7,23 @@ from math import prod
 import numpy as np
 
 from opwire.check import Plan
-from opwire.operators.max_pooling import Dimension
+from opwire.rules.dimension import Dimension
 from opwire.tensor import packed_strides
 
 from ....execution import Arrays, Bound, Stop
-from ...layout import Loop, ReductionLayout, collapse
-from ..extremes import extreme
+from ...layout import Loop, ReductionLayout, collapse, coordinates
+from ..extremes import extreme_rows
+from ..extremes import parameters as extremes
 from ..extremes.family import ELEMENTS
-from ..extremes.ranks import inversion
+from ..extremes.ranks import inversion, rank_size
 from ..jit.compiler import Kernel
 from ..jit.element import INT64
-from ..run import geometry as g
 from ..run.job import Job, Step
 from ..run.pool import Find, Pool
-from ..run.reductions import cut
+from ..run.tiling import ROW_SEGMENT, cut
 from . import geometry as p
 from . import rows as max_pooling_rows
+from .tiles import cut_rows
 
 KERNELS = (
     *(
@@ -33,40 +34,31 @@ KERNELS = (
     ),
 )
 
-LARGEST_ROW = 1 << 22
-"""The most elements that a row of outputs may visit before its windows are reduced one by one."""
-
-LONGEST_LINE = 1 << 16
-"""The most positions of a line that are padding."""
-
 
 def prepare(plan: Plan) -> Job:
     source = plan.inputs["InputTensor"]
-    parameters = {g.INVERT: inversion(source.data_type, least=False)}
-    geometry = p.encode(plan, parameters)
-    geometry[max_pooling_rows.PACKED] = int(p.is_packed(source))
-    rows = geometry[p.DEPTH + p.WINDOW] * geometry[p.HEIGHT + p.WINDOW]
-    across = geometry[p.ACROSS :]
-    by_line = geometry[p.LINE] <= across[p.SIZE] + LONGEST_LINE
+    invert = inversion(source.data_type, least=False)
     indices = "OutputIndicesTensor" in plan.outputs
-    bits = source.data_type.bits
-    if by_line and (bits < 64 or not indices):
+    tiles = cut_rows(plan, lines=source.data_type.bits < 64 or not indices)
+    if tiles is None:
+        return WindowsJob(plan, invert)
+    function = max_pooling_rows.windows
+    if tiles.by_line:
         function = max_pooling_rows.named_rows if indices else max_pooling_rows.rows
-        visited = rows * across[p.SIZE] + across[p.OUT] * across[p.WINDOW]
-    else:
-        function = max_pooling_rows.windows
-        visited = rows * across[p.OUT] * across[p.WINDOW]
-    if visited > LARGEST_ROW:
-        return WindowsJob(plan, parameters)
-    units = prod(plan.outputs["OutputTensor"].sizes[:-1])
-    return PoolingJob(Step(Kernel(function, ELEMENTS[source.data_type]), geometry, units, visited))
+    geometry = p.encode(plan, {p.INVERT: invert, p.TILE: tiles.width, p.TILES: tiles.number, p.LINE: tiles.line})
+    units = prod(plan.outputs["OutputTensor"].sizes[:-1]) * tiles.number
+    step = Step(Kernel(function, ELEMENTS[source.data_type]), geometry, units, tiles.elements)
+    # Floats have codes in the place of ranks where NaN or zeros leave the winner open.
+    place = 8 if indices or source.data_type.is_float else rank_size(step.kernel.element)
+    return PoolingJob(step, place * (tiles.line + tiles.width) if tiles.by_line else 0)
 
 
 class PoolingJob(Job):
-    """One step whose units are rows of outputs."""
+    """One step whose units are tiles, for which each thread uses ``memory`` bytes."""
 
-    def __init__(self, step: Step) -> None:
+    def __init__(self, step: Step, memory: int) -> None:
         self._step = step
+        self._memory = memory
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
@@ -76,30 +68,34 @@ class PoolingJob(Job):
         self.bind(inputs, outputs, find, pool)(stop)
 
     def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
+        source, values = inputs["InputTensor"], outputs["OutputTensor"]
         indices = outputs.get("OutputIndicesTensor")
         positions = 0 if indices is None else indices.ctypes.data
-        source, values = inputs["InputTensor"].ctypes.data, outputs["OutputTensor"].ctypes.data
-        return self._step.bind(source, values, positions, find, pool)
+        kept = source, values, indices
+        return self._step.bind(source.ctypes.data, values.ctypes.data, positions, find, pool, kept)
+
+    def scratch_bytes(self, threads: int) -> int:
+        return min(threads, self._step.units) * self._memory
 
 
 class WindowsJob(Job):
     """Windows so large that each is a reduction of its own, in segments."""
 
-    def __init__(self, plan: Plan, parameters: dict[int, int]) -> None:
+    def __init__(self, plan: Plan, invert: int) -> None:
         self._source = plan.inputs["InputTensor"]
         self._dimensions = tuple(plan.attributes.dimensions(self._source.sizes))
-        self._parameters = parameters | {g.LAST: 0, g.INDEX_SIZE: 8}
+        self._parameters = {extremes.INVERT: invert, extremes.LAST: 0, extremes.INDEX_SIZE: 8}
         self._element = ELEMENTS[self._source.data_type]
         self._item_size = self._source.data_type.bits // 8
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
-        return (Kernel(extreme.rows, self._element), Kernel(extreme.finish, self._element))
+        return (Kernel(extreme_rows.rows, self._element), Kernel(extreme_rows.finish, self._element))
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         source, values = inputs["InputTensor"], outputs["OutputTensor"]
         indices = outputs.get("OutputIndicesTensor")
-        for place in np.ndindex(values.shape):
+        for place in coordinates(values.shape):
             ranges = [range(i, i + 1) for i in place[:2]] + [
                 _covered(dimension, i) for dimension, i in zip(self._dimensions, place[2:], strict=True)
             ]
@@ -110,6 +106,10 @@ class WindowsJob(Job):
             if indices is not None:
                 steps = packed_strides(source.shape)
                 indices[place] = sum(i * step for i, step in zip(winner, steps, strict=True))
+
+    def scratch_bytes(self, threads: int) -> int:
+        elements = prod(min(dimension.window, dimension.size) for dimension in self._dimensions)
+        return 16 * -(-elements // ROW_SEGMENT)
 
     def _winner(self, ranges: list[range], source: int, find: Find, pool: Pool, stop: Stop) -> int:
         """The row-major position among the elements of a window."""
@@ -122,10 +122,10 @@ class WindowsJob(Job):
         here = source + first * self._item_size
         found = np.empty(1, np.int64)
         states = np.empty(2 * work.segments, np.int64)
-        step = Step(Kernel(extreme.rows, self._element), work.geometry, work.units, work.elements)
+        step = Step(Kernel(extreme_rows.rows, self._element), work.geometry, work.units, work.elements)
         step.run(here, found.ctypes.data, states.ctypes.data, find, pool, stop)
         if work.segments > 1:
-            finish = Step(Kernel(extreme.finish, self._element), work.whole, 1, work.segments)
+            finish = Step(Kernel(extreme_rows.finish, self._element), work.whole, 1, work.segments)
             finish.run(here, found.ctypes.data, states.ctypes.data, find, pool, stop)
         return int(found[0])
 

@@ -5,18 +5,21 @@ from __future__ import annotations
 from array import array
 
 from opwire.check import Plan
-from opwire.operators.max_pooling import Dimension
+from opwire.rules.dimension import Dimension
 from opwire.tensor import BufferTensorDesc
 
 from ..jit.compiler import inner
 from ..run.geometry import at
 
-# Places in the row. INVERT of ``geometry`` stands where it stands there.
+# Slots of the row.
 CHANNELS = 0
 IMAGE_SOURCE, IMAGE_VALUE, IMAGE_INDEX = 1, 2, 3  # steps from image to image
 CHANNEL_SOURCE, CHANNEL_VALUE, CHANNEL_INDEX = 4, 5, 6
 INDEX_SIZE = 7  # bytes of an index, 0 for none
-LINE = 8  # padded positions that the windows of a row of outputs cover along the innermost dimension
+LINE = 8  # padded positions that the windows of a tile cover along the innermost dimension
+PACKED = 9  # whether an element's position in its channel is also its offset
+INVERT = 12  # as that of extremes
+TILE, TILES = 10, 11  # outputs of a tile, and how many tiles a row of outputs has
 SPATIAL, WIDTH = 24, 10  # the first of the places of a dimension, and how many each has
 SIZE, STRIDE, WINDOW, START, DILATION, OUT, SOURCE, VALUE, INDEX = range(9)
 PLACES = SPATIAL + 3 * WIDTH
@@ -51,14 +54,13 @@ def encode(plan: Plan, parameters: dict[int, int]) -> array[int]:
             values.sizes[-i] if present else 1,
             *steps,
         ]
-    last_window = (row[ACROSS + OUT] - 1) * row[ACROSS + STRIDE]
-    row[LINE] = last_window + (row[ACROSS + WINDOW] - 1) * row[ACROSS + DILATION] + 1
+    row[PACKED] = int(_is_packed(source))
     for place, value in parameters.items():
         row[place] = value
     return array("q", row)
 
 
-def is_packed(desc: BufferTensorDesc) -> bool:
+def _is_packed(desc: BufferTensorDesc) -> bool:
     """Whether positions in a channel and addresses are the same but for a factor."""
     moving = [(size, step) for size, step in zip(desc.sizes[2:], desc.element_strides[2:], strict=True) if size > 1]
     expected = 1

@@ -1,6 +1,6 @@
 """Exact float sums: a number as wide as the range of the terms, in limbs of 32 bits (Kulisch).
 
-A limb is an int64, so 2**31 terms go in before carries must be settled. It serves the sums that nothing cheaper
+A limb is an int64, so 2**31 terms go in before carries must be propagated. It serves the sums that nothing cheaper
 decides.
 """
 
@@ -11,7 +11,7 @@ from ..jit.element import bits_double, double_bits, float64, int64, load, store,
 from ..numbers.rounding import two_sum
 from ..run import geometry as g
 from ..run.geometry import at, run_from
-from .terms import KIND, term
+from .sum_terms import term, terms_of
 
 LIMBS = 24
 """From 2**-384, below the last bit of the least square of a FLOAT32, to 2**384, above 2**32 times the greatest."""
@@ -46,7 +46,7 @@ def _add(limbs: int, value: float) -> None:
 
 
 @inner
-def settle(limbs: int) -> None:
+def propagate_carries(limbs: int) -> None:
     """Moves carries up: every limb but the last becomes 0 to 2**32 - 1, and the last has the sign."""
     carry = 0
     for i in range(LIMBS - 1):
@@ -58,26 +58,26 @@ def settle(limbs: int) -> None:
 
 @inner
 def add_terms(zero: float, base: int, geometry: int, begin: int, end: int, limbs: int) -> None:
-    """Leaves the sum of terms ``begin`` to ``end`` in settled limbs."""
-    step, mask, kind = at(geometry, g.STEP), at(geometry, g.MASK), at(geometry, KIND)
+    """Leaves the sum of terms ``begin`` to ``end`` in limbs whose carries are propagated."""
+    step, terms = at(geometry, g.STEP), terms_of(geometry)
     clear_limbs(limbs)
     i = begin
     while i < end:
         address, size = run_from(geometry, base, i, end, zero)
         for j in range(size):
-            _add(limbs, term(zero, address, j * step, mask, kind))
+            _add(limbs, term(zero, address, j * step, terms))
         i += size
-    settle(limbs)
+    propagate_carries(limbs)
 
 
 @inner
-def parts(limbs: int) -> tuple[float, float]:
-    """Settled limbs as high and low part; the last bit of the low one is set if more was cut off."""
+def high_and_low(limbs: int) -> tuple[float, float]:
+    """Limbs without carries as high and low part; the last bit of the low one is set if more was cut off."""
     negative = load(limbs, LIMBS - 1, 0) < 0
     if negative:
         for i in range(LIMBS):
             store(limbs, i, -load(limbs, i, 0))
-        settle(limbs)
+        propagate_carries(limbs)
     top = LIMBS - 1
     while top >= 0 and load(limbs, top, 0) == 0:
         top -= 1

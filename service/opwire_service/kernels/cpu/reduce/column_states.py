@@ -6,11 +6,16 @@ outside the columns.
 
 from __future__ import annotations
 
-from ..jit.compiler import inner
-from ..jit.element import load, store
+from typing import Any
+
+import numpy as np
+
+from ..jit.compiler import inlined, inner
+from ..jit.element import int32, int64, load, store
+from ..numbers.formats import put
 from ..numbers.vectors import WIDTH
 from ..run import geometry as g
-from ..run.geometry import at
+from ..run.geometry import Tile, at
 
 SLACK_PLACES = WIDTH
 """Places after the last state that a vector may reach into."""
@@ -23,11 +28,12 @@ def rows_of(states: int, geometry: int, parts: int, outer: int, segment: int) ->
 
 
 @inner
-def put_states(own: int, distance: int, parts: int, rows: int, columns: int, start: int, width: int) -> None:
-    """Puts the states of columns from ``start`` on, whose parts lie ``distance`` apart, into the rows of a segment."""
+def put_states(own: int, distance: int, parts: int, states: int, geometry: int, tile: Tile) -> None:
+    """Puts the states of a tile, whose parts lie ``distance`` apart, into the rows of its segment."""
+    rows, columns = rows_of(states, geometry, parts, tile.outer, tile.segment), at(geometry, g.COLUMNS)
     for j in range(parts):
-        for i in range(width):
-            store(rows, j * columns + start + i, load(own, j * distance + i, 0))
+        for i in range(tile.width):
+            store(rows, j * columns + tile.start + i, load(own, j * distance + i, 0))
 
 
 @inner
@@ -37,3 +43,50 @@ def group_of(geometry: int, output: int, end: int) -> tuple[int, int, int]:
     outer = output // columns
     column = output - outer * columns
     return outer, column, min(WIDTH, columns - column, end - output)
+
+
+@inlined
+def finish_columns(
+    zero: float,
+    target: int,
+    states: int,
+    geometry: int,
+    begin: int,
+    end: int,
+    parts: int,
+    merge: Any,
+    round_vector: Any,
+    round_one: Any,
+) -> None:
+    """Merges the segments of output elements, a vector of columns at a time; see ``sums.finish``.
+
+    Args:
+        parts: places of a state.
+        merge: takes the geometry, the address of the first segment's states and that of a merged one, which it leaves
+            there with its parts ``WIDTH`` places apart.
+        round_vector: takes a ``zero``, the geometry, merged states, and where to leave the bits of the results and
+            whether they are open.
+        round_one: takes a ``zero``, the geometry and the merged state of one column; whether it decides the result,
+            and the bits.
+    """
+    apart = at(geometry, g.COLUMN_TARGET)
+    memory = np.empty((parts + 1) * WIDTH, np.int64)
+    merged = memory.ctypes.data
+    results, opens = merged + 8 * parts * WIDTH, merged + (8 * parts + 4) * WIDTH
+    output = begin
+    while output < end:
+        outer, column, width = group_of(geometry, output, end)
+        here = rows_of(states, geometry, parts, outer, 0) + 8 * column
+        merge(geometry, here, merged)
+        round_vector(zero, geometry, merged, results, opens)
+        offset = g.kept_target(geometry, output)
+        for i in range(width):
+            decided, bits = True, int64(load(results, i, int32(0)))
+            if load(opens, i, int32(0)):
+                decided, bits = round_one(zero, geometry, merged + 8 * i)
+            put(target, offset + i * apart, bits, zero)
+            store(here, i, 0 if decided else 1)
+            if not decided:
+                store(states, -1, 1)
+        output += width
+    memory[0] = 0  # keeps the memory alive until here

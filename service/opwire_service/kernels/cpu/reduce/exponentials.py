@@ -15,13 +15,13 @@ import numpy as np
 
 from ..jit.compiler import inner, kernel
 from ..jit.element import bits_double, choose, double_bits, fused, int32, int64, load, read, size_of, store
-from ..numbers.batch import logarithms
-from ..numbers.formats import bits_of, magnitude_bits, masked, narrow, narrow_vector, put
+from ..numbers.formats import element_bits, magnitude_bits, masked, narrow, narrow_vector, put
 from ..numbers.rounding import two_sum
+from ..numbers.vector_rounding import logarithms
 from ..numbers.vectors import WIDTH, load_vector, store_vector
 from ..run import geometry as g
-from ..run.geometry import advance, at, run_from, segment_of, tile_of
-from .single_exponentials import LEAST_TERMS, single_columns, single_sum, suffices
+from ..run.geometry import advance, at, run_from, tile_of
+from .single_exponentials import LEAST_TERMS, single_exponential_columns, single_exponential_sum, suffices
 
 NARROW = 600.0
 
@@ -146,7 +146,7 @@ def _sum(zero: float, base: int, geometry: int, begin: int, end: int, columns: i
     peak = int64(0)
     for i in range(width):
         peak = max(peak, load(sums, 3 * distance + i, 0))
-    if peak <= int64(bits_of(NARROW, zero)):
+    if peak <= int64(element_bits(NARROW, zero)):
         return
     _clear(sums, width, distance)
     for i in range(width):
@@ -170,7 +170,7 @@ def _put_state(state: int, shift: float, high: float, low: float) -> None:
 def _plain(zero: float, base: int, geometry: int, begin: int, end: int, sums: int, state: int) -> None:
     """Leaves the state of a segment of a row."""
     if end - begin >= LEAST_TERMS:
-        total, most = single_sum(zero, base, geometry, begin, end)
+        total, most = single_exponential_sum(zero, base, geometry, begin, end)
         if suffices(zero, total, most):
             _put_state(state, 0.0, total, 0.0)
             return
@@ -219,30 +219,27 @@ def _put_singles(zero: float, sums: int, width: int, target: int, offset: int, s
 @kernel
 def columns(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
     """One tile of columns and one segment a unit; several segments leave states."""
-    segments, tile, step = at(geometry, g.SEGMENTS), at(geometry, g.TILE), at(geometry, g.COLUMN_STEP)
-    all_columns = at(geometry, g.COLUMNS)
-    padded = -(-tile // WIDTH) * WIDTH
+    segments, apart = at(geometry, g.SEGMENTS), at(geometry, g.COLUMN_TARGET)
+    padded = -(-at(geometry, g.TILE) // WIDTH) * WIDTH
     memory = np.empty(PLACES * padded, np.int64)
     sums = memory.ctypes.data
     for unit in range(begin, end):
-        number, segment, first, last = segment_of(geometry, unit)
-        outer, start, width = tile_of(geometry, number)
-        base = advance(source, g.kept_source(geometry, outer) + start * step, zero)
-        singles = last - first >= LEAST_TERMS and single_columns(zero, base, geometry, first, last, width, sums, padded)
-        offset = g.kept_target(geometry, outer) + start * at(geometry, g.COLUMN_TARGET)
+        tile = tile_of(source, geometry, unit, zero)
+        base, first, last, width = tile.base, tile.first, tile.last, tile.width
+        singles = last - first >= LEAST_TERMS and single_exponential_columns(zero, geometry, tile, sums, padded)
         if singles and segments == 1:
-            _put_singles(zero, sums, width, target, offset, at(geometry, g.COLUMN_TARGET))
+            _put_singles(zero, sums, width, target, tile.offset, apart)
             continue
         if not singles:
             _sum(zero, base, geometry, first, last, width, sums, padded)
         for i in range(width):
             shift, high, low = load(sums, 2 * padded + i, 0.0), load(sums, i, 0.0), load(sums, padded + i, 0.0)
             if segments > 1:
-                state = (outer * all_columns + start + i) * segments + segment
+                state = (tile.outer * at(geometry, g.COLUMNS) + tile.start + i) * segments + tile.segment
                 _put_state(states + 8 * STATE * state, shift, high, low)
             else:
                 result = _result(shift, high, low)
-                put(target, offset + i * at(geometry, g.COLUMN_TARGET), narrow(result, zero), zero)
+                put(target, tile.offset + i * apart, narrow(result, zero), zero)
     memory[0] = 0  # keeps the memory alive until here
 
 

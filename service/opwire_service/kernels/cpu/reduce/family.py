@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from opwire.check import Plan
-from opwire.operators.reduce import ReduceFunction
+from opwire.enums import ReduceFunction
 from opwire.tensor import Array, DataType
 
 from ... import exact
@@ -18,11 +18,12 @@ from ..extremes.family import extreme_job
 from ..jit.compiler import Kernel
 from ..jit.element import FLOAT32, HALF, INT32, INT64
 from ..numbers import rounding
-from ..run import geometry as g
 from ..run.job import ArrayJob, Job, Step, StepsJob
-from ..run.reductions import COLUMN_UNIT, Cut, cut
-from . import exponentials, products, sums, terms, wrapping
-from .segmented import Exact, Functions, float_job
+from ..run.tiling import COLUMN_UNIT, Cut, cut
+from . import exponentials, products, sum_terms, sums, wrapping
+from . import parameters as p
+from .float_jobs import Exact, FamilyKernels, float_job
+from .parameters import COMPENSATED, PLAIN
 
 F = ReduceFunction
 
@@ -45,25 +46,28 @@ class FloatSum:
     """What becomes of a sum, and what is added up."""
 
     function: int
-    kind: int = terms.SIGNED
+    kind: int = p.SIGNED
 
 
 SUMS = {
     F.SUM: FloatSum(rounding.SUM),
     F.AVERAGE: FloatSum(rounding.AVERAGE),
-    F.L1: FloatSum(rounding.SUM, terms.MAGNITUDE),
-    F.L2: FloatSum(rounding.L2, terms.SQUARES),
-    F.SUM_SQUARE: FloatSum(rounding.SUM, terms.SQUARES),
-    F.LOG_SUM: FloatSum(rounding.LOG_SUM, terms.ROUGH),
+    F.L1: FloatSum(rounding.SUM, p.MAGNITUDE),
+    F.L2: FloatSum(rounding.L2, p.SQUARES),
+    F.SUM_SQUARE: FloatSum(rounding.SUM, p.SQUARES),
+    F.LOG_SUM: FloatSum(rounding.LOG_SUM, p.SINGLES),
 }
 
-SUM_KERNELS = Functions(sums.rows, sums.columns, sums.finish, sums.STATE, again=True)
+ROUNDING = 16
+"""Elements that could be visited in the time that rounding or a logarithm takes."""
 
-LOG_SUM_EXP_KERNELS = Functions(
-    exponentials.rows, exponentials.columns, exponentials.finish, {sums.PLAIN: exponentials.STATE}
+SUM_KERNELS = FamilyKernels(sums.rows, sums.columns, sums.finish, sums.STATE, again=True)
+
+LOG_SUM_EXP_KERNELS = FamilyKernels(
+    exponentials.rows, exponentials.columns, exponentials.finish, {PLAIN: exponentials.STATE}
 )
 
-WRAPPING_KERNELS = Functions(wrapping.rows, wrapping.columns, wrapping.finish, {sums.PLAIN: 1})
+WRAPPING_KERNELS = FamilyKernels(wrapping.rows, wrapping.columns, wrapping.finish, {PLAIN: 1})
 
 
 def _exact_product(dtype: np.dtype[Any]) -> Exact:
@@ -71,11 +75,11 @@ def _exact_product(dtype: np.dtype[Any]) -> Exact:
     return lambda elements: exact.multiply(elements, to)
 
 
-PRODUCT_KERNELS = Functions(
+PRODUCT_KERNELS = FamilyKernels(
     products.rows,
     products.columns,
     products.finish,
-    dict.fromkeys((sums.PLAIN, sums.COMPENSATED), products.STATE),
+    dict.fromkeys((PLAIN, COMPENSATED), products.STATE),
     exact=_exact_product,
 )
 
@@ -106,15 +110,15 @@ def prepare(plan: Plan) -> Job:
     if not data_type.is_float:
         if not layout.reduced:
             return ArrayJob(EACH_INTEGER[function])
-        return _wrapping_job(cut(layout, data_type.bits // 8, {g.FUNCTION: WRAPPING[function]}, wide=True), data_type)
+        return _wrapping_job(cut(layout, data_type.bits // 8, {p.OPERATION: WRAPPING[function]}, wide=True), data_type)
     if not layout.reduced and function in EACH_FLOAT:
         return ArrayJob(EACH_FLOAT[function])
     family, parameters, most_rows = _float_reduction(function, data_type)
-    work = cut(layout, data_type.bits // 8, parameters, most_rows=most_rows, wide=True)
+    work = cut(layout, data_type.bits // 8, parameters, most_rows=most_rows, wide=True, besides=ROUNDING)
     return (float_job if len(family.places) > 1 else _plain_job)(family, work, FLOATS[data_type])
 
 
-def _float_reduction(function: ReduceFunction, data_type: DataType) -> tuple[Functions, dict[int, int], int]:
+def _float_reduction(function: ReduceFunction, data_type: DataType) -> tuple[FamilyKernels, dict[int, int], int]:
     """The kernels of a function, what they find in their geometry, and the most rows of a tile of columns."""
     if function is F.MULTIPLY:
         return PRODUCT_KERNELS, {}, COLUMN_UNIT
@@ -122,12 +126,12 @@ def _float_reduction(function: ReduceFunction, data_type: DataType) -> tuple[Fun
         return LOG_SUM_EXP_KERNELS, {}, exponentials.MOST_ROWS
     what = SUMS[function]
     parameters = {
-        g.FUNCTION: what.function,
-        g.MASK: terms.MAGNITUDES[data_type] if what.kind == terms.MAGNITUDE else -1,
-        terms.KIND: what.kind,
-        terms.IS_EXACT: int(data_type is DataType.FLOAT16 and what.kind != terms.SQUARES),
+        p.RESULT: what.function,
+        p.MASK: sum_terms.MAGNITUDES[data_type] if what.kind == p.MAGNITUDE else -1,
+        p.KIND: what.kind,
+        p.IS_EXACT: int(data_type is DataType.FLOAT16 and what.kind != p.SQUARES),
     }
-    return SUM_KERNELS, parameters, terms.EXACT_TERMS
+    return SUM_KERNELS, parameters, sum_terms.EXACT_TERMS
 
 
 def _copy(source: Array, target: Array) -> None:
@@ -160,12 +164,12 @@ EACH_INTEGER = {F.SUM: _copy, F.L1: _absolute, F.SUM_SQUARE: _square, F.MULTIPLY
 
 def _wrapping_job(work: Cut, data_type: DataType) -> Job:
     # The magnitude of an unsigned integer is itself.
-    if not data_type.is_signed and work.geometry[g.FUNCTION] == wrapping.L1:
-        work.geometry[g.FUNCTION] = work.whole[g.FUNCTION] = wrapping.SUM
+    if not data_type.is_signed and work.geometry[p.OPERATION] == wrapping.L1:
+        work.geometry[p.OPERATION] = work.whole[p.OPERATION] = wrapping.SUM
     return _plain_job(WRAPPING_KERNELS, work, INTEGERS[data_type.bits])
 
 
-def _plain_job(family: Functions, work: Cut, element: Any) -> Job:
+def _plain_job(family: FamilyKernels, work: Cut, element: Any) -> Job:
     """A reduction whose first tier leaves nothing open."""
     first = Step(
         Kernel(family.columns if work.by_columns else family.rows, element), work.geometry, work.units, work.elements
@@ -173,4 +177,4 @@ def _plain_job(family: Functions, work: Cut, element: Any) -> Job:
     if work.segments == 1:
         return StepsJob((first,), 0)
     finish = Step(Kernel(family.finish, element), work.whole, work.outputs, work.segments)
-    return StepsJob((first, finish), work.outputs * work.segments * family.places[sums.PLAIN])
+    return StepsJob((first, finish), work.outputs * work.segments * family.places[PLAIN])

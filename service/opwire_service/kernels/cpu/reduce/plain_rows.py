@@ -11,10 +11,12 @@ from ..jit.element import float32, float64, int32, store
 from ..numbers.vectors import WIDTH, greatest_of, load_vector, spread, store_vector, total_of
 from ..run import geometry as g
 from ..run.geometry import advance, at
-from .fixed import LIMIT, add_fixed_run, are_fixed, exact_sums
-from .plain import DEPTH, RUN_TERMS, add_run, error_bounds
-from .rough import ERROR, add_rough_run, are_positive, is_enough
-from .terms import IS_EXACT, KIND, MAGNITUDE, ROUGH, SIGNED, SQUARES, term
+from . import parameters as p
+from .fixed_point import LIMIT, add_fixed_point_run, exact_sums, fits_fixed_point
+from .parameters import MAGNITUDE, SIGNED, SINGLES, SQUARES
+from .plain_sums import DEPTH, RUN_TERMS, add_run, error_bounds
+from .single_sums import ERROR, add_single_run, are_positive, is_accurate
+from .sum_terms import Terms, term, terms_of
 
 MEMORY = 2 * WIDTH * WIDTH
 """Places of int64 that a group needs: for each row a vector of float64 and two of 32 bits."""
@@ -41,26 +43,25 @@ def _row(zero: float, source: int, geometry: int, unit: int) -> int:
 
 
 @inner
-def _read_rows(zero: float, source: int, geometry: int, begin: int, end: int, kind: int, memory: int) -> None:
+def _read_rows(zero: float, source: int, geometry: int, begin: int, end: int, terms: Terms, memory: int) -> None:
     """Leaves the vectors of sums of some rows, and of those of squares."""
-    vectors, mask = at(geometry, g.COUNT) // WIDTH, at(geometry, g.MASK)
+    vectors = at(geometry, g.COUNT) // WIDTH
     across, squares = advance(0, WIDTH, zero), memory + _SECOND
     for unit in range(begin, end):
         address, place = _row(zero, source, geometry, unit), (unit - begin) * WIDTH
-        total, square = add_run(zero, address, vectors, across, None, mask, kind)
+        total, square = add_run(zero, address, vectors, across, None, terms)
         store_vector(memory, place, total)
         store_vector(squares, place, square)
 
 
 @inner
-def _read_fixed(zero: float, source: int, geometry: int, begin: int, end: int, memory: int) -> bool:
+def _read_fixed_point(zero: float, source: int, geometry: int, begin: int, end: int, memory: int) -> bool:
     """Like ``_read_rows`` but for squares; whether the terms allow it."""
-    vectors, mask = at(geometry, g.COUNT) // WIDTH, at(geometry, g.MASK)
-    across, kind = advance(0, WIDTH, zero), at(geometry, KIND)
+    vectors, across, terms = at(geometry, g.COUNT) // WIDTH, advance(0, WIDTH, zero), terms_of(geometry)
     remainders, about, greatest = memory + _SECOND, memory + _THIRD, spread(int32(0))
     for unit in range(begin, end):
         address, place = _row(zero, source, geometry, unit), (unit - begin) * WIDTH
-        sums = add_fixed_run(zero, address, vectors, across, mask, kind, greatest)
+        sums = add_fixed_point_run(zero, address, vectors, across, terms, greatest)
         greatest = sums[2]
         store_vector(remainders, place, sums[0])
         store_vector(about, place, sums[1])
@@ -71,31 +72,32 @@ def _read_fixed(zero: float, source: int, geometry: int, begin: int, end: int, m
 
 
 @inner
-def _read_rough(zero: float, source: int, geometry: int, begin: int, end: int, memory: int) -> bool:
-    """Like ``_read_fixed``, of what may be rough."""
+def _read_singles(zero: float, source: int, geometry: int, begin: int, end: int, memory: int) -> bool:
+    """Like ``_read_fixed_point``, of what FLOAT32 may add up."""
     count, signs, enough = at(geometry, g.COUNT), spread(int32(0)), True
-    if at(geometry, KIND) != ROUGH or count % WIDTH:
+    if at(geometry, p.KIND) != SINGLES or count % WIDTH:
         return False
     for unit in range(begin, end):
-        sums = add_rough_run(zero, _row(zero, source, geometry, unit), count // WIDTH, signs)
+        sums = add_single_run(zero, _row(zero, source, geometry, unit), count // WIDTH, signs)
         signs = sums[1]
         store_vector(memory, (unit - begin) * WIDTH, sums[0])
     for place in range(0, (end - begin) * WIDTH, WIDTH):
-        enough = enough & is_enough(zero, total_of(load_vector(memory, place, 0.0)))
+        enough = enough & is_accurate(zero, total_of(load_vector(memory, place, 0.0)))
     return enough and are_positive(signs)
 
 
 @inner
 def _read(zero: float, source: int, geometry: int, begin: int, end: int, memory: int) -> None:
-    kind = at(geometry, KIND)
-    if are_fixed(zero, kind) and _read_fixed(zero, source, geometry, begin, end, memory):
+    terms = terms_of(geometry)
+    mask, kind = terms
+    if fits_fixed_point(zero, terms) and _read_fixed_point(zero, source, geometry, begin, end, memory):
         return
     if kind == SQUARES:
-        _read_rows(zero, source, geometry, begin, end, SQUARES, memory)
+        _read_rows(zero, source, geometry, begin, end, Terms(mask, SQUARES), memory)
     elif kind == MAGNITUDE:
-        _read_rows(zero, source, geometry, begin, end, MAGNITUDE, memory)
+        _read_rows(zero, source, geometry, begin, end, Terms(mask, MAGNITUDE), memory)
     else:
-        _read_rows(zero, source, geometry, begin, end, SIGNED, memory)
+        _read_rows(zero, source, geometry, begin, end, Terms(mask, SIGNED), memory)
 
 
 @inner
@@ -107,27 +109,27 @@ def add_rows(
     Args:
         memory: ``MEMORY`` places and sixteen.
     """
-    count, mask, kind = at(geometry, g.COUNT), at(geometry, g.MASK), at(geometry, KIND)
-    exact, depth = at(geometry, IS_EXACT) != 0, count // WIDTH + DEPTH
+    count, terms = at(geometry, g.COUNT), terms_of(geometry)
+    exact, depth = at(geometry, p.IS_EXACT) != 0, count // WIDTH + DEPTH
     squares = memory + 8 * MEMORY
     for first in range(begin, end, WIDTH):
         last, place = min(first + WIDTH, end), first - begin
-        is_rough = _read_rough(zero, source, geometry, first, last, memory)
-        if not is_rough:
+        in_singles = _read_singles(zero, source, geometry, first, last, memory)
+        if not in_singles:
             _read(zero, source, geometry, first, last, memory)
         for i in range(last - first):
             total = total_of(load_vector(memory, i * WIDTH, 0.0))
             square = float64(total_of(load_vector(memory + _SECOND, i * WIDTH, float32(0.0))))
             for j in range(count // WIDTH * WIDTH, count):
-                x = term(zero, _row(zero, source, geometry, first + i), j, mask, kind)
+                x = term(zero, _row(zero, source, geometry, first + i), j, terms)
                 total += x
                 square += x * x
             store(sums, place + i, total)
             store(squares, i, square)
         totals = load_vector(sums, place, 0.0)
-        if is_rough:
+        if in_singles:
             bounds = totals * ERROR
         else:
-            bounds = error_bounds(totals, load_vector(squares, 0, 0.0), float64(count), depth, exact, kind)
+            bounds = error_bounds(totals, load_vector(squares, 0, 0.0), float64(count), depth, exact, terms.kind)
         store_vector(sums, distance + place, spread(0.0))
         store_vector(sums, 2 * distance + place, bounds)

@@ -1,4 +1,4 @@
-"""MULTIPLY of floats: a product as significand and exponent; see ``factors``.
+"""MULTIPLY of floats: a product as significand and exponent; see ``scaled_products``.
 
 n multiplications in float64 err by at most n * UNIT, relatively and to first order. Where that does not decide the
 rounding the product is taken again with the error of every multiplication kept. What that does not decide either is
@@ -6,6 +6,8 @@ left to the caller.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,11 +29,14 @@ from ..numbers.vectors import (
     sum_of,
 )
 from ..run import geometry as g
-from ..run.geometry import advance, at, run_from, segment_of, tile_of
-from .column_states import group_of, put_states, rows_of
-from .factors import factor, split, split_scaled, times_group, times_rest, times_run
+from ..run.column_rows import Rows, column_address, walk
+from ..run.geometry import Tile, advance, at, run_from, segment_of, tile_of
+from . import parameters as p
+from .column_groups import in_vectors
+from .column_states import finish_columns, put_states
+from .parameters import COMPENSATED
 from .plain_rows import are_whole
-from .sums import COMPENSATED, TIER
+from .scaled_products import factor, split, split_scaled, times_group, times_rest, times_run
 
 STATE = 4
 """Places of a state: significand's high and low part, exponent, relative error."""
@@ -181,7 +186,7 @@ def _take_units(
     zero: float, source: int, geometry: int, begin: int, end: int, own: int, states: int, memory: int
 ) -> None:
     """Leaves the states of some units: ``BATCH`` apart in ``own`` if they are whole elements, else in ``states``."""
-    segments, tier = at(geometry, g.SEGMENTS), at(geometry, TIER)
+    segments, tier = at(geometry, g.SEGMENTS), at(geometry, p.TIER)
     if tier != COMPENSATED and are_whole(geometry):
         _plain_rows(zero, source, geometry, begin, end, own, memory)
         return
@@ -247,75 +252,70 @@ def _rest(zero: float, address: int, row: int, rows: int, state: int, width: int
     store(state, 2 * width, exponent)
 
 
-@inner
-def _rows(
-    zero: float, address: int, row: int, rows: int, columns: int, stride: int, step: int | None, states: int, width: int
-) -> None:
-    whole, across = columns // WIDTH * WIDTH, advance(0, stride, zero)
-    block = rows_at_once(row, factors_in_range(zero))
-    ahead = rows_ahead(row, block)
-    for first in range(0, rows, block):
-        here, size = address + first * row, min(block, rows - first)
-        for i in range(0, whole, WIDTH):
-            _column(zero, here + i * across, row, size, ahead, step, states + 8 * i, width)
-        for i in range(whole, columns):
-            _rest(zero, here + i * across, row, size, states + 8 * i, width)
+class _Memory(NamedTuple):
+    """The address of the columns' states, how far apart their parts lie, and bytes from rows to those to prefetch."""
+
+    states: int
+    distance: int
+    ahead: int
 
 
 @inner
-def _take_columns(
-    zero: float, base: int, geometry: int, begin: int, end: int, columns: int, states: int, width: int
-) -> None:
-    row, stride = at(geometry, g.STEP) * size_of(zero), at(geometry, g.COLUMN_STEP)
-    for i in range(0, width, WIDTH):
+def _take(zero: float, rows: Rows, memory: _Memory, state: int) -> int:
+    """Multiplies the products of columns by a group of rows."""
+    states, distance, ahead = memory
+    for i in range(0, in_vectors(rows), WIDTH):
+        here = column_address(zero, rows, i)
+        _column(zero, here, rows.pitch, rows.height, ahead, rows.step, states + 8 * i, distance)
+    for i in range(in_vectors(rows), rows.width):
+        _rest(zero, column_address(zero, rows, i), rows.pitch, rows.height, states + 8 * i, distance)
+    return state
+
+
+@inner
+def _take_columns(zero: float, geometry: int, tile: Tile, states: int, distance: int) -> None:
+    """Leaves the states of columns, whose parts lie ``distance`` apart."""
+    pitch = at(geometry, g.STEP) * size_of(zero)
+    for i in range(0, distance, WIDTH):
         store_vector(states, i, spread(1.0))
-        store_vector(states, width + i, spread(0.0))
-        store_vector(states, 2 * width + i, spread(0))
-        store_vector(states, 3 * width + i, spread(_plain_error(end - begin)))
-    i = begin
-    while i < end:
-        address, rows = run_from(geometry, base, i, end, zero)
-        if stride == 1:
-            _rows(zero, address, row, rows, columns, 1, None, states, width)
-        else:
-            _rows(zero, address, row, rows, columns, stride, stride, states, width)
-        i += rows
+        store_vector(states, distance + i, spread(0.0))
+        store_vector(states, 2 * distance + i, spread(0))
+        store_vector(states, 3 * distance + i, spread(_plain_error(tile.last - tile.first)))
+    group = rows_at_once(pitch, factors_in_range(zero))
+    memory = _Memory(states, distance, rows_ahead(pitch, group))
+    walk(zero, geometry, tile, group, _take, memory, 0)
 
 
 @kernel
 def columns(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
     """One tile of columns and one segment a unit; several segments leave states, one alone flags what is open."""
-    segments, tile, step = at(geometry, g.SEGMENTS), at(geometry, g.TILE), at(geometry, g.COLUMN_STEP)
-    all_columns = at(geometry, g.COLUMNS)
-    padded = -(-tile // WIDTH) * WIDTH
+    step, apart = at(geometry, g.COLUMN_STEP), at(geometry, g.COLUMN_TARGET)
+    padded = -(-at(geometry, g.TILE) // WIDTH) * WIDTH
     memory = np.empty((STATE + 1) * padded, np.int64)
     own = memory.ctypes.data
     results = own + 8 * STATE * padded
     opens = results + 4 * padded
     for unit in range(begin, end):
-        number, segment, first, last = segment_of(geometry, unit)
-        outer, start, width = tile_of(geometry, number)
-        base = advance(source, g.kept_source(geometry, outer) + start * step, zero)
-        _take_columns(zero, base, geometry, first, last, width, own, padded)
-        outputs = outer * all_columns + start
-        if segments > 1:
-            rows = rows_of(states, geometry, STATE, outer, segment)
-            put_states(own, padded, STATE, rows, all_columns, start, width)
+        tile = tile_of(source, geometry, unit, zero)
+        _take_columns(zero, geometry, tile, own, padded)
+        if at(geometry, g.SEGMENTS) > 1:
+            put_states(own, padded, STATE, states, geometry, tile)
             continue
+        flags = states + tile.outer * at(geometry, g.COLUMNS) + tile.start
         _round_all(zero, own, padded, results, opens)
-        offset = g.kept_target(geometry, outer) + start * at(geometry, g.COLUMN_TARGET)
-        for i in range(width):
+        for i in range(tile.width):
             bits = int64(load(results, i, int32(0)))
             if load(opens, i, int32(0)):
-                here = advance(base, i * step, zero)
-                bits = _decide(zero, here, geometry, own + 8 * i, padded, states + outputs + i)
-            put(target, offset + i * at(geometry, g.COLUMN_TARGET), bits, zero)
+                here = advance(tile.base, i * step, zero)
+                bits = _decide(zero, here, geometry, own + 8 * i, padded, flags + i)
+            put(target, tile.offset + i * apart, bits, zero)
     memory[0] = 0  # keeps the memory alive until here
 
 
 @inner
-def _merge_columns(rows: int, columns: int, segments: int, plain: bool, states: int) -> None:
+def _merge_columns(geometry: int, rows: int, states: int) -> None:
     """Merges the segments of a vector of columns; the parts of ``states`` lie ``WIDTH`` apart."""
+    columns, segments = at(geometry, g.COLUMNS), at(geometry, g.SEGMENTS)
     high, low = load_vector(rows, 0, 0.0), load_vector(rows, columns, 0.0)
     exponent, error = load_vector(rows, 2 * columns, 0), load_vector(rows, 3 * columns, 0.0)
     inexact = error
@@ -331,7 +331,7 @@ def _merge_columns(rows: int, columns: int, segments: int, plain: bool, states: 
         low = low * by + (high * by_low + rest)
         high, scale, exponent = split_scaled(product, exponent + load_vector(rows, here + 2 * columns, 0))
         low = low * scale
-    if plain:
+    if at(geometry, p.TIER) != COMPENSATED:
         error = error + SLACK * UNIT * segments
     store_vector(states, 0, high)
     store_vector(states, WIDTH, low)
@@ -340,35 +340,20 @@ def _merge_columns(rows: int, columns: int, segments: int, plain: bool, states: 
 
 
 @inner
-def _finish_columns(zero: float, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    segments, columns, apart = at(geometry, g.SEGMENTS), at(geometry, g.COLUMNS), at(geometry, g.COLUMN_TARGET)
-    memory = np.empty((STATE + 1) * WIDTH, np.int64)
-    own = memory.ctypes.data
-    results, opens = own + 8 * STATE * WIDTH, own + (8 * STATE + 4) * WIDTH
-    output = begin
-    while output < end:
-        outer, column, width = group_of(geometry, output, end)
-        here = rows_of(states, geometry, STATE, outer, 0) + 8 * column
-        _merge_columns(here, columns, segments, at(geometry, TIER) != COMPENSATED, own)
-        _round_all(zero, own, WIDTH, results, opens)
-        offset = g.kept_target(geometry, output)
-        for i in range(width):
-            decided, bits = True, int64(load(results, i, int32(0)))
-            if load(opens, i, int32(0)):
-                decided, bits = _rounded(own + 8 * i, WIDTH, zero)
-            put(target, offset + i * apart, bits, zero)
-            store(here, i, 0 if decided else 1)
-            if not decided:
-                store(states, -1, 1)
-        output += width
-    memory[0] = 0  # keeps the memory alive until here
+def _round_vector(zero: float, geometry: int, states: int, results: int, opens: int) -> None:
+    _round_all(zero, states, WIDTH, results, opens)
+
+
+@inner
+def _round_one(zero: float, geometry: int, state: int) -> tuple[bool, int]:
+    return _rounded(state, WIDTH, zero)
 
 
 @kernel
 def finish(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
     """Multiplies the segments of output elements; for the first place of their states see ``sums.finish``."""
     if at(geometry, g.COLUMNS):
-        _finish_columns(zero, target, states, geometry, begin, end)
+        finish_columns(zero, target, states, geometry, begin, end, STATE, _merge_columns, _round_vector, _round_one)
         return
     segments = at(geometry, g.SEGMENTS)
     for output in range(begin, end):
@@ -389,7 +374,7 @@ def finish(zero: float, source: int, target: int, states: int, geometry: int, be
             low, exponent = low * scale, exponent + shift + load(other, 2, 0)
         if exact:
             error = 0.0
-        elif at(geometry, TIER) != COMPENSATED:
+        elif at(geometry, p.TIER) != COMPENSATED:
             error += SLACK * UNIT * segments
         _put_state(here, 1, high, low, exponent, error * SLACK)
         decided, bits = _rounded(here, 1, zero)

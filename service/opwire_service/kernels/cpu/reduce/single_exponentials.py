@@ -2,15 +2,17 @@
 
 The exponentials err by at most 2**-22.9 of themselves. Two of them are added up in FLOAT32 and all in float64, so the
 sum errs by at most 2**-22.3 of itself, and its logarithm by that absolutely. That is invisible from a sum of
-``enough_for_singles`` on.
+``enough_for_single_exponentials`` on.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from ..jit.compiler import inner
 from ..jit.element import float32, float64, int32, larger, load, prefetch, read, size_of, store
 from ..jit.prefetch import AHEAD, rows_ahead, rows_at_once
-from ..numbers.formats import bits_of, enough_for_singles, magnitude_bits, masked
+from ..numbers.formats import element_bits, enough_for_single_exponentials, magnitude_bits, masked
 from ..numbers.vectors import (
     WIDTH,
     Vector,
@@ -29,7 +31,9 @@ from ..numbers.vectors import (
     widened,
 )
 from ..run import geometry as g
-from ..run.geometry import advance, at, run_from
+from ..run.column_rows import Rows, column_address, walk
+from ..run.geometry import Tile, advance, at, run_from
+from .column_groups import in_vectors
 
 LIMIT = 80.0
 """The greatest magnitude whose exponential is a normal FLOAT32, and so is that of its negative."""
@@ -38,7 +42,7 @@ LEAST_TERMS = 64
 """With fewer the sum is seldom great enough."""
 
 GROUP = 16
-"""Rows that are added up in registers before their sum goes to the column's total."""
+"""Rows that are added up in registers, or twice as many, before their sum goes to the column's total."""
 
 _LOG2_E = 1.4426950408889634
 _LN2, _LN2_LOW = 0.6931471824645996, -1.904654323148236e-09
@@ -71,7 +75,7 @@ def exponentials(x: Vector) -> Vector:
 @inner
 def suffices(zero: float, total: float, peak: int) -> bool:
     """Whether such a sum will do; ``peak`` is the greatest magnitude's bits."""
-    return peak <= bits_of(LIMIT, zero) and total >= enough_for_singles(zero)
+    return peak <= element_bits(LIMIT, zero) and total >= enough_for_single_exponentials(zero)
 
 
 @inner
@@ -113,7 +117,7 @@ def _number(zero: float, address: int, index: int) -> float:
 
 
 @inner
-def single_sum(zero: float, base: int, geometry: int, begin: int, end: int) -> tuple[float, int]:
+def single_exponential_sum(zero: float, base: int, geometry: int, begin: int, end: int) -> tuple[float, int]:
     """The sum of the exponentials of elements ``begin`` to ``end``, and the bits of the greatest magnitude."""
     step = at(geometry, g.STEP)
     total, peak = spread(0.0), spread(int32(0))
@@ -134,45 +138,43 @@ def single_sum(zero: float, base: int, geometry: int, begin: int, end: int) -> t
     return total_of(total) + rest, larger(most, greatest_of(peak))
 
 
+class _Memory(NamedTuple):
+    """The addresses of the columns' sums and of the bits of their greatest magnitudes."""
+
+    sums: int
+    peaks: int
+
+
 @inner
-def _columns(
-    zero: float, address: int, row: int, rows: int, columns: int, stride: int, step: int | None, sums: int, peaks: int
-) -> None:
-    """A group of rows."""
-    across, ahead, whole = advance(0, stride, zero), rows_ahead(row, rows), columns // WIDTH * WIDTH
-    for i in range(0, whole, WIDTH):
+def _take(zero: float, rows: Rows, memory: _Memory, state: int) -> int:
+    """Adds a group of rows."""
+    sums, peaks = memory
+    ahead = rows_ahead(rows.pitch, rows.height)
+    for i in range(0, in_vectors(rows), WIDTH):
         total, peak = spread(0.0), load_vector(peaks, i, int32(0))
-        total, peak = _add_vectors(zero, address + i * across, rows, row, ahead, step, total, peak)
+        here = column_address(zero, rows, i)
+        total, peak = _add_vectors(zero, here, rows.height, rows.pitch, ahead, rows.step, total, peak)
         store_vector(sums, i, load_vector(sums, i, 0.0) + total)
         store_vector(peaks, i, peak)
-    for i in range(whole, columns):
-        for j in range(rows):
-            here = address + j * row
-            store(sums, i, load(sums, i, 0.0) + _number(zero, here, i * stride))
-            store(peaks, i, larger(load(peaks, i, int32(0)), magnitude_bits(read(here, i * stride, zero))))
+    for i in range(in_vectors(rows), rows.width):
+        for j in range(rows.height):
+            here = column_address(zero, rows, i) + j * rows.pitch
+            store(sums, i, load(sums, i, 0.0) + _number(zero, here, 0))
+            store(peaks, i, larger(load(peaks, i, int32(0)), magnitude_bits(read(here, 0, zero))))
+    return state
 
 
 @inner
-def single_columns(
-    zero: float, base: int, geometry: int, begin: int, end: int, columns: int, sums: int, distance: int
-) -> bool:
+def single_exponential_columns(zero: float, geometry: int, tile: Tile, sums: int, distance: int) -> bool:
     """Leaves the sum of each column, two zeros and its peak; returns whether they will do for all of them."""
-    row, stride = at(geometry, g.STEP) * size_of(zero), at(geometry, g.COLUMN_STEP)
-    peaks = sums + 24 * distance
+    columns, peaks = tile.width, sums + 24 * distance
     for i in range(columns):
         store(sums, i, 0.0)
         store(sums, distance + i, 0.0)
         store(sums, 2 * distance + i, 0.0)
         store(peaks, i, int32(0))
-    i = begin
-    while i < end:
-        address, rows = run_from(geometry, base, i, end, zero)
-        rows = min(rows, rows_at_once(row, GROUP))
-        if stride == 1:
-            _columns(zero, address, row, rows, columns, 1, None, sums, peaks)
-        else:
-            _columns(zero, address, row, rows, columns, stride, stride, sums, peaks)
-        i += rows
+    group = rows_at_once(at(geometry, g.STEP) * size_of(zero), GROUP)
+    walk(zero, geometry, tile, group, _take, _Memory(sums, peaks), 0)
     enough = 0
     for i in range(columns):
         enough += suffices(zero, load(sums, i, 0.0), load(peaks, i, int32(0)))

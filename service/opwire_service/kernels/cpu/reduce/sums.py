@@ -8,30 +8,26 @@ import numpy as np
 
 from ..jit.compiler import inner, kernel
 from ..jit.element import float32, float64, int32, int64, load, store
-from ..numbers.batch import round_all
 from ..numbers.formats import put
 from ..numbers.rounding import UNIT, rounded, two_sum
+from ..numbers.vector_rounding import round_all
 from ..numbers.vectors import WIDTH, absolutes, load_vector, pick, spread, store_vector, widened
 from ..run import geometry as g
-from ..run.geometry import advance, at, segment_of, tile_of
-from .accumulator import LIMBS, add_terms, parts, settle
-from .column_states import group_of, put_states, rows_of
-from .compensated import compensated_columns, compensated_sum
-from .fixed import are_fixed, fixed_columns
-from .plain import error_bounds, merged, plain_sum
+from ..run.geometry import Tile, advance, at, segment_of, tile_of
+from . import parameters as p
+from .accumulator import LIMBS, add_terms, high_and_low, propagate_carries
+from .column_states import finish_columns, put_states
+from .compensated_sums import compensated_columns, compensated_sum
+from .fixed_point import fits_fixed_point, fixed_point_columns
+from .parameters import COMPENSATED, EXACT, PLAIN, SINGLES
 from .plain_columns import add_columns
 from .plain_rows import MEMORY, add_rows, are_whole
-from .rough import ERROR, rough_columns
-from .terms import IS_EXACT, KIND, ROUGH
-
-TIER = KIND + 1
-"""Place in the geometry: which sum the segments hold; it goes up for elements that the tier before left open."""
-
-PLAIN, COMPENSATED, EXACT = 0, 1, 2
+from .plain_sums import error_bounds, merged, plain_sum
+from .single_sums import ERROR, single_sum_columns
+from .sum_terms import terms_of
 
 STATE = {PLAIN: 3, COMPENSATED: 3, EXACT: LIMBS}
 """Places of a segment's state by tier: high part, low part and error bound, or limbs."""
-
 
 BATCH = 64
 """Rows that are rounded at once."""
@@ -46,7 +42,7 @@ FEW_OPEN, OF_MANY = 4, 64
 @inner
 def _decide(zero: float, base: int, geometry: int, sums: int, distance: int, scratch: int) -> int:
     """The bits of an element of the output that is not ordinary, or that its plain sum leaves open."""
-    count, function = at(geometry, g.COUNT), at(geometry, g.FUNCTION)
+    count, function = at(geometry, g.COUNT), at(geometry, p.RESULT)
     high, low, error = load(sums, 0, 0.0), load(sums, distance, 0.0), load(sums, 2 * distance, 0.0)
     decided, bits = rounded(high, low, error, count, function, zero)
     if decided:
@@ -58,9 +54,9 @@ def _decide(zero: float, base: int, geometry: int, sums: int, distance: int, scr
 
 @inner
 def _exact(zero: float, base: int, geometry: int, scratch: int) -> int:
-    count, function = at(geometry, g.COUNT), at(geometry, g.FUNCTION)
+    count, function = at(geometry, g.COUNT), at(geometry, p.RESULT)
     add_terms(zero, base, geometry, 0, count, scratch)
-    high, low = parts(scratch)
+    high, low = high_and_low(scratch)
     _, bits = rounded(high, low, 0.0, count, function, zero)
     return bits
 
@@ -68,7 +64,7 @@ def _exact(zero: float, base: int, geometry: int, scratch: int) -> int:
 @inner
 def _segment(zero: float, base: int, geometry: int, first: int, end: int, state: int, distance: int) -> None:
     """Leaves the state of one segment: limbs, or three numbers that lie ``distance`` apart."""
-    tier = at(geometry, TIER)
+    tier = at(geometry, p.TIER)
     if tier == EXACT:
         add_terms(zero, base, geometry, first, end, state)
         return
@@ -86,10 +82,10 @@ def _add_units(
     zero: float, source: int, geometry: int, begin: int, end: int, sums: int, states: int, scratch: int
 ) -> None:
     """Leaves the states of some units: ``BATCH`` apart in ``sums`` if they are whole elements, else in ``states``."""
-    if at(geometry, TIER) == PLAIN and are_whole(geometry):
+    if at(geometry, p.TIER) == PLAIN and are_whole(geometry):
         add_rows(zero, source, geometry, begin, end, sums, BATCH, scratch)
         return
-    places = LIMBS if at(geometry, TIER) == EXACT else 3
+    places = LIMBS if at(geometry, p.TIER) == EXACT else 3
     for unit in range(begin, end):
         output, _, first, last = segment_of(geometry, unit)
         base = advance(source, g.kept_source(geometry, output), zero)
@@ -112,7 +108,7 @@ def rows(zero: float, source: int, target: int, states: int, geometry: int, begi
         _add_units(zero, source, geometry, start, last, sums, states, scratch)
         if segments > 1:
             continue
-        round_all(zero, sums, BATCH, last - start, count, at(geometry, g.FUNCTION), results, opens)
+        round_all(zero, sums, BATCH, last - start, count, at(geometry, p.RESULT), results, opens)
         for i in range(last - start):
             bits = int64(load(results, i, int32(0)))
             if load(opens, i, int32(0)):
@@ -123,24 +119,25 @@ def rows(zero: float, source: int, target: int, states: int, geometry: int, begi
 
 
 @inner
-def _plain_columns(
-    zero: float, base: int, geometry: int, first: int, last: int, width: int, sums: int, squares: int, tile: int
-) -> None:
-    count, exact, kind = float64(last - first), at(geometry, IS_EXACT) != 0, at(geometry, KIND)
+def _plain_columns(zero: float, geometry: int, tile: Tile, sums: int, squares: int, distance: int) -> None:
+    """Leaves the sums of columns and the bounds on their errors; the parts of a state lie ``distance`` apart."""
+    width, terms, exact = tile.width, terms_of(geometry), at(geometry, p.IS_EXACT) != 0
     depth, done = 0, False
-    if kind == ROUGH and rough_columns(zero, base, geometry, first, last, width, sums):
+    if terms.kind == SINGLES and single_sum_columns(zero, geometry, tile, sums):
         for i in range(0, width, WIDTH):
-            store_vector(sums, tile + i, spread(0.0))
-            store_vector(sums, 2 * tile + i, load_vector(sums, i, 0.0) * ERROR)
+            store_vector(sums, distance + i, spread(0.0))
+            store_vector(sums, 2 * distance + i, load_vector(sums, i, 0.0) * ERROR)
         return
-    if are_fixed(zero, kind) and at(geometry, g.COLUMN_STEP) == 1:
-        done = fixed_columns(zero, base, geometry, first, last, width, kind, sums, sums + 8 * tile, squares)
+    if fits_fixed_point(zero, terms) and at(geometry, g.COLUMN_STEP) == 1:
+        done = fixed_point_columns(zero, geometry, tile, sums, sums + 8 * distance, squares)
     if not done:
-        depth = add_columns(zero, base, geometry, first, last, width, sums, squares)
+        depth = add_columns(zero, geometry, tile, sums, squares)
+    count = float64(tile.last - tile.first)
     for i in range(0, width, WIDTH):
         of_squares = widened(load_vector(squares, i, float32(0.0)))
-        store_vector(sums, tile + i, spread(0.0))
-        store_vector(sums, 2 * tile + i, error_bounds(load_vector(sums, i, 0.0), of_squares, count, depth, exact, kind))
+        bounds = error_bounds(load_vector(sums, i, 0.0), of_squares, count, depth, exact, terms.kind)
+        store_vector(sums, distance + i, spread(0.0))
+        store_vector(sums, 2 * distance + i, bounds)
 
 
 @inner
@@ -152,58 +149,50 @@ def _count_open(opens: int, width: int) -> int:
 
 
 @inner
-def _put_columns(
-    zero: float, base: int, geometry: int, width: int, sums: int, tile: int, target: int, offset: int
-) -> None:
+def _put_columns(zero: float, geometry: int, tile: Tile, sums: int, distance: int, target: int) -> None:
     """Rounds the sums of a tile; many that are open are added up again side by side, few one by one."""
-    count, function = at(geometry, g.COUNT), at(geometry, g.FUNCTION)
-    results = sums + 24 * tile
-    opens, scratch = results + 4 * tile, results + 8 * tile
+    count, function, width = at(geometry, g.COUNT), at(geometry, p.RESULT), tile.width
+    results = sums + 24 * distance
+    opens, scratch = results + 4 * distance, results + 8 * distance
     step = at(geometry, g.COLUMN_TARGET)
-    if round_all(zero, sums, tile, width, count, function, results, opens) == 0:
+    if round_all(zero, sums, distance, width, count, function, results, opens) == 0:
         for i in range(width):
-            put(target, offset + i * step, int64(load(results, i, int32(0))), zero)
+            put(target, tile.offset + i * step, int64(load(results, i, int32(0))), zero)
         return
     # Of an exact sum nothing is open but which result is nearer.
-    many = not at(geometry, IS_EXACT) and _count_open(opens, width) > max(FEW_OPEN, width // OF_MANY)
+    many = not at(geometry, p.IS_EXACT) and _count_open(opens, width) > max(FEW_OPEN, width // OF_MANY)
     if many:
-        compensated_columns(zero, base, geometry, 0, count, width, sums, tile)
+        compensated_columns(zero, geometry, tile, sums, distance)
     for i in range(width):
         bits = int64(load(results, i, int32(0)))
         if load(opens, i, int32(0)):
-            here = advance(base, i * at(geometry, g.COLUMN_STEP), zero)
+            here = advance(tile.base, i * at(geometry, g.COLUMN_STEP), zero)
             if many:
-                high, low, error = load(sums, i, 0.0), load(sums, tile + i, 0.0), load(sums, 2 * tile + i, 0.0)
+                high, low, error = load(sums, i, 0.0), load(sums, distance + i, 0.0), load(sums, 2 * distance + i, 0.0)
                 decided, bits = rounded(high, low, error, count, function, zero)
                 bits = bits if decided else _exact(zero, here, geometry, scratch)
             else:
-                bits = _decide(zero, here, geometry, sums + 8 * i, tile, scratch)
-        put(target, offset + i * step, bits, zero)
+                bits = _decide(zero, here, geometry, sums + 8 * i, distance, scratch)
+        put(target, tile.offset + i * step, bits, zero)
 
 
 @kernel
 def columns(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
     """One tile of columns and one segment a unit; several segments leave states; see ``column_states``."""
-    segments, tile, step = at(geometry, g.SEGMENTS), at(geometry, g.TILE), at(geometry, g.COLUMN_STEP)
-    all_columns = at(geometry, g.COLUMNS)
-    padded = -(-tile // WIDTH) * WIDTH
+    padded = -(-at(geometry, g.TILE) // WIDTH) * WIDTH
     memory = np.empty(4 * padded + LIMBS, np.int64)
     sums = memory.ctypes.data
     squares = sums + 24 * padded
     for unit in range(begin, end):
-        number, segment, first, last = segment_of(geometry, unit)
-        outer, start, width = tile_of(geometry, number)
-        base = advance(source, g.kept_source(geometry, outer) + start * step, zero)
-        if at(geometry, TIER) == PLAIN:
-            _plain_columns(zero, base, geometry, first, last, width, sums, squares, padded)
+        tile = tile_of(source, geometry, unit, zero)
+        if at(geometry, p.TIER) == PLAIN:
+            _plain_columns(zero, geometry, tile, sums, squares, padded)
         else:
-            compensated_columns(zero, base, geometry, first, last, width, sums, padded)
-        if segments == 1:
-            offset = g.kept_target(geometry, outer) + start * at(geometry, g.COLUMN_TARGET)
-            _put_columns(zero, base, geometry, width, sums, padded, target, offset)
-            continue
-        rows = rows_of(states, geometry, 3, outer, segment)
-        put_states(sums, padded, 3, rows, all_columns, start, width)
+            compensated_columns(zero, geometry, tile, sums, padded)
+        if at(geometry, g.SEGMENTS) == 1:
+            _put_columns(zero, geometry, tile, sums, padded, target)
+        else:
+            put_states(sums, padded, 3, states, geometry, tile)
     memory[0] = 0  # keeps the memory alive until here
 
 
@@ -224,13 +213,14 @@ def _merge_limbs(states: int, segments: int) -> tuple[float, float]:
     for i in range(1, segments):
         for j in range(LIMBS):
             store(states, j, load(states, j, 0) + load(states, i * LIMBS + j, 0))
-    settle(states)
-    return parts(states)
+    propagate_carries(states)
+    return high_and_low(states)
 
 
 @inner
-def _merge_columns(rows: int, columns: int, segments: int, exact: bool, sums: int) -> None:
+def _merge_columns(geometry: int, rows: int, sums: int) -> None:
     """Like ``_merge``, of a vector of columns; leaves high part, low part and error in ``sums``."""
+    columns, segments = at(geometry, g.COLUMNS), at(geometry, g.SEGMENTS)
     high, low, error, cut_off = spread(-0.0), spread(0.0), spread(0.0), spread(0.0)
     for i in range(segments):
         here = 3 * columns * i
@@ -239,7 +229,7 @@ def _merge_columns(rows: int, columns: int, segments: int, exact: bool, sums: in
         low = low + rest + part_low
         cut_off = cut_off + absolutes(rest) + absolutes(part_low)
         error = error + load_vector(rows, here + 2 * columns, 0.0)
-    if not exact:
+    if at(geometry, p.IS_EXACT) == 0:
         error = error * (1.0 + segments * 4 * UNIT) + cut_off * (4 * segments * UNIT)
     # Of infinities the low part is NaN.
     ordinary = (low < 0.0) | (low > 0.0)
@@ -250,31 +240,14 @@ def _merge_columns(rows: int, columns: int, segments: int, exact: bool, sums: in
 
 
 @inner
-def _finish_columns(zero: float, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    segments, columns, apart = at(geometry, g.SEGMENTS), at(geometry, g.COLUMNS), at(geometry, g.COLUMN_TARGET)
-    count, function, exact = at(geometry, g.COUNT), at(geometry, g.FUNCTION), at(geometry, IS_EXACT) != 0
-    memory = np.empty(4 * WIDTH, np.int64)
-    sums = memory.ctypes.data
-    results, opens = sums + 24 * WIDTH, sums + 28 * WIDTH
-    output = begin
-    while output < end:
-        outer, column, width = group_of(geometry, output, end)
-        here = rows_of(states, geometry, 3, outer, 0) + 8 * column
-        _merge_columns(here, columns, segments, exact, sums)
-        round_all(zero, sums, WIDTH, WIDTH, count, function, results, opens)
-        offset = g.kept_target(geometry, output)
-        for i in range(width):
-            decided, bits = True, int64(load(results, i, int32(0)))
-            if load(opens, i, int32(0)):
-                high, low, error = load(sums, i, 0.0), load(sums, WIDTH + i, 0.0), load(sums, 2 * WIDTH + i, 0.0)
-                decided, bits = rounded(high, low, error, count, function, zero)
-            store(here, i, 0 if decided else 1)
-            if decided:
-                put(target, offset + i * apart, bits, zero)
-            else:
-                store(states, -1, 1)
-        output += width
-    memory[0] = 0  # keeps the memory alive until here
+def _round_vector(zero: float, geometry: int, sums: int, results: int, opens: int) -> None:
+    round_all(zero, sums, WIDTH, WIDTH, at(geometry, g.COUNT), at(geometry, p.RESULT), results, opens)
+
+
+@inner
+def _round_one(zero: float, geometry: int, sums: int) -> tuple[bool, int]:
+    high, low, error = load(sums, 0, 0.0), load(sums, WIDTH, 0.0), load(sums, 2 * WIDTH, 0.0)
+    return rounded(high, low, error, at(geometry, g.COUNT), at(geometry, p.RESULT), zero)
 
 
 @kernel
@@ -284,9 +257,9 @@ def finish(zero: float, source: int, target: int, states: int, geometry: int, be
     The first place of an element's states becomes whether it is open, and the place before all states 1 if any is.
     """
     if at(geometry, g.COLUMNS):
-        _finish_columns(zero, target, states, geometry, begin, end)
+        finish_columns(zero, target, states, geometry, begin, end, 3, _merge_columns, _round_vector, _round_one)
         return
-    segments, tier = at(geometry, g.SEGMENTS), at(geometry, TIER)
+    segments, tier = at(geometry, g.SEGMENTS), at(geometry, p.TIER)
     places = LIMBS if tier == EXACT else 3
     for output in range(begin, end):
         here = states + 8 * places * segments * output
@@ -294,8 +267,8 @@ def finish(zero: float, source: int, target: int, states: int, geometry: int, be
             high, low = _merge_limbs(here, segments)
             error = 0.0
         else:
-            high, low, error = _merge(here, segments, at(geometry, IS_EXACT) != 0)
-        count, function = at(geometry, g.COUNT), at(geometry, g.FUNCTION)
+            high, low, error = _merge(here, segments, at(geometry, p.IS_EXACT) != 0)
+        count, function = at(geometry, g.COUNT), at(geometry, p.RESULT)
         decided, bits = rounded(high, low, error, count, function, zero)
         store(here, 0, 0 if decided else 1)
         if decided:

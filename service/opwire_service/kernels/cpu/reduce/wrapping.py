@@ -2,57 +2,61 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ..jit.compiler import inlined, inner, kernel
-from ..jit.element import cast_to, int64, load, read, size_of, store, wrap_absolute, wrap_add, wrap_multiply
+from ..jit.element import cast_to, int64, load, read, store, wrap_absolute, wrap_add, wrap_multiply
 from ..run import geometry as g
-from ..run.geometry import advance, at, run_from, segment_of, tile_of
+from ..run.column_rows import WHOLE_RUN, Rows, stride_of, walk
+from ..run.geometry import advance, at, run_from, tile_of
+from . import parameters as p
 
 SUM, L1, SUM_SQUARE, MULTIPLY = 0, 1, 2, 3
-"""Values of ``FUNCTION``."""
+"""Operations: what is done to the elements."""
 
 
 @inner
-def _term(element: int, function: int) -> int:
-    if function == L1:
+def _term(element: int, operation: int) -> int:
+    if operation == L1:
         return wrap_absolute(element)
-    if function == SUM_SQUARE:
+    if operation == SUM_SQUARE:
         return wrap_multiply(element, element)
     return element
 
 
 @inner
-def _combine(a: int, b: int, function: int) -> int:
-    if function == MULTIPLY:
+def _combine(a: int, b: int, operation: int) -> int:
+    if operation == MULTIPLY:
         return wrap_multiply(a, b)
     return wrap_add(a, b)
 
 
 @inlined
-def _run(zero: int, address: int, count: int, step: int, function: int, total: int) -> int:
+def _run(zero: int, address: int, count: int, step: int, operation: int, total: int) -> int:
     if step == 1:
         for i in range(count):
-            total = _combine(total, _term(read(address, i, zero), function), function)
+            total = _combine(total, _term(read(address, i, zero), operation), operation)
     else:
         for i in range(count):
-            total = _combine(total, _term(read(address, i * step, zero), function), function)
+            total = _combine(total, _term(read(address, i * step, zero), operation), operation)
     return total
 
 
 @inlined
-def _total(zero: int, base: int, geometry: int, begin: int, end: int, function: int) -> int:
+def _total(zero: int, base: int, geometry: int, begin: int, end: int, operation: int) -> int:
     """The result of reduced elements ``begin`` to ``end``."""
     step = at(geometry, g.STEP)
-    total = cast_to(1 if function == MULTIPLY else 0, zero)
+    total = cast_to(1 if operation == MULTIPLY else 0, zero)
     i = begin
     while i < end:
         address, size = run_from(geometry, base, i, end, zero)
-        if function == SUM:
+        if operation == SUM:
             total = _run(zero, address, size, step, SUM, total)
-        elif function == L1:
+        elif operation == L1:
             total = _run(zero, address, size, step, L1, total)
-        elif function == SUM_SQUARE:
+        elif operation == SUM_SQUARE:
             total = _run(zero, address, size, step, SUM_SQUARE, total)
         else:
             total = _run(zero, address, size, step, MULTIPLY, total)
@@ -64,12 +68,12 @@ def _total(zero: int, base: int, geometry: int, begin: int, end: int, function: 
 def rows(zero: int, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
     """One output element and one segment a unit; several segments leave an element each in ``states``."""
     segments, segment, count = at(geometry, g.SEGMENTS), at(geometry, g.SEGMENT), at(geometry, g.COUNT)
-    function = at(geometry, g.FUNCTION)
+    operation = at(geometry, p.OPERATION)
     for unit in range(begin, end):
         output = unit // segments
         base = advance(source, g.kept_source(geometry, output), zero)
         first = (unit - output * segments) * segment
-        total = _total(zero, base, geometry, first, min(first + segment, count), function)
+        total = _total(zero, base, geometry, first, min(first + segment, count), operation)
         if segments > 1:
             store(states, unit, int64(total))
         else:
@@ -77,83 +81,82 @@ def rows(zero: int, source: int, target: int, states: int, geometry: int, begin:
 
 
 @inner
-def _pass(zero: int, address: int, row: int, step: int, width: int, totals: int, rows: int, function: int) -> None:
+def _take_rows(zero: int, rows: Rows, step: int, totals: int, operation: int) -> None:
     """Takes rows into the totals of their columns, four at a time."""
-    i = 0
-    while i + 4 <= rows:
-        for j in range(width):
+    address, row, i = rows.address, rows.pitch, 0
+    while i + 4 <= rows.height:
+        for j in range(rows.width):
             a = _combine(
-                _term(read(address, j * step, zero), function),
-                _term(read(address + row, j * step, zero), function),
-                function,
+                _term(read(address, j * step, zero), operation),
+                _term(read(address + row, j * step, zero), operation),
+                operation,
             )
             b = _combine(
-                _term(read(address + 2 * row, j * step, zero), function),
-                _term(read(address + 3 * row, j * step, zero), function),
-                function,
+                _term(read(address + 2 * row, j * step, zero), operation),
+                _term(read(address + 3 * row, j * step, zero), operation),
+                operation,
             )
-            store(totals, j, _combine(load(totals, j, zero), _combine(a, b, function), function))
+            store(totals, j, _combine(load(totals, j, zero), _combine(a, b, operation), operation))
         address += 4 * row
         i += 4
-    while i < rows:
-        for j in range(width):
-            store(totals, j, _combine(load(totals, j, zero), _term(read(address, j * step, zero), function), function))
+    while i < rows.height:
+        for j in range(rows.width):
+            element = _term(read(address, j * step, zero), operation)
+            store(totals, j, _combine(load(totals, j, zero), element, operation))
         address += row
         i += 1
 
 
+class _Memory(NamedTuple):
+    """The address of the columns' totals, and what is done to elements."""
+
+    totals: int
+    operation: int
+
+
 @inner
-def _columns(
-    zero: int, base: int, geometry: int, begin: int, end: int, step: int, width: int, totals: int, function: int
-) -> None:
-    row = at(geometry, g.STEP) * size_of(zero)
-    i = begin
-    while i < end:
-        address, rows = run_from(geometry, base, i, end, zero)
-        if step == 1:
-            _pass(zero, address, row, 1, width, totals, rows, function)
-        else:
-            _pass(zero, address, row, step, width, totals, rows, function)
-        i += rows
+def _take(zero: int, rows: Rows, memory: _Memory, state: int) -> int:
+    """Takes a run of rows into the totals of their columns."""
+    totals, operation = memory
+    if operation == SUM:
+        _take_rows(zero, rows, stride_of(rows), totals, SUM)
+    elif operation == L1:
+        _take_rows(zero, rows, stride_of(rows), totals, L1)
+    elif operation == SUM_SQUARE:
+        _take_rows(zero, rows, stride_of(rows), totals, SUM_SQUARE)
+    else:
+        _take_rows(zero, rows, stride_of(rows), totals, MULTIPLY)
+    return state
 
 
 @kernel
 def columns(zero: int, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
     """One tile of columns and one segment a unit; several segments leave an element for each column in ``states``."""
-    segments, tile, step = at(geometry, g.SEGMENTS), at(geometry, g.TILE), at(geometry, g.COLUMN_STEP)
-    function, all_columns = at(geometry, g.FUNCTION), at(geometry, g.COLUMNS)
-    scratch = np.empty(tile, np.int64)
-    totals = scratch.ctypes.data
+    segments, operation = at(geometry, g.SEGMENTS), at(geometry, p.OPERATION)
+    all_columns, apart = at(geometry, g.COLUMNS), at(geometry, g.COLUMN_TARGET)
+    memory = np.empty(at(geometry, g.TILE), np.int64)
+    totals = memory.ctypes.data
     for unit in range(begin, end):
-        number, segment, first, last = segment_of(geometry, unit)
-        outer, start, width = tile_of(geometry, number)
-        base = advance(source, g.kept_source(geometry, outer) + start * step, zero)
-        for i in range(width):
-            store(totals, i, cast_to(1 if function == MULTIPLY else 0, zero))
-        if function == SUM:
-            _columns(zero, base, geometry, first, last, step, width, totals, SUM)
-        elif function == L1:
-            _columns(zero, base, geometry, first, last, step, width, totals, L1)
-        elif function == SUM_SQUARE:
-            _columns(zero, base, geometry, first, last, step, width, totals, SUM_SQUARE)
-        else:
-            _columns(zero, base, geometry, first, last, step, width, totals, MULTIPLY)
-        offset = g.kept_target(geometry, outer) + start * at(geometry, g.COLUMN_TARGET)
-        for i in range(width):
+        tile = tile_of(source, geometry, unit, zero)
+        for i in range(tile.width):
+            store(totals, i, cast_to(1 if operation == MULTIPLY else 0, zero))
+        here = _Memory(totals, operation)
+        walk(zero, geometry, tile, WHOLE_RUN, _take, here, 0)
+        for i in range(tile.width):
             if segments > 1:
-                place = (outer * all_columns + start + i) * segments + segment
+                place = (tile.outer * all_columns + tile.start + i) * segments + tile.segment
                 store(states, place, int64(load(totals, i, zero)))
             else:
-                store(target, offset + i * at(geometry, g.COLUMN_TARGET), load(totals, i, zero))
-    scratch[0] = 0  # keeps the memory alive until here
+                store(target, tile.offset + i * apart, load(totals, i, zero))
+    memory[0] = 0  # keeps the memory alive until here
 
 
 @kernel
 def finish(zero: int, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
     """Merges the segments of output elements."""
-    segments, function = at(geometry, g.SEGMENTS), at(geometry, g.FUNCTION)
+    segments, operation = at(geometry, g.SEGMENTS), at(geometry, p.OPERATION)
     for output in range(begin, end):
         total = cast_to(load(states, output * segments, 0), zero)
         for i in range(1, segments):
-            total = _combine(total, cast_to(load(states, output * segments + i, 0), zero), function)
+            total = _combine(total, cast_to(load(states, output * segments + i, 0), zero), operation)
         store(target, g.kept_target(geometry, output), total)

@@ -7,21 +7,47 @@ are reduced. Where things lie follows from the number of a unit, so any range of
 from __future__ import annotations
 
 from array import array
+from typing import NamedTuple
 
 from ...layout import Loop, ReductionLayout
 from ..jit.compiler import inlined, inner
 from ..jit.element import load, size_of
 
-# Places in the row.
+# Slots of the row. What a family adds for its own kernels is declared in its ``parameters``, from PARAMETERS on.
 COUNT, SEGMENT, SEGMENTS = 0, 1, 2  # reduced elements in all, in a segment, and how many segments
 RUN, STEP, RUN_LOOPS = 3, 4, 5  # the innermost reduced loop: its size and step, and how many loops are outside it
 KEPT_LOOPS = 6  # outside the columns
 COLUMNS, COLUMN_STEP, COLUMN_TARGET, TILE, TILES = 7, 8, 9, 10, 11  # the innermost kept loop, and its tiles
-FUNCTION, INDEX_SIZE = 12, 13
-INVERT, LAST, GROUP = 14, 15, 16  # of extremes
-MASK = 14  # of sums
-KEPT, RUNS = 24, 48  # (size, source step, target step) and (size, source step) of each loop, outermost first
-PLACES = 64
+PARAMETERS = 12
+KEPT, KEPT_SLOTS = 24, 3  # size, source step and target step of each kept loop, outermost first
+RUNS, RUN_SLOTS = 48, 2  # size and source step of each reduced loop but the innermost, outermost first
+SLOTS = 64
+
+MOST_LOOPS = 8
+"""As many as a tensor has dimensions."""
+
+
+class Tile(NamedTuple):
+    """A unit of columns: a tile of them, and one segment of their reduced elements.
+
+    Attributes:
+        base: the address of the first column's element at the start of all reduced loops.
+        offset: elements from the start of the output to that of the first column.
+        outer: the point of the loops outside the columns.
+        start: the first column.
+        width: how many columns.
+        segment: its number.
+        first, last: its first reduced element, and the last + 1.
+    """
+
+    base: int
+    offset: int
+    outer: int
+    start: int
+    width: int
+    segment: int
+    first: int
+    last: int
 
 
 def encode(layout: ReductionLayout, column: Loop | None, segment: int, tile: int) -> array[int]:
@@ -33,7 +59,7 @@ def encode(layout: ReductionLayout, column: Loop | None, segment: int, tile: int
         segment: reduced elements of a unit.
         tile: columns of a unit.
     """
-    row = [0] * PLACES
+    row = [0] * SLOTS
     *runs, run = layout.reduced or (Loop(1, 0),)
     count = layout.reduced_count
     row[COUNT], row[SEGMENT], row[SEGMENTS] = count, segment, -(-count // segment)
@@ -43,15 +69,15 @@ def encode(layout: ReductionLayout, column: Loop | None, segment: int, tile: int
         row[COLUMNS], row[COLUMN_STEP], row[COLUMN_TARGET] = column.size, column.source, column.target
         row[TILE], row[TILES] = tile, -(-column.size // tile)
     for i, loop in enumerate(layout.kept):
-        row[KEPT + 3 * i : KEPT + 3 * i + 3] = loop.size, loop.source, loop.target
+        row[KEPT + KEPT_SLOTS * i : KEPT + KEPT_SLOTS * (i + 1)] = loop.size, loop.source, loop.target
     for i, loop in enumerate(runs):
-        row[RUNS + 2 * i : RUNS + 2 * i + 2] = loop.size, loop.source
+        row[RUNS + RUN_SLOTS * i : RUNS + RUN_SLOTS * (i + 1)] = loop.size, loop.source
     return array("q", row)
 
 
 @inner
-def at(geometry: int, place: int) -> int:
-    return load(geometry, place, 0)
+def at(geometry: int, slot: int) -> int:
+    return load(geometry, slot, 0)
 
 
 @inner
@@ -75,19 +101,19 @@ def _walk(geometry: int, unit: int, loops: int, first: int, width: int, which: i
 @inlined
 def kept_source(geometry: int, unit: int) -> int:
     """Elements from the start of the input to a point of the kept loops."""
-    return _walk(geometry, unit, at(geometry, KEPT_LOOPS), KEPT, 3, 1)
+    return _walk(geometry, unit, at(geometry, KEPT_LOOPS), KEPT, KEPT_SLOTS, 1)
 
 
 @inlined
 def kept_target(geometry: int, unit: int) -> int:
     """Elements from the start of the output to a point of the kept loops."""
-    return _walk(geometry, unit, at(geometry, KEPT_LOOPS), KEPT, 3, 2)
+    return _walk(geometry, unit, at(geometry, KEPT_LOOPS), KEPT, KEPT_SLOTS, 2)
 
 
 @inlined
 def run_source(geometry: int, run: int) -> int:
     """Elements from a point of the kept loops to the start of one of its runs."""
-    return _walk(geometry, run, at(geometry, RUN_LOOPS), RUNS, 2, 1)
+    return _walk(geometry, run, at(geometry, RUN_LOOPS), RUNS, RUN_SLOTS, 1)
 
 
 @inlined
@@ -101,12 +127,16 @@ def segment_of(geometry: int, unit: int) -> tuple[int, int, int, int]:
 
 
 @inlined
-def tile_of(geometry: int, number: int) -> tuple[int, int, int]:
-    """Of a tile the point of the loops outside the columns, its first column, and how many it has."""
+def tile_of(source: int, geometry: int, unit: int, zero: float) -> Tile:
+    """The columns and the segment of a unit, of an input at an address."""
+    number, segment, first, last = segment_of(geometry, unit)
     tiles, tile = at(geometry, TILES), at(geometry, TILE)
     outer = number // tiles
     start = (number - outer * tiles) * tile
-    return outer, start, min(tile, at(geometry, COLUMNS) - start)
+    width = min(tile, at(geometry, COLUMNS) - start)
+    base = advance(source, kept_source(geometry, outer) + start * at(geometry, COLUMN_STEP), zero)
+    offset = kept_target(geometry, outer) + start * at(geometry, COLUMN_TARGET)
+    return Tile(base, offset, outer, start, width, segment, first, last)
 
 
 @inner

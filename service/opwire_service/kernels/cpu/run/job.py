@@ -6,7 +6,8 @@ from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple, Protocol
+from math import prod
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -22,6 +23,9 @@ PIECE = 1 << 17
 ASKED = 1 << 20
 """Elements that the thread that calls visits between two questions whether to stop."""
 
+THREAD_BYTES = 1 << 19
+"""The most that a kernel takes on each thread for tiles of columns, whatever the plan."""
+
 
 class Job(Protocol):
     """What computes a plan.
@@ -36,8 +40,16 @@ class Job(Protocol):
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None: ...
 
     def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
-        """Does what can be done once for several runs on the same arrays, which the caller keeps; one at a time."""
+        """Does what can be done once for several runs on the same arrays, one at a time; it keeps the arrays alive."""
         return partial(self.run, inputs, outputs, find, pool)
+
+    def scratch_bytes(self, threads: int) -> int:
+        """The most memory that a run on so many threads takes besides its inputs and outputs."""
+        return threads * THREAD_BYTES
+
+
+Kept = Sequence[object]
+"""What owns memory whose addresses machine code works on."""
 
 
 class Step(NamedTuple):
@@ -60,19 +72,26 @@ class Step(NamedTuple):
     def run(self, source: int, target: int, states: int, find: Find, pool: Pool, stop: Stop) -> None:
         self.bind(source, target, states, find, pool)(stop)
 
-    def bind(self, source: int, target: int, states: int, find: Find, pool: Pool) -> Bound:
-        """What runs the step on memory at these addresses."""
+    def bind(self, source: int, target: int, states: int, find: Find, pool: Pool, kept: Kept = ()) -> Bound:
+        """What runs the step on memory at these addresses, which ``kept`` owns."""
         grain = max(1, PIECE // self.elements)
         if self.units > grain:
             asked = max(1, ASKED // (grain * self.elements))
-            return pool.bind(Task(self.kernel, self.geometry, self.units, grain, asked), source, target, states, find)
+            task = Task(self.kernel, self.geometry, self.units, grain, asked)
+            return partial(_run_kept, pool.bind(task, source, target, states, find), kept)
         call = find(self.kernel).call
         geometry, _ = self.geometry.buffer_info()
-        return partial(_at_once, partial(call, 0, source, target, states, geometry, 0, self.units), self.geometry)
+        units = partial(call, 0, source, target, states, geometry, 0, self.units)
+        return partial(_at_once, units, (self.geometry, kept))
 
 
-def _at_once(units: Callable[[], None], geometry: array[int], stop: Stop) -> None:
-    """Runs so few units that no other thread is worth a word, on a geometry that must not go away before."""
+def _run_kept(bound: Bound, kept: Kept, stop: Stop) -> None:
+    """Runs what was bound to memory that must not go away before."""
+    bound(stop)
+
+
+def _at_once(units: Callable[[], None], kept: Kept, stop: Stop) -> None:
+    """Runs so few units that no other thread is worth a word, on memory that must not go away before."""
     if stop():
         raise Stopped
     units()
@@ -101,19 +120,24 @@ class StepsJob(Job):
         source, target = inputs["InputTensor"], outputs["OutputTensor"]
         states = np.empty(self.states, np.int64) if self.states else None
         here, there, between = source.ctypes.data, target.ctypes.data, 0 if states is None else states.ctypes.data
-        steps = [step.bind(between if step.reads_states else here, there, between, find, pool) for step in self.steps]
-        return steps[0] if len(steps) == 1 and states is None else partial(_each, steps, states)
+        kept = source, target, states
+        steps = [
+            step.bind(between if step.reads_states else here, there, between, find, pool, kept) for step in self.steps
+        ]
+        return steps[0] if len(steps) == 1 else partial(_each, steps)
+
+    def scratch_bytes(self, threads: int) -> int:
+        return 8 * self.states + threads * THREAD_BYTES
 
 
-def _each(steps: Sequence[Bound], states: Array | None, stop: Stop) -> None:
-    """Runs steps one after the other, on states that must not go away meanwhile."""
+def _each(steps: Sequence[Bound], stop: Stop) -> None:
     for step in steps:
         step(stop)
 
 
 @dataclass(frozen=True, slots=True)
 class ArrayJob(Job):
-    """A function of whole arrays, done in slices along the longest dimension; it needs no kernel of ours.
+    """A function of whole arrays, done in slices; it needs no kernel of ours.
 
     Attributes:
         apply: takes a slice of the input and the same one of the output.
@@ -127,11 +151,20 @@ class ArrayJob(Job):
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         source, target = inputs["InputTensor"], outputs["OutputTensor"]
-        axis = int(np.argmax(target.shape))
-        source, target = np.moveaxis(source, axis, 0), np.moveaxis(target, axis, 0)
-        inner = target.size // len(target)
+        order = np.argsort(target.shape)[::-1]
+        source, target = source.transpose(order), target.transpose(order)
+        # Slices of one dimension, the longest ones, or of the next one where those are too large still.
+        outer = next(i for i in range(target.ndim) if prod(target.shape[i + 1 :]) <= PIECE)
+        grain = max(1, PIECE // prod(target.shape[outer + 1 :]))
+        slices = *target.shape[:outer], -(-target.shape[outer] // grain)
 
         def piece(begin: int, end: int) -> None:
-            self.apply(source[begin:end], target[begin:end])
+            for unit in range(begin, end):
+                *place, number = map(int, np.unravel_index(unit, slices))
+                part: tuple[Any, ...] = (*place, slice(number * grain, (number + 1) * grain))
+                self.apply(source[part], target[part])
 
-        pool.run(piece, len(target), max(1, ASKED // inner), stop)
+        pool.run(piece, prod(slices), 1, stop)
+
+    def scratch_bytes(self, threads: int) -> int:
+        return 0

@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 
 from ....execution import Bound, Stop, Stopped
 from ..jit.compiler import Entry, Kernel
-from . import tiling as sharing
+from . import sharing
 
 Piece = Callable[[int, int], None]
 """Does units ``begin`` to ``end``; it releases the GIL."""
@@ -87,10 +87,6 @@ class Pool:
         self._wake(work, self._wanted(units, grain))
         work.run()
 
-    def share(self, task: Task, source: int, target: int, states: int, find: Find, stop: Stop) -> None:
-        """Does units by a kernel: what ``bind`` makes, once."""
-        self.bind(task, source, target, states, find)(stop)
-
     def bind(self, task: Task, source: int, target: int, states: int, find: Find) -> Bound:
         """Makes ready what does units by a kernel, any number of times, but one at a time.
 
@@ -105,19 +101,22 @@ class Pool:
             A function that asks ``stop`` now and then, and raises Stopped if the answer was True, and MemoryError if
             the kernel found no memory.
         """
-        wanted = self._wanted(task.units, task.grain)
-        return partial(self._share, _Shared(partial(_Units, task, (source, target, states), wanted, find)))
+        make = partial(_Units, task, (source, target, states), self._wanted(task.units, task.grain), find)
+        units = make()
 
-    def _share(self, shared: _Shared, stop: Stop) -> None:
-        if stop():
-            raise Stopped
-        units = shared.units
-        missing = units.start(self._address, len(self._helpers))
-        if missing:
-            # Who is woken may come when all is done, and must not find other work in this record then.
-            shared.renew()
-            self._wake(units, missing)
-        units.end(stop)
+        def run(stop: Stop) -> None:
+            nonlocal units
+            if stop():
+                raise Stopped
+            shared = units
+            missing = shared.start(self._address, len(self._helpers))
+            if missing:
+                # Who is woken may come when all is done, and must not find other work in this record then.
+                units = make()
+                self._wake(shared, missing)
+            shared.end(stop)
+
+        return run
 
     def close(self) -> None:
         """Ends the threads."""
@@ -186,17 +185,6 @@ class _Units:
             raise Stopped
         if record[sharing.FAILED]:
             raise MemoryError
-
-
-class _Shared:
-    """Units that are shared out again and again."""
-
-    def __init__(self, make: Callable[[], _Units]) -> None:
-        self._make = make
-        self.units = make()
-
-    def renew(self) -> None:
-        self.units = self._make()
 
 
 class _Pieces:

@@ -1,127 +1,121 @@
-"""How threads share out the units of a kernel in machine code, so that none of them waits for Python in between.
-
-The thread that calls leads: it offers its work to those helpers that still listen, takes units, and waits for the
-helpers in the end. A helper takes units of what it was given, then listens for a while before it goes to sleep: to wake
-it takes longer than many a reduction does.
-"""
+"""How a reduction is cut into units: rows or columns, tiles and segments. It depends on the shape alone."""
 
 from __future__ import annotations
 
-from ..jit.atomics import call, exchange, fetch_add, pause, peek, replace
-from ..jit.compiler import Kernel, inner, kernel
-from ..jit.element import INT64, float32, int64, store
-from .geometry import at
+from array import array
+from typing import NamedTuple
 
-# Places in the record of some work, in int64. What threads write has cache lines of its own.
-FUNCTION, IS_FLOAT, SOURCE, TARGET, STATES, GEOMETRY, UNITS, GRAIN, PARTIES, PART = range(10)
-FAILED, TAKEN, OFFERED = 16, 17, 18  # whether a kernel failed, whether all is taken, how many helpers listened
-HELPERS = 32  # who take part, but for the leader
-NEXT, APART = 48, 16  # of each part the units that are taken
+from ...layout import Loop, ReductionLayout
+from . import geometry as g
 
-# Places in the memory of a pool: whether helpers shall rather sleep, and of each helper what it listens to.
-TICKETS, EARS = 0, 16
-EAR = 16
-LISTENING = 1
+WHOLE_ROW = 1 << 17
+"""The most reduced elements that are not cut into segments."""
+
+ROW_SEGMENT = 1 << 16
+
+COLUMN_UNIT = 1 << 21
+"""The most elements of a tile of columns and its segment of rows."""
+
+LEAST_UNITS = 16
+"""Columns are cut further until there are so many units, but to no less than ``LEAST_ROWS`` rows."""
+
+LEAST_ROWS = 64
+
+LEAST_COLUMNS = 8
+"""With fewer neighbouring columns a reduction goes row by row."""
+
+TILE_BYTES, LEAST_TILE_BYTES = 2048, 512
+
+WIDE_TILE_BYTES = 4096
+"""Of rows of a wide tile, which the processor reads as fast as a whole row."""
 
 
-@inner
-def _take(record: int, own: int, pieces: int) -> bool:
-    """Does so many pieces, or fewer if there are no more, which it returns.
+class Cut(NamedTuple):
+    """A reduction cut into units.
 
-    Each party begins with a part of its own, so that it reads on where it was, and then takes what others leave.
+    Attributes:
+        by_columns: whether units are tiles of columns; otherwise single rows.
+        units: how many there are.
+        segments: units that an output element is spread over.
+        outputs: elements of the output.
+        elements: of the input in a unit, with what an output element takes besides.
+        geometry: of the units.
+        layout: the loops.
+        whole: the geometry in which units are single output elements, whole or in segments; it tells the columns too.
     """
-    units, grain, parties, part = at(record, UNITS), at(record, GRAIN), at(record, PARTIES), at(record, PART)
-    done = 0
-    for i in range(parties):
-        party = (own + i) % parties
-        end = min((party + 1) * part, units)
-        while done < pieces:
-            begin = party * part + fetch_add(record, NEXT + APART * party, grain)
-            if begin >= end:
-                break
-            if _fails(record, begin, min(begin + grain, end)):
-                store(record, FAILED, 1)
-                for j in range(parties):
-                    exchange(record, NEXT + APART * j, units)
-            done += 1
-    return done < pieces
+
+    by_columns: bool
+    units: int
+    segments: int
+    outputs: int
+    elements: int
+    layout: ReductionLayout
+    geometry: array[int]
+    whole: array[int]
 
 
-@inner
-def _fails(record: int, begin: int, end: int) -> bool:
-    """Does some units."""
-    function, geometry = at(record, FUNCTION), at(record, GEOMETRY)
-    source, target, states = at(record, SOURCE), at(record, TARGET), at(record, STATES)
-    if at(record, IS_FLOAT):
-        return call(function, float32(0), source, target, states, geometry, begin, end)
-    return call(function, int64(0), source, target, states, geometry, begin, end)
+def cut(
+    layout: ReductionLayout,
+    item_size: int,
+    parameters: dict[int, int],
+    *,
+    most_rows: int = COLUMN_UNIT,
+    wide: bool = False,
+    besides: int = 0,
+) -> Cut:
+    """Cuts a reduction whose elements have ``item_size`` bytes.
+
+    ``parameters`` go into both geometries; a segment of a tile of columns has at most ``most_rows`` rows. With ``wide``
+    tiles an output element is sooner cut into segments than a row into tiles. ``besides`` is how many elements could be
+    visited in the time that an output element takes whatever goes into it.
+    """
+    column = _column(layout)
+    tile = 0
+    if column is None:
+        count = layout.reduced_count
+        segment = count if count <= WHOLE_ROW else ROW_SEGMENT
+        geometry = g.encode(layout, None, segment, 0)
+        units = layout.kept_count
+        elements = segment + besides
+    else:
+        outer = layout._replace(kept=layout.kept[:-1])
+        tile = _wide_tile(column.size, item_size) if wide else _tile(column.size, outer.kept_count, item_size)
+        tiles = outer.kept_count * -(-column.size // tile)
+        segment = min(most_rows, _column_segment(layout.reduced_count, tile, tiles))
+        geometry = g.encode(outer, column, segment, tile)
+        units = tiles
+        elements = (segment + besides) * tile
+    whole = geometry
+    if column is not None:
+        whole = g.encode(layout, None, segment, 0)
+        whole[g.COLUMNS], whole[g.COLUMN_TARGET] = column.size, column.target
+    for slot, value in parameters.items():
+        geometry[slot] = whole[slot] = value
+    segments = geometry[g.SEGMENTS]
+    return Cut(column is not None, units * segments, segments, layout.kept_count, elements, layout, geometry, whole)
 
 
-@inner
-def _offer(record: int, memory: int, helpers: int) -> bool:
-    """Gives work to helpers that listen; whether it needs no more of them than that."""
-    wanted, offered = at(record, PARTIES) - 1, 0
-    for i in range(helpers):
-        if offered < wanted:
-            fetch_add(record, HELPERS, 1)
-            if replace(memory, EARS + EAR * i, LISTENING, record):
-                offered += 1
-            else:
-                fetch_add(record, HELPERS, -1)
-    store(record, OFFERED, offered)
-    return offered == wanted
+def _column(layout: ReductionLayout) -> Loop | None:
+    if not layout.kept or not layout.reduced:
+        return None
+    column, run = layout.kept[-1], layout.reduced[-1]
+    return column if column.source < run.source and column.size >= LEAST_COLUMNS else None
 
 
-@inner
-def _lead(record: int, pieces: int, pauses: int) -> None:
-    if _take(record, 0, pieces):
-        store(record, TAKEN, 1)
-        for _ in range(pauses):
-            if peek(record, HELPERS) == 0:
-                break
-            pause()
+def _tile(columns: int, outer: int, item_size: int) -> int:
+    """Narrow tiles where they give units enough; else segments will, and rows of a tile may be long."""
+    tile = min(columns, max(64, TILE_BYTES // item_size))
+    enough = columns // -(-LEAST_UNITS // outer)
+    return min(tile, enough // 16 * 16) if enough * item_size >= LEAST_TILE_BYTES else tile
 
 
-@kernel
-def start(zero: int, record: int, memory: int, helpers: int, pieces: int, pauses: int, _e: int) -> None:
-    """Gives work to the helpers that listen, and leads it if those are enough."""
-    for party in range(at(record, PARTIES)):
-        store(record, NEXT + APART * party, 0)
-    store(record, TAKEN, 0)
-    store(record, FAILED, 0)
-    if _offer(record, memory, helpers):
-        _lead(record, pieces, pauses)
+def _wide_tile(columns: int, item_size: int) -> int:
+    """Tiles of about the same width."""
+    most = WIDE_TILE_BYTES // max(item_size, 4)
+    even = -(-columns // -(-columns // most))
+    return min(columns, -(-even // 16) * 16)
 
 
-@kernel
-def lead(zero: int, record: int, pieces: int, pauses: int, _s: int, _b: int, _e: int) -> None:
-    """Takes part, and when all is taken waits for the helpers, but not for long."""
-    _lead(record, pieces, pauses)
-
-
-@kernel
-def serve(zero: int, record: int, memory: int, helper: int, pauses: int, _b: int, _e: int) -> None:
-    """Takes part in work, and in all that is offered soon after."""
-    fetch_add(record, HELPERS, 1)
-    while record:
-        _take(record, helper + 1, 1 << 62)
-        fetch_add(record, HELPERS, -1)
-        record = _listen(memory, EARS + EAR * helper, pauses)
-
-
-@inner
-def _listen(memory: int, ear: int, pauses: int) -> int:
-    """The work that is offered soon, or 0."""
-    exchange(memory, ear, LISTENING)
-    for _ in range(pauses):
-        if peek(memory, ear) != LISTENING or peek(memory, TICKETS):
-            break
-        pause()
-    given = exchange(memory, ear, 0)
-    return 0 if given == LISTENING else given
-
-
-START, LEAD, SERVE = (Kernel(function, INT64) for function in (start, lead, serve))
-
-KERNELS = (START, LEAD, SERVE)
-"""They must be ready before any other."""
+def _column_segment(count: int, tile: int, tiles: int) -> int:
+    segments = max(-(-count * tile // COLUMN_UNIT), -(-LEAST_UNITS // tiles))
+    return min(count, max(LEAST_ROWS, -(-count // segments)))

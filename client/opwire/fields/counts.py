@@ -1,0 +1,67 @@
+"""Members that count arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from ..desc import Report
+from ..violation import Code
+from .member import FieldInfo, Member, Schema
+from .numbers import NUMBERS
+
+
+@dataclass(frozen=True, slots=True)
+class Count(Member):
+    """A ``UINT`` member that counts the elements of array members; it may be left out.
+
+    It has no value of its own: the arrays have their lengths.
+    """
+
+    kind: ClassVar[str] = "count"
+
+    counts: tuple[str, ...]
+
+    @property
+    def required(self) -> bool:
+        return False
+
+    def read_value(self, given: Any, desc: Mapping[str, Any], pointer: str, report: Report) -> object:
+        return NUMBERS["UINT"].read(given, pointer, report, None)
+
+    def agree(self, desc: Mapping[str, Any], lengths: Mapping[str, int], pointer: str, report: Report) -> bool:
+        """Whether the arrays are as long as the count says, or as each other where it is left out.
+
+        Args:
+            desc: that it belongs to, as JSON.
+            lengths: of the arrays that could be read.
+            pointer: where the desc stands.
+            report: takes the violations.
+        """
+        if desc.get(self.name) is not None:
+            count = report.integer(desc[self.name], f"{pointer}/{self.name}")
+            if count is None:
+                return False
+            source = f"{self.name} is {count}"
+        elif lengths:
+            first, count = next(iter(lengths.items()))
+            source = f"{first} has {count}"
+        else:
+            return False
+        wrong = [name for name, length in lengths.items() if length != count]
+        for name in wrong:
+            # With one array the count is what disagrees; with several the array that differs from the others.
+            at = self.name if len(self.counts) == 1 else name
+            message = f"{name} has {lengths[name]} elements and {source}; they must agree"
+            report.add(Code.COUNT_MISMATCH, f"{pointer}/{at}", message)
+        return not wrong
+
+    def describe(self) -> FieldInfo:
+        return {"name": self.name, "kind": self.kind, "counts": list(self.counts)}
+
+    def json_schema(self) -> Schema:
+        return {**NUMBERS["UINT"].json_schema(None), "description": f"counts {', '.join(self.counts)}; may be left out"}
+
+    def hint(self) -> str:
+        return f"the count of {' and of '.join(self.counts)}; may be left out"

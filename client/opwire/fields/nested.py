@@ -1,0 +1,145 @@
+"""Members that are operators inside an operator: a fused activation, or those of a recurrent network."""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from ..desc import Report, is_object, pointer_to, show
+from ..level import LOWEST, FeatureLevel
+from ..violation import Code
+from .member import UNREAD, FieldInfo, NestedOperator, Schema, StructuredMember
+from .values import Members, read_nested
+
+MOST_OPERATORS = 6
+"""Operators of an array: three for each direction of LSTM is the most that any operator takes."""
+
+_SPELLINGS: tuple[tuple[str, str], ...] = (("Type", "type"), ("Desc", "desc"))
+
+
+@dataclass(frozen=True, slots=True)
+class Activations(StructuredMember, ABC):
+    """One or several nested operators.
+
+    Attributes:
+        activations: the operator types that may stand there, with the level that allowed each.
+        members: the members of an operator type's desc.
+        find: the operator type that a name or value stands for.
+    """
+
+    holds_operators: ClassVar[bool] = True
+
+    activations: Mapping[str, FeatureLevel]
+    members: Callable[[str], Members]
+    find: Callable[[object], str | None]
+
+    def read_operator(self, given: Any, pointer: str, report: Report) -> NestedOperator | None:
+        """One nested operator; None once its violations are reported. What may not stand there is not read."""
+        if not is_object(given):
+            report.add(Code.WRONG_TYPE, pointer, f"{show(given)} given where an operator (an object) belongs")
+            return None
+        type_name, desc_name = (next((name for name in pair if name in given), pair[0]) for pair in _SPELLINGS)
+        if given.get(type_name) is None:
+            report.missing(type_name, given, pointer)
+            return None
+        name = self._fusable(given[type_name], f"{pointer}/{type_name}", report)
+        if name is None:
+            return None
+        nested = given.get(desc_name)
+        if nested is None:
+            return self._read_members(name, given, (type_name, desc_name), pointer, report)
+        report.unknown_fields(given, dict.fromkeys((type_name, desc_name)), pointer, "a nested operator")
+        at = f"{pointer}/{desc_name}"
+        if is_object(nested):
+            return self._read_members(name, nested, (), at, report)
+        report.add(Code.WRONG_TYPE, at, f"{show(nested)} given where a desc (an object) belongs")
+        return None
+
+    def _fusable(self, given: object, pointer: str, report: Report) -> str | None:
+        name = self.find(given)
+        if name is None:
+            report.add(Code.UNKNOWN_OPERATOR, pointer, f"{show(given)} is none of DirectML's operator types")
+            return None
+        since = self.activations.get(name)
+        if since is None or since > LOWEST:
+            when = "" if since is None else f" before {since}"
+            message = f"{name} cannot be fused as {self.name}{when}"
+            report.add(Code.OPERATOR_NOT_FUSABLE, pointer, message, list(self.activations), until=since)
+        return name if since is not None else None
+
+    def _read_members(
+        self, name: str, given: Mapping[str, Any], own: Iterable[str], pointer: str, report: Report
+    ) -> NestedOperator | None:
+        members = self.members(name)
+        report.unknown_fields(given, {**members.names, **dict.fromkeys(own)}, pointer, name)
+        found = len(report.violations)
+        values, complete = read_nested(members, given, pointer, report)
+        whole = complete and len(report.violations) == found
+        return NestedOperator(name, values, pointer, given) if whole else None
+
+    def describe(self) -> FieldInfo:
+        levels: dict[str, list[str]] = {}
+        for name, since in self.activations.items():
+            levels.setdefault(str(since), []).append(name)
+        return {"name": self.name, "kind": self.kind, "activations": levels, "optional": self.optional}
+
+    def operator_schema(self) -> Schema:
+        """The JSON Schema of one nested operator, in each of its spellings."""
+        names = [spelling for name in self.activations for spelling in (name, f"DML_OPERATOR_{name}")]
+        kinds = {name: {"enum": names} for name in _SPELLINGS[0]}
+        return {"type": "object", "properties": kinds, "anyOf": [{"required": [name]} for name in _SPELLINGS[0]]}
+
+
+@dataclass(frozen=True, slots=True)
+class Nested(Activations):
+    """A ``const DML_OPERATOR_DESC*`` member."""
+
+    kind: ClassVar[str] = "operator"
+
+    def operators(self, value: Any) -> Iterable[NestedOperator]:
+        return () if value is None else (value,)
+
+    def read_value(self, given: Any, desc: Mapping[str, Any], pointer: str, report: Report) -> object:
+        found = self.read_operator(given, pointer, report)
+        return UNREAD if found is None else found
+
+    def json_schema(self) -> Schema:
+        return self.operator_schema()
+
+    def hint(self) -> str:
+        return "an operator as JSON text" + "; may be left out" * self.optional
+
+
+@dataclass(frozen=True, slots=True)
+class NestedArray(Activations):
+    """An array of ``DML_OPERATOR_DESC``; ``count`` names the member that counts it."""
+
+    kind: ClassVar[str] = "operators"
+
+    count: str | None = field(default=None, kw_only=True)
+
+    def operators(self, value: Any) -> Iterable[NestedOperator]:
+        return () if value is None else value
+
+    def read_value(self, given: Any, desc: Mapping[str, Any], pointer: str, report: Report) -> object:
+        if not isinstance(given, list | tuple):
+            report.add(Code.WRONG_TYPE, pointer, f"{show(given)} given where a list of operators belongs")
+            return UNREAD
+        if len(given) > MOST_OPERATORS:
+            message = f"{len(given)} operators given; at most {MOST_OPERATORS} allowed"
+            report.add(Code.OUT_OF_RANGE, pointer, message)
+            return UNREAD
+        read = [self.read_operator(item, pointer_to(pointer, i), report) for i, item in enumerate(given)]
+        return tuple(read) if None not in read else UNREAD
+
+    def describe(self) -> FieldInfo:
+        info = Activations.describe(self)
+        return info if self.count is None else {**info, "count": self.count}
+
+    def json_schema(self) -> Schema:
+        return {"type": "array", "maxItems": MOST_OPERATORS, "items": self.operator_schema()}
+
+    def hint(self) -> str:
+        return "a list of operators as JSON text"

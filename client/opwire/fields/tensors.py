@@ -1,0 +1,140 @@
+"""Members that are tensor descs, and arrays of them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, ClassVar
+
+from ..desc import MOST_ALIKE, GivenTensor, Report, pointer_to, read_tensor, show
+from ..tensor import BufferTensorDesc
+from ..violation import Code
+from .member import UNREAD, FieldInfo, Schema, StructuredMember
+
+MOST_TENSORS = 1024
+"""Tensors of an array member, so that a list of many more is refused before it is read (our rule)."""
+
+
+class Role(Enum):
+    """What a tensor is bound to."""
+
+    INPUT = "input"
+    OPTIONAL_INPUT = "optional input"
+    OUTPUT = "output"
+    OPTIONAL_OUTPUT = "optional output"
+
+    @property
+    def is_output(self) -> bool:
+        return self in (Role.OUTPUT, Role.OPTIONAL_OUTPUT)
+
+    @property
+    def is_optional(self) -> bool:
+        return self in (Role.OPTIONAL_INPUT, Role.OPTIONAL_OUTPUT)
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMember(StructuredMember, ABC):
+    """A tensor, or an array of them. An output may be left out where it can be derived."""
+
+    role: Role
+
+    @property
+    def required(self) -> bool:
+        return self.role is Role.INPUT
+
+    @property
+    def nullable(self) -> bool:
+        return self.role is not Role.INPUT
+
+    def left_out(self, desc: Mapping[str, Any], pointer: str, report: Report) -> object:
+        if self.role is Role.INPUT:
+            report.missing(self.name, desc, pointer)
+            return UNREAD
+        return None
+
+    @abstractmethod
+    def place(self, value: Any, values: dict[str, Any], places: dict[str, GivenTensor]) -> None:
+        """Enters a value that was read: its descs by the member's name, and each desc with its place."""
+
+    @abstractmethod
+    def parts(self, value: Any) -> Iterable[tuple[str, BufferTensorDesc]]:
+        """The descs of a value that is not None, by the names that plans have for them."""
+
+    def describe(self) -> FieldInfo:
+        return {"name": self.name, "kind": self.kind, "role": self.role.value}
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor(TensorMember):
+    """A ``const DML_TENSOR_DESC*`` member; its value is a ``GivenTensor``."""
+
+    kind: ClassVar[str] = "tensor"
+
+    def read_value(self, given: Any, desc: Mapping[str, Any], pointer: str, report: Report) -> object:
+        tensor = read_tensor(given, pointer, report, output=self.role.is_output)
+        return UNREAD if tensor is None else tensor
+
+    def place(self, value: Any, values: dict[str, Any], places: dict[str, GivenTensor]) -> None:
+        if value is None:
+            values[self.name] = None
+            return
+        values[self.name] = value.desc
+        places[self.name] = value
+
+    def parts(self, value: Any) -> Iterable[tuple[str, BufferTensorDesc]]:
+        return ((self.name, value),)
+
+    def json_schema(self) -> Schema:
+        return {"$ref": "#/components/schemas/TensorDesc"}
+
+    def hint(self) -> str:
+        return "a tensor desc as JSON text; may be left out"
+
+
+@dataclass(frozen=True, slots=True)
+class TensorArray(TensorMember):
+    """An array of tensors; its value is a tuple of ``GivenTensor``. ``count`` names the member that counts it."""
+
+    kind: ClassVar[str] = "tensors"
+
+    count: str | None = field(default=None, kw_only=True)
+
+    def read_value(self, given: Any, desc: Mapping[str, Any], pointer: str, report: Report) -> object:
+        if not isinstance(given, list | tuple):
+            report.add(Code.WRONG_TYPE, pointer, f"{show(given)} given where a list of tensor descs belongs")
+            return UNREAD
+        if len(given) > MOST_TENSORS:
+            message = f"{len(given)} tensors given; opwire takes at most {MOST_TENSORS}"
+            report.add(Code.OUT_OF_RANGE, pointer, message)
+            return UNREAD
+        tensors: list[GivenTensor] = []
+        output = self.role.is_output
+        for i, item in enumerate(given):
+            tensor = read_tensor(item, pointer_to(pointer, i), report, output=output)
+            if tensor is not None:
+                tensors.append(tensor)
+            elif len(report.violations) >= MOST_ALIKE:
+                break
+        return tuple(tensors) if len(tensors) == len(given) else UNREAD
+
+    def place(self, value: Any, values: dict[str, Any], places: dict[str, GivenTensor]) -> None:
+        if value is None:
+            values[self.name] = None
+            return
+        values[self.name] = tuple(tensor.desc for tensor in value)
+        places.update((f"{self.name}[{i}]", tensor) for i, tensor in enumerate(value))
+
+    def parts(self, value: Any) -> Iterable[tuple[str, BufferTensorDesc]]:
+        return ((f"{self.name}[{i}]", tensor) for i, tensor in enumerate(value))
+
+    def describe(self) -> FieldInfo:
+        info = TensorMember.describe(self)
+        return info if self.count is None else {**info, "count": self.count}
+
+    def json_schema(self) -> Schema:
+        return {"type": "array", "maxItems": MOST_TENSORS, "items": {"$ref": "#/components/schemas/TensorDesc"}}
+
+    def hint(self) -> str:
+        return "a list of tensor descs as JSON text; may be left out"

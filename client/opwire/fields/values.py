@@ -1,0 +1,117 @@
+"""The members of a desc struct by kind, and the reading of all that a desc gives for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..desc import GivenTensor, Report
+from ..violation import Code
+from .counts import Count
+from .member import UNREAD, Member
+from .tensors import Role, TensorMember
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """The members of a desc struct by kind, each kind in the order of the struct.
+
+    Attributes:
+        every: all of them.
+        names: of all of them; as a mapping, in which one is found at once.
+        tensors, inputs, outputs: all tensors, and those of the roles; optional ones belong to either.
+        input_names: of the inputs that are required.
+        attributes: what is neither a tensor nor a count.
+        nested: those attributes that hold operators.
+        counts: of arrays of numbers or operators.
+        tensor_counts: of arrays of tensors.
+    """
+
+    every: tuple[Member, ...]
+    names: Mapping[str, None]
+    tensors: tuple[TensorMember, ...]
+    inputs: tuple[TensorMember, ...]
+    outputs: tuple[TensorMember, ...]
+    input_names: frozenset[str]
+    attributes: tuple[Member, ...]
+    nested: tuple[Member, ...]
+    counts: tuple[Count, ...]
+    tensor_counts: tuple[Count, ...]
+
+    @classmethod
+    def of(cls, members: Sequence[Member]) -> Members:
+        tensors = tuple(member for member in members if isinstance(member, TensorMember))
+        counts = tuple(member for member in members if isinstance(member, Count))
+        attributes = tuple(member for member in members if not isinstance(member, TensorMember | Count))
+        names = {member.name for member in tensors}
+        return cls(
+            tuple(members),
+            dict.fromkeys(member.name for member in members),
+            tensors,
+            tuple(member for member in tensors if not member.role.is_output),
+            tuple(member for member in tensors if member.role.is_output),
+            frozenset(member.name for member in tensors if member.role is Role.INPUT),
+            attributes,
+            tuple(member for member in attributes if member.holds_operators),
+            tuple(count for count in counts if not names.issuperset(count.counts)),
+            tuple(count for count in counts if names.issuperset(count.counts)),
+        )
+
+    def read_attributes(self, desc: Mapping[str, Any], pointer: str, report: Report) -> tuple[dict[str, Any], bool]:
+        """The values of the attributes by name, without those that could not be read, and whether all is known.
+
+        Arrays of which it is not known how long they should be are among what could not be read.
+        """
+        values: dict[str, Any] = {}
+        for member in self.attributes:
+            value = member.read(desc, pointer, report)
+            if value is not UNREAD:
+                values[member.name] = value
+        complete = len(values) == len(self.attributes)
+        for count in self.counts:
+            lengths = {name: len(values[name]) for name in count.counts if name in values}
+            if not count.agree(desc, lengths, pointer, report):
+                complete = False
+                if len(set(lengths.values())) > 1:
+                    for name in lengths:
+                        del values[name]
+        return values, complete
+
+    def read_tensors(self, desc: Mapping[str, Any], pointer: str, report: Report) -> GivenTensors:
+        """The tensors that are given and well-formed; what is wrong with the others is reported."""
+        read = GivenTensors({}, {}, complete=True)
+        for member in self.tensors:
+            value: Any = member.read(desc, pointer, report)
+            if value is UNREAD:
+                read.complete = False
+            else:
+                member.place(value, read.values, read.places)
+        for count in self.tensor_counts:
+            lengths = {name: len(read.values[name]) for name in count.counts if read.values.get(name) is not None}
+            read.complete &= count.agree(desc, lengths, pointer, report) or not lengths
+        return read
+
+
+@dataclass(slots=True)
+class GivenTensors:
+    """The tensors of a desc as read.
+
+    Attributes:
+        values: by name a tensor's desc, the tuple of those of an array, None for what was left out.
+        places: each desc that was given, and where it stands; those of an array as ``NAME[0]``, ``NAME[1]``, ...
+        complete: whether all that was given could be read.
+    """
+
+    values: dict[str, Any]
+    places: dict[str, GivenTensor]
+    complete: bool
+
+
+def read_nested(members: Members, desc: Mapping[str, Any], pointer: str, report: Report) -> tuple[dict[str, Any], bool]:
+    """The attributes of an operator inside an operator, whose tensors must be null."""
+    for member in members.tensors:
+        if desc.get(member.name) is not None:
+            message = f"{member.name} given; the tensors of a fused operator are null"
+            report.add(Code.UNEXPECTED_TENSOR, f"{pointer}/{member.name}", message)
+    return members.read_attributes(desc, pointer, report)

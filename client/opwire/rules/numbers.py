@@ -1,0 +1,297 @@
+"""Rules on attributes and on numbers computed of sizes: ranges, equality, divisibility, axes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from math import isfinite
+
+from ..violation import Code, Fault
+from .expressions import Expression, term
+from .rule import Rule, Values
+
+
+@dataclass(frozen=True, slots=True)
+class Equal(Rule):
+    """Two numbers are equal; the place of the left one is at fault if they are not."""
+
+    code = Code.SIZES_MISMATCH
+
+    left: Expression
+    right: Expression
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return self.left.reads | self.right.reads
+
+    def faults(self, values: Values) -> Iterator[Fault]:
+        left, right = self.left.value(values), self.right.value(values)
+        if left is not None and right is not None and left != right:
+            message = f"{self.left} is {left} and {self.right} is {right}; they must be equal"
+            yield Fault(self.code, self.left.place, message)
+
+
+@dataclass(frozen=True, slots=True)
+class Between(Rule):
+    """A number lies in a range, its ends included; None is no end."""
+
+    code = Code.OUT_OF_RANGE
+
+    number: Expression
+    least: Expression | None
+    greatest: Expression | None
+
+    @property
+    def reads(self) -> frozenset[str]:
+        ends = [end.reads for end in (self.least, self.greatest) if end is not None]
+        return self.number.reads.union(*ends)
+
+    def faults(self, values: Values) -> Iterator[Fault]:
+        found = self.number.value(values)
+        if found is None:
+            return
+        least = None if self.least is None else self.least.value(values)
+        greatest = None if self.greatest is None else self.greatest.value(values)
+        if least is not None and found < least:
+            yield Fault(self.code, self.number.place, f"{self.number} is {found}; it must be at least {least}")
+        elif greatest is not None and found > greatest:
+            yield Fault(self.code, self.number.place, f"{self.number} is {found}; it must be at most {greatest}")
+
+
+@dataclass(frozen=True, slots=True)
+class Divides(Rule):
+    """A number divides another one."""
+
+    code = Code.SIZES_MISMATCH
+
+    divisor: Expression
+    of: Expression
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return self.divisor.reads | self.of.reads
+
+    def faults(self, values: Values) -> Iterator[Fault]:
+        divisor, whole = self.divisor.value(values), self.of.value(values)
+        if divisor and whole is not None and whole % divisor:
+            yield Fault(self.code, self.of.place, f"{self.of} is {whole}; {self.divisor}, {divisor}, must divide it")
+
+
+@dataclass(frozen=True, slots=True)
+class Number(Rule):
+    """A numeric attribute, or each element of an array, is such as a predicate wants."""
+
+    code = Code.OUT_OF_RANGE
+
+    attributes: tuple[str, ...]
+    holds: Callable[[float], bool]
+    wanted: str
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset(self.attributes)
+
+    def faults(self, values: Values) -> Iterator[Fault]:
+        for name in self.attributes:
+            value = values[name]
+            elements = enumerate(value) if isinstance(value, tuple) else ((None, value),)
+            for i, each in elements:
+                if not self.holds(each):
+                    path = (name,) if i is None else (name, i)
+                    yield Fault(self.code, path, f"{each} given for {name}; it must be {self.wanted}")
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf(Rule):
+    """An attribute has one of some values."""
+
+    code = Code.VALUE_NOT_ALLOWED
+
+    attribute: str
+    allowed: tuple[int, ...]
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset((self.attribute,))
+
+    def faults(self, values: Values) -> Iterator[Fault]:
+        given = values[self.attribute]
+        if given not in self.allowed:
+            names = [_name(value) for value in self.allowed]
+            message = f"{_name(given)} given for {self.attribute}; allowed: {', '.join(map(str, names))}"
+            yield Fault(self.code, (self.attribute,), message, names)
+
+
+def _name(value: int) -> str | int:
+    return value.name if isinstance(value, IntEnum) else value
+
+
+@dataclass(frozen=True, slots=True)
+class NotEmpty(Rule):
+    """An array has elements."""
+
+    code = Code.COUNT_MISMATCH
+
+    array: str
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset((self.array,))
+
+    def faults(self, values: Values) -> Iterator[Fault]:
+        if values[self.array] is not None and not values[self.array]:
+            yield Fault(self.code, (self.array,), f"{self.array} is empty; it must have at least 1 element")
+
+
+@dataclass(frozen=True, slots=True)
+class Length(Rule):
+    """Arrays have as many elements as a number says."""
+
+    code = Code.COUNT_MISMATCH
+
+    arrays: tuple[str, ...]
+    wanted: Expression
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return self.wanted.reads.union(self.arrays)
+
+    def faults(self, values: Values) -> Iterator[Fault]:
+        wanted = self.wanted.value(values)
+        if wanted is None:
+            return
+        for name in self.arrays:
+            array = values[name]
+            if array is not None and len(array) != wanted:
+                message = f"{name} has {len(array)} elements; {self.wanted} is {wanted}, and it must have as many"
+                yield Fault(self.code, (name,), message, [wanted])
+
+
+@dataclass(frozen=True, slots=True)
+class Axis(Rule):
+    """An axis is below the rank of a tensor."""
+
+    code = Code.AXIS_OUT_OF_RANGE
+
+    attribute: str
+    of: str
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset((self.attribute, self.of))
+
+    def faults(self, values: Values) -> Iterator[Fault]:
+        axis, tensor = values[self.attribute], values[self.of]
+        if tensor is not None and axis >= tensor.rank:
+            yield axis_fault((self.attribute,), axis, self.of, tensor.rank)
+
+
+@dataclass(frozen=True, slots=True)
+class AxesBelowRank(Rule):
+    """Each of several axes is below the rank of a tensor."""
+
+    code = Code.AXIS_OUT_OF_RANGE
+
+    attribute: str
+    of: str
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset((self.attribute, self.of))
+
+    def faults(self, values: Values) -> Iterator[Fault]:
+        rank = values[self.of].rank
+        for i, axis in enumerate(values[self.attribute]):
+            if axis >= rank:
+                yield axis_fault((self.attribute, i), axis, self.of, rank)
+
+
+def axis_fault(path: tuple[str | int, ...], axis: int, tensor: str, rank: int) -> Fault:
+    """What is said of an axis that a tensor does not have."""
+    message = f"axis {axis} given for an {tensor} of rank {rank}; axes go from 0 to {rank - 1}"
+    return Fault(Code.AXIS_OUT_OF_RANGE, path, message, list(range(rank)))
+
+
+@dataclass(frozen=True, slots=True)
+class DistinctAxes(Rule):
+    """No axis is named twice. DirectML does not say what two equal axes mean."""
+
+    code = Code.DUPLICATE_AXIS
+
+    attribute: str
+    of: str
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset((self.attribute, self.of))
+
+    def faults(self, values: Values) -> Iterator[Fault]:
+        if len(set(values[self.attribute])) == len(values[self.attribute]):
+            return
+        rank = values[self.of].rank
+        seen: set[int] = set()
+        for i, axis in enumerate(values[self.attribute]):
+            if axis in seen and axis < rank:
+                yield Fault(self.code, (self.attribute, i), f"axis {axis} is given more than once")
+            seen.add(axis)
+
+
+def equal(left: Expression, right: Expression | int) -> Rule:
+    """``A.Sizes[0] == B.Sizes[1] * GroupCount``; the left side is what is reported."""
+    return Equal(left, term(right))
+
+
+def between(number: Expression, least: Expression | int | None, greatest: Expression | int | None) -> Rule:
+    """``least <= number <= greatest``; the number is what is reported."""
+    return Between(number, None if least is None else term(least), None if greatest is None else term(greatest))
+
+
+def divides(divisor: Expression | int, of: Expression) -> Rule:
+    """``of % divisor == 0``; what is divided is reported."""
+    return Divides(term(divisor), of)
+
+
+def nonzero(*attributes: str) -> Rule:
+    """``Alpha != 0``, or so for each element of an array."""
+    return Number(attributes, bool, "other than 0")
+
+
+def at_least(least: float, *attributes: str) -> Rule:
+    """``Steepness >= 1``; a bound of integers that holds at all levels is in the schema."""
+    return Number(attributes, lambda value: value >= least, f"at least {least}")
+
+
+def positive(*attributes: str) -> Rule:
+    """``Scales[i] > 0 and finite``"""
+    return Number(attributes, lambda value: value > 0 and isfinite(value), "positive and finite")
+
+
+def in_interval(attribute: str, least: float, greatest: float) -> Rule:
+    """``0.0 <= Beta1 <= 1.0``"""
+    return Number((attribute,), lambda value: least <= value <= greatest, f"from {least} to {greatest}")
+
+
+def one_of(attribute: str, *allowed: int) -> Rule:
+    """``ReductionFunction in {AVERAGE, MAX}``"""
+    return OneOf(attribute, allowed)
+
+
+def not_empty(array: str) -> Rule:
+    """``AxisCount >= 1``"""
+    return NotEmpty(array)
+
+
+def length_is(wanted: Expression, *arrays: str) -> Rule:
+    """``DimensionCount == rank(InputTensor)`` for the arrays that it counts."""
+    return Length(arrays, wanted)
+
+
+def axis(attribute: str, *, of: str) -> Rule:
+    """``Axis < rank(InputTensor)``"""
+    return Axis(attribute, of)
+
+
+def axes(attribute: str, *, of: str) -> tuple[Rule, Rule]:
+    """``Axes[i] < rank(InputTensor)``; ``Axes[i] are distinct``"""
+    return AxesBelowRank(attribute, of), DistinctAxes(attribute, of)

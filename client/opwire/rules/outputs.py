@@ -1,0 +1,143 @@
+"""What outputs must be: their sizes and data types, as inputs and attributes decide them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from ..tensor import BufferTensorDesc, DataType
+from ..violation import Code, Fault
+from .rule import Values
+
+Sizes = tuple[Sequence[int], ...]
+"""For each dimension the sizes that it may have; the first is the one that opwire derives."""
+
+SizesOf = Callable[[Values], Sizes | None]
+"""What derives sizes from the inputs and attributes; None where they do not decide them."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutputRule:
+    """What an output of a desc must be.
+
+    Attributes:
+        sizes: as above.
+        data_type: the derived one.
+        same_as: the input whose data type it must share, or None where the support row alone decides.
+    """
+
+    sizes: Sizes
+    data_type: DataType
+    same_as: str | None = None
+
+    def derived(self) -> BufferTensorDesc:
+        """The desc of an output that was left out: packed."""
+        return BufferTensorDesc(self.data_type, tuple(sizes[0] for sizes in self.sizes))
+
+    def faults(self, name: str, output: BufferTensorDesc) -> Iterator[Fault]:
+        """What is wrong with an output that was given."""
+        if self.same_as is not None and output.data_type is not self.data_type:
+            wanted = self.data_type.name
+            message = f"{name} has {output.data_type.name} and {self.same_as} {wanted}; they must be equal"
+            yield Fault(Code.DATA_TYPES_DIFFER, (name, "DataType"), message, [wanted])
+        if output.rank != len(self.sizes):
+            message = f"{name} has rank {output.rank} where {len(self.sizes)} is required: the rank is kept"
+            yield Fault(Code.RANKS_DIFFER, (name, "Sizes"), message, [len(self.sizes)])
+            return
+        for i, (given, allowed) in enumerate(zip(output.sizes, self.sizes, strict=True)):
+            if given not in allowed:
+                message = f"size {given} given for dimension {i} of {name}; allowed: {_listed(allowed)}"
+                yield Fault(Code.SIZES_MISMATCH, (name, "Sizes", i), message, list(allowed[:_MOST_LISTED]))
+
+
+_MOST_LISTED = 8
+
+
+def _listed(allowed: Sequence[int]) -> str:
+    if len(allowed) > _MOST_LISTED:
+        return f"{min(allowed[0], allowed[-1])} to {max(allowed[0], allowed[-1])}"
+    return " or ".join(map(str, allowed))
+
+
+class Output(ABC):
+    """How what an output must be follows from a desc."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def rule(self, values: Values) -> OutputRule | None:
+        """What the output must be; None where the inputs and attributes do not decide it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Derived(Output):
+    """An output whose sizes are derived, of the data type of an input, of one that is named, or of a usual one.
+
+    Attributes:
+        sizes: derives them.
+        like: the input that has its data type, None if none must have it.
+        named: the attribute that names its data type.
+        usual: the data type where the support row alone decides, and the output is left out.
+    """
+
+    sizes: SizesOf
+    like: str | None = None
+    named: str | None = None
+    usual: DataType | None = None
+
+    def rule(self, values: Values) -> OutputRule | None:
+        sizes = self.sizes(values)
+        if sizes is None:
+            return None
+        if self.like is not None:
+            source = values[self.like]
+            return None if source is None else OutputRule(sizes, source.data_type, self.like)
+        data_type = values[self.named] if self.named is not None else self.usual
+        return None if data_type is None else OutputRule(sizes, data_type)
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen(Output):
+    """One output for some values of an attribute, another one for the others."""
+
+    attribute: str
+    among: frozenset[int]
+    these: Output
+    others: Output
+
+    def rule(self, values: Values) -> OutputRule | None:
+        return (self.these if values[self.attribute] in self.among else self.others).rule(values)
+
+
+@dataclass(frozen=True, slots=True)
+class Undecided(Output):
+    """An output that inputs and attributes do not decide: it is always to be given, and rules check it."""
+
+    def rule(self, values: Values) -> OutputRule | None:
+        return None
+
+
+def sizes_of(tensor: str) -> SizesOf:
+    """The sizes of another tensor; none where that was left out."""
+
+    def derive(values: Values) -> Sizes | None:
+        source = values[tensor]
+        return None if source is None else tuple((size,) for size in source.sizes)
+
+    return derive
+
+
+def reduced(tensor: str, axes: str) -> SizesOf:
+    """The sizes of a tensor, 1 along the axes."""
+
+    def derive(values: Values) -> Sizes:
+        along = values[axes]
+        return tuple((1,) if i in along else (size,) for i, size in enumerate(values[tensor].sizes))
+
+    return derive
+
+
+def like(tensor: str) -> Output:
+    """``type``, ``rank`` and ``Sizes`` of the output are those of an input."""
+    return Derived(sizes_of(tensor), like=tensor)

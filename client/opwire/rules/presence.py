@@ -1,0 +1,127 @@
+"""Rules on which tensors are given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ..violation import Code, Fault
+from .rule import Rule, Values
+
+
+@dataclass(frozen=True, slots=True)
+class GivenTogether(Rule):
+    """All of some tensors are given, or none."""
+
+    code = Code.MISSING_TENSOR
+
+    tensors: tuple[str, ...]
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset(self.tensors)
+
+    def faults(self, values: Values) -> Iterator[Fault]:
+        given = [name for name in self.tensors if values[name] is not None]
+        for name in self.tensors:
+            if given and name not in given:
+                yield Fault(self.code, (name,), f"{given[0]} is given without {name}; both are needed, or none")
+
+
+@dataclass(frozen=True, slots=True)
+class AnyGiven(Rule):
+    """At least one of some tensors is given."""
+
+    code = Code.MISSING_TENSOR
+
+    tensors: tuple[str, ...]
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset(self.tensors)
+
+    def faults(self, values: Values) -> Iterator[Fault]:
+        if all(values[name] is None for name in self.tensors):
+            yield Fault(self.code, (self.tensors[0],), f"none of {', '.join(self.tensors)} is given; one is needed")
+
+
+@dataclass(frozen=True, slots=True)
+class AtMostOneGiven(Rule):
+    """Of some tensors no two are given."""
+
+    code = Code.UNEXPECTED_TENSOR
+
+    tensors: tuple[str, ...]
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset(self.tensors)
+
+    def faults(self, values: Values) -> Iterator[Fault]:
+        given = [name for name in self.tensors if values[name] is not None]
+        for name in given[1:]:
+            yield Fault(self.code, (name,), f"{name} is given beside {given[0]}; only one of them may be")
+
+
+@dataclass(frozen=True, slots=True)
+class Required(Rule):
+    """A tensor is given; it makes sense under a condition."""
+
+    code = Code.MISSING_TENSOR
+
+    tensor: str
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset((self.tensor,))
+
+    def faults(self, values: Values) -> Iterator[Fault]:
+        if values[self.tensor] is None:
+            yield Fault(self.code, (self.tensor,), f"{self.tensor} is needed here and missing")
+
+
+@dataclass(frozen=True, slots=True)
+class Absent(Rule):
+    """A tensor is not given; it makes sense under a condition."""
+
+    code = Code.UNEXPECTED_TENSOR
+
+    tensor: str
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset((self.tensor,))
+
+    def faults(self, values: Values) -> Iterator[Fault]:
+        if values[self.tensor] is not None:
+            yield Fault(self.code, (self.tensor,), f"{self.tensor} is given where it must be null")
+
+
+def given_together(*tensors: str) -> Rule:
+    """``(A is null) == (B is null)``"""
+    return GivenTogether(tensors)
+
+
+def any_given(*tensors: str) -> Rule:
+    """``A or B is given``"""
+    return AnyGiven(tensors)
+
+
+def exactly_one_given(*tensors: str) -> tuple[Rule, Rule]:
+    """``exactly one of A, B, C is given``"""
+    return AnyGiven(tensors), AtMostOneGiven(tensors)
+
+
+def at_most_one_given(*tensors: str) -> Rule:
+    """``A excludes B``"""
+    return AtMostOneGiven(tensors)
+
+
+def required(tensor: str) -> Rule:
+    """``A is given``, under a condition."""
+    return Required(tensor)
+
+
+def absent(tensor: str) -> Rule:
+    """``A is null``, under a condition."""
+    return Absent(tensor)

@@ -1,0 +1,152 @@
+"""Sizes with names: shapes of several tensors that must agree wherever a name is used twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import EllipsisType
+
+from ..violation import Code, Fault
+from .expressions import Expression
+from .outputs import Sizes, SizesOf
+from .rule import Rule, Values, tensors_of
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A named size, or a multiple of one."""
+
+    name: str
+    times: int | Expression = 1
+
+    def __rmul__(self, times: int | Expression) -> Named:
+        return Named(self.name, times)
+
+    def factor(self, values: Values) -> int | None:
+        """What the size is multiplied by."""
+        return self.times if isinstance(self.times, int) else self.times.value(values)
+
+
+Dimension = int | str | Named | Expression | EllipsisType
+"""A size: a number, a name, a multiple of a name as ``3 * Named("hidden")``, a computed number; ``...`` at the start
+stands for any number of leading ones, at the end for any number of trailing ones."""
+
+Shape = tuple[Dimension, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Shapes(Rule):
+    """Tensors have shapes in which a name stands for the same size everywhere; its first use says which.
+
+    A tensor of another rank than its shape is a fault of the rank; that of a lower rank than a shape that may be cut
+    leaves out the leading sizes.
+
+    Attributes:
+        shapes: by tensor, in the order in which names are bound.
+        cut: whether a tensor of lower rank than its shape leaves out leading sizes, which are then 1.
+    """
+
+    code = Code.SIZES_MISMATCH
+
+    shapes: Mapping[str, Shape]
+    cut: bool = False
+
+    @property
+    def reads(self) -> frozenset[str]:
+        terms = (each for shape in self.shapes.values() for each in shape)
+        found = frozenset(self.shapes)
+        for each in terms:
+            expression = each.times if isinstance(each, Named) else each
+            if isinstance(expression, Expression):
+                found |= expression.reads
+        return found
+
+    def faults(self, values: Values) -> Iterator[Fault]:
+        known: dict[str, int] = {}
+        for member in self.shapes:
+            for path, name, desc in tensors_of(values, member):
+                shape = self._aligned(member, desc.rank)
+                if shape is None:
+                    ranks = len(self.shapes[member])
+                    message = f"{name} has rank {desc.rank}; its sizes are {self._written(member)}"
+                    yield Fault(Code.RANKS_DIFFER, (*path, "Sizes"), message, [ranks])
+                    continue
+                for i, (given, each) in enumerate(zip(desc.sizes, shape, strict=True)):
+                    wanted = _match(each, given, values, known)
+                    if wanted is not None:
+                        message = f"size {given} given for dimension {i} of {name}; {_spelt(each)} is {wanted}"
+                        yield Fault(self.code, (*path, "Sizes", i), message, [wanted])
+
+    def sizes_of(self, tensor: str) -> SizesOf:
+        """What derives the sizes of an output of these shapes; it has the rank of the first tensor if that is cut."""
+
+        def derive(values: Values) -> Sizes | None:
+            known: dict[str, int] = {}
+            first = next(iter(self.shapes))
+            for member in self.shapes:
+                if member in values and member != tensor:
+                    for _, _, desc in tensors_of(values, member):
+                        aligned = self._aligned(member, desc.rank) or ()
+                        for given, each in zip(desc.sizes, aligned, strict=False):
+                            _match(each, given, values, known)
+            rank = values[first].rank if self.cut else sum(each is not ... for each in self.shapes[tensor])
+            shape = self._aligned(tensor, rank)
+            sizes = None if shape is None else [_known(each, values, known) for each in shape]
+            return None if sizes is None or None in sizes else tuple((size,) for size in sizes if size is not None)
+
+        return derive
+
+    def _aligned(self, tensor: str, rank: int) -> Shape | None:
+        """A shape with as many sizes as a rank has; None if it cannot have so many."""
+        shape = self.shapes[tensor]
+        if ... in shape:
+            rest = tuple(each for each in shape if each is not ...)
+            ones: Shape = (1,) * (rank - len(rest))
+            found = ones + rest if shape[0] is ... else rest + ones
+            return found if len(found) == rank else None
+        if self.cut and rank < len(shape):
+            return shape[len(shape) - rank :]
+        return shape if len(shape) == rank else None
+
+    def _written(self, tensor: str) -> str:
+        return "{" + ", ".join(map(_spelt, self.shapes[tensor])) + "}"
+
+
+def _spelt(each: Dimension) -> str:
+    if each is ...:
+        return "..."
+    if isinstance(each, Named):
+        return each.name if each.times == 1 else f"{each.times} * {each.name}"
+    return str(each)
+
+
+def _match(each: Dimension, given: int, values: Values, known: dict[str, int]) -> int | None:
+    """Binds what is not known yet; returns the size that was wanted if another one is given."""
+    wanted = _known(each, values, known)
+    if wanted is not None:
+        return None if wanted == given else wanted
+    named = Named(each) if isinstance(each, str) else each
+    if not isinstance(named, Named):
+        return None
+    factor = named.factor(values)
+    if not factor:
+        return None
+    size, rest = divmod(given, factor)
+    known[named.name] = max(size, 1)
+    return known[named.name] * factor if rest or not size else None
+
+
+def _known(each: Dimension, values: Values, known: Mapping[str, int]) -> int | None:
+    if isinstance(each, int):
+        return each
+    if isinstance(each, str):
+        return known.get(each)
+    if isinstance(each, Named):
+        size, factor = known.get(each.name), each.factor(values)
+        return None if size is None or factor is None else size * factor
+    return None if each is ... else each.value(values)
+
+
+def shapes(*, cut: bool = False, **of: Shape) -> Shapes:
+    """``A.Sizes == {N, C, H, W}``, ``B.Sizes == {1, N, 3 * hidden, input}``, ... with names that agree."""
+    return Shapes(of, cut)

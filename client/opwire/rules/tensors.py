@@ -1,0 +1,290 @@
+"""Rules between tensors: their data types, ranks and sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ..tensor import BufferTensorDesc
+from ..violation import Code, Fault
+from .expressions import Expression
+from .rule import Rule, Values, every_tensor, tensors_of
+
+
+@dataclass(frozen=True, slots=True)
+class SameType(Rule):
+    """All given tensors have the data type of the first one."""
+
+    code = Code.DATA_TYPES_DIFFER
+
+    tensors: tuple[str, ...]
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset(self.tensors)
+
+    def faults(self, values: Values) -> Iterator[Fault]:
+        first: tuple[str, BufferTensorDesc] | None = None
+        for path, name, desc in every_tensor(values, self.tensors):
+            if first is None:
+                first = name, desc
+            elif desc.data_type is not first[1].data_type:
+                wanted = first[1].data_type.name
+                message = f"{name} has {desc.data_type.name} and {first[0]} {wanted}; they must be equal"
+                yield Fault(self.code, (*path, "DataType"), message, [wanted])
+
+
+@dataclass(frozen=True, slots=True)
+class TypeNamed(Rule):
+    """An attribute names the data type of a tensor."""
+
+    code = Code.DATA_TYPES_DIFFER
+
+    attribute: str
+    tensor: str
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset((self.attribute, self.tensor))
+
+    def faults(self, values: Values) -> Iterator[Fault]:
+        named, tensor = values[self.attribute], values[self.tensor]
+        if tensor is not None and named is not tensor.data_type:
+            wanted = tensor.data_type.name
+            message = f"{self.attribute} is {named.name} and {self.tensor} has {wanted}; they must be equal"
+            yield Fault(self.code, (self.attribute,), message, [wanted])
+
+
+@dataclass(frozen=True, slots=True)
+class SameRank(Rule):
+    """All given tensors have the rank of the first one."""
+
+    code = Code.RANKS_DIFFER
+
+    tensors: tuple[str, ...]
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset(self.tensors)
+
+    def faults(self, values: Values) -> Iterator[Fault]:
+        first: tuple[str, int] | None = None
+        for path, name, desc in every_tensor(values, self.tensors):
+            if first is None:
+                first = name, desc.rank
+            elif desc.rank != first[1]:
+                message = f"{name} has rank {desc.rank} and {first[0]} {first[1]}; they must be equal"
+                yield Fault(self.code, (*path, "Sizes"), message, [first[1]])
+
+
+@dataclass(frozen=True, slots=True)
+class SameSizes(Rule):
+    """All given tensors have the sizes of the first one, along an attribute's axis excepted if one is named."""
+
+    code = Code.SIZES_MISMATCH
+
+    tensors: tuple[str, ...]
+    but_along: str | None = None
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset(self.tensors) | ({self.but_along} if self.but_along else frozenset())
+
+    def faults(self, values: Values) -> Iterator[Fault]:
+        axis = values[self.but_along] if self.but_along else None
+        first: tuple[str, BufferTensorDesc] | None = None
+        for path, name, desc in every_tensor(values, self.tensors):
+            if first is None:
+                first = name, desc
+            elif desc.rank == first[1].rank and _differ(desc.sizes, first[1].sizes, axis):
+                wanted = list(first[1].sizes)
+                rule = "both must be equal" if axis is None else f"both must be equal but along axis {axis}"
+                message = f"sizes {list(desc.sizes)} given for {name}; {first[0]} has {wanted}, and {rule}"
+                yield Fault(self.code, (*path, "Sizes"), message, [wanted] if axis is None else None)
+
+
+def _differ(given: tuple[int, ...], wanted: tuple[int, ...], axis: int | None) -> bool:
+    return given != wanted and any(a != b and i != axis for i, (a, b) in enumerate(zip(given, wanted, strict=True)))
+
+
+@dataclass(frozen=True, slots=True)
+class Broadcast(Rule):
+    """Each size of a tensor is 1 or that of another one."""
+
+    code = Code.SIZES_MISMATCH
+
+    tensor: str
+    to: str
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset((self.tensor, self.to))
+
+    def faults(self, values: Values) -> Iterator[Fault]:
+        target = values[self.to]
+        for path, name, desc in tensors_of(values, self.tensor):
+            if target is None or desc.rank != target.rank:
+                continue
+            for i, (given, whole) in enumerate(zip(desc.sizes, target.sizes, strict=True)):
+                if given not in (1, whole):
+                    message = f"size {given} given for dimension {i} of {name}; allowed: 1 or {whole}"
+                    yield Fault(self.code, (*path, "Sizes", i), message, [1, whole])
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks(Rule):
+    """Each size of a tensor divides that of another one."""
+
+    code = Code.SIZES_MISMATCH
+
+    tensor: str
+    of: str
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset((self.tensor, self.of))
+
+    def faults(self, values: Values) -> Iterator[Fault]:
+        whole = values[self.of]
+        for path, name, desc in tensors_of(values, self.tensor):
+            if whole is None or desc.rank != whole.rank:
+                continue
+            for i, (part, all_of_it) in enumerate(zip(desc.sizes, whole.sizes, strict=True)):
+                if all_of_it % part:
+                    message = f"size {part} given for dimension {i} of {name}; it must divide {self.of}'s {all_of_it}"
+                    yield Fault(self.code, (*path, "Sizes", i), message)
+
+
+@dataclass(frozen=True, slots=True)
+class OneElement(Rule):
+    """Each of the tensors has a single element."""
+
+    code = Code.SIZES_MISMATCH
+
+    tensors: tuple[str, ...]
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset(self.tensors)
+
+    def faults(self, values: Values) -> Iterator[Fault]:
+        for path, name, desc in every_tensor(values, self.tensors):
+            if desc.element_count != 1:
+                message = f"{name} has {desc.element_count} elements; it must have 1"
+                yield Fault(self.code, (*path, "Sizes"), message, [[1] * desc.rank])
+
+
+@dataclass(frozen=True, slots=True)
+class LeadingOnes(Rule):
+    """The sizes of a tensor are 1, but for the last ones."""
+
+    code = Code.SIZES_MISMATCH
+
+    tensor: str
+    last: Expression
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return self.last.reads | {self.tensor}
+
+    def faults(self, values: Values) -> Iterator[Fault]:
+        kept = self.last.value(values)
+        if kept is None:
+            return
+        for path, name, desc in tensors_of(values, self.tensor):
+            for i, given in enumerate(desc.sizes[: max(desc.rank - kept, 0)]):
+                if given != 1:
+                    message = f"size {given} given for dimension {i} of {name}; only the last {kept} may differ from 1"
+                    yield Fault(self.code, (*path, "Sizes", i), message, [1])
+
+
+@dataclass(frozen=True, slots=True)
+class SumAlong(Rule):
+    """The sizes of an array's tensors along an axis add up to that of the whole."""
+
+    code = Code.SIZES_MISMATCH
+
+    array: str
+    whole: str
+    axis: str
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset((self.array, self.whole, self.axis))
+
+    def faults(self, values: Values) -> Iterator[Fault]:
+        parts, whole, axis = values[self.array], values[self.whole], values[self.axis]
+        if parts is None or whole is None or axis >= whole.rank or any(part.rank != whole.rank for part in parts):
+            return
+        total = sum(part.sizes[axis] for part in parts)
+        if total != whole.sizes[axis]:
+            message = f"the sizes along axis {axis} add up to {total}; {self.whole} has {whole.sizes[axis]}"
+            yield Fault(self.code, (self.array,), message)
+
+
+@dataclass(frozen=True, slots=True)
+class NotOwned(Rule):
+    """None of the tensors is owned by DirectML."""
+
+    code = Code.FLAGS_INVALID
+
+    tensors: tuple[str, ...]
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset(self.tensors)
+
+    def faults(self, values: Values) -> Iterator[Fault]:
+        for path, name, desc in every_tensor(values, self.tensors):
+            if desc.flags:
+                yield Fault(self.code, (*path, "Flags"), f"{name} may not be OWNED_BY_DML here", ["NONE"])
+
+
+def same_type(*tensors: str) -> Rule:
+    """``type(A) == type(B) == ...``"""
+    return SameType(tensors)
+
+
+def type_named(attribute: str, tensor: str) -> Rule:
+    """``ValueDataType == type(OutputTensor)``"""
+    return TypeNamed(attribute, tensor)
+
+
+def same_rank(*tensors: str) -> Rule:
+    """``rank(A) == rank(B) == ...``"""
+    return SameRank(tensors)
+
+
+def same_sizes(*tensors: str, but_along: str | None = None) -> Rule:
+    """``A.Sizes == B.Sizes == ...``, or ``A.Sizes[d] == B.Sizes[d] for d != Axis``; ranks are for ``same_rank``."""
+    return SameSizes(tensors, but_along)
+
+
+def broadcast(tensor: str, *, to: str) -> Rule:
+    """``A.Sizes[i] in {1, B.Sizes[i]}``"""
+    return Broadcast(tensor, to)
+
+
+def blocks(tensor: str, *, of: str) -> Rule:
+    """``B.Sizes[d] % A.Sizes[d] == 0``"""
+    return Blocks(tensor, of)
+
+
+def one_element(*tensors: str) -> Rule:
+    """``product(A.Sizes) == 1``"""
+    return OneElement(tensors)
+
+
+def leading_ones(tensor: str, last: Expression) -> Rule:
+    """``A.Sizes[d] == 1 for d < rank(A) - last``"""
+    return LeadingOnes(tensor, last)
+
+
+def sum_along(axis: str, array: str, whole: str) -> Rule:
+    """``sum over k of As[k].Sizes[Axis] == B.Sizes[Axis]``"""
+    return SumAlong(array, whole, axis)
+
+
+def not_owned(*tensors: str) -> Rule:
+    """``no input tensor has DML_TENSOR_FLAG_OWNED_BY_DML``"""
+    return NotOwned(tensors)

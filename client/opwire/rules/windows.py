@@ -1,0 +1,129 @@
+"""Windows that slide over the spatial dimensions of a tensor: and the rules of poolings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ..violation import Code, Fault
+from .dimension import Dimension
+from .rule import Rule, Values
+
+PADDINGS = ("StartPadding", "EndPadding")
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """The windows of a pooling: the tensor that they slide over, and whether they may be dilated."""
+
+    over: str = "InputTensor"
+    dilated: bool = True
+
+    @property
+    def arrays(self) -> tuple[str, ...]:
+        """The attributes, of which each has one number for each spatial dimension."""
+        return ("Strides", "WindowSize", *PADDINGS, *(("Dilations",) if self.dilated else ()))
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset((self.over, *self.arrays))
+
+    def dimensions(self, values: Values) -> list[Dimension]:
+        """The spatial dimensions, outermost first; none where there are not as many numbers as dimensions."""
+        spatial = values[self.over].sizes[2:]
+        arrays = [values[name] for name in self.arrays]
+        if any(len(array) != len(spatial) for array in arrays):
+            return []
+        if not self.dilated:
+            arrays.append((1,) * len(spatial))
+        return [Dimension(*members) for members in zip(spatial, *arrays, strict=True)]
+
+    def output_sizes(self, values: Values) -> tuple[Sequence[int], ...]:
+        """The sizes of what is pooled: for each spatial dimension the floor size, then the ceiling size."""
+        sizes = values[self.over].sizes
+        spatial = (dimension.output_sizes for dimension in self.dimensions(values))
+        return ((sizes[0],), (sizes[1],), *spatial)
+
+
+@dataclass(frozen=True, slots=True)
+class Spatial(Rule):
+    """Arrays have one number for each spatial dimension of a tensor: for all but its first two."""
+
+    code = Code.COUNT_MISMATCH
+
+    arrays: tuple[str, ...]
+    of: str
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset((self.of, *self.arrays))
+
+    def faults(self, values: Values) -> Iterator[Fault]:
+        tensor = values[self.of]
+        spatial = tensor.rank - 2
+        found = len(values[self.arrays[0]])
+        if found != spatial:
+            message = f"{found} spatial dimensions given for an {self.of} of rank {tensor.rank}, which has {spatial}"
+            yield Fault(self.code, (self.arrays[0],), message, [spatial])
+
+
+@dataclass(frozen=True, slots=True)
+class WindowFits(Rule):
+    """Each window, dilated, is no longer than the padded input."""
+
+    code = Code.WINDOW_TOO_LARGE
+
+    windows: Windows
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return self.windows.reads
+
+    def faults(self, values: Values) -> Iterator[Fault]:
+        for i, dimension in enumerate(self.windows.dimensions(values)):
+            if dimension.dilated_window > dimension.padded:
+                message = (
+                    f"the window covers {dimension.dilated_window} positions with its dilation, and the input has "
+                    f"{dimension.padded} with its padding"
+                )
+                yield Fault(self.code, ("WindowSize", i), message)
+
+
+@dataclass(frozen=True, slots=True)
+class WindowHoldsElement(Rule):
+    """No window that an output has an element for holds padding alone."""
+
+    code = Code.WINDOW_WITHOUT_ELEMENT
+
+    windows: Windows
+    output: str
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return self.windows.reads | {self.output}
+
+    def faults(self, values: Values) -> Iterator[Fault]:
+        output = values[self.output]
+        for i, dimension in enumerate(self.windows.dimensions(values)):
+            count = output.sizes[i + 2]
+            empty = count - dimension.windows_with_element(count)
+            if empty:
+                message = (
+                    f"{empty} of the {count} windows along dimension {i + 2} hold padding alone and have no maximum"
+                )
+                yield Fault(self.code, (self.output, "Sizes", i + 2), message)
+
+
+def spatial(*arrays: str, of: str) -> Rule:
+    """``DimensionCount == rank(InputTensor) - 2`` for the arrays that it counts; the first is what is reported."""
+    return Spatial(arrays, of)
+
+
+def window_fits(windows: Windows) -> Rule:
+    """``(WindowSize[i] - 1) * Dilations[i] + 1 <= InputTensor.Sizes[i+2] + StartPadding[i] + EndPadding[i]``"""
+    return WindowFits(windows)
+
+
+def window_holds_element(windows: Windows, output: str = "OutputTensor") -> Rule:
+    """``every window holds at least one element of InputTensor``"""
+    return WindowHoldsElement(windows, output)

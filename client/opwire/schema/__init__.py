@@ -1,0 +1,11 @@
+"""The schema of DirectML as data: every operator type with its members and support rows.
+
+The JSON files beside this module are the schema; they are read when they are asked for, a family at a time.
+``operator_types.json`` lists all types, ``types.json`` the enums and structs, each other file one family of operators.
+"""
+
+from .catalog import CATALOG, PREFIX, OperatorType, find
+from .operators import OperatorSchema, schema_of
+from .source import document
+
+__all__ = ["CATALOG", "PREFIX", "OperatorSchema", "OperatorType", "document", "find", "schema_of"]

@@ -1,0 +1,51 @@
+"""Every operator type of DirectML: name, value, the feature level that brought it, and its family.
+
+Source: ``DML_OPERATOR_TYPE`` in directml.h (target 0x6400) and the feature level history.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..level import FeatureLevel
+from .source import document
+
+PREFIX = "DML_OPERATOR_"
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorType:
+    """A row of ``DML_OPERATOR_TYPE``. ``name`` is without its prefix, ``family`` names the file that has its schema."""
+
+    name: str
+    value: int
+    introduced: FeatureLevel
+    family: str
+
+
+def _read() -> dict[str, OperatorType]:
+    rows = document("operator_types")["operators"]
+    return {
+        name: OperatorType(name, row["value"], FeatureLevel.parse(row["introduced"]), row["family"])
+        for name, row in rows.items()
+    }
+
+
+CATALOG = _read()
+"""All operator types by name, in the order of their values."""
+
+_BY_VALUE = {row.value: row for row in CATALOG.values()}
+
+_ALIASES = {
+    alias: name for name, row in document("operator_types")["operators"].items() for alias in row.get("aliases", ())
+}
+
+
+def find(given: object) -> OperatorType | None:
+    """The operator type written as ``DML_OPERATOR_ARGMAX``, ``ARGMAX`` or 138; None if there is no such type."""
+    if isinstance(given, int) and not isinstance(given, bool):
+        return _BY_VALUE.get(given)
+    if not isinstance(given, str):
+        return None
+    name = given.removeprefix(PREFIX)
+    return CATALOG.get(_ALIASES.get(name, name))

@@ -1,0 +1,100 @@
+"""The schema of an operator: its struct, members and support rows, made from the data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from ..fields import Enumerated, Members
+from ..level import FeatureLevel
+from ..support import Limits, Row, Support
+from ..tensor import DataType
+from .catalog import CATALOG
+from .members import read_member
+from .source import document
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OperatorSchema:
+    """What the header and the page of an operator say of its desc.
+
+    Attributes:
+        name: without its prefix.
+        struct: the name of the desc struct.
+        summary: one sentence on what it computes.
+        source: the address of the page.
+        members: of the struct.
+        aliases: other names of members that are taken, by what they stand for.
+        support: the support rows.
+        in_place: pairs of an output and the input whose memory it may share.
+    """
+
+    name: str
+    struct: str
+    summary: str
+    source: str
+    members: Members
+    aliases: Mapping[str, str]
+    support: Support
+    in_place: tuple[tuple[str, str], ...]
+
+
+@cache
+def schema_of(name: str) -> OperatorSchema:
+    """The schema of an operator type, given by its name without the prefix.
+
+    Raises:
+        KeyError: there is no such type.
+    """
+    found = document(CATALOG[name].family)["operators"][name]
+    members = Members.of([read_member(row, _members_of) for row in found["members"]])
+    return OperatorSchema(
+        name,
+        found["struct"],
+        found["summary"],
+        found["source"],
+        members,
+        {alias: row["name"] for row in found["members"] for alias in row.get("aliases", ())},
+        _support(found["support"], members),
+        tuple((output, source) for output, source in found.get("in_place", ())),
+    )
+
+
+def _members_of(name: str) -> Members:
+    return schema_of(name).members
+
+
+def _support(rows: list[dict[str, Any]], members: Members) -> Support:
+    optional = frozenset(member.name for member in members.tensors if member.role.is_optional)
+    groups: dict[tuple[str, tuple[str, ...]] | None, list[Row]] = {}
+    for row in rows:
+        when = next(((name, tuple(values)) for name, values in row.get("when", {}).items()), None)
+        groups.setdefault(when, []).append(_row(row, optional))
+    if None in groups:
+        return Support(None, ((frozenset(), tuple(groups[None])),))
+    (attribute,) = {when[0] for when in groups if when is not None}
+    chosen = next(member for member in members.attributes if member.name == attribute)
+    assert isinstance(chosen, Enumerated)  # rows depend on nothing else
+    return Support(
+        attribute,
+        tuple((frozenset(chosen.type[name] for name in when[1]), tuple(made)) for when, made in groups.items() if when),
+    )
+
+
+def _row(row: dict[str, Any], optional: frozenset[str]) -> Row:
+    tensors = {name: _limits(limits) for name, limits in row["tensors"].items()}
+    required = tuple(name for name, limits in tensors.items() if limits.required and name in optional)
+    return Row(FeatureLevel.parse(row["from"]), tensors, required)
+
+
+def _limits(limits: dict[str, Any]) -> Limits:
+    least, greatest = limits["ranks"]
+    dimensions = limits.get("dimensions")
+    return Limits(
+        tuple(DataType[name] for name in limits["data_types"]),
+        (least, greatest),
+        limits.get("optional") is False,
+        None if dimensions is None else tuple(dimensions),
+    )

@@ -1,0 +1,17 @@
+"""The files of the schema, as JSON."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pkgutil import get_data
+from typing import Any
+
+
+@cache
+def document(name: str) -> dict[str, Any]:
+    """A file of the schema by its name without ``.json``; it is not to be changed."""
+    text = get_data(__name__, f"{name}.json")
+    assert text is not None  # the file is part of the package
+    found: dict[str, Any] = json.loads(text)
+    return found

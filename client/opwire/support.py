@@ -1,0 +1,72 @@
+"""Support rows: what the tensors of an operator may be, from which level on.
+
+Source: the "Tensor support" tables of the operator pages of the DirectML reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .level import FeatureLevel
+from .tensor import DataType
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a row allows for one tensor, or for each of an array.
+
+    Attributes:
+        data_types: in the order in which they are listed.
+        ranks: the least and the greatest dimension count.
+        required: whether it must be given from this level on; a tensor that may be null at some level only is
+            optional in the struct.
+        dimensions: what the page calls the sizes, those in brackets left out at lower ranks; None if it names none.
+    """
+
+    data_types: tuple[DataType, ...]
+    ranks: tuple[int, int]
+    required: bool = False
+    dimensions: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of an operator's support table: what each of its tensors may be from ``level`` on.
+
+    ``required`` names the tensors that are optional in the struct and not at this level.
+    """
+
+    level: FeatureLevel
+    tensors: Mapping[str, Limits]
+    required: tuple[str, ...] = ()
+
+
+Rows = tuple[Row, ...]
+"""Support rows, highest level first. Each row contains all that the rows below it allow."""
+
+
+def row_for(rows: Iterable[Row], level: FeatureLevel) -> Row | None:
+    """The row that holds at a level: the greatest not above it, or None before the operator exists."""
+    return next((row for row in rows if row.level <= level), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Support:
+    """The support rows of an operator, which may depend on an attribute.
+
+    Attributes:
+        attribute: that they depend on, or None.
+        groups: the rows, each time with the values of the attribute that they are for; one group if there is none.
+    """
+
+    attribute: str | None
+    groups: tuple[tuple[frozenset[int], Rows], ...]
+
+    def rows(self, values: Mapping[str, Any]) -> Rows:
+        """The rows for the attributes of a desc; none while the one that they depend on is unknown."""
+        if self.attribute is None:
+            return self.groups[0][1]
+        chosen = values.get(self.attribute)
+        return next((rows for among, rows in self.groups if chosen in among), ())

@@ -1,0 +1,118 @@
+"""Why something is refused: the closed set of codes, and a violation with its place and its message."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from .level import FeatureLevel
+
+
+class Code(StrEnum):
+    """Why a desc or a tensor is refused. The set is closed: it is part of the contract."""
+
+    UNKNOWN_OPERATOR = "unknown_operator"
+    OPERATOR_NOT_EXECUTABLE = "operator_not_executable"
+    OPERATOR_NOT_IN_LEVEL = "operator_not_in_level"
+    UNKNOWN_FEATURE_LEVEL = "unknown_feature_level"
+    UNKNOWN_FIELD = "unknown_field"
+    MISSING_FIELD = "missing_field"
+    WRONG_TYPE = "wrong_type"
+    OUT_OF_RANGE = "out_of_range"
+    UNKNOWN_VALUE = "unknown_value"
+    COUNT_MISMATCH = "count_mismatch"
+    DATA_TYPE_NOT_IN_LEVEL = "data_type_not_in_level"
+    RANK_NOT_IN_LEVEL = "rank_not_in_level"
+    TOO_MANY_ELEMENTS = "too_many_elements"
+    TOTAL_SIZE_INVALID = "total_size_invalid"
+    FLAGS_INVALID = "flags_invalid"
+    ALIGNMENT_INVALID = "alignment_invalid"
+    OUTPUT_OVERLAPS = "output_overlaps"
+    DATA_TYPES_DIFFER = "data_types_differ"
+    RANKS_DIFFER = "ranks_differ"
+    SIZES_MISMATCH = "sizes_mismatch"
+    AXIS_OUT_OF_RANGE = "axis_out_of_range"
+    DUPLICATE_AXIS = "duplicate_axis"
+    INDEX_OVERFLOW = "index_overflow"
+    WINDOW_TOO_LARGE = "window_too_large"
+    WINDOW_WITHOUT_ELEMENT = "window_without_element"
+    NOT_A_NUMBER = "not_a_number"
+    UNION_MISMATCH = "union_mismatch"
+    OPERATOR_NOT_FUSABLE = "operator_not_fusable"
+    UNEXPECTED_TENSOR = "unexpected_tensor"
+    VALUE_NOT_ALLOWED = "value_not_allowed"
+    MISSING_TENSOR = "missing_tensor"
+    UNKNOWN_TENSOR = "unknown_tensor"
+    BYTE_COUNT_MISMATCH = "byte_count_mismatch"
+    SHAPE_MISMATCH = "shape_mismatch"
+    INVALID_BASE64 = "invalid_base64"
+    INVALID_NUMBER = "invalid_number"
+    OVERLAP_CONFLICT = "overlap_conflict"
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One reason why a request breaks the contract.
+
+    Attributes:
+        code: what kind of rule it breaks.
+        pointer: JSON pointer (RFC 6901) to the place in the request; what is missing is named by its parent.
+        message: what was given and what is allowed.
+        allowed: the allowed values, where they can be listed.
+        available_from: the lowest feature level at which this place would pass; None if at none, or if the level does
+            not matter.
+    """
+
+    code: Code
+    pointer: str
+    message: str
+    allowed: Sequence[object] | None = None
+    available_from: FeatureLevel | None = None
+
+    def to_json(self) -> dict[str, object]:
+        return {
+            "code": self.code.value,
+            "pointer": self.pointer,
+            "message": self.message,
+            "allowed": None if self.allowed is None else list(self.allowed),
+            "available_from": None if self.available_from is None else str(self.available_from),
+        }
+
+    @classmethod
+    def from_json(cls, given: Mapping[str, Any]) -> Violation:
+        """The violation that ``to_json`` wrote.
+
+        Raises:
+            KeyError, TypeError, ValueError: it is not one.
+        """
+        available = given.get("available_from")
+        return cls(
+            Code(given["code"]),
+            str(given["pointer"]),
+            str(given["message"]),
+            given.get("allowed"),
+            None if available is None else FeatureLevel.parse(available),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A broken rule, as it is reported before its place in the request is known.
+
+    Attributes:
+        code: what kind of rule is broken.
+        path: the place as names of fields and indices; the first is a field of the operator.
+        message: what was given and what is allowed.
+        allowed: the allowed values, where they can be listed.
+        since: the lowest level at which it counts, None for the first.
+        until: the level from which on it does not count any more, None if at none.
+    """
+
+    code: Code
+    path: tuple[str | int, ...]
+    message: str
+    allowed: Sequence[object] | None = None
+    since: FeatureLevel | None = None
+    until: FeatureLevel | None = None

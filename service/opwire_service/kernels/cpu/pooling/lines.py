@@ -1,0 +1,174 @@
+"""The line of a tile: the rows of the input that its windows cover, reduced to one, and the windows along it.
+
+The line holds ranks where values alone are asked for, else codes: a rank's key, and below it the position, inverted so
+that the first of equals is the greatest. At its ends is what never wins, in place of the padding.
+"""
+
+from __future__ import annotations
+
+from ..extremes.rank_vectors import every_other, store_ranks, wide_lanes
+from ..extremes.ranks import greater, is_number, key_of, lowest_rank, rank_of
+from ..jit.compiler import inlined, inner
+from ..jit.element import choose, larger, load, read, store
+from ..run.geometry import advance, at
+from . import geometry as p
+
+ALL_ONES = 0xFFFFFFFF
+
+_FEW = 8
+"""Windows of which each is reduced by itself, if it is long; more go side by side."""
+
+_NOT_A_NUMBER = -(1 << 31)
+"""The key of NaN: below that of -inf, and still above padding."""
+
+
+@inner
+def covered_positions(geometry: int, first: int, count: int) -> tuple[int, int, int, int]:
+    """What the windows of a tile cover along the innermost dimension.
+
+    The first position of the input and how many, the padding before, and how many positions with all padding.
+    """
+    stride, start = at(geometry, p.ACROSS + p.STRIDE), at(geometry, p.ACROSS + p.START)
+    length = at(geometry, p.LINE) - (at(geometry, p.TILE) - count) * stride
+    begin = first * stride - start
+    before, place = min(max(-begin, 0), length), max(begin, 0)
+    return place, max(min(at(geometry, p.ACROSS + p.SIZE) - place, length - before), 0), before, length
+
+
+@inner
+def fill(lowest: int, line: int, count: int) -> None:
+    for i in range(count):
+        store(line, i, lowest)
+
+
+@inner
+def _code(zero: int, rank: int, position: int) -> int:
+    key = choose(is_number(rank, zero), key_of(rank), _NOT_A_NUMBER)
+    return (key << 32) | (ALL_ONES - position)
+
+
+@inlined
+def _raise_rows(zero: int, row: int, apart: int, rows: int, count: int, step: int, line: int, invert: int) -> None:
+    """Takes rows of the input, ``apart`` bytes from each other, into the line."""
+    lowest = lowest_rank(zero)
+    for i in range(count):
+        rank = load(line, i, lowest)
+        for j in range(rows):
+            rank = greater(rank_of(read(row + j * apart, i * step, zero), invert), rank)
+        store(line, i, rank)
+
+
+@inlined
+def _raise_named(
+    zero: int,
+    row: int,
+    apart: int,
+    rows: int,
+    count: int,
+    step: int,
+    line: int,
+    invert: int,
+    name: int,
+    next_name: int,
+) -> None:
+    """The same with codes; ``name`` is the position of the first row, ``next_name`` what it grows by with each row."""
+    for i in range(count):
+        best = load(line, i, 0)
+        for j in range(rows):
+            rank = rank_of(read(row + j * apart, i * step, zero), invert)
+            best = larger(_code(zero, rank, name + j * next_name + i), best)
+        store(line, i, best)
+
+
+@inner
+def covered_rows(geometry: int, height: int) -> tuple[int, int, int]:
+    """Of the rows that a window covers at one depth: how many, the first one, and how far they lie apart."""
+    begin = p.first_tap(geometry, p.HEIGHT, height)
+    count = p.taps_end(geometry, p.HEIGHT, height) - begin
+    return count, p.position(geometry, p.HEIGHT, height, begin), at(geometry, p.HEIGHT + p.DILATION)
+
+
+@inner
+def raise_lines(
+    zero: int, channel: int, geometry: int, depth: int, height: int, place: int, count: int, line: int, named: bool
+) -> None:
+    """Reduces all rows that the windows of a tile cover, ``count`` elements of each from ``place`` on, to the line."""
+    step, down, invert = at(geometry, p.ACROSS + p.SOURCE), at(geometry, p.HEIGHT + p.SOURCE), at(geometry, p.INVERT)
+    rows, top, dilation = covered_rows(geometry, height)
+    apart, across = advance(0, dilation * down, zero), at(geometry, p.ACROSS + p.SIZE)
+    for i in range(p.first_tap(geometry, p.DEPTH, depth), p.taps_end(geometry, p.DEPTH, depth)):
+        d = p.position(geometry, p.DEPTH, depth, i)
+        row = advance(channel, d * at(geometry, p.DEPTH + p.SOURCE) + top * down + place * step, zero)
+        name, next_name = (d * at(geometry, p.HEIGHT + p.SIZE) + top) * across + place, dilation * across
+        left = rows
+        while left > 0:
+            few = min(left, 3) if step == 1 else 1
+            if named:
+                if few == 3:
+                    _raise_named(zero, row, apart, 3, count, 1, line, invert, name, next_name)
+                else:
+                    few = 1
+                    if step == 1:
+                        _raise_named(zero, row, apart, 1, count, 1, line, invert, name, next_name)
+                    else:
+                        _raise_named(zero, row, apart, 1, count, step, line, invert, name, next_name)
+            elif few == 3:
+                _raise_rows(zero, row, apart, 3, count, 1, line, invert)
+            elif few == 2:
+                _raise_rows(zero, row, apart, 2, count, 1, line, invert)
+            elif step == 1:
+                _raise_rows(zero, row, apart, 1, count, 1, line, invert)
+            else:
+                _raise_rows(zero, row, apart, 1, count, step, line, invert)
+            row, name, left = row + few * apart, name + few * next_name, left - few
+
+
+@inlined
+def _taps(lowest: int, line: int, stride: int, dilation: int, taps: int, count: int, best: int) -> None:
+    """Takes some elements of each of ``count`` windows."""
+    for i in range(count):
+        rank = load(best, i, lowest)
+        for j in range(taps):
+            rank = greater(load(line, i * stride + j * dilation, lowest), rank)
+        store(best, i, rank)
+
+
+@inner
+def _every_other(lowest: int, line: int, dilation: int, window: int, count: int, best: int) -> None:
+    """Windows whose starts are two elements apart, whole vectors of them."""
+    for i in range(0, count, wide_lanes(lowest)):
+        rank = every_other(line, 2 * i, lowest)
+        for j in range(1, window):
+            rank = greater(every_other(line, 2 * i + j * dilation, lowest), rank)
+        store_ranks(best, i, rank)
+
+
+@inner
+def along_line(lowest: int, line: int, geometry: int, count: int, best: int) -> None:
+    """Reduces each window along the line to its greatest rank or code."""
+    stride, window = at(geometry, p.ACROSS + p.STRIDE), at(geometry, p.ACROSS + p.WINDOW)
+    dilation = at(geometry, p.ACROSS + p.DILATION)
+    if count < min(window, _FEW) and window > 3:
+        for i in range(count):
+            first = advance(line, i * stride, lowest)
+            rank = lowest
+            for j in range(window):
+                rank = greater(load(first, j * dilation, lowest), rank)
+            store(best, i, rank)
+        return
+    if stride == 2:
+        _every_other(lowest, line, dilation, window, count, best)
+        return
+    fill(lowest, best, count)
+    j = 0
+    while j < window:
+        tap, left = advance(line, j * dilation, lowest), window - j
+        few = 1
+        if stride == 1 and left >= 3:
+            few = 3
+            _taps(lowest, tap, 1, dilation, 3, count, best)
+        elif stride == 1:
+            _taps(lowest, tap, 1, dilation, 1, count, best)
+        else:
+            _taps(lowest, tap, stride, dilation, 1, count, best)
+        j += few

@@ -1,0 +1,113 @@
+"""How a row of outputs is cut into tiles, and which kernel takes them. It depends on the plan alone."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import NamedTuple
+
+from opwire.check import Plan
+from opwire.rules.dimension import Dimension
+
+USUAL_BYTES = 1 << 17
+"""What a tile visits, where windows are small: what it reads and leaves stays in the nearest caches."""
+
+MOST = 1 << 22
+"""The most that it visits: some milliseconds."""
+
+LONGEST_LINE = 1 << 21
+"""Positions of the innermost dimension, padding included, that a tile covers at most."""
+
+OVERLAP = 16
+"""The windows of a tile visit at least so many times what neighbouring tiles visit as well."""
+
+LEAST_WIDTH = 1 << 10
+"""Outputs of a tile, however large their windows are: enough for whole vectors of any element."""
+
+LARGEST_WINDOW = 1 << 16
+"""Elements of a window that is not worth a reduction of its own."""
+
+LINE_BYTES, FAR_ELEMENTS = 512, 16
+"""What a line takes in the time of one element of a window that is visited by itself: if neighbours, or far apart."""
+
+UNIT = 16
+"""Elements that could be visited in the time that a tile takes besides."""
+
+
+class Tiles(NamedTuple):
+    """A row of outputs cut into tiles.
+
+    Attributes:
+        by_line: whether their windows are reduced along a line; otherwise one by one.
+        width: outputs of a tile.
+        number: tiles of a row.
+        line: padded positions that a tile covers along the innermost dimension.
+        elements: that a tile visits.
+    """
+
+    by_line: bool
+    width: int
+    number: int
+    line: int
+    elements: int
+
+
+def cut_rows(plan: Plan, *, lines: bool) -> Tiles | None:
+    """The tiles of a plan, or None if its windows are so large that each is better a reduction of its own.
+
+    Args:
+        plan: a max pooling.
+        lines: whether some kernel reduces its windows along lines.
+    """
+    source, sizes = plan.inputs["InputTensor"], plan.outputs["OutputTensor"].sizes
+    *outer, across = plan.attributes.dimensions(source.sizes)
+    item_bytes = source.data_type.bits // 8
+    usual = USUAL_BYTES // item_bytes
+    row = _Row(prod(map(_taps, outer)), across, sizes[-1])
+    width = row.width(usual)
+    if lines and width:
+        quicker = LINE_BYTES // item_bytes if source.element_strides[-1] == 1 else FAR_ELEMENTS
+        if row.elements(width) * -(-sizes[-1] // width) * prod(sizes[:-1]) <= quicker * plan.work:
+            return row.tiles(width)
+    window = row.rows * _taps(across)
+    if window > LARGEST_WINDOW:
+        return None
+    number = -(-sizes[-1] // max(1, usual // window))
+    width = -(-sizes[-1] // number)
+    return Tiles(False, width, number, 0, width * window + UNIT)
+
+
+def _taps(dimension: Dimension) -> int:
+    """The most elements of the input that a window has along a dimension."""
+    return min(dimension.window, -(-dimension.size // dimension.dilation))
+
+
+class _Row(NamedTuple):
+    """A row of outputs: rows of the input that a window covers, the innermost dimension, and outputs."""
+
+    rows: int
+    across: Dimension
+    outputs: int
+
+    def line(self, width: int) -> int:
+        return (width - 1) * self.across.stride + self.across.dilated_window
+
+    def elements(self, width: int) -> int:
+        """What a tile visits, padding included."""
+        line = self.line(width)
+        covered = min(self.across.size, line)
+        return self.rows * covered + line - covered + width * self.across.window
+
+    def width(self, usual: int) -> int:
+        """The width of tiles that are reduced along lines: 0 if even narrow ones visit far more than ``usual``."""
+        each = self.rows * self.across.stride + self.across.window
+        again = self.rows * self.across.dilated_window
+        width = min(self.outputs, max((usual - again) // each, OVERLAP * again // each, LEAST_WIDTH))
+        if self.elements(width) > MOST or self.line(width) > LONGEST_LINE:
+            width = min((MOST - again) // each, (LONGEST_LINE - self.across.dilated_window) // self.across.stride)
+        return max(0, width)
+
+    def tiles(self, width: int) -> Tiles:
+        """Tiles of at most this width, all but the last alike."""
+        number = -(-self.outputs // width)
+        width = -(-self.outputs // number)
+        return Tiles(True, width, number, self.line(width), self.elements(width) + UNIT)

@@ -1,0 +1,245 @@
+"""Float reductions as jobs: those output elements that a cheap way leaves open are computed again by a dearer one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from opwire.tensor import Array
+
+from ....execution import Arrays, Bound, Stop, Stopped
+from ...layout import Loop
+from ...reference.elements import Elements
+from ..jit.compiler import Kernel
+from ..run import geometry as g
+from ..run.job import THREAD_BYTES, Job, Step, StepsJob
+from ..run.pool import Find, Pool
+from ..run.tiling import Cut
+from .column_states import SLACK_PLACES
+from .parameters import COMPENSATED, PLAIN, TIER
+from .sums import FEW_OPEN, OF_MANY
+
+Exact = Callable[[Elements], Any]
+"""The result of some elements, however long it takes."""
+
+_EXACT_CHUNK = 4096
+"""Elements that exact arithmetic takes between two questions whether to stop."""
+
+_EXACT_BYTES = 1 << 20
+"""What exact arithmetic on so many elements takes at most."""
+
+_FLAGS = 1 << 16
+"""Flags of output elements that are looked through at a time."""
+
+_HEAD = 8
+"""Places before the states of segments: a cache line, of which the last tells whether some element is open."""
+
+
+@dataclass(frozen=True, slots=True)
+class FamilyKernels:
+    """The kernels of a family.
+
+    Attributes:
+        rows, columns, finish: as in ``sums``.
+        places: int64 in a segment's state, by tier; cheapest tier first.
+        again: whether ``columns`` knows dearer tiers too.
+        exact: what settles the elements that all tiers leave open; None if the last tier leaves none.
+    """
+
+    rows: Any
+    columns: Any
+    finish: Any
+    places: Mapping[int, int]
+    again: bool = False
+    exact: Callable[[np.dtype[Any]], Exact] | None = None
+
+
+def float_job(functions: FamilyKernels, work: Cut, element: Any) -> Job:
+    """The job of a reduction that is cut into units."""
+    function = functions.columns if work.by_columns else functions.rows
+    first = Step(Kernel(function, element), work.geometry, work.units, work.elements)
+    if work.segments > 1:
+        return SegmentedJob(functions, first, work, element)
+    return StepsJob((first,), 0) if functions.exact is None else FlaggedJob(functions.exact, first, work)
+
+
+class FlaggedJob(Job):
+    """A reduction in one segment, which flags each output element that exact arithmetic must settle."""
+
+    def __init__(self, exact: Callable[[np.dtype[Any]], Exact], first: Step, work: Cut) -> None:
+        self._exact = exact
+        self._first = first
+        self._work = work
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        return (self._first.kernel,)
+
+    def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
+        self.bind(inputs, outputs, find, pool)(stop)
+
+    def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
+        source, target = inputs["InputTensor"], outputs["OutputTensor"]
+        flags = np.empty(self._work.outputs, np.int8)
+        first = self._first.bind(source.ctypes.data, target.ctypes.data, flags.ctypes.data, find, pool)
+        return partial(self._run, first, source, target, flags)
+
+    def _run(self, first: Bound, source: Array, target: Array, flags: Array, stop: Stop) -> None:
+        flags.fill(0)
+        first(stop)
+        for output in _flagged(flags, stop):
+            compute_exactly(self._exact, self._work, output, source, target, stop)
+
+    def scratch_bytes(self, threads: int) -> int:
+        return self._work.outputs + _EXACT_BYTES + threads * THREAD_BYTES
+
+
+def _flagged(flags: Array, stop: Stop) -> Iterator[int]:
+    """Where some flags are not 0. There may be billions of them.
+
+    Raises:
+        Stopped: ``stop()`` returned True.
+    """
+    for start in range(0, flags.size, _FLAGS):
+        if start and stop():
+            raise Stopped
+        for place in np.flatnonzero(flags[start : start + _FLAGS]).tolist():
+            yield start + place
+
+
+class SegmentedJob(Job):
+    """A reduction in several segments: tier after tier, all output elements first and then those left open."""
+
+    def __init__(self, functions: FamilyKernels, first: Step, work: Cut, element: Any) -> None:
+        self._functions = functions
+        self._first = first
+        self._work = work
+        self._finish = Step(Kernel(functions.finish, element), work.whole, work.outputs, work.segments)
+        self._columns = work.whole[g.COLUMNS] or 1
+        self._all_again = self._make_all_again()
+        self._again = tuple(self._one_element(tier, element) for tier in functions.places if tier != PLAIN)
+
+    def _make_all_again(self) -> tuple[Step, Step]:
+        """The steps that compute every output element by the second tier."""
+        steps = []
+        for step in (self._first, self._finish):
+            geometry = step.geometry[:]
+            geometry[TIER] = COMPENSATED
+            steps.append(step._replace(geometry=geometry))
+        return steps[0], steps[1]
+
+    def _one_element(self, tier: int, element: Any) -> tuple[Step, Step]:
+        """The steps for a single output element; addresses say which."""
+        geometry = self._work.whole[:]
+        geometry[g.KEPT_LOOPS] = geometry[g.COLUMNS] = 0
+        geometry[TIER] = tier
+        segments = self._work.segments
+        rows = Step(Kernel(self._functions.rows, element), geometry, segments, geometry[g.SEGMENT])
+        return rows, Step(Kernel(self._functions.finish, element), geometry, 1, segments)
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        return (self._first.kernel, self._finish.kernel, self._again[0][0].kernel)
+
+    def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
+        self.bind(inputs, outputs, find, pool)(stop)
+
+    def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
+        source, target = inputs["InputTensor"], outputs["OutputTensor"]
+        here, there = source.ctypes.data, target.ctypes.data
+        states = _States(self._work.outputs * self._work.segments * self._functions.places[PLAIN])
+        first, again = (
+            [step.bind(here, there, states.address, find, pool) for step in steps]
+            for steps in ((self._first, self._finish), self._all_again)
+        )
+
+        def run(stop: Stop) -> None:
+            if not states.leave_open(first, stop):
+                return
+            of_outputs = states.of(self._work.outputs, self._columns)
+            many = np.count_nonzero(of_outputs) > max(FEW_OPEN, self._work.outputs // OF_MANY)
+            if many and self._work.by_columns and self._functions.again:
+                states.leave_open(again, stop)
+            for output in _flagged(of_outputs, stop):
+                self._run_again(output, source, target, find, pool, stop)
+
+        return run
+
+    def scratch_bytes(self, threads: int) -> int:
+        places, outputs, segments = self._functions.places, self._work.outputs, self._work.segments
+        again = segments * max(places.values())
+        exact = 0 if self._functions.exact is None else _EXACT_BYTES
+        return 8 * (outputs * (segments * places[PLAIN] + 1) + again) + exact + threads * THREAD_BYTES
+
+    def _run_again(self, output: int, source: Array, target: Array, find: Find, pool: Pool, stop: Stop) -> None:
+        from_source, to_target = offsets(self._work.layout.kept, output)
+        here = source.ctypes.data + from_source * source.itemsize
+        there = target.ctypes.data + to_target * target.itemsize
+        states = _States(self._work.segments * max(self._functions.places.values()))
+        for steps in self._again:
+            if not states.leave_open([step.bind(here, there, states.address, find, pool) for step in steps], stop):
+                return
+        if self._functions.exact is not None:
+            compute_exactly(self._functions.exact, self._work, output, source, target, stop)
+
+
+class _States:
+    """The states of segments. Of those of an output element the last step makes the first place whether it is open."""
+
+    def __init__(self, places: int) -> None:
+        self._memory = np.empty(_HEAD + places + SLACK_PLACES, np.int64)
+        self._states = self._memory[_HEAD : _HEAD + places]
+        self.address = self._states.ctypes.data
+
+    def of(self, outputs: int, columns: int) -> Array:
+        """The first place of the states of each output element; see ``column_states``."""
+        return self._states.reshape(outputs // columns, -1, columns)[:, 0].ravel()
+
+    def leave_open(self, steps: Sequence[Bound], stop: Stop) -> bool:
+        """Runs steps; whether they leave any element open."""
+        self._memory[_HEAD - 1] = 0
+        for step in steps:
+            step(stop)
+        return bool(self._memory[_HEAD - 1])
+
+
+def offsets(kept: tuple[Loop, ...], output: int) -> tuple[int, int]:
+    """Elements from the start of the input to the first one of an output element, and to itself in the output."""
+    place = np.unravel_index(output, tuple(loop.size for loop in kept)) if kept else ()
+    source = sum(int(i) * loop.source for i, loop in zip(place, kept, strict=True))
+    target = sum(int(i) * loop.target for i, loop in zip(place, kept, strict=True))
+    return source, target
+
+
+def compute_exactly(
+    exact: Callable[[np.dtype[Any]], Exact], work: Cut, output: int, source: Array, target: Array, stop: Stop
+) -> None:
+    """Computes one output element by exact arithmetic."""
+    from_source, to_target = offsets(work.layout.kept, output)
+    elements = Elements(_view(source, from_source, work.layout.reduced), stop, _EXACT_CHUNK)
+    _view(target, to_target, ())[...] = exact(source.dtype)(elements)
+
+
+@dataclass(frozen=True, slots=True)
+class _Memory:
+    """Elements at an address, by NumPy's array interface; ``owner`` keeps them alive."""
+
+    __array_interface__: dict[str, object]
+    owner: Array
+
+
+def _view(array: Array, offset: int, loops: tuple[Loop, ...]) -> Array:
+    """The elements that loops visit from ``offset`` elements after the start of an array's memory."""
+    item = array.itemsize
+    interface: dict[str, object] = {
+        "version": 3,
+        "typestr": array.dtype.str,
+        "data": (array.ctypes.data + offset * item, False),
+        "shape": tuple(loop.size for loop in loops),
+        "strides": tuple(loop.source * item for loop in loops),
+    }
+    return np.asarray(_Memory(interface, array))

@@ -1,0 +1,222 @@
+"""Descs that break a rule: changes of valid ones, each with the violation that it must cause."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from typing import Any
+
+from opwire.operators.convolution import FilterFits, PaddingLeavesOutput
+from opwire.operators.gather import FitsRank
+from opwire.operators.indices import IndexFits
+from opwire.rules import Rule
+from opwire.rules.conditions import AtLevels, When, WithTensor
+from opwire.rules.numbers import AxesBelowRank, Axis, Between, DistinctAxes, Divides, Equal, Number
+from opwire.rules.shapes import Shapes
+from opwire.rules.tensors import LeadingOnes, SameRank, SameSizes, SameType, TypeNamed
+from opwire.rules.windows import Spatial, WindowFits, WindowHoldsElement
+from opwire.tensor import DataType
+
+from .descs import Drawn, applies
+from .numbers import number_of
+
+Change = tuple[dict[str, Any], str, str]
+"""A desc, and the code and place (below the desc) of the violation."""
+
+
+def broken(rule: Rule, drawn: Drawn) -> Iterator[Change]:
+    """Descs that break a rule, if possible no other one; none where it does not apply."""
+    if applies(rule, drawn):
+        yield from BREAK[type(rule)](rule, drawn)
+
+
+def _changed(drawn: Drawn, name: str, **changes: Any) -> dict[str, Any]:
+    desc = deepcopy(drawn.desc)
+    desc[name] = {**desc[name], **changes}
+    return desc
+
+
+def _others(names: tuple[str, ...], drawn: Drawn) -> list[str]:
+    """The given tensors but for the first, which the others are compared with."""
+    return [name for name in names if drawn.desc.get(name) is not None][1:]
+
+
+def _type(rule: SameType, drawn: Drawn) -> Iterator[Change]:
+    for name in _others(rule.tensors, drawn):
+        for data_type in drawn.row.tensors[name].data_types:
+            if data_type.name != drawn.desc[name]["DataType"]:
+                yield _changed(drawn, name, DataType=data_type.name), "data_types_differ", f"/{name}/DataType"
+
+
+def _named(rule: TypeNamed, drawn: Drawn) -> Iterator[Change]:
+    for data_type in (DataType.FLOAT32, DataType.INT8):
+        if data_type.name != drawn.desc[rule.attribute]:
+            yield {**drawn.desc, rule.attribute: data_type.name}, "data_types_differ", f"/{rule.attribute}"
+
+
+def _rank(rule: SameRank, drawn: Drawn) -> Iterator[Change]:
+    for name in _others(rule.tensors, drawn):
+        sizes = drawn.desc[name]["Sizes"]
+        for other in ([*sizes, 1], [1, *sizes], sizes[:-1], sizes[1:]):
+            least, greatest = drawn.row.tensors[name].ranks
+            if least <= len(other) <= greatest:
+                yield _changed(drawn, name, Sizes=other, Strides=None), "ranks_differ", f"/{name}/Sizes"
+
+
+def _sizes(rule: SameSizes, drawn: Drawn) -> Iterator[Change]:
+    for name in _others(rule.tensors, drawn):
+        sizes = drawn.desc[name]["Sizes"]
+        yield _changed(drawn, name, Sizes=[sizes[0] + 1, *sizes[1:]]), "sizes_mismatch", f"/{name}/Sizes"
+    if "WindowSize" in drawn.desc:
+        yield from _second_output(rule.tensors[1], drawn)
+
+
+def _second_output(second: str, drawn: Drawn) -> Iterator[Change]:
+    """The outputs of a pooling, one rounded down and another one rounded up: each alone would be allowed."""
+    desc = deepcopy(drawn.desc)
+    n = len(desc["WindowSize"])
+    desc["InputTensor"] = {**desc["InputTensor"], "Sizes": [1, 1, *[2] * n], "Strides": None}
+    desc |= {"WindowSize": [1] * n, "Strides": [2] * n, "StartPadding": [0] * n, "EndPadding": [0] * n}
+    data_type = drawn.row.tensors[second].data_types[0].name
+    desc[second] = {"DataType": data_type, "Sizes": [1, 1, 2, *[1] * (n - 1)]}
+    yield desc, "sizes_mismatch", f"/{second}/Sizes"
+
+
+def _axes(rule: AxesBelowRank, drawn: Drawn) -> Iterator[Change]:
+    rank = len(drawn.desc[rule.of]["Sizes"])
+    axes = drawn.desc[rule.attribute]
+    changes: dict[str, Any] = {rule.attribute: [*axes, rank]}
+    yield {**drawn.desc, **changes}, "axis_out_of_range", f"/{rule.attribute}/{len(axes)}"
+
+
+def _twice(rule: DistinctAxes, drawn: Drawn) -> Iterator[Change]:
+    axes = drawn.desc[rule.attribute]
+    if axes:
+        yield {**drawn.desc, rule.attribute: [*axes, axes[0]]}, "duplicate_axis", f"/{rule.attribute}/{len(axes)}"
+
+
+def _axis(rule: Axis, drawn: Drawn) -> Iterator[Change]:
+    rank = len(drawn.desc[rule.of]["Sizes"])
+    yield {**drawn.desc, rule.attribute: rank}, "axis_out_of_range", f"/{rule.attribute}"
+
+
+def _between(rule: Between, drawn: Drawn) -> Iterator[Change]:
+    name = str(rule.number.place[0])
+    if rule.greatest is not None:
+        yield {**drawn.desc, name: number_of(rule.greatest, drawn.desc) + 1}, "out_of_range", f"/{name}"
+
+
+def _leading(rule: LeadingOnes, drawn: Drawn) -> Iterator[Change]:
+    sizes = drawn.desc[rule.tensor]["Sizes"]
+    if len(sizes) > number_of(rule.last, drawn.desc):
+        changed = _changed(drawn, rule.tensor, Sizes=[2, *sizes[1:]])
+        yield changed, "sizes_mismatch", f"/{rule.tensor}/Sizes/0"
+
+
+def _divides(rule: Divides, drawn: Drawn) -> Iterator[Change]:
+    name = str(rule.divisor.place[0])
+    whole = number_of(rule.of, drawn.desc)
+    at = "/" + "/".join(map(str, rule.of.place))
+    for divisor in (whole + 1, 2, 3):
+        if whole % divisor:
+            desc = {**deepcopy(drawn.desc), name: divisor}
+            yield desc, "sizes_mismatch", at
+            channels = desc["InputTensor"]["Sizes"]
+            channels[1] = desc["FilterTensor"]["Sizes"][1] * divisor
+            yield desc, "sizes_mismatch", at
+
+
+def _equal(rule: Equal, drawn: Drawn) -> Iterator[Change]:
+    tensor, at = rule.right.tensor, rule.right.dimension  # type: ignore[attr-defined]
+    sizes = list(drawn.desc[tensor]["Sizes"])
+    sizes[at] += 1
+    yield _changed(drawn, tensor, Sizes=sizes), "sizes_mismatch", "/" + "/".join(map(str, rule.left.place))
+
+
+def _number(rule: Number, drawn: Drawn) -> Iterator[Change]:
+    for name in rule.attributes:
+        for wrong in (0, -1):
+            if not rule.holds(wrong):
+                yield {**drawn.desc, name: wrong}, "out_of_range", f"/{name}"
+
+
+def _spatial(rule: Spatial, drawn: Drawn) -> Iterator[Change]:
+    longer = {name: [*drawn.desc[name], 1] for name in rule.arrays}
+    yield {**drawn.desc, **longer}, "count_mismatch", f"/{rule.arrays[0]}"
+
+
+def _window(rule: WindowFits, drawn: Drawn) -> Iterator[Change]:
+    sizes = drawn.desc[rule.windows.over]["Sizes"]
+    longer = [sizes[2] + drawn.desc["StartPadding"][0] + 1, *drawn.desc["WindowSize"][1:]]
+    yield {**drawn.desc, "WindowSize": longer}, "window_too_large", "/WindowSize/0"
+
+
+def _window_of_padding(rule: WindowHoldsElement, drawn: Drawn) -> Iterator[Change]:
+    # The output is left out, so the place is the desc.
+    padding = [drawn.desc["WindowSize"][0], *drawn.desc["StartPadding"][1:]]
+    yield {**drawn.desc, "StartPadding": padding}, "window_without_element", ""
+
+
+def _index(rule: IndexFits, drawn: Drawn) -> Iterator[Change]:
+    rank = len(drawn.desc[rule.source]["Sizes"])
+    if rank < 2 or DataType.INT32 not in drawn.row.tensors[rule.output].data_types:
+        return
+    desc = _changed(drawn, rule.source, Sizes=[2**16, 2**15 + 1, *[1] * (rank - 2)], Strides=None)
+    desc[rule.axes] = [0, 1]
+    desc[rule.output] = {"DataType": "INT32", "Sizes": [1] * rank}
+    yield desc, "index_overflow", f"/{rule.output}/DataType"
+
+
+def _fits(rule: FitsRank, drawn: Drawn) -> Iterator[Change]:
+    desc = deepcopy(drawn.desc)
+    rank = len(desc["InputTensor"]["Sizes"])
+    if rank > 1:
+        desc["InputTensor"] = {**desc["InputTensor"], "Sizes": [2] * rank, "Strides": None}
+        desc["IndicesTensor"] = {**desc["IndicesTensor"], "Sizes": [2] * rank, "Strides": None}
+        yield {**desc, "Axis": rank - 1, "IndexDimensions": rank}, "ranks_differ", "/IndexDimensions"
+
+
+def _filter(rule: FilterFits, drawn: Drawn) -> Iterator[Change]:
+    sizes = list(drawn.desc["FilterTensor"]["Sizes"])
+    sizes[2] = drawn.desc["InputTensor"]["Sizes"][2] + drawn.desc["StartPadding"][0] + drawn.desc["EndPadding"][0] + 1
+    yield _changed(drawn, "FilterTensor", Sizes=sizes), "window_too_large", "/FilterTensor/Sizes/2"
+
+
+def _padding(rule: PaddingLeavesOutput, drawn: Drawn) -> Iterator[Change]:
+    padding = [100, *drawn.desc["StartPadding"][1:]]
+    yield {**drawn.desc, "StartPadding": padding}, "out_of_range", "/StartPadding/0"
+
+
+def _shapes(rule: Shapes, drawn: Drawn) -> Iterator[Change]:
+    for name in rule.shapes:
+        if drawn.desc.get(name) is not None:
+            first, second, *rest = drawn.desc[name]["Sizes"]
+            yield _changed(drawn, name, Sizes=[first, second + 1, *rest]), "sizes_mismatch", f"/{name}/Sizes/1"
+
+
+BREAK: dict[type[Rule], Callable[[Any, Drawn], Iterator[Change]]] = {
+    When: lambda rule, drawn: broken(rule.rule, drawn),
+    WithTensor: lambda rule, drawn: broken(rule.rule, drawn),
+    AtLevels: lambda rule, drawn: broken(rule.rule, drawn),
+    SameType: _type,
+    TypeNamed: _named,
+    SameRank: _rank,
+    SameSizes: _sizes,
+    AxesBelowRank: _axes,
+    DistinctAxes: _twice,
+    Axis: _axis,
+    Between: _between,
+    LeadingOnes: _leading,
+    Divides: _divides,
+    Equal: _equal,
+    Number: _number,
+    Spatial: _spatial,
+    WindowFits: _window,
+    WindowHoldsElement: _window_of_padding,
+    IndexFits: _index,
+    FitsRank: _fits,
+    FilterFits: _filter,
+    PaddingLeavesOutput: _padding,
+    Shapes: _shapes,
+}
+"""By class of a rule, what breaks it."""

@@ -1,0 +1,168 @@
+"""Descs that say much in few bytes: devices take little memory for them, ask whether to stop, and leave others time."""
+
+from __future__ import annotations
+
+import threading
+import time
+import tracemalloc
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import pytest
+
+from opwire.check import Plan, check
+from opwire.errors import LimitExceededError, ProblemCode
+from opwire_service.devices.reference import MOST_VISITS, VISITS_PER_OUTPUT, ReferenceDevice
+from opwire_service.execution import Stopped
+
+BEGUN = 0.02
+"""Seconds of work until it is told to stop."""
+
+LATE = 0.5
+"""Seconds of processor time, of all threads, between two questions whether to stop: 0.03 on a machine of two cores."""
+
+HELD = 0.25
+"""Seconds that another thread may wait for its turn: 0.05 on a machine that has nothing else to do."""
+
+
+def reduction(function: str, sizes: list[int], axes: list[int], data_type: str = "FLOAT32") -> dict[str, Any]:
+    tensor = {"DataType": data_type, "Sizes": sizes, "Strides": [0] * len(sizes)}
+    return {"type": "REDUCE", "desc": {"Function": function, "InputTensor": tensor, "Axes": axes}}
+
+
+def pooling(sizes: list[int], window: list[int], data_type: str = "FLOAT32", **changes: object) -> dict[str, Any]:
+    spatial = len(window)
+    desc = {
+        "InputTensor": {"DataType": data_type, "Sizes": sizes, "Strides": [0] * len(sizes)},
+        "WindowSize": window,
+        "Strides": [1] * spatial,
+        "StartPadding": [0] * spatial,
+        "EndPadding": [0] * spatial,
+        "Dilations": [1] * spatial,
+    }
+    return {"type": "MAX_POOLING2", "desc": desc | changes}
+
+
+WIDE = 2**26
+
+NASTY = {
+    "pooling_of_single_elements": pooling([1, 1, 1, WIDE], [1, 1], "UINT8"),
+    "pooling_of_a_high_image": pooling([1, 1, WIDE, 1], [3, 1], "UINT8"),
+    "pooling_of_a_deep_image": pooling([1, 1, 2**13, 2**13, 1], [2, 2, 1], "UINT8"),
+    "pooling_of_many_channels": pooling([2**13, 2**13, 1, 1], [1, 1], "UINT8"),
+    "pooling_with_padding_alone_beside": pooling([1, 1, 1, 2**22], [1, 3], StartPadding=[0, 1], EndPadding=[0, 1]),
+    "pooling_of_large_windows": pooling([1, 1, 2048, 2048], [1024, 1024], Strides=[8, 8]),
+    "pooling_of_long_windows": pooling([1, 1, 1, 2**20], [1, 2**13]),
+    "pooling_far_apart": pooling([1, 1, 1, 2**24], [1, 3], Dilations=[1, 2**22]),
+    "pooling_in_leaps": pooling([1, 1, 2**12, 2**14], [1, 1], Strides=[1, 2**13]),
+    "pooling_of_nan": pooling([1, 1, 2048, 2048], [512, 512], Strides=[2, 2]),
+    "pooling_of_words_with_places": pooling(
+        [1, 1, 1, 2**22], [1, 64], "INT64", OutputIndicesTensor={"DataType": "UINT32", "Sizes": [1, 1, 1, 2**22 - 63]}
+    ),
+    "windows_as_large_as_the_input": pooling([1, 1, 256, 512, 512], [256, 512, 512]),
+    "nothing_reduced": reduction("SUM", [WIDE], []),
+    "nothing_reduced_of_many_dimensions": reduction("L1", [8] * 8, []),
+    "arguments_of_nothing": reduction("ARGMAX", [WIDE], []),
+    "pairs": reduction("MAX", [WIDE, 2], [1], "INT32"),
+    "pairs_multiplied": reduction("MULTIPLY", [2**24, 2], [1]),
+    "exponentials_of_pairs": reduction("LOG_SUM_EXP", [2**24, 2], [1]),
+    "logarithms": reduction("LOG_SUM", [2**24], []),
+    "columns": reduction("SUM", [2**12, 2**14], [0]),
+    "squares": reduction("L2", [2**26], [0], "FLOAT16"),
+    "products": reduction("MULTIPLY", [2**26], [0], "INT64"),
+}
+"""By what they do; each of them is a few bytes of a request."""
+
+
+class Watch:
+    """Tells work to stop after a while.
+
+    Attributes:
+        most: the processor time of this process between two questions, or after the last one.
+    """
+
+    def __init__(self) -> None:
+        self._end = time.monotonic() + BEGUN
+        self._last = time.process_time()
+        self.most = 0.0
+
+    def __call__(self) -> bool:
+        self.note()
+        return time.monotonic() > self._end
+
+    def note(self) -> None:
+        now = time.process_time()
+        self.most, self._last = max(self.most, now - self._last), now
+
+
+@contextmanager
+def ticking() -> Iterator[list[float]]:
+    """Measures how long another thread that wants to run every millisecond is kept from it: the longest time."""
+    gaps, over = [0.0], threading.Event()
+
+    def tick() -> None:
+        last = time.perf_counter()
+        while not over.wait(0.001):
+            now = time.perf_counter()
+            gaps[0], last = max(gaps[0], now - last), now
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    try:
+        yield gaps
+    finally:
+        over.set()
+        thread.join()
+
+
+def tensors(plan: Plan, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Inputs of one element, NaN where that is the point, and outputs."""
+    nan = name.endswith("nan")
+    item = plan.inputs["InputTensor"].data_type.bits // 8
+    buffer = bytearray(b"\xff" * item if nan else b"\x01" * item)
+    inputs = {key: desc.view(buffer) for key, desc in plan.inputs.items()}
+    return inputs, {key: desc.allocate()[1] for key, desc in plan.outputs.items()}
+
+
+@pytest.mark.parametrize("name", NASTY)
+def test_nasty_work_stops_and_lets_others_run(device, name):
+    plan = check(NASTY[name])
+    inputs, outputs = tensors(plan, name)
+    watch = Watch()
+    tracemalloc.start()
+    try:
+        with ticking() as gaps:
+            with suppress(Stopped):
+                device.run(plan, inputs, outputs, watch)
+            watch.note()
+        taken = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert watch.most < LATE
+    assert gaps[0] < HELD
+    assert taken <= device.scratch_bytes(plan) + 2**20
+
+
+def test_the_reference_refuses_what_takes_it_too_long():
+    device, sizes = ReferenceDevice(), [2**26]
+    plan = check(reduction("SUM", sizes, []))
+    with pytest.raises(LimitExceededError) as refused, device.admit(plan):
+        pass
+    visits = 2**26 * (1 + VISITS_PER_OUTPUT)
+    assert (refused.value.code, refused.value.size, refused.value.limit) == (
+        ProblemCode.WORK_TOO_LARGE,
+        visits,
+        MOST_VISITS,
+    )
+    assert str(visits) in str(refused.value)
+    assert str(MOST_VISITS) in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "operator",
+    [reduction("SUM", [2**28], [0]), reduction("ARGMIN", [4096, 64], [1]), pooling([1, 1, 512, 512], [9, 9])],
+)
+def test_the_reference_takes_what_it_can_do(operator):
+    with ReferenceDevice().admit(check(operator)):
+        pass

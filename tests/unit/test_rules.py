@@ -1,0 +1,97 @@
+"""Every declared operator: drawn descs are accepted at their level, and each rule can be broken alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from opwire.check import check, validate
+from opwire.level import FeatureLevel
+from opwire.operators import OPERATORS
+from tests.drawing import broken, descs
+from tests.drawing.outputs import output_sizes
+
+DRAWN = settings(
+    max_examples=30,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+
+ALL = pytest.mark.parametrize("operator", OPERATORS.values(), ids=lambda operator: operator.name)
+
+
+def violations(operator: str, desc: dict[str, Any], level: FeatureLevel) -> list[tuple[str, str]]:
+    found = validate({"type": operator, "desc": desc}, level).violations
+    return [(violation.code.value, violation.pointer) for violation in found]
+
+
+@ALL
+def test_drawn_descs_are_accepted(operator):
+    @DRAWN
+    @given(st.data())
+    def holds(data):
+        drawn = data.draw(descs(operator))
+        plan = check(drawn.request, drawn.level)
+        expected = output_sizes(operator, drawn.desc)
+        assert {name: list(plan.outputs[name].sizes) for name in expected} == expected
+        # What was derived may as well be given, and counts too.
+        whole = dict(drawn.desc)
+        for member in operator.members.counts:
+            whole[member.name] = len(whole[member.counts[0]])
+        whole |= {name: desc.to_json() for name, desc in plan.outputs.items()}
+        found = validate({"type": operator.name, "desc": whole}, drawn.level)
+        assert found.valid
+        assert found.outputs == plan.outputs
+        lowest = found.minimum_feature_level
+        assert lowest is not None
+        assert lowest <= drawn.level
+        if lowest > FeatureLevel.V1_0:
+            below = [level for level in FeatureLevel if level < lowest][-1]
+            assert violations(operator.name, whole, below)
+
+    holds()
+
+
+@ALL
+def test_each_rule_is_broken_alone(operator):
+    left = set(range(len(operator.rules)))
+
+    @DRAWN
+    @given(st.data())
+    def breaks(data):
+        drawn = data.draw(descs(operator))
+        for i, rule in enumerate(operator.rules):
+            for desc, code, place in broken(rule, drawn):
+                found = violations(operator.name, desc, drawn.level)
+                assert (code, f"/desc{place}") in found, (rule, desc, drawn.level, found)
+                if found == [(code, f"/desc{place}")]:
+                    left.discard(i)
+
+    breaks()
+    assert not left, [operator.rules[i] for i in left]
+
+
+@ALL
+def test_numbers_below_their_least_are_refused(operator):
+    @settings(DRAWN, max_examples=3)
+    @given(st.data())
+    def holds(data):
+        drawn = data.draw(descs(operator))
+        for member in operator.members.attributes:
+            least = getattr(member, "least", None)
+            if least is None:
+                continue
+            value: Any = drawn.desc[member.name]
+            if isinstance(value, list) and value:
+                desc, place = {**drawn.desc, member.name: [least - 1, *value[1:]]}, f"/desc/{member.name}/0"
+            else:
+                desc, place = {**drawn.desc, member.name: least - 1}, f"/desc/{member.name}"
+            assert violations(operator.name, desc, drawn.level) == [("out_of_range", place)]
+
+    holds()

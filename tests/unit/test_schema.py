@@ -1,0 +1,197 @@
+"""The schema against the facts of DirectML's header and pages, one by one.
+
+The facts stand in ``data/directml.json.gz``: for each operator its struct, members, constraints, support rows and fused
+activations, and the enums. They were taken from the pages apart from the schema.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from opwire.describe import describe
+from opwire.enums import ENUMS
+from opwire.fields import STRUCTS, Enumerated
+from opwire.level import FeatureLevel
+from opwire.schema import CATALOG, document, find, schema_of
+from opwire.support import row_for
+from opwire.tensor import DataType
+
+FACTS = json.loads(gzip.decompress((Path(__file__).parents[1] / "data" / "directml.json.gz").read_bytes()))
+OPERATORS: dict[str, dict[str, Any]] = {facts["operator"]: facts for facts in FACTS["operators"]}
+
+KINDS = {
+    "tensor": "tensor",
+    "tensor[]": "tensors",
+    "operator": "operator",
+    "operator[]": "operators",
+    "DML_SCALE_BIAS": "struct",
+    "DML_SIZE_2D": "struct",
+    "DML_SCALAR_UNION": "union",
+}
+
+
+def kind_of(field: dict[str, Any]) -> str:
+    if "counts" in field:
+        return "count"
+    if field["type"].startswith("enum:"):
+        return "enum"
+    return KINDS.get(field["type"]) or ("array" if field["type"].endswith("[]") else "scalar")
+
+
+def test_the_types_are_those_of_the_header():
+    assert list(CATALOG) == list(OPERATORS)
+    for name, facts in OPERATORS.items():
+        kind, schema = CATALOG[name], schema_of(name)
+        assert (kind.value, kind.introduced.short) == (facts["enum_value"], facts["introduced"])
+        assert schema.struct == facts["struct"]
+        assert schema.source.endswith(facts["source"].split()[1])
+        assert facts["source_commit"] in schema.source
+        assert schema.in_place == tuple(map(tuple, facts["may_alias"]))
+        if facts["aliases"]:
+            assert find(facts["aliases"]["operator"]) is kind
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_members_are_those_of_the_struct(name):
+    facts = OPERATORS[name]["fields"]
+    members = describe(CATALOG[name])["fields"]
+    assert [member["name"] for member in members] == [field["name"] for field in facts]
+    for member, field in zip(members, facts, strict=True):
+        assert member["kind"] == kind_of(field)
+        if "role" in field:
+            assert member["role"] == "optional " * field["optional"] + field["role"]
+        if "counts" in field:
+            assert member["counts"] == field["counts"]
+        if member["kind"] in ("array", "scalar"):
+            assert member["number"] == field["type"].removesuffix("[]")
+        if member["kind"] == "struct":
+            assert member["struct"] == field["type"]
+        if member["kind"] in ("struct", "operator"):
+            assert member["optional"] is field.get("optional", False)
+        assert member.get("count") == field.get("count")
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_bounds_of_integers_are_those_of_the_constraints(name):
+    """Those of the form ``X >= 1``, ``X[i] >= 1`` and ``1 <= X <= ...`` that hold at every level and in every case."""
+    expected = {}
+    for constraint in OPERATORS[name]["constraints"]:
+        if re.match("(if|level) ", constraint):
+            continue
+        for part in constraint.split(";"):
+            found = re.match(r"\s*(\w+)(\[\w\])? >= (\d+)(?=\s*(\[|$))", part) or re.match(
+                r"\s*()()1 <= (\w+) <=", part
+            )
+            if found:
+                expected[found[1] or found[3]] = int(found[3]) if found[1] else 1
+    members = {member["name"]: member for member in describe(CATALOG[name])["fields"]}
+    numbers = {
+        name: least for name, least in expected.items() if members.get(name, {}).get("kind") in ("array", "scalar")
+    }
+    given = {name: member["least"] for name, member in members.items() if member.get("least")}
+    assert given == numbers
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_support_is_that_of_the_page(name):
+    rows = OPERATORS[name]["support"]
+    support, optional = schema_of(name).support, {m.name for m in schema_of(name).members.tensors if m.role.is_optional}
+    assert sum(len(group) for _, group in support.groups) == len(rows)
+    for facts in rows:
+        values: dict[str, Any] = {}
+        for attribute, names in (facts.get("when") or {}).items():
+            member = next(member for member in schema_of(name).members.attributes if member.name == attribute)
+            assert isinstance(member, Enumerated)
+            values[attribute] = member.type[names[0].removeprefix(member.prefix)]
+            among = next(among for among, _ in support.groups if values[attribute] in among)
+            assert {value.name for value in map(member.type, among)} == {n.removeprefix(member.prefix) for n in names}
+        row = row_for(support.rows(values), FeatureLevel.parse(facts["from"]))
+        assert row is not None
+        assert row.level.short == facts["from"]
+        assert list(row.tensors) == list(facts["tensors"])
+        for tensor, limits in facts["tensors"].items():
+            assert list(row.tensors[tensor].ranks) == limits["dimension_counts"]
+            assert {data_type.name for data_type in row.tensors[tensor].data_types} == set(limits["data_types"])
+            assert list(row.tensors[tensor].dimensions or ()) == limits.get("dimensions", [])
+            may_be_null = tensor in optional and tensor not in row.required
+            assert may_be_null is limits["optional"]
+
+
+def test_each_level_takes_what_the_levels_below_take():
+    for name in CATALOG:
+        for _, rows in schema_of(name).support.groups:
+            assert [row.level for row in rows] == sorted((row.level for row in rows), reverse=True)
+
+
+@pytest.mark.parametrize("name", [name for name, facts in OPERATORS.items() if facts["fused_activations"]])
+def test_fused_activations_are_those_of_the_page(name):
+    facts = OPERATORS[name]["fused_activations"]
+    for member in describe(CATALOG[name])["fields"]:
+        if member["kind"] in ("operator", "operators"):
+            given = {level.removeprefix("DML_FEATURE_LEVEL_"): names for level, names in member["activations"].items()}
+            assert given == facts
+
+
+def test_what_may_be_fused_says_so_itself():
+    into: dict[str, dict[str, str]] = {}
+    for name in CATALOG:
+        for member in describe(CATALOG[name])["fields"]:
+            for level, names in member.get("activations", {}).items():
+                for fused in names:
+                    into.setdefault(fused, {})[name] = level.removeprefix("DML_FEATURE_LEVEL_")
+    assert into == {name: facts["fusable_into"] for name, facts in OPERATORS.items() if facts["fusable_into"]}
+
+
+def test_enums_are_those_of_the_header():
+    enums = FACTS["enums"]["enums"]
+    listed = document("types")["enums"]
+    assert set(listed) | {"DML_OPERATOR_TYPE"} == set(enums)
+    assert set(ENUMS) == set(listed) - {"DML_TENSOR_TYPE", "DML_TENSOR_DATA_TYPE"}
+    for name, enum in listed.items():
+        valid = {
+            key: row for key, row in enums[name]["members"].items() if key not in enums[name].get("never_valid", ())
+        }
+        assert (enum["from"], enum["members"]) == (enums[name]["from"], valid)
+        if name in ENUMS:
+            assert {row.name: row.value for row in ENUMS[name]} == {key: row["value"] for key, row in valid.items()}
+    members = enums["DML_TENSOR_DATA_TYPE"]["members"]
+    assert {row.name: {"value": row.code, "from": row.introduced.short} for row in DataType} == {
+        name: member for name, member in members.items() if name != "UNKNOWN"
+    }
+    for struct, (made, number) in STRUCTS.items():
+        found = document("types")["structs"][struct]
+        assert list(made._fields) == found["members"] == FACTS["enums"]["structs"][struct]["members"]
+        assert number.name == found["number"]
+
+
+def test_values_of_attributes_by_level_are_those_of_the_enums():
+    """The pages that give rows for an attribute's values give the levels of the enum's members."""
+    for name, facts in OPERATORS.items():
+        if not (facts["attribute_rows"] or {}).get("PaddingMode"):
+            continue
+        member = next(member for member in schema_of(name).members.attributes if member.name == "PaddingMode")
+        assert isinstance(member, Enumerated)
+        introduced = CATALOG[name].introduced
+        given: dict[str, set[str]] = {}
+        for mode in member.type:
+            level = max(introduced, member.later.get(mode, introduced))
+            given.setdefault(level.short, set()).add(member.prefix + mode.name)
+        assert given == {level: set(modes) for level, modes in facts["attribute_rows"]["PaddingMode"].items()}
+
+
+def test_only_these_attributes_have_rows_of_their_own():
+    rows = {(name, key) for name, facts in OPERATORS.items() for key in facts["attribute_rows"] or ()}
+    assert rows == {("PADDING", "PaddingMode"), ("PADDING1", "PaddingMode"), ("ACTIVATION_SOFTPLUS", "Steepness")}
+
+
+def test_schemas_are_read_when_they_are_asked_for():
+    files = {path.stem for path in (Path(__file__).parents[2] / "client/opwire/schema").glob("*.json")}
+    assert files == {kind.family for kind in CATALOG.values()} | {"operator_types", "types"}
+    with pytest.raises(KeyError):
+        schema_of("NO_SUCH_THING")

@@ -1,0 +1,110 @@
+"""What a plan takes of memory besides its tensors, measured in a process of its own, against what its device says."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from opwire_service.devices.reference import CHUNK_BYTES
+
+FLOOR = 4 << 20
+"""Bytes that no measurement tells from those that a process takes anyway."""
+
+FACTOR = 3
+"""How many times the memory that is measured a device may say."""
+
+MEASURE = """
+import json, sys
+from contextlib import suppress
+from pathlib import Path
+from time import monotonic
+from opwire.check import check
+from opwire_service.devices import load
+from opwire_service.execution import Stopped
+
+def run(operator, stop):
+    plan = check(operator)
+    inputs = {name: desc.view(bytearray(b"\\xff" * desc.total_size_in_bytes)) for name, desc in plan.inputs.items()}
+    outputs = {name: desc.allocate()[1] for name, desc in plan.outputs.items()}
+    for output in outputs.values():
+        output.fill(1)
+    before = resident("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5")
+    with suppress(Stopped):
+        device.run(plan, inputs, outputs, stop)
+    return plan, resident("VmHWM") - before
+
+def resident(which):
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    return int(status[which].split()[0]) << 10
+
+name, plans = json.loads(sys.argv[1])
+device = load(name)
+list(device.warm_up(()))
+measured = {}
+for key, (operator, small) in plans.items():
+    run(small, lambda: False)
+    end = monotonic() + 2
+    plan, taken = run(operator, lambda: monotonic() > end)
+    measured[key] = device.scratch_bytes(plan), taken
+print(json.dumps(measured))
+device.close()
+"""
+
+
+def reduction(function: str, data_type: str, sizes: list[int], axes: list[int]) -> dict[str, Any]:
+    tensor = {"DataType": data_type, "Sizes": sizes, "Strides": [0] * len(sizes)}
+    return {"type": "REDUCE", "desc": {"Function": function, "InputTensor": tensor, "Axes": axes}}
+
+
+def pooling(data_type: str, size: int, dilation: int = 1) -> dict[str, Any]:
+    desc: dict[str, Any] = {"InputTensor": {"DataType": data_type, "Sizes": [1, 1, 1, size], "Strides": [0] * 4}}
+    desc |= {"WindowSize": [1, 2], "Strides": [1, 1], "Dilations": [1, dilation]}
+    return {"type": "MAX_POOLING2", "desc": desc | {"StartPadding": [0, 0], "EndPadding": [0, 0]}}
+
+
+PLANS = {
+    "flags_of_products": (reduction("MULTIPLY", "FLOAT16", [2**25, 2], [1]), reduction("MULTIPLY", "FLOAT16", [2], [])),
+    "states_of_segments": (reduction("SUM", "FLOAT32", [2**14, 2**14], [0]), reduction("SUM", "FLOAT32", [2, 2], [0])),
+    "winners_of_segments": (reduction("ARGMAX", "INT32", [4, 2**26], [1]), reduction("ARGMAX", "INT32", [2, 2], [1])),
+    "nothing_reduced": (reduction("SUM", "FLOAT32", [2**24], []), reduction("SUM", "FLOAT32", [2], [])),
+    "long_lines_of_floats": (pooling("FLOAT32", 1_500_000, 500_000), pooling("FLOAT32", 9)),
+    "long_lines_of_bytes": (pooling("UINT8", 1_500_000, 500_000), pooling("UINT8", 9)),
+    "tiles": (pooling("UINT8", 2**26), pooling("UINT8", 9)),
+}
+"""By what takes memory; and a plan of the same kind, whose memory is not measured."""
+
+
+ON_REFERENCE = "states_of_segments", "nothing_reduced", "tiles"
+"""Those that the reference is measured by; it takes the same memory for every plan."""
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="resident memory is read and reset in /proc")
+
+
+def measured(device: str, plans: Iterable[str]) -> dict[str, tuple[int, int]]:
+    """What the device says of each plan and what it takes, in bytes."""
+    asked = json.dumps([device, {name: PLANS[name] for name in plans}])
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURE, asked], capture_output=True, text=True, check=True, timeout=150
+    )
+    return {name: (said, taken) for name, (said, taken) in json.loads(done.stdout).items()}
+
+
+@linux
+@pytest.mark.usefixtures("cpu_device")
+def test_scratch_is_bounded_by_what_the_cpu_says():
+    for name, (said, taken) in measured("cpu", PLANS).items():
+        assert taken <= said + FLOOR, name
+        assert said <= FACTOR * max(taken, FLOOR), name
+
+
+@linux
+def test_scratch_of_the_reference_is_a_constant():
+    for name, (said, taken) in measured("reference", ON_REFERENCE).items():
+        assert taken <= said + FLOOR, name
+        assert said == CHUNK_BYTES

@@ -1,0 +1,72 @@
+"""The work of a plan against the visits of a plain loop over what the operator reads."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given, settings
+
+from opwire.check import Plan, check
+from opwire.operators import OPERATORS
+from tests import oracle
+from tests.strategies import cases
+
+SLACK = 3
+"""How many times the visits the work may be."""
+
+
+def visits(plan: Plan) -> int:
+    """The elements that a plain loop reads."""
+    if plan.operator.name.startswith("MAX_POOLING"):
+        return sum(1 for _ in _pooled(plan))
+    return sum(1 for _ in itertools.product(*map(range, plan.inputs["InputTensor"].sizes)))
+
+
+def _pooled(plan: Plan) -> Iterator[oracle.Coordinate]:
+    """The input's coordinates that each window has, one after the other."""
+    sizes = plan.inputs["InputTensor"].sizes
+    for coordinate in itertools.product(*map(range, plan.outputs["OutputTensor"].sizes)):
+        for offsets in itertools.product(*map(range, plan.attributes.WindowSize)):
+            place = oracle.window_position(plan.attributes, coordinate[2:], offsets)
+            if all(0 <= at < size for at, size in zip(place, sizes[2:], strict=True)):
+                yield (*coordinate[:2], *place)
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_work_bounds_the_visits(name):
+    @settings(max_examples=150, deadline=None)
+    @given(cases((name,)))
+    def is_a_bound(case):
+        plan = check(case.operator, case.level)
+        counted = visits(plan)
+        assert counted <= plan.work <= SLACK * counted
+
+    is_a_bound()
+
+
+@pytest.mark.parametrize("strides", [None, [0, 0, 0, 0], [0, 0, 9, 1]])
+@pytest.mark.parametrize(
+    ("window", "stride", "padding", "dilation"),
+    [(5, 1, 4, 1), (2, 3, 8, 8), (9, 9, 8, 1), (3, 2, 0, 4), (1, 1, 0, 1)],
+)
+def test_windows_cut_off_by_padding_are_counted_as_they_are(window, stride, padding, dilation, strides):
+    tensor = {"DataType": "FLOAT32", "Sizes": [2, 3, 9, 9], **({"Strides": strides} if strides else {})}
+    desc = {"InputTensor": tensor, "WindowSize": [window] * 2, "Strides": [stride] * 2, "Dilations": [dilation] * 2}
+    plan = check({"type": "MAX_POOLING2", "desc": desc | {"StartPadding": [padding] * 2, "EndPadding": [padding] * 2}})
+    assert plan.work == visits(plan)
+
+
+def test_a_window_of_padding_is_no_work():
+    wide = 2**31
+    desc = {"WindowSize": [1, wide], "Strides": [1, 1], "StartPadding": [0, wide - 1], "EndPadding": [0, wide - 1]}
+    plan = check({"type": "MAX_POOLING", "desc": {"InputTensor": {"DataType": "UINT8", "Sizes": [1, 1, 1, 5]}, **desc}})
+    # Each of the five elements is in as many windows as a window has elements.
+    assert plan.work == 5 * wide
+
+
+def test_without_axes_each_element_is_visited_once():
+    tensor = {"DataType": "FLOAT32", "Sizes": [4, 5], "Strides": [0, 0]}
+    plan = check({"type": "REDUCE", "desc": {"Function": "SUM", "InputTensor": tensor, "AxisCount": 0, "Axes": []}})
+    assert plan.work == 20

@@ -11,11 +11,12 @@ from opwire_service.devices import load
 from opwire_service.devices.base import Device, DeviceUnavailable
 from opwire_service.devices.cpu import CpuDevice
 from tests.clients import KINDS, MakeClient, clients
+from tests.profiles import SMALL
 from tests.serving import serving
 
-# Tests draw in proportion, see ``tests.drawing``. A slow machine is no failure, and a busy one is slow.
-settings.register_profile("small", max_examples=50, deadline=None, derandomize=True, database=None)
-settings.register_profile("large", max_examples=500, deadline=None)
+# A slow machine is no failure, and a busy one is slow.
+settings.register_profile("small", max_examples=SMALL, deadline=None, derandomize=True, database=None)
+settings.register_profile("large", max_examples=10 * SMALL, deadline=None)
 settings.load_profile("small")
 
 

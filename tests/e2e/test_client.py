@@ -18,7 +18,7 @@ from opwire.tensor import Array
 from opwire.wire import Encoding
 from opwire_service.kernels.executable import EXECUTABLE
 from tests import oracle
-from tests.drawing import examples
+from tests.profiles import examples
 from tests.strategies import cases
 
 EXAMPLES = [
@@ -41,7 +41,7 @@ IN_ENCODINGS = [
         marks=[pytest.mark.thorough] if encoding is not Encoding.BINARY and example is not operator.examples[0] else [],
     )
     for encoding in Encoding
-    for operator in OPERATORS.values()
+    for operator in EXECUTABLE.values()
     for example in operator.examples
 ]
 """Every example in the encoding that the client chooses, and the first of each operator in the others."""

@@ -20,8 +20,8 @@ from opwire_service.kernels.executable import EXECUTABLE
 from opwire_service.process.server import HttpServer
 from opwire_service.settings import Limits, Settings
 from tests import bodies, mutation
-from tests.drawing import request_examples
 from tests.problems import LEAKS, check_problem, read_problem
+from tests.profiles import request_examples
 from tests.serving import serving
 from tests.sockets import connect
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.drawing import examples
+from tests.profiles import examples
 
 TYPE = {"Content-Type": "application/json"}
 OPERATOR: dict[str, Any] = {

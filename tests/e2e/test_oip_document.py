@@ -19,8 +19,8 @@ from schemathesis.specs.openapi.checks import (
 from opwire_service.kernels.executable import EXECUTABLE
 from opwire_service.oip import routes as oip
 from tests import bodies
-from tests.drawing import request_examples
 from tests.problems import read_problem
+from tests.profiles import request_examples
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 

@@ -19,8 +19,8 @@ from schemathesis.specs.openapi.checks import (
 
 from opwire_service.settings import Limits, Settings
 from tests import bodies
-from tests.drawing import request_examples
 from tests.problems import read_problem
+from tests.profiles import request_examples
 from tests.serving import serving
 
 LIMITS = Limits(

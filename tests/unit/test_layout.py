@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from opwire.check import check
 from opwire.errors import ContractViolation
 from opwire.tensor import BufferTensorDesc, DataType
-from tests.drawing import examples
+from tests.profiles import examples
 
 MOST = 2**32 - 1
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from opwire.errors import DeadlineExceededError, OverloadedError, ProblemCode
 from opwire_service.engine.memory import SMALL, Hold, Memory
-from tests.drawing import examples
+from tests.profiles import examples
 
 pytestmark = pytest.mark.anyio
 

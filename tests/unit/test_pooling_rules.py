@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from opwire.check import check, validate
 from opwire.errors import ContractViolation
 from opwire.rules.dimension import Dimension
-from tests.drawing import examples
+from tests.profiles import examples
 
 NAMES = ("Strides", "WindowSize", "StartPadding", "EndPadding", "Dilations")
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from opwire.check import check
 from opwire_service.kernels.executable import EXECUTABLE
 from tests import oracle
-from tests.drawing import examples
 from tests.execution import execute
+from tests.profiles import examples
 from tests.strategies import Case, cases
 
 EXAMPLES = {"REDUCE": 150}

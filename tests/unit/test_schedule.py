@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from opwire_service.engine.schedule import LONG, Action, Expire, Job, QueueFull, Schedule, Start
-from tests.drawing import examples
+from tests.profiles import examples
 
 NEVER = 10**9
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from hypothesis import HealthCheck, settings
 
-_SMALL = 50
+SMALL = 50
+"""Examples of a test that does not say how many."""
 
 
 def examples(few: int) -> settings:
     """Settings for a test that draws few examples in the small profile."""
     assert settings.default is not None
-    return settings(max_examples=max(1, few * settings.default.max_examples // _SMALL))
+    return settings(max_examples=max(1, few * settings.default.max_examples // SMALL))
 
 
 def request_examples(few: int) -> settings:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 
 import pytest
@@ -41,6 +42,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if len(left) < len(items):
         config.hook.pytest_deselected(items=[item for item in items if not belongs(item)])
         items[:] = left
+
+
+def pytest_collection_finish() -> None:
+    """Lets the garbage collector pass over what stays to the end: all that was imported and collected."""
+    gc.freeze()
 
 
 # The kernels that a test needs are compiled the first time, which takes longer than the test.

@@ -1,4 +1,4 @@
-"""The command line as a user has it: processes, their output and exit codes."""
+"""The command line: output and exit codes; in processes of their own where these matter."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.commands import opwire, opwire_process
 from tests.pointers import resolves
 
 MODELS = Path(__file__).parents[1] / "data" / "dxdispatch"
@@ -28,14 +28,6 @@ DESC = {
 }
 ROWS = [[1, 5, 2], [9, 3, "NaN"]]
 REQUEST = {"feature_level": "5_0", "operator": DESC, "inputs": {"InputTensor": {"data": ROWS}}}
-
-
-def opwire(*arguments: object, stdin: str = "", **options: Any) -> subprocess.CompletedProcess[str]:
-    """Runs the command to its end; whatever comes of it, it must not be a traceback."""
-    command = [sys.executable, "-m", "opwire_service", *map(str, arguments)]
-    done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=120, check=False, **options)
-    assert "Traceback" not in done.stdout + done.stderr
-    return done
 
 
 @pytest.fixture
@@ -153,7 +145,7 @@ def test_run_request(write):
 
 
 def test_run_from_stdin():
-    done = opwire("run", "-", "--json", stdin=json.dumps(REQUEST))
+    done = opwire_process("run", "-", "--json", stdin=json.dumps(REQUEST))
     assert done.returncode == 0
     found = json.loads(done.stdout)
     assert found["outputs"]["OutputTensor"]["data"] == [[1], [0]]
@@ -236,7 +228,7 @@ def test_model_files_lie_beside_the_model(tmp_path):
     np.array([5, -7, 2], "<i2").tofile(tmp_path / "input.dat")
     (tmp_path / "model.json").write_bytes((MODELS / "files.json").read_bytes())
     (tmp_path / "elsewhere").mkdir()
-    done = opwire("run", tmp_path / "model.json", "--json", cwd=tmp_path / "elsewhere")
+    done = opwire_process("run", tmp_path / "model.json", "--json", cwd=tmp_path / "elsewhere")
     printed = [command["values"] for command in json.loads(done.stdout)["commands"] if command["type"] == "print"]
     assert printed == [[5, 10], [-7]]
 
@@ -331,7 +323,7 @@ def test_failure(arguments, code, message, tmp_path):
 
 @pytest.mark.parametrize(("content", "code", "problem"), [("[1", 2, "invalid_json"), ("[]", 1, "invalid_request")])
 def test_failure_as_json(write, content, code, problem):
-    done = opwire("run", write(content), "--json")
+    done = opwire_process("run", write(content), "--json")
     assert done.returncode == code
     assert json.loads(done.stdout)["code"] == problem
 
@@ -339,7 +331,7 @@ def test_failure_as_json(write, content, code, problem):
 def test_names_that_no_terminal_shows(write):
     buffer = {"initialValuesDataType": "UINT8", "initialValues": [1]}
     commands = [{"type": "print", "resource": "\ud800"}]
-    done = opwire("run", write({"resources": {"\ud800": buffer}, "dispatchables": {}, "commands": commands}))
+    done = opwire_process("run", write({"resources": {"\ud800": buffer}, "dispatchables": {}, "commands": commands}))
     assert done.returncode == 0
     assert done.stdout == "Resource '\\ud800': 1\n"
 
@@ -351,7 +343,7 @@ def test_nothing_is_left_of_a_refused_run(tmp_path):
 
 
 def test_without_arguments_the_commands_are_listed():
-    done = opwire()
+    done = opwire_process()
     assert done.returncode == 2
     assert {"validate", "run", "operators", "serve"} <= set((done.stdout + done.stderr).split())
 

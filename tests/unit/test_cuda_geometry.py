@@ -10,7 +10,7 @@ from math import prod
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from opwire.check import check
@@ -75,7 +75,6 @@ def points_with_targets(loops: tuple[Loop, ...]) -> list[tuple[int, int]]:
     ]
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.sampled_from([1, 2, 3, 4, 8, 40]), min_size=1, max_size=4).filter(lambda sizes: prod(sizes) < 100_000),
     st.sets(st.integers(0, 3)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from opwire.check import check, validate
@@ -13,15 +13,9 @@ from opwire.level import FeatureLevel
 from opwire.operators import OPERATORS
 from tests.drawing import broken, descs
 from tests.drawing.outputs import output_sizes
+from tests.profiles import request_examples
 
-DRAWN = settings(
-    max_examples=30,
-    deadline=None,
-    derandomize=True,
-    database=None,
-    phases=[Phase.generate],
-    suppress_health_check=list(HealthCheck),
-)
+DRAWN = settings(request_examples(30), derandomize=True, database=None, phases=[Phase.generate])
 
 ALL = pytest.mark.parametrize("operator", OPERATORS.values(), ids=lambda operator: operator.name)
 

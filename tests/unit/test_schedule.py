@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from opwire_service.engine.schedule import LONG, Action, Expire, Job, QueueFull, Schedule, Start
+from tests.profiles import examples
 
 NEVER = 10**9
 
@@ -467,4 +468,4 @@ class ImpatientJobs(Jobs):
 
 TestJobs = Jobs.TestCase
 TestImpatientJobs = ImpatientJobs.TestCase
-TestJobs.settings = TestImpatientJobs.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+TestJobs.settings = TestImpatientJobs.settings = settings(examples(50), stateful_step_count=40)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from math import prod
 from typing import Any
@@ -18,12 +18,14 @@ from opwire.rules.expressions import Constant, Measure, Size
 from opwire.rules.numbers import Between, Divides, Equal, Length, NotEmpty, Number
 from opwire.rules.tensors import SameRank, SumAlong
 
-from . import descs, faults
+from .descs import SATISFY as satisfying
 from .descs import Desc, Drawn
+from .faults import BREAK as breaking
 from .faults import Change
+from .moved import SEVERAL, SIZES, addressed, at_rank, columns, offered, positions
 from .numbers import number_of, set_number
 
-Sizes = list[int]
+__all__ = ["BREAK", "FAMILIES", "PREPARE", "SATISFY", "SEVERAL", "SIZES"]
 
 
 def _counted(name: str, drawn: Drawn) -> tuple[str, ...]:
@@ -74,7 +76,7 @@ def _number(rule: Number, drawn: Drawn, draw: st.DrawFn) -> None:
         if isinstance(value, list) and all(isinstance(each, int) for each in value):
             drawn.desc[name] = [each if rule.holds(each) else 1 for each in value]
         else:
-            descs.SATISFY[Number](rule, drawn, draw)
+            satisfying[Number](rule, drawn, draw)
 
 
 def _wrong_number(rule: Number, drawn: Drawn) -> Iterator[Change]:
@@ -84,7 +86,7 @@ def _wrong_number(rule: Number, drawn: Drawn) -> Iterator[Change]:
             if not rule.holds(wrong):
                 yield {**drawn.desc, name: [wrong, *drawn.desc[name][1:]]}, "out_of_range", f"/{name}/0"
     if not arrays:
-        yield from faults.BREAK[Number](rule, drawn)
+        yield from breaking[Number](rule, drawn)
 
 
 def _between(rule: Between, drawn: Drawn, draw: st.DrawFn) -> None:
@@ -117,7 +119,7 @@ def _not_between(rule: Between, drawn: Drawn) -> Iterator[Change]:
             for length in (0, number_of(rule.greatest, desc) + 1):
                 yield {**desc, **_of_length(array, length, drawn)}, "out_of_range", f"/{array}"
         case _:
-            yield from faults.BREAK[Between](rule, drawn)
+            yield from breaking[Between](rule, drawn)
 
 
 def _equal(rule: Equal, drawn: Drawn, draw: st.DrawFn) -> None:
@@ -125,7 +127,7 @@ def _equal(rule: Equal, drawn: Drawn, draw: st.DrawFn) -> None:
         case Equal(Size(tensor, str() as axis), Constant(number)):
             drawn.desc[tensor]["Sizes"][drawn.desc[axis]] = number
         case _:
-            descs.SATISFY[Equal](rule, drawn, draw)
+            satisfying[Equal](rule, drawn, draw)
 
 
 def _unequal(rule: Equal, drawn: Drawn) -> Iterator[Change]:
@@ -133,12 +135,12 @@ def _unequal(rule: Equal, drawn: Drawn) -> Iterator[Change]:
         case Equal(Size(tensor, str() as axis), Constant(number)):
             yield _resized(drawn, tensor, drawn.desc[axis], number + 1), "sizes_mismatch", f"/{tensor}/Sizes"
         case _:
-            yield from faults.BREAK[Equal](rule, drawn)
+            yield from breaking[Equal](rule, drawn)
 
 
 def _undivided(rule: Divides, drawn: Drawn) -> Iterator[Change]:
     if "BlockSize" not in drawn.desc:
-        yield from faults.BREAK[Divides](rule, drawn)
+        yield from breaking[Divides](rule, drawn)
         return
     assert isinstance(rule.of, Size)
     sizes = [4] * 4
@@ -162,7 +164,7 @@ def _left_over(rule: SumAlong, drawn: Drawn) -> Iterator[Change]:
 
 
 def _rank(rule: SameRank, drawn: Drawn) -> Iterator[Change]:
-    yield from faults.BREAK[SameRank](rule, drawn)
+    yield from breaking[SameRank](rule, drawn)
     last = rule.tensors[-1]
     if drawn.operator.name == "NONZERO_COORDINATES":
         sizes = drawn.desc["InputTensor"]["Sizes"]
@@ -215,33 +217,17 @@ def _window_outside(rule: WindowInside, drawn: Drawn) -> Iterator[Change]:
     yield {**drawn.desc, "InputWindowOffsets": offsets}, "out_of_range", "/InputWindowSizes/0"
 
 
-def _offered(desc: Mapping[str, Any]) -> Sizes:
-    steps = zip(desc["InputWindowSizes"], desc["InputWindowStrides"], strict=True)
-    return [len(range(0, size, abs(stride))) for size, stride in steps]
-
-
 def _gradient(rule: GradientFits, drawn: Drawn, draw: st.DrawFn) -> None:
     sizes = drawn.desc["InputGradientTensor"]["Sizes"]
-    sizes[:] = [min(size, most) for size, most in zip(sizes, _offered(drawn.desc), strict=True)]
+    sizes[:] = [min(size, most) for size, most in zip(sizes, offered(drawn.desc), strict=True)]
 
 
 def _gradient_too_long(rule: GradientFits, drawn: Drawn) -> Iterator[Change]:
-    desc = _resized(drawn, "InputGradientTensor", 0, _offered(drawn.desc)[0] + 1)
+    desc = _resized(drawn, "InputGradientTensor", 0, offered(drawn.desc)[0] + 1)
     yield desc, "sizes_mismatch", "/InputGradientTensor/Sizes/0"
 
 
 # Tuples of indices
-
-
-def _addressed(desc: Mapping[str, Any]) -> Sizes:
-    """The sizes of what tuples address, without leading ones."""
-    source: Sizes = desc["InputTensor"]["Sizes"][-desc["InputDimensionCount"] :]
-    *field, length = desc["IndicesTensor"]["Sizes"][-desc["IndicesDimensionCount"] :]
-    return [*field, *source[desc.get("BatchDimensionCount", 0) + length :]]
-
-
-def _at_rank(sizes: Sizes, rank: int) -> Sizes:
-    return ([1] * rank + sizes)[-rank:]
 
 
 def _tuple_length(rule: TupleLength, drawn: Drawn, draw: st.DrawFn) -> None:
@@ -260,7 +246,7 @@ def _tuples_too_long(rule: TupleLength, drawn: Drawn) -> Iterator[Change]:
 
 def _tuples_fit(rule: TuplesFitRank, drawn: Drawn, draw: st.DrawFn) -> None:
     desc = drawn.desc
-    sizes = _addressed(desc)
+    sizes = addressed(desc)
     if prod(sizes[: max(len(sizes) - len(desc["InputTensor"]["Sizes"]), 0)]) != 1:
         desc[draw(st.sampled_from(["InputDimensionCount", "IndicesDimensionCount"]))] = 1
         if rule.tuples.batch:
@@ -295,7 +281,7 @@ def _batches_differ(rule: BatchesAgree, drawn: Drawn) -> Iterator[Change]:
 
 def _updates(rule: UpdatesFit, drawn: Drawn, draw: st.DrawFn) -> None:
     sizes = drawn.desc["UpdatesTensor"]["Sizes"]
-    sizes[:] = _at_rank(_addressed(drawn.desc), len(sizes))
+    sizes[:] = at_rank(addressed(drawn.desc), len(sizes))
 
 
 def _other_updates(rule: UpdatesFit, drawn: Drawn) -> Iterator[Change]:
@@ -304,22 +290,6 @@ def _other_updates(rule: UpdatesFit, drawn: Drawn) -> Iterator[Change]:
 
 
 # Blocks of images
-
-
-def _positions(desc: Mapping[str, Any], image: str) -> Sizes:
-    """How many blocks begin in each dimension so that they end in the padded image."""
-    sizes = desc[image]["Sizes"][-len(desc["WindowSizes"]) :]
-    found = []
-    for i, size in enumerate(sizes):
-        last = size + desc["StartPadding"][i] + desc["EndPadding"][i]
-        reach = (desc["WindowSizes"][i] - 1) * desc["Dilations"][i]
-        found.append(sum(begin + reach < last for begin in range(0, last, desc["Strides"][i])))
-    return found
-
-
-def _columns(desc: Mapping[str, Any], image: str) -> Sizes:
-    batch, channels = desc[image]["Sizes"][: -len(desc["WindowSizes"])][-2:]
-    return [batch, channels * prod(desc["WindowSizes"]), prod(_positions(desc, image))]
 
 
 def _image_rank(rule: ImageHasRank, drawn: Drawn, draw: st.DrawFn) -> None:
@@ -336,7 +306,7 @@ def _image_too_flat(rule: ImageHasRank, drawn: Drawn) -> Iterator[Change]:
 
 
 def _blocks(rule: BlockFits, drawn: Drawn, draw: st.DrawFn) -> None:
-    for i, count in enumerate(_positions(drawn.desc, rule.folding.image)):
+    for i, count in enumerate(positions(drawn.desc, rule.folding.image)):
         if not count:
             drawn.desc["WindowSizes"][i] = 1
 
@@ -349,8 +319,9 @@ def _block_too_large(rule: BlockFits, drawn: Drawn) -> Iterator[Change]:
 
 
 def _columns_fit(rule: ColumnsFit, drawn: Drawn, draw: st.DrawFn) -> None:
-    sizes = drawn.desc[rule.columns]["Sizes"]
-    sizes[:] = _at_rank(_columns(drawn.desc, rule.folding.image), len(sizes))
+    tensor = drawn.desc[rule.columns]
+    rank = draw(st.integers(3, len(tensor["Sizes"])))
+    tensor |= {"Sizes": at_rank(columns(drawn.desc, rule.folding.image), rank), "Strides": None}
 
 
 def _other_columns(rule: ColumnsFit, drawn: Drawn) -> Iterator[Change]:
@@ -405,89 +376,6 @@ BREAK: dict[type[Rule], Callable[[Any, Drawn], Iterator[Change]]] = {
     ImageHasRank: _image_too_flat,
     BlockFits: _block_too_large,
     ColumnsFit: _other_columns,
-}
-
-
-def _output(desc: Mapping[str, Any]) -> Sizes:
-    """The sizes of an output that is given."""
-    return list(desc["OutputTensor"]["Sizes"])
-
-
-def _deep(desc: Mapping[str, Any]) -> Sizes:
-    (n, c, h, w), block = desc["InputTensor"]["Sizes"], desc["BlockSize"]
-    return [n, c * block**2, len(range(0, h, block)), len(range(0, w, block))]
-
-
-def _wide(desc: Mapping[str, Any]) -> Sizes:
-    (n, c, h, w), block = desc["InputTensor"]["Sizes"], desc["BlockSize"]
-    return [n, len(range(0, c, block**2)), h * block, w * block]
-
-
-def _joined(desc: Mapping[str, Any]) -> Sizes:
-    sizes = list(desc["InputTensors"][0]["Sizes"])
-    sizes[desc["Axis"]] = sum(tensor["Sizes"][desc["Axis"]] for tensor in desc["InputTensors"])
-    return sizes
-
-
-def _padded(desc: Mapping[str, Any]) -> Sizes:
-    arrays = (desc["InputTensor"]["Sizes"], desc["StartPadding"], desc["EndPadding"])
-    return [sum(each) for each in zip(*arrays, strict=True)]
-
-
-def _tuples(desc: Mapping[str, Any]) -> Sizes:
-    return _at_rank(_addressed(desc), len(desc["InputTensor"]["Sizes"]))
-
-
-SIZES: dict[str, Callable[[Mapping[str, Any]], Sizes]] = {
-    "JOIN": _joined,
-    "PADDING": _padded,
-    "PADDING1": _padded,
-    "SLICE": lambda desc: list(desc["Sizes"]),
-    "SLICE1": _offered,
-    "TILE": lambda desc: [size * n for size, n in zip(desc["InputTensor"]["Sizes"], desc["Repeats"], strict=True)],
-    "SPACE_TO_DEPTH": _deep,
-    "SPACE_TO_DEPTH1": _deep,
-    "DEPTH_TO_SPACE": _wide,
-    "DEPTH_TO_SPACE1": _wide,
-    "FOLD": _output,
-    "UNFOLD": lambda desc: _columns(desc, "InputTensor"),
-    "GATHER_ELEMENTS": lambda desc: list(desc["IndicesTensor"]["Sizes"]),
-    "GATHER_ND": _tuples,
-    "GATHER_ND1": _tuples,
-    "ONE_HOT": _output,
-    "DIAGONAL_MATRIX": _output,
-    "DIAGONAL_MATRIX1": _output,
-    "FILL_VALUE_CONSTANT": _output,
-    "FILL_VALUE_SEQUENCE": _output,
-}
-
-
-def _split(desc: Mapping[str, Any]) -> dict[str, Sizes]:
-    return {f"OutputTensors[{k}]": list(tensor["Sizes"]) for k, tensor in enumerate(desc["OutputTensors"])}
-
-
-def _top(desc: Mapping[str, Any]) -> dict[str, Sizes]:
-    sizes = list(desc["InputTensor"]["Sizes"])
-    sizes[desc["Axis"]] = desc["K"]
-    return {"OutputValueTensor": sizes, "OutputIndexTensor": sizes}
-
-
-def _nonzero(desc: Mapping[str, Any]) -> dict[str, Sizes]:
-    sizes = desc["InputTensor"]["Sizes"]
-    rows = [*[1] * (len(sizes) - 2), prod(sizes), len(sizes)]
-    return {"OutputCountTensor": [1] * len(sizes), "OutputCoordinatesTensor": rows}
-
-
-def _spread(desc: Mapping[str, Any]) -> dict[str, Sizes]:
-    return {"OutputGradientTensor": list(desc["OutputGradientTensor"]["Sizes"])}
-
-
-SEVERAL: dict[str, Callable[[Mapping[str, Any]], dict[str, Sizes]]] = {
-    "SPLIT": _split,
-    "TOP_K": _top,
-    "TOP_K1": _top,
-    "NONZERO_COORDINATES": _nonzero,
-    "SLICE_GRAD": _spread,
 }
 
 

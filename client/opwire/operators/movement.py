@@ -1,9 +1,7 @@
-"""Operators that move elements: conversion, splitting and joining, padding, repetition, and depth for space.
+"""Operators that move elements: conversion, splitting and joining, padding, repetition, reversal.
 
 Source: the pages of ``DML_CAST_OPERATOR_DESC``, ``DML_SPLIT_OPERATOR_DESC``, ``DML_JOIN_OPERATOR_DESC``,
-``DML_PADDING..._OPERATOR_DESC``, ``DML_TILE_OPERATOR_DESC``, ``DML_SPACE_TO_DEPTH..._OPERATOR_DESC``,
-``DML_DEPTH_TO_SPACE..._OPERATOR_DESC`` and ``DML_REVERSE_SUBSEQUENCES_OPERATOR_DESC``. The sizes of SPACE_TO_DEPTH
-follow its example, as the page prints those of its inverse.
+``DML_PADDING..._OPERATOR_DESC``, ``DML_TILE_OPERATOR_DESC`` and ``DML_REVERSE_SUBSEQUENCES_OPERATOR_DESC``.
 """
 
 from __future__ import annotations
@@ -20,12 +18,10 @@ from ..rules import (
     Undecided,
     Values,
     axis,
-    divides,
     equal,
     length_is,
     like,
     not_empty,
-    number,
     rank,
     same_rank,
     same_sizes,
@@ -35,6 +31,7 @@ from ..rules import (
     type_named,
 )
 from ..violation import Code
+from .depths import DEPTHS
 from .folds import FOLDS
 from .slices import SLICES
 from .work import elements_visited, elements_written
@@ -58,20 +55,6 @@ def _padded(values: Values) -> Sizes:
 
 def _repeated(values: Values) -> Sizes:
     return tuple((size * n,) for size, n in zip(values["InputTensor"].sizes, values["Repeats"], strict=True))
-
-
-def _deep(values: Values) -> Sizes:
-    """A block of each channel becomes as many channels."""
-    batch, channels, height, width = values["InputTensor"].sizes
-    block = values["BlockSize"]
-    return (batch,), (channels * block * block,), (height // block,), (width // block,)
-
-
-def _wide(values: Values) -> Sizes:
-    """As many channels as a block has elements become a block."""
-    batch, channels, height, width = values["InputTensor"].sizes
-    block = values["BlockSize"]
-    return (batch,), (channels // (block * block),), (height * block,), (width * block,)
 
 
 _PICTURE = [[[[1, 2, 3, 4], [5, 6, 7, 8], [1, 2, 3, 4], [5, 6, 7, 8]]]]
@@ -162,61 +145,6 @@ _OTHER_TYPE = BadExample(
     code=Code.DATA_TYPES_DIFFER,
     pointer="/PaddingValueDataType",
 )
-
-_BLOCK = number("BlockSize")
-_SPACE = [[[[0, 2, 1, 3], [4, 6, 5, 7]]]]
-_DEPTH = [[[[0, 1]], [[2, 3]], [[4, 5]], [[6, 7]]]]
-
-
-def _space_to_depth(name: str, **order: str) -> Operator[Attributes]:
-    def desc(block: int, *sizes: int) -> dict[str, Any]:
-        return {"InputTensor": _tensor("UINT32", *sizes), "BlockSize": block, **order}
-
-    return declare(
-        name,
-        rules=(divides(_BLOCK, size("InputTensor", 2)), divides(_BLOCK, size("InputTensor", 3))),
-        outputs={"OutputTensor": Derived(_deep, like="InputTensor")},
-        work=elements_written,
-        examples=(
-            Example(
-                name="blocks_of_2",
-                desc=desc(2, 1, 1, 2, 4),
-                inputs={"InputTensor": _SPACE},
-                outputs={"OutputTensor": _DEPTH},
-            ),
-        ),
-        bad_examples=(
-            BadExample(
-                name="half_a_block", desc=desc(2, 1, 1, 4, 5), code=Code.SIZES_MISMATCH, pointer="/InputTensor/Sizes"
-            ),
-            BadExample(name="blocks_of_0", desc=desc(0, 1, 1, 4, 4), code=Code.OUT_OF_RANGE, pointer="/BlockSize"),
-        ),
-    )
-
-
-def _depth_to_space(name: str, **order: str) -> Operator[Attributes]:
-    def desc(block: int, *sizes: int) -> dict[str, Any]:
-        return {"InputTensor": _tensor("UINT32", *sizes), "BlockSize": block, **order}
-
-    return declare(
-        name,
-        rules=(divides(_BLOCK * _BLOCK, size("InputTensor", 1)),),
-        outputs={"OutputTensor": Derived(_wide, like="InputTensor")},
-        work=elements_written,
-        examples=(
-            Example(
-                name="blocks_of_2",
-                desc=desc(2, 1, 4, 1, 2),
-                inputs={"InputTensor": _DEPTH},
-                outputs={"OutputTensor": _SPACE},
-            ),
-        ),
-        bad_examples=(
-            BadExample(
-                name="half_a_block", desc=desc(2, 1, 6, 1, 2), code=Code.SIZES_MISMATCH, pointer="/InputTensor/Sizes"
-            ),
-        ),
-    )
 
 
 def _split(along: int, *sizes: list[int]) -> dict[str, Any]:
@@ -411,18 +339,15 @@ FAMILY = (
     _SPLIT,
     _JOIN,
     _padding("PADDING", {"PaddingValue": 9}, bad=(_WRAPPED_EARLY,)),
-    _space_to_depth("SPACE_TO_DEPTH"),
-    _depth_to_space("DEPTH_TO_SPACE"),
     _TILE,
     _REVERSE,
-    _depth_to_space("DEPTH_TO_SPACE1", Order="DEPTH_COLUMN_ROW"),
-    _space_to_depth("SPACE_TO_DEPTH1", Order="DEPTH_COLUMN_ROW"),
     _padding(
         "PADDING1",
         {"PaddingValueDataType": "FLOAT32", "PaddingValue": 9},
         type_named("PaddingValueDataType", "InputTensor"),
         bad=(_OTHER_TYPE,),
     ),
+    *DEPTHS,
     *SLICES,
     *FOLDS,
 )

@@ -113,7 +113,7 @@ def _one_hot(indices: list[int], values: list[int], output: list[int] | None, **
 
 
 def _counts(values: Values) -> Sizes:
-    return ((1,),) * values["InputTensor"].rank
+    return tuple((1,) for _ in values["InputTensor"].sizes)
 
 
 def _coordinates(values: Values) -> Sizes:

@@ -34,7 +34,7 @@ class Tuples:
         """Whether the ranks and the counts are such that there are shapes; other rules say so if they are not."""
         source, indices = values["InputTensor"], values["IndicesTensor"]
         counts = [values[name] for name in _COUNTS]
-        return source.rank == indices.rank >= max(counts) and self.batches(values) < min(counts)
+        return bool(source.rank == indices.rank >= max(counts)) and self.batches(values) < min(counts)
 
     def addressed(self, values: Values) -> list[int]:
         """The sizes of what the tuples address, however many they are."""

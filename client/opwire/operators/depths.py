@@ -13,19 +13,27 @@ from ..rules import Derived, Sizes, Values, divides, number, size
 from ..violation import Code
 from .work import elements_written
 
+# The support rows want rank 4; until they are asked, sizes of any rank are derived.
+
 
 def _deep(values: Values) -> Sizes:
     """A block of each channel becomes as many channels."""
-    batch, channels, height, width = values["InputTensor"].sizes
     block = values["BlockSize"]
-    return (batch,), (channels * block * block,), (height // block,), (width // block,)
+    batch, channels, space = _parts(values)
+    return (*batch, *((size * block * block,) for size in channels), *((max(size // block, 1),) for size in space))
 
 
 def _wide(values: Values) -> Sizes:
     """As many channels as a block has elements become a block."""
-    batch, channels, height, width = values["InputTensor"].sizes
     block = values["BlockSize"]
-    return (batch,), (channels // (block * block),), (height * block,), (width * block,)
+    batch, channels, space = _parts(values)
+    return (*batch, *((size // (block * block),) for size in channels), *((size * block,) for size in space))
+
+
+def _parts(values: Values) -> tuple[Sizes, tuple[int, ...], tuple[int, ...]]:
+    """The sizes of the batch, of the channels and of the space of the input."""
+    sizes = values["InputTensor"].sizes
+    return tuple((size,) for size in sizes[:1]), sizes[1:2], sizes[2:]
 
 
 _BLOCK = number("BlockSize")

@@ -71,7 +71,7 @@ Action = Start | Expire
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class DeviceLoad:
     """What a device has to do: jobs that wait and run, its places, and the element visits of those jobs."""
 
     queued: int
@@ -165,10 +165,10 @@ class Schedule:
     def running(self) -> int:
         return sum(len(lane.running) for lane in self._lanes.values())
 
-    def loads(self) -> dict[str, Load]:
+    def loads(self) -> dict[str, DeviceLoad]:
         """What each device has to do."""
         return {
-            name: Load(len(lane.waiting), len(lane.running), lane.capacity, lane.pending)
+            name: DeviceLoad(len(lane.waiting), len(lane.running), lane.capacity, lane.pending)
             for name, lane in self._lanes.items()
         }
 

@@ -60,9 +60,14 @@ SIZES: dict[str, Callable[[Mapping[str, Any]], Sizes]] = {
 }
 """Of operators whose output is not like their first input."""
 
+SEVERAL: dict[str, Callable[[Mapping[str, Any]], dict[str, Sizes]]] = {}
+"""Of operators that have several outputs of different sizes, or none that is called the same in all descs."""
+
 
 def output_sizes(operator: Operator[Any], desc: Mapping[str, Any]) -> dict[str, Sizes]:
     """The sizes of each output that is not optional; of a transposed convolution the least ones."""
+    if operator.name in SEVERAL:
+        return SEVERAL[operator.name](desc)
     derive = SIZES.get(operator.name)
     sizes = list(desc[operator.members.inputs[0].name]["Sizes"]) if derive is None else derive(desc)
     return {member.name: sizes for member in operator.members.outputs if not member.role.is_optional}

@@ -14,6 +14,7 @@ from opwire.rules import (
     absent,
     any_given,
     at_most_one_given,
+    axis,
     below,
     between,
     blocks,
@@ -65,6 +66,10 @@ def places(rule: Rule | tuple[Rule, ...], values: dict[str, Any]) -> list[tuple[
         (broadcast("B", to="A"), {"A": tensor(2, 3), "B": None}, []),
         (blocks("B", of="A"), {"A": tensor(4, 6), "B": tensor(2, 3)}, []),
         (blocks("B", of="A"), {"A": tensor(4, 6), "B": tensor(2, 4)}, [("sizes_mismatch", ("B", "Sizes", 1))]),
+        (axis("Axis", of="As"), {"Axis": 2, "As": (tensor(1, 1, 1), tensor(1))}, []),
+        (axis("Axis", of="As"), {"Axis": 2, "As": (tensor(1, 1),)}, [("axis_out_of_range", ("Axis",))]),
+        (axis("Axis", of="As"), {"Axis": 2, "As": ()}, []),
+        (sum_along("Axis", "As", "B"), {"Axis": 0, "As": (), "B": tensor(3)}, []),
         (
             blocks("Bs", of="A"),
             {"A": tensor(4), "Bs": (tensor(2), tensor(3))},
@@ -159,3 +164,29 @@ def test_what_is_not_decided_is_not_derived():
     assert places(regions, {"Regions": tensor(1, 1, 6, 4), "Output": tensor(6, 9)}) == []
     assert regions.sizes_of("Output")({"Regions": tensor(6, 4)}) is None
     assert sizes_of("A")({"A": None}) is None
+
+
+@pytest.mark.parametrize(
+    ("sizes", "found"),
+    [
+        ((5, 2), []),
+        ((1, 1, 5, 3), []),
+        ((5,), [("ranks_differ", ("Output", "Sizes"))]),
+        ((2, 5, 2), [("sizes_mismatch", ("Output", "Sizes", 0))]),
+        ((1, 5, 4), [("sizes_mismatch", ("Output", "Sizes", 2))]),
+    ],
+)
+def test_outputs_may_have_any_number_of_leading_ones(sizes, found):
+    output = Derived(lambda values: ((1,), (5,), (3, 2)), usual=DataType.FLOAT32, leading_ones=True)
+    rule = output.rule({})
+    assert rule is not None
+    assert rule.derived().sizes == (1, 5, 3)
+    assert [(fault.code.value, fault.path) for fault in rule.faults("Output", tensor(*sizes))] == found
+
+
+def test_outputs_have_the_type_of_an_array():
+    rule = Derived(lambda values: ((3,),), like="Parts").rule({"Parts": (tensor(1), tensor(2))})
+    assert rule is not None
+    given = BufferTensorDesc(DataType.INT8, (3,))
+    assert [fault.path for fault in rule.faults("Output", given)] == [("Output", "DataType")]
+    assert Derived(lambda values: ((3,),), like="Parts").rule({"Parts": ()}) is None

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import count, takewhile
 from typing import Any, ClassVar
 
 from ..desc import MOST_ALIKE, GivenTensor, Report, pointer_to, read_tensor, show
@@ -62,6 +63,10 @@ class TensorMember(StructuredMember, ABC):
     def parts(self, value: Any) -> Iterable[tuple[str, BufferTensorDesc]]:
         """The descs of a value that is not None, by the names that plans have for them."""
 
+    @abstractmethod
+    def among(self, tensors: Mapping[str, BufferTensorDesc]) -> Any:
+        """The value whose parts are among the tensors of a plan; None if there are none."""
+
     def describe(self) -> FieldInfo:
         return {"name": self.name, "kind": self.kind, "role": self.role.value}
 
@@ -85,6 +90,9 @@ class Tensor(TensorMember):
 
     def parts(self, value: Any) -> Iterable[tuple[str, BufferTensorDesc]]:
         return ((self.name, value),)
+
+    def among(self, tensors: Mapping[str, BufferTensorDesc]) -> BufferTensorDesc | None:
+        return tensors.get(self.name)
 
     def json_schema(self) -> Schema:
         return {"$ref": "#/components/schemas/TensorDesc"}
@@ -128,6 +136,10 @@ class TensorArray(TensorMember):
 
     def parts(self, value: Any) -> Iterable[tuple[str, BufferTensorDesc]]:
         return ((f"{self.name}[{i}]", tensor) for i, tensor in enumerate(value))
+
+    def among(self, tensors: Mapping[str, BufferTensorDesc]) -> tuple[BufferTensorDesc, ...] | None:
+        names = takewhile(tensors.__contains__, (f"{self.name}[{i}]" for i in count()))
+        return tuple(tensors[name] for name in names) or None
 
     def describe(self) -> FieldInfo:
         info = TensorMember.describe(self)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
+from itertools import islice
 from math import isfinite
 
 from ..violation import Code, Fault
 from .expressions import Expression, term
-from .rule import Rule, Values
+from .rule import Rule, Values, tensors_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +171,7 @@ class Length(Rule):
 
 @dataclass(frozen=True, slots=True)
 class Axis(Rule):
-    """An axis is below the rank of a tensor."""
+    """An axis is below the rank of a tensor, or of the first one of an array."""
 
     code = Code.AXIS_OUT_OF_RANGE
 
@@ -182,9 +183,10 @@ class Axis(Rule):
         return frozenset((self.attribute, self.of))
 
     def faults(self, values: Values) -> Iterator[Fault]:
-        axis, tensor = values[self.attribute], values[self.of]
-        if tensor is not None and axis >= tensor.rank:
-            yield axis_fault((self.attribute,), axis, self.of, tensor.rank)
+        axis = values[self.attribute]
+        for _, name, tensor in islice(tensors_of(values, self.of), 1):
+            if axis >= tensor.rank:
+                yield axis_fault((self.attribute,), axis, name, tensor.rank)
 
 
 @dataclass(frozen=True, slots=True)

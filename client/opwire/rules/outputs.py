@@ -78,13 +78,14 @@ class Derived(Output):
         sizes: derives them.
         like: the input that has its data type, None if none must have it.
         named: the attribute that names its data type.
-        usual: the data type where the support row alone decides, and the output is left out.
+        usual: the data type, or the input that has it, where the support row alone decides, and the output is left
+            out: with ``like`` where that input is left out.
     """
 
     sizes: SizesOf
     like: str | None = None
     named: str | None = None
-    usual: DataType | None = None
+    usual: DataType | str | None = None
 
     def rule(self, values: Values) -> OutputRule | None:
         sizes = self.sizes(values)
@@ -92,8 +93,11 @@ class Derived(Output):
             return None
         if self.like is not None:
             source = values[self.like]
-            return None if source is None else OutputRule(sizes, source.data_type, self.like)
+            if source is not None:
+                return OutputRule(sizes, source.data_type, self.like)
         data_type = values[self.named] if self.named is not None else self.usual
+        if isinstance(data_type, str):
+            data_type = values[data_type].data_type
         return None if data_type is None else OutputRule(sizes, data_type)
 
 

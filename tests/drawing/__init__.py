@@ -3,7 +3,16 @@
 Kinds of members and rules are looked up by their class; what holds a new kind or rule is entered here and nowhere else.
 """
 
-from .descs import Drawn, descs
-from .faults import broken
+from . import quantized
+from .descs import SATISFY, SHAPED, Drawn, descs
+from .faults import BREAK, OWN, broken
+from .outputs import SIZES
+
+for family in (quantized,):
+    SHAPED.update(family.SHAPED)
+    SATISFY.update(family.SATISFY)
+    SIZES.update(family.SIZES)
+    BREAK.update(family.BREAK)
+    OWN.update(family.OWN)
 
 __all__ = ["Drawn", "broken", "descs"]

@@ -69,6 +69,8 @@ def descs(draw: st.DrawFn, operator: Operator[Any]) -> Drawn:
         if not tensor.role.is_optional or tensor.name in row.required or draw(st.booleans()):
             desc[tensor.name] = draw(_tensor(tensor, row, rank))
     drawn = Drawn(operator, level, row, desc)
+    if operator.name in SHAPED:
+        SHAPED[operator.name](drawn, draw)
     for _ in range(3):  # what makes one rule hold may break another one
         for rule in operator.rules:
             satisfy(rule, drawn, draw)
@@ -99,7 +101,7 @@ def applies(rule: Rule, drawn: Drawn) -> bool:
     """Whether the conditions of a rule are fulfilled."""
     if isinstance(rule, When):
         given = drawn.desc.get(rule.attribute)
-        names = {spelling for each in rule.among for spelling in (each.name, int(each))}
+        names = {spelling for each in rule.among for spelling in (getattr(each, "name", each), int(each))}
         return given in names or (isinstance(given, str) and any(given.endswith(f"_{n}") for n in names))
     if isinstance(rule, WithTensor):
         return (drawn.desc.get(rule.tensor) is not None) is rule.given
@@ -205,6 +207,8 @@ def _padding_leaves(rule: PaddingLeavesOutput, drawn: Drawn, draw: st.DrawFn) ->
 
 
 def _shapes(rule: Shapes, drawn: Drawn, draw: st.DrawFn) -> None:
+    if drawn.operator.name in SHAPED:
+        return
     outputs = output_sizes(drawn.operator, drawn.desc)
     desc = {**drawn.desc, **{name: {"Sizes": list(sizes)} for name, sizes in outputs.items()}}
     for name, shape in rule.shapes.items():
@@ -244,3 +248,6 @@ SATISFY: dict[type[Rule], Callable[[Any, Drawn, st.DrawFn], None]] = {
     Shapes: _shapes,
 }
 """By class of a rule, what makes a desc fulfil it."""
+
+SHAPED: dict[str, Callable[[Drawn, st.DrawFn], None]] = {}
+"""By operator, what gives its tensors sizes and ranks where they depend on each other by name."""

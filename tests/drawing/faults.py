@@ -27,7 +27,9 @@ Change = tuple[dict[str, Any], str, str]
 def broken(rule: Rule, drawn: Drawn) -> Iterator[Change]:
     """Descs that break a rule, if possible no other one; none where it does not apply."""
     if applies(rule, drawn):
-        yield from BREAK[type(rule)](rule, drawn)
+        kind = type(rule)
+        breaks = OWN.get((drawn.operator.name, kind)) or BREAK[kind]
+        yield from breaks(rule, drawn)
 
 
 def _changed(drawn: Drawn, name: str, **changes: Any) -> dict[str, Any]:
@@ -220,3 +222,6 @@ BREAK: dict[type[Rule], Callable[[Any, Drawn], Iterator[Change]]] = {
     Shapes: _shapes,
 }
 """By class of a rule, what breaks it."""
+
+OWN: dict[tuple[str, type[Rule]], Callable[[Any, Drawn], Iterator[Change]]] = {}
+"""By operator and class, what breaks a rule of an operator that needs more than its class."""

@@ -43,7 +43,7 @@ def _tensors(sizes: list[int], **types: str) -> dict[str, Any]:
     return {f"{name}Tensor": {"DataType": data_type, "Sizes": sizes} for name, data_type in types.items()}
 
 
-def _elements(**elements: list[float]) -> dict[str, Any]:
+def _elements(**elements: list[Any]) -> dict[str, Any]:
     return {f"{name}Tensor": each for name, each in elements.items()}
 
 

@@ -132,10 +132,10 @@ class PerChannel(Rule):
         desc = values[self.tensor]
         if desc is None:
             return
-        several = {1, values[self.filters].sizes[0]}
-        free = desc.rank != 4
+        several = sorted({1, values[self.filters].sizes[0]})
+        free = True
         for i, given in enumerate(desc.sizes):
-            allowed = sorted(several) if free or i == 1 else [1]
+            allowed = several if (free if desc.rank < 4 else i == 1) else [1]
             if given not in allowed:
                 listed = " or ".join(map(str, allowed))
                 message = f"size {given} given for dimension {i} of {self.tensor}; allowed: {listed}"

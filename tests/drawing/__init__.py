@@ -3,16 +3,17 @@
 Kinds of members and rules are looked up by their class; what holds a new kind or rule is entered here and nowhere else.
 """
 
-from . import matrices, quantized
-from .descs import SATISFY, SHAPED, Drawn, descs
-from .faults import BREAK, OWN, broken
-from .outputs import SIZES
+from . import descs as drawing
+from . import faults, matrices, outputs, quantized, recurrent
+from .descs import Drawn, descs
+from .faults import broken
 
-for family in (quantized, matrices):
-    SHAPED.update(family.SHAPED)
-    SATISFY.update(family.SATISFY)
-    SIZES.update(family.SIZES)
-    BREAK.update(family.BREAK)
-    OWN.update(family.OWN)
+for family in (quantized, matrices, recurrent):
+    drawing.SHAPED.update(family.SHAPED)
+    drawing.SATISFY.update(family.SATISFY)
+    drawing.OWN.update(dict.fromkeys(family.OWN, drawing.drawn_so))
+    outputs.SIZES.update(family.SIZES)
+    faults.BREAK.update(family.BREAK)
+    faults.OWN.update(family.OWN)
 
 __all__ = ["Drawn", "broken", "descs"]

@@ -94,7 +94,8 @@ def _tensor(draw: st.DrawFn, member: TensorMember, row: Row, rank: int) -> Desc:
 
 def satisfy(rule: Rule, drawn: Drawn, draw: st.DrawFn) -> None:
     """Changes a desc so that the rule holds."""
-    SATISFY[type(rule)](rule, drawn, draw)
+    make = OWN.get((drawn.operator.name, type(rule))) or SATISFY[type(rule)]
+    make(rule, drawn, draw)
 
 
 def applies(rule: Rule, drawn: Drawn) -> bool:
@@ -207,8 +208,6 @@ def _padding_leaves(rule: PaddingLeavesOutput, drawn: Drawn, draw: st.DrawFn) ->
 
 
 def _shapes(rule: Shapes, drawn: Drawn, draw: st.DrawFn) -> None:
-    if drawn.operator.name in SHAPED:
-        return
     outputs = output_sizes(drawn.operator, drawn.desc)
     desc = {**drawn.desc, **{name: {"Sizes": list(sizes)} for name, sizes in outputs.items()}}
     for name, shape in rule.shapes.items():
@@ -220,6 +219,10 @@ def _shapes(rule: Shapes, drawn: Drawn, draw: st.DrawFn) -> None:
 
 def _nothing(rule: Rule, drawn: Drawn, draw: st.DrawFn) -> None:
     """The rule holds of small tensors, or where the others do."""
+
+
+def drawn_so(rule: Rule, drawn: Drawn, draw: st.DrawFn) -> None:
+    """The rule holds of what is drawn for its operator."""
 
 
 SATISFY: dict[type[Rule], Callable[[Any, Drawn, st.DrawFn], None]] = {
@@ -251,3 +254,6 @@ SATISFY: dict[type[Rule], Callable[[Any, Drawn, st.DrawFn], None]] = {
 
 SHAPED: dict[str, Callable[[Drawn, st.DrawFn], None]] = {}
 """By operator, what gives its tensors sizes and ranks where they depend on each other by name."""
+
+OWN: dict[tuple[str, type[Rule]], Callable[[Any, Drawn, st.DrawFn], None]] = {}
+"""By operator and class, what makes a rule hold, where its class is not enough."""

@@ -13,7 +13,7 @@ from opwire.rules import Rule
 from opwire.rules.shapes import Shapes
 
 from .changes import changed
-from .descs import Desc, Drawn
+from .descs import Desc, Drawn, drawn_so
 from .faults import Change
 from .outputs import Sizes
 
@@ -111,10 +111,6 @@ def _fused(rule: Rule, drawn: Drawn, draw: st.DrawFn) -> None:
             desc["Axes"] = draw(st.lists(st.integers(0, 1), min_size=1, max_size=2, unique=True))
 
 
-def _nothing(rule: Rule, drawn: Drawn, draw: st.DrawFn) -> None:
-    """It is drawn so."""
-
-
 NAMES = (
     "GEMM",
     "MATRIX_MULTIPLY_INTEGER",
@@ -126,8 +122,8 @@ SHAPED: dict[str, Callable[[Drawn, st.DrawFn], None]] = dict.fromkeys(NAMES, _ma
 
 SATISFY: dict[type[Rule], Callable[[Any, Drawn, st.DrawFn], None]] = {
     FusedAxes: _fused,
-    FusedAxesDistinct: _nothing,
-    Parameter: _nothing,
+    FusedAxesDistinct: drawn_so,
+    Parameter: drawn_so,
 }
 
 SIZES: dict[str, Callable[[Mapping[str, Any]], Sizes]] = dict.fromkeys(NAMES, _product)

@@ -67,7 +67,7 @@ class Shapes(Rule):
             for path, name, desc in tensors_of(values, member):
                 shape = self._aligned(member, desc.rank)
                 if shape is None:
-                    ranks = len(self.shapes[member])
+                    ranks = sum(each is not ... for each in self.shapes[member])
                     message = f"{name} has rank {desc.rank}; its sizes are {self._written(member)}"
                     yield Fault(Code.RANKS_DIFFER, (*path, "Sizes"), message, [ranks])
                     continue

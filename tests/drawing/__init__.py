@@ -3,17 +3,16 @@
 Kinds of members and rules are looked up by their class; what holds a new kind or rule is entered here and nowhere else.
 """
 
-from . import attention, faults, matrices, outputs, quantized, recurrent
-from . import descs as drawing
-from .descs import Drawn, descs
-from .faults import broken
+from . import attention, matrices, quantized, recurrent
+from .descs import SATISFY_IN, SHAPED, Drawn, descs
+from .faults import BREAK_IN, broken
+from .outputs import SIZES
 
-for family in (quantized, matrices, recurrent, attention):
-    drawing.SHAPED.update(family.SHAPED)
-    drawing.SATISFY.update(family.SATISFY)
-    drawing.OWN.update(dict.fromkeys(family.OWN, drawing.drawn_so))
-    outputs.SIZES.update(family.SIZES)
-    faults.BREAK.update(family.BREAK)
-    faults.OWN.update(family.OWN)
+for tables in (attention, matrices, quantized, recurrent):
+    for family in tables.FAMILIES:
+        SATISFY_IN[family] = SATISFY_IN.get(family, {}) | tables.SATISFY
+        BREAK_IN[family] = BREAK_IN.get(family, {}) | tables.BREAK
+    SHAPED.update(tables.SHAPED)
+    SIZES.update(tables.SIZES)
 
 __all__ = ["Drawn", "broken", "descs"]

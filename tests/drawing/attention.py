@@ -237,15 +237,18 @@ def _other_lengths(rule: LengthsFit, drawn: Drawn) -> Iterator[Change]:
             yield changed(drawn, rule.tensor, Sizes=other), "sizes_mismatch", f"/{rule.tensor}/Sizes"
 
 
-SHAPED: dict[str, Callable[[Drawn, st.DrawFn], None]] = dict.fromkeys(NAMES, _attention)
+FAMILIES = ("attention",)
 
-SATISFY: dict[type[Rule], Callable[[Any, Drawn, st.DrawFn], None]] = {LengthsFit: drawn_so}
+SHAPED: dict[str, Callable[[Drawn, st.DrawFn], None]] = dict.fromkeys(NAMES, _attention)
 
 SIZES: dict[str, Callable[[Mapping[str, Any]], Sizes]] = dict.fromkeys(NAMES, _output)
 
-BREAK: dict[type[Rule], Callable[[Any, Drawn], Iterator[Change]]] = {LengthsFit: _other_lengths}
+SATISFY: dict[type[Rule], Callable[[Any, Drawn, st.DrawFn], None]] = dict.fromkeys(
+    (LengthsFit, AnyGiven, AtMostOneGiven, GivenTogether, Absent, Required, Shapes, Divides, Equal), drawn_so
+)
 
-BREAKS: dict[type[Rule], Callable[[Any, Drawn], Iterator[Change]]] = {
+BREAK: dict[type[Rule], Callable[[Any, Drawn], Iterator[Change]]] = {
+    LengthsFit: _other_lengths,
     AnyGiven: _none_given,
     AtMostOneGiven: _two_given,
     GivenTogether: _past_alone,
@@ -254,8 +257,4 @@ BREAKS: dict[type[Rule], Callable[[Any, Drawn], Iterator[Change]]] = {
     Shapes: _disagreeing,
     Divides: _uneven_groups,
     Equal: _stacked_groups,
-}
-
-OWN: dict[tuple[str, type[Rule]], Callable[[Any, Drawn], Iterator[Change]]] = {
-    (name, kind): breaks for name in NAMES for kind, breaks in BREAKS.items()
 }

@@ -94,8 +94,8 @@ def _tensor(draw: st.DrawFn, member: TensorMember, row: Row, rank: int) -> Desc:
 
 def satisfy(rule: Rule, drawn: Drawn, draw: st.DrawFn) -> None:
     """Changes a desc so that the rule holds."""
-    make = OWN.get((drawn.operator.name, type(rule))) or SATISFY[type(rule)]
-    make(rule, drawn, draw)
+    own = SATISFY_IN.get(CATALOG[drawn.operator.name].family, {})
+    (own.get(type(rule)) or SATISFY[type(rule)])(rule, drawn, draw)
 
 
 def applies(rule: Rule, drawn: Drawn) -> bool:
@@ -252,8 +252,8 @@ SATISFY: dict[type[Rule], Callable[[Any, Drawn, st.DrawFn], None]] = {
 }
 """By class of a rule, what makes a desc fulfil it."""
 
+SATISFY_IN: dict[str, dict[type[Rule], Callable[[Any, Drawn, st.DrawFn], None]]] = {}
+"""The same by families of operators whose modules have their own."""
+
 SHAPED: dict[str, Callable[[Drawn, st.DrawFn], None]] = {}
 """By operator, what gives its tensors sizes and ranks where they depend on each other by name."""
-
-OWN: dict[tuple[str, type[Rule]], Callable[[Any, Drawn, st.DrawFn], None]] = {}
-"""By operator and class, what makes a rule hold, where its class is not enough."""

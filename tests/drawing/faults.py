@@ -15,6 +15,7 @@ from opwire.rules.numbers import AxesBelowRank, Axis, Between, DistinctAxes, Div
 from opwire.rules.shapes import Shapes
 from opwire.rules.tensors import LeadingOnes, SameRank, SameSizes, SameType, TypeNamed
 from opwire.rules.windows import Spatial, WindowFits, WindowHoldsElement
+from opwire.schema import CATALOG
 from opwire.tensor import DataType
 
 from .descs import Drawn, applies
@@ -27,9 +28,8 @@ Change = tuple[dict[str, Any], str, str]
 def broken(rule: Rule, drawn: Drawn) -> Iterator[Change]:
     """Descs that break a rule, if possible no other one; none where it does not apply."""
     if applies(rule, drawn):
-        kind = type(rule)
-        breaks = OWN.get((drawn.operator.name, kind)) or BREAK[kind]
-        yield from breaks(rule, drawn)
+        own = BREAK_IN.get(CATALOG[drawn.operator.name].family, {})
+        yield from (own.get(type(rule)) or BREAK[type(rule)])(rule, drawn)
 
 
 def _changed(drawn: Drawn, name: str, **changes: Any) -> dict[str, Any]:
@@ -223,5 +223,5 @@ BREAK: dict[type[Rule], Callable[[Any, Drawn], Iterator[Change]]] = {
 }
 """By class of a rule, what breaks it."""
 
-OWN: dict[tuple[str, type[Rule]], Callable[[Any, Drawn], Iterator[Change]]] = {}
-"""By operator and class, what breaks a rule of an operator that needs more than its class."""
+BREAK_IN: dict[str, dict[type[Rule], Callable[[Any, Drawn], Iterator[Change]]]] = {}
+"""The same by families of operators whose modules have their own."""

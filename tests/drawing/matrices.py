@@ -118,22 +118,22 @@ NAMES = (
     "QUANTIZED_LINEAR_MATRIX_MULTIPLY",
 )
 
+FAMILIES = ("matrix",)
+
 SHAPED: dict[str, Callable[[Drawn, st.DrawFn], None]] = dict.fromkeys(NAMES, _matrices)
+
+SIZES: dict[str, Callable[[Mapping[str, Any]], Sizes]] = dict.fromkeys(NAMES, _product)
 
 SATISFY: dict[type[Rule], Callable[[Any, Drawn, st.DrawFn], None]] = {
     FusedAxes: _fused,
     FusedAxesDistinct: drawn_so,
     Parameter: drawn_so,
+    Shapes: drawn_so,
 }
-
-SIZES: dict[str, Callable[[Mapping[str, Any]], Sizes]] = dict.fromkeys(NAMES, _product)
 
 BREAK: dict[type[Rule], Callable[[Any, Drawn], Iterator[Change]]] = {
     FusedAxes: _past_rank,
     FusedAxesDistinct: _twice,
     Parameter: _other_count,
-}
-
-OWN: dict[tuple[str, type[Rule]], Callable[[Any, Drawn], Iterator[Change]]] = {
-    (name, Shapes): _unequal for name in NAMES
+    Shapes: _unequal,
 }

@@ -74,7 +74,13 @@ def _empty(rule: NotEmpty, drawn: Drawn) -> Iterator[Change]:
     yield {**drawn.desc, rule.array: []}, "count_mismatch", f"/{rule.array}"
 
 
+FAMILIES = ("quantization", "softmax", "convolution")
+
 SHAPED: dict[str, Callable[[Drawn, st.DrawFn], None]] = {}
+
+SIZES: dict[str, Callable[[Mapping[str, Any]], Sizes]] = dict.fromkeys(
+    ("CONVOLUTION_INTEGER", "QUANTIZED_LINEAR_CONVOLUTION"), convolved
+)
 
 SATISFY: dict[type[Rule], Callable[[Any, Drawn, st.DrawFn], None]] = {
     OneElement: _one_element,
@@ -83,15 +89,9 @@ SATISFY: dict[type[Rule], Callable[[Any, Drawn, st.DrawFn], None]] = {
     NotEmpty: _not_empty,
 }
 
-SIZES: dict[str, Callable[[Mapping[str, Any]], Sizes]] = dict.fromkeys(
-    ("CONVOLUTION_INTEGER", "QUANTIZED_LINEAR_CONVOLUTION"), convolved
-)
-
 BREAK: dict[type[Rule], Callable[[Any, Drawn], Iterator[Change]]] = {
     OneElement: _several_elements,
     ScaleFits: _other_scale,
     PerChannel: _other_channels,
     NotEmpty: _empty,
 }
-
-OWN: dict[tuple[str, type[Rule]], Callable[[Any, Drawn], Iterator[Change]]] = {}

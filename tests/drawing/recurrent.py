@@ -91,20 +91,19 @@ def _owned(rule: NotOwned, drawn: Drawn) -> Iterator[Change]:
             yield desc, "flags_invalid", f"/{name}/Flags"
 
 
-SHAPED: dict[str, Callable[[Drawn, st.DrawFn], None]] = dict.fromkeys(GATES, _network)
+FAMILIES = ("recurrent",)
 
-SATISFY: dict[type[Rule], Callable[[Any, Drawn, st.DrawFn], None]] = {
-    NotOwned: drawn_so,
-}
+SHAPED: dict[str, Callable[[Drawn, st.DrawFn], None]] = dict.fromkeys(GATES, _network)
 
 SIZES: dict[str, Callable[[Mapping[str, Any]], Sizes]] = {}
 
-BREAK: dict[type[Rule], Callable[[Any, Drawn], Iterator[Change]]] = {
-    NotOwned: _owned,
-}
+SATISFY: dict[type[Rule], Callable[[Any, Drawn, st.DrawFn], None]] = dict.fromkeys(
+    (Shapes, Length, NotOwned, AnyGiven), drawn_so
+)
 
-OWN: dict[tuple[str, type[Rule]], Callable[[Any, Drawn], Iterator[Change]]] = {
-    (name, kind): breaks
-    for name in GATES
-    for kind, breaks in ((Shapes, _disagreeing), (Length, _too_many), (AnyGiven, _no_output))
+BREAK: dict[type[Rule], Callable[[Any, Drawn], Iterator[Change]]] = {
+    Shapes: _disagreeing,
+    Length: _too_many,
+    NotOwned: _owned,
+    AnyGiven: _no_output,
 }

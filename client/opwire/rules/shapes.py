@@ -74,7 +74,8 @@ class Shapes(Rule):
                 for i, (given, each) in enumerate(zip(desc.sizes, shape, strict=True)):
                     wanted = _match(each, given, values, known)
                     if wanted is not None:
-                        message = f"size {given} given for dimension {i} of {name}; {_spelt(each)} is {wanted}"
+                        allowed = f"allowed: {wanted}" if isinstance(each, int) else f"{_spelt(each)} is {wanted}"
+                        message = f"size {given} given for dimension {i} of {name}; {allowed}"
                         yield Fault(self.code, (*path, "Sizes", i), message, [wanted])
 
     def sizes_of(self, tensor: str) -> SizesOf:

@@ -21,7 +21,7 @@ class Members:
         every: all of them.
         names: of all of them; as a mapping, in which one is found at once.
         tensors, inputs, outputs: all tensors, and those of the roles; optional ones belong to either.
-        input_names: of the inputs, optional ones too.
+        input_names: of all inputs; what outputs must be is asked once each of them could be read, or was left out.
         attributes: what is neither a tensor nor a count.
         nested: those attributes that hold operators.
         counts: of arrays of numbers or operators.

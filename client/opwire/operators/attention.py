@@ -8,7 +8,7 @@ together, a mask is given where there is a type of it, and heads of the query ar
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ..enums import MultiheadAttentionMaskType as MaskType
@@ -158,15 +158,6 @@ class LengthsFit(Rule):
 
 
 @dataclass(frozen=True, slots=True)
-class _RankedRule(OutputRule):
-    """What an output must be that may have leading ones."""
-
-    def faults(self, name: str, output: BufferTensorDesc) -> Iterator[Fault]:
-        ones = ((1,),) * (output.rank - len(self.sizes))
-        yield from OutputRule.faults(replace(self, sizes=(*ones, *self.sizes)), name, output)
-
-
-@dataclass(frozen=True, slots=True)
 class Ranked(Output):
     """An output of the data type of the query; its sizes may follow ones."""
 
@@ -178,7 +169,7 @@ class Ranked(Output):
         if extents is None:
             return None
         tensor = extents.query.tensor
-        return _RankedRule(self.sizes(extents, values), values[tensor].data_type, tensor)
+        return OutputRule(self.sizes(extents, values), values[tensor].data_type, tensor, leading_ones=True)
 
 
 _MOST = 2**32

@@ -3,16 +3,16 @@
 Kinds of members and rules are looked up by their class; what holds a new kind or rule is entered here and nowhere else.
 """
 
-from . import movement
-from .descs import PREPARE, SATISFY_IN, Drawn, descs
+from . import attention, matrices, movement, quantized, recurrent
+from .descs import PREPARE, SATISFY_IN, SHAPED, Drawn, descs
 from .faults import BREAK_IN, broken
 from .outputs import SEVERAL, SIZES
 
-for families in (movement,):
-    SATISFY_IN.update(dict.fromkeys(families.FAMILIES, families.SATISFY))
-    BREAK_IN.update(dict.fromkeys(families.FAMILIES, families.BREAK))
-    PREPARE.update(families.PREPARE)
-    SIZES.update(families.SIZES)
-    SEVERAL.update(families.SEVERAL)
+for tables in (attention, matrices, movement, quantized, recurrent):
+    for family in tables.FAMILIES:
+        SATISFY_IN[family] = SATISFY_IN.get(family, {}) | tables.SATISFY
+        BREAK_IN[family] = BREAK_IN.get(family, {}) | tables.BREAK
+    for table, name in ((SHAPED, "SHAPED"), (PREPARE, "PREPARE"), (SIZES, "SIZES"), (SEVERAL, "SEVERAL")):
+        table.update(getattr(tables, name, {}))
 
 __all__ = ["Drawn", "broken", "descs"]

@@ -71,6 +71,8 @@ def descs(draw: st.DrawFn, operator: Operator[Any]) -> Drawn:
     for tensor in given_outputs(operator):
         desc[tensor.name] = draw(_given(tensor, row, rank))
     drawn = Drawn(operator, level, row, desc)
+    if operator.name in SHAPED:
+        SHAPED[operator.name](drawn, draw)
     for _ in range(3):  # what makes one rule hold may break another one
         if operator.name in PREPARE:
             PREPARE[operator.name](drawn)
@@ -119,7 +121,7 @@ def applies(rule: Rule, drawn: Drawn) -> bool:
     """Whether the conditions of a rule are fulfilled."""
     if isinstance(rule, When):
         given = drawn.desc.get(rule.attribute)
-        names = {spelling for each in rule.among for spelling in (each.name, int(each))}
+        names = {spelling for each in rule.among for spelling in (getattr(each, "name", each), int(each))}
         return given in names or (isinstance(given, str) and any(given.endswith(f"_{n}") for n in names))
     if isinstance(rule, WithTensor):
         return (drawn.desc.get(rule.tensor) is not None) is rule.given
@@ -245,6 +247,10 @@ def _nothing(rule: Rule, drawn: Drawn, draw: st.DrawFn) -> None:
     """The rule holds of small tensors, or where the others do."""
 
 
+def drawn_so(rule: Rule, drawn: Drawn, draw: st.DrawFn) -> None:
+    """The rule holds of what is drawn for its operator."""
+
+
 SATISFY: dict[type[Rule], Callable[[Any, Drawn, st.DrawFn], None]] = {
     When: _conditional,
     WithTensor: _conditional,
@@ -277,3 +283,6 @@ SATISFY_IN: dict[str, dict[type[Rule], Callable[[Any, Drawn, st.DrawFn], None]]]
 
 PREPARE: dict[str, Callable[[Drawn], None]] = {}
 """Of operators with an output that inputs decide if they are given: what makes it fit them."""
+
+SHAPED: dict[str, Callable[[Drawn, st.DrawFn], None]] = {}
+"""By operator, what gives its tensors sizes and ranks where they depend on each other by name."""

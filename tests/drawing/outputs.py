@@ -32,10 +32,10 @@ def _gathered(desc: Mapping[str, Any]) -> Sizes:
     return ([1] * len(source) + sizes)[-len(source) :]
 
 
-def _convolved(desc: Mapping[str, Any]) -> Sizes:
+def convolved(desc: Mapping[str, Any]) -> Sizes:
     batch, _, *spatial = desc["InputTensor"]["Sizes"]
     filters, channels, *kernel = desc["FilterTensor"]["Sizes"]
-    forward = desc["Direction"] in ("FORWARD", "DML_CONVOLUTION_DIRECTION_FORWARD", 0)
+    forward = desc.get("Direction", "FORWARD") in ("FORWARD", "DML_CONVOLUTION_DIRECTION_FORWARD", 0)
     found = []
     for i, size in enumerate(spatial):
         step, reach = desc["Strides"][i], (kernel[i] - 1) * desc["Dilations"][i]
@@ -56,7 +56,7 @@ SIZES: dict[str, Callable[[Mapping[str, Any]], Sizes]] = {
     "MAX_POOLING1": _pooled,
     "MAX_POOLING2": _pooled,
     "GATHER": _gathered,
-    "CONVOLUTION": _convolved,
+    "CONVOLUTION": convolved,
 }
 """Of operators whose output is not like their first input."""
 

@@ -88,14 +88,15 @@ class Derived(Output):
         sizes: derives them.
         like: the input, or the array of inputs, that has its data type, None if none must have it.
         named: the attribute that names its data type.
-        usual: the data type where the support row alone decides, and the output is left out.
+        usual: the data type, or the input that has it, where the support row alone decides, and the output is left
+            out: with ``like`` where that input is left out.
         leading_ones: whether it may have any number of leading ones.
     """
 
     sizes: SizesOf
     like: str | None = None
     named: str | None = None
-    usual: DataType | None = None
+    usual: DataType | str | None = None
     leading_ones: bool = False
 
     def rule(self, values: Values) -> OutputRule | None:
@@ -104,8 +105,11 @@ class Derived(Output):
             return None
         if self.like is not None:
             first = next(tensors_of(values, self.like), None)
-            return None if first is None else OutputRule(sizes, first[2].data_type, first[1], self.leading_ones)
+            if first is not None:
+                return OutputRule(sizes, first[2].data_type, first[1], self.leading_ones)
         data_type = values[self.named] if self.named is not None else self.usual
+        if isinstance(data_type, str):
+            data_type = values[data_type].data_type
         return None if data_type is None else OutputRule(sizes, data_type, None, self.leading_ones)
 
 

@@ -15,17 +15,15 @@ from opwire.operator import Operator
 from opwire.operators.convolution import FilterFits, PaddingLeavesOutput
 from opwire.operators.gather import FitsRank
 from opwire.operators.indices import IndexFits
-from opwire.rules import Rule
+from opwire.rules import Rule, Undecided
 from opwire.rules.conditions import AtLevels, When, WithTensor
 from opwire.rules.numbers import AxesBelowRank, Axis, Between, DistinctAxes, Divides, Equal, Number
-from opwire.rules.shapes import Shapes
 from opwire.rules.tensors import LeadingOnes, SameRank, SameSizes, SameType, TypeNamed
 from opwire.rules.windows import Spatial, WindowFits, WindowHoldsElement
 from opwire.schema import CATALOG
 from opwire.support import Row, row_for
 
 from .numbers import number_of, set_number
-from .outputs import output_sizes
 from .values import value
 
 Desc = dict[str, Any]
@@ -65,10 +63,14 @@ def descs(draw: st.DrawFn, operator: Operator[Any]) -> Drawn:
     assert row is not None
     ranks = [range(limits.ranks[0], limits.ranks[1] + 1) for limits in row.tensors.values()]
     rank = draw(st.sampled_from(sorted(set(ranks[0]).intersection(*ranks))))
-    for tensor in operator.members.inputs:
-        if not tensor.role.is_optional or tensor.name in row.required or draw(st.booleans()):
-            desc[tensor.name] = draw(_tensor(tensor, row, rank))
+    for source in operator.members.inputs:
+        if not source.role.is_optional or source.name in row.required or draw(st.booleans()):
+            desc[source.name] = draw(tensor(source, row, rank))
+    for result in operator.members.outputs:
+        if isinstance(operator.outputs[result.name], Undecided) and not result.role.is_optional:
+            desc[result.name] = {**draw(tensor(result, row, rank)), "Strides": None}
     drawn = Drawn(operator, level, row, desc)
+    ARRANGE.get(operator.name, _as_drawn)(drawn, draw)
     for _ in range(3):  # what makes one rule hold may break another one
         for rule in operator.rules:
             satisfy(rule, drawn, draw)
@@ -83,7 +85,8 @@ def _chosen(operator: Operator[Any], name: str, given: Any) -> Any:
 
 
 @st.composite
-def _tensor(draw: st.DrawFn, member: TensorMember, row: Row, rank: int) -> Desc:
+def tensor(draw: st.DrawFn, member: TensorMember, row: Row, rank: int) -> Desc:
+    """A tensor of a data type that a row allows."""
     data_type = draw(st.sampled_from(row.tensors[member.name].data_types)).name
     sizes = draw(st.lists(st.sampled_from([1, 2, 2, 3, 4]), min_size=rank, max_size=rank))
     strides = draw(st.none() | st.lists(st.integers(0, 5), min_size=rank, max_size=rank))
@@ -99,6 +102,8 @@ def applies(rule: Rule, drawn: Drawn) -> bool:
     """Whether the conditions of a rule are fulfilled."""
     if isinstance(rule, When):
         given = drawn.desc.get(rule.attribute)
+        if isinstance(given, bool):
+            return given in rule.among
         names = {spelling for each in rule.among for spelling in (each.name, int(each))}
         return given in names or (isinstance(given, str) and any(given.endswith(f"_{n}") for n in names))
     if isinstance(rule, WithTensor):
@@ -165,7 +170,8 @@ def _equal(rule: Equal, drawn: Drawn, draw: st.DrawFn) -> None:
 
 def _number(rule: Number, drawn: Drawn, draw: st.DrawFn) -> None:
     for name in rule.attributes:
-        drawn.desc[name] = [1.5] * len(drawn.desc[name]) if isinstance(drawn.desc[name], list) else 1.5
+        right = next(value for value in (1.5, 0.5) if rule.holds(value))
+        drawn.desc[name] = [right] * len(drawn.desc[name]) if isinstance(drawn.desc[name], list) else right
 
 
 def _spatial(rule: Spatial, drawn: Drawn, draw: st.DrawFn) -> None:
@@ -204,19 +210,16 @@ def _padding_leaves(rule: PaddingLeavesOutput, drawn: Drawn, draw: st.DrawFn) ->
     drawn.desc["EndPadding"] = [0] * len(drawn.desc["EndPadding"])
 
 
-def _shapes(rule: Shapes, drawn: Drawn, draw: st.DrawFn) -> None:
-    outputs = output_sizes(drawn.operator, drawn.desc)
-    desc = {**drawn.desc, **{name: {"Sizes": list(sizes)} for name, sizes in outputs.items()}}
-    for name, shape in rule.shapes.items():
-        if drawn.desc.get(name) is not None:
-            rank = len(drawn.desc[name]["Sizes"])
-            fixed = [number_of(each, desc) for each in shape if each is not ...]
-            drawn.desc[name]["Sizes"] = fixed + [1] * (rank - len(fixed))
-
-
 def _nothing(rule: Rule, drawn: Drawn, draw: st.DrawFn) -> None:
     """The rule holds of small tensors, or where the others do."""
 
+
+def _as_drawn(drawn: Drawn, draw: st.DrawFn) -> None:
+    """Most descs need nothing but what their members and rules say."""
+
+
+ARRANGE: dict[str, Callable[[Drawn, st.DrawFn], None]] = {}
+"""By operator, what is changed in a desc before the rules are: tensors of other ranks, outputs that may be given."""
 
 SATISFY: dict[type[Rule], Callable[[Any, Drawn, st.DrawFn], None]] = {
     When: _conditional,
@@ -241,6 +244,5 @@ SATISFY: dict[type[Rule], Callable[[Any, Drawn, st.DrawFn], None]] = {
     FitsRank: _fits_rank,
     FilterFits: _filter_fits,
     PaddingLeavesOutput: _padding_leaves,
-    Shapes: _shapes,
 }
 """By class of a rule, what makes a desc fulfil it."""

@@ -12,13 +12,13 @@ from opwire.operators.indices import IndexFits
 from opwire.rules import Rule
 from opwire.rules.conditions import AtLevels, When, WithTensor
 from opwire.rules.numbers import AxesBelowRank, Axis, Between, DistinctAxes, Divides, Equal, Number
-from opwire.rules.shapes import Shapes
 from opwire.rules.tensors import LeadingOnes, SameRank, SameSizes, SameType, TypeNamed
 from opwire.rules.windows import Spatial, WindowFits, WindowHoldsElement
 from opwire.tensor import DataType
 
 from .descs import Drawn, applies
-from .numbers import number_of
+from .numbers import number_of, set_number
+from .outputs import pooled_sizes
 
 Change = tuple[dict[str, Any], str, str]
 """A desc, and the code and place (below the desc) of the violation."""
@@ -30,7 +30,8 @@ def broken(rule: Rule, drawn: Drawn) -> Iterator[Change]:
         yield from BREAK[type(rule)](rule, drawn)
 
 
-def _changed(drawn: Drawn, name: str, **changes: Any) -> dict[str, Any]:
+def changed(drawn: Drawn, name: str, **changes: Any) -> dict[str, Any]:
+    """A desc with another tensor."""
     desc = deepcopy(drawn.desc)
     desc[name] = {**desc[name], **changes}
     return desc
@@ -45,7 +46,7 @@ def _type(rule: SameType, drawn: Drawn) -> Iterator[Change]:
     for name in _others(rule.tensors, drawn):
         for data_type in drawn.row.tensors[name].data_types:
             if data_type.name != drawn.desc[name]["DataType"]:
-                yield _changed(drawn, name, DataType=data_type.name), "data_types_differ", f"/{name}/DataType"
+                yield changed(drawn, name, DataType=data_type.name), "data_types_differ", f"/{name}/DataType"
 
 
 def _named(rule: TypeNamed, drawn: Drawn) -> Iterator[Change]:
@@ -60,13 +61,13 @@ def _rank(rule: SameRank, drawn: Drawn) -> Iterator[Change]:
         for other in ([*sizes, 1], [1, *sizes], sizes[:-1], sizes[1:]):
             least, greatest = drawn.row.tensors[name].ranks
             if least <= len(other) <= greatest:
-                yield _changed(drawn, name, Sizes=other, Strides=None), "ranks_differ", f"/{name}/Sizes"
+                yield changed(drawn, name, Sizes=other, Strides=None), "ranks_differ", f"/{name}/Sizes"
 
 
 def _sizes(rule: SameSizes, drawn: Drawn) -> Iterator[Change]:
     for name in _others(rule.tensors, drawn):
         sizes = drawn.desc[name]["Sizes"]
-        yield _changed(drawn, name, Sizes=[sizes[0] + 1, *sizes[1:]]), "sizes_mismatch", f"/{name}/Sizes"
+        yield changed(drawn, name, Sizes=[sizes[0] + 1, *sizes[1:]]), "sizes_mismatch", f"/{name}/Sizes"
     if "WindowSize" in drawn.desc:
         yield from _second_output(rule.tensors[1], drawn)
 
@@ -101,16 +102,19 @@ def _axis(rule: Axis, drawn: Drawn) -> Iterator[Change]:
 
 
 def _between(rule: Between, drawn: Drawn) -> Iterator[Change]:
-    name = str(rule.number.place[0])
-    if rule.greatest is not None:
-        yield {**drawn.desc, name: number_of(rule.greatest, drawn.desc) + 1}, "out_of_range", f"/{name}"
+    for end, step in ((rule.greatest, 1), (rule.least, -1)):
+        wrong = 0 if end is None else number_of(end, drawn.desc) + step
+        if end is not None and wrong >= 0:
+            desc = deepcopy(drawn.desc)
+            set_number(rule.number, wrong, desc)
+            yield desc, "out_of_range", "/" + "/".join(map(str, rule.number.place))
 
 
 def _leading(rule: LeadingOnes, drawn: Drawn) -> Iterator[Change]:
     sizes = drawn.desc[rule.tensor]["Sizes"]
     if len(sizes) > number_of(rule.last, drawn.desc):
-        changed = _changed(drawn, rule.tensor, Sizes=[2, *sizes[1:]])
-        yield changed, "sizes_mismatch", f"/{rule.tensor}/Sizes/0"
+        desc = changed(drawn, rule.tensor, Sizes=[2, *sizes[1:]])
+        yield desc, "sizes_mismatch", f"/{rule.tensor}/Sizes/0"
 
 
 def _divides(rule: Divides, drawn: Drawn) -> Iterator[Change]:
@@ -130,14 +134,16 @@ def _equal(rule: Equal, drawn: Drawn) -> Iterator[Change]:
     tensor, at = rule.right.tensor, rule.right.dimension  # type: ignore[attr-defined]
     sizes = list(drawn.desc[tensor]["Sizes"])
     sizes[at] += 1
-    yield _changed(drawn, tensor, Sizes=sizes), "sizes_mismatch", "/" + "/".join(map(str, rule.left.place))
+    yield changed(drawn, tensor, Sizes=sizes), "sizes_mismatch", "/" + "/".join(map(str, rule.left.place))
 
 
 def _number(rule: Number, drawn: Drawn) -> Iterator[Change]:
     for name in rule.attributes:
         for wrong in (0, -1):
             if not rule.holds(wrong):
-                yield {**drawn.desc, name: wrong}, "out_of_range", f"/{name}"
+                given = drawn.desc[name]
+                value, at = ([wrong, *given[1:]], f"/{name}/0") if isinstance(given, list) else (wrong, f"/{name}")
+                yield {**drawn.desc, name: value}, "out_of_range", at
 
 
 def _spatial(rule: Spatial, drawn: Drawn) -> Iterator[Change]:
@@ -152,16 +158,20 @@ def _window(rule: WindowFits, drawn: Drawn) -> Iterator[Change]:
 
 
 def _window_of_padding(rule: WindowHoldsElement, drawn: Drawn) -> Iterator[Change]:
-    # The output is left out, so the place is the desc.
     padding = [drawn.desc["WindowSize"][0], *drawn.desc["StartPadding"][1:]]
-    yield {**drawn.desc, "StartPadding": padding}, "window_without_element", ""
+    desc = {**drawn.desc, "StartPadding": padding}
+    if rule.output not in desc:
+        yield desc, "window_without_element", ""  # what is derived has no place but the desc
+        return
+    desc[rule.output] = {**desc[rule.output], "Sizes": pooled_sizes(desc, rule.windows.over), "Strides": None}
+    yield desc, "window_without_element", f"/{rule.output}/Sizes/2"
 
 
 def _index(rule: IndexFits, drawn: Drawn) -> Iterator[Change]:
     rank = len(drawn.desc[rule.source]["Sizes"])
     if rank < 2 or DataType.INT32 not in drawn.row.tensors[rule.output].data_types:
         return
-    desc = _changed(drawn, rule.source, Sizes=[2**16, 2**15 + 1, *[1] * (rank - 2)], Strides=None)
+    desc = changed(drawn, rule.source, Sizes=[2**16, 2**15 + 1, *[1] * (rank - 2)], Strides=None)
     desc[rule.axes] = [0, 1]
     desc[rule.output] = {"DataType": "INT32", "Sizes": [1] * rank}
     yield desc, "index_overflow", f"/{rule.output}/DataType"
@@ -179,19 +189,12 @@ def _fits(rule: FitsRank, drawn: Drawn) -> Iterator[Change]:
 def _filter(rule: FilterFits, drawn: Drawn) -> Iterator[Change]:
     sizes = list(drawn.desc["FilterTensor"]["Sizes"])
     sizes[2] = drawn.desc["InputTensor"]["Sizes"][2] + drawn.desc["StartPadding"][0] + drawn.desc["EndPadding"][0] + 1
-    yield _changed(drawn, "FilterTensor", Sizes=sizes), "window_too_large", "/FilterTensor/Sizes/2"
+    yield changed(drawn, "FilterTensor", Sizes=sizes), "window_too_large", "/FilterTensor/Sizes/2"
 
 
 def _padding(rule: PaddingLeavesOutput, drawn: Drawn) -> Iterator[Change]:
     padding = [100, *drawn.desc["StartPadding"][1:]]
     yield {**drawn.desc, "StartPadding": padding}, "out_of_range", "/StartPadding/0"
-
-
-def _shapes(rule: Shapes, drawn: Drawn) -> Iterator[Change]:
-    for name in rule.shapes:
-        if drawn.desc.get(name) is not None:
-            first, second, *rest = drawn.desc[name]["Sizes"]
-            yield _changed(drawn, name, Sizes=[first, second + 1, *rest]), "sizes_mismatch", f"/{name}/Sizes/1"
 
 
 BREAK: dict[type[Rule], Callable[[Any, Drawn], Iterator[Change]]] = {
@@ -217,6 +220,5 @@ BREAK: dict[type[Rule], Callable[[Any, Drawn], Iterator[Change]]] = {
     FitsRank: _fits,
     FilterFits: _filter,
     PaddingLeavesOutput: _padding,
-    Shapes: _shapes,
 }
 """By class of a rule, what breaks it."""

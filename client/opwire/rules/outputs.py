@@ -76,7 +76,7 @@ class Derived(Output):
 
     Attributes:
         sizes: derives them.
-        like: the input that has its data type, None if none must have it.
+        like: the input, or the output before it, that has its data type, None if none must have it.
         named: the attribute that names its data type.
         usual: the data type where the support row alone decides, and the output is left out.
     """
@@ -91,7 +91,7 @@ class Derived(Output):
         if sizes is None:
             return None
         if self.like is not None:
-            source = values[self.like]
+            source = values.get(self.like)
             return None if source is None else OutputRule(sizes, source.data_type, self.like)
         data_type = values[self.named] if self.named is not None else self.usual
         return None if data_type is None else OutputRule(sizes, data_type)

@@ -1,0 +1,206 @@
+"""How the rules that many families share are kept and broken: shapes with names, presence, lengths, choices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from copy import deepcopy
+from enum import IntEnum
+from typing import Any
+
+from hypothesis import strategies as st
+
+from opwire.rules import Named, Rule
+from opwire.rules.numbers import Length, NotEmpty, OneOf
+from opwire.rules.presence import AnyGiven, GivenTogether, Required
+from opwire.rules.shapes import Shapes
+from opwire.rules.tensors import Broadcast, OneElement
+
+from .descs import Drawn, tensor
+from .faults import Change, changed
+from .numbers import number_of
+from .outputs import output_sizes
+
+
+def _aligned(shape: tuple[Any, ...], rank: int) -> list[Any]:
+    """A shape with as many sizes as a tensor has: ones in place of ``...``, cut off in front if it is too long."""
+    rest = [each for each in shape if each is not ...]
+    ones = [1] * (rank - len(rest))
+    if shape[-1] is ...:
+        return rest + ones
+    return (ones + rest)[-rank:]
+
+
+def _size(each: Any, desc: Mapping[str, Any], names: Mapping[str, int]) -> int | None:
+    """What a size must be; None for a name that is not bound yet."""
+    if isinstance(each, int):
+        return each
+    if isinstance(each, str):
+        return names.get(each)
+    if isinstance(each, Named):
+        return None if each.name not in names else names[each.name] * number_of(each.times, desc)
+    return number_of(each, desc)
+
+
+def _bound(rule: Shapes, drawn: Drawn) -> Iterator[tuple[str, list[int | None]]]:
+    """The tensors of a desc, each with the sizes that it must have, None where it may have any: a name's first use."""
+    desc = drawn.desc
+    if not drawn.desc.keys() >= {member.name for member in drawn.operator.members.outputs}:
+        outputs = output_sizes(drawn.operator, drawn.desc)
+        desc = {**{name: {"Sizes": list(sizes)} for name, sizes in outputs.items()}, **drawn.desc}
+    names: dict[str, int] = {}
+    for name, shape in rule.shapes.items():
+        if drawn.desc.get(name) is None:
+            continue
+        sizes = drawn.desc[name]["Sizes"]
+        wanted: list[int | None] = []
+        for given, each in zip(sizes, _aligned(shape, len(sizes)), strict=True):
+            size = _size(each, desc, names)
+            wanted.append(size)
+            if size is None:
+                named = Named(each) if isinstance(each, str) else each
+                names[named.name] = max(given // number_of(named.times, desc), 1)
+                if named.times != 1:
+                    wanted[-1] = names[named.name] * number_of(named.times, desc)
+        yield name, wanted
+
+
+def _shape(rule: Shapes, drawn: Drawn, draw: st.DrawFn) -> None:
+    for name, wanted in _bound(rule, drawn):
+        sizes = drawn.desc[name]["Sizes"]
+        sizes[:] = [given if size is None else size for given, size in zip(sizes, wanted, strict=True)]
+
+
+def _misshape(rule: Shapes, drawn: Drawn) -> Iterator[Change]:
+    for name, wanted in _bound(rule, drawn):
+        for i, size in enumerate(wanted):
+            if size is not None:
+                sizes = list(drawn.desc[name]["Sizes"])
+                sizes[i] += 1
+                yield changed(drawn, name, Sizes=sizes), "sizes_mismatch", f"/{name}/Sizes/{i}"
+
+
+def _broadcast(rule: Broadcast, drawn: Drawn, draw: st.DrawFn) -> None:
+    given = drawn.desc.get(rule.tensor)
+    if given is not None:
+        whole = drawn.desc[rule.to]["Sizes"]
+        pairs = zip(given["Sizes"], whole, strict=True)
+        given["Sizes"] = [a if a in (1, b) else draw(st.sampled_from([1, b])) for a, b in pairs]
+
+
+def _too_long(rule: Broadcast, drawn: Drawn) -> Iterator[Change]:
+    given, whole = drawn.desc.get(rule.tensor), drawn.desc[rule.to]["Sizes"]
+    for i, size in enumerate(whole if given is not None else ()):
+        sizes = [size + 1 if i == at else old for at, old in enumerate(drawn.desc[rule.tensor]["Sizes"])]
+        yield changed(drawn, rule.tensor, Sizes=sizes), "sizes_mismatch", f"/{rule.tensor}/Sizes/{i}"
+
+
+def _single(rule: OneElement, drawn: Drawn, draw: st.DrawFn) -> None:
+    for name in rule.tensors:
+        if drawn.desc.get(name) is not None:
+            drawn.desc[name]["Sizes"] = [1] * len(drawn.desc[name]["Sizes"])
+
+
+def _several(rule: OneElement, drawn: Drawn) -> Iterator[Change]:
+    for name in rule.tensors:
+        if drawn.desc.get(name) is not None:
+            sizes = [*drawn.desc[name]["Sizes"][:-1], 2]
+            yield changed(drawn, name, Sizes=sizes), "sizes_mismatch", f"/{name}/Sizes"
+
+
+def _choose(rule: OneOf, drawn: Drawn, draw: st.DrawFn) -> None:
+    chosen = draw(st.sampled_from(rule.allowed))
+    drawn.desc[rule.attribute] = chosen.name if isinstance(chosen, IntEnum) else chosen
+
+
+def _another(rule: OneOf, drawn: Drawn) -> Iterator[Change]:
+    first = rule.allowed[0]
+    others = [each for each in (type(first) if isinstance(first, IntEnum) else range(9)) if each not in rule.allowed]
+    for other in others:
+        value = other.name if isinstance(other, IntEnum) else other
+        yield {**drawn.desc, rule.attribute: value}, "value_not_allowed", f"/{rule.attribute}"
+
+
+def _fill(rule: NotEmpty, drawn: Drawn, draw: st.DrawFn) -> None:
+    drawn.desc[rule.array] = drawn.desc[rule.array] or [0]
+
+
+def _emptied(rule: NotEmpty, drawn: Drawn) -> Iterator[Change]:
+    yield {**drawn.desc, rule.array: []}, "count_mismatch", f"/{rule.array}"
+
+
+def _counted_alike(rule: Length, drawn: Drawn) -> tuple[str, ...]:
+    """The arrays of the rule, and those that have the same count."""
+    counts = [member.counts for member in drawn.operator.members.counts if rule.arrays[0] in member.counts]
+    return counts[0] if counts else rule.arrays
+
+
+def _cut(rule: Length, drawn: Drawn, draw: st.DrawFn) -> None:
+    for name in _counted_alike(rule, drawn):
+        drawn.desc[name] = drawn.desc[name][: number_of(rule.wanted, drawn.desc)]
+
+
+def _lengthened(rule: Length, drawn: Drawn) -> Iterator[Change]:
+    longer = {name: [*drawn.desc[name], deepcopy(drawn.desc[name][-1])] for name in _counted_alike(rule, drawn)}
+    yield {**drawn.desc, **longer}, "count_mismatch", f"/{rule.arrays[0]}"
+
+
+def _together(rule: GivenTogether, drawn: Drawn, draw: st.DrawFn) -> None:
+    if any(drawn.desc.get(name) is None for name in rule.tensors):
+        for name in rule.tensors:
+            drawn.desc[name] = None
+
+
+def _one_dropped(rule: GivenTogether, drawn: Drawn) -> Iterator[Change]:
+    for name in rule.tensors:
+        if drawn.desc.get(name) is not None:
+            yield {**drawn.desc, name: None}, "missing_tensor", ""
+
+
+def _add(name: str, drawn: Drawn, draw: st.DrawFn) -> None:
+    member = next(member for member in drawn.operator.members.tensors if member.name == name)
+    least, greatest = drawn.row.tensors[name].ranks
+    drawn.desc[name] = draw(tensor(member, drawn.row, draw(st.integers(least, greatest))))  # type: ignore[arg-type]
+    if member.role.is_output:
+        drawn.desc[name]["Strides"] = None
+
+
+def _require(rule: Required, drawn: Drawn, draw: st.DrawFn) -> None:
+    if drawn.desc.get(rule.tensor) is None:
+        _add(rule.tensor, drawn, draw)
+
+
+def _dropped(rule: Required, drawn: Drawn) -> Iterator[Change]:
+    yield {**drawn.desc, rule.tensor: None}, "missing_tensor", ""
+
+
+def _any(rule: AnyGiven, drawn: Drawn, draw: st.DrawFn) -> None:
+    if all(drawn.desc.get(name) is None for name in rule.tensors):
+        _add(rule.tensors[0], drawn, draw)
+
+
+def _none(rule: AnyGiven, drawn: Drawn) -> Iterator[Change]:
+    yield {**drawn.desc, **dict.fromkeys(rule.tensors)}, "missing_tensor", ""
+
+
+SATISFY: dict[type[Rule], Callable[[Any, Drawn, st.DrawFn], None]] = {
+    Shapes: _shape,
+    Broadcast: _broadcast,
+    OneElement: _single,
+    OneOf: _choose,
+    NotEmpty: _fill,
+    Length: _cut,
+    GivenTogether: _together,
+    Required: _require,
+    AnyGiven: _any,
+}
+BREAK: dict[type[Rule], Callable[[Any, Drawn], Iterator[Change]]] = {
+    Shapes: _misshape,
+    Broadcast: _too_long,
+    OneElement: _several,
+    OneOf: _another,
+    NotEmpty: _emptied,
+    Length: _lengthened,
+    GivenTogether: _one_dropped,
+    Required: _dropped,
+    AnyGiven: _none,
+}

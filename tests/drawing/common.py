@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from enum import IntEnum
-from typing import Any
+from typing import Any, TypeGuard
 
 from hypothesis import strategies as st
 
@@ -13,7 +13,7 @@ from opwire.rules import Named, Rule
 from opwire.rules.numbers import Length, NotEmpty, OneOf
 from opwire.rules.presence import AnyGiven, GivenTogether, Required
 from opwire.rules.shapes import Shapes
-from opwire.rules.tensors import Broadcast, OneElement
+from opwire.rules.tensors import Broadcast, OneElement, SameSizes
 
 from .descs import Drawn, tensor
 from .faults import Change, changed
@@ -52,6 +52,9 @@ def _bound(rule: Shapes, drawn: Drawn) -> Iterator[tuple[str, list[int | None]]]
         if drawn.desc.get(name) is None:
             continue
         sizes = drawn.desc[name]["Sizes"]
+        if not (rule.cut or ... in shape) and len(sizes) != len(shape):
+            drawn.desc[name] = None  # an optional tensor that is of no use at this rank
+            continue
         wanted: list[int | None] = []
         for given, each in zip(sizes, _aligned(shape, len(sizes)), strict=True):
             size = _size(each, desc, names)
@@ -73,9 +76,9 @@ def _shape(rule: Shapes, drawn: Drawn, draw: st.DrawFn) -> None:
 def _misshape(rule: Shapes, drawn: Drawn) -> Iterator[Change]:
     for name, wanted in _bound(rule, drawn):
         for i, size in enumerate(wanted):
-            if size is not None:
+            for wrong in () if size is None else {size + 1, 1} - {size}:
                 sizes = list(drawn.desc[name]["Sizes"])
-                sizes[i] += 1
+                sizes[i] = wrong
                 yield changed(drawn, name, Sizes=sizes), "sizes_mismatch", f"/{name}/Sizes/{i}"
 
 
@@ -89,9 +92,18 @@ def _broadcast(rule: Broadcast, drawn: Drawn, draw: st.DrawFn) -> None:
 
 def _too_long(rule: Broadcast, drawn: Drawn) -> Iterator[Change]:
     given, whole = drawn.desc.get(rule.tensor), drawn.desc[rule.to]["Sizes"]
+    alike = next((each.tensors for each in drawn.operator.rules if _alike(each, rule.tensor)), ())
     for i, size in enumerate(whole if given is not None else ()):
-        sizes = [size + 1 if i == at else old for at, old in enumerate(drawn.desc[rule.tensor]["Sizes"])]
-        yield changed(drawn, rule.tensor, Sizes=sizes), "sizes_mismatch", f"/{rule.tensor}/Sizes/{i}"
+        desc = deepcopy(drawn.desc)
+        for name in {rule.tensor, *alike}:
+            desc[name] |= {"Strides": None, "Sizes": list(drawn.desc[rule.tensor]["Sizes"])}
+            desc[name]["Sizes"][i] = size + 1
+        yield desc, "sizes_mismatch", f"/{rule.tensor}/Sizes/{i}"
+
+
+def _alike(rule: Rule, tensor: str) -> TypeGuard[SameSizes]:
+    """Whether a rule wants other tensors to have the sizes of this one."""
+    return isinstance(rule, SameSizes) and tensor in rule.tensors
 
 
 def _single(rule: OneElement, drawn: Drawn, draw: st.DrawFn) -> None:
@@ -145,9 +157,9 @@ def _lengthened(rule: Length, drawn: Drawn) -> Iterator[Change]:
 
 
 def _together(rule: GivenTogether, drawn: Drawn, draw: st.DrawFn) -> None:
-    if any(drawn.desc.get(name) is None for name in rule.tensors):
-        for name in rule.tensors:
-            drawn.desc[name] = None
+    given = next((name for name in rule.tensors if drawn.desc.get(name) is not None), None)
+    for name in rule.tensors if given is not None else ():
+        drawn.desc[name] = drawn.desc.get(name) or deepcopy(drawn.desc[given])
 
 
 def _one_dropped(rule: GivenTogether, drawn: Drawn) -> Iterator[Change]:

@@ -3,14 +3,16 @@
 Kinds of members and rules are looked up by their class; what holds a new kind or rule is entered here and nowhere else.
 """
 
-from . import common, normalization, pooling, regions
-from .descs import ARRANGE, SATISFY, Drawn, descs
-from .faults import BREAK, broken
-from .outputs import SIZES
+from . import normalization, pooling, regions
+from .descs import SATISFY_IN, SHAPED, Drawn, descs
+from .faults import BREAK_IN, broken
+from .outputs import SEVERAL, SIZES
 
-SATISFY |= common.SATISFY | pooling.SATISFY | normalization.SATISFY
-BREAK |= common.BREAK | pooling.BREAK | normalization.BREAK
-SIZES |= pooling.SIZES | normalization.SIZES | regions.SIZES
-ARRANGE |= regions.ARRANGE
+for tables in (normalization, pooling, regions):
+    SATISFY_IN.update(dict.fromkeys(tables.FAMILIES, tables.SATISFY))
+    BREAK_IN.update(dict.fromkeys(tables.FAMILIES, tables.BREAK))
+SHAPED.update(regions.SHAPED)
+SIZES.update(pooling.SIZES | regions.SIZES)
+SEVERAL.update(normalization.SEVERAL | regions.SEVERAL)
 
 __all__ = ["Drawn", "broken", "descs"]

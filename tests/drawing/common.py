@@ -10,14 +10,15 @@ from typing import Any, TypeGuard
 from hypothesis import strategies as st
 
 from opwire.rules import Named, Rule
-from opwire.rules.numbers import Length, NotEmpty, OneOf
+from opwire.rules.numbers import Between, Length, NotEmpty, Number, OneOf
 from opwire.rules.presence import AnyGiven, GivenTogether, Required
 from opwire.rules.shapes import Shapes
 from opwire.rules.tensors import Broadcast, OneElement, SameSizes
 
-from .descs import Drawn, tensor
-from .faults import Change, changed
-from .numbers import number_of
+from .changes import changed
+from .descs import Drawn
+from .faults import Change
+from .numbers import number_of, set_number
 from .outputs import output_sizes
 
 
@@ -120,8 +121,9 @@ def _several(rule: OneElement, drawn: Drawn) -> Iterator[Change]:
 
 
 def _choose(rule: OneOf, drawn: Drawn, draw: st.DrawFn) -> None:
-    chosen = draw(st.sampled_from(rule.allowed))
-    drawn.desc[rule.attribute] = chosen.name if isinstance(chosen, IntEnum) else chosen
+    names = [each.name if isinstance(each, IntEnum) else each for each in rule.allowed]
+    if drawn.desc[rule.attribute] not in names:
+        drawn.desc[rule.attribute] = draw(st.sampled_from(names))
 
 
 def _another(rule: OneOf, drawn: Drawn) -> Iterator[Change]:
@@ -168,17 +170,17 @@ def _one_dropped(rule: GivenTogether, drawn: Drawn) -> Iterator[Change]:
             yield {**drawn.desc, name: None}, "missing_tensor", ""
 
 
-def _add(name: str, drawn: Drawn, draw: st.DrawFn) -> None:
-    member = next(member for member in drawn.operator.members.tensors if member.name == name)
-    least, greatest = drawn.row.tensors[name].ranks
-    drawn.desc[name] = draw(tensor(member, drawn.row, draw(st.integers(least, greatest))))  # type: ignore[arg-type]
-    if member.role.is_output:
-        drawn.desc[name]["Strides"] = None
+def add(name: str, drawn: Drawn, draw: st.DrawFn) -> None:
+    """Gives a tensor of any rank that the row allows for it."""
+    limits = drawn.row.tensors[name]
+    rank = draw(st.integers(*limits.ranks))
+    sizes = draw(st.lists(st.integers(1, 4), min_size=rank, max_size=rank))
+    drawn.desc[name] = {"DataType": draw(st.sampled_from(limits.data_types)).name, "Sizes": sizes}
 
 
 def _require(rule: Required, drawn: Drawn, draw: st.DrawFn) -> None:
     if drawn.desc.get(rule.tensor) is None:
-        _add(rule.tensor, drawn, draw)
+        add(rule.tensor, drawn, draw)
 
 
 def _dropped(rule: Required, drawn: Drawn) -> Iterator[Change]:
@@ -187,15 +189,40 @@ def _dropped(rule: Required, drawn: Drawn) -> Iterator[Change]:
 
 def _any(rule: AnyGiven, drawn: Drawn, draw: st.DrawFn) -> None:
     if all(drawn.desc.get(name) is None for name in rule.tensors):
-        _add(rule.tensors[0], drawn, draw)
+        add(rule.tensors[0], drawn, draw)
 
 
 def _none(rule: AnyGiven, drawn: Drawn) -> Iterator[Change]:
     yield {**drawn.desc, **dict.fromkeys(rule.tensors)}, "missing_tensor", ""
 
 
+def _right(rule: Number, drawn: Drawn, draw: st.DrawFn) -> None:
+    right = next(value for value in (1.5, 0.5) if rule.holds(value))
+    for name in rule.attributes:
+        drawn.desc[name] = [right] * len(drawn.desc[name]) if isinstance(drawn.desc[name], list) else right
+
+
+def _wrong(rule: Number, drawn: Drawn) -> Iterator[Change]:
+    for name in rule.attributes:
+        given = drawn.desc[name]
+        for wrong in (0, -1):
+            if not rule.holds(wrong):
+                value, at = ([wrong, *given[1:]], f"/{name}/0") if isinstance(given, list) else (wrong, f"/{name}")
+                yield {**drawn.desc, name: value}, "out_of_range", at
+
+
+def _outside(rule: Between, drawn: Drawn) -> Iterator[Change]:
+    for end, step in ((rule.greatest, 1), (rule.least, -1)):
+        wrong = -1 if end is None else number_of(end, drawn.desc) + step
+        if wrong >= 0:
+            desc = deepcopy(drawn.desc)
+            set_number(rule.number, wrong, desc)
+            yield desc, "out_of_range", "/" + "/".join(map(str, rule.number.place))
+
+
 SATISFY: dict[type[Rule], Callable[[Any, Drawn, st.DrawFn], None]] = {
     Shapes: _shape,
+    Number: _right,
     Broadcast: _broadcast,
     OneElement: _single,
     OneOf: _choose,
@@ -207,6 +234,8 @@ SATISFY: dict[type[Rule], Callable[[Any, Drawn, st.DrawFn], None]] = {
 }
 BREAK: dict[type[Rule], Callable[[Any, Drawn], Iterator[Change]]] = {
     Shapes: _misshape,
+    Number: _wrong,
+    Between: _outside,
     Broadcast: _too_long,
     OneElement: _several,
     OneOf: _another,

@@ -12,13 +12,14 @@ from opwire.operators.indices import IndexFits
 from opwire.rules import Rule
 from opwire.rules.conditions import AtLevels, When, WithTensor
 from opwire.rules.numbers import AxesBelowRank, Axis, Between, DistinctAxes, Divides, Equal, Number
+from opwire.rules.shapes import Shapes
 from opwire.rules.tensors import LeadingOnes, SameRank, SameSizes, SameType, TypeNamed
 from opwire.rules.windows import Spatial, WindowFits, WindowHoldsElement
+from opwire.schema import CATALOG
 from opwire.tensor import DataType
 
 from .descs import Drawn, applies
-from .numbers import number_of, set_number
-from .outputs import pooled_sizes
+from .numbers import number_of
 
 Change = tuple[dict[str, Any], str, str]
 """A desc, and the code and place (below the desc) of the violation."""
@@ -27,26 +28,48 @@ Change = tuple[dict[str, Any], str, str]
 def broken(rule: Rule, drawn: Drawn) -> Iterator[Change]:
     """Descs that break a rule, if possible no other one; none where it does not apply."""
     if applies(rule, drawn):
-        yield from BREAK[type(rule)](rule, drawn)
+        own = BREAK_IN.get(CATALOG[drawn.operator.name].family, {})
+        yield from (own.get(type(rule)) or BREAK[type(rule)])(rule, drawn)
 
 
-def changed(drawn: Drawn, name: str, **changes: Any) -> dict[str, Any]:
-    """A desc with another tensor."""
+Place = tuple[str | int, ...]
+"""A member, or the name of an array and the number of its tensor."""
+
+
+def _changed(drawn: Drawn, *place: str | int, **changes: Any) -> dict[str, Any]:
     desc = deepcopy(drawn.desc)
-    desc[name] = {**desc[name], **changes}
+    _tensor(place, desc).update(changes)
     return desc
 
 
-def _others(names: tuple[str, ...], drawn: Drawn) -> list[str]:
-    """The given tensors but for the first, which the others are compared with."""
-    return [name for name in names if drawn.desc.get(name) is not None][1:]
+def _tensor(place: Place, desc: dict[str, Any]) -> dict[str, Any]:
+    found: Any = desc
+    for key in place:
+        found = found[key]
+    tensor: dict[str, Any] = found
+    return tensor
+
+
+def _written(place: Place) -> str:
+    return "".join(f"/{key}" for key in place)
+
+
+def _given(names: tuple[str, ...], drawn: Drawn) -> list[Place]:
+    """The given tensors; the first is the one that the others are compared with."""
+    found: list[Place] = []
+    for name in names:
+        value = drawn.desc.get(name)
+        if value is not None:
+            found += [(name, k) for k in range(len(value))] if isinstance(value, list) else [(name,)]
+    return found
 
 
 def _type(rule: SameType, drawn: Drawn) -> Iterator[Change]:
-    for name in _others(rule.tensors, drawn):
-        for data_type in drawn.row.tensors[name].data_types:
-            if data_type.name != drawn.desc[name]["DataType"]:
-                yield changed(drawn, name, DataType=data_type.name), "data_types_differ", f"/{name}/DataType"
+    for place in _given(rule.tensors, drawn)[1:]:
+        for data_type in drawn.row.tensors[str(place[0])].data_types:
+            if data_type.name != _tensor(place, drawn.desc)["DataType"]:
+                changed = _changed(drawn, *place, DataType=data_type.name)
+                yield changed, "data_types_differ", f"{_written(place)}/DataType"
 
 
 def _named(rule: TypeNamed, drawn: Drawn) -> Iterator[Change]:
@@ -56,18 +79,26 @@ def _named(rule: TypeNamed, drawn: Drawn) -> Iterator[Change]:
 
 
 def _rank(rule: SameRank, drawn: Drawn) -> Iterator[Change]:
-    for name in _others(rule.tensors, drawn):
-        sizes = drawn.desc[name]["Sizes"]
+    for place in _given(rule.tensors, drawn)[1:]:
+        sizes = _tensor(place, drawn.desc)["Sizes"]
         for other in ([*sizes, 1], [1, *sizes], sizes[:-1], sizes[1:]):
-            least, greatest = drawn.row.tensors[name].ranks
+            least, greatest = drawn.row.tensors[str(place[0])].ranks
             if least <= len(other) <= greatest:
-                yield changed(drawn, name, Sizes=other, Strides=None), "ranks_differ", f"/{name}/Sizes"
+                changed = _changed(drawn, *place, Sizes=other, Strides=None)
+                yield changed, "ranks_differ", f"{_written(place)}/Sizes"
 
 
 def _sizes(rule: SameSizes, drawn: Drawn) -> Iterator[Change]:
-    for name in _others(rule.tensors, drawn):
-        sizes = drawn.desc[name]["Sizes"]
-        yield changed(drawn, name, Sizes=[sizes[0] + 1, *sizes[1:]]), "sizes_mismatch", f"/{name}/Sizes"
+    along = drawn.desc[rule.but_along] if rule.but_along else None
+    first, *others = _given(rule.tensors, drawn) or [()]
+    for place in others:
+        # Where sizes may differ along an axis, the first tensor is changed as well as the one that is blamed.
+        for changed in (place, first) if rule.but_along else (place,):
+            sizes = list(_tensor(changed, drawn.desc)["Sizes"])
+            at = next((i for i in range(len(sizes)) if i != along), None)
+            if at is not None:
+                sizes[at] += 1
+                yield _changed(drawn, *changed, Sizes=sizes), "sizes_mismatch", f"{_written(place)}/Sizes"
     if "WindowSize" in drawn.desc:
         yield from _second_output(rule.tensors[1], drawn)
 
@@ -97,24 +128,21 @@ def _twice(rule: DistinctAxes, drawn: Drawn) -> Iterator[Change]:
 
 
 def _axis(rule: Axis, drawn: Drawn) -> Iterator[Change]:
-    rank = len(drawn.desc[rule.of]["Sizes"])
+    rank = len(_tensor(_given((rule.of,), drawn)[0], drawn.desc)["Sizes"])
     yield {**drawn.desc, rule.attribute: rank}, "axis_out_of_range", f"/{rule.attribute}"
 
 
 def _between(rule: Between, drawn: Drawn) -> Iterator[Change]:
-    for end, step in ((rule.greatest, 1), (rule.least, -1)):
-        wrong = 0 if end is None else number_of(end, drawn.desc) + step
-        if end is not None and wrong >= 0:
-            desc = deepcopy(drawn.desc)
-            set_number(rule.number, wrong, desc)
-            yield desc, "out_of_range", "/" + "/".join(map(str, rule.number.place))
+    name = str(rule.number.place[0])
+    if rule.greatest is not None:
+        yield {**drawn.desc, name: number_of(rule.greatest, drawn.desc) + 1}, "out_of_range", f"/{name}"
 
 
 def _leading(rule: LeadingOnes, drawn: Drawn) -> Iterator[Change]:
     sizes = drawn.desc[rule.tensor]["Sizes"]
     if len(sizes) > number_of(rule.last, drawn.desc):
-        desc = changed(drawn, rule.tensor, Sizes=[2, *sizes[1:]])
-        yield desc, "sizes_mismatch", f"/{rule.tensor}/Sizes/0"
+        changed = _changed(drawn, rule.tensor, Sizes=[2, *sizes[1:]])
+        yield changed, "sizes_mismatch", f"/{rule.tensor}/Sizes/0"
 
 
 def _divides(rule: Divides, drawn: Drawn) -> Iterator[Change]:
@@ -134,16 +162,14 @@ def _equal(rule: Equal, drawn: Drawn) -> Iterator[Change]:
     tensor, at = rule.right.tensor, rule.right.dimension  # type: ignore[attr-defined]
     sizes = list(drawn.desc[tensor]["Sizes"])
     sizes[at] += 1
-    yield changed(drawn, tensor, Sizes=sizes), "sizes_mismatch", "/" + "/".join(map(str, rule.left.place))
+    yield _changed(drawn, tensor, Sizes=sizes), "sizes_mismatch", "/" + "/".join(map(str, rule.left.place))
 
 
 def _number(rule: Number, drawn: Drawn) -> Iterator[Change]:
     for name in rule.attributes:
         for wrong in (0, -1):
             if not rule.holds(wrong):
-                given = drawn.desc[name]
-                value, at = ([wrong, *given[1:]], f"/{name}/0") if isinstance(given, list) else (wrong, f"/{name}")
-                yield {**drawn.desc, name: value}, "out_of_range", at
+                yield {**drawn.desc, name: wrong}, "out_of_range", f"/{name}"
 
 
 def _spatial(rule: Spatial, drawn: Drawn) -> Iterator[Change]:
@@ -158,20 +184,16 @@ def _window(rule: WindowFits, drawn: Drawn) -> Iterator[Change]:
 
 
 def _window_of_padding(rule: WindowHoldsElement, drawn: Drawn) -> Iterator[Change]:
+    # The output is left out, so the place is the desc.
     padding = [drawn.desc["WindowSize"][0], *drawn.desc["StartPadding"][1:]]
-    desc = {**drawn.desc, "StartPadding": padding}
-    if rule.output not in desc:
-        yield desc, "window_without_element", ""  # what is derived has no place but the desc
-        return
-    desc[rule.output] = {**desc[rule.output], "Sizes": pooled_sizes(desc, rule.windows.over), "Strides": None}
-    yield desc, "window_without_element", f"/{rule.output}/Sizes/2"
+    yield {**drawn.desc, "StartPadding": padding}, "window_without_element", ""
 
 
 def _index(rule: IndexFits, drawn: Drawn) -> Iterator[Change]:
     rank = len(drawn.desc[rule.source]["Sizes"])
     if rank < 2 or DataType.INT32 not in drawn.row.tensors[rule.output].data_types:
         return
-    desc = changed(drawn, rule.source, Sizes=[2**16, 2**15 + 1, *[1] * (rank - 2)], Strides=None)
+    desc = _changed(drawn, rule.source, Sizes=[2**16, 2**15 + 1, *[1] * (rank - 2)], Strides=None)
     desc[rule.axes] = [0, 1]
     desc[rule.output] = {"DataType": "INT32", "Sizes": [1] * rank}
     yield desc, "index_overflow", f"/{rule.output}/DataType"
@@ -189,12 +211,19 @@ def _fits(rule: FitsRank, drawn: Drawn) -> Iterator[Change]:
 def _filter(rule: FilterFits, drawn: Drawn) -> Iterator[Change]:
     sizes = list(drawn.desc["FilterTensor"]["Sizes"])
     sizes[2] = drawn.desc["InputTensor"]["Sizes"][2] + drawn.desc["StartPadding"][0] + drawn.desc["EndPadding"][0] + 1
-    yield changed(drawn, "FilterTensor", Sizes=sizes), "window_too_large", "/FilterTensor/Sizes/2"
+    yield _changed(drawn, "FilterTensor", Sizes=sizes), "window_too_large", "/FilterTensor/Sizes/2"
 
 
 def _padding(rule: PaddingLeavesOutput, drawn: Drawn) -> Iterator[Change]:
     padding = [100, *drawn.desc["StartPadding"][1:]]
     yield {**drawn.desc, "StartPadding": padding}, "out_of_range", "/StartPadding/0"
+
+
+def _shapes(rule: Shapes, drawn: Drawn) -> Iterator[Change]:
+    for name in rule.shapes:
+        if drawn.desc.get(name) is not None:
+            first, second, *rest = drawn.desc[name]["Sizes"]
+            yield _changed(drawn, name, Sizes=[first, second + 1, *rest]), "sizes_mismatch", f"/{name}/Sizes/1"
 
 
 BREAK: dict[type[Rule], Callable[[Any, Drawn], Iterator[Change]]] = {
@@ -220,5 +249,9 @@ BREAK: dict[type[Rule], Callable[[Any, Drawn], Iterator[Change]]] = {
     FitsRank: _fits,
     FilterFits: _filter,
     PaddingLeavesOutput: _padding,
+    Shapes: _shapes,
 }
 """By class of a rule, what breaks it."""
+
+BREAK_IN: dict[str, dict[type[Rule], Callable[[Any, Drawn], Iterator[Change]]]] = {}
+"""The same by families of operators whose modules have their own."""

@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 from opwire.operators.batch_normalization import SameAlong
 from opwire.rules import Rule
 
+from . import common
+from .changes import changed
 from .descs import Drawn
-from .faults import Change, changed
+from .faults import Change
 from .outputs import Sizes
 
 
@@ -50,9 +52,12 @@ def _trained(desc: Mapping[str, Any]) -> dict[str, Sizes]:
     return {"OutputTensor": whole, "OutputMeanTensor": statistics, "OutputVarianceTensor": statistics}
 
 
-SATISFY: dict[type[Rule], Callable[[Any, Drawn, st.DrawFn], None]] = {SameAlong: _stretch}
-BREAK: dict[type[Rule], Callable[[Any, Drawn], Iterator[Change]]] = {SameAlong: _broadcast_again}
-SIZES: dict[str, Callable[[Mapping[str, Any]], Sizes | dict[str, Sizes]]] = {
+FAMILIES = ("normalization",)
+"""The families of operators that these tables are for."""
+
+SATISFY: dict[type[Rule], Callable[[Any, Drawn, st.DrawFn], None]] = {**common.SATISFY, SameAlong: _stretch}
+BREAK: dict[type[Rule], Callable[[Any, Drawn], Iterator[Change]]] = {**common.BREAK, SameAlong: _broadcast_again}
+SEVERAL: dict[str, Callable[[Mapping[str, Any]], dict[str, Sizes]]] = {
     "BATCH_NORMALIZATION_GRAD": _gradients,
     "BATCH_NORMALIZATION_TRAINING_GRAD": _gradients,
     "BATCH_NORMALIZATION_TRAINING": _trained,

@@ -14,9 +14,8 @@ def _reduced(desc: Mapping[str, Any]) -> Sizes:
     return [1 if i in desc["Axes"] else size for i, size in enumerate(desc["InputTensor"]["Sizes"])]
 
 
-def pooled_sizes(desc: Mapping[str, Any], over: str = "InputTensor") -> Sizes:
-    """As many windows as fit, counted one by one."""
-    n, c, *spatial = desc[over]["Sizes"]
+def _pooled(desc: Mapping[str, Any]) -> Sizes:
+    n, c, *spatial = desc["InputTensor"]["Sizes"]
     found = []
     for i, size in enumerate(spatial):
         last = size + desc["StartPadding"][i] + desc["EndPadding"][i]
@@ -49,23 +48,26 @@ def _convolved(desc: Mapping[str, Any]) -> Sizes:
     return [batch, filters if forward else channels * desc["GroupCount"], *found]
 
 
-SIZES: dict[str, Callable[[Mapping[str, Any]], Sizes | dict[str, Sizes]]] = {
+SIZES: dict[str, Callable[[Mapping[str, Any]], Sizes]] = {
     "REDUCE": _reduced,
     "ARGMIN": _reduced,
     "ARGMAX": _reduced,
-    "MAX_POOLING": pooled_sizes,
-    "MAX_POOLING1": pooled_sizes,
-    "MAX_POOLING2": pooled_sizes,
+    "MAX_POOLING": _pooled,
+    "MAX_POOLING1": _pooled,
+    "MAX_POOLING2": _pooled,
     "GATHER": _gathered,
     "CONVOLUTION": _convolved,
 }
-"""Of operators whose output is not like their first input; of each output where they differ."""
+"""Of operators whose output is not like their first input."""
+
+SEVERAL: dict[str, Callable[[Mapping[str, Any]], dict[str, Sizes]]] = {}
+"""Of operators that have several outputs of different sizes, or none that is called the same in all descs."""
 
 
 def output_sizes(operator: Operator[Any], desc: Mapping[str, Any]) -> dict[str, Sizes]:
     """The sizes of each output that is not optional; of a transposed convolution the least ones."""
+    if operator.name in SEVERAL:
+        return SEVERAL[operator.name](desc)
     derive = SIZES.get(operator.name)
     sizes = list(desc[operator.members.inputs[0].name]["Sizes"]) if derive is None else derive(desc)
-    if isinstance(sizes, dict):
-        return sizes
     return {member.name: sizes for member in operator.members.outputs if not member.role.is_optional}

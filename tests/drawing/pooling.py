@@ -9,11 +9,29 @@ from hypothesis import strategies as st
 
 from opwire.operators.pooling import PerChannel
 from opwire.rules import Rule
-from opwire.rules.windows import Pooled
+from opwire.rules.windows import Pooled, WindowHoldsElement
 
+from . import common
+from .changes import changed
 from .descs import Drawn
-from .faults import Change, changed
-from .outputs import Sizes, pooled_sizes
+from .faults import BREAK as ANY
+from .faults import Change
+from .outputs import SIZES as KNOWN
+from .outputs import Sizes
+
+
+def pooled_sizes(desc: Mapping[str, Any], over: str = "InputTensor") -> Sizes:
+    """As many windows as fit, counted one by one."""
+    return KNOWN["MAX_POOLING"]({**desc, "InputTensor": desc[over]})
+
+
+def _window_of_padding(rule: WindowHoldsElement, drawn: Drawn) -> Iterator[Change]:
+    if rule.output not in drawn.desc:
+        yield from ANY[WindowHoldsElement](rule, drawn)
+        return
+    desc = {**drawn.desc, "StartPadding": [drawn.desc["WindowSize"][0], *drawn.desc["StartPadding"][1:]]}
+    desc[rule.output] = {**desc[rule.output], "Sizes": pooled_sizes(desc, rule.windows.over), "Strides": None}
+    yield desc, "window_without_element", f"/{rule.output}/Sizes/2"
 
 
 def _pool(rule: Pooled, drawn: Drawn, draw: st.DrawFn) -> None:
@@ -52,9 +70,21 @@ def _given(name: str) -> Callable[[Mapping[str, Any]], Sizes]:
     return lambda desc: list(desc[name]["Sizes"])
 
 
-SATISFY: dict[type[Rule], Callable[[Any, Drawn, st.DrawFn], None]] = {Pooled: _pool, PerChannel: _by_channel}
-BREAK: dict[type[Rule], Callable[[Any, Drawn], Iterator[Change]]] = {Pooled: _unpool, PerChannel: _not_by_channel}
-SIZES: dict[str, Callable[[Mapping[str, Any]], Sizes | dict[str, Sizes]]] = {
+FAMILIES = ("pooling", "max_pooling")
+"""The families of operators that these tables are for."""
+
+SATISFY: dict[type[Rule], Callable[[Any, Drawn, st.DrawFn], None]] = {
+    **common.SATISFY,
+    Pooled: _pool,
+    PerChannel: _by_channel,
+}
+BREAK: dict[type[Rule], Callable[[Any, Drawn], Iterator[Change]]] = {
+    **common.BREAK,
+    Pooled: _unpool,
+    PerChannel: _not_by_channel,
+    WindowHoldsElement: _window_of_padding,
+}
+SIZES: dict[str, Callable[[Mapping[str, Any]], Sizes]] = {
     **dict.fromkeys(("AVERAGE_POOLING", "AVERAGE_POOLING1", "LP_POOLING", "LP_POOLING1"), pooled_sizes),
     "QUANTIZED_LINEAR_AVERAGE_POOLING": pooled_sizes,
     "AVERAGE_POOLING_GRAD": _given("OutputGradientTensor"),

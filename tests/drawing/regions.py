@@ -7,7 +7,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from .descs import Drawn, tensor
+from . import common
+from .descs import Drawn
 from .outputs import Sizes
 
 
@@ -16,11 +17,7 @@ def _ranks(*names: str) -> Callable[[Drawn, st.DrawFn], None]:
 
     def arrange(drawn: Drawn, draw: st.DrawFn) -> None:
         for name in names:
-            member = next(member for member in drawn.operator.members.tensors if member.name == name)
-            least, greatest = drawn.row.tensors[name].ranks
-            drawn.desc[name] = draw(tensor(member, drawn.row, draw(st.integers(least, greatest))))
-            if member.role.is_output:
-                drawn.desc[name]["Strides"] = None
+            common.add(name, drawn, draw)
 
     return arrange
 
@@ -57,20 +54,26 @@ def _given(name: str) -> Callable[[Mapping[str, Any]], Sizes]:
     return lambda desc: list(desc[name]["Sizes"])
 
 
-ARRANGE: dict[str, Callable[[Drawn, st.DrawFn], None]] = {
+FAMILIES = ("regions", "resampling", "random", "optimizer")
+"""The families of operators that these tables are for."""
+
+SATISFY, BREAK = common.SATISFY, common.BREAK
+SHAPED: dict[str, Callable[[Drawn, st.DrawFn], None]] = {
     "ROI_ALIGN": _ranks("ROITensor", "BatchIndicesTensor"),
     "ROI_ALIGN1": _ranks("ROITensor", "BatchIndicesTensor"),
     "ROI_ALIGN_GRAD": _gradient,
     "RANDOM_GENERATOR": _ranks("OutputTensor"),
     "ADAM_OPTIMIZER": _ranks("TrainingStepTensor"),
 }
-SIZES: dict[str, Callable[[Mapping[str, Any]], Sizes | dict[str, Sizes]]] = {
+SIZES: dict[str, Callable[[Mapping[str, Any]], Sizes]] = {
     "ROI_POOLING": _pooled,
     "ROI_ALIGN": _given("OutputTensor"),
     "ROI_ALIGN1": _given("OutputTensor"),
-    "ROI_ALIGN_GRAD": lambda desc: {},  # both are optional
     "UPSAMPLE_2D": _upsampled,
     **dict.fromkeys(("RESAMPLE", "RESAMPLE1", "RESAMPLE2", "RESAMPLE3"), _given("OutputTensor")),
     **dict.fromkeys(("RESAMPLE_GRAD", "RESAMPLE_GRAD1"), _given("OutputGradientTensor")),
     "RANDOM_GENERATOR": _given("OutputTensor"),
+}
+SEVERAL: dict[str, Callable[[Mapping[str, Any]], dict[str, Sizes]]] = {
+    "ROI_ALIGN_GRAD": lambda desc: {},  # both are optional
 }

@@ -44,7 +44,12 @@ def test_drawn_descs_are_accepted(operator):
         whole = dict(drawn.desc)
         for member in operator.members.counts:
             whole[member.name] = len(whole[member.counts[0]])
-        whole |= {name: desc.to_json() for name, desc in plan.outputs.items()}
+        for name, desc in plan.outputs.items():
+            array, bracket, _ = name.partition("[")
+            if not bracket:
+                whole[name] = desc.to_json()
+            elif name.endswith("[0]"):
+                whole[array] = [part.to_json() for part in plan.outputs.values()]
         found = validate({"type": operator.name, "desc": whole}, drawn.level)
         assert found.valid
         assert found.outputs == plan.outputs

@@ -18,7 +18,7 @@ from opwire.schema import CATALOG, find
 from opwire_service.kernels.executable import EXECUTABLE
 from tests.support import FACTS
 
-SHARED = {"__init__", "batch_normalization", "elementwise", "indices", "work"}
+SHARED = {"__init__", "batch_normalization", "block_quantization", "elementwise", "indices", "work"}
 """Modules of the folder that declare no operator."""
 
 

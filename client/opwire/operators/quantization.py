@@ -1,0 +1,7 @@
+"""Quantization: numbers as integers with a scale and a zero point."""
+
+from __future__ import annotations
+
+from .block_quantization import BLOCKWISE
+
+FAMILY = BLOCKWISE

@@ -160,8 +160,9 @@ def _lengthened(rule: Length, drawn: Drawn) -> Iterator[Change]:
 
 def _together(rule: GivenTogether, drawn: Drawn, draw: st.DrawFn) -> None:
     given = next((name for name in rule.tensors if drawn.desc.get(name) is not None), None)
-    for name in rule.tensors if given is not None else ():
-        drawn.desc[name] = drawn.desc.get(name) or deepcopy(drawn.desc[given])
+    if given is not None:
+        for name in rule.tensors:
+            drawn.desc[name] = drawn.desc.get(name) or deepcopy(drawn.desc[given])
 
 
 def _one_dropped(rule: GivenTogether, drawn: Drawn) -> Iterator[Change]:

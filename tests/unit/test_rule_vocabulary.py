@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
+from opwire.fields.structs import Size2D
 from opwire.level import FeatureLevel
 from opwire.rules import (
     Derived,
     Named,
     Rule,
+    Windows,
     absent,
     any_given,
     at_most_one_given,
@@ -29,6 +31,8 @@ from opwire.rules import (
     number,
     one_element,
     one_of,
+    part,
+    pooled,
     positive,
     rank,
     required,
@@ -46,6 +50,16 @@ from opwire.tensor import BufferTensorDesc, DataType, TensorFlags
 def tensor(*sizes: int, flags: TensorFlags = TensorFlags.NONE) -> BufferTensorDesc:
     return BufferTensorDesc(DataType.FLOAT32, sizes, flags=flags)
 
+
+ROW = Windows(over="A", dilated=False)
+POOLING = {
+    "A": tensor(1, 1, 6),
+    "Strides": (2,),
+    "WindowSize": (3,),
+    "StartPadding": (0,),
+    "EndPadding": (0,),
+}
+"""Windows of three over six elements, every second one: two of them, or three with one that reaches beyond."""
 
 OWNED = tensor(1, flags=TensorFlags.OWNED_BY_DML)
 
@@ -70,6 +84,19 @@ def places(rule: Rule | tuple[Rule, ...], values: dict[str, Any]) -> list[tuple[
             {"A": tensor(4), "Bs": (tensor(2), tensor(3))},
             [("sizes_mismatch", ("Bs", 1, "Sizes", 0))],
         ),
+        (between(part("A", "Width"), 1, None), {"A": Size2D(1, 0)}, []),
+        (between(part("A", "Height"), 1, None), {"A": Size2D(1, 0)}, [("out_of_range", ("A", "Height"))]),
+        (pooled(ROW, "B"), {**POOLING, "B": tensor(1, 1, 2)}, []),
+        (pooled(ROW, "B"), {**POOLING, "B": tensor(1, 1, 3)}, []),
+        (
+            pooled(ROW, "B"),
+            {**POOLING, "B": tensor(2, 1, 4)},
+            [("sizes_mismatch", ("B", "Sizes", 0)), ("sizes_mismatch", ("B", "Sizes", 2))],
+        ),
+        (pooled(ROW, "B"), {**POOLING, "B": tensor(4)}, []),
+        (pooled(ROW, "B"), {**POOLING, "WindowSize": (9,), "B": tensor(1, 1, 1)}, []),
+        (pooled(ROW, "B"), {**POOLING, "WindowSize": (2, 2), "B": tensor(1, 1, 1)}, []),
+        (length_is(1, "A"), {"A": (tensor(1), tensor(1))}, [("count_mismatch", ("A",))]),
         (one_element("A", "B"), {"A": tensor(1, 1), "B": None}, []),
         (one_element("A", "B"), {"A": tensor(1, 1), "B": tensor(1, 2)}, [("sizes_mismatch", ("B", "Sizes"))]),
         (same_sizes("A", "B", but_along="Axis"), {"A": tensor(2, 3), "B": tensor(2, 9), "Axis": 1}, []),
@@ -159,3 +186,7 @@ def test_what_is_not_decided_is_not_derived():
     assert places(regions, {"Regions": tensor(1, 1, 6, 4), "Output": tensor(6, 9)}) == []
     assert regions.sizes_of("Output")({"Regions": tensor(6, 4)}) is None
     assert sizes_of("A")({"A": None}) is None
+
+
+def test_an_output_like_one_that_could_not_be_read_is_undecided():
+    assert Derived(sizes_of("A"), like="B").rule({"A": tensor(2)}) is None

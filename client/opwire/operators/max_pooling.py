@@ -30,7 +30,7 @@ from ..rules import (
 from ..rules.dimension import Dimension
 from ..tensor import DataType
 from ..violation import Code
-from .work import elements_written, windows_visited
+from .work import elements_visited, elements_written, windows_visited
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,6 +312,11 @@ def _unpooled(output: list[int] | None) -> dict[str, object]:
     }
 
 
+def _unpooling_work(attributes: object, tensors: Tensors) -> int:
+    """The output is filled with zeros, and each element of the input is moved."""
+    return elements_visited(attributes, tensors) + elements_written(attributes, tensors)
+
+
 _UNPOOLING = declare(
     "MAX_UNPOOLING",
     rules=(
@@ -320,7 +325,7 @@ _UNPOOLING = declare(
         shapes(OutputTensor=(size("InputTensor", 0), size("InputTensor", 1), "height", "width")),
     ),
     outputs={"OutputTensor": Undecided()},
-    work=lambda _, tensors: int(tensors["InputTensor"].element_count) + elements_written(_, tensors),
+    work=_unpooling_work,
     examples=(
         Example(
             name="zeros_elsewhere",

@@ -11,6 +11,7 @@ from ..level import FeatureLevel
 from ..operator import Attributes, BadExample, Example, Operator, Tensors, declare
 from ..rules import (
     Rule,
+    Shapes,
     axes,
     axis,
     below,
@@ -22,7 +23,6 @@ from ..rules import (
     same_rank,
     same_sizes,
     same_type,
-    shapes,
     size,
 )
 from ..violation import Code
@@ -86,7 +86,7 @@ _NORMALIZED = {"NormalizeVariance": True, "Epsilon": 0}
 
 def _of_each_channel(tensor: str) -> Rule:
     """The tensor has rank 4 and is not broadcast along the channels."""
-    return shapes(**{tensor: ("batch", size("InputTensor", 1), "height", "width")})
+    return Shapes({tensor: ("batch", size("InputTensor", 1), "height", "width")})
 
 
 def _axes_refused(**attributes: object) -> BadExample:
@@ -153,7 +153,8 @@ def _response_work(attributes: Attributes, tensors: Tensors) -> int:
     """Each element visits its region, which is clipped to the tensor."""
     _, channels, *spatial = tensors["InputTensor"].sizes
     extents = [channels] if attributes.CrossChannel else spatial
-    return elements_visited(attributes, tensors) * prod(min(attributes.LocalSize, extent) for extent in extents)
+    region: int = prod(min(attributes.LocalSize, extent) for extent in extents)
+    return elements_visited(attributes, tensors) * region
 
 
 _RESPONSE: dict[str, object] = {"CrossChannel": True, "LocalSize": 1, "Alpha": 1, "Beta": 1, "Bias": 1}

@@ -5,7 +5,7 @@ Source: ``DML_ADAM_OPTIMIZER_OPERATOR_DESC``.
 
 from __future__ import annotations
 
-from ..operator import BadExample, Example, declare
+from ..operator import BadExample, Example, Tensors, declare
 from ..rules import in_interval, like, one_element
 from ..violation import Code
 from .elementwise import alike
@@ -25,6 +25,12 @@ def _desc(step: list[int], **changes: object) -> dict[str, object]:
     }
 
 
+def _work(attributes: object, tensors: Tensors) -> int:
+    """Each element of the four tensors is visited once."""
+    count: int = tensors["GradientTensor"].element_count
+    return 4 * count
+
+
 FAMILY = (
     declare(
         "ADAM_OPTIMIZER",
@@ -39,7 +45,7 @@ FAMILY = (
             "OutputFirstMomentTensor": like("InputFirstMomentTensor"),
             "OutputSecondMomentTensor": like("InputSecondMomentTensor"),
         },
-        work=lambda _, tensors: 4 * int(tensors["GradientTensor"].element_count),
+        work=_work,
         examples=(
             Example(
                 name="first_step",

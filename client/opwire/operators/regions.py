@@ -6,12 +6,14 @@ must be given theirs.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import prod
 
 from ..enums import InterpolationMode, ReduceFunction
 from ..operator import Attributes, BadExample, Example, Operator, Tensors, declare
 from ..rules import (
     Derived,
+    Shapes,
     Sizes,
     Undecided,
     Values,
@@ -28,10 +30,11 @@ from ..rules import (
     when,
     with_tensor,
 )
+from ..rules.shapes import Shape
 from ..violation import Code
 from .work import elements_written
 
-_PER_REGION = {"ROITensor": (..., "regions", 4), "BatchIndicesTensor": (..., "regions")}
+_PER_REGION: Mapping[str, Shape] = {"ROITensor": (..., "regions", 4), "BatchIndicesTensor": (..., "regions")}
 """A region is a row of four corners; leading dimensions are 1."""
 
 _SAMPLED = (
@@ -94,7 +97,7 @@ def _align(name: str, example: Example) -> Operator[Attributes]:
         name,
         rules=(
             same_type("InputTensor", "ROITensor"),
-            shapes(**_PER_REGION),
+            Shapes(_PER_REGION),
             *_SAMPLED,
             same_type("InputTensor", "OutputTensor"),
             shapes(OutputTensor=(size("ROITensor", -2), size("InputTensor", 1), "height", "width")),
@@ -131,10 +134,12 @@ _GRADIENT = declare(
     "ROI_ALIGN_GRAD",
     rules=(
         same_type("InputGradientTensor", "InputTensor", "ROITensor"),
-        shapes(
-            **_PER_REGION,
-            InputGradientTensor=("regions", "channels", "out_height", "out_width"),
-            InputTensor=("batch", "channels", "height", "width"),
+        Shapes(
+            {
+                **_PER_REGION,
+                "InputGradientTensor": ("regions", "channels", "out_height", "out_width"),
+                "InputTensor": ("batch", "channels", "height", "width"),
+            }
         ),
         *_SAMPLED,
         when("ReductionFunction", ReduceFunction.MAX, required("InputTensor")),
@@ -174,7 +179,9 @@ _GRADIENT = declare(
 )
 
 
-def _pooled(values: Values) -> Sizes:
+def _pooled(values: Values) -> Sizes | None:
+    if values["InputTensor"].rank < 2:
+        return None
     pooled = values["PooledSize"]
     channels, regions = values["InputTensor"].sizes[1], values["ROITensor"].sizes[2]
     return (regions,), (channels,), (pooled.Height,), (pooled.Width,)
@@ -183,7 +190,8 @@ def _pooled(values: Values) -> Sizes:
 def _pooling_work(attributes: Attributes, tensors: Tensors) -> int:
     """Each region visits at most every element of an image, and writes its own."""
     regions: int = tensors["ROITensor"].sizes[2]
-    return elements_written(attributes, tensors) + regions * prod(tensors["InputTensor"].sizes[1:])
+    image: int = prod(tensors["InputTensor"].sizes[1:])
+    return elements_written(attributes, tensors) + regions * image
 
 
 def _pooling_desc(width: int, height: int, **changes: object) -> dict[str, object]:

@@ -165,7 +165,9 @@ def _gradient(name: str, page: str, **attributes: object) -> Operator[Attributes
     )
 
 
-def _upsampled(values: Values) -> Sizes:
+def _upsampled(values: Values) -> Sizes | None:
+    if values["InputTensor"].rank < 2:
+        return None
     *outer, height, width = values["InputTensor"].sizes
     factors = values["ScaleSize"]
     return *((extent,) for extent in outer), (height * factors.Height,), (width * factors.Width,)

@@ -103,9 +103,11 @@ class Pooled(Rule):
         return self.windows.reads | {self.tensor}
 
     def faults(self, values: Values) -> Iterator[Fault]:
-        tensor = values[self.tensor]
+        tensor, over = values[self.tensor], values[self.windows.over]
+        if not 2 < tensor.rank == over.rank:
+            return
         allowed = self.windows.output_sizes(values)
-        if tensor.rank != len(allowed):
+        if len(allowed) != tensor.rank:
             return
         for i, (given, sizes) in enumerate(zip(tensor.sizes, allowed, strict=True)):
             if given not in sizes and sizes[0] > 0:

@@ -36,7 +36,7 @@ class EncodedOutput(NamedTuple):
     """An output ready for an answer: its ``head``, then JSON text for its data, or raw bytes for the tail."""
 
     head: bytes
-    data: Buffer
+    data: Sequence[Buffer]
     raw: bool
 
 
@@ -64,10 +64,11 @@ def encode_output(head: bytes, desc: BufferTensorDesc, buffer: Array, output_for
         output_format: base64 and binary hold the buffer as it is; numbers are the logical elements.
     """
     if output_format is OutputFormat.BINARY:
-        return EncodedOutput(head, buffer.data, raw=True)
+        return EncodedOutput(head, [buffer.data], raw=True)
     if output_format is OutputFormat.NUMBERS:
-        return EncodedOutput(head, to_json(write_numbers(desc.view(buffer))), raw=False)
-    return EncodedOutput(head, b'"%b"' % pybase64.b64encode(buffer.data), raw=False)
+        return EncodedOutput(head, [to_json(write_numbers(desc.view(buffer)))], raw=False)
+    # To put the quotation marks around a large text would hold the interpreter for as long as to encode it.
+    return EncodedOutput(head, [b'"', pybase64.b64encode(buffer.data), b'"'], raw=False)
 
 
 def write_outcome(outcome: Outcome, request_id: str) -> Answer:
@@ -77,10 +78,10 @@ def write_outcome(outcome: Outcome, request_id: str) -> Answer:
     separator = b'{"outputs":{'
     for output in outcome.outputs:
         if output.raw:
-            head.append(b'%b%b"binary_data_size":%d}' % (separator, output.head, len(output.data)))
-            tail.append(output.data)
+            head.append(b'%b%b"binary_data_size":%d}' % (separator, output.head, sum(map(len, output.data))))
+            tail += output.data
         else:
-            head += (separator, output.head, b'"data":', output.data, b"}")
+            head += (separator, output.head, b'"data":', *output.data, b"}")
         separator = b","
     head.append(
         b'},"feature_level":"%b","device":%b,"timing":%b,"request_id":%b}'

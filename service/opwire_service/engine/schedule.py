@@ -200,16 +200,16 @@ class Schedule:
         if wait > most and not job.part:
             raise QueueFull(f"{wait:.1f} s of work are ahead, and it may wait for {most:.1f} s", retry_after)
 
-    def finish(self, job: Job, now: float, *, whole: bool = True) -> list[Action]:
+    def finish(self, job: Job, now: float, took: float | None) -> list[Action]:
         """A running job has ended; its place is free.
 
         Args:
-            whole: all of its work was done, so that its duration tells how fast the device is.
+            took: seconds that its work took; None if not all of it was done, which tells nothing of the device.
         """
         lane = self._lanes[job.device]
-        seconds = max(now - lane.running.pop(job).since, 1e-6)
-        if job.work and whole:
-            lane.durations.learn(job.kind, job.work, seconds)
+        del lane.running[job]
+        if job.work and took is not None:
+            lane.durations.learn(job.kind, job.work, max(took, 1e-6))
         return self._fill(lane, now)
 
     def withdraw(self, job: Job) -> None:

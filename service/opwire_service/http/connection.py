@@ -17,6 +17,7 @@ import httptools
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import Scope
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from opwire.errors import LimitExceededError, OpwireError, ProblemCode, RequestError
@@ -38,6 +39,12 @@ FIRST_WINDOW = 2**20
 
 Admit = Callable[[int], Awaitable[None]]
 """Is told how many further bytes of a body are about to be read; returns when they may be."""
+
+_PIPELINED = 8
+"""Requests on one connection that may wait for their turn; what follows them is not parsed yet."""
+
+_PARSED = 16 * 1024
+"""Bytes that are parsed between two looks at those."""
 
 _FIRST_LOOK, _LONGEST_LINGER = 0.1, 2.0
 """Seconds for which a refusal may be on its way to a client that still sends: until the first look, and at most."""
@@ -119,6 +126,8 @@ class Connection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
         super().connection_made(transport)
+        self.flow = self._flow = _Flow(transport)
+        self._backlog = memoryview(b"")
         self._waits_since = self.loop.time()
 
     def data_received(self, data: bytes) -> None:
@@ -126,14 +135,24 @@ class Connection(HttpToolsProtocol):
             return
         self._unset_keepalive_if_required()
         self._head_bytes += len(data)
+        self._backlog = memoryview(bytes(self._backlog) + data if self._backlog else data)
+        self._parse_backlog()
+
+    def _parse_backlog(self) -> None:
+        """Parses what has arrived, as long as few requests wait for their turn on this connection."""
         try:
-            self._parse(data)
+            while self._backlog and len(self.pipeline) < _PIPELINED and not self._ignores():
+                piece, self._backlog = bytes(self._backlog[:_PARSED]), self._backlog[_PARSED:]
+                self._parse(piece)
         except httptools.HttpParserError:
             if not self._ignores():
                 unreadable = RequestError(ProblemCode.INVALID_REQUEST, "the request line or a header is not HTTP")
                 self._refuse_head(self._refusal or unreadable)
             return
-        if self._receiving is Receiving.HEAD and self._head_bytes > HEAD_BYTES:
+        self._flow.has_backlog = bool(self._backlog)
+        if self._backlog:
+            self._flow.pause_reading()
+        elif self._receiving is Receiving.HEAD and self._head_bytes > HEAD_BYTES:
             self._refuse_head(_too_large("bytes in the head of the request", self._head_bytes, HEAD_BYTES))
 
     def _ignores(self) -> bool:
@@ -259,6 +278,10 @@ class Connection(HttpToolsProtocol):
         if self.cycle.more_body and self._receiving is not Receiving.NOTHING:
             self._waits_since = self.loop.time()
         super().on_response_complete()
+        if self._backlog and not self.transport.is_closing():
+            self._flow.has_backlog = False
+            self._flow.resume_reading()
+            self._parse_backlog()
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -317,6 +340,16 @@ class Connection(HttpToolsProtocol):
         else:  # the answer would be taken for that to the request before
             self._receiving = Receiving.NOTHING
             before.keep_alive = False
+
+
+class _Flow(FlowControl):
+    """Reads nothing while there is a backlog."""
+
+    has_backlog = False
+
+    def resume_reading(self) -> None:
+        if not self.has_backlog:
+            super().resume_reading()
 
 
 class _Filling(asyncio.BufferedProtocol):

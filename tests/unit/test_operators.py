@@ -19,7 +19,8 @@ from opwire_service.kernels.executable import EXECUTABLE
 from tests.support import FACTS
 
 SHARED = {
-    *("__init__", "depths", "elementwise", "folds", "indices", "linear_quantization", "slices", "tuples", "work"),
+    *("__init__", "batch_normalization", "block_quantization", "depths", "elementwise", "folds", "indices"),
+    *("linear_quantization", "slices", "tuples", "work"),
 }
 """Modules of the folder that declare no operator."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .block_quantization import BLOCKWISE
 from .linear_quantization import ELEMENT_WISE
 
-FAMILY = ELEMENT_WISE
+FAMILY = (*ELEMENT_WISE, *BLOCKWISE)

@@ -9,7 +9,7 @@ from itertools import islice
 from math import isfinite
 
 from ..violation import Code, Fault
-from .expressions import Expression, term
+from .expressions import Constant, Expression, term
 from .rule import Rule, Values, tensors_of
 
 
@@ -165,7 +165,8 @@ class Length(Rule):
         for name in self.arrays:
             array = values[name]
             if array is not None and len(array) != wanted:
-                message = f"{name} has {len(array)} elements; {self.wanted} is {wanted}, and it must have as many"
+                reason = "" if isinstance(self.wanted, Constant) else f", as {self.wanted} says"
+                message = f"{name} has {len(array)} elements; it must have {wanted}{reason}"
                 yield Fault(self.code, (name,), message, [wanted])
 
 
@@ -284,9 +285,9 @@ def not_empty(array: str) -> Rule:
     return NotEmpty(array)
 
 
-def length_is(wanted: Expression, *arrays: str) -> Rule:
+def length_is(wanted: Expression | int, *arrays: str) -> Rule:
     """``DimensionCount == rank(InputTensor)`` for the arrays that it counts."""
-    return Length(arrays, wanted)
+    return Length(arrays, term(wanted))
 
 
 def axis(attribute: str, *, of: str) -> Rule:

@@ -42,7 +42,7 @@ class OperatorMethods(ABC, Generic[R, P]):
     def execute(
         self,
         operator: Mapping[str, Any],
-        inputs: TensorLike | Mapping[str, TensorLike],
+        inputs: TensorLike | Mapping[str, TensorLike | list[TensorLike]],
         **options: Unpack[CallOptions],
     ) -> R:
         """Runs any operator.
@@ -51,7 +51,8 @@ class OperatorMethods(ABC, Generic[R, P]):
             operator: ``{"type": ..., "desc": {...}}`` as DxDispatch writes it.
             inputs: the tensors by name, or the tensor of an operator that has one. Each is an array of the shape
                 ``Sizes``; or the whole buffer in one dimension, as elements, as UINT8 or as bytes, where a desc with
-                strides has its gaps; or lists of numbers, which take the data type of the desc.
+                strides has its gaps; or lists of numbers, which take the data type of the desc. An array of tensors
+                is a list of these.
             options: see CallOptions.
         """
         return self._run(calls.execute(operator, inputs), options)

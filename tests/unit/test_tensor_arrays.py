@@ -89,7 +89,7 @@ def test_tensors_of_a_list_follow_each_other_in_the_tail():
     body = b"".join(chunks)
     tail = np.frombuffer(body[int(headers[HEAD_LENGTH]) :], np.float32)
     assert tail.tolist() == [0, 1, 100, 0, 1, 2, 100]
-    first, second = parse_batch(RequestBody.split(body, headers[HEAD_LENGTH]))
+    first, second = parse_batch(RequestBody.split(body, headers[HEAD_LENGTH]), 2)
     assert not isinstance(first, RequestError)
     assert not isinstance(second, RequestError)
     assert read_inputs(join_plan(3, 1), second)["InputTensors[0]"].tolist() == [0, 1, 2]

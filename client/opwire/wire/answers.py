@@ -45,7 +45,7 @@ class EncodedOutput(NamedTuple):
     """An output ready for an answer: JSON text for its data, or raw bytes for the tail, and what stands around them."""
 
     frame: OutputFrame
-    data: Buffer
+    data: Sequence[Buffer]
     raw: bool
 
 
@@ -84,10 +84,11 @@ def encode_output(
         output_format: base64 and binary hold the buffer as it is; numbers are the logical elements.
     """
     if output_format is OutputFormat.BINARY:
-        return EncodedOutput(frame, buffer.data, raw=True)
+        return EncodedOutput(frame, [buffer.data], raw=True)
     if output_format is OutputFormat.NUMBERS:
-        return EncodedOutput(frame, to_json(write_numbers(desc.view(buffer))), raw=False)
-    return EncodedOutput(frame, b'"%b"' % pybase64.b64encode(buffer.data), raw=False)
+        return EncodedOutput(frame, [to_json(write_numbers(desc.view(buffer)))], raw=False)
+    # To put the quotation marks around a large text would hold the interpreter for as long as to encode it.
+    return EncodedOutput(frame, [b'"', pybase64.b64encode(buffer.data), b'"'], raw=False)
 
 
 def write_outcome(outcome: Outcome, request_id: str) -> Answer:
@@ -98,10 +99,10 @@ def write_outcome(outcome: Outcome, request_id: str) -> Answer:
     for output in outcome.outputs:
         if output.raw:
             opening, end = output.frame
-            head.append(b'%b%b"binary_data_size":%d%b' % (separator, opening, len(output.data), end))
-            tail.append(output.data)
+            head.append(b'%b%b"binary_data_size":%d%b' % (separator, opening, sum(map(len, output.data)), end))
+            tail += output.data
         else:
-            head += (separator, output.frame.head, b'"data":', output.data, output.frame.end)
+            head += (separator, output.frame.head, b'"data":', *output.data, output.frame.end)
         separator = b","
     head.append(
         b'},"feature_level":"%b","device":%b,"timing":%b,"request_id":%b}'

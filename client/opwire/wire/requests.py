@@ -9,9 +9,11 @@ from enum import StrEnum
 from itertools import islice
 from typing import Any, NamedTuple, NoReturn, cast
 
+import numpy as np
+
 from ..check import Plan
 from ..desc import MOST_ALIKE, Report, pointer_to, show
-from ..errors import ContractViolation, ProblemCode, RequestError
+from ..errors import ContractViolation, LimitExceededError, ProblemCode, RequestError
 from ..fields.tensors import MOST_TENSORS
 from ..jsontensor import NumberError, read_numbers
 from ..level import HIGHEST
@@ -86,21 +88,28 @@ def parse_execute(body: RequestBody) -> ExecuteRequest:
     return body.read(lambda document, parts: _read_execute(document, parts, ""))
 
 
-def parse_batch(body: RequestBody) -> list[ExecuteRequest | RequestError]:
+def parse_batch(body: RequestBody, most: int) -> list[ExecuteRequest | RequestError]:
     """The body of a batch: each request as parsed, or the reason why it cannot be.
 
+    Args:
+        most: requests that it may hold.
+
     Raises:
+        LimitExceededError: it holds more.
         RequestError: the body as a whole is not of this form; or the place of a tensor in the tail cannot be told.
     """
-    return body.read(_read_batch)
+    return body.read(lambda document, parts: _read_batch(document, parts, most))
 
 
-def _read_batch(document: object, parts: Parts) -> list[ExecuteRequest | RequestError]:
+def _read_batch(document: object, parts: Parts, most: int) -> list[ExecuteRequest | RequestError]:
     envelope = _envelope(document, _BATCH)
     listed = envelope.get("requests")
     if not isinstance(listed, list):
         at = "/requests" if "requests" in envelope else ""
         _refuse([Violation(Code.WRONG_TYPE, at, f"{show(listed)} given where the list of requests belongs")])
+    if len(listed) > most:
+        detail = f"{len(listed)} requests given; this server takes at most {most}"
+        raise LimitExceededError(ProblemCode.BATCH_TOO_LARGE, detail, limit=most, size=len(listed))
     requests: list[ExecuteRequest | RequestError] = []
     for i, item in enumerate(listed):
         try:
@@ -324,7 +333,8 @@ def _read_tensor(payload: Payload, desc: BufferTensorDesc, pointer: str) -> Arra
         if not _fits(len(payload), desc):
             return _wrong_size(len(payload), desc, pointer)
         view = desc.view(payload)
-        return view if view.flags.aligned else desc.view(bytes(payload))
+        # Unlike a copy made by bytes() this one lets other threads run.
+        return view if view.flags.aligned else desc.view(np.frombuffer(payload, np.uint8).copy())
     return _decode(payload if isinstance(payload, str) else payload.text, desc, pointer)
 
 

@@ -80,6 +80,10 @@ class Dispatcher:
         """Whether a plan is over sooner than another thread could take it."""
         return self._runners[device].runs_inline(plan)
 
+    def scratch_bytes(self, plan: Plan, device: str) -> int:
+        """What a plan takes of the host's memory besides its tensors."""
+        return self._runners[device].scratch_bytes(plan)
+
     @contextmanager
     def place(self, plan: Plan, device: str) -> Generator[str]:
         """Gives a plan to a device, for as long as the context lasts, and holds what it needs there of memory.

@@ -22,6 +22,8 @@ from .shared_memory import Place, read_place
 
 _MEMBERS = ("id", "parameters", "inputs", "outputs", "model_name", "model_version")
 
+_TENSOR_MEMBERS = ("name", "datatype", "shape", "parameters", "data")
+
 _NOTHING = memoryview(b"")
 
 _QUOTED = 10
@@ -127,6 +129,9 @@ def _read_inputs(
         at = f"/inputs/{i}"
         if not isinstance(tensor, dict):
             raise malformed(at, f"{show(tensor)} given where a tensor (an object) belongs")
+        for member in tensor.keys() - _TENSOR_MEMBERS:
+            message = f"a tensor has no member {show(member)}"
+            raise malformed(pointer_to(at, member), message, Code.UNKNOWN_FIELD, _TENSOR_MEMBERS)
         for member in ("name", "datatype", "shape"):
             if tensor.get(member) is None:
                 raise malformed(at, f"{member} is required and missing", Code.MISSING_FIELD)

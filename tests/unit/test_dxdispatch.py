@@ -208,7 +208,7 @@ def test_unknown_name_comes_with_the_nearest():
 
 def test_all_that_is_wrong_is_reported_at_once():
     refused = {
-        "resources": {"x": {"initialValues": "deferred"}, "y": 3},
+        "resources": {"x": {"initialValues": "later"}, "y": 3},
         "dispatchables": {"op": 4},
         "commands": [
             {"type": "print", "resource": "x"},

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
 
 from opwire.desc import show
 from opwire.describe import LevelInfo, OperatorInfo, OperatorSummary, ServerInfo, describe, levels, summarise
-from opwire.errors import NotFoundError, ProblemCode
-from opwire.schema import CATALOG, find
+from opwire.errors import NotFoundError, ProblemCode, RequestError
+from opwire.jsonschema import META, documents
+from opwire.listing import FAMILIES, Selection, State
+from opwire.schema import find, whole_schema
 
 from ..engine.service import Service
 from ..kernels.executable import EXECUTABLE
-from .openapi import OPERATOR
+from .fixed import FixedDocument
+from .openapi import LISTING, OPERATOR, SCHEMA
 
 router = APIRouter(prefix="/v1")
 
@@ -22,10 +28,47 @@ def service_of(request: Request) -> Service:
     return service
 
 
-@router.get("/operators")
-async def operators() -> dict[str, list[OperatorSummary]]:
+@router.get("/operators", **LISTING)
+async def operators(
+    request: Request,
+    state: Annotated[str | None, Query(json_schema_extra={"enum": list(State)})] = None,
+    level: Annotated[str | None, Query(description="a feature level at which they exist")] = None,
+    family: Annotated[str | None, Query(json_schema_extra={"enum": list(FAMILIES)})] = None,
+    data_type: Annotated[str | None, Query(description="that one of their tensors may have at the level")] = None,
+) -> dict[str, list[OperatorSummary]]:
     """All operator types of DirectML; ``declared`` marks those that it checks, ``executable`` those that it runs."""
-    return {"operators": [summarise(kind, EXECUTABLE) for kind in CATALOG.values()]}
+    unknown = request.query_params.keys() - {"state", "level", "family", "data_type"}
+    if unknown:
+        detail = f"there is no parameter {show(min(unknown))}; there are state, level, family and data_type"
+        raise RequestError(ProblemCode.INVALID_REQUEST, detail)
+    try:
+        selection = Selection.parse(state, level, family, data_type)
+    except ValueError as error:
+        raise RequestError(ProblemCode.INVALID_REQUEST, str(error)) from None
+    return {"operators": [summarise(kind, EXECUTABLE) for kind in selection.operators(EXECUTABLE)]}
+
+
+_SCHEMA = FixedDocument(whole_schema)
+_META = FixedDocument(lambda: META, "application/schema+json")
+_DOCUMENTS = FixedDocument(documents, "application/schema+json")
+
+
+@router.get("/schema", response_class=Response, **SCHEMA)
+def schema(request: Request) -> Response:
+    """The schema of DirectML: all operator types with their members and what their tensors may be by feature level."""
+    return _SCHEMA.answer(request)
+
+
+@router.get("/schema/meta", response_class=Response, **SCHEMA)
+def schema_meta(request: Request) -> Response:
+    """The JSON Schema of the schema of DirectML."""
+    return _META.answer(request)
+
+
+@router.get("/schema/documents", response_class=Response, **SCHEMA)
+def schema_documents(request: Request) -> Response:
+    """The JSON Schema of DxDispatch models and of requests, by which an editor checks and completes them."""
+    return _DOCUMENTS.answer(request)
 
 
 @router.get("/operators/{name}", **OPERATOR)

@@ -1,4 +1,4 @@
-"""Writes what is generated: the OpenAPI document, and the tables in the README and in the pages below docs.
+"""Writes what is generated: the OpenAPI document, the client's methods, and the tables of the README and of docs.
 
 With ``--check`` nothing is written; the exit code says whether something would change.
 """
@@ -16,7 +16,7 @@ from pathlib import Path
 from opwire_service.process.application import create_app
 from opwire_service.settings import Settings
 
-from . import figures, tables
+from . import client_methods, figures, tables
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -43,6 +43,7 @@ def renewed(page: str) -> str:
 def documents() -> Iterator[tuple[Path, str]]:
     """Each generated file, with what belongs into it."""
     yield ROOT / "openapi/openapi.json", openapi()
+    yield ROOT / "client/opwire/client/typed.py", client_methods.client_methods()
     used: set[str] = set()
     for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
         page = path.read_text(encoding="utf-8")

@@ -42,7 +42,7 @@ def argreduce(name: str, x: ArrayLike, axes: Axes, direction: Direction, output_
     """ARGMIN or ARGMAX."""
     array, listed = as_array(x, "x"), _axes(axes)
     desc = {
-        "InputTensor": _tensor(array),
+        "InputTensor": tensor_of(array),
         "OutputTensor": _reduced(array, listed, output_type),
         "AxisCount": len(listed),
         "Axes": listed,
@@ -54,7 +54,7 @@ def argreduce(name: str, x: ArrayLike, axes: Axes, direction: Direction, output_
 def reduce(x: ArrayLike, function: Function, axes: Axes, output_type: DataType | str | None) -> Call:
     """REDUCE; without an output type the server derives it."""
     array, listed = as_array(x, "x"), _axes(axes)
-    desc = {"Function": function, "InputTensor": _tensor(array), "AxisCount": len(listed), "Axes": listed}
+    desc = {"Function": function, "InputTensor": tensor_of(array), "AxisCount": len(listed), "Axes": listed}
     if output_type is not None:
         desc["OutputTensor"] = _reduced(array, listed, output_type)
     return _call("REDUCE", desc, array)
@@ -80,7 +80,7 @@ def max_pooling(
     spatial = array.ndim - 2
     sizes = _spatial(window, spatial)
     desc: dict[str, Any] = {
-        "InputTensor": _tensor(array),
+        "InputTensor": tensor_of(array),
         "DimensionCount": len(sizes),
         "Strides": _spatial(1 if strides is None else strides, spatial),
         "WindowSize": sizes,
@@ -111,11 +111,17 @@ def execute(operator: Mapping[str, Any], inputs: TensorLike | Mapping[str, Tenso
     return Call(operator, arrays, layouts)
 
 
+def call_of(name: str, desc: Mapping[str, Any], arrays: Mapping[str, Array]) -> Call:
+    """The call of an operator type."""
+    return Call({"type": PREFIX + name, "desc": desc}, arrays)
+
+
 def _call(name: str, desc: Mapping[str, Any], array: Array) -> Call:
-    return Call({"type": PREFIX + name, "desc": desc}, {"InputTensor": array})
+    return call_of(name, desc, {"InputTensor": array})
 
 
-def _tensor(array: Array) -> dict[str, Any]:
+def tensor_of(array: Array) -> dict[str, Any]:
+    """The desc of an array that is sent packed."""
     return {"DataType": DataType.of(array.dtype).name, "Sizes": list(array.shape)}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, Generic, Literal, TypeVar, Unpack, overload
 
@@ -12,16 +12,14 @@ from . import calls
 from .arrays import ArrayLike, TensorLike
 from .calls import Axes, Direction, Function, IndexType, PoolingOperator
 from .options import CallOptions
-
-R = TypeVar("R")
-"""What a call comes to: a Result, or an awaitable of one."""
+from .typed import DeclaredMethods, R
 
 P = TypeVar("P")
 """The same for a pooling that was asked for indices: a PoolingResult, or an awaitable of one."""
 
 
-class OperatorMethods(ABC, Generic[R, P]):
-    """One method for each operator.
+class OperatorMethods(DeclaredMethods[R], Generic[R, P]):
+    """One method for each operator: those that suit Python, and, of ``DeclaredMethods``, those that mirror DirectML.
 
     Tensors are numpy arrays or anything that converts itself to one (``__array__``, ``__dlpack__``), of any layout and
     byte order. Their data types are never changed, so lists, which have none, are taken by ``execute`` alone. Axes are
@@ -30,10 +28,6 @@ class OperatorMethods(ABC, Generic[R, P]):
     The methods raise TypeError or ValueError for arguments of which no request can be made, and else what the server
     answers: ContractViolation where the operator contract is broken, and the other errors of ``opwire.errors``.
     """
-
-    @abstractmethod
-    def _run(self, call: Call, options: CallOptions) -> R:
-        """Runs a call."""
 
     @abstractmethod
     def _run_pooling(self, call: Call, options: CallOptions) -> P:

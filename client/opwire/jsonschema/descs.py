@@ -75,7 +75,7 @@ def member_schema(member: Member) -> Schema:
 def _in_desc(member: Member) -> Schema:
     info = member.describe()
     # A null array is how C writes an empty one.
-    return nullable(member.json_schema()) if info["kind"] == "array" and "count" in info else member_schema(member)
+    return nullable(member.json_schema()) if info.get("kind") == "array" and "count" in info else member_schema(member)
 
 
 def desc_schema(schema: OperatorSchema) -> Schema:

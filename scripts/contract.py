@@ -16,7 +16,7 @@ from pathlib import Path
 from opwire_service.process.application import create_app
 from opwire_service.settings import Settings
 
-from . import client_methods, figures, tables
+from . import client_methods, figures, operator_pages, tables
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -44,6 +44,8 @@ def documents() -> Iterator[tuple[Path, str]]:
     """Each generated file, with what belongs into it."""
     yield ROOT / "openapi/openapi.json", openapi()
     yield ROOT / "client/opwire/client/typed.py", client_methods.client_methods()
+    for family, page in operator_pages.pages():
+        yield ROOT / f"docs/operators/{family}.md", page
     used: set[str] = set()
     for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
         page = path.read_text(encoding="utf-8")
@@ -69,7 +71,7 @@ def main() -> int:
                 list(difflib.unified_diff(old.splitlines(True), new.splitlines(True), name, f"{name} (renewed)"))[:60]
             )
         else:
-            path.parent.mkdir(exist_ok=True)
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(new, encoding="utf-8")
             sys.stdout.write(f"renewed {name}\n")
     if check and stale:

@@ -6,6 +6,7 @@ import base64
 import json
 import logging
 import socket
+import threading
 from collections.abc import Iterator
 
 import httpx
@@ -300,3 +301,16 @@ def test_behind_the_same_head_comes_what_is_wrong(server, connection, wrong, sta
     assert requests_counted(server, "contract_violation") == (status == 422)
     connection.sendall(DESCRIBED[0][0])
     assert value(next_answer(connection)[2]) == 6
+
+
+def test_thousands_in_one_piece_are_answered_in_turn_and_few_are_read_ahead(server):
+    count = 3000
+    with connect(server.url or "") as made:
+        sender = threading.Thread(target=made.sendall, args=(b"".join(request([i, 0, 1]) for i in range(count)),))
+        sender.start()
+        ahead = 0
+        for i in range(count):
+            assert value(next_answer(made)[2]) == i + 1
+            ahead = max(ahead, *(len(each.pipeline) for each in server.server_state.connections))
+        sender.join()
+    assert 0 < ahead < 100

@@ -108,7 +108,7 @@ class Engine:
         return await self._answer(dialect, request, progress, hold, guard)
 
     async def answer_part(
-        self, dialect: Dialect[R], request: R, progress: Progress, hold: Hold, guard: Guard, room: Room
+        self, dialect: Dialect[R], request: R, progress: Progress, hold: Hold, guard: Guard, room: Allowance
     ) -> Answer | OpwireError:
         """The answer to one request of a batch; see ``answer``.
 
@@ -186,7 +186,7 @@ class Engine:
         progress: Progress,
         hold: Hold,
         guard: Guard,
-        room: Room | None = None,
+        room: Allowance | None = None,
     ) -> Answer:
         try:
             execute = dialect.operator(request, self.plans)
@@ -309,7 +309,7 @@ _FEW_BYTES = 4096
 """Of JSON, that cannot hold enough values to matter."""
 
 
-class Room:
+class Allowance:
     """For the outputs of a batch, which all exist until its answer is sent."""
 
     def __init__(self, limit: int) -> None:

@@ -26,7 +26,7 @@ from opwire.wire import (
 )
 
 from ..engine.memory import Hold
-from ..engine.pipeline import Engine, Room, few_at_a_time
+from ..engine.pipeline import Allowance, Engine, few_at_a_time
 from ..telemetry import access_log
 from ..telemetry.metrics import BATCH_RESULTS, CLIENT_GONE, OK, STAGES
 from ..telemetry.requests import Ended
@@ -70,7 +70,7 @@ async def batch(engine: Engine, exchange: Exchange, hold: Hold) -> None:
     parse = partial(parse_batch, most=limits.batch_requests)
     requests = await engine.read(parse, body, length, progress, hold)
     dialect = Native(exchange.request_id, binary=exchange.wants_binary)
-    guard, room = few_at_a_time(engine.dispatcher.places), Room(limits.output_bytes)
+    guard, room = few_at_a_time(engine.dispatcher.places), Allowance(limits.output_bytes)
 
     async def answer_one(request: ExecuteRequest | RequestError) -> Answer:
         found: Answer | OpwireError

@@ -304,11 +304,11 @@ def test_schema():
 
 
 def test_validate_says_the_lowest_level_of_a_model(write):
-    def dispatchable(data_type):
+    def dispatchable(data_type: str) -> dict[str, Any]:
         tensor = {"DataType": data_type, "Sizes": [1, 1, 2, 3]}
         return {"type": "REDUCE", "desc": {"Function": "SUM", "InputTensor": tensor, "Axes": [3]}}
 
-    def validated(*arguments, **dispatchables):
+    def validated(*arguments: str, **dispatchables: Any) -> tuple[Path, subprocess.CompletedProcess[str]]:
         path = write({"resources": {}, "dispatchables": dispatchables, "commands": []})
         return path, opwire("validate", path, *arguments)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
@@ -11,8 +11,10 @@ from opwire.desc import show
 from opwire.describe import LevelInfo, OperatorInfo, OperatorSummary, ServerInfo, describe, levels, summarise
 from opwire.errors import NotFoundError, ProblemCode, RequestError
 from opwire.jsonschema import META, documents
+from opwire.level import FeatureLevel
 from opwire.listing import FAMILIES, Selection, State
 from opwire.schema import find, whole_schema
+from opwire.tensor import DataType
 
 from ..engine.service import Service
 from ..kernels.executable import EXECUTABLE
@@ -20,6 +22,8 @@ from .fixed import FixedDocument
 from .openapi import LISTING, OPERATOR, SCHEMA
 
 router = APIRouter(prefix="/v1")
+
+_LEVELS: list[Any] = [spelling for level in FeatureLevel for spelling in (level.short, str(level))]
 
 
 def service_of(request: Request) -> Service:
@@ -32,11 +36,14 @@ def service_of(request: Request) -> Service:
 async def operators(
     request: Request,
     state: Annotated[str | None, Query(json_schema_extra={"enum": list(State)})] = None,
-    level: Annotated[str | None, Query(description="a feature level at which they exist")] = None,
+    level: Annotated[str | None, Query(json_schema_extra={"enum": _LEVELS})] = None,
     family: Annotated[str | None, Query(json_schema_extra={"enum": list(FAMILIES)})] = None,
-    data_type: Annotated[str | None, Query(description="that one of their tensors may have at the level")] = None,
+    data_type: Annotated[str | None, Query(json_schema_extra={"enum": list(DataType.__members__)})] = None,
 ) -> dict[str, list[OperatorSummary]]:
-    """All operator types of DirectML; ``declared`` marks those that it checks, ``executable`` those that it runs."""
+    """All operator types of DirectML; ``declared`` marks those that it checks, ``executable`` those that it runs.
+
+    ``state``, ``level``, ``family`` and ``data_type``, which one of the tensors may have at the level, choose some.
+    """
     unknown = request.query_params.keys() - {"state", "level", "family", "data_type"}
     if unknown:
         detail = f"there is no parameter {show(min(unknown))}; there are state, level, family and data_type"

@@ -15,11 +15,12 @@ from opwire.level import FeatureLevel
 from opwire.listing import FAMILIES, Selection, State
 from opwire.schema import find, whole_schema
 from opwire.tensor import DataType
+from opwire.wire import JSON
 
 from ..engine.service import Service
 from ..kernels.executable import EXECUTABLE
 from .fixed import FixedDocument
-from .openapi import LISTING, OPERATOR, SCHEMA
+from .openapi import LISTING, OPERATOR, fixed
 
 router = APIRouter(prefix="/v1")
 
@@ -55,24 +56,26 @@ async def operators(
     return {"operators": [summarise(kind, EXECUTABLE) for kind in selection.operators(EXECUTABLE)]}
 
 
+_JSON_SCHEMA = "application/schema+json"
+
 _SCHEMA = FixedDocument(whole_schema)
-_META = FixedDocument(lambda: META, "application/schema+json")
-_DOCUMENTS = FixedDocument(documents, "application/schema+json")
+_META = FixedDocument(lambda: META, _JSON_SCHEMA)
+_DOCUMENTS = FixedDocument(documents, _JSON_SCHEMA)
 
 
-@router.get("/schema", response_class=Response, **SCHEMA)
+@router.get("/schema", response_class=Response, **fixed(JSON))
 def schema(request: Request) -> Response:
     """The schema of DirectML: all operator types with their members and what their tensors may be by feature level."""
     return _SCHEMA.answer(request)
 
 
-@router.get("/schema/meta", response_class=Response, **SCHEMA)
+@router.get("/schema/meta", response_class=Response, **fixed(_JSON_SCHEMA))
 def schema_meta(request: Request) -> Response:
     """The JSON Schema of the schema of DirectML."""
     return _META.answer(request)
 
 
-@router.get("/schema/documents", response_class=Response, **SCHEMA)
+@router.get("/schema/documents", response_class=Response, **fixed(_JSON_SCHEMA))
 def schema_documents(request: Request) -> Response:
     """The JSON Schema of DxDispatch models and of requests, by which an editor checks and completes them."""
     return _DOCUMENTS.answer(request)

@@ -202,12 +202,14 @@ DATA_PATHS = {
 }
 OPERATOR: dict[str, Any] = {"responses": {404: problem(404)}}
 LISTING: dict[str, Any] = {"responses": {400: problem(400)}}
-SCHEMA: dict[str, Any] = {
-    "responses": {
-        200: {"description": "The document", "content": {JSON: {"schema": {"type": "object"}}}},
-        304: {"description": "The document is the one of the ETag in If-None-Match"},
-    }
-}
+
+
+def fixed(media: str) -> dict[str, Any]:
+    """What a route answers whose document is the same for every client."""
+    document = {"description": "The document", "content": {media: {"schema": {"type": "object"}}}}
+    return {"responses": {200: document, 304: {"description": "The document is the one of If-None-Match"}}}
+
+
 READY: dict[str, Any] = {"responses": {503: problem(503)}}
 METRICS: dict[str, Any] = {
     "responses": {

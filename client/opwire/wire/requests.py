@@ -232,6 +232,9 @@ def _read_array(name: str, values: list[Any], parts: Parts, pointer: str) -> dic
         if parts.tail is not None:  # whose tensors are not counted any more
             raise RequestError(ProblemCode.INVALID_FRAMING, f"{pointer}: {message}")
         return {name: Violation(Code.OUT_OF_RANGE, pointer, message)}
+    if values and isinstance(values[0], int | float):
+        message = 'a list of numbers given; as a tensor they are {"data": numbers}, and a list is one of tensors'
+        return {name: Violation(Code.WRONG_TYPE, pointer, message)}
     return {
         element(name, i): _read_payload(value, parts, pointer_to(pointer, i)) for i, value in enumerate(values)
     } or {name: Violation(Code.OUT_OF_RANGE, pointer, "an empty list given; an array has at least one tensor")}

@@ -265,6 +265,60 @@ def test_operators_json_holds_the_row_of_the_level():
     assert len([name for row in reduce["support"] for name in row["when"]["Function"]]) == 12
 
 
+def test_operators_of_a_state_and_a_family():
+    listed = opwire("operators", "--state", "declared", "--family", "argreduce").stdout
+    assert "ARGMAX" in listed
+    assert "executable" in listed
+    assert "REDUCE" not in listed
+    known = opwire("operators", "--state", "known", "--family", "recurrent", "--data-type", "FLOAT16", "--json")
+    names = [row["type"] for row in json.loads(known.stdout)["operators"]]
+    assert names == ["DML_OPERATOR_RNN", "DML_OPERATOR_LSTM", "DML_OPERATOR_GRU"]
+    refused = opwire("operators", "--family", "x")
+    assert refused.returncode == 2
+    assert "allowed:" in refused.stderr
+
+
+# --- schema
+
+
+def test_schema():
+    whole = json.loads(opwire("schema").stdout)
+    assert len(whole["operators"]) == 177
+    one = json.loads(opwire("schema", "DML_OPERATOR_GEMM").stdout)
+    assert one == {"GEMM": whole["operators"]["GEMM"]}
+    assert json.loads(opwire("schema", "--json-schema").stdout)["$defs"]["DML_GEMM_OPERATOR_DESC"]
+    assert json.loads(opwire("schema", "--meta").stdout)["$defs"]["Member"]
+    assert opwire("schema", "NOPE").returncode == 2
+    assert opwire("schema", "GEMM", "--meta").returncode == 2
+
+
+# --- whole models
+
+
+def test_validate_says_the_lowest_level_of_a_model(write):
+    def dispatchable(data_type: str) -> dict[str, Any]:
+        tensor = {"DataType": data_type, "Sizes": [1, 1, 2, 3]}
+        return {"type": "REDUCE", "desc": {"Function": "SUM", "InputTensor": tensor, "Axes": [3]}}
+
+    def validated(*arguments: str, **dispatchables: Any) -> tuple[Path, subprocess.CompletedProcess[str]]:
+        path = write({"resources": {}, "dispatchables": dispatchables, "commands": []})
+        return path, opwire("validate", path, *arguments)
+
+    both = {"a": dispatchable("FLOAT32"), "b": dispatchable("INT64")}
+    path, done = validated(**both)
+    assert done.stdout.splitlines()[-1] == f"{path}: valid at DML_FEATURE_LEVEL_6_4, from DML_FEATURE_LEVEL_5_0 on"
+    path, done = validated("--level", "2_1", **both)
+    assert done.returncode == 1
+    assert done.stdout.splitlines()[-1] == (
+        f"{path}: not valid at DML_FEATURE_LEVEL_2_1; valid from DML_FEATURE_LEVEL_5_0 on"
+    )
+    found = json.loads(validated("--json", **both)[1].stdout)
+    assert found["minimum_feature_level"] == "DML_FEATURE_LEVEL_5_0"
+    found = json.loads(validated("--json", **both, c={"type": "onnx"})[1].stdout)
+    assert found["minimum_feature_level"] is None
+    assert validated()[1].stdout.endswith("nothing to check\n")
+
+
 # --- what goes wrong
 
 

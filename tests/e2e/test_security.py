@@ -96,7 +96,9 @@ def test_inference_needs_a_key(guarded):
     assert httpx.post(path, json={}, headers=bearer(KEY)).status_code in (400, 422)
 
 
-@pytest.mark.parametrize("path", ["/livez", "/readyz", "/v2/health/live", "/v2/health/ready", "/docs", "/openapi.json"])
+@pytest.mark.parametrize(
+    "path", ["/livez", "/readyz", "/v2/health/live", "/v2/health/ready", "/docs", "/openapi.json", "/v1/schema"]
+)
 def test_health_and_documents_are_open(guarded, path):
     assert httpx.get(guarded + path).status_code == 200
 

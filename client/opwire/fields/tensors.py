@@ -39,6 +39,8 @@ class Role(Enum):
 class TensorMember(StructuredMember, ABC):
     """A tensor, or an array of them. An output may be left out where it can be derived."""
 
+    is_array: ClassVar[bool] = False
+
     role: Role
 
     @property
@@ -106,6 +108,7 @@ class TensorArray(TensorMember):
     """An array of tensors; its value is a tuple of ``GivenTensor``. ``count`` names the member that counts it."""
 
     kind: ClassVar[str] = "tensors"
+    is_array: ClassVar[bool] = True
 
     count: str | None = field(default=None, kw_only=True)
 

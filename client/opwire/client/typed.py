@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Generic, Literal, TypeVar, Unpack
 
 from .. import enums
-from ..fields import ScaleBias
+from ..fields import ScaleBias, Size2D
 from ..tensor import DataType
 from ..wire import Call
 from .arrays import ArrayLike
@@ -22,8 +22,38 @@ R = TypeVar("R")
 Desc = Mapping[str, Any]
 """A tensor desc, or an operator with its desc, as JSON."""
 
+AxisDirection = enums.AxisDirection | Literal["INCREASING", "DECREASING"]
 ConvolutionDirection = enums.ConvolutionDirection | Literal["FORWARD", "BACKWARD"]
 ConvolutionMode = enums.ConvolutionMode | Literal["CONVOLUTION", "CROSS_CORRELATION"]
+DepthSpaceOrder = enums.DepthSpaceOrder | Literal["DEPTH_COLUMN_ROW", "COLUMN_ROW_DEPTH"]
+InterpolationMode = enums.InterpolationMode | Literal["NEAREST_NEIGHBOR", "LINEAR"]
+IsInfinityMode = enums.IsInfinityMode | Literal["EITHER", "POSITIVE", "NEGATIVE"]
+MatrixTransform = enums.MatrixTransform | Literal["NONE", "TRANSPOSE"]
+MultiheadAttentionMaskType = (
+    enums.MultiheadAttentionMaskType
+    | Literal["NONE", "KEY_SEQUENCE_LENGTH", "KEY_SEQUENCE_END_START", "KEY_QUERY_SEQUENCE_LENGTH_START_END", "BOOLEAN"]
+)
+PaddingMode = enums.PaddingMode | Literal["CONSTANT", "EDGE", "REFLECTION", "SYMMETRIC", "WRAP"]
+QuantizationType = enums.QuantizationType | Literal["NONE", "SCALE", "SCALE_ZERO_POINT"]
+RandomGeneratorType = enums.RandomGeneratorType | Literal["PHILOX_4X32_10"]
+RecurrentNetworkDirection = enums.RecurrentNetworkDirection | Literal["FORWARD", "BACKWARD", "BIDIRECTIONAL"]
+ReduceFunction = (
+    enums.ReduceFunction
+    | Literal[
+        "ARGMAX",
+        "ARGMIN",
+        "AVERAGE",
+        "L1",
+        "L2",
+        "LOG_SUM",
+        "LOG_SUM_EXP",
+        "MAX",
+        "MIN",
+        "MULTIPLY",
+        "SUM",
+        "SUM_SQUARE",
+    ]
+)
 RoundingMode = enums.RoundingMode | Literal["HALVES_TO_NEAREST_EVEN", "TOWARD_ZERO", "TOWARD_INFINITY"]
 DataTypeName = (
     DataType
@@ -263,6 +293,120 @@ class DeclaredMethods(ABC, Generic[R]):
             options,
         )
 
+    def element_wise_logical_and(
+        self,
+        a_tensor: ArrayLike,
+        b_tensor: ArrayLike,
+        *,
+        output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Logical AND of corresponding elements."""
+        return self._call(
+            "element_wise_logical_and",
+            "ELEMENT_WISE_LOGICAL_AND",
+            (a_tensor, b_tensor),
+            {"OutputTensor": output_tensor},
+            options,
+        )
+
+    def element_wise_logical_equals(
+        self,
+        a_tensor: ArrayLike,
+        b_tensor: ArrayLike,
+        *,
+        output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """1 where corresponding elements are equal, else 0."""
+        return self._call(
+            "element_wise_logical_equals",
+            "ELEMENT_WISE_LOGICAL_EQUALS",
+            (a_tensor, b_tensor),
+            {"OutputTensor": output_tensor},
+            options,
+        )
+
+    def element_wise_logical_greater_than(
+        self,
+        a_tensor: ArrayLike,
+        b_tensor: ArrayLike,
+        *,
+        output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """1 where A is greater than B, else 0."""
+        return self._call(
+            "element_wise_logical_greater_than",
+            "ELEMENT_WISE_LOGICAL_GREATER_THAN",
+            (a_tensor, b_tensor),
+            {"OutputTensor": output_tensor},
+            options,
+        )
+
+    def element_wise_logical_less_than(
+        self,
+        a_tensor: ArrayLike,
+        b_tensor: ArrayLike,
+        *,
+        output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """1 where A is less than B, else 0."""
+        return self._call(
+            "element_wise_logical_less_than",
+            "ELEMENT_WISE_LOGICAL_LESS_THAN",
+            (a_tensor, b_tensor),
+            {"OutputTensor": output_tensor},
+            options,
+        )
+
+    def element_wise_logical_not(
+        self, input_tensor: ArrayLike, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions]
+    ) -> R:
+        """Logical NOT of every element."""
+        return self._call(
+            "element_wise_logical_not",
+            "ELEMENT_WISE_LOGICAL_NOT",
+            (input_tensor,),
+            {"OutputTensor": output_tensor},
+            options,
+        )
+
+    def element_wise_logical_or(
+        self,
+        a_tensor: ArrayLike,
+        b_tensor: ArrayLike,
+        *,
+        output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Logical OR of corresponding elements."""
+        return self._call(
+            "element_wise_logical_or",
+            "ELEMENT_WISE_LOGICAL_OR",
+            (a_tensor, b_tensor),
+            {"OutputTensor": output_tensor},
+            options,
+        )
+
+    def element_wise_logical_xor(
+        self,
+        a_tensor: ArrayLike,
+        b_tensor: ArrayLike,
+        *,
+        output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Logical exclusive OR of corresponding elements."""
+        return self._call(
+            "element_wise_logical_xor",
+            "ELEMENT_WISE_LOGICAL_XOR",
+            (a_tensor, b_tensor),
+            {"OutputTensor": output_tensor},
+            options,
+        )
+
     def element_wise_max(
         self,
         a_tensor: ArrayLike,
@@ -458,6 +602,42 @@ class DeclaredMethods(ABC, Generic[R]):
             options,
         )
 
+    def element_wise_quantize_linear(
+        self,
+        input_tensor: ArrayLike,
+        scale_tensor: ArrayLike,
+        zero_point_tensor: ArrayLike | None = None,
+        *,
+        output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Linear quantization to 8-bit integers with scale and zero point."""
+        return self._call(
+            "element_wise_quantize_linear",
+            "ELEMENT_WISE_QUANTIZE_LINEAR",
+            (input_tensor, scale_tensor, zero_point_tensor),
+            {"OutputTensor": output_tensor},
+            options,
+        )
+
+    def element_wise_dequantize_linear(
+        self,
+        input_tensor: ArrayLike,
+        scale_tensor: ArrayLike,
+        zero_point_tensor: ArrayLike | None = None,
+        *,
+        output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Linear dequantization with scale and zero point per element."""
+        return self._call(
+            "element_wise_dequantize_linear",
+            "ELEMENT_WISE_DEQUANTIZE_LINEAR",
+            (input_tensor, scale_tensor, zero_point_tensor),
+            {"OutputTensor": output_tensor},
+            options,
+        )
+
     def activation_elu(
         self,
         input_tensor: ArrayLike,
@@ -473,6 +653,14 @@ class DeclaredMethods(ABC, Generic[R]):
             (input_tensor,),
             {"OutputTensor": output_tensor, "Alpha": alpha},
             options,
+        )
+
+    def activation_hardmax(
+        self, input_tensor: ArrayLike, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions]
+    ) -> R:
+        """One-hot of the first maximum of each row."""
+        return self._call(
+            "activation_hardmax", "ACTIVATION_HARDMAX", (input_tensor,), {"OutputTensor": output_tensor}, options
         )
 
     def activation_hard_sigmoid(
@@ -533,6 +721,18 @@ class DeclaredMethods(ABC, Generic[R]):
             "ACTIVATION_LINEAR",
             (input_tensor,),
             {"OutputTensor": output_tensor, "Alpha": alpha, "Beta": beta},
+            options,
+        )
+
+    def activation_log_softmax(
+        self, input_tensor: ArrayLike, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions]
+    ) -> R:
+        """Natural logarithm of softmax over each row."""
+        return self._call(
+            "activation_log_softmax",
+            "ACTIVATION_LOG_SOFTMAX",
+            (input_tensor,),
+            {"OutputTensor": output_tensor},
             options,
         )
 
@@ -623,6 +823,14 @@ class DeclaredMethods(ABC, Generic[R]):
             "activation_sigmoid", "ACTIVATION_SIGMOID", (input_tensor,), {"OutputTensor": output_tensor}, options
         )
 
+    def activation_softmax(
+        self, input_tensor: ArrayLike, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions]
+    ) -> R:
+        """Exponentials normalised over each row."""
+        return self._call(
+            "activation_softmax", "ACTIVATION_SOFTMAX", (input_tensor,), {"OutputTensor": output_tensor}, options
+        )
+
     def activation_softplus(
         self,
         input_tensor: ArrayLike,
@@ -711,6 +919,213 @@ class DeclaredMethods(ABC, Generic[R]):
             options,
         )
 
+    def gemm(
+        self,
+        a_tensor: ArrayLike,
+        b_tensor: ArrayLike,
+        c_tensor: ArrayLike | None = None,
+        *,
+        output_tensor: Desc | None = None,
+        trans_a: MatrixTransform = "NONE",
+        trans_b: MatrixTransform = "NONE",
+        alpha: float = 1.0,
+        beta: float = 1.0,
+        fused_activation: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Batched matrix product with scaling, optional addend and fused activation."""
+        return self._call(
+            "gemm",
+            "GEMM",
+            (a_tensor, b_tensor, c_tensor),
+            {
+                "OutputTensor": output_tensor,
+                "TransA": trans_a,
+                "TransB": trans_b,
+                "Alpha": alpha,
+                "Beta": beta,
+                "FusedActivation": fused_activation,
+            },
+            options,
+        )
+
+    def average_pooling(
+        self,
+        input_tensor: ArrayLike,
+        *,
+        strides: Sequence[int],
+        window_size: Sequence[int],
+        start_padding: Sequence[int],
+        end_padding: Sequence[int],
+        include_padding: bool,
+        output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Mean over a sliding spatial window."""
+        return self._call(
+            "average_pooling",
+            "AVERAGE_POOLING",
+            (input_tensor,),
+            {
+                "OutputTensor": output_tensor,
+                "Strides": strides,
+                "WindowSize": window_size,
+                "StartPadding": start_padding,
+                "EndPadding": end_padding,
+                "IncludePadding": include_padding,
+            },
+            options,
+        )
+
+    def lp_pooling(
+        self,
+        input_tensor: ArrayLike,
+        *,
+        strides: Sequence[int],
+        window_size: Sequence[int],
+        start_padding: Sequence[int],
+        end_padding: Sequence[int],
+        p: int,
+        output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Lp norm of the elements inside a sliding window."""
+        return self._call(
+            "lp_pooling",
+            "LP_POOLING",
+            (input_tensor,),
+            {
+                "OutputTensor": output_tensor,
+                "Strides": strides,
+                "WindowSize": window_size,
+                "StartPadding": start_padding,
+                "EndPadding": end_padding,
+                "P": p,
+            },
+            options,
+        )
+
+    def roi_pooling(
+        self,
+        input_tensor: ArrayLike,
+        roi_tensor: ArrayLike,
+        *,
+        spatial_scale: float,
+        pooled_size: Size2D | Mapping[str, int],
+        output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Maximum over a grid of bins inside each region of interest."""
+        return self._call(
+            "roi_pooling",
+            "ROI_POOLING",
+            (input_tensor, roi_tensor),
+            {"OutputTensor": output_tensor, "SpatialScale": spatial_scale, "PooledSize": pooled_size},
+            options,
+        )
+
+    def slice(
+        self,
+        input_tensor: ArrayLike,
+        *,
+        offsets: Sequence[int],
+        sizes: Sequence[int],
+        strides: Sequence[int],
+        output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Copies one strided subregion of a tensor."""
+        return self._call(
+            "slice",
+            "SLICE",
+            (input_tensor,),
+            {"OutputTensor": output_tensor, "Offsets": offsets, "Sizes": sizes, "Strides": strides},
+            options,
+        )
+
+    def cast(self, input_tensor: ArrayLike, *, output_tensor: Desc, **options: Unpack[CallOptions]) -> R:
+        """Elementwise conversion to the data type of the output."""
+        return self._call("cast", "CAST", (input_tensor,), {"OutputTensor": output_tensor}, options)
+
+    def split(
+        self, input_tensor: ArrayLike, *, output_tensors: Sequence[Desc], axis: int, **options: Unpack[CallOptions]
+    ) -> R:
+        """Cuts a tensor along one axis into several tensors."""
+        return self._call("split", "SPLIT", (input_tensor,), {"OutputTensors": output_tensors, "Axis": axis}, options)
+
+    def join(
+        self,
+        input_tensors: Sequence[ArrayLike],
+        *,
+        axis: int,
+        output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Concatenates tensors along one axis."""
+        return self._call("join", "JOIN", (input_tensors,), {"OutputTensor": output_tensor, "Axis": axis}, options)
+
+    def padding(
+        self,
+        input_tensor: ArrayLike,
+        *,
+        padding_mode: PaddingMode,
+        padding_value: float,
+        start_padding: Sequence[int],
+        end_padding: Sequence[int],
+        output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Enlarges a tensor at its edges with constant, edge or mirrored values."""
+        return self._call(
+            "padding",
+            "PADDING",
+            (input_tensor,),
+            {
+                "OutputTensor": output_tensor,
+                "PaddingMode": padding_mode,
+                "PaddingValue": padding_value,
+                "StartPadding": start_padding,
+                "EndPadding": end_padding,
+            },
+            options,
+        )
+
+    def value_scale_2d(
+        self,
+        input_tensor: ArrayLike,
+        *,
+        scale: float,
+        bias: Sequence[float],
+        output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """One scale for all elements plus one bias per channel."""
+        return self._call(
+            "value_scale_2d",
+            "VALUE_SCALE_2D",
+            (input_tensor,),
+            {"OutputTensor": output_tensor, "Scale": scale, "Bias": bias},
+            options,
+        )
+
+    def upsample_2d(
+        self,
+        input_tensor: ArrayLike,
+        *,
+        scale_size: Size2D | Mapping[str, int],
+        interpolation_mode: InterpolationMode,
+        output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Enlarges height and width by whole factors, nearest or bilinear."""
+        return self._call(
+            "upsample_2d",
+            "UPSAMPLE_2D",
+            (input_tensor,),
+            {"OutputTensor": output_tensor, "ScaleSize": scale_size, "InterpolationMode": interpolation_mode},
+            options,
+        )
+
     def gather(
         self,
         input_tensor: ArrayLike,
@@ -730,12 +1145,295 @@ class DeclaredMethods(ABC, Generic[R]):
             options,
         )
 
+    def space_to_depth(
+        self,
+        input_tensor: ArrayLike,
+        *,
+        block_size: int,
+        output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Moves square spatial blocks into the channel dimension."""
+        return self._call(
+            "space_to_depth",
+            "SPACE_TO_DEPTH",
+            (input_tensor,),
+            {"OutputTensor": output_tensor, "BlockSize": block_size},
+            options,
+        )
+
+    def depth_to_space(
+        self,
+        input_tensor: ArrayLike,
+        *,
+        block_size: int,
+        output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Moves channel data into BlockSize x BlockSize spatial blocks."""
+        return self._call(
+            "depth_to_space",
+            "DEPTH_TO_SPACE",
+            (input_tensor,),
+            {"OutputTensor": output_tensor, "BlockSize": block_size},
+            options,
+        )
+
+    def tile(
+        self,
+        input_tensor: ArrayLike,
+        *,
+        repeats: Sequence[int],
+        output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Repeats a tensor a whole number of times along each dimension."""
+        return self._call("tile", "TILE", (input_tensor,), {"OutputTensor": output_tensor, "Repeats": repeats}, options)
+
+    def top_k(
+        self,
+        input_tensor: ArrayLike,
+        *,
+        axis: int,
+        k: int,
+        output_value_tensor: Desc | None = None,
+        output_index_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Largest K values along an axis with their indices, sorted descending."""
+        return self._call(
+            "top_k",
+            "TOP_K",
+            (input_tensor,),
+            {"OutputValueTensor": output_value_tensor, "OutputIndexTensor": output_index_tensor, "Axis": axis, "K": k},
+            options,
+        )
+
+    def batch_normalization(
+        self,
+        input_tensor: ArrayLike,
+        mean_tensor: ArrayLike,
+        variance_tensor: ArrayLike,
+        scale_tensor: ArrayLike,
+        bias_tensor: ArrayLike,
+        *,
+        spatial: bool,
+        epsilon: float,
+        output_tensor: Desc | None = None,
+        fused_activation: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Normalizes with given mean and variance, then scales, shifts and optionally activates."""
+        return self._call(
+            "batch_normalization",
+            "BATCH_NORMALIZATION",
+            (input_tensor, mean_tensor, variance_tensor, scale_tensor, bias_tensor),
+            {
+                "OutputTensor": output_tensor,
+                "Spatial": spatial,
+                "Epsilon": epsilon,
+                "FusedActivation": fused_activation,
+            },
+            options,
+        )
+
+    def mean_variance_normalization(
+        self,
+        input_tensor: ArrayLike,
+        scale_tensor: ArrayLike | None = None,
+        bias_tensor: ArrayLike | None = None,
+        *,
+        cross_channel: bool,
+        normalize_variance: bool,
+        epsilon: float,
+        output_tensor: Desc | None = None,
+        fused_activation: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Normalizes by mean and variance over {H,W} or {C,H,W}, with scale and bias."""
+        return self._call(
+            "mean_variance_normalization",
+            "MEAN_VARIANCE_NORMALIZATION",
+            (input_tensor, scale_tensor, bias_tensor),
+            {
+                "OutputTensor": output_tensor,
+                "CrossChannel": cross_channel,
+                "NormalizeVariance": normalize_variance,
+                "Epsilon": epsilon,
+                "FusedActivation": fused_activation,
+            },
+            options,
+        )
+
+    def local_response_normalization(
+        self,
+        input_tensor: ArrayLike,
+        *,
+        cross_channel: bool,
+        local_size: int,
+        alpha: float,
+        beta: float,
+        bias: float,
+        output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Divides each element by a power of its neighbourhood energy."""
+        return self._call(
+            "local_response_normalization",
+            "LOCAL_RESPONSE_NORMALIZATION",
+            (input_tensor,),
+            {
+                "OutputTensor": output_tensor,
+                "CrossChannel": cross_channel,
+                "LocalSize": local_size,
+                "Alpha": alpha,
+                "Beta": beta,
+                "Bias": bias,
+            },
+            options,
+        )
+
+    def lp_normalization(
+        self,
+        input_tensor: ArrayLike,
+        *,
+        axis: int,
+        epsilon: float,
+        p: int,
+        output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Divides by the Lp norm taken along one axis."""
+        return self._call(
+            "lp_normalization",
+            "LP_NORMALIZATION",
+            (input_tensor,),
+            {"OutputTensor": output_tensor, "Axis": axis, "Epsilon": epsilon, "P": p},
+            options,
+        )
+
+    def rnn(
+        self,
+        input_tensor: ArrayLike,
+        weight_tensor: ArrayLike,
+        recurrence_tensor: ArrayLike,
+        bias_tensor: ArrayLike | None = None,
+        hidden_init_tensor: ArrayLike | None = None,
+        sequence_lengths_tensor: ArrayLike | None = None,
+        *,
+        activation_descs: Sequence[Desc],
+        direction: RecurrentNetworkDirection,
+        output_sequence_tensor: Desc | None = None,
+        output_single_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """One-layer simple recurrent network over a sequence, one or two directions."""
+        return self._call(
+            "rnn",
+            "RNN",
+            (input_tensor, weight_tensor, recurrence_tensor, bias_tensor, hidden_init_tensor, sequence_lengths_tensor),
+            {
+                "OutputSequenceTensor": output_sequence_tensor,
+                "OutputSingleTensor": output_single_tensor,
+                "ActivationDescs": activation_descs,
+                "Direction": direction,
+            },
+            options,
+        )
+
+    def lstm(
+        self,
+        input_tensor: ArrayLike,
+        weight_tensor: ArrayLike,
+        recurrence_tensor: ArrayLike,
+        bias_tensor: ArrayLike | None = None,
+        hidden_init_tensor: ArrayLike | None = None,
+        cell_mem_init_tensor: ArrayLike | None = None,
+        sequence_lengths_tensor: ArrayLike | None = None,
+        peephole_tensor: ArrayLike | None = None,
+        *,
+        activation_descs: Sequence[Desc],
+        direction: RecurrentNetworkDirection,
+        clip_threshold: float,
+        use_clip_threshold: bool,
+        couple_input_forget: bool,
+        output_sequence_tensor: Desc | None = None,
+        output_single_tensor: Desc | None = None,
+        output_cell_single_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """One-layer long short-term memory over a sequence, optionally bidirectional."""
+        return self._call(
+            "lstm",
+            "LSTM",
+            (
+                input_tensor,
+                weight_tensor,
+                recurrence_tensor,
+                bias_tensor,
+                hidden_init_tensor,
+                cell_mem_init_tensor,
+                sequence_lengths_tensor,
+                peephole_tensor,
+            ),
+            {
+                "OutputSequenceTensor": output_sequence_tensor,
+                "OutputSingleTensor": output_single_tensor,
+                "OutputCellSingleTensor": output_cell_single_tensor,
+                "ActivationDescs": activation_descs,
+                "Direction": direction,
+                "ClipThreshold": clip_threshold,
+                "UseClipThreshold": use_clip_threshold,
+                "CoupleInputForget": couple_input_forget,
+            },
+            options,
+        )
+
+    def gru(
+        self,
+        input_tensor: ArrayLike,
+        weight_tensor: ArrayLike,
+        recurrence_tensor: ArrayLike,
+        bias_tensor: ArrayLike | None = None,
+        hidden_init_tensor: ArrayLike | None = None,
+        sequence_lengths_tensor: ArrayLike | None = None,
+        *,
+        activation_descs: Sequence[Desc],
+        direction: RecurrentNetworkDirection,
+        linear_before_reset: bool,
+        output_sequence_tensor: Desc | None = None,
+        output_single_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """One layer of gated recurrent units over a sequence."""
+        return self._call(
+            "gru",
+            "GRU",
+            (input_tensor, weight_tensor, recurrence_tensor, bias_tensor, hidden_init_tensor, sequence_lengths_tensor),
+            {
+                "OutputSequenceTensor": output_sequence_tensor,
+                "OutputSingleTensor": output_single_tensor,
+                "ActivationDescs": activation_descs,
+                "Direction": direction,
+                "LinearBeforeReset": linear_before_reset,
+            },
+            options,
+        )
+
     def element_wise_sign(
         self, input_tensor: ArrayLike, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions]
     ) -> R:
         """Sign of each element: -1, 0 or 1."""
         return self._call(
             "element_wise_sign", "ELEMENT_WISE_SIGN", (input_tensor,), {"OutputTensor": output_tensor}, options
+        )
+
+    def element_wise_is_nan(
+        self, input_tensor: ArrayLike, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions]
+    ) -> R:
+        """1 where the element is NaN, else 0."""
+        return self._call(
+            "element_wise_is_nan", "ELEMENT_WISE_IS_NAN", (input_tensor,), {"OutputTensor": output_tensor}, options
         )
 
     def element_wise_erf(
@@ -857,6 +1555,24 @@ class DeclaredMethods(ABC, Generic[R]):
             options,
         )
 
+    def element_wise_if(
+        self,
+        condition_tensor: ArrayLike,
+        a_tensor: ArrayLike,
+        b_tensor: ArrayLike,
+        *,
+        output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Per element choice of A or B by a condition tensor."""
+        return self._call(
+            "element_wise_if",
+            "ELEMENT_WISE_IF",
+            (condition_tensor, a_tensor, b_tensor),
+            {"OutputTensor": output_tensor},
+            options,
+        )
+
     def element_wise_add1(
         self,
         a_tensor: ArrayLike,
@@ -921,6 +1637,113 @@ class DeclaredMethods(ABC, Generic[R]):
             options,
         )
 
+    def max_unpooling(
+        self, input_tensor: ArrayLike, indices_tensor: ArrayLike, *, output_tensor: Desc, **options: Unpack[CallOptions]
+    ) -> R:
+        """Scatters pooled maxima to their recorded positions, zeros elsewhere."""
+        return self._call(
+            "max_unpooling", "MAX_UNPOOLING", (input_tensor, indices_tensor), {"OutputTensor": output_tensor}, options
+        )
+
+    def diagonal_matrix(self, *, output_tensor: Desc, offset: int, value: float, **options: Unpack[CallOptions]) -> R:
+        """Generates matrices with one filled diagonal and zeros elsewhere."""
+        return self._call(
+            "diagonal_matrix",
+            "DIAGONAL_MATRIX",
+            (),
+            {"OutputTensor": output_tensor, "Offset": offset, "Value": value},
+            options,
+        )
+
+    def scatter_elements(
+        self,
+        input_tensor: ArrayLike,
+        indices_tensor: ArrayLike,
+        updates_tensor: ArrayLike,
+        *,
+        axis: int,
+        output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Copies input, then overwrites elements indexed along one axis with updates."""
+        return self._call(
+            "scatter_elements",
+            "SCATTER_ELEMENTS",
+            (input_tensor, indices_tensor, updates_tensor),
+            {"OutputTensor": output_tensor, "Axis": axis},
+            options,
+        )
+
+    def one_hot(
+        self,
+        indices_tensor: ArrayLike,
+        values_tensor: ArrayLike,
+        *,
+        output_tensor: Desc,
+        axis: int,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Writes on-value at an index and off-value elsewhere along an axis."""
+        return self._call(
+            "one_hot",
+            "ONE_HOT",
+            (indices_tensor, values_tensor),
+            {"OutputTensor": output_tensor, "Axis": axis},
+            options,
+        )
+
+    def resample(
+        self,
+        input_tensor: ArrayLike,
+        *,
+        output_tensor: Desc,
+        interpolation_mode: InterpolationMode,
+        scales: Sequence[float],
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Resizes a tensor by per-dimension scales, nearest or linear."""
+        return self._call(
+            "resample",
+            "RESAMPLE",
+            (input_tensor,),
+            {"OutputTensor": output_tensor, "InterpolationMode": interpolation_mode, "Scales": scales},
+            options,
+        )
+
+    def element_wise_bit_shift_left(
+        self,
+        a_tensor: ArrayLike,
+        b_tensor: ArrayLike,
+        *,
+        output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Logical left shift of A by B bits."""
+        return self._call(
+            "element_wise_bit_shift_left",
+            "ELEMENT_WISE_BIT_SHIFT_LEFT",
+            (a_tensor, b_tensor),
+            {"OutputTensor": output_tensor},
+            options,
+        )
+
+    def element_wise_bit_shift_right(
+        self,
+        a_tensor: ArrayLike,
+        b_tensor: ArrayLike,
+        *,
+        output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Logical right shift of A by B bits."""
+        return self._call(
+            "element_wise_bit_shift_right",
+            "ELEMENT_WISE_BIT_SHIFT_RIGHT",
+            (a_tensor, b_tensor),
+            {"OutputTensor": output_tensor},
+            options,
+        )
+
     def element_wise_round(
         self,
         input_tensor: ArrayLike,
@@ -935,6 +1758,23 @@ class DeclaredMethods(ABC, Generic[R]):
             "ELEMENT_WISE_ROUND",
             (input_tensor,),
             {"OutputTensor": output_tensor, "RoundingMode": rounding_mode},
+            options,
+        )
+
+    def element_wise_is_infinity(
+        self,
+        input_tensor: ArrayLike,
+        *,
+        output_tensor: Desc | None = None,
+        infinity_mode: IsInfinityMode = "EITHER",
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """1 where the element is infinite with the chosen sign, else 0."""
+        return self._call(
+            "element_wise_is_infinity",
+            "ELEMENT_WISE_IS_INFINITY",
+            (input_tensor,),
+            {"OutputTensor": output_tensor, "InfinityMode": infinity_mode},
             options,
         )
 
@@ -972,6 +1812,153 @@ class DeclaredMethods(ABC, Generic[R]):
             options,
         )
 
+    def fill_value_constant(
+        self,
+        *,
+        output_tensor: Desc,
+        value_data_type: DataTypeName,
+        value: float | Mapping[str, Any],
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Fills a tensor with one typed constant."""
+        return self._call(
+            "fill_value_constant",
+            "FILL_VALUE_CONSTANT",
+            (),
+            {"OutputTensor": output_tensor, "ValueDataType": value_data_type, "Value": value},
+            options,
+        )
+
+    def fill_value_sequence(
+        self,
+        *,
+        output_tensor: Desc,
+        value_data_type: DataTypeName,
+        value_start: float | Mapping[str, Any],
+        value_delta: float | Mapping[str, Any],
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Fills a tensor with an arithmetic sequence."""
+        return self._call(
+            "fill_value_sequence",
+            "FILL_VALUE_SEQUENCE",
+            (),
+            {
+                "OutputTensor": output_tensor,
+                "ValueDataType": value_data_type,
+                "ValueStart": value_start,
+                "ValueDelta": value_delta,
+            },
+            options,
+        )
+
+    def cumulative_summation(
+        self,
+        input_tensor: ArrayLike,
+        *,
+        axis: int,
+        axis_direction: AxisDirection,
+        has_exclusive_sum: bool,
+        output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Running sum along an axis."""
+        return self._call(
+            "cumulative_summation",
+            "CUMULATIVE_SUMMATION",
+            (input_tensor,),
+            {
+                "OutputTensor": output_tensor,
+                "Axis": axis,
+                "AxisDirection": axis_direction,
+                "HasExclusiveSum": has_exclusive_sum,
+            },
+            options,
+        )
+
+    def reverse_subsequences(
+        self,
+        input_tensor: ArrayLike,
+        sequence_lengths_tensor: ArrayLike,
+        *,
+        axis: int,
+        output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Reverses the first elements of each sequence along an axis."""
+        return self._call(
+            "reverse_subsequences",
+            "REVERSE_SUBSEQUENCES",
+            (input_tensor, sequence_lengths_tensor),
+            {"OutputTensor": output_tensor, "Axis": axis},
+            options,
+        )
+
+    def gather_elements(
+        self,
+        input_tensor: ArrayLike,
+        indices_tensor: ArrayLike,
+        *,
+        axis: int,
+        output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Picks elements along one axis by an index tensor of output shape."""
+        return self._call(
+            "gather_elements",
+            "GATHER_ELEMENTS",
+            (input_tensor, indices_tensor),
+            {"OutputTensor": output_tensor, "Axis": axis},
+            options,
+        )
+
+    def gather_nd(
+        self,
+        input_tensor: ArrayLike,
+        indices_tensor: ArrayLike,
+        *,
+        input_dimension_count: int,
+        indices_dimension_count: int,
+        output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Gathers subblocks of the input addressed by tuples of coordinates."""
+        return self._call(
+            "gather_nd",
+            "GATHER_ND",
+            (input_tensor, indices_tensor),
+            {
+                "OutputTensor": output_tensor,
+                "InputDimensionCount": input_dimension_count,
+                "IndicesDimensionCount": indices_dimension_count,
+            },
+            options,
+        )
+
+    def scatter_nd(
+        self,
+        input_tensor: ArrayLike,
+        indices_tensor: ArrayLike,
+        updates_tensor: ArrayLike,
+        *,
+        input_dimension_count: int,
+        indices_dimension_count: int,
+        output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Copies a tensor and overwrites slices addressed by index tuples."""
+        return self._call(
+            "scatter_nd",
+            "SCATTER_ND",
+            (input_tensor, indices_tensor, updates_tensor),
+            {
+                "OutputTensor": output_tensor,
+                "InputDimensionCount": input_dimension_count,
+                "IndicesDimensionCount": indices_dimension_count,
+            },
+            options,
+        )
+
     def max_pooling2(
         self,
         input_tensor: ArrayLike,
@@ -999,6 +1986,375 @@ class DeclaredMethods(ABC, Generic[R]):
                 "EndPadding": end_padding,
                 "Dilations": dilations,
             },
+            options,
+        )
+
+    def slice1(
+        self,
+        input_tensor: ArrayLike,
+        *,
+        input_window_offsets: Sequence[int],
+        input_window_sizes: Sequence[int],
+        input_window_strides: Sequence[int],
+        output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Extracts a strided window, strides may be negative."""
+        return self._call(
+            "slice1",
+            "SLICE1",
+            (input_tensor,),
+            {
+                "OutputTensor": output_tensor,
+                "InputWindowOffsets": input_window_offsets,
+                "InputWindowSizes": input_window_sizes,
+                "InputWindowStrides": input_window_strides,
+            },
+            options,
+        )
+
+    def top_k1(
+        self,
+        input_tensor: ArrayLike,
+        *,
+        axis: int,
+        k: int,
+        axis_direction: AxisDirection,
+        output_value_tensor: Desc | None = None,
+        output_index_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Values and indices of the K largest or smallest elements along an axis."""
+        return self._call(
+            "top_k1",
+            "TOP_K1",
+            (input_tensor,),
+            {
+                "OutputValueTensor": output_value_tensor,
+                "OutputIndexTensor": output_index_tensor,
+                "Axis": axis,
+                "K": k,
+                "AxisDirection": axis_direction,
+            },
+            options,
+        )
+
+    def depth_to_space1(
+        self,
+        input_tensor: ArrayLike,
+        *,
+        block_size: int,
+        order: DepthSpaceOrder,
+        output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """DEPTH_TO_SPACE with a selectable channel order."""
+        return self._call(
+            "depth_to_space1",
+            "DEPTH_TO_SPACE1",
+            (input_tensor,),
+            {"OutputTensor": output_tensor, "BlockSize": block_size, "Order": order},
+            options,
+        )
+
+    def space_to_depth1(
+        self,
+        input_tensor: ArrayLike,
+        *,
+        block_size: int,
+        order: DepthSpaceOrder,
+        output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Moves spatial blocks into the channel dimension."""
+        return self._call(
+            "space_to_depth1",
+            "SPACE_TO_DEPTH1",
+            (input_tensor,),
+            {"OutputTensor": output_tensor, "BlockSize": block_size, "Order": order},
+            options,
+        )
+
+    def mean_variance_normalization1(
+        self,
+        input_tensor: ArrayLike,
+        scale_tensor: ArrayLike | None = None,
+        bias_tensor: ArrayLike | None = None,
+        *,
+        axes: Sequence[int],
+        normalize_variance: bool,
+        epsilon: float,
+        output_tensor: Desc | None = None,
+        fused_activation: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Normalizes by mean and variance over chosen axes, then scale and bias."""
+        return self._call(
+            "mean_variance_normalization1",
+            "MEAN_VARIANCE_NORMALIZATION1",
+            (input_tensor, scale_tensor, bias_tensor),
+            {
+                "OutputTensor": output_tensor,
+                "Axes": axes,
+                "NormalizeVariance": normalize_variance,
+                "Epsilon": epsilon,
+                "FusedActivation": fused_activation,
+            },
+            options,
+        )
+
+    def resample1(
+        self,
+        input_tensor: ArrayLike,
+        *,
+        output_tensor: Desc,
+        interpolation_mode: InterpolationMode,
+        scales: Sequence[float],
+        input_pixel_offsets: Sequence[float] | float = 0.5,
+        output_pixel_offsets: Sequence[float] | float = -0.5,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Resamples along any dimensions, nearest or linear, with scales and pixel offsets."""
+        return self._call(
+            "resample1",
+            "RESAMPLE1",
+            (input_tensor,),
+            {
+                "OutputTensor": output_tensor,
+                "InterpolationMode": interpolation_mode,
+                "Scales": scales,
+                "InputPixelOffsets": input_pixel_offsets,
+                "OutputPixelOffsets": output_pixel_offsets,
+            },
+            options,
+        )
+
+    def matrix_multiply_integer(
+        self,
+        a_tensor: ArrayLike,
+        a_zero_point_tensor: ArrayLike | None,
+        b_tensor: ArrayLike,
+        b_zero_point_tensor: ArrayLike | None = None,
+        *,
+        output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Batched 8-bit integer matrix product with zero points, 32-bit result."""
+        return self._call(
+            "matrix_multiply_integer",
+            "MATRIX_MULTIPLY_INTEGER",
+            (a_tensor, a_zero_point_tensor, b_tensor, b_zero_point_tensor),
+            {"OutputTensor": output_tensor},
+            options,
+        )
+
+    def quantized_linear_matrix_multiply(
+        self,
+        a_tensor: ArrayLike,
+        a_scale_tensor: ArrayLike,
+        a_zero_point_tensor: ArrayLike | None,
+        b_tensor: ArrayLike,
+        b_scale_tensor: ArrayLike,
+        b_zero_point_tensor: ArrayLike | None,
+        output_scale_tensor: ArrayLike,
+        output_zero_point_tensor: ArrayLike | None = None,
+        *,
+        output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Matrix product of dequantized inputs, result quantized again."""
+        return self._call(
+            "quantized_linear_matrix_multiply",
+            "QUANTIZED_LINEAR_MATRIX_MULTIPLY",
+            (
+                a_tensor,
+                a_scale_tensor,
+                a_zero_point_tensor,
+                b_tensor,
+                b_scale_tensor,
+                b_zero_point_tensor,
+                output_scale_tensor,
+                output_zero_point_tensor,
+            ),
+            {"OutputTensor": output_tensor},
+            options,
+        )
+
+    def convolution_integer(
+        self,
+        input_tensor: ArrayLike,
+        input_zero_point_tensor: ArrayLike | None,
+        filter_tensor: ArrayLike,
+        filter_zero_point_tensor: ArrayLike | None = None,
+        *,
+        strides: Sequence[int],
+        dilations: Sequence[int],
+        start_padding: Sequence[int],
+        end_padding: Sequence[int],
+        group_count: int,
+        output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Forward convolution of 8-bit integers with optional zero points, INT32 result."""
+        return self._call(
+            "convolution_integer",
+            "CONVOLUTION_INTEGER",
+            (input_tensor, input_zero_point_tensor, filter_tensor, filter_zero_point_tensor),
+            {
+                "OutputTensor": output_tensor,
+                "Strides": strides,
+                "Dilations": dilations,
+                "StartPadding": start_padding,
+                "EndPadding": end_padding,
+                "GroupCount": group_count,
+            },
+            options,
+        )
+
+    def quantized_linear_convolution(
+        self,
+        input_tensor: ArrayLike,
+        input_scale_tensor: ArrayLike,
+        input_zero_point_tensor: ArrayLike | None,
+        filter_tensor: ArrayLike,
+        filter_scale_tensor: ArrayLike,
+        filter_zero_point_tensor: ArrayLike | None,
+        bias_tensor: ArrayLike | None,
+        output_scale_tensor: ArrayLike,
+        output_zero_point_tensor: ArrayLike | None = None,
+        *,
+        strides: Sequence[int],
+        dilations: Sequence[int],
+        start_padding: Sequence[int],
+        end_padding: Sequence[int],
+        group_count: int,
+        output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Forward convolution on linearly quantized data with requantized output."""
+        return self._call(
+            "quantized_linear_convolution",
+            "QUANTIZED_LINEAR_CONVOLUTION",
+            (
+                input_tensor,
+                input_scale_tensor,
+                input_zero_point_tensor,
+                filter_tensor,
+                filter_scale_tensor,
+                filter_zero_point_tensor,
+                bias_tensor,
+                output_scale_tensor,
+                output_zero_point_tensor,
+            ),
+            {
+                "OutputTensor": output_tensor,
+                "Strides": strides,
+                "Dilations": dilations,
+                "StartPadding": start_padding,
+                "EndPadding": end_padding,
+                "GroupCount": group_count,
+            },
+            options,
+        )
+
+    def element_wise_bit_and(
+        self,
+        a_tensor: ArrayLike,
+        b_tensor: ArrayLike,
+        *,
+        output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Bitwise AND of A and B."""
+        return self._call(
+            "element_wise_bit_and",
+            "ELEMENT_WISE_BIT_AND",
+            (a_tensor, b_tensor),
+            {"OutputTensor": output_tensor},
+            options,
+        )
+
+    def element_wise_bit_or(
+        self,
+        a_tensor: ArrayLike,
+        b_tensor: ArrayLike,
+        *,
+        output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Bitwise OR of A and B."""
+        return self._call(
+            "element_wise_bit_or", "ELEMENT_WISE_BIT_OR", (a_tensor, b_tensor), {"OutputTensor": output_tensor}, options
+        )
+
+    def element_wise_bit_xor(
+        self,
+        a_tensor: ArrayLike,
+        b_tensor: ArrayLike,
+        *,
+        output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Bitwise exclusive OR of A and B."""
+        return self._call(
+            "element_wise_bit_xor",
+            "ELEMENT_WISE_BIT_XOR",
+            (a_tensor, b_tensor),
+            {"OutputTensor": output_tensor},
+            options,
+        )
+
+    def element_wise_bit_not(
+        self, input_tensor: ArrayLike, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions]
+    ) -> R:
+        """Bitwise complement of each element."""
+        return self._call(
+            "element_wise_bit_not", "ELEMENT_WISE_BIT_NOT", (input_tensor,), {"OutputTensor": output_tensor}, options
+        )
+
+    def element_wise_bit_count(
+        self, input_tensor: ArrayLike, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions]
+    ) -> R:
+        """Number of one bits in each element."""
+        return self._call(
+            "element_wise_bit_count",
+            "ELEMENT_WISE_BIT_COUNT",
+            (input_tensor,),
+            {"OutputTensor": output_tensor},
+            options,
+        )
+
+    def element_wise_logical_greater_than_or_equal(
+        self,
+        a_tensor: ArrayLike,
+        b_tensor: ArrayLike,
+        *,
+        output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """1 where A is at least B, else 0."""
+        return self._call(
+            "element_wise_logical_greater_than_or_equal",
+            "ELEMENT_WISE_LOGICAL_GREATER_THAN_OR_EQUAL",
+            (a_tensor, b_tensor),
+            {"OutputTensor": output_tensor},
+            options,
+        )
+
+    def element_wise_logical_less_than_or_equal(
+        self,
+        a_tensor: ArrayLike,
+        b_tensor: ArrayLike,
+        *,
+        output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """1 where A is at most B, else 0."""
+        return self._call(
+            "element_wise_logical_less_than_or_equal",
+            "ELEMENT_WISE_LOGICAL_LESS_THAN_OR_EQUAL",
+            (a_tensor, b_tensor),
+            {"OutputTensor": output_tensor},
             options,
         )
 
@@ -1033,6 +2389,247 @@ class DeclaredMethods(ABC, Generic[R]):
             "ACTIVATION_RELU_GRAD",
             (input_tensor, input_gradient_tensor),
             {"OutputGradientTensor": output_gradient_tensor},
+            options,
+        )
+
+    def average_pooling_grad(
+        self,
+        input_gradient_tensor: ArrayLike,
+        *,
+        output_gradient_tensor: Desc,
+        strides: Sequence[int],
+        window_size: Sequence[int],
+        start_padding: Sequence[int],
+        end_padding: Sequence[int],
+        include_padding: bool,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Gradient of average pooling with respect to its input."""
+        return self._call(
+            "average_pooling_grad",
+            "AVERAGE_POOLING_GRAD",
+            (input_gradient_tensor,),
+            {
+                "OutputGradientTensor": output_gradient_tensor,
+                "Strides": strides,
+                "WindowSize": window_size,
+                "StartPadding": start_padding,
+                "EndPadding": end_padding,
+                "IncludePadding": include_padding,
+            },
+            options,
+        )
+
+    def max_pooling_grad(
+        self,
+        input_tensor: ArrayLike,
+        input_gradient_tensor: ArrayLike,
+        *,
+        strides: Sequence[int],
+        window_size: Sequence[int],
+        start_padding: Sequence[int],
+        end_padding: Sequence[int],
+        dilations: Sequence[int],
+        output_gradient_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Routes gradients back to the maximum of each pooling window."""
+        return self._call(
+            "max_pooling_grad",
+            "MAX_POOLING_GRAD",
+            (input_tensor, input_gradient_tensor),
+            {
+                "OutputGradientTensor": output_gradient_tensor,
+                "Strides": strides,
+                "WindowSize": window_size,
+                "StartPadding": start_padding,
+                "EndPadding": end_padding,
+                "Dilations": dilations,
+            },
+            options,
+        )
+
+    def random_generator(
+        self,
+        input_state_tensor: ArrayLike,
+        *,
+        output_tensor: Desc,
+        output_state_tensor: Desc | None = None,
+        type: RandomGeneratorType = "PHILOX_4X32_10",
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Fills a tensor with Philox 4x32-10 pseudo-random 32-bit values."""
+        return self._call(
+            "random_generator",
+            "RANDOM_GENERATOR",
+            (input_state_tensor,),
+            {"OutputTensor": output_tensor, "OutputStateTensor": output_state_tensor, "Type": type},
+            options,
+        )
+
+    def nonzero_coordinates(
+        self,
+        input_tensor: ArrayLike,
+        *,
+        output_count_tensor: Desc | None = None,
+        output_coordinates_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Lists the coordinates of all non-zero elements and their count."""
+        return self._call(
+            "nonzero_coordinates",
+            "NONZERO_COORDINATES",
+            (input_tensor,),
+            {"OutputCountTensor": output_count_tensor, "OutputCoordinatesTensor": output_coordinates_tensor},
+            options,
+        )
+
+    def resample_grad(
+        self,
+        input_gradient_tensor: ArrayLike,
+        *,
+        output_gradient_tensor: Desc,
+        interpolation_mode: InterpolationMode,
+        scales: Sequence[float],
+        input_pixel_offsets: Sequence[float] | float = 0.5,
+        output_pixel_offsets: Sequence[float] | float = -0.5,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Gradient of RESAMPLE1 with respect to its input."""
+        return self._call(
+            "resample_grad",
+            "RESAMPLE_GRAD",
+            (input_gradient_tensor,),
+            {
+                "OutputGradientTensor": output_gradient_tensor,
+                "InterpolationMode": interpolation_mode,
+                "Scales": scales,
+                "InputPixelOffsets": input_pixel_offsets,
+                "OutputPixelOffsets": output_pixel_offsets,
+            },
+            options,
+        )
+
+    def slice_grad(
+        self,
+        input_gradient_tensor: ArrayLike,
+        *,
+        output_gradient_tensor: Desc,
+        input_window_offsets: Sequence[int],
+        input_window_sizes: Sequence[int],
+        input_window_strides: Sequence[int],
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Puts slice gradients back at their source positions, zero elsewhere."""
+        return self._call(
+            "slice_grad",
+            "SLICE_GRAD",
+            (input_gradient_tensor,),
+            {
+                "OutputGradientTensor": output_gradient_tensor,
+                "InputWindowOffsets": input_window_offsets,
+                "InputWindowSizes": input_window_sizes,
+                "InputWindowStrides": input_window_strides,
+            },
+            options,
+        )
+
+    def adam_optimizer(
+        self,
+        input_parameters_tensor: ArrayLike,
+        input_first_moment_tensor: ArrayLike,
+        input_second_moment_tensor: ArrayLike,
+        gradient_tensor: ArrayLike,
+        training_step_tensor: ArrayLike,
+        *,
+        learning_rate: float,
+        beta1: float,
+        beta2: float,
+        epsilon: float,
+        output_parameters_tensor: Desc | None = None,
+        output_first_moment_tensor: Desc | None = None,
+        output_second_moment_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """One Adam step: updates weights and both moment estimates."""
+        return self._call(
+            "adam_optimizer",
+            "ADAM_OPTIMIZER",
+            (
+                input_parameters_tensor,
+                input_first_moment_tensor,
+                input_second_moment_tensor,
+                gradient_tensor,
+                training_step_tensor,
+            ),
+            {
+                "OutputParametersTensor": output_parameters_tensor,
+                "OutputFirstMomentTensor": output_first_moment_tensor,
+                "OutputSecondMomentTensor": output_second_moment_tensor,
+                "LearningRate": learning_rate,
+                "Beta1": beta1,
+                "Beta2": beta2,
+                "Epsilon": epsilon,
+            },
+            options,
+        )
+
+    def roi_align(
+        self,
+        input_tensor: ArrayLike,
+        roi_tensor: ArrayLike,
+        batch_indices_tensor: ArrayLike,
+        *,
+        output_tensor: Desc,
+        reduction_function: ReduceFunction,
+        interpolation_mode: InterpolationMode,
+        spatial_scale_x: float,
+        spatial_scale_y: float,
+        out_of_bounds_input_value: float,
+        minimum_samples_per_output: int,
+        maximum_samples_per_output: int,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Crops regions of interest and resizes them to one output size."""
+        return self._call(
+            "roi_align",
+            "ROI_ALIGN",
+            (input_tensor, roi_tensor, batch_indices_tensor),
+            {
+                "OutputTensor": output_tensor,
+                "ReductionFunction": reduction_function,
+                "InterpolationMode": interpolation_mode,
+                "SpatialScaleX": spatial_scale_x,
+                "SpatialScaleY": spatial_scale_y,
+                "OutOfBoundsInputValue": out_of_bounds_input_value,
+                "MinimumSamplesPerOutput": minimum_samples_per_output,
+                "MaximumSamplesPerOutput": maximum_samples_per_output,
+            },
+            options,
+        )
+
+    def gather_nd1(
+        self,
+        input_tensor: ArrayLike,
+        indices_tensor: ArrayLike,
+        *,
+        input_dimension_count: int,
+        indices_dimension_count: int,
+        batch_dimension_count: int,
+        output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """GATHER_ND with leading batch dimensions."""
+        return self._call(
+            "gather_nd1",
+            "GATHER_ND1",
+            (input_tensor, indices_tensor),
+            {
+                "OutputTensor": output_tensor,
+                "InputDimensionCount": input_dimension_count,
+                "IndicesDimensionCount": indices_dimension_count,
+                "BatchDimensionCount": batch_dimension_count,
+            },
             options,
         )
 
@@ -1089,6 +2686,279 @@ class DeclaredMethods(ABC, Generic[R]):
             options,
         )
 
+    def local_response_normalization_grad(
+        self,
+        input_tensor: ArrayLike,
+        input_gradient_tensor: ArrayLike,
+        *,
+        cross_channel: bool,
+        local_size: int,
+        alpha: float,
+        beta: float,
+        bias: float,
+        output_gradient_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Gradient of local response normalization with respect to its input."""
+        return self._call(
+            "local_response_normalization_grad",
+            "LOCAL_RESPONSE_NORMALIZATION_GRAD",
+            (input_tensor, input_gradient_tensor),
+            {
+                "OutputGradientTensor": output_gradient_tensor,
+                "CrossChannel": cross_channel,
+                "LocalSize": local_size,
+                "Alpha": alpha,
+                "Beta": beta,
+                "Bias": bias,
+            },
+            options,
+        )
+
+    def cumulative_product(
+        self,
+        input_tensor: ArrayLike,
+        *,
+        axis: int,
+        axis_direction: AxisDirection,
+        has_exclusive_product: bool,
+        output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Running product along an axis."""
+        return self._call(
+            "cumulative_product",
+            "CUMULATIVE_PRODUCT",
+            (input_tensor,),
+            {
+                "OutputTensor": output_tensor,
+                "Axis": axis,
+                "AxisDirection": axis_direction,
+                "HasExclusiveProduct": has_exclusive_product,
+            },
+            options,
+        )
+
+    def batch_normalization_grad(
+        self,
+        input_tensor: ArrayLike,
+        input_gradient_tensor: ArrayLike,
+        mean_tensor: ArrayLike,
+        variance_tensor: ArrayLike,
+        scale_tensor: ArrayLike,
+        *,
+        epsilon: float,
+        output_gradient_tensor: Desc | None = None,
+        output_scale_gradient_tensor: Desc | None = None,
+        output_bias_gradient_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Gradients of batch normalization with fixed mean and variance."""
+        return self._call(
+            "batch_normalization_grad",
+            "BATCH_NORMALIZATION_GRAD",
+            (input_tensor, input_gradient_tensor, mean_tensor, variance_tensor, scale_tensor),
+            {
+                "OutputGradientTensor": output_gradient_tensor,
+                "OutputScaleGradientTensor": output_scale_gradient_tensor,
+                "OutputBiasGradientTensor": output_bias_gradient_tensor,
+                "Epsilon": epsilon,
+            },
+            options,
+        )
+
+    def element_wise_quantized_linear_add(
+        self,
+        a_tensor: ArrayLike,
+        a_scale_tensor: ArrayLike,
+        a_zero_point_tensor: ArrayLike | None,
+        b_tensor: ArrayLike,
+        b_scale_tensor: ArrayLike,
+        b_zero_point_tensor: ArrayLike | None,
+        output_scale_tensor: ArrayLike,
+        output_zero_point_tensor: ArrayLike | None = None,
+        *,
+        output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Dequantizes A and B, adds them, quantizes the sum."""
+        return self._call(
+            "element_wise_quantized_linear_add",
+            "ELEMENT_WISE_QUANTIZED_LINEAR_ADD",
+            (
+                a_tensor,
+                a_scale_tensor,
+                a_zero_point_tensor,
+                b_tensor,
+                b_scale_tensor,
+                b_zero_point_tensor,
+                output_scale_tensor,
+                output_zero_point_tensor,
+            ),
+            {"OutputTensor": output_tensor},
+            options,
+        )
+
+    def dynamic_quantize_linear(
+        self,
+        input_tensor: ArrayLike,
+        *,
+        output_tensor: Desc | None = None,
+        output_scale_tensor: Desc | None = None,
+        output_zero_point_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Derives scale and zero point from the input range, then quantizes."""
+        return self._call(
+            "dynamic_quantize_linear",
+            "DYNAMIC_QUANTIZE_LINEAR",
+            (input_tensor,),
+            {
+                "OutputTensor": output_tensor,
+                "OutputScaleTensor": output_scale_tensor,
+                "OutputZeroPointTensor": output_zero_point_tensor,
+            },
+            options,
+        )
+
+    def roi_align1(
+        self,
+        input_tensor: ArrayLike,
+        roi_tensor: ArrayLike,
+        batch_indices_tensor: ArrayLike,
+        *,
+        output_tensor: Desc,
+        reduction_function: ReduceFunction,
+        interpolation_mode: InterpolationMode,
+        spatial_scale_x: float,
+        spatial_scale_y: float,
+        input_pixel_offset: float,
+        output_pixel_offset: float,
+        out_of_bounds_input_value: float,
+        minimum_samples_per_output: int,
+        maximum_samples_per_output: int,
+        align_regions_to_corners: bool,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Crops regions of an image and resizes them by sampled average or maximum."""
+        return self._call(
+            "roi_align1",
+            "ROI_ALIGN1",
+            (input_tensor, roi_tensor, batch_indices_tensor),
+            {
+                "OutputTensor": output_tensor,
+                "ReductionFunction": reduction_function,
+                "InterpolationMode": interpolation_mode,
+                "SpatialScaleX": spatial_scale_x,
+                "SpatialScaleY": spatial_scale_y,
+                "InputPixelOffset": input_pixel_offset,
+                "OutputPixelOffset": output_pixel_offset,
+                "OutOfBoundsInputValue": out_of_bounds_input_value,
+                "MinimumSamplesPerOutput": minimum_samples_per_output,
+                "MaximumSamplesPerOutput": maximum_samples_per_output,
+                "AlignRegionsToCorners": align_regions_to_corners,
+            },
+            options,
+        )
+
+    def roi_align_grad(
+        self,
+        input_tensor: ArrayLike | None,
+        input_gradient_tensor: ArrayLike,
+        roi_tensor: ArrayLike,
+        batch_indices_tensor: ArrayLike,
+        *,
+        reduction_function: ReduceFunction,
+        interpolation_mode: InterpolationMode,
+        spatial_scale_x: float,
+        spatial_scale_y: float,
+        input_pixel_offset: float,
+        output_pixel_offset: float,
+        minimum_samples_per_output: int,
+        maximum_samples_per_output: int,
+        align_regions_to_corners: bool,
+        output_gradient_tensor: Desc | None = None,
+        output_roi_gradient_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Gradients of ROI_ALIGN / ROI_ALIGN1 for the input and the regions."""
+        return self._call(
+            "roi_align_grad",
+            "ROI_ALIGN_GRAD",
+            (input_tensor, input_gradient_tensor, roi_tensor, batch_indices_tensor),
+            {
+                "OutputGradientTensor": output_gradient_tensor,
+                "OutputROIGradientTensor": output_roi_gradient_tensor,
+                "ReductionFunction": reduction_function,
+                "InterpolationMode": interpolation_mode,
+                "SpatialScaleX": spatial_scale_x,
+                "SpatialScaleY": spatial_scale_y,
+                "InputPixelOffset": input_pixel_offset,
+                "OutputPixelOffset": output_pixel_offset,
+                "MinimumSamplesPerOutput": minimum_samples_per_output,
+                "MaximumSamplesPerOutput": maximum_samples_per_output,
+                "AlignRegionsToCorners": align_regions_to_corners,
+            },
+            options,
+        )
+
+    def batch_normalization_training(
+        self,
+        input_tensor: ArrayLike,
+        scale_tensor: ArrayLike,
+        bias_tensor: ArrayLike,
+        fused_add_tensor: ArrayLike | None = None,
+        *,
+        epsilon: float,
+        output_tensor: Desc | None = None,
+        output_mean_tensor: Desc | None = None,
+        output_variance_tensor: Desc | None = None,
+        fused_activation: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Batch normalization that computes and returns mean and variance of the input."""
+        return self._call(
+            "batch_normalization_training",
+            "BATCH_NORMALIZATION_TRAINING",
+            (input_tensor, scale_tensor, bias_tensor, fused_add_tensor),
+            {
+                "OutputTensor": output_tensor,
+                "OutputMeanTensor": output_mean_tensor,
+                "OutputVarianceTensor": output_variance_tensor,
+                "Epsilon": epsilon,
+                "FusedActivation": fused_activation,
+            },
+            options,
+        )
+
+    def batch_normalization_training_grad(
+        self,
+        input_tensor: ArrayLike,
+        input_gradient_tensor: ArrayLike,
+        mean_tensor: ArrayLike,
+        variance_tensor: ArrayLike,
+        scale_tensor: ArrayLike,
+        *,
+        epsilon: float,
+        output_gradient_tensor: Desc | None = None,
+        output_scale_gradient_tensor: Desc | None = None,
+        output_bias_gradient_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Gradients of batch normalization training for input, scale and bias."""
+        return self._call(
+            "batch_normalization_training_grad",
+            "BATCH_NORMALIZATION_TRAINING_GRAD",
+            (input_tensor, input_gradient_tensor, mean_tensor, variance_tensor, scale_tensor),
+            {
+                "OutputGradientTensor": output_gradient_tensor,
+                "OutputScaleGradientTensor": output_scale_gradient_tensor,
+                "OutputBiasGradientTensor": output_bias_gradient_tensor,
+                "Epsilon": epsilon,
+            },
+            options,
+        )
+
     def element_wise_clip1(
         self,
         input_tensor: ArrayLike,
@@ -1140,6 +3010,34 @@ class DeclaredMethods(ABC, Generic[R]):
             options,
         )
 
+    def padding1(
+        self,
+        input_tensor: ArrayLike,
+        *,
+        padding_mode: PaddingMode,
+        padding_value_data_type: DataTypeName,
+        padding_value: float | Mapping[str, Any],
+        start_padding: Sequence[int],
+        end_padding: Sequence[int],
+        output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Grows a tensor by constant, edge or mirrored values."""
+        return self._call(
+            "padding1",
+            "PADDING1",
+            (input_tensor,),
+            {
+                "OutputTensor": output_tensor,
+                "PaddingMode": padding_mode,
+                "PaddingValueDataType": padding_value_data_type,
+                "PaddingValue": padding_value,
+                "StartPadding": start_padding,
+                "EndPadding": end_padding,
+            },
+            options,
+        )
+
     def element_wise_negate(
         self, input_tensor: ArrayLike, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions]
     ) -> R:
@@ -1154,6 +3052,251 @@ class DeclaredMethods(ABC, Generic[R]):
         """Gaussian error linear unit, per element."""
         return self._call(
             "activation_gelu", "ACTIVATION_GELU", (input_tensor,), {"OutputTensor": output_tensor}, options
+        )
+
+    def activation_softmax1(
+        self,
+        input_tensor: ArrayLike,
+        *,
+        axes: Sequence[int],
+        output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Exponentials normalised over chosen axes."""
+        return self._call(
+            "activation_softmax1",
+            "ACTIVATION_SOFTMAX1",
+            (input_tensor,),
+            {"OutputTensor": output_tensor, "Axes": axes},
+            options,
+        )
+
+    def activation_log_softmax1(
+        self,
+        input_tensor: ArrayLike,
+        *,
+        axes: Sequence[int],
+        output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Natural logarithm of softmax over chosen axes."""
+        return self._call(
+            "activation_log_softmax1",
+            "ACTIVATION_LOG_SOFTMAX1",
+            (input_tensor,),
+            {"OutputTensor": output_tensor, "Axes": axes},
+            options,
+        )
+
+    def activation_hardmax1(
+        self,
+        input_tensor: ArrayLike,
+        *,
+        axes: Sequence[int],
+        output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """One-hot of the first maximum over chosen axes."""
+        return self._call(
+            "activation_hardmax1",
+            "ACTIVATION_HARDMAX1",
+            (input_tensor,),
+            {"OutputTensor": output_tensor, "Axes": axes},
+            options,
+        )
+
+    def resample2(
+        self,
+        input_tensor: ArrayLike,
+        *,
+        output_tensor: Desc,
+        interpolation_mode: InterpolationMode,
+        rounding_direction: AxisDirection,
+        scales: Sequence[float],
+        input_pixel_offsets: Sequence[float],
+        output_pixel_offsets: Sequence[float],
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Resizes a tensor with pixel offsets and a rounding direction."""
+        return self._call(
+            "resample2",
+            "RESAMPLE2",
+            (input_tensor,),
+            {
+                "OutputTensor": output_tensor,
+                "InterpolationMode": interpolation_mode,
+                "RoundingDirection": rounding_direction,
+                "Scales": scales,
+                "InputPixelOffsets": input_pixel_offsets,
+                "OutputPixelOffsets": output_pixel_offsets,
+            },
+            options,
+        )
+
+    def resample_grad1(
+        self,
+        input_gradient_tensor: ArrayLike,
+        *,
+        output_gradient_tensor: Desc,
+        interpolation_mode: InterpolationMode,
+        rounding_direction: AxisDirection,
+        scales: Sequence[float],
+        input_pixel_offsets: Sequence[float],
+        output_pixel_offsets: Sequence[float],
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Gradient of RESAMPLE2 with respect to its input."""
+        return self._call(
+            "resample_grad1",
+            "RESAMPLE_GRAD1",
+            (input_gradient_tensor,),
+            {
+                "OutputGradientTensor": output_gradient_tensor,
+                "InterpolationMode": interpolation_mode,
+                "RoundingDirection": rounding_direction,
+                "Scales": scales,
+                "InputPixelOffsets": input_pixel_offsets,
+                "OutputPixelOffsets": output_pixel_offsets,
+            },
+            options,
+        )
+
+    def diagonal_matrix1(
+        self,
+        input_tensor: ArrayLike | None = None,
+        *,
+        value_data_type: DataTypeName,
+        value: float | Mapping[str, Any],
+        diagonal_fill_begin: int,
+        diagonal_fill_end: int,
+        output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Writes a value along a band of diagonals, else input or zero."""
+        return self._call(
+            "diagonal_matrix1",
+            "DIAGONAL_MATRIX1",
+            (input_tensor,),
+            {
+                "OutputTensor": output_tensor,
+                "ValueDataType": value_data_type,
+                "Value": value,
+                "DiagonalFillBegin": diagonal_fill_begin,
+                "DiagonalFillEnd": diagonal_fill_end,
+            },
+            options,
+        )
+
+    def multihead_attention(
+        self,
+        query_tensor: ArrayLike | None = None,
+        key_tensor: ArrayLike | None = None,
+        value_tensor: ArrayLike | None = None,
+        stacked_query_key_tensor: ArrayLike | None = None,
+        stacked_key_value_tensor: ArrayLike | None = None,
+        stacked_query_key_value_tensor: ArrayLike | None = None,
+        bias_tensor: ArrayLike | None = None,
+        mask_tensor: ArrayLike | None = None,
+        relative_position_bias_tensor: ArrayLike | None = None,
+        past_key_tensor: ArrayLike | None = None,
+        past_value_tensor: ArrayLike | None = None,
+        *,
+        scale: float,
+        mask_filter_value: float,
+        head_count: int,
+        mask_type: MultiheadAttentionMaskType,
+        output_tensor: Desc | None = None,
+        output_present_key_tensor: Desc | None = None,
+        output_present_value_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Scaled dot-product attention over several heads, with cache, bias and mask."""
+        return self._call(
+            "multihead_attention",
+            "MULTIHEAD_ATTENTION",
+            (
+                query_tensor,
+                key_tensor,
+                value_tensor,
+                stacked_query_key_tensor,
+                stacked_key_value_tensor,
+                stacked_query_key_value_tensor,
+                bias_tensor,
+                mask_tensor,
+                relative_position_bias_tensor,
+                past_key_tensor,
+                past_value_tensor,
+            ),
+            {
+                "OutputTensor": output_tensor,
+                "OutputPresentKeyTensor": output_present_key_tensor,
+                "OutputPresentValueTensor": output_present_value_tensor,
+                "Scale": scale,
+                "MaskFilterValue": mask_filter_value,
+                "HeadCount": head_count,
+                "MaskType": mask_type,
+            },
+            options,
+        )
+
+    def lp_pooling1(
+        self,
+        input_tensor: ArrayLike,
+        *,
+        strides: Sequence[int],
+        window_size: Sequence[int],
+        start_padding: Sequence[int],
+        end_padding: Sequence[int],
+        dilations: Sequence[int],
+        p: int,
+        output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Lp norm over a sliding, dilated window."""
+        return self._call(
+            "lp_pooling1",
+            "LP_POOLING1",
+            (input_tensor,),
+            {
+                "OutputTensor": output_tensor,
+                "Strides": strides,
+                "WindowSize": window_size,
+                "StartPadding": start_padding,
+                "EndPadding": end_padding,
+                "Dilations": dilations,
+                "P": p,
+            },
+            options,
+        )
+
+    def average_pooling1(
+        self,
+        input_tensor: ArrayLike,
+        *,
+        strides: Sequence[int],
+        window_size: Sequence[int],
+        start_padding: Sequence[int],
+        end_padding: Sequence[int],
+        dilations: Sequence[int],
+        include_padding: bool,
+        output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Mean over a sliding, possibly dilated window."""
+        return self._call(
+            "average_pooling1",
+            "AVERAGE_POOLING1",
+            (input_tensor,),
+            {
+                "OutputTensor": output_tensor,
+                "Strides": strides,
+                "WindowSize": window_size,
+                "StartPadding": start_padding,
+                "EndPadding": end_padding,
+                "Dilations": dilations,
+                "IncludePadding": include_padding,
+            },
+            options,
         )
 
     def activation_swish(
@@ -1188,5 +3331,269 @@ class DeclaredMethods(ABC, Generic[R]):
             "ACTIVATION_HARD_SWISH",
             (input_tensor,),
             {"OutputTensor": output_tensor, "Alpha": alpha, "Beta": beta},
+            options,
+        )
+
+    def quantized_linear_average_pooling(
+        self,
+        input_tensor: ArrayLike,
+        input_scale_tensor: ArrayLike,
+        input_zero_point_tensor: ArrayLike | None,
+        output_scale_tensor: ArrayLike,
+        output_zero_point_tensor: ArrayLike | None = None,
+        *,
+        strides: Sequence[int],
+        window_size: Sequence[int],
+        start_padding: Sequence[int],
+        end_padding: Sequence[int],
+        dilations: Sequence[int],
+        include_padding: bool,
+        output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Average pooling on 8-bit quantized data: dequantize, pool, quantize."""
+        return self._call(
+            "quantized_linear_average_pooling",
+            "QUANTIZED_LINEAR_AVERAGE_POOLING",
+            (input_tensor, input_scale_tensor, input_zero_point_tensor, output_scale_tensor, output_zero_point_tensor),
+            {
+                "OutputTensor": output_tensor,
+                "Strides": strides,
+                "WindowSize": window_size,
+                "StartPadding": start_padding,
+                "EndPadding": end_padding,
+                "Dilations": dilations,
+                "IncludePadding": include_padding,
+            },
+            options,
+        )
+
+    def matrix_multiply_integer_to_float(
+        self,
+        a_tensor: ArrayLike,
+        a_scale_tensor: ArrayLike,
+        a_zero_point_tensor: ArrayLike | None,
+        b_tensor: ArrayLike,
+        b_scale_tensor: ArrayLike,
+        b_zero_point_tensor: ArrayLike | None = None,
+        bias_tensor: ArrayLike | None = None,
+        *,
+        output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Matrix product of quantized integers with floating-point result and bias."""
+        return self._call(
+            "matrix_multiply_integer_to_float",
+            "MATRIX_MULTIPLY_INTEGER_TO_FLOAT",
+            (a_tensor, a_scale_tensor, a_zero_point_tensor, b_tensor, b_scale_tensor, b_zero_point_tensor, bias_tensor),
+            {"OutputTensor": output_tensor},
+            options,
+        )
+
+    def mean_variance_normalization2(
+        self,
+        input_tensor: ArrayLike,
+        scale_tensor: ArrayLike | None = None,
+        bias_tensor: ArrayLike | None = None,
+        *,
+        axes: Sequence[int],
+        use_mean: bool,
+        use_variance: bool,
+        epsilon: float,
+        output_tensor: Desc | None = None,
+        fused_activation: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Mean variance normalization, mean and variance each switchable."""
+        return self._call(
+            "mean_variance_normalization2",
+            "MEAN_VARIANCE_NORMALIZATION2",
+            (input_tensor, scale_tensor, bias_tensor),
+            {
+                "OutputTensor": output_tensor,
+                "Axes": axes,
+                "UseMean": use_mean,
+                "UseVariance": use_variance,
+                "Epsilon": epsilon,
+                "FusedActivation": fused_activation,
+            },
+            options,
+        )
+
+    def multihead_attention1(
+        self,
+        query_tensor: ArrayLike | None = None,
+        key_tensor: ArrayLike | None = None,
+        value_tensor: ArrayLike | None = None,
+        stacked_query_key_tensor: ArrayLike | None = None,
+        stacked_key_value_tensor: ArrayLike | None = None,
+        stacked_query_key_value_tensor: ArrayLike | None = None,
+        bias_tensor: ArrayLike | None = None,
+        mask_tensor: ArrayLike | None = None,
+        relative_position_bias_tensor: ArrayLike | None = None,
+        past_key_tensor: ArrayLike | None = None,
+        past_value_tensor: ArrayLike | None = None,
+        past_sequence_lengths_tensor: ArrayLike | None = None,
+        *,
+        scale: float,
+        mask_filter_value: float,
+        query_head_count: int,
+        key_value_head_count: int,
+        mask_type: MultiheadAttentionMaskType,
+        output_tensor: Desc | None = None,
+        output_present_key_tensor: Desc | None = None,
+        output_present_value_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Multi-head attention with separate query and key/value head counts and past lengths."""
+        return self._call(
+            "multihead_attention1",
+            "MULTIHEAD_ATTENTION1",
+            (
+                query_tensor,
+                key_tensor,
+                value_tensor,
+                stacked_query_key_tensor,
+                stacked_key_value_tensor,
+                stacked_query_key_value_tensor,
+                bias_tensor,
+                mask_tensor,
+                relative_position_bias_tensor,
+                past_key_tensor,
+                past_value_tensor,
+                past_sequence_lengths_tensor,
+            ),
+            {
+                "OutputTensor": output_tensor,
+                "OutputPresentKeyTensor": output_present_key_tensor,
+                "OutputPresentValueTensor": output_present_value_tensor,
+                "Scale": scale,
+                "MaskFilterValue": mask_filter_value,
+                "QueryHeadCount": query_head_count,
+                "KeyValueHeadCount": key_value_head_count,
+                "MaskType": mask_type,
+            },
+            options,
+        )
+
+    def quantize(
+        self,
+        input_tensor: ArrayLike,
+        quantization_tensors: Sequence[ArrayLike],
+        *,
+        quantization_type: QuantizationType,
+        output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Quantizes floats to 8-bit or 4-bit integers with scale and zero point."""
+        return self._call(
+            "quantize",
+            "QUANTIZE",
+            (input_tensor, quantization_tensors),
+            {"QuantizationType": quantization_type, "OutputTensor": output_tensor},
+            options,
+        )
+
+    def dequantize(
+        self,
+        input_tensor: ArrayLike,
+        quantization_tensors: Sequence[ArrayLike],
+        *,
+        quantization_type: QuantizationType,
+        output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Turns quantized integers, also 4-bit, into floating-point values."""
+        return self._call(
+            "dequantize",
+            "DEQUANTIZE",
+            (input_tensor, quantization_tensors),
+            {"QuantizationType": quantization_type, "OutputTensor": output_tensor},
+            options,
+        )
+
+    def resample3(
+        self,
+        input_tensor: ArrayLike,
+        *,
+        output_tensor: Desc,
+        interpolation_mode: InterpolationMode,
+        rounding_direction: AxisDirection,
+        scales: Sequence[float],
+        input_pixel_offsets: Sequence[float],
+        output_pixel_offsets: Sequence[float],
+        antialiased: bool,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Resizes a tensor like RESAMPLE2, optionally antialiased when shrinking."""
+        return self._call(
+            "resample3",
+            "RESAMPLE3",
+            (input_tensor,),
+            {
+                "OutputTensor": output_tensor,
+                "InterpolationMode": interpolation_mode,
+                "RoundingDirection": rounding_direction,
+                "Scales": scales,
+                "InputPixelOffsets": input_pixel_offsets,
+                "OutputPixelOffsets": output_pixel_offsets,
+                "Antialiased": antialiased,
+            },
+            options,
+        )
+
+    def fold(
+        self,
+        input_tensor: ArrayLike,
+        *,
+        output_tensor: Desc,
+        window_sizes: Sequence[int],
+        strides: Sequence[int],
+        dilations: Sequence[int],
+        start_padding: Sequence[int],
+        end_padding: Sequence[int],
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Adds the columns of sliding-window patches up into a large tensor."""
+        return self._call(
+            "fold",
+            "FOLD",
+            (input_tensor,),
+            {
+                "OutputTensor": output_tensor,
+                "WindowSizes": window_sizes,
+                "Strides": strides,
+                "Dilations": dilations,
+                "StartPadding": start_padding,
+                "EndPadding": end_padding,
+            },
+            options,
+        )
+
+    def unfold(
+        self,
+        input_tensor: ArrayLike,
+        *,
+        window_sizes: Sequence[int],
+        strides: Sequence[int],
+        dilations: Sequence[int],
+        start_padding: Sequence[int],
+        end_padding: Sequence[int],
+        output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
+    ) -> R:
+        """Copies sliding local blocks of the input into columns (im2col)."""
+        return self._call(
+            "unfold",
+            "UNFOLD",
+            (input_tensor,),
+            {
+                "OutputTensor": output_tensor,
+                "WindowSizes": window_sizes,
+                "Strides": strides,
+                "Dilations": dilations,
+                "StartPadding": start_padding,
+                "EndPadding": end_padding,
+            },
             options,
         )

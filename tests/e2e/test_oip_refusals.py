@@ -50,7 +50,7 @@ def malformed(
     return problem_of(response, sent)
 
 
-@pytest.mark.parametrize("content", [b"", b" ", b"{", b"{'a': 1}", b"\xff", b"[" * 100_000, b'{"id": "\\ud800"}'])
+@pytest.mark.parametrize("content", [b"", b" ", b"{", b"{'a': 1}", b"\xff", b"[" * 10_000, b'{"id": "\\ud800"}'])
 def test_what_is_not_json(http, content):
     assert malformed(http, content)["code"] == "invalid_json"
 

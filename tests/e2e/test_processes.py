@@ -80,9 +80,9 @@ def test_all_accept_when_the_server_says_that_it_is_ready(pair):
 
 def test_the_limits_are_divided(pair):
     limits = httpx.get(f"{pair.url}/v1/server").json()["limits"]
-    assert limits["queued"] == 256 // 2
+    assert limits["queued"] == 1024 // 2
     assert limits["memory_bytes"] == 2**31 // 2
-    until(lambda: samples(pair.url)["opwire_queued_operators_limit{}"] == 256)
+    until(lambda: samples(pair.url)["opwire_queued_operators_limit{}"] == 1024)
     found = samples(pair.url)
     assert found["opwire_request_memory_limit_bytes{}"] == 2**31
     assert found["opwire_running_operators_limit{reference}"] == 4

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..jit.compiler import inner, kernel
-from ..jit.element import int32, load, store
+from ..jit.element import address_of, int32, load, store
 from ..numbers.formats import put
 from ..numbers.rounding import rounded
 from ..numbers.vector_rounding import rounding_places
@@ -120,7 +120,7 @@ def columns(zero: float, source: int, target: int, states: int, geometry: int, b
         _decide_columns(zero, geometry, tile_of(source, geometry, begin, zero), states, padded, target)
         return
     memory = np.empty(3 * padded, np.int64)
-    sums = memory.ctypes.data
+    sums = address_of(memory)
     for unit in range(begin, end):
         tile = tile_of(source, geometry, unit, zero)
         compensated_columns(zero, geometry, tile, sums, padded)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..jit.atomics import call
 from ..jit.compiler import inner, kernel
-from ..jit.element import float32, float64, int32, int64, load, store
+from ..jit.element import address_of, float32, float64, int32, int64, load, store
 from ..numbers.formats import put
 from ..numbers.rounding import UNIT, rounded, two_sum
 from ..numbers.vector_rounding import round_all, rounding_places
@@ -58,7 +58,7 @@ def _add_units(
 def rows(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
     """One output element and one segment a unit; several segments leave their states."""
     memory = np.empty(4 * BATCH + SCRATCH, np.int64)
-    sums = memory.ctypes.data
+    sums = address_of(memory)
     results, opens, scratch = rounding_places(sums, BATCH)
     for start in range(begin, end, BATCH):
         last = min(start + BATCH, end)
@@ -101,7 +101,7 @@ def columns(zero: float, source: int, target: int, states: int, geometry: int, b
     """One tile of columns and one segment a unit; several segments leave states; see ``column_states``."""
     padded = -(-at(geometry, g.TILE) // WIDTH) * WIDTH
     memory = np.empty(4 * padded + LIMBS, np.int64)
-    sums = memory.ctypes.data
+    sums = address_of(memory)
     results, opens, _ = rounding_places(sums, padded)
     for unit in range(begin, end):
         tile = tile_of(source, geometry, unit, zero)

@@ -186,7 +186,8 @@ def test_a_kernel_that_is_found_to_be_missing_is_asked_for(tmp_path, monkeypatch
 @pytest.mark.parametrize(
     ("sizes", "axis", "needed"),
     [
-        ([1, 64, 112, 112], 1, {"sums.columns[float32]", "sums.finish[float32]"}),
+        ([1, 64, 112, 112], 1, {"sums.columns[float32]", "open_sums.columns[float32]"}),
+        ([1, 4096, 4, 16], 1, {"sums.columns[float32]", "sums.finish[float32]"}),
         ([1, 64, 112, 112], 3, {"sums.rows[float32]", "open_sums.rows[float32]"}),
         ([1, 1, 1, 1 << 20], 3, {"sums.rows[float32]", "sums.finish[float32]"}),
     ],

@@ -1,4 +1,4 @@
-"""Writes what is generated: the OpenAPI document, and the tables in the README and in the pages below docs.
+"""Writes what is generated: the OpenAPI document, the client's methods, and the tables of the README and of docs.
 
 With ``--check`` nothing is written; the exit code says whether something would change.
 """
@@ -16,7 +16,7 @@ from pathlib import Path
 from opwire_service.process.application import create_app
 from opwire_service.settings import Settings
 
-from . import figures, tables
+from . import client_methods, figures, operator_pages, tables
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -43,6 +43,9 @@ def renewed(page: str) -> str:
 def documents() -> Iterator[tuple[Path, str]]:
     """Each generated file, with what belongs into it."""
     yield ROOT / "openapi/openapi.json", openapi()
+    yield ROOT / "client/opwire/client/typed.py", client_methods.client_methods()
+    for family, page in operator_pages.pages():
+        yield ROOT / f"docs/operators/{family}.md", page
     used: set[str] = set()
     for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
         page = path.read_text(encoding="utf-8")
@@ -68,7 +71,7 @@ def main() -> int:
                 list(difflib.unified_diff(old.splitlines(True), new.splitlines(True), name, f"{name} (renewed)"))[:60]
             )
         else:
-            path.parent.mkdir(exist_ok=True)
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(new, encoding="utf-8")
             sys.stdout.write(f"renewed {name}\n")
     if check and stale:

@@ -22,6 +22,14 @@ ELSEWHERE = {
 _LOADED = re.compile(r"<(?:script|img|iframe|link(?=[^>]*stylesheet))[^>]*?(?:src|href)=[\"']?(?:https?:)?//[^\s\"'>]+")
 
 
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Adds the pages of the families of operators, which are generated, to the navigation."""
+    pages = sorted(path.stem for path in (ROOT / "docs/operators").glob("*.md"))
+    (section,) = (entry["Operators"] for entry in config.nav or () if "Operators" in entry)
+    section += [f"operators/{name}.md" for name in pages]
+    return config
+
+
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Adds what stands elsewhere."""
     for name, path in ELSEWHERE.items():

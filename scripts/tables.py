@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, Field, fields
-from itertools import chain
 from typing import Any, get_args, get_type_hints
 
-from opwire.describe import LimitsInfo, RowInfo, describe, support
 from opwire.errors import PROBLEMS
-from opwire.fields import FieldInfo
 from opwire.level import FeatureLevel
+from opwire.listing import FAMILIES
 from opwire.operator import Code
 from opwire.operators import OPERATORS
 from opwire.schema import CATALOG
@@ -19,8 +17,8 @@ from opwire_service.process.application import create_app
 from opwire_service.settings import Limits, Option, Settings
 
 from .markdown import table
+from .operator_pages import matrix, title
 
-_LEVEL = "DML_FEATURE_LEVEL_"
 _METHODS = ("get", "post")
 
 
@@ -32,80 +30,18 @@ def counts() -> str:
 
 def level_matrix() -> str:
     """Which feature levels know an operator that can be run, and which change what it takes."""
-    levels = [level.short for level in FeatureLevel]
+    return matrix(EXECUTABLE)
+
+
+def families() -> str:
+    """The families of operators, with their pages."""
     rows = []
-    for name, operator in EXECUTABLE.items():
-        changes: dict[str, set[str]] = {}
-        for row in support(operator.schema):
-            changes.setdefault(_when(row), set()).add(_short(row))
-        for when, changed in changes.items():
-            first = min(map(levels.index, changed))
-            marks = ["●" if level in changed else "·" if i > first else "" for i, level in enumerate(levels)]
-            rows.append([f"`{name}`{' ' if when else ''}{when}", *marks])
-    return table(["operator", *levels], rows)
-
-
-def operators() -> str:
-    """A section for each operator that can be run: its members, and what its tensors may be by feature level."""
-    return "\n\n".join(map(_section, EXECUTABLE))
-
-
-def _section(name: str) -> str:
-    rows = support(EXECUTABLE[name].schema)
-    tensors = list(dict.fromkeys(chain.from_iterable(row["tensors"] for row in rows)))
-    has_when = any(row["when"] for row in rows)
-    columns = [*(["for"] if has_when else []), "from", *tensors, "ranks"]
-    members = "\n".join(f"- {_member(field)}" for field in describe(CATALOG[name])["fields"])
-    return f"### {name}\n\n{members}\n\n{table(columns, (list(_cells(row, tensors, has_when)) for row in rows))}"
-
-
-def _member(field: FieldInfo) -> str:
-    """A member of a desc, in a line."""
-    match field["kind"]:
-        case "tensor":
-            kind = f"tensor, {field['role']}"
-        case "count":
-            kind = f"count of {' and '.join(field['counts'])}; may be left out"
-        case "array":
-            kind = f"integers, each at least {field['least']}"
-        case "enum":
-            kind = "one of " + ", ".join(f"`{value}`" for value in field["values"])
-        case other:
-            kind = other
-    return f"`{field['name']}`: {kind}"
-
-
-def _cells(row: RowInfo, tensors: list[str], has_when: bool) -> Iterator[str]:
-    if has_when:
-        yield _when(row) or "all others"
-    yield _short(row)
-    limits = row["tensors"]
-    spans = {_span(each["ranks"]) for each in limits.values()}
-    for name in tensors:
-        found = limits.get(name)
-        yield "" if found is None else _types(found) + ("" if len(spans) == 1 else f"; rank {_span(found['ranks'])}")
-    yield spans.pop() if len(spans) == 1 else "see the tensors"
-
-
-def _when(row: RowInfo) -> str:
-    return "" if row["when"] is None else ", ".join(chain.from_iterable(row["when"].values()))
-
-
-def _short(row: RowInfo) -> str:
-    return row["feature_level"].removeprefix(_LEVEL)
-
-
-def _types(limits: LimitsInfo) -> str:
-    """Data types, those of one kind together: ``FLOAT32/16 INT64/32``."""
-    widths: dict[str, list[str]] = {}
-    for name in limits["data_types"]:
-        kind = name.rstrip("0123456789")
-        widths.setdefault(kind, []).append(name.removeprefix(kind))
-    return " ".join(kind + "/".join(found) for kind, found in widths.items())
-
-
-def _span(ranks: list[int]) -> str:
-    return str(ranks[0]) if len(ranks) == 1 else f"{ranks[0]} to {ranks[-1]}"
+    for family in FAMILIES:
+        kinds = [kind for kind in CATALOG.values() if kind.family == family]
+        names = ", ".join(f"**{kind.name}**" if kind.name in EXECUTABLE else kind.name for kind in kinds)
+        checked = sum(kind.name in OPERATORS for kind in kinds)
+        rows.append([f"[{title(family)}](operators/{family}.md)", names, f"{checked} of {len(kinds)}"])
+    return table(["family", "operator types", "checked"], rows)
 
 
 def known_operators() -> str:
@@ -187,7 +123,7 @@ def _first_sentence(operation: Mapping[str, Any]) -> str:
 REGIONS: dict[str, Callable[[], str]] = {
     "counts": counts,
     "level-matrix": level_matrix,
-    "operators": operators,
+    "families": families,
     "known-operators": known_operators,
     "settings": settings,
     "limits": limits,

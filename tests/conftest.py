@@ -2,15 +2,52 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 from opwire_service.devices import load
 from opwire_service.devices.base import Device, DeviceUnavailable
 from opwire_service.devices.cpu import CpuDevice
 from tests.clients import KINDS, MakeClient, clients
+from tests.profiles import SMALL
 from tests.serving import serving
+
+# A slow machine is no failure, and a busy one is slow.
+settings.register_profile("small", max_examples=SMALL, deadline=None, derandomize=True, database=None)
+settings.register_profile("large", max_examples=10 * SMALL, deadline=None)
+settings.load_profile("small")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("opwire")
+    group.addoption("--thorough", action="store_true", help="run the tests marked thorough too")
+    group.addoption("--serial", action="store_true", help="run the tests marked serial alone")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out what is for another pass of ``scripts/test``, or for ``scripts/test-all``."""
+    is_parallel = hasattr(config, "workerinput")
+    only_serial: bool = config.getoption("--serial")
+    thorough: bool = config.getoption("--thorough")
+
+    def belongs(item: pytest.Item) -> bool:
+        is_serial = item.get_closest_marker("serial") is not None
+        in_pass = is_serial if only_serial else not (is_serial and is_parallel)
+        return in_pass and (thorough or item.get_closest_marker("thorough") is None)
+
+    left = [item for item in items if belongs(item)]
+    if len(left) < len(items):
+        config.hook.pytest_deselected(items=[item for item in items if not belongs(item)])
+        items[:] = left
+
+
+def pytest_collection_finish() -> None:
+    """Lets the garbage collector pass over what stays to the end: all that was imported and collected."""
+    gc.freeze()
+
 
 # The kernels that a test needs are compiled the first time, which takes longer than the test.
 DEVICE_NAMES = ["reference", "cpu", pytest.param("cuda", marks=[pytest.mark.cuda, pytest.mark.timeout(600)])]

@@ -140,7 +140,7 @@ class Operator(Generic[A]):
     def output_rules(self, attributes: A, inputs: Mapping[str, BufferTensorDesc]) -> dict[str, OutputRule]:
         """What the outputs of a plan must be, those that are decided."""
         values = {member.name: getattr(attributes, member.name) for member in self.members.attributes}
-        values |= {member.name: inputs.get(member.name) for member in self.members.inputs}
+        values |= {member.name: member.among(inputs) for member in self.members.inputs}
         found = {name: output.rule(values) for name, output in self.outputs.items()}
         return {name: rule for name, rule in found.items() if rule is not None}
 

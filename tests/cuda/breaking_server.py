@@ -9,10 +9,10 @@ from opwire_service.devices import DEVICES
 from opwire_service.devices.base import Inputs
 from opwire_service.devices.cuda.device import CudaDevice
 from opwire_service.execution import Arrays, Stop
-from opwire_service.kernels.cuda.job import Memory
+from opwire_service.kernels.cuda.job import CudaMemory
 from tests.fake_gpu import BREAKS
 
-NOWHERE = Memory({"InputTensor": 2**20}, {"OutputTensor": 2**20}, 0, 0, 0)
+NOWHERE = CudaMemory({"InputTensor": 2**20}, {"OutputTensor": 2**20}, 0, 0, 0)
 
 
 class BreakingGpu(CudaDevice):

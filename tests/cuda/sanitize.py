@@ -20,7 +20,7 @@ from opwire.enums import ReduceFunction
 from opwire.errors import ContractViolation
 from opwire_service.devices.cuda.device import CudaDevice
 from opwire_service.kernels import cuda as kernels
-from opwire_service.kernels.cuda.job import Memory, Program
+from opwire_service.kernels.cuda.job import CudaMemory, Program
 from tests.execution import execute
 
 SOURCES = Path(kernels.__file__).parent
@@ -164,7 +164,7 @@ def computes(program: Program) -> tuple[object, ...]:
 
 def launched(plan: Plan) -> Iterator[Kernel]:
     """The kernels of a plan."""
-    nowhere = Memory(dict.fromkeys(plan.inputs, 0), dict.fromkeys(plan.outputs, 0), 0, 0, 0)
+    nowhere = CudaMemory(dict.fromkeys(plan.inputs, 0), dict.fromkeys(plan.outputs, 0), 0, 0, 0)
     for launch in kernels.JOBS[plan.operator.name](plan, PROCESSORS).launches(nowhere):
         if "reduction" in launch.program.sources:
             yield Kernel(launch.entry, computes(launch.program), launch.grid[1] > 1)

@@ -353,13 +353,13 @@ BROKEN = """
 import numpy as np
 from opwire.check import check
 from opwire.errors import UnavailableError
-from opwire_service.devices.cuda import CudaDevice
-from opwire_service.kernels.cuda.job import Memory
+from opwire_service.devices.cuda.device import CudaDevice
+from opwire_service.kernels.cuda.job import CudaMemory
 
 device = CudaDevice(memory_bytes=2**20)
 tensor = {"DataType": "FLOAT32", "Sizes": [8]}
 plan = check({"type": "REDUCE", "desc": {"Function": "MAX", "InputTensor": tensor, "Axes": [0]}})
-nowhere = Memory({"InputTensor": 2**20}, {"OutputTensor": 2**20}, 0, 0, 0)
+nowhere = CudaMemory({"InputTensor": 2**20}, {"OutputTensor": 2**20}, 0, 0, 0)
 try:
     with device.lane(lambda: False) as lane:
         device.enqueue(device.job(plan), nowhere, lane.stream, lambda: False)

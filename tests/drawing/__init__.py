@@ -3,7 +3,16 @@
 Kinds of members and rules are looked up by their class; what holds a new kind or rule is entered here and nowhere else.
 """
 
-from .descs import Drawn, descs
-from .faults import broken
+from . import attention, blocks, matrices, movement, normalization, pooling, quantized, recurrent, regions
+from .descs import PREPARE, SATISFY_IN, SHAPED, Drawn, descs
+from .faults import BREAK_IN, broken
+from .outputs import SEVERAL, SIZES
+
+for tables in (attention, blocks, matrices, movement, normalization, pooling, quantized, recurrent, regions):
+    for family in tables.FAMILIES:
+        SATISFY_IN[family] = SATISFY_IN.get(family, {}) | tables.SATISFY
+        BREAK_IN[family] = BREAK_IN.get(family, {}) | tables.BREAK
+    for table, name in ((SHAPED, "SHAPED"), (PREPARE, "PREPARE"), (SIZES, "SIZES"), (SEVERAL, "SEVERAL")):
+        table.update(getattr(tables, name, {}))
 
 __all__ = ["Drawn", "broken", "descs"]

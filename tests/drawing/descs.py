@@ -9,13 +9,13 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from opwire.fields import TensorMember
+from opwire.fields import TensorArray, TensorMember
 from opwire.level import FeatureLevel
 from opwire.operator import Operator
 from opwire.operators.convolution import FilterFits, PaddingLeavesOutput
 from opwire.operators.gather import FitsRank
 from opwire.operators.indices import IndexFits
-from opwire.rules import Rule
+from opwire.rules import Rule, Undecided
 from opwire.rules.conditions import AtLevels, When, WithTensor
 from opwire.rules.numbers import AxesBelowRank, Axis, Between, DistinctAxes, Divides, Equal, Number
 from opwire.rules.shapes import Shapes
@@ -39,7 +39,7 @@ class Drawn:
         operator: of which it is one.
         level: that takes it.
         row: the support row at that level.
-        desc: as JSON, without counts and outputs.
+        desc: as JSON, without counts and without outputs that are derived.
     """
 
     operator: Operator[Any]
@@ -67,9 +67,15 @@ def descs(draw: st.DrawFn, operator: Operator[Any]) -> Drawn:
     rank = draw(st.sampled_from(sorted(set(ranks[0]).intersection(*ranks))))
     for tensor in operator.members.inputs:
         if not tensor.role.is_optional or tensor.name in row.required or draw(st.booleans()):
-            desc[tensor.name] = draw(_tensor(tensor, row, rank))
+            desc[tensor.name] = draw(_given(tensor, row, rank))
+    for tensor in given_outputs(operator):
+        desc[tensor.name] = draw(_given(tensor, row, rank))
     drawn = Drawn(operator, level, row, desc)
+    if operator.name in SHAPED:
+        SHAPED[operator.name](drawn, draw)
     for _ in range(3):  # what makes one rule hold may break another one
+        if operator.name in PREPARE:
+            PREPARE[operator.name](drawn)
         for rule in operator.rules:
             satisfy(rule, drawn, draw)
     return drawn
@@ -82,6 +88,21 @@ def _chosen(operator: Operator[Any], name: str, given: Any) -> Any:
     return member.type[given.removeprefix(member.prefix)] if isinstance(given, str) else member.type(given)
 
 
+def given_outputs(operator: Operator[Any]) -> list[TensorMember]:
+    """The outputs that each desc must give, or some descs."""
+    required = [member for member in operator.members.outputs if not member.role.is_optional]
+    known = operator.name not in PREPARE
+    return [member for member in required if not known or isinstance(operator.outputs[member.name], Undecided)]
+
+
+def _given(member: TensorMember, row: Row, rank: int) -> st.SearchStrategy[Any]:
+    """A tensor, or one to three of them; outputs are packed."""
+    tensor = _tensor(member, row, rank)
+    if member.role.is_output:
+        tensor = tensor.map(lambda drawn: {**drawn, "Strides": None})
+    return st.lists(tensor, min_size=1, max_size=3) if isinstance(member, TensorArray) else tensor
+
+
 @st.composite
 def _tensor(draw: st.DrawFn, member: TensorMember, row: Row, rank: int) -> Desc:
     data_type = draw(st.sampled_from(row.tensors[member.name].data_types)).name
@@ -92,14 +113,15 @@ def _tensor(draw: st.DrawFn, member: TensorMember, row: Row, rank: int) -> Desc:
 
 def satisfy(rule: Rule, drawn: Drawn, draw: st.DrawFn) -> None:
     """Changes a desc so that the rule holds."""
-    SATISFY[type(rule)](rule, drawn, draw)
+    own = SATISFY_IN.get(CATALOG[drawn.operator.name].family, {})
+    (own.get(type(rule)) or SATISFY[type(rule)])(rule, drawn, draw)
 
 
 def applies(rule: Rule, drawn: Drawn) -> bool:
     """Whether the conditions of a rule are fulfilled."""
     if isinstance(rule, When):
         given = drawn.desc.get(rule.attribute)
-        names = {spelling for each in rule.among for spelling in (each.name, int(each))}
+        names = {spelling for each in rule.among for spelling in (getattr(each, "name", each), int(each))}
         return given in names or (isinstance(given, str) and any(given.endswith(f"_{n}") for n in names))
     if isinstance(rule, WithTensor):
         return (drawn.desc.get(rule.tensor) is not None) is rule.given
@@ -114,15 +136,20 @@ def _conditional(rule: Any, drawn: Drawn, draw: st.DrawFn) -> None:
 
 
 def given_tensors(names: tuple[str, ...], desc: Mapping[str, Any]) -> list[Desc]:
-    """Those of some tensors that a desc has."""
-    return [desc[name] for name in names if desc.get(name) is not None]
+    """Those of some tensors that a desc has; those of an array one by one."""
+    given = [desc[name] for name in names if desc.get(name) is not None]
+    return [tensor for each in given for tensor in (each if isinstance(each, list) else [each])]
 
 
 def _same(key: str) -> Callable[[Any, Drawn, st.DrawFn], None]:
     def make(rule: SameType | SameSizes | SameRank, drawn: Drawn, draw: st.DrawFn) -> None:
         first, *others = given_tensors(rule.tensors, drawn.desc) or [{}]
+        along = drawn.desc[rule.but_along] if isinstance(rule, SameSizes) and rule.but_along else None
         for other in others:
+            kept = other[key]
             other[key] = first[key] if key == "DataType" else list(first[key])
+            if along is not None:
+                other[key][along] = kept[along]
 
     return make
 
@@ -137,7 +164,9 @@ def _axes(rule: AxesBelowRank, drawn: Drawn, draw: st.DrawFn) -> None:
 
 
 def _axis(rule: Axis, drawn: Drawn, draw: st.DrawFn) -> None:
-    drawn.desc[rule.attribute] = draw(st.integers(0, len(drawn.desc[rule.of]["Sizes"]) - 1))
+    rank = len(given_tensors((rule.of,), drawn.desc)[0]["Sizes"])
+    if drawn.desc[rule.attribute] >= rank:
+        drawn.desc[rule.attribute] = draw(st.integers(0, rank - 1))
 
 
 def _between(rule: Between, drawn: Drawn, draw: st.DrawFn) -> None:
@@ -218,6 +247,10 @@ def _nothing(rule: Rule, drawn: Drawn, draw: st.DrawFn) -> None:
     """The rule holds of small tensors, or where the others do."""
 
 
+def drawn_so(rule: Rule, drawn: Drawn, draw: st.DrawFn) -> None:
+    """The rule holds of what is drawn for its operator."""
+
+
 SATISFY: dict[type[Rule], Callable[[Any, Drawn, st.DrawFn], None]] = {
     When: _conditional,
     WithTensor: _conditional,
@@ -244,3 +277,12 @@ SATISFY: dict[type[Rule], Callable[[Any, Drawn, st.DrawFn], None]] = {
     Shapes: _shapes,
 }
 """By class of a rule, what makes a desc fulfil it."""
+
+SATISFY_IN: dict[str, dict[type[Rule], Callable[[Any, Drawn, st.DrawFn], None]]] = {}
+"""The same by families of operators whose modules have their own."""
+
+PREPARE: dict[str, Callable[[Drawn], None]] = {}
+"""Of operators with an output that inputs decide if they are given: what makes it fit them."""
+
+SHAPED: dict[str, Callable[[Drawn, st.DrawFn], None]] = {}
+"""By operator, what gives its tensors sizes and ranks where they depend on each other by name."""

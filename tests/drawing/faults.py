@@ -15,6 +15,7 @@ from opwire.rules.numbers import AxesBelowRank, Axis, Between, DistinctAxes, Div
 from opwire.rules.shapes import Shapes
 from opwire.rules.tensors import LeadingOnes, SameRank, SameSizes, SameType, TypeNamed
 from opwire.rules.windows import Spatial, WindowFits, WindowHoldsElement
+from opwire.schema import CATALOG
 from opwire.tensor import DataType
 
 from .descs import Drawn, applies
@@ -27,25 +28,48 @@ Change = tuple[dict[str, Any], str, str]
 def broken(rule: Rule, drawn: Drawn) -> Iterator[Change]:
     """Descs that break a rule, if possible no other one; none where it does not apply."""
     if applies(rule, drawn):
-        yield from BREAK[type(rule)](rule, drawn)
+        own = BREAK_IN.get(CATALOG[drawn.operator.name].family, {})
+        yield from (own.get(type(rule)) or BREAK[type(rule)])(rule, drawn)
 
 
-def _changed(drawn: Drawn, name: str, **changes: Any) -> dict[str, Any]:
+Place = tuple[str | int, ...]
+"""A member, or the name of an array and the number of its tensor."""
+
+
+def _changed(drawn: Drawn, *place: str | int, **changes: Any) -> dict[str, Any]:
     desc = deepcopy(drawn.desc)
-    desc[name] = {**desc[name], **changes}
+    _tensor(place, desc).update(changes)
     return desc
 
 
-def _others(names: tuple[str, ...], drawn: Drawn) -> list[str]:
-    """The given tensors but for the first, which the others are compared with."""
-    return [name for name in names if drawn.desc.get(name) is not None][1:]
+def _tensor(place: Place, desc: dict[str, Any]) -> dict[str, Any]:
+    found: Any = desc
+    for key in place:
+        found = found[key]
+    tensor: dict[str, Any] = found
+    return tensor
+
+
+def _written(place: Place) -> str:
+    return "".join(f"/{key}" for key in place)
+
+
+def _given(names: tuple[str, ...], drawn: Drawn) -> list[Place]:
+    """The given tensors; the first is the one that the others are compared with."""
+    found: list[Place] = []
+    for name in names:
+        value = drawn.desc.get(name)
+        if value is not None:
+            found += [(name, k) for k in range(len(value))] if isinstance(value, list) else [(name,)]
+    return found
 
 
 def _type(rule: SameType, drawn: Drawn) -> Iterator[Change]:
-    for name in _others(rule.tensors, drawn):
-        for data_type in drawn.row.tensors[name].data_types:
-            if data_type.name != drawn.desc[name]["DataType"]:
-                yield _changed(drawn, name, DataType=data_type.name), "data_types_differ", f"/{name}/DataType"
+    for place in _given(rule.tensors, drawn)[1:]:
+        for data_type in drawn.row.tensors[str(place[0])].data_types:
+            if data_type.name != _tensor(place, drawn.desc)["DataType"]:
+                changed = _changed(drawn, *place, DataType=data_type.name)
+                yield changed, "data_types_differ", f"{_written(place)}/DataType"
 
 
 def _named(rule: TypeNamed, drawn: Drawn) -> Iterator[Change]:
@@ -55,18 +79,26 @@ def _named(rule: TypeNamed, drawn: Drawn) -> Iterator[Change]:
 
 
 def _rank(rule: SameRank, drawn: Drawn) -> Iterator[Change]:
-    for name in _others(rule.tensors, drawn):
-        sizes = drawn.desc[name]["Sizes"]
+    for place in _given(rule.tensors, drawn)[1:]:
+        sizes = _tensor(place, drawn.desc)["Sizes"]
         for other in ([*sizes, 1], [1, *sizes], sizes[:-1], sizes[1:]):
-            least, greatest = drawn.row.tensors[name].ranks
+            least, greatest = drawn.row.tensors[str(place[0])].ranks
             if least <= len(other) <= greatest:
-                yield _changed(drawn, name, Sizes=other, Strides=None), "ranks_differ", f"/{name}/Sizes"
+                changed = _changed(drawn, *place, Sizes=other, Strides=None)
+                yield changed, "ranks_differ", f"{_written(place)}/Sizes"
 
 
 def _sizes(rule: SameSizes, drawn: Drawn) -> Iterator[Change]:
-    for name in _others(rule.tensors, drawn):
-        sizes = drawn.desc[name]["Sizes"]
-        yield _changed(drawn, name, Sizes=[sizes[0] + 1, *sizes[1:]]), "sizes_mismatch", f"/{name}/Sizes"
+    along = drawn.desc[rule.but_along] if rule.but_along else None
+    first, *others = _given(rule.tensors, drawn) or [()]
+    for place in others:
+        # Where sizes may differ along an axis, the first tensor is changed as well as the one that is blamed.
+        for changed in (place, first) if rule.but_along else (place,):
+            sizes = list(_tensor(changed, drawn.desc)["Sizes"])
+            at = next((i for i in range(len(sizes)) if i != along), None)
+            if at is not None:
+                sizes[at] += 1
+                yield _changed(drawn, *changed, Sizes=sizes), "sizes_mismatch", f"{_written(place)}/Sizes"
     if "WindowSize" in drawn.desc:
         yield from _second_output(rule.tensors[1], drawn)
 
@@ -96,7 +128,7 @@ def _twice(rule: DistinctAxes, drawn: Drawn) -> Iterator[Change]:
 
 
 def _axis(rule: Axis, drawn: Drawn) -> Iterator[Change]:
-    rank = len(drawn.desc[rule.of]["Sizes"])
+    rank = len(_tensor(_given((rule.of,), drawn)[0], drawn.desc)["Sizes"])
     yield {**drawn.desc, rule.attribute: rank}, "axis_out_of_range", f"/{rule.attribute}"
 
 
@@ -220,3 +252,6 @@ BREAK: dict[type[Rule], Callable[[Any, Drawn], Iterator[Change]]] = {
     Shapes: _shapes,
 }
 """By class of a rule, what breaks it."""
+
+BREAK_IN: dict[str, dict[type[Rule], Callable[[Any, Drawn], Iterator[Change]]]] = {}
+"""The same by families of operators whose modules have their own."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from math import prod
 from typing import Any
 
-from opwire.rules.expressions import Computed, Constant, Expression, Measure, Size
+from opwire.rules.expressions import Computed, Constant, Expression, Measure, Part, Size
 
 
 def number_of(expression: Expression | int | Any, desc: Mapping[str, Any]) -> int:
@@ -27,6 +27,8 @@ def number_of(expression: Expression | int | Any, desc: Mapping[str, Any]) -> in
             return prod(desc[member]["Sizes"])
         case Measure(member, ""):
             return int(desc[member])
+        case Part(member, name):
+            return int(desc[member][name])
         case Computed("+", left, right):
             return number_of(left, desc) + number_of(right, desc)
         case Computed("-", left, right):
@@ -45,5 +47,7 @@ def set_number(expression: Expression, number: int, desc: dict[str, Any]) -> Non
             desc[tensor]["Sizes"][at] = number
         case Measure(member, ""):
             desc[member] = number
+        case Part(member, name):
+            desc[member] = {**desc[member], name: number}
         case _:
             raise TypeError(f"{expression!r} cannot be set")

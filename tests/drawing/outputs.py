@@ -32,10 +32,10 @@ def _gathered(desc: Mapping[str, Any]) -> Sizes:
     return ([1] * len(source) + sizes)[-len(source) :]
 
 
-def _convolved(desc: Mapping[str, Any]) -> Sizes:
+def convolved(desc: Mapping[str, Any]) -> Sizes:
     batch, _, *spatial = desc["InputTensor"]["Sizes"]
     filters, channels, *kernel = desc["FilterTensor"]["Sizes"]
-    forward = desc["Direction"] in ("FORWARD", "DML_CONVOLUTION_DIRECTION_FORWARD", 0)
+    forward = desc.get("Direction", "FORWARD") in ("FORWARD", "DML_CONVOLUTION_DIRECTION_FORWARD", 0)
     found = []
     for i, size in enumerate(spatial):
         step, reach = desc["Strides"][i], (kernel[i] - 1) * desc["Dilations"][i]
@@ -56,13 +56,18 @@ SIZES: dict[str, Callable[[Mapping[str, Any]], Sizes]] = {
     "MAX_POOLING1": _pooled,
     "MAX_POOLING2": _pooled,
     "GATHER": _gathered,
-    "CONVOLUTION": _convolved,
+    "CONVOLUTION": convolved,
 }
 """Of operators whose output is not like their first input."""
+
+SEVERAL: dict[str, Callable[[Mapping[str, Any]], dict[str, Sizes]]] = {}
+"""Of operators that have several outputs of different sizes, or none that is called the same in all descs."""
 
 
 def output_sizes(operator: Operator[Any], desc: Mapping[str, Any]) -> dict[str, Sizes]:
     """The sizes of each output that is not optional; of a transposed convolution the least ones."""
+    if operator.name in SEVERAL:
+        return SEVERAL[operator.name](desc)
     derive = SIZES.get(operator.name)
     sizes = list(desc[operator.members.inputs[0].name]["Sizes"]) if derive is None else derive(desc)
     return {member.name: sizes for member in operator.members.outputs if not member.role.is_optional}

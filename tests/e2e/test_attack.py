@@ -18,6 +18,8 @@ HEAD = f'{{"operator":{{"type":"REDUCE","desc":{DESC}}}'
 
 
 # The machine has other tests to run, so the normal client may wait longer here than in the long form.
+@pytest.mark.serial
+@pytest.mark.thorough
 @pytest.mark.skipif(sys.platform != "linux", reason="it reads /proc")
 @pytest.mark.timeout(240)
 def test_others_hardly_notice_an_attack():

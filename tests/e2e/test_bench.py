@@ -25,7 +25,7 @@ def bench(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
-@pytest.mark.parametrize("encoding", ["base64", "binary"])
+@pytest.mark.parametrize("encoding", ["base64", pytest.param("binary", marks=pytest.mark.thorough)])
 def test_sweep(server_url, tmp_path, encoding):
     given = ["--connections", "1,4", "--seconds", SECONDS, "--encoding", encoding, "--sizes", "2,5,3", "--axis", "2"]
     done = bench(server_url, *given, "--json", tmp_path / "found.json", "--plot", tmp_path / "found.png")

@@ -35,6 +35,8 @@ def run(*arguments: object, timeout: float = 150) -> subprocess.CompletedProcess
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
 
 
+@pytest.mark.serial
+@pytest.mark.thorough
 @pytest.mark.timeout(300)
 def test_quick_run(tmp_path):
     given = ["--peers", "floor,fastapi,opwire", "--shapes", "small", "--connections", "2", "--load", "python"]
@@ -146,6 +148,7 @@ def test_all_processes_of_a_server_are_seen_and_ended(tmp_path):
 
 
 @pytest.mark.skipif(find_spec("pip") is None, reason="there is no pip")
+@pytest.mark.thorough
 @pytest.mark.timeout(300)
 def test_environments_are_made_once(tmp_path):
     wheel = tmp_path / "tiny_peer-1.5-py3-none-any.whl"

@@ -1,4 +1,4 @@
-"""The command line as a user has it: processes, their output and exit codes."""
+"""The command line: output and exit codes; in processes of their own where these matter."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.commands import opwire, opwire_process
 from tests.pointers import resolves
 
 MODELS = Path(__file__).parents[1] / "data" / "dxdispatch"
@@ -28,14 +29,6 @@ DESC = {
 }
 ROWS = [[1, 5, 2], [9, 3, "NaN"]]
 REQUEST = {"feature_level": "5_0", "operator": DESC, "inputs": {"InputTensor": {"data": ROWS}}}
-
-
-def opwire(*arguments: object, stdin: str = "", **options: Any) -> subprocess.CompletedProcess[str]:
-    """Runs the command to its end; whatever comes of it, it must not be a traceback."""
-    command = [sys.executable, "-m", "opwire_service", *map(str, arguments)]
-    done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=120, check=False, **options)
-    assert "Traceback" not in done.stdout + done.stderr
-    return done
 
 
 @pytest.fixture
@@ -153,7 +146,7 @@ def test_run_request(write):
 
 
 def test_run_from_stdin():
-    done = opwire("run", "-", "--json", stdin=json.dumps(REQUEST))
+    done = opwire_process("run", "-", "--json", stdin=json.dumps(REQUEST))
     assert done.returncode == 0
     found = json.loads(done.stdout)
     assert found["outputs"]["OutputTensor"]["data"] == [[1], [0]]
@@ -236,7 +229,7 @@ def test_model_files_lie_beside_the_model(tmp_path):
     np.array([5, -7, 2], "<i2").tofile(tmp_path / "input.dat")
     (tmp_path / "model.json").write_bytes((MODELS / "files.json").read_bytes())
     (tmp_path / "elsewhere").mkdir()
-    done = opwire("run", tmp_path / "model.json", "--json", cwd=tmp_path / "elsewhere")
+    done = opwire_process("run", tmp_path / "model.json", "--json", cwd=tmp_path / "elsewhere")
     printed = [command["values"] for command in json.loads(done.stdout)["commands"] if command["type"] == "print"]
     assert printed == [[5, 10], [-7]]
 
@@ -271,6 +264,60 @@ def test_operators_json_holds_the_row_of_the_level():
     (reduce,) = [row for row in listed if row["type"] == "DML_OPERATOR_REDUCE"]
     assert sorted(name for row in reduce["support"] for name in row["when"]["Function"])[:2] == ["ARGMAX", "ARGMIN"]
     assert len([name for row in reduce["support"] for name in row["when"]["Function"]]) == 12
+
+
+def test_operators_of_a_state_and_a_family():
+    listed = opwire("operators", "--state", "declared", "--family", "argreduce").stdout
+    assert "ARGMAX" in listed
+    assert "executable" in listed
+    assert "REDUCE" not in listed
+    known = opwire("operators", "--state", "known", "--family", "recurrent", "--data-type", "FLOAT16", "--json")
+    names = [row["type"] for row in json.loads(known.stdout)["operators"]]
+    assert names == ["DML_OPERATOR_RNN", "DML_OPERATOR_LSTM", "DML_OPERATOR_GRU"]
+    refused = opwire("operators", "--family", "x")
+    assert refused.returncode == 2
+    assert "allowed:" in refused.stderr
+
+
+# --- schema
+
+
+def test_schema():
+    whole = json.loads(opwire("schema").stdout)
+    assert len(whole["operators"]) == 177
+    one = json.loads(opwire("schema", "DML_OPERATOR_GEMM").stdout)
+    assert one == {"GEMM": whole["operators"]["GEMM"]}
+    assert json.loads(opwire("schema", "--json-schema").stdout)["$defs"]["DML_GEMM_OPERATOR_DESC"]
+    assert json.loads(opwire("schema", "--meta").stdout)["$defs"]["Member"]
+    assert opwire("schema", "NOPE").returncode == 2
+    assert opwire("schema", "GEMM", "--meta").returncode == 2
+
+
+# --- whole models
+
+
+def test_validate_says_the_lowest_level_of_a_model(write):
+    def dispatchable(data_type: str) -> dict[str, Any]:
+        tensor = {"DataType": data_type, "Sizes": [1, 1, 2, 3]}
+        return {"type": "REDUCE", "desc": {"Function": "SUM", "InputTensor": tensor, "Axes": [3]}}
+
+    def validated(*arguments: str, **dispatchables: Any) -> tuple[Path, subprocess.CompletedProcess[str]]:
+        path = write({"resources": {}, "dispatchables": dispatchables, "commands": []})
+        return path, opwire("validate", path, *arguments)
+
+    both = {"a": dispatchable("FLOAT32"), "b": dispatchable("INT64")}
+    path, done = validated(**both)
+    assert done.stdout.splitlines()[-1] == f"{path}: valid at DML_FEATURE_LEVEL_6_4, from DML_FEATURE_LEVEL_5_0 on"
+    path, done = validated("--level", "2_1", **both)
+    assert done.returncode == 1
+    assert done.stdout.splitlines()[-1] == (
+        f"{path}: not valid at DML_FEATURE_LEVEL_2_1; valid from DML_FEATURE_LEVEL_5_0 on"
+    )
+    found = json.loads(validated("--json", **both)[1].stdout)
+    assert found["minimum_feature_level"] == "DML_FEATURE_LEVEL_5_0"
+    found = json.loads(validated("--json", **both, c={"type": "onnx"})[1].stdout)
+    assert found["minimum_feature_level"] is None
+    assert validated()[1].stdout.endswith("nothing to check\n")
 
 
 # --- what goes wrong
@@ -331,7 +378,7 @@ def test_failure(arguments, code, message, tmp_path):
 
 @pytest.mark.parametrize(("content", "code", "problem"), [("[1", 2, "invalid_json"), ("[]", 1, "invalid_request")])
 def test_failure_as_json(write, content, code, problem):
-    done = opwire("run", write(content), "--json")
+    done = opwire_process("run", write(content), "--json")
     assert done.returncode == code
     assert json.loads(done.stdout)["code"] == problem
 
@@ -339,7 +386,7 @@ def test_failure_as_json(write, content, code, problem):
 def test_names_that_no_terminal_shows(write):
     buffer = {"initialValuesDataType": "UINT8", "initialValues": [1]}
     commands = [{"type": "print", "resource": "\ud800"}]
-    done = opwire("run", write({"resources": {"\ud800": buffer}, "dispatchables": {}, "commands": commands}))
+    done = opwire_process("run", write({"resources": {"\ud800": buffer}, "dispatchables": {}, "commands": commands}))
     assert done.returncode == 0
     assert done.stdout == "Resource '\\ud800': 1\n"
 
@@ -351,7 +398,7 @@ def test_nothing_is_left_of_a_refused_run(tmp_path):
 
 
 def test_without_arguments_the_commands_are_listed():
-    done = opwire()
+    done = opwire_process()
     assert done.returncode == 2
     assert {"validate", "run", "operators", "serve"} <= set((done.stdout + done.stderr).split())
 

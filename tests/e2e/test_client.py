@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import opwire
 from opwire import Client, DataType, FeatureLevel, errors, prepare
@@ -18,6 +18,7 @@ from opwire.tensor import Array
 from opwire.wire import Encoding
 from opwire_service.kernels.executable import EXECUTABLE
 from tests import oracle
+from tests.profiles import examples
 from tests.strategies import cases
 
 EXAMPLES = [
@@ -31,6 +32,19 @@ BAD_EXAMPLES = [
     for bad in operator.bad_examples
 ]
 encodings = pytest.mark.parametrize("encoding", [encoding.value for encoding in Encoding])
+IN_ENCODINGS = [
+    pytest.param(
+        encoding.value,
+        operator.name,
+        example,
+        id=f"{encoding}-{operator.name}-{example.name}",
+        marks=[pytest.mark.thorough] if encoding is not Encoding.BINARY and example is not operator.examples[0] else [],
+    )
+    for encoding in Encoding
+    for operator in EXECUTABLE.values()
+    for example in operator.examples
+]
+"""Every example in the encoding that the client chooses, and the first of each operator in the others."""
 X = np.array([[1, 5, 2], [7, 3, 7]], np.float32)
 
 
@@ -50,8 +64,7 @@ def assert_right(result: opwire.Result, outputs: Mapping[str, Any]) -> None:
         np.testing.assert_array_equal(found, array(right, DataType.of(found.dtype).name), strict=True)
 
 
-@encodings
-@pytest.mark.parametrize(("name", "example"), EXAMPLES)
+@pytest.mark.parametrize(("encoding", "name", "example"), IN_ENCODINGS)
 def test_examples_by_execute(make_client, server_url, encoding, name, example):
     client = make_client(server_url, encoding=encoding, feature_level=example.level)
     operator = {"type": name, "desc": example.desc}
@@ -86,8 +99,7 @@ def by_method(client: Any, name: str, example: Example) -> Any:
     )
 
 
-@encodings
-@pytest.mark.parametrize(("name", "example"), EXAMPLES)
+@pytest.mark.parametrize(("encoding", "name", "example"), IN_ENCODINGS)
 def test_examples_by_method(make_client, server_url, encoding, name, example):
     client = make_client(server_url, encoding=encoding)
     assert_right(by_method(client, name, example), example.outputs)
@@ -106,7 +118,7 @@ def test_named_reductions(make_client, server_url):
 def test_any_valid_operator_gives_what_plain_python_does(make_client, server_url, encoding):
     client = make_client(server_url, encoding=encoding)
 
-    @settings(max_examples=40, deadline=None)
+    @examples(20)
     @given(case=cases())
     def holds(case):
         plan = opwire.check(case.operator, case.level)

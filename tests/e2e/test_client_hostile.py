@@ -101,6 +101,7 @@ LARGE = {
 }
 
 
+@pytest.mark.serial
 @pytest.mark.parametrize("form", LARGE)
 def test_an_endless_body_is_not_read(make_client, form):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -260,6 +260,7 @@ def test_after_silence_nothing_is_sent_again(make_client):
     assert (len(connections), raised.value.retries) == (1, 0)
 
 
+@pytest.mark.serial
 def test_one_timeout_bounds_all_tries(make_client):
     busy = b"HTTP/1.1 503 Busy\r\nRetry-After: 0.1\r\nContent-Length: 0\r\n\r\n"
     requests = []

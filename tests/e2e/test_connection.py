@@ -6,6 +6,7 @@ import base64
 import json
 import logging
 import socket
+import threading
 from collections.abc import Iterator
 
 import httpx
@@ -16,6 +17,7 @@ from opwire.wire import BINARY, HEAD_LENGTH
 from opwire_service.process.server import HttpServer
 from opwire_service.settings import Settings
 from tests.problems import read_problem
+from tests.processes import until
 from tests.serving import serving
 from tests.sockets import connect, next_answer
 
@@ -218,7 +220,8 @@ def test_each_has_its_line_in_the_log(server, connection, caplog):
         for _ in range(3):
             connection.sendall(request([1, 2, 3]))
             next_answer(connection)
-    assert len([record for record in caplog.records if record.name == "opwire.access"]) == 3
+        # A line is written when the answer has been.
+        until(lambda: len([record for record in caplog.records if record.name == "opwire.access"]) == 3)
 
 
 def test_a_key_is_needed_as_ever(tmp_path):
@@ -298,3 +301,16 @@ def test_behind_the_same_head_comes_what_is_wrong(server, connection, wrong, sta
     assert requests_counted(server, "contract_violation") == (status == 422)
     connection.sendall(DESCRIBED[0][0])
     assert value(next_answer(connection)[2]) == 6
+
+
+def test_thousands_in_one_piece_are_answered_in_turn_and_few_are_read_ahead(server):
+    count = 3000
+    with connect(server.url or "") as made:
+        sender = threading.Thread(target=made.sendall, args=(b"".join(request([i, 0, 1]) for i in range(count)),))
+        sender.start()
+        ahead = 0
+        for i in range(count):
+            assert value(next_answer(made)[2]) == i + 1
+            ahead = max(ahead, *(len(each.pipeline) for each in server.server_state.connections))
+        sender.join()
+    assert 0 < ahead < 100

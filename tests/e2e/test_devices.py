@@ -236,9 +236,9 @@ def run(code: str, **env: str) -> subprocess.CompletedProcess[str]:
 IMPORTS = """
 import sys
 import opwire_service.cli.app, opwire_service.process.server, opwire_service.process.supervisor
-from opwire_service.server import Server
+from opwire_service.process.application import create_app
 from opwire_service.settings import Settings
-Server(Settings())
+create_app(Settings())
 print(sorted({name.partition('.')[0] for name in sys.modules} & {'cupy', 'cupyx', 'cupy_backends', 'cuda', 'torch'}))
 print('opwire_service.devices.cuda.device' in sys.modules)
 """

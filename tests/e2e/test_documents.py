@@ -18,6 +18,8 @@ from tests.support import FACTS
 
 COMMITTED = Path(__file__).parents[2] / "openapi" / "openapi.json"
 
+SCHEMAS = ("/v1/schema", "/v1/schema/meta", "/v1/schema/documents")
+
 
 def got(http: httpx.Client, path: str) -> Any:
     response = http.get(path)
@@ -52,18 +54,71 @@ def test_an_operator_that_runs(http, name):
     assert http.post("/v1/execute", json=request).status_code == 200
 
 
+@pytest.mark.parametrize(
+    ("query", "held"),
+    [
+        ("state=known&level=1_0", {"REDUCE", "GEMM"}),
+        ("state=declared&family=argreduce", {"ARGMAX", "ARGMIN"}),
+        ("state=executable&data_type=INT64&level=3_0", {"ARGMAX", "ARGMIN", "REDUCE"}),
+        ("family=recurrent&data_type=DML_TENSOR_DATA_TYPE_FLOAT16", {"RNN", "LSTM", "GRU"}),
+    ],
+)
+def test_chosen_operators(http, query, held):
+    (listed,) = got(http, f"/v1/operators?{query}").values()
+    names = {operator["type"].removeprefix("DML_OPERATOR_") for operator in listed}
+    assert held <= names
+    assert len(names) < 177
+    wanted = dict(part.split("=") for part in query.split("&"))
+    for operator in listed:
+        assert wanted.get("family") in (None, operator["family"])
+        assert wanted.get("state") != "executable" or operator["executable"]
+        assert wanted.get("state") != "declared" or operator["declared"]
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("state=some", "allowed: known, declared, executable"),
+        ("level=9", "allowed: 1_0, 2_0"),
+        ("family=x", "allowed: activations, "),
+        ("data_type=BOOL", "allowed: FLOAT32, "),
+        ("stat=known", "there is no parameter"),
+        (f"family={'x' * 2000}", "family is"),
+    ],
+)
+def test_conditions_that_are_none(http, query, said):
+    response = http.get(f"/v1/operators?{query}")
+    problem = read_problem(400, response.headers, response.content)
+    assert said in problem["detail"]
+    assert len(problem["detail"]) < 600
+
+
+@pytest.mark.parametrize("path", SCHEMAS)
+def test_the_schema_is_served(http, path):
+    plain = http.get(path, headers={"Accept-Encoding": "identity"})
+    packed = http.get(path, headers={"Accept-Encoding": "br, gzip;q=0.5"})
+    assert plain.status_code == packed.status_code == 200
+    assert plain.json() == packed.json()
+    assert "content-encoding" not in plain.headers
+    assert packed.headers["content-encoding"] == "gzip"
+    assert int(packed.headers["content-length"]) < int(plain.headers["content-length"])
+    assert "content-encoding" not in http.get(path, headers={"Accept-Encoding": "gzip;q=0, *"}).headers
+    for known in (plain.headers["etag"], f"W/{packed.headers['etag']}", f'"x", {plain.headers["etag"]}', "*"):
+        again = http.get(path, headers={"If-None-Match": known})
+        assert (again.status_code, again.content) == (304, b"")
+        assert again.headers["etag"]
+    assert http.get(path, headers={"If-None-Match": '"x"'}).status_code == 200
+    assert http.head(path).status_code == 200
+
+
 def test_an_operator_that_does_not_run(http):
     found = got(http, "/v1/operators/GEMM")
-    assert found == {
-        "type": "DML_OPERATOR_GEMM",
-        "value": FACTS["operators"]["GEMM"][0],
-        "introduced": "DML_FEATURE_LEVEL_1_0",
-        "executable": False,
-        "summary": None,
-        "fields": [],
-        "support": [],
-        "examples": [],
-    }
+    assert found["type"] == "DML_OPERATOR_GEMM"
+    assert found["value"] == FACTS["operators"]["GEMM"][0]
+    assert found["introduced"] == "DML_FEATURE_LEVEL_1_0"
+    assert found["executable"] is False
+    assert [member["name"] for member in found["fields"]][:4] == ["ATensor", "BTensor", "CTensor", "OutputTensor"]
+    assert found["support"]
     assert got(http, "/v1/operators/SCATTER")["type"] == "DML_OPERATOR_SCATTER_ELEMENTS"
 
 
@@ -161,6 +216,7 @@ def test_the_document_describes_every_route(http):
     assert native == {
         *(f"/v1/{name}" for name in ("execute", "validate", "batch", "operators", "feature-levels", "server")),
         "/v1/operators/{name}",
+        *SCHEMAS,
     }
     for path in native:
         ((method, route),) = document["paths"][path].items()

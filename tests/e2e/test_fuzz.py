@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import re
 import socket
 from collections.abc import Iterator
@@ -12,7 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from opwire.fields import Count, Enumerated, Role, TensorMember
@@ -22,11 +21,9 @@ from opwire_service.process.server import HttpServer
 from opwire_service.settings import Limits, Settings
 from tests import bodies, mutation
 from tests.problems import LEAKS, check_problem, read_problem
+from tests.profiles import request_examples
 from tests.serving import serving
 from tests.sockets import connect
-
-WANTED = int(os.environ.get("OPWIRE_FUZZ_EXAMPLES", "0"))
-"""How many examples to try, other ones each time; without it a few, the same ones each time."""
 
 LIMITS = Limits(
     body_bytes=2**20, tensor_elements=2**14, output_bytes=2**16, work=2**14, batch_requests=8, receive_ms=500
@@ -40,16 +37,6 @@ EXAMPLES: list[tuple[dict[str, Any], Any]] = [
 PATHS = ("/v1/execute", "/v1/batch", "/v1/validate")
 TYPES = [row.name for row in DataType] + ["FLOAT32"] * 6 + ["INT32", "INT8", "UNKNOWN", 1]
 ALLOWED = (200, 400, 404, 405, 408, 411, 413, 415, 422, 504)
-
-
-def fuzz(few: int) -> Any:
-    return settings(
-        max_examples=WANTED or few,
-        derandomize=not WANTED,
-        database=None,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-    )
 
 
 class Errors(logging.Handler):
@@ -150,7 +137,7 @@ def post(http: httpx.Client, path: str, head: bytes, tail: list[bytes], raw: boo
 
 
 def test_changed_documents(http):
-    @fuzz(500)
+    @request_examples(150)
     @given(st.data())
     def holds(data):
         path, document, tail = data.draw(valid())
@@ -162,7 +149,7 @@ def test_changed_documents(http):
 
 
 def test_changed_texts(http):
-    @fuzz(500)
+    @request_examples(150)
     @given(st.data())
     def holds(data):
         path, document, tail = data.draw(valid())
@@ -174,7 +161,7 @@ def test_changed_texts(http):
 
 
 def test_any_document(http):
-    @fuzz(150)
+    @request_examples(75)
     @given(st.sampled_from(PATHS), mutation.values, st.booleans())
     def holds(path, document, raw):
         post(http, path, json.dumps(document).encode(), [], raw)
@@ -231,7 +218,7 @@ def operators(draw: st.DrawFn) -> Any:
 
 
 def test_operators_that_are_nearly_right(http):
-    @fuzz(400)
+    @request_examples(150)
     @given(st.sampled_from(PATHS), operators(), st.sampled_from(["6_4", "3_0", "1_0"]), mutation.values)
     def holds(path, operator, level, inputs):
         request: Any = {"operator": operator, "feature_level": level}
@@ -247,7 +234,7 @@ def test_any_operator(http):
     fields = st.dictionaries(st.sampled_from(mutation.NAMES), mutation.values, max_size=8)
     chosen = st.fixed_dictionaries({"type": st.sampled_from([*EXECUTABLE, "GEMM", 55, None]), "desc": fields})
 
-    @fuzz(100)
+    @request_examples(75)
     @given(chosen)
     def holds(operator):
         post(http, "/v1/validate", json.dumps({"operator": operator}).encode(), [], False)
@@ -256,7 +243,7 @@ def test_any_operator(http):
 
 
 def test_tails_of_other_lengths(http):
-    @fuzz(100)
+    @request_examples(75)
     @given(st.data())
     def holds(data):
         path, document, tail = data.draw(valid())
@@ -309,7 +296,7 @@ def exchange(server: HttpServer, data: bytes, sent: Any = None) -> None:
 
 
 def test_headers(server):
-    @fuzz(400)
+    @request_examples(150)
     @given(st.data(), HEADERS)
     def holds(data, headers):
         path, document, tail = data.draw(valid())
@@ -329,7 +316,7 @@ def test_headers(server):
 def test_bytes(server):
     request = b"POST /v1/execute HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}GET /livez HTTP/1.1\r\n\r\n"
 
-    @fuzz(200)
+    @request_examples(75)
     @given(st.binary(max_size=200) | mutation.texts(request))
     def holds(data):
         exchange(server, data)

@@ -13,7 +13,7 @@ from opwire_service.kernels.executable import EXECUTABLE
 from tests import inference
 from tests.inference import assert_equal
 
-kserve = pytest.importorskip("kserve", reason="KServe's client is not installed: pip install --group kserve")
+kserve = pytest.importorskip("kserve", reason="KServe's client is not installed: scripts/test-all does")
 RequestedOutput = pytest.importorskip("kserve.protocol.infer_type").RequestedOutput
 
 EXAMPLES = [

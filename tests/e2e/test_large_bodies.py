@@ -112,7 +112,7 @@ def test_a_body_waits_until_there_is_memory_for_it():
     ):
         memory = server.service.engine.memory
         first.sendall(head + body[:1000])
-        until(lambda: memory.held > 2_000_000)
+        until(lambda: memory.held > 1_000_000)
         second.sendall(head + body[:1000])
         until(lambda: memory.waiting == 1)
         with connect(server.url or "") as small:  # for these there is a reserve
@@ -134,7 +134,7 @@ def test_who_waits_for_memory_and_goes_away_leaves_the_line():
     ):
         memory = server.service.engine.memory
         first.sendall(head + body[:1000])
-        until(lambda: memory.held > 2_000_000)
+        until(lambda: memory.held > 1_000_000)
         with connect(server.url or "") as gone:
             gone.sendall(head + body[:1000])
             until(lambda: memory.waiting == 1)
@@ -154,7 +154,7 @@ def test_where_too_many_wait_the_head_is_enough(sent):
     ):
         memory = server.service.engine.memory
         first.sendall(head + body[:1000])
-        until(lambda: memory.held > 2_000_000)
+        until(lambda: memory.held > 1_000_000)
         second.sendall(head + body[:1000])
         until(lambda: memory.waiting == 1)
         status, fields, answer = talk(server.url or "", named + body[:sent])
@@ -171,7 +171,7 @@ def test_a_deadline_holds_in_the_line_too():
         connect(server.url or "") as first,
     ):
         first.sendall(head + body[:1000])
-        until(lambda: server.service.engine.memory.held > 2_000_000)
+        until(lambda: server.service.engine.memory.held > 1_000_000)
         status, fields, answer = talk(server.url or "", head)
         problem = read_problem(status, fields, answer)
         assert (status, problem["code"], problem["stage"]) == (504, "deadline_exceeded", "memory")

@@ -9,8 +9,10 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.profiles import examples
 
 TYPE = {"Content-Type": "application/json"}
 OPERATOR: dict[str, Any] = {
@@ -97,7 +99,7 @@ def members(draw: st.DrawFn) -> tuple[str, bytes]:
     return ",".join(texts), last
 
 
-@settings(max_examples=150, deadline=None)
+@examples(50)
 @given(drawn=members(), extra=st.sampled_from(["", ',"timeout_ms":9999', ',"priority":3', ',"timeout_ms" : 99 99']))
 def test_each_is_answered_as_its_text_says(server_url, drawn, extra):
     text, tensor = drawn

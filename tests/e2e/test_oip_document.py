@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import schemathesis
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
@@ -20,6 +20,7 @@ from opwire_service.kernels.executable import EXECUTABLE
 from opwire_service.oip import routes as oip
 from tests import bodies
 from tests.problems import read_problem
+from tests.profiles import request_examples
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 
@@ -67,7 +68,7 @@ def test_answers_are_those_described(server_url, mode):
     schema = schemathesis.openapi.from_url(f"{server_url}/openapi.json")
     operation = schema["/v2/models/{name}/infer"]["POST"]
 
-    @settings(max_examples=60, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck))
+    @request_examples(30)
     @given(case=operation.as_strategy(generation_mode=mode))
     def conforms(case):
         response = case.call_and_validate(checks=CHECKS)

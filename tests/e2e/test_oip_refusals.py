@@ -50,7 +50,7 @@ def malformed(
     return problem_of(response, sent)
 
 
-@pytest.mark.parametrize("content", [b"", b" ", b"{", b"{'a': 1}", b"\xff", b"[" * 100_000, b'{"id": "\\ud800"}'])
+@pytest.mark.parametrize("content", [b"", b" ", b"{", b"{'a': 1}", b"\xff", b"[" * 10_000, b'{"id": "\\ud800"}'])
 def test_what_is_not_json(http, content):
     assert malformed(http, content)["code"] == "invalid_json"
 
@@ -255,7 +255,7 @@ def test_other_encodings(http, encoding):
 
 
 DECODE: dict[str | None, Callable[[bytes], bytes]] = {"gzip": gzip.decompress, "deflate": zlib.decompress, None: bytes}
-PACKED = gzip.compress(json.dumps(a_request()).encode())
+PACKED = gzip.compress(json.dumps(a_request()).encode(), mtime=0)
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", PACKED[:-1], PACKED[:20], PACKED + b"x", PACKED + PACKED, PACKED[1:]])

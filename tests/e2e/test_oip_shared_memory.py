@@ -196,6 +196,7 @@ def test_status_and_unregistering(client, make):
         ("a b", key_of("a"), "is no name of a region"),
         ("é", key_of("a"), "is no name of a region"),
     ],
+    ids=lambda value: value.replace(PREFIX, "PREFIX-"),  # the same in each process of a parallel run
 )
 def test_what_cannot_be_registered(client, make, name, key, said):
     make("a", 64)

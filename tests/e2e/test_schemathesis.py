@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import schemathesis
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
@@ -20,6 +20,7 @@ from schemathesis.specs.openapi.checks import (
 from opwire_service.settings import Limits, Settings
 from tests import bodies
 from tests.problems import read_problem
+from tests.profiles import request_examples
 from tests.serving import serving
 
 LIMITS = Limits(
@@ -41,12 +42,6 @@ def operations(document: Any) -> dict[str, Any]:
     return {operation.path: operation for operation in (found.ok() for found in document.get_all_operations())}
 
 
-def fuzz(few: int) -> Any:
-    return settings(
-        max_examples=few, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck)
-    )
-
-
 def check(case: Any) -> None:
     """The answer is one that the document describes, and a problem is about what was sent."""
     if case.media_type == bodies.JSON and case.headers:
@@ -65,7 +60,7 @@ def check(case: Any) -> None:
 @pytest.mark.parametrize("mode", MODES, ids=str)
 @pytest.mark.parametrize("path", DATA_ROUTES)
 def test_data_routes(document, path, mode):
-    @fuzz(60)
+    @request_examples(30)
     @given(case=operations(document)[path].as_strategy(generation_mode=mode))
     def conforms(case):
         check(case)
@@ -79,9 +74,7 @@ def test_the_other_routes(document):
     assert {"/v1/operators", "/v1/operators/{name}", "/v1/feature-levels", "/v1/server", "/livez", "/readyz"} <= others
     for path in sorted(others):
 
-        @settings(
-            max_examples=15, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck)
-        )
+        @request_examples(10)
         @given(case=found[path].as_strategy())
         def conforms(case):
             case.call_and_validate(checks=CHECKS)

@@ -96,7 +96,9 @@ def test_inference_needs_a_key(guarded):
     assert httpx.post(path, json={}, headers=bearer(KEY)).status_code in (400, 422)
 
 
-@pytest.mark.parametrize("path", ["/livez", "/readyz", "/v2/health/live", "/v2/health/ready", "/docs", "/openapi.json"])
+@pytest.mark.parametrize(
+    "path", ["/livez", "/readyz", "/v2/health/live", "/v2/health/ready", "/docs", "/openapi.json", "/v1/schema"]
+)
 def test_health_and_documents_are_open(guarded, path):
     assert httpx.get(guarded + path).status_code == 200
 
@@ -294,7 +296,7 @@ def test_a_body_in_the_packet_of_the_head_is_no_part_of_it(server_url):
 
 @pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('{"a":', "}")])
 def test_deep_json_is_refused(server_url, opening, closing):
-    for depth in (250, 100_000):
+    for depth in (250, 30_000):
         text = f'{{"operator": {opening * depth}1{closing * depth}, "inputs": {{}}}}'
         response = httpx.post(f"{server_url}/v1/execute", content=text, headers={"Content-Type": "application/json"})
         problem = read_problem(400, response.headers, response.content)

@@ -18,7 +18,7 @@ FAULTS = ("faults", "--seconds", "4", "--warm-up", "1", "--workers", "2", "--kil
 CLOSED = ("crowd", "--quick", "--rounds", "1", "--share", "0", "--client-share", "0", "--loads", "")
 OPEN = ("crowd", "--quick", "--shapes", "", "--open-seconds", "3", "--goodput", "0.5")
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="it reads /proc")
+pytestmark = [pytest.mark.serial, pytest.mark.skipif(sys.platform != "linux", reason="it reads /proc")]
 
 
 def soak(*arguments: str) -> str:
@@ -32,6 +32,7 @@ def test_no_call_is_lost_among_faults():
     assert re.search(r"answers [1-9]\d+, lost 0", soak(*FAULTS, "--growth", "2"))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "by",
     [
@@ -46,6 +47,7 @@ def test_no_call_of_a_crowd_fails(by):
     assert sorted(rows) == sorted(["4", "64"] * 4)
 
 
+@pytest.mark.thorough
 def test_twice_the_load_that_a_server_can_carry():
     said = soak(*OPEN, "--growth", "2")
     assert re.search(r"half the load: [1-9]\d* \(100\.0%\) of status 200", said)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 import opwire
 from opwire import AsyncClient, Call, Client, FeatureLevel, OpwireError, PoolingResult, Result, Validation, prepare
 from opwire.describe import LevelInfo, OperatorInfo, OperatorSummary, ServerInfo
+from opwire.fields import ScaleBias
 
 X = np.zeros((1, 1, 2, 2), np.float32)
 OPERATOR: dict[str, Any] = {"type": "ARGMAX", "desc": {}}
@@ -36,6 +37,10 @@ def of_the_client(client: Client, wanted: bool) -> None:
     assert_type(client.max_pooling(X, (2, 2), indices=True, strides=2), PoolingResult)
     assert_type(client.max_pooling(X, 2, indices=wanted), Result | PoolingResult)
     assert_type(client.max_pooling(X, 2, indices=True).indices, NDArray[Any])
+    assert_type(client.element_wise_add(X, OwnTensor(), timeout=3), Result)
+    assert_type(client.max_pooling1(X, window_size=[2, 2], strides=2, output_indices_tensor=OPERATOR), Result)
+    assert_type(client.activation_elu(X, alpha=2), Result)
+    assert_type(client.element_wise_sqrt(X, scale_bias=ScaleBias(1, 2)), Result)
     assert_type(client.execute(OPERATOR, X), Result)
     assert_type(client.execute(OPERATOR, {"InputTensor": [[1, 2]]}, priority=0, device="cpu"), Result)
     assert_type(client.execute(OPERATOR, X).output, NDArray[Any])
@@ -54,6 +59,7 @@ def of_the_client(client: Client, wanted: bool) -> None:
 async def of_the_async_client(client: AsyncClient) -> None:
     assert_type(await assert_type(client.argmax(X, 1), Coroutine[Any, Any, Result]), Result)
     assert_type(await client.max_pooling(X, 2), Result)
+    assert_type(await client.element_wise_round(X, rounding_mode="HALVES_TO_NEAREST_EVEN"), Result)
     assert_type(await client.max_pooling(X, 2, indices=True), PoolingResult)
     assert_type(await client.execute(OPERATOR, X), Result)
     assert_type(await client.execute_many([prepare.sum(X, 0)]), list[Result | OpwireError])
@@ -67,6 +73,7 @@ async def of_the_async_client(client: AsyncClient) -> None:
 
 def of_the_module() -> None:
     assert_type(prepare.max_pooling(X, 2, indices=True), Call)
+    assert_type(prepare.element_wise_abs(X), Call)
     assert_type(opwire.check(OPERATOR, "4_1").level, FeatureLevel)
     assert_type(opwire.validate(OPERATOR).valid, bool)
     assert_type(opwire.__version__, str)
@@ -78,6 +85,9 @@ def refused(client: Client) -> None:
     client.sum(X, 0, encoding="hex")  # type: ignore[arg-type]
     client.sum(X, 1.5)  # type: ignore[arg-type]
     client.reduce(X, "MEDIAN", 0)  # type: ignore[arg-type]
+    client.element_wise_add(X)  # type: ignore[call-arg]
+    client.activation_elu(X, alfa=2)  # type: ignore[call-arg]
+    client.element_wise_round(X, rounding_mode="UP")  # type: ignore[arg-type]
     client.argmax(X, 0, direction="SIDEWAYS")  # type: ignore[arg-type]
     _ = client.max_pooling(X, 2).indices  # type: ignore[attr-defined]
     client.with_options(retries=3)  # type: ignore[call-arg]

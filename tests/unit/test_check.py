@@ -229,7 +229,9 @@ def test_known_operators_are_refused_below_their_level():
 
 
 def test_scatter_is_an_alias():
-    assert refusal({"type": "DML_OPERATOR_SCATTER", "desc": {}}) == [("operator_not_executable", "/type")]
+    desc = {"InputTensor": tensor("FLOAT32", 5), "UpdatesTensor": tensor("FLOAT32", 2), "Axis": 0}
+    plan = check({"type": "DML_OPERATOR_SCATTER", "desc": {**desc, "IndicesTensor": tensor("UINT32", 2)}})
+    assert plan.operator is OPERATORS["SCATTER_ELEMENTS"]
 
 
 @pytest.mark.parametrize(
@@ -338,3 +340,12 @@ def test_wrong_attributes_hide_no_wrong_tensor():
         (Code.DUPLICATE_AXIS, "/desc/Axes/2"),
         (Code.UNKNOWN_FIELD, "/desc/Axis"),
     }
+
+
+def test_outputs_of_an_array_follow_from_the_inputs_of_a_plan():
+    join = {"InputTensors": [tensor("INT8", 2, 3), tensor("INT8", 2, 4)], "Axis": 1}
+    plan = check({"type": "JOIN", "desc": join})
+    assert list(plan.inputs) == ["InputTensors[0]", "InputTensors[1]"]
+    rules = plan.operator.output_rules(plan.attributes, plan.inputs)
+    assert rules["OutputTensor"].derived() == plan.outputs["OutputTensor"]
+    assert plan.outputs["OutputTensor"].sizes == (2, 7)

@@ -345,6 +345,7 @@ def test_a_busy_server_is_asked_again_until_it_is_free(make_client, busy):
     assert server.request.headers["X-Retry-Count"] == "50"
 
 
+@pytest.mark.serial
 def test_a_busy_server_is_asked_no_longer_than_the_timeout_allows(make_client):
     server = FakeServer(problem_answer(503, "draining", {"Retry-After": "0.02"}))
     started = time.monotonic()

@@ -10,14 +10,14 @@ from math import prod
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from opwire.check import check
 from opwire.tensor import BufferTensorDesc, DataType
 from opwire_service.devices import is_device
 from opwire_service.kernels.cuda import JOBS, reduce
-from opwire_service.kernels.cuda.job import Memory, device_desc
+from opwire_service.kernels.cuda.job import CudaMemory, device_desc
 from opwire_service.kernels.cuda.reduction import LONGEST, TASK, Geometry, Tuning, geometry, loops_parameter
 from opwire_service.kernels.layout import Loop, reduction_layout
 
@@ -75,7 +75,6 @@ def points_with_targets(loops: tuple[Loop, ...]) -> list[tuple[int, int]]:
     ]
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.sampled_from([1, 2, 3, 4, 8, 40]), min_size=1, max_size=4).filter(lambda sizes: prod(sizes) < 100_000),
     st.sets(st.integers(0, 3)),
@@ -144,7 +143,7 @@ def test_results_that_a_card_leaves_open_are_computed_exactly(listed):
 
 def test_a_job_knows_its_memory():
     job = reduce.job(plan_of([1, 10**7], [1]), PROCESSORS)
-    memory = Memory({"InputTensor": 256}, {"OutputTensor": 512}, 1024, 2048, 2048)
+    memory = CudaMemory({"InputTensor": 256}, {"OutputTensor": 512}, 1024, 2048, 2048)
     (launch,) = job.launches(memory)
     assert (launch.entry, launch.grid[0]) == ("reduce_rows", 1)
     assert launch.grid[1] > 1
@@ -156,7 +155,7 @@ def test_a_job_knows_its_memory():
 def test_large_reductions_of_some_functions_have_a_quick_pass(sizes):
     for function, passes in (("SUM", 1), ("MAX", 1), ("L2", 2), ("MULTIPLY", 2), ("LOG_SUM_EXP", 2)):
         job = reduce.job(plan_of(sizes, [1], function), PROCESSORS)
-        launches = list(job.launches(Memory({"InputTensor": 0}, {"OutputTensor": 0}, 0, 256, 512)))
+        launches = list(job.launches(CudaMemory({"InputTensor": 0}, {"OutputTensor": 0}, 0, 256, 512)))
         assert [launch.program for launch in launches] == list(job.programs)
         assert len(job.programs) == passes
         blocks, splits = launches[0].grid
@@ -177,7 +176,7 @@ def test_pooling_is_launched_in_pieces():
     }
     plan = check({"type": "MAX_POOLING", "desc": desc})
     job = JOBS["MAX_POOLING"](plan, PROCESSORS)
-    launches = list(job.launches(Memory({"InputTensor": 0}, {"OutputTensor": 0}, 0, 0, 0)))
+    launches = list(job.launches(CudaMemory({"InputTensor": 0}, {"OutputTensor": 0}, 0, 0, 0)))
     pieces = [(int(launch.parameter["first"][0]), int(launch.parameter["outputs"][0])) for launch in launches]
     assert sum(outputs for _, outputs in pieces) == prod(plan.outputs["OutputTensor"].sizes)
     assert [first for first, _ in pieces] == list(itertools.accumulate((n for _, n in pieces[:-1]), initial=0))

@@ -32,6 +32,7 @@ def test_what_was_never_measured_is_in_proportion_to_the_nearest():
     assert durations.expected("SUM", 2**21) == pytest.approx(0.02)
     assert durations.expected("SUM", 2**32) == pytest.approx(16.0)
     assert durations.expected("SUM", 2**18) == pytest.approx(0.0025)
+    assert durations.expected("SUM", 0) == 0
 
 
 def test_operators_differ():

@@ -141,7 +141,7 @@ def command_of(**members: object) -> Command:
 def test_bindings(bound, resource, offset, size):
     command = command_of(type="dispatch", dispatchable="op", bindings={"InputTensor": bound, "OutputTensor": "out"})
     assert isinstance(command, Dispatch)
-    found = command.bindings["InputTensor"]
+    found = command.bindings["InputTensor"][0]
     assert (found.resource, found.element_offset, found.element_size) == (resource, offset, size)
 
 
@@ -169,7 +169,7 @@ def test_print_and_write_file():
         ({"type": "dispatch", "dispatchable": "op", "bindings": {"a": {}}}, "missing_field", "/bindings/a"),
         ({"type": "dispatch", "dispatchable": "op", "bindings": {"a": 1}}, "wrong_type", "/bindings/a"),
         (
-            {"type": "dispatch", "dispatchable": "op", "bindings": {"a": ["in", "out"]}},
+            {"type": "dispatch", "dispatchable": "op", "bindings": {"a": []}},
             "count_mismatch",
             "/bindings/a",
         ),
@@ -208,7 +208,7 @@ def test_unknown_name_comes_with_the_nearest():
 
 def test_all_that_is_wrong_is_reported_at_once():
     refused = {
-        "resources": {"x": {"initialValues": "deferred"}, "y": 3},
+        "resources": {"x": {"initialValues": "later"}, "y": 3},
         "dispatchables": {"op": 4},
         "commands": [
             {"type": "print", "resource": "x"},

@@ -156,7 +156,7 @@ def test_file_is_named_and_not_opened():
         ({"initialValuesDataType": "FLOAT32"}, "missing_field", ""),
         ({"initialValuesDataType": "FLOAT32", "initialValues": 3}, "wrong_type", "/initialValues"),
         ({"initialValuesDataType": "FLOAT32", "initialValues": []}, "out_of_range", "/initialValues"),
-        ({"initialValuesDataType": "FLOAT32", "initialValues": "deferred"}, "wrong_type", "/initialValues"),
+        ({"initialValuesDataType": "FLOAT32", "initialValues": "Deferred"}, "wrong_type", "/initialValues"),
         ({"initialValuesDataType": "FLOAT32", "initialValues": [1, "one"]}, "invalid_number", "/initialValues/1"),
         ({"initialValuesDataType": "FLOAT16", "initialValues": [65536]}, "invalid_number", "/initialValues/0"),
         ({"initialValuesDataType": "INT8", "initialValues": [128]}, "invalid_number", "/initialValues/0"),

@@ -7,12 +7,13 @@ import time
 from collections.abc import Mapping
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from opwire.check import check
 from opwire.errors import ContractViolation
 from opwire.tensor import BufferTensorDesc, DataType
+from tests.profiles import examples
 
 MOST = 2**32 - 1
 
@@ -140,7 +141,7 @@ def addresses_differ(sizes: tuple[int, ...], strides: tuple[int, ...]) -> bool:
     return len(set(addresses)) == len(addresses)
 
 
-@settings(max_examples=1500, deadline=None)
+@examples(500)
 @given(st.lists(st.tuples(st.integers(1, 5), st.integers(0, 30)), min_size=1, max_size=4))
 @example([(2, 3), (3, 2)])
 @example([(3, 2), (3, 3)])
@@ -181,7 +182,7 @@ def test_overlap_of_large_outputs(sizes, strides, unique):
     assert BufferTensorDesc(DataType.UINT8, sizes, strides).addresses_are_unique() is unique
 
 
-@settings(max_examples=200, deadline=None)
+@examples(100)
 @given(st.lists(st.tuples(st.integers(1, 2**16), st.integers(0, 2**32 - 1)), min_size=8, max_size=8))
 def test_the_search_for_overlap_is_bounded(dimensions):
     sizes, strides = zip(*dimensions, strict=True)

@@ -6,11 +6,12 @@ import asyncio
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from opwire.errors import DeadlineExceededError, OverloadedError, ProblemCode
 from opwire_service.engine.memory import SMALL, Hold, Memory
+from tests.profiles import examples
 
 pytestmark = pytest.mark.anyio
 
@@ -170,7 +171,7 @@ async def test_who_leaves_the_line_lets_the_next_one_in():
 sizes = st.sampled_from([1, SMALL // 2, SMALL, SMALL + 1, BODIES // 3, BODIES, LIMIT])
 
 
-@settings(max_examples=200, deadline=None)
+@examples(100)
 @given(requests=st.lists(st.tuples(sizes, st.lists(sizes, max_size=2), st.booleans()), max_size=12))
 async def test_every_crowd_is_served(requests):
     """Whatever they need, each gets it; the excess is that of one request; and nothing is held at the end."""

@@ -18,7 +18,10 @@ from opwire.schema import CATALOG, find
 from opwire_service.kernels.executable import EXECUTABLE
 from tests.support import FACTS
 
-SHARED = {"__init__", "elementwise", "indices", "work"}
+SHARED = {
+    *("__init__", "batch_normalization", "block_quantization", "depths", "elementwise", "folds", "indices"),
+    *("linear_quantization", "slices", "tuples", "work"),
+}
 """Modules of the folder that declare no operator."""
 
 

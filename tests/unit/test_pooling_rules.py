@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from opwire.check import check, validate
 from opwire.errors import ContractViolation
 from opwire.rules.dimension import Dimension
+from tests.profiles import examples
 
 NAMES = ("Strides", "WindowSize", "StartPadding", "EndPadding", "Dilations")
 
@@ -44,14 +45,14 @@ def floor_count(size: int, stride: int, window: int, start: int, end: int, dilat
 MEMBERS = st.tuples(st.integers(1, 6), st.integers(1, 6), st.integers(0, 9), st.integers(0, 9), st.integers(1, 9))
 
 
-@settings(max_examples=600, deadline=None)
+@examples(300)
 @given(st.integers(1, 8), MEMBERS, st.integers(0, 30))
 def test_windows_with_an_element_are_those_found_one_by_one(size, members, count):
     dimension = Dimension(size, *members)
     assert dimension.windows_with_element(count) == sum(reaches(dimension, at) for at in range(count))
 
 
-@settings(max_examples=300, deadline=None)
+@examples(150)
 @given(st.integers(1, 40), MEMBERS, st.integers(1, 12))
 def test_the_declared_size_decides(size, members, declared):
     stride, window, start, end, dilation = members
@@ -72,7 +73,7 @@ def test_the_declared_size_decides(size, members, declared):
         assert check(operator).outputs["OutputTensor"].sizes == (1, 1, 1, declared)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(100)
 @given(st.integers(1, 40), MEMBERS)
 def test_a_size_left_out_is_the_floor(size, members):
     found = validate(pooling(size, members))

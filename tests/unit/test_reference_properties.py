@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from opwire.check import check
 from opwire_service.kernels.executable import EXECUTABLE
 from tests import oracle
 from tests.execution import execute
+from tests.profiles import examples
 from tests.strategies import Case, cases
 
-EXAMPLES = {"REDUCE": 400}
+EXAMPLES = {"REDUCE": 150}
 
 
 def run_case(device, case: Case) -> None:
@@ -21,7 +22,7 @@ def run_case(device, case: Case) -> None:
 
 @pytest.mark.parametrize("name", EXECUTABLE)
 def test_answers_are_those_of_plain_python(device, name):
-    @settings(max_examples=EXAMPLES.get(name, 150), deadline=None)
+    @examples(EXAMPLES.get(name, 60))
     @given(cases((name,)))
     def holds(case):
         run_case(device, case)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from opwire.errors import RequestError
@@ -74,7 +74,6 @@ LONG_STRINGS = {"<plain>": "A" * LONG, "<quotes>": 'b"' * LONG, "<backslashes>":
 values = st.recursive(texts | long | st.integers(), st.lists)
 
 
-@settings(deadline=None)
 @given(document=st.dictionaries(texts | long, values, max_size=4), ascii_only=st.booleans())
 def test_what_is_read_is_what_was_written(document, ascii_only):
     written = mapped(document, lambda text: LONG_STRINGS.get(text, text))

@@ -6,14 +6,17 @@ from typing import Any
 
 import pytest
 
+from opwire.fields.structs import Size2D
 from opwire.level import FeatureLevel
 from opwire.rules import (
     Derived,
     Named,
     Rule,
+    Windows,
     absent,
     any_given,
     at_most_one_given,
+    axis,
     below,
     between,
     blocks,
@@ -29,6 +32,8 @@ from opwire.rules import (
     number,
     one_element,
     one_of,
+    part,
+    pooled,
     positive,
     rank,
     required,
@@ -46,6 +51,16 @@ from opwire.tensor import BufferTensorDesc, DataType, TensorFlags
 def tensor(*sizes: int, flags: TensorFlags = TensorFlags.NONE) -> BufferTensorDesc:
     return BufferTensorDesc(DataType.FLOAT32, sizes, flags=flags)
 
+
+ROW = Windows(over="A", dilated=False)
+POOLING = {
+    "A": tensor(1, 1, 6),
+    "Strides": (2,),
+    "WindowSize": (3,),
+    "StartPadding": (0,),
+    "EndPadding": (0,),
+}
+"""Windows of three over six elements, every second one: two of them, or three with one that reaches beyond."""
 
 OWNED = tensor(1, flags=TensorFlags.OWNED_BY_DML)
 
@@ -65,11 +80,28 @@ def places(rule: Rule | tuple[Rule, ...], values: dict[str, Any]) -> list[tuple[
         (broadcast("B", to="A"), {"A": tensor(2, 3), "B": None}, []),
         (blocks("B", of="A"), {"A": tensor(4, 6), "B": tensor(2, 3)}, []),
         (blocks("B", of="A"), {"A": tensor(4, 6), "B": tensor(2, 4)}, [("sizes_mismatch", ("B", "Sizes", 1))]),
+        (axis("Axis", of="As"), {"Axis": 2, "As": (tensor(1, 1, 1), tensor(1))}, []),
+        (axis("Axis", of="As"), {"Axis": 2, "As": (tensor(1, 1),)}, [("axis_out_of_range", ("Axis",))]),
+        (axis("Axis", of="As"), {"Axis": 2, "As": ()}, []),
+        (sum_along("Axis", "As", "B"), {"Axis": 0, "As": (), "B": tensor(3)}, []),
         (
             blocks("Bs", of="A"),
             {"A": tensor(4), "Bs": (tensor(2), tensor(3))},
             [("sizes_mismatch", ("Bs", 1, "Sizes", 0))],
         ),
+        (between(part("A", "Width"), 1, None), {"A": Size2D(1, 0)}, []),
+        (between(part("A", "Height"), 1, None), {"A": Size2D(1, 0)}, [("out_of_range", ("A", "Height"))]),
+        (pooled(ROW, "B"), {**POOLING, "B": tensor(1, 1, 2)}, []),
+        (pooled(ROW, "B"), {**POOLING, "B": tensor(1, 1, 3)}, []),
+        (
+            pooled(ROW, "B"),
+            {**POOLING, "B": tensor(2, 1, 4)},
+            [("sizes_mismatch", ("B", "Sizes", 0)), ("sizes_mismatch", ("B", "Sizes", 2))],
+        ),
+        (pooled(ROW, "B"), {**POOLING, "B": tensor(4)}, []),
+        (pooled(ROW, "B"), {**POOLING, "WindowSize": (9,), "B": tensor(1, 1, 1)}, []),
+        (pooled(ROW, "B"), {**POOLING, "WindowSize": (2, 2), "B": tensor(1, 1, 1)}, []),
+        (length_is(1, "A"), {"A": (tensor(1), tensor(1))}, [("count_mismatch", ("A",))]),
         (one_element("A", "B"), {"A": tensor(1, 1), "B": None}, []),
         (one_element("A", "B"), {"A": tensor(1, 1), "B": tensor(1, 2)}, [("sizes_mismatch", ("B", "Sizes"))]),
         (same_sizes("A", "B", but_along="Axis"), {"A": tensor(2, 3), "B": tensor(2, 9), "Axis": 1}, []),
@@ -159,3 +191,33 @@ def test_what_is_not_decided_is_not_derived():
     assert places(regions, {"Regions": tensor(1, 1, 6, 4), "Output": tensor(6, 9)}) == []
     assert regions.sizes_of("Output")({"Regions": tensor(6, 4)}) is None
     assert sizes_of("A")({"A": None}) is None
+
+
+@pytest.mark.parametrize(
+    ("sizes", "found"),
+    [
+        ((5, 2), []),
+        ((1, 1, 5, 3), []),
+        ((5,), [("ranks_differ", ("Output", "Sizes"))]),
+        ((2, 5, 2), [("sizes_mismatch", ("Output", "Sizes", 0))]),
+        ((1, 5, 4), [("sizes_mismatch", ("Output", "Sizes", 2))]),
+    ],
+)
+def test_outputs_may_have_any_number_of_leading_ones(sizes, found):
+    output = Derived(lambda values: ((1,), (5,), (3, 2)), usual=DataType.FLOAT32, leading_ones=True)
+    rule = output.rule({})
+    assert rule is not None
+    assert rule.derived().sizes == (1, 5, 3)
+    assert [(fault.code.value, fault.path) for fault in rule.faults("Output", tensor(*sizes))] == found
+
+
+def test_outputs_have_the_type_of_an_array():
+    rule = Derived(lambda values: ((3,),), like="Parts").rule({"Parts": (tensor(1), tensor(2))})
+    assert rule is not None
+    given = BufferTensorDesc(DataType.INT8, (3,))
+    assert [fault.path for fault in rule.faults("Output", given)] == [("Output", "DataType")]
+    assert Derived(lambda values: ((3,),), like="Parts").rule({"Parts": ()}) is None
+
+
+def test_an_output_like_one_that_could_not_be_read_is_undecided():
+    assert Derived(sizes_of("A"), like="B").rule({"A": tensor(2)}) is None

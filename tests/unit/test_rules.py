@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from opwire.check import check, validate
@@ -13,15 +13,9 @@ from opwire.level import FeatureLevel
 from opwire.operators import OPERATORS
 from tests.drawing import broken, descs
 from tests.drawing.outputs import output_sizes
+from tests.profiles import request_examples
 
-DRAWN = settings(
-    max_examples=30,
-    deadline=None,
-    derandomize=True,
-    database=None,
-    phases=[Phase.generate],
-    suppress_health_check=list(HealthCheck),
-)
+DRAWN = settings(request_examples(30), derandomize=True, database=None, phases=[Phase.generate])
 
 ALL = pytest.mark.parametrize("operator", OPERATORS.values(), ids=lambda operator: operator.name)
 
@@ -44,7 +38,12 @@ def test_drawn_descs_are_accepted(operator):
         whole = dict(drawn.desc)
         for member in operator.members.counts:
             whole[member.name] = len(whole[member.counts[0]])
-        whole |= {name: desc.to_json() for name, desc in plan.outputs.items()}
+        for name, desc in plan.outputs.items():
+            array, bracket, _ = name.partition("[")
+            if not bracket:
+                whole[name] = desc.to_json()
+            elif name.endswith("[0]"):
+                whole[array] = [part.to_json() for part in plan.outputs.values()]
         found = validate({"type": operator.name, "desc": whole}, drawn.level)
         assert found.valid
         assert found.outputs == plan.outputs

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from opwire_service.engine.schedule import LONG, Action, Expire, Job, QueueFull, Schedule, Start
+from tests.profiles import examples
 
 NEVER = 10**9
 
@@ -38,9 +39,9 @@ def test_each_device_runs_as_many_jobs_as_it_can():
     assert schedule.submit(third) == []
     assert started(schedule.submit(other)) == [other]
     assert schedule.submit(waiting) == []
-    assert started(schedule.finish(other, 1)) == [waiting]
-    assert started(schedule.finish(first, 1)) == [third]
-    assert schedule.finish(second, 2) == []
+    assert started(schedule.finish(other, 1, None)) == [waiting]
+    assert started(schedule.finish(first, 1, None)) == [third]
+    assert schedule.finish(second, 2, None) == []
     assert {each for each in (first, second, third, other, waiting) if schedule.is_running(each)} == {third, waiting}
     assert schedule.running == 2
 
@@ -61,7 +62,7 @@ def order(schedule: Schedule, running: Job, waiting: list[Job]) -> list[Job]:
         assert schedule.submit(each) == []
     found: list[Job] = []
     while schedule.running:
-        found += started(schedule.finish(found[-1] if found else running, 100))
+        found += started(schedule.finish(found[-1] if found else running, 100, None))
     return found
 
 
@@ -92,7 +93,7 @@ def test_no_job_waits_for_ever():
     schedule.submit(patient)
     for now in range(1, 20):
         schedule.submit(job(priority=0, arrived=now))
-        (running,) = started(schedule.finish(running, now))
+        (running,) = started(schedule.finish(running, now, None))
         if running is patient:
             assert now <= 6
             return
@@ -111,7 +112,7 @@ def test_deadlines():
     # What runs is its device's business.
     assert schedule.expire(15) == []
     assert schedule.is_running(running)
-    assert expired(schedule.finish(running, 20)) == [soon]
+    assert expired(schedule.finish(running, 20, None)) == [soon]
     assert schedule.next_deadline() is None
     assert repr(schedule) == "<Schedule 0 queued, a 0/1 busy>"
 
@@ -128,7 +129,7 @@ def test_an_expired_job_gives_way_to_the_next():
     running, late, fine = job(), job(deadline=3), job()
     for each in (running, late, fine):
         schedule.submit(each)
-    assert schedule.finish(running, 4) == [Expire(late), Start(fine)]
+    assert schedule.finish(running, 4, None) == [Expire(late), Start(fine)]
 
 
 def test_withdrawn_jobs_are_gone_and_the_others_keep_their_order():
@@ -144,7 +145,7 @@ def test_withdrawn_jobs_are_gone_and_the_others_keep_their_order():
     assert schedule.is_running(running)
     found: list[Job] = []
     while schedule.running:
-        found += started(schedule.finish(found[-1] if found else running, 1))
+        found += started(schedule.finish(found[-1] if found else running, 1, None))
     assert [each.priority for each in found] == [2, 7, 8, 9]
 
 
@@ -161,7 +162,7 @@ def test_a_full_queue_takes_no_more():
     with pytest.raises(QueueFull):
         schedule.submit(job("b"))
     assert schedule.queued == 2
-    schedule.finish(running, 1)
+    schedule.finish(running, 1, None)
     assert schedule.submit(job()) == []
 
 
@@ -171,7 +172,7 @@ def test_without_a_queue_only_free_places_are_given():
     assert started(schedule.submit(running)) == [running]
     with pytest.raises(QueueFull):
         schedule.submit(job())
-    schedule.finish(running, 1)
+    schedule.finish(running, 1, None)
     assert schedule.submit(job())
 
 
@@ -194,10 +195,10 @@ def test_long_jobs_leave_one_place_to_the_short():
     short = job(priority=9, work=RATE // 1000)
     assert started(schedule.submit(short)) == [short]
     assert schedule.submit(long[3]) == []
-    assert schedule.finish(short, 1) == []
-    assert started(schedule.finish(long[0], 1)) == [long[2]]
+    assert schedule.finish(short, 1, None) == []
+    assert started(schedule.finish(long[0], 1, None)) == [long[2]]
     schedule.withdraw(long[3])
-    assert schedule.finish(long[1], 1) == schedule.finish(long[2], 1) == []
+    assert schedule.finish(long[1], 1, None) == schedule.finish(long[2], 1, None) == []
     again = [job(work=RATE) for _ in range(2)]
     assert [started(schedule.submit(each)) for each in again] == [[each] for each in again]
 
@@ -228,7 +229,7 @@ def test_the_least_urgent_job_waits_no_longer_than_its_priority_says():
     schedule.submit(patient)
     for now in range(1, 30):
         schedule.submit(job(priority=0, arrived=now, work=RATE))
-        (running,) = started(schedule.finish(running, now))
+        (running,) = started(schedule.finish(running, now, None))
         if running is patient:
             assert now <= 6
             return
@@ -320,7 +321,7 @@ def test_the_wait_is_expected_by_the_measured_rate():
     for now in range(0, 800, 2):
         measured = job(arrived=now, work=1000)
         schedule.submit(measured)
-        schedule.finish(measured, now + 2)
+        schedule.finish(measured, now + 2, 2.0)
     assert admitted(schedule, 800, 10, work=1000) == 3
 
 
@@ -329,7 +330,7 @@ def test_work_that_was_given_up_tells_nothing_of_the_rate():
     for now in range(3):
         given_up = job(work=RATE, arrived=now)
         schedule.submit(given_up)
-        schedule.finish(given_up, now + 0.001, whole=False)
+        schedule.finish(given_up, now + 0.001, None)
     assert admitted(schedule, 4, 10, work=RATE) == 6
 
 
@@ -356,7 +357,7 @@ class Crowd:
             now += self.chance.expovariate(self.load * self.places / self.seconds)
             while self.ends and self.ends[0][0] <= now:
                 end, done = self.ends.pop(0)
-                self.start(self.schedule.finish(done, end), end)
+                self.start(self.schedule.finish(done, end, self.seconds), end)
             try:
                 self.start(self.schedule.submit(Job("a", 5, now, NEVER, round(self.seconds * RATE))), now)
             except QueueFull:
@@ -428,7 +429,7 @@ class Jobs(RuleBasedStateMachine):
     def finish(self, data):
         ended = data.draw(st.sampled_from(self.running))
         self.running.remove(ended)
-        self.perform(self.schedule.finish(ended, self.now))
+        self.perform(self.schedule.finish(ended, self.now, 1.0))
 
     @precondition(lambda self: self.waiting)
     @rule(data=st.data())
@@ -467,4 +468,4 @@ class ImpatientJobs(Jobs):
 
 TestJobs = Jobs.TestCase
 TestImpatientJobs = ImpatientJobs.TestCase
-TestJobs.settings = TestImpatientJobs.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+TestJobs.settings = TestImpatientJobs.settings = settings(examples(50), stateful_step_count=40)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import struct
+from functools import partial
 
 import numpy as np
 import pytest
@@ -227,7 +228,7 @@ def test_a_validate_request_has_no_tensors():
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[1]x", b'{"operator": 01}', b"\xff\xfe", b"{'a': 1}"])
-@pytest.mark.parametrize("parse", [parse_execute, parse_batch, parse_validate])
+@pytest.mark.parametrize("parse", [parse_execute, partial(parse_batch, most=9), parse_validate])
 def test_what_is_not_json_is_refused(parse, body):
     with pytest.raises(RequestError) as refused:
         parse(RequestBody.split(body))
@@ -342,23 +343,22 @@ def test_the_tensors_of_a_batch_follow_each_other_in_the_tail():
         {"operator": operator(), "inputs": {"InputTensor": SIZE}},
     ]
     head = json.dumps({"requests": requests}).encode()
-    first, malformed, second, number, third = parse_batch(
-        RequestBody.split(head + struct.pack("<6f", *range(6)), str(len(head)))
-    )
+    body = RequestBody.split(head + struct.pack("<6f", *range(6)), str(len(head)))
+    first, malformed, second, number, third = parse_batch(body, 9)
     assert [tensor_of(request).tolist() for request in (first, second, third)] == [[0, 1], [5, 6], [4, 5]]
     for refused_request, pointer in ((malformed, "/requests/1/prio"), (number, "/requests/3")):
         assert isinstance(refused_request, RequestError)
         assert [violation.pointer for violation in refused_request.violations] == [pointer]
     for tail in (bytes(20), bytes(28)):
         with pytest.raises(RequestError) as refused:
-            parse_batch(RequestBody.split(head + tail, str(len(head))))
+            parse_batch(RequestBody.split(head + tail, str(len(head))), 9)
         assert refused.value.code is ProblemCode.INVALID_FRAMING
 
 
 @pytest.mark.parametrize("body", [b"[]", b"{}", b'{"requests": {}}', b'{"requests": [], "more": 1}'])
 def test_a_batch_of_another_form_is_refused(body):
     with pytest.raises(RequestError) as refused:
-        parse_batch(RequestBody.split(body))
+        parse_batch(RequestBody.split(body), 9)
     assert refused.value.code is ProblemCode.INVALID_REQUEST
     assert all(resolves(json.loads(body), violation.pointer) for violation in refused.value.violations)
 
@@ -367,7 +367,7 @@ def test_a_batch_of_another_form_is_refused(body):
 @given(drawn=st.lists(cases(), max_size=3))
 def test_a_batch_is_its_calls_in_their_order(encoding, drawn):
     headers, chunks = write_calls([call_of(case) for case in drawn], encoding)
-    requests = parse_batch(RequestBody.split(b"".join(chunks), headers.get(HEAD_LENGTH)))
+    requests = parse_batch(RequestBody.split(b"".join(chunks), headers.get(HEAD_LENGTH)), 9)
     assert len(requests) == len(drawn)
     for i, (case, request) in enumerate(zip(drawn, requests, strict=True)):
         assert isinstance(request, ExecuteRequest)

@@ -24,7 +24,7 @@ from opwire.wire import (
     PoolingResult,
     Result,
     encode_output,
-    output_head,
+    output_frames,
     read_answer,
     read_answers,
     read_pooling_answer,
@@ -128,7 +128,7 @@ def test_without_indices_it_is_no_answer_to_a_pooling_that_asked_for_them():
 
 
 def written(desc: BufferTensorDesc, buffer: Array, output_format: OutputFormat) -> Outcome:
-    output = encode_output(output_head("y", desc), desc, buffer, output_format)
+    output = encode_output(output_frames({"y": desc})["y"], desc, buffer, output_format)
     return Outcome([output], FeatureLevel.V6_4, "reference", {"total": 5})
 
 

@@ -6,11 +6,12 @@ import itertools
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from opwire.check import Plan, check
-from opwire.operators import OPERATORS
+from opwire_service.kernels.executable import EXECUTABLE
 from tests import oracle
+from tests.profiles import examples
 from tests.strategies import cases
 
 SLACK = 3
@@ -34,9 +35,9 @@ def _pooled(plan: Plan) -> Iterator[oracle.Coordinate]:
                 yield (*coordinate[:2], *place)
 
 
-@pytest.mark.parametrize("name", OPERATORS)
+@pytest.mark.parametrize("name", EXECUTABLE)
 def test_work_bounds_the_visits(name):
-    @settings(max_examples=150, deadline=None)
+    @examples(60)
     @given(cases((name,)))
     def is_a_bound(case):
         plan = check(case.operator, case.level)

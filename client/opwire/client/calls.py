@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from operator import index
 from typing import Any, Literal, SupportsIndex
 
 from ..desc import Report, read_tensor, show
 from ..enums import AxisDirection, ReduceFunction
-from ..operators import OPERATORS, find
-from ..schema import PREFIX
+from ..fields import TensorMember
+from ..schema import PREFIX, find, schema_of
 from ..tensor import Array, BufferTensorDesc, DataType, packed_strides
+from ..tensor_names import element
 from ..wire import Call
 from .arrays import ArrayLike, TensorLike, as_array, as_array_or_bytes, fit
 
@@ -41,7 +42,7 @@ def argreduce(name: str, x: ArrayLike, axes: Axes, direction: Direction, output_
     """ARGMIN or ARGMAX."""
     array, listed = as_array(x, "x"), _axes(axes)
     desc = {
-        "InputTensor": _tensor(array),
+        "InputTensor": tensor_of(array),
         "OutputTensor": _reduced(array, listed, output_type),
         "AxisCount": len(listed),
         "Axes": listed,
@@ -53,7 +54,7 @@ def argreduce(name: str, x: ArrayLike, axes: Axes, direction: Direction, output_
 def reduce(x: ArrayLike, function: Function, axes: Axes, output_type: DataType | str | None) -> Call:
     """REDUCE; without an output type the server derives it."""
     array, listed = as_array(x, "x"), _axes(axes)
-    desc = {"Function": function, "InputTensor": _tensor(array), "AxisCount": len(listed), "Axes": listed}
+    desc = {"Function": function, "InputTensor": tensor_of(array), "AxisCount": len(listed), "Axes": listed}
     if output_type is not None:
         desc["OutputTensor"] = _reduced(array, listed, output_type)
     return _call("REDUCE", desc, array)
@@ -79,7 +80,7 @@ def max_pooling(
     spatial = array.ndim - 2
     sizes = _spatial(window, spatial)
     desc: dict[str, Any] = {
-        "InputTensor": _tensor(array),
+        "InputTensor": tensor_of(array),
         "DimensionCount": len(sizes),
         "Strides": _spatial(1 if strides is None else strides, spatial),
         "WindowSize": sizes,
@@ -97,25 +98,30 @@ def max_pooling(
     return _call(name, desc, array)
 
 
-def execute(operator: Mapping[str, Any], inputs: TensorLike | Mapping[str, TensorLike]) -> Call:
+def execute(operator: Mapping[str, Any], inputs: TensorLike | Mapping[str, TensorLike | list[TensorLike]]) -> Call:
     """Any operator. What is wrong with its desc is left for the server to say."""
     given = inputs if isinstance(inputs, Mapping) else {_only_input(operator): inputs}
-    desc = operator.get("desc")
     arrays: dict[str, Array] = {}
     layouts: dict[str, BufferTensorDesc] = {}
-    for name, value in given.items():
-        tensor = _read_tensor(desc.get(name) if isinstance(desc, Mapping) else None)
+    for name, value, described in _tensors(operator, given):
+        tensor = _read_tensor(described)
         arrays[name] = as_array_or_bytes(value, name) if tensor is None else fit(value, tensor, name)
         if tensor is not None and tensor.element_strides != packed_strides(tensor.sizes):
             layouts[name] = tensor
     return Call(operator, arrays, layouts)
 
 
+def call_of(name: str, desc: Mapping[str, Any], arrays: Mapping[str, Array]) -> Call:
+    """The call of an operator type."""
+    return Call({"type": PREFIX + name, "desc": desc}, arrays)
+
+
 def _call(name: str, desc: Mapping[str, Any], array: Array) -> Call:
-    return Call({"type": PREFIX + name, "desc": desc}, {"InputTensor": array})
+    return call_of(name, desc, {"InputTensor": array})
 
 
-def _tensor(array: Array) -> dict[str, Any]:
+def tensor_of(array: Array) -> dict[str, Any]:
+    """The desc of an array that is sent packed."""
     return {"DataType": DataType.of(array.dtype).name, "Sizes": list(array.shape)}
 
 
@@ -158,10 +164,31 @@ def _pooled_sizes(array: Array, desc: Mapping[str, Any], *, ceil: bool) -> list[
     return [*array.shape[:2], *spatial] if min(spatial, default=0) > 0 else None
 
 
-def _only_input(operator: Mapping[str, Any]) -> str:
+def _tensors(operator: Mapping[str, Any], given: Mapping[str, Any]) -> Iterator[tuple[str, Any, object]]:
+    """Each tensor by name, with what the desc says of it; lists are taken apart where the operator has an array."""
+    desc = operator.get("desc")
+    descs = desc if isinstance(desc, Mapping) else {}
+    arrays = {member.name for member in _inputs(operator) if member.is_array}
+    for name, value in given.items():
+        if name not in arrays:
+            yield name, value, descs.get(name)
+            continue
+        if not isinstance(value, list | tuple):
+            raise TypeError(f"{name} is of type {type(value).__name__}; it takes a list of tensors")
+        described = descs.get(name)
+        listed = described if isinstance(described, list | tuple) else ()
+        for i, item in enumerate(value):
+            yield element(name, i), item, listed[i] if i < len(listed) else None
+
+
+def _inputs(operator: Mapping[str, Any]) -> tuple[TensorMember, ...]:
+    """The inputs of the operator's type; none if there is no such type."""
     kind = find(operator.get("type"))
-    declared = None if kind is None else OPERATORS.get(kind.name)
-    names = ["InputTensor"] if declared is None else [member.name for member in declared.members.inputs]
+    return () if kind is None else schema_of(kind.name).members.inputs
+
+
+def _only_input(operator: Mapping[str, Any]) -> str:
+    names = [member.name for member in _inputs(operator)] or ["InputTensor"]
     if len(names) > 1:
         raise TypeError(f"{show(operator.get('type'))} has the inputs {', '.join(names)}: pass a dict of them")
     return names[0]

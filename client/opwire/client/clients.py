@@ -24,8 +24,9 @@ from ..transport.exchange import Exchange
 from ..transport.retry import Patience, Tries
 from ..wire import Call, Encoding, PoolingResult, Result
 from . import requests
-from .methods import OperatorMethods, P, R
+from .methods import OperatorMethods, P
 from .options import CallOptions, Settings
+from .typed import R
 
 T = TypeVar("T")
 Tr = TypeVar("Tr")

@@ -86,7 +86,7 @@ class Expected:
             raise ValueError(f"{len(outcomes)} results for {len(self._calls)} requests")
         for outcome, outputs in zip(outcomes, self.outputs, strict=True):
             if outputs is not None and isinstance(outcome, Result):
-                _verify(outcome.outputs, outputs)
+                _verify(outcome.tensors, outputs)
 
 
 def _verify(found: Mapping[str, Array], expected: Outputs) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, Generic, Literal, TypeVar, Unpack, overload
 
@@ -12,16 +12,14 @@ from . import calls
 from .arrays import ArrayLike, TensorLike
 from .calls import Axes, Direction, Function, IndexType, PoolingOperator
 from .options import CallOptions
-
-R = TypeVar("R")
-"""What a call comes to: a Result, or an awaitable of one."""
+from .typed import DeclaredMethods, R
 
 P = TypeVar("P")
 """The same for a pooling that was asked for indices: a PoolingResult, or an awaitable of one."""
 
 
-class OperatorMethods(ABC, Generic[R, P]):
-    """One method for each operator.
+class OperatorMethods(DeclaredMethods[R], Generic[R, P]):
+    """One method for each operator: those that suit Python, and, of ``DeclaredMethods``, those that mirror DirectML.
 
     Tensors are numpy arrays or anything that converts itself to one (``__array__``, ``__dlpack__``), of any layout and
     byte order. Their data types are never changed, so lists, which have none, are taken by ``execute`` alone. Axes are
@@ -32,17 +30,13 @@ class OperatorMethods(ABC, Generic[R, P]):
     """
 
     @abstractmethod
-    def _run(self, call: Call, options: CallOptions) -> R:
-        """Runs a call."""
-
-    @abstractmethod
     def _run_pooling(self, call: Call, options: CallOptions) -> P:
         """Runs a pooling that asks for indices."""
 
     def execute(
         self,
         operator: Mapping[str, Any],
-        inputs: TensorLike | Mapping[str, TensorLike],
+        inputs: TensorLike | Mapping[str, TensorLike | list[TensorLike]],
         **options: Unpack[CallOptions],
     ) -> R:
         """Runs any operator.
@@ -51,7 +45,8 @@ class OperatorMethods(ABC, Generic[R, P]):
             operator: ``{"type": ..., "desc": {...}}`` as DxDispatch writes it.
             inputs: the tensors by name, or the tensor of an operator that has one. Each is an array of the shape
                 ``Sizes``; or the whole buffer in one dimension, as elements, as UINT8 or as bytes, where a desc with
-                strides has its gaps; or lists of numbers, which take the data type of the desc.
+                strides has its gaps; or lists of numbers, which take the data type of the desc. An array of tensors
+                is a list of these.
             options: see CallOptions.
         """
         return self._run(calls.execute(operator, inputs), options)

@@ -10,11 +10,12 @@ from .model import (
     ForeignDispatchable,
     Model,
     OperatorDispatchable,
+    lowest_level,
     parse_model,
     read_model,
     read_operator,
 )
-from .resources import Buffer, Constant, Sequence, SourceFile, Values, check_size
+from .resources import Buffer, Constant, Deferred, Sequence, SourceFile, Values, check_size
 from .text import read_text
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "Buffer",
     "Command",
     "Constant",
+    "Deferred",
     "Dispatch",
     "Dispatchable",
     "ForeignDispatchable",
@@ -34,6 +36,7 @@ __all__ = [
     "Values",
     "WriteFile",
     "check_size",
+    "lowest_level",
     "parse_model",
     "read_model",
     "read_operator",

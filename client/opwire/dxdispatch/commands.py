@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ..desc import UINT_MAX, pointer_to, show
+from ..fields.tensors import MOST_TENSORS
 from ..operator import Code
 from ..tensor import MAX_RANK
 from .members import Members, is_known
@@ -27,8 +28,8 @@ class Binding:
     pointer: str
 
 
-Bindings = Mapping[str, Binding]
-"""What is bound to each tensor, by the name of its field."""
+Bindings = Mapping[str, tuple[Binding, ...]]
+"""What is bound to each tensor, or to those of an array, by the name of the field."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,18 +116,26 @@ def read_bindings(members: Members, buffers: Iterable[str]) -> Bindings:
     given = members.child("bindings")
     if given is None:
         return {}
-    bindings = {name: _binding(value, given, name, buffers) for name, value in given.values.items()}
-    return {name: binding for name, binding in bindings.items() if binding is not None}
+    bindings = {name: _listed(value, given, name, buffers) for name, value in given.values.items()}
+    return {name: listed for name, listed in bindings.items() if listed is not None}
 
 
-def _binding(value: object, owner: Members, name: str, buffers: Iterable[str]) -> Binding | None:
+def _listed(value: object, owner: Members, name: str, buffers: Iterable[str]) -> tuple[Binding, ...] | None:
+    """What is bound to a field: one resource, or a list of them; how many it takes, its operator will say."""
     at = owner.at(name)
-    if isinstance(value, list):
-        if len(value) != 1:
-            message = f"{len(value)} resources given; a tensor takes 1"
-            owner.report.add(Code.COUNT_MISMATCH, at, message, [1])
-            return None
-        value, at = value[0], pointer_to(at, 0)
+    if not isinstance(value, list):
+        binding = _binding(value, owner, at, buffers)
+        return None if binding is None else (binding,)
+    if not 0 < len(value) <= MOST_TENSORS:
+        message = f"{len(value)} resources given; a list has at least 1 and at most {MOST_TENSORS}"
+        owner.report.add(Code.COUNT_MISMATCH, at, message)
+        return None
+    found = [_binding(item, owner, pointer_to(at, i), buffers) for i, item in enumerate(value)]
+    listed = tuple(binding for binding in found if binding is not None)
+    return listed if len(listed) == len(found) else None
+
+
+def _binding(value: object, owner: Members, at: str, buffers: Iterable[str]) -> Binding | None:
     if isinstance(value, str):
         return Binding(value, 0, None, at) if is_known(value, at, buffers, "resource", owner.report) else None
     if not isinstance(value, Mapping):

@@ -12,7 +12,7 @@ from typing import Any
 from ..check import Plan, Validation, check, validate
 from ..desc import Report, pointer_to, show
 from ..errors import ContractViolation, ProblemCode, RequestError
-from ..level import FeatureLevel
+from ..level import LOWEST, FeatureLevel
 from ..operator import Code, Violation
 from .commands import Bindings, Command, read_bindings, read_command
 from .members import Members
@@ -108,6 +108,16 @@ class Model:
     resources: Mapping[str, Buffer]
     dispatchables: Mapping[str, Dispatchable]
     commands: tuple[Command, ...]
+
+    def validate(self, level: FeatureLevel) -> dict[str, Validation]:
+        """What is known of each dispatchable at a level, by name."""
+        return {name: dispatchable.validate(level) for name, dispatchable in self.dispatchables.items()}
+
+
+def lowest_level(found: Iterable[Validation]) -> FeatureLevel | None:
+    """The lowest level that takes all of some operators, or None if there is none."""
+    levels = [validation.minimum_feature_level for validation in found]
+    return None if None in levels else max((level for level in levels if level is not None), default=LOWEST)
 
 
 def parse_model(text: str | bytes) -> Model:

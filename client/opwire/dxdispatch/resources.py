@@ -93,6 +93,11 @@ class SourceFile:
     path: str
 
 
+@dataclass(frozen=True, slots=True)
+class Deferred:
+    """An ONNX model decides the size and the values once it runs."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Buffer:
     """A buffer of the model.
@@ -106,7 +111,7 @@ class Buffer:
     """
 
     data_type: DataType | None
-    initial: Values | Constant | Sequence | SourceFile
+    initial: Values | Constant | Sequence | SourceFile | Deferred
     offset_in_bytes: int
     declared_size_in_bytes: int | None
     pointer: str
@@ -114,17 +119,19 @@ class Buffer:
     @property
     def is_loaded(self) -> bool:
         """Whether the initial values are known, and with them the size."""
-        return not isinstance(self.initial, SourceFile)
+        return not isinstance(self.initial, SourceFile | Deferred)
 
     @property
     def value_end_in_bytes(self) -> int:
         """Where the initial values end.
 
         Raises:
-            TypeError: they stand in a file that was not read.
+            TypeError: they stand in a file that was not read, or are deferred.
         """
         if isinstance(self.initial, SourceFile):
             raise TypeError(f"the values of {self.pointer} are in {self.initial.path}, which was not read")
+        if isinstance(self.initial, Deferred):
+            raise TypeError(f"the values of {self.pointer} are deferred")
         return self.offset_in_bytes + self.initial.size_in_bytes
 
     @property
@@ -138,11 +145,11 @@ class Buffer:
         """New memory with the initial values in it, as UINT8.
 
         Raises:
-            TypeError: the values stand in a file that was not read.
+            TypeError: the values stand in a file that was not read, or are deferred.
         """
         end = self.value_end_in_bytes
         memory = np.zeros(self.size_in_bytes, np.uint8)
-        if not isinstance(self.initial, SourceFile):
+        if not isinstance(self.initial, SourceFile | Deferred):
             self.initial.fill(memory[self.offset_in_bytes : end].view(self.initial.dtype))
         return memory
 
@@ -205,15 +212,17 @@ def _data_type(members: Members, name: str, allowed: Mapping[str, int]) -> DataT
     return None if code is None else _BY_CODE.get(code)
 
 
-def _initial(members: Members, data_type: DataType | None) -> Values | Constant | Sequence | SourceFile | None:
+def _initial(
+    members: Members, data_type: DataType | None
+) -> Values | Constant | Sequence | SourceFile | Deferred | None:
     value, at = members.values["initialValues"], members.at("initialValues")
     if isinstance(value, list):
         return _mixed(value, members) if data_type is None else _values(value, data_type, at, members.report)
     if isinstance(value, Mapping):
         return _generated(Members(value, at, members.report), data_type, members)
-    message = f"{show(value)} given; allowed are a list, or an object with value, valueStart or sourcePath"
     if value == "deferred":
-        message = "deferred buffers take their size from an ONNX model, and opwire runs none"
+        return Deferred()
+    message = f"{show(value)} given; allowed are a list, or an object with value, valueStart or sourcePath"
     members.report.add(Code.WRONG_TYPE, at, message)
     return None
 

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import count, takewhile
 from typing import Any, ClassVar
 
 from ..desc import MOST_ALIKE, GivenTensor, Report, pointer_to, read_tensor, show
@@ -38,6 +39,8 @@ class Role(Enum):
 class TensorMember(StructuredMember, ABC):
     """A tensor, or an array of them. An output may be left out where it can be derived."""
 
+    is_array: ClassVar[bool] = False
+
     role: Role
 
     @property
@@ -61,6 +64,10 @@ class TensorMember(StructuredMember, ABC):
     @abstractmethod
     def parts(self, value: Any) -> Iterable[tuple[str, BufferTensorDesc]]:
         """The descs of a value that is not None, by the names that plans have for them."""
+
+    @abstractmethod
+    def among(self, tensors: Mapping[str, BufferTensorDesc]) -> Any:
+        """The value whose parts are among the tensors of a plan; None if there are none."""
 
     def describe(self) -> FieldInfo:
         return {"name": self.name, "kind": self.kind, "role": self.role.value}
@@ -86,6 +93,9 @@ class Tensor(TensorMember):
     def parts(self, value: Any) -> Iterable[tuple[str, BufferTensorDesc]]:
         return ((self.name, value),)
 
+    def among(self, tensors: Mapping[str, BufferTensorDesc]) -> BufferTensorDesc | None:
+        return tensors.get(self.name)
+
     def json_schema(self) -> Schema:
         return {"$ref": "#/components/schemas/TensorDesc"}
 
@@ -98,6 +108,7 @@ class TensorArray(TensorMember):
     """An array of tensors; its value is a tuple of ``GivenTensor``. ``count`` names the member that counts it."""
 
     kind: ClassVar[str] = "tensors"
+    is_array: ClassVar[bool] = True
 
     count: str | None = field(default=None, kw_only=True)
 
@@ -128,6 +139,10 @@ class TensorArray(TensorMember):
 
     def parts(self, value: Any) -> Iterable[tuple[str, BufferTensorDesc]]:
         return ((f"{self.name}[{i}]", tensor) for i, tensor in enumerate(value))
+
+    def among(self, tensors: Mapping[str, BufferTensorDesc]) -> tuple[BufferTensorDesc, ...] | None:
+        names = takewhile(tensors.__contains__, (f"{self.name}[{i}]" for i in count()))
+        return tuple(tensors[name] for name in names) or None
 
     def describe(self) -> FieldInfo:
         info = TensorMember.describe(self)

@@ -10,7 +10,7 @@ from ..desc import GivenTensor, Report
 from ..violation import Code
 from .counts import Count
 from .member import UNREAD, Member
-from .tensors import Role, TensorMember
+from .tensors import TensorMember
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Members:
         every: all of them.
         names: of all of them; as a mapping, in which one is found at once.
         tensors, inputs, outputs: all tensors, and those of the roles; optional ones belong to either.
-        input_names: of the inputs that are required.
+        input_names: of all inputs; what outputs must be is asked once each of them could be read, or was left out.
         attributes: what is neither a tensor nor a count.
         nested: those attributes that hold operators.
         counts: of arrays of numbers or operators.
@@ -51,7 +51,7 @@ class Members:
             tensors,
             tuple(member for member in tensors if not member.role.is_output),
             tuple(member for member in tensors if member.role.is_output),
-            frozenset(member.name for member in tensors if member.role is Role.INPUT),
+            frozenset(member.name for member in tensors if not member.role.is_output),
             attributes,
             tuple(member for member in attributes if member.holds_operators),
             tuple(count for count in counts if not names.issuperset(count.counts)),

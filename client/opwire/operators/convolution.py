@@ -1,6 +1,8 @@
-"""CONVOLUTION: filters that slide over an input, or transposed, over an output.
+"""Convolutions: filters that slide over an input, or transposed, over an output.
 
-Source: ``DML_CONVOLUTION_OPERATOR_DESC``, DirectMLX.h for the sizes of FORWARD and ONNX Runtime for those of BACKWARD.
+Source: ``DML_CONVOLUTION_OPERATOR_DESC``, ``DML_CONVOLUTION_INTEGER_OPERATOR_DESC`` and
+``DML_QUANTIZED_LINEAR_CONVOLUTION_OPERATOR_DESC``; DirectMLX.h for the sizes of FORWARD and ONNX Runtime for those of
+BACKWARD.
 """
 
 from __future__ import annotations
@@ -8,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..enums import ConvolutionDirection
-from ..operator import Attributes, Example, Tensors, declare
+from ..operator import Attributes, BadExample, Example, Tensors, declare
 from ..rules import (
     Derived,
     Rule,
@@ -20,6 +22,7 @@ from ..rules import (
     divides,
     equal,
     number,
+    one_element,
     same_rank,
     same_type,
     shapes,
@@ -27,6 +30,7 @@ from ..rules import (
     spatial,
     when,
 )
+from ..tensor import DataType
 from ..violation import Code, Fault
 from .work import elements_written
 
@@ -111,22 +115,57 @@ class PaddingLeavesOutput(Rule):
                 yield Fault(self.code, ("StartPadding", i), f"{cut} elements of padding leave nothing of the output")
 
 
+@dataclass(frozen=True, slots=True)
+class PerChannel(Rule):
+    """A parameter has one element, or one for each filter: at rank 4 in the second dimension, below it in any one."""
+
+    code = Code.SIZES_MISMATCH
+
+    tensor: str
+    filters: str = "FilterTensor"
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset((self.tensor, self.filters))
+
+    def faults(self, values: Values) -> Iterator[Fault]:
+        desc = values[self.tensor]
+        if desc is None:
+            return
+        several = sorted({1, values[self.filters].sizes[0]})
+        free = True
+        for i, given in enumerate(desc.sizes):
+            allowed = several if (free if desc.rank < 4 else i == 1) else [1]
+            if given not in allowed:
+                listed = " or ".join(map(str, allowed))
+                message = f"size {given} given for dimension {i} of {self.tensor}; allowed: {listed}"
+                yield Fault(self.code, (self.tensor, "Sizes", i), message, allowed)
+            free = free and given == 1
+
+
+def _forward(values: Values) -> Sizes:
+    """The sizes of the output of a convolution that is not transposed."""
+    spatial = (dimension.forward for dimension in _dimensions(values))
+    return ((values["InputTensor"].sizes[0],), (values["FilterTensor"].sizes[0],), *spatial)
+
+
 def _sizes(values: Values) -> Sizes:
-    source, kernel = values["InputTensor"].sizes, values["FilterTensor"].sizes
     if values["Direction"] is FORWARD:
-        return ((source[0],), (kernel[0],), *(dimension.forward for dimension in _dimensions(values)))
+        return _forward(values)
+    source, kernel = values["InputTensor"].sizes, values["FilterTensor"].sizes
     channels = kernel[1] * values["GroupCount"]
     return ((source[0],), (channels,), *(dimension.backward for dimension in _dimensions(values)))
 
 
 def _work(attributes: Attributes, tensors: Tensors) -> int:
     """Each element of the output visits its filter; transposed, each of the input."""
-    visiting = tensors["OutputTensor" if attributes.Direction is FORWARD else "InputTensor"]
+    forward = getattr(attributes, "Direction", FORWARD) is FORWARD
+    visiting = tensors["OutputTensor" if forward else "InputTensor"]
     taps: int = prod(tensors["FilterTensor"].sizes[1:])
     return elements_written(attributes, tensors) + int(visiting.element_count) * taps
 
 
-def _desc(sizes: list[int], kernel: list[int], direction: str = "FORWARD", **changes: object) -> dict[str, object]:
+def _desc(sizes: list[int], kernel: list[int], direction: str = "FORWARD", **changes: Any) -> dict[str, Any]:
     n = len(sizes) - 2
     return {
         "InputTensor": {"DataType": "FLOAT32", "Sizes": sizes},
@@ -147,35 +186,142 @@ def _desc(sizes: list[int], kernel: list[int], direction: str = "FORWARD", **cha
 _SQUARE = [[[[1, 2, 3], [4, 5, 6], [7, 8, 9]]]]
 _HALVES = [[[[0.5, 0.5], [0.5, 0.5]]]]
 
-FAMILY = (
-    declare(
-        "CONVOLUTION",
-        rules=(
-            same_type("InputTensor", "FilterTensor", "BiasTensor"),
-            same_rank("InputTensor", "FilterTensor", "BiasTensor"),
-            spatial(*_ARRAYS, of="InputTensor"),
-            divides(number("GroupCount"), size("FilterTensor", 0)),
-            when("Direction", FORWARD, equal(size("FilterTensor", 1) * number("GroupCount"), size("InputTensor", 1))),
-            when("Direction", FORWARD, FilterFits()),
-            when("Direction", BACKWARD, equal(size("FilterTensor", 0), size("InputTensor", 1))),
-            when("Direction", BACKWARD, PaddingLeavesOutput()),
-            shapes(BiasTensor=(1, size("OutputTensor", 1), ...)),
+_FLOATS = declare(
+    "CONVOLUTION",
+    rules=(
+        same_type("InputTensor", "FilterTensor", "BiasTensor"),
+        same_rank("InputTensor", "FilterTensor", "BiasTensor"),
+        spatial(*_ARRAYS, of="InputTensor"),
+        divides(number("GroupCount"), size("FilterTensor", 0)),
+        when("Direction", FORWARD, equal(size("FilterTensor", 1) * number("GroupCount"), size("InputTensor", 1))),
+        when("Direction", FORWARD, FilterFits()),
+        when("Direction", BACKWARD, equal(size("FilterTensor", 0), size("InputTensor", 1))),
+        when("Direction", BACKWARD, PaddingLeavesOutput()),
+        shapes(BiasTensor=(1, size("OutputTensor", 1), ...)),
+    ),
+    outputs={"OutputTensor": Derived(_sizes, like="InputTensor")},
+    work=_work,
+    examples=(
+        Example(
+            name="four_windows",
+            desc=_desc([1, 1, 3, 3], [1, 1, 2, 2]),
+            inputs={"InputTensor": _SQUARE, "FilterTensor": _HALVES},
+            outputs={"OutputTensor": [[[[6, 8], [12, 14]]]]},
         ),
-        outputs={"OutputTensor": Derived(_sizes, like="InputTensor")},
-        work=_work,
-        examples=(
-            Example(
-                name="four_windows",
-                desc=_desc([1, 1, 3, 3], [1, 1, 2, 2]),
-                inputs={"InputTensor": _SQUARE, "FilterTensor": _HALVES},
-                outputs={"OutputTensor": [[[[6, 8], [12, 14]]]]},
-            ),
-            Example(
-                name="activated",
-                desc=_desc([1, 1, 3, 3], [1, 1, 2, 2], FusedActivation={"Type": "ACTIVATION_RELU"}),
-                inputs={"InputTensor": _SQUARE, "FilterTensor": [[[[-1, 0], [0, 0]]]]},
-                outputs={"OutputTensor": [[[[0, 0], [0, 0]]]]},
-            ),
+        Example(
+            name="activated",
+            desc=_desc([1, 1, 3, 3], [1, 1, 2, 2], FusedActivation={"Type": "ACTIVATION_RELU"}),
+            inputs={"InputTensor": _SQUARE, "FilterTensor": [[[[-1, 0], [0, 0]]]]},
+            outputs={"OutputTensor": [[[[0, 0], [0, 0]]]]},
         ),
     ),
 )
+
+_PARAMETER = {"DataType": "UINT8", "Sizes": [1, 1, 1, 1]}
+_GROUPS = (
+    spatial(*_ARRAYS[:4], of="InputTensor"),
+    divides(number("GroupCount"), size("FilterTensor", 0)),
+    equal(size("FilterTensor", 1) * number("GroupCount"), size("InputTensor", 1)),
+    FilterFits(),
+)
+
+
+def _bytes(sizes: list[int], kernel: list[int], **changes: Any) -> dict[str, Any]:
+    desc = _desc(sizes, kernel, **changes)
+    kept = {name: value for name, value in desc.items() if name not in ("Mode", "Direction", "OutputPadding")}
+    types = {name: {**desc[name], "DataType": "UINT8"} for name in ("InputTensor", "FilterTensor")}
+    return {**kept, **types}
+
+
+def _quantized(sizes: list[int], kernel: list[int], **changes: Any) -> dict[str, Any]:
+    names = ("InputScaleTensor", "FilterScaleTensor", "OutputScaleTensor")
+    scales = {name: {"DataType": "FLOAT32", "Sizes": [1, 1, 1, 1]} for name in names}
+    return {**_bytes(sizes, kernel), **scales, **changes}
+
+
+_ONES = [[[[1, 1], [1, 1]]]]
+
+_INTEGER = declare(
+    "CONVOLUTION_INTEGER",
+    rules=(
+        same_rank("InputTensor", "FilterTensor"),
+        same_type("InputTensor", "InputZeroPointTensor"),
+        same_type("FilterTensor", "FilterZeroPointTensor"),
+        _GROUPS,
+        one_element("InputZeroPointTensor"),
+        PerChannel("FilterZeroPointTensor"),
+    ),
+    outputs={"OutputTensor": Derived(_forward, usual=DataType.INT32)},
+    work=_work,
+    examples=(
+        Example(
+            name="zero_point_and_padding",
+            desc=_bytes([1, 1, 3, 3], [1, 1, 2, 2], InputZeroPointTensor=_PARAMETER, StartPadding=[1, 0]),
+            inputs={"InputTensor": _SQUARE, "FilterTensor": _ONES, "InputZeroPointTensor": [[[[1]]]]},
+            outputs={"OutputTensor": [[[[1, 3], [8, 12], [20, 24]]]]},
+        ),
+    ),
+    bad_examples=(
+        BadExample(
+            name="channels_do_not_meet",
+            desc=_bytes([1, 3, 3, 3], [1, 2, 2, 2]),
+            code=Code.SIZES_MISMATCH,
+            pointer="/FilterTensor/Sizes",
+        ),
+        BadExample(
+            name="zero_point_of_each_channel",
+            desc=_bytes([1, 2, 3, 3], [1, 2, 2, 2], InputZeroPointTensor={"DataType": "UINT8", "Sizes": [1, 2, 1, 1]}),
+            code=Code.SIZES_MISMATCH,
+            pointer="/InputZeroPointTensor/Sizes",
+        ),
+    ),
+)
+
+_QUANTIZED = declare(
+    "QUANTIZED_LINEAR_CONVOLUTION",
+    rules=(
+        same_rank("InputTensor", "FilterTensor", "BiasTensor"),
+        same_type("InputTensor", "InputZeroPointTensor"),
+        same_type("FilterTensor", "FilterZeroPointTensor"),
+        _GROUPS,
+        one_element("InputScaleTensor", "InputZeroPointTensor", "OutputScaleTensor", "OutputZeroPointTensor"),
+        PerChannel("FilterScaleTensor"),
+        PerChannel("FilterZeroPointTensor"),
+        shapes(BiasTensor=(1, size("FilterTensor", 0), ...)),
+    ),
+    outputs={"OutputTensor": Derived(_forward, like="OutputZeroPointTensor", usual="InputTensor")},
+    work=_work,
+    examples=(
+        Example(
+            name="with_bias",
+            desc=_quantized([1, 1, 3, 3], [1, 1, 2, 2], BiasTensor={"DataType": "INT32", "Sizes": [1, 1, 1, 1]}),
+            inputs={
+                "InputTensor": _SQUARE,
+                "FilterTensor": _ONES,
+                "BiasTensor": [[[[-4]]]],
+                "InputScaleTensor": [[[[0.5]]]],
+                "FilterScaleTensor": [[[[1]]]],
+                "OutputScaleTensor": [[[[2]]]],
+            },
+            outputs={"OutputTensor": [[[[2, 3], [5, 6]]]]},
+        ),
+    ),
+    bad_examples=(
+        BadExample(
+            name="scale_of_each_row",
+            desc=_quantized(
+                [1, 1, 3, 3], [2, 1, 2, 2], FilterScaleTensor={"DataType": "FLOAT32", "Sizes": [1, 1, 2, 1]}
+            ),
+            code=Code.SIZES_MISMATCH,
+            pointer="/FilterScaleTensor/Sizes/2",
+        ),
+        BadExample(
+            name="filter_too_long",
+            desc=_quantized([1, 1, 3, 3], [1, 1, 2, 4]),
+            code=Code.WINDOW_TOO_LARGE,
+            pointer="/FilterTensor/Sizes/3",
+        ),
+    ),
+)
+
+FAMILY = (_FLOATS, _INTEGER, _QUANTIZED)

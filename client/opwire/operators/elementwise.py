@@ -5,25 +5,43 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..operator import Attributes, Example, Operator, declare
-from ..rules import Rule, like, same_rank, same_sizes, same_type
+from ..operator import Attributes, BadExample, Example, Operator, declare
+from ..rules import Output, Rule, like, same_rank, same_sizes, same_type
 from .work import elements_written
 
 
-def unary(name: str, *rules: Rule | tuple[Rule, ...], examples: tuple[Example, ...] = ()) -> Operator[Attributes]:
-    """An operator whose output is like its one input."""
-    outputs = {"OutputTensor": like("InputTensor")}
-    return declare(name, rules=rules, outputs=outputs, work=elements_written, examples=examples)
+def unary(
+    name: str,
+    *rules: Rule | tuple[Rule, ...],
+    output: Output | None = None,
+    examples: tuple[Example, ...] = (),
+    bad_examples: tuple[BadExample, ...] = (),
+) -> Operator[Attributes]:
+    """An operator whose output is like its one input, unless another output is given."""
+    outputs = {"OutputTensor": output or like("InputTensor")}
+    return declare(
+        name, rules=rules, outputs=outputs, work=elements_written, examples=examples, bad_examples=bad_examples
+    )
 
 
-def binary(name: str, *rules: Rule | tuple[Rule, ...], examples: tuple[Example, ...] = ()) -> Operator[Attributes]:
-    """An operator of two inputs that are alike, and whose output is like them. Strides of 0 broadcast."""
+def binary(
+    name: str,
+    *rules: Rule | tuple[Rule, ...],
+    output: Output | None = None,
+    examples: tuple[Example, ...] = (),
+    bad_examples: tuple[BadExample, ...] = (),
+) -> Operator[Attributes]:
+    """An operator of two inputs that are alike, and whose output is like them, unless another one is given.
+
+    Strides of 0 broadcast.
+    """
     return declare(
         name,
         rules=(*alike("ATensor", "BTensor"), *rules),
-        outputs={"OutputTensor": like("ATensor")},
+        outputs={"OutputTensor": output or like("ATensor")},
         work=elements_written,
         examples=examples,
+        bad_examples=bad_examples,
     )
 
 
@@ -49,4 +67,17 @@ def vectors(
     tensors = {tensor: {"DataType": "FLOAT32", "Sizes": [len(output)]} for tensor in inputs}
     return Example(
         name=name, desc={**tensors, **attributes}, inputs=inputs, outputs={"OutputTensor": output}, source=source
+    )
+
+
+def typed_vectors(
+    name: str, inputs: Mapping[str, tuple[str, list[Any]]], output: list[Any], **attributes: Any
+) -> Example:
+    """An example whose tensors are vectors of one length: the data type and the elements of each input."""
+    tensors = {tensor: {"DataType": data_type, "Sizes": [len(output)]} for tensor, (data_type, _) in inputs.items()}
+    return Example(
+        name=name,
+        desc={**tensors, **attributes},
+        inputs={tensor: elements for tensor, (_, elements) in inputs.items()},
+        outputs={"OutputTensor": output},
     )

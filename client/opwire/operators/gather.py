@@ -1,16 +1,34 @@
-"""GATHER: slices of a tensor picked by index.
+"""Elements and slices of a tensor picked or written by index.
 
-Source: ``DML_GATHER_OPERATOR_DESC``. Its ranges and shapes follow the worked examples where the text contradicts them.
+Source: the pages of ``DML_GATHER..._OPERATOR_DESC``, ``DML_SCATTER_OPERATOR_DESC``, ``DML_SCATTER_ND_OPERATOR_DESC``.
+Ranges and shapes follow the worked examples where the text contradicts them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
-from ..operator import Example, declare
-from ..rules import Derived, Rule, Sizes, Values, axis, between, leading_ones, number, rank, same_rank
+from ..operator import Attributes, BadExample, Example, Tensors, declare
+from ..rules import (
+    Derived,
+    Rule,
+    Sizes,
+    Values,
+    axis,
+    between,
+    leading_ones,
+    like,
+    number,
+    rank,
+    same_rank,
+    same_sizes,
+    same_type,
+    sizes_of,
+)
 from ..violation import Code, Fault
+from .tuples import BatchesAgree, Tuples, UpdatesFit, counted
 from .work import elements_written
 
 
@@ -69,6 +87,24 @@ def _example(
     return Example(name=name, desc=desc, inputs=inputs, outputs={"OutputTensor": output}, source=page)
 
 
+def _scattered(attributes: Attributes, tensors: Tensors) -> int:
+    """The input is copied, then each update is written."""
+    return elements_written(attributes, tensors) + int(tensors["UpdatesTensor"].element_count)
+
+
+def _desc(sizes: list[int], indices: list[int], updates: list[int] | None = None, **attributes: Any) -> dict[str, Any]:
+    desc: dict[str, Any] = {
+        "InputTensor": {"DataType": "FLOAT32", "Sizes": sizes},
+        "IndicesTensor": {"DataType": "UINT32", "Sizes": indices},
+    }
+    if updates is not None:
+        desc["UpdatesTensor"] = {"DataType": "FLOAT32", "Sizes": updates}
+    return {**desc, **attributes}
+
+
+_PLAIN, _BATCHED = Tuples(), Tuples(batch="BatchDimensionCount")
+_CUBE = [[[0, 1], [2, 3]], [[4, 5], [6, 7]]]
+
 FAMILY = (
     declare(
         "GATHER",
@@ -91,6 +127,176 @@ FAMILY = (
                 [[0, 1, 1, 2]],
                 [[1, 2], [3, 4], [3, 4], [5, 6]],
                 sizes=([3, 2], [1, 4]),
+            ),
+        ),
+    ),
+    declare(
+        "SCATTER_ELEMENTS",
+        rules=(
+            same_type("InputTensor", "UpdatesTensor"),
+            same_rank("InputTensor", "IndicesTensor", "UpdatesTensor"),
+            axis("Axis", of="InputTensor"),
+            same_sizes("InputTensor", "IndicesTensor", but_along="Axis"),
+            same_sizes("IndicesTensor", "UpdatesTensor"),
+        ),
+        outputs={"OutputTensor": like("InputTensor")},
+        work=_scattered,
+        examples=(
+            Example(
+                name="rows",
+                desc=_desc([3, 3], [2, 3], [2, 3], Axis=0),
+                inputs={
+                    "InputTensor": [[0] * 3] * 3,
+                    "IndicesTensor": [[1, 0, 2], [0, 2, 1]],
+                    "UpdatesTensor": [[10, 11, 12], [20, 21, 22]],
+                },
+                outputs={"OutputTensor": [[20, 11, 0], [10, 0, 22], [0, 21, 12]]},
+                source="DML_SCATTER_OPERATOR_DESC, worked example",
+            ),
+            Example(
+                name="last_one_wins",
+                desc=_desc([5], [4], [4], Axis=0),
+                inputs={
+                    "InputTensor": [0, 1, 2, 3, 4],
+                    "IndicesTensor": [3, 1, 3, 0],
+                    "UpdatesTensor": [5, 6, 7, 8],
+                },
+                outputs={"OutputTensor": [8, 6, 2, 7, 4]},
+                source="DML_SCATTER_OPERATOR_DESC, worked example",
+            ),
+        ),
+        bad_examples=(
+            BadExample(
+                name="updates_unlike_indices",
+                desc=_desc([3, 3], [2, 3], [3, 3], Axis=0),
+                code=Code.SIZES_MISMATCH,
+                pointer="/UpdatesTensor/Sizes",
+            ),
+        ),
+    ),
+    declare(
+        "GATHER_ELEMENTS",
+        rules=(
+            same_rank("InputTensor", "IndicesTensor"),
+            axis("Axis", of="InputTensor"),
+            same_sizes("InputTensor", "IndicesTensor", but_along="Axis"),
+        ),
+        outputs={"OutputTensor": Derived(sizes_of("IndicesTensor"), like="InputTensor")},
+        work=elements_written,
+        examples=(
+            Example(
+                name="columns",
+                desc=_desc([3, 3], [2, 3], Axis=0),
+                inputs={"InputTensor": [[1, 2, 3], [4, 5, 6], [7, 8, 9]], "IndicesTensor": [[1, 2, 0], [2, 0, 0]]},
+                outputs={"OutputTensor": [[4, 8, 3], [7, 2, 3]]},
+                source="DML_GATHER_ELEMENTS_OPERATOR_DESC, worked example with the type of the input",
+            ),
+        ),
+        bad_examples=(
+            BadExample(
+                name="sizes_differ_beside_the_axis",
+                desc=_desc([3, 3], [3, 2], Axis=0),
+                code=Code.SIZES_MISMATCH,
+                pointer="/IndicesTensor/Sizes",
+            ),
+        ),
+    ),
+    declare(
+        "GATHER_ND",
+        rules=(same_rank("InputTensor", "IndicesTensor"), counted(_PLAIN)),
+        outputs={"OutputTensor": Derived(_PLAIN.sizes, like="InputTensor")},
+        work=elements_written,
+        examples=(
+            Example(
+                name="rows",
+                desc=_desc([1, 2, 2, 2], [1, 1, 2, 2], InputDimensionCount=3, IndicesDimensionCount=2),
+                inputs={"InputTensor": [_CUBE], "IndicesTensor": [[[[0, 1], [1, 0]]]]},
+                outputs={"OutputTensor": [[[[2, 3], [4, 5]]]]},
+                source="DML_GATHER_ND_OPERATOR_DESC, worked example",
+            ),
+        ),
+        bad_examples=(
+            BadExample(
+                name="tuples_too_long",
+                desc=_desc([2, 2], [2, 3], InputDimensionCount=2, IndicesDimensionCount=2),
+                code=Code.OUT_OF_RANGE,
+                pointer="/IndicesTensor/Sizes/1",
+            ),
+        ),
+    ),
+    declare(
+        "SCATTER_ND",
+        rules=(
+            same_type("InputTensor", "UpdatesTensor"),
+            same_rank("InputTensor", "IndicesTensor", "UpdatesTensor"),
+            counted(_PLAIN),
+            UpdatesFit(_PLAIN),
+        ),
+        outputs={"OutputTensor": like("InputTensor")},
+        work=_scattered,
+        examples=(
+            Example(
+                name="elements",
+                desc=_desc([1, 8], [4, 1], [1, 4], InputDimensionCount=1, IndicesDimensionCount=2),
+                inputs={
+                    "InputTensor": [[1, 2, 3, 4, 5, 6, 7, 8]],
+                    "IndicesTensor": [[4], [3], [1], [7]],
+                    "UpdatesTensor": [[9, 10, 11, 12]],
+                },
+                outputs={"OutputTensor": [[1, 11, 3, 10, 9, 6, 7, 12]]},
+                source="DML_SCATTER_ND_OPERATOR_DESC, worked example with equal ranks",
+            ),
+        ),
+        bad_examples=(
+            BadExample(
+                name="updates_of_other_sizes",
+                desc=_desc([1, 8], [4, 1], [1, 5], InputDimensionCount=1, IndicesDimensionCount=2),
+                code=Code.SIZES_MISMATCH,
+                pointer="/UpdatesTensor/Sizes",
+            ),
+        ),
+    ),
+    declare(
+        "GATHER_ND1",
+        rules=(
+            same_rank("InputTensor", "IndicesTensor"),
+            between(number("BatchDimensionCount"), None, number("InputDimensionCount") - 1),
+            between(number("BatchDimensionCount"), None, number("IndicesDimensionCount") - 1),
+            counted(_BATCHED),
+            BatchesAgree(_BATCHED),
+        ),
+        outputs={"OutputTensor": Derived(_BATCHED.sizes, like="InputTensor")},
+        work=elements_written,
+        examples=(
+            Example(
+                name="batches",
+                desc=_desc(
+                    [1, 3, 2, 2],
+                    [1, 3, 2, 2],
+                    InputDimensionCount=3,
+                    IndicesDimensionCount=3,
+                    BatchDimensionCount=1,
+                ),
+                inputs={
+                    "InputTensor": [[[[0, 1], [2, 3]], [[4, 5], [6, 7]], [[8, 9], [10, 11]]]],
+                    "IndicesTensor": [[[[0, 0], [1, 1]], [[1, 1], [0, 0]], [[0, 1], [1, 0]]]],
+                },
+                outputs={"OutputTensor": [[[[0, 3], [7, 4], [9, 10]]]]},
+                source="DML_GATHER_ND1_OPERATOR_DESC, worked example",
+            ),
+        ),
+        bad_examples=(
+            BadExample(
+                name="batches_differ",
+                desc=_desc([3, 2], [2, 1], InputDimensionCount=2, IndicesDimensionCount=2, BatchDimensionCount=1),
+                code=Code.SIZES_MISMATCH,
+                pointer="/IndicesTensor/Sizes/0",
+            ),
+            BadExample(
+                name="nothing_but_batches",
+                desc=_desc([2, 2], [2, 1], InputDimensionCount=2, IndicesDimensionCount=2, BatchDimensionCount=2),
+                code=Code.OUT_OF_RANGE,
+                pointer="/BatchDimensionCount",
             ),
         ),
     ),

@@ -1,4 +1,4 @@
-"""MAX_POOLING, MAX_POOLING1 and MAX_POOLING2: the greatest element of each window.
+"""MAX_POOLING, MAX_POOLING1 and MAX_POOLING2: the greatest element of each window; and the way back.
 
 Source: the pages of the three descs. The declared size of the output decides between floor and ceiling rounding, and
 the window is the dilated one in both.
@@ -11,10 +11,26 @@ from dataclasses import dataclass
 from math import prod
 
 from ..operator import BadExample, Example, Operator, Tensors, declare
-from ..rules import Derived, Rule, Windows, same_sizes, spatial, window_fits, window_holds_element
+from ..rules import (
+    Derived,
+    Rule,
+    Undecided,
+    Windows,
+    like,
+    pooled,
+    same_rank,
+    same_sizes,
+    same_type,
+    shapes,
+    size,
+    spatial,
+    window_fits,
+    window_holds_element,
+)
 from ..rules.dimension import Dimension
 from ..tensor import DataType
 from ..violation import Code
+from .work import elements_visited, elements_written, windows_visited
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +261,90 @@ _BAD_DILATED_EXAMPLES = (
     ),
 )
 
+_GRADIENTS = _desc(
+    [1, 1, 3, 3],
+    [2, 2],
+    Dilations=[1, 1],
+    InputGradientTensor={"DataType": "FLOAT32", "Sizes": [1, 1, 2, 2]},
+)
+_WINDOWS = Windows()
+
+_GRADIENT = declare(
+    "MAX_POOLING_GRAD",
+    rules=(
+        same_type("InputTensor", "InputGradientTensor"),
+        same_rank("InputTensor", "InputGradientTensor"),
+        spatial("WindowSize", *_WINDOWS.arrays, of="InputTensor"),
+        window_fits(_WINDOWS),
+        pooled(_WINDOWS, "InputGradientTensor"),
+        window_holds_element(_WINDOWS, "InputGradientTensor"),
+    ),
+    outputs={"OutputGradientTensor": like("InputTensor")},
+    work=windows_visited(_WINDOWS, "InputGradientTensor"),
+    examples=(
+        Example(
+            name="a_maximum_of_two_windows",
+            desc=_GRADIENTS,
+            inputs={
+                "InputTensor": [[[[1, 2, 3], [2, 4, 2], [5, 6, 7]]]],
+                "InputGradientTensor": [[[[1, 2], [4, 5]]]],
+            },
+            outputs={"OutputGradientTensor": [[[[0, 0, 0], [0, 3, 0], [0, 4, 5]]]]},
+            source="DML_MAX_POOLING_GRAD_OPERATOR_DESC, worked example",
+        ),
+    ),
+    bad_examples=(
+        BadExample(
+            name="a_gradient_of_the_whole_input",
+            desc={**_GRADIENTS, "InputGradientTensor": {"DataType": "FLOAT32", "Sizes": [1, 1, 3, 2]}},
+            code=Code.SIZES_MISMATCH,
+            pointer="/InputGradientTensor/Sizes/2",
+        ),
+    ),
+)
+
+
+def _unpooled(output: list[int] | None) -> dict[str, object]:
+    return {
+        "InputTensor": {"DataType": "FLOAT32", "Sizes": [1, 1, 1, 2]},
+        "IndicesTensor": {"DataType": "UINT32", "Sizes": [1, 1, 1, 2]},
+        "OutputTensor": None if output is None else {"DataType": "FLOAT32", "Sizes": output},
+    }
+
+
+def _unpooling_work(attributes: object, tensors: Tensors) -> int:
+    """The output is filled with zeros, and each element of the input is moved."""
+    return elements_visited(attributes, tensors) + elements_written(attributes, tensors)
+
+
+_UNPOOLING = declare(
+    "MAX_UNPOOLING",
+    rules=(
+        same_sizes("InputTensor", "IndicesTensor"),
+        same_type("InputTensor", "OutputTensor"),
+        shapes(OutputTensor=(size("InputTensor", 0), size("InputTensor", 1), "height", "width")),
+    ),
+    outputs={"OutputTensor": Undecided()},
+    work=_unpooling_work,
+    examples=(
+        Example(
+            name="zeros_elsewhere",
+            desc=_unpooled([1, 1, 2, 3]),
+            inputs={"InputTensor": [[[[8, 9]]]], "IndicesTensor": [[[[1, 5]]]]},
+            outputs={"OutputTensor": [[[[0, 8, 0], [0, 0, 9]]]]},
+        ),
+    ),
+    bad_examples=(
+        BadExample(
+            name="other_channels",
+            desc=_unpooled([1, 2, 2, 3]),
+            code=Code.SIZES_MISMATCH,
+            pointer="/OutputTensor/Sizes/1",
+        ),
+        BadExample(name="output_left_out", desc=_unpooled(None), code=Code.MISSING_FIELD, pointer=""),
+    ),
+)
+
 FAMILY = (
     _operator("MAX_POOLING", _EXAMPLES, _BAD_EXAMPLES, indices=False, dilated=False),
     _operator("MAX_POOLING1", (*_EXAMPLES, *_INDEX_EXAMPLES), _BAD_EXAMPLES, indices=True, dilated=False),
@@ -255,4 +355,6 @@ FAMILY = (
         indices=True,
         dilated=True,
     ),
+    _UNPOOLING,
+    _GRADIENT,
 )

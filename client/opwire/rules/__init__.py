@@ -1,7 +1,7 @@
 """The vocabulary of rules: families declare the constraints of an operator with it, as its page lists them."""
 
 from .conditions import AtLevels, When, WithTensor, below, from_level, when, with_tensor, without_tensor
-from .expressions import Expression, elements, length, number, rank, size, term
+from .expressions import Expression, elements, length, number, part, rank, size, term
 from .numbers import (
     at_least,
     axes,
@@ -32,7 +32,7 @@ from .tensors import (
     sum_along,
     type_named,
 )
-from .windows import Windows, spatial, window_fits, window_holds_element
+from .windows import Windows, pooled, spatial, window_fits, window_holds_element
 
 __all__ = [
     "AtLevels",
@@ -78,6 +78,8 @@ __all__ = [
     "number",
     "one_element",
     "one_of",
+    "part",
+    "pooled",
     "positive",
     "rank",
     "reduced",

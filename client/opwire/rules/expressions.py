@@ -122,6 +122,28 @@ class Measure(Expression):
         return f"{self.what} of {self.member}" if self.what else self.member
 
 
+@dataclass(frozen=True, slots=True)
+class Part(Expression):
+    """A number of an attribute that is a struct."""
+
+    member: str
+    name: str
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset((self.member,))
+
+    @property
+    def place(self) -> Path:
+        return (self.member, self.name)
+
+    def value(self, values: Values) -> int:
+        return int(getattr(values[self.member], self.name))
+
+    def __str__(self) -> str:
+        return f"{self.member}.{self.name}"
+
+
 _MEASURES: Mapping[str, Callable[[Any], int]] = {
     "rank": lambda tensor: len(tensor.sizes),
     "length": len,
@@ -187,3 +209,8 @@ def length(array: str) -> Expression:
 def number(attribute: str) -> Expression:
     """An attribute that is an integer."""
     return Measure(attribute, "")
+
+
+def part(attribute: str, name: str) -> Expression:
+    """``ScaleSize.Width``: a member of an attribute that is a struct."""
+    return Part(attribute, name)

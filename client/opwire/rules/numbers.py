@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
+from itertools import islice
 from math import isfinite
 
 from ..violation import Code, Fault
-from .expressions import Expression, term
-from .rule import Rule, Values
+from .expressions import Constant, Expression, term
+from .rule import Rule, Values, tensors_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,13 +165,14 @@ class Length(Rule):
         for name in self.arrays:
             array = values[name]
             if array is not None and len(array) != wanted:
-                message = f"{name} has {len(array)} elements; {self.wanted} is {wanted}, and it must have as many"
+                reason = "" if isinstance(self.wanted, Constant) else f", as {self.wanted} says"
+                message = f"{name} has {len(array)} elements; it must have {wanted}{reason}"
                 yield Fault(self.code, (name,), message, [wanted])
 
 
 @dataclass(frozen=True, slots=True)
 class Axis(Rule):
-    """An axis is below the rank of a tensor."""
+    """An axis is below the rank of a tensor, or of the first one of an array."""
 
     code = Code.AXIS_OUT_OF_RANGE
 
@@ -182,9 +184,10 @@ class Axis(Rule):
         return frozenset((self.attribute, self.of))
 
     def faults(self, values: Values) -> Iterator[Fault]:
-        axis, tensor = values[self.attribute], values[self.of]
-        if tensor is not None and axis >= tensor.rank:
-            yield axis_fault((self.attribute,), axis, self.of, tensor.rank)
+        axis = values[self.attribute]
+        for _, name, tensor in islice(tensors_of(values, self.of), 1):
+            if axis >= tensor.rank:
+                yield axis_fault((self.attribute,), axis, name, tensor.rank)
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,9 +285,9 @@ def not_empty(array: str) -> Rule:
     return NotEmpty(array)
 
 
-def length_is(wanted: Expression, *arrays: str) -> Rule:
+def length_is(wanted: Expression | int, *arrays: str) -> Rule:
     """``DimensionCount == rank(InputTensor)`` for the arrays that it counts."""
-    return Length(arrays, wanted)
+    return Length(arrays, term(wanted))
 
 
 def axis(attribute: str, *, of: str) -> Rule:

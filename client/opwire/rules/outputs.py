@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ..tensor import BufferTensorDesc, DataType
 from ..violation import Code, Fault
-from .rule import Values
+from .rule import Values, tensors_of
 
 Sizes = tuple[Sequence[int], ...]
 """For each dimension the sizes that it may have; the first is the one that opwire derives."""
@@ -25,11 +25,13 @@ class OutputRule:
         sizes: as above.
         data_type: the derived one.
         same_as: the input whose data type it must share, or None where the support row alone decides.
+        leading_ones: whether it may have any number of leading ones: other ranks are allowed then.
     """
 
     sizes: Sizes
     data_type: DataType
     same_as: str | None = None
+    leading_ones: bool = False
 
     def derived(self) -> BufferTensorDesc:
         """The desc of an output that was left out: packed."""
@@ -41,14 +43,22 @@ class OutputRule:
             wanted = self.data_type.name
             message = f"{name} has {output.data_type.name} and {self.same_as} {wanted}; they must be equal"
             yield Fault(Code.DATA_TYPES_DIFFER, (name, "DataType"), message, [wanted])
-        if output.rank != len(self.sizes):
-            message = f"{name} has rank {output.rank} where {len(self.sizes)} is required: the rank is kept"
-            yield Fault(Code.RANKS_DIFFER, (name, "Sizes"), message, [len(self.sizes)])
+        sizes = self._aligned(output.rank) if self.leading_ones else self.sizes
+        if output.rank != len(sizes):
+            kept = "leading ones left out" if self.leading_ones else "the rank is kept"
+            message = f"{name} has rank {output.rank} where {len(sizes)} is required: {kept}"
+            yield Fault(Code.RANKS_DIFFER, (name, "Sizes"), message, [len(sizes)])
             return
-        for i, (given, allowed) in enumerate(zip(output.sizes, self.sizes, strict=True)):
+        for i, (given, allowed) in enumerate(zip(output.sizes, sizes, strict=True)):
             if given not in allowed:
                 message = f"size {given} given for dimension {i} of {name}; allowed: {_listed(allowed)}"
                 yield Fault(Code.SIZES_MISMATCH, (name, "Sizes", i), message, list(allowed[:_MOST_LISTED]))
+
+    def _aligned(self, rank: int) -> Sizes:
+        """The sizes with as many leading ones as a rank has room for; longer ones if those alone exceed it."""
+        ones = next((i for i, sizes in enumerate(self.sizes) if tuple(sizes[:2]) != (1,)), len(self.sizes))
+        kept = self.sizes[min(ones, max(len(self.sizes) - rank, 0)) :]
+        return ((1,),) * (rank - len(kept)) + kept
 
 
 _MOST_LISTED = 8
@@ -76,25 +86,31 @@ class Derived(Output):
 
     Attributes:
         sizes: derives them.
-        like: the input that has its data type, None if none must have it.
+        like: the input, or the array of inputs, that has its data type, None if none must have it.
         named: the attribute that names its data type.
-        usual: the data type where the support row alone decides, and the output is left out.
+        usual: the data type, or the input that has it, where the support row alone decides, and the output is left
+            out: with ``like`` where that input is left out.
+        leading_ones: whether it may have any number of leading ones.
     """
 
     sizes: SizesOf
     like: str | None = None
     named: str | None = None
-    usual: DataType | None = None
+    usual: DataType | str | None = None
+    leading_ones: bool = False
 
     def rule(self, values: Values) -> OutputRule | None:
         sizes = self.sizes(values)
         if sizes is None:
             return None
         if self.like is not None:
-            source = values[self.like]
-            return None if source is None else OutputRule(sizes, source.data_type, self.like)
+            first = next(tensors_of(values, self.like), None)
+            if first is not None:
+                return OutputRule(sizes, first[2].data_type, first[1], self.leading_ones)
         data_type = values[self.named] if self.named is not None else self.usual
-        return None if data_type is None else OutputRule(sizes, data_type)
+        if isinstance(data_type, str):
+            data_type = values[data_type].data_type
+        return None if data_type is None else OutputRule(sizes, data_type, None, self.leading_ones)
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,8 +45,8 @@ class Rule(ABC):
 
 
 def tensors_of(values: Values, name: str) -> Iterator[tuple[Path, str, BufferTensorDesc]]:
-    """The tensors of a member, each with its place and what messages call it; none if it was left out."""
-    value = values[name]
+    """The tensors of a member, each with its place and what messages call it; none if it was left out or not read."""
+    value = values.get(name)
     if value is None:
         return
     if isinstance(value, tuple):

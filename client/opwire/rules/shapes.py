@@ -67,14 +67,15 @@ class Shapes(Rule):
             for path, name, desc in tensors_of(values, member):
                 shape = self._aligned(member, desc.rank)
                 if shape is None:
-                    ranks = len(self.shapes[member])
+                    ranks = sum(each is not ... for each in self.shapes[member])
                     message = f"{name} has rank {desc.rank}; its sizes are {self._written(member)}"
                     yield Fault(Code.RANKS_DIFFER, (*path, "Sizes"), message, [ranks])
                     continue
                 for i, (given, each) in enumerate(zip(desc.sizes, shape, strict=True)):
                     wanted = _match(each, given, values, known)
                     if wanted is not None:
-                        message = f"size {given} given for dimension {i} of {name}; {_spelt(each)} is {wanted}"
+                        allowed = f"allowed: {wanted}" if isinstance(each, int) else f"{_spelt(each)} is {wanted}"
+                        message = f"size {given} given for dimension {i} of {name}; {allowed}"
                         yield Fault(self.code, (*path, "Sizes", i), message, [wanted])
 
     def sizes_of(self, tensor: str) -> SizesOf:

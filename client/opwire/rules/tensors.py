@@ -214,7 +214,7 @@ class SumAlong(Rule):
 
     def faults(self, values: Values) -> Iterator[Fault]:
         parts, whole, axis = values[self.array], values[self.whole], values[self.axis]
-        if parts is None or whole is None or axis >= whole.rank or any(part.rank != whole.rank for part in parts):
+        if not parts or whole is None or axis >= whole.rank or any(part.rank != whole.rank for part in parts):
             return
         total = sum(part.sizes[axis] for part in parts)
         if total != whole.sizes[axis]:

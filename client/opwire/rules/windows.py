@@ -90,6 +90,33 @@ class WindowFits(Rule):
 
 
 @dataclass(frozen=True, slots=True)
+class Pooled(Rule):
+    """A tensor has the sizes of what is pooled; where the window does not fit, another rule says so."""
+
+    code = Code.SIZES_MISMATCH
+
+    windows: Windows
+    tensor: str
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return self.windows.reads | {self.tensor}
+
+    def faults(self, values: Values) -> Iterator[Fault]:
+        tensor, over = values[self.tensor], values[self.windows.over]
+        if not 2 < tensor.rank == over.rank:
+            return
+        allowed = self.windows.output_sizes(values)
+        if len(allowed) != tensor.rank:
+            return
+        for i, (given, sizes) in enumerate(zip(tensor.sizes, allowed, strict=True)):
+            if given not in sizes and sizes[0] > 0:
+                listed = " or ".join(map(str, sizes))
+                message = f"size {given} given for dimension {i} of {self.tensor}; allowed: {listed}"
+                yield Fault(self.code, (self.tensor, "Sizes", i), message, list(sizes))
+
+
+@dataclass(frozen=True, slots=True)
 class WindowHoldsElement(Rule):
     """No window that an output has an element for holds padding alone."""
 
@@ -104,7 +131,11 @@ class WindowHoldsElement(Rule):
 
     def faults(self, values: Values) -> Iterator[Fault]:
         output = values[self.output]
+        if output.rank != values[self.windows.over].rank:
+            return
         for i, dimension in enumerate(self.windows.dimensions(values)):
+            if dimension.dilated_window > dimension.padded:
+                continue
             count = output.sizes[i + 2]
             empty = count - dimension.windows_with_element(count)
             if empty:
@@ -122,6 +153,11 @@ def spatial(*arrays: str, of: str) -> Rule:
 def window_fits(windows: Windows) -> Rule:
     """``(WindowSize[i] - 1) * Dilations[i] + 1 <= InputTensor.Sizes[i+2] + StartPadding[i] + EndPadding[i]``"""
     return WindowFits(windows)
+
+
+def pooled(windows: Windows, tensor: str) -> Rule:
+    """``A.Sizes[i+2] in {floor(e) + 1, ceil(e) + 1}``: a given tensor is as large as what is pooled."""
+    return Pooled(windows, tensor)
 
 
 def window_holds_element(windows: Windows, output: str = "OutputTensor") -> Rule:

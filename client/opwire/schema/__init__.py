@@ -7,5 +7,16 @@ The JSON files beside this module are the schema; they are read when they are as
 from .catalog import CATALOG, PREFIX, OperatorType, find
 from .operators import OperatorSchema, schema_of
 from .source import document
+from .whole import operator_document, whole_schema
 
-__all__ = ["CATALOG", "PREFIX", "OperatorSchema", "OperatorType", "document", "find", "schema_of"]
+__all__ = [
+    "CATALOG",
+    "PREFIX",
+    "OperatorSchema",
+    "OperatorType",
+    "document",
+    "find",
+    "operator_document",
+    "schema_of",
+    "whole_schema",
+]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import zip_longest
 from typing import NamedTuple
 
 import pybase64
@@ -12,6 +13,7 @@ from ..errors import OpwireError, to_problem
 from ..jsontensor import write_numbers
 from ..level import FeatureLevel
 from ..tensor import Array, BufferTensorDesc
+from ..tensor_names import split
 from .framing import Buffer
 from .requests import OutputFormat
 
@@ -32,11 +34,18 @@ class Answer(NamedTuple):
         return sum(map(len, self.head)) + sum(map(len, self.tail))
 
 
-class EncodedOutput(NamedTuple):
-    """An output ready for an answer: its ``head``, then JSON text for its data, or raw bytes for the tail."""
+class OutputFrame(NamedTuple):
+    """The JSON of an output up to its data, and behind it; the same for every answer to a plan."""
 
     head: bytes
-    data: Buffer
+    end: bytes
+
+
+class EncodedOutput(NamedTuple):
+    """An output ready for an answer: JSON text for its data, or raw bytes for the tail, and what stands around them."""
+
+    frame: OutputFrame
+    data: Sequence[Buffer]
     raw: bool
 
 
@@ -49,25 +58,37 @@ class Outcome(NamedTuple):
     timing: Mapping[str, int]
 
 
-def output_head(name: str, desc: BufferTensorDesc) -> bytes:
-    """The JSON of an output up to its data; the same for every answer to a plan."""
-    return b'%b:{"desc":%b,' % (to_json(name), to_json(desc.to_json()))
+def output_frames(descs: Mapping[str, BufferTensorDesc]) -> dict[str, OutputFrame]:
+    """What stands around the data of each output of a plan; the tensors of an array are a list."""
+    frames: dict[str, OutputFrame] = {}
+    names = list(descs)
+    for name, following in zip_longest(names, names[1:]):
+        member, index = split(name)
+        opening = b"" if index else b"%b:" % to_json(member) + (b"[" if index == 0 else b"")
+        is_last = index is not None and (following is None or split(following)[0] != member)
+        frames[name] = OutputFrame(
+            b'%b{"desc":%b,' % (opening, to_json(descs[name].to_json())), b"}]" if is_last else b"}"
+        )
+    return frames
 
 
-def encode_output(head: bytes, desc: BufferTensorDesc, buffer: Array, output_format: OutputFormat) -> EncodedOutput:
+def encode_output(
+    frame: OutputFrame, desc: BufferTensorDesc, buffer: Array, output_format: OutputFormat
+) -> EncodedOutput:
     """Writes an output in the format that the request asks for.
 
     Args:
-        head: see ``output_head``.
+        frame: see ``output_frames``.
         desc: of the output.
         buffer: its ``data_size_in_bytes`` bytes.
         output_format: base64 and binary hold the buffer as it is; numbers are the logical elements.
     """
     if output_format is OutputFormat.BINARY:
-        return EncodedOutput(head, buffer.data, raw=True)
+        return EncodedOutput(frame, [buffer.data], raw=True)
     if output_format is OutputFormat.NUMBERS:
-        return EncodedOutput(head, to_json(write_numbers(desc.view(buffer))), raw=False)
-    return EncodedOutput(head, b'"%b"' % pybase64.b64encode(buffer.data), raw=False)
+        return EncodedOutput(frame, [to_json(write_numbers(desc.view(buffer)))], raw=False)
+    # To put the quotation marks around a large text would hold the interpreter for as long as to encode it.
+    return EncodedOutput(frame, [b'"', pybase64.b64encode(buffer.data), b'"'], raw=False)
 
 
 def write_outcome(outcome: Outcome, request_id: str) -> Answer:
@@ -77,10 +98,11 @@ def write_outcome(outcome: Outcome, request_id: str) -> Answer:
     separator = b'{"outputs":{'
     for output in outcome.outputs:
         if output.raw:
-            head.append(b'%b%b"binary_data_size":%d}' % (separator, output.head, len(output.data)))
-            tail.append(output.data)
+            opening, end = output.frame
+            head.append(b'%b%b"binary_data_size":%d%b' % (separator, opening, sum(map(len, output.data)), end))
+            tail += output.data
         else:
-            head += (separator, output.head, b'"data":', output.data, b"}")
+            head += (separator, output.frame.head, b'"data":', *output.data, output.frame.end)
         separator = b","
     head.append(
         b'},"feature_level":"%b","device":%b,"timing":%b,"request_id":%b}'

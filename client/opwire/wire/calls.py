@@ -13,6 +13,7 @@ from pydantic_core import to_json
 
 from ..jsontensor import write_numbers
 from ..tensor import Array, BufferTensorDesc
+from ..tensor_names import grouped
 from .framing import BINARY, HEAD_LENGTH, JSON, Buffer
 from .requests import OutputFormat
 
@@ -31,7 +32,8 @@ class Call:
 
     Attributes:
         operator: ``{"type": ..., "desc": {...}}``.
-        inputs: for each input its logical elements, an array of the shape ``Sizes``.
+        inputs: for each input its logical elements, an array of the shape ``Sizes``; the tensors of an array go by
+            ``NAME[0]``, ``NAME[1]``, ... in their order.
         layouts: the descs of those inputs whose bytes do not lie packed.
         options: further members of the request (``feature_level``, ``timeout_ms``, ...).
     """
@@ -59,9 +61,9 @@ def _call_json(call: Call, encoding: Encoding, tail: list[Buffer]) -> dict[str, 
     request: dict[str, object] = {"operator": call.operator, "inputs": {}, **call.options}
     if encoding is Encoding.NUMBERS:
         request["output_format"] = OutputFormat.NUMBERS.value
-    request["inputs"] = {
-        name: _write_tensor(array, call.layouts.get(name), encoding, tail) for name, array in call.inputs.items()
-    }
+    request["inputs"] = grouped(
+        {name: _write_tensor(array, call.layouts.get(name), encoding, tail) for name, array in call.inputs.items()}
+    )
     return request
 
 

@@ -8,6 +8,7 @@ from ..check import Plan
 from ..desc import pointer_to
 from ..errors import ProblemCode, RequestError
 from ..tensor import Array, BufferTensorDesc
+from ..tensor_names import place
 from . import base64text
 from .base64text import decoded_size
 from .framing import Base64
@@ -65,6 +66,6 @@ def encoded_inputs(plan: Plan, request: ExecuteRequest) -> dict[str, EncodedTens
             return None
         if decoded_size(payload.text) != desc.data_size_in_bytes:
             return None
-        pointer = pointer_to(pointer_to(request.pointer, "inputs"), name)
+        pointer = place(pointer_to(request.pointer, "inputs"), name)
         found[name] = EncodedTensor(payload.text, desc, pointer)
     return found

@@ -68,6 +68,11 @@ class RequestBody:
         return 1 + sum(self.text.count(mark) for mark in (b",", b":", b"[", b"{"))
 
     @property
+    def containers(self) -> int:
+        """At least as many as there are lists and objects in the JSON."""
+        return self.text.count(b"[") + self.text.count(b"{")
+
+    @property
     def objects_bytes(self) -> int:
         """At least as much memory as the JSON takes as Python objects."""
         wide = not self.text.isascii() or b"\\" in self.text

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
 from typing import Any, NamedTuple, NoReturn, cast
 
+import numpy as np
+
 from ..check import Plan
 from ..desc import MOST_ALIKE, Report, pointer_to, show
-from ..errors import ContractViolation, ProblemCode, RequestError
+from ..errors import ContractViolation, LimitExceededError, ProblemCode, RequestError
+from ..fields.tensors import MOST_TENSORS
 from ..jsontensor import NumberError, read_numbers
 from ..level import HIGHEST
 from ..operator import Code, Violation
 from ..tensor import Array, BufferTensorDesc, rounded
+from ..tensor_names import element, place, split
 from . import base64text
 from .base64text import decoded_size
 from .framing import Base64, Parts
@@ -46,7 +50,8 @@ Payload = str | Base64 | Numbers | memoryview
 class ExecuteRequest(NamedTuple):
     """One operator to run, as parsed; neither its operator nor its tensors are checked yet.
 
-    ``pointer`` says where it stands in the body.
+    ``inputs`` has the tensors of an array as ``NAME[0]``, ``NAME[1]``, ... ``pointer`` says where it stands in the
+    body.
     """
 
     operator: object
@@ -83,21 +88,28 @@ def parse_execute(body: RequestBody) -> ExecuteRequest:
     return body.read(lambda document, parts: _read_execute(document, parts, ""))
 
 
-def parse_batch(body: RequestBody) -> list[ExecuteRequest | RequestError]:
+def parse_batch(body: RequestBody, most: int) -> list[ExecuteRequest | RequestError]:
     """The body of a batch: each request as parsed, or the reason why it cannot be.
 
+    Args:
+        most: requests that it may hold.
+
     Raises:
+        LimitExceededError: it holds more.
         RequestError: the body as a whole is not of this form; or the place of a tensor in the tail cannot be told.
     """
-    return body.read(_read_batch)
+    return body.read(lambda document, parts: _read_batch(document, parts, most))
 
 
-def _read_batch(document: object, parts: Parts) -> list[ExecuteRequest | RequestError]:
+def _read_batch(document: object, parts: Parts, most: int) -> list[ExecuteRequest | RequestError]:
     envelope = _envelope(document, _BATCH)
     listed = envelope.get("requests")
     if not isinstance(listed, list):
         at = "/requests" if "requests" in envelope else ""
         _refuse([Violation(Code.WRONG_TYPE, at, f"{show(listed)} given where the list of requests belongs")])
+    if len(listed) > most:
+        detail = f"{len(listed)} requests given; this server takes at most {most}"
+        raise LimitExceededError(ProblemCode.BATCH_TOO_LARGE, detail, limit=most, size=len(listed))
     requests: list[ExecuteRequest | RequestError] = []
     for i, item in enumerate(listed):
         try:
@@ -196,15 +208,41 @@ def _read_payloads(envelope: Mapping[str, Any], parts: Parts, pointer: str) -> d
     inputs = envelope.get("inputs")
     if not isinstance(inputs, dict):
         return {}
+    found: dict[str, Payload | Violation] = {}
+    for name, value in inputs.items():
+        if isinstance(value, str) and name[-1:] != "]":
+            found[name] = parts.text(value)
+            continue
+        at = pointer_to(pointer, "inputs", name)
+        member, index = split(name)
+        if isinstance(value, list):
+            found.update(_read_array(name, value, parts, at))
+        elif index is not None:
+            _read_payload(value, parts, at)
+            message = f"{show(name)} given; the tensors of an array are a list, as the member {show(member)}"
+            found[name] = Violation(Code.UNKNOWN_TENSOR, at, message)
+        else:
+            found[name] = _read_payload(value, parts, at)
+    return found
+
+
+def _read_array(name: str, values: list[Any], parts: Parts, pointer: str) -> dict[str, Payload | Violation]:
+    if len(values) > MOST_TENSORS:
+        message = f"{len(values)} tensors given; opwire takes at most {MOST_TENSORS}"
+        if parts.tail is not None:  # whose tensors are not counted any more
+            raise RequestError(ProblemCode.INVALID_FRAMING, f"{pointer}: {message}")
+        return {name: Violation(Code.OUT_OF_RANGE, pointer, message)}
+    if values and isinstance(values[0], int | float):
+        message = 'a list of numbers given; as a tensor they are {"data": numbers}, and a list is one of tensors'
+        return {name: Violation(Code.WRONG_TYPE, pointer, message)}
     return {
-        name: parts.text(value)
-        if isinstance(value, str)
-        else _read_payload(value, parts, pointer_to(pointer, "inputs", name))
-        for name, value in inputs.items()
-    }
+        element(name, i): _read_payload(value, parts, pointer_to(pointer, i)) for i, value in enumerate(values)
+    } or {name: Violation(Code.OUT_OF_RANGE, pointer, "an empty list given; an array has at least one tensor")}
 
 
 def _read_payload(value: object, parts: Parts, pointer: str) -> Payload | Violation:
+    if isinstance(value, str):
+        return parts.text(value)
     if isinstance(value, dict) and set(value) == {"binary_data_size"}:
         size = value["binary_data_size"]
         if isinstance(size, bool) or not isinstance(size, int) or size < 0:
@@ -232,7 +270,8 @@ def read_inputs(plan: Plan, request: ExecuteRequest) -> dict[str, Array]:
     for name, desc in plan.inputs.items():
         if name not in request.inputs:
             continue
-        found = _read_tensor(request.inputs[name], desc, f"{pointer}/{name}")
+        at = f"{pointer}/{name}" if name[-1] != "]" else place(pointer, name)
+        found = _read_tensor(request.inputs[name], desc, at)
         if isinstance(found, Violation):
             violations.append(found)
         else:
@@ -256,14 +295,35 @@ def _is_view(payload: memoryview, desc: BufferTensorDesc) -> bool:
 
 
 def _wrong_names(plan: Plan, request: ExecuteRequest, pointer: str) -> list[Violation]:
-    violations = []
-    for name in plan.inputs:
-        if name not in request.inputs:
-            violations.append(Violation(Code.MISSING_TENSOR, pointer, f"{name} is required and missing"))
-    for name in islice((name for name in request.inputs if name not in plan.inputs), MOST_ALIKE):
-        message = f"{plan.operator.name} has no input {show(name)}; its inputs are {', '.join(plan.inputs)}"
-        violations.append(Violation(Code.UNKNOWN_TENSOR, pointer_to(pointer, name), message, list(plan.inputs)))
+    """What is missing and what is not known; of an array, once, how many tensors it should have."""
+    given, expected = _members(request.inputs), _members(plan.inputs)
+    violations = [
+        Violation(Code.MISSING_TENSOR, pointer, f"{member} is required and missing")
+        for member in expected
+        if member not in given
+    ]
+    for member in islice((member for member in given if given[member] != expected.get(member, 0)), MOST_ALIKE):
+        at = pointer_to(pointer, member)
+        if member in expected:
+            message = f"{_counted(given[member])} given; with this desc {member} takes {_counted(expected[member])}"
+            violations.append(Violation(Code.COUNT_MISMATCH, at, message))
+        else:
+            message = f"{plan.operator.name} has no input {show(member)} here; its inputs are {', '.join(expected)}"
+            violations.append(Violation(Code.UNKNOWN_TENSOR, at, message, list(expected)))
     return violations
+
+
+def _members(names: Iterable[str]) -> dict[str, int | None]:
+    """By member how many tensors of an array there are, None where it is no array."""
+    found: dict[str, int | None] = {}
+    for name in names:
+        member, index = split(name)
+        found[member] = None if index is None else (found.get(member) or 0) + 1
+    return found
+
+
+def _counted(count: int | None) -> str:
+    return "one tensor, and no list," if count is None else f"a list of {count} tensor{'s' if count != 1 else ''}"
 
 
 def _read_tensor(payload: Payload, desc: BufferTensorDesc, pointer: str) -> Array | Violation:
@@ -276,7 +336,8 @@ def _read_tensor(payload: Payload, desc: BufferTensorDesc, pointer: str) -> Arra
         if not _fits(len(payload), desc):
             return _wrong_size(len(payload), desc, pointer)
         view = desc.view(payload)
-        return view if view.flags.aligned else desc.view(bytes(payload))
+        # Unlike a copy made by bytes() this one lets other threads run.
+        return view if view.flags.aligned else desc.view(np.frombuffer(payload, np.uint8).copy())
     return _decode(payload if isinstance(payload, str) else payload.text, desc, pointer)
 
 

@@ -15,6 +15,7 @@ from ..jsontensor import NumberError, read_numbers
 from ..level import FeatureLevel
 from ..operator import Violation
 from ..tensor import MAX_ELEMENTS, MAX_RANK, Array, BufferTensorDesc, DataType, TensorFlags
+from ..tensor_names import element, ungrouped
 from .framing import Buffer, Parts, parse_json, split_body
 
 T = TypeVar("T")
@@ -31,14 +32,15 @@ class Result:
     """What the service answered.
 
     Attributes:
-        outputs: the output arrays by name, each of the shape ``Sizes``; views of the received bytes.
+        outputs: the outputs by name: an array of the shape ``Sizes``, or a list of such arrays where the operator has
+            an array of tensors; views of the received bytes.
         feature_level: that the operator was checked against.
         device: that ran it.
         timing: microseconds by stage, and ``total``.
         request_id: to be quoted when asking about this request.
     """
 
-    outputs: Mapping[str, Array]
+    outputs: Mapping[str, Any]
     feature_level: FeatureLevel
     device: str
     timing: Mapping[str, int]
@@ -46,11 +48,16 @@ class Result:
 
     @property
     def output(self) -> Array:
-        """The first output: ``OutputTensor`` for every operator so far."""
-        return next(iter(self.outputs.values()))
+        """The first output tensor."""
+        return next(iter(self.tensors.values()))
+
+    @property
+    def tensors(self) -> Mapping[str, Array]:
+        """Each output array by name, those of lists as ``NAME[0]``, ``NAME[1]``, ..."""
+        return ungrouped(self.outputs)
 
     def __repr__(self) -> str:
-        shapes = ", ".join(f"{name}: {array.dtype}{list(array.shape)}" for name, array in self.outputs.items())
+        shapes = ", ".join(f"{name}: {array.dtype}{list(array.shape)}" for name, array in self.tensors.items())
         total = self.timing.get("total", 0)
         return f"<{type(self).__name__} {shapes} from {self.device} in {total} us, request {self.request_id}>"
 
@@ -62,7 +69,8 @@ class PoolingResult(Result):
     @property
     def indices(self) -> Array:
         """For each window the row-major position of its greatest element in the whole input tensor."""
-        return self.outputs[INDICES]
+        indices: Array = self.outputs[INDICES]
+        return indices
 
 
 def read_answer(body: Buffer, head_length: str | None, most_values: int = MOST_VALUES) -> Result:
@@ -144,7 +152,7 @@ def _reading(body: Buffer, head_length: str | None, read: Callable[[Any, Parts],
 
 def _read_result(answer: Mapping[str, Any], parts: Parts) -> Result:
     outputs = {
-        name: _read_output(name, output, parts) for name, output in _typed(answer["outputs"], dict, "outputs").items()
+        name: _read_member(name, output, parts) for name, output in _typed(answer["outputs"], dict, "outputs").items()
     }
     if not outputs:
         raise ValueError("not an answer of opwire: there are no outputs")
@@ -161,6 +169,14 @@ def _typed(value: Any, kind: type[V], name: str) -> V:
     if not isinstance(value, kind):
         raise TypeError(f"{name} is of type {type(value).__name__}")
     return value
+
+
+def _read_member(name: str, output: Any, parts: Parts) -> Array | list[Array]:
+    if not isinstance(output, list):
+        return _read_output(name, output, parts)
+    if not output:
+        raise ValueError(f"not an answer of opwire: {name} is an empty list")
+    return [_read_output(element(name, i), item, parts) for i, item in enumerate(output)]
 
 
 def _read_output(name: str, output: Mapping[str, Any], parts: Parts) -> Array:

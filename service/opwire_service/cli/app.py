@@ -15,20 +15,19 @@ from typing import Annotated
 import typer
 
 from opwire.check import Plan
-from opwire.describe import describe, summarise
-from opwire.dxdispatch import Model
+from opwire.dxdispatch import Model, lowest_level
 from opwire.level import HIGHEST, FeatureLevel
-from opwire.schema import CATALOG
 
 from ..devices import DEVICES, load
 from ..devices.base import Device, DeviceUnavailable
 from ..execution import Arrays
-from ..kernels.executable import EXECUTABLE
 from ..offline.documents import read_document
 from ..offline.run import execute, prepare, run_plan
 from ..offline.tensor_files import write_outputs
 from . import render
 from .bench import bench_command
+from .contract import operators_command, schema_command
+from .options import JsonOption, LevelOption
 from .reporting import REFUSED, print_json, reporting
 from .serve import device_name, serve_command
 from .warmup import warmup_command
@@ -40,14 +39,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-
-
-def _level(given: str) -> FeatureLevel:
-    try:
-        return FeatureLevel.parse(given)
-    except ValueError:
-        levels = ", ".join(level.short for level in FeatureLevel)
-        raise typer.BadParameter(f"{given!r} is not a feature level; allowed: {levels}") from None
 
 
 def _device(given: str | None) -> Device:
@@ -68,21 +59,16 @@ FileArgument = Annotated[
     str,
     typer.Argument(metavar="FILE", help="An operator desc, a request, or a DxDispatch model, as JSON; - is stdin."),
 ]
-LevelOption = Annotated[
-    FeatureLevel | None,
-    typer.Option("--level", parser=_level, metavar="LEVEL", help="Feature level, such as 2_1. [default: the highest]"),
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @app.command("validate")
 def validate_command(file: FileArgument, level: LevelOption = None, as_json: JsonOption = False) -> None:
-    """Check an operator desc against a feature level; of a model every dispatchable."""
+    """Check an operator desc against a feature level; of a model every dispatchable, and what level it needs."""
     with reporting(as_json):
         document = read_document(_read(file))
         if isinstance(document, Model):
             level = level or HIGHEST
-            found = {name: member.validate(level) for name, member in document.dispatchables.items()}
+            found = document.validate(level)
         else:
             level = level or document.level
             found = {file: document.validate(level)}
@@ -90,9 +76,14 @@ def validate_command(file: FileArgument, level: LevelOption = None, as_json: Jso
         if not as_json:
             for title, validation in found.items():
                 _print(render.validation_lines(title, validation, level))
+            if isinstance(document, Model):
+                typer.echo(render.model_line(file, found, level))
         elif isinstance(document, Model):
             members = {name: validation.to_json() for name, validation in found.items()}
-            print_json({"feature_level": str(level), "valid": valid, "dispatchables": members})
+            lowest = lowest_level(found.values())
+            minimum = None if lowest is None else str(lowest)
+            whole = {"feature_level": str(level), "valid": valid, "minimum_feature_level": minimum}
+            print_json({**whole, "dispatchables": members})
         else:
             print_json({"feature_level": str(level), **found[file].to_json()})
     if not valid:
@@ -163,26 +154,8 @@ def _run_operator(plan: Plan, inputs: Arrays, device: Device, output: Path | Non
             _print(render.tensor_lines(name, desc, buffers[name]))
 
 
-@app.command("operators")
-def operators_command(
-    level: LevelOption = None,
-    every: Annotated[bool, typer.Option("--all", help="List every operator type of DirectML.")] = False,
-    as_json: JsonOption = False,
-) -> None:
-    """Show the operators by feature level: data types and ranks of those that opwire runs."""
-    known = [kind for kind in CATALOG.values() if level is None or kind.introduced <= level]
-    kinds = known if every else [kind for kind in known if kind.name in EXECUTABLE]
-    with reporting(as_json):
-        if not as_json:
-            table = render.catalog_table(kinds) if every else render.support_table(kinds, level)
-            render.print_table(table)
-        elif every:
-            print_json({"operators": [summarise(kind, EXECUTABLE) for kind in kinds]})
-        else:
-            rows = [{**summarise(kind, EXECUTABLE), "support": render.rows_at(describe(kind), level)} for kind in kinds]
-            print_json({"feature_level": None if level is None else str(level), "operators": rows})
-
-
+app.command("operators")(operators_command)
+app.command("schema")(schema_command)
 app.command("serve")(serve_command)
 app.command("bench")(bench_command)
 app.command("warmup")(warmup_command)

@@ -11,8 +11,10 @@ import numpy as np
 
 from opwire.check import Validation
 from opwire.describe import OperatorInfo, RowInfo, describe
+from opwire.dxdispatch import lowest_level
 from opwire.jsontensor import write_numbers
 from opwire.level import FeatureLevel
+from opwire.listing import state_of
 from opwire.operator import Violation
 from opwire.schema import OperatorType
 from opwire.tensor import Array, BufferTensorDesc, DataType
@@ -37,6 +39,16 @@ def validation_lines(title: str, found: Validation, level: FeatureLevel) -> Iter
     for name, desc in found.outputs.items():
         yield f"  {tensor_line(name, desc)}, {desc.total_size_in_bytes} bytes"
     yield from violation_lines(found.violations)
+
+
+def model_line(title: str, found: Mapping[str, Validation], level: FeatureLevel) -> str:
+    """Whether a model is valid as a whole, and from which level on."""
+    lowest = lowest_level(found.values())
+    if not found:
+        return f"{title}: nothing to check"
+    if all(validation.valid for validation in found.values()):
+        return f"{title}: valid at {level}, from {lowest} on"
+    return f"{title}: not valid at {level}; " + ("valid at no level" if lowest is None else f"valid from {lowest} on")
 
 
 def violation_lines(violations: Iterable[Violation]) -> Iterator[str]:
@@ -142,11 +154,11 @@ def _alike(row: RowInfo) -> Iterator[tuple[str, str, str]]:
 
 
 def catalog_table(kinds: Iterable[OperatorType]) -> Table:
-    """Operator types with their values, the level that brought them, and whether opwire runs them."""
-    table = _table("value", "operator", "from", "runs")
+    """Operator types with their values, the level that brought them, their families and their states."""
+    table = _table("value", "operator", "from", "family", "state")
     for kind in kinds:
-        runs = "yes" if kind.name in EXECUTABLE else ""
-        table.add_row(str(kind.value), kind.name, kind.introduced.short, runs)
+        state = state_of(kind, EXECUTABLE).value
+        table.add_row(str(kind.value), kind.name, kind.introduced.short, kind.family, state)
     return table
 
 

@@ -80,6 +80,10 @@ class Dispatcher:
         """Whether a plan is over sooner than another thread could take it."""
         return self._runners[device].runs_inline(plan)
 
+    def scratch_bytes(self, plan: Plan, device: str) -> int:
+        """What a plan takes of the host's memory besides its tensors."""
+        return self._runners[device].scratch_bytes(plan)
+
     @contextmanager
     def place(self, plan: Plan, device: str) -> Generator[str]:
         """Gives a plan to a device, for as long as the context lasts, and holds what it needs there of memory.
@@ -157,7 +161,7 @@ class Dispatcher:
         bound = partial(runner.run, plan, cast(Arrays, inputs), outputs)  # text is there for those alone that decode it
         work = self._threads.submit(_run, bound, lambda: stop.is_set() or time.monotonic() > deadline)
         loop = asyncio.get_running_loop()
-        work.add_done_callback(lambda done: loop.call_soon_threadsafe(self._ended, job, charge, _succeeded(done)))
+        work.add_done_callback(lambda done: loop.call_soon_threadsafe(self._ended, job, charge, _took(done)))
         try:
             return Ran(round(queued * 1e6), await _result(work, stop))
         except asyncio.CancelledError:
@@ -173,9 +177,9 @@ class Dispatcher:
         started = placement.start(device, time.monotonic())
         return lambda whole: placement.finish(device, demand, started, time.monotonic(), whole=whole)
 
-    def _ended(self, job: Job, charge: Callable[[bool], None], whole: bool) -> None:
-        charge(whole)
-        self._finish(job, whole)
+    def _ended(self, job: Job, charge: Callable[[bool], None], took: float | None) -> None:
+        charge(took is not None)
+        self._finish(job, took)
         runner = self.devices[job.device]
         if runner.broken is not None:
             self._on_broken(runner)
@@ -201,15 +205,15 @@ class Dispatcher:
         except asyncio.CancelledError:
             self.cancelled["queue"] += 1
             if self.schedule.is_running(job):
-                self._finish(job, whole=False)
+                self._finish(job, None)
             else:
                 self.schedule.withdraw(job)
             raise
         finally:
             self._waiting.pop(job, None)
 
-    def _finish(self, job: Job, whole: bool) -> None:
-        self._perform(self.schedule.finish(job, time.monotonic(), whole=whole))
+    def _finish(self, job: Job, took: float | None) -> None:
+        self._perform(self.schedule.finish(job, time.monotonic(), took))
 
     def _perform(self, actions: list[Action]) -> None:
         for action in actions:
@@ -262,8 +266,9 @@ def _run(run: Bound, stop: Stop) -> int:
     return (time.perf_counter_ns() - started) // 1000
 
 
-def _succeeded(work: Future[int]) -> bool:
-    return not work.cancelled() and work.exception() is None
+def _took(work: Future[int]) -> float | None:
+    """The seconds that some work took; None if it was not done."""
+    return None if work.cancelled() or work.exception() is not None else work.result() / 1e6
 
 
 async def _result(work: Future[int], stop: threading.Event) -> int:

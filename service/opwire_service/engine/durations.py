@@ -23,7 +23,7 @@ class Durations:
         """Seconds that so much work takes; of what was never measured in proportion to what is most like it."""
         size = work.bit_length()
         measured = {each: seconds for each, seconds in self._known.get(kind, {}).items() if seconds is not None}
-        if not measured:
+        if not measured or not work:
             return work / _FIRST_RATE
         nearest = min(measured, key=lambda each: abs(each - size))
         return measured[nearest] * 2.0 ** (size - nearest)

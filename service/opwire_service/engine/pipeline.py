@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from opwire.check import Plan, read_level, validate
@@ -51,6 +52,9 @@ INLINE_BYTES = 256 * 1024
 _BYTES_PER_VALUE = 16
 """Of JSON text, at most, for each value that a request may have."""
 
+_VALUES_PER_CONTAINER = 16
+"""So many times more values than lists and objects: these take much longer to make, and to free."""
+
 log = logging.getLogger(__name__)
 
 Guard = Callable[[Coroutine[Any, Any, Ran]], Awaitable[Ran]]
@@ -72,6 +76,9 @@ class Engine:
         self.limits = limits
         self.memory = Memory(limits.memory_bytes, limits.queued)
         self.plans = PlanCache(cached_plans, self._bound)
+        # JSON is parsed by one thread: it holds the interpreter, so that several would keep all others from running.
+        self._parser = ThreadPoolExecutor(1, "opwire-parser")
+        self._coders = ThreadPoolExecutor(dispatcher.places, "opwire-coder")
         self.default_device = dispatcher.default
 
     async def answer(
@@ -101,7 +108,7 @@ class Engine:
         return await self._answer(dialect, request, progress, hold, guard)
 
     async def answer_part(
-        self, dialect: Dialect[R], request: R, progress: Progress, hold: Hold, guard: Guard, room: Room
+        self, dialect: Dialect[R], request: R, progress: Progress, hold: Hold, guard: Guard, room: Allowance
     ) -> Answer | OpwireError:
         """The answer to one request of a batch; see ``answer``.
 
@@ -133,11 +140,11 @@ class Engine:
         progress.deadline = self.deadline(progress.started, None)
         is_large = _json_bytes(body, head_length) > INLINE_BYTES
         split = RequestBody.split
-        taken = await asyncio.to_thread(split, body, head_length) if is_large else split(body, head_length)
+        taken = await self._parse(split, body, head_length) if is_large else split(body, head_length)
         if len(taken.text) > _FEW_BYTES:
             self._bound_json(taken)
             await hold.grow(taken.objects_bytes, progress.deadline)
-        parsed = await asyncio.to_thread(parse, taken) if len(taken.text) > INLINE_BYTES else parse(taken)
+        parsed = await self._parse(parse, taken) if len(taken.text) > INLINE_BYTES else parse(taken)
         progress.lap("parse")
         return parsed
 
@@ -155,6 +162,18 @@ class Engine:
         level = read_level(request.feature_level, "/feature_level")
         return validate(request.operator, level, pointer="/operator").to_json()
 
+    async def close(self) -> None:
+        """Takes no more work, and waits for what runs."""
+        await self.dispatcher.close()
+        self._parser.shutdown()
+        self._coders.shutdown()
+
+    async def _parse(self, parse: Callable[..., T], *arguments: Any) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._parser, parse, *arguments)
+
+    async def _code(self, code: Callable[..., T], *arguments: Any) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._coders, code, *arguments)
+
     def deadline(self, started: float, timeout_ms: int | None) -> float:
         """When a request's time is over."""
         longest = self.limits.timeout_ms
@@ -167,7 +186,7 @@ class Engine:
         progress: Progress,
         hold: Hold,
         guard: Guard,
-        room: Room | None = None,
+        room: Allowance | None = None,
     ) -> Answer:
         try:
             execute = dialect.operator(request, self.plans)
@@ -188,7 +207,7 @@ class Engine:
         await dialect.store(request, done)
         write = dialect.write
         if writing > INLINE_BYTES:
-            answer = await asyncio.to_thread(write, request, done, progress)
+            answer = await self._code(write, request, done, progress)
         else:
             answer = write(request, done, progress)
         self.metrics.executed(prepared.plan.operator.name, progress.timing)
@@ -208,10 +227,12 @@ class Engine:
     ) -> Completed:
         plan, deadline = prepared.plan, progress.deadline
         is_small = prepared.input_bytes <= INLINE_BYTES
-        size = prepared.bytes + writing
+        is_inline = is_small and self.dispatcher.fits_inline(plan, device)
+        scratch = 0 if is_inline else self.dispatcher.scratch_bytes(plan, device)
+        size = prepared.bytes + writing + scratch
         if not hold.grow_now(size):
             await hold.grow(size, deadline)
-        if is_small and self.dispatcher.fits_inline(plan, device):
+        if is_inline:
             inputs = read_inputs(plan, request)
             buffers, outputs = prepared.allocate()
             progress.lap("decode")
@@ -235,7 +256,7 @@ class Engine:
             return encoded
         if are_views(plan, request):
             return read_inputs(plan, request)
-        return await asyncio.to_thread(read_inputs, plan, request)
+        return await self._code(read_inputs, plan, request)
 
     def _device(self, request: ExecuteRequest) -> str:
         given = request.device
@@ -249,13 +270,17 @@ class Engine:
         raise RequestError(ProblemCode.INVALID_REQUEST, message, violations=[at])
 
     def _bound_json(self, body: RequestBody) -> None:
-        most = self.limits.json_values
-        if body.nodes > most:
-            raise exceeded(ProblemCode.BODY_TOO_LARGE, "values in the JSON of the request", body.nodes, most)
-        most *= _BYTES_PER_VALUE
-        if len(body.text) > max(most, INLINE_BYTES):
+        values = self.limits.json_values
+        size = max(values * _BYTES_PER_VALUE, INLINE_BYTES)
+        if len(body.text) > size:  # then nothing is counted
             what = "bytes of JSON besides tensors in base64"
-            raise exceeded(ProblemCode.BODY_TOO_LARGE, what, len(body.text), most)
+            raise exceeded(ProblemCode.BODY_TOO_LARGE, what, len(body.text), size)
+        containers = values // _VALUES_PER_CONTAINER
+        if body.containers > containers:
+            what = "lists and objects in the JSON of the request"
+            raise exceeded(ProblemCode.BODY_TOO_LARGE, what, body.containers, containers)
+        if body.nodes > values:
+            raise exceeded(ProblemCode.BODY_TOO_LARGE, "values in the JSON of the request", body.nodes, values)
 
     def _bound(self, plan: Plan) -> None:
         """Refuses what no device runs, and what is too large, before any memory is taken for it."""
@@ -284,7 +309,7 @@ _FEW_BYTES = 4096
 """Of JSON, that cannot hold enough values to matter."""
 
 
-class Room:
+class Allowance:
     """For the outputs of a batch, which all exist until its answer is sent."""
 
     def __init__(self, limit: int) -> None:

@@ -11,7 +11,7 @@ from pydantic_core import to_json
 from opwire.check import Plan, check, read_level
 from opwire.errors import LimitExceededError, ProblemCode
 from opwire.tensor import Array
-from opwire.wire import ExecuteRequest, output_head
+from opwire.wire import ExecuteRequest, OutputFrame, output_frames
 
 LARGEST_DESC = 2**20
 """Bytes of JSON in an operator desc."""
@@ -25,12 +25,12 @@ class Prepared:
 
     Attributes:
         plan: the checked desc.
-        heads: for each output the JSON in front of its data.
+        frames: for each output the JSON around its data.
         input_bytes, output_bytes: of all inputs, and of all outputs.
     """
 
     plan: Plan
-    heads: Mapping[str, bytes]
+    frames: Mapping[str, OutputFrame]
     input_bytes: int
     output_bytes: int
 
@@ -96,8 +96,7 @@ class PlanCache:
         level = read_level(request.feature_level, f"{request.pointer}/feature_level")
         plan = check(request.operator, level, pointer=f"{request.pointer}/operator")
         self.admit(plan)
-        heads = {name: output_head(name, desc) for name, desc in plan.outputs.items()}
         inputs, outputs = (
             sum(desc.data_size_in_bytes for desc in descs.values()) for descs in (plan.inputs, plan.outputs)
         )
-        return Prepared(plan, heads, inputs, outputs)
+        return Prepared(plan, output_frames(plan.outputs), inputs, outputs)

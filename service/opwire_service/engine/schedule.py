@@ -71,7 +71,7 @@ Action = Start | Expire
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class DeviceLoad:
     """What a device has to do: jobs that wait and run, its places, and the element visits of those jobs."""
 
     queued: int
@@ -165,10 +165,10 @@ class Schedule:
     def running(self) -> int:
         return sum(len(lane.running) for lane in self._lanes.values())
 
-    def loads(self) -> dict[str, Load]:
+    def loads(self) -> dict[str, DeviceLoad]:
         """What each device has to do."""
         return {
-            name: Load(len(lane.waiting), len(lane.running), lane.capacity, lane.pending)
+            name: DeviceLoad(len(lane.waiting), len(lane.running), lane.capacity, lane.pending)
             for name, lane in self._lanes.items()
         }
 
@@ -200,16 +200,16 @@ class Schedule:
         if wait > most and not job.part:
             raise QueueFull(f"{wait:.1f} s of work are ahead, and it may wait for {most:.1f} s", retry_after)
 
-    def finish(self, job: Job, now: float, *, whole: bool = True) -> list[Action]:
+    def finish(self, job: Job, now: float, took: float | None) -> list[Action]:
         """A running job has ended; its place is free.
 
         Args:
-            whole: all of its work was done, so that its duration tells how fast the device is.
+            took: seconds that its work took; None if not all of it was done, which tells nothing of the device.
         """
         lane = self._lanes[job.device]
-        seconds = max(now - lane.running.pop(job).since, 1e-6)
-        if job.work and whole:
-            lane.durations.learn(job.kind, job.work, seconds)
+        del lane.running[job]
+        if job.work and took is not None:
+            lane.durations.learn(job.kind, job.work, max(took, 1e-6))
         return self._fill(lane, now)
 
     def withdraw(self, job: Job) -> None:

@@ -78,7 +78,7 @@ class Service:
     async def close(self) -> None:
         """Takes no more work, lets what runs end, and gives up the devices."""
         self.drain()
-        await self.engine.dispatcher.close()
+        await self.engine.close()
 
     def publish(self) -> None:
         """Brings up to date the metrics that others keep: what waits, runs and is held, and the cache of plans."""

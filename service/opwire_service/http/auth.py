@@ -11,10 +11,10 @@ from ..engine.pipeline import Engine
 from .api_keys import ApiKeys
 from .docs import PATHS as DOCUMENTS
 from .exchange import Exchange
-from .openapi import OPEN as HEALTH
+from .openapi import OPEN as DESCRIBED
 
-OPEN = frozenset({*HEALTH, "/openapi.json", *DOCUMENTS})
-"""What needs no key: health, and the documents, which are the same for every server."""
+OPEN = frozenset({*DESCRIBED, "/openapi.json", *DOCUMENTS})
+"""What needs no key: health, the schema, and the documents, which are the same for every server."""
 
 METRICS = "/metrics"
 

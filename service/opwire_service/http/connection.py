@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import select
 from collections.abc import Awaitable, Callable
-from enum import Enum, auto
 from http import HTTPStatus
 from typing import Any, cast
 
@@ -23,6 +22,7 @@ from opwire.errors import LimitExceededError, OpwireError, ProblemCode, RequestE
 
 from .context import request_id
 from .errors import problem_response
+from .receiving import Filling, Flow, Receiving
 
 MOST_HEADERS = 100
 HEAD_BYTES = 32 * 1024
@@ -39,21 +39,14 @@ FIRST_WINDOW = 2**20
 Admit = Callable[[int], Awaitable[None]]
 """Is told how many further bytes of a body are about to be read; returns when they may be."""
 
+_PIPELINED = 8
+"""Requests on one connection that may wait for their turn; what follows them is not parsed yet."""
+
+_PARSED = 16 * 1024
+"""Bytes that are parsed between two looks at those."""
+
 _FIRST_LOOK, _LONGEST_LINGER = 0.1, 2.0
 """Seconds for which a refusal may be on its way to a client that still sends: until the first look, and at most."""
-
-
-class Receiving(Enum):
-    """What a connection does with the bytes that it receives."""
-
-    HEAD = auto()
-    """They are a head, or will be."""
-    BODY = auto()
-    """They are a body; the application asks for it piece by piece."""
-    MEMORY = auto()
-    """They are a body, and go into the memory of the application."""
-    NOTHING = auto()
-    """They have no meaning any more: the connection is about to be closed."""
 
 
 def incoming(scope: Scope) -> Incoming | None:
@@ -113,12 +106,14 @@ class Connection(HttpToolsProtocol):
     """When the client stopped reading what is sent to it."""
     _head_bytes = 0
     _refusal: OpwireError | None = None
-    _filling: _Filling | None = None
+    _filling: Filling | None = None
     _repeats_head = False
     """Whether the parser reads what tells of a body once more, behind a head that asks for an upgrade."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
         super().connection_made(transport)
+        self.flow = self._flow = Flow(transport)
+        self._backlog = memoryview(b"")
         self._waits_since = self.loop.time()
 
     def data_received(self, data: bytes) -> None:
@@ -126,14 +121,24 @@ class Connection(HttpToolsProtocol):
             return
         self._unset_keepalive_if_required()
         self._head_bytes += len(data)
+        self._backlog = memoryview(bytes(self._backlog) + data if self._backlog else data)
+        self._parse_backlog()
+
+    def _parse_backlog(self) -> None:
+        """Parses what has arrived, as long as few requests wait for their turn on this connection."""
         try:
-            self._parse(data)
+            while self._backlog and len(self.pipeline) < _PIPELINED and not self._ignores():
+                piece, self._backlog = bytes(self._backlog[:_PARSED]), self._backlog[_PARSED:]
+                self._parse(piece)
         except httptools.HttpParserError:
             if not self._ignores():
                 unreadable = RequestError(ProblemCode.INVALID_REQUEST, "the request line or a header is not HTTP")
                 self._refuse_head(self._refusal or unreadable)
             return
-        if self._receiving is Receiving.HEAD and self._head_bytes > HEAD_BYTES:
+        self._flow.has_backlog = bool(self._backlog)
+        if self._backlog:
+            self._flow.pause_reading()
+        elif self._receiving is Receiving.HEAD and self._head_bytes > HEAD_BYTES:
             self._refuse_head(_too_large("bytes in the head of the request", self._head_bytes, HEAD_BYTES))
 
     def _ignores(self) -> bool:
@@ -227,7 +232,7 @@ class Connection(HttpToolsProtocol):
         await self._fill_rest(cycle, memory, len(arrived), admit)
 
     async def _fill_rest(self, cycle: RequestResponseCycle, memory: memoryview, arrived: int, admit: Admit) -> None:
-        filling = self._filling = _Filling(self, memory, arrived)
+        filling = self._filling = Filling(self, memory, arrived)
         self._receiving = Receiving.MEMORY
         self._hand_over(filling)
         try:
@@ -259,6 +264,10 @@ class Connection(HttpToolsProtocol):
         if self.cycle.more_body and self._receiving is not Receiving.NOTHING:
             self._waits_since = self.loop.time()
         super().on_response_complete()
+        if self._backlog and not self.transport.is_closing():
+            self._flow.has_backlog = False
+            self._flow.resume_reading()
+            self._parse_backlog()
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -317,71 +326,6 @@ class Connection(HttpToolsProtocol):
         else:  # the answer would be taken for that to the request before
             self._receiving = Receiving.NOTHING
             before.keep_alive = False
-
-
-class _Filling(asyncio.BufferedProtocol):
-    """Takes the place of a connection until a body is in.
-
-    Args:
-        owner: the connection.
-        memory: for the body.
-        arrived: bytes of it that are there.
-
-    Attributes:
-        arrived: bytes that are there.
-        since: when some of them came last.
-    """
-
-    def __init__(self, owner: Connection, memory: memoryview, arrived: int) -> None:
-        self._owner = owner
-        self._memory = memory
-        self._end = self.arrived = arrived
-        self._done: asyncio.Future[None] | None = None
-        self.since: float | None = None
-
-    @property
-    def is_full(self) -> bool:
-        """Whether nothing more belongs into the memory."""
-        return self.arrived == len(self._memory)
-
-    async def receive(self, end: int) -> None:
-        """Receives the body up to some place.
-
-        Raises:
-            ClientDisconnect: the client is gone.
-        """
-        self._end = min(end, len(self._memory))
-        if self._owner.transport.is_closing():
-            raise ClientDisconnect
-        self.since = self._owner.loop.time()
-        self._done = self._owner.loop.create_future()
-        self._owner.flow.resume_reading()
-        try:
-            await self._done
-        finally:
-            self._done = self.since = None
-
-    def get_buffer(self, sizehint: int) -> memoryview:
-        return self._memory[self.arrived : self._end]
-
-    def buffer_updated(self, nbytes: int) -> None:
-        self.arrived += nbytes
-        self.since = self._owner.loop.time()
-        if self.arrived == self._end:
-            self._owner.flow.pause_reading()  # what follows has no room yet, or is for the owner
-            if self._done is not None and not self._done.done():
-                self._done.set_result(None)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        if self._done is not None and not self._done.done():
-            self._done.set_exception(ClientDisconnect())
-        self._owner.connection_lost(exc)
-
-    def pause_writing(self) -> None:
-        self._owner.pause_writing()
-
-    def resume_writing(self) -> None:
-        self._owner.resume_writing()
 
 
 def _is_closed(transport: asyncio.BaseTransport) -> bool:

@@ -26,7 +26,7 @@ from opwire.wire import (
 )
 
 from ..engine.memory import Hold
-from ..engine.pipeline import Engine, Room, exceeded, few_at_a_time
+from ..engine.pipeline import Allowance, Engine, few_at_a_time
 from ..telemetry import access_log
 from ..telemetry.metrics import BATCH_RESULTS, CLIENT_GONE, OK, STAGES
 from ..telemetry.requests import Ended
@@ -67,11 +67,10 @@ async def batch(engine: Engine, exchange: Exchange, hold: Hold) -> None:
     """Runs several operators, as many at a time as the devices take; each has its own outcome, in their order."""
     length, progress, limits = exchange.head_length(), exchange.progress, engine.limits
     body = await exchange.read_body(limits, hold)
-    requests = await engine.read(parse_batch, body, length, progress, hold)
-    if len(requests) > limits.batch_requests:
-        raise exceeded(ProblemCode.BATCH_TOO_LARGE, "requests", len(requests), limits.batch_requests)
+    parse = partial(parse_batch, most=limits.batch_requests)
+    requests = await engine.read(parse, body, length, progress, hold)
     dialect = Native(exchange.request_id, binary=exchange.wants_binary)
-    guard, room = few_at_a_time(engine.dispatcher.places), Room(limits.output_bytes)
+    guard, room = few_at_a_time(engine.dispatcher.places), Allowance(limits.output_bytes)
 
     async def answer_one(request: ExecuteRequest | RequestError) -> Answer:
         found: Answer | OpwireError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 
 import numpy as np
@@ -210,7 +210,7 @@ class Exchange:
                 self.answered = True
                 fields = [(b"content-type", _JSON), (REQUEST_ID, self.request_id.encode())]
                 await self._send({"type": "http.response.start", "status": 200, "headers": fields})
-            for piece in pieces:
+            for piece in _joined(pieces):
                 await self._send({"type": "http.response.body", "body": piece, "more_body": True})
             if not more:
                 await self._send({"type": "http.response.body", "body": b""})
@@ -245,6 +245,24 @@ class Exchange:
         for piece in pieces[:-1]:
             await self._send({"type": "http.response.body", "body": piece, "more_body": True})
         await self._send({"type": "http.response.body", "body": pieces[-1]})
+
+
+def _joined(pieces: Sequence[Buffer]) -> Iterator[Buffer]:
+    """The pieces, of which small ones are joined to the next ones."""
+    small: list[Buffer] = []
+    size = 0
+    for piece in pieces:
+        if len(piece) > JOINED_BYTES:
+            yield b"".join(small)
+            yield piece
+            small, size = [], 0
+            continue
+        small.append(piece)
+        size += len(piece)
+        if size > JOINED_BYTES:
+            yield b"".join(small)
+            small, size = [], 0
+    yield b"".join(small)
 
 
 def _unsupported(detail: str) -> UnsupportedMediaError:

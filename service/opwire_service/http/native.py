@@ -51,9 +51,9 @@ class Native(Dialect[ExecuteRequest]):
 
     def write(self, request: ExecuteRequest, done: Completed, progress: Progress) -> Answer:
         """See ``Dialect``."""
-        plan, heads, output_format = done.prepared.plan, done.prepared.heads, self._format(request)
+        plan, frames, output_format = done.prepared.plan, done.prepared.frames, self._format(request)
         encoded = [
-            encode_output(heads[name], plan.outputs[name], buffer, output_format)
+            encode_output(frames[name], plan.outputs[name], buffer, output_format)
             for name, buffer in done.buffers.items()
         ]
         return write_outcome(Outcome(encoded, plan.level, done.device, progress.end("encode")), self._request_id)

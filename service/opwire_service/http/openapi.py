@@ -11,104 +11,30 @@ from fastapi.openapi.utils import get_openapi
 
 from opwire.describe import example_info
 from opwire.errors import PROBLEMS, ProblemCode
-from opwire.fields import Member
+from opwire.jsonschema import REQUESTS, definitions, member_schema, object_schema, ref
 from opwire.level import FeatureLevel
 from opwire.operator import Code, Operator
 from opwire.operators import OPERATORS
 from opwire.schema import CATALOG, PREFIX
-from opwire.tensor import MAX_RANK, DataType
-from opwire.wire import BINARY, HEAD_LENGTH, JSON, LOWEST_PRIORITY
+from opwire.wire import BINARY, HEAD_LENGTH, JSON
 
 from ..kernels.executable import EXECUTABLE
 
 Schema = dict[str, Any]
 
 _PROBLEM_JSON = "application/problem+json"
-_UINT: Schema = {"type": "integer", "minimum": 0, "maximum": 2**32 - 1}
-
-
-def ref(name: str) -> Schema:
-    """A reference to a schema of the document."""
-    return {"$ref": f"#/components/schemas/{name}"}
-
-
-def object_schema(required: list[str], properties: Mapping[str, Schema], description: str = "") -> Schema:
-    """An object without other members."""
-    return {
-        "type": "object",
-        "description": description,
-        "required": required,
-        "properties": dict(properties),
-        "additionalProperties": False,
-    }
-
-
-def _names(prefix: str, names: list[str], values: list[int], description: str) -> Schema:
-    """An enum of directml.h, given by short name, full name or value."""
-    return {"enum": [*names, *(prefix + name for name in names), *values], "description": description}
-
-
-_TENSOR_DESC = object_schema(
-    ["DataType", "Sizes"],
-    {
-        "DataType": _names("DML_TENSOR_DATA_TYPE_", [t.name for t in DataType], [t.code for t in DataType], ""),
-        "Sizes": {"type": "array", "items": {**_UINT, "minimum": 1}, "minItems": 1, "maxItems": MAX_RANK},
-        "Strides": {"type": ["array", "null"], "items": _UINT, "description": "in elements; null is packed row-major"},
-        "DimensionCount": _UINT,
-        "TotalTensorSizeInBytes": {"type": "integer", "minimum": 0},
-        "Flags": {"description": "NONE or OWNED_BY_DML, as a name, a list of names, or a number"},
-        "GuaranteedBaseOffsetAlignment": _UINT,
-        "Type": {"description": "BUFFER"},
-        "Desc": {"description": "the members may be nested here"},
-    },
-    "DML_BUFFER_TENSOR_DESC, its members inline",
-)
-_NESTED_TENSOR_DESC = {
-    "type": "object",
-    "required": ["Desc"],
-    "properties": {"Type": {}, "Desc": ref("BufferTensorDesc")},
-    "additionalProperties": False,
-    "description": "DML_TENSOR_DESC with a nested Desc",
-}
-
-
-def _member_schema(member: Member) -> Schema:
-    schema = member.json_schema()
-    return {"anyOf": [schema, {"type": "null"}]} if member.nullable else schema
 
 
 def _operator_schema(operator: Operator[Any]) -> Schema:
     members = operator.members
     required = [member.name for member in members.every if member.required]
-    desc = object_schema(required, {member.name: _member_schema(member) for member in members.every})
+    properties = {member.name: member_schema(member) for member in members.every}
+    properties |= {alias: properties[name] for alias, name in operator.schema.aliases.items()}
     names = [operator.name, PREFIX + operator.name, CATALOG[operator.name].value]
+    desc = object_schema(required, properties)
     return object_schema(["type", "desc"], {"type": {"enum": names}, "desc": desc}, operator.summary)
 
 
-_INPUT_TENSOR = {
-    "description": "the tensor's whole buffer as base64, its elements as numbers, or a piece of the tail",
-    "oneOf": [
-        {"type": "string", "format": "byte"},
-        object_schema(["data"], {"data": {"type": ["array", "string"], "items": {}}}),
-        object_schema(["binary_data_size"], {"binary_data_size": {"type": "integer", "minimum": 0}}),
-    ],
-}
-
-_LEVELS = [spelling for level in FeatureLevel for spelling in (str(level), level.short, level.value)]
-
-_EXECUTE_REQUEST = object_schema(
-    ["operator", "inputs"],
-    {
-        "feature_level": {"enum": _LEVELS, "description": "checked against exactly this one; by default the highest"},
-        "operator": ref("Operator"),
-        "inputs": {"type": "object", "additionalProperties": ref("InputTensor")},
-        "timeout_ms": {"type": "integer", "minimum": 1, "maximum": 2**31 - 1},
-        "priority": {"type": "integer", "minimum": 0, "maximum": LOWEST_PRIORITY, "description": "0 is most urgent"},
-        "device": {"type": "string", "description": "auto, or a device of the server"},
-        "output_format": {"enum": ["base64", "numbers"]},
-    },
-)
-_VALIDATE_REQUEST = object_schema(["operator"], {"feature_level": {"enum": _LEVELS}, "operator": ref("Operator")})
 _OUTPUT_TENSOR = {
     "type": "object",
     "required": ["desc"],
@@ -122,7 +48,10 @@ _EXECUTE_ANSWER = {
     "type": "object",
     "required": ["outputs", "feature_level", "device", "timing", "request_id"],
     "properties": {
-        "outputs": {"type": "object", "additionalProperties": ref("OutputTensor")},
+        "outputs": {
+            "type": "object",
+            "additionalProperties": {"anyOf": [ref("OutputTensor"), {"type": "array", "items": ref("OutputTensor")}]},
+        },
         "feature_level": {"enum": [str(level) for level in FeatureLevel]},
         "device": {"type": "string"},
         "timing": {
@@ -161,15 +90,12 @@ _PROBLEM = {
 }
 
 SCHEMAS: dict[str, Schema] = {
-    "BufferTensorDesc": _TENSOR_DESC,
-    "TensorDesc": {"anyOf": [ref("BufferTensorDesc"), _NESTED_TENSOR_DESC]},
+    **definitions(()),
     **{name: _operator_schema(operator) for name, operator in OPERATORS.items()},
     "Operator": {"anyOf": [ref(name) for name in OPERATORS]},
-    "InputTensor": _INPUT_TENSOR,
+    **REQUESTS,
     "OutputTensor": _OUTPUT_TENSOR,
-    "ExecuteRequest": _EXECUTE_REQUEST,
     "ExecuteAnswer": _EXECUTE_ANSWER,
-    "BatchRequest": object_schema(["requests"], {"requests": {"type": "array", "items": ref("ExecuteRequest")}}),
     "BatchAnswer": {
         "type": "object",
         "required": ["results", "request_id"],
@@ -178,7 +104,6 @@ SCHEMAS: dict[str, Schema] = {
             "request_id": {"type": "string"},
         },
     },
-    "ValidateRequest": _VALIDATE_REQUEST,
     "ValidateAnswer": {
         "type": "object",
         "required": ["valid", "violations", "minimum_feature_level", "outputs"],
@@ -276,6 +201,15 @@ DATA_PATHS = {
     ),
 }
 OPERATOR: dict[str, Any] = {"responses": {404: problem(404)}}
+LISTING: dict[str, Any] = {"responses": {400: problem(400)}}
+
+
+def fixed(media: str) -> dict[str, Any]:
+    """What a route answers whose document is the same for every client."""
+    document = {"description": "The document", "content": {media: {"schema": {"type": "object"}}}}
+    return {"responses": {200: document, 304: {"description": "The document is the one of If-None-Match"}}}
+
+
 READY: dict[str, Any] = {"responses": {503: problem(503)}}
 METRICS: dict[str, Any] = {
     "responses": {
@@ -289,8 +223,11 @@ METRICS: dict[str, Any] = {
 }
 
 
-OPEN = frozenset({"/livez", "/readyz", "/v2/health/live", "/v2/health/ready"})
-"""The paths of health, which are open to everyone."""
+SCHEMAS_OF_DIRECTML = ("/v1/schema", "/v1/schema/meta", "/v1/schema/documents")
+"""The paths of what is the same for every server."""
+
+OPEN = frozenset({"/livez", "/readyz", "/v2/health/live", "/v2/health/ready", *SCHEMAS_OF_DIRECTML})
+"""The paths that are open to everyone: of health, and of the schema."""
 
 _KEY = "apiKey"
 _API_KEY = {"type": "http", "scheme": "bearer", "description": "An API key, where the server asks for one"}

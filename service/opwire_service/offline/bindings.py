@@ -13,6 +13,7 @@ from opwire.desc import Report, pointer_to, show
 from opwire.dxdispatch import Binding, Bindings, Buffer
 from opwire.operator import Code
 from opwire.tensor import BufferTensorDesc
+from opwire.tensor_names import grouped, split
 
 MINIMUM_ALIGNMENT = 16
 """``DML_MINIMUM_BUFFER_TENSOR_ALIGNMENT``, in bytes."""
@@ -48,14 +49,22 @@ def bind(
         report: takes the violations.
     """
     pieces: dict[str, Piece] = {}
-    for name, binding in bindings.items():
-        if name not in tensors:
-            message = f"{plan.operator.name} with this desc takes no {show(name)} here; it takes {', '.join(tensors)}"
-            report.add(Code.UNKNOWN_TENSOR, pointer_to(pointer, name), message, list(tensors))
+    members = grouped({name: name for name in tensors})
+    for member, listed in bindings.items():
+        found = members.get(member)
+        if found is None:
+            message = f"{plan.operator.name} with this desc takes no {show(member)} here; it takes {', '.join(members)}"
+            report.add(Code.UNKNOWN_TENSOR, pointer_to(pointer, member), message, list(members))
             continue
-        piece = _piece(binding, tensors[name], buffers[binding.resource], report)
-        if piece is not None:
-            pieces[name] = piece
+        names = found if isinstance(found, list) else [found]
+        if len(listed) != len(names):
+            message = f"{len(listed)} resource{'s' if len(listed) != 1 else ''} given; {member} takes {len(names)}"
+            report.add(Code.COUNT_MISMATCH, pointer_to(pointer, member), message, [len(names)])
+            continue
+        for name, binding in zip(names, listed, strict=True):
+            piece = _piece(binding, tensors[name], buffers[binding.resource], report)
+            if piece is not None:
+                pieces[name] = piece
     return pieces
 
 
@@ -81,21 +90,22 @@ def _piece(binding: Binding, desc: BufferTensorDesc, buffer: Buffer, report: Rep
 
 
 def require_all(tensors: Iterable[str], bound: Iterable[str], pointer: str, report: Report) -> None:
-    """Reports every tensor that nothing is bound to."""
-    known = set(bound)
-    for name in tensors:
-        if name not in known:
-            report.add(Code.MISSING_TENSOR, pointer, f"nothing is bound to {name}")
+    """Reports every member that nothing is bound to; ``bound`` names members, or tensors of theirs."""
+    known = {split(name)[0] for name in bound}
+    for member in dict.fromkeys(split(name)[0] for name in tensors):
+        if member not in known:
+            report.add(Code.MISSING_TENSOR, pointer, f"nothing is bound to {member}")
 
 
 def require_apart(pieces: Mapping[str, Piece], outputs: Iterable[str], report: Report) -> None:
     """Reports every output that shares bytes with another tensor: these operators do not run in place."""
-    written = [name for name in outputs if name in pieces]
-    for i, name in enumerate(written):
+    written = {name: i for i, name in enumerate(name for name in outputs if name in pieces)}
+    sharing: dict[str, list[tuple[str, Piece]]] = {}
+    for name, piece in pieces.items():
+        sharing.setdefault(piece.resource, []).append((name, piece))
+    for name, i in written.items():
         piece = pieces[name]
-        for other_name, other in pieces.items():
-            if other_name in written[: i + 1]:
-                continue
-            if other.resource == piece.resource and other.start < piece.end and piece.start < other.end:
+        for other_name, other in sharing[piece.resource]:
+            if written.get(other_name, len(written)) > i and other.start < piece.end and piece.start < other.end:
                 message = f"{name} and {other_name} share bytes of the buffer {show(piece.resource)}"
                 report.add(Code.OVERLAP_CONFLICT, piece.pointer, message)

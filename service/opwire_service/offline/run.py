@@ -14,7 +14,17 @@ from pathlib import Path
 
 from opwire.check import Plan
 from opwire.desc import Report, show
-from opwire.dxdispatch import Buffer, Command, Dispatch, Model, OperatorDispatchable, Print, SourceFile, WriteFile
+from opwire.dxdispatch import (
+    Buffer,
+    Command,
+    Deferred,
+    Dispatch,
+    Model,
+    OperatorDispatchable,
+    Print,
+    SourceFile,
+    WriteFile,
+)
 from opwire.errors import ContractViolation
 from opwire.level import FeatureLevel
 from opwire.operator import Code
@@ -128,6 +138,9 @@ def _refuse(report: Report) -> None:
 
 def _load(buffer: Buffer, folder: Path, report: Report) -> Buffer:
     """The buffer with the values of its file, if it has one."""
+    if isinstance(buffer.initial, Deferred):
+        message = "deferred buffers take their size from an ONNX model, and opwire runs none"
+        report.add(Code.VALUE_NOT_ALLOWED, buffer.pointer + "/initialValues", message)
     if not isinstance(buffer.initial, SourceFile):
         return buffer
     beside, here = folder / buffer.initial.path, Path(buffer.initial.path)

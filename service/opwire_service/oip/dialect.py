@@ -9,6 +9,7 @@ from functools import partial
 from typing import TypeVar
 
 from opwire.errors import ContractViolation, OpwireError, ProblemCode, RequestError
+from opwire.tensor_names import split
 from opwire.wire import NODE_BYTES, Answer, ExecuteRequest, RequestBody
 
 from ..engine.dialect import Completed, Dialect
@@ -21,6 +22,7 @@ from .infer import (
     InferRequest,
     parse_infer,
     refuse_small_places,
+    refuse_unknown_outputs,
     with_optional_outputs,
     with_shared_inputs,
 )
@@ -74,6 +76,8 @@ class Inference(Dialect[InferRequest]):
         execute = request.execute
         if request.optional:
             execute = with_optional_outputs(request, plans.plan(execute).plan)
+        if any(self._model.outputs[split(output.name)[0]] for output in request.outputs):
+            refuse_unknown_outputs(request, plans.plan(execute).plan)
         if any(output.place for output in request.outputs):
             refuse_small_places(request, plans.plan(execute).plan)
         return execute

@@ -9,7 +9,9 @@ from typing import Any
 from opwire.check import Plan
 from opwire.desc import pointer_to, show
 from opwire.errors import ContractViolation
+from opwire.fields.tensors import MOST_TENSORS
 from opwire.operator import Code, Violation
+from opwire.tensor_names import element, split
 from opwire.wire import ExecuteRequest, Numbers, Parts, Payload, RequestBody
 
 from .datatypes import DATA_TYPES
@@ -20,7 +22,14 @@ from .shared_memory import Place, read_place
 
 _MEMBERS = ("id", "parameters", "inputs", "outputs", "model_name", "model_version")
 
+_TENSOR_MEMBERS = ("name", "datatype", "shape", "parameters", "data")
+
 _NOTHING = memoryview(b"")
+
+_QUOTED = 10
+
+_MOST_TENSORS = 2 * MOST_TENSORS
+"""Of an operator's tensor arrays the longest, and what stands beside it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,22 +120,56 @@ def _read_inputs(
     if not isinstance(given, list):
         at = "/inputs" if "inputs" in request else ""
         raise malformed(at, f"inputs is {show(given)}; it must be a list of tensors")
-    desc: dict[str, Any] = {}
+    descs: dict[str, Any] = {}
     inputs: dict[str, Payload | Place] = {}
+    if len(given) > _MOST_TENSORS:
+        message = f"{len(given)} tensors given; opwire takes at most {_MOST_TENSORS}"
+        raise malformed("/inputs", message, Code.OUT_OF_RANGE)
     for i, tensor in enumerate(given):
         at = f"/inputs/{i}"
         if not isinstance(tensor, dict):
             raise malformed(at, f"{show(tensor)} given where a tensor (an object) belongs")
+        for member in tensor.keys() - _TENSOR_MEMBERS:
+            message = f"a tensor has no member {show(member)}"
+            raise malformed(pointer_to(at, member), message, Code.UNKNOWN_FIELD, _TENSOR_MEMBERS)
         for member in ("name", "datatype", "shape"):
             if tensor.get(member) is None:
                 raise malformed(at, f"{member} is required and missing", Code.MISSING_FIELD)
-        name = _one_of(tensor["name"], model.inputs, Code.UNKNOWN_TENSOR, f"{at}/name")
-        if name in desc:
+        name = _tensor_name(tensor["name"], model.inputs, f"{at}/name")
+        if name in inputs:
             raise malformed(f"{at}/name", f"{name} is given twice")
         data_type = _one_of(tensor["datatype"], DATA_TYPES, Code.UNKNOWN_VALUE, f"{at}/datatype")
-        desc[name] = {"DataType": DATA_TYPES[data_type].name, "Sizes": tensor["shape"]}
+        descs[name] = {"DataType": DATA_TYPES[data_type].name, "Sizes": tensor["shape"]}
         inputs[name] = _read_payload(tensor, parts, at)
-    return desc, inputs
+    return _members(descs), inputs
+
+
+def _members(descs: Mapping[str, Any]) -> dict[str, Any]:
+    """The descs by member: those of an array are a list in the order of their indices, of which none may be missing."""
+    desc: dict[str, Any] = {}
+    arrays: dict[str, dict[int, Any]] = {}
+    for name, given in descs.items():
+        member, index = split(name)
+        if index is None:
+            desc[member] = given
+        else:
+            arrays.setdefault(member, {})[index] = given
+    for member, listed in arrays.items():
+        missing = next((i for i in range(len(listed)) if i not in listed), None)
+        if missing is not None:
+            raise malformed("/inputs", f"{element(member, missing)} is required and missing", Code.MISSING_TENSOR)
+        desc[member] = [listed[i] for i in range(len(listed))]
+    return desc
+
+
+def _tensor_name(given: object, members: Mapping[str, bool], pointer: str) -> str:
+    """The name of a tensor: of a member, or ``MEMBER[0]``, ``MEMBER[1]``, ... where that is an array."""
+    member, index = split(given) if isinstance(given, str) else ("", None)
+    if members.get(member) is not (index is not None):
+        allowed = [f"{name}[0], {name}[1], ..." if is_array else name for name, is_array in members.items()]
+        message = f"{show(given)} given; allowed: {', '.join(allowed)}"
+        raise ContractViolation([Violation(Code.UNKNOWN_TENSOR, pointer, message, allowed)], message)
+    return str(given)
 
 
 def _one_of(given: object, allowed: Collection[str], code: Code, pointer: str) -> str:
@@ -161,7 +204,7 @@ def _read_outputs(given: object, model: Model, binary: bool) -> tuple[Output, ..
             raise malformed(at, f"{show(output)} given where an output (an object) belongs")
         if output.get("name") is None:
             raise malformed(at, "name is required and missing", Code.MISSING_FIELD)
-        name = _one_of(output["name"], model.outputs, Code.UNKNOWN_TENSOR, f"{at}/name")
+        name = _tensor_name(output["name"], model.outputs, f"{at}/name")
         if name in outputs:
             raise malformed(f"{at}/name", f"{name} is asked for twice")
         parameters = read_object(output, "parameters", at)
@@ -195,6 +238,20 @@ def with_optional_outputs(request: InferRequest, plan: Plan) -> ExecuteRequest:
 def with_shared_inputs(execute: ExecuteRequest, read: Mapping[str, memoryview]) -> ExecuteRequest:
     """The operator with the bytes of those inputs that lay in shared memory."""
     return execute._replace(inputs={**execute.inputs, **read})
+
+
+def refuse_unknown_outputs(request: InferRequest, plan: Plan) -> None:
+    """Refuses outputs that the desc does not have: indices beyond the end of an array.
+
+    Raises:
+        ContractViolation: there is one.
+    """
+    unknown = [i for i, output in enumerate(request.outputs) if output.name not in plan.outputs]
+    if unknown:
+        allowed = list(plan.outputs)
+        message = f"{request.outputs[unknown[0]].name} given; with this desc there are {', '.join(allowed[:_QUOTED])}"
+        at = f"/outputs/{unknown[0]}/name"
+        raise ContractViolation([Violation(Code.UNKNOWN_TENSOR, at, message, allowed)], message)
 
 
 def refuse_small_places(request: InferRequest, plan: Plan) -> None:

@@ -15,6 +15,7 @@ from opwire.level import HIGHEST, FeatureLevel
 from opwire.operator import Operator
 from opwire.schema import CATALOG, PREFIX
 from opwire.tensor import DataType
+from opwire.tensor_names import element
 
 from ..kernels.executable import EXECUTABLE
 from .datatypes import NAMES
@@ -39,7 +40,7 @@ class Model:
         operator: what the model computes.
         level: that its requests are checked against.
         version: the level as the protocol writes versions, the digits of its hexadecimal value.
-        inputs, outputs: the names of its tensors.
+        inputs, outputs: the names of its tensors, and for each whether it is an array of them.
         optional: those outputs that take part only if they are asked for.
         parameters: the fields that are given as parameters, by name.
     """
@@ -47,20 +48,21 @@ class Model:
     operator: Operator[Any]
     level: FeatureLevel
     version: str
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
+    inputs: Mapping[str, bool]
+    outputs: Mapping[str, bool]
     optional: tuple[str, ...]
     parameters: Mapping[str, Member]
 
 
-def _model(operator: Operator[Any], level: FeatureLevel) -> Model:
-    inputs = tuple(member.name for member in operator.members.inputs)
+def model_of(operator: Operator[Any], level: FeatureLevel) -> Model:
+    """The model of an operator at a level."""
+    inputs = {member.name: member.is_array for member in operator.members.inputs}
     return Model(
         operator,
         level,
         f"{level.value:x}",
         inputs,
-        tuple(member.name for member in _outputs(operator)),
+        {member.name: member.is_array for member in _outputs(operator)},
         tuple(member.name for member in _outputs(operator) if member.role is Role.OPTIONAL_OUTPUT),
         {member.name: member for member in operator.members.every if member.name not in inputs},
     )
@@ -73,7 +75,7 @@ def _outputs(operator: Operator[Any]) -> tuple[TensorMember, ...]:
 MODELS: dict[str, dict[str, Model]] = {
     name: {
         model.version: model
-        for model in (_model(operator, level) for level in FeatureLevel if level >= CATALOG[name].introduced)
+        for model in (model_of(operator, level) for level in FeatureLevel if level >= CATALOG[name].introduced)
     }
     for name, operator in EXECUTABLE.items()
 }
@@ -127,7 +129,7 @@ def config(model: Model) -> dict[str, object]:
     def tensor(member: TensorMember) -> dict[str, object]:
         shape = _tensor(model, member)
         return {
-            "name": member.name,
+            "name": shape["name"],
             "data_type": f"TYPE_{shape['datatype']}",
             "dims": shape["shape"],
             "optional": False,
@@ -170,9 +172,13 @@ def _rows_at(model: Model) -> list[RowInfo]:
 
 
 def _tensor(model: Model, member: TensorMember) -> dict[str, Any]:
-    """A tensor with the first data type and the least rank of its row: the protocol knows one of each."""
+    """A tensor with the first data type and the least rank of its row: the protocol knows one of each.
+
+    It knows no arrays of tensors either: the first stands for all of them.
+    """
     limits = _rows_at(model)[0]["tensors"][member.name]
     preferred = DataType[limits["data_types"][0]]
     if member.role.is_output and "UINT32" in limits["data_types"] and not preferred.is_float:
         preferred = DataType.UINT32
-    return {"name": member.name, "datatype": NAMES[preferred], "shape": [-1] * limits["ranks"][0]}
+    name = element(member.name, 0) if member.is_array else member.name
+    return {"name": name, "datatype": NAMES[preferred], "shape": [-1] * limits["ranks"][0]}

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from opwire.jsonschema import object_schema, ref
 from opwire.operator import Example, Operator
 from opwire.tensor import DataType
 from opwire.wire import BINARY, JSON
 
-from ..http.openapi import DATA_STATUSES, LENGTH, Schema, object_schema, problem, ref
+from ..http.openapi import DATA_STATUSES, LENGTH, Schema, problem
 from ..kernels.executable import EXECUTABLE
 from .datatypes import NAMES
 from .models import MODELS

@@ -7,6 +7,7 @@ from collections.abc import Container, Sequence
 from opwire.desc import pointer_to
 from opwire.errors import OpwireError
 from opwire.operator import Violation
+from opwire.tensor_names import element
 
 from .parameters import POINTER
 
@@ -40,10 +41,14 @@ def relocate(error: OpwireError, inputs: Sequence[str], parameters: Container[st
 
 def place(pointer: str, inputs: Sequence[str], parameters: Container[str]) -> str:
     """The place in an inference request of a pointer into an execute request; "" where it stands nowhere."""
+    if pointer.startswith("/outputs/"):
+        return pointer  # it is the request's own
     desc, _, below = pointer.partition("/operator/desc/" if pointer.startswith("/operator") else "/inputs/")
     if desc or not below:
         return ""
     name, *rest = (part.replace("~1", "/").replace("~0", "~") for part in below.split("/"))
+    if rest and rest[0].isdecimal() and element(name, int(rest[0])) in inputs:
+        name, rest = element(name, int(rest[0])), rest[1:]
     if name in inputs:
         tensor = pointer_to("", "inputs", inputs.index(name))
         if rest and rest[0] in _MEMBERS:

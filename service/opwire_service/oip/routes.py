@@ -42,7 +42,7 @@ _MODEL = rf"/models/{_NAME}(?:/versions/(?P<version>[^/]+))?"
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
+class _PathPattern:
     """A path below ``/v2``, its method, what makes the handler from the parts of the path, and how it is counted."""
 
     method: str
@@ -208,7 +208,7 @@ def _label(path: str) -> str:
 
 
 _ROUTES = tuple(
-    Route(method, re.compile(path), handler, _label(path))
+    _PathPattern(method, re.compile(path), handler, _label(path))
     for method, path, handler in (
         ("POST", f"{_MODEL}/infer", _infer),
         ("GET", "", _json(lambda protocol: server_metadata(shared_memory=protocol.shares_memory))),

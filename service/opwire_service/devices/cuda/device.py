@@ -24,7 +24,7 @@ from opwire.wire import EncodedTensor
 from ...execution import Arrays, Stop, Stopped
 from ...kernels.cuda import JOBS
 from ...kernels.cuda.compiler import Compiler
-from ...kernels.cuda.job import Job, Memory, device_desc
+from ...kernels.cuda.job import CudaJob, CudaMemory, device_desc
 from ..base import Device, Inputs, Usage
 from .library import cupy_for
 from .memory import DeviceMemory, Staging, aligned
@@ -76,7 +76,7 @@ class Room:
     size: int
 
     @classmethod
-    def of(cls, plan: Plan, job: Job) -> Room:
+    def of(cls, plan: Plan, job: CudaJob) -> Room:
         end = 0
         offsets = []
         outputs = [device_desc(desc) for desc in plan.outputs.values()]
@@ -89,8 +89,8 @@ class Room:
         scratch, state, uncertain = offsets[-3:]
         return cls(inputs, dict(zip(plan.outputs, rest, strict=False)), scratch, state, uncertain, end)
 
-    def at(self, base: int) -> Memory:
-        return Memory(
+    def at(self, base: int) -> CudaMemory:
+        return CudaMemory(
             {name: base + offset for name, offset in self.inputs.items()},
             {name: base + offset for name, offset in self.outputs.items()},
             base + self.scratch,
@@ -154,11 +154,11 @@ class CudaDevice(Device):
         """
         return int(cupy_for().cuda.runtime.getDeviceCount())
 
-    def job(self, plan: Plan) -> Job:
+    def job(self, plan: Plan) -> CudaJob:
         """What a plan launches on this card."""
         return self._prepared(plan)[0]
 
-    def _prepare(self, plan: Plan) -> tuple[Job, Room]:
+    def _prepare(self, plan: Plan) -> tuple[CudaJob, Room]:
         job = JOBS[plan.operator.name](plan, self.processors)
         return job, Room.of(plan, job)
 
@@ -215,7 +215,7 @@ class CudaDevice(Device):
             if packed is not desc:
                 outputs[name][...] = packed.view(landings[name])
 
-    def enqueue(self, job: Job, memory: Memory, stream: Any, stop: Stop) -> None:
+    def enqueue(self, job: CudaJob, memory: CudaMemory, stream: Any, stop: Stop) -> None:
         """Puts the launches of a job on a stream; returns before they have run, but not long before."""
         if job.state_bytes or job.uncertain_bytes:  # what is uncertain comes right behind the state
             counter = 8 if job.uncertain_bytes else 0
@@ -283,8 +283,8 @@ class CudaDevice(Device):
 
     def _recompute(
         self,
-        job: Job,
-        memory: Memory,
+        job: CudaJob,
+        memory: CudaMemory,
         plan: Plan,
         inputs: Inputs,
         landings: Mapping[str, Array],

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from time import perf_counter
 
 from .families import KERNELS
@@ -37,9 +38,22 @@ def warm_up(kernels: Sequence[Kernel] = KERNELS, processes: int | None = None) -
         return
     groups = sorted(_sharing(missing), key=len, reverse=True)
     spawn = get_context("spawn")
-    with ProcessPoolExecutor(processes or os.cpu_count(), mp_context=spawn, initializer=only_compile) as pool:
+    with ProcessPoolExecutor(processes or os.cpu_count(), mp_context=spawn, initializer=_begin) as pool:
         for done in as_completed([pool.submit(compile_all, [kernel.name for kernel in group]) for group in groups]):
             yield from done.result()
+
+
+def _begin() -> None:
+    only_compile()
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """A pool that lost its parent would wait for work for ever."""
+    parent = parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
 
 
 def _sharing(kernels: Iterable[Kernel]) -> list[list[Kernel]]:

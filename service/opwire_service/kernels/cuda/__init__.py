@@ -7,9 +7,9 @@ from collections.abc import Callable
 from opwire.check import Plan
 
 from . import argreduce, max_pooling, reduce
-from .job import Job
+from .job import CudaJob
 
-JOBS: dict[str, Callable[[Plan, int], Job]] = {
+JOBS: dict[str, Callable[[Plan, int], CudaJob]] = {
     "REDUCE": reduce.job,
     "MAX_POOLING": max_pooling.job,
     "MAX_POOLING1": max_pooling.job,

@@ -49,7 +49,7 @@ def _source(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class KernelLaunch:
     """One launch of a kernel, whose only parameter is a structure: an array of one element."""
 
     program: Program
@@ -60,14 +60,14 @@ class Launch:
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class CudaMemory:
     """Addresses on the card.
 
     Attributes:
         inputs, outputs: by tensor; outputs lie as ``device_desc`` says.
-        scratch: of ``Job.scratch_bytes``.
-        state: of ``Job.state_bytes``, 0 at first.
-        uncertain: of ``Job.uncertain_bytes``, the first 8 of them 0; see ``Job.recompute``.
+        scratch: of ``CudaJob.scratch_bytes``.
+        state: of ``CudaJob.state_bytes``, 0 at first.
+        uncertain: of ``CudaJob.uncertain_bytes``, the first 8 of them 0; see ``CudaJob.recompute``.
     """
 
     inputs: Mapping[str, int]
@@ -77,7 +77,7 @@ class Memory:
     uncertain: int
 
 
-class Job(Protocol):
+class CudaJob(Protocol):
     """A plan as launches.
 
     Attributes:
@@ -99,7 +99,7 @@ class Job(Protocol):
     @property
     def uncertain_bytes(self) -> int: ...
 
-    def launches(self, memory: Memory) -> Iterator[Launch]:
+    def launches(self, memory: CudaMemory) -> Iterator[KernelLaunch]:
         """The launches in their order, each at most some 10 ms of work."""
         ...
 

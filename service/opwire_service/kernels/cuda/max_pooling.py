@@ -12,7 +12,7 @@ from opwire.rules.dimension import Dimension
 from opwire.tensor import Array, BufferTensorDesc
 
 from ...execution import Stop
-from .job import LOAD_BYTES, TYPES, Launch, Memory, Program, device_desc
+from .job import LOAD_BYTES, TYPES, CudaMemory, KernelLaunch, Program, device_desc
 
 THREADS = 256
 STRIP_THREADS = 128
@@ -71,8 +71,8 @@ class Pooling:
             return (Program(sources, self._macros),)
         return (Program((*sources, "strips"), (*self._macros, *self._strips.items())),)
 
-    def launches(self, memory: Memory) -> Iterator[Launch]:
-        """See ``Job.launches``."""
+    def launches(self, memory: CudaMemory) -> Iterator[KernelLaunch]:
+        """See ``CudaJob.launches``."""
         (program,) = self.programs
         task = self._parameter(memory)
         if self._strips is not None:
@@ -89,12 +89,12 @@ class Pooling:
             part = task.copy()
             count = min(piece, outputs - first)
             part["first"], part["outputs"] = first, count
-            yield Launch(program, "pool_windows", (-(-count // block[1]), 1), block, part)
+            yield KernelLaunch(program, "pool_windows", (-(-count // block[1]), 1), block, part)
 
     def recompute(self, places: Array | None, source: Array, target: Array, stop: Stop) -> None:
         """Nothing is ever uncertain."""
 
-    def _parameter(self, memory: Memory) -> Array:
+    def _parameter(self, memory: CudaMemory) -> Array:
         (task,) = whole = np.zeros(1, _POOLING)
         rank = self._source.rank
         task["source"], task["target"] = memory.inputs["InputTensor"], memory.outputs["OutputTensor"]
@@ -108,13 +108,13 @@ class Pooling:
             task["dimension"][i] = (row.size, row.stride, row.window, row.start, row.dilation, 0)
         return whole
 
-    def _strip_launch(self, program: Program, task: Array, macros: dict[str, int]) -> Launch:
+    def _strip_launch(self, program: Program, task: Array, macros: dict[str, int]) -> KernelLaunch:
         strips = np.zeros(1, _STRIPS)
         strips["pooling"] = task
         planes, (height, width) = prod(self._target.sizes[:2]), self._target.sizes[2:]
         across, down = -(-width // macros["WIDE"]), -(-height // macros["TALL"])
         strips["across"], strips["down"] = across, down
-        return Launch(
+        return KernelLaunch(
             program, "pool_strips", (-(-across * down * planes // STRIP_THREADS), 1), (STRIP_THREADS, 1), strips
         )
 

@@ -13,7 +13,7 @@ from opwire.tensor import Array, BufferTensorDesc
 
 from ...execution import Stop
 from ..layout import Loop, ReductionLayout, coordinates, reduction_layout
-from .job import LOAD_BYTES, TYPES, Launch, Memory, Program, device_desc
+from .job import LOAD_BYTES, TYPES, CudaMemory, KernelLaunch, Program, device_desc
 
 THREADS = 256
 ROW_THREADS = 128
@@ -288,8 +288,8 @@ class Reduction:
     def _room(self) -> int:
         return min(self._layout.kept_count, UNCERTAIN)
 
-    def launches(self, memory: Memory) -> Iterator[Launch]:
-        """See ``Job.launches``."""
+    def launches(self, memory: CudaMemory) -> Iterator[KernelLaunch]:
+        """See ``CudaJob.launches``."""
         addresses = (
             memory.inputs["InputTensor"],
             memory.outputs["OutputTensor"],
@@ -300,9 +300,9 @@ class Reduction:
         for launch in self._launches:
             parameter = launch.parameter.copy()
             parameter.view("<u8")[: len(addresses)] = addresses
-            yield Launch(launch.program, launch.entry, launch.grid, launch.block, parameter)
+            yield KernelLaunch(launch.program, launch.entry, launch.grid, launch.block, parameter)
 
-    def _prepared(self) -> Iterator[Launch]:
+    def _prepared(self) -> Iterator[KernelLaunch]:
         """The launches but for the addresses."""
         shape = self._geometry
         (task,) = whole = np.zeros(1, TASK)
@@ -317,10 +317,10 @@ class Reduction:
         for number, program in enumerate(self.programs):
             # Repairs look through the marks; mostly there is nothing to do.
             blocks = min(shape.grid[0], self._processors * BLOCKS_PER_PROCESSOR) if number else shape.grid[0]
-            yield Launch(program, entry, (blocks, shape.splits), shape.block, whole)
+            yield KernelLaunch(program, entry, (blocks, shape.splits), shape.block, whole)
 
     def recompute(self, places: Array | None, source: Array, target: Array, stop: Stop) -> None:
-        """See ``Job.recompute``."""
+        """See ``CudaJob.recompute``."""
         assert self._accumulator.recompute is not None  # nothing is uncertain without it
         sizes = tuple(loop.size for loop in self._layout.reduced)
         strides = tuple(loop.source * source.itemsize for loop in self._layout.reduced)

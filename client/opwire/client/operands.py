@@ -1,0 +1,98 @@
+"""From the arguments of the methods that are generated for operators to calls."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from ..fields import TensorMember
+from ..schema import OperatorSchema, schema_of
+from ..tensor import Array, DataType
+from ..tensor_names import element
+from ..wire import Call
+from .arrays import as_array
+from .calls import call_of, tensor_of
+from .options import CallOptions
+
+_WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z][a-z0-9]*|[0-9]+")
+
+
+def argument_name(member: str) -> str:
+    """A member of a desc struct as the name of an argument: ``InputTensor`` is ``input_tensor``."""
+    return "_".join(_WORD.findall(member)).lower()
+
+
+def operator_call(name: str, inputs: Sequence[Any], others: Mapping[str, Any]) -> Call:
+    """The call of an operator.
+
+    Args:
+        name: of its type.
+        inputs: its input tensors in the order of the struct; None for one that is left out, a list for an array.
+        others: its other members by name; None for one that is left out.
+
+    Raises:
+        TypeError, ValueError: an input is no tensor.
+    """
+    schema = schema_of(name)
+    desc: dict[str, Any] = {}
+    arrays: dict[str, Array] = {}
+    for member, value in zip(schema.members.inputs, inputs, strict=True):
+        if value is not None or not member.role.is_optional:
+            desc[member.name] = _add(member, value, arrays)
+    desc |= {member: _plain(value) for member, value in others.items() if value is not None}
+    _repeat(schema, desc, arrays)
+    return call_of(name, desc, arrays)
+
+
+def _add(member: TensorMember, value: Any, arrays: dict[str, Array]) -> object:
+    """Enters the tensors of a member; returns what the desc says of them."""
+    argument = argument_name(member.name)
+    if not member.is_array:
+        arrays[member.name] = as_array(value, argument)
+        return tensor_of(arrays[member.name])
+    if not isinstance(value, Iterable) or isinstance(value, Mapping | str | bytes) or hasattr(value, "__array__"):
+        raise TypeError(f"{argument} is of type {type(value).__name__}; it takes a list of tensors")
+    listed = [as_array(item, element(argument, i)) for i, item in enumerate(value)]
+    arrays.update((element(member.name, i), array) for i, array in enumerate(listed))
+    return [tensor_of(array) for array in listed]
+
+
+def _plain(value: Any) -> Any:
+    """A value as a desc has it."""
+    if isinstance(value, DataType):
+        return value.name
+    if hasattr(value, "_asdict"):  # a named tuple stands for a struct
+        return value._asdict()
+    return list(value) if isinstance(value, Iterable) and not isinstance(value, str | Mapping) else value
+
+
+def _repeat(schema: OperatorSchema, desc: dict[str, Any], arrays: Mapping[str, Array]) -> None:
+    """Makes lists of numbers for each dimension: as long as a list beside them, or of the spatial dimensions."""
+    for count in schema.members.counts:
+        given = {name: desc[name] for name in count.counts if name in desc}
+        lengths = [len(value) for value in given.values() if isinstance(value, list)]
+        spatial = next((array.ndim - 2 for array in arrays.values()), 0)
+        length = max(lengths[0] if lengths else spatial, 0)
+        desc |= {name: [value] * length for name, value in given.items() if isinstance(value, int | float)}
+
+
+def refuse_unknown(method: str, name: str, options: Mapping[str, object]) -> None:
+    """Refuses keywords that are neither arguments of an operator's method nor options.
+
+    Raises:
+        TypeError: there is one; the message says what there is.
+    """
+    unknown = sorted(options.keys() - CallOptions.__annotations__.keys())
+    if not unknown:
+        return
+    members = schema_of(name).members
+    counts = {*members.counts, *members.tensor_counts}
+    taken = [argument_name(member.name) for member in members.every if member not in counts]
+    near = get_close_matches(unknown[0], taken, n=1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    raise TypeError(
+        f"{method}() takes no {unknown[0]!r}{hint} It takes {', '.join(taken)}, "
+        f"and the options {', '.join(CallOptions.__annotations__)}"
+    )

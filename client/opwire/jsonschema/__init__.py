@@ -1,0 +1,18 @@
+"""JSON Schemas (2020-12): of operators and requests, of the files that people write, and of the schema of DirectML."""
+
+from .descs import definitions, desc_name, member_schema, nullable, object_schema, ref
+from .documents import documents
+from .meta import META
+from .requests import REQUESTS
+
+__all__ = [
+    "META",
+    "REQUESTS",
+    "definitions",
+    "desc_name",
+    "documents",
+    "member_schema",
+    "nullable",
+    "object_schema",
+    "ref",
+]

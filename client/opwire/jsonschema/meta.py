@@ -1,0 +1,103 @@
+"""The JSON Schema of the schema of DirectML, as ``whole_schema`` gives it."""
+
+from __future__ import annotations
+
+from ..fields import NUMBERS, STRUCTS, Role, Schema
+from ..tensor import MAX_RANK, DataType
+
+_LEVEL: Schema = {"type": "string", "pattern": "^[1-9]_[0-9]$", "description": "a feature level"}
+_NAME: Schema = {"type": "string", "pattern": "^[A-Za-z0-9_]+$"}
+_NAMES: Schema = {"type": "array", "items": _NAME}
+_NUMBER: Schema = {"enum": list(NUMBERS)}
+_FUSABLE: Schema = {
+    "type": "object",
+    "description": "the operator types that each feature level adds",
+    "propertyNames": _LEVEL,
+    "additionalProperties": _NAMES,
+}
+
+
+def _object(required: dict[str, Schema], optional: dict[str, Schema] | None = None) -> Schema:
+    properties = {**required, **(optional or {})}
+    return {"type": "object", "required": list(required), "properties": properties, "additionalProperties": False}
+
+
+def _member(kind: str, required: dict[str, Schema], optional: dict[str, Schema] | None = None) -> Schema:
+    every = {"name": _NAME, "kind": {"const": kind}, **required}
+    return _object(every, {"aliases": _NAMES, "default": {}, **(optional or {})})
+
+
+_ROLE: Schema = {"enum": [role.value for role in Role]}
+_LEAST: Schema = {"type": "integer"}
+_OPTIONAL: Schema = {"type": "boolean"}
+
+_MEMBERS: tuple[Schema, ...] = (
+    _member("tensor", {"role": _ROLE}),
+    _member("tensors", {"role": _ROLE}, {"count": _NAME}),
+    _member("count", {"counts": _NAMES}),
+    _member("scalar", {"number": _NUMBER}, {"least": _LEAST}),
+    _member("array", {"number": _NUMBER}, {"least": _LEAST, "count": _NAME}),
+    _member("enum", {"enum": _NAME}),
+    _member("struct", {"struct": {"enum": list(STRUCTS)}}, {"optional": _OPTIONAL}),
+    _member("union", {"data_type": _NAME}),
+    _member("operator", {"activations": _FUSABLE}, {"optional": _OPTIONAL}),
+    _member("operators", {"activations": _FUSABLE}, {"optional": _OPTIONAL, "count": _NAME}),
+)
+
+_RANK: Schema = {"type": "integer", "minimum": 0, "maximum": MAX_RANK}
+_LIMITS = _object(
+    {
+        "ranks": {"type": "array", "prefixItems": [_RANK, _RANK], "items": False, "minItems": 2},
+        "data_types": {"type": "array", "items": {"enum": [row.name for row in DataType]}},
+    },
+    {"dimensions": {"type": "array", "items": {"type": "string"}}, "optional": _OPTIONAL},
+)
+_ROW = _object(
+    {"from": _LEVEL, "tensors": {"type": "object", "propertyNames": _NAME, "additionalProperties": _LIMITS}},
+    {"when": {"type": "object", "propertyNames": _NAME, "additionalProperties": _NAMES}, "basis": {}},
+)
+_OPERATOR = _object(
+    {
+        "value": {"type": "integer", "minimum": 1},
+        "introduced": _LEVEL,
+        "family": _NAME,
+        "struct": _NAME,
+        "summary": {"type": "string"},
+        "source": {"type": "string", "format": "uri"},
+        "members": {"type": "array", "items": {"$ref": "#/$defs/Member"}},
+        "support": {"type": "array", "items": _ROW},
+    },
+    {"aliases": _NAMES, "in_place": {"type": "array", "items": _NAMES}},
+)
+_ENUM = _object(
+    {
+        "prefix": _NAME,
+        "from": _LEVEL,
+        "members": {
+            "type": "object",
+            "propertyNames": _NAME,
+            "additionalProperties": _object({"value": {"type": "integer"}, "from": _LEVEL}),
+        },
+    }
+)
+
+META: Schema = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "$id": "urn:opwire:json-schema:schema",
+    "title": "The schema of DirectML",
+    **_object(
+        {
+            "prefix": {"const": "DML_OPERATOR_"},
+            "feature_levels": {"type": "array", "items": _LEVEL},
+            "enums": {"type": "object", "propertyNames": _NAME, "additionalProperties": _ENUM},
+            "flags": {"type": "object", "propertyNames": _NAME, "additionalProperties": _ENUM},
+            "structs": {
+                "type": "object",
+                "additionalProperties": _object({"number": _NUMBER, "members": _NAMES}),
+            },
+            "operators": {"type": "object", "propertyNames": _NAME, "additionalProperties": _OPERATOR},
+        }
+    ),
+    "$defs": {"Member": {"oneOf": list(_MEMBERS)}},
+}
+"""The schema of the schema."""

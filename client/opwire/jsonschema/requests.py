@@ -1,0 +1,56 @@
+"""The JSON Schemas of the requests to a server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..fields import Schema
+from ..fields.tensors import MOST_TENSORS
+from ..level import FeatureLevel
+from ..wire import LOWEST_PRIORITY
+from .descs import object_schema, ref
+
+_INPUT_TENSOR: Schema = {
+    "description": "the tensor's whole buffer as base64, its elements as numbers, or a piece of the tail",
+    "oneOf": [
+        {"type": "string", "format": "byte"},
+        object_schema(["data"], {"data": {"type": ["array", "string"], "items": {}}}),
+        object_schema(["binary_data_size"], {"binary_data_size": {"type": "integer", "minimum": 0}}),
+    ],
+}
+_INPUT: Schema = {
+    "description": "a tensor, or the list of those of an array",
+    "anyOf": [
+        ref("InputTensor"),
+        {"type": "array", "minItems": 1, "maxItems": MOST_TENSORS, "items": ref("InputTensor")},
+    ],
+}
+
+_LEVELS = [spelling for level in FeatureLevel for spelling in (str(level), level.short, level.value)]
+
+REQUESTS: Mapping[str, Schema] = {
+    "InputTensor": _INPUT_TENSOR,
+    "ExecuteRequest": object_schema(
+        ["operator", "inputs"],
+        {
+            "feature_level": {
+                "enum": _LEVELS,
+                "description": "checked against exactly this one; by default the highest",
+            },
+            "operator": ref("Operator"),
+            "inputs": {"type": "object", "additionalProperties": _INPUT},
+            "timeout_ms": {"type": "integer", "minimum": 1, "maximum": 2**31 - 1},
+            "priority": {
+                "type": "integer",
+                "minimum": 0,
+                "maximum": LOWEST_PRIORITY,
+                "description": "0 is most urgent",
+            },
+            "device": {"type": "string", "description": "auto, or a device of the server"},
+            "output_format": {"enum": ["base64", "numbers"]},
+        },
+    ),
+    "BatchRequest": object_schema(["requests"], {"requests": {"type": "array", "items": ref("ExecuteRequest")}}),
+    "ValidateRequest": object_schema(["operator"], {"feature_level": {"enum": _LEVELS}, "operator": ref("Operator")}),
+}
+"""The bodies of requests; ``Operator`` is for the document to define."""

@@ -1,0 +1,102 @@
+"""Which operator types a listing holds."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Container, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from .level import HIGHEST, FeatureLevel
+from .operators import OPERATORS
+from .schema import CATALOG, OperatorType, schema_of
+from .support import row_for
+from .tensor import DataType
+
+FAMILIES: Collection[str] = tuple(sorted({kind.family for kind in CATALOG.values()}))
+"""The families of operator types."""
+
+
+class State(StrEnum):
+    """What becomes of an operator: all are known, those that are declared are checked, those executable are run."""
+
+    KNOWN = "known"
+    DECLARED = "declared"
+    EXECUTABLE = "executable"
+
+
+_ORDER = {state: i for i, state in enumerate(State)}
+
+
+def state_of(kind: OperatorType, executable: Container[str]) -> State:
+    """How far an operator type has come; ``executable`` names those that a device runs."""
+    if kind.name in executable:
+        return State.EXECUTABLE
+    return State.DECLARED if kind.name in OPERATORS else State.KNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Conditions on operator types; None is none.
+
+    Attributes:
+        state: that they have come to at least.
+        level: at which they exist.
+        family: that they belong to.
+        data_type: that one of their tensors may have, at the level or at the highest.
+    """
+
+    state: State = State.KNOWN
+    level: FeatureLevel | None = None
+    family: str | None = None
+    data_type: DataType | None = None
+
+    @classmethod
+    def parse(cls, state: str | None, level: str | None, family: str | None, data_type: str | None) -> Selection:
+        """The selection that texts stand for.
+
+        Raises:
+            ValueError: one of them has no such value; the message says what is allowed.
+        """
+        chosen = None if level is None else _level(level)
+        if family is not None and family not in FAMILIES:
+            raise ValueError(f"family is {family[:60]!r}; allowed: {', '.join(FAMILIES)}")
+        wanted = None if data_type is None else _data_type(data_type)
+        return cls(State.KNOWN if state is None else _state(state), chosen, family, wanted)
+
+    def operators(self, executable: Container[str]) -> Iterator[OperatorType]:
+        """The operator types that meet the conditions, in the order of their values; ``executable`` names those run."""
+        return (kind for kind in CATALOG.values() if self._holds(kind, executable))
+
+    def _holds(self, kind: OperatorType, executable: Container[str]) -> bool:
+        if _ORDER[state_of(kind, executable)] < _ORDER[self.state]:
+            return False
+        if self.family not in (None, kind.family):
+            return False
+        level = HIGHEST if self.level is None else self.level
+        return kind.introduced <= level and (self.data_type is None or _takes(kind, self.data_type, level))
+
+
+def _takes(kind: OperatorType, data_type: DataType, level: FeatureLevel) -> bool:
+    rows = (row_for(group, level) for _, group in schema_of(kind.name).support.groups)
+    return any(data_type in limits.data_types for row in rows if row is not None for limits in row.tensors.values())
+
+
+def _level(given: str) -> FeatureLevel:
+    try:
+        return FeatureLevel.parse(given)
+    except ValueError:
+        levels = ", ".join(level.short for level in FeatureLevel)
+        raise ValueError(f"level is {given[:60]!r}; allowed: {levels}") from None
+
+
+def _state(given: str) -> State:
+    if given not in list(State):
+        raise ValueError(f"state is {given[:60]!r}; allowed: {', '.join(State)}")
+    return State(given)
+
+
+def _data_type(given: str) -> DataType:
+    name = given.removeprefix("DML_TENSOR_DATA_TYPE_")
+    if name not in DataType.__members__:
+        raise ValueError(f"data type is {given[:60]!r}; allowed: {', '.join(DataType.__members__)}")
+    return DataType[name]

@@ -1,0 +1,367 @@
+"""MULTIHEAD_ATTENTION and MULTIHEAD_ATTENTION1: scaled dot-product attention of several heads.
+
+Source: ``DML_MULTIHEAD_ATTENTION_OPERATOR_DESC`` and ``DML_MULTIHEAD_ATTENTION1_OPERATOR_DESC``; ONNX Runtime for the
+shapes of a BOOLEAN mask, of the relative position bias and of the past lengths. Ours are: past keys and values come
+together, a mask is given where there is a type of it, and heads of the query are a multiple of those of the keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from ..enums import MultiheadAttentionMaskType as MaskType
+from ..operator import Attributes, BadExample, Example, Operator, Tensors, declare
+from ..rules import (
+    Expression,
+    Named,
+    Output,
+    OutputRule,
+    Rule,
+    Sizes,
+    Values,
+    absent,
+    divides,
+    equal,
+    exactly_one_given,
+    given_together,
+    number,
+    required,
+    same_type,
+    shapes,
+    when,
+    with_tensor,
+)
+from ..tensor import BufferTensorDesc
+from ..violation import Code, Fault
+
+_QUERIES = ("QueryTensor", "StackedQueryKeyTensor", "StackedQueryKeyValueTensor")
+_KEYS = ("KeyTensor", "StackedQueryKeyTensor", "StackedKeyValueTensor", "StackedQueryKeyValueTensor")
+_VALUES = ("ValueTensor", "StackedKeyValueTensor", "StackedQueryKeyValueTensor")
+_FLOATS = (
+    *("QueryTensor", "KeyTensor", "ValueTensor"),
+    *("StackedQueryKeyTensor", "StackedKeyValueTensor", "StackedQueryKeyValueTensor"),
+    *("BiasTensor", "RelativePositionBiasTensor", "PastKeyTensor", "PastValueTensor"),
+)
+
+
+class Heads(NamedTuple):
+    """The attributes that count heads; MULTIHEAD_ATTENTION has one for all."""
+
+    query: str
+    key_value: str
+
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset(self)
+
+
+class _Source(NamedTuple):
+    """Where queries, keys or values come from: the batch, the length of the sequence, and the size of a head."""
+
+    tensor: str
+    batch: int
+    length: int
+    head: int
+
+
+def _source(values: Values, names: Sequence[str], heads: str) -> _Source | None:
+    """The first tensor given of some; a stacked one has rank 5 and a dimension for the heads."""
+    for name in names:
+        desc: BufferTensorDesc | None = values[name]
+        if desc is None:
+            continue
+        if name.startswith("Stacked"):
+            return _Source(name, desc.sizes[0], desc.sizes[1], desc.sizes[-1]) if desc.rank == 5 else None
+        if desc.rank < 3 or not values[heads]:
+            return None
+        batch, length, hidden = desc.sizes[-3:]
+        return _Source(name, batch, length, max(hidden // values[heads], 1))
+    return None
+
+
+class _Extents(NamedTuple):
+    """The sizes that the page names."""
+
+    query: _Source
+    key: _Source
+    value: _Source
+    past: int
+
+    @property
+    def total(self) -> int:
+        return self.past + self.key.length
+
+
+def _extents(values: Values, heads: Heads) -> _Extents | None:
+    """The named sizes; None while a tensor is missing or of a wrong rank."""
+    query = _source(values, _QUERIES, heads.query)
+    key = _source(values, _KEYS, heads.key_value)
+    value = _source(values, _VALUES, heads.key_value)
+    if query is None or key is None or value is None:
+        return None
+    past = values["PastKeyTensor"]
+    if past is not None and past.rank < 2:
+        return None
+    return _Extents(query, key, value, 0 if past is None else past.sizes[-2])
+
+
+@dataclass(frozen=True, slots=True)
+class Extent(Expression):
+    """A size that the page names, as the tensors that are given have it.
+
+    Attributes:
+        name: the page's.
+        heads: the attributes that count heads.
+        of: reads it from the named sizes.
+    """
+
+    name: str
+    heads: Heads
+    of: Callable[[_Extents], int]
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return self.heads.names.union(_QUERIES, _KEYS, _VALUES, ("PastKeyTensor",))
+
+    def value(self, values: Values) -> int | None:
+        extents = _extents(values, self.heads)
+        return None if extents is None else self.of(extents)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class LengthsFit(Rule):
+    """There is one past length for each entry of the batch: ``{batchSize}`` or ``{batchSize, 1}``, after ones."""
+
+    code = Code.SIZES_MISMATCH
+
+    tensor: str
+    batch: Expression
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return self.batch.reads | {self.tensor}
+
+    def faults(self, values: Values) -> Iterator[Fault]:
+        desc, batch = values[self.tensor], self.batch.value(values)
+        if desc is None or batch is None:
+            return
+        ones = [1] * desc.rank
+        allowed = [[*ones[1:], batch], *([[*ones[2:], batch, 1]] if desc.rank > 1 else [])]
+        if list(desc.sizes) not in allowed:
+            message = f"sizes {list(desc.sizes)} given for {self.tensor}; {self.batch} is {batch}, and it has as many"
+            yield Fault(self.code, (self.tensor, "Sizes"), message, allowed)
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked(Output):
+    """An output of the data type of the query; its sizes may follow ones."""
+
+    heads: Heads
+    sizes: Callable[[_Extents, Values], Sizes]
+
+    def rule(self, values: Values) -> OutputRule | None:
+        extents = _extents(values, self.heads)
+        if extents is None:
+            return None
+        tensor = extents.query.tensor
+        return OutputRule(self.sizes(extents, values), values[tensor].data_type, tensor, leading_ones=True)
+
+
+_MOST = 2**32
+"""Elements of a tensor are fewer."""
+
+
+def _output(heads: Heads) -> Ranked:
+    def sizes(extents: _Extents, values: Values) -> Sizes:
+        query = extents.query
+        return (query.batch,), (query.length,), (values[heads.query] * extents.value.head,)
+
+    return Ranked(heads, sizes)
+
+
+def _present(heads: Heads, of: Callable[[_Extents], _Source]) -> Ranked:
+    """The past with what is new; a cache whose lengths are given may have more room."""
+
+    def sizes(extents: _Extents, values: Values) -> Sizes:
+        cached = values.get("PastSequenceLengthsTensor") is not None
+        present = range(extents.total, _MOST) if cached else (extents.total,)
+        return (extents.query.batch,), (values[heads.key_value],), present, (of(extents).head,)
+
+    return Ranked(heads, sizes)
+
+
+def _shapes(heads: Heads) -> Iterator[Rule | tuple[Rule, ...]]:
+    """The shapes of the inputs; each may have leading ones."""
+    queries, keys = number(heads.query), number(heads.key_value)
+    total = Extent("total", heads, lambda extents: extents.total)
+    batch = Extent("batchSize", heads, lambda extents: extents.query.batch)
+    sequence = Extent("sequenceLength", heads, lambda extents: extents.query.length)
+    head = Extent("headSize", heads, lambda extents: extents.query.head)
+    value_head = Extent("valueHeadSize", heads, lambda extents: extents.value.head)
+    scores = (..., batch, queries, sequence, total)
+    new = (..., "batchSize", "keyValueSequenceLength")
+    yield shapes(
+        QueryTensor=(..., "batchSize", "sequenceLength", Named("headSize", queries)),
+        StackedQueryKeyTensor=("batchSize", "keyValueSequenceLength", queries, 2, "headSize"),
+        StackedQueryKeyValueTensor=("batchSize", "keyValueSequenceLength", queries, 3, "headSize"),
+        KeyTensor=(*new, Named("headSize", keys)),
+        StackedKeyValueTensor=("batchSize", "keyValueSequenceLength", keys, 2, "headSize"),
+        ValueTensor=(*new, Named("valueHeadSize", keys)),
+        BiasTensor=(..., queries * head + keys * head + keys * value_head),
+        PastKeyTensor=(..., "batchSize", keys, "pastSequenceLength", "headSize"),
+        PastValueTensor=(..., "batchSize", keys, "pastSequenceLength", value_head),
+        RelativePositionBiasTensor=scores,
+    )
+    yield when("MaskType", MaskType.KEY_SEQUENCE_LENGTH, shapes(MaskTensor=(..., 1, batch)))
+    yield when("MaskType", MaskType.KEY_SEQUENCE_END_START, shapes(MaskTensor=(..., 2, batch)))
+    yield when("MaskType", MaskType.KEY_QUERY_SEQUENCE_LENGTH_START_END, shapes(MaskTensor=(..., 3 * batch + 2)))
+    yield when("MaskType", MaskType.BOOLEAN, shapes(MaskTensor=scores))
+
+
+def _rules(heads: Heads) -> Iterator[Rule | tuple[Rule, ...]]:
+    yield same_type(*_FLOATS)
+    yield exactly_one_given(*_QUERIES)
+    yield exactly_one_given(*_KEYS)
+    yield exactly_one_given(*_VALUES)
+    yield given_together("PastKeyTensor", "PastValueTensor")
+    yield when("MaskType", MaskType.NONE, absent("MaskTensor"))
+    yield when("MaskType", set(MaskType) - {MaskType.NONE}, required("MaskTensor"))
+    yield from _shapes(heads)
+
+
+def _grouped(heads: Heads) -> Iterator[Rule | tuple[Rule, ...]]:
+    """Several heads of the query may share one of keys and values, and what is stacked has the same number of both."""
+    queries, keys = number(heads.query), number(heads.key_value)
+    yield divides(keys, queries)
+    for stacked in _QUERIES[1:]:
+        yield with_tensor(stacked, equal(queries, keys))
+    yield LengthsFit("PastSequenceLengthsTensor", Extent("batchSize", heads, lambda extents: extents.query.batch))
+
+
+def _work(heads: Heads) -> Callable[[Attributes, Tensors], int]:
+    """Each query visits each key, past ones too, and then each value."""
+
+    def work(attributes: Attributes, tensors: Tensors) -> int:
+        counts = {name: getattr(attributes, name) for name in heads}
+        extents = _extents({**tensors, **counts}, heads)
+        assert extents is not None  # a plan has all of them
+        query, count = extents.query, counts[heads.query]
+        scores = query.batch * count * query.length * extents.total
+        return int(tensors["OutputTensor"].element_count + scores * (query.head + extents.value.head + 1))
+
+    return work
+
+
+def _attention(
+    name: str,
+    heads: Heads,
+    *rules: Rule | tuple[Rule, ...],
+    examples: tuple[Example, ...],
+    bad_examples: tuple[BadExample, ...],
+) -> Operator[Attributes]:
+    return declare(
+        name,
+        rules=(*_rules(heads), *rules),
+        outputs={
+            "OutputTensor": _output(heads),
+            "OutputPresentKeyTensor": _present(heads, lambda extents: extents.key),
+            "OutputPresentValueTensor": _present(heads, lambda extents: extents.value),
+        },
+        work=_work(heads),
+        examples=examples,
+        bad_examples=bad_examples,
+    )
+
+
+def _tensor(*sizes: int, data_type: str = "FLOAT32") -> dict[str, Any]:
+    return {"DataType": data_type, "Sizes": list(sizes)}
+
+
+def _desc(heads: dict[str, int], **changes: Any) -> dict[str, Any]:
+    """One query of two numbers, and two keys and values of as many."""
+    return {
+        "QueryTensor": _tensor(1, 1, 2),
+        "KeyTensor": _tensor(1, 2, 2),
+        "ValueTensor": _tensor(1, 2, 2),
+        "Scale": 1,
+        "MaskFilterValue": -10000,
+        "MaskType": "NONE",
+        **heads,
+        **changes,
+    }
+
+
+_ONE, _TWO, _SHARED = {"HeadCount": 1}, {"HeadCount": 2}, {"QueryHeadCount": 2, "KeyValueHeadCount": 1}
+_EQUAL_KEYS = {"KeyTensor": [[[1, 1], [1, 1]]], "ValueTensor": [[[2, 0], [4, 6]]]}
+
+FAMILY = (
+    _attention(
+        "MULTIHEAD_ATTENTION",
+        Heads("HeadCount", "HeadCount"),
+        examples=(
+            Example(
+                name="equal_scores",
+                desc=_desc(_ONE),
+                inputs={"QueryTensor": [[[1, 2]]], **_EQUAL_KEYS},
+                outputs={"OutputTensor": [[[3, 3]]]},
+            ),
+            Example(
+                name="second_key_masked",
+                desc=_desc(_ONE, MaskType="KEY_SEQUENCE_LENGTH", MaskTensor=_tensor(1, 1, data_type="INT32")),
+                inputs={"QueryTensor": [[[1, 2]]], **_EQUAL_KEYS, "MaskTensor": [[1]]},
+                outputs={"OutputTensor": [[[2, 0]]]},
+            ),
+        ),
+        bad_examples=(
+            BadExample(
+                name="two_sources_of_keys",
+                desc=_desc(_ONE, StackedKeyValueTensor=_tensor(1, 2, 1, 2, 2), ValueTensor=None),
+                code=Code.UNEXPECTED_TENSOR,
+                pointer="/StackedKeyValueTensor",
+            ),
+            BadExample(
+                name="heads_of_unequal_size",
+                desc=_desc(_TWO, QueryTensor=_tensor(1, 1, 3)),
+                code=Code.SIZES_MISMATCH,
+                pointer="/QueryTensor/Sizes/2",
+            ),
+            BadExample(name="no_mask", desc=_desc(_ONE, MaskType="BOOLEAN"), code=Code.MISSING_TENSOR, pointer=""),
+        ),
+    ),
+    _attention(
+        "MULTIHEAD_ATTENTION1",
+        Heads("QueryHeadCount", "KeyValueHeadCount"),
+        *_grouped(Heads("QueryHeadCount", "KeyValueHeadCount")),
+        examples=(
+            Example(
+                name="shared_keys",
+                desc=_desc(_SHARED, QueryTensor=_tensor(1, 1, 4)),
+                inputs={"QueryTensor": [[[1, 2, 3, 4]]], **_EQUAL_KEYS},
+                outputs={"OutputTensor": [[[3, 3, 3, 3]]]},
+            ),
+        ),
+        bad_examples=(
+            BadExample(
+                name="heads_that_cannot_share",
+                desc=_desc({"QueryHeadCount": 3, "KeyValueHeadCount": 2}),
+                code=Code.SIZES_MISMATCH,
+                pointer="/QueryHeadCount",
+            ),
+            BadExample(
+                name="lengths_of_another_batch",
+                desc=_desc(
+                    _SHARED,
+                    QueryTensor=_tensor(1, 1, 4),
+                    PastSequenceLengthsTensor=_tensor(2, data_type="INT32"),
+                ),
+                code=Code.SIZES_MISMATCH,
+                pointer="/PastSequenceLengthsTensor/Sizes",
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,221 @@
+"""Batch normalization: by given statistics or by those of the batch, and its gradients.
+
+Source: the pages of the ``DML_BATCH_NORMALIZATION..._OPERATOR_DESC`` structs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from ..level import FeatureLevel
+from ..operator import Attributes, BadExample, Example, Operator, Tensors, declare
+from ..rules import (
+    Rule,
+    Values,
+    below,
+    broadcast,
+    like,
+    same_rank,
+    same_sizes,
+    same_type,
+    when,
+)
+from ..violation import Code, Fault
+from .work import elements_visited
+
+
+@dataclass(frozen=True, slots=True)
+class SameAlong(Rule):
+    """Tensors have the sizes of another one along some dimensions, and are not broadcast there."""
+
+    code = Code.SIZES_MISMATCH
+
+    dimensions: tuple[int, ...]
+    tensors: tuple[str, ...]
+    of: str
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset((*self.tensors, self.of))
+
+    def faults(self, values: Values) -> Iterator[Fault]:
+        whole = values[self.of]
+        for name in self.tensors:
+            tensor = values[name]
+            if tensor is None or tensor.rank != whole.rank:
+                continue
+            for i in (at % whole.rank for at in self.dimensions if -whole.rank <= at < whole.rank):
+                if tensor.sizes[i] == 1 != whole.sizes[i]:
+                    message = f"{name} is broadcast along dimension {i}; {self.of} has {whole.sizes[i]}"
+                    yield Fault(self.code, (name, "Sizes", i), message, [whole.sizes[i]])
+
+
+def passes(count: int) -> Callable[[object, Tensors], int]:
+    """So many visits of each element of the input."""
+    return lambda attributes, tensors: count * elements_visited(attributes, tensors)
+
+
+def tensors_and(sizes: list[int], parameters: dict[str, list[int]], **attributes: object) -> dict[str, object]:
+    """A desc of FLOAT32 tensors."""
+    tensors = {"InputTensor": sizes, **parameters}
+    return {**{name: {"DataType": "FLOAT32", "Sizes": each} for name, each in tensors.items()}, **attributes}
+
+
+_STATISTICS = ("MeanTensor", "VarianceTensor", "ScaleTensor")
+_ALL = (*_STATISTICS, "BiasTensor")
+_PER_CHANNEL = {name: [1, 2, 1, 1] for name in _ALL}
+_CHANNELS = {
+    "InputTensor": [[[[1, 3]], [[10, 30]]]],
+    "MeanTensor": [[[[2]], [[20]]]],
+    "VarianceTensor": [[[[1]], [[100]]]],
+    "ScaleTensor": [[[[1]], [[2]]]],
+    "BiasTensor": [[[[0]], [[5]]]],
+}
+
+INFERENCE = declare(
+    "BATCH_NORMALIZATION",
+    rules=(
+        same_type("InputTensor", *_ALL),
+        same_rank("InputTensor", *_ALL),
+        *(broadcast(name, to="InputTensor") for name in _ALL),
+        below(FeatureLevel.V4_0, *when("Spatial", False, SameAlong((-2, -1), _STATISTICS[:2], "InputTensor"))),
+    ),
+    outputs={"OutputTensor": like("InputTensor")},
+    work=elements_visited,
+    examples=(
+        Example(
+            name="two_channels",
+            desc=tensors_and([1, 2, 1, 2], _PER_CHANNEL, Spatial=True, Epsilon=0),
+            inputs=_CHANNELS,
+            outputs={"OutputTensor": [[[[-1, 1]], [[3, 7]]]]},
+        ),
+        Example(
+            name="activated",
+            desc=tensors_and(
+                [1, 2, 1, 2], _PER_CHANNEL, Spatial=True, Epsilon=0, FusedActivation={"Type": "ACTIVATION_RELU"}
+            ),
+            inputs=_CHANNELS,
+            outputs={"OutputTensor": [[[[0, 1]], [[3, 7]]]]},
+        ),
+    ),
+    bad_examples=(
+        BadExample(
+            name="scale_of_other_channels",
+            desc=tensors_and([1, 2, 1, 2], {**_PER_CHANNEL, "ScaleTensor": [1, 3, 1, 1]}, Spatial=True, Epsilon=0),
+            code=Code.SIZES_MISMATCH,
+            pointer="/ScaleTensor/Sizes/1",
+        ),
+        BadExample(
+            name="broadcast_though_not_spatial",
+            desc=tensors_and([1, 2, 1, 2], {**_PER_CHANNEL, "MeanTensor": [1, 2, 1, 2]}, Spatial=False, Epsilon=0),
+            code=Code.SIZES_MISMATCH,
+            pointer="/VarianceTensor/Sizes/3",
+            level=FeatureLevel.V3_1,
+        ),
+    ),
+)
+
+
+def _gradient(name: str, example: Example) -> Operator[Attributes]:
+    """The gradient of a batch normalization, whose statistics were given, or were taken from the batch."""
+    tensors = ("InputTensor", "InputGradientTensor", *_STATISTICS)
+    bad = {"InputGradientTensor": [2, 2], "MeanTensor": [1, 2], "VarianceTensor": [2, 1], "ScaleTensor": [1, 2]}
+    return declare(
+        name,
+        rules=(
+            same_type(*tensors),
+            same_rank(*tensors),
+            same_sizes("InputTensor", "InputGradientTensor"),
+            same_sizes(*_STATISTICS),
+            broadcast("MeanTensor", to="InputTensor"),
+        ),
+        outputs={
+            "OutputGradientTensor": like("InputTensor"),
+            "OutputScaleGradientTensor": like("MeanTensor"),
+            "OutputBiasGradientTensor": like("MeanTensor"),
+        },
+        work=passes(4),
+        examples=(example,),
+        bad_examples=(
+            BadExample(
+                name="statistics_of_different_sizes",
+                desc=tensors_and([2, 2], bad, Epsilon=0),
+                code=Code.SIZES_MISMATCH,
+                pointer="/VarianceTensor/Sizes",
+            ),
+        ),
+    )
+
+
+def _gradients(*output: float) -> Example:
+    """Three elements of one channel."""
+    parameters = {"InputGradientTensor": [3], **{name: [1] for name in _STATISTICS}}
+    return Example(
+        name="one_channel",
+        desc=tensors_and([3], parameters, Epsilon=0),
+        inputs={
+            "InputTensor": [1, 2, 3],
+            "InputGradientTensor": [1, 2, 6],
+            "MeanTensor": [2],
+            "VarianceTensor": [4],
+            "ScaleTensor": [6],
+        },
+        outputs={
+            "OutputGradientTensor": list(output),
+            "OutputScaleGradientTensor": [2.5],
+            "OutputBiasGradientTensor": [9],
+        },
+    )
+
+
+TRAINING = declare(
+    "BATCH_NORMALIZATION_TRAINING",
+    rules=(
+        same_type("InputTensor", "ScaleTensor", "BiasTensor", "FusedAddTensor"),
+        same_rank("InputTensor", "ScaleTensor", "BiasTensor", "FusedAddTensor"),
+        same_sizes("ScaleTensor", "BiasTensor"),
+        same_sizes("InputTensor", "FusedAddTensor"),
+        broadcast("ScaleTensor", to="InputTensor"),
+    ),
+    outputs={
+        "OutputTensor": like("InputTensor"),
+        "OutputMeanTensor": like("ScaleTensor"),
+        "OutputVarianceTensor": like("ScaleTensor"),
+    },
+    work=passes(3),
+    examples=(
+        Example(
+            name="statistics_of_the_batch",
+            desc=tensors_and([2, 2], {"ScaleTensor": [1, 2], "BiasTensor": [1, 2]}, Epsilon=0),
+            inputs={"InputTensor": [[1, 10], [3, 30]], "ScaleTensor": [[1, 2]], "BiasTensor": [[0, 5]]},
+            outputs={
+                "OutputTensor": [[-1, 3], [1, 7]],
+                "OutputMeanTensor": [[2, 20]],
+                "OutputVarianceTensor": [[1, 100]],
+            },
+        ),
+        Example(
+            name="added_before_the_activation",
+            desc=tensors_and(
+                [2],
+                {"ScaleTensor": [1], "BiasTensor": [1], "FusedAddTensor": [2]},
+                Epsilon=0,
+                FusedActivation={"Type": "ACTIVATION_RELU"},
+            ),
+            inputs={"InputTensor": [1, 3], "ScaleTensor": [1], "BiasTensor": [0], "FusedAddTensor": [5, -9]},
+            outputs={"OutputTensor": [4, 0], "OutputMeanTensor": [2], "OutputVarianceTensor": [1]},
+        ),
+    ),
+    bad_examples=(
+        BadExample(
+            name="bias_of_another_size",
+            desc=tensors_and([2, 2], {"ScaleTensor": [1, 2], "BiasTensor": [1, 1]}, Epsilon=0),
+            code=Code.SIZES_MISMATCH,
+            pointer="/BiasTensor/Sizes",
+        ),
+    ),
+)
+
+GRADIENT = _gradient("BATCH_NORMALIZATION_GRAD", _gradients(3, 6, 18))
+TRAINING_GRADIENT = _gradient("BATCH_NORMALIZATION_TRAINING_GRAD", _gradients(-4.75, -3, 7.75))

@@ -1,0 +1,105 @@
+"""Shifts, logic and counts of the bits of elements.
+
+Source: the pages of the ``DML_ELEMENT_WISE_BIT_..._OPERATOR_DESC`` structs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..level import FeatureLevel
+from ..operator import Attributes, BadExample, Example, Operator
+from ..rules import Derived, sizes_of
+from ..tensor import DataType
+from ..violation import Code
+from .elementwise import binary, typed_vectors, unary
+
+_A, _B = [0b1100, 0b1010, 255], [0b1010, 0b0101, 15]
+
+
+def _bytes(name: str, a: list[int], b: list[int], output: list[int]) -> Example:
+    return typed_vectors(name, {"ATensor": ("UINT8", a), "BTensor": ("UINT8", b)}, output)
+
+
+def _two(a: str, b: str, *, sizes: list[int] | None = None) -> dict[str, Any]:
+    return {"ATensor": {"DataType": a, "Sizes": [3]}, "BTensor": {"DataType": b, "Sizes": sizes or [3]}}
+
+
+def _shift(name: str, *examples: Example) -> Operator[Attributes]:
+    bad = (
+        BadExample(
+            name="signed",
+            desc=_two("INT32", "INT32"),
+            code=Code.DATA_TYPE_NOT_IN_LEVEL,
+            pointer="/ATensor/DataType",
+        ),
+        BadExample(
+            name="types_differ",
+            desc=_two("UINT32", "UINT8"),
+            code=Code.DATA_TYPES_DIFFER,
+            pointer="/BTensor/DataType",
+        ),
+    )
+    return binary(name, examples=examples, bad_examples=bad)
+
+
+def _logic(name: str, output: list[int]) -> Operator[Attributes]:
+    bad = (
+        BadExample(
+            name="one_for_all",
+            desc=_two("UINT8", "UINT8", sizes=[1]),
+            code=Code.SIZES_MISMATCH,
+            pointer="/BTensor/Sizes",
+        ),
+        BadExample(
+            name="floats_before_4_1",
+            desc=_two("FLOAT32", "FLOAT32"),
+            level=FeatureLevel.V4_0,
+            code=Code.DATA_TYPE_NOT_IN_LEVEL,
+            pointer="/ATensor/DataType",
+        ),
+    )
+    return binary(name, examples=(_bytes("bytes", _A, _B, output),), bad_examples=bad)
+
+
+FAMILY = (
+    _shift("ELEMENT_WISE_BIT_SHIFT_LEFT", _bytes("bytes", [1, 3, 255, 1], [0, 2, 4, 8], [1, 12, 240, 0])),
+    _shift("ELEMENT_WISE_BIT_SHIFT_RIGHT", _bytes("bytes", [1, 12, 255, 255], [0, 2, 4, 8], [1, 3, 15, 0])),
+    _logic("ELEMENT_WISE_BIT_AND", [0b1000, 0, 15]),
+    _logic("ELEMENT_WISE_BIT_OR", [0b1110, 0b1111, 255]),
+    _logic("ELEMENT_WISE_BIT_XOR", [0b0110, 0b1111, 240]),
+    unary(
+        "ELEMENT_WISE_BIT_NOT",
+        examples=(typed_vectors("page", {"InputTensor": ("UINT8", [0, 128, 42, 255])}, [255, 127, 213, 0]),),
+        bad_examples=(
+            BadExample(
+                name="other_type",
+                desc={
+                    "InputTensor": {"DataType": "UINT8", "Sizes": [4]},
+                    "OutputTensor": {"DataType": "UINT32", "Sizes": [4]},
+                },
+                code=Code.DATA_TYPES_DIFFER,
+                pointer="/OutputTensor/DataType",
+            ),
+        ),
+    ),
+    unary(
+        "ELEMENT_WISE_BIT_COUNT",
+        output=Derived(sizes_of("InputTensor"), usual=DataType.UINT32),
+        examples=(
+            typed_vectors("page", {"InputTensor": ("UINT32", [0, 123, 456, 789])}, [0, 6, 4, 5]),
+            typed_vectors("stored_width", {"InputTensor": ("INT8", [-1, 1, -128])}, [8, 1, 1]),
+        ),
+        bad_examples=(
+            BadExample(
+                name="signed_counts",
+                desc={
+                    "InputTensor": {"DataType": "UINT8", "Sizes": [4]},
+                    "OutputTensor": {"DataType": "INT32", "Sizes": [4]},
+                },
+                code=Code.DATA_TYPE_NOT_IN_LEVEL,
+                pointer="/OutputTensor/DataType",
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,253 @@
+"""Quantization in blocks, and with parameters that the data decide.
+
+Source: the pages of ``DML_QUANTIZE_OPERATOR_DESC``, ``DML_DEQUANTIZE_OPERATOR_DESC`` and
+``DML_DYNAMIC_QUANTIZE_LINEAR_OPERATOR_DESC``; where they tell nothing of the parameters, what ONNX Runtime gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ..enums import QuantizationType
+from ..operator import BadExample, Example, Operator, Tensors, declare
+from ..rules import (
+    Derived,
+    Output,
+    OutputRule,
+    Rule,
+    Sizes,
+    Values,
+    blocks,
+    length_is,
+    one_of,
+    same_rank,
+    same_sizes,
+    sizes_of,
+    when,
+)
+from ..tensor import DataType
+from ..violation import Code, Fault
+from .work import elements_visited
+
+PARAMETERS = "QuantizationTensors"
+SCALE, ZERO_POINT = 0, 1
+"""Where the parameters stand in their array."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterType(Rule):
+    """A parameter has the data type of a tensor: the scale that of the float side, the zero point that of the other."""
+
+    code = Code.DATA_TYPES_DIFFER
+
+    at: int
+    of: str
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset((PARAMETERS, self.of))
+
+    def faults(self, values: Values) -> Iterator[Fault]:
+        parameters, wanted = values[PARAMETERS], values[self.of].data_type
+        if len(parameters) > self.at and parameters[self.at].data_type is not wanted:
+            given = parameters[self.at].data_type.name
+            message = f"{PARAMETERS}[{self.at}] has {given} and {self.of} {wanted.name}; they must be equal"
+            yield Fault(self.code, (PARAMETERS, self.at, "DataType"), message, [wanted.name])
+
+
+@dataclass(frozen=True, slots=True)
+class _LikeParameter(Output):
+    """An output of the sizes of the input and the data type of a parameter, or of a usual one where it has none."""
+
+    at: int
+    usual: DataType
+
+    def rule(self, values: Values) -> OutputRule:
+        sizes = tuple((size,) for size in values["InputTensor"].sizes)
+        parameters = values[PARAMETERS] or ()
+        if len(parameters) > self.at:
+            return OutputRule(sizes, parameters[self.at].data_type, f"{PARAMETERS}[{self.at}]")
+        return OutputRule(sizes, self.usual)
+
+
+def _in_blocks(
+    name: str,
+    own: int,
+    other: int,
+    usual: DataType,
+    examples: tuple[Example, ...],
+    bad_examples: tuple[BadExample, ...],
+) -> Operator[object]:
+    """Own is the parameter that has the type of the input, the other one has that of the output."""
+    kinds = (QuantizationType.SCALE, QuantizationType.SCALE_ZERO_POINT)
+    return declare(
+        name,
+        rules=(
+            same_rank("InputTensor", PARAMETERS),
+            one_of("QuantizationType", *kinds),
+            *(when("QuantizationType", kind, length_is(kind.value, PARAMETERS)) for kind in kinds),
+            ParameterType(own, "InputTensor"),
+            same_sizes(PARAMETERS),
+            blocks(PARAMETERS, of="InputTensor"),
+        ),
+        outputs={"OutputTensor": _LikeParameter(other, usual)},
+        work=elements_visited,
+        examples=examples,
+        bad_examples=bad_examples,
+    )
+
+
+def _desc(source: str, sizes: list[int], *parameters: tuple[str, list[int]], **changes: object) -> dict[str, object]:
+    return {
+        "InputTensor": {"DataType": source, "Sizes": sizes},
+        "QuantizationType": "SCALE" if len(parameters) == 1 else "SCALE_ZERO_POINT",
+        PARAMETERS: [{"DataType": data_type, "Sizes": shape} for data_type, shape in parameters],
+        **changes,
+    }
+
+
+_QUANTIZE = _in_blocks(
+    "QUANTIZE",
+    SCALE,
+    ZERO_POINT,
+    DataType.UINT8,
+    examples=(
+        Example(
+            name="halves_to_even_and_saturated",
+            desc=_desc("FLOAT32", [4], ("FLOAT32", [1]), ("INT8", [1])),
+            inputs={"InputTensor": [1, 3, -5, 1000], "QuantizationTensors[0]": [2], "QuantizationTensors[1]": [10]},
+            outputs={"OutputTensor": [10, 12, 8, 127]},
+        ),
+        Example(
+            name="a_scale_for_two_elements",
+            desc=_desc("FLOAT32", [4], ("FLOAT32", [2]), OutputTensor={"DataType": "INT8", "Sizes": [4]}),
+            inputs={"InputTensor": [2, 4, 2, 4], "QuantizationTensors[0]": [1, 2]},
+            outputs={"OutputTensor": [2, 4, 1, 2]},
+        ),
+    ),
+    bad_examples=(
+        BadExample(
+            name="zero_point_left_out",
+            desc=_desc("FLOAT32", [4], ("FLOAT32", [1]), QuantizationType="SCALE_ZERO_POINT"),
+            code=Code.COUNT_MISMATCH,
+            pointer="/QuantizationTensors",
+        ),
+        BadExample(
+            name="no_parameters",
+            desc=_desc("FLOAT32", [4], ("FLOAT32", [1]), QuantizationType="NONE"),
+            code=Code.VALUE_NOT_ALLOWED,
+            pointer="/QuantizationType",
+        ),
+        BadExample(
+            name="block_that_does_not_divide",
+            desc=_desc("FLOAT32", [4], ("FLOAT32", [3]), ("INT8", [3])),
+            code=Code.SIZES_MISMATCH,
+            pointer="/QuantizationTensors/0/Sizes/0",
+        ),
+        BadExample(
+            name="output_of_another_type_than_its_zero_point",
+            desc=_desc(
+                "FLOAT32", [4], ("FLOAT32", [1]), ("INT8", [1]), OutputTensor={"DataType": "UINT8", "Sizes": [4]}
+            ),
+            code=Code.DATA_TYPES_DIFFER,
+            pointer="/OutputTensor/DataType",
+        ),
+    ),
+)
+
+_DEQUANTIZE = _in_blocks(
+    "DEQUANTIZE",
+    ZERO_POINT,
+    SCALE,
+    DataType.FLOAT32,
+    examples=(
+        Example(
+            name="with_a_zero_point",
+            desc=_desc("UINT8", [3], ("FLOAT32", [1]), ("UINT8", [1])),
+            inputs={"InputTensor": [0, 128, 255], "QuantizationTensors[0]": [0.5], "QuantizationTensors[1]": [128]},
+            outputs={"OutputTensor": [-64, 0, 63.5]},
+        ),
+        Example(
+            name="a_scale_for_two_elements",
+            desc=_desc("INT8", [4], ("FLOAT16", [2])),
+            inputs={"InputTensor": [1, -2, 3, -4], "QuantizationTensors[0]": [1, 0.5]},
+            outputs={"OutputTensor": [1, -2, 1.5, -2]},
+        ),
+    ),
+    bad_examples=(
+        BadExample(
+            name="zero_point_of_another_type",
+            desc=_desc("UINT8", [3], ("FLOAT32", [1]), ("INT8", [1])),
+            code=Code.DATA_TYPES_DIFFER,
+            pointer="/QuantizationTensors/1/DataType",
+        ),
+        BadExample(
+            name="parameters_of_different_sizes",
+            desc=_desc("UINT8", [4], ("FLOAT32", [2]), ("UINT8", [1])),
+            code=Code.SIZES_MISMATCH,
+            pointer="/QuantizationTensors/1/Sizes",
+        ),
+    ),
+)
+
+
+def _single(values: Values) -> Sizes:
+    """One element, at the rank of the input."""
+    return ((1,),) * int(values["InputTensor"].rank)
+
+
+def _dynamic_work(attributes: object, tensors: Tensors) -> int:
+    """Each element is visited for the extremes, and again to be quantized."""
+    return 2 * elements_visited(attributes, tensors)
+
+
+_DYNAMIC = declare(
+    "DYNAMIC_QUANTIZE_LINEAR",
+    outputs={
+        "OutputTensor": Derived(sizes_of("InputTensor"), usual=DataType.UINT8),
+        "OutputScaleTensor": Derived(_single, usual=DataType.FLOAT32),
+        "OutputZeroPointTensor": Derived(_single, like="OutputTensor"),
+    },
+    work=_dynamic_work,
+    examples=(
+        Example(
+            name="from_the_extremes",
+            desc={"InputTensor": {"DataType": "FLOAT32", "Sizes": [3]}},
+            inputs={"InputTensor": [-51, 0, 204]},
+            outputs={"OutputTensor": [0, 51, 255], "OutputScaleTensor": [1], "OutputZeroPointTensor": [51]},
+        ),
+        Example(
+            name="signed",
+            desc={
+                "InputTensor": {"DataType": "FLOAT32", "Sizes": [2]},
+                "OutputTensor": {"DataType": "INT8", "Sizes": [2]},
+            },
+            inputs={"InputTensor": [127.5, 63.75]},
+            outputs={"OutputTensor": [127, 0], "OutputScaleTensor": [0.5], "OutputZeroPointTensor": [-128]},
+        ),
+    ),
+    bad_examples=(
+        BadExample(
+            name="zero_point_of_another_type",
+            desc={
+                "InputTensor": {"DataType": "FLOAT32", "Sizes": [3]},
+                "OutputTensor": {"DataType": "INT8", "Sizes": [3]},
+                "OutputZeroPointTensor": {"DataType": "UINT8", "Sizes": [1]},
+            },
+            code=Code.DATA_TYPES_DIFFER,
+            pointer="/OutputZeroPointTensor/DataType",
+        ),
+        BadExample(
+            name="a_scale_for_each_element",
+            desc={
+                "InputTensor": {"DataType": "FLOAT32", "Sizes": [3]},
+                "OutputScaleTensor": {"DataType": "FLOAT32", "Sizes": [3]},
+            },
+            code=Code.SIZES_MISMATCH,
+            pointer="/OutputScaleTensor/Sizes/0",
+        ),
+    ),
+)
+
+BLOCKWISE = (_DYNAMIC, _QUANTIZE, _DEQUANTIZE)

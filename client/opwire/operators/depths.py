@@ -1,0 +1,100 @@
+"""Blocks of space as channels, and back.
+
+Source: the pages of ``DML_SPACE_TO_DEPTH..._OPERATOR_DESC`` and ``DML_DEPTH_TO_SPACE..._OPERATOR_DESC``. The sizes of
+SPACE_TO_DEPTH follow its example, as the page prints those of its inverse.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..operator import Attributes, BadExample, Example, Operator, declare
+from ..rules import Derived, Sizes, Values, divides, number, size
+from ..violation import Code
+from .work import elements_written
+
+# The support rows want rank 4; until they are asked, sizes of any rank are derived.
+
+
+def _deep(values: Values) -> Sizes:
+    """A block of each channel becomes as many channels."""
+    block = values["BlockSize"]
+    batch, channels, space = _parts(values)
+    return (*batch, *((size * block * block,) for size in channels), *((max(size // block, 1),) for size in space))
+
+
+def _wide(values: Values) -> Sizes:
+    """As many channels as a block has elements become a block."""
+    block = values["BlockSize"]
+    batch, channels, space = _parts(values)
+    return (*batch, *((size // (block * block),) for size in channels), *((size * block,) for size in space))
+
+
+def _parts(values: Values) -> tuple[Sizes, tuple[int, ...], tuple[int, ...]]:
+    """The sizes of the batch, of the channels and of the space of the input."""
+    sizes = values["InputTensor"].sizes
+    return tuple((size,) for size in sizes[:1]), sizes[1:2], sizes[2:]
+
+
+_BLOCK = number("BlockSize")
+_SPACE = [[[[0, 2, 1, 3], [4, 6, 5, 7]]]]
+_DEPTH = [[[[0, 1]], [[2, 3]], [[4, 5]], [[6, 7]]]]
+
+
+def _space_to_depth(name: str, **order: str) -> Operator[Attributes]:
+    def desc(block: int, *sizes: int) -> dict[str, Any]:
+        return {"InputTensor": {"DataType": "UINT32", "Sizes": sizes}, "BlockSize": block, **order}
+
+    return declare(
+        name,
+        rules=(divides(_BLOCK, size("InputTensor", 2)), divides(_BLOCK, size("InputTensor", 3))),
+        outputs={"OutputTensor": Derived(_deep, like="InputTensor")},
+        work=elements_written,
+        examples=(
+            Example(
+                name="blocks_of_2",
+                desc=desc(2, 1, 1, 2, 4),
+                inputs={"InputTensor": _SPACE},
+                outputs={"OutputTensor": _DEPTH},
+            ),
+        ),
+        bad_examples=(
+            BadExample(
+                name="half_a_block", desc=desc(2, 1, 1, 4, 5), code=Code.SIZES_MISMATCH, pointer="/InputTensor/Sizes"
+            ),
+            BadExample(name="blocks_of_0", desc=desc(0, 1, 1, 4, 4), code=Code.OUT_OF_RANGE, pointer="/BlockSize"),
+        ),
+    )
+
+
+def _depth_to_space(name: str, **order: str) -> Operator[Attributes]:
+    def desc(block: int, *sizes: int) -> dict[str, Any]:
+        return {"InputTensor": {"DataType": "UINT32", "Sizes": sizes}, "BlockSize": block, **order}
+
+    return declare(
+        name,
+        rules=(divides(_BLOCK * _BLOCK, size("InputTensor", 1)),),
+        outputs={"OutputTensor": Derived(_wide, like="InputTensor")},
+        work=elements_written,
+        examples=(
+            Example(
+                name="blocks_of_2",
+                desc=desc(2, 1, 4, 1, 2),
+                inputs={"InputTensor": _DEPTH},
+                outputs={"OutputTensor": _SPACE},
+            ),
+        ),
+        bad_examples=(
+            BadExample(
+                name="half_a_block", desc=desc(2, 1, 6, 1, 2), code=Code.SIZES_MISMATCH, pointer="/InputTensor/Sizes"
+            ),
+        ),
+    )
+
+
+DEPTHS = (
+    _space_to_depth("SPACE_TO_DEPTH"),
+    _depth_to_space("DEPTH_TO_SPACE"),
+    _depth_to_space("DEPTH_TO_SPACE1", Order="DEPTH_COLUMN_ROW"),
+    _space_to_depth("SPACE_TO_DEPTH1", Order="DEPTH_COLUMN_ROW"),
+)

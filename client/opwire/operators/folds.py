@@ -1,0 +1,208 @@
+"""Blocks of an image as columns, and back.
+
+Source: ``DML_FOLD_OPERATOR_DESC``, ``DML_UNFOLD_OPERATOR_DESC``. Both pages ask for equal ranks, and their examples
+have columns of rank 3 beside images of rank 4: leading ones may fill up either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from ..operator import Attributes, BadExample, Example, Tensors, declare
+from ..rules import Derived, Rule, Sizes, Undecided, Values, between, leading_ones, length, same_type
+from ..violation import Code, Fault
+from .work import elements_written
+
+_MOST_DIMENSIONS = 6
+_ARRAYS = ("WindowSizes", "Strides", "Dilations", "StartPadding", "EndPadding")
+
+
+@dataclass(frozen=True, slots=True)
+class Folding:
+    """The blocks of an image: the tensor that it is."""
+
+    image: str
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset((self.image, *_ARRAYS))
+
+    def has_rank(self, values: Values) -> bool:
+        """Whether the image has a batch, channels and the dimensions that are folded, which are not too many."""
+        count = len(values["WindowSizes"])
+        return count > _MOST_DIMENSIONS or bool(values[self.image].rank >= count + 2)
+
+    def blocks(self, values: Values) -> list[int]:
+        """How many blocks each dimension has; less than 1 where none fits. Empty without a rank that has them."""
+        count = len(values["WindowSizes"])
+        sizes = values[self.image].sizes
+        if not self.has_rank(values) or len(sizes) < count + 2:
+            return []
+        numbers = zip(sizes[len(sizes) - count :], *(values[name] for name in _ARRAYS), strict=True)
+        return [
+            (size + start + end - dilation * (window - 1) - 1) // stride + 1
+            for size, window, stride, dilation, start, end in numbers
+        ]
+
+    def columns(self, values: Values) -> Sizes:
+        """The sizes of the columns: a column is a block of all channels."""
+        sizes, count = values[self.image].sizes, len(values["WindowSizes"])
+        batch, channels = sizes[len(sizes) - count - 2 : len(sizes) - count]
+        return (batch,), (channels * prod(values["WindowSizes"]),), (prod(self.blocks(values)),)
+
+
+@dataclass(frozen=True, slots=True)
+class ImageHasRank(Rule):
+    """The image has a batch, channels and the dimensions that are folded."""
+
+    code = Code.RANKS_DIFFER
+
+    folding: Folding
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset((self.folding.image, "WindowSizes"))
+
+    def faults(self, values: Values) -> Iterator[Fault]:
+        if not self.folding.has_rank(values):
+            image, least = self.folding.image, len(values["WindowSizes"]) + 2
+            message = f"{image} has rank {values[image].rank}; {least - 2} dimensions of blocks need at least {least}"
+            yield Fault(self.code, (image, "Sizes"), message, list(range(least, 9)))
+
+
+@dataclass(frozen=True, slots=True)
+class BlockFits(Rule):
+    """Each block, dilated, is no longer than the padded image."""
+
+    code = Code.WINDOW_TOO_LARGE
+
+    folding: Folding
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return self.folding.reads
+
+    def faults(self, values: Values) -> Iterator[Fault]:
+        for i, blocks in enumerate(self.folding.blocks(values)):
+            if blocks < 1:
+                covered = values["Dilations"][i] * (values["WindowSizes"][i] - 1) + 1
+                message = f"a block covers {covered} positions with its dilation, more than the padded image has"
+                yield Fault(self.code, ("WindowSizes", i), message)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnsFit(Rule):
+    """The columns are as long and as many as the blocks of the image; leading ones may stand before their sizes."""
+
+    code = Code.SIZES_MISMATCH
+
+    folding: Folding
+    columns: str
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return self.folding.reads | {self.columns}
+
+    def faults(self, values: Values) -> Iterator[Fault]:
+        if not self.folding.has_rank(values) or min(self.folding.blocks(values), default=1) < 1:
+            return
+        if values[self.folding.image].rank < len(values["WindowSizes"]) + 2:
+            return
+        given = values[self.columns].sizes
+        wanted = [*[1] * (len(given) - 3), *(sizes[0] for sizes in self.folding.columns(values))]
+        for i, (size, right) in enumerate(zip(given, wanted, strict=False)):
+            if size != right:
+                message = f"size {size} given for dimension {i} of {self.columns}; the blocks make it {right}"
+                yield Fault(self.code, (self.columns, "Sizes", i), message, [right])
+
+
+def _blocks(image: str) -> tuple[Rule, ...]:
+    folding = Folding(image)
+    return (
+        between(length("WindowSizes"), 1, _MOST_DIMENSIONS),
+        ImageHasRank(folding),
+        leading_ones(image, length("WindowSizes") + 2),
+        BlockFits(folding),
+    )
+
+
+def _summing(attributes: Attributes, tensors: Tensors) -> int:
+    """Each element of the columns is added to one of the image."""
+    return elements_written(attributes, tensors) + int(tensors["InputTensor"].element_count)
+
+
+def _desc(source: list[int], output: list[int] | None, windows: list[int], **changes: Any) -> dict[str, Any]:
+    n = len(windows)
+    return {
+        "InputTensor": {"DataType": "FLOAT32", "Sizes": source},
+        "OutputTensor": None if output is None else {"DataType": "FLOAT32", "Sizes": output},
+        "WindowSizes": windows,
+        "Strides": [1] * n,
+        "Dilations": [1] * n,
+        "StartPadding": [0] * n,
+        "EndPadding": [0] * n,
+        **changes,
+    }
+
+
+FOLDS = (
+    declare(
+        "FOLD",
+        rules=(
+            *_blocks("OutputTensor"),
+            same_type("InputTensor", "OutputTensor"),
+            ColumnsFit(Folding("OutputTensor"), "InputTensor"),
+        ),
+        outputs={"OutputTensor": Undecided()},
+        work=_summing,
+        examples=(
+            Example(
+                name="overlapping_blocks",
+                desc=_desc([1, 9, 4], [1, 1, 4, 4], [3, 3]),
+                inputs={"InputTensor": [[[4 * i, 4 * i + 1, 4 * i + 2, 4 * i + 3] for i in range(9)]]},
+                outputs={"OutputTensor": [[[[0, 5, 13, 9], [14, 38, 54, 32], [38, 86, 102, 56], [26, 57, 65, 35]]]]},
+                source="DML_FOLD_OPERATOR_DESC, worked example",
+            ),
+        ),
+        bad_examples=(
+            BadExample(name="without_output", desc=_desc([1, 9, 4], None, [3, 3]), code=Code.MISSING_FIELD, pointer=""),
+            BadExample(
+                name="too_many_columns",
+                desc=_desc([1, 9, 5], [1, 1, 4, 4], [3, 3]),
+                code=Code.SIZES_MISMATCH,
+                pointer="/InputTensor/Sizes/2",
+            ),
+        ),
+    ),
+    declare(
+        "UNFOLD",
+        rules=_blocks("InputTensor"),
+        outputs={"OutputTensor": Derived(Folding("InputTensor").columns, like="InputTensor", leading_ones=True)},
+        work=elements_written,
+        examples=(
+            Example(
+                name="blocks",
+                desc=_desc([1, 1, 3, 3], [1, 4, 4], [2, 2]),
+                inputs={"InputTensor": [[[[0, 1, 2], [3, 4, 5], [6, 7, 8]]]]},
+                outputs={"OutputTensor": [[[0, 1, 3, 4], [1, 2, 4, 5], [3, 4, 6, 7], [4, 5, 7, 8]]]},
+            ),
+        ),
+        bad_examples=(
+            BadExample(
+                name="block_too_large",
+                desc=_desc([1, 1, 3, 3], None, [2, 4]),
+                code=Code.WINDOW_TOO_LARGE,
+                pointer="/WindowSizes/1",
+            ),
+            BadExample(
+                name="too_few_dimensions",
+                desc=_desc([1, 3, 3], None, [2, 2]),
+                code=Code.RANKS_DIFFER,
+                pointer="/InputTensor/Sizes",
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,163 @@
+"""Truth values of elements: comparisons, logic, tests for NaN and infinity, and the choice by a condition.
+
+Source: the pages of the ``DML_ELEMENT_WISE_LOGICAL_..._OPERATOR_DESC`` structs, and of IF, IS_INFINITY and IS_NAN. The
+output of a comparison is UINT32 unless declared otherwise: the one data type of the first levels.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..level import FeatureLevel
+from ..operator import Attributes, BadExample, Example, Operator, declare
+from ..rules import Derived, like, same_rank, same_sizes, sizes_of
+from ..tensor import DataType
+from ..violation import Code
+from .elementwise import alike, binary, typed_vectors, unary
+from .work import elements_written
+
+_TRUTH = ([0, 0, 1, 7], [0, 2, 0, 5])
+_NUMBERS: tuple[list[Any], list[Any]] = ([1, 2, 3, "NaN", -0.0], [2, 2, 2, "NaN", 0])
+
+
+def _pair(data_type: str, pair: tuple[list[Any], list[Any]], output: list[int]) -> Example:
+    a, b = pair
+    return typed_vectors("pairs", {"ATensor": (data_type, a), "BTensor": (data_type, b)}, output)
+
+
+def _tensors(**types: str) -> dict[str, Any]:
+    return {f"{name}Tensor": {"DataType": data_type, "Sizes": [1, 1, 2, 2]} for name, data_type in types.items()}
+
+
+def _connective(name: str, output: list[int]) -> Operator[Attributes]:
+    """Both inputs and the output are truth values of one data type."""
+    bad = (
+        BadExample(
+            name="bytes_before_2_0",
+            desc=_tensors(A="UINT8", B="UINT8"),
+            level=FeatureLevel.V1_0,
+            code=Code.DATA_TYPE_NOT_IN_LEVEL,
+            pointer="/ATensor/DataType",
+        ),
+        BadExample(
+            name="other_output",
+            desc=_tensors(A="UINT8", B="UINT8", Output="UINT32"),
+            code=Code.DATA_TYPES_DIFFER,
+            pointer="/OutputTensor/DataType",
+        ),
+    )
+    return binary(name, examples=(_pair("UINT8", _TRUTH, output),), bad_examples=bad)
+
+
+def _comparison(name: str, output: list[int]) -> Operator[Attributes]:
+    """The inputs have any data type, and the output truth values."""
+    bad = (
+        BadExample(
+            name="types_differ",
+            desc=_tensors(A="FLOAT32", B="FLOAT16"),
+            code=Code.DATA_TYPES_DIFFER,
+            pointer="/BTensor/DataType",
+        ),
+        BadExample(
+            name="float_output",
+            desc=_tensors(A="FLOAT32", B="FLOAT32", Output="FLOAT32"),
+            code=Code.DATA_TYPE_NOT_IN_LEVEL,
+            pointer="/OutputTensor/DataType",
+        ),
+    )
+    truth = Derived(sizes_of("ATensor"), usual=DataType.UINT32)
+    return binary(name, output=truth, examples=(_pair("FLOAT32", _NUMBERS, output),), bad_examples=bad)
+
+
+def _test(name: str, usual: DataType, *examples: Example, **attributes: str) -> Operator[Attributes]:
+    """A property of floats."""
+    bad = (
+        BadExample(
+            name="integers",
+            desc={**_tensors(Input="INT32"), **attributes},
+            code=Code.DATA_TYPE_NOT_IN_LEVEL,
+            pointer="/InputTensor/DataType",
+        ),
+        BadExample(
+            name="signed_output",
+            desc={**_tensors(Input="FLOAT32", Output="INT8"), **attributes},
+            code=Code.DATA_TYPE_NOT_IN_LEVEL,
+            pointer="/OutputTensor/DataType",
+        ),
+    )
+    return unary(name, output=Derived(sizes_of("InputTensor"), usual=usual), examples=examples, bad_examples=bad)
+
+
+_INFINITIES = {"InputTensor": ("FLOAT32", ["Infinity", "-Infinity", "NaN", 1])}
+
+_IF = declare(
+    "ELEMENT_WISE_IF",
+    rules=(
+        alike("ATensor", "BTensor"),
+        same_rank("ATensor", "ConditionTensor"),
+        same_sizes("ATensor", "ConditionTensor"),
+    ),
+    outputs={"OutputTensor": like("ATensor")},
+    work=elements_written,
+    examples=(
+        typed_vectors(
+            "page",
+            {
+                "ConditionTensor": ("UINT8", [1, 0, 1, 1]),
+                "ATensor": ("FLOAT32", [1, 2, 3, 4]),
+                "BTensor": ("FLOAT32", [9, 8, 7, 6]),
+            },
+            [1, 8, 3, 4],
+        ),
+    ),
+    bad_examples=(
+        BadExample(
+            name="float_condition",
+            desc=_tensors(Condition="FLOAT32", A="FLOAT32", B="FLOAT32"),
+            code=Code.DATA_TYPE_NOT_IN_LEVEL,
+            pointer="/ConditionTensor/DataType",
+        ),
+        BadExample(
+            name="types_differ",
+            desc=_tensors(Condition="UINT8", A="FLOAT32", B="INT32"),
+            code=Code.DATA_TYPES_DIFFER,
+            pointer="/BTensor/DataType",
+        ),
+    ),
+)
+
+FAMILY = (
+    _connective("ELEMENT_WISE_LOGICAL_AND", [0, 0, 0, 1]),
+    _comparison("ELEMENT_WISE_LOGICAL_EQUALS", [0, 1, 0, 0, 1]),
+    _comparison("ELEMENT_WISE_LOGICAL_GREATER_THAN", [0, 0, 1, 0, 0]),
+    _comparison("ELEMENT_WISE_LOGICAL_LESS_THAN", [1, 0, 0, 0, 0]),
+    unary(
+        "ELEMENT_WISE_LOGICAL_NOT",
+        examples=(typed_vectors("nonzero_is_true", {"InputTensor": ("UINT32", [0, 1, 7])}, [1, 0, 0]),),
+        bad_examples=(
+            BadExample(
+                name="floats",
+                desc=_tensors(Input="FLOAT32"),
+                code=Code.DATA_TYPE_NOT_IN_LEVEL,
+                pointer="/InputTensor/DataType",
+            ),
+        ),
+    ),
+    _connective("ELEMENT_WISE_LOGICAL_OR", [0, 1, 1, 1]),
+    _connective("ELEMENT_WISE_LOGICAL_XOR", [0, 1, 1, 0]),
+    _test(
+        "ELEMENT_WISE_IS_NAN",
+        DataType.UINT32,
+        typed_vectors("not_infinity", {"InputTensor": ("FLOAT32", ["NaN", "Infinity", 0])}, [1, 0, 0]),
+    ),
+    _IF,
+    _test(
+        "ELEMENT_WISE_IS_INFINITY",
+        DataType.UINT8,
+        typed_vectors("either", _INFINITIES, [1, 1, 0, 0], InfinityMode="EITHER"),
+        typed_vectors("negative", _INFINITIES, [0, 1, 0, 0], InfinityMode="NEGATIVE"),
+        InfinityMode="EITHER",
+    ),
+    _comparison("ELEMENT_WISE_LOGICAL_GREATER_THAN_OR_EQUAL", [0, 1, 1, 0, 1]),
+    _comparison("ELEMENT_WISE_LOGICAL_LESS_THAN_OR_EQUAL", [1, 1, 0, 0, 1]),
+)

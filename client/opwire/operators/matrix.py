@@ -1,0 +1,331 @@
+"""Products of matrices: of floats, of integers, and of quantized numbers.
+
+Source: ``DML_GEMM_OPERATOR_DESC``, ``DML_MATRIX_MULTIPLY_INTEGER_OPERATOR_DESC``,
+``DML_MATRIX_MULTIPLY_INTEGER_TO_FLOAT_OPERATOR_DESC`` and ``DML_QUANTIZED_LINEAR_MATRIX_MULTIPLY_OPERATOR_DESC``.
+A parameter of the rows that has rank 1 counts them in its one dimension (our rule, as ONNX Runtime reads it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ..enums import MatrixTransform
+from ..fields.member import NestedOperator
+from ..level import FeatureLevel
+from ..operator import BadExample, Example, Tensors, declare
+from ..rules import Derived, Rule, Shapes, Sizes, Values, same_rank, same_type, shapes, when
+from ..rules.rule import Path
+from ..tensor import DataType
+from ..violation import Code, Fault
+
+_MATRICES = ("ATensor", "BTensor", "OutputTensor")
+
+
+def _shapes(a: MatrixTransform, b: MatrixTransform) -> Shapes:
+    """The shapes of a product; below rank 4 the leading sizes are left out."""
+    lead = ("BatchCount", "ChannelCount")
+    rows = ("M", "K") if a is MatrixTransform.NONE else ("K", "M")
+    columns = ("K", "N") if b is MatrixTransform.NONE else ("N", "K")
+    return shapes(cut=True, ATensor=(*lead, *rows), BTensor=(*lead, *columns), CTensor=(*lead, "M", "N"))
+
+
+_TRANSFORMS = [(a, b) for a in MatrixTransform for b in MatrixTransform]
+_SHAPES = {pair: _shapes(*pair) for pair in _TRANSFORMS}
+_PLAIN = _shapes(MatrixTransform.NONE, MatrixTransform.NONE).shapes
+_PRODUCT = shapes(cut=True, ATensor=_PLAIN["ATensor"], BTensor=_PLAIN["BTensor"])
+
+
+def _product(values: Values) -> Sizes:
+    """The sizes of a product: those of A, and the columns of B."""
+    a, b = values["ATensor"].sizes, values["BTensor"].sizes
+    rows = -2 if values.get("TransA", MatrixTransform.NONE) is MatrixTransform.NONE else -1
+    columns = -1 if values.get("TransB", MatrixTransform.NONE) is MatrixTransform.NONE else -2
+    return tuple((size,) for size in (*a[:-2], a[rows], b[columns]))
+
+
+@dataclass(frozen=True, slots=True)
+class FusedAxes(Rule):
+    """The axes of a softmax that is fused are below the rank of the output."""
+
+    code = Code.AXIS_OUT_OF_RANGE
+
+    operator: str = "FusedActivation"
+    tensor: str = "ATensor"
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset((self.operator, self.tensor))
+
+    def faults(self, values: Values) -> Iterator[Fault]:
+        rank = values[self.tensor].rank
+        for at, i, axis in _fused_axes(self.operator, values):
+            if axis >= rank:
+                message = f"axis {axis} given for an output of rank {rank}; axes go from 0 to {rank - 1}"
+                yield Fault(self.code, (*at, i), message, list(range(rank)))
+
+
+@dataclass(frozen=True, slots=True)
+class FusedAxesDistinct(Rule):
+    """The axes of a softmax that is fused are distinct."""
+
+    code = Code.DUPLICATE_AXIS
+
+    operator: str = "FusedActivation"
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset((self.operator,))
+
+    def faults(self, values: Values) -> Iterator[Fault]:
+        seen: set[int] = set()
+        for at, i, axis in _fused_axes(self.operator, values):
+            if axis in seen:
+                yield Fault(self.code, (*at, i), f"axis {axis} is given more than once")
+            seen.add(axis)
+
+
+def _fused_axes(member: str, values: Values) -> Iterator[tuple[Path, int, int]]:
+    """The axes of a fused operator that has some, with the place of the array."""
+    fused: NestedOperator | None = values[member]
+    if fused is None:
+        return
+    below = fused.pointer.rpartition(f"/{member}")[2].split("/")[1:]
+    for i, axis in enumerate(fused.values.get("Axes", ())):
+        yield (member, *below, "Axes"), i, axis
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter(Rule):
+    """A parameter has one element, or one for each row of A or each column of B, in that dimension.
+
+    Attributes:
+        tensor: the parameter.
+        matrix: whose rows or columns it is for.
+        dimension: of the matrix, from the last: -2 or -1; at rank 1 the parameter has one dimension for either.
+    """
+
+    code = Code.SIZES_MISMATCH
+
+    tensor: str
+    matrix: str
+    dimension: int
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset((self.tensor, self.matrix))
+
+    def faults(self, values: Values) -> Iterator[Fault]:
+        desc, matrix = values[self.tensor], values[self.matrix]
+        if desc is None or matrix.rank < 2:
+            return
+        several = max(desc.rank + self.dimension, 0)
+        for i, given in enumerate(desc.sizes):
+            allowed = [1, matrix.sizes[self.dimension]] if i == several else [1]
+            if given not in allowed:
+                message = f"size {given} given for dimension {i} of {self.tensor}; allowed: " + " or ".join(
+                    map(str, allowed)
+                )
+                yield Fault(self.code, (self.tensor, "Sizes", i), message, allowed)
+
+
+def _of_rows(*tensors: str) -> tuple[Rule, ...]:
+    return tuple(Parameter(tensor, "ATensor", -2) for tensor in tensors)
+
+
+def _of_columns(*tensors: str) -> tuple[Rule, ...]:
+    return tuple(Parameter(tensor, "BTensor", -1) for tensor in tensors)
+
+
+def _work(attributes: object, tensors: Tensors) -> int:
+    """Each element of the output visits a row of A and a column of B."""
+    output = int(tensors["OutputTensor"].element_count)
+    a = tensors["ATensor"]
+    transposed = getattr(attributes, "TransA", MatrixTransform.NONE) is MatrixTransform.TRANSPOSE
+    return output + output * int(a.sizes[-2 if transposed else -1])
+
+
+def _desc(data_type: str, a: list[int], b: list[int], **changes: Any) -> dict[str, Any]:
+    return {"ATensor": {"DataType": data_type, "Sizes": a}, "BTensor": {"DataType": data_type, "Sizes": b}, **changes}
+
+
+def _gemm(a: list[int], b: list[int], **changes: Any) -> dict[str, Any]:
+    attributes = {"TransA": "NONE", "TransB": "NONE", "Alpha": 1, "Beta": 1}
+    return _desc("FLOAT32", a, b, **(attributes | changes))
+
+
+def _parameter(data_type: str, *sizes: int) -> dict[str, Any]:
+    return {"DataType": data_type, "Sizes": list(sizes)}
+
+
+_A, _B = [[1, 2, 3], [4, 5, 6]], [[1, 0], [0, 1], [1, 1]]
+
+
+def _do_not_meet(desc: dict[str, Any]) -> BadExample:
+    return BadExample(name="shapes_do_not_meet", desc=desc, code=Code.SIZES_MISMATCH, pointer="/BTensor/Sizes/0")
+
+
+_GEMM = declare(
+    "GEMM",
+    rules=(
+        same_type("ATensor", "BTensor", "CTensor"),
+        same_rank("ATensor", "BTensor", "CTensor"),
+        *(when("TransA", a, *when("TransB", b, _SHAPES[a, b])) for a, b in _TRANSFORMS),
+        FusedAxes(),
+        FusedAxesDistinct(),
+    ),
+    outputs={"OutputTensor": Derived(_product, like="ATensor")},
+    work=_work,
+    examples=(
+        Example(
+            name="product",
+            desc=_gemm([2, 3], [3, 2]),
+            inputs={"ATensor": _A, "BTensor": _B},
+            outputs={"OutputTensor": [[4, 5], [10, 11]]},
+        ),
+        Example(
+            name="transposed_and_added",
+            desc=_gemm([2, 2], [2, 2], TransA="TRANSPOSE", Alpha=2, Beta=-1, CTensor=_parameter("FLOAT32", 2, 2)),
+            inputs={"ATensor": [[1, 2], [3, 4]], "BTensor": [[1, 0], [0, 1]], "CTensor": [[1, 1], [1, 1]]},
+            outputs={"OutputTensor": [[1, 5], [3, 7]]},
+        ),
+    ),
+    bad_examples=(
+        _do_not_meet(_gemm([2, 3], [2, 2])),
+        BadExample(
+            name="matrices_before_4_0",
+            desc=_gemm([2, 3], [3, 2]),
+            level=FeatureLevel.V3_1,
+            code=Code.RANK_NOT_IN_LEVEL,
+            pointer="/ATensor/Sizes",
+        ),
+        BadExample(
+            name="softmax_before_6_1",
+            desc=_gemm([2, 3], [3, 2], FusedActivation={"Type": "ACTIVATION_SOFTMAX"}),
+            level=FeatureLevel.V6_0,
+            code=Code.OPERATOR_NOT_FUSABLE,
+            pointer="/FusedActivation/Type",
+        ),
+        BadExample(
+            name="softmax_past_the_rank",
+            desc=_gemm([2, 3], [3, 2], FusedActivation={"Type": "ACTIVATION_SOFTMAX1", "Axes": [2]}),
+            code=Code.AXIS_OUT_OF_RANGE,
+            pointer="/FusedActivation/Axes/0",
+        ),
+    ),
+)
+
+_INTEGER = declare(
+    "MATRIX_MULTIPLY_INTEGER",
+    rules=(
+        same_rank("ATensor", "BTensor"),
+        _PRODUCT,
+        same_type("ATensor", "AZeroPointTensor"),
+        same_type("BTensor", "BZeroPointTensor"),
+        _of_rows("AZeroPointTensor"),
+        _of_columns("BZeroPointTensor"),
+    ),
+    outputs={"OutputTensor": Derived(_product, usual=DataType.INT32)},
+    work=_work,
+    examples=(
+        Example(
+            name="row_by_row",
+            desc=_desc("UINT8", [2, 3], [3, 2], AZeroPointTensor=_parameter("UINT8", 2, 1)),
+            inputs={"ATensor": _A, "BTensor": _B, "AZeroPointTensor": [[1], [4]]},
+            outputs={"OutputTensor": [[2, 3], [2, 3]]},
+        ),
+    ),
+    bad_examples=(
+        _do_not_meet(_desc("INT8", [2, 3], [2, 2])),
+        BadExample(
+            name="zero_point_of_columns",
+            desc=_desc("INT8", [2, 3], [3, 2], AZeroPointTensor=_parameter("INT8", 1, 3)),
+            code=Code.SIZES_MISMATCH,
+            pointer="/AZeroPointTensor/Sizes/1",
+        ),
+    ),
+)
+
+_SCALES: dict[str, Any] = {"AScaleTensor": _parameter("FLOAT32", 1), "BScaleTensor": _parameter("FLOAT32", 1)}
+
+_TO_FLOAT = declare(
+    "MATRIX_MULTIPLY_INTEGER_TO_FLOAT",
+    rules=(
+        same_rank("ATensor", "BTensor", "BiasTensor"),
+        shapes(cut=True, ATensor=_PLAIN["ATensor"], BTensor=_PLAIN["BTensor"], BiasTensor=_PLAIN["CTensor"]),
+        same_type("ATensor", "AZeroPointTensor", "BTensor", "BZeroPointTensor"),
+        same_type("AScaleTensor", "BScaleTensor", "BiasTensor"),
+        same_rank("AScaleTensor", "AZeroPointTensor", "BScaleTensor", "BZeroPointTensor"),
+        _of_rows("AScaleTensor", "AZeroPointTensor"),
+        _of_columns("BScaleTensor", "BZeroPointTensor"),
+    ),
+    outputs={"OutputTensor": Derived(_product, like="AScaleTensor")},
+    work=_work,
+    examples=(
+        Example(
+            name="with_bias",
+            desc=_desc("INT8", [2, 3], [3, 2], **_SCALES, BiasTensor=_parameter("FLOAT32", 2, 2)),
+            inputs={
+                "ATensor": _A,
+                "BTensor": _B,
+                "AScaleTensor": [0.5],
+                "BScaleTensor": [2],
+                "BiasTensor": [[0.5, 0], [0, 0]],
+            },
+            outputs={"OutputTensor": [[4.5, 5], [10, 11]]},
+        ),
+    ),
+    bad_examples=(
+        _do_not_meet(_desc("INT8", [2, 3], [2, 2], **_SCALES)),
+        BadExample(
+            name="signed_and_unsigned",
+            desc={**_desc("INT8", [2, 3], [3, 2], **_SCALES), "BTensor": _parameter("UINT8", 3, 2)},
+            code=Code.DATA_TYPES_DIFFER,
+            pointer="/BTensor/DataType",
+        ),
+    ),
+)
+
+_OF_ROWS = ("AScaleTensor", "AZeroPointTensor", "OutputScaleTensor", "OutputZeroPointTensor")
+_OF_COLUMNS = ("BScaleTensor", "BZeroPointTensor")
+
+_QUANTIZED = declare(
+    "QUANTIZED_LINEAR_MATRIX_MULTIPLY",
+    rules=(
+        same_rank("ATensor", "BTensor"),
+        _PRODUCT,
+        same_type("ATensor", "AZeroPointTensor"),
+        same_type("BTensor", "BZeroPointTensor"),
+        same_rank(*_OF_ROWS[:2], *_OF_COLUMNS, *_OF_ROWS[2:]),
+        _of_rows(*_OF_ROWS),
+        _of_columns(*_OF_COLUMNS),
+    ),
+    outputs={"OutputTensor": Derived(_product, like="OutputZeroPointTensor", usual="ATensor")},
+    work=_work,
+    examples=(
+        Example(
+            name="halves_to_even",
+            desc=_desc("UINT8", [2, 3], [3, 2], **_SCALES, OutputScaleTensor=_parameter("FLOAT32", 1)),
+            inputs={
+                "ATensor": _A,
+                "BTensor": _B,
+                "AScaleTensor": [0.5],
+                "BScaleTensor": [2],
+                "OutputScaleTensor": [2],
+            },
+            outputs={"OutputTensor": [[2, 2], [5, 6]]},
+        ),
+    ),
+    bad_examples=(
+        _do_not_meet(_desc("INT8", [2, 3], [2, 2], **_SCALES, OutputScaleTensor=_parameter("FLOAT32", 1))),
+        BadExample(
+            name="ranks_of_parameters_differ",
+            desc=_desc("INT8", [2, 3], [3, 2], **_SCALES, OutputScaleTensor=_parameter("FLOAT32", 1, 1)),
+            code=Code.RANKS_DIFFER,
+            pointer="/OutputScaleTensor/Sizes",
+        ),
+    ),
+)
+
+FAMILY = (_GEMM, _INTEGER, _QUANTIZED, _TO_FLOAT)

@@ -1,0 +1,353 @@
+"""Operators that move elements: conversion, splitting and joining, padding, repetition, reversal.
+
+Source: the pages of ``DML_CAST_OPERATOR_DESC``, ``DML_SPLIT_OPERATOR_DESC``, ``DML_JOIN_OPERATOR_DESC``,
+``DML_PADDING..._OPERATOR_DESC``, ``DML_TILE_OPERATOR_DESC`` and ``DML_REVERSE_SUBSEQUENCES_OPERATOR_DESC``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..level import FeatureLevel
+from ..operator import Attributes, BadExample, Example, Operator, declare
+from ..rules import (
+    Derived,
+    Rule,
+    Sizes,
+    Undecided,
+    Values,
+    axis,
+    equal,
+    length_is,
+    like,
+    not_empty,
+    rank,
+    same_rank,
+    same_sizes,
+    same_type,
+    size,
+    sum_along,
+    type_named,
+)
+from ..violation import Code
+from .depths import DEPTHS
+from .folds import FOLDS
+from .slices import SLICES
+from .work import elements_visited, elements_written
+
+
+def _tensor(data_type: str, *sizes: int) -> dict[str, Any]:
+    return {"DataType": data_type, "Sizes": list(sizes)}
+
+
+def _joined(values: Values) -> Sizes:
+    """The sizes of the first tensor, and along the axis those of all together."""
+    tensors, along = values["InputTensors"], values["Axis"]
+    total = sum(tensor.sizes[along] for tensor in tensors)
+    return tuple((total,) if i == along else (size,) for i, size in enumerate(tensors[0].sizes))
+
+
+def _padded(values: Values) -> Sizes:
+    padding = zip(values["InputTensor"].sizes, values["StartPadding"], values["EndPadding"], strict=True)
+    return tuple((start + size + end,) for size, start, end in padding)
+
+
+def _repeated(values: Values) -> Sizes:
+    return tuple((size * n,) for size, n in zip(values["InputTensor"].sizes, values["Repeats"], strict=True))
+
+
+_PICTURE = [[[[1, 2, 3, 4], [5, 6, 7, 8], [1, 2, 3, 4], [5, 6, 7, 8]]]]
+_EDGES = [
+    [1, 1, 1, 2, 3, 4, 4, 4, 4, 4],
+    [1, 1, 1, 2, 3, 4, 4, 4, 4, 4],
+    [5, 5, 5, 6, 7, 8, 8, 8, 8, 8],
+    [1, 1, 1, 2, 3, 4, 4, 4, 4, 4],
+    *[[5, 5, 5, 6, 7, 8, 8, 8, 8, 8]] * 4,
+]
+
+
+def _padding(name: str, value: dict[str, Any], *rules: Rule, bad: Sequence[BadExample] = ()) -> Operator[Attributes]:
+    """An operator that pads; ``value`` are its own attributes."""
+
+    def desc(mode: str, start: list[int], end: list[int], **changes: Any) -> dict[str, Any]:
+        source = _tensor("FLOAT32", 1, 1, 4, 4)
+        return {
+            "InputTensor": source,
+            "PaddingMode": mode,
+            **value,
+            "StartPadding": start,
+            "EndPadding": end,
+            **changes,
+        }
+
+    return declare(
+        name,
+        rules=(length_is(rank("InputTensor"), "StartPadding"), *rules),
+        outputs={"OutputTensor": Derived(_padded, like="InputTensor")},
+        work=elements_written,
+        examples=(
+            Example(
+                name="edges",
+                desc=desc("EDGE", [0, 0, 1, 2], [0, 0, 3, 4]),
+                inputs={"InputTensor": _PICTURE},
+                outputs={"OutputTensor": [[_EDGES]]},
+                source=f"DML_{name}_OPERATOR_DESC, worked example",
+            ),
+            Example(
+                name="constant",
+                desc=desc("CONSTANT", [1], [2], InputTensor=_tensor("FLOAT32", 2)),
+                inputs={"InputTensor": [1, 2]},
+                outputs={"OutputTensor": [9, 1, 2, 9, 9]},
+            ),
+        ),
+        bad_examples=(
+            BadExample(
+                name="too_few_numbers",
+                desc=desc("EDGE", [1, 1], [1, 1]),
+                code=Code.COUNT_MISMATCH,
+                pointer="/StartPadding",
+            ),
+            BadExample(
+                name="wrong_size",
+                desc=desc("EDGE", [0, 0, 1, 1], [0, 0, 1, 1], OutputTensor=_tensor("FLOAT32", 1, 1, 6, 5)),
+                code=Code.SIZES_MISMATCH,
+                pointer="/OutputTensor/Sizes/3",
+            ),
+            *bad,
+        ),
+    )
+
+
+_WRAPPED_EARLY = BadExample(
+    name="wrap_before_6_4",
+    desc={
+        "InputTensor": _tensor("FLOAT32", 2),
+        "PaddingMode": "WRAP",
+        "PaddingValue": 0,
+        "StartPadding": [1],
+        "EndPadding": [0],
+    },
+    level=FeatureLevel.V6_3,
+    code=Code.UNKNOWN_VALUE,
+    pointer="/PaddingMode",
+)
+_OTHER_TYPE = BadExample(
+    name="value_of_another_type",
+    desc={
+        "InputTensor": _tensor("FLOAT32", 2),
+        "PaddingMode": "EDGE",
+        "PaddingValueDataType": "INT32",
+        "PaddingValue": 0,
+        "StartPadding": [1],
+        "EndPadding": [0],
+    },
+    code=Code.DATA_TYPES_DIFFER,
+    pointer="/PaddingValueDataType",
+)
+
+
+def _split(along: int, *sizes: list[int]) -> dict[str, Any]:
+    outputs = [_tensor("FLOAT32", *each) for each in sizes]
+    return {"InputTensor": _tensor("FLOAT32", 1, 1, 6, 2), "OutputTensors": outputs, "Axis": along}
+
+
+def _join(along: int, *sizes: list[int]) -> dict[str, Any]:
+    return {"InputTensors": [_tensor("FLOAT32", *each) for each in sizes], "Axis": along}
+
+
+def _reverse(along: int, *lengths: int) -> dict[str, Any]:
+    return {
+        "InputTensor": _tensor("FLOAT32", 1, 1, 3, 4),
+        "SequenceLengthsTensor": _tensor("UINT32", *lengths),
+        "Axis": along,
+    }
+
+
+def _tile(sizes: list[int], repeats: list[int]) -> dict[str, Any]:
+    return {"InputTensor": _tensor("FLOAT32", *sizes), "Repeats": repeats}
+
+
+_CAST = declare(
+    "CAST",
+    rules=(same_rank("InputTensor", "OutputTensor"), same_sizes("InputTensor", "OutputTensor")),
+    outputs={"OutputTensor": Undecided()},
+    work=elements_written,
+    examples=(
+        Example(
+            name="truncates_and_saturates",
+            desc={"InputTensor": _tensor("FLOAT32", 4), "OutputTensor": _tensor("INT8", 4)},
+            inputs={"InputTensor": [-1.7, 300, "NaN", "-Infinity"]},
+            outputs={"OutputTensor": [-1, 127, 0, -128]},
+        ),
+        Example(
+            name="keeps_low_bits",
+            desc={"InputTensor": _tensor("INT32", 3), "OutputTensor": _tensor("UINT8", 3)},
+            inputs={"InputTensor": [-1, 256, 7]},
+            outputs={"OutputTensor": [255, 0, 7]},
+        ),
+    ),
+    bad_examples=(
+        BadExample(
+            name="without_output", desc={"InputTensor": _tensor("INT32", 3)}, code=Code.MISSING_FIELD, pointer=""
+        ),
+        BadExample(
+            name="other_sizes",
+            desc={"InputTensor": _tensor("INT32", 3), "OutputTensor": _tensor("INT8", 4)},
+            code=Code.SIZES_MISMATCH,
+            pointer="/OutputTensor/Sizes",
+        ),
+    ),
+)
+
+_SPLIT = declare(
+    "SPLIT",
+    rules=(
+        axis("Axis", of="InputTensor"),
+        not_empty("OutputTensors"),
+        same_type("InputTensor", "OutputTensors"),
+        same_rank("InputTensor", "OutputTensors"),
+        same_sizes("InputTensor", "OutputTensors", but_along="Axis"),
+        sum_along("Axis", "OutputTensors", "InputTensor"),
+    ),
+    outputs={"OutputTensors": Undecided()},
+    work=elements_visited,
+    examples=(
+        Example(
+            name="rows",
+            desc=_split(2, [1, 1, 2, 2], [1, 1, 1, 2], [1, 1, 3, 2]),
+            inputs={"InputTensor": [[[[1, 2], [3, 4], [5, 6], [7, 8], [9, 10], [11, 12]]]]},
+            outputs={
+                "OutputTensors[0]": [[[[1, 2], [3, 4]]]],
+                "OutputTensors[1]": [[[[5, 6]]]],
+                "OutputTensors[2]": [[[[7, 8], [9, 10], [11, 12]]]],
+            },
+            source="DML_SPLIT_OPERATOR_DESC, worked example",
+        ),
+    ),
+    bad_examples=(
+        BadExample(
+            name="a_row_left_over",
+            desc=_split(2, [1, 1, 2, 2], [1, 1, 3, 2]),
+            code=Code.SIZES_MISMATCH,
+            pointer="/OutputTensors",
+        ),
+        BadExample(
+            name="other_columns",
+            desc=_split(2, [1, 1, 3, 2], [1, 1, 3, 1]),
+            code=Code.SIZES_MISMATCH,
+            pointer="/OutputTensors/1/Sizes",
+        ),
+        BadExample(name="into_nothing", desc=_split(2), code=Code.COUNT_MISMATCH, pointer="/OutputTensors"),
+    ),
+)
+
+_JOIN = declare(
+    "JOIN",
+    rules=(
+        not_empty("InputTensors"),
+        axis("Axis", of="InputTensors"),
+        same_type("InputTensors"),
+        same_rank("InputTensors"),
+        same_sizes("InputTensors", but_along="Axis"),
+    ),
+    outputs={"OutputTensor": Derived(_joined, like="InputTensors")},
+    work=elements_written,
+    examples=(
+        Example(
+            name="columns",
+            desc=_join(3, [1, 1, 2, 3], [1, 1, 2, 4]),
+            inputs={
+                "InputTensors[0]": [[[[1, 2, 3], [4, 5, 6]]]],
+                "InputTensors[1]": [[[[7, 8, 9, 10], [11, 12, 13, 14]]]],
+            },
+            outputs={"OutputTensor": [[[[1, 2, 3, 7, 8, 9, 10], [4, 5, 6, 11, 12, 13, 14]]]]},
+            source="DML_JOIN_OPERATOR_DESC, worked example",
+        ),
+    ),
+    bad_examples=(
+        BadExample(
+            name="other_rows", desc=_join(1, [2, 3], [3, 3]), code=Code.SIZES_MISMATCH, pointer="/InputTensors/1/Sizes"
+        ),
+        BadExample(name="no_such_axis", desc=_join(2, [2, 3]), code=Code.AXIS_OUT_OF_RANGE, pointer="/Axis"),
+        BadExample(name="of_nothing", desc=_join(0), code=Code.COUNT_MISMATCH, pointer="/InputTensors"),
+        BadExample(
+            name="count_disagrees",
+            desc={**_join(0, [2], [3]), "InputCount": 3},
+            code=Code.COUNT_MISMATCH,
+            pointer="/InputCount",
+        ),
+    ),
+)
+
+_TILE = declare(
+    "TILE",
+    rules=(length_is(rank("InputTensor"), "Repeats"),),
+    outputs={"OutputTensor": Derived(_repeated, like="InputTensor")},
+    work=elements_written,
+    examples=(
+        Example(
+            name="columns_twice",
+            desc=_tile([2, 2], [1, 2]),
+            inputs={"InputTensor": [[1, 2], [3, 4]]},
+            outputs={"OutputTensor": [[1, 2, 1, 2], [3, 4, 3, 4]]},
+            source="DML_TILE_OPERATOR_DESC, worked example of an older edition",
+        ),
+    ),
+    bad_examples=(
+        BadExample(name="too_few_numbers", desc=_tile([2, 2], [2]), code=Code.COUNT_MISMATCH, pointer="/Repeats"),
+        BadExample(
+            name="too_many_elements", desc=_tile([2, 2], [2**31, 2**31]), code=Code.TOO_MANY_ELEMENTS, pointer=""
+        ),
+    ),
+)
+
+_REVERSE = declare(
+    "REVERSE_SUBSEQUENCES",
+    rules=(
+        same_rank("InputTensor", "SequenceLengthsTensor"),
+        axis("Axis", of="InputTensor"),
+        same_sizes("InputTensor", "SequenceLengthsTensor", but_along="Axis"),
+        equal(size("SequenceLengthsTensor", "Axis"), 1),
+    ),
+    outputs={"OutputTensor": like("InputTensor")},
+    work=elements_written,
+    examples=(
+        Example(
+            name="rows",
+            desc=_reverse(3, 1, 1, 3, 1),
+            inputs={
+                "InputTensor": [[[[1, 2, 3, 4], [5, 6, 7, 8], [9, 10, 11, 12]]]],
+                "SequenceLengthsTensor": [[[[2], [4], [3]]]],
+            },
+            outputs={"OutputTensor": [[[[2, 1, 3, 4], [8, 7, 6, 5], [11, 10, 9, 12]]]]},
+            source="DML_REVERSE_SUBSEQUENCES_OPERATOR_DESC, worked example",
+        ),
+    ),
+    bad_examples=(
+        BadExample(
+            name="several_lengths_along_the_axis",
+            desc=_reverse(3, 1, 1, 3, 2),
+            code=Code.SIZES_MISMATCH,
+            pointer="/SequenceLengthsTensor/Sizes",
+        ),
+    ),
+)
+
+FAMILY = (
+    _CAST,
+    _SPLIT,
+    _JOIN,
+    _padding("PADDING", {"PaddingValue": 9}, bad=(_WRAPPED_EARLY,)),
+    _TILE,
+    _REVERSE,
+    _padding(
+        "PADDING1",
+        {"PaddingValueDataType": "FLOAT32", "PaddingValue": 9},
+        type_named("PaddingValueDataType", "InputTensor"),
+        bad=(_OTHER_TYPE,),
+    ),
+    *DEPTHS,
+    *SLICES,
+    *FOLDS,
+)

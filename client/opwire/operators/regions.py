@@ -1,0 +1,258 @@
+"""Regions of interest, cut out of images and brought to one size.
+
+Source: the pages of the ``DML_ROI_..._OPERATOR_DESC`` structs. ROI_POOLING decides the sizes of its output; the others
+must be given theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+
+from ..enums import InterpolationMode, ReduceFunction
+from ..operator import Attributes, BadExample, Example, Operator, Tensors, declare
+from ..rules import (
+    Derived,
+    Shapes,
+    Sizes,
+    Undecided,
+    Values,
+    any_given,
+    between,
+    like,
+    number,
+    one_of,
+    part,
+    required,
+    same_type,
+    shapes,
+    size,
+    when,
+    with_tensor,
+)
+from ..rules.shapes import Shape
+from ..violation import Code
+from .work import elements_written
+
+_PER_REGION: Mapping[str, Shape] = {"ROITensor": (..., "regions", 4), "BatchIndicesTensor": (..., "regions")}
+"""A region is a row of four corners; leading dimensions are 1."""
+
+_SAMPLED = (
+    one_of("ReductionFunction", ReduceFunction.AVERAGE, ReduceFunction.MAX),
+    between(number("MaximumSamplesPerOutput"), number("MinimumSamplesPerOutput"), None),
+)
+
+
+def _samples(attributes: Attributes, image: tuple[int, ...], crop: tuple[int, ...]) -> int:
+    """Visits for an element of the crop of a region as large as the image.
+
+    Values decide how large a region is; what of it lies outside the image has no element to visit.
+    """
+    least, most = attributes.MinimumSamplesPerOutput, attributes.MaximumSamplesPerOutput
+    pairs = zip(image[2:], crop[2:], strict=True)
+    samples = prod(min(max(-(-whole // part), least), most) for whole, part in pairs)
+    return samples * (1 if attributes.InterpolationMode is InterpolationMode.NEAREST_NEIGHBOR else 4)
+
+
+def _align_work(attributes: Attributes, tensors: Tensors) -> int:
+    crop = tensors["OutputTensor"].sizes
+    return elements_written(attributes, tensors) * _samples(attributes, tensors["InputTensor"].sizes, crop)
+
+
+def _gradient_work(attributes: Attributes, tensors: Tensors) -> int:
+    """Each gradient goes back to the elements that its output was computed of."""
+    crop = tensors["InputGradientTensor"]
+    image = tensors["InputTensor"] or tensors["OutputGradientTensor"]
+    return int(image.element_count + crop.element_count * _samples(attributes, image.sizes, crop.sizes))
+
+
+_IMAGE = [[[[1, 2, 3, 4], [5, 6, 7, 8], [9, 10, 11, 12], [13, 14, 15, 16]]]]
+_QUARTERS = [[0, 0, 2, 2], [2, 0, 4, 2], [0, 2, 2, 4], [2, 2, 4, 4]]
+_PAGE = "DML_ROI_ALIGN_GRAD_OPERATOR_DESC, worked example"
+
+
+def _desc(name: str, **changes: object) -> dict[str, object]:
+    offsets = {"InputPixelOffset": 0.5, "OutputPixelOffset": 0, "AlignRegionsToCorners": False}
+    desc: dict[str, object] = {
+        "InputTensor": {"DataType": "FLOAT32", "Sizes": [1, 1, 4, 4]},
+        "ROITensor": {"DataType": "FLOAT32", "Sizes": [4, 4]},
+        "BatchIndicesTensor": {"DataType": "UINT32", "Sizes": [4]},
+        "ReductionFunction": "AVERAGE",
+        "InterpolationMode": "NEAREST_NEIGHBOR",
+        "SpatialScaleX": 1,
+        "SpatialScaleY": 1,
+        "MinimumSamplesPerOutput": 1,
+        "MaximumSamplesPerOutput": 1,
+        **({} if name == "ROI_ALIGN" else offsets),
+    }
+    if name == "ROI_ALIGN_GRAD":
+        desc["InputGradientTensor"] = {"DataType": "FLOAT32", "Sizes": [4, 1, 1, 3]}
+    else:
+        desc |= {"OutOfBoundsInputValue": 0, "OutputTensor": {"DataType": "FLOAT32", "Sizes": [4, 1, 1, 3]}}
+    return desc | changes
+
+
+def _align(name: str, example: Example) -> Operator[Attributes]:
+    return declare(
+        name,
+        rules=(
+            same_type("InputTensor", "ROITensor"),
+            Shapes(_PER_REGION),
+            *_SAMPLED,
+            same_type("InputTensor", "OutputTensor"),
+            shapes(OutputTensor=(size("ROITensor", -2), size("InputTensor", 1), "height", "width")),
+        ),
+        outputs={"OutputTensor": Undecided()},
+        work=_align_work,
+        examples=(example,),
+        bad_examples=(
+            BadExample(
+                name="sum_of_the_samples",
+                desc=_desc(name, ReductionFunction="SUM"),
+                code=Code.VALUE_NOT_ALLOWED,
+                pointer="/ReductionFunction",
+            ),
+            BadExample(
+                name="fewer_indices_than_regions",
+                desc=_desc(name, BatchIndicesTensor={"DataType": "UINT32", "Sizes": [3]}),
+                code=Code.SIZES_MISMATCH,
+                pointer="/BatchIndicesTensor/Sizes/0",
+            ),
+            BadExample(
+                name="output_left_out",
+                desc=_desc(name, OutputTensor=None),
+                code=Code.MISSING_FIELD,
+                pointer="",
+            ),
+        ),
+    )
+
+
+_REGIONS = {"InputTensor": _IMAGE, "ROITensor": _QUARTERS, "BatchIndicesTensor": [0, 0, 0, 0]}
+
+_GRADIENT = declare(
+    "ROI_ALIGN_GRAD",
+    rules=(
+        same_type("InputGradientTensor", "InputTensor", "ROITensor"),
+        Shapes(
+            {
+                **_PER_REGION,
+                "InputGradientTensor": ("regions", "channels", "out_height", "out_width"),
+                "InputTensor": ("batch", "channels", "height", "width"),
+            }
+        ),
+        *_SAMPLED,
+        when("ReductionFunction", ReduceFunction.MAX, required("InputTensor")),
+        with_tensor("OutputROIGradientTensor", required("InputTensor")),
+        any_given("OutputGradientTensor", "OutputROIGradientTensor"),
+        same_type("InputGradientTensor", "OutputGradientTensor"),
+        shapes(
+            InputTensor=("batch", "channels", "height", "width"),
+            OutputGradientTensor=("batch", size("InputGradientTensor", 1), "height", "width"),
+        ),
+    ),
+    outputs={"OutputGradientTensor": Undecided(), "OutputROIGradientTensor": like("ROITensor")},
+    work=_gradient_work,
+    examples=(
+        Example(
+            name="what_is_read_twice_adds_up",
+            desc=_desc("ROI_ALIGN_GRAD", OutputGradientTensor={"DataType": "FLOAT32", "Sizes": [1, 1, 4, 4]}),
+            inputs={
+                **_REGIONS,
+                "InputGradientTensor": [[[[1, 2, 3]]], [[[4, 5, 6]]], [[[7, 8, 9]]], [[[10, 11, 12]]]],
+            },
+            outputs={"OutputGradientTensor": [[[[3, 3, 9, 6], [0, 0, 0, 0], [15, 9, 21, 12], [0, 0, 0, 0]]]]},
+            source=_PAGE,
+        ),
+    ),
+    bad_examples=(
+        BadExample(name="no_output", desc=_desc("ROI_ALIGN_GRAD"), code=Code.MISSING_TENSOR, pointer=""),
+        BadExample(
+            name="gradient_of_regions_without_an_input",
+            desc=_desc(
+                "ROI_ALIGN_GRAD", InputTensor=None, OutputROIGradientTensor={"DataType": "FLOAT32", "Sizes": [4, 4]}
+            ),
+            code=Code.MISSING_TENSOR,
+            pointer="",
+        ),
+    ),
+)
+
+
+def _pooled(values: Values) -> Sizes | None:
+    if values["InputTensor"].rank < 2:
+        return None
+    pooled = values["PooledSize"]
+    channels, regions = values["InputTensor"].sizes[1], values["ROITensor"].sizes[2]
+    return (regions,), (channels,), (pooled.Height,), (pooled.Width,)
+
+
+def _pooling_work(attributes: Attributes, tensors: Tensors) -> int:
+    """Each region visits at most every element of an image, and writes its own."""
+    regions: int = tensors["ROITensor"].sizes[2]
+    image: int = prod(tensors["InputTensor"].sizes[1:])
+    return elements_written(attributes, tensors) + regions * image
+
+
+def _pooling_desc(width: int, height: int, **changes: object) -> dict[str, object]:
+    return {
+        "InputTensor": {"DataType": "FLOAT32", "Sizes": [1, 1, 4, 4]},
+        "ROITensor": {"DataType": "FLOAT32", "Sizes": [1, 1, 2, 5]},
+        "SpatialScale": 1,
+        "PooledSize": {"Width": width, "Height": height},
+        **changes,
+    }
+
+
+_POOLING = declare(
+    "ROI_POOLING",
+    rules=(
+        same_type("InputTensor", "ROITensor"),
+        shapes(ROITensor=(1, 1, "regions", 5)),
+        between(part("PooledSize", "Height"), 1, None),
+        between(part("PooledSize", "Width"), 1, None),
+    ),
+    outputs={"OutputTensor": Derived(_pooled, like="InputTensor")},
+    work=_pooling_work,
+    examples=(
+        Example(
+            name="two_bins_each",
+            desc=_pooling_desc(2, 1),
+            inputs={"InputTensor": _IMAGE, "ROITensor": [[[[0, 0, 0, 1, 1], [0, 0, 1, 3, 3]]]]},
+            outputs={"OutputTensor": [[[[5, 6]]], [[[14, 16]]]]},
+        ),
+    ),
+    bad_examples=(
+        BadExample(name="no_bins", desc=_pooling_desc(2, 0), code=Code.OUT_OF_RANGE, pointer="/PooledSize/Height"),
+        BadExample(
+            name="regions_without_an_image",
+            desc=_pooling_desc(2, 1, ROITensor={"DataType": "FLOAT32", "Sizes": [1, 1, 2, 4]}),
+            code=Code.SIZES_MISMATCH,
+            pointer="/ROITensor/Sizes/3",
+        ),
+    ),
+)
+
+FAMILY = (
+    _POOLING,
+    _align(
+        "ROI_ALIGN",
+        Example(
+            name="the_centre_of_each_quarter",
+            desc=_desc("ROI_ALIGN", OutputTensor={"DataType": "FLOAT32", "Sizes": [4, 1, 1, 1]}),
+            inputs=_REGIONS,
+            outputs={"OutputTensor": [[[[6]]], [[[8]]], [[[14]]], [[[16]]]]},
+        ),
+    ),
+    _align(
+        "ROI_ALIGN1",
+        Example(
+            name="wider_and_lower",
+            desc=_desc("ROI_ALIGN1"),
+            inputs=_REGIONS,
+            outputs={"OutputTensor": [[[[1, 1, 2]]], [[[3, 3, 4]]], [[[9, 9, 10]]], [[[11, 11, 12]]]]},
+            source=_PAGE,
+        ),
+    ),
+    _GRADIENT,
+)

@@ -1,0 +1,258 @@
+"""Resampling of any dimension, and its gradients.
+
+Source: the pages of the ``DML_RESAMPLE..._OPERATOR_DESC`` structs and of ``DML_UPSAMPLE_2D_OPERATOR_DESC``. The scales
+of RESAMPLE say how coordinates are mapped and do not decide the sizes of the output, which is always to be given.
+"""
+
+from __future__ import annotations
+
+from math import ceil, prod
+from typing import Any
+
+from ..enums import InterpolationMode
+from ..operator import Attributes, BadExample, Example, Operator, Tensors, declare
+from ..rules import (
+    Derived,
+    Rule,
+    Sizes,
+    Undecided,
+    Values,
+    between,
+    length_is,
+    part,
+    positive,
+    rank,
+    same_rank,
+    same_type,
+    size,
+    term,
+)
+from ..violation import Code
+from .work import elements_written
+
+_MOST = 2**32 - 1
+
+
+def _taps(attributes: Attributes, sizes: tuple[int, ...]) -> int:
+    """Elements that an element of the output is computed of, where their number does not depend on its place."""
+    if attributes.InterpolationMode is InterpolationMode.NEAREST_NEIGHBOR:
+        return 1
+    if not getattr(attributes, "Antialiased", False):
+        return prod(min(extent, 2) for extent in sizes)
+    pairs = zip(sizes, attributes.Scales, strict=True)
+    return prod(min(extent, ceil(2 / scale) + 1 if scale < 0.5 else 2) for extent, scale in pairs)
+
+
+def _work(attributes: Attributes, tensors: Tensors) -> int:
+    """Each element of the output visits those that it is computed of."""
+    return elements_written(attributes, tensors) * _taps(attributes, tensors["InputTensor"].sizes)
+
+
+def _gradient_work(attributes: Attributes, tensors: Tensors) -> int:
+    """Each element of the input adds to those that it was computed of; they start from zero."""
+    source, result = tensors["InputGradientTensor"], tensors["OutputGradientTensor"]
+    return int(result.element_count + source.element_count * _taps(attributes, result.sizes))
+
+
+def _resampling(
+    name: str,
+    source: str = "InputTensor",
+    result: str = "OutputTensor",
+    *,
+    examples: tuple[Example, ...],
+    bad_examples: tuple[BadExample, ...],
+) -> Operator[Attributes]:
+    rules: tuple[Rule, ...] = (
+        same_type(source, result),
+        same_rank(source, result),
+        length_is(rank(source), "Scales"),
+        positive("Scales"),
+    )
+    return declare(
+        name,
+        rules=rules,
+        outputs={result: Undecided()},
+        work=_work if result == "OutputTensor" else _gradient_work,
+        examples=examples,
+        bad_examples=bad_examples,
+    )
+
+
+def _desc(sizes: list[int], output: list[int] | None, scales: list[float], **attributes: object) -> dict[str, object]:
+    return {
+        "InputTensor": {"DataType": "FLOAT32", "Sizes": sizes},
+        "OutputTensor": None if output is None else {"DataType": "FLOAT32", "Sizes": output},
+        "InterpolationMode": "NEAREST_NEIGHBOR",
+        "Scales": scales,
+        **attributes,
+    }
+
+
+def _offsets(source: float, output: float, **attributes: object) -> dict[str, object]:
+    """Pixel offsets of two dimensions."""
+    return {"InputPixelOffsets": [source] * 2, "OutputPixelOffsets": [output] * 2, **attributes}
+
+
+def _examples(**attributes: Any) -> tuple[Example, ...]:
+    """Rows that are enlarged; the offsets are those of pixel centres."""
+    mode = {"InterpolationMode": "LINEAR"}
+    return (
+        Example(
+            name="the_nearest",
+            desc=_desc([1, 2], [1, 4], [1, 2], **attributes),
+            inputs={"InputTensor": [[1, 5]]},
+            outputs={"OutputTensor": [[1, 1, 5, 5]]},
+        ),
+        Example(
+            name="between_two",
+            desc=_desc([1, 2], [1, 4], [1, 2], **{**attributes, **mode}),
+            inputs={"InputTensor": [[1, 5]]},
+            outputs={"OutputTensor": [[1, 2, 4, 5]]},
+        ),
+    )
+
+
+def _bad_examples(**attributes: Any) -> tuple[BadExample, ...]:
+    return (
+        BadExample(
+            name="scale_of_zero",
+            desc=_desc([1, 2], [1, 4], [1, 0], **attributes),
+            code=Code.OUT_OF_RANGE,
+            pointer="/Scales/1",
+        ),
+        BadExample(
+            name="output_left_out",
+            desc=_desc([1, 2], None, [1, 2], **attributes),
+            code=Code.MISSING_FIELD,
+            pointer="",
+        ),
+    )
+
+
+def _gradient(name: str, page: str, **attributes: object) -> Operator[Attributes]:
+    """The worked example shrinks the height and enlarges the width."""
+
+    def desc(scales: list[float]) -> dict[str, object]:
+        return {
+            "InputGradientTensor": {"DataType": "FLOAT32", "Sizes": [1, 3]},
+            "OutputGradientTensor": {"DataType": "FLOAT32", "Sizes": [2, 2]},
+            "InterpolationMode": "NEAREST_NEIGHBOR",
+            "Scales": scales,
+            **attributes,
+        }
+
+    return _resampling(
+        name,
+        "InputGradientTensor",
+        "OutputGradientTensor",
+        examples=(
+            Example(
+                name="what_is_read_twice_adds_up",
+                desc=desc([0.5, 1.5]),
+                inputs={"InputGradientTensor": [[4, 5, 6]]},
+                outputs={"OutputGradientTensor": [[9, 6], [0, 0]]},
+                source=f"{page}, worked example",
+            ),
+        ),
+        bad_examples=(
+            BadExample(
+                name="negative_scale",
+                desc=desc([-0.5, 1.5]),
+                code=Code.OUT_OF_RANGE,
+                pointer="/Scales/0",
+            ),
+        ),
+    )
+
+
+def _upsampled(values: Values) -> Sizes | None:
+    if values["InputTensor"].rank < 2:
+        return None
+    *outer, height, width = values["InputTensor"].sizes
+    factors = values["ScaleSize"]
+    return *((extent,) for extent in outer), (height * factors.Height,), (width * factors.Width,)
+
+
+def _upsampling_work(attributes: Attributes, tensors: Tensors) -> int:
+    return elements_written(attributes, tensors) * _taps(attributes, tensors["InputTensor"].sizes[-2:])
+
+
+def _factors(width: int, height: int, **changes: object) -> dict[str, object]:
+    return {
+        "InputTensor": {"DataType": "FLOAT32", "Sizes": [1, 1, 1, 2]},
+        "ScaleSize": {"Width": width, "Height": height},
+        "InterpolationMode": "NEAREST_NEIGHBOR",
+        **changes,
+    }
+
+
+_UPSAMPLING = declare(
+    "UPSAMPLE_2D",
+    rules=(
+        between(part("ScaleSize", "Height"), 1, term(_MOST) // size("InputTensor", -2)),
+        between(part("ScaleSize", "Width"), 1, term(_MOST) // size("InputTensor", -1)),
+    ),
+    outputs={"OutputTensor": Derived(_upsampled, like="InputTensor")},
+    work=_upsampling_work,
+    examples=(
+        Example(
+            name="repeated",
+            desc=_factors(2, 2),
+            inputs={"InputTensor": [[[[1, 5]]]]},
+            outputs={"OutputTensor": [[[[1, 1, 5, 5], [1, 1, 5, 5]]]]},
+        ),
+        Example(
+            name="between_two",
+            desc=_factors(2, 1, InterpolationMode="LINEAR"),
+            inputs={"InputTensor": [[[[1, 5]]]]},
+            outputs={"OutputTensor": [[[[1, 2, 4, 5]]]]},
+        ),
+    ),
+    bad_examples=(
+        BadExample(
+            name="no_width",
+            desc=_factors(0, 1),
+            code=Code.OUT_OF_RANGE,
+            pointer="/ScaleSize/Width",
+        ),
+        BadExample(
+            name="output_that_is_not_scaled",
+            desc=_factors(2, 1, OutputTensor={"DataType": "FLOAT32", "Sizes": [1, 1, 1, 2]}),
+            code=Code.SIZES_MISMATCH,
+            pointer="/OutputTensor/Sizes/3",
+        ),
+    ),
+)
+
+_CENTRES = _offsets(0.5, -0.5)
+# Rounded down, the offset of the input is half a pixel less for the same choice.
+_ROUNDED = _offsets(0.5, -0.5, RoundingDirection="DECREASING")
+
+
+def _rounded(**attributes: object) -> tuple[Example, ...]:
+    """``the_nearest`` with offsets of its own."""
+    nearest, linear = _examples(**_ROUNDED, **attributes)
+    lower = {**nearest.desc, **_offsets(0, -0.5)}
+    return Example(name=nearest.name, desc=lower, inputs=nearest.inputs, outputs=nearest.outputs), linear
+
+
+_ANTIALIASED = Example(
+    name="antialiased",
+    desc=_desc([1, 4], [1, 1], [1, 0.25], **_ROUNDED, InterpolationMode="LINEAR", Antialiased=True),
+    inputs={"InputTensor": [[1, 2, 4, 8]]},
+    outputs={"OutputTensor": [[3.84375]]},
+)
+
+FAMILY = (
+    _UPSAMPLING,
+    _resampling("RESAMPLE", examples=_examples(), bad_examples=_bad_examples()),
+    _resampling("RESAMPLE1", examples=_examples(**_CENTRES), bad_examples=_bad_examples(**_CENTRES)),
+    _gradient("RESAMPLE_GRAD", "DML_RESAMPLE_GRAD_OPERATOR_DESC", **_offsets(0.5, 0)),
+    _resampling("RESAMPLE2", examples=_rounded(), bad_examples=_bad_examples(**_ROUNDED)),
+    _gradient("RESAMPLE_GRAD1", "DML_RESAMPLE_GRAD1_OPERATOR_DESC", **_offsets(0, 0, RoundingDirection="DECREASING")),
+    _resampling(
+        "RESAMPLE3",
+        examples=(*_rounded(Antialiased=False), _ANTIALIASED),
+        bad_examples=_bad_examples(**_ROUNDED, Antialiased=False),
+    ),
+)

@@ -1,0 +1,228 @@
+"""Slices of a tensor, and the gradient of taking one.
+
+Source: the pages of ``DML_SLICE_OPERATOR_DESC``, ``DML_SLICE1_OPERATOR_DESC`` and ``DML_SLICE_GRAD_OPERATOR_DESC``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ..operator import Attributes, BadExample, Example, Tensors, declare
+from ..rules import Derived, Rule, Sizes, Undecided, Values, length_is, nonzero, rank, same_rank, same_type
+from ..violation import Code, Fault
+from .work import elements_written
+
+_OFFSETS, _SIZES, _STRIDES = "InputWindowOffsets", "InputWindowSizes", "InputWindowStrides"
+
+
+@dataclass(frozen=True, slots=True)
+class SliceNotEmpty(Rule):
+    """A slice has elements: DirectML knows no empty tensors."""
+
+    code = Code.OUT_OF_RANGE
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset(("Sizes",))
+
+    def faults(self, values: Values) -> Iterator[Fault]:
+        for i, size in enumerate(values["Sizes"]):
+            if size < 1:
+                yield Fault(self.code, ("Sizes", i), "0 elements of a dimension given; at least 1 is taken")
+
+
+@dataclass(frozen=True, slots=True)
+class SliceFits(Rule):
+    """The last element that a slice takes of a dimension lies in the input."""
+
+    code = Code.OUT_OF_RANGE
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset(("InputTensor", "Offsets", "Sizes", "Strides"))
+
+    def faults(self, values: Values) -> Iterator[Fault]:
+        taken = zip(values["Offsets"], values["Sizes"], values["Strides"], strict=True)
+        for i, ((offset, size, stride), whole) in enumerate(zip(taken, values["InputTensor"].sizes, strict=False)):
+            last = offset + stride * max(size - 1, 0)
+            if last >= whole:
+                message = f"element {last} of dimension {i} would be taken; InputTensor has {whole}"
+                yield Fault(self.code, ("Offsets", i), message)
+
+
+@dataclass(frozen=True, slots=True)
+class WindowInside(Rule):
+    """The window of a slice lies in the tensor that is sliced."""
+
+    code = Code.OUT_OF_RANGE
+
+    sliced: str
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset((self.sliced, _OFFSETS, _SIZES))
+
+    def faults(self, values: Values) -> Iterator[Fault]:
+        windows = zip(values[_OFFSETS], values[_SIZES], values[self.sliced].sizes, strict=False)
+        for i, (offset, size, whole) in enumerate(windows):
+            if offset + size > whole:
+                message = f"the window ends at {offset + size} in dimension {i}; {self.sliced} has {whole} elements"
+                yield Fault(self.code, (_SIZES, i), message)
+
+
+def _steps(values: Values) -> tuple[int, ...]:
+    """How many elements the window of each dimension offers."""
+    pairs = zip(values[_SIZES], values[_STRIDES], strict=False)
+    return tuple(1 + (size - 1) // max(abs(stride), 1) for size, stride in pairs)
+
+
+def _offered(values: Values) -> Sizes:
+    """All elements that the windows offer, or fewer."""
+    return tuple(range(most, 0, -1) for most in _steps(values))
+
+
+@dataclass(frozen=True, slots=True)
+class GradientFits(Rule):
+    """The gradient of a slice has no more elements than its window offers."""
+
+    code = Code.SIZES_MISMATCH
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset(("InputGradientTensor", _SIZES, _STRIDES))
+
+    def faults(self, values: Values) -> Iterator[Fault]:
+        for i, (given, most) in enumerate(zip(values["InputGradientTensor"].sizes, _steps(values), strict=False)):
+            if given > most:
+                message = f"size {given} given for dimension {i} of InputGradientTensor; the window offers {most}"
+                yield Fault(self.code, ("InputGradientTensor", "Sizes", i), message)
+
+
+def _gradient_written(attributes: Attributes, tensors: Tensors) -> int:
+    count: int = tensors["OutputGradientTensor"].element_count
+    return count
+
+
+def _slice(sizes: list[int], offsets: list[int], taken: list[int], strides: list[int]) -> dict[str, Any]:
+    tensor = {"DataType": "FLOAT32", "Sizes": sizes}
+    return {"InputTensor": tensor, "Offsets": offsets, "Sizes": taken, "Strides": strides}
+
+
+def _window(offsets: list[int], sizes: list[int], strides: list[int], **tensors: list[int]) -> dict[str, Any]:
+    given = {name: {"DataType": "FLOAT32", "Sizes": sizes} for name, sizes in tensors.items()}
+    return {**given, _OFFSETS: offsets, _SIZES: sizes, _STRIDES: strides}
+
+
+_SQUARE = [[[[1, 2, 3, 4], [5, 6, 7, 8], [9, 10, 11, 12], [13, 14, 15, 16]]]]
+
+SLICES = (
+    declare(
+        "SLICE",
+        rules=(length_is(rank("InputTensor"), "Offsets"), SliceNotEmpty(), SliceFits()),
+        outputs={
+            "OutputTensor": Derived(lambda values: tuple((size,) for size in values["Sizes"]), like="InputTensor")
+        },
+        work=elements_written,
+        examples=(
+            Example(
+                name="block",
+                desc=_slice([1, 1, 4, 4], [0, 0, 1, 2], [1, 1, 3, 2], [1, 1, 1, 1]),
+                inputs={"InputTensor": _SQUARE},
+                outputs={"OutputTensor": [[[[7, 8], [11, 12], [15, 16]]]]},
+                source="DML_SLICE_OPERATOR_DESC, worked example",
+            ),
+            Example(
+                name="strided",
+                desc=_slice([1, 1, 4, 4], [0, 0, 1, 0], [1, 1, 2, 2], [1, 1, 2, 3]),
+                inputs={"InputTensor": _SQUARE},
+                outputs={"OutputTensor": [[[[5, 8], [13, 16]]]]},
+                source="DML_SLICE_OPERATOR_DESC, worked example",
+            ),
+        ),
+        bad_examples=(
+            BadExample(
+                name="beyond_the_input",
+                desc=_slice([4, 4], [0, 2], [4, 2], [1, 2]),
+                code=Code.OUT_OF_RANGE,
+                pointer="/Offsets/1",
+            ),
+            BadExample(
+                name="too_few_numbers", desc=_slice([4, 4], [0], [4], [1]), code=Code.COUNT_MISMATCH, pointer="/Offsets"
+            ),
+        ),
+    ),
+    declare(
+        "SLICE1",
+        rules=(length_is(rank("InputTensor"), _OFFSETS), nonzero(_STRIDES), WindowInside("InputTensor")),
+        outputs={"OutputTensor": Derived(_offered, like="InputTensor")},
+        work=elements_written,
+        examples=(
+            Example(
+                name="strided",
+                desc=_window([0, 0, 0, 1], [1, 1, 4, 3], [1, 1, 2, 2], InputTensor=[1, 1, 4, 4]),
+                inputs={"InputTensor": _SQUARE},
+                outputs={"OutputTensor": [[[[2, 4], [10, 12]]]]},
+                source="DML_SLICE1_OPERATOR_DESC, worked example",
+            ),
+            Example(
+                name="backwards",
+                desc=_window([0, 0, 0, 1], [1, 1, 4, 3], [1, 1, -2, 2], InputTensor=[1, 1, 4, 4]),
+                inputs={"InputTensor": _SQUARE},
+                outputs={"OutputTensor": [[[[14, 16], [6, 8]]]]},
+                source="DML_SLICE1_OPERATOR_DESC, worked example",
+            ),
+        ),
+        bad_examples=(
+            BadExample(
+                name="window_outside",
+                desc=_window([0, 2], [4, 3], [1, 1], InputTensor=[4, 4]),
+                code=Code.OUT_OF_RANGE,
+                pointer=f"/{_SIZES}/1",
+            ),
+            BadExample(
+                name="more_than_the_window_offers",
+                desc=_window([0, 0], [4, 4], [1, -3], InputTensor=[4, 4], OutputTensor=[4, 3]),
+                code=Code.SIZES_MISMATCH,
+                pointer="/OutputTensor/Sizes/1",
+            ),
+        ),
+    ),
+    declare(
+        "SLICE_GRAD",
+        rules=(
+            length_is(rank("InputGradientTensor"), _OFFSETS),
+            nonzero(_STRIDES),
+            GradientFits(),
+            same_type("InputGradientTensor", "OutputGradientTensor"),
+            same_rank("InputGradientTensor", "OutputGradientTensor"),
+            WindowInside("OutputGradientTensor"),
+        ),
+        outputs={"OutputGradientTensor": Undecided()},
+        work=_gradient_written,
+        examples=(
+            Example(
+                name="spread",
+                desc=_window([0, 0], [3, 3], [2, 2], InputGradientTensor=[2, 2], OutputGradientTensor=[4, 4]),
+                inputs={"InputGradientTensor": [[1, 3], [9, 11]]},
+                outputs={"OutputGradientTensor": [[1, 0, 3, 0], [0, 0, 0, 0], [9, 0, 11, 0], [0, 0, 0, 0]]},
+                source="DML_SLICE_GRAD_OPERATOR_DESC, worked example with numbers for its letters",
+            ),
+        ),
+        bad_examples=(
+            BadExample(
+                name="without_output",
+                desc=_window([0], [3], [1], InputGradientTensor=[3]),
+                code=Code.MISSING_FIELD,
+                pointer="",
+            ),
+            BadExample(
+                name="more_than_the_window_offers",
+                desc=_window([0], [3], [2], InputGradientTensor=[3], OutputGradientTensor=[4]),
+                code=Code.SIZES_MISMATCH,
+                pointer="/InputGradientTensor/Sizes/0",
+            ),
+        ),
+    ),
+)

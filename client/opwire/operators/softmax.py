@@ -1,0 +1,87 @@
+"""Softmax, its logarithm and the position of the maximum, along the last dimension or along axes.
+
+Source: ``DML_ACTIVATION_SOFTMAX_OPERATOR_DESC``, ``DML_ACTIVATION_LOG_SOFTMAX_OPERATOR_DESC``,
+``DML_ACTIVATION_HARDMAX_OPERATOR_DESC`` and the same with a 1. That axes are distinct, and that there is one, is ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..level import FeatureLevel
+from ..operator import Attributes, BadExample, Example, Operator
+from ..rules import axes, leading_ones, not_empty, term
+from ..violation import Code
+from .elementwise import unary
+
+_BLOCKS = [[[12, 0], [-101, 11]], [[3, 234], [0, -101]]]
+"""The tensor of the page of HARDMAX1."""
+
+
+def _desc(sizes: list[int], along: list[int] | None = None, data_type: str = "FLOAT32") -> dict[str, Any]:
+    attributes = {} if along is None else {"AxisCount": len(along), "Axes": along}
+    return {"InputTensor": {"DataType": data_type, "Sizes": sizes}, **attributes}
+
+
+def _example(
+    name: str, sizes: list[int], source: Sequence[Any], output: Sequence[Any], along: list[int] | None = None
+) -> Example:
+    return Example(
+        name=name,
+        desc=_desc(sizes, along),
+        inputs={"InputTensor": source},
+        outputs={"OutputTensor": output},
+        source="DML_ACTIVATION_HARDMAX1_OPERATOR_DESC, worked example" if source is _BLOCKS else "",
+    )
+
+
+def _of_rows(name: str, source: list[Any], output: list[Any]) -> Operator[Attributes]:
+    """An operator along the last dimension of what is a matrix but for leading ones."""
+    bad = (
+        BadExample(
+            name="three_dimensions", desc=_desc([2, 3, 4]), code=Code.SIZES_MISMATCH, pointer="/InputTensor/Sizes/0"
+        ),
+        BadExample(
+            name="matrix_before_3_0",
+            desc=_desc([3, 4]),
+            level=FeatureLevel.V2_1,
+            code=Code.RANK_NOT_IN_LEVEL,
+            pointer="/InputTensor/Sizes",
+        ),
+    )
+    rule = leading_ones("InputTensor", term(2))
+    return unary(name, rule, examples=(_example("rows", [2, 2], source, output),), bad_examples=bad)
+
+
+def _along_axes(name: str, *examples: Example) -> Operator[Attributes]:
+    """An operator along axes, which together form blocks."""
+    bad = (
+        BadExample(name="no_axes", desc=_desc([2, 3], []), code=Code.COUNT_MISMATCH, pointer="/Axes"),
+        BadExample(name="axis_past_the_rank", desc=_desc([2, 3], [2]), code=Code.AXIS_OUT_OF_RANGE, pointer="/Axes/0"),
+        BadExample(name="axis_twice", desc=_desc([2, 3], [1, 1]), code=Code.DUPLICATE_AXIS, pointer="/Axes/1"),
+    )
+    rules = (axes("Axes", of="InputTensor"), not_empty("Axes"))
+    return unary(name, *rules, examples=examples, bad_examples=bad)
+
+
+_HALF = -0.6931471805599453
+
+FAMILY = (
+    _of_rows("ACTIVATION_HARDMAX", [[1, 3], [5, 5]], [[0, 1], [1, 0]]),
+    _of_rows("ACTIVATION_LOG_SOFTMAX", [[1, 1], [1000, 0]], [[_HALF, _HALF], [0, -1000]]),
+    _of_rows("ACTIVATION_SOFTMAX", [[1, 1], [1000, 0]], [[0.5, 0.5], [1, 0]]),
+    _along_axes(
+        "ACTIVATION_SOFTMAX1",
+        _example("columns", [2, 2], [[1, 1000], [1, 0]], [[0.5, 1], [0.5, 0]], [0]),
+        _example("one_block", [2, 2], [[3, 3], [3, 3]], [[0.25, 0.25], [0.25, 0.25]], [0, 1]),
+    ),
+    _along_axes(
+        "ACTIVATION_LOG_SOFTMAX1", _example("columns", [2, 2], [[1, 1000], [1, 0]], [[_HALF, 0], [_HALF, -1000]], [0])
+    ),
+    _along_axes(
+        "ACTIVATION_HARDMAX1",
+        _example("one_axis", [2, 2, 2], _BLOCKS, [[[1, 0], [0, 1]], [[1, 1], [0, 0]]], [1]),
+        _example("two_axes", [2, 2, 2], _BLOCKS, [[[0, 0], [0, 1]], [[0, 1], [0, 0]]], [0, 2]),
+    ),
+)

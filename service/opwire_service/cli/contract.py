@@ -1,0 +1,73 @@
+"""The commands that show the contract: the operators, and the schema of DirectML."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from opwire.desc import show
+from opwire.describe import describe, summarise
+from opwire.listing import Selection, State
+from opwire.schema import find, operator_document, whole_schema
+
+from ..kernels.executable import EXECUTABLE
+from . import render
+from .options import JsonOption, LevelOption
+from .reporting import print_json, reporting
+
+
+def operators_command(
+    level: LevelOption = None,
+    state: Annotated[
+        State, typer.Option(help="List those that are known, that opwire checks, or that it runs.")
+    ] = State.EXECUTABLE,
+    every: Annotated[bool, typer.Option("--all", help="The same as --state known.")] = False,
+    family: Annotated[str | None, typer.Option(metavar="NAME", help="List those of a family.")] = None,
+    data_type: Annotated[
+        str | None, typer.Option(metavar="TYPE", help="List those that take a data type, such as INT64.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the operators by feature level: data types and ranks of those that opwire runs."""
+    state = State.KNOWN if every else state
+    try:
+        selection = Selection.parse(state, None if level is None else level.short, family, data_type)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    kinds = list(selection.operators(EXECUTABLE))
+    with reporting(as_json):
+        if not as_json:
+            in_full = state is State.EXECUTABLE
+            render.print_table(render.support_table(kinds, level) if in_full else render.catalog_table(kinds))
+        elif state is State.KNOWN:
+            print_json({"operators": [summarise(kind, EXECUTABLE) for kind in kinds]})
+        else:
+            rows = [{**summarise(kind, EXECUTABLE), "support": render.rows_at(describe(kind), level)} for kind in kinds]
+            print_json({"feature_level": None if level is None else str(level), "operators": rows})
+
+
+def schema_command(
+    operator: Annotated[str | None, typer.Argument(metavar="[OPERATOR]", help="An operator type; all if none.")] = None,
+    for_documents: Annotated[
+        bool, typer.Option("--json-schema", help="The JSON Schema of DxDispatch models and of requests, for editors.")
+    ] = False,
+    meta: Annotated[bool, typer.Option("--meta", help="The JSON Schema of the schema itself.")] = False,
+) -> None:
+    """Print the schema of DirectML: every operator type with its members and support by feature level, as JSON."""
+    if (operator is not None) + for_documents + meta > 1:
+        raise typer.BadParameter("give one of OPERATOR, --json-schema and --meta")
+    with reporting(as_json=False):
+        typer.echo(json.dumps(_schema(operator, for_documents, meta), indent=1))
+
+
+def _schema(operator: str | None, for_documents: bool, meta: bool) -> object:
+    from opwire.jsonschema import META, documents  # they take a moment to make
+
+    if operator is None:
+        return documents() if for_documents else META if meta else whole_schema()
+    kind = find(operator)
+    if kind is None:
+        raise typer.BadParameter(f"{show(operator)} is none of DirectML's operator types", param_hint="OPERATOR")
+    return {kind.name: operator_document(kind.name)}

@@ -1,0 +1,24 @@
+"""Options that several commands have."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from opwire.level import FeatureLevel
+
+
+def _level(given: str) -> FeatureLevel:
+    try:
+        return FeatureLevel.parse(given)
+    except ValueError:
+        levels = ", ".join(level.short for level in FeatureLevel)
+        raise typer.BadParameter(f"{given!r} is not a feature level; allowed: {levels}") from None
+
+
+LevelOption = Annotated[
+    FeatureLevel | None,
+    typer.Option("--level", parser=_level, metavar="LEVEL", help="Feature level, such as 2_1. [default: the highest]"),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]

@@ -1,0 +1,139 @@
+"""Matrices whose sizes meet, with parameters of any allowed rank."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from copy import deepcopy
+from typing import Any
+
+from hypothesis import strategies as st
+
+from opwire.operators.matrix import FusedAxes, FusedAxesDistinct, Parameter
+from opwire.rules import Rule
+from opwire.rules.shapes import Shapes
+
+from .changes import changed
+from .descs import Desc, Drawn, drawn_so
+from .faults import Change
+from .outputs import Sizes
+
+TRANSPOSED = ("TRANSPOSE", "DML_MATRIX_TRANSFORM_TRANSPOSE", 1)
+
+
+def ranked(drawn: Drawn, name: str, sizes: list[int]) -> None:
+    """Gives a tensor sizes, at another rank too; its strides stay where there are as many."""
+    tensor = drawn.desc[name]
+    tensor["Sizes"] = sizes
+    if tensor["Strides"] is not None and len(tensor["Strides"]) != len(sizes):
+        tensor["Strides"] = None
+
+
+def _matrices(drawn: Drawn, draw: st.DrawFn) -> None:
+    desc = drawn.desc
+    *lead, _, _ = desc["ATensor"]["Sizes"]
+    m, k, n = draw(st.tuples(*[st.integers(1, 3)] * 3))
+    ranked(drawn, "ATensor", [*lead, k, m] if desc.get("TransA") in TRANSPOSED else [*lead, m, k])
+    ranked(drawn, "BTensor", [*lead, n, k] if desc.get("TransB") in TRANSPOSED else [*lead, k, n])
+    for name in ("CTensor", "BiasTensor"):
+        if name in desc:
+            ranked(drawn, name, [*lead, m, n])
+    _parameters(drawn, draw, {"A": m, "Output": m, "B": n})
+
+
+def _parameters(drawn: Drawn, draw: st.DrawFn, counts: dict[str, int]) -> None:
+    alike = "AScaleTensor" in drawn.row.tensors
+    common = draw(st.integers(*drawn.row.tensors["AScaleTensor"].ranks)) if alike else None
+    for matrix, count in counts.items():
+        for name in (f"{matrix}ScaleTensor", f"{matrix}ZeroPointTensor"):
+            if name in drawn.desc:
+                rank = common or draw(st.integers(*drawn.row.tensors[name].ranks))
+                each = draw(st.sampled_from([1, count]))
+                column = [each, 1] if matrix != "B" and rank > 1 else [each]
+                ranked(drawn, name, [1] * (rank - len(column)) + column)
+
+
+def _product(desc: Mapping[str, Any]) -> Sizes:
+    *lead, first, second = desc["ATensor"]["Sizes"]
+    *_, third, fourth = desc["BTensor"]["Sizes"]
+    m = second if desc.get("TransA") in TRANSPOSED else first
+    n = third if desc.get("TransB") in TRANSPOSED else fourth
+    return [*lead, m, n]
+
+
+def _unequal(rule: Shapes, drawn: Drawn) -> Iterator[Change]:
+    """B disagrees in the size that both have, another matrix anywhere."""
+    shared = 1 if drawn.desc.get("TransB") in TRANSPOSED else 0
+    for name in list(rule.shapes)[1:]:
+        if name not in drawn.desc:
+            continue
+        sizes = drawn.desc[name]["Sizes"]
+        at = len(sizes) - 2 + shared
+        for i in [*range(len(sizes) - 2), at] if name == "BTensor" else range(len(sizes)):
+            other = [*sizes[:i], sizes[i] + 1, *sizes[i + 1 :]]
+            yield changed(drawn, name, Sizes=other), "sizes_mismatch", f"/{name}/Sizes/{i}"
+
+
+def _other_count(rule: Parameter, drawn: Drawn) -> Iterator[Change]:
+    if rule.tensor in drawn.desc:
+        sizes = drawn.desc[rule.tensor]["Sizes"]
+        for i in range(len(sizes)):
+            yield (
+                changed(drawn, rule.tensor, Sizes=[1] * i + [7] + [1] * (len(sizes) - i - 1)),
+                "sizes_mismatch",
+                (f"/{rule.tensor}/Sizes/{i}"),
+            )
+
+
+def _softmax(drawn: Drawn, axes: list[int], code: str, at: int) -> Iterator[Change]:
+    if drawn.level.value < 0x6100:
+        return
+    for fused, place in (
+        ({"Type": "ACTIVATION_SOFTMAX1", "Axes": axes}, "/FusedActivation/Axes"),
+        ({"Type": "DML_OPERATOR_ACTIVATION_SOFTMAX1", "Desc": {"Axes": axes}}, "/FusedActivation/Desc/Axes"),
+    ):
+        yield {**deepcopy(drawn.desc), "FusedActivation": fused}, code, f"{place}/{at}"
+
+
+def _past_rank(rule: FusedAxes, drawn: Drawn) -> Iterator[Change]:
+    rank = len(drawn.desc["ATensor"]["Sizes"])
+    yield from _softmax(drawn, [0, rank], "axis_out_of_range", 1)
+
+
+def _twice(rule: FusedAxesDistinct, drawn: Drawn) -> Iterator[Change]:
+    yield from _softmax(drawn, [0, 1, 0], "duplicate_axis", 2)
+
+
+def _fused(rule: Rule, drawn: Drawn, draw: st.DrawFn) -> None:
+    fused: Desc | None = drawn.desc.get("FusedActivation")
+    if fused is not None:
+        desc = fused.get("Desc", fused)
+        if "Axes" in desc:
+            desc["Axes"] = draw(st.lists(st.integers(0, 1), min_size=1, max_size=2, unique=True))
+
+
+NAMES = (
+    "GEMM",
+    "MATRIX_MULTIPLY_INTEGER",
+    "MATRIX_MULTIPLY_INTEGER_TO_FLOAT",
+    "QUANTIZED_LINEAR_MATRIX_MULTIPLY",
+)
+
+FAMILIES = ("matrix",)
+
+SHAPED: dict[str, Callable[[Drawn, st.DrawFn], None]] = dict.fromkeys(NAMES, _matrices)
+
+SIZES: dict[str, Callable[[Mapping[str, Any]], Sizes]] = dict.fromkeys(NAMES, _product)
+
+SATISFY: dict[type[Rule], Callable[[Any, Drawn, st.DrawFn], None]] = {
+    FusedAxes: _fused,
+    FusedAxesDistinct: drawn_so,
+    Parameter: drawn_so,
+    Shapes: drawn_so,
+}
+
+BREAK: dict[type[Rule], Callable[[Any, Drawn], Iterator[Change]]] = {
+    FusedAxes: _past_rank,
+    FusedAxesDistinct: _twice,
+    Parameter: _other_count,
+    Shapes: _unequal,
+}

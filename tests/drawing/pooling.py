@@ -1,0 +1,92 @@
+"""How the rules of poolings are kept and broken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from hypothesis import strategies as st
+
+from opwire.operators.pooling import PerChannel
+from opwire.rules import Rule
+from opwire.rules.windows import Pooled, WindowHoldsElement
+
+from . import common
+from .changes import changed
+from .descs import Drawn
+from .faults import BREAK as ANY
+from .faults import Change
+from .outputs import SIZES as KNOWN
+from .outputs import Sizes
+
+
+def pooled_sizes(desc: Mapping[str, Any], over: str = "InputTensor") -> Sizes:
+    """As many windows as fit, counted one by one."""
+    return KNOWN["MAX_POOLING"]({**desc, "InputTensor": desc[over]})
+
+
+def _window_of_padding(rule: WindowHoldsElement, drawn: Drawn) -> Iterator[Change]:
+    if rule.output not in drawn.desc:
+        yield from ANY[WindowHoldsElement](rule, drawn)
+        return
+    desc = {**drawn.desc, "StartPadding": [drawn.desc["WindowSize"][0], *drawn.desc["StartPadding"][1:]]}
+    desc[rule.output] = {**desc[rule.output], "Sizes": pooled_sizes(desc, rule.windows.over), "Strides": None}
+    yield desc, "window_without_element", f"/{rule.output}/Sizes/2"
+
+
+def _pool(rule: Pooled, drawn: Drawn, draw: st.DrawFn) -> None:
+    drawn.desc[rule.tensor]["Sizes"] = pooled_sizes(drawn.desc, rule.windows.over)
+
+
+def _unpool(rule: Pooled, drawn: Drawn) -> Iterator[Change]:
+    sizes = drawn.desc[rule.tensor]["Sizes"]
+    for i in (0, 1, 2):  # the floor size and 2 is beyond the ceiling size, too
+        wrong = [size + 2 * (i == at) for at, size in enumerate(sizes)]
+        yield changed(drawn, rule.tensor, Sizes=wrong), "sizes_mismatch", f"/{rule.tensor}/Sizes/{i}"
+
+
+def _by_channel(rule: PerChannel, drawn: Drawn, draw: st.DrawFn) -> None:
+    channels = drawn.desc[rule.of]["Sizes"][1]
+    for name in rule.parameters:
+        if drawn.desc.get(name) is not None:
+            rank = draw(st.integers(1, 5))
+            at = 1 if rank > 3 else draw(st.integers(0, rank - 1))
+            sizes = [draw(st.sampled_from([1, channels])) if i == at else 1 for i in range(rank)]
+            drawn.desc[name] |= {"Sizes": sizes, "Strides": None}
+
+
+def _not_by_channel(rule: PerChannel, drawn: Drawn) -> Iterator[Change]:
+    channels = drawn.desc[rule.of]["Sizes"][1]
+    cases = [([channels + 1], 0), ([1, channels + 1], 1), ([1, channels + 1, 1, 1], 1), ([1, 1, 1, 2], 3)]
+    if channels > 1:
+        cases += [([channels, channels], 1), ([channels, 1, 1, 1], 0)]
+    for name in rule.parameters:
+        for sizes, at in cases if drawn.desc.get(name) is not None else ():
+            yield changed(drawn, name, Sizes=sizes, Strides=None), "sizes_mismatch", f"/{name}/Sizes/{at}"
+
+
+def _given(name: str) -> Callable[[Mapping[str, Any]], Sizes]:
+    """The sizes of an output that nothing decides."""
+    return lambda desc: list(desc[name]["Sizes"])
+
+
+FAMILIES = ("pooling", "max_pooling")
+"""The families of operators that these tables are for."""
+
+SATISFY: dict[type[Rule], Callable[[Any, Drawn, st.DrawFn], None]] = {
+    **common.SATISFY,
+    Pooled: _pool,
+    PerChannel: _by_channel,
+}
+BREAK: dict[type[Rule], Callable[[Any, Drawn], Iterator[Change]]] = {
+    **common.BREAK,
+    Pooled: _unpool,
+    PerChannel: _not_by_channel,
+    WindowHoldsElement: _window_of_padding,
+}
+SIZES: dict[str, Callable[[Mapping[str, Any]], Sizes]] = {
+    **dict.fromkeys(("AVERAGE_POOLING", "AVERAGE_POOLING1", "LP_POOLING", "LP_POOLING1"), pooled_sizes),
+    "QUANTIZED_LINEAR_AVERAGE_POOLING": pooled_sizes,
+    "AVERAGE_POOLING_GRAD": _given("OutputGradientTensor"),
+    "MAX_UNPOOLING": _given("OutputTensor"),
+}

@@ -1,0 +1,79 @@
+"""How descs of regions, resampling and random numbers are drawn: tensors of several ranks, outputs that are given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from hypothesis import strategies as st
+
+from . import common
+from .descs import Drawn
+from .outputs import Sizes
+
+
+def _ranks(*names: str) -> Callable[[Drawn, st.DrawFn], None]:
+    """Tensors that may have any rank of their row."""
+
+    def arrange(drawn: Drawn, draw: st.DrawFn) -> None:
+        for name in names:
+            common.add(name, drawn, draw)
+
+    return arrange
+
+
+def _gradient(drawn: Drawn, draw: st.DrawFn) -> None:
+    """One of the outputs or both are given; the rules derive what the gradient of the regions must be."""
+    _ranks("ROITensor", "BatchIndicesTensor")(drawn, draw)
+    if draw(st.booleans()):
+        _ranks("OutputGradientTensor")(drawn, draw)
+    # Such as all inputs must be, too: of one type, one region a row.
+    for name in ("InputTensor", "InputGradientTensor", "ROITensor", "OutputGradientTensor"):
+        if drawn.desc.get(name) is not None:
+            drawn.desc[name]["DataType"] = drawn.desc["ROITensor"]["DataType"]
+    if "OutputGradientTensor" not in drawn.desc or draw(st.booleans()):
+        sizes = drawn.desc["ROITensor"]["Sizes"]
+        sizes[:] = [*[1] * (len(sizes) - 2), sizes[-2], 4]
+        drawn.desc["OutputROIGradientTensor"] = {"DataType": drawn.desc["ROITensor"]["DataType"], "Sizes": list(sizes)}
+
+
+def _pooled(desc: Mapping[str, Any]) -> Sizes:
+    size = desc["PooledSize"]
+    return [desc["ROITensor"]["Sizes"][2], desc["InputTensor"]["Sizes"][1], size["Height"], size["Width"]]
+
+
+def _upsampled(desc: Mapping[str, Any]) -> Sizes:
+    sizes, factors = list(desc["InputTensor"]["Sizes"]), desc["ScaleSize"]
+    sizes[-2] *= factors["Height"]
+    sizes[-1] *= factors["Width"]
+    return sizes
+
+
+def _given(name: str) -> Callable[[Mapping[str, Any]], Sizes]:
+    """The sizes of an output that nothing decides."""
+    return lambda desc: list(desc[name]["Sizes"])
+
+
+FAMILIES = ("regions", "resampling", "random", "optimizer")
+"""The families of operators that these tables are for."""
+
+SATISFY, BREAK = common.SATISFY, common.BREAK
+SHAPED: dict[str, Callable[[Drawn, st.DrawFn], None]] = {
+    "ROI_ALIGN": _ranks("ROITensor", "BatchIndicesTensor"),
+    "ROI_ALIGN1": _ranks("ROITensor", "BatchIndicesTensor"),
+    "ROI_ALIGN_GRAD": _gradient,
+    "RANDOM_GENERATOR": _ranks("OutputTensor"),
+    "ADAM_OPTIMIZER": _ranks("TrainingStepTensor"),
+}
+SIZES: dict[str, Callable[[Mapping[str, Any]], Sizes]] = {
+    "ROI_POOLING": _pooled,
+    "ROI_ALIGN": _given("OutputTensor"),
+    "ROI_ALIGN1": _given("OutputTensor"),
+    "UPSAMPLE_2D": _upsampled,
+    **dict.fromkeys(("RESAMPLE", "RESAMPLE1", "RESAMPLE2", "RESAMPLE3"), _given("OutputTensor")),
+    **dict.fromkeys(("RESAMPLE_GRAD", "RESAMPLE_GRAD1"), _given("OutputGradientTensor")),
+    "RANDOM_GENERATOR": _given("OutputTensor"),
+}
+SEVERAL: dict[str, Callable[[Mapping[str, Any]], dict[str, Sizes]]] = {
+    "ROI_ALIGN_GRAD": lambda desc: {},  # both are optional
+}

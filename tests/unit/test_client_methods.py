@@ -1,0 +1,140 @@
+"""The methods that are generated for declared operators: one each, whose calls are the descs that they say."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from opwire import AsyncClient, Call, Client, check, prepare
+from opwire.client.operands import argument_name, operator_call
+from opwire.client.typed import DeclaredMethods
+from opwire.operators import OPERATORS
+from opwire.schema import schema_of
+from scripts.client_methods import DEFAULTS
+from tests.arrays import counted
+
+X = np.zeros((1, 2, 4, 4), np.float32)
+TENSOR = {"DataType": "FLOAT32", "Sizes": [1, 2, 4, 4]}
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_each_declared_operator_has_a_method(name: str):
+    for kind in (Client, AsyncClient, type(prepare)):
+        assert callable(getattr(kind, name.lower()))
+
+
+@pytest.mark.parametrize("name", [name for name in OPERATORS if name.lower() in vars(DeclaredMethods)])
+def test_arguments_are_the_members(name: str):
+    parameters = list(inspect.signature(getattr(DeclaredMethods, name.lower())).parameters.values())[1:-1]
+    members = schema_of(name).members
+    counts = {member.name for member in (*members.counts, *members.tensor_counts)}
+    positional = [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD]
+    keywords = {each.name for each in parameters if each.kind is each.KEYWORD_ONLY}
+    assert positional == [argument_name(member.name) for member in members.inputs]
+    assert keywords == {argument_name(member.name) for member in members.every if member.name not in counts} - {
+        *positional
+    }
+    assert len({*positional, *keywords}) == len(parameters)
+    for each in parameters:
+        assert each.name.isidentifier()
+    for member, value in DEFAULTS.get(name, {}).items():
+        (found,) = [each.default for each in parameters if each.name == argument_name(member)]
+        assert found == value
+
+
+def test_defaults_are_of_members_that_there_are():
+    for name, values in DEFAULTS.items():
+        attributes = {member.name for member in schema_of(name).members.attributes}
+        assert values.keys() <= attributes
+
+
+@pytest.mark.parametrize(
+    ("member", "argument"),
+    [
+        ("InputTensor", "input_tensor"),
+        ("ATensor", "a_tensor"),
+        ("OutputROIGradientTensor", "output_roi_gradient_tensor"),
+        ("TransA", "trans_a"),
+        ("ROITensor", "roi_tensor"),
+    ],
+)
+def test_names_of_arguments(member: str, argument: str):
+    assert argument_name(member) == argument
+
+
+def test_calls_have_the_descs_of_their_arrays():
+    call = prepare.max_pooling1(X, window_size=[2, 3], feature_level="5_0")
+    assert call.operator["type"] == "DML_OPERATOR_MAX_POOLING1"
+    assert call.operator["desc"] == {
+        "InputTensor": TENSOR,
+        "WindowSize": [2, 3],
+        "Strides": [1, 1],
+        "StartPadding": [0, 0],
+        "EndPadding": [0, 0],
+    }
+    assert call.options["feature_level"] == "5_0"
+    assert list(call.inputs) == ["InputTensor"]
+    plan = check(call.operator)
+    assert plan.outputs["OutputTensor"].sizes == (1, 2, 3, 2)
+
+
+def test_a_convolution_without_attributes():
+    call = prepare.convolution(X, np.zeros((3, 2, 1, 1), np.float32), strides=[2, 1])
+    plan = check(call.operator)
+    assert plan.outputs["OutputTensor"].sizes == (1, 3, 2, 4)
+    assert "BiasTensor" not in call.operator["desc"]
+    fused = prepare.convolution(
+        X, np.zeros((3, 2, 1, 1), np.float32), fused_activation={"Type": "ACTIVATION_RELU"}, group_count=1
+    )
+    assert check(fused.operator).attributes.FusedActivation.name == "ACTIVATION_RELU"
+
+
+def test_structs_and_descs_of_outputs():
+    output = {"DataType": "FLOAT32", "Sizes": [1, 2, 4, 4]}
+    call = prepare.element_wise_sqrt(X, scale_bias={"Scale": 2, "Bias": 1}, output_tensor=output)
+    assert call.operator["desc"] == {
+        "InputTensor": TENSOR,
+        "OutputTensor": output,
+        "ScaleBias": {"Scale": 2, "Bias": 1},
+    }
+
+
+def test_arrays_of_tensors_are_lists():
+    call = operator_call("JOIN", [counted(2, 3)], {"OutputTensor": None, "Axis": 0})
+    assert [tensor["Sizes"] for tensor in call.operator["desc"]["InputTensors"]] == [[2], [3]]
+    assert list(call.inputs) == ["InputTensors[0]", "InputTensors[1]"]
+    for given in (X, 3, {"a": X}, b"ab"):
+        with pytest.raises(TypeError, match="it takes a list of tensors"):
+            operator_call("JOIN", [given], {"Axis": 0})
+    with pytest.raises(TypeError, match=r"input_tensors\[1\] is of type list, not an array"):
+        operator_call("JOIN", [[X, [1]]], {"Axis": 0})
+
+
+def test_optional_inputs_may_be_left_out_anywhere():
+    call = operator_call("GEMM", [X, X, None], {"Alpha": 1})
+    assert list(call.inputs) == ["ATensor", "BTensor"]
+    with pytest.raises(TypeError, match="b_tensor is of type NoneType"):
+        operator_call("GEMM", [X, None, None], {})
+
+
+def test_keywords_that_are_none():
+    wrong: Any = {"alfa": 1}
+    with pytest.raises(TypeError, match=r"activation_elu\(\) takes no 'alfa'; did you mean alpha\?") as error:
+        prepare.activation_elu(X, **wrong)
+    assert "input_tensor, output_tensor, alpha" in str(error.value)
+    assert "feature_level" in str(error.value)
+
+
+def test_a_real_server_runs_and_refuses(make_client: Any, server_url: str):
+    client = make_client(server_url)
+    x = np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4)
+    indices = {"DataType": "UINT32", "Sizes": [1, 1, 2, 2]}
+    result = client.max_pooling1(x, window_size=[2, 2], strides=2, output_indices_tensor=indices)
+    assert result.output.tolist() == [[[[5, 7], [13, 15]]]]
+    assert result.outputs["OutputIndicesTensor"].tolist() == [[[[5, 7], [13, 15]]]]
+    assert json.dumps(prepare.max_pooling2(x, window_size=(2, 2)).operator["desc"])
+    assert isinstance(prepare.element_wise_add(x, x), Call)

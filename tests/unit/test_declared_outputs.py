@@ -1,0 +1,80 @@
+"""Outputs that follow optional inputs: data types where those are left out, and sizes with ones in front."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from opwire.check import check, validate
+from opwire.tensor import DataType
+
+
+def tensor(data_type: str, *sizes: int) -> dict[str, Any]:
+    return {"DataType": data_type, "Sizes": list(sizes)}
+
+
+def product(**changes: Any) -> dict[str, Any]:
+    scales = {f"{name}ScaleTensor": tensor("FLOAT32", 1) for name in ("A", "B", "Output")}
+    desc = {"ATensor": tensor("INT8", 2, 3), "BTensor": tensor("UINT8", 3, 4), **scales, **changes}
+    return {"type": "QUANTIZED_LINEAR_MATRIX_MULTIPLY", "desc": desc}
+
+
+def quantized(**changes: Any) -> dict[str, Any]:
+    desc = {"InputTensor": tensor("FLOAT32", 5), "ScaleTensor": tensor("FLOAT32", 5), **changes}
+    return {"type": "ELEMENT_WISE_QUANTIZE_LINEAR", "desc": desc}
+
+
+def attention(**changes: Any) -> dict[str, Any]:
+    desc = {
+        "QueryTensor": tensor("FLOAT16", 2, 3, 8),
+        "KeyTensor": tensor("FLOAT16", 2, 5, 4),
+        "ValueTensor": tensor("FLOAT16", 2, 5, 6),
+        "Scale": 1,
+        "MaskFilterValue": -1,
+        "QueryHeadCount": 4,
+        "KeyValueHeadCount": 2,
+        "MaskType": "NONE",
+        **changes,
+    }
+    return {"type": "MULTIHEAD_ATTENTION1", "desc": desc}
+
+
+@pytest.mark.parametrize(
+    ("operator", "data_type"),
+    [
+        (product(), DataType.INT8),
+        (product(OutputZeroPointTensor=tensor("UINT8", 1)), DataType.UINT8),
+        (quantized(), DataType.UINT8),
+        (quantized(ZeroPointTensor=tensor("INT8", 5)), DataType.INT8),
+    ],
+)
+def test_a_left_out_output_has_the_data_type_of_the_zero_point_or_a_usual_one(operator, data_type):
+    assert check(operator).outputs["OutputTensor"].data_type is data_type
+
+
+def test_a_given_output_may_differ_where_there_is_no_zero_point():
+    assert check(product(OutputTensor=tensor("UINT8", 2, 4))).outputs["OutputTensor"].data_type is DataType.UINT8
+    found = validate(product(OutputTensor=tensor("UINT8", 2, 5))).violations
+    assert [(each.code, each.pointer) for each in found] == [("sizes_mismatch", "/desc/OutputTensor/Sizes/1")]
+
+
+def test_an_optional_input_that_cannot_be_read_is_the_only_violation():
+    found = validate(quantized(ZeroPointTensor=tensor("UINT9", 5))).violations
+    assert [(each.code, each.pointer) for each in found] == [("unknown_value", "/desc/ZeroPointTensor/DataType")]
+
+
+def test_the_output_of_attention_may_have_leading_ones():
+    assert check(attention()).outputs["OutputTensor"].sizes == (2, 3, 12)
+    for ones in ([1], [1, 1]):
+        given = tensor("FLOAT16", *ones, 2, 3, 12)
+        assert check(attention(OutputTensor=given)).outputs["OutputTensor"].sizes == (*ones, 2, 3, 12)
+    found = validate(attention(OutputTensor=tensor("FLOAT16", 2, 2, 3, 12))).violations
+    assert [(each.code, each.pointer) for each in found] == [("sizes_mismatch", "/desc/OutputTensor/Sizes/0")]
+
+
+@pytest.mark.parametrize(("room", "fits", "fits_cache"), [(4, False, False), (5, True, True), (9, False, True)])
+def test_only_a_cache_has_room_for_more_keys(room, fits, fits_cache):
+    present = {"OutputPresentKeyTensor": tensor("FLOAT16", 2, 2, room, 2)}
+    assert validate(attention(**present)).valid is fits
+    assert validate(attention(**present, PastSequenceLengthsTensor=tensor("INT32", 2))).valid is fits_cache

@@ -13,8 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from opwire.check import check
 from opwire_service.execution import Stopped
+from opwire_service.kernels.cpu.families import PREPARE
 from opwire_service.kernels.cpu.jit.compiler import Kernel, kernel, uncached_kernel
+from opwire_service.kernels.cpu.jit.compiling import CompilingFailed
 from opwire_service.kernels.cpu.jit.element import FLOAT32, HALF, INT8, INT16, INT32, INT64, store
 from opwire_service.kernels.cpu.jit.library import AHEAD, Library
 from tests.execution import go_on
@@ -170,6 +173,32 @@ def test_who_waits_for_a_kernel_can_be_stopped(tmp_path, monkeypatch):
     monkeypatch.setenv("OPWIRE_TEST_NOTES", str(tmp_path / "notes"))
     with library(UNCOMPILED) as made, pytest.raises(Stopped):
         made.obtain(UNCOMPILED, lambda: True)
+
+
+def test_a_kernel_that_is_found_to_be_missing_is_asked_for(tmp_path, monkeypatch):
+    notes = tmp_path / "notes"
+    monkeypatch.setenv("OPWIRE_TEST_NOTES", str(notes))
+    with library(UNCOMPILED) as made, pytest.raises(CompilingFailed, match=r"neither\[uint16\]"):
+        made.find(UNCOMPILED[-1])
+    assert UNCOMPILED[-1].name in notes.read_text("utf-8").split()
+
+
+@pytest.mark.parametrize(
+    ("sizes", "axis", "needed"),
+    [
+        ([1, 64, 112, 112], 1, {"sums.columns[float32]", "open_sums.columns[float32]"}),
+        ([1, 4096, 4, 16], 1, {"sums.columns[float32]", "sums.finish[float32]"}),
+        ([1, 64, 112, 112], 3, {"sums.rows[float32]", "open_sums.rows[float32]"}),
+        ([1, 1, 1, 1 << 20], 3, {"sums.rows[float32]", "sums.finish[float32]"}),
+    ],
+)
+def test_a_first_request_waits_for_the_kernels_that_it_calls_for_sure(sizes, axis, needed):
+    tensor = {"DataType": "FLOAT32", "Sizes": sizes}
+    job = PREPARE["REDUCE"](
+        check({"type": "REDUCE", "desc": {"Function": "SUM", "InputTensor": tensor, "Axes": [axis]}})
+    )
+    assert {kernel.name for kernel in job.kernels if kernel not in job.later} == needed
+    assert {kernel.name for kernel in job.later} <= {"open_sums.rows[float32]", "open_sums.columns[float32]"}
 
 
 def test_a_library_that_is_closed_lets_nobody_wait(tmp_path, monkeypatch):

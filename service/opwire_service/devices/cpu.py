@@ -7,6 +7,7 @@ import platform
 import sys
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from threading import Lock
@@ -20,7 +21,8 @@ from opwire.check import Plan
 from ..execution import Arrays, Bound, Stop
 from ..kernels.cpu.families import ALWAYS, COMPILING, KERNELS, PREPARE
 from ..kernels.cpu.jit.compiler import Kernel
-from ..kernels.cpu.jit.library import Library
+from ..kernels.cpu.jit.compiling import CompilingFailed
+from ..kernels.cpu.jit.library import AHEAD, Library
 from ..kernels.cpu.run.job import Job
 from ..kernels.cpu.run.pool import Pool
 from ..kernels.reference import KERNELS as REFERENCE
@@ -81,9 +83,10 @@ class CpuDevice(Device):
         """See ``Device.run``."""
         prepared = self._prepare(plan)
         if prepared.is_ready or self._obtain(plan, prepared, stop):
-            prepared.job.run(inputs, outputs, self._library.find, self._pool, stop)
-        else:
-            REFERENCE[plan.operator.name](plan, inputs, outputs, stop)
+            with suppress(CompilingFailed):
+                prepared.job.run(inputs, outputs, partial(self._library.find, stop=stop), self._pool, stop)
+                return
+        REFERENCE[plan.operator.name](plan, inputs, outputs, stop)
 
     def bind(self, plan: Plan, inputs: Arrays, outputs: Arrays) -> Bound:
         """See ``Device.bind``."""
@@ -141,7 +144,10 @@ class CpuDevice(Device):
         if plan.work <= SOON_DONE:
             self._library.ask(kernels)
             return False
-        return self._library.obtain(kernels, stop)
+        later = prepared.job.later
+        self._library.ask([kernel for kernel in kernels if kernel not in later])
+        self._library.ask(later, AHEAD)
+        return self._library.obtain([kernel for kernel in kernels if kernel not in later], stop)
 
 
 def _kernels(job: Job) -> tuple[Kernel, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..jit.compiler import inlined, inner, kernel
-from ..jit.element import bits_of, cast_to, choose, int32, int64, integer_zero, load, read, size_of, store
+from ..jit.element import address_of, bits_of, cast_to, choose, int32, int64, integer_zero, load, read, size_of, store
 from ..run import geometry as g
 from ..run.column_rows import Rows, stride_of
 from ..run.geometry import Tile, advance, at, tile_of
@@ -192,7 +192,7 @@ def columns(zero: int, source: int, target: int, states: int, geometry: int, beg
     size = at(geometry, p.INDEX_SIZE)
     rank_zero = lowest_rank(zero)
     memory = np.empty(4 * at(geometry, g.TILE) + 3 * _ASIDE, np.int64)
-    best = memory.ctypes.data
+    best = address_of(memory)
     apart_by = 8 * (at(geometry, g.TILE) + _ASIDE)
     labels, found = best + apart_by, best + 2 * apart_by
     for unit in range(begin, end):
@@ -242,7 +242,7 @@ def finish(zero: int, source: int, target: int, states: int, geometry: int, begi
     step, apart, last = at(geometry, g.COLUMN_STEP), at(geometry, g.COLUMN_TARGET), at(geometry, p.LAST) != 0
     size, lowest = at(geometry, p.INDEX_SIZE), lowest_rank(zero)
     memory = np.empty(2 * _MERGED, np.int64)
-    best = memory.ctypes.data
+    best = address_of(memory)
     found = best + 8 * _MERGED
     output = begin
     while output < end:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..jit.compiler import inner, kernel
-from ..jit.element import integer_zero, load, of_bits, read, size_of, store
+from ..jit.element import address_of, integer_zero, load, of_bits, read, size_of, store
 from ..run import geometry as g
 from ..run.column_rows import Rows, stride_of, walk
 from ..run.geometry import Tile, advance, at, tile_of
@@ -189,7 +189,7 @@ def columns(zero: int, source: int, target: int, states: int, geometry: int, beg
     """One tile of columns and one segment a unit; several segments leave their elements, row by row, in ``states``."""
     segments, invert = at(geometry, g.SEGMENTS), at(geometry, p.INVERT)
     memory = np.empty(at(geometry, g.TILE), np.int64)
-    best = memory.ctypes.data
+    best = address_of(memory)
     for unit in range(begin, end):
         tile = tile_of(source, geometry, unit, zero)
         _raise(zero, geometry, tile, best)

@@ -88,7 +88,7 @@ def call(typing: Any, function: Any, zero: Any, *arguments: Any) -> tuple[Any, C
     Its ``zero`` must be a FLOAT32 where the kernel's is. Any other is an integer, which has a register of its own
     whatever its width, and which no kernel looks at.
     """
-    if zero not in (INT64, FLOAT32):
+    if not isinstance(zero, types.Integer) and zero != FLOAT32:
         return None  # type: ignore[return-value] # so says numba that there is no such function
     kinds = (zero, *(ADDRESS,) * len(arguments))
 

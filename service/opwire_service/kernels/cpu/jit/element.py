@@ -100,6 +100,17 @@ def prefetch(typing: Any, address: Any) -> tuple[Any, Callable[..., Any]]:
 
 
 @intrinsic
+def address_of(typing: Any, array: Any) -> tuple[Any, Callable[..., Any]]:
+    """Where the elements of an array of NumPy lie: an ``ADDRESS``, for which no function is compiled once more."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        data = context.make_array(array)(context, builder, args[0]).data
+        return builder.ptrtoint(data, ir.IntType(64))
+
+    return ADDRESS(array), code
+
+
+@intrinsic
 def size_of(typing: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
     """Bytes of an element."""
 

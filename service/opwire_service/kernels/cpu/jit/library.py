@@ -69,8 +69,15 @@ class Library:
         """Whether all of some kernels are ready."""
         return all(kernel in self._entries for kernel in kernels)
 
-    def find(self, kernel: Kernel) -> Entry:
-        """The machine code of a kernel that is ready."""
+    def find(self, kernel: Kernel, stop: Stop = lambda: False) -> Entry:
+        """The machine code of a kernel, which is compiled before all others if it is not ready.
+
+        Raises:
+            CompilingFailed: it cannot be compiled.
+            Stopped: ``stop()`` returned True.
+        """
+        if kernel not in self._entries and not self.obtain((kernel,), stop):
+            raise CompilingFailed(f"{kernel.name} cannot be compiled")
         return self._entries[kernel]
 
     def ask(self, kernels: Iterable[Kernel], urgency: int = WANTED) -> None:

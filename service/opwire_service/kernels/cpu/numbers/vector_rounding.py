@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from ..jit.compiler import inner
+from ..jit.compiler import inlined, inner
 from ..jit.element import float64, int32
 from .formats import infinity_bits, log_tolerance, narrow_vector
 from .rounding import AVERAGE, L2, LOG_SUM, UNIT
@@ -69,6 +69,13 @@ def _bounds(
     elif function == AVERAGE:
         least, most = least / divisor, most / divisor
     return least - absolutes(least) * (2 * UNIT), most + absolutes(most) * (2 * UNIT)
+
+
+@inlined
+def rounding_places(sums: int, distance: int) -> tuple[int, int, int]:
+    """Where results, and whether they are open, lie after the sums that they are made of; and what is after them."""
+    results = sums + 24 * distance
+    return results, results + 4 * distance, results + 8 * distance
 
 
 @inner

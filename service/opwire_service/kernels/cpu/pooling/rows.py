@@ -12,7 +12,7 @@ from ..extremes.extreme_rows import first_of, put_index
 from ..extremes.rank_vectors import WIDE, equal_lanes, wide, wide_lanes, wide_ranks
 from ..extremes.ranks import NOTHING, element_of, is_float, is_number, lowest_rank, rank_of
 from ..jit.compiler import inlined, inner, kernel
-from ..jit.element import integer_zero, load, of_bits, read, store
+from ..jit.element import address_of, integer_zero, load, of_bits, read, store
 from ..run.geometry import advance, at
 from . import geometry as p
 from .lines import ALL_ONES, along_line, covered_positions, covered_rows, fill, raise_lines
@@ -225,7 +225,7 @@ def rows(zero: int, source: int, values: int, indices: int, geometry: int, begin
     """Values alone."""
     lowest = lowest_rank(zero)
     memory = np.empty(at(geometry, p.LINE) + at(geometry, p.TILE) + SLACK, np.int64)
-    line = memory.ctypes.data
+    line = address_of(memory)
     best = line + 8 * at(geometry, p.LINE)
     filled = -1
     place = covered = before = count = 0
@@ -266,7 +266,7 @@ def rows(zero: int, source: int, values: int, indices: int, geometry: int, begin
 def named_rows(zero: int, source: int, values: int, indices: int, geometry: int, begin: int, end: int) -> None:
     """Values and indices, of elements of at most 32 bits."""
     memory = np.empty(at(geometry, p.LINE) + at(geometry, p.TILE) + SLACK, np.int64)
-    line = memory.ctypes.data
+    line = address_of(memory)
     best = line + 8 * at(geometry, p.LINE)
     filled = -1
     place = covered = before = count = 0

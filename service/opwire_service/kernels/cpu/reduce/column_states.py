@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..jit.compiler import inlined, inner
-from ..jit.element import int32, int64, load, store
+from ..jit.element import address_of, int32, int64, load, store
 from ..numbers.formats import put
 from ..numbers.vectors import WIDTH
 from ..run import geometry as g
@@ -71,7 +71,7 @@ def finish_columns(
     """
     apart = at(geometry, g.COLUMN_TARGET)
     memory = np.empty((parts + 1) * WIDTH, np.int64)
-    merged = memory.ctypes.data
+    merged = address_of(memory)
     results, opens = merged + 8 * parts * WIDTH, merged + (8 * parts + 4) * WIDTH
     output = begin
     while output < end:

@@ -14,7 +14,7 @@ import math
 import numpy as np
 
 from ..jit.compiler import inner, kernel
-from ..jit.element import bits_double, choose, double_bits, fused, int32, int64, load, read, size_of, store
+from ..jit.element import address_of, bits_double, choose, double_bits, fused, int32, int64, load, read, size_of, store
 from ..numbers.formats import element_bits, magnitude_bits, masked, narrow, narrow_vector, put
 from ..numbers.rounding import two_sum
 from ..numbers.vector_rounding import logarithms
@@ -193,7 +193,7 @@ def rows(zero: float, source: int, target: int, states: int, geometry: int, begi
     """One output element and one segment a unit; several segments leave states."""
     segments, segment, count = at(geometry, g.SEGMENTS), at(geometry, g.SEGMENT), at(geometry, g.COUNT)
     memory = np.empty(PLACES * LANES + STATE, np.int64)
-    sums = memory.ctypes.data
+    sums = address_of(memory)
     own = sums + 8 * PLACES * LANES
     for unit in range(begin, end):
         output = unit // segments
@@ -222,7 +222,7 @@ def columns(zero: float, source: int, target: int, states: int, geometry: int, b
     segments, apart = at(geometry, g.SEGMENTS), at(geometry, g.COLUMN_TARGET)
     padded = -(-at(geometry, g.TILE) // WIDTH) * WIDTH
     memory = np.empty(PLACES * padded, np.int64)
-    sums = memory.ctypes.data
+    sums = address_of(memory)
     for unit in range(begin, end):
         tile = tile_of(source, geometry, unit, zero)
         base, first, last, width = tile.base, tile.first, tile.last, tile.width

@@ -20,7 +20,7 @@ from ..jit.element import FLOAT32, HALF, INT32, INT64
 from ..numbers import rounding
 from ..run.job import ArrayJob, Job, Step, StepsJob
 from ..run.tiling import COLUMN_UNIT, Cut, cut
-from . import exponentials, products, sum_terms, sums, wrapping
+from . import exponentials, open_sums, products, sum_terms, sums, wrapping
 from . import parameters as p
 from .float_jobs import Exact, FamilyKernels, float_job
 from .parameters import COMPENSATED, PLAIN
@@ -61,7 +61,9 @@ SUMS = {
 ROUNDING = 16
 """Elements that could be visited in the time that rounding or a logarithm takes."""
 
-SUM_KERNELS = FamilyKernels(sums.rows, sums.columns, sums.finish, sums.STATE, again=True)
+SUM_KERNELS = FamilyKernels(
+    sums.rows, sums.columns, sums.finish, sums.STATE, open_rows=open_sums.rows, open_columns=open_sums.columns
+)
 
 LOG_SUM_EXP_KERNELS = FamilyKernels(
     exponentials.rows, exponentials.columns, exponentials.finish, {PLAIN: exponentials.STATE}
@@ -80,6 +82,7 @@ PRODUCT_KERNELS = FamilyKernels(
     products.columns,
     products.finish,
     dict.fromkeys((PLAIN, COMPENSATED), products.STATE),
+    open_rows=products.rows,
     exact=_exact_product,
 )
 
@@ -93,7 +96,7 @@ KERNELS = (
         Kernel(function, element)
         for element in FLOATS.values()
         for family in (SUM_KERNELS, LOG_SUM_EXP_KERNELS, PRODUCT_KERNELS)
-        for function in (family.rows, family.columns, family.finish)
+        for function in family.functions
     ),
 )
 

@@ -1,3 +1,5 @@
+# What numba compares must have no annotations.
+# pyright: reportMissingParameterType=false, reportUnknownParameterType=false
 """Sums of FLOAT16 without error in numbers of 32 bits: what they leave modulo 2**32, and about how much they are.
 
 In units of 2**-24 a term is an integer, below 2**31 if it is below ``LIMIT``. Sums of such integers modulo 2**32 have
@@ -8,10 +10,12 @@ LIMIT`` to first order, so ``MOST`` bounds ``depth * terms``.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from numba.extending import overload
 
 from ..jit.compiler import inner
-from ..jit.element import float32, int32, load, prefetch, size_of, store
+from ..jit.element import FLOAT32, float32, int32, load, prefetch, size_of, store
 from ..jit.prefetch import AHEAD
 from ..numbers.vectors import (
     WIDTH,
@@ -98,9 +102,19 @@ def add_fixed_point_run(zero: float, address: int, vectors: int, row: int, terms
     return _add_run(zero, address, vectors, row, Terms(terms.mask, SIGNED), greatest)
 
 
-@inner
-def fixed_point_total(zero: float, address: int, vectors: int, row: int, terms: Terms) -> tuple[bool, float]:
+def fixed_point_total(zero: Any, address: Any, vectors: Any, row: Any, terms: Any) -> Any:
     """Whether the sum of whole vectors of neighbours is right, and that sum."""
+
+
+@overload(fixed_point_total, inline="always")
+def _fixed_point_total(zero, address, vectors, row, terms):
+    if zero == FLOAT32:  # nothing is compiled in vain
+        return lambda zero, address, vectors, row, terms: (False, 0.0)
+    return lambda zero, address, vectors, row, terms: _total(zero, address, vectors, row, terms)
+
+
+@inner
+def _total(zero: float, address: int, vectors: int, row: int, terms: Terms) -> tuple[bool, float]:
     sums = add_fixed_point_run(zero, address, vectors, row, terms, spread(int32(0)))
     return greatest_of(sums[2]) < LIMIT, total_of(exact_sums(sums[0], sums[1]))
 
@@ -148,13 +162,23 @@ def _take(zero: float, rows: Rows, memory: _Memory, state: _State) -> _State:
     return _State(greatest, state.depth + 1)
 
 
-@inner
-def fixed_point_columns(zero: float, geometry: int, tile: Tile, sums: int, about: int, left: int) -> bool:
+def fixed_point_columns(zero: Any, geometry: Any, tile: Any, sums: Any, about: Any, left: Any) -> Any:
     """Leaves the sums of the terms of columns that lie side by side, and tells whether they are right.
 
     Args:
         about, left: memory for as many numbers of 32 bits as there are columns.
     """
+
+
+@overload(fixed_point_columns, inline="always")
+def _fixed_point_columns(zero, geometry, tile, sums, about, left):
+    if zero == FLOAT32:
+        return lambda zero, geometry, tile, sums, about, left: False
+    return lambda zero, geometry, tile, sums, about, left: _columns(zero, geometry, tile, sums, about, left)
+
+
+@inner
+def _columns(zero: float, geometry: int, tile: Tile, sums: int, about: int, left: int) -> bool:
     width = tile.width
     for i in range(0, width, WIDTH):
         store_vector(sums, i, spread(-0.0))

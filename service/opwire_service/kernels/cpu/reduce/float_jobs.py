@@ -20,8 +20,8 @@ from ..run.job import THREAD_BYTES, Job, Step, StepsJob
 from ..run.pool import Find, Pool
 from ..run.tiling import Cut
 from .column_states import SLACK_PLACES
-from .parameters import COMPENSATED, PLAIN, TIER
-from .sums import FEW_OPEN, OF_MANY
+from .open_sums import FEW_OPEN, OF_MANY
+from .parameters import COMPENSATED, OPEN, PLAIN, TIER
 
 Exact = Callable[[Elements], Any]
 """The result of some elements, however long it takes."""
@@ -46,7 +46,7 @@ class FamilyKernels:
     Attributes:
         rows, columns, finish: as in ``sums``.
         places: int64 in a segment's state, by tier; cheapest tier first.
-        again: whether ``columns`` knows dearer tiers too.
+        open_rows, open_columns: of dearer tiers, as in ``open_sums``; None where there are none.
         exact: what settles the elements that all tiers leave open; None if the last tier leaves none.
     """
 
@@ -54,8 +54,15 @@ class FamilyKernels:
     columns: Any
     finish: Any
     places: Mapping[int, int]
-    again: bool = False
+    open_rows: Any = None
+    open_columns: Any = None
     exact: Callable[[np.dtype[Any]], Exact] | None = None
+
+    @property
+    def functions(self) -> tuple[Any, ...]:
+        """Each of them once."""
+        every = (self.rows, self.columns, self.finish, self.open_rows, self.open_columns)
+        return tuple(dict.fromkeys(function for function in every if function is not None))
 
 
 def float_job(functions: FamilyKernels, work: Cut, element: Any) -> Job:
@@ -64,7 +71,10 @@ def float_job(functions: FamilyKernels, work: Cut, element: Any) -> Job:
     first = Step(Kernel(function, element), work.geometry, work.units, work.elements)
     if work.segments > 1:
         return SegmentedJob(functions, first, work, element)
-    return StepsJob((first,), 0) if functions.exact is None else FlaggedJob(functions.exact, first, work)
+    if functions.exact is not None:
+        return FlaggedJob(functions.exact, first, work)
+    of_open = functions.open_columns if work.by_columns else functions.open_rows
+    return StepsJob((first._replace(called=(OPEN, Kernel(of_open, element))),), 0)
 
 
 class FlaggedJob(Job):
@@ -119,18 +129,20 @@ class SegmentedJob(Job):
         self._first = first
         self._work = work
         self._finish = Step(Kernel(functions.finish, element), work.whole, work.outputs, work.segments)
+        self._needed = self._first.kernel, self._finish.kernel
         self._columns = work.whole[g.COLUMNS] or 1
-        self._all_again = self._make_all_again()
+        self._all_again = self._make_all_again(element)
         self._again = tuple(self._one_element(tier, element) for tier in functions.places if tier != PLAIN)
 
-    def _make_all_again(self) -> tuple[Step, Step]:
-        """The steps that compute every output element by the second tier."""
-        steps = []
-        for step in (self._first, self._finish):
-            geometry = step.geometry[:]
+    def _make_all_again(self, element: Any) -> tuple[Step, ...]:
+        """The steps that compute every output element by the second tier; none where nothing does that."""
+        if not self._work.by_columns or self._functions.open_columns is None:
+            return ()
+        steps = self._first._replace(kernel=Kernel(self._functions.open_columns, element)), self._finish
+        geometries = [step.geometry[:] for step in steps]
+        for geometry in geometries:
             geometry[TIER] = COMPENSATED
-            steps.append(step._replace(geometry=geometry))
-        return steps[0], steps[1]
+        return tuple(step._replace(geometry=geometry) for step, geometry in zip(steps, geometries, strict=True))
 
     def _one_element(self, tier: int, element: Any) -> tuple[Step, Step]:
         """The steps for a single output element; addresses say which."""
@@ -138,12 +150,17 @@ class SegmentedJob(Job):
         geometry[g.KEPT_LOOPS] = geometry[g.COLUMNS] = 0
         geometry[TIER] = tier
         segments = self._work.segments
-        rows = Step(Kernel(self._functions.rows, element), geometry, segments, geometry[g.SEGMENT])
+        rows = Step(Kernel(self._functions.open_rows, element), geometry, segments, geometry[g.SEGMENT])
         return rows, Step(Kernel(self._functions.finish, element), geometry, 1, segments)
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
-        return (self._first.kernel, self._finish.kernel, self._again[0][0].kernel)
+        return (*self._needed, *self.later)
+
+    @property
+    def later(self) -> tuple[Kernel, ...]:
+        steps = (*self._all_again, *(step for steps in self._again for step in steps))
+        return tuple(dict.fromkeys(step.kernel for step in steps if step.kernel not in self._needed))
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         self.bind(inputs, outputs, find, pool)(stop)
@@ -152,17 +169,15 @@ class SegmentedJob(Job):
         source, target = inputs["InputTensor"], outputs["OutputTensor"]
         here, there = source.ctypes.data, target.ctypes.data
         states = _States(self._work.outputs * self._work.segments * self._functions.places[PLAIN])
-        first, again = (
-            [step.bind(here, there, states.address, find, pool) for step in steps]
-            for steps in ((self._first, self._finish), self._all_again)
-        )
+        first = [step.bind(here, there, states.address, find, pool) for step in (self._first, self._finish)]
 
         def run(stop: Stop) -> None:
             if not states.leave_open(first, stop):
                 return
             of_outputs = states.of(self._work.outputs, self._columns)
             many = np.count_nonzero(of_outputs) > max(FEW_OPEN, self._work.outputs // OF_MANY)
-            if many and self._work.by_columns and self._functions.again:
+            if many and self._all_again:
+                again = [step.bind(here, there, states.address, find, pool) for step in self._all_again]
                 states.leave_open(again, stop)
             for output in _flagged(of_outputs, stop):
                 self._run_again(output, source, target, find, pool, stop)

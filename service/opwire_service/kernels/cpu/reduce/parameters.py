@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..run import geometry as g
 
-RESULT, OPERATION, MASK, IS_EXACT, KIND, TIER = range(g.PARAMETERS, g.PARAMETERS + 6)
+RESULT, OPERATION, MASK, IS_EXACT, KIND, TIER, OPEN = range(g.PARAMETERS, g.PARAMETERS + 7)
 """Slots of the geometry.
 
 ``RESULT``: what becomes of a float sum, as in ``numbers.rounding``.
@@ -13,6 +13,7 @@ RESULT, OPERATION, MASK, IS_EXACT, KIND, TIER = range(g.PARAMETERS, g.PARAMETERS
 ``IS_EXACT``: whether float64 adds up ``EXACT_TERMS`` terms without rounding.
 ``KIND``: which terms float sums have.
 ``TIER``: what the states of segments hold; it goes up for elements that the tier before left open.
+``OPEN``: the address of the kernel that decides what a float sum leaves open.
 """
 
 SIGNED, MAGNITUDE, SQUARES, SINGLES = 0, 1, 2, 3
@@ -20,3 +21,6 @@ SIGNED, MAGNITUDE, SQUARES, SINGLES = 0, 1, 2, 3
 
 PLAIN, COMPENSATED, EXACT = 0, 1, 2
 """Tiers: float64 with an error bound, float64 with the error of every operation kept, and arithmetic without error."""
+
+BATCH = 64
+"""Rows that are rounded at once."""

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..jit.compiler import inlined, inner, kernel
-from ..jit.element import bits_double, float64, fused, int8, int32, int64, load, size_of, store
+from ..jit.element import address_of, bits_double, float64, fused, int8, int32, int64, load, size_of, store
 from ..jit.prefetch import rows_ahead, rows_at_once
 from ..numbers.formats import factors_in_range, infinity_bits, narrow, narrow_vector, put
 from ..numbers.rounding import UNIT, to_odd, two_sum
@@ -207,7 +207,7 @@ def rows(zero: float, source: int, target: int, states: int, geometry: int, begi
     """One output element and one segment a unit; several segments leave states, one alone flags what is open."""
     segments = at(geometry, g.SEGMENTS)
     memory = np.empty((STATE + 1) * BATCH + 2 * WIDTH * WIDTH, np.int64)
-    own = memory.ctypes.data
+    own = address_of(memory)
     results = own + 8 * STATE * BATCH
     opens = results + 4 * BATCH
     for start in range(begin, end, BATCH):
@@ -292,7 +292,7 @@ def columns(zero: float, source: int, target: int, states: int, geometry: int, b
     step, apart = at(geometry, g.COLUMN_STEP), at(geometry, g.COLUMN_TARGET)
     padded = -(-at(geometry, g.TILE) // WIDTH) * WIDTH
     memory = np.empty((STATE + 1) * padded, np.int64)
-    own = memory.ctypes.data
+    own = address_of(memory)
     results = own + 8 * STATE * padded
     opens = results + 4 * padded
     for unit in range(begin, end):

@@ -1,25 +1,26 @@
-"""SUM, AVERAGE, L1, L2, SUM_SQUARE and LOG_SUM of floats: a plain sum where its error bound decides the rounding, a
-compensated one where it does not, and an exact one where that does not either.
+"""SUM, AVERAGE, L1, L2, SUM_SQUARE and LOG_SUM of floats: plain sums, whose error bounds decide most roundings.
+
+What they leave open is for the kernels of ``open_sums``, whose addresses the geometry holds.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from ..jit.atomics import call
 from ..jit.compiler import inner, kernel
-from ..jit.element import float32, float64, int32, int64, load, store
+from ..jit.element import address_of, float32, float64, int32, int64, load, store
 from ..numbers.formats import put
 from ..numbers.rounding import UNIT, rounded, two_sum
-from ..numbers.vector_rounding import round_all
+from ..numbers.vector_rounding import round_all, rounding_places
 from ..numbers.vectors import WIDTH, absolutes, load_vector, pick, spread, store_vector, widened
 from ..run import geometry as g
 from ..run.geometry import Tile, advance, at, segment_of, tile_of
 from . import parameters as p
-from .accumulator import LIMBS, add_terms, high_and_low, propagate_carries
+from .accumulator import LIMBS, high_and_low, propagate_carries
 from .column_states import finish_columns, put_states
-from .compensated_sums import compensated_columns, compensated_sum
 from .fixed_point import fits_fixed_point, fixed_point_columns
-from .parameters import COMPENSATED, EXACT, PLAIN, SINGLES
+from .parameters import BATCH, COMPENSATED, EXACT, PLAIN, SINGLES
 from .plain_columns import add_columns
 from .plain_rows import MEMORY, add_rows, are_whole
 from .plain_sums import error_bounds, merged, plain_sum
@@ -29,52 +30,8 @@ from .sum_terms import terms_of
 STATE = {PLAIN: 3, COMPENSATED: 3, EXACT: LIMBS}
 """Places of a segment's state by tier: high part, low part and error bound, or limbs."""
 
-BATCH = 64
-"""Rows that are rounded at once."""
-
 SCRATCH = max(LIMBS, MEMORY + WIDTH)
 """Places that adding up rows needs, and exact sums."""
-
-FEW_OPEN, OF_MANY = 4, 64
-"""So many open columns, or one of so many, are added up again one by one; if there are more, all are, side by side."""
-
-
-@inner
-def _decide(zero: float, base: int, geometry: int, sums: int, distance: int, scratch: int) -> int:
-    """The bits of an element of the output that is not ordinary, or that its plain sum leaves open."""
-    count, function = at(geometry, g.COUNT), at(geometry, p.RESULT)
-    high, low, error = load(sums, 0, 0.0), load(sums, distance, 0.0), load(sums, 2 * distance, 0.0)
-    decided, bits = rounded(high, low, error, count, function, zero)
-    if decided:
-        return bits
-    high, low, error = compensated_sum(zero, base, geometry, 0, count)
-    decided, bits = rounded(high, low, error, count, function, zero)
-    return bits if decided else _exact(zero, base, geometry, scratch)
-
-
-@inner
-def _exact(zero: float, base: int, geometry: int, scratch: int) -> int:
-    count, function = at(geometry, g.COUNT), at(geometry, p.RESULT)
-    add_terms(zero, base, geometry, 0, count, scratch)
-    high, low = high_and_low(scratch)
-    _, bits = rounded(high, low, 0.0, count, function, zero)
-    return bits
-
-
-@inner
-def _segment(zero: float, base: int, geometry: int, first: int, end: int, state: int, distance: int) -> None:
-    """Leaves the state of one segment: limbs, or three numbers that lie ``distance`` apart."""
-    tier = at(geometry, p.TIER)
-    if tier == EXACT:
-        add_terms(zero, base, geometry, first, end, state)
-        return
-    if tier == PLAIN:
-        high, low, error = plain_sum(zero, base, geometry, first, end)
-    else:
-        high, low, error = compensated_sum(zero, base, geometry, first, end)
-    store(state, 0, high)
-    store(state, distance, low)
-    store(state, 2 * distance, error)
 
 
 @inner
@@ -82,39 +39,38 @@ def _add_units(
     zero: float, source: int, geometry: int, begin: int, end: int, sums: int, states: int, scratch: int
 ) -> None:
     """Leaves the states of some units: ``BATCH`` apart in ``sums`` if they are whole elements, else in ``states``."""
-    if at(geometry, p.TIER) == PLAIN and are_whole(geometry):
+    if are_whole(geometry):
         add_rows(zero, source, geometry, begin, end, sums, BATCH, scratch)
         return
-    places = LIMBS if at(geometry, p.TIER) == EXACT else 3
     for unit in range(begin, end):
         output, _, first, last = segment_of(geometry, unit)
         base = advance(source, g.kept_source(geometry, output), zero)
         state, distance = sums + 8 * (unit - begin), BATCH
         if at(geometry, g.SEGMENTS) > 1:
-            state, distance = states + 8 * places * unit, 1
-        _segment(zero, base, geometry, first, last, state, distance)
+            state, distance = states + 24 * unit, 1
+        high, low, error = plain_sum(zero, base, geometry, first, last)
+        store(state, 0, high)
+        store(state, distance, low)
+        store(state, 2 * distance, error)
 
 
 @kernel
 def rows(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
     """One output element and one segment a unit; several segments leave their states."""
-    segments, count = at(geometry, g.SEGMENTS), at(geometry, g.COUNT)
     memory = np.empty(4 * BATCH + SCRATCH, np.int64)
-    sums = memory.ctypes.data
-    results = sums + 24 * BATCH
-    opens, scratch = results + 4 * BATCH, results + 8 * BATCH
+    sums = address_of(memory)
+    results, opens, scratch = rounding_places(sums, BATCH)
     for start in range(begin, end, BATCH):
         last = min(start + BATCH, end)
         _add_units(zero, source, geometry, start, last, sums, states, scratch)
-        if segments > 1:
+        if at(geometry, g.SEGMENTS) > 1:
             continue
-        round_all(zero, sums, BATCH, last - start, count, at(geometry, p.RESULT), results, opens)
+        count, function = at(geometry, g.COUNT), at(geometry, p.RESULT)
+        open_vectors = round_all(zero, sums, BATCH, last - start, count, function, results, opens)
         for i in range(last - start):
-            bits = int64(load(results, i, int32(0)))
-            if load(opens, i, int32(0)):
-                base = advance(source, g.kept_source(geometry, start + i), zero)
-                bits = _decide(zero, base, geometry, sums + 8 * i, BATCH, scratch)
-            put(target, g.kept_target(geometry, start + i), bits, zero)
+            put(target, g.kept_target(geometry, start + i), int64(load(results, i, int32(0))), zero)
+        if open_vectors:
+            call(at(geometry, p.OPEN), zero, source, target, sums, geometry, start, last)
     memory[0] = 0  # keeps the memory alive until here
 
 
@@ -140,59 +96,25 @@ def _plain_columns(zero: float, geometry: int, tile: Tile, sums: int, squares: i
         store_vector(sums, 2 * distance + i, bounds)
 
 
-@inner
-def _count_open(opens: int, width: int) -> int:
-    count = 0
-    for i in range(width):
-        count += load(opens, i, int32(0)) != 0
-    return count
-
-
-@inner
-def _put_columns(zero: float, geometry: int, tile: Tile, sums: int, distance: int, target: int) -> None:
-    """Rounds the sums of a tile; many that are open are added up again side by side, few one by one."""
-    count, function, width = at(geometry, g.COUNT), at(geometry, p.RESULT), tile.width
-    results = sums + 24 * distance
-    opens, scratch = results + 4 * distance, results + 8 * distance
-    step = at(geometry, g.COLUMN_TARGET)
-    if round_all(zero, sums, distance, width, count, function, results, opens) == 0:
-        for i in range(width):
-            put(target, tile.offset + i * step, int64(load(results, i, int32(0))), zero)
-        return
-    # Of an exact sum nothing is open but which result is nearer.
-    many = not at(geometry, p.IS_EXACT) and _count_open(opens, width) > max(FEW_OPEN, width // OF_MANY)
-    if many:
-        compensated_columns(zero, geometry, tile, sums, distance)
-    for i in range(width):
-        bits = int64(load(results, i, int32(0)))
-        if load(opens, i, int32(0)):
-            here = advance(tile.base, i * at(geometry, g.COLUMN_STEP), zero)
-            if many:
-                high, low, error = load(sums, i, 0.0), load(sums, distance + i, 0.0), load(sums, 2 * distance + i, 0.0)
-                decided, bits = rounded(high, low, error, count, function, zero)
-                bits = bits if decided else _exact(zero, here, geometry, scratch)
-            else:
-                bits = _decide(zero, here, geometry, sums + 8 * i, distance, scratch)
-        put(target, tile.offset + i * step, bits, zero)
-
-
 @kernel
 def columns(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
     """One tile of columns and one segment a unit; several segments leave states; see ``column_states``."""
     padded = -(-at(geometry, g.TILE) // WIDTH) * WIDTH
     memory = np.empty(4 * padded + LIMBS, np.int64)
-    sums = memory.ctypes.data
-    squares = sums + 24 * padded
+    sums = address_of(memory)
+    results, opens, _ = rounding_places(sums, padded)
     for unit in range(begin, end):
         tile = tile_of(source, geometry, unit, zero)
-        if at(geometry, p.TIER) == PLAIN:
-            _plain_columns(zero, geometry, tile, sums, squares, padded)
-        else:
-            compensated_columns(zero, geometry, tile, sums, padded)
-        if at(geometry, g.SEGMENTS) == 1:
-            _put_columns(zero, geometry, tile, sums, padded, target)
-        else:
+        _plain_columns(zero, geometry, tile, sums, results, padded)
+        if at(geometry, g.SEGMENTS) > 1:
             put_states(sums, padded, 3, states, geometry, tile)
+            continue
+        count, function, step = at(geometry, g.COUNT), at(geometry, p.RESULT), at(geometry, g.COLUMN_TARGET)
+        open_vectors = round_all(zero, sums, padded, tile.width, count, function, results, opens)
+        for i in range(tile.width):
+            put(target, tile.offset + i * step, int64(load(results, i, int32(0))), zero)
+        if open_vectors:
+            call(at(geometry, p.OPEN), zero, source, target, sums, geometry, unit, unit + 1)
     memory[0] = 0  # keeps the memory alive until here
 
 

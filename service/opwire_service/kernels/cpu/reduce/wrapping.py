@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..jit.compiler import inlined, inner, kernel
-from ..jit.element import cast_to, int64, load, read, store, wrap_absolute, wrap_add, wrap_multiply
+from ..jit.element import address_of, cast_to, int64, load, read, store, wrap_absolute, wrap_add, wrap_multiply
 from ..run import geometry as g
 from ..run.column_rows import WHOLE_RUN, Rows, stride_of, walk
 from ..run.geometry import advance, at, run_from, tile_of
@@ -135,7 +135,7 @@ def columns(zero: int, source: int, target: int, states: int, geometry: int, beg
     segments, operation = at(geometry, g.SEGMENTS), at(geometry, p.OPERATION)
     all_columns, apart = at(geometry, g.COLUMNS), at(geometry, g.COLUMN_TARGET)
     memory = np.empty(at(geometry, g.TILE), np.int64)
-    totals = memory.ctypes.data
+    totals = address_of(memory)
     for unit in range(begin, end):
         tile = tile_of(source, geometry, unit, zero)
         for i in range(tile.width):

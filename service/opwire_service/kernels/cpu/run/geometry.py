@@ -7,11 +7,14 @@ are reduced. Where things lie follows from the number of a unit, so any range of
 from __future__ import annotations
 
 from array import array
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from llvmlite import ir
 
 from ...layout import Loop, ReductionLayout
 from ..jit.compiler import inlined, inner
-from ..jit.element import load, size_of
+from ..jit.element import ADDRESS, INT64, int64, intrinsic, pointer_to
 
 # Slots of the row. What a family adds for its own kernels is declared in its ``parameters``, from PARAMETERS on.
 COUNT, SEGMENT, SEGMENTS = 0, 1, 2  # reduced elements in all, in a segment, and how many segments
@@ -75,9 +78,14 @@ def encode(layout: ReductionLayout, column: Loop | None, segment: int, tile: int
     return array("q", row)
 
 
-@inner
-def at(geometry: int, slot: int) -> int:
-    return load(geometry, slot, 0)
+@intrinsic
+def at(typing: Any, geometry: Any, slot: Any) -> tuple[Any, Callable[..., Any]]:
+    """What a slot holds."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.load(builder.gep(pointer_to(builder, args[0], ir.IntType(64)), [args[1]]))
+
+    return INT64(ADDRESS, ADDRESS), code
 
 
 @inner
@@ -95,7 +103,8 @@ def _walk_loops(geometry: int, unit: int, loops: int, first: int, width: int, wh
 def _walk(geometry: int, unit: int, loops: int, first: int, width: int, which: int) -> int:
     if loops == 1:
         return unit * at(geometry, first + which)
-    return _walk_loops(geometry, unit, loops, first, width, which)
+    # As numbers that are known only at run time: it is compiled once for all loops.
+    return _walk_loops(geometry, unit, loops, int64(first), int64(width), int64(which))
 
 
 @inlined
@@ -156,7 +165,11 @@ def run_from(geometry: int, base: int, index: int, end: int, zero: float) -> tup
     return advance(base, offset, zero), min(size - place, end - index)
 
 
-@inner
-def advance(address: int, elements: int, zero: float) -> int:
+@intrinsic
+def advance(typing: Any, address: Any, elements: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
     """The address of the element so many elements further."""
-    return address + elements * size_of(zero)
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.add(args[0], builder.mul(args[1], ir.Constant(args[1].type, zero.bitwidth // 8)))
+
+    return ADDRESS(ADDRESS, ADDRESS, zero), code

@@ -32,10 +32,15 @@ class Job(Protocol):
 
     Attributes:
         kernels: those that it calls.
+        later: those among them that most runs do without.
     """
 
     @property
     def kernels(self) -> tuple[Kernel, ...]: ...
+
+    @property
+    def later(self) -> tuple[Kernel, ...]:
+        return ()
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None: ...
 
@@ -61,6 +66,7 @@ class Step(NamedTuple):
         units: how many there are.
         elements: of the input that a unit visits.
         reads_states: whether its input is what an earlier step left.
+        called: a kernel that this one calls, and the slot of the geometry where it finds its address.
     """
 
     kernel: Kernel
@@ -68,12 +74,20 @@ class Step(NamedTuple):
     units: int
     elements: int
     reads_states: bool = False
+    called: tuple[int, Kernel] | None = None
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        return (self.kernel,) if self.called is None else (self.kernel, self.called[1])
 
     def run(self, source: int, target: int, states: int, find: Find, pool: Pool, stop: Stop) -> None:
         self.bind(source, target, states, find, pool)(stop)
 
     def bind(self, source: int, target: int, states: int, find: Find, pool: Pool, kept: Kept = ()) -> Bound:
         """What runs the step on memory at these addresses, which ``kept`` owns."""
+        if self.called is not None:
+            slot, kernel = self.called
+            self.geometry[slot] = find(kernel).address
         grain = max(1, PIECE // self.elements)
         if self.units > grain:
             asked = max(1, ASKED // (grain * self.elements))
@@ -111,7 +125,7 @@ class StepsJob(Job):
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
-        return tuple(step.kernel for step in self.steps)
+        return tuple(kernel for step in self.steps for kernel in step.kernels)
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         self.bind(inputs, outputs, find, pool)(stop)

@@ -31,7 +31,7 @@ BAD = [
     ({**GOOD, "device": "tpu"}, "invalid_request", "/device"),
     ({**GOOD, "feature_level": "9_9"}, "contract_violation", "/feature_level"),
     ({**GOOD, "feature_level": "2_0"}, "contract_violation", "/operator/desc/InputTensor/Sizes"),
-    ({**GOOD, "operator": {"type": "GEMM", "desc": {}}}, "contract_violation", "/operator/type"),
+    ({**GOOD, "operator": {"type": "GEMMM", "desc": {}}}, "contract_violation", "/operator/type"),
     ({**GOOD, "operator": None}, "contract_violation", "/operator"),
     ({**GOOD, "inputs": {}}, "contract_violation", "/inputs"),
     ({**GOOD, "inputs": {"InputTensor": {"data": [1, 2, "x"]}}}, "contract_violation", "/inputs/InputTensor/data/2"),

@@ -101,4 +101,4 @@ def test_operators_that_do_not_run_are_refused(http):
     assert asked
     for (case, _), (result, arrays) in zip(asked, outcomes(http, asked), strict=True):
         assert arrays is None, case.id
-        assert [violation["code"] for violation in result["violations"]] == ["operator_not_executable"]
+        assert result["code"] == "operator_not_executable", case.id

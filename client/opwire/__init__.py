@@ -5,9 +5,8 @@
 >>> opwire.Client().argmax(x, axes=1).output
 """
 
-from typing import TYPE_CHECKING, Any
-
 from .check import Plan, Validation, check, validate
+from .client import AsyncClient, Client, prepare
 from .errors import (
     AuthenticationError,
     ConnectError,
@@ -33,10 +32,8 @@ from .errors import (
 from .level import FeatureLevel
 from .operator import Code, Violation
 from .tensor import BufferTensorDesc, DataType
+from .transport.endpoint import package_version
 from .wire import Call, PoolingResult, Result
-
-if TYPE_CHECKING:
-    from .client import AsyncClient, Client, prepare
 
 __all__ = [
     "AsyncClient",
@@ -81,14 +78,7 @@ __all__ = [
 __version__: str
 
 
-def __getattr__(name: str) -> Any:
-    """The clients, which bring what speaks HTTP, and the version are looked up when they are asked for."""
-    if name in ("AsyncClient", "Client", "prepare"):
-        from . import client
-
-        return getattr(client, name)
+def __getattr__(name: str) -> str:
     if name == "__version__":
-        from .transport.endpoint import package_version
-
         return package_version()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from hypothesis import assume
 from hypothesis import strategies as st
 
+from opwire.check import check
 from opwire.enums import AxisDirection, ReduceFunction
 from opwire.level import FeatureLevel
 from opwire.operator import Operator
@@ -19,7 +21,12 @@ from opwire.support import Row, row_for
 from opwire.tensor import Array, BufferTensorDesc, DataType
 from opwire_service.kernels.executable import EXECUTABLE
 from tests import oracle
+from tests.drawing import descs
 from tests.execution import logical
+from tests.oracles import inputs_of
+
+MOST_DRAWN = 1 << 12
+"""Elements of all tensors of a drawn desc."""
 
 MOST_ELEMENTS = 48
 """Of a drawn input; small, so that failures read well and the oracle keeps up."""
@@ -46,7 +53,26 @@ class Case:
 def cases(draw: st.DrawFn, operators: tuple[str, ...] = tuple(EXECUTABLE)) -> Case:
     """Requests for the named operators, of all data types, ranks and layouts that some level allows."""
     operator = EXECUTABLE[draw(st.sampled_from(operators))]
-    return draw(_FAMILIES[operator.name](operator))
+    return draw(_FAMILIES.get(operator.name, _any_desc)(operator))
+
+
+@st.composite
+def _any_desc(draw: st.DrawFn, operator: Operator[Any]) -> Case:
+    """Any desc that the declaration allows, its outputs laid out in any way."""
+    drawn = draw(descs(operator))
+    plan = check(drawn.request, drawn.level)
+    assume(sum(desc.element_count for desc in (*plan.inputs.values(), *plan.outputs.values())) <= MOST_DRAWN)
+    for name, desc in plan.outputs.items():
+        if "[" not in name:
+            drawn.desc[name] = draw(_outputs(desc.data_type, desc.sizes))
+    buffers_of = {name: draw(buffers(desc.data_type, desc.extent)) for name, desc in plan.inputs.items()}
+    chosen = inputs_of(operator.name)
+    for name, array in (chosen(draw, plan) if chosen else {}).items():
+        written = bytearray(buffers_of[name])
+        plan.inputs[name].view(written)[...] = array
+        buffers_of[name] = bytes(written)
+    inputs = {name: logical(desc, buffers_of[name]) for name, desc in plan.inputs.items()}
+    return Case(drawn.request, drawn.level, inputs, buffers_of)
 
 
 @st.composite

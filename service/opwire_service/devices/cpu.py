@@ -7,7 +7,7 @@ import platform
 import sys
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from threading import Lock
@@ -24,10 +24,10 @@ from ..kernels.cpu.jit.compiler import Kernel
 from ..kernels.cpu.jit.compiling import CompilingFailed
 from ..kernels.cpu.jit.library import AHEAD, Library
 from ..kernels.cpu.run.job import Job
-from ..kernels.cpu.run.pool import Pool
+from ..kernels.cpu.run.pool import Find, Pool
 from ..kernels.reference import KERNELS as REFERENCE
 from .base import Device, Usage
-from .reference import CHUNK_BYTES
+from .reference import CHUNK_BYTES, INLINE_WORK, refuse_too_much
 
 THREADS_VARIABLE = "OPWIRE_CPU_THREADS"
 
@@ -49,11 +49,28 @@ class _Prepared:
     is_ready: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class _ReferenceJob(Job):
+    """An operator that has no kernels here, on those of the reference."""
+
+    plan: Plan
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        return ()
+
+    def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
+        REFERENCE[self.plan.operator.name](self.plan, inputs, outputs, stop)
+
+    def scratch_bytes(self, threads: int) -> int:
+        return CHUNK_BYTES
+
+
 class CpuDevice(Device):
     """Runs plans on compiled kernels.
 
-    A plan whose kernels are not ready waits until they are compiled, before all others; a very small one, or one with
-    a kernel that cannot be compiled, runs on the reference kernels.
+    A plan whose kernels are not ready waits until they are compiled, before all others; a very small one, one with a
+    kernel that cannot be compiled, or one of an operator without kernels here runs on the reference kernels.
 
     Args:
         threads: that share the work of a plan, the calling one included; by default ``OPWIRE_CPU_THREADS``, or as many
@@ -77,6 +94,8 @@ class CpuDevice(Device):
 
     def runs_inline(self, plan: Plan) -> bool:
         """See ``Device.runs_inline``: no plan that may have to wait for its kernels."""
+        if plan.operator.name not in PREPARE:
+            return plan.work <= INLINE_WORK
         return plan.work <= SMALL_WORK and self._prepare(plan).is_ready
 
     def run(self, plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
@@ -94,6 +113,12 @@ class CpuDevice(Device):
         if prepared.is_ready:
             return prepared.job.bind(inputs, outputs, self._library.find, self._pool)
         return partial(self.run, plan, inputs, outputs)
+
+    def admit(self, plan: Plan) -> AbstractContextManager[None]:
+        """See ``Device.admit``."""
+        if plan.operator.name not in PREPARE:
+            refuse_too_much(plan)
+        return nullcontext()
 
     def scratch_bytes(self, plan: Plan) -> int:
         """See ``Device.scratch_bytes``; on the reference kernels it may be that of exact arithmetic."""
@@ -118,7 +143,7 @@ class CpuDevice(Device):
             "python": platform.python_version(),
             "numpy": np.__version__,
             "numba": numba.__version__,
-            "operators": list(PREPARE),
+            "operators": list(REFERENCE),
         }
 
     def close(self) -> None:
@@ -129,7 +154,7 @@ class CpuDevice(Device):
     def _prepare(self, plan: Plan) -> _Prepared:
         prepared = self._prepared.get(plan)
         if prepared is None:
-            prepared = _Prepared(PREPARE[plan.operator.name](plan))
+            prepared = _Prepared(PREPARE.get(plan.operator.name, _ReferenceJob)(plan))
             with self._lock:
                 self._prepared[plan] = prepared
                 if len(self._prepared) > JOBS:

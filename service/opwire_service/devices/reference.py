@@ -17,6 +17,9 @@ from .base import Device
 VISITS_PER_OUTPUT = 512
 """Element visits that take as long as what is done once for each element of an output."""
 
+INLINE_WORK = 16
+"""Element visits that take less time than a change of threads."""
+
 MOST_VISITS = 1 << 29
 """Element visits of the largest plan, outputs counted as such: a minute or two of sums."""
 
@@ -32,24 +35,15 @@ class ReferenceDevice(Device):
     @property
     def inline_work(self) -> int:
         """See ``Device``."""
-        return 16
+        return INLINE_WORK
 
     def run(self, plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
         """See ``Device.run``."""
         KERNELS[plan.operator.name](plan, inputs, outputs, stop)
 
     def admit(self, plan: Plan) -> AbstractContextManager[None]:
-        """See ``Device.admit``: it refuses what would take far longer than anybody waits."""
-        outputs = plan.outputs["OutputTensor"].element_count
-        visits = plan.work + VISITS_PER_OUTPUT * outputs
-        if visits > MOST_VISITS:
-            raise LimitExceededError(
-                ProblemCode.WORK_TOO_LARGE,
-                f"{visits} element visits, where each of the {outputs} elements of the output counts as "
-                f"{VISITS_PER_OUTPUT}; the reference device takes at most {MOST_VISITS}",
-                limit=MOST_VISITS,
-                size=visits,
-            )
+        """See ``Device.admit``."""
+        refuse_too_much(plan)
         return nullcontext()
 
     def scratch_bytes(self, plan: Plan) -> int:
@@ -68,3 +62,21 @@ class ReferenceDevice(Device):
 
     def close(self) -> None:
         """There is nothing to end."""
+
+
+def refuse_too_much(plan: Plan) -> None:
+    """Refuses what would take far longer than anybody waits.
+
+    Raises:
+        LimitExceededError: the plan is more work than the reference kernels take.
+    """
+    outputs = sum(desc.element_count for desc in plan.outputs.values())
+    visits = plan.work + VISITS_PER_OUTPUT * outputs
+    if visits > MOST_VISITS:
+        raise LimitExceededError(
+            ProblemCode.WORK_TOO_LARGE,
+            f"{visits} element visits, where each of the {outputs} elements of the output counts as "
+            f"{VISITS_PER_OUTPUT}; the reference device takes at most {MOST_VISITS}",
+            limit=MOST_VISITS,
+            size=visits,
+        )

@@ -102,10 +102,20 @@ class Dispatcher:
             return
         demand, now = Demand.of(plan), time.monotonic()
         with ExitStack() as held:
-            name = self._admit(plan, placement.order(demand, now) if device == AUTO else [device], held)
+            order = [name for name in placement.order(demand, now) if self.devices[name].executes(plan.operator.name)]
+            name = self._admit(plan, order if device == AUTO else [device], held)
             seconds = placement.accept(name, demand, now)
             held.callback(placement.release, name, seconds)
             yield name
+
+    def devices_for(self, operator: str) -> list[str]:
+        """The devices that run an operator type."""
+        return [name for name, device in self.devices.items() if device.executes(operator)]
+
+    def runs(self, operator: str, device: str) -> bool:
+        """Whether a device runs an operator type, or ``auto`` finds one that does."""
+        able = self.devices_for(operator)
+        return not set(able).isdisjoint(candidates(self.devices)) if device == AUTO else device in able
 
     def _admit(self, plan: Plan, order: list[str], held: ExitStack) -> str:
         """The first device with room for a plan; if none has, the last one refuses it."""

@@ -194,6 +194,7 @@ class Engine:
             progress.deadline = self.deadline(progress.started, execute.timeout_ms)
             device = self._device(execute)
             prepared = self.plans.plan(execute)
+            self._refuse_not_executable(prepared.plan.operator.name, device)
             writing, numbers = dialect.answer_bytes(request, prepared)
             self._bound_numbers(numbers)
             if room is not None:
@@ -282,13 +283,20 @@ class Engine:
         if body.nodes > values:
             raise exceeded(ProblemCode.BODY_TOO_LARGE, "values in the JSON of the request", body.nodes, values)
 
+    def _refuse_not_executable(self, operator: str, device: str) -> None:
+        if self.dispatcher.runs(operator, device):
+            return
+        able = self.dispatcher.devices_for(operator)
+        if able:
+            detail = f"the desc is valid, but {device} does not run {operator}; {', '.join(able)} would"
+        else:
+            known = ", ".join(self.dispatcher.devices)
+            detail = f"the desc is valid, but none of this server's devices runs {operator}: {known}"
+        raise NotExecutableError(ProblemCode.OPERATOR_NOT_EXECUTABLE, detail, operator=operator, devices=able)
+
     def _bound(self, plan: Plan) -> None:
-        """Refuses what no device runs, and what is too large, before any memory is taken for it."""
-        limits, devices = self.limits, self.dispatcher.devices
-        if not any(device.executes(plan.operator.name) for device in devices.values()):
-            name = plan.operator.name
-            detail = f"the desc is valid, but none of this server's devices runs {name}: {', '.join(devices)}"
-            raise NotExecutableError(ProblemCode.OPERATOR_NOT_EXECUTABLE, detail, operator=name, devices=[])
+        """Refuses what is too large before any memory is taken for it."""
+        limits = self.limits
         for name, desc in (*plan.inputs.items(), *plan.outputs.items()):
             if desc.element_count > limits.tensor_elements:
                 what = f"elements in {name}"

@@ -145,6 +145,10 @@ class CudaDevice(Device):
         """Nothing: a card is always further away."""
         return 0
 
+    def executes(self, operator: str) -> bool:
+        """See ``Device.executes``."""
+        return operator in JOBS
+
     @staticmethod
     def count() -> int:
         """GPUs of this machine.

@@ -6,28 +6,25 @@ from collections.abc import Callable
 
 from opwire.check import Plan
 
-from .extremes import family as argreduce
+from .extremes import family as extremes
 from .jit.compiler import Kernel
-from .pooling import family as max_pooling
+from .pooling import family as pooling
 from .reduce import family as reduce
 from .run import sharing
 from .run.job import Job
 
+_FAMILIES = (extremes, reduce, pooling)
+
 PREPARE: dict[str, Callable[[Plan], Job]] = {
-    "REDUCE": reduce.prepare,
-    "MAX_POOLING": max_pooling.prepare,
-    "MAX_POOLING1": max_pooling.prepare,
-    "MAX_POOLING2": max_pooling.prepare,
-    "ARGMIN": argreduce.prepare,
-    "ARGMAX": argreduce.prepare,
+    name: prepare for family in _FAMILIES for name, prepare in family.PREPARE.items()
 }
-"""What makes a plan ready."""
+"""What makes a plan ready, by operator; an operator that is not here runs on the reference kernels."""
 
 ALWAYS = sharing.KERNELS
 """What every plan may need."""
 
-KERNELS: tuple[Kernel, ...] = (*ALWAYS, *argreduce.KERNELS, *reduce.KERNELS, *max_pooling.KERNELS)
-"""All of them."""
+KERNELS: tuple[Kernel, ...] = (*ALWAYS, *(kernel for family in _FAMILIES for kernel in family.KERNELS))
+"""All that are compiled."""
 
 COMPILING = "opwire_service.kernels.cpu.compiling"
 """The module that compiles them in a process of its own."""

@@ -9,12 +9,9 @@ from opwire.check import Plan
 from . import argreduce, max_pooling, reduce
 from .job import CudaJob
 
+_FAMILIES = (argreduce, reduce, max_pooling)
+
 JOBS: dict[str, Callable[[Plan, int], CudaJob]] = {
-    "REDUCE": reduce.job,
-    "MAX_POOLING": max_pooling.job,
-    "MAX_POOLING1": max_pooling.job,
-    "MAX_POOLING2": max_pooling.job,
-    "ARGMIN": argreduce.job,
-    "ARGMAX": argreduce.job,
+    name: job for family in _FAMILIES for name, job in family.JOBS.items()
 }
 """Operator -> job of a plan for a card with so many multiprocessors."""

@@ -26,3 +26,6 @@ def job(plan: Plan, processors: int) -> Reduction:
         position=True,
     )
     return Reduction(source, target, plan.attributes.Axes, accumulator, processors)
+
+
+JOBS = dict.fromkeys(("ARGMIN", "ARGMAX"), job)

@@ -175,3 +175,6 @@ def _steps_fit(tensor: BufferTensorDesc, lanes: int) -> bool:
 def job(plan: Plan, processors: int) -> Pooling:
     """The job of a plan of max pooling."""
     return Pooling(plan, processors)
+
+
+JOBS = dict.fromkeys(("MAX_POOLING", "MAX_POOLING1", "MAX_POOLING2"), job)

@@ -106,3 +106,6 @@ def _recompute(
     stop: Stop,
 ) -> exact.Float:
     return compute(Elements(elements, stop, CHUNK), to)
+
+
+JOBS = dict.fromkeys(("REDUCE",), job)

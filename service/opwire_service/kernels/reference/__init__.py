@@ -1,21 +1,47 @@
-"""The kernels of the reference device by operator: plain, one output element at a time."""
+"""The kernels of the reference device: plain, one output element at a time.
+
+A module of this folder has the kernels of the family of its name as its ``KERNELS``, by operator; it is loaded when one
+of them is asked for.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
 
 from opwire.check import Plan
+from opwire.operators import CATALOG
 
 from ...execution import Arrays, Stop
-from . import argreduce, max_pooling, reduce
 
 Kernel = Callable[[Plan, Arrays, Arrays, Stop], None]
 
-KERNELS: dict[str, Kernel] = {
-    "REDUCE": reduce.run,
-    "MAX_POOLING": max_pooling.run,
-    "MAX_POOLING1": max_pooling.run,
-    "MAX_POOLING2": max_pooling.run,
-    "ARGMIN": argreduce.run,
-    "ARGMAX": argreduce.run,
-}
+
+class _Kernels(Mapping[str, Kernel]):
+    def __getitem__(self, name: str) -> Kernel:
+        return _family(CATALOG[name].family)[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, kind in CATALOG.items() if name in _family(kind.family))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+@cache
+def _family(name: str) -> Mapping[str, Kernel]:
+    if name not in _modules():
+        return {}
+    kernels: Mapping[str, Kernel] = import_module(f"{__name__}.{name}").KERNELS
+    return kernels
+
+
+@cache
+def _modules() -> frozenset[str]:
+    return frozenset(module.name for module in iter_modules(__path__))
+
+
+KERNELS: Mapping[str, Kernel] = _Kernels()
+"""The kernels by operator."""

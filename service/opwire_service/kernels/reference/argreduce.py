@@ -27,3 +27,6 @@ def write_positions(extreme: Extreme, axes: tuple[int, ...], source: Array, targ
     """Writes where among the elements along the axes the winner is."""
     for elements, place in groups(axes, source, target):
         place[...] = extreme.winner(Elements(elements, stop))[0]
+
+
+KERNELS = {"ARGMIN": run, "ARGMAX": run}

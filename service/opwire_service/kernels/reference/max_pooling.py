@@ -40,3 +40,6 @@ def _covered(dimension: Dimension, window: int) -> slice:
 def _flat(coordinate: tuple[int, ...], sizes: tuple[int, ...]) -> int:
     """The row-major position in the whole tensor."""
     return sum(i * step for i, step in zip(coordinate, packed_strides(sizes), strict=True))
+
+
+KERNELS = dict.fromkeys(("MAX_POOLING", "MAX_POOLING1", "MAX_POOLING2"), run)

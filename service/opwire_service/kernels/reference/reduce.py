@@ -68,3 +68,6 @@ def _wrapping(function: ReduceFunction, elements: Elements, data_type: DataType)
     for values in elements:
         result = combine((result, *map(term, values.tolist()))) % (1 << data_type.bits)
     return np.array(result, f"<u{data_type.dtype.itemsize}").view(data_type.dtype)
+
+
+KERNELS = {"REDUCE": run}

@@ -134,3 +134,6 @@ def _zero(source: Array, target: Array) -> None:
 
 def _copy(source: Array, target: Array) -> None:
     target[...] = source
+
+
+PREPARE = dict.fromkeys(("ARGMIN", "ARGMAX"), prepare)

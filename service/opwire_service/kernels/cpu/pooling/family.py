@@ -136,3 +136,6 @@ def _covered(dimension: Dimension, window: int) -> range:
     skipped = max(0, -(begin // dimension.dilation))
     end = min(begin + dimension.dilated_window, dimension.size)
     return range(begin + skipped * dimension.dilation, end, dimension.dilation)
+
+
+PREPARE = dict.fromkeys(("MAX_POOLING", "MAX_POOLING1", "MAX_POOLING2"), prepare)

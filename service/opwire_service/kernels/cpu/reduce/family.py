@@ -181,3 +181,6 @@ def _plain_job(family: FamilyKernels, work: Cut, element: Any) -> Job:
         return StepsJob((first,), 0)
     finish = Step(Kernel(family.finish, element), work.whole, work.outputs, work.segments)
     return StepsJob((first, finish), work.outputs * work.segments * family.places[PLAIN])
+
+
+PREPARE = dict.fromkeys(("REDUCE",), prepare)

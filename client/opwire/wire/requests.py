@@ -15,6 +15,7 @@ from ..check import Plan
 from ..desc import MOST_ALIKE, Report, pointer_to, show
 from ..errors import ContractViolation, LimitExceededError, ProblemCode, RequestError
 from ..fields.tensors import MOST_TENSORS
+from ..graph import CONSTANT, without_constants
 from ..jsontensor import NumberError, read_numbers
 from ..level import HIGHEST
 from ..operator import Code, Violation
@@ -48,10 +49,11 @@ Payload = str | Base64 | Numbers | memoryview
 
 
 class ExecuteRequest(NamedTuple):
-    """One operator to run, as parsed; neither its operator nor its tensors are checked yet.
+    """One operator or graph to run, as parsed; neither it nor its tensors are checked yet.
 
+    ``operator`` is the graph if ``is_graph`` says so, without the tensors of its constants: they are among the inputs.
     ``inputs`` has the tensors of an array as ``NAME[0]``, ``NAME[1]``, ... ``pointer`` says where it stands in the
-    body.
+    body, ``places`` where those inputs do that are not among its ``inputs``.
     """
 
     operator: object
@@ -62,21 +64,29 @@ class ExecuteRequest(NamedTuple):
     device: str | None = None
     output_format: OutputFormat = OutputFormat.BASE64
     pointer: str = ""
+    is_graph: bool = False
+    places: Mapping[str, str] = {}
+
+    @property
+    def plan_pointer(self) -> str:
+        """Where the operator or graph stands."""
+        return f"{self.pointer}/{'graph' if self.is_graph else 'operator'}"
 
 
 @dataclass(frozen=True, slots=True)
 class ValidateRequest:
-    """An operator desc to check."""
+    """An operator desc or a graph to check."""
 
     operator: object
     feature_level: object
+    is_graph: bool = False
 
 
 _ENVELOPE: Mapping[str, None] = dict.fromkeys(
-    ("feature_level", "operator", "inputs", "timeout_ms", "priority", "device", "output_format")
+    ("feature_level", "operator", "graph", "inputs", "timeout_ms", "priority", "device", "output_format")
 )
 _BATCH: Mapping[str, None] = dict.fromkeys(("requests",))
-_VALIDATE: Mapping[str, None] = dict.fromkeys(("feature_level", "operator"))
+_VALIDATE: Mapping[str, None] = dict.fromkeys(("feature_level", "operator", "graph"))
 
 
 def parse_execute(body: RequestBody) -> ExecuteRequest:
@@ -133,9 +143,27 @@ def parse_validate(body: RequestBody) -> ValidateRequest:
 
 def _read_validate(document: object, parts: Parts) -> ValidateRequest:
     envelope = _envelope(document, _VALIDATE)
-    if "operator" not in envelope:
-        _refuse([Violation(Code.MISSING_FIELD, "", "operator is required and missing")])
-    return ValidateRequest(envelope["operator"], _given(envelope, "feature_level", HIGHEST))
+    report = Report()
+    _one_of_both(envelope, "", report)
+    if report.violations:
+        _refuse(report.violations)
+    level = _given(envelope, "feature_level", HIGHEST)
+    if "graph" not in envelope:
+        return ValidateRequest(envelope["operator"], level)
+    graph = envelope["graph"]
+    if isinstance(graph, dict):
+        graph, held = without_constants(graph, "/graph")
+        for tensor, pointer in held.values():
+            _read_payload(tensor, parts, pointer)
+    return ValidateRequest(graph, level, is_graph=True)
+
+
+def _one_of_both(envelope: Mapping[str, Any], pointer: str, report: Report) -> None:
+    """A request has an operator or a graph."""
+    if "operator" not in envelope and "graph" not in envelope:
+        report.add(Code.MISSING_FIELD, pointer, "operator is required and missing, or graph in its place")
+    elif "operator" in envelope and "graph" in envelope:
+        report.add(Code.UNKNOWN_FIELD, f"{pointer}/graph", "operator and graph given; a request has one of them")
 
 
 def _given(envelope: Mapping[str, Any], name: str, default: Any) -> Any:
@@ -161,11 +189,17 @@ def _envelope(value: object, fields: Mapping[str, object], pointer: str = "") ->
 def _read_execute(value: object, parts: Parts, pointer: str) -> ExecuteRequest:
     # The tail is taken before anything can be refused: the requests behind this one need their place in it.
     inputs = _read_payloads(value, parts, pointer) if isinstance(value, dict) else {}
+    graph = value.get("graph") if isinstance(value, dict) else None
+    places: dict[str, str] = {}
+    if isinstance(graph, dict):
+        graph, held = without_constants(graph, f"{pointer}/graph")
+        for name, (tensor, at) in held.items():
+            inputs[CONSTANT + name], places[CONSTANT + name] = _read_payload(tensor, parts, at), at
     envelope = _envelope(value, _ENVELOPE, pointer)
     report = Report()
-    for name in ("operator", "inputs"):
-        if name not in envelope:
-            report.add(Code.MISSING_FIELD, pointer, f"{name} is required and missing")
+    _one_of_both(envelope, pointer, report)
+    if "inputs" not in envelope:
+        report.add(Code.MISSING_FIELD, pointer, "inputs is required and missing")
     if "inputs" in envelope and not isinstance(envelope["inputs"], dict):
         at = f"{pointer}/inputs"
         report.add(Code.WRONG_TYPE, at, f"{show(envelope['inputs'])} given where an object of tensors belongs")
@@ -182,8 +216,9 @@ def _read_execute(value: object, parts: Parts, pointer: str) -> ExecuteRequest:
         report.add(Code.UNKNOWN_VALUE, at, f"{show(given)} given; allowed: {', '.join(formats)}", formats)
     if report.violations or output_format is None:
         _refuse(report.violations)
+    is_graph = "graph" in envelope
     return ExecuteRequest(
-        envelope["operator"],
+        graph if is_graph else envelope["operator"],
         _given(envelope, "feature_level", HIGHEST),
         cast(dict[str, Payload], inputs),  # a violation would have been refused
         timeout,
@@ -191,6 +226,8 @@ def _read_execute(value: object, parts: Parts, pointer: str) -> ExecuteRequest:
         device,
         output_format,
         pointer,
+        is_graph,
+        places,
     )
 
 
@@ -271,6 +308,7 @@ def read_inputs(plan: Plan, request: ExecuteRequest) -> dict[str, Array]:
         if name not in request.inputs:
             continue
         at = f"{pointer}/{name}" if name[-1] != "]" else place(pointer, name)
+        at = request.places.get(name, at)
         found = _read_tensor(request.inputs[name], desc, at)
         if isinstance(found, Violation):
             violations.append(found)

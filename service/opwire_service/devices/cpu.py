@@ -17,14 +17,17 @@ import numpy as np
 from llvmlite.binding import get_host_cpu_name
 
 from opwire.check import Plan
+from opwire.graph import GRAPH, operator_plans
 
 from ..execution import Arrays, Bound, Stop
 from ..kernels.cpu.families import ALWAYS, COMPILING, KERNELS, PREPARE
 from ..kernels.cpu.jit.compiler import Kernel
 from ..kernels.cpu.jit.compiling import CompilingFailed
 from ..kernels.cpu.jit.library import AHEAD, Library
+from ..kernels.cpu.run.graph import GraphJob
 from ..kernels.cpu.run.job import Job
 from ..kernels.cpu.run.pool import Find, Pool
+from ..kernels.graph import GraphMemory
 from ..kernels.reference import KERNELS as REFERENCE
 from .base import Device, Usage
 from .reference import CHUNK_BYTES, INLINE_WORK, refuse_too_much
@@ -33,6 +36,9 @@ THREADS_VARIABLE = "OPWIRE_CPU_THREADS"
 
 SMALL_WORK = 1 << 15
 """Element visits that take less time than a change of threads."""
+
+INLINE_STEPS = 32
+"""Operators of a graph that are called in less time than it takes to change threads a few times."""
 
 SOON_DONE = 1 << 10
 """Element visits that the reference is done with sooner than a kernel is compiled, whatever the function."""
@@ -94,9 +100,9 @@ class CpuDevice(Device):
 
     def runs_inline(self, plan: Plan) -> bool:
         """See ``Device.runs_inline``: no plan that may have to wait for its kernels."""
-        if plan.operator.name not in PREPARE:
-            return plan.work <= INLINE_WORK
-        return plan.work <= SMALL_WORK and self._prepare(plan).is_ready
+        if plan.work > SMALL_WORK or len(operator_plans(plan)) > INLINE_STEPS:
+            return False
+        return sum(each.work for each in _borrowed(plan)) <= INLINE_WORK and self._prepare(plan).is_ready
 
     def run(self, plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
         """See ``Device.run``."""
@@ -116,8 +122,8 @@ class CpuDevice(Device):
 
     def admit(self, plan: Plan) -> AbstractContextManager[None]:
         """See ``Device.admit``."""
-        if plan.operator.name not in PREPARE:
-            refuse_too_much(plan)
+        for each in _borrowed(plan):
+            refuse_too_much(each)
         return nullcontext()
 
     def scratch_bytes(self, plan: Plan) -> int:
@@ -154,7 +160,7 @@ class CpuDevice(Device):
     def _prepare(self, plan: Plan) -> _Prepared:
         prepared = self._prepared.get(plan)
         if prepared is None:
-            prepared = _Prepared(PREPARE.get(plan.operator.name, _ReferenceJob)(plan))
+            prepared = _Prepared(_job(plan))
             with self._lock:
                 self._prepared[plan] = prepared
                 if len(self._prepared) > JOBS:
@@ -173,6 +179,18 @@ class CpuDevice(Device):
         self._library.ask([kernel for kernel in kernels if kernel not in later])
         self._library.ask(later, AHEAD)
         return self._library.obtain([kernel for kernel in kernels if kernel not in later], stop)
+
+
+def _job(plan: Plan) -> Job:
+    """What computes a plan, and in a graph each of its steps."""
+    if plan.operator is GRAPH:
+        return GraphJob(GraphMemory(plan), tuple(_job(step.plan) for step in plan.attributes.steps))
+    return PREPARE.get(plan.operator.name, _ReferenceJob)(plan)
+
+
+def _borrowed(plan: Plan) -> list[Plan]:
+    """The plans of operators among those to run that have no kernels here."""
+    return [each for each in operator_plans(plan) if each.operator.name not in PREPARE]
 
 
 def _kernels(job: Job) -> tuple[Kernel, ...]:

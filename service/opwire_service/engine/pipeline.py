@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, TypeVar
 
 from opwire.check import Plan, read_level, validate
@@ -19,6 +20,7 @@ from opwire.errors import (
     ProblemCode,
     RequestError,
 )
+from opwire.graph import GRAPH, validate_graph
 from opwire.operator import Code, Violation
 from opwire.wire import (
     Answer,
@@ -158,8 +160,11 @@ class Engine:
             OpwireError: as for ``read``.
         """
         request = await self.read(parse_validate, body, head_length, progress, hold)
-        progress.operator = request.operator
+        progress.operator = GRAPH.name if request.is_graph else request.operator
         level = read_level(request.feature_level, "/feature_level")
+        if request.is_graph:
+            found = await self._code(partial(validate_graph, request.operator, level, pointer="/graph"))
+            return found.to_json()
         return validate(request.operator, level, pointer="/operator").to_json()
 
     async def close(self) -> None:
@@ -190,11 +195,11 @@ class Engine:
     ) -> Answer:
         try:
             execute = dialect.operator(request, self.plans)
-            progress.operator = execute.operator
+            progress.operator = GRAPH.name if execute.is_graph else execute.operator
             progress.deadline = self.deadline(progress.started, execute.timeout_ms)
             device = self._device(execute)
-            prepared = self.plans.plan(execute)
-            self._refuse_not_executable(prepared.plan.operator.name, device)
+            prepared = await self._plan(execute)
+            self._refuse_not_executable(prepared.plan, device)
             writing, numbers = dialect.answer_bytes(request, prepared)
             self._bound_numbers(numbers)
             if room is not None:
@@ -213,6 +218,13 @@ class Engine:
             answer = write(request, done, progress)
         self.metrics.executed(prepared.plan.operator.name, progress.timing)
         return answer
+
+    async def _plan(self, request: ExecuteRequest) -> Prepared:
+        """The plan of a request; a graph, whose check may take long, is checked in another thread."""
+        if not request.is_graph:
+            return self.plans.plan(request)
+        key, found = self.plans.find(request)
+        return found or self.plans.keep(key, await self._code(self.plans.prepare, request))
 
     async def _run(
         self,
@@ -283,10 +295,10 @@ class Engine:
         if body.nodes > values:
             raise exceeded(ProblemCode.BODY_TOO_LARGE, "values in the JSON of the request", body.nodes, values)
 
-    def _refuse_not_executable(self, operator: str, device: str) -> None:
-        if self.dispatcher.runs(operator, device):
+    def _refuse_not_executable(self, plan: Plan, device: str) -> None:
+        if self.dispatcher.runs(plan, device):
             return
-        able = self.dispatcher.devices_for(operator)
+        able, operator = self.dispatcher.devices_for(plan), plan.operator.name
         if able:
             detail = f"the desc is valid, but {device} does not run {operator}; {', '.join(able)} would"
         else:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opwire.errors import ProblemCode
+from opwire.graph import GRAPH
 from opwire.schema import CATALOG
 
 STAGES = ("receive", "parse", "check", "decode", "queue", "run", "encode", "total")
@@ -127,7 +128,7 @@ class Layout:
 
     def __init__(self, devices: Sequence[str], routes: Sequence[str], further: int = 0) -> None:
         values = {
-            "operator": tuple(CATALOG),
+            "operator": (*CATALOG, GRAPH.name),
             "stage": STAGES,
             "route": (*routes, OTHER),
             "code": OUTCOMES,

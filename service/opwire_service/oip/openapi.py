@@ -10,6 +10,7 @@ from typing import Any
 from opwire.jsonschema import object_schema, ref
 from opwire.operator import Example, Operator
 from opwire.tensor import DataType
+from opwire.tensor_names import split, ungrouped
 from opwire.wire import BINARY, JSON
 
 from ..http.openapi import DATA_STATUSES, LENGTH, Schema, problem
@@ -275,11 +276,12 @@ def _examples() -> Iterator[tuple[str, Schema]]:
 
 
 def _example(operator: Operator[Any], example: Example) -> Mapping[str, object]:
+    descs, members = ungrouped(example.desc), {split(name)[0] for name in example.inputs}
     inputs = [
         {
             "name": name,
-            "datatype": NAMES[DataType[example.desc[name]["DataType"]]],
-            "shape": example.desc[name]["Sizes"],
+            "datatype": NAMES[DataType[descs[name]["DataType"]]],
+            "shape": descs[name]["Sizes"],
             "data": data,
         }
         for name, data in example.inputs.items()
@@ -287,7 +289,7 @@ def _example(operator: Operator[Any], example: Example) -> Mapping[str, object]:
     attributes = {
         name: json.dumps(value) if isinstance(value, list | dict) else value
         for name, value in example.desc.items()
-        if name not in example.inputs
+        if name not in members
     }
     return {"inputs": inputs, "parameters": attributes, "model_name": operator.name}
 

@@ -127,7 +127,7 @@ class SampledAxis:
         """How far each sample lies from the start of the region to its end, as a part of the extent."""
         if not self.steps:
             return np.full(samples.shape, 0.5)
-        return (samples.astype(np.float64) - self.output_offset) / self.steps
+        return (samples.astype(np.float64) - self.output_offset) / float(self.steps)
 
     def coordinates(self, samples: Array) -> Array:
         """The coordinates in the input of some samples, in float64 step by step."""
@@ -135,8 +135,15 @@ class SampledAxis:
             if not self.steps:
                 moved = np.full(samples.shape, self.extent / 2)
             else:
-                moved = (samples.astype(np.float64) - self.output_offset) * self.extent / self.steps
+                moved = (samples.astype(np.float64) - self.output_offset) * self.extent / float(self.steps)
             return moved + self.start - self.input_offset
+
+    def coordinate(self, sample: int) -> float:
+        """Like ``coordinates``, of one sample."""
+        moved = self.extent / 2
+        if self.steps:
+            moved = (float(sample) - self.output_offset) * self.extent / float(self.steps)
+        return moved + self.start - self.input_offset
 
     def inside(self) -> range:
         """The samples that lie in the input, or less than one element beside it; coordinates go one way."""
@@ -153,7 +160,7 @@ class SampledAxis:
         least, most = 0, count
         while least < most:
             middle = (least + most) // 2
-            if holds(float(self.coordinates(np.array([middle], np.uint64))[0])):
+            if holds(self.coordinate(middle)):
                 most = middle
             else:
                 least = middle + 1

@@ -67,6 +67,8 @@ def _average_gradient(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -
     to = exact.FORMATS[plan.inputs["InputGradientTensor"].data_type]
     dimensions = dimensions_of(plan.attributes, target.shape)
     for coordinate in coordinates(target.shape):
+        if stop():
+            raise Stopped
         total = Total(stop)
         ranges = (
             covering(dimension, count, at)

@@ -106,7 +106,9 @@ def execute(operator: Mapping[str, Any], inputs: TensorLike | Mapping[str, Tenso
     for name, value, described in _tensors(operator, given):
         tensor = _read_tensor(described)
         arrays[name] = as_array_or_bytes(value, name) if tensor is None else fit(value, tensor, name)
-        if tensor is not None and (tensor.data_type.is_packed or tensor.element_strides != packed_strides(tensor.sizes)):
+        if tensor is not None and (
+            tensor.data_type.is_packed or tensor.element_strides != packed_strides(tensor.sizes)
+        ):
             layouts[name] = tensor
     return Call(operator, arrays, layouts)
 

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from math import isfinite, nan, sqrt
 from typing import NamedTuple
-
-import numpy as np
 
 from opwire.check import Plan
 

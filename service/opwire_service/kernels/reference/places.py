@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ...execution import Stop, Stopped
@@ -22,3 +22,8 @@ def places(sizes: Sequence[int], stop: Stop, asked: int = ASKED) -> Iterator[tup
         if number % asked == 0 and stop():
             raise Stopped
         yield place
+
+
+def group_at(place: Iterable[int], sizes: Iterable[int]) -> tuple[slice, ...]:
+    """The elements that share an element of a tensor that is broadcast along its dimensions of size 1."""
+    return tuple(slice(None) if size == 1 else slice(at, at + 1) for at, size in zip(place, sizes, strict=True))

@@ -106,11 +106,14 @@ def execute(operator: Mapping[str, Any], inputs: TensorLike | Mapping[str, Tenso
     for name, value, described in _tensors(operator, given):
         tensor = _read_tensor(described)
         arrays[name] = as_array_or_bytes(value, name) if tensor is None else fit(value, tensor, name)
-        if tensor is not None and (
-            tensor.data_type.is_packed or tensor.element_strides != packed_strides(tensor.sizes)
-        ):
+        if tensor is not None and _differs_from_array(tensor):
             layouts[name] = tensor
     return Call(operator, arrays, layouts)
+
+
+def _differs_from_array(tensor: BufferTensorDesc) -> bool:
+    """Whether its bytes are not those of an array of its elements."""
+    return tensor.data_type.is_packed or tensor.element_strides != packed_strides(tensor.sizes)
 
 
 def call_of(name: str, desc: Mapping[str, Any], arrays: Mapping[str, Array]) -> Call:

@@ -136,10 +136,8 @@ def quantized_linear_add(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop
     over, moved = parameter("OutputScale"), int(parameter("OutputZeroPoint"))
     target, limits = outputs["OutputTensor"], plan.outputs["OutputTensor"].data_type.limits
     for place in places(target.shape, stop):
-        integers = (
-            int(inputs[name][place]) - zero for name, zero in zip(("ATensor", "BTensor"), zero_points, strict=True)
-        )
-        terms = [_scaled(integer, scale) for integer, scale in zip(integers, scales, strict=True)]
+        integers = int(inputs["ATensor"][place]), int(inputs["BTensor"][place])
+        terms = [_scaled(at - zero, by) for at, zero, by in zip(integers, zero_points, scales, strict=True)]
         target[place] = quantized(quotient(_sum(*terms), over), moved, limits)
 
 

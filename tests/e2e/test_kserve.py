@@ -67,13 +67,13 @@ async def test_health(client, server_url):
     assert await client.is_server_live(server_url)
     assert await client.is_server_ready(server_url)
     assert await client.is_model_ready(server_url, "ARGMAX")
-    assert not await client.is_model_ready(server_url, "GEMM")
+    assert not await client.is_model_ready(server_url, "FLATTEN")
 
 
 @pytest.mark.parametrize(
     ("model", "axes", "said"),
     [
-        ("GEMM", "[0]", 'there is no model "GEMM"'),
+        ("FLATTEN", "[0]", 'there is no model "FLATTEN"'),
         ("ARGMAX", "[7]", "axis 7 given for an InputTensor of rank 2"),
     ],
 )

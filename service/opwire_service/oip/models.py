@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache
 from importlib.metadata import version as version_of
 from typing import Any
 
@@ -54,13 +56,29 @@ class Model:
     parameters: Mapping[str, Member]
 
 
-def model_of(operator: Operator[Any], level: FeatureLevel) -> Model:
-    """The model of an operator at a level."""
+def _outputs(operator: Operator[Any]) -> tuple[TensorMember, ...]:
+    return operator.members.outputs
+
+
+def versions(name: str) -> tuple[str, ...]:
+    """The versions of the model of an operator type, the lowest first: its levels."""
+    return tuple(version_at(level) for level in FeatureLevel if level >= CATALOG[name].introduced)
+
+
+def version_at(level: FeatureLevel) -> str:
+    """A level as the protocol writes versions."""
+    return f"{level.value:x}"
+
+
+@cache
+def model_of(name: str, version: str) -> Model:
+    """The model of an operator type, by its name without the prefix, at one of its versions."""
+    operator = EXECUTABLE[name]
     inputs = {member.name: member.is_array for member in operator.members.inputs}
     return Model(
         operator,
-        level,
-        f"{level.value:x}",
+        FeatureLevel(int(version, 16)),
+        version,
         inputs,
         {member.name: member.is_array for member in _outputs(operator)},
         tuple(member.name for member in _outputs(operator) if member.role is Role.OPTIONAL_OUTPUT),
@@ -68,18 +86,9 @@ def model_of(operator: Operator[Any], level: FeatureLevel) -> Model:
     )
 
 
-def _outputs(operator: Operator[Any]) -> tuple[TensorMember, ...]:
-    return operator.members.outputs
-
-
-MODELS: dict[str, dict[str, Model]] = {
-    name: {
-        model.version: model
-        for model in (model_of(operator, level) for level in FeatureLevel if level >= CATALOG[name].introduced)
-    }
-    for name, operator in EXECUTABLE.items()
-}
-"""All models by name and version, the lowest version first."""
+def models(names: Iterable[str] = EXECUTABLE) -> Iterator[Model]:
+    """Every version of the models of some operator types."""
+    return (model_of(name, version) for name in names for version in versions(name))
 
 
 def find_model(name: str, version: str | None) -> Model:
@@ -88,15 +97,17 @@ def find_model(name: str, version: str | None) -> Model:
     Raises:
         NotFoundError: there is none.
     """
-    versions = MODELS.get(name.removeprefix(PREFIX))
-    if versions is None:
-        names = ", ".join(MODELS)
-        raise NotFoundError(ProblemCode.UNKNOWN_OPERATOR, f"there is no model {show(name)}; there are {names}")
-    model = versions.get(f"{HIGHEST.value:x}" if version is None else version)
-    if model is None:
-        known = ", ".join(versions)
-        raise NotFoundError(ProblemCode.NOT_FOUND, f"{name} has no version {show(version)}; its versions are {known}")
-    return model
+    kind = name.removeprefix(PREFIX)
+    if kind not in EXECUTABLE:
+        close = get_close_matches(kind, EXECUTABLE)
+        instead = f"did you mean {' or '.join(close)}?" if close else "GET /v2/repository/index lists them"
+        raise NotFoundError(ProblemCode.UNKNOWN_OPERATOR, f"there is no model {show(name)}; {instead}")
+    known = versions(kind)
+    wanted = version_at(HIGHEST) if version is None else version
+    if wanted not in known:
+        there = ", ".join(known)
+        raise NotFoundError(ProblemCode.NOT_FOUND, f"{name} has no version {show(version)}; its versions are {there}")
+    return model_of(kind, wanted)
 
 
 def server_metadata(*, shared_memory: bool) -> dict[str, object]:
@@ -114,7 +125,7 @@ def metadata(model: Model) -> dict[str, object]:
     operator = model.operator
     return {
         "name": operator.name,
-        "versions": list(MODELS[operator.name]),
+        "versions": list(versions(operator.name)),
         "platform": PLATFORM,
         "inputs": [_tensor(model, member) for member in operator.members.inputs],
         "outputs": [_tensor(model, member) for member in _outputs(operator)],
@@ -154,8 +165,8 @@ def index() -> list[dict[str, object]]:
     """The answer to ``POST /v2/repository/index``."""
     return [
         {"name": name, "version": version, "state": "READY", "reason": ""}
-        for name, versions in MODELS.items()
-        for version in versions
+        for name in EXECUTABLE
+        for version in versions(name)
     ]
 
 

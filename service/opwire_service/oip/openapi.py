@@ -8,22 +8,24 @@ from dataclasses import dataclass
 from typing import Any
 
 from opwire.jsonschema import object_schema, ref
+from opwire.level import FeatureLevel
 from opwire.operator import Example, Operator
+from opwire.schema import CATALOG
 from opwire.tensor import DataType
 from opwire.wire import BINARY, JSON
 
 from ..http.openapi import DATA_STATUSES, LENGTH, Schema, problem
 from ..kernels.executable import EXECUTABLE
 from .datatypes import NAMES
-from .models import MODELS
+from .models import version_at
 from .parameters import PARAMETERS_HEADER
 
 _TEXT: Schema = {"type": "string"}
 _COUNT: Schema = {"type": "integer", "minimum": 0}
 _DURATION = object_schema(["count", "ns"], {"count": _COUNT, "ns": _COUNT})
 _DATATYPE: Schema = {"enum": list(NAMES.values())}
-_MODEL = {"enum": list(MODELS)}
-_VERSION = {"enum": list(dict.fromkeys(version for versions in MODELS.values() for version in versions))}
+_MODEL = {"enum": list(CATALOG)}
+_VERSION = {"enum": [version_at(level) for level in FeatureLevel]}
 
 
 def _list(items: Schema) -> Schema:

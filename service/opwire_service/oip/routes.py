@@ -29,7 +29,7 @@ from ..settings import Settings
 from ..telemetry.metrics import Metrics
 from . import openapi
 from .dialect import Inference
-from .models import MODELS, Model, config, find_model, index, metadata, server_metadata
+from .models import Model, config, find_model, index, metadata, models, server_metadata
 from .parameters import PARAMETERS_HEADER
 from .shared_memory import Regions, Registration
 from .statistics import Statistics
@@ -146,12 +146,12 @@ def _model_ready(protocol: OpenInference, name: str, version: str | None) -> dic
 
 def _statistics(protocol: OpenInference, name: str, version: str | None) -> object:
     model = find_model(name, version)
-    models = MODELS[model.operator.name].values() if version is None else [model]
-    return protocol.statistics.to_json(models)
+    chosen = models((model.operator.name,)) if version is None else [model]
+    return protocol.statistics.to_json(chosen)
 
 
 def _all_statistics(protocol: OpenInference) -> object:
-    return protocol.statistics.to_json(model for versions in MODELS.values() for model in versions.values())
+    return protocol.statistics.to_json(models())
 
 
 def _load(protocol: OpenInference, name: str) -> dict[str, object]:

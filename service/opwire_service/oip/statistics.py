@@ -6,8 +6,10 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from opwire.schema import CATALOG
+
 from ..telemetry.metrics import Metrics
-from .models import MODELS, Model
+from .models import Model, versions
 
 _DURATIONS = {
     "success": "total",
@@ -24,13 +26,11 @@ _LAST, _SUCCEEDED, _FAILED, _FAILING, _FIRST_STAGE = range(5)
 _CELLS = _FIRST_STAGE + len(_STAGES)
 """The cells of a model: the last inference in milliseconds since 1970; counts; and times in microseconds."""
 
-_PLACES = {
-    model: number * _CELLS
-    for number, model in enumerate(model for versions in MODELS.values() for model in versions.values())
-}
+_MODELS = [(name, version) for name in CATALOG for version in versions(name)]
+_PLACES = {model: number * _CELLS for number, model in enumerate(_MODELS)}
 
 CELLS = len(_PLACES) * _CELLS
-"""The cells of all models."""
+"""The cells of all models that there may be."""
 
 
 class Statistics:
@@ -46,7 +46,7 @@ class Statistics:
 
     def succeeded(self, model: Model, timing: Mapping[str, int]) -> None:
         """An inference was answered; its timing is in microseconds by stage, with ``total``."""
-        cells, place = self._metrics.cells, self._first + _PLACES[model]
+        cells, place = self._metrics.cells, self._first + _place(model)
         cells[place + _LAST] = int(time.time() * 1000)
         cells[place + _SUCCEEDED] += 1
         place += _FIRST_STAGE
@@ -56,7 +56,7 @@ class Statistics:
 
     def failed(self, model: Model, microseconds: int) -> None:
         """An inference was refused or failed."""
-        cells, place = self._metrics.cells, self._first + _PLACES[model]
+        cells, place = self._metrics.cells, self._first + _place(model)
         cells[place + _FAILED] += 1
         cells[place + _FAILING] += microseconds
 
@@ -65,7 +65,11 @@ class Statistics:
         rows = self._metrics.rows()[:, self._first : self._first + CELLS]
         totals: list[int] = rows.sum(axis=0).tolist()
         latest: list[int] = rows.max(axis=0).tolist()
-        return {"model_stats": [_stats(model, latest, totals, _PLACES[model]) for model in models]}
+        return {"model_stats": [_stats(model, latest, totals, _place(model)) for model in models]}
+
+
+def _place(model: Model) -> int:
+    return _PLACES[model.operator.name, model.version]
 
 
 def _stats(model: Model, latest: Sequence[int], totals: Sequence[int], place: int) -> dict[str, Any]:

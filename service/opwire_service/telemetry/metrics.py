@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opwire.errors import ProblemCode
-
-from ..kernels.executable import EXECUTABLE
+from opwire.schema import CATALOG
 
 STAGES = ("receive", "parse", "check", "decode", "queue", "run", "encode", "total")
 
@@ -128,7 +127,7 @@ class Layout:
 
     def __init__(self, devices: Sequence[str], routes: Sequence[str], further: int = 0) -> None:
         values = {
-            "operator": tuple(EXECUTABLE),
+            "operator": tuple(CATALOG),
             "stage": STAGES,
             "route": (*routes, OTHER),
             "code": OUTCOMES,

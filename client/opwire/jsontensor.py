@@ -26,7 +26,7 @@ class NumberError(Exception):
 
 
 def read_numbers(value: object, desc: BufferTensorDesc, pointer: str) -> Array:
-    """The array that lists of numbers stand for, laid out as the desc says.
+    """What lists of numbers stand for, as ``desc.view`` gives it.
 
     Floats are read as float64 and rounded once; integers must be in the range of the data type.
 
@@ -79,15 +79,15 @@ def _floats(items: list[Any], data_type: DataType, fail: Any) -> Array:
 
 
 def _integers(items: list[Any], data_type: DataType, fail: Any) -> Array:
-    limits = np.iinfo(data_type.dtype)
+    least, greatest = data_type.limits
     for i, item in enumerate(items):
-        if isinstance(item, bool) or not isinstance(item, int) or not limits.min <= item <= limits.max:
-            raise fail(i, f"{data_type.name} takes integers from {limits.min} to {limits.max}")
+        if isinstance(item, bool) or not isinstance(item, int) or not least <= item <= greatest:
+            raise fail(i, f"{data_type.name} takes integers from {least} to {greatest}")
     return np.array(items, data_type.dtype)
 
 
 def _lay_out(array: Array, desc: BufferTensorDesc, pointer: str) -> Array:
-    if desc.strides is None:
+    if desc.strides is None and not desc.data_type.is_packed:
         return array
     laid_out = desc.lay_out(array)
     if laid_out is None:

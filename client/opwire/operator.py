@@ -21,6 +21,7 @@ from .violation import Fault
 from .violation import Violation as Violation
 
 if TYPE_CHECKING:  # the vocabulary of rules is loaded with the first family that is asked for
+    from .formulas import Expression
     from .rules import Output, OutputRule, Rule, Values
 
 A = TypeVar("A")
@@ -114,6 +115,7 @@ class Operator(Generic[A]):
         on_outputs: the others.
         outputs: by name, what each output must be.
         work: element visits that the plan costs, for budgets.
+        formula: what an element of the output is, of operators that work on each element alone.
         examples: worked examples with their answers.
         bad_examples: descs that must be refused.
     """
@@ -129,6 +131,7 @@ class Operator(Generic[A]):
     on_outputs: RuleSet = field(repr=False)
     outputs: Mapping[str, Output] = field(repr=False)
     work: Callable[[A, Tensors], int]
+    formula: Expression | None = field(repr=False)
     examples: tuple[Example, ...] = field(repr=False)
     bad_examples: tuple[BadExample, ...] = field(repr=False)
 
@@ -152,6 +155,7 @@ def declare(
     outputs: Mapping[str, Output],
     work: Callable[[A, Tensors], int],
     attributes: Callable[..., A] | None = None,
+    formula: Expression | None = None,
     examples: tuple[Example, ...] = (),
     bad_examples: tuple[BadExample, ...] = (),
 ) -> Operator[A]:
@@ -174,6 +178,7 @@ def declare(
         on_outputs=RuleSet.of(rule for rule in every if rule.reads & results),
         outputs=outputs,
         work=work,
+        formula=formula,
         examples=examples,
         bad_examples=bad_examples,
     )

@@ -13,11 +13,9 @@ from math import gcd, prod
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .level import FeatureLevel
-
-Array = NDArray[Any]
+from .nibbles import Array, pack, unpacked
 
 MAX_ELEMENTS = 2**32 - 1
 """The most elements of a tensor, and the greatest extent of its buffer: both are counted in 32 bits."""
@@ -27,7 +25,16 @@ MAX_RANK = 8
 
 
 class DataType(Enum):
-    """The rows of ``DML_TENSOR_DATA_TYPE``: value in directml.h, width, numpy storage, first feature level."""
+    """The rows of ``DML_TENSOR_DATA_TYPE``: value in directml.h, width, numpy type of an element, first feature level.
+
+    Attributes:
+        code: the value in directml.h.
+        bits: of an element in a buffer.
+        introduced: the first feature level that has it.
+        dtype: the numpy type of one element, little-endian.
+        is_float: whether it is a binary floating-point type.
+        is_signed: whether it has negative numbers.
+    """
 
     __hash__ = object.__hash__  # that of Enum is a function of Python
 
@@ -42,43 +49,44 @@ class DataType(Enum):
     FLOAT64 = (9, 64, "<f8", FeatureLevel.V3_0)
     UINT64 = (10, 64, "<u8", FeatureLevel.V3_0)
     INT64 = (11, 64, "<i8", FeatureLevel.V3_0)
-    UINT4 = (12, 4, None, FeatureLevel.V6_3)
-    INT4 = (13, 4, None, FeatureLevel.V6_3)
+    UINT4 = (12, 4, "<u1", FeatureLevel.V6_3)
+    INT4 = (13, 4, "<i1", FeatureLevel.V6_3)
 
-    def __init__(self, code: int, bits: int, storage: str | None, introduced: FeatureLevel) -> None:
+    def __init__(self, code: int, bits: int, storage: str, introduced: FeatureLevel) -> None:
         self.code = code
         self.bits = bits
         self.introduced = introduced
-        self._dtype = None if storage is None else np.dtype(storage)
+        self.dtype: np.dtype[Any] = np.dtype(storage)
         self.is_float = self._name_.startswith("FLOAT")
         self.is_signed = not self._name_.startswith("UINT")
 
     @property
-    def dtype(self) -> np.dtype[Any]:
-        """The numpy type of one element, little-endian.
+    def is_packed(self) -> bool:
+        """Whether two elements share a byte of a buffer; an element alone takes one of ``dtype``."""
+        return self.bits < 8
 
-        Raises:
-            TypeError: for the 4-bit types, of which two share a byte.
-        """
-        if self._dtype is None:
-            raise TypeError(f"{self.name} has no numpy type: two of its elements share a byte")
-        return self._dtype
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The least and the greatest of the integers."""
+        least = -(1 << (self.bits - 1)) if self.is_signed else 0
+        return least, least + (1 << self.bits) - 1
 
     @classmethod
     def of(cls, dtype: np.dtype[Any]) -> DataType:
-        """The data type that stores a numpy type, whatever its byte order.
+        """The data type that stores a numpy type, whatever its byte order; ml_dtypes has the 4-bit ones.
 
         Raises:
             TypeError: DirectML has no such type.
         """
-        found = _BY_DTYPE.get(dtype.newbyteorder("<"))
+        found = _BY_DTYPE.get(dtype.newbyteorder("<")) or _PACKED.get(dtype.name)
         if found is None:
             known = ", ".join(sorted(str(known) for known in _BY_DTYPE))
             raise TypeError(f"numpy type {dtype} has no DirectML data type; those that have one: {known}")
         return found
 
 
-_BY_DTYPE = {row.dtype: row for row in DataType if row.bits >= 8}
+_BY_DTYPE = {row.dtype: row for row in DataType if not row.is_packed}
+_PACKED = {row.name.lower(): row for row in DataType if row.is_packed}
 
 FLOATS = (DataType.FLOAT32, DataType.FLOAT16)
 INTEGERS_32 = (DataType.INT32, DataType.UINT32)
@@ -162,10 +170,35 @@ class BufferTensorDesc:
     def view(self, buffer: Any, offset: int = 0) -> Array:
         """The tensor as an array of shape ``sizes`` over a buffer, without a copy.
 
+        A tensor of a 4-bit type is the UINT8 array of its ``data_size_in_bytes`` bytes: see ``elements``.
+
         Args:
             buffer: at least ``data_size_in_bytes`` bytes from ``offset`` on; the view is writable if it is.
             offset: bytes to the first element.
         """
+        if self.data_type.is_packed:
+            return np.ndarray(self.data_size_in_bytes, np.uint8, buffer, offset)
+        return self._strided(buffer, offset)
+
+    def elements(self, view: Array) -> Array:
+        """The logical elements of what ``view`` gives, an array of shape ``sizes``: a copy for the 4-bit types alone.
+
+        The copy has the extent of the tensor, a byte for each element.
+        """
+        if not self.data_type.is_packed:
+            return view
+        return self._strided(unpacked(view, self.extent, signed=self.data_type.is_signed))
+
+    def put(self, elements: Array, view: Array) -> None:
+        """Writes logical elements, an array of shape ``sizes``, to what ``view`` gives; gaps stay as they are."""
+        if not self.data_type.is_packed:
+            view[...] = elements
+            return
+        whole = unpacked(view, self.extent, signed=self.data_type.is_signed)
+        self._strided(whole)[...] = elements
+        pack(whole, view)
+
+    def _strided(self, buffer: Any, offset: int = 0) -> Array:
         dtype = self.data_type.dtype
         if self.strides is None:
             return np.ndarray(self.sizes, dtype, buffer, offset)
@@ -176,6 +209,9 @@ class BufferTensorDesc:
 
     def allocate(self) -> tuple[Array, Array]:
         """A new buffer of ``data_size_in_bytes`` bytes (UINT8) and the tensor's view of it. Gaps are zero."""
+        if self.data_type.is_packed:
+            buffer = np.zeros(self.data_size_in_bytes, np.uint8)
+            return buffer, buffer
         if self.strides is None:
             view = np.empty(self.sizes, self.data_type.dtype)
             return view.reshape(-1).view(np.uint8), view
@@ -190,6 +226,9 @@ class BufferTensorDesc:
             None where elements that share an address differ.
         """
         buffer, view = self.allocate()
+        if self.data_type.is_packed:
+            self.put(array, view)
+            return (buffer, view) if np.array_equal(self.elements(view), array) else None
         # What is repeated on both sides need not be written, or compared, more than once.
         once = tuple(
             slice(1) if stride == step == 0 else slice(None)

@@ -77,8 +77,9 @@ def fit(value: object, desc: BufferTensorDesc, name: str) -> Array:
     """The logical elements of a tensor given in any form that its desc allows.
 
     Args:
-        value: an array of shape ``desc.sizes``; the whole buffer in one dimension, as ``desc.extent`` elements, as
-            UINT8 or as bytes; or lists of numbers. Where an array could be both, it is the tensor.
+        value: an array of shape ``desc.sizes``, of INT8 for INT4 and of UINT8 for UINT4; the whole buffer in one
+            dimension, as ``desc.extent`` elements, as UINT8 or as bytes; or lists of numbers. Where an array could be
+            both, it is the tensor.
         desc: of the tensor.
         name: what a message calls it.
 
@@ -91,10 +92,12 @@ def fit(value: object, desc: BufferTensorDesc, name: str) -> Array:
     """
     if isinstance(value, list):
         try:
-            return read_numbers(value, desc, "")
+            return desc.elements(read_numbers(value, desc, ""))
         except NumberError as error:
             raise ValueError(f"{name}{error.violation.pointer}: {error.violation.message}") from None
     array = as_array_or_bytes(value, name)
+    if desc.data_type.is_packed:
+        return _fit_packed(array, desc, name)
     same_type = DataType.of(array.dtype) is desc.data_type
     if same_type and array.shape == desc.sizes:
         return array
@@ -109,3 +112,22 @@ def fit(value: object, desc: BufferTensorDesc, name: str) -> Array:
         f"{given}; its desc takes {desc.data_type.name} with the shape {list(desc.sizes)}, or the whole buffer in one "
         f"dimension: {desc.extent} elements, or {' or '.join(map(str, desc.accepted_sizes_in_bytes))} bytes"
     )
+
+
+def _fit_packed(array: Array, desc: BufferTensorDesc, name: str) -> Array:
+    """Like ``fit``, of a 4-bit type."""
+    data_type, given = desc.data_type, f"{name} is an array of {array.dtype} with the shape {show(list(array.shape))}"
+    if DataType.of(array.dtype) in (data_type, DataType.of(data_type.dtype)) and array.shape == desc.sizes:
+        elements = array.astype(data_type.dtype, copy=False)
+        least, greatest = data_type.limits
+        if elements.size and not least <= int(elements.min()) <= int(elements.max()) <= greatest:
+            raise ValueError(f"{name} has elements outside of {least} to {greatest}, the range of {data_type.name}")
+        return elements
+    if array.dtype == np.uint8 and array.ndim == 1 and array.size in desc.accepted_sizes_in_bytes:
+        return desc.elements(desc.view(np.ascontiguousarray(array)))
+    sizes = " or ".join(map(str, desc.accepted_sizes_in_bytes))
+    message = (
+        f"{given}; its desc takes {data_type.name} as {data_type.dtype} with the shape {list(desc.sizes)}, or the "
+        f"whole buffer, {sizes} bytes, as uint8 in one dimension"
+    )
+    raise ValueError(message) if array.dtype in (np.uint8, data_type.dtype) else TypeError(message)

@@ -106,9 +106,14 @@ def execute(operator: Mapping[str, Any], inputs: TensorLike | Mapping[str, Tenso
     for name, value, described in _tensors(operator, given):
         tensor = _read_tensor(described)
         arrays[name] = as_array_or_bytes(value, name) if tensor is None else fit(value, tensor, name)
-        if tensor is not None and tensor.element_strides != packed_strides(tensor.sizes):
+        if tensor is not None and _differs_from_array(tensor):
             layouts[name] = tensor
     return Call(operator, arrays, layouts)
+
+
+def _differs_from_array(tensor: BufferTensorDesc) -> bool:
+    """Whether its bytes are not those of an array of its elements."""
+    return tensor.data_type.is_packed or tensor.element_strides != packed_strides(tensor.sizes)
 
 
 def call_of(name: str, desc: Mapping[str, Any], arrays: Mapping[str, Array]) -> Call:
@@ -195,6 +200,6 @@ def _only_input(operator: Mapping[str, Any]) -> str:
 
 
 def _read_tensor(given: object) -> BufferTensorDesc | None:
-    """A tensor desc whose elements numpy can lay out, or None."""
+    """A tensor desc, or None if it cannot be read."""
     tensor = read_tensor(given, "", Report(), output=False)
-    return None if tensor is None or tensor.desc.data_type.bits < 8 else tensor.desc
+    return None if tensor is None else tensor.desc

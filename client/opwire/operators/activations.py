@@ -5,16 +5,63 @@ Source: the pages of the ``DML_ACTIVATION_..._OPERATOR_DESC`` structs.
 
 from __future__ import annotations
 
+from ..formulas import (
+    INPUT,
+    Attribute,
+    Constant,
+    Expression,
+    Tensor,
+    absolute,
+    erfc,
+    exp,
+    expm1,
+    log1p,
+    maximum,
+    minimum,
+    select,
+    sqrt,
+    tanh,
+)
 from ..level import FeatureLevel
 from ..operator import declare
 from ..rules import at_least, below, from_level, like, nonzero
 from .elementwise import alike, gradient, unary, vectors
 from .work import elements_written
 
-_PLAIN = """
-    ELU HARD_SIGMOID IDENTITY LEAKY_RELU LINEAR PARAMETRIC_SOFTPLUS RELU SCALED_ELU SCALED_TANH SIGMOID SOFTSIGN
-    TANH THRESHOLDED_RELU SHRINK GELU SWISH HARD_SWISH
-"""
+_ALPHA, _BETA, _GAMMA, _BIAS, _THRESHOLD = map(Attribute, ("Alpha", "Beta", "Gamma", "Bias", "Threshold"))
+_STEEPNESS = Attribute("Steepness")
+_SLOPE, _GRADIENT = Tensor("SlopeTensor"), Tensor("InputGradientTensor")
+
+
+def _softplus(x: Expression) -> Expression:
+    """``ln(1 + exp(x))``, which does not overflow."""
+    return maximum(x, 0) + log1p(exp(-absolute(x)))
+
+
+def _hard_sigmoid(x: Expression) -> Expression:
+    return maximum(0, minimum(_ALPHA * x + _BETA, 1))
+
+
+_FORMULAS = {
+    "ELU": select(INPUT >= 0, INPUT, _ALPHA * expm1(INPUT)),
+    "HARD_SIGMOID": _hard_sigmoid(INPUT),
+    "IDENTITY": INPUT,
+    "LEAKY_RELU": select(INPUT >= 0, INPUT, _ALPHA * INPUT),
+    "LINEAR": _ALPHA * INPUT + _BETA,
+    "PARAMETRIC_SOFTPLUS": _ALPHA * _softplus(_BETA * INPUT),
+    "RELU": maximum(0, INPUT),
+    # What is zero is positive, as a difference is: hence + 0.
+    "SCALED_ELU": select(INPUT > 0, _GAMMA * INPUT, _GAMMA * (_ALPHA * expm1(INPUT) + 0)),
+    "SCALED_TANH": _ALPHA * tanh(_BETA * INPUT),
+    "SIGMOID": Constant(1) / (exp(-INPUT) + 1),
+    "SOFTSIGN": INPUT / (absolute(INPUT) + 1),
+    "TANH": tanh(INPUT),
+    "THRESHOLDED_RELU": select(INPUT > _ALPHA, INPUT, 0),
+    "SHRINK": select(INPUT > _THRESHOLD, INPUT - _BIAS, select(INPUT < -_THRESHOLD, INPUT + _BIAS, 0)),
+    "GELU": INPUT * (erfc(-INPUT / sqrt(2)) * 0.5),
+    "SWISH": INPUT / (exp(-(Attribute("SigmoidInputScale") * INPUT)) + 1),
+    "HARD_SWISH": INPUT * _hard_sigmoid(INPUT),
+}
 
 _EXAMPLES = {
     "RELU": (vectors("never_negative", {}, {"InputTensor": [-1, 0, 2]}, [0, 0, 2]),),
@@ -23,18 +70,25 @@ _EXAMPLES = {
 }
 
 FAMILY = (
-    *(unary(f"ACTIVATION_{name}", examples=_EXAMPLES.get(name, ())) for name in _PLAIN.split()),
-    unary("ACTIVATION_CELU", nonzero("Alpha")),
+    *(unary(f"ACTIVATION_{name}", formula=row, examples=_EXAMPLES.get(name, ())) for name, row in _FORMULAS.items()),
+    # For negative Alpha, too, only one of max(0, x) and min(0, Alpha*(exp(x/Alpha) - 1)) is not zero.
+    unary(
+        "ACTIVATION_CELU",
+        nonzero("Alpha"),
+        formula=select(INPUT < 0, _ALPHA * expm1(INPUT / _ALPHA), maximum(0, INPUT)),
+    ),
     unary(
         "ACTIVATION_SOFTPLUS",
         below(FeatureLevel.V6_4, at_least(1, "Steepness")),
         from_level(FeatureLevel.V6_4, nonzero("Steepness")),
+        formula=_softplus(_STEEPNESS * INPUT) / _STEEPNESS,
     ),
     declare(
         "ACTIVATION_PARAMETERIZED_RELU",
         rules=alike("InputTensor", "SlopeTensor"),
         outputs={"OutputTensor": like("InputTensor")},
         work=elements_written,
+        formula=select(INPUT >= 0, INPUT, _SLOPE * INPUT),
     ),
-    gradient("ACTIVATION_RELU_GRAD"),
+    gradient("ACTIVATION_RELU_GRAD", formula=select(INPUT > 0, _GRADIENT, 0)),
 )

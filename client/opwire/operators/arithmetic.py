@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ..formulas import INPUT, A, Attribute, B, Fused, PerChannel, absolute, call, maximum, minimum, scaled
 from ..operator import BadExample, Example, declare
 from ..rules import Rule, Values, length_is, like, size
 from ..violation import Code, Fault
@@ -36,7 +37,10 @@ def _scaled(channels: int, biases: list[float]) -> dict[str, object]:
     return {"InputTensor": {"DataType": "FLOAT32", "Sizes": [1, channels, 1, 2]}, "Scale": 2, "Bias": biases}
 
 
-_A, _B = [1, 2, 3], [5, 8, -5]
+def _pairs(name: str, output: list[float]) -> Example:
+    """An example of two vectors."""
+    return vectors(name, {}, {"ATensor": [1, 2, 3], "BTensor": [5, 8, -5]}, output)
+
 
 _IDENTITY = (
     vectors("copies", {}, {"InputTensor": [1, -0.5, "NaN"]}, [1, -0.5, "NaN"]),
@@ -45,25 +49,29 @@ _IDENTITY = (
 _ELU = {"FusedActivation": {"Type": "ACTIVATION_ELU", "Desc": {"Alpha": 0.5}}}
 
 FAMILY = (
-    unary("ELEMENT_WISE_IDENTITY", examples=_IDENTITY),
-    unary("ELEMENT_WISE_ABS", examples=(vectors("both_signs", {}, {"InputTensor": [-2, 0, 3]}, [2, 0, 3]),)),
-    binary("ELEMENT_WISE_ADD", examples=(vectors("sums", {}, {"ATensor": _A, "BTensor": _B}, [6, 10, -2]),)),
+    unary("ELEMENT_WISE_IDENTITY", formula=scaled(INPUT), examples=_IDENTITY),
+    unary(
+        "ELEMENT_WISE_ABS",
+        formula=absolute(scaled(INPUT)),
+        examples=(vectors("both_signs", {}, {"InputTensor": [-2, 0, 3]}, [2, 0, 3]),),
+    ),
+    binary("ELEMENT_WISE_ADD", formula=A + B, examples=(_pairs("sums", [6, 10, -2]),)),
     binary(
         "ELEMENT_WISE_DIVIDE",
+        formula=A / B,
         examples=(vectors("by_zero", {}, {"ATensor": [1, 3], "BTensor": [0, 2]}, ["Infinity", 1.5]),),
     ),
-    binary("ELEMENT_WISE_MAX", examples=(vectors("greater", {}, {"ATensor": _A, "BTensor": _B}, [5, 8, 3]),)),
-    binary("ELEMENT_WISE_MEAN", examples=(vectors("halfway", {}, {"ATensor": _A, "BTensor": _B}, [3, 5, -1]),)),
-    binary("ELEMENT_WISE_MIN", examples=(vectors("less", {}, {"ATensor": _A, "BTensor": _B}, [1, 2, -5]),)),
-    binary("ELEMENT_WISE_MULTIPLY", examples=(vectors("products", {}, {"ATensor": _A, "BTensor": _B}, [5, 16, -15]),)),
-    binary(
-        "ELEMENT_WISE_SUBTRACT", examples=(vectors("differences", {}, {"ATensor": _A, "BTensor": _B}, [-4, -6, 8]),)
-    ),
+    binary("ELEMENT_WISE_MAX", formula=maximum(A, B), examples=(_pairs("greater", [5, 8, 3]),)),
+    binary("ELEMENT_WISE_MEAN", formula=call("mean")(A, B), examples=(_pairs("halfway", [3, 5, -1]),)),
+    binary("ELEMENT_WISE_MIN", formula=minimum(A, B), examples=(_pairs("less", [1, 2, -5]),)),
+    binary("ELEMENT_WISE_MULTIPLY", formula=A * B, examples=(_pairs("products", [5, 16, -15]),)),
+    binary("ELEMENT_WISE_SUBTRACT", formula=A - B, examples=(_pairs("differences", [-4, -6, 8]),)),
     declare(
         "VALUE_SCALE_2D",
         rules=(GrayOrColour(), length_is(size("InputTensor", 1), "Bias")),
         outputs={"OutputTensor": like("InputTensor")},
         work=elements_written,
+        formula=Attribute("Scale") * INPUT + PerChannel("Bias"),
         examples=(
             Example(
                 name="three_channels",
@@ -77,25 +85,31 @@ FAMILY = (
             BadExample(name="a_bias_for_all_channels", desc=_scaled(3, [0]), code=Code.COUNT_MISMATCH, pointer="/Bias"),
         ),
     ),
-    unary("ELEMENT_WISE_SIGN", examples=(vectors("signs", {}, {"InputTensor": [-2, 0, 3]}, [-1, 0, 1]),)),
+    unary(
+        "ELEMENT_WISE_SIGN",
+        formula=call("sign")(INPUT),
+        examples=(vectors("signs", {}, {"InputTensor": [-2, 0, 3]}, [-1, 0, 1]),),
+    ),
     binary(
         "ELEMENT_WISE_ADD1",
+        formula=Fused("FusedActivation", A + B),
         examples=(
-            vectors("sums", {}, {"ATensor": _A, "BTensor": _B}, [6, 10, -2]),
+            _pairs("sums", [6, 10, -2]),
             vectors("activated", _ELU, {"ATensor": [1], "BTensor": [2]}, [3]),
         ),
     ),
     binary(
         "ELEMENT_WISE_MODULUS_TRUNCATE",
+        formula=call("remainder")(A, B),
         examples=(vectors("sign_of_a", {}, {"ATensor": [-5, 5], "BTensor": [3, -3]}, [-2, 2]),),
     ),
     binary(
         "ELEMENT_WISE_MODULUS_FLOOR",
+        formula=call("floor_remainder")(A, B),
         examples=(vectors("sign_of_b", {}, {"ATensor": [-5, 5], "BTensor": [3, -3]}, [1, -1]),),
     ),
-    binary(
-        "ELEMENT_WISE_DIFFERENCE_SQUARE",
-        examples=(vectors("squares", {}, {"ATensor": _A, "BTensor": _B}, [16, 36, 64]),),
+    binary("ELEMENT_WISE_DIFFERENCE_SQUARE", formula=(A - B) * (A - B), examples=(_pairs("squares", [16, 36, 64]),)),
+    unary(
+        "ELEMENT_WISE_NEGATE", formula=-INPUT, examples=(vectors("signs_turn", {}, {"InputTensor": [-2, 3]}, [2, -3]),)
     ),
-    unary("ELEMENT_WISE_NEGATE", examples=(vectors("signs_turn", {}, {"InputTensor": [-2, 3]}, [2, -3]),)),
 )

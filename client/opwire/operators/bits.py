@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..formulas import INPUT, A, B, Expression, call
 from ..level import FeatureLevel
 from ..operator import Attributes, BadExample, Example, Operator
 from ..rules import Derived, sizes_of
@@ -25,7 +26,7 @@ def _two(a: str, b: str, *, sizes: list[int] | None = None) -> dict[str, Any]:
     return {"ATensor": {"DataType": a, "Sizes": [3]}, "BTensor": {"DataType": b, "Sizes": sizes or [3]}}
 
 
-def _shift(name: str, *examples: Example) -> Operator[Attributes]:
+def _shift(name: str, formula: Expression, *examples: Example) -> Operator[Attributes]:
     bad = (
         BadExample(
             name="signed",
@@ -40,10 +41,10 @@ def _shift(name: str, *examples: Example) -> Operator[Attributes]:
             pointer="/BTensor/DataType",
         ),
     )
-    return binary(name, examples=examples, bad_examples=bad)
+    return binary(name, formula=formula, examples=examples, bad_examples=bad)
 
 
-def _logic(name: str, output: list[int]) -> Operator[Attributes]:
+def _logic(name: str, formula: Expression, output: list[int]) -> Operator[Attributes]:
     bad = (
         BadExample(
             name="one_for_all",
@@ -59,17 +60,26 @@ def _logic(name: str, output: list[int]) -> Operator[Attributes]:
             pointer="/ATensor/DataType",
         ),
     )
-    return binary(name, examples=(_bytes("bytes", _A, _B, output),), bad_examples=bad)
+    return binary(name, formula=formula, examples=(_bytes("bytes", _A, _B, output),), bad_examples=bad)
 
 
 FAMILY = (
-    _shift("ELEMENT_WISE_BIT_SHIFT_LEFT", _bytes("bytes", [1, 3, 255, 1], [0, 2, 4, 8], [1, 12, 240, 0])),
-    _shift("ELEMENT_WISE_BIT_SHIFT_RIGHT", _bytes("bytes", [1, 12, 255, 255], [0, 2, 4, 8], [1, 3, 15, 0])),
-    _logic("ELEMENT_WISE_BIT_AND", [0b1000, 0, 15]),
-    _logic("ELEMENT_WISE_BIT_OR", [0b1110, 0b1111, 255]),
-    _logic("ELEMENT_WISE_BIT_XOR", [0b0110, 0b1111, 240]),
+    _shift(
+        "ELEMENT_WISE_BIT_SHIFT_LEFT",
+        call("shift_left")(A, B),
+        _bytes("bytes", [1, 3, 255, 1], [0, 2, 4, 8], [1, 12, 240, 0]),
+    ),
+    _shift(
+        "ELEMENT_WISE_BIT_SHIFT_RIGHT",
+        call("shift_right")(A, B),
+        _bytes("bytes", [1, 12, 255, 255], [0, 2, 4, 8], [1, 3, 15, 0]),
+    ),
+    _logic("ELEMENT_WISE_BIT_AND", call("bit_and")(A, B), [0b1000, 0, 15]),
+    _logic("ELEMENT_WISE_BIT_OR", call("bit_or")(A, B), [0b1110, 0b1111, 255]),
+    _logic("ELEMENT_WISE_BIT_XOR", call("bit_xor")(A, B), [0b0110, 0b1111, 240]),
     unary(
         "ELEMENT_WISE_BIT_NOT",
+        formula=call("bit_not")(INPUT),
         examples=(typed_vectors("page", {"InputTensor": ("UINT8", [0, 128, 42, 255])}, [255, 127, 213, 0]),),
         bad_examples=(
             BadExample(
@@ -85,6 +95,7 @@ FAMILY = (
     ),
     unary(
         "ELEMENT_WISE_BIT_COUNT",
+        formula=call("bit_count")(INPUT),
         output=Derived(sizes_of("InputTensor"), usual=DataType.UINT32),
         examples=(
             typed_vectors("page", {"InputTensor": ("UINT32", [0, 123, 456, 789])}, [0, 6, 4, 5]),

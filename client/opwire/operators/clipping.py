@@ -5,6 +5,7 @@ Source: the pages of the ``DML_ELEMENT_WISE_CLIP...`` structs and of ``DML_ELEME
 
 from __future__ import annotations
 
+from ..formulas import INPUT, Bound, Tensor, maximum, minimum, scaled, select
 from ..rules import type_named
 from .elementwise import gradient, unary, vectors
 
@@ -12,14 +13,24 @@ _BOUNDS = {"Min": -2.5, "Max": 2.5}
 _SOURCE = {"InputTensor": [-4, -1, 3]}
 _TYPED = {"MinMaxDataType": "FLOAT32", **_BOUNDS}
 
+_MIN, _MAX = Bound("Min"), Bound("Max")
+_CLIP = maximum(_MIN, minimum(scaled(INPUT), _MAX))
+# NaN passes: it is neither below nor above.
+_CLIP_GRAD = select(INPUT <= _MIN, 0, select(INPUT >= _MAX, 0, Tensor("InputGradientTensor")))
+
 FAMILY = (
-    unary("ELEMENT_WISE_CLIP", examples=(vectors("both_ends", _BOUNDS, _SOURCE, [-2.5, -1, 2.5]),)),
+    unary("ELEMENT_WISE_CLIP", formula=_CLIP, examples=(vectors("both_ends", _BOUNDS, _SOURCE, [-2.5, -1, 2.5]),)),
     unary(
         "ELEMENT_WISE_CLIP1",
         type_named("MinMaxDataType", "InputTensor"),
+        formula=_CLIP,
         examples=(vectors("both_ends", _TYPED, _SOURCE, [-2.5, -1, 2.5]),),
     ),
-    gradient("ELEMENT_WISE_CLIP_GRAD"),
-    gradient("ELEMENT_WISE_CLIP_GRAD1", type_named("MinMaxDataType", "InputTensor")),
-    unary("ELEMENT_WISE_THRESHOLD", examples=(vectors("lower_end", {"Min": 0}, _SOURCE, [0, 0, 3]),)),
+    gradient("ELEMENT_WISE_CLIP_GRAD", formula=_CLIP_GRAD),
+    gradient("ELEMENT_WISE_CLIP_GRAD1", type_named("MinMaxDataType", "InputTensor"), formula=_CLIP_GRAD),
+    unary(
+        "ELEMENT_WISE_THRESHOLD",
+        formula=maximum(scaled(INPUT), _MIN),
+        examples=(vectors("lower_end", {"Min": 0}, _SOURCE, [0, 0, 3]),),
+    ),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..formulas import Expression
 from ..operator import Attributes, BadExample, Example, Operator, declare
 from ..rules import Output, Rule, like, same_rank, same_sizes, same_type
 from .work import elements_written
@@ -13,6 +14,7 @@ from .work import elements_written
 def unary(
     name: str,
     *rules: Rule | tuple[Rule, ...],
+    formula: Expression | None = None,
     output: Output | None = None,
     examples: tuple[Example, ...] = (),
     bad_examples: tuple[BadExample, ...] = (),
@@ -20,13 +22,20 @@ def unary(
     """An operator whose output is like its one input, unless another output is given."""
     outputs = {"OutputTensor": output or like("InputTensor")}
     return declare(
-        name, rules=rules, outputs=outputs, work=elements_written, examples=examples, bad_examples=bad_examples
+        name,
+        rules=rules,
+        outputs=outputs,
+        work=elements_written,
+        formula=formula,
+        examples=examples,
+        bad_examples=bad_examples,
     )
 
 
 def binary(
     name: str,
     *rules: Rule | tuple[Rule, ...],
+    formula: Expression,
     output: Output | None = None,
     examples: tuple[Example, ...] = (),
     bad_examples: tuple[BadExample, ...] = (),
@@ -40,18 +49,20 @@ def binary(
         rules=(*alike("ATensor", "BTensor"), *rules),
         outputs={"OutputTensor": output or like("ATensor")},
         work=elements_written,
+        formula=formula,
         examples=examples,
         bad_examples=bad_examples,
     )
 
 
-def gradient(name: str, *rules: Rule | tuple[Rule, ...]) -> Operator[Attributes]:
+def gradient(name: str, *rules: Rule | tuple[Rule, ...], formula: Expression) -> Operator[Attributes]:
     """An operator that passes the gradient of its input on."""
     return declare(
         name,
         rules=(*alike("InputTensor", "InputGradientTensor"), *rules),
         outputs={"OutputGradientTensor": like("InputTensor")},
         work=lambda _, tensors: int(tensors["OutputGradientTensor"].element_count),
+        formula=formula,
     )
 
 

@@ -5,16 +5,28 @@ Source: the pages of the ``DML_ELEMENT_WISE_..._OPERATOR_DESC`` structs.
 
 from __future__ import annotations
 
+from ..formulas import INPUT, Attribute, Constant, Tensor, call, chosen, scaled
 from ..level import FeatureLevel
 from ..operator import declare
 from ..rules import below, like, same_rank, same_sizes, same_type
 from .elementwise import binary, unary, vectors
 from .work import elements_written
 
-_OF_ONE = """
-    ACOS ASIN ATAN CEIL COS EXP FLOOR LOG CONSTANT_POW RECIP SIN SQRT TAN ERF SINH COSH TANH ASINH ACOSH ATANH
-    ROUND
-"""
+_X = scaled(INPUT)
+
+_PRIMITIVES = "ACOS ASIN ATAN CEIL COS EXP FLOOR LOG SIN SQRT TAN ERF SINH COSH TANH ASINH ACOSH ATANH"
+
+_FORMULAS = {
+    **{name: call(name.lower())(_X) for name in _PRIMITIVES.split()},
+    "CONSTANT_POW": call("power")(_X, Attribute("Exponent")),
+    "RECIP": Constant(1) / _X,
+    "ROUND": chosen(
+        "RoundingMode",
+        HALVES_TO_NEAREST_EVEN=call("round_even")(INPUT),
+        TOWARD_ZERO=call("truncate")(INPUT),
+        TOWARD_INFINITY=call("round_away")(INPUT),
+    ),
+}
 
 _EXAMPLES = {
     "CEIL": (vectors("up", {}, {"InputTensor": [1.5, -1.5, 2]}, [2, -1, 2]),),
@@ -37,11 +49,12 @@ _POW = declare(
     ),
     outputs={"OutputTensor": like("InputTensor")},
     work=elements_written,
+    formula=call("power")(_X, Tensor("ExponentTensor")),
     examples=(vectors("powers", {}, {"InputTensor": [2, 3], "ExponentTensor": [3, 0]}, [8, 1]),),
 )
 
 FAMILY = (
-    *(unary(f"ELEMENT_WISE_{name}", examples=_EXAMPLES.get(name, ())) for name in _OF_ONE.split()),
+    *(unary(f"ELEMENT_WISE_{name}", formula=row, examples=_EXAMPLES.get(name, ())) for name, row in _FORMULAS.items()),
     _POW,
-    binary("ELEMENT_WISE_ATAN_YX"),
+    binary("ELEMENT_WISE_ATAN_YX", formula=call("atan2")(Tensor("ATensor"), Tensor("BTensor"))),
 )

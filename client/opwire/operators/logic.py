@@ -6,8 +6,10 @@ output of a comparison is UINT32 unless declared otherwise: the one data type of
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
+from ..formulas import INPUT, A, B, Expression, Tensor, absolute, call, chosen, select
 from ..level import FeatureLevel
 from ..operator import Attributes, BadExample, Example, Operator, declare
 from ..rules import Derived, like, same_rank, same_sizes, sizes_of
@@ -15,6 +17,8 @@ from ..tensor import DataType
 from ..violation import Code
 from .elementwise import alike, binary, typed_vectors, unary
 from .work import elements_written
+
+_NOT, _EQUAL = call("not_"), call("equal")
 
 _TRUTH = ([0, 0, 1, 7], [0, 2, 0, 5])
 _NUMBERS: tuple[list[Any], list[Any]] = ([1, 2, 3, "NaN", -0.0], [2, 2, 2, "NaN", 0])
@@ -29,7 +33,7 @@ def _tensors(**types: str) -> dict[str, Any]:
     return {f"{name}Tensor": {"DataType": data_type, "Sizes": [1, 1, 2, 2]} for name, data_type in types.items()}
 
 
-def _connective(name: str, output: list[int]) -> Operator[Attributes]:
+def _connective(name: str, formula: Expression, output: list[int]) -> Operator[Attributes]:
     """Both inputs and the output are truth values of one data type."""
     bad = (
         BadExample(
@@ -46,10 +50,10 @@ def _connective(name: str, output: list[int]) -> Operator[Attributes]:
             pointer="/OutputTensor/DataType",
         ),
     )
-    return binary(name, examples=(_pair("UINT8", _TRUTH, output),), bad_examples=bad)
+    return binary(name, formula=formula, examples=(_pair("UINT8", _TRUTH, output),), bad_examples=bad)
 
 
-def _comparison(name: str, output: list[int]) -> Operator[Attributes]:
+def _comparison(name: str, formula: Expression, output: list[int]) -> Operator[Attributes]:
     """The inputs have any data type, and the output truth values."""
     bad = (
         BadExample(
@@ -66,10 +70,13 @@ def _comparison(name: str, output: list[int]) -> Operator[Attributes]:
         ),
     )
     truth = Derived(sizes_of("ATensor"), usual=DataType.UINT32)
-    return binary(name, output=truth, examples=(_pair("FLOAT32", _NUMBERS, output),), bad_examples=bad)
+    examples = (_pair("FLOAT32", _NUMBERS, output),)
+    return binary(name, formula=formula, output=truth, examples=examples, bad_examples=bad)
 
 
-def _test(name: str, usual: DataType, *examples: Example, **attributes: str) -> Operator[Attributes]:
+def _test(
+    name: str, formula: Expression, usual: DataType, *examples: Example, **attributes: str
+) -> Operator[Attributes]:
     """A property of floats."""
     bad = (
         BadExample(
@@ -85,7 +92,8 @@ def _test(name: str, usual: DataType, *examples: Example, **attributes: str) -> 
             pointer="/OutputTensor/DataType",
         ),
     )
-    return unary(name, output=Derived(sizes_of("InputTensor"), usual=usual), examples=examples, bad_examples=bad)
+    truth = Derived(sizes_of("InputTensor"), usual=usual)
+    return unary(name, formula=formula, output=truth, examples=examples, bad_examples=bad)
 
 
 _INFINITIES = {"InputTensor": ("FLOAT32", ["Infinity", "-Infinity", "NaN", 1])}
@@ -99,6 +107,7 @@ _IF = declare(
     ),
     outputs={"OutputTensor": like("ATensor")},
     work=elements_written,
+    formula=select(Tensor("ConditionTensor"), A, B),
     examples=(
         typed_vectors(
             "page",
@@ -127,12 +136,13 @@ _IF = declare(
 )
 
 FAMILY = (
-    _connective("ELEMENT_WISE_LOGICAL_AND", [0, 0, 0, 1]),
-    _comparison("ELEMENT_WISE_LOGICAL_EQUALS", [0, 1, 0, 0, 1]),
-    _comparison("ELEMENT_WISE_LOGICAL_GREATER_THAN", [0, 0, 1, 0, 0]),
-    _comparison("ELEMENT_WISE_LOGICAL_LESS_THAN", [1, 0, 0, 0, 0]),
+    _connective("ELEMENT_WISE_LOGICAL_AND", call("and_")(A, B), [0, 0, 0, 1]),
+    _comparison("ELEMENT_WISE_LOGICAL_EQUALS", call("equal")(A, B), [0, 1, 0, 0, 1]),
+    _comparison("ELEMENT_WISE_LOGICAL_GREATER_THAN", A > B, [0, 0, 1, 0, 0]),
+    _comparison("ELEMENT_WISE_LOGICAL_LESS_THAN", A < B, [1, 0, 0, 0, 0]),
     unary(
         "ELEMENT_WISE_LOGICAL_NOT",
+        formula=_NOT(INPUT),
         examples=(typed_vectors("nonzero_is_true", {"InputTensor": ("UINT32", [0, 1, 7])}, [1, 0, 0]),),
         bad_examples=(
             BadExample(
@@ -143,21 +153,28 @@ FAMILY = (
             ),
         ),
     ),
-    _connective("ELEMENT_WISE_LOGICAL_OR", [0, 1, 1, 1]),
-    _connective("ELEMENT_WISE_LOGICAL_XOR", [0, 1, 1, 0]),
+    _connective("ELEMENT_WISE_LOGICAL_OR", call("or_")(A, B), [0, 1, 1, 1]),
+    _connective("ELEMENT_WISE_LOGICAL_XOR", call("xor")(A, B), [0, 1, 1, 0]),
     _test(
         "ELEMENT_WISE_IS_NAN",
+        _NOT(_EQUAL(INPUT, INPUT)),
         DataType.UINT32,
         typed_vectors("not_infinity", {"InputTensor": ("FLOAT32", ["NaN", "Infinity", 0])}, [1, 0, 0]),
     ),
     _IF,
     _test(
         "ELEMENT_WISE_IS_INFINITY",
+        chosen(
+            "InfinityMode",
+            EITHER=_EQUAL(absolute(INPUT), inf),
+            POSITIVE=_EQUAL(INPUT, inf),
+            NEGATIVE=_EQUAL(INPUT, -inf),
+        ),
         DataType.UINT8,
         typed_vectors("either", _INFINITIES, [1, 1, 0, 0], InfinityMode="EITHER"),
         typed_vectors("negative", _INFINITIES, [0, 1, 0, 0], InfinityMode="NEGATIVE"),
         InfinityMode="EITHER",
     ),
-    _comparison("ELEMENT_WISE_LOGICAL_GREATER_THAN_OR_EQUAL", [0, 1, 1, 0, 1]),
-    _comparison("ELEMENT_WISE_LOGICAL_LESS_THAN_OR_EQUAL", [1, 1, 0, 0, 1]),
+    _comparison("ELEMENT_WISE_LOGICAL_GREATER_THAN_OR_EQUAL", A >= B, [0, 1, 1, 0, 1]),
+    _comparison("ELEMENT_WISE_LOGICAL_LESS_THAN_OR_EQUAL", A <= B, [1, 1, 0, 0, 1]),
 )

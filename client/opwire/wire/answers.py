@@ -86,7 +86,7 @@ def encode_output(
     if output_format is OutputFormat.BINARY:
         return EncodedOutput(frame, [buffer.data], raw=True)
     if output_format is OutputFormat.NUMBERS:
-        return EncodedOutput(frame, [to_json(write_numbers(desc.view(buffer)))], raw=False)
+        return EncodedOutput(frame, [to_json(write_numbers(desc.elements(desc.view(buffer))))], raw=False)
     # To put the quotation marks around a large text would hold the interpreter for as long as to encode it.
     return EncodedOutput(frame, [b'"', pybase64.b64encode(buffer.data), b'"'], raw=False)
 

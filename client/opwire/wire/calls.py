@@ -68,18 +68,21 @@ def _call_json(call: Call, encoding: Encoding, tail: list[Buffer]) -> dict[str, 
 
 
 def _write_tensor(array: Array, layout: BufferTensorDesc | None, encoding: Encoding, tail: list[Buffer]) -> object:
+    if array.dtype.kind == "V":  # of ml_dtypes: elements of 4 bits, a byte each
+        layout = layout or BufferTensorDesc.packed(array)
+        array = array.astype(layout.data_type.dtype)
     if encoding is Encoding.NUMBERS:
         return {"data": write_numbers(array)}
-    data = _packed(array) if layout is None else _laid_out(array, layout)
+    data = _contiguous(array) if layout is None else _laid_out(array, layout)
     if encoding is Encoding.BASE64:
         return pybase64.b64encode_as_string(data)
     tail.append(data)
     return {"binary_data_size": len(data)}
 
 
-def _packed(array: Array) -> memoryview:
-    packed = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
-    return packed.reshape(-1).view(np.uint8).data
+def _contiguous(array: Array) -> memoryview:
+    contiguous = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+    return contiguous.reshape(-1).view(np.uint8).data
 
 
 def _laid_out(array: Array, layout: BufferTensorDesc) -> memoryview:

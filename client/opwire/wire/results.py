@@ -186,12 +186,12 @@ def _read_output(name: str, output: Mapping[str, Any], parts: Parts) -> Array:
         _check_size(name, size, desc)
         piece = parts.take(size, name)
         view = desc.view(piece)
-        return view if view.flags.aligned else desc.view(bytes(piece))
+        return desc.elements(view if view.flags.aligned else desc.view(bytes(piece)))
     if isinstance(output["data"], str):
         data = pybase64.b64decode(output["data"], validate=True)
         _check_size(name, len(data), desc)
-        return desc.view(data)
-    return read_numbers(output["data"], desc, name)
+        return desc.elements(desc.view(data))
+    return desc.elements(read_numbers(output["data"], desc, name))
 
 
 def _check_size(name: str, size: object, desc: BufferTensorDesc) -> None:

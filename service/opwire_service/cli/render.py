@@ -70,7 +70,7 @@ def tensor_line(name: str, desc: BufferTensorDesc) -> str:
 def tensor_lines(name: str, desc: BufferTensorDesc, buffer: Array) -> Iterator[str]:
     """A tensor with its values."""
     yield tensor_line(name, desc)
-    yield np.array2string(desc.view(buffer), threshold=10_000, separator=", ")
+    yield np.array2string(desc.elements(desc.view(buffer)), threshold=10_000, separator=", ")
 
 
 def step_lines(step: Step, microseconds: int, device: str) -> Iterator[str]:
@@ -186,6 +186,6 @@ def outputs_json(
     return {
         name: {"desc": desc.to_json(), "path": str(saved[name])}
         if name in saved
-        else {"desc": desc.to_json(), "data": write_numbers(desc.view(buffers[name]))}
+        else {"desc": desc.to_json(), "data": write_numbers(desc.elements(desc.view(buffers[name])))}
         for name, desc in descs.items()
     }

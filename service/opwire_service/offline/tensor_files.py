@@ -76,7 +76,7 @@ def write_outputs(path: Path, descs: Mapping[str, BufferTensorDesc], buffers: Ma
     whole = len(descs) == 1 and not path.is_dir() and (path.suffix or path.exists())
     paths = {name: path if whole else path / f"{name}.npy" for name in descs}
     for name, target in paths.items():
-        write_array(target, descs[name].view(buffers[name]) if is_npy(target) else buffers[name])
+        write_array(target, descs[name].elements(descs[name].view(buffers[name])) if is_npy(target) else buffers[name])
     return paths
 
 

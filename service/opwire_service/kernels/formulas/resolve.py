@@ -1,0 +1,126 @@
+"""Formulas resolved for a desc: attributes become numbers, and options, scales and fused activations are put in.
+
+What is left are tensors, constants and primitives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import isnan, trunc
+from typing import Any
+
+import numpy as np
+
+from opwire.fields.member import NestedOperator
+from opwire.formulas import (
+    Attribute,
+    Bound,
+    Call,
+    Chosen,
+    Constant,
+    Expression,
+    Fused,
+    PerChannel,
+    Scaled,
+    Tensor,
+)
+from opwire.operators import OPERATORS
+from opwire.tensor import DataType
+
+SCALED = "scaled"
+"""The primitive of ScaleBias on integers: operand, scale and bias."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Resolution:
+    """What a desc gives.
+
+    Attributes:
+        attribute: its attributes by name.
+        data_type: of the tensors that the formula begins with.
+        operand: in place of the input of a fused activation.
+    """
+
+    attribute: Callable[[str], Any]
+    data_type: DataType
+    operand: Expression | None = None
+
+    def of(self, formula: Expression) -> Expression:
+        """The formula without attributes."""
+        match formula:
+            case Tensor():
+                return formula if self.operand is None else self.operand
+            case Attribute(name):
+                return Constant(self._converted(self.attribute(name)))
+            case Bound(name):
+                return Constant(self._narrowed(self.attribute(name)))
+            case PerChannel(name):
+                return Tensor(name)
+            case Scaled(name, operand):
+                return self._scaled(self.attribute(name), self.of(operand))
+            case Fused(name, operand):
+                return activated_expression(self.attribute(name), self.of(operand))
+            case Chosen(name, options):
+                return self.of(dict(options)[self.attribute(name).name])
+            case Call(primitive, operands):
+                return Call(primitive, tuple(map(self.of, operands)))
+        return formula
+
+    def _scaled(self, scale_bias: Any, operand: Expression) -> Expression:
+        if scale_bias is None:
+            return operand
+        scale, bias = Constant(scale_bias.Scale), Constant(scale_bias.Bias)
+        return operand * scale + bias if self.data_type.is_float else Call(SCALED, (operand, scale, bias))
+
+    def _converted(self, number: float) -> float:
+        return number if self.data_type.is_float else saturated(number, self.data_type)
+
+    def _narrowed(self, number: float) -> float:
+        if not self.data_type.is_float:
+            return saturated(number, self.data_type)
+        with np.errstate(over="ignore"):
+            return float(np.float64(number).astype(self.data_type.dtype))
+
+
+def resolve(formula: Expression, attribute: Callable[[str], Any], data_type: DataType) -> Expression:
+    """A formula for a desc.
+
+    Args:
+        formula: of the operator.
+        attribute: the attributes of the desc by name.
+        data_type: of the first input.
+
+    Returns:
+        An expression of tensors, constants and calls; of integers with the primitive ``SCALED`` beside the others.
+    """
+    return _Resolution(attribute, data_type).of(formula)
+
+
+def activated_expression(activation: NestedOperator | None, operand: Expression) -> Expression:
+    """The formula of a fused operator, of an operand of floats; the operand itself where nothing is fused.
+
+    Raises:
+        ValueError: the operator does not work on each element alone.
+    """
+    if activation is None:
+        return operand
+    formula = OPERATORS[activation.name].formula
+    if formula is None:
+        raise ValueError(f"{activation.name} is no operator of single elements")
+    return _Resolution(activation.values.__getitem__, DataType.FLOAT32, operand).of(formula)
+
+
+def saturated(number: float, data_type: DataType) -> int:
+    """A number as an integer of a type: truncated, then saturated; NaN gives 0."""
+    least, greatest = integer_range(data_type)
+    if isnan(number):
+        return 0
+    return trunc(max(least, min(number, greatest)))
+
+
+def integer_range(data_type: DataType) -> tuple[int, int]:
+    """The least and the greatest integer of a type."""
+    if data_type.is_signed:
+        return -(1 << data_type.bits - 1), (1 << data_type.bits - 1) - 1
+    return 0, (1 << data_type.bits) - 1

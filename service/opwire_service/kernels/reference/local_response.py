@@ -1,0 +1,91 @@
+"""LOCAL_RESPONSE_NORMALIZATION and its gradient: elements over a power of what their neighbours' squares add up to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from functools import lru_cache
+
+from opwire.check import Plan
+from opwire.tensor import Array
+
+from ...execution import Arrays, Stop
+from ..exact import FORMATS
+from .elements import Elements
+from .moments import moments
+from .places import places
+from .reals import ZERO, Real, add, divide, multiply, power, real, rounded, subtract
+
+KEPT = 4096
+"""Responses that the gradient keeps: neighbours need the same ones."""
+
+Place = tuple[int, ...]
+
+
+class _Response:
+    """What divides the elements, before it is raised to a power.
+
+    Args:
+        plan: has the regions.
+        source: the input.
+        stop: asked within large regions.
+    """
+
+    def __init__(self, plan: Plan, source: Array, stop: Stop) -> None:
+        self._attributes = plan.attributes
+        self._source = source
+        self._of = FORMATS[plan.inputs["InputTensor"].data_type]
+        self._stop = stop
+        self.share = divide(real(plan.attributes.Alpha), Fraction(plan.attributes.LocalSize))
+
+    def region(self, place: Place, *, holding: bool = False) -> tuple[slice, ...]:
+        """The region of a coordinate, clipped to the tensor; or the coordinates whose regions hold it."""
+        before, after = (self._attributes.LocalSize - 1) // 2, self._attributes.LocalSize // 2
+        if holding:
+            before, after = after, before
+        along = (1,) if self._attributes.CrossChannel else (2, 3)
+        return tuple(
+            slice(max(at - before, 0), min(at + after + 1, size)) if i in along else slice(at, at + 1)
+            for i, (at, size) in enumerate(zip(place, self._source.shape, strict=True))
+        )
+
+    def __call__(self, place: Place) -> Real:
+        squares = moments(Elements(self._source[self.region(place)], self._stop), self._of).squares
+        return add(real(self._attributes.Bias), multiply(self.share, squares))
+
+
+def normalize(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+    source, target = inputs["InputTensor"], outputs["OutputTensor"]
+    response, beta = _Response(plan, source, stop), real(plan.attributes.Beta)
+    to = FORMATS[plan.outputs["OutputTensor"].data_type]
+    for place in places(source.shape, stop, 4):
+        target[place] = rounded(divide(real(source[place]), power(response(place), beta)), to)
+
+
+def gradient(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+    """g S^-Beta, less what the element does to the responses of those whose regions hold it."""
+    source, gradients = inputs["InputTensor"], inputs["InputGradientTensor"]
+    target, to = outputs["OutputGradientTensor"], FORMATS[plan.outputs["OutputGradientTensor"].data_type]
+    response, beta = _Response(plan, source, stop), real(plan.attributes.Beta)
+
+    @lru_cache(KEPT)
+    def passed_on(place: Place) -> Real:
+        raised = power(response(place), subtract(multiply(Fraction(-1), beta), Fraction(1)))
+        return multiply(multiply(real(gradients[place]), real(source[place])), raised)
+
+    factor = multiply(Fraction(2), multiply(response.share, beta))
+    for place in places(source.shape, stop, 1):
+        own = multiply(real(gradients[place]), power(response(place), multiply(Fraction(-1), beta)))
+        total: Real = ZERO
+        for other in _within(response.region(place, holding=True), stop):
+            total = add(total, passed_on(other))
+        target[place] = rounded(subtract(own, multiply(multiply(factor, real(source[place])), total)), to)
+
+
+def _within(region: tuple[slice, ...], stop: Stop) -> Iterator[Place]:
+    """The coordinates of a region."""
+    for offsets in places([part.stop - part.start for part in region], stop, 4):
+        yield tuple(part.start + offset for part, offset in zip(region, offsets, strict=True))
+
+
+KERNELS = {"LOCAL_RESPONSE_NORMALIZATION": normalize, "LOCAL_RESPONSE_NORMALIZATION_GRAD": gradient}

@@ -1,0 +1,75 @@
+"""Exact sums of the elements of a group, of their squares and of products, and what follows from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from math import isnan
+
+import numpy as np
+
+from opwire.tensor import Array
+
+from ..exact import FloatFormat, integer_sum
+from .reals import NAN, ZERO, Real, divide, real
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Of the elements of a group.
+
+    Attributes:
+        count: elements.
+        total: their sum.
+        squares: the sum of their squares.
+    """
+
+    count: int
+    total: Real
+    squares: Real
+
+    @property
+    def mean(self) -> Real:
+        return divide(self.total, Fraction(self.count))
+
+    def spread(self, about: Real) -> Real:
+        """The mean of the squared deviations from the mean, or from 0; NaN from a mean that is not finite."""
+        if not isinstance(about, Fraction) or not isinstance(self.total, Fraction):
+            return divide(self.squares, Fraction(self.count)) if about == 0 else NAN
+        assert isinstance(self.squares, Fraction)
+        return (self.squares - 2 * about * self.total) / self.count + about**2
+
+
+def moments(chunks: Iterable[Array], of: FloatFormat) -> Moments:
+    """The moments of a group."""
+    count, total, squares, special = 0, 0, 0, 0.0
+    for values in chunks:
+        count += values.size
+        finite = np.isfinite(values)
+        if not finite.all():
+            for value in np.unique(values[~finite]).tolist():
+                special += value
+        elif not special:
+            integers, shifts = of.parts(values)
+            total += integer_sum(integers, shifts)
+            squares += integer_sum(integers**2, 2 * shifts)
+    if special:
+        return Moments(count, real(special), NAN if isnan(special) else real(abs(special)))
+    unit = Fraction(2) ** of.unit
+    return Moments(count, total * unit, squares * unit**2)
+
+
+def sum_of_products(pairs: Iterable[tuple[Array, Array]], of: FloatFormat) -> Real:
+    """The sum of the products of two groups."""
+    total, special = 0, 0.0
+    for left, right in pairs:
+        if np.isfinite(left).all() and np.isfinite(right).all():
+            (a, shift_a), (b, shift_b) = of.parts(left), of.parts(right)
+            total += integer_sum(a * b, shift_a + shift_b)
+        else:
+            with np.errstate(invalid="ignore"):
+                products = left.astype(np.float64) * right.astype(np.float64)
+            for value in np.unique(products[~np.isfinite(products)]).tolist():
+                special += value
+    return real(special) if special else total * (Fraction(2) ** of.unit) ** 2 if total else ZERO

@@ -1,0 +1,151 @@
+"""Normalizations: exact statistics, and the formula of the page over the reals, rounded once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from opwire.check import Plan
+from opwire.tensor import Array
+
+from ...execution import Arrays, Stop
+from ..activation import activated
+from ..decimals import FLOAT64
+from ..exact import FORMATS, Float, FloatFormat
+from .batch_gradients import KERNELS as GRADIENTS
+from .elements import Elements, groups
+from .local_response import KERNELS as RESPONSES
+from .moments import Moments, moments
+from .places import group_at, places
+from .reals import ONE, ZERO, Real, add, divide, multiply, real, root, rounded, subtract
+
+
+def finished(value: Real, activation: Any, to: FloatFormat) -> Float:
+    """The element of the output: of the fused activation, if there is one."""
+    if activation is None:
+        return rounded(value, to)
+    result = activated(activation, np.array([rounded(value, FLOAT64)], np.float64))
+    with np.errstate(over="ignore"):
+        element: Float = result.astype(to.dtype)[0]
+    return element
+
+
+def normalized(value: Any, mean: Real, divisor: Real, scale: Real, *summands: Real) -> Real:
+    """``scale * (value - mean) / divisor`` and the summands."""
+    result = divide(multiply(scale, subtract(real(value), mean)), divisor)
+    for summand in summands:
+        result = add(result, summand)
+    return result
+
+
+def _parameter(array: Array | None, sizes: tuple[int, ...], default: Real) -> Any:
+    """What gives the parameter of a coordinate."""
+    if array is None:
+        return lambda place: default
+    stretched = np.broadcast_to(array, sizes)
+    return lambda place: real(stretched[place])
+
+
+def batch_normalization(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+    source, target = inputs["InputTensor"], outputs["OutputTensor"]
+    names = ("Mean", "Variance", "Scale", "Bias")
+    means, variances, scales, biases = (_parameter(inputs[f"{name}Tensor"], source.shape, ZERO) for name in names)
+    epsilon, to = real(plan.attributes.Epsilon), FORMATS[plan.outputs["OutputTensor"].data_type]
+    for place in places(source.shape, stop):
+        divisor = root(add(variances(place), epsilon))
+        value = normalized(source[place], means(place), divisor, scales(place), biases(place))
+        target[place] = finished(value, plan.attributes.FusedActivation, to)
+
+
+def batch_normalization_training(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+    source, target, scale = inputs["InputTensor"], outputs["OutputTensor"], inputs["ScaleTensor"]
+    bias, added = inputs["BiasTensor"], inputs.get("FusedAddTensor")
+    to, epsilon = FORMATS[plan.outputs["OutputTensor"].data_type], real(plan.attributes.Epsilon)
+    for place in places(scale.shape, stop):
+        group = group_at(place, scale.shape)
+        found = moments(Elements(source[group], stop), to)
+        mean, variance = found.mean, found.spread(found.mean)
+        outputs["OutputMeanTensor"][place] = rounded(mean, to)
+        outputs["OutputVarianceTensor"][place] = rounded(variance, to)
+        divisor = root(add(variance, epsilon))
+        view, into, more = source[group], target[group], None if added is None else added[group]
+        for at in places(view.shape, stop):
+            summand = ZERO if more is None else real(more[at])
+            value = normalized(view[at], mean, divisor, real(scale[place]), real(bias[place]), summand)
+            into[at] = finished(value, plan.attributes.FusedActivation, to)
+
+
+def _axes(plan: Plan) -> tuple[int, ...]:
+    if plan.operator.name == "MEAN_VARIANCE_NORMALIZATION":
+        return (1, 2, 3) if plan.attributes.CrossChannel else (2, 3)
+    axes: tuple[int, ...] = plan.attributes.Axes
+    return axes
+
+
+def _uses(plan: Plan) -> tuple[bool, bool]:
+    """Whether the mean and the variance are used."""
+    if plan.operator.name == "MEAN_VARIANCE_NORMALIZATION2":
+        return bool(plan.attributes.UseMean), bool(plan.attributes.UseVariance)
+    return True, bool(plan.attributes.NormalizeVariance)
+
+
+def _statistics(found: Moments, plan: Plan) -> tuple[Real, Real]:
+    """What is subtracted from the elements of a group, and what they are divided by."""
+    use_mean, use_variance = _uses(plan)
+    mean = found.mean if use_mean else ZERO
+    if not use_variance:
+        return mean, ONE
+    return mean, root(add(found.spread(mean), real(plan.attributes.Epsilon)))
+
+
+def mean_variance_normalization(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+    source, target = inputs["InputTensor"], outputs["OutputTensor"]
+    scales = _stretched(inputs.get("ScaleTensor"), source.shape)
+    biases = _stretched(inputs.get("BiasTensor"), source.shape)
+    axes, to = _axes(plan), FORMATS[plan.outputs["OutputTensor"].data_type]
+    # All tensors in groups alike.
+    parts = zip(groups(axes, source, target), groups(axes, scales, biases), strict=True)
+    for (view, into), (scale, bias) in parts:
+        mean, divisor = _statistics(moments(Elements(view, stop), to), plan)
+        for at in places(view.shape, stop):
+            shift = ZERO if "BiasTensor" not in inputs else real(bias[at])
+            value = normalized(view[at], mean, divisor, real(scale[at]), shift)
+            into[at] = finished(value, plan.attributes.FusedActivation, to)
+
+
+def _stretched(array: Array | None, sizes: tuple[int, ...]) -> Array:
+    return np.broadcast_to(np.float32(1) if array is None else array, sizes)
+
+
+def lp_normalization(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+    """X over its norm along an axis, or over Epsilon if that is greater."""
+    attributes, to = plan.attributes, FORMATS[plan.outputs["OutputTensor"].data_type]
+    for view, into in groups((attributes.Axis,), inputs["InputTensor"], outputs["OutputTensor"]):
+        elements = Elements(view, stop)
+        if attributes.P == 1:
+            norm = moments((np.abs(values) for values in elements), to).total
+        else:
+            norm = root(moments(elements, to).squares)
+        divisor = _greater(norm, real(attributes.Epsilon))
+        for at in places(view.shape, stop):
+            into[at] = rounded(divide(real(view[at]), divisor), to)
+
+
+def _greater(a: Real, b: Real) -> Real:
+    """The greater of two numbers, where NaN is skipped."""
+    if a != a or b != b:
+        return b if a != a else a
+    return b if subtract(b, a) > 0 else a
+
+
+KERNELS = {
+    "BATCH_NORMALIZATION": batch_normalization,
+    "BATCH_NORMALIZATION_TRAINING": batch_normalization_training,
+    "MEAN_VARIANCE_NORMALIZATION": mean_variance_normalization,
+    "MEAN_VARIANCE_NORMALIZATION1": mean_variance_normalization,
+    "MEAN_VARIANCE_NORMALIZATION2": mean_variance_normalization,
+    "LP_NORMALIZATION": lp_normalization,
+    **GRADIENTS,
+    **RESPONSES,
+}

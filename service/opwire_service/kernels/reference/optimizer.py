@@ -1,0 +1,67 @@
+"""ADAM_OPTIMIZER: the formula of the page over the reals, every output rounded once."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import NamedTuple
+
+from opwire.check import Plan
+
+from ...execution import Arrays, Stop
+from ..decimals import context, round_decimal
+from ..exact import FORMATS
+from .places import places
+
+_REALS = context()
+
+NAMES = ("Parameters", "FirstMoment", "SecondMoment")
+
+
+class Step(NamedTuple):
+    """What all elements share.
+
+    Attributes:
+        beta1, beta2: weights of the old moments.
+        rate: what the quotient of the moments is multiplied by; NaN before the first step.
+        epsilon: added to the root.
+    """
+
+    beta1: Decimal
+    beta2: Decimal
+    rate: Decimal
+    epsilon: Decimal
+
+    @classmethod
+    def of(cls, attributes: object, number: int) -> Step:
+        beta1, beta2, rate, epsilon = (
+            Decimal(getattr(attributes, name)) for name in ("Beta1", "Beta2", "LearningRate", "Epsilon")
+        )
+        rest1, rest2 = (_REALS.subtract(1, _REALS.power(beta, number)) for beta in (beta1, beta2))
+        corrected = _REALS.divide(_REALS.sqrt(rest2), rest1)
+        return cls(beta1, beta2, _REALS.multiply(rate, corrected), epsilon)
+
+    def apply(self, parameter: float, first: float, second: float, gradient: float) -> tuple[Decimal, Decimal, Decimal]:
+        """The new parameter and moments."""
+        x, m, v, g = map(Decimal, (parameter, first, second, gradient))
+        first_moment = self._mixed(self.beta1, m, g)
+        second_moment = self._mixed(self.beta2, v, _REALS.multiply(g, g))
+        divisor = _REALS.add(_REALS.sqrt(second_moment), self.epsilon)
+        moved = _REALS.divide(_REALS.multiply(self.rate, first_moment), divisor)
+        return _REALS.subtract(x, moved), first_moment, second_moment
+
+    def _mixed(self, weight: Decimal, old: Decimal, new: Decimal) -> Decimal:
+        return _REALS.add(_REALS.multiply(weight, old), _REALS.multiply(_REALS.subtract(1, weight), new))
+
+
+def run(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+    step = Step.of(plan.attributes, int(inputs["TrainingStepTensor"].flat[0]))
+    of = FORMATS[plan.inputs["GradientTensor"].data_type]
+    sources = [inputs[f"Input{name}Tensor"] for name in NAMES] + [inputs["GradientTensor"]]
+    targets = [outputs[f"Output{name}Tensor"] for name in NAMES]
+    for place in places(targets[0].shape, stop):
+        results = step.apply(*(float(source[place]) for source in sources))
+        for target, result in zip(targets, results, strict=True):
+            target[place] = round_decimal(result, of)
+
+
+KERNELS = {"ADAM_OPTIMIZER": run}

@@ -1,0 +1,29 @@
+"""The coordinates of a tensor, one at a time, for work that may be told to stop in between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from ...execution import Stop, Stopped
+from ..layout import coordinates
+
+ASKED = 32
+"""Elements between two questions whether to stop: a few milliseconds of slow arithmetic."""
+
+
+def places(sizes: Sequence[int], stop: Stop, asked: int = ASKED) -> Iterator[tuple[Any, ...]]:
+    """The coordinates in row-major order.
+
+    Raises:
+        Stopped: ``stop()`` returned True.
+    """
+    for number, place in enumerate(coordinates(sizes)):
+        if number % asked == 0 and stop():
+            raise Stopped
+        yield place
+
+
+def group_at(place: Iterable[int], sizes: Iterable[int]) -> tuple[slice, ...]:
+    """The elements that share an element of a tensor that is broadcast along its dimensions of size 1."""
+    return tuple(slice(None) if size == 1 else slice(at, at + 1) for at, size in zip(place, sizes, strict=True))

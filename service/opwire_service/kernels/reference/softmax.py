@@ -1,0 +1,148 @@
+"""SOFTMAX, LOG_SOFTMAX and HARDMAX, along the last dimension or along axes that form blocks together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from decimal import Context, Decimal
+from math import inf, isnan, nan
+
+import numpy as np
+
+from opwire.check import Plan
+from opwire.tensor import Array
+
+from ...execution import Arrays, Stop
+from ..decimals import DIGITS, Bounds, context, round_bounds
+from ..exact import FORMATS, Float, FloatFormat, round_ratio
+from .elements import Elements, groups
+from .extreme import FIRST_GREATEST
+from .places import places
+
+CHUNK = 128
+"""Elements whose exponentials take a few milliseconds."""
+
+_LEAST_LOGARITHM = Decimal("1e-100")
+"""In place of any smaller one: it moves what it is taken from off a tie of floats, and no further."""
+
+_EXACT = context(2 * DIGITS)
+"""A difference of two floats has fewer digits."""
+
+
+@dataclass
+class _Block:
+    """Elements of which some are finite, and the others negative infinity.
+
+    Attributes:
+        elements: of the block.
+        greatest: of them.
+        least: of those that are finite.
+        count: of those that are finite.
+    """
+
+    elements: Elements
+    greatest: float
+    least: float
+    count: int
+    _others: dict[int, Decimal] = field(default_factory=dict)
+
+    def softmax(self, value: float, to: FloatFormat) -> Float:
+        if value == -inf:
+            return to.of(0)
+        if self.least == self.greatest:  # only then is a share rational, and may be a tie
+            return round_ratio(1, self.count, to)
+        return round_bounds(lambda within: self._share(value, within), to)
+
+    def log_softmax(self, value: float, to: FloatFormat) -> Float:
+        if value == -inf or self.count == 1:
+            return to.of(value - self.greatest)
+        return round_bounds(lambda within: self._logarithm(value, within), to)
+
+    def _share(self, value: float, within: Context) -> Bounds:
+        total = within.add(self._sum_of_others(within), 1)
+        return _around(within.divide(self._exponential(value, within), total), within)
+
+    def _logarithm(self, value: float, within: Context) -> Bounds:
+        """x - greatest - ln(1 + others); the logarithm is positive, however small."""
+        others = self._sum_of_others(within)
+        if others.adjusted() < -within.prec:
+            least, most = _around(others, within)
+        else:
+            wide = context(2 * within.prec)
+            least, most = _around(wide.ln(wide.add(others, 1)), within)
+        difference = _EXACT.subtract(Decimal(value), Decimal(self.greatest))
+        exact = context(_EXACT.prec + within.prec)
+        low, high = (exact.subtract(difference, max(bound, _LEAST_LOGARITHM)) for bound in (most, least))
+        return low, high
+
+    def _sum_of_others(self, within: Context) -> Decimal:
+        """The sum of e**(x - greatest) without the first of the greatest, whose own is 1."""
+        if within.prec not in self._others:
+            total, skipped = Decimal(0), 0
+            for values in self.elements:
+                for value, count in zip(*np.unique(values[values > -inf], return_counts=True), strict=True):
+                    others = int(count)
+                    if not skipped and value == self.greatest:
+                        others, skipped = others - 1, 1
+                    total = within.fma(self._exponential(float(value), within), others, total)
+            self._others[within.prec] = total
+        return self._others[within.prec]
+
+    def _exponential(self, value: float, within: Context) -> Decimal:
+        return within.exp(_EXACT.subtract(Decimal(value), Decimal(self.greatest)))
+
+
+def _around(number: Decimal, within: Context) -> Bounds:
+    """Bounds of a sum of at most 2**32 roundings, or of what was computed from it."""
+    margin = number.copy_abs().scaleb(15 - within.prec, within)
+    return within.subtract(number, margin), within.add(number, margin)
+
+
+def _block(chunks: Iterable[Array], elements: Elements) -> _Block | None:
+    """The block of elements; None if its results are NaN."""
+    greatest, least, count = -inf, inf, 0
+    for values in chunks:
+        if np.isnan(values).any():
+            return None
+        finite = values[values > -inf]
+        if finite.size:
+            greatest, least = max(greatest, float(finite.max())), min(least, float(finite.min()))
+            count += finite.size
+    return None if isnan(greatest) or greatest in (inf, -inf) else _Block(elements, greatest, least, count)
+
+
+Share = Callable[[_Block, float, FloatFormat], Float]
+
+
+def _exponentials(share: Share) -> Callable[[Plan, Arrays, Arrays, Stop], None]:
+    def run(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+        of = FORMATS[plan.inputs["InputTensor"].data_type]
+        for view, target in groups(_axes(plan), inputs["InputTensor"], outputs["OutputTensor"]):
+            block = _block(Elements(view, stop), Elements(view, stop, CHUNK))
+            for place in places(view.shape, stop):
+                target[place] = of.of(nan) if block is None else share(block, float(view[place]), of)
+
+    return run
+
+
+def hardmax(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+    """1 at the first maximum of each block, else 0."""
+    for view, target in groups(_axes(plan), inputs["InputTensor"], outputs["OutputTensor"]):
+        winner = FIRST_GREATEST.winner(Elements(view, stop))[0]
+        for position, place in enumerate(places(view.shape, stop)):
+            target[place] = position == winner
+
+
+def _axes(plan: Plan) -> tuple[int, ...]:
+    if plan.operator.name.endswith("1"):
+        axes: tuple[int, ...] = plan.attributes.Axes
+        return axes
+    return (plan.inputs["InputTensor"].rank - 1,)
+
+
+KERNELS = {
+    "ACTIVATION_HARDMAX": hardmax,
+    "ACTIVATION_HARDMAX1": hardmax,
+    **dict.fromkeys(("ACTIVATION_SOFTMAX", "ACTIVATION_SOFTMAX1"), _exponentials(_Block.softmax)),
+    **dict.fromkeys(("ACTIVATION_LOG_SOFTMAX", "ACTIVATION_LOG_SOFTMAX1"), _exponentials(_Block.log_softmax)),
+}

@@ -93,6 +93,7 @@ GRAPH: Operator[Steps] = Operator(
     on_outputs=RuleSet(()),
     outputs={},
     work=_work,
+    formula=None,
     examples=(),
     bad_examples=(),
 )

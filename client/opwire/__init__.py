@@ -6,7 +6,7 @@
 """
 
 from .check import Plan, Validation, check, validate
-from .client import AsyncClient, Client, prepare
+from .client import AsyncClient, Client, Graph, GraphTensor, prepare
 from .errors import (
     AuthenticationError,
     ConnectError,
@@ -29,6 +29,7 @@ from .errors import (
     UnavailableError,
     UnsupportedMediaError,
 )
+from .graph import check_graph, validate_graph
 from .level import FeatureLevel
 from .operator import Code, Violation
 from .tensor import BufferTensorDesc, DataType
@@ -47,6 +48,8 @@ __all__ = [
     "DataType",
     "DeadlineExceededError",
     "FeatureLevel",
+    "Graph",
+    "GraphTensor",
     "InternalError",
     "InvalidResponseError",
     "LengthRequiredError",
@@ -70,8 +73,10 @@ __all__ = [
     "Violation",
     "__version__",
     "check",
+    "check_graph",
     "prepare",
     "validate",
+    "validate_graph",
 ]
 
 

@@ -6,11 +6,13 @@ Source: the pages of ``DML_GRAPH_DESC``, and ``IDMLDevice1::CompileGraph``.
 from .checking import check_graph, validate_graph
 from .constants import CONSTANT, without_constants
 from .form import MOST_EDGES, MOST_NODES
+from .named import INPUT
 from .plan import GRAPH, Bytes, Place, Step, Steps, operator_plans
 
 __all__ = [
     "CONSTANT",
     "GRAPH",
+    "INPUT",
     "MOST_EDGES",
     "MOST_NODES",
     "Bytes",

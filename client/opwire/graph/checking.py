@@ -78,6 +78,8 @@ class _Graph:
         feeds: for each input of a node, by index and tensor, its source.
         results: for each output of the graph its source.
         pointers: where the edge to an input of a node stands.
+        order: of the nodes, in which they can run.
+        misread: nodes of whose outputs an edge names one that is not there.
     """
 
     form: GraphForm
@@ -87,6 +89,7 @@ class _Graph:
     results: dict[int, End] = field(default_factory=dict)
     pointers: dict[tuple[int, str], str] = field(default_factory=dict)
     order: Sequence[int] = ()
+    misread: set[int] = field(default_factory=set)
 
     def violations_at(self, level: FeatureLevel) -> tuple[Violation, ...]:
         """Every violation at a level: of the graph's and the nodes' own, then those between nodes."""
@@ -132,6 +135,7 @@ class _Graph:
             return None  # what is wrong with the node is said, and its tensors are not known
         found = output_slot(desc, slot)
         if found is None or found not in desc.outputs:
+            self.misread.add(node)
             names = list(desc.outputs)
             message = f"{self._quoted(node)} has no output {show(slot)} here; its outputs are {', '.join(names)}"
             self.report.add(Code.UNKNOWN_TENSOR, edge.pointer, message, names)
@@ -186,6 +190,8 @@ class _Graph:
                 if (i, name) not in self.feeds:
                     report.add(Code.MISSING_TENSOR, node.pointer, f"no edge leads to {name} of {self._quoted(i)}")
             unused = [name for name in desc.outputs if End(i, name) not in used]
+            if i in self.misread:
+                continue
             if unused and len(unused) == len(desc.outputs):
                 report.add(Code.UNUSED_NODE, node.pointer, f"nothing uses the outputs of {self._quoted(i)}")
             elif unused:

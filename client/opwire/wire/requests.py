@@ -334,7 +334,9 @@ def _is_view(payload: memoryview, desc: BufferTensorDesc) -> bool:
 
 def _wrong_names(plan: Plan, request: ExecuteRequest, pointer: str) -> list[Violation]:
     """What is missing and what is not known; of an array, once, how many tensors it should have."""
-    given, expected = _members(request.inputs), _members(plan.inputs)
+    given, expected = (
+        _members(name for name in names if name not in request.places) for names in (request.inputs, plan.inputs)
+    )
     violations = [
         Violation(Code.MISSING_TENSOR, pointer, f"{member} is required and missing")
         for member in expected
@@ -346,7 +348,8 @@ def _wrong_names(plan: Plan, request: ExecuteRequest, pointer: str) -> list[Viol
             message = f"{_counted(given[member])} given; with this desc {member} takes {_counted(expected[member])}"
             violations.append(Violation(Code.COUNT_MISMATCH, at, message))
         else:
-            message = f"{plan.operator.name} has no input {show(member)} here; its inputs are {', '.join(expected)}"
+            owner = "the graph" if request.is_graph else plan.operator.name
+            message = f"{owner} has no input {show(member)} here; its inputs are {', '.join(expected) or 'none'}"
             violations.append(Violation(Code.UNKNOWN_TENSOR, at, message, list(expected)))
     return violations
 

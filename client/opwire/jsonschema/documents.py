@@ -154,7 +154,7 @@ def documents() -> Schema:
     """The schema of DxDispatch models, of the bodies of requests, and of operators that stand alone."""
     kinds = list(CATALOG.values())
     rest: Schema = {
-        "if": {"required": ["operator"]},
+        "if": {"anyOf": [{"required": ["operator"]}, {"required": ["graph"]}]},
         "then": ref("ValidateRequest"),
         "else": ref("Dispatchable"),
     }

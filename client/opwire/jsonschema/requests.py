@@ -9,6 +9,7 @@ from ..fields.tensors import MOST_TENSORS
 from ..level import FeatureLevel
 from ..wire import LOWEST_PRIORITY
 from .descs import object_schema, ref
+from .graphs import GRAPHS
 
 _INPUT_TENSOR: Schema = {
     "description": "the tensor's whole buffer as base64, its elements as numbers, or a piece of the tail",
@@ -28,29 +29,39 @@ _INPUT: Schema = {
 
 _LEVELS = [spelling for level in FeatureLevel for spelling in (str(level), level.short, level.value)]
 
+_ONE_OF_BOTH: Schema = {"oneOf": [{"required": ["operator"]}, {"required": ["graph"]}]}
+
 REQUESTS: Mapping[str, Schema] = {
     "InputTensor": _INPUT_TENSOR,
-    "ExecuteRequest": object_schema(
-        ["operator", "inputs"],
-        {
-            "feature_level": {
-                "enum": _LEVELS,
-                "description": "checked against exactly this one; by default the highest",
+    "ExecuteRequest": {
+        **object_schema(
+            ["inputs"],
+            {
+                "feature_level": {
+                    "enum": _LEVELS,
+                    "description": "checked against exactly this one; by default the highest",
+                },
+                "operator": ref("Operator"),
+                "graph": ref("Graph"),
+                "inputs": {"type": "object", "additionalProperties": _INPUT},
+                "timeout_ms": {"type": "integer", "minimum": 1, "maximum": 2**31 - 1},
+                "priority": {
+                    "type": "integer",
+                    "minimum": 0,
+                    "maximum": LOWEST_PRIORITY,
+                    "description": "0 is most urgent",
+                },
+                "device": {"type": "string", "description": "auto, or a device of the server"},
+                "output_format": {"enum": ["base64", "numbers"]},
             },
-            "operator": ref("Operator"),
-            "inputs": {"type": "object", "additionalProperties": _INPUT},
-            "timeout_ms": {"type": "integer", "minimum": 1, "maximum": 2**31 - 1},
-            "priority": {
-                "type": "integer",
-                "minimum": 0,
-                "maximum": LOWEST_PRIORITY,
-                "description": "0 is most urgent",
-            },
-            "device": {"type": "string", "description": "auto, or a device of the server"},
-            "output_format": {"enum": ["base64", "numbers"]},
-        },
-    ),
+        ),
+        **_ONE_OF_BOTH,
+    },
     "BatchRequest": object_schema(["requests"], {"requests": {"type": "array", "items": ref("ExecuteRequest")}}),
-    "ValidateRequest": object_schema(["operator"], {"feature_level": {"enum": _LEVELS}, "operator": ref("Operator")}),
+    "ValidateRequest": {
+        **object_schema([], {"feature_level": {"enum": _LEVELS}, "operator": ref("Operator"), "graph": ref("Graph")}),
+        **_ONE_OF_BOTH,
+    },
+    **GRAPHS,
 }
 """The bodies of requests; ``Operator`` is for the document to define."""

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from . import value_scale
+from .formulas import of_family
 
-KERNELS = {**value_scale.KERNELS}
+KERNELS = of_family("arithmetic")

@@ -95,7 +95,7 @@ def test_a_batch_holds_graphs_beside_operators(http):
 )
 def test_what_is_wrong_is_said_at_its_place(http, change, pointers):
     answer = http.post("/v1/execute", json={**REQUEST, **change})
-    problem = read_problem(answer)
+    problem = read_problem(answer.status_code, answer.headers, answer.content, {**REQUEST, **change})
     assert [violation["pointer"] for violation in problem["violations"]][: len(pointers)] == pointers
 
 
@@ -115,14 +115,14 @@ def test_a_graph_of_twenty_nodes_is_one_request(http):
 
 
 @pytest.mark.parametrize("encoding", ["binary", "base64", "numbers"])
-def test_graphs_are_built_by_the_methods_of_the_client(make_client: MakeClient, encoding):
+def test_graphs_are_built_by_the_methods_of_the_client(make_client: MakeClient, server_url, encoding):
     graph = opwire.Graph()
     x = graph.input("x", "FLOAT32", [2, 3])
     sums = graph.sum(x, 1)
     both = graph.element_wise_add(sums, np.ones((2, 1), np.float32))
     graph.output("y", graph.argmax(both, 0))
     graph.output("sums", sums)
-    client = make_client()
+    client = make_client(server_url)
     assert client.validate(graph).valid
     result = client.execute(graph, {"x": VALUES}, encoding=encoding)
     assert {name: array.tolist() for name, array in result.outputs.items()} == {"y": [[1]], "sums": [[6], [15]]}

@@ -6,6 +6,6 @@ may come back; ``clients`` sends it by ``opwire.transport``.
 
 from .clients import AsyncClient, Client
 from .options import CallOptions
-from .prepare import prepare
+from .preparation import prepare
 
 __all__ = ["AsyncClient", "CallOptions", "Client", "prepare"]

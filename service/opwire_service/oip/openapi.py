@@ -12,7 +12,7 @@ from opwire.operator import Example, Operator
 from opwire.tensor import DataType
 from opwire.wire import BINARY, JSON
 
-from ..http.openapi import DATA_STATUSES, LENGTH, Schema, problem
+from ..http.responses import DATA_STATUSES, LENGTH, Schema, problem
 from ..kernels.executable import EXECUTABLE
 from .datatypes import NAMES
 from .models import MODELS

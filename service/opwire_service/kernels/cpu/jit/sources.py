@@ -36,7 +36,7 @@ def _reached(module: Path, folder: Path) -> set[Path]:
         path = waiting.pop()
         if path not in reached:
             reached.add(path)
-            waiting.extend(_imported(path, folder))
+            waiting.extend(imported(path, folder))
     return reached
 
 
@@ -52,7 +52,8 @@ _NAME = re.compile(rb"\w+")
 
 
 @cache
-def _imported(path: Path, folder: Path) -> frozenset[Path]:
+def imported(path: Path, folder: Path) -> frozenset[Path]:
+    """The modules in a folder that a module imports by relative names."""
     statements = _IMPORT.findall(_read(path))
     return frozenset(each for found in statements for each in _modules(path, *found) if folder in each.parents)
 

@@ -177,7 +177,7 @@ def test_the_memory_of_a_card_is_divided_among_the_workers():
     assert card["memory"]["limit"] == 4 * MIB
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.thorough), 2])
 def test_a_process_whose_card_failed_is_replaced(workers):
     with served("--device", "cuda", "--device", "cpu", "--workers", str(workers)) as found:
         with httpx.Client(base_url=found.url, timeout=30) as client:

@@ -11,15 +11,9 @@ import pytest
 from opwire.check import check
 from opwire.operator import Example, Operator
 from opwire.tensor import DataType
-from opwire_service.kernels.executable import EXECUTABLE
 from tests import oracle
+from tests.examples import EXAMPLES
 from tests.execution import execute, go_on, run
-
-EXAMPLES = [
-    pytest.param(operator, example, id=f"{operator.name}-{example.name}")
-    for operator in EXECUTABLE.values()
-    for example in operator.examples
-]
 
 NAN, INF = math.nan, math.inf
 TOP = float(np.finfo(np.float32).max)

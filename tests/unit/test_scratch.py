@@ -49,7 +49,7 @@ list(device.warm_up(()))
 measured = {}
 for key, (operator, small) in plans.items():
     run(small, lambda: False)
-    end = monotonic() + 2
+    end = monotonic() + 1
     plan, taken = run(operator, lambda: monotonic() > end)
     measured[key] = device.scratch_bytes(plan), taken
 print(json.dumps(measured))

@@ -88,8 +88,7 @@ class CpuDevice(Device):
 
     def __init__(self, threads: int | None = None, compiling: str = COMPILING) -> None:
         self._pool = Pool(threads or int(os.environ.get(THREADS_VARIABLE, "0")) or _cores())
-        self._library = Library(KERNELS, compiling)
-        self._library.ask(ALWAYS)
+        self._library = Library(KERNELS, compiling, ALWAYS)
         self._prepared: OrderedDict[Plan, _Prepared] = OrderedDict()
         self._lock = Lock()
 
@@ -195,7 +194,7 @@ def _borrowed(plan: Plan) -> list[Plan]:
 
 def _kernels(job: Job) -> tuple[Kernel, ...]:
     """What a job needs: a job of whole arrays has no kernels, any other may be shared among threads."""
-    return (*ALWAYS, *job.kernels) if job.kernels else ()
+    return (*job.kernels, *ALWAYS) if job.kernels else ()
 
 
 def _cores() -> int:

@@ -18,12 +18,13 @@ from ..engine.pipeline import Engine
 from ..engine.service import Service
 from ..settings import Settings
 from ..telemetry.metrics import OTHER, Metrics
-from . import contract_routes, data_routes, docs, errors, health, metrics, openapi
+from . import contract_routes, data_routes, docs, errors, health, metrics
 from .api_keys import ApiKeys
 from .auth import Gate, refuse
 from .context import RequestContext
 from .cors import cors
 from .exchange import Exchange
+from .responses import ERRORS, Schema
 
 if TYPE_CHECKING:
     from ..telemetry.tracing import Tracing
@@ -37,13 +38,10 @@ class WireProtocol(ABC):
     Attributes:
         labels: by which its routes are counted.
         headers: of its own that a request may have.
-        paths, schemas: its part of the OpenAPI document.
     """
 
     labels: Sequence[str]
     headers: Sequence[str]
-    paths: Mapping[str, openapi.Schema]
-    schemas: Mapping[str, openapi.Schema]
 
     @abstractmethod
     def open(self, service: Service) -> None:
@@ -52,6 +50,10 @@ class WireProtocol(ABC):
     @abstractmethod
     def find(self, path: str) -> data_routes.Route | None:
         """The route of a path; None if the protocol has no such path."""
+
+    @abstractmethod
+    def describe(self) -> tuple[Mapping[str, Schema], Mapping[str, Schema]]:
+        """Its part of the OpenAPI document: paths and schemas."""
 
     @abstractmethod
     def close(self) -> None:
@@ -157,7 +159,7 @@ class _Framework(FastAPI):
             redoc_url=None,
             swagger_ui_oauth2_redirect_url=None,
             redirect_slashes=False,
-            responses=openapi.ERRORS,
+            responses=ERRORS,
         )
         self._protocols = protocols
         for router in _ROUTERS:
@@ -167,9 +169,12 @@ class _Framework(FastAPI):
 
     def openapi(self) -> dict[str, Any]:
         if self.openapi_schema is None:
-            paths = {path: item for protocol in self._protocols for path, item in protocol.paths.items()}
-            schemas = {name: item for protocol in self._protocols for name, item in protocol.schemas.items()}
-            self.openapi_schema = openapi.document(self, paths, schemas)
+            from .openapi import document  # it takes longer to load than the rest of the application
+
+            described = [protocol.describe() for protocol in self._protocols]
+            paths = {path: item for theirs, _ in described for path, item in theirs.items()}
+            schemas = {name: item for _, theirs in described for name, item in theirs.items()}
+            self.openapi_schema = document(self, paths, schemas)
         return self.openapi_schema
 
 

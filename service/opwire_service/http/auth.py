@@ -11,7 +11,7 @@ from ..engine.pipeline import Engine
 from .api_keys import ApiKeys
 from .docs import PATHS as DOCUMENTS
 from .exchange import Exchange
-from .openapi import OPEN as DESCRIBED
+from .responses import OPEN as DESCRIBED
 
 OPEN = frozenset({*DESCRIBED, "/openapi.json", *DOCUMENTS})
 """What needs no key: health, the schema, and the documents, which are the same for every server."""

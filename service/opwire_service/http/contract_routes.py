@@ -20,7 +20,7 @@ from opwire.wire import JSON
 from ..engine.service import Service
 from ..kernels.executable import EXECUTABLE
 from .fixed import FixedDocument
-from .openapi import LISTING, OPERATOR, fixed
+from .responses import LISTING, OPERATOR, fixed
 
 router = APIRouter(prefix="/v1")
 

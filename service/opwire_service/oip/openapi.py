@@ -15,7 +15,7 @@ from opwire.tensor import DataType
 from opwire.tensor_names import split, ungrouped
 from opwire.wire import BINARY, JSON
 
-from ..http.openapi import DATA_STATUSES, LENGTH, Schema, problem
+from ..http.responses import DATA_STATUSES, LENGTH, Schema, problem
 from ..kernels.executable import EXECUTABLE
 from .datatypes import NAMES
 from .models import version_at

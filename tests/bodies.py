@@ -145,3 +145,10 @@ def outputs(answer: Mapping[str, Any], tail: bytes) -> tuple[dict[str, list[Any]
         else:
             found[name] = rounded(desc, output["data"])
     return found, tail
+
+
+def large_answer(size: int, **options: Any) -> dict[str, Any]:
+    """A request of few bytes whose answer has a buffer of ``4 * size`` bytes: two elements, far apart."""
+    source = {"DataType": "FLOAT32", "Sizes": [2]}
+    desc = {"InputTensor": source, "OutputTensor": {**source, "Strides": [size - 1]}, "Axes": [], "Function": "MAX"}
+    return {"operator": {"type": "REDUCE", "desc": desc}, "inputs": {"InputTensor": {"data": [1, 2]}}, **options}

@@ -183,7 +183,8 @@ class Exchange:
             await self._send_pieces(fields, [b"".join(pieces)])
             return
         async with self._read_in_time():
-            await self._send_pieces(fields, pieces)
+            # The empty end is sent once the client has read the rest: until then its memory is held.
+            await self._send_pieces(fields, [*pieces, b""])
 
     async def send_stream(self, pieces: AsyncIterator[Sequence[Buffer]]) -> None:
         """Sends JSON as it comes, in pieces of some size; what is small altogether is sent whole.

@@ -169,3 +169,10 @@ def rounded_output(answer: Mapping[str, Any], name: str, numbers: Any) -> list[A
     if isinstance(output, list):
         return [rounded(each["desc"], values) for each, values in zip(output, numbers, strict=True)]
     return rounded(output["desc"], numbers)
+
+
+def large_answer(size: int, **options: Any) -> dict[str, Any]:
+    """A request of few bytes whose answer has a buffer of ``4 * size`` bytes: two elements, far apart."""
+    source = {"DataType": "FLOAT32", "Sizes": [2]}
+    desc = {"InputTensor": source, "OutputTensor": {**source, "Strides": [size - 1]}, "Axes": [], "Function": "MAX"}
+    return {"operator": {"type": "REDUCE", "desc": desc}, "inputs": {"InputTensor": {"data": [1, 2]}}, **options}

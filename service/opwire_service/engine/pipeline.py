@@ -8,6 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from traceback import clear_frames
 from typing import Any, TypeVar
 
 from opwire.check import Plan, read_level, validate
@@ -39,7 +40,7 @@ from ..settings import Limits
 from ..telemetry.metrics import Metrics
 from .dialect import Completed, Dialect
 from .dispatcher import Dispatcher
-from .memory import Hold, Memory
+from .memory import SMALL, Hold, Memory
 from .plan_cache import PlanCache, Prepared
 from .progress import Progress, Ran
 
@@ -81,6 +82,7 @@ class Engine:
         # JSON is parsed by one thread: it holds the interpreter, so that several would keep all others from running.
         self._parser = ThreadPoolExecutor(1, "opwire-parser")
         self._coders = ThreadPoolExecutor(dispatcher.places, "opwire-coder")
+        self._large_coders = ThreadPoolExecutor(dispatcher.places, "opwire-large-coder")
         self.default_device = dispatcher.default
 
     async def answer(
@@ -172,12 +174,15 @@ class Engine:
         await self.dispatcher.close()
         self._parser.shutdown()
         self._coders.shutdown()
+        self._large_coders.shutdown()
 
     async def _parse(self, parse: Callable[..., T], *arguments: Any) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._parser, parse, *arguments)
 
-    async def _code(self, code: Callable[..., T], *arguments: Any) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._coders, code, *arguments)
+    async def _code(self, size: int, code: Callable[..., T], *arguments: Any) -> T:
+        """Decodes or encodes so many bytes; nobody waits for what takes much longer than that."""
+        coders = self._coders if size <= SMALL else self._large_coders
+        return await asyncio.get_running_loop().run_in_executor(coders, code, *arguments)
 
     def deadline(self, started: float, timeout_ms: int | None) -> float:
         """When a request's time is over."""
@@ -206,14 +211,16 @@ class Engine:
                 room.take(prepared.output_bytes)
             progress.lap("check")
             done = await self._run(execute, prepared, device, writing, progress, hold, guard, is_part=room is not None)
-        except OpwireError as error:
-            dialect.relocate(error, request)
+        except BaseException as error:
+            if isinstance(error, OpwireError):
+                dialect.relocate(error, request)
+            _let_go(error)
             raise
         progress.device = done.device
         await dialect.store(request, done)
         write = dialect.write
         if writing > INLINE_BYTES:
-            answer = await self._code(write, request, done, progress)
+            answer = await self._code(writing, write, request, done, progress)
         else:
             answer = write(request, done, progress)
         self.metrics.executed(prepared.plan.operator.name, progress.timing)
@@ -253,7 +260,7 @@ class Engine:
             return Completed(prepared, buffers, self.dispatcher.inline_name if device == AUTO else device)
         priority = DEFAULT_PRIORITY if request.priority is None else request.priority
         with self.dispatcher.place(plan, device) as chosen:
-            given = read_inputs(plan, request) if is_small else await self._inputs(plan, request, chosen)
+            given = read_inputs(plan, request) if is_small else await self._inputs(prepared, request, chosen)
             buffers, outputs = prepared.allocate()
             progress.lap("decode")
             work = self.dispatcher.run(
@@ -262,14 +269,15 @@ class Engine:
             progress.ran(await guard(work))
         return Completed(prepared, buffers, chosen)
 
-    async def _inputs(self, plan: Plan, request: ExecuteRequest, device: str) -> Inputs:
+    async def _inputs(self, prepared: Prepared, request: ExecuteRequest, device: str) -> Inputs:
         """Large inputs: decoded in another thread, unless the device does that or there is nothing to decode."""
+        plan = prepared.plan
         encoded = encoded_inputs(plan, request) if self.dispatcher.decodes(device) else None
         if encoded is not None:
             return encoded
         if are_views(plan, request):
             return read_inputs(plan, request)
-        return await self._code(read_inputs, plan, request)
+        return await self._code(prepared.input_bytes, read_inputs, plan, request)
 
     def _device(self, request: ExecuteRequest) -> str:
         given = request.device
@@ -345,6 +353,16 @@ class Allowance:
             what = "bytes of output in one batch"
             raise exceeded(ProblemCode.TENSOR_TOO_LARGE, what, self._taken + size, self._limit)
         self._taken += size
+
+
+def _let_go(error: BaseException | None) -> None:
+    """Takes from the frames that an error has ended what they hold, tensors among it.
+
+    They refer to tasks that refer to the error, which refers to them: they would stay for the next collection.
+    """
+    while error is not None:
+        clear_frames(error.__traceback__)
+        error = error.__context__
 
 
 def few_at_a_time(most: int) -> Guard:

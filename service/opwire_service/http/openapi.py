@@ -223,11 +223,14 @@ METRICS: dict[str, Any] = {
 }
 
 
-SCHEMAS_OF_DIRECTML = ("/v1/schema", "/v1/schema/meta", "/v1/schema/documents")
+CONTRACT = ("/v1/schema", "/v1/schema/meta", "/v1/schema/documents", "/v1/operators", "/v1/feature-levels")
 """The paths of what is the same for every server."""
 
-OPEN = frozenset({"/livez", "/readyz", "/v2/health/live", "/v2/health/ready", *SCHEMAS_OF_DIRECTML})
-"""The paths that are open to everyone: of health, and of the schema."""
+ONE_OPERATOR = "/v1/operators/"
+"""Where the paths of its parts begin."""
+
+OPEN = frozenset({"/livez", "/readyz", "/v2/health/live", "/v2/health/ready", *CONTRACT})
+"""The paths that are open to everyone: of health, and of the contract."""
 
 _KEY = "apiKey"
 _API_KEY = {"type": "http", "scheme": "bearer", "description": "An API key, where the server asks for one"}
@@ -244,7 +247,7 @@ def document(app: FastAPI, paths: Mapping[str, Schema], schemas: Mapping[str, Sc
     schema.setdefault("components", {}).setdefault("schemas", {}).update({**SCHEMAS, **schemas})
     schema["components"]["securitySchemes"] = {_KEY: _API_KEY}
     schema["security"] = [{}, {_KEY: []}]
-    for path in OPEN.intersection(schema["paths"]):
+    for path in [each for each in schema["paths"] if each in OPEN or each.startswith(ONE_OPERATOR)]:
         for operation in schema["paths"][path].values():
             operation["security"] = []
             operation["responses"].pop("401", None)

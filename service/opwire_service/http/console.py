@@ -49,7 +49,7 @@ HEADERS = security.headers(
     "trusted-types opwire",
 ) | {"cross-origin-opener-policy": "same-origin", "cross-origin-resource-policy": "same-origin"}
 
-_IMPORT = re.compile(r'^(?:import|export)\b[^;"]*"(\.{1,2}/[^"]+)"', re.MULTILINE)
+_IMPORT = re.compile(r'^(?:import|export)\b[^;"]*"(\.{1,2}/[^"]+\.js)"', re.MULTILINE)
 """Of another module, as the modules of the console write it."""
 
 
@@ -102,7 +102,7 @@ def _imports(name: str, text: str) -> list[str]:
 
 def _with_preloads(page: str, imports: dict[str, list[str]]) -> str:
     """A page that names all modules that its script will import, so that they are loaded together."""
-    script = re.search(r'src="\{files\}/([^"]+)"', page)
+    script = re.search(r'type="module" src="\{files\}/([^"]+)"', page)
     assert script is not None  # each page has one
     found = [script[1]]
     for name in found:

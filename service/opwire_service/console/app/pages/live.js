@@ -1,0 +1,1 @@
+import { start } from "../views/shell.js"; start("live", () => null);

@@ -63,7 +63,16 @@ def _bundle(folder: Path, name: str, source: str, used: set[str]) -> bytes:
     """One minified module; the names of the packages in it are added to ``used``."""
     entry, made, meta = folder / f"entry-{name}", folder / "out" / name, folder / "meta.json"
     entry.write_text(source, encoding="utf-8")
-    options = ("--bundle", "--minify", "--format=esm", "--target=es2022", "--charset=utf8", "--legal-comments=none")
+    # Type checkers read what is loaded, and these are no modules of ours.
+    options = (
+        "--banner:js=// @ts-nocheck",
+        "--bundle",
+        "--minify",
+        "--format=esm",
+        "--target=es2022",
+        "--charset=utf8",
+        "--legal-comments=none",
+    )
     command = ["node_modules/.bin/esbuild", entry.name, *options, f"--outfile={made}", f"--metafile={meta}"]
     subprocess.run([*command, "--log-level=warning"], cwd=folder, check=True)
     for path in json.loads(meta.read_text(encoding="utf-8"))["inputs"]:

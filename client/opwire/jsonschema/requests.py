@@ -28,29 +28,29 @@ _INPUT: Schema = {
 
 _LEVELS = [spelling for level in FeatureLevel for spelling in (str(level), level.short, level.value)]
 
+_LEVEL: Schema = {"enum": _LEVELS, "description": "checked against exactly this one; by default the highest"}
+_OPTIONS: Mapping[str, Schema] = {
+    "timeout_ms": {"type": "integer", "minimum": 1, "maximum": 2**31 - 1},
+    "priority": {"type": "integer", "minimum": 0, "maximum": LOWEST_PRIORITY, "description": "0 is most urgent"},
+    "device": {"type": "string", "description": "auto, or a device of the server"},
+    "output_format": {"enum": ["base64", "numbers"]},
+}
+_MODEL: Schema = {"type": "object", "description": "a DxDispatch model; what it prints is answered, files are refused"}
+
 REQUESTS: Mapping[str, Schema] = {
     "InputTensor": _INPUT_TENSOR,
     "ExecuteRequest": object_schema(
         ["operator", "inputs"],
         {
-            "feature_level": {
-                "enum": _LEVELS,
-                "description": "checked against exactly this one; by default the highest",
-            },
+            "feature_level": _LEVEL,
             "operator": ref("Operator"),
             "inputs": {"type": "object", "additionalProperties": _INPUT},
-            "timeout_ms": {"type": "integer", "minimum": 1, "maximum": 2**31 - 1},
-            "priority": {
-                "type": "integer",
-                "minimum": 0,
-                "maximum": LOWEST_PRIORITY,
-                "description": "0 is most urgent",
-            },
-            "device": {"type": "string", "description": "auto, or a device of the server"},
-            "output_format": {"enum": ["base64", "numbers"]},
+            **_OPTIONS,
         },
     ),
+    "ExecuteModelRequest": object_schema(["model"], {"feature_level": _LEVEL, "model": _MODEL, **_OPTIONS}),
     "BatchRequest": object_schema(["requests"], {"requests": {"type": "array", "items": ref("ExecuteRequest")}}),
     "ValidateRequest": object_schema(["operator"], {"feature_level": {"enum": _LEVELS}, "operator": ref("Operator")}),
+    "ValidateModelRequest": object_schema(["model"], {"feature_level": {"enum": _LEVELS}, "model": _MODEL}),
 }
 """The bodies of requests; ``Operator`` is for the document to define."""

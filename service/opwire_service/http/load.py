@@ -19,7 +19,7 @@ from .openapi import LISTING
 router = APIRouter()
 
 PATH = "/v1/server/load"
-_UNCOUNTED = frozenset({PATH, *PATHS})
+_UNCOUNTED = frozenset({PATH, "/v1/server", *PATHS})
 
 
 @router.get(PATH, **LISTING)
@@ -31,7 +31,7 @@ async def server_load(
 ) -> Load:
     """What all processes of the server have counted since it started, and what waits and runs now.
 
-    Requests for the load itself and for pages are not counted in it.
+    Requests for the load, for what the server is, and for pages are not counted in it.
     """
     service = service_of(request)
     service.publish()

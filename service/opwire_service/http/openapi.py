@@ -112,6 +112,7 @@ SCHEMAS: dict[str, Schema] = {
             "violations": {"type": "array", "items": ref("Violation")},
             "minimum_feature_level": {"enum": [*(str(level) for level in FeatureLevel), None]},
             "outputs": {"type": "object", "additionalProperties": {"type": "object"}},
+            "dispatchables": {"type": "object", "description": "of a model, what is known of each of its operators"},
         },
     },
     "Violation": _VIOLATION,
@@ -142,9 +143,12 @@ LENGTH: Schema = {
 """The parameter of a route whose bodies may have a tail."""
 
 
-def _data_route(summary: str, request: str, answer: str, examples: Mapping[str, Any], *, tail: bool = True) -> Schema:
-    """The operation of a data route, whose body no model reads."""
-    bodies: Schema = {JSON: {"schema": ref(request), "examples": dict(examples)}}
+def _data_route(
+    summary: str, request: str, answer: str, examples: Mapping[str, Any], *, tail: bool = True, other: str | None = None
+) -> Schema:
+    """The operation of a data route, whose body no model reads; it may be one of two requests."""
+    schema = ref(request) if other is None else {"anyOf": [ref(request), ref(other)]}
+    bodies: Schema = {JSON: {"schema": schema, "examples": dict(examples)}}
     answers: Schema = {JSON: {"schema": ref(answer)}}
     if tail:
         bodies[BINARY] = answers[BINARY] = {"schema": {"type": "string", "format": "binary"}}
@@ -179,7 +183,9 @@ _EXAMPLES = _examples()
 _FIRST = next(iter(_EXAMPLES.values()))["value"]
 
 DATA_PATHS = {
-    "/v1/execute": _data_route("Run one operator", "ExecuteRequest", "ExecuteAnswer", _EXAMPLES),
+    "/v1/execute": _data_route(
+        "Run one operator, or a model", "ExecuteRequest", "ExecuteAnswer", _EXAMPLES, other="ExecuteModelRequest"
+    ),
     "/v1/batch": _data_route(
         "Run several operators, each with its own outcome",
         "BatchRequest",
@@ -198,6 +204,7 @@ DATA_PATHS = {
             for name, example in _EXAMPLES.items()
         },
         tail=False,
+        other="ValidateModelRequest",
     ),
 }
 OPERATOR: dict[str, Any] = {"responses": {404: problem(404)}}

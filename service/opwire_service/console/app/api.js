@@ -19,7 +19,7 @@ export function keep(given) {
 /** @type {((problem: Problem) => Promise<boolean>) | null} asks a person for a key; true once there is a new one */
 let askForKey = null;
 
-/** @param {(problem: Problem) => Promise<boolean>} asks */
+/** @param {((problem: Problem) => Promise<boolean>) | null} asks */
 export function onUnauthorized(asks) {
   askForKey = asks;
 }
@@ -47,10 +47,22 @@ async function problemOf(response) {
   const retryAfter = Number(response.headers.get("retry-after")) || 0;
   try {
     const found = JSON.parse(text);
-    return new Problem({ ...found, members: found, status: response.status, requestId: found.request_id || requestId, retryAfter });
+    return new Problem({
+      ...found,
+      members: found,
+      status: response.status,
+      requestId: found.request_id || requestId,
+      retryAfter,
+    });
   } catch {
     const detail = text.slice(0, 200);
-    return new Problem({ status: response.status, title: `The answer is no JSON (status ${response.status})`, detail, requestId, retryAfter });
+    return new Problem({
+      status: response.status,
+      title: `The answer is no JSON (status ${response.status})`,
+      detail,
+      requestId,
+      retryAfter,
+    });
   }
 }
 
@@ -65,13 +77,22 @@ async function send(path, { quiet = false, headers = {}, ...options } = {}) {
   for (;;) {
     const found = key();
     const authorization = found ? { Authorization: `Bearer ${found}` } : {};
-    const init = /** @type {RequestInit} */ ({ ...options, headers: { ...headers, ...authorization }, credentials: "omit", redirect: "error" });
+    const init = /** @type {RequestInit} */ ({
+      ...options,
+      headers: { ...headers, ...authorization },
+      credentials: "omit",
+      redirect: "error",
+    });
     let response;
     try {
       response = await fetch(at(path), init);
     } catch (error) {
       if (options.signal?.aborted) throw error;
-      throw new Problem({ status: 0, title: "The server cannot be reached", detail: "no connection; it may be restarting" });
+      throw new Problem({
+        status: 0,
+        title: "The server cannot be reached",
+        detail: "no connection; it may be restarting",
+      });
     }
     if (response.ok) return response;
     const problem = await problemOf(response);
@@ -106,7 +127,12 @@ async function read(response, body) {
  */
 export async function validate(subject, text, level, signal) {
   const body = `{"feature_level":${JSON.stringify(level)},"${subject}":${text}}`;
-  const response = await send("v1/validate", { method: "POST", body, headers: { "Content-Type": "application/json" }, signal });
+  const response = await send("v1/validate", {
+    method: "POST",
+    body,
+    headers: { "Content-Type": "application/json" },
+    signal,
+  });
   return read(response, () => response.json());
 }
 
@@ -120,7 +146,13 @@ export async function validate(subject, text, level, signal) {
 export async function execute(request, inputs, signal) {
   const { head, blobs } = requestHead(request, inputs);
   const bytes = new TextEncoder().encode(head);
-  const headers = { "Content-Type": BINARY, Accept: BINARY, [HEAD_LENGTH]: String(bytes.length) };
+  const isModel = request.subject === "model"; // its tensors are in its resources
+  const headers = {
+    Accept: BINARY,
+    ...(isModel
+      ? { "Content-Type": "application/json" }
+      : { "Content-Type": BINARY, [HEAD_LENGTH]: String(bytes.length) }),
+  };
   const begun = performance.now();
   const response = await send("v1/execute", { method: "POST", body: new Blob([bytes, ...blobs]), headers, signal });
   const buffer = await read(response, () => response.arrayBuffer());

@@ -17,7 +17,11 @@
  */
 export function readContract(schema, listed) {
   const states = new Map(listed.map((row) => [row.type.replace(schema.prefix, ""), stateOf(row)]));
-  const operators = Object.entries(schema.operators).map(([name, row]) => ({ name, .../** @type {any} */ (row), state: states.get(name) ?? "known" }));
+  const operators = Object.entries(schema.operators).map(([name, row]) => ({
+    name,
+    .../** @type {any} */ (row),
+    state: states.get(name) ?? "known",
+  }));
   return { levels: schema.feature_levels, operators, enums: schema.enums, structs: schema.structs };
 }
 
@@ -144,7 +148,8 @@ export function answerOf(operator, band, filter) {
     for (const name of names.filter((each) => each in row.tensors)) {
       const limits = row.tensors[name];
       const hasType = !filter.type || limits.data_types.includes(filter.type);
-      const hasRank = !filter.rank || (limits.ranks[0] <= Number(filter.rank) && Number(filter.rank) <= limits.ranks[1]);
+      const hasRank = !filter.rank ||
+        (limits.ranks[0] <= Number(filter.rank) && Number(filter.rank) <= limits.ranks[1]);
       if (hasType && hasRank) where.add(whenOf(row) ? `${name} for ${whenOf(row)}` : name);
       else all = false;
     }
@@ -174,7 +179,10 @@ export function select(contract, filter) {
     const order = matches(operator, filter.q);
     if (order < 0 || (filter.family && operator.family !== filter.family)) continue;
     if (filter.state && !hasState(operator, filter.state)) continue;
-    const bands = bandsOf(operator, levels).map((band) => ({ ...band, ...(asks ? answerOf(operator, band, filter) : { answer: "", where: [] }) }));
+    const bands = bandsOf(operator, levels).map((band) => ({
+      ...band,
+      ...(asks ? answerOf(operator, band, filter) : { answer: "", where: [] }),
+    }));
     if (filter.changed && !bands.some((band) => levels[band.from] === filter.changed)) continue;
     const asked = level < 0 ? bands : bands.filter((band) => band.from <= level && level <= band.to);
     if (!asked.length || (asks && asked.every((band) => band.answer === "no"))) continue;

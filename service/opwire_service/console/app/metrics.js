@@ -54,10 +54,12 @@ export function between(before, now) {
   const outcomes = Object.fromEntries(
     Object.entries(now.outcomes).map(([name, count]) => [name, (count - (before.outcomes[name] ?? 0)) / seconds]),
   );
-  const quantiles = Object.fromEntries(Object.entries(now.stages).map(([stage, found]) => {
-    const buckets = bucketsSince(found, before.stages[stage]);
-    return [stage, { p50: quantile(buckets, now.bounds_us, 0.5), p99: quantile(buckets, now.bounds_us, 0.99) }];
-  }));
+  const quantiles = Object.fromEntries(
+    Object.entries(now.stages).map(([stage, found]) => {
+      const buckets = bucketsSince(found, before.stages[stage]);
+      return [stage, { p50: quantile(buckets, now.bounds_us, 0.5), p99: quantile(buckets, now.bounds_us, 0.99) }];
+    }),
+  );
   return { time: now.time, seconds, outcomes, quantiles, operators: operatorsBetween(before, now, seconds), load: now };
 }
 
@@ -68,15 +70,21 @@ function operatorsBetween(before, now, seconds) {
     const count = found.count - old.count;
     const buckets = found.total && old.total ? bucketsSince(found.total, old.total) : [];
     return {
-      name, rate: count / seconds, run: count ? (found.run_us - old.run_us) / count / 1000 : 0,
-      p99: quantile(buckets, now.bounds_us, 0.99), share: found.total_us - old.total_us,
+      name,
+      rate: count / seconds,
+      run: count ? (found.run_us - old.run_us) / count / 1000 : 0,
+      p99: quantile(buckets, now.bounds_us, 0.99),
+      share: found.total_us - old.total_us,
     };
   });
   const whole = rows.reduce((sum, row) => sum + row.share, 0);
   return rows.map((row) => ({ ...row, share: whole ? row.share / whole : 0 }));
 }
 
-/** What becomes of requests: the kinds that are drawn, and the codes that are one. All other codes are rejected requests. */
+/**
+ * What becomes of requests: the kinds that are drawn, and the codes that are one. All other codes are rejected requests.
+ * @type {Record<string, string[]>}
+ */
 export const KINDS = {
   answered: ["ok"],
   rejected: [],

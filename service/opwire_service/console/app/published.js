@@ -19,7 +19,8 @@ export function tensorDesc(desc, name) {
 export function outputsOf(answer, tail) {
   let from = tail;
   const named = Object.entries(answer.outputs).flatMap(([name, found]) =>
-    Array.isArray(found) ? found.map((each, i) => [`${name}[${i}]`, each]) : [[name, found]]);
+    Array.isArray(found) ? found.map((each, i) => [`${name}[${i}]`, each]) : [[name, found]]
+  );
   return named.map(([name, { desc, binary_data_size: size }]) => {
     from += size;
     return { name, desc, from: from - size, to: from };
@@ -39,7 +40,12 @@ export async function matchesPublished(example, execute) {
     const desc = tensorDesc(example.operator.desc, name);
     inputs.push({ name, blob: await ask("numbers", { id: `${prefix} ${name}`, text: JSON.stringify(data), desc }) });
   }
-  const request = { subject: "operator", text: JSON.stringify(example.operator), level: example.feature_level, device: "auto" };
+  const request = {
+    subject: "operator",
+    text: JSON.stringify(example.operator),
+    level: example.feature_level,
+    device: "auto",
+  };
   const { answer, buffer, tail } = await execute(request, inputs);
   const tensors = outputsOf(answer, tail).map((each) => ({ ...each, id: `${prefix} ${each.name}` }));
   await ask("keep", { buffer, tensors }, [buffer]);

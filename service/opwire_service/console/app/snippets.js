@@ -23,13 +23,19 @@ function inputsJson({ inputs }, show) {
     named.set(name, [...(named.get(name) ?? []), show(input)]);
   }
   const isArray = (/** @type {string} */ name) => inputs.some((input) => input.name.startsWith(`${name}[`));
-  return `{${[...named].map(([name, shown]) => `${JSON.stringify(name)}: ${isArray(name) ? `[${shown.join(", ")}]` : shown[0]}`).join(", ")}}`;
+  return `{${
+    [...named].map(([name, shown]) => `${JSON.stringify(name)}: ${isArray(name) ? `[${shown.join(", ")}]` : shown[0]}`)
+      .join(", ")
+  }}`;
 }
 
 /** @param {Request} request @param {string} format */
 export function requestJson(request, format = "numbers") {
   const device = request.device === "auto" ? "" : `, "device": ${JSON.stringify(request.device)}`;
-  const inputs = inputsJson(request, ({ base64, name }) => (base64 === null ? JSON.stringify(`base64 of ${name}`) : JSON.stringify(base64)));
+  const inputs = inputsJson(
+    request,
+    ({ base64, name }) => (base64 === null ? JSON.stringify(`base64 of ${name}`) : JSON.stringify(base64)),
+  );
   return `{"feature_level": "${request.level}", "operator": ${request.text}, "inputs": ${inputs}${device}, "output_format": "${format}"}`;
 }
 
@@ -52,12 +58,23 @@ export function curl(request) {
 /** @param {Request} request */
 export function powershell(request) {
   const headers = request.hasKey ? ' -Headers @{ Authorization = "Bearer $env:OPWIRE_API_KEY" }' : "";
-  return `$body = @'\n${requestJson(request)}\n'@\n(Invoke-WebRequest -Uri '${request.url}v1/execute' -Method Post -ContentType 'application/json'${headers} -Body $body).Content\n`;
+  return `$body = @'\n${
+    requestJson(request)
+  }\n'@\n(Invoke-WebRequest -Uri '${request.url}v1/execute' -Method Post -ContentType 'application/json'${headers} -Body $body).Content\n`;
 }
 
 const NUMPY = {
-  FLOAT64: "float64", FLOAT32: "float32", FLOAT16: "float16", INT64: "int64", UINT64: "uint64", INT32: "int32",
-  UINT32: "uint32", INT16: "int16", UINT16: "uint16", INT8: "int8", UINT8: "uint8",
+  FLOAT64: "float64",
+  FLOAT32: "float32",
+  FLOAT16: "float16",
+  INT64: "int64",
+  UINT64: "uint64",
+  INT32: "int32",
+  UINT32: "uint32",
+  INT16: "int16",
+  UINT16: "uint16",
+  INT8: "int8",
+  UINT8: "uint8",
 };
 
 const RANDOM = `def random(of, count, seed, low, high):
@@ -83,7 +100,9 @@ function pythonArray({ desc, recipe, base64, name }) {
   const count = elementCount(desc);
   if (type && !desc.Strides && recipe.kind === "random") {
     const made = `random("${recipe.of}", ${count}, ${recipe.seed}, ${recipe.low}, ${recipe.high})`;
-    return `${made}${recipe.of !== "integers" && !/FLOAT/.test(desc.DataType) ? ".astype(np.int64)" : ""}.astype(np.${type}).reshape(${sizes})`;
+    return `${made}${
+      recipe.of !== "integers" && !/FLOAT/.test(desc.DataType) ? ".astype(np.int64)" : ""
+    }.astype(np.${type}).reshape(${sizes})`;
   }
   if (type && !desc.Strides && recipe.kind === "ramp") {
     const cast = /FLOAT/.test(desc.DataType) ? "" : ".astype(np.int64)";
@@ -95,8 +114,11 @@ function pythonArray({ desc, recipe, base64, name }) {
 
 /** @param {string} json */
 function pythonLiteral(json) {
-  return json.replaceAll(/"(?:[^"\\]|\\.)*"|\btrue\b|\bfalse\b|\bnull\b|\bNaN\b|\bInfinity\b/g, (token) =>
-    ({ true: "True", false: "False", null: "None", NaN: 'float("nan")', Infinity: 'float("inf")' })[token] ?? token);
+  return json.replaceAll(
+    /"(?:[^"\\]|\\.)*"|\btrue\b|\bfalse\b|\bnull\b|\bNaN\b|\bInfinity\b/g,
+    (token) =>
+      ({ true: "True", false: "False", null: "None", NaN: 'float("nan")', Infinity: 'float("inf")' })[token] ?? token,
+  );
 }
 
 /** @param {Request} request */
@@ -140,8 +162,18 @@ export function dxDispatch(request, outputs, values) {
   const name = String(request.operator.type).replace("DML_OPERATOR_", "");
   const resource = (/** @type {string} */ tensor) => tensor.replace(/\[(\d+)\]$/, "$1");
   const resources = [
-    ...request.inputs.map((input) => `    ${JSON.stringify(resource(input.name))}: { "initialValuesDataType": "${input.desc.DataType}", "initialValues": ${values[input.name]} }`),
-    ...outputs.map(({ name: tensor, desc }) => `    ${JSON.stringify(resource(tensor))}: { "initialValuesDataType": "${desc.DataType}", "initialValues": { "value": 0, "valueCount": ${elementCount(desc)} } }`),
+    ...request.inputs.map((input) =>
+      `    ${
+        JSON.stringify(resource(input.name))
+      }: { "initialValuesDataType": "${input.desc.DataType}", "initialValues": ${values[input.name]} }`
+    ),
+    ...outputs.map(({ name: tensor, desc }) =>
+      `    ${
+        JSON.stringify(resource(tensor))
+      }: { "initialValuesDataType": "${desc.DataType}", "initialValues": { "value": 0, "valueCount": ${
+        elementCount(desc)
+      } } }`
+    ),
   ];
   /** @type {Record<string, string | string[]>} */
   const bindings = {};

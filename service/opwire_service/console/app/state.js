@@ -57,13 +57,21 @@ export async function read(fragment) {
   let state;
   try {
     if (form === "json") state = JSON.parse(decodeURIComponent(text));
-    else state = JSON.parse(new TextDecoder().decode(await through(fromBase64(text), new DecompressionStream("deflate-raw"))));
+    else {state = JSON.parse(
+        new TextDecoder().decode(await through(fromBase64(text), new DecompressionStream("deflate-raw"))),
+      );}
   } catch (error) {
-    const why = error instanceof Error && error.message.startsWith("the link") ? error.message : "it is damaged or cut off";
+    const why = error instanceof Error && error.message.startsWith("the link")
+      ? error.message
+      : "it is damaged or cut off";
     throw new Error(`The link cannot be read: ${why}.`);
   }
-  if (!state || typeof state !== "object" || Array.isArray(state)) throw new Error("The link cannot be read: it holds no state.");
-  if ((state.v ?? VERSION) !== VERSION) throw new Error(`The link is of version ${state.v}; this console reads version ${VERSION}.`);
+  if (!state || typeof state !== "object" || Array.isArray(state)) {
+    throw new Error("The link cannot be read: it holds no state.");
+  }
+  if ((state.v ?? VERSION) !== VERSION) {
+    throw new Error(`The link is of version ${state.v}; this console reads version ${VERSION}.`);
+  }
   return state;
 }
 
@@ -75,7 +83,9 @@ export async function read(fragment) {
  */
 export function readParameters(defaults) {
   const given = new URLSearchParams(location.hash.slice(1));
-  return /** @type {T} */ (Object.fromEntries(Object.entries(defaults).map(([name, value]) => [name, given.get(name) ?? value])));
+  return /** @type {T} */ (Object.fromEntries(
+    Object.entries(defaults).map(([name, value]) => [name, given.get(name) ?? value]),
+  ));
 }
 
 /** @param {Record<string, string>} values @param {Record<string, string>} defaults */

@@ -22,7 +22,9 @@ function line(member, contract) {
   if (member.kind === "enum") return `${member.enum} ${member.name}`;
   if (member.kind === "array") return `${sized}const ${number}* ${member.name}`;
   if (member.kind === "struct") {
-    return isOptional || contract.structs[member.struct]?.number === "FLOAT" ? `${isOptional}const ${member.struct}* ${member.name}` : `${member.struct} ${member.name}`;
+    return isOptional || contract.structs[member.struct]?.number === "FLOAT"
+      ? `${isOptional}const ${member.struct}* ${member.name}`
+      : `${member.struct} ${member.name}`;
   }
   if (member.kind === "union") return `DML_SCALAR_UNION ${member.name}`;
   if (member.kind === "operator") return `${isOptional}const DML_OPERATOR_DESC* ${member.name}`;

@@ -11,7 +11,13 @@ import { scan, valueOf } from "./json/scan.js";
 export function readSubject(text) {
   const { node, plain, mistakes } = scan(text);
   const isModel = !!find(node, "/dispatchables");
-  return { node, plain, mistakes, kind: isModel ? "model" : "operator", value: mistakes.length ? undefined : valueOf(node) };
+  return {
+    node,
+    plain,
+    mistakes,
+    kind: isModel ? "model" : "operator",
+    value: mistakes.length ? undefined : valueOf(node),
+  };
 }
 
 /** The members of a desc, wherever DxDispatch lets them stand. @param {any} value */
@@ -22,7 +28,9 @@ export function descOf(value) {
 /** A tensor desc, also one that is nested. @param {any} given */
 export function tensorOf(given) {
   const desc = given?.Desc ?? given;
-  return desc && typeof desc === "object" ? { ...desc, DataType: String(desc.DataType ?? "").replace("DML_TENSOR_DATA_TYPE_", ""), Sizes: desc.Sizes ?? [] } : desc;
+  return desc && typeof desc === "object"
+    ? { ...desc, DataType: String(desc.DataType ?? "").replace("DML_TENSOR_DATA_TYPE_", ""), Sizes: desc.Sizes ?? [] }
+    : desc;
 }
 
 /**

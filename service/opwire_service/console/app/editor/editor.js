@@ -1,10 +1,32 @@
 /** The editor: CodeMirror in a shadow root, where its styles are constructed and need no inline style. */
 
 import {
-  autocompletion, bracketMatching, closeBrackets, closeBracketsKeymap, completionKeymap, Compartment, defaultKeymap,
-  drawSelection, EditorState, EditorView, highlightActiveLine, highlightActiveLineGutter, highlightSpecialChars, history,
-  historyKeymap, hoverTooltip, indentOnInput, indentUnit, json, keymap, lineNumbers, lintGutter, nextDiagnostic,
-  Prec, previousDiagnostic, setDiagnostics,
+  autocompletion,
+  bracketMatching,
+  closeBrackets,
+  closeBracketsKeymap,
+  Compartment,
+  completionKeymap,
+  defaultKeymap,
+  drawSelection,
+  EditorState,
+  EditorView,
+  highlightActiveLine,
+  highlightActiveLineGutter,
+  highlightSpecialChars,
+  history,
+  historyKeymap,
+  hoverTooltip,
+  indentOnInput,
+  indentUnit,
+  json,
+  keymap,
+  lineNumbers,
+  lintGutter,
+  nextDiagnostic,
+  Prec,
+  previousDiagnostic,
+  setDiagnostics,
 } from "../../vendor/codemirror.js";
 import { theme } from "./theme.js";
 
@@ -19,7 +41,11 @@ export function createEditor(host, given) {
   const complete = (/** @type {any} */ context) => {
     const found = given.complete(context.state.doc.toString(), context.pos);
     if (!found || (!context.explicit && found.from === found.to)) return null;
-    const options = found.options.map((/** @type {any} */ option) => ({ ...option, displayLabel: option.label, label: `"${option.label}"` }));
+    const options = found.options.map((/** @type {any} */ option) => ({
+      ...option,
+      displayLabel: option.label,
+      label: `"${option.label}"`,
+    }));
     return { from: found.from, to: found.to, options, validFor: /^"?[\w.]*"?$/ };
   };
   const explain = hoverTooltip((view, pos) => {
@@ -27,7 +53,13 @@ export function createEditor(host, given) {
     return found && { pos: found.from, end: found.to, create: () => ({ dom: explanation(found.lines) }) };
   });
   const keys = [
-    { key: "Mod-Enter", run: () => { given.run(); return true; } },
+    {
+      key: "Mod-Enter",
+      run: () => {
+        given.run();
+        return true;
+      },
+    },
     { key: "F8", run: nextDiagnostic },
     { key: "Shift-F8", run: previousDiagnostic },
   ];
@@ -35,13 +67,26 @@ export function createEditor(host, given) {
     doc: given.text,
     extensions: [
       Prec.high(keymap.of(keys)),
-      lineNumbers(), highlightActiveLineGutter(), highlightActiveLine(), highlightSpecialChars(), history(), drawSelection(),
-      indentOnInput(), indentUnit.of("  "), bracketMatching(), closeBrackets(), json(), lintGutter(), explain,
+      lineNumbers(),
+      highlightActiveLineGutter(),
+      highlightActiveLine(),
+      highlightSpecialChars(),
+      history(),
+      drawSelection(),
+      indentOnInput(),
+      indentUnit.of("  "),
+      bracketMatching(),
+      closeBrackets(),
+      json(),
+      lintGutter(),
+      explain,
       autocompletion({ icons: false, override: [complete] }),
       keymap.of([...closeBracketsKeymap, ...defaultKeymap, ...historyKeymap, ...completionKeymap]),
       wrapping.of(given.wraps ? EditorView.lineWrapping : []),
       EditorView.contentAttributes.of({ "aria-label": given.label }),
-      EditorView.updateListener.of((update) => { if (update.docChanged) given.change(update.state.doc.toString()); }),
+      EditorView.updateListener.of((update) => {
+        if (update.docChanged) given.change(update.state.doc.toString());
+      }),
       theme,
     ],
   });
@@ -51,15 +96,24 @@ export function createEditor(host, given) {
     view,
     /** @param {string} text */
     write(text) {
-      if (text !== view.state.doc.toString()) view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: text } });
+      if (text !== view.state.doc.toString()) {
+        view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: text } });
+      }
     },
     /** @param {import("./marks.js").Mark[]} marks @param {(mark: any) => void} fix */
     mark(marks, fix) {
       const length = view.state.doc.length;
-      view.dispatch(setDiagnostics(view.state, marks.map((mark) => ({
-        from: Math.min(mark.from, length), to: Math.min(Math.max(mark.to, mark.from), length), severity: "error", source: mark.code,
-        message: mark.message, actions: mark.fix ? [{ name: `write ${mark.fix}`, apply: () => fix(mark) }] : [],
-      }))));
+      view.dispatch(setDiagnostics(
+        view.state,
+        marks.map((mark) => ({
+          from: Math.min(mark.from, length),
+          to: Math.min(Math.max(mark.to, mark.from), length),
+          severity: "error",
+          source: mark.code,
+          message: mark.message,
+          actions: mark.fix ? [{ name: `write ${mark.fix}`, apply: () => fix(mark) }] : [],
+        })),
+      ));
     },
     /** @param {boolean} stale */
     stale(stale) {
@@ -67,7 +121,10 @@ export function createEditor(host, given) {
     },
     /** @param {number} from @param {number} to */
     select(from, to) {
-      view.dispatch({ selection: { anchor: from, head: Math.min(to, view.state.doc.length) }, effects: EditorView.scrollIntoView(from, { y: "center" }) });
+      view.dispatch({
+        selection: { anchor: from, head: Math.min(to, view.state.doc.length) },
+        effects: EditorView.scrollIntoView(from, { y: "center" }),
+      });
       view.focus();
     },
     /** @param {boolean} wraps */

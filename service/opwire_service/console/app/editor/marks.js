@@ -24,12 +24,20 @@ export function shortLevel(level) {
  */
 export function marksOf(text, node, violations, subject) {
   return violations.map((violation) => {
-    const pointer = violation.pointer.startsWith(`/${subject}`) ? violation.pointer.slice(subject.length + 1) : violation.pointer;
+    const pointer = violation.pointer.startsWith(`/${subject}`)
+      ? violation.pointer.slice(subject.length + 1)
+      : violation.pointer;
     const range = rangeOf(node, pointer);
     const only = violation.allowed?.length === 1 ? JSON.stringify(violation.allowed[0]) : null;
     return {
-      ...range, line: lineOf(text, range.from), title: pointer || "the text", message: violation.message, code: violation.code,
-      pointer, level: shortLevel(violation.available_from), fix: only,
+      ...range,
+      line: lineOf(text, range.from),
+      title: pointer || "the text",
+      message: violation.message,
+      code: violation.code,
+      pointer,
+      level: shortLevel(violation.available_from),
+      fix: only,
     };
   }).sort((a, b) => a.from - b.from);
 }
@@ -37,6 +45,14 @@ export function marksOf(text, node, violations, subject) {
 /** @param {string} text @param {import("../json/scan.js").Mistake[]} mistakes @returns {Mark[]} */
 export function mistakeMarks(text, mistakes) {
   return mistakes.map(({ from, to, message }) => ({
-    from, to, line: lineOf(text, from), title: "JSON", message, code: "invalid_json", pointer: "", level: "", fix: null,
+    from,
+    to,
+    line: lineOf(text, from),
+    title: "JSON",
+    message,
+    code: "invalid_json",
+    pointer: "",
+    level: "",
+    fix: null,
   }));
 }

@@ -31,7 +31,14 @@ export function contextAt(source, offset) {
     if (!inner) return { path, role: /** @type {"value"} */ ("value"), from, to, keys: [], closed: true };
     const isKey = inner.kind === "{" && inner.expects === "key";
     if (!isKey) path.push(inner.kind === "{" ? inner.key : String(inner.index));
-    return { path, role: /** @type {"key" | "value"} */ (isKey ? "key" : "value"), from, to, keys: inner.keys, closed: true };
+    return {
+      path,
+      role: /** @type {"key" | "value"} */ (isKey ? "key" : "value"),
+      from,
+      to,
+      keys: inner.keys,
+      closed: true,
+    };
   };
   let depth = 0;
   for (const match of source.matchAll(TOKEN)) {
@@ -39,7 +46,8 @@ export function contextAt(source, offset) {
     const end = match.index + token.length;
     if (!found) {
       const isOpen = token.startsWith('"') && (token.length === 1 || !token.endsWith('"'));
-      const isInside = /^["\w.+-]/.test(token) && match.index < offset && (offset < end || (offset === end && (isOpen || !token.startsWith('"'))));
+      const isInside = /^["\w.+-]/.test(token) && match.index < offset &&
+        (offset < end || (offset === end && (isOpen || !token.startsWith('"'))));
       if (token.startsWith("/") && match.index < offset && offset <= end) return null;
       if (isInside) [from, to] = [match.index, end];
       if (isInside || match.index >= offset) {
@@ -56,8 +64,9 @@ export function contextAt(source, offset) {
   /** @param {string} token */
   function step(token) {
     const inner = top();
-    if (token === "{" || token === "[") stack.push({ kind: token, key: "", index: 0, keys: [], expects: token === "{" ? "key" : "value" });
-    else if (token === "}" || token === "]") stack.pop();
+    if (token === "{" || token === "[") {
+      stack.push({ kind: token, key: "", index: 0, keys: [], expects: token === "{" ? "key" : "value" });
+    } else if (token === "}" || token === "]") stack.pop();
     else if (inner && token === ",") {
       inner.index++;
       inner.expects = inner.kind === "{" ? "key" : "value";

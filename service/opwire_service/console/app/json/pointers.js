@@ -4,7 +4,9 @@
 
 /** @param {string} pointer */
 export function parts(pointer) {
-  return pointer === "" ? [] : pointer.slice(1).split("/").map((part) => part.replaceAll("~1", "/").replaceAll("~0", "~"));
+  return pointer === ""
+    ? []
+    : pointer.slice(1).split("/").map((part) => part.replaceAll("~1", "/").replaceAll("~0", "~"));
 }
 
 /**
@@ -37,8 +39,11 @@ export function rangeOf(node, pointer) {
     const next = child(found, name);
     if (!next) return range;
     found = next.value;
-    const isLarge = found.kind === "object" || (found.kind === "array" && found.items?.some((item) => item.kind === "object"));
-    range = isLarge ? { from: next.keyFrom, to: Math.min(next.keyTo, next.keyFrom === found.from ? found.from + 1 : next.keyTo) } : found;
+    const isLarge = found.kind === "object" ||
+      (found.kind === "array" && found.items?.some((item) => item.kind === "object"));
+    range = isLarge
+      ? { from: next.keyFrom, to: Math.min(next.keyTo, next.keyFrom === found.from ? found.from + 1 : next.keyTo) }
+      : found;
   }
   return { from: range.from, to: range.to };
 }

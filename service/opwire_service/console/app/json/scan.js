@@ -11,13 +11,20 @@
 const MOST_DEPTH = 500;
 const SPACE = /[ \t\r\n]*/y;
 const COMMENT = /\/\/[^\n]*|\/\*[^]*?\*\//y;
+// deno-lint-ignore no-control-regex -- JSON allows none of them in a string
 const STRING = /"(?:[^"\\\u0000-\u001f]|\\.)*"/y;
 const SCALAR = /[-+.\w]+/y;
 const NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?$/;
 const WORDS = new Map([
-  ["true", "true"], ["false", "false"], ["null", "null"],
-  ["nan", "NaN"], ["NaN", "NaN"], ["inf", "Infinity"], ["-inf", "-Infinity"],
-  ["Infinity", "Infinity"], ["-Infinity", "-Infinity"],
+  ["true", "true"],
+  ["false", "false"],
+  ["null", "null"],
+  ["nan", "NaN"],
+  ["NaN", "NaN"],
+  ["inf", "Infinity"],
+  ["-inf", "-Infinity"],
+  ["Infinity", "Infinity"],
+  ["-Infinity", "-Infinity"],
 ]);
 
 class Scanner {
@@ -68,7 +75,9 @@ class Scanner {
     const from = this.at;
     if (mark === '"') return { kind: "string", from, text: this.string(), to: this.at };
     const text = this.take(SCALAR);
-    if (text === null) this.fail(mark === undefined ? "a value is missing at the end" : `a value belongs here, not ${mark}`);
+    if (text === null) {
+      this.fail(mark === undefined ? "a value is missing at the end" : `a value belongs here, not ${mark}`);
+    }
     const word = WORDS.get(text);
     if (word === undefined && !NUMBER.test(text)) this.fail(`${text} is no value`, from, this.at);
     if (word !== undefined && word !== text) this.changes.push({ from, to: this.at, by: word });
@@ -99,7 +108,9 @@ class Scanner {
       if (this.text[this.at] !== '"') this.fail("the name of a member belongs here, in double quotes");
       const key = this.string();
       const keyTo = this.at;
-      if (members.some((member) => member.key === key)) this.fail(`the member ${key} stands here twice`, keyFrom, keyTo);
+      if (members.some((member) => member.key === key)) {
+        this.fail(`the member ${key} stands here twice`, keyFrom, keyTo);
+      }
       this.skip();
       if (this.text[this.at] !== ":") this.fail("a colon is missing", keyFrom, keyTo);
       this.at++;
@@ -179,9 +190,13 @@ export function scan(text) {
  */
 export function valueOf(node) {
   if (!node || node.kind === "missing") return undefined;
-  if (node.kind === "object") return Object.fromEntries((node.members ?? []).map((each) => [each.key, valueOf(each.value)]));
+  if (node.kind === "object") {
+    return Object.fromEntries((node.members ?? []).map((each) => [each.key, valueOf(each.value)]));
+  }
   if (node.kind === "array") return (node.items ?? []).map(valueOf);
   if (node.kind === "number") return Number(node.text);
-  if (node.kind === "word") return node.text === "null" ? null : node.text === "true" ? true : node.text === "false" ? false : node.text;
+  if (node.kind === "word") {
+    return node.text === "null" ? null : node.text === "true" ? true : node.text === "false" ? false : node.text;
+  }
   return node.text;
 }

@@ -1,1 +1,4 @@
-import { start } from "../views/shell.js"; start("live", () => null);
+import { Live } from "../views/live.js";
+import { start } from "../views/shell.js";
+
+start("live", Live);

@@ -79,5 +79,14 @@ export function compare(desc, bytes, otherDesc, otherBytes) {
     sum += ulp;
     compared++;
   }
-  return { count, equal, first, unlike, absolute, mostUlp: most, meanUlp: sum / Math.max(1, compared + equal), difference };
+  return {
+    count,
+    equal,
+    first,
+    unlike,
+    absolute,
+    mostUlp: most,
+    meanUlp: sum / Math.max(1, compared + equal),
+    difference,
+  };
 }

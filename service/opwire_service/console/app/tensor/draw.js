@@ -57,7 +57,9 @@ export function draw(canvas, channels, { min, max, isPicture }) {
 export async function pictureNumbers(file, { Sizes }, { layout, scale }) {
   const sizes = [1, 1, 1, ...Sizes].slice(-4);
   const [channels, height, width] = layout === "NHWC" ? [sizes[3], sizes[1], sizes[2]] : sizes.slice(1);
-  if (![1, 3, 4].includes(channels)) throw new Error(`${channels} channels given by Sizes as ${layout}; a picture has 1, 3 or 4`);
+  if (![1, 3, 4].includes(channels)) {
+    throw new Error(`${channels} channels given by Sizes as ${layout}; a picture has 1, 3 or 4`);
+  }
   const bitmap = await createImageBitmap(file, { resizeWidth: width, resizeHeight: height, resizeQuality: "high" });
   const canvas = document.createElement("canvas");
   canvas.width = width;
@@ -71,9 +73,13 @@ export async function pictureNumbers(file, { Sizes }, { layout, scale }) {
   const plane = height * width;
   for (let k = 0; k < count; k++) {
     const inOne = k % (channels * plane);
-    const [pixel, channel] = layout === "NHWC" ? [Math.floor(inOne / channels), inOne % channels] : [inOne % plane, Math.floor(inOne / plane)];
+    const [pixel, channel] = layout === "NHWC"
+      ? [Math.floor(inOne / channels), inOne % channels]
+      : [inOne % plane, Math.floor(inOne / plane)];
     const at = pixel * 4;
-    const value = channels === 1 ? (data[at] * 299 + data[at + 1] * 587 + data[at + 2] * 114) / 1000 : data[at + channel];
+    const value = channels === 1
+      ? (data[at] * 299 + data[at + 1] * 587 + data[at + 2] * 114) / 1000
+      : data[at + channel];
     found[k] = value / most;
   }
   return found;

@@ -72,7 +72,14 @@ export function generate(recipe, desc) {
   else value = constant(recipe.value, isWide);
   for (let i = 0; i < count; i++) {
     const made = value(i);
-    to.set(i, to.type.float ? made : isWide ? BigInt.asIntN(64, typeof made === "bigint" ? made : BigInt(Math.trunc(made))) : Math.trunc(Number(made)));
+    to.set(
+      i,
+      to.type.float
+        ? made
+        : isWide
+        ? BigInt.asIntN(64, typeof made === "bigint" ? made : BigInt(Math.trunc(made)))
+        : Math.trunc(Number(made)),
+    );
   }
   return bytes;
 }

@@ -16,7 +16,9 @@ const MAGIC = "\x93NUMPY";
 export function readNpy(buffer) {
   const view = new DataView(buffer);
   const latin = new TextDecoder("latin1");
-  if (buffer.byteLength < 10 || latin.decode(new Uint8Array(buffer, 0, 6)) !== MAGIC) throw new Error("this is no .npy file");
+  if (buffer.byteLength < 10 || latin.decode(new Uint8Array(buffer, 0, 6)) !== MAGIC) {
+    throw new Error("this is no .npy file");
+  }
   const version = view.getUint8(6);
   if (version < 1 || version > 3) throw new Error(`version ${version} of .npy given; versions 1 to 3 are read`);
   const start = version === 1 ? 10 : 12;
@@ -26,9 +28,13 @@ export function readNpy(buffer) {
   const descr = /'descr':\s*'([^']*)'/.exec(head)?.[1];
   const order = /'fortran_order':\s*(True|False)/.exec(head)?.[1];
   const dims = /'shape':\s*\(([^)]*)\)/.exec(head)?.[1];
-  if (descr === undefined || order === undefined || dims === undefined) throw new Error("the head of the file cannot be read");
+  if (descr === undefined || order === undefined || dims === undefined) {
+    throw new Error("the head of the file cannot be read");
+  }
   const shape = dims.split(",").map((text) => text.trim()).filter(Boolean).map(Number);
-  const known = [...DATA_TYPES.values()].find((type) => type.numpy?.slice(1) === (descr === "|b1" ? "u1" : descr.slice(1)));
+  const known = [...DATA_TYPES.values()].find((type) =>
+    type.numpy?.slice(1) === (descr === "|b1" ? "u1" : descr.slice(1))
+  );
   if (!known) throw new Error(`its elements are ${descr}; no tensor has these`);
   const size = known.bits / 8;
   const count = shape.reduce((product, each) => product * each, 1);

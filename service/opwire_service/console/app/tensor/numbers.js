@@ -14,7 +14,7 @@ export const MOST_NUMBERS = 10_000;
  * @param {Node} node @param {Node[]} found
  */
 function leaves(node, found = []) {
-  if (node.kind === "array") for (const item of node.items ?? []) leaves(item, found);
+  if (node.kind === "array") { for (const item of node.items ?? []) leaves(item, found); }
   else found.push(node);
   return found;
 }
@@ -41,11 +41,19 @@ export function readNumbers(text, desc) {
   const list = /** @type {Node} */ (node);
   const values = leaves(list);
   const count = elementCount(desc);
-  if (values.length > MOST_NUMBERS) throw new Error(`${values.length} numbers given; use a file for more than ${MOST_NUMBERS}`);
-  if (values.length !== count) throw new Error(`${values.length} numbers given; Sizes ${JSON.stringify(desc.Sizes)} need ${count}`);
+  if (values.length > MOST_NUMBERS) {
+    throw new Error(`${values.length} numbers given; use a file for more than ${MOST_NUMBERS}`);
+  }
+  if (values.length !== count) {
+    throw new Error(`${values.length} numbers given; Sizes ${JSON.stringify(desc.Sizes)} need ${count}`);
+  }
   const shape = shapeOf(list);
   if (shape?.join() !== String(count) && shape?.join() !== desc.Sizes.join() && count > 1) {
-    throw new Error(`lists of shape ${shape ? JSON.stringify(shape) : "that is ragged"} given; Sizes are ${JSON.stringify(desc.Sizes)}`);
+    throw new Error(
+      `lists of shape ${shape ? JSON.stringify(shape) : "that is ragged"} given; Sizes are ${
+        JSON.stringify(desc.Sizes)
+      }`,
+    );
   }
   const bytes = new Uint8Array(byteCount(desc));
   const to = elements(desc.DataType, bytes);
@@ -59,7 +67,9 @@ function element(node, type) {
   const text = node.text ?? "";
   if (type.float) {
     const value = number(text);
-    if ((node.kind !== "number" && !/^-?(nan|inf|infinity)$/i.test(text)) || (Number.isNaN(value) && !/nan/i.test(text))) {
+    if (
+      (node.kind !== "number" && !/^-?(nan|inf|infinity)$/i.test(text)) || (Number.isNaN(value) && !/nan/i.test(text))
+    ) {
       throw new Error(`${JSON.stringify(text)} given where a number belongs`);
     }
     return value;

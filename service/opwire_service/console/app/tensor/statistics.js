@@ -26,9 +26,18 @@ export function statistics(desc, bytes) {
   for (let k = 0; k < count; k++) {
     const value = get(address(k));
     if (type.float) {
-      if (value !== value) { nan++; continue; }
-      if (value === Infinity) { positive++; continue; }
-      if (value === -Infinity) { negative++; continue; }
+      if (value !== value) {
+        nan++;
+        continue;
+      }
+      if (value === Infinity) {
+        positive++;
+        continue;
+      }
+      if (value === -Infinity) {
+        negative++;
+        continue;
+      }
     }
     if (value == 0) zeros++;
     if (min === null || value < min) min = value;
@@ -67,10 +76,13 @@ export function histogram(desc, bytes, min, max) {
 function sliceOf(desc, slice) {
   const strides = elementStrides(desc);
   let start = 0;
-  desc.Sizes.forEach((_, i) => { if (i !== slice.rows && i !== slice.columns) start += (slice.others[i] ?? 0) * strides[i]; });
+  desc.Sizes.forEach((_, i) => {
+    if (i !== slice.rows && i !== slice.columns) start += (slice.others[i] ?? 0) * strides[i];
+  });
   const height = slice.rows < 0 ? 1 : desc.Sizes[slice.rows];
   return {
-    height, width: desc.Sizes[slice.columns],
+    height,
+    width: desc.Sizes[slice.columns],
     address: (/** @type {number} */ row, /** @type {number} */ column) =>
       start + (slice.rows < 0 ? 0 : row * strides[slice.rows]) + column * strides[slice.columns],
   };

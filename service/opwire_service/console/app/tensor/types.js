@@ -6,17 +6,40 @@
  */
 
 /** @type {Map<string, DataType>} */
-export const DATA_TYPES = new Map([
-  ["FLOAT64", 64, "<f8"], ["FLOAT32", 32, "<f4"], ["FLOAT16", 16, "<f2"],
-  ["INT64", 64, "<i8"], ["UINT64", 64, "<u8"], ["INT32", 32, "<i4"], ["UINT32", 32, "<u4"],
-  ["INT16", 16, "<i2"], ["UINT16", 16, "<u2"], ["INT8", 8, "|i1"], ["UINT8", 8, "|u1"],
-  ["INT4", 4, null], ["UINT4", 4, null],
-].map(([name, bits, numpy]) => [name, {
-  name, bits, numpy, float: String(name).startsWith("F"), signed: !String(name).startsWith("U"),
-}]));
+export const DATA_TYPES = new Map(/** @type {[string, number, string | null][]} */ ([
+  ["FLOAT64", 64, "<f8"],
+  ["FLOAT32", 32, "<f4"],
+  ["FLOAT16", 16, "<f2"],
+  ["INT64", 64, "<i8"],
+  ["UINT64", 64, "<u8"],
+  ["INT32", 32, "<i4"],
+  ["UINT32", 32, "<u4"],
+  ["INT16", 16, "<i2"],
+  ["UINT16", 16, "<u2"],
+  ["INT8", 8, "|i1"],
+  ["UINT8", 8, "|u1"],
+  ["INT4", 4, null],
+  ["UINT4", 4, null],
+]).map((
+  [name, bits, numpy],
+) => [name, { name, bits, numpy, float: name.startsWith("F"), signed: !name.startsWith("U") }]));
 
-const BY_CODE = ["", "FLOAT32", "FLOAT16", "UINT32", "UINT16", "UINT8", "INT32", "INT16", "INT8", "FLOAT64", "UINT64",
-  "INT64", "UINT4", "INT4"];
+const BY_CODE = [
+  "",
+  "FLOAT32",
+  "FLOAT16",
+  "UINT32",
+  "UINT16",
+  "UINT8",
+  "INT32",
+  "INT16",
+  "INT8",
+  "FLOAT64",
+  "UINT64",
+  "INT64",
+  "UINT4",
+  "INT4",
+];
 
 /**
  * The data type that a desc names, by name, full name or number.
@@ -73,7 +96,10 @@ export function descMistake(desc) {
   if (!desc || typeof desc !== "object") return "it is no object";
   if (!dataType(desc.DataType)) return "its DataType is not known";
   const isCount = (/** @type {unknown} */ size) => Number.isSafeInteger(size) && Number(size) >= 0;
-  if (!Array.isArray(desc.Sizes) || !desc.Sizes.length || !desc.Sizes.every((/** @type {number} */ s) => isCount(s) && s > 0)) {
+  if (
+    !Array.isArray(desc.Sizes) || !desc.Sizes.length ||
+    !desc.Sizes.every((/** @type {number} */ s) => isCount(s) && s > 0)
+  ) {
     return "its Sizes are not known";
   }
   const strides = desc.Strides;
@@ -94,7 +120,9 @@ export function halfTable() {
     const fraction = bits & 1023;
     const size = exponent === 31
       ? (fraction ? NaN : Infinity)
-      : exponent ? (1024 + fraction) * 2 ** (exponent - 25) : fraction * 2 ** -24;
+      : exponent
+      ? (1024 + fraction) * 2 ** (exponent - 25)
+      : fraction * 2 ** -24;
     halves[bits] = bits & 32768 ? -size : size;
   }
   return halves;
@@ -123,9 +151,19 @@ export function toHalf(value) {
 }
 
 const ARRAYS = {
-  FLOAT64: Float64Array, FLOAT32: Float32Array, FLOAT16: Uint16Array,
-  INT64: BigInt64Array, UINT64: BigUint64Array, INT32: Int32Array, UINT32: Uint32Array,
-  INT16: Int16Array, UINT16: Uint16Array, INT8: Int8Array, UINT8: Uint8Array, INT4: Uint8Array, UINT4: Uint8Array,
+  FLOAT64: Float64Array,
+  FLOAT32: Float32Array,
+  FLOAT16: Uint16Array,
+  INT64: BigInt64Array,
+  UINT64: BigUint64Array,
+  INT32: Int32Array,
+  UINT32: Uint32Array,
+  INT16: Int16Array,
+  UINT16: Uint16Array,
+  INT8: Int8Array,
+  UINT8: Uint8Array,
+  INT4: Uint8Array,
+  UINT4: Uint8Array,
 };
 
 /**
@@ -143,7 +181,9 @@ export function elements(name, bytes) {
   /** @type {(i: number) => number | bigint} */
   let get = (i) => array[i];
   /** @type {(i: number, value: number | bigint) => void} */
-  let set = (i, value) => { array[i] = value; };
+  let set = (i, value) => {
+    array[i] = value;
+  };
   if (type.bits === 4) {
     const sign = type.signed ? 8 : 0;
     get = (i) => (((array[i >> 1] >> ((i & 1) * 4)) & 15) ^ sign) - sign;
@@ -154,9 +194,13 @@ export function elements(name, bytes) {
   } else if (name === "FLOAT16") {
     const table = halfTable();
     get = (i) => table[array[i]];
-    set = (i, value) => { array[i] = toHalf(Number(value)); };
+    set = (i, value) => {
+      array[i] = toHalf(Number(value));
+    };
   } else if (type.bits === 64 && !type.float) {
-    set = (i, value) => { array[i] = BigInt(value); };
+    set = (i, value) => {
+      array[i] = BigInt(value);
+    };
   }
   return { type, get, set, array, count: Math.floor((bytes.byteLength * 8) / type.bits) };
 }

@@ -86,7 +86,9 @@ const TASKS = {
   window({ id, slice, part }) {
     const { desc, bytes } = tensor(id);
     const { rows, array, height, width } = window2d(desc, bytes, slice, part);
-    const show = (/** @type {{value: number | bigint, at: number}} */ { value, at }) => [print(desc.DataType, value), bitsOf(desc.DataType, array, at), at];
+    const show = (
+      /** @type {{value: number | bigint, at: number}} */ { value, at },
+    ) => [print(desc.DataType, value), bitsOf(desc.DataType, array, at), at];
     return { rows: rows.map((cells) => cells.map(show)), height, width };
   },
   compare({ id, other }) {

@@ -34,21 +34,35 @@ export function CompareView({ output, published, devices }) {
       setMistake(error.message);
     }
   };
-  const withPublished = () => against("the published output", async () => {
-    await ask("numbers", { id: other, text: JSON.stringify(published), desc: packed });
-    return other;
-  });
-  const withFile = (file) => file && against(file.name, async () => {
-    const read = await ask("file", { id: other, file, desc: packed });
-    if (read.dataType && (read.dataType !== desc.DataType || read.shape.reduce((product, size) => product * size, 1) !== elementCount(desc))) {
-      throw new Error(`the file holds ${read.dataType} [${read.shape.join(", ")}]; the output is ${desc.DataType} [${desc.Sizes.join(", ")}]`);
-    }
-    if (!read.dataType && read.size < byteCount(packed)) throw new Error(`${read.size} bytes given; the output has ${byteCount(packed)}`);
-    return other;
-  });
+  const withPublished = () =>
+    against("the published output", async () => {
+      await ask("numbers", { id: other, text: JSON.stringify(published), desc: packed });
+      return other;
+    });
+  const withFile = (file) =>
+    file && against(file.name, async () => {
+      const read = await ask("file", { id: other, file, desc: packed });
+      if (
+        read.dataType &&
+        (read.dataType !== desc.DataType ||
+          read.shape.reduce((product, size) => product * size, 1) !== elementCount(desc))
+      ) {
+        throw new Error(
+          `the file holds ${read.dataType} [${read.shape.join(", ")}]; the output is ${desc.DataType} [${
+            desc.Sizes.join(", ")
+          }]`,
+        );
+      }
+      if (!read.dataType && read.size < byteCount(packed)) {
+        throw new Error(`${read.size} bytes given; the output has ${byteCount(packed)}`);
+      }
+      return other;
+    });
   useEffect(() => {
     if (published !== undefined) withPublished();
-    return () => { ask("forget", { ids: [other, `${id} difference`] }); };
+    return () => {
+      ask("forget", { ids: [other, `${id} difference`] });
+    };
   }, [id]);
   const drop = (event) => {
     event.preventDefault();
@@ -57,16 +71,40 @@ export function CompareView({ output, published, devices }) {
   return html`<div class="compare" onDragOver=${(event) => event.preventDefault()} onDrop=${drop}>
     <div class="fields"><span class="quiet">against</span>
       ${published !== undefined && html`<button class="small" onClick=${withPublished}>published output</button>`}
-      ${devices.filter((device) => device.id).map((device) => html`<button class="small" onClick=${() => against(`the device ${device.device}`, async () => device.id)}>device ${device.device}</button>`)}
-      <label class="inline">your backend's .npy <input type="file" accept=".npy,.bin" aria-label="Expected ${name}" onChange=${(event) => withFile(event.target.files[0])} /></label></div>
+      ${
+    devices.filter((device) => device.id).map((device) =>
+      html`<button class="small" onClick=${() =>
+        against(`the device ${device.device}`, () => device.id)}>device ${device.device}</button>`
+    )
+  }
+      <label class="inline">your backend's .npy <input type="file" accept=".npy,.bin" aria-label="Expected ${name}" onChange=${(
+    event,
+  ) => withFile(event.target.files[0])} /></label></div>
     ${mistake && html`<p class="bad" role="alert">${mistake}</p>`}
-    ${found && html`<${Fragment}>
-      <p role="status" class=${found.equal === found.count ? "good" : "bad"}><strong>${found.equal === found.count ? "✓ all equal" : "✗ they differ"}</strong> to ${found.what}: equal bits ${found.equal.toLocaleString("en")} of ${found.count.toLocaleString("en")}</p>
+    ${
+    found && html`<${Fragment}>
+      <p role="status" class=${found.equal === found.count ? "good" : "bad"}><strong>${
+      found.equal === found.count ? "✓ all equal" : "✗ they differ"
+    }</strong> to ${found.what}: equal bits ${found.equal.toLocaleString("en")} of ${
+      found.count.toLocaleString("en")
+    }</p>
       <dl class="statistics">
-        <div><dt>greatest ULP</dt><dd>${found.mostUlp}</dd></div><div><dt>mean ULP</dt><dd>${round(found.meanUlp)}</dd></div>
+        <div><dt>greatest ULP</dt><dd>${found.mostUlp}</dd></div><div><dt>mean ULP</dt><dd>${
+      round(found.meanUlp)
+    }</dd></div>
         <div><dt>greatest absolute difference</dt><dd>${round(found.absolute)}</dd></div>
         <div class=${found.unlike ? "odd" : ""}><dt>NaN on one side</dt><dd>${found.unlike}</dd></div>
-        <div><dt>first difference</dt><dd>${found.first < 0 ? "–" : `[${indexOf(found.first, desc.Sizes).join(", ")}]`}</dd></div></dl>
-      ${found.equal < found.count && html`<${Slices} desc=${packed} slice=${slice} change=${setSlice} label="the difference of ${name}" /><${Heat} key=${found.what} ids=${[found.difference]} slice=${slice} desc=${packed} label="the difference of ${name}" />`}<//>`}
+        <div><dt>first difference</dt><dd>${
+      found.first < 0 ? "–" : `[${indexOf(found.first, desc.Sizes).join(", ")}]`
+    }</dd></div></dl>
+      ${
+      found.equal < found.count && html`
+        <${Slices} desc=${packed} slice=${slice} change=${setSlice} label="the difference of ${name}" />
+        <${Heat} key=${found.what} ids=${[
+          found.difference,
+        ]} slice=${slice} desc=${packed} label="the difference of ${name}" />
+      `
+    }<//>`
+  }
   </div>`;
 }

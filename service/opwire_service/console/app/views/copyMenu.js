@@ -11,11 +11,18 @@ import { material } from "./running.js";
 import { copy } from "./shell.js";
 
 const MOST_INLINE = 64;
-const FORMS = { curl: "curl", python: "Python", powershell: "PowerShell", model: "DxDispatch model", json: "request as JSON" };
+const FORMS = {
+  curl: "curl",
+  python: "Python",
+  powershell: "PowerShell",
+  model: "DxDispatch model",
+  json: "request as JSON",
+};
 
 /** The request with the values of its inputs, where these are few. */
 async function gather({ doc, subject, tensors }) {
   const inputs = [];
+  /** @type {Record<string, string>} */
   const values = {};
   for (const { name, desc } of tensors) {
     const recipe = doc.recipes[name] ?? firstRecipe(desc);
@@ -26,7 +33,15 @@ async function gather({ doc, subject, tensors }) {
     values[name] = isSmall ? await ask("list", { id }) : '{ "sourcePath": "' + name + '.npy" }';
     await ask("forget", { ids: [id] });
   }
-  const request = { url: base.href, level: doc.level, device: doc.device, text: subject.plain.trim(), operator: subject.value, inputs, hasKey: !!key() };
+  const request = {
+    url: base.href,
+    level: doc.level,
+    device: doc.device,
+    text: subject.plain.trim(),
+    operator: subject.value,
+    inputs,
+    hasKey: !!key(),
+  };
   return { request, values };
 }
 
@@ -34,7 +49,8 @@ export async function snippet(form, bench) {
   const { request, values } = await gather(bench);
   if (form === "model") {
     const outputs = Object.entries(bench.validation?.outputs ?? {}).flatMap(([name, desc]) =>
-      Array.isArray(desc) ? desc.map((each, i) => ({ name: `${name}[${i}]`, desc: each })) : [{ name, desc }]);
+      Array.isArray(desc) ? desc.map((each, i) => ({ name: `${name}[${i}]`, desc: each })) : [{ name, desc }]
+    );
     return dxDispatch(request, outputs, values);
   }
   if (form === "json") return requestJson(request);
@@ -59,13 +75,23 @@ export function CopyMenu({ bench }) {
     await show(form);
     dialog.current.showModal();
   };
-  return html`<${Fragment}>
-    <button onClick=${open} disabled=${bench.subject.mistakes.length > 0}>Copy as …</button>
-    <dialog ref=${dialog} class="copy" aria-labelledby="copy-title"><h2 id="copy-title">Copy as</h2>
-      <div class="tabs" role="group" aria-label="Form">${Object.entries(FORMS).map(([name, label]) => html`<button class="small" aria-pressed=${name === form} onClick=${() => show(name)}>${label}</button>`)}</div>
-      <pre tabindex="0" aria-label="Text">${text}</pre>
-      <p class="quiet">Tensors of more than ${MOST_INLINE} elements are named as files or made anew. A key is read from OPWIRE_API_KEY.</p>
-      <p class="actions"><button class="main" onClick=${async () => { await copy(text); setDone("Copied."); }}>Copy</button>
-        <button onClick=${() => dialog.current.close()}>Close</button> <span role="status">${done}</span></p>
-    </dialog><//>`;
+  return html`
+    <${Fragment}>
+      <button onClick=${open} disabled=${bench.subject.mistakes.length > 0}>Copy as …</button>
+      <dialog ref=${dialog} class="copy" aria-labelledby="copy-title">
+        <h2 id="copy-title">Copy as</h2>
+        <div class="tabs" role="group" aria-label="Form">${Object.entries(FORMS).map(([name, label]) =>
+          html`<button class="small" aria-pressed=${name === form} onClick=${() => show(name)}>${label}</button>`
+        )}</div>
+        <pre tabindex="0" aria-label="Text">${text}</pre>
+        <p
+          class="quiet">Tensors of more than ${MOST_INLINE} elements are named as files or made anew. A key is read from OPWIRE_API_KEY.</p>
+        <p class="actions"><button class="main" onClick=${async () => {
+          await copy(text);
+          setDone("Copied.");
+        }}>Copy</button>
+            <button onClick=${() => dialog.current.close()}>Close</button> <span role="status">${done}</span></p>
+      </dialog>
+      <//>
+  `;
 }

@@ -6,22 +6,42 @@ import { at } from "../place.js";
 
 /** The tensors of rows, with what of it is new since the rows before. */
 export function Tensors({ rows, before = [] }) {
-  return html`<table class="tensors"><caption class="offscreen">Tensors</caption>
-    <thead><tr><th scope="col">tensor</th><th scope="col">data types</th><th scope="col">ranks</th></tr></thead>
-    <tbody>${rows.flatMap((row) => {
-      const when = whenOf(row);
-      const old = before.find((each) => whenOf(each) === when);
-      return [
-        when && html`<tr><th scope="rowgroup" colspan="3" class="when">${when}</th></tr>`,
-        ...Object.entries(row.tensors).map(([name, limits]) => {
-          const known = old?.tensors[name]?.data_types ?? (old ? [] : limits.data_types);
-          const news = limits.data_types.filter((type) => !known.includes(type));
-          return html`<tr><th scope="row">${name}</th>
-            <td>${typesText(limits.data_types)}${news.length > 0 && html` <span class="new">new: ${typesText(news)}</span>`}</td>
-            <td>${rankText(limits.ranks).slice(1)}</td></tr>`;
-        }),
-      ];
-    })}</tbody></table>`;
+  return html`
+    <table class="tensors">
+      <caption class="offscreen">Tensors</caption>
+      <thead>
+        <tr>
+          <th scope="col">tensor</th>
+          <th scope="col">data types</th>
+          <th scope="col">ranks</th>
+        </tr>
+      </thead>
+      <tbody>${rows.flatMap((row) => {
+        const when = whenOf(row);
+        const old = before.find((each) => whenOf(each) === when);
+        return [
+          when && html`
+            <tr>
+              <th scope="rowgroup" colspan="3" class="when">${when}</th>
+            </tr>
+          `,
+          ...Object.entries(row.tensors).map(([name, limits]) => {
+            const known = old?.tensors[name]?.data_types ?? (old ? [] : limits.data_types);
+            const news = limits.data_types.filter((type) => !known.includes(type));
+            return html`
+              <tr>
+                <th scope="row">${name}</th>
+                <td>${typesText(limits.data_types)}${news.length > 0 && html`
+                  <span class="new">new: ${typesText(news)}</span>
+                `}</td>
+                <td>${rankText(limits.ranks).slice(1)}</td>
+              </tr>
+            `;
+          }),
+        ];
+      })}</tbody>
+    </table>
+  `;
 }
 
 /** Where a device runs an operator. */
@@ -39,14 +59,19 @@ export function Detail({ contract, operator, band, server, close }) {
   const before = bands[bands.indexOf(chosen) - 1];
   const span = chosen.from === chosen.to ? levels[chosen.from] : `${levels[chosen.from]} to ${levels[chosen.to]}`;
   const devices = devicesOf(server, operator.name);
-  return html`<aside class="detail" aria-label=${operator.name} onKeyDown=${(event) => event.key === "Escape" && close()}>
+  return html`<aside class="detail" aria-label=${operator.name} onKeyDown=${(event) =>
+    event.key === "Escape" && close()}>
     <button class="close" aria-label="Close" onClick=${close}>✕</button>
     <h2 tabindex="-1" ref=${title}>${operator.name}<span class="quiet"> ${span}</span></h2>
     <p>${operator.summary}</p>
-    <p class="quiet">${operator.state === "executable" ? (devices.length ? `runs on ${devices.join(", ")}` : "runs") : operator.state}; family ${operator.family}</p>
+    <p class="quiet">${
+    operator.state === "executable" ? (devices.length ? `runs on ${devices.join(", ")}` : "runs") : operator.state
+  }; family ${operator.family}</p>
     ${before && html`<p>Against ${levels[before.to]}: ${changes(before, chosen)}</p>`}
     <${Tensors} rows=${chosen.rows} before=${before?.rows} />
-    <p class="actions"><a class="button main" href=${tryLink(operator.name, levels[chosen.from])}>Try at ${levels[chosen.from]}</a>
+    <p class="actions"><a class="button main" href=${tryLink(operator.name, levels[chosen.from])}>Try at ${
+    levels[chosen.from]
+  }</a>
       <a class="button" href=${at(`operators/${operator.name}`).href}>Operator page</a></p>
   </aside>`;
 }

@@ -10,7 +10,10 @@ export function EditorPane({ handle, text, marks, stale, wraps, change, run, com
   latest.current = { change, run, complete, explain, fix };
   useEffect(() => {
     handle.current = createEditor(host.current, {
-      text, label: "Operator as JSON", describedBy: "violations", wraps,
+      text,
+      label: "Operator as JSON",
+      describedBy: "violations",
+      wraps,
       change: (changed) => latest.current.change(changed),
       run: () => latest.current.run(),
       complete: (...given) => latest.current.complete(...given),

@@ -16,10 +16,26 @@ function Timing({ answer, milliseconds }) {
   const total = timing.total || 1;
   const shown = STAGES.filter((stage) => timing[stage] > 0);
   const sentence = shown.map((stage) => `${stage} ${(timing[stage] / 1000).toFixed(2)} ms`).join(", ");
-  return html`<div class="timing">
-    <p>time <strong>${(total / 1000).toFixed(2)} ms</strong> <span class="quiet">+ network ${Math.max(0, milliseconds - total / 1000).toFixed(1)} ms; on ${answer.device} at ${String(answer.feature_level).replace("DML_FEATURE_LEVEL_", "")}</span></p>
-    <svg role="img" aria-label=${`Stages of the time: ${sentence}`} viewBox="0 0 1000 14" preserveAspectRatio="none">${bars(shown, timing)}</svg>
-    <ul class="legend">${shown.map((stage) => html`<li><span class="swatch ${stage}" aria-hidden="true"></span>${stage} ${(timing[stage] / 1000).toFixed(2)}</li>`)}</ul></div>`;
+  return html`
+    <div class="timing">
+      <p>time <strong>${(total / 1000).toFixed(2)} ms</strong> <span class="quiet">+ network ${Math.max(
+        0,
+        milliseconds - total / 1000,
+      ).toFixed(1)} ms; on ${answer.device} at ${String(answer.feature_level).replace(
+        "DML_FEATURE_LEVEL_",
+        "",
+      )}</span></p>
+      <svg role="img" aria-label=${`Stages of the time: ${sentence}`} viewBox="0 0 1000 14" preserveAspectRatio="none">${bars(
+        shown,
+        timing,
+      )}</svg>
+      <ul class="legend">${shown.map((stage) =>
+        html`<li><span class="swatch ${stage}" aria-hidden="true"></span>${stage} ${
+          (timing[stage] / 1000).toFixed(2)
+        }</li>`
+      )}</ul>
+    </div>
+  `;
 }
 
 function bars(shown, timing) {
@@ -35,9 +51,26 @@ function bars(shown, timing) {
 function Statistics({ found, name }) {
   if (!found) return html`<p class="quiet">Counting …</p>`;
   const show = (value) => (value === null ? "–" : print(name, value));
-  const rows = [["min", show(found.min)], ["max", show(found.max)], ["mean", found.mean === null ? "–" : String(Number(found.mean.toPrecision(7)))],
-    ["NaN", found.nan], ["+inf", found.positive], ["-inf", found.negative], ["zeros", found.zeros], ["elements", found.count.toLocaleString("en")]];
-  return html`<dl class="statistics">${rows.map(([label, value]) => html`<div class=${["NaN", "+inf", "-inf"].includes(label) && value ? "odd" : ""}><dt>${label}</dt><dd>${value}</dd></div>`)}</dl>`;
+  const rows = [
+    ["min", show(found.min)],
+    ["max", show(found.max)],
+    ["mean", found.mean === null ? "–" : String(Number(found.mean.toPrecision(7)))],
+    ["NaN", found.nan],
+    ["+inf", found.positive],
+    ["-inf", found.negative],
+    ["zeros", found.zeros],
+    ["elements", found.count.toLocaleString("en")],
+  ];
+  return html`<dl class="statistics">${
+    rows.map(([label, value]) =>
+      html`
+        <div class=${["NaN", "+inf", "-inf"].includes(label) && value ? "odd" : ""}>
+          <dt>${label}</dt>
+          <dd>${value}</dd>
+        </div>
+      `
+    )
+  }</dl>`;
 }
 
 const VIEWS = { numbers: "numbers", heat: "heat map", picture: "picture", histogram: "histogram", compare: "compare" };
@@ -59,15 +92,28 @@ function Output({ output, published, devices }) {
   useEffect(() => {
     let stopped = false;
     ask("statistics", { id }).then((answer) => !stopped && setFound(answer));
-    return () => { stopped = true; };
+    return () => {
+      stopped = true;
+    };
   }, [id]);
   const file = name.replace(/\W+/g, "_");
   const hasNpy = !/^U?INT4$/.test(desc.DataType);
-  return html`<article class="output"><header><h3>${name} <span class="quiet">${desc.DataType} [${desc.Sizes.join(", ")}]${desc.Strides ? ` strides [${desc.Strides.join(", ")}]` : ""}</span></h3>
-      <div class="tabs" role="group" aria-label="View of ${name}">${Object.entries(VIEWS).map(([each, label]) => html`<button class="small" aria-pressed=${each === view} onClick=${() => setView(each)}>${label}</button>`)}</div>
-      <span class="saves">${hasNpy && html`<button class="small" onClick=${() => save(id, "npy", `${file}.npy`)}>save .npy</button>`}<button class="small" onClick=${() => save(id, "raw", `${file}.bin`)}>save .bin</button></span></header>
+  return html`<article class="output"><header><h3>${name} <span class="quiet">${desc.DataType} [${
+    desc.Sizes.join(", ")
+  }]${desc.Strides ? ` strides [${desc.Strides.join(", ")}]` : ""}</span></h3>
+      <div class="tabs" role="group" aria-label="View of ${name}">${
+    Object.entries(VIEWS).map(([each, label]) =>
+      html`<button class="small" aria-pressed=${each === view} onClick=${() => setView(each)}>${label}</button>`
+    )
+  }</div>
+      <span class="saves">${
+    hasNpy && html`<button class="small" onClick=${() => save(id, "npy", `${file}.npy`)}>save .npy</button>`
+  }<button class="small" onClick=${() => save(id, "raw", `${file}.bin`)}>save .bin</button></span></header>
     <${Statistics} found=${found} name=${desc.DataType} />
-    ${view !== "histogram" && view !== "compare" && html`<${Slices} desc=${desc} slice=${slice} change=${setSlice} label=${name} />`}
+    ${
+    view !== "histogram" && view !== "compare" &&
+    html`<${Slices} desc=${desc} slice=${slice} change=${setSlice} label=${name} />`
+  }
     ${view === "numbers" && html`<${Numbers} id=${id} desc=${desc} slice=${slice} label=${name} />`}
     ${view === "heat" && html`<${Heat} ids=${[id]} slice=${slice} desc=${desc} label=${name} />`}
     ${view === "picture" && html`<${Heat} ids=${[id]} slice=${slice} desc=${desc} label=${name} isPicture=${true} />`}
@@ -88,13 +134,25 @@ function Devices({ result, server, doc, subject, tensors, keep }) {
     const found = [];
     for (const device of names) {
       try {
-        const other = await runRequest({ ...result.request, device }, tensors, doc.recipes, execute, new AbortController().signal);
+        const other = await runRequest(
+          { ...result.request, device },
+          tensors,
+          doc.recipes,
+          execute,
+          new AbortController().signal,
+        );
         const equal = [];
-        for (const output of other.outputs) {
+        for (const output of other.outputs ?? []) {
           const own = result.outputs.find(({ name }) => name === output.name);
           equal.push(await ask("compare", { id: own.id, other: output.id }));
         }
-        found.push({ device, other, equal: equal.every((each) => each.equal === each.count), run: other.answer.timing.run, total: other.answer.timing.total });
+        found.push({
+          device,
+          other,
+          equal: equal.every((each) => each.equal === each.count),
+          run: other.answer.timing.run,
+          total: other.answer.timing.total,
+        });
       } catch (problem) {
         found.push({ device, problem });
       }
@@ -104,11 +162,33 @@ function Devices({ result, server, doc, subject, tensors, keep }) {
     setBusy(false);
   };
   return html`<div class="devices"><button class="small" disabled=${busy} onClick=${go}>Run on every device</button>
-    ${rows.length > 0 && html`<table><caption class="offscreen">Answers of the devices</caption>
-      <thead><tr><th scope="col">device</th><th scope="col">bits</th><th scope="col">run</th><th scope="col">total</th></tr></thead>
-      <tbody><tr><th scope="row">${result.answer.device}</th><td></td><td>${(result.answer.timing.run / 1000).toFixed(2)} ms</td><td>${(result.answer.timing.total / 1000).toFixed(2)} ms</td></tr>
-      ${rows.map((row) => html`<tr><th scope="row">${row.device}</th>${row.problem ? html`<td colspan="3" class="bad">${row.problem.message}</td>` : html`
-        <td class=${row.equal ? "good" : "bad"}>${row.equal ? "✓ equal" : "✗ differ"}</td><td>${(row.run / 1000).toFixed(2)} ms</td><td>${(row.total / 1000).toFixed(2)} ms</td>`}</tr>`)}</tbody></table>`}</div>`;
+    ${
+    rows.length > 0 && html`
+      <table>
+        <caption class="offscreen">Answers of the devices</caption>
+        <thead>
+          <tr>
+            <th scope="col">device</th>
+            <th scope="col">bits</th>
+            <th scope="col">run</th>
+            <th scope="col">total</th>
+          </tr>
+        </thead>
+        <tbody><tr><th scope="row">${result.answer.device}</th><td></td><td>${(result.answer.timing.run / 1000).toFixed(
+          2,
+        )} ms</td><td>${(result.answer.timing.total / 1000).toFixed(2)} ms</td></tr>
+            ${rows.map((row) =>
+              html`<tr><th scope="row">${row.device}</th>${
+                row.problem ? html`<td colspan="3" class="bad">${row.problem.message}</td>` : html`
+                  <td class=${row.equal ? "good" : "bad"}>${row.equal ? "✓ equal" : "✗ differ"}</td>
+                  <td>${(row.run / 1000).toFixed(2)} ms</td>
+                  <td>${(row.total / 1000).toFixed(2)} ms</td>
+                `
+              }</tr>`
+            )}</tbody>
+      </table>
+    `
+  }</div>`;
 }
 
 function publishedOf(result, info, doc) {
@@ -121,13 +201,24 @@ export function Outputs({ result, server, info, doc, subject, tensors }) {
   const [others, setOthers] = useState([]);
   useEffect(() => {
     setOthers([]);
-    return () => { ask("forget", { ids: result.outputs.map(({ id }) => id) }); };
+    return () => {
+      ask("forget", { ids: result.outputs.map(({ id }) => id) });
+    };
   }, [result]);
   const published = publishedOf(result, info, doc);
   return html`<${Fragment}>
     <${Timing} answer=${result.answer} milliseconds=${result.milliseconds} />
     <${Devices} result=${result} server=${server} doc=${doc} subject=${subject} tensors=${tensors} keep=${setOthers} />
-    ${result.outputs.map((output) => html`<${Output} key=${output.id} output=${output} published=${published[output.name]}
-      devices=${others.map(({ device, other }) => ({ device, id: other.outputs.find(({ name }) => name === output.name)?.id }))} />`)}
+    ${
+    result.outputs.map((output) =>
+      html`
+        <${Output} key=${output.id} output=${output} published=${published[output.name]}
+          devices=${others.map(({ device, other }) => ({
+            device,
+            id: other.outputs.find(({ name }) => name === output.name)?.id,
+          }))} />
+      `
+    )
+  }
   <//>`;
 }

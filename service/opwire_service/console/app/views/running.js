@@ -31,7 +31,14 @@ export async function material(id, desc, recipe) {
   const stored = { dataType: found.dataType, shape: found.shape };
   const known = { ...recipe, stored };
   if (found.dataType !== desc.DataType || String(found.shape) !== String(desc.Sizes)) {
-    throw Object.assign(new Error(`the file holds ${found.dataType} [${found.shape.join(", ")}]; the desc says ${desc.DataType} [${desc.Sizes.join(", ")}]`), { recipe: known });
+    throw Object.assign(
+      new Error(
+        `the file holds ${found.dataType} [${found.shape.join(", ")}]; the desc says ${desc.DataType} [${
+          desc.Sizes.join(", ")
+        }]`,
+      ),
+      { recipe: known },
+    );
   }
   return { blob: found.blob, recipe: known };
 }

@@ -30,8 +30,11 @@ function Theme() {
     applyTheme(next);
     setTheme(next);
   };
-  return html`<button class="plain" onClick=${change} title="Colours: ${theme}; change to ${next}" aria-label="Colours: ${theme}; change to ${next}">
-    <span aria-hidden="true">${THEMES[theme]}</span> <span class="wide">${theme}</span></button>`;
+  return html`
+    <button class="plain" onClick=${change} title="Colours: ${theme}; change to ${next}"
+      aria-label="Colours: ${theme}; change to ${next}">
+        <span aria-hidden="true">${THEMES[theme]}</span> <span class="wide">${theme}</span></button>
+  `;
 }
 
 /** The server as the header says it: ready and its devices, or why that is not known. */
@@ -43,15 +46,22 @@ export function serverLine(server, problem) {
 
 function Header({ page, server, problem, openKey }) {
   const links = [["", "Operators", "index"], ["try", "Try", "try"], ["live", "Live", "live"], ["docs", "API", "docs"]];
-  return html`<header class="top">
-    <a class="skip" href="#main" onClick=${skip}>Skip to the content</a>
-    <a class="brand" href=${at("").href}>opwire <span class="quiet">${server?.version ?? ""}</span></a>
-    <nav aria-label="Pages">${links.map(([path, name, own]) => html`
-      <a href=${at(path).href} aria-current=${own === page || (page === "operator" && own === "index") ? "page" : undefined}>${name}</a>`)}</nav>
-    <span class="server"><span class="wide">server: </span>${serverLine(server, problem)}</span>
-    <button class="plain" onClick=${openKey}>${key() ? "key ✓" : "key"}</button>
-    <${Theme} />
-  </header>`;
+  return html`
+    <header class="top">
+      <a class="skip" href="#main" onClick=${skip}>Skip to the content</a>
+      <a class="brand" href=${at("").href}>opwire <span class="quiet">${server?.version ?? ""}</span></a>
+      <nav aria-label="Pages">${links.map(([path, name, own]) =>
+        html`
+          <a href=${at(path).href} aria-current=${own === page || (page === "operator" && own === "index")
+            ? "page"
+            : undefined}>${name}</a>
+        `
+      )}</nav>
+      <span class="server"><span class="wide">server: </span>${serverLine(server, problem)}</span>
+      <button class="plain" onClick=${openKey}>${key() ? "key ✓" : "key"}</button>
+      <${Theme} />
+    </header>
+  `;
 }
 
 /** The fragment of the address is the state of the page, so the link moves the focus alone. */
@@ -118,23 +128,35 @@ function KeyDialog() {
     close(false);
     document.dispatchEvent(new CustomEvent("opwire-key"));
   };
-  return html`<dialog ref=${dialog} class="key" aria-labelledby="key-title" onCancel=${() => close(false)}>
-    <form onSubmit=${test}>
-      <h2 id="key-title">API key</h2>
-      <p>${state.problem ? "The server asks for an API key." : key() ? "There is a key for this tab." : "This server may ask for a key."}
-        It is kept in this tab alone and sent as a header.</p>
-      <label>Key <input ref=${field} type="password" autocomplete="off" spellcheck=${false} required aria-describedby="key-wrong" /></label>
-      <p id="key-wrong" class="bad" role="alert">${state.wrong}</p>
-      <p class="actions"><button class="main" disabled=${busy}>Use this key</button>
-        ${key() && html`<button type="button" onClick=${forget}>Forget the key</button>`}
-        <button type="button" onClick=${() => close(false)}>Cancel</button></p>
-    </form>
-  </dialog>`;
+  return html`
+    <dialog ref=${dialog} class="key" aria-labelledby="key-title" onCancel=${() => close(false)}>
+      <form onSubmit=${test}>
+        <h2 id="key-title">API key</h2>
+        <p>${state.problem
+          ? "The server asks for an API key."
+          : key()
+          ? "There is a key for this tab."
+          : "This server may ask for a key."}
+            It is kept in this tab alone and sent as a header.</p>
+        <label>Key <input ref=${field} type="password" autocomplete="off" spellcheck=${false} required aria-describedby="key-wrong" /></label>
+        <p id="key-wrong" class="bad" role="alert">${state.wrong}</p>
+        <p class="actions"><button class="main" disabled=${busy}>Use this key</button>
+            ${key() && html`<button type="button" onClick=${forget}>Forget the key</button>`}
+            <button type="button" onClick=${() => close(false)}>Cancel</button></p>
+      </form>
+    </dialog>
+  `;
 }
 
 const KEYS = [
-  ["/", "search"], ["?", "this list"], ["arrows, Home, End", "move in the table of operators"], ["Enter, Escape", "open and leave a row"],
-  ["Ctrl+Enter", "run"], ["F8, Shift+F8", "next and previous violation"], ["Ctrl+Space", "complete"], ["Tab", "leave the editor"],
+  ["/", "search"],
+  ["?", "this list"],
+  ["arrows, Home, End", "move in the table of operators"],
+  ["Enter, Escape", "open and leave a row"],
+  ["Ctrl+Enter", "run"],
+  ["F8, Shift+F8", "next and previous violation"],
+  ["Ctrl+Space", "complete"],
+  ["Tab", "leave the editor"],
 ];
 
 const LETTERS = "opwire-letters";
@@ -144,10 +166,13 @@ function Keys() {
   const [on, setOn] = useState(() => localStorage.getItem(LETTERS) !== "off");
   useEffect(() => {
     const pressed = (event) => {
-      const inText = event.composedPath().some((each) => each instanceof HTMLElement && (each.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(each.tagName)));
+      const inText = event.composedPath().some((each) =>
+        each instanceof HTMLElement && (each.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(each.tagName))
+      );
       if (inText || event.ctrlKey || event.metaKey || event.altKey || !on) return;
       if (event.key === "?") dialog.current.showModal();
-      const search = event.key === "/" && document.querySelector("input[type=search]");
+      const search = event.key === "/" && /** @type {HTMLElement | null} */
+        (document.querySelector("input[type=search]"));
       if (search) {
         event.preventDefault();
         search.focus();
@@ -161,15 +186,24 @@ function Keys() {
     if (event.target.checked) localStorage.removeItem(LETTERS);
     else localStorage.setItem(LETTERS, "off");
   };
-  return html`<${Fragment}>
-    <footer class="bottom"><button class="plain" onClick=${() => dialog.current.showModal()}>Keys <kbd>?</kbd></button></footer>
-    <dialog ref=${dialog} aria-labelledby="keys-title">
-      <h2 id="keys-title">Keys</h2>
-      <dl class="keys">${KEYS.map(([name, does]) => html`<dt><kbd>${name}</kbd></dt><dd>${does}</dd>`)}</dl>
-      <label class="inline"><input type="checkbox" checked=${on} onChange=${change} /> / and ? are keys of this page</label>
-      <p class="actions"><button onClick=${() => dialog.current.close()}>Close</button></p>
-    </dialog>
-  <//>`;
+  return html`
+    <${Fragment}>
+      <footer class="bottom"><button class="plain" onClick=${() =>
+        dialog.current.showModal()}>Keys <kbd>?</kbd></button></footer>
+      <dialog ref=${dialog} aria-labelledby="keys-title">
+        <h2 id="keys-title">Keys</h2>
+        <dl class="keys">${KEYS.map(([name, does]) =>
+          html`
+            <dt><kbd>${name}</kbd></dt>
+            <dd>${does}</dd>
+          `
+        )}</dl>
+        <label
+          class="inline"><input type="checkbox" checked=${on} onChange=${change} /> / and ? are keys of this page</label>
+        <p class="actions"><button onClick=${() => dialog.current.close()}>Close</button></p>
+      </dialog>
+      <//>
+  `;
 }
 
 /** A problem as the server explains it, and what to do. */
@@ -182,11 +216,25 @@ export function ProblemNote({ problem, again }) {
     return () => clearInterval(timer);
   }, [problem]);
   return html`<div class="note bad" role="alert">
-    <strong>${problem.title ?? "Error"}</strong>${problem.status ? html` <span class="quiet">status ${problem.status}</span>` : ""}
+    <strong>${problem.title ?? "Error"}</strong>${
+    problem.status
+      ? html`
+        <span class="quiet">status ${problem.status}</span>
+      `
+      : ""
+  }
     <p>${problem.detail ?? problem.message}</p>
     ${adviceFor(problem) && html`<p>${adviceFor(problem)}</p>`}
-    ${again && html`<p><button onClick=${again} disabled=${left > 0}>${left > 0 ? `Run again in ${left} s` : "Run again"}</button></p>`}
-    ${problem.requestId && html`<p class="quiet">request ${problem.requestId} <${Copy} text=${problem.requestId} label="Copy the request id">copy<//></p>`}
+    ${
+    again &&
+    html`<p><button onClick=${again} disabled=${left > 0}>${
+      left > 0 ? `Run again in ${left} s` : "Run again"
+    }</button></p>`
+  }
+    ${
+    problem.requestId &&
+    html`<p class="quiet">request ${problem.requestId} <${Copy} text=${problem.requestId} label="Copy the request id">copy<//></p>`
+  }
   </div>`;
 }
 
@@ -197,13 +245,15 @@ function adviceFor({ status, members }) {
   if (status === 429) return "The server is busy.";
   if (status === 500) return "The log of the server has the reason under the request id.";
   if (status === 503) return "The server is starting or stopping.";
-  if (status === 504) return `The time was over${stage ? ` at the stage ${stage}` : ""}; give it more with the time limit.`;
+  if (status === 504) {
+    return `The time was over${stage ? ` at the stage ${stage}` : ""}; give it more with the time limit.`;
+  }
   return "";
 }
 
 /** Puts a text onto the clipboard; also where the origin is not secure. */
 export async function copy(text) {
-  if (navigator.clipboard && window.isSecureContext) {
+  if (navigator.clipboard && isSecureContext) {
     await navigator.clipboard.writeText(text);
     return;
   }
@@ -224,7 +274,9 @@ export function Copy({ text, label, children }) {
     setDone(true);
     setTimeout(() => setDone(false), 1500);
   };
-  return html`<button type="button" class="small" aria-label=${done ? "Copied" : label} onClick=${click}>${done ? "copied" : children}</button>`;
+  return html`<button type="button" class="small" aria-label=${done ? "Copied" : label} onClick=${click}>${
+    done ? "copied" : children
+  }</button>`;
 }
 
 /** A line that screen readers are told of. */
@@ -256,7 +308,10 @@ function Page({ page, View }) {
         }
       }
     };
-    const lost = () => { clearTimeout(timer); ask(); };
+    const lost = () => {
+      clearTimeout(timer);
+      ask();
+    };
     ask();
     document.addEventListener("opwire-key", ask);
     document.addEventListener("opwire-lost", lost);
@@ -270,7 +325,10 @@ function Page({ page, View }) {
   const openKey = () => askKey(null);
   return html`<${Fragment}>
     <${Header} page=${page} server=${server} problem=${problem} openKey=${openKey} />
-    ${problem?.status === 0 && html`<p class="banner bad" role="alert">The server cannot be reached. What you write stays here; it is tried again.</p>`}
+    ${
+    problem?.status === 0 &&
+    html`<p class="banner bad" role="alert">The server cannot be reached. What you write stays here; it is tried again.</p>`
+  }
     <main id="main" tabindex="-1"><${View} server=${server} problem=${problem} /></main>
     <${Keys} /><${KeyDialog} />
   <//>`;
@@ -278,7 +336,7 @@ function Page({ page, View }) {
 
 /** Starts a page: shows it where the document has #page. */
 export function start(page, View) {
-  const place = document.getElementById("page");
+  const place = /** @type {HTMLElement} */ (document.getElementById("page"));
   place.replaceChildren();
   render(h(Page, { page, View }), place);
 }

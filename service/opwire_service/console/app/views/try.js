@@ -1,7 +1,7 @@
 /** The page Try: a desc, its inputs, a run, and what comes out. */
 
-import { Fragment, html, useEffect, useMemo, useRef, useState } from "../../vendor/preact.js";
-import { completions, explain, operatorOf } from "../editor/completion.js";
+import { Fragment, html, useEffect, useRef, useState } from "../../vendor/preact.js";
+import { completions, explain } from "../editor/completion.js";
 import { child, find, pointerAt } from "../json/pointers.js";
 import { scan } from "../json/scan.js";
 import { EditorPane } from "./editorPane.js";
@@ -15,14 +15,24 @@ import { useTry } from "./useTry.js";
 
 export function Try({ server }) {
   const { contract, problem } = useContract();
-  if (problem) return html`<h1>Try</h1><${ProblemNote} problem=${problem} />`;
-  if (!contract) return html`<h1>Try</h1><p class="quiet">Reading the contract …</p>`;
+  if (problem) {
+    return html`
+      <h1>Try</h1>
+      <${ProblemNote} problem=${problem} />
+    `;
+  }
+  if (!contract) {
+    return html`
+      <h1>Try</h1>
+      <p class="quiet">Reading the contract …</p>
+    `;
+  }
   return html`<${Bench} contract=${contract} server=${server} />`;
 }
 
 function Bench({ contract, server }) {
   const bench = useTry(contract);
-  const { doc, setDoc, subject, operator, validation, marks, run, start, cancel } = bench;
+  const { doc, setDoc, subject, operator, validation, marks, run, start } = bench;
   const narrow = useNarrow();
   const editor = useRef(null);
   const { levels } = contract;
@@ -43,7 +53,11 @@ function Bench({ contract, server }) {
     return () => document.removeEventListener("keydown", pressed);
   }, [start, canRun, marks]);
 
-  if (!doc) return html`<h1>Try</h1><p class="quiet">Reading the example …</p>${run.problem && html`<${ProblemNote} problem=${run.problem} />`}`;
+  if (!doc) {
+    return html`<h1>Try</h1><p class="quiet">Reading the example …</p>${
+      run.problem && html`<${ProblemNote} problem=${run.problem} />`
+    }`;
+  }
   const change = (changed) => setDoc((now) => ({ ...now, ...changed }));
   const setRecipe = (name, recipe) => setDoc((now) => ({ ...now, recipes: { ...now.recipes, [name]: recipe } }));
   const fix = (mark) => editor.current.replace(mark.from, mark.to, mark.fix);
@@ -51,10 +65,13 @@ function Bench({ contract, server }) {
     const { node } = scan(doc.text);
     const [, array, index] = /^(.*)\[(\d+)\]$/.exec(name) ?? [];
     const desc = find(node, `/desc/${array === undefined ? name : `${array}/${index}`}`);
-    const changes = [[child(desc, "Sizes")?.value, JSON.stringify(shape).replaceAll(",", ", ")], [child(desc, "DataType")?.value, JSON.stringify(dataType)]];
+    const changes = [
+      { place: child(desc, "Sizes")?.value, written: JSON.stringify(shape).replaceAll(",", ", ") },
+      { place: child(desc, "DataType")?.value, written: JSON.stringify(dataType) },
+    ];
     let { text } = doc;
-    for (const [value, written] of changes.filter(([value]) => value).sort((a, b) => b[0].from - a[0].from)) {
-      text = text.slice(0, value.from) + written + text.slice(value.to);
+    for (const { place, written } of changes.sort((a, b) => (b.place?.from ?? 0) - (a.place?.from ?? 0))) {
+      if (place) text = text.slice(0, place.from) + written + text.slice(place.to);
     }
     change({ text });
   };
@@ -64,32 +81,55 @@ function Bench({ contract, server }) {
     ${bench.linkMistake && html`<p class="note bad" role="alert">${bench.linkMistake}</p>`}
     ${runsNowhere && html`<p class="note">No device runs ${operator.name} yet: its desc is checked, Run is off.</p>`}
     <div class="bench">
-      <section class="pane desc" aria-labelledby="desc-title"><h2 id="desc-title">${subject.kind === "model" ? "DxDispatch model" : "Desc"}</h2>
+      <section class="pane desc" aria-labelledby="desc-title"><h2 id="desc-title">${
+    subject.kind === "model" ? "DxDispatch model" : "Desc"
+  }</h2>
         <${EditorPane} handle=${editor} text=${doc.text} marks=${marks} stale=${bench.stale} wraps=${narrow}
           change=${(text) => change({ text })} run=${() => canRun && start()} fix=${fix}
           complete=${(text, offset) => completions(contract, text, offset, doc.level)}
           explain=${(text, offset) => explainAt(contract, text, offset, doc.level)} />
-        <${LevelStrip} levels=${levels} level=${doc.level} validation=${validation} choose=${(level) => change({ level })} />
-        <${Violations} marks=${marks} stale=${bench.stale} level=${doc.level} levels=${levels} setLevel=${(level) => change({ level })}
+        <${LevelStrip} levels=${levels} level=${doc.level} validation=${validation} choose=${(level) =>
+    change({ level })} />
+        <${Violations} marks=${marks} stale=${bench.stale} level=${doc.level} levels=${levels} setLevel=${(level) =>
+    change({ level })}
           go=${(mark) => editor.current.select(mark.from, mark.to)} />
         ${bench.problem && bench.problem.status !== 0 && html`<${ProblemNote} problem=${bench.problem} />`}
       </section>
       <section class="pane inputs" aria-labelledby="inputs-title"><h2 id="inputs-title">Inputs</h2>
-        ${subject.kind === "model" ? html`<${Dispatchables} subject=${subject} validation=${validation} />` : html`
-          <${Inputs} tensors=${bench.tensors} recipes=${doc.recipes} set=${setRecipe} mistakes=${run.mistakes} useDesc=${useDesc} />`}
+        ${
+    subject.kind === "model" ? html`<${Dispatchables} subject=${subject} validation=${validation} />` : html`
+      <${Inputs} tensors=${bench.tensors} recipes=${doc.recipes} set=${setRecipe} mistakes=${run
+        .mistakes} useDesc=${useDesc} />
+    `
+  }
       </section>
     </div>
     <section class="outputs" aria-labelledby="outputs-title"><h2 id="outputs-title">Outputs</h2>
       <${RunStatus} bench=${bench} />
       ${run.problem && html`<${ProblemNote} problem=${run.problem} again=${() => start()} />`}
-      ${run.problem?.violations.length > 0 && html`<ul class="bad">${run.problem.violations.map((each) => html`<li><code>${each.pointer}</code> ${each.message}</li>`)}</ul>`}
-      ${bench.result && html`<${Outputs} result=${bench.result} server=${server} info=${bench.info} doc=${doc} subject=${subject} tensors=${bench.tensors} />`}
+      ${
+    run.problem?.violations.length > 0 && html`<ul class="bad">${
+      run.problem.violations.map((each) => html`<li><code>${each.pointer}</code> ${each.message}</li>`)
+    }</ul>`
+  }
+      ${
+    bench.result && html`
+      <${Outputs} result=${bench.result} server=${server} info=${bench.info} doc=${doc} subject=${subject}
+        tensors=${bench.tensors} />
+    `
+  }
     </section>
   <//>`;
 }
 
 function RunStatus({ bench: { run, result } }) {
-  const text = run.busy ? "Running …" : result ? `${result.outputs.length} output${result.outputs.length === 1 ? "" : "s"} in ${((result.answer.timing?.total ?? 0) / 1000).toFixed(2)} ms` : "Nothing was run yet.";
+  const text = run.busy
+    ? "Running …"
+    : result
+    ? `${result.outputs.length} output${result.outputs.length === 1 ? "" : "s"} in ${
+      ((result.answer.timing?.total ?? 0) / 1000).toFixed(2)
+    } ms`
+    : "Nothing was run yet.";
   return html`<p class="status" role="status">${text}</p>`;
 }
 
@@ -109,35 +149,63 @@ function Bar({ bench, contract, server, canRun }) {
   useEffect(() => setWritten(doc.operator), [doc.operator]);
   const choose = (name) => {
     setWritten(name);
-    const found = contract.operators.find((each) => each.name === name.trim().toUpperCase().replace("DML_OPERATOR_", ""));
+    const found = contract.operators.find((each) =>
+      each.name === name.trim().toUpperCase().replace("DML_OPERATOR_", "")
+    );
     if (found && found.name !== doc.operator) show(found.name, "", undefined).catch(fail);
   };
   return html`<div class="bar">
-    <label class="choice">Operator <input list="operators" class="operator-name" value=${written} spellcheck=${false} onInput=${(event) => choose(event.target.value)} onFocus=${(event) => event.target.select()} /></label>
-    <datalist id="operators">${contract.operators.map(({ name, state }) => html`<option value=${name}>${state === "executable" ? "runs" : state}</option>`)}</datalist>
-    <label class="choice">Example <select onChange=${(event) => event.target.value && show(doc.operator, event.target.value).catch(fail)}>
+    <label class="choice">Operator <input list="operators" class="operator-name" value=${written} spellcheck=${false} onInput=${(
+    event,
+  ) => choose(event.target.value)} onFocus=${(event) => event.target.select()} /></label>
+    <datalist id="operators">${
+    contract.operators.map(({ name, state }) =>
+      html`<option value=${name}>${state === "executable" ? "runs" : state}</option>`
+    )
+  }</datalist>
+    <label class="choice">Example <select onChange=${(event) =>
+    event.target.value && show(doc.operator, event.target.value).catch(fail)}>
       ${!doc.example && html`<option value="" selected>own</option>`}
-      ${(info?.examples ?? []).map(({ name }) => html`<option value=${name} selected=${name === doc.example}>${name.replaceAll("_", " ")}</option>`)}</select></label>
+      ${
+    (info?.examples ?? []).map(({ name }) =>
+      html`<option value=${name} selected=${name === doc.example}>${name.replaceAll("_", " ")}</option>`
+    )
+  }</select></label>
     <label class="choice">Level <select onChange=${(event) => setDoc((now) => ({ ...now, level: event.target.value }))}>
-      ${contract.levels.map((level) => html`<option selected=${level === doc.level}>${level}</option>`)}</select></label>
-    <label class="choice">Device <select onChange=${(event) => setDoc((now) => ({ ...now, device: event.target.value }))}>
-      ${[...new Set([...devices, doc.device])].map((name) => html`<option selected=${name === doc.device}>${name}</option>`)}</select></label>
+      ${
+    contract.levels.map((level) => html`<option selected=${level === doc.level}>${level}</option>`)
+  }</select></label>
+    <label class="choice">Device <select onChange=${(event) =>
+    setDoc((now) => ({ ...now, device: event.target.value }))}>
+      ${
+    [...new Set([...devices, doc.device])].map((name) => html`<option selected=${name === doc.device}>${name}</option>`)
+  }</select></label>
     <span class="buttons">
-      <button class="main" disabled=${!canRun || run.busy} onClick=${() => start()}>Run <kbd class="wide">Ctrl+Enter</kbd></button>
+      <button class="main" disabled=${!canRun || run.busy} onClick=${() =>
+    start()}>Run <kbd class="wide">Ctrl+Enter</kbd></button>
       ${run.busy && html`<button onClick=${cancel}>Cancel</button>`}
       <${Copy} text=${() => location.href} label="Copy a link to this state">Share<//>
       <${CopyMenu} bench=${bench} />
-      <details class="more"><summary>More</summary><label class="inline">time limit <input type="number" min="0" step="100" value=${doc.timeout || ""} placeholder="server's"
-        onInput=${(event) => setDoc((now) => ({ ...now, timeout: Math.max(0, Math.trunc(Number(event.target.value))) }))} /> ms</label></details>
+      <details class="more"><summary>More</summary><label class="inline">time limit <input type="number" min="0" step="100" value=${
+    doc.timeout || ""
+  } placeholder="server's"
+        onInput=${(event) =>
+    setDoc((now) => ({ ...now, timeout: Math.max(0, Math.trunc(Number(event.target.value))) }))} /> ms</label></details>
     </span>
   </div>`;
 }
 
 function Dispatchables({ subject, validation }) {
   const names = Object.keys(subject.value?.dispatchables ?? {});
-  return html`<p>A model has its tensors in its resources. ${names.length} dispatchable${names.length === 1 ? "" : "s"}:</p>
+  return html`
+    <p>A model has its tensors in its resources. ${names.length} dispatchable${names.length === 1 ? "" : "s"}:</p>
     <ul>${names.map((name) => {
       const found = validation?.dispatchables?.[name];
-      return html`<li><code>${name}</code> ${found && (found.valid ? html`<span class="good">✓ valid</span>` : html`<span class="bad">✗ ${found.violations.length} violations</span>`)}</li>`;
-    })}</ul>`;
+      return html`<li><code>${name}</code> ${
+        found && (found.valid
+          ? html`<span class="good">✓ valid</span>`
+          : html`<span class="bad">✗ ${found.violations.length} violations</span>`)
+      }</li>`;
+    })}</ul>
+  `;
 }

@@ -28,19 +28,34 @@ function recipeFrom(given) {
   if (kind === "numbers") return { kind, text: String(given.text ?? "") };
   if (kind === "random") {
     const of = ["uniform", "normal", "integers"].includes(given.of) ? given.of : "uniform";
-    return { kind, of, seed: Math.abs(Math.trunc(number(given.seed, 1))) % 2 ** 32, low: number(given.low, 0), high: number(given.high, 1) };
+    return {
+      kind,
+      of,
+      seed: Math.abs(Math.trunc(number(given.seed, 1))) % 2 ** 32,
+      low: number(given.low, 0),
+      high: number(given.high, 1),
+    };
   }
   if (kind === "ramp") return { kind, start: number(given.start, 0), step: number(given.step, 1) };
   if (kind === "constant") return { kind, value: String(given.value ?? "0") };
   if (kind === "special") return { kind };
   if (kind === "file") return { kind, file: given.file === undefined ? undefined : String(given.file) };
-  if (kind === "picture") return { kind, layout: given.layout === "NHWC" ? "NHWC" : "NCHW", scale: given.scale === "0..1" ? "0..1" : "0..255", file: given.file === undefined ? undefined : String(given.file) };
+  if (kind === "picture") {
+    return {
+      kind,
+      layout: given.layout === "NHWC" ? "NHWC" : "NCHW",
+      scale: given.scale === "0..1" ? "0..1" : "0..255",
+      file: given.file === undefined ? undefined : String(given.file),
+    };
+  }
   return null;
 }
 
 /** @returns the state that a link holds */
 function stateFrom(given, levels) {
-  const recipes = Object.entries(given.inputs && typeof given.inputs === "object" ? given.inputs : {}).map(([name, recipe]) => [name, recipeFrom(recipe)]);
+  const recipes = Object.entries(given.inputs && typeof given.inputs === "object" ? given.inputs : {}).map((
+    [name, recipe],
+  ) => [name, recipeFrom(recipe)]);
   return {
     ...EMPTY,
     text: typeof given.text === "string" ? given.text : "",
@@ -56,8 +71,14 @@ function stateFrom(given, levels) {
 /** How a published example is written. */
 export function pretty(value) {
   const text = JSON.stringify(value, null, 2);
-  return text.replace(/\[\s+((?:[-\d.eE+]+|"[^"\n]*"|null)(?:,\s+(?:[-\d.eE+]+|"[^"\n]*"|null))*)\s+\]/g, (_, items) => `[${items.replace(/,\s+/g, ", ")}]`)
-    .replace(/\{\s+("DataType": "[^"]*",\s+"Sizes": \[[^\]\n]*\])\s+\}/g, (_, items) => `{ ${items.replace(/,\s+"Sizes"/, ', "Sizes"')} }`);
+  return text.replace(
+    /\[\s+((?:[-\d.eE+]+|"[^"\n]*"|null)(?:,\s+(?:[-\d.eE+]+|"[^"\n]*"|null))*)\s+\]/g,
+    (_, items) => `[${items.replace(/,\s+/g, ", ")}]`,
+  )
+    .replace(
+      /\{\s+("DataType": "[^"]*",\s+"Sizes": \[[^\]\n]*\])\s+\}/g,
+      (_, items) => `{ ${items.replace(/,\s+"Sizes"/, ', "Sizes"')} }`,
+    );
 }
 
 export function useTry(contract) {
@@ -87,10 +108,17 @@ export function useTry(contract) {
     setRun({ busy: false, problem: null, mistakes: {} });
     setDoc((now) => ({
       ...(now ?? EMPTY),
-      operator: name, example: chosen?.name ?? "",
-      text: chosen ? pretty({ type: chosen.operator.type.replace("DML_OPERATOR_", ""), desc: chosen.operator.desc }) : pretty({ type: name, desc: {} }),
+      operator: name,
+      example: chosen?.name ?? "",
+      text: chosen
+        ? pretty({ type: chosen.operator.type.replace("DML_OPERATOR_", ""), desc: chosen.operator.desc })
+        : pretty({ type: name, desc: {} }),
       level: level ?? shortLevel(chosen?.feature_level) ?? levels.at(-1),
-      recipes: Object.fromEntries(Object.entries(chosen?.inputs ?? {}).map(([tensor, { data }]) => [tensor, { kind: "numbers", text: JSON.stringify(data).replaceAll(",", ", ") }])),
+      recipes: Object.fromEntries(
+        Object.entries(chosen?.inputs ?? {}).map((
+          [tensor, { data }],
+        ) => [tensor, { kind: "numbers", text: JSON.stringify(data).replaceAll(",", ", ") }]),
+      ),
     }));
   }, [load, levels]);
 
@@ -109,10 +137,12 @@ export function useTry(contract) {
     if (!given) return show(fallback.name, "", levels.at(-1), false);
     const state = stateFrom(given, levels);
     const known = contract.operators.find((each) => each.name === state.operator);
-    if (!state.text && known) return show(known.name, state.example, levels.includes(given.level) ? given.level : undefined, false);
+    if (!state.text && known) {
+      return show(known.name, state.example, levels.includes(given.level) ? given.level : undefined, false);
+    }
     setResult(null);
-    setDoc(state);
     const about = operatorOf(contract, state.text);
+    setDoc({ ...state, operator: about?.name ?? "" });
     if (about) load(about.name, "").then(({ found }) => setInfo(found)).catch(() => setInfo(null));
   }, [contract, show, load, levels]);
 
@@ -152,12 +182,28 @@ export function useTry(contract) {
     const ask = async () => {
       try {
         const answer = await validate(subject.kind, subject.plain, doc.level, abort.signal);
-        setChecked({ text: doc.text, level: doc.level, validation: { ...answer, minimum: shortLevel(answer.minimum_feature_level) || null }, problem: null });
+        setChecked({
+          text: doc.text,
+          level: doc.level,
+          validation: { ...answer, minimum: shortLevel(answer.minimum_feature_level) || null },
+          problem: null,
+        });
       } catch (problem) {
         if (abort.signal.aborted) return;
+        if (problem.violations?.length) {
+          setChecked({
+            text: doc.text,
+            level: doc.level,
+            validation: { valid: false, violations: problem.violations, minimum: null, outputs: {} },
+            problem: null,
+          });
+          return;
+        }
         setChecked((now) => ({ ...now, problem }));
         if (problem.status === 0) document.dispatchEvent(new CustomEvent("opwire-lost"));
-        if (problem.status === 0 || problem.status === 429 || problem.status === 503) timer = setTimeout(ask, 1000 * Math.max(1, problem.retryAfter));
+        if (problem.status === 0 || problem.status === 429 || problem.status === 503) {
+          timer = setTimeout(ask, 1000 * Math.max(1, problem.retryAfter));
+        }
       }
     };
     timer = setTimeout(ask, VALIDATE_AFTER);
@@ -169,7 +215,7 @@ export function useTry(contract) {
 
   // A text of another operator has other members.
   useEffect(() => {
-    if (!operator || !info || info.type === `DML_OPERATOR_${operator.name}`) return;
+    if (!operator || subject.kind === "model" || !info || info.type === `DML_OPERATOR_${operator.name}`) return;
     get(`v1/operators/${operator.name}`).then(setInfo).catch(() => {});
     setDoc((now) => ({ ...now, operator: operator.name, example: "" }));
   }, [operator]);
@@ -185,7 +231,10 @@ export function useTry(contract) {
   const lastMarks = useRef([]);
   if (marks) lastMarks.current = marks;
 
-  const tensors = useMemo(() => (subject.kind === "operator" ? inputsOf(operator, subject.value) : []), [subject, operator]);
+  const tensors = useMemo(() => (subject.kind === "operator" ? inputsOf(operator, subject.value) : []), [
+    subject,
+    operator,
+  ]);
 
   const cancel = useCallback(() => running.current?.abort(), []);
   const start = useCallback(async (device) => {
@@ -194,7 +243,13 @@ export function useTry(contract) {
     running.current = abort;
     setRun({ busy: true, problem: null, mistakes: {} });
     try {
-      const request = { subject: subject.kind, text: subject.plain, level: doc.level, device: device ?? doc.device, timeout: doc.timeout };
+      const request = {
+        subject: subject.kind,
+        text: subject.plain,
+        level: doc.level,
+        device: device ?? doc.device,
+        timeout: doc.timeout,
+      };
       const found = await runRequest(request, tensors, doc.recipes, execute, abort.signal);
       if (running.current !== abort) return null;
       setRun({ busy: false, problem: null, mistakes: found.mistakes ?? {} });
@@ -211,7 +266,22 @@ export function useTry(contract) {
   }, [subject, doc, tensors]);
 
   return {
-    doc, setDoc, info, linkMistake, subject, operator, validation, problem: checked.problem, marks: marks ?? lastMarks.current,
-    stale: !marks || !!checked.problem, tensors, result, run, start, cancel, show, fail,
+    doc,
+    setDoc,
+    info,
+    linkMistake,
+    subject,
+    operator,
+    validation,
+    problem: checked.problem,
+    marks: marks ?? lastMarks.current,
+    stale: !marks || !!checked.problem,
+    tensors,
+    result,
+    run,
+    start,
+    cancel,
+    show,
+    fail,
   };
 }

@@ -60,7 +60,7 @@ def test_a_graph_with_a_constant_in_each_spelling(http, tensor):
 
 def test_a_long_constant_and_one_in_the_tail(http):
     large = {"DataType": "FLOAT32", "Sizes": [64, 512]}
-    graph = {"nodes": {"s": row_sums("w", large), "w": {}}, "outputs": {"y": "s"}}
+    graph: dict[str, Any] = {"nodes": {"s": row_sums("w", large), "w": {}}, "outputs": {"y": "s"}}
     data = np.ones((64, 512), "<f4").tobytes()
     graph["nodes"]["w"] = {"constant": base64.b64encode(data).decode()}
     text = http.post("/v1/execute", json={"graph": graph, "inputs": {}, "output_format": "numbers"})

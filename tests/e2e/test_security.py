@@ -17,6 +17,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from opwire_service.process.server import HttpServer
 from opwire_service.settings import Limits, Settings
 from tests.bodies import large_answer
 from tests.problems import read_problem

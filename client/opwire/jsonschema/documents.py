@@ -146,7 +146,12 @@ def _operator(kinds: list[OperatorType]) -> Schema:
     }
 
 
-_FORMS = (("dispatchables", "Model"), ("requests", "BatchRequest"), ("inputs", "ExecuteRequest"))
+_FORMS = (
+    ("dispatchables", "Model"),
+    ("model", "ExecuteModelRequest"),
+    ("requests", "BatchRequest"),
+    ("inputs", "ExecuteRequest"),
+)
 
 
 @cache

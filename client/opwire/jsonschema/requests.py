@@ -30,38 +30,28 @@ _INPUT: Schema = {
 _LEVELS = [spelling for level in FeatureLevel for spelling in (str(level), level.short, level.value)]
 
 _ONE_OF_BOTH: Schema = {"oneOf": [{"required": ["operator"]}, {"required": ["graph"]}]}
+_LEVEL: Schema = {"enum": _LEVELS, "description": "checked against exactly this one; by default the highest"}
+_OPTIONS: Mapping[str, Schema] = {
+    "timeout_ms": {"type": "integer", "minimum": 1, "maximum": 2**31 - 1},
+    "priority": {"type": "integer", "minimum": 0, "maximum": LOWEST_PRIORITY, "description": "0 is most urgent"},
+    "device": {"type": "string", "description": "auto, or a device of the server"},
+    "output_format": {"enum": ["base64", "numbers"]},
+}
+_MODEL: Schema = {"type": "object", "description": "a DxDispatch model; what it prints is answered, files are refused"}
+_EITHER: Mapping[str, Schema] = {"feature_level": _LEVEL, "operator": ref("Operator"), "graph": ref("Graph")}
 
 REQUESTS: Mapping[str, Schema] = {
     "InputTensor": _INPUT_TENSOR,
     "ExecuteRequest": {
         **object_schema(
-            ["inputs"],
-            {
-                "feature_level": {
-                    "enum": _LEVELS,
-                    "description": "checked against exactly this one; by default the highest",
-                },
-                "operator": ref("Operator"),
-                "graph": ref("Graph"),
-                "inputs": {"type": "object", "additionalProperties": _INPUT},
-                "timeout_ms": {"type": "integer", "minimum": 1, "maximum": 2**31 - 1},
-                "priority": {
-                    "type": "integer",
-                    "minimum": 0,
-                    "maximum": LOWEST_PRIORITY,
-                    "description": "0 is most urgent",
-                },
-                "device": {"type": "string", "description": "auto, or a device of the server"},
-                "output_format": {"enum": ["base64", "numbers"]},
-            },
+            ["inputs"], {**_EITHER, "inputs": {"type": "object", "additionalProperties": _INPUT}, **_OPTIONS}
         ),
         **_ONE_OF_BOTH,
     },
+    "ExecuteModelRequest": object_schema(["model"], {"feature_level": _LEVEL, "model": _MODEL, **_OPTIONS}),
     "BatchRequest": object_schema(["requests"], {"requests": {"type": "array", "items": ref("ExecuteRequest")}}),
-    "ValidateRequest": {
-        **object_schema([], {"feature_level": {"enum": _LEVELS}, "operator": ref("Operator"), "graph": ref("Graph")}),
-        **_ONE_OF_BOTH,
-    },
+    "ValidateRequest": {**object_schema([], _EITHER), **_ONE_OF_BOTH},
+    "ValidateModelRequest": object_schema(["model"], {"feature_level": {"enum": _LEVELS}, "model": _MODEL}),
     **GRAPHS,
 }
 """The bodies of requests; ``Operator`` is for the document to define."""

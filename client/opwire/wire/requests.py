@@ -95,7 +95,7 @@ def parse_execute(body: RequestBody) -> ExecuteRequest:
     Raises:
         RequestError: it is not JSON, not of this form, or its parts do not fit together.
     """
-    return body.read(lambda document, parts: _read_execute(document, parts, ""))
+    return body.read(lambda document, parts: read_execute(document, parts, ""))
 
 
 def parse_batch(body: RequestBody, most: int) -> list[ExecuteRequest | RequestError]:
@@ -112,18 +112,18 @@ def parse_batch(body: RequestBody, most: int) -> list[ExecuteRequest | RequestEr
 
 
 def _read_batch(document: object, parts: Parts, most: int) -> list[ExecuteRequest | RequestError]:
-    envelope = _envelope(document, _BATCH)
+    envelope = read_envelope(document, _BATCH)
     listed = envelope.get("requests")
     if not isinstance(listed, list):
         at = "/requests" if "requests" in envelope else ""
-        _refuse([Violation(Code.WRONG_TYPE, at, f"{show(listed)} given where the list of requests belongs")])
+        refuse([Violation(Code.WRONG_TYPE, at, f"{show(listed)} given where the list of requests belongs")])
     if len(listed) > most:
         detail = f"{len(listed)} requests given; this server takes at most {most}"
         raise LimitExceededError(ProblemCode.BATCH_TOO_LARGE, detail, limit=most, size=len(listed))
     requests: list[ExecuteRequest | RequestError] = []
     for i, item in enumerate(listed):
         try:
-            requests.append(_read_execute(item, parts, f"/requests/{i}"))
+            requests.append(read_execute(item, parts, f"/requests/{i}"))
         except RequestError as error:
             # Without a tail no other request has lost its place in it.
             if error.code is ProblemCode.INVALID_FRAMING and parts.tail is not None:
@@ -142,11 +142,11 @@ def parse_validate(body: RequestBody) -> ValidateRequest:
 
 
 def _read_validate(document: object, parts: Parts) -> ValidateRequest:
-    envelope = _envelope(document, _VALIDATE)
+    envelope = read_envelope(document, _VALIDATE)
     report = Report()
     _one_of_both(envelope, "", report)
     if report.violations:
-        _refuse(report.violations)
+        refuse(report.violations)
     level = _given(envelope, "feature_level", HIGHEST)
     if "graph" not in envelope:
         return ValidateRequest(envelope["operator"], level)
@@ -171,22 +171,22 @@ def _given(envelope: Mapping[str, Any], name: str, default: Any) -> Any:
     return default if value is None else value
 
 
-def _refuse(violations: Sequence[Violation]) -> NoReturn:
+def refuse(violations: Sequence[Violation]) -> NoReturn:
     places = ", ".join(show(violation.pointer) if violation.pointer else "the body" for violation in violations[:3])
     raise RequestError(ProblemCode.INVALID_REQUEST, f"the request is malformed at {places}", violations=violations)
 
 
-def _envelope(value: object, fields: Mapping[str, object], pointer: str = "") -> dict[str, Any]:
+def read_envelope(value: object, fields: Mapping[str, object], pointer: str = "") -> dict[str, Any]:
     if not isinstance(value, dict):
-        _refuse([Violation(Code.WRONG_TYPE, pointer, f"{show(value)} given where an object belongs")])
+        refuse([Violation(Code.WRONG_TYPE, pointer, f"{show(value)} given where an object belongs")])
     report = Report()
     report.unknown_fields(value, fields, pointer, "the request")
     if report.violations:
-        _refuse(report.violations)
+        refuse(report.violations)
     return value
 
 
-def _read_execute(value: object, parts: Parts, pointer: str) -> ExecuteRequest:
+def read_execute(value: object, parts: Parts, pointer: str) -> ExecuteRequest:
     # The tail is taken before anything can be refused: the requests behind this one need their place in it.
     inputs = _read_payloads(value, parts, pointer) if isinstance(value, dict) else {}
     graph = value.get("graph") if isinstance(value, dict) else None
@@ -195,7 +195,7 @@ def _read_execute(value: object, parts: Parts, pointer: str) -> ExecuteRequest:
         graph, held = without_constants(graph, f"{pointer}/graph")
         for name, (tensor, at) in held.items():
             inputs[CONSTANT + name], places[CONSTANT + name] = _read_payload(tensor, parts, at), at
-    envelope = _envelope(value, _ENVELOPE, pointer)
+    envelope = read_envelope(value, _ENVELOPE, pointer)
     report = Report()
     _one_of_both(envelope, pointer, report)
     if "inputs" not in envelope:
@@ -215,7 +215,7 @@ def _read_execute(value: object, parts: Parts, pointer: str) -> ExecuteRequest:
         at, formats = f"{pointer}/output_format", list(_FORMATS)
         report.add(Code.UNKNOWN_VALUE, at, f"{show(given)} given; allowed: {', '.join(formats)}", formats)
     if report.violations or output_format is None:
-        _refuse(report.violations)
+        refuse(report.violations)
     is_graph = "graph" in envelope
     return ExecuteRequest(
         graph if is_graph else envelope["operator"],

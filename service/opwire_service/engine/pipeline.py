@@ -11,7 +11,7 @@ from functools import partial
 from traceback import clear_frames
 from typing import Any, TypeVar
 
-from opwire.check import Plan, read_level, validate
+from opwire.check import Plan, Validation, read_level, validate
 from opwire.desc import pointer_to, show
 from opwire.errors import (
     InternalError,
@@ -165,7 +165,7 @@ class Engine:
         progress.operator = GRAPH.name if request.is_graph else request.operator
         level = read_level(request.feature_level, "/feature_level")
         if request.is_graph:
-            found = await self._code(partial(validate_graph, request.operator, level, pointer="/graph"))
+            found: Validation = await self._parse(partial(validate_graph, request.operator, level, pointer="/graph"))
             return found.to_json()
         return validate(request.operator, level, pointer="/operator").to_json()
 
@@ -231,7 +231,7 @@ class Engine:
         if not request.is_graph:
             return self.plans.plan(request)
         key, found = self.plans.find(request)
-        return found or self.plans.keep(key, await self._code(self.plans.prepare, request))
+        return found or self.plans.keep(key, await self._parse(self.plans.prepare, request))
 
     async def _run(
         self,

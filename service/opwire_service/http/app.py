@@ -18,7 +18,7 @@ from ..engine.pipeline import Engine
 from ..engine.service import Service
 from ..settings import Settings
 from ..telemetry.metrics import OTHER, Metrics
-from . import contract_routes, data_routes, docs, errors, health, metrics
+from . import console, contract_routes, data_routes, docs, errors, health, load, metrics
 from .api_keys import ApiKeys
 from .auth import Gate, refuse
 from .context import RequestContext
@@ -89,7 +89,7 @@ class Application:
         self._gate = None
         if settings.api_keys_file is not None:
             self._gate = Gate(ApiKeys.read(settings.api_keys_file), metrics_open=settings.metrics_open)
-        self.framework = _Framework(protocols, self._lifespan)
+        self.framework = _Framework(protocols, self._lifespan, has_console=settings.console)
         self.framework.add_middleware(RequestContext, metrics=counted)
         headers = [name for protocol in protocols for name in protocol.headers]
         origins = settings.cors_origins
@@ -149,7 +149,7 @@ class Application:
 class _Framework(FastAPI):
     """The routes that FastAPI answers, and the document of all routes."""
 
-    def __init__(self, protocols: Sequence[WireProtocol], lifespan: Any) -> None:
+    def __init__(self, protocols: Sequence[WireProtocol], lifespan: Any, *, has_console: bool) -> None:
         super().__init__(
             title="opwire",
             summary=SUMMARY,
@@ -165,6 +165,10 @@ class _Framework(FastAPI):
         for router in _ROUTERS:
             self.include_router(router)
         docs.install(self)
+        if has_console:
+            console.install(self)
+        else:
+            docs.lead_there(self)
         errors.install(self)
 
     def openapi(self) -> dict[str, Any]:
@@ -194,7 +198,7 @@ def _stopping(service: Service) -> data_routes.Handler:
     return handle
 
 
-_ROUTERS = (contract_routes.router, health.router, metrics.router)
+_ROUTERS = (contract_routes.router, load.router, health.router, metrics.router)
 
 
 def route_labels(others: Sequence[str]) -> tuple[str, ...]:
@@ -207,6 +211,7 @@ def route_labels(others: Sequence[str]) -> tuple[str, ...]:
         *data_routes.ROUTES,
         *others,
         *(route.path for router in _ROUTERS for route in router.routes if isinstance(route, APIRoute)),
+        *console.PATHS,
         *docs.PATHS,
     )
 

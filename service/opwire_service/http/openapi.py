@@ -19,7 +19,7 @@ from opwire.schema import CATALOG, PREFIX
 from opwire.wire import BINARY, JSON
 
 from ..kernels.executable import EXECUTABLE
-from .responses import DATA_STATUSES, LENGTH, OPEN, Schema, problem
+from .responses import DATA_STATUSES, LENGTH, ONE_OPERATOR, OPEN, Schema, problem
 
 
 def _operator_schema(operator: Operator[Any]) -> Schema:
@@ -109,6 +109,7 @@ SCHEMAS: dict[str, Schema] = {
             "violations": {"type": "array", "items": ref("Violation")},
             "minimum_feature_level": {"enum": [*(str(level) for level in FeatureLevel), None]},
             "outputs": {"type": "object", "additionalProperties": {"type": "object"}},
+            "dispatchables": {"type": "object", "description": "of a model, what is known of each of its operators"},
         },
     },
     "Violation": _VIOLATION,
@@ -119,9 +120,12 @@ SCHEMAS: dict[str, Schema] = {
 _DATA_ERRORS = {status: problem(status) for status in DATA_STATUSES}
 
 
-def _data_route(summary: str, request: str, answer: str, examples: Mapping[str, Any], *, tail: bool = True) -> Schema:
-    """The operation of a data route, whose body no model reads."""
-    bodies: Schema = {JSON: {"schema": ref(request), "examples": dict(examples)}}
+def _data_route(
+    summary: str, request: str, answer: str, examples: Mapping[str, Any], *, tail: bool = True, other: str | None = None
+) -> Schema:
+    """The operation of a data route, whose body no model reads; it may be one of two requests."""
+    schema = ref(request) if other is None else {"anyOf": [ref(request), ref(other)]}
+    bodies: Schema = {JSON: {"schema": schema, "examples": dict(examples)}}
     answers: Schema = {JSON: {"schema": ref(answer)}}
     if tail:
         bodies[BINARY] = answers[BINARY] = {"schema": {"type": "string", "format": "binary"}}
@@ -156,7 +160,9 @@ _EXAMPLES = _examples()
 _FIRST = next(iter(_EXAMPLES.values()))["value"]
 
 DATA_PATHS = {
-    "/v1/execute": _data_route("Run one operator", "ExecuteRequest", "ExecuteAnswer", _EXAMPLES),
+    "/v1/execute": _data_route(
+        "Run one operator, or a model", "ExecuteRequest", "ExecuteAnswer", _EXAMPLES, other="ExecuteModelRequest"
+    ),
     "/v1/batch": _data_route(
         "Run several operators, each with its own outcome",
         "BatchRequest",
@@ -175,6 +181,7 @@ DATA_PATHS = {
             for name, example in _EXAMPLES.items()
         },
         tail=False,
+        other="ValidateModelRequest",
     ),
 }
 _KEY = "apiKey"
@@ -192,7 +199,7 @@ def document(app: FastAPI, paths: Mapping[str, Schema], schemas: Mapping[str, Sc
     schema.setdefault("components", {}).setdefault("schemas", {}).update({**SCHEMAS, **schemas})
     schema["components"]["securitySchemes"] = {_KEY: _API_KEY}
     schema["security"] = [{}, {_KEY: []}]
-    for path in OPEN.intersection(schema["paths"]):
+    for path in [each for each in schema["paths"] if each in OPEN or each.startswith(ONE_OPERATOR)]:
         for operation in schema["paths"][path].values():
             operation["security"] = []
             operation["responses"].pop("401", None)

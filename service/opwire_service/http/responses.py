@@ -56,8 +56,11 @@ METRICS: dict[str, Any] = {
 }
 
 
-SCHEMAS_OF_DIRECTML = ("/v1/schema", "/v1/schema/meta", "/v1/schema/documents")
+CONTRACT = ("/v1/schema", "/v1/schema/meta", "/v1/schema/documents", "/v1/operators", "/v1/feature-levels")
 """The paths of what is the same for every server."""
 
-OPEN = frozenset({"/livez", "/readyz", "/v2/health/live", "/v2/health/ready", *SCHEMAS_OF_DIRECTML})
-"""The paths that are open to everyone: of health, and of the schema."""
+ONE_OPERATOR = "/v1/operators/"
+"""Where the paths of its parts begin."""
+
+OPEN = frozenset({"/livez", "/readyz", "/v2/health/live", "/v2/health/ready", *CONTRACT})
+"""The paths that are open to everyone: of health, and of the contract."""

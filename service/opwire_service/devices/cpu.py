@@ -24,7 +24,8 @@ from ..kernels.cpu.jit.compiler import Kernel
 from ..kernels.cpu.jit.compiling import CompilingFailed
 from ..kernels.cpu.jit.library import AHEAD, Library
 from ..kernels.cpu.run.job import Job
-from ..kernels.cpu.run.pool import Find, Pool
+from ..kernels.cpu.run.pool import Pool
+from ..kernels.cpu.run.reference import ReferenceJob
 from ..kernels.reference import KERNELS as REFERENCE
 from .base import Device, Usage
 from .reference import CHUNK_BYTES, INLINE_WORK, refuse_too_much
@@ -47,23 +48,6 @@ class _Prepared:
 
     job: Job
     is_ready: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class _ReferenceJob(Job):
-    """An operator that has no kernels here, on those of the reference."""
-
-    plan: Plan
-
-    @property
-    def kernels(self) -> tuple[Kernel, ...]:
-        return ()
-
-    def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
-        REFERENCE[self.plan.operator.name](self.plan, inputs, outputs, stop)
-
-    def scratch_bytes(self, threads: int) -> int:
-        return CHUNK_BYTES
 
 
 class CpuDevice(Device):
@@ -154,7 +138,7 @@ class CpuDevice(Device):
     def _prepare(self, plan: Plan) -> _Prepared:
         prepared = self._prepared.get(plan)
         if prepared is None:
-            prepared = _Prepared(PREPARE.get(plan.operator.name, _ReferenceJob)(plan))
+            prepared = _Prepared(PREPARE.get(plan.operator.name, ReferenceJob)(plan))
             with self._lock:
                 self._prepared[plan] = prepared
                 if len(self._prepared) > JOBS:

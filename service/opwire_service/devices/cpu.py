@@ -26,7 +26,8 @@ from ..kernels.cpu.jit.compiling import CompilingFailed
 from ..kernels.cpu.jit.library import AHEAD, Library
 from ..kernels.cpu.run.graph import GraphJob
 from ..kernels.cpu.run.job import Job
-from ..kernels.cpu.run.pool import Find, Pool
+from ..kernels.cpu.run.pool import Pool
+from ..kernels.cpu.run.reference import ReferenceJob
 from ..kernels.graph import GraphMemory
 from ..kernels.reference import KERNELS as REFERENCE
 from .base import Device, Usage
@@ -53,23 +54,6 @@ class _Prepared:
 
     job: Job
     is_ready: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class _ReferenceJob(Job):
-    """An operator that has no kernels here, on those of the reference."""
-
-    plan: Plan
-
-    @property
-    def kernels(self) -> tuple[Kernel, ...]:
-        return ()
-
-    def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
-        REFERENCE[self.plan.operator.name](self.plan, inputs, outputs, stop)
-
-    def scratch_bytes(self, threads: int) -> int:
-        return CHUNK_BYTES
 
 
 class CpuDevice(Device):
@@ -184,7 +168,7 @@ def _job(plan: Plan) -> Job:
     """What computes a plan, and in a graph each of its steps."""
     if plan.operator is GRAPH:
         return GraphJob(GraphMemory(plan), tuple(_job(step.plan) for step in plan.attributes.steps))
-    return PREPARE.get(plan.operator.name, _ReferenceJob)(plan)
+    return PREPARE.get(plan.operator.name, ReferenceJob)(plan)
 
 
 def _borrowed(plan: Plan) -> list[Plan]:

@@ -12,6 +12,7 @@ from opwire.level import FeatureLevel
 from opwire.operator import Example, Operator
 from opwire.schema import CATALOG
 from opwire.tensor import DataType
+from opwire.tensor_names import split, ungrouped
 from opwire.wire import BINARY, JSON
 
 from ..http.openapi import DATA_STATUSES, LENGTH, Schema, problem
@@ -277,11 +278,12 @@ def _examples() -> Iterator[tuple[str, Schema]]:
 
 
 def _example(operator: Operator[Any], example: Example) -> Mapping[str, object]:
+    descs, members = ungrouped(example.desc), {split(name)[0] for name in example.inputs}
     inputs = [
         {
             "name": name,
-            "datatype": NAMES[DataType[example.desc[name]["DataType"]]],
-            "shape": example.desc[name]["Sizes"],
+            "datatype": NAMES[DataType[descs[name]["DataType"]]],
+            "shape": descs[name]["Sizes"],
             "data": data,
         }
         for name, data in example.inputs.items()
@@ -289,7 +291,7 @@ def _example(operator: Operator[Any], example: Example) -> Mapping[str, object]:
     attributes = {
         name: json.dumps(value) if isinstance(value, list | dict) else value
         for name, value in example.desc.items()
-        if name not in example.inputs
+        if name not in members
     }
     return {"inputs": inputs, "parameters": attributes, "model_name": operator.name}
 

@@ -16,6 +16,9 @@ from opwire_service.execution import Stop
 CANARY = 0xA5
 """What the bytes of an output hold before it is written."""
 
+UNITS = 2
+"""Elements of 4 bits in a byte."""
+
 
 def go_on() -> bool:
     """Never stops a plan."""
@@ -40,8 +43,9 @@ def execute(
     views = {name: desc.view(written[name]) for name, desc in plan.outputs.items()}
     device.run(plan, inputs, views, stop)
     for name, desc in plan.outputs.items():
-        for address in set(range(len(written[name]))) - byte_addresses(desc):
-            assert written[name][address] == CANARY, f"byte {address} of {name} lies in a gap and was written"
+        for address in set(range(len(written[name]) * UNITS)) - unit_addresses(desc):
+            where = f"half {address % UNITS} of byte {address // UNITS} of {name}"
+            assert unit(written[name], address) == unit(bytes([CANARY]), address % UNITS), f"{where} was written"
     return {name: logical(desc, written[name]) for name, desc in plan.outputs.items()}
 
 
@@ -54,8 +58,14 @@ def run(device: Device, operator: str, array: Array, **fields: object) -> dict[s
 
 def logical(desc: BufferTensorDesc, buffer: bytes | bytearray) -> Array:
     """The elements that a desc names in a buffer, gathered one by one into a packed array."""
-    elements = np.frombuffer(buffer, desc.data_type.dtype, len(buffer) // desc.data_type.dtype.itemsize)
-    array = np.empty(desc.sizes, desc.data_type.dtype)
+    data_type = desc.data_type
+    if data_type.bits < 8:
+        units = [unit(buffer, i) for i in range(UNITS * len(buffer))]
+        signed = [value - 16 if value > 7 and data_type is DataType.INT4 else value for value in units]
+        elements = np.array(signed, data_type.dtype)
+    else:
+        elements = np.frombuffer(buffer, data_type.dtype, len(buffer) // data_type.dtype.itemsize)
+    array = np.empty(desc.sizes, data_type.dtype)
     for coordinate in itertools.product(*map(range, desc.sizes)):
         array[coordinate] = elements[element_address(desc, coordinate)]
     return array
@@ -66,8 +76,13 @@ def element_address(desc: BufferTensorDesc, coordinate: tuple[int, ...]) -> int:
     return sum(at * stride for at, stride in zip(coordinate, desc.element_strides, strict=True))
 
 
-def byte_addresses(desc: BufferTensorDesc) -> set[int]:
-    """Every byte that belongs to an element."""
-    width = desc.data_type.dtype.itemsize
+def unit(buffer: bytes | bytearray, address: int) -> int:
+    """Half a byte; the low half comes first."""
+    return buffer[address // UNITS] >> 4 * (address % UNITS) & 15
+
+
+def unit_addresses(desc: BufferTensorDesc) -> set[int]:
+    """Every half byte that belongs to an element."""
+    width = desc.data_type.bits // 4
     starts = (element_address(desc, coordinate) * width for coordinate in itertools.product(*map(range, desc.sizes)))
     return {start + i for start in starts for i in range(width)}

@@ -117,7 +117,7 @@ def _reduced(function: str, group: list[Any], last: bool) -> Any:
     dtype = group[0].dtype
     if dtype.kind == "f":
         return FLOATS[function]([float(value) for value in group], dtype)
-    return _wrapped(_INTEGERS[function]([int(value) for value in group]), dtype)
+    return wrapped(_INTEGERS[function]([int(value) for value in group]), dtype)
 
 
 def _winner(group: Sequence[Any], which: str, last: bool) -> int:
@@ -132,7 +132,7 @@ def _winner(group: Sequence[Any], which: str, last: bool) -> int:
     return order[0][0] if best is None else best[0]
 
 
-def _wrapped(value: int, dtype: np.dtype[Any]) -> Any:
+def wrapped(value: int, dtype: np.dtype[Any]) -> Any:
     limits = np.iinfo(dtype)
     span = int(limits.max) - int(limits.min) + 1
     return dtype.type((value - int(limits.min)) % span + int(limits.min))

@@ -69,7 +69,7 @@ def _any_desc(draw: st.DrawFn, operator: Operator[Any]) -> Case:
     chosen = inputs_of(operator.name)
     for name, array in (chosen(draw, plan) if chosen else {}).items():
         written = bytearray(buffers_of[name])
-        plan.inputs[name].view(written)[...] = array
+        plan.inputs[name].put(array, plan.inputs[name].view(written))
         buffers_of[name] = bytes(written)
     inputs = {name: logical(desc, buffers_of[name]) for name, desc in plan.inputs.items()}
     return Case(drawn.request, drawn.level, inputs, buffers_of)
@@ -257,16 +257,16 @@ def buffers(draw: st.DrawFn, data_type: DataType, count: int) -> bytes:
     """The bytes of ``count`` elements, picked from a few drawn ones, so that ties and cancellation are common."""
     pool = draw(st.lists(draw(st.sampled_from(_pools(data_type))), min_size=1, max_size=8))
     chosen = random.Random(draw(st.integers(0, 2**16))).choices(pool, k=count)
-    return np.array(chosen, _bits(data_type)).tobytes()
-
-
-def _bits(data_type: DataType) -> np.dtype[Any]:
-    return np.dtype(f"<u{data_type.bits // 8}")
+    if data_type.bits < 8:
+        return bytes(low | high << 4 for low, high in zip(chosen[0::2], [*chosen[1::2], 0], strict=False))
+    return np.array(chosen, np.dtype(f"<u{data_type.bits // 8}")).tobytes()
 
 
 def _pools(data_type: DataType) -> tuple[st.SearchStrategy[int], ...]:
     """Ways to draw the bits of an element."""
     anything = st.integers(0, 2**data_type.bits - 1)
+    if data_type.bits < 8:
+        return (anything,)
     common = np.array([-2, -1, 0, 1, 2, 3, 7], np.int64).astype(data_type.dtype)
     if not data_type.is_float:
         limits = np.iinfo(data_type.dtype)

@@ -69,7 +69,7 @@ _HALF = -0.6931471805599453
 
 FAMILY = (
     _of_rows("ACTIVATION_HARDMAX", [[1, 3], [5, 5]], [[0, 1], [1, 0]]),
-    _of_rows("ACTIVATION_LOG_SOFTMAX", [[1, 1], [1000, 0]], [[_HALF, _HALF], [0, -1000]]),
+    _of_rows("ACTIVATION_LOG_SOFTMAX", [[1, 1], [1000, 0]], [[_HALF, _HALF], [-0.0, -1000]]),
     _of_rows("ACTIVATION_SOFTMAX", [[1, 1], [1000, 0]], [[0.5, 0.5], [1, 0]]),
     _along_axes(
         "ACTIVATION_SOFTMAX1",
@@ -77,7 +77,7 @@ FAMILY = (
         _example("one_block", [2, 2], [[3, 3], [3, 3]], [[0.25, 0.25], [0.25, 0.25]], [0, 1]),
     ),
     _along_axes(
-        "ACTIVATION_LOG_SOFTMAX1", _example("columns", [2, 2], [[1, 1000], [1, 0]], [[_HALF, 0], [_HALF, -1000]], [0])
+        "ACTIVATION_LOG_SOFTMAX1", _example("columns", [2, 2], [[1, 1000], [1, 0]], [[_HALF, -0.0], [_HALF, -1000]], [0])
     ),
     _along_axes(
         "ACTIVATION_HARDMAX1",

@@ -77,14 +77,14 @@ def quotient(dividend: Real, divisor: Any) -> Real:
     if isinstance(dividend, Fraction) and isfinite(below) and below:
         return dividend / Fraction(below)
     above = float(dividend)
-    if isnan(above) or isnan(below) or (isinf_or_zero(above, below)):
+    if isnan(above) or isnan(below) or is_undefined(above, below):
         return nan
     if below:
-        return above / below
+        return _real_of_float(above / below)
     return copysign(inf, above) * copysign(1, below)
 
 
-def isinf_or_zero(above: float, below: float) -> bool:
+def is_undefined(above: float, below: float) -> bool:
     """Whether both are infinite, or both zero: their quotient is not a number."""
     return abs(above) == abs(below) and (above == 0 or abs(above) == inf)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from opwire.check import Plan
 
 from .extremes import family as extremes
+from .indexing import family as indexing
 from .jit.compiler import Kernel
 from .pooling import family as pooling
 from .reduce import family as reduce
@@ -14,7 +15,7 @@ from .run import sharing
 from .run.job import Job
 from .views import family as views
 
-_FAMILIES = (extremes, reduce, pooling, views)
+_FAMILIES = (extremes, reduce, pooling, views, indexing)
 
 PREPARE: dict[str, Callable[[Plan], Job]] = {
     name: prepare for family in _FAMILIES for name, prepare in family.PREPARE.items()

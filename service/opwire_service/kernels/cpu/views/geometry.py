@@ -41,6 +41,9 @@ TILE_ITEMS = 1 << 14
 SQUARES, SQUARES_LONG = 64, 512
 """Of a tile that is transposed: bytes of its rows in the target, and how many rows it has."""
 
+LONG_LINE = 16
+"""Elements along a loop that is worth to be the innermost one."""
+
 RUNS, ITEMS, FILL, TRANSPOSED = range(4)
 
 
@@ -80,6 +83,8 @@ def form_of(copy: Copy, item: int) -> Form:
         return Form(FILL, run, tuple(loops))
     rows = next((i for i, loop in enumerate(loops[:-1]) if loop.source == run), None)
     if rows is None or loops[-1].target != run or min(loops[-1].size, loops[rows].size) * run < VECTOR:
+        if loops[-1].size < LONG_LINE:
+            loops.sort(key=lambda loop: (loop.size >= LONG_LINE, -loop.target))
         return Form(ITEMS, run, tuple(loops))
     loops.insert(-1, loops.pop(rows))
     return Form(TRANSPOSED, run, tuple(loops))

@@ -8,13 +8,15 @@ from opwire.check import Plan
 
 from .averages import family as averages
 from .extremes import family as extremes
+from .indexing import family as indexing
 from .jit.compiler import Kernel
 from .pooling import family as pooling
 from .reduce import family as reduce
 from .run import sharing
 from .run.job import Job
+from .views import family as views
 
-_FAMILIES = (extremes, reduce, pooling, averages)
+_FAMILIES = (extremes, reduce, pooling, averages, views, indexing)
 
 PREPARE: dict[str, Callable[[Plan], Job]] = {
     name: prepare for family in _FAMILIES for name, prepare in family.PREPARE.items()

@@ -9,11 +9,12 @@ from opwire.check import Plan
 from .extremes import family as extremes
 from .jit.compiler import Kernel
 from .pooling import family as pooling
+from .products import family as products
 from .reduce import family as reduce
 from .run import sharing
 from .run.job import Job
 
-_FAMILIES = (extremes, reduce, pooling)
+_FAMILIES = (extremes, reduce, pooling, products)
 
 PREPARE: dict[str, Callable[[Plan], Job]] = {
     name: prepare for family in _FAMILIES for name, prepare in family.PREPARE.items()

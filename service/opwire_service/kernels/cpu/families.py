@@ -11,12 +11,13 @@ from .extremes import family as extremes
 from .indexing import family as indexing
 from .jit.compiler import Kernel
 from .pooling import family as pooling
+from .products import family as products
 from .reduce import family as reduce
 from .run import sharing
 from .run.job import Job
 from .views import family as views
 
-_FAMILIES = (extremes, reduce, pooling, averages, views, indexing)
+_FAMILIES = (extremes, reduce, pooling, averages, views, indexing, products)
 
 PREPARE: dict[str, Callable[[Plan], Job]] = {
     name: prepare for family in _FAMILIES for name, prepare in family.PREPARE.items()

@@ -6,13 +6,14 @@ form, many at a time, and only ``VARIED`` in every form; ``scripts/test-all`` ru
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import pytest
 
 from opwire.operator import Example, Operator
 from opwire.schema import CATALOG
+from opwire.tensor_names import element
 from opwire_service.kernels.executable import EXECUTABLE
 
 
@@ -29,6 +30,15 @@ class Row(NamedTuple):
     def request(self) -> dict[str, Any]:
         """The operator as requests have it."""
         return {"type": self.operator.name, "desc": dict(self.example.desc)}
+
+
+def by_tensor(operator: Operator[Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The tensors of an example by the names that plans have for them: those of an array one by one."""
+    arrays = {member.name for member in operator.members.tensors if member.is_array}
+    found: dict[str, Any] = {}
+    for name, values in given.items():
+        found |= {element(name, i): each for i, each in enumerate(values)} if name in arrays else {name: values}
+    return found
 
 
 ROWS = [Row(operator, example) for operator in EXECUTABLE.values() for example in operator.examples]

@@ -122,7 +122,7 @@ class ReadDesc(NamedTuple):
     """An operator desc as read: all that does not depend on the level, and what is needed for what does.
 
     ``rows`` are its support rows, none where they cannot be known. ``read`` are the members that are tensors, None for
-    those that were left out.
+    those that were left out. ``decided`` says what outputs must be, those that the inputs decide once they are right.
     """
 
     type: OperatorType | None
@@ -133,6 +133,7 @@ class ReadDesc(NamedTuple):
     given: Mapping[str, GivenTensor]
     read: Mapping[str, Any]
     tensors: Mapping[str, Any]
+    decided: Mapping[str, OutputRule]
     structural: tuple[Violation, ...]
     at_levels: tuple[ViolationAtLevels, ...]
 
@@ -253,9 +254,11 @@ def _described(
     read: GivenTensors,
     tensors: Mapping[str, Any],
     report: Report,
+    decided: Mapping[str, OutputRule] = {},
 ) -> ReadDesc:
     violations, at_levels = tuple(report.violations), tuple(report.at_levels)
-    return ReadDesc(kind, pointer, declared, attributes, rows, read.places, read.values, tensors, violations, at_levels)
+    given = (read.places, read.values, tensors, decided)
+    return ReadDesc(kind, pointer, declared, attributes, rows, *given, violations, at_levels)
 
 
 def _written(desc: Mapping[str, Any], declared: Operator[Any]) -> Mapping[str, str]:
@@ -324,15 +327,23 @@ class _Reading(NamedTuple):
         if members.nested:
             self._check_nested(values)
         tensors: Mapping[str, Any] = {}
+        decided: dict[str, OutputRule] = {}
         if complete and len(report.violations) == found and members.input_names <= known.keys():
-            tensors = self._outputs(known, read)
-        return _described(kind, pointer, declared, attributes, declared.support.rows(values), read, tensors, report)
+            tensors = self._outputs(known, read, decided)
+        rows = declared.support.rows(values)
+        return _described(kind, pointer, declared, attributes, rows, read, tensors, report, decided)
 
-    def _outputs(self, known: dict[str, Any], read: GivenTensors) -> Mapping[str, Any]:
-        """Applies the rules of the outputs; returns all tensors, derived ones too, or {} once a rule is broken."""
+    def _outputs(self, known: dict[str, Any], read: GivenTensors, decided: dict[str, OutputRule]) -> Mapping[str, Any]:
+        """Applies the rules of the outputs, and enters those that are decided.
+
+        Returns:
+            All tensors, derived ones too, or {} once a rule is broken.
+        """
         found = len(self.report.violations)
         for member in self.declared.members.outputs:
             rule = self.declared.outputs[member.name].rule(known)
+            if rule is not None:
+                decided[member.name] = rule
             self._output(member, rule, known, read)
         if len(self.report.violations) > found or not read.complete:
             return {}

@@ -240,13 +240,18 @@ def _rows(rows: Rows, when: dict[str, list[str]] | None) -> list[RowInfo]:
     ]
 
 
+def _payloads(desc: Any, data: Any) -> Any:
+    """A tensor of a request, or the list of those of an array."""
+    return [{"data": each} for each in data] if isinstance(desc, list) else {"data": data}
+
+
 def example_info(operator: Operator[Any], example: Example) -> ExampleInfo:
     """An example as the parts of an execute request, with its answer."""
     return {
         "name": example.name,
         "feature_level": str(example.level),
         "operator": {"type": PREFIX + operator.name, "desc": dict(example.desc)},
-        "inputs": {name: {"data": data} for name, data in example.inputs.items()},
+        "inputs": {name: _payloads(example.desc[name], data) for name, data in example.inputs.items()},
         "outputs": dict(example.outputs),
         "source": example.source,
     }

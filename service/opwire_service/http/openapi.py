@@ -13,6 +13,7 @@ from opwire.describe import example_info
 from opwire.errors import ProblemCode
 from opwire.jsonschema import REQUESTS, definitions, member_schema, object_schema, ref
 from opwire.level import FeatureLevel
+from opwire.listing import one_of_each_family
 from opwire.operator import Code, Operator
 from opwire.operators import OPERATORS
 from opwire.schema import CATALOG, PREFIX
@@ -142,17 +143,16 @@ def _data_route(
 
 def _examples() -> dict[str, Any]:
     examples = {}
-    for operator in EXECUTABLE.values():
-        for example in operator.examples:
-            info = example_info(operator, example)
-            value = {
-                "feature_level": info["feature_level"],
-                "operator": info["operator"],
-                "inputs": info["inputs"],
-                "output_format": "numbers",
-            }
-            summary = f"{operator.name}: {example.name.replace('_', ' ')}"
-            examples[f"{operator.name}-{example.name}"] = {"summary": summary, "value": value}
+    for operator in one_of_each_family(EXECUTABLE):
+        info = example_info(operator, operator.examples[0])
+        value = {
+            "feature_level": info["feature_level"],
+            "operator": info["operator"],
+            "inputs": info["inputs"],
+            "output_format": "numbers",
+        }
+        summary = f"{operator.name}: {info['name'].replace('_', ' ')}"
+        examples[f"{operator.name}-{info['name']}"] = {"summary": summary, "value": value}
     return examples
 
 

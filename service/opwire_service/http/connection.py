@@ -243,10 +243,12 @@ class Connection(HttpToolsProtocol):
                 await filling.receive(filling.arrived + window)
         finally:
             self._filling = None
+            is_full = filling.is_full
+            filling.let_go()
             if not self.transport.is_closing():
                 self.parser = _make_parser(self)
                 self._hand_over(self)
-            if filling.is_full:
+            if is_full:
                 self._receiving = Receiving.HEAD
                 cycle.more_body = False
                 cycle.message_event.clear()

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from opwire.check import Plan
 
+from .elementwise import family as elementwise
 from .extremes import family as extremes
 from .jit.compiler import Kernel
 from .pooling import family as pooling
@@ -13,7 +14,7 @@ from .reduce import family as reduce
 from .run import sharing
 from .run.job import Job
 
-_FAMILIES = (extremes, reduce, pooling)
+_FAMILIES = (extremes, reduce, pooling, elementwise)
 
 PREPARE: dict[str, Callable[[Plan], Job]] = {
     name: prepare for family in _FAMILIES for name, prepare in family.PREPARE.items()

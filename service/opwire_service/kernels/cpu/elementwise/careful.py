@@ -126,11 +126,14 @@ def _remainder(primitive: str, a: Bounded, b: Bounded) -> Bounded:
 
 def _power(primitive: str, x: Bounded, y: Bounded) -> Bounded:
     value = FUNCTIONS[primitive](x.value, y.value)
-    carried = np.abs(value * y.value) * x.error / np.abs(x.value)
+    growth = np.abs(y.value) * x.error / np.abs(x.value)
+    carried = np.where(growth > 0.01, np.inf, np.abs(value) * growth)
     error = np.abs(value) * FUNCTION + _LEAST + 2 * np.where(np.asarray(x.error) == 0, 0.0, carried)
     square = _product("multiply", x, x)
     is_square = y.value == 2
-    error = np.where((y.value == 0) | (x.value == 1), 0.0, np.where(y.value == 1, x.error, error))
+    error = np.where(
+        (y.value == 0) | ((x.value == 1) & (np.asarray(x.error) == 0)), 0.0, np.where(y.value == 1, x.error, error)
+    )
     return Bounded(np.where(is_square, square.value, value), np.where(is_square, square.error, error))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import ceil, isinf
+from math import isinf
 from typing import Any
 
 import numpy as np
@@ -17,9 +17,6 @@ from ...formulas import float64
 from ...formulas.exactly import ExactFormula
 from . import careful
 from .bounds import UNIT, error_bound
-
-_CUT = {DataType.FLOAT32: (29, 2.0**-126), DataType.FLOAT16: (42, 2.0**-14)}
-"""Bits that float64 has more, and the least normal number, of the types of results."""
 
 EXACT_AT_ONCE = 64
 """Elements decided exactly between two questions whether to stop."""
@@ -43,7 +40,7 @@ class Certified:
 
     @classmethod
     def of(cls, expression: Expression, inputs: Mapping[str, DataType], output: DataType) -> Certified:
-        bound = error_bound(expression, dict(inputs)) if output in _CUT else None
+        bound = error_bound(expression, dict(inputs)) if output.is_float and output.bits < 64 else None
         return cls(ExactFormula(expression, inputs, output), expression, bound, _has_infinity(expression))
 
     def compute(self, tensors: Mapping[str, Array], target: Array, stop: Stop) -> None:
@@ -59,26 +56,17 @@ class Certified:
             self._decide(tensors, target, places, stop)
             return
         wide = {name: array.astype(np.float64) for name, array in tensors.items()}
-        values = np.broadcast_to(float64.evaluate(self.expression, wide), target.shape)
-        target[...] = values
-        open_places = np.nonzero(self._undecided(np.ascontiguousarray(values)))
-        if open_places[0].size:
-            self._decide(tensors, target, open_places, stop)
-
-    def _undecided(self, values: Array) -> Any:
-        assert self.error is not None
-        cut, least = _CUT[self.exact.output]
-        reach = ceil(self.error / UNIT) + 1
-        # The bits that are cut off are one and zeros in the middle of two floats; with half of a unit added all are 0.
-        rest = values.view(np.uint64) + np.uint64((1 << cut - 1) + reach)
-        rest &= np.uint64((1 << cut) - 1)
-        found = rest <= np.uint64(2 * reach)
-        sizes = np.abs(values)
-        if np.fmin.reduce(sizes, axis=None) < least * (1 + 2.0**-20):  # whatever is no NaN
-            found |= (sizes < least * (1 + 2.0**-20)) & (sizes > 0)
+        values = float64.evaluate(self.expression, wide)
+        # The real number lies between these two: what both are rounded to is right.
+        below, above = np.empty(target.shape, target.dtype), target
+        reach = self.error + 2 * UNIT
+        below[...] = values * (1 - reach)
+        above[...] = values * (1 + reach)
+        undecided = _bits(below) != _bits(above)
         if self.infinite:
-            found |= np.isnan(values)
-        return found
+            undecided |= np.isnan(above)
+        if undecided.any():
+            self._decide(tensors, target, np.nonzero(undecided), stop)
 
     def _decide(self, tensors: Mapping[str, Array], target: Array, places: Any, stop: Stop) -> None:
         """Elements at given places, with a bound for each, and those that are open even then exactly."""
@@ -92,9 +80,9 @@ class Certified:
         size = places[0].size
         value, error = np.broadcast_to(value, size), np.broadcast_to(error, size)
         low, high = self._rounded(value - 2 * error), self._rounded(value + 2 * error)  # at least one unit away
-        is_open = _bits(low) != _bits(high)
-        is_open &= (error != 0) | np.isnan(value)
-        is_open &= ~(np.isnan(value) & (error == 0)) | self.infinite
+        is_open = ((_bits(low) != _bits(high)) & (error != 0)) | ~np.isfinite(error)
+        if self.infinite:
+            is_open |= np.isnan(value)
         target[places] = self._rounded(value)
         self._exactly(taken, target, places, np.flatnonzero(is_open), stop)
 

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import NamedTuple
 
-import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from opwire.tensor import Array
@@ -47,9 +46,10 @@ class Walk(NamedTuple):
     def place(self, unit: int) -> tuple[slice, ...]:
         """Where a tile is."""
         found = []
-        for number, tile in zip(np.unravel_index(unit, self.counts), self.tile, strict=True):
-            found.append(slice(int(number) * tile, (int(number) + 1) * tile))
-        return tuple(found)
+        for count, tile in zip(reversed(self.counts), reversed(self.tile), strict=True):
+            unit, number = divmod(unit, count)
+            found.append(slice(number * tile, (number + 1) * tile))
+        return tuple(reversed(found))
 
 
 def walk_of(sizes: Sequence[int], tensors: Mapping[str, tuple[int, ...]], most: int) -> Walk:

@@ -31,31 +31,17 @@ ATTRIBUTES: dict[str, Any] = {
 
 FORMULAS = tuple(name for name, operator in OPERATORS.items() if operator.formula is not None)
 
-EDGES = [
-    0,
-    -0.0,
-    1,
-    -1,
-    0.5,
-    -0.5,
-    2,
-    -3,
-    1e-45,
-    -1e-45,
-    1.1754944e-38,
-    3.4028235e38,
-    -3.4028235e38,
-    np.inf,
-    -np.inf,
-    np.nan,
-] + [1 + 2**-23, 1 - 2**-24, 1e10, -1e10, 100.5, -100.5, 88.72284, -87.33655, -103.97208, 1e-8, 16777217, -33.3]
+_SMALL = (0, -0.0, 1, -1, 0.5, -0.5, 2, -3, 1e-45, -1e-45, 1.1754944e-38, 3.4028235e38, -3.4028235e38)
+_MORE = (1 + 2**-23, 1 - 2**-24, 1e10, -1e10, 100.5, -100.5, 88.72284, -87.33655, -103.97208, 1e-8, 16777217, -33.3)
+
+EDGES = (*_SMALL, np.inf, -np.inf, np.nan, *_MORE)
 """Values at which functions change what they do."""
 
-HARD = (
-    # Next to multiples of pi, and far away; what is next to the middle of two floats.
-    *(3.1415927, 6.2831855, 1.5707964, 355.0, 710.0, 51471.855, 16367173.0, 4.9e33, 2.0**127, 1.0e22, 5.3e29),
-    *(8.5e-5, 0.00024414062, 1.9999999, 0.99999994, 1.0000001, 2.7182817, 0.6931472, 9.010913, 0.5493061),
-)
+_ANGLES = (3.1415927, 6.2831855, 1.5707964, 355.0, 710.0, 51471.855, 16367173.0, 4.9e33, 2.0**127, 1.0e22, 5.3e29)
+_NEAR = (8.5e-5, 0.00024414062, 1.9999999, 0.99999994, 1.0000001, 2.7182817, 0.6931472, 9.010913, 0.5493061)
+
+HARD = (*_ANGLES, *_NEAR)
+"""Next to multiples of pi, and far away; next to where functions are zero."""
 
 
 def unary(type_of: DataType) -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from opwire.check import Plan
 
 from .averages import family as averages
+from .elementwise import family as elementwise
 from .extremes import family as extremes
 from .indexing import family as indexing
 from .jit.compiler import Kernel
@@ -17,7 +18,7 @@ from .run import sharing
 from .run.job import Job
 from .views import family as views
 
-_FAMILIES = (extremes, reduce, pooling, averages, views, indexing, products)
+_FAMILIES = (extremes, reduce, pooling, averages, views, indexing, products, elementwise)
 
 PREPARE: dict[str, Callable[[Plan], Job]] = {
     name: prepare for family in _FAMILIES for name, prepare in family.PREPARE.items()

@@ -56,6 +56,8 @@ def show(value: object) -> str:
                 break
     except TypeError:  # no JSON: an object of Python, in a desc that was made there
         text = repr(value)
+    except ValueError:  # it holds itself, or an integer of more digits than Python writes
+        text = f"an integer of {value.bit_length()} bits" if isinstance(value, int) else f"{text}..."
     return text if len(text) <= _LONGEST_QUOTE else text[: _LONGEST_QUOTE - 3] + "..."
 
 

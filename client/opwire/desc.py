@@ -144,6 +144,11 @@ class Report:
         if not isinstance(value, list | tuple):
             self.add(Code.WRONG_TYPE, pointer, f"{show(value)} given where a list of integers belongs")
             return None
+        for item in value:
+            if type(item) is not int or not least <= item <= greatest:
+                break
+        else:
+            return tuple(value)  # almost always
         found = len(self.violations)
         numbers = []
         for i, item in enumerate(value):

@@ -129,7 +129,7 @@ def check_marks(page: Page, url: str, name: str, bad: Any) -> None:
 
 def test_violations_are_marked_at_their_places(tabs, console_url):
     page = tabs.open(link(console_url, text=json.dumps(REDUCE)))
-    for name, bad in FEW[:8]:
+    for name, bad in FEW[:4]:
         check_marks(page, console_url, name, bad)
 
 
@@ -169,6 +169,8 @@ def test_typing(tabs, console_url):
     names = options.locator(".cm-completionLabel").all_inner_texts()
     assert set(names) == {"Function", "InputTensor", "OutputTensor", "AxisCount", "Axes"}
     page.keyboard.type('"InputT')
+    expect(options).to_have_count(1)
+    page.wait_for_timeout(200)  # what was typed just before is not taken for a choice
     page.keyboard.press("Enter")
     expect(page.locator(".cm-line").nth(1)).to_contain_text('"InputTensor": { "DataType": "FLOAT32"')
     # Syntax is judged here, comments and trailing commas are taken.

@@ -216,6 +216,7 @@ def test_the_document_describes_every_route(http):
     assert native == {
         *(f"/v1/{name}" for name in ("execute", "validate", "batch", "operators", "feature-levels", "server")),
         "/v1/operators/{name}",
+        "/v1/server/load",
         *SCHEMAS,
     }
     for path in native:

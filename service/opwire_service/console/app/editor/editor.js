@@ -99,7 +99,7 @@ export function createEditor(host, given) {
       autocompletion({ icons: false, override: [complete] }),
       keymap.of([...closeBracketsKeymap, ...defaultKeymap, ...historyKeymap, ...completionKeymap]),
       wrapping.of(given.wraps ? EditorView.lineWrapping : []),
-      EditorView.contentAttributes.of({ "aria-label": given.label }),
+      EditorView.contentAttributes.of({ "aria-label": given.label, tabindex: "0" }),
       EditorView.updateListener.of((update) => {
         if (update.docChanged) given.change(update.state.doc.toString());
       }),

@@ -6,6 +6,7 @@ import { operatorOf } from "../editor/completion.js";
 import { marksOf, mistakeMarks, shortLevel } from "../editor/marks.js";
 import { read, write } from "../state.js";
 import { inputsOf, readSubject } from "../subject.js";
+import { warm } from "../tensor/tensors.js";
 import { runRequest } from "./running.js";
 
 const VALIDATE_AFTER = 150;
@@ -158,6 +159,8 @@ export function useTry(contract) {
   }, [contract, show, load, levels]);
 
   const fail = (problem) => setRun((now) => ({ ...now, problem }));
+
+  useEffect(warm, []);
 
   useEffect(() => {
     readLink().catch(fail);

@@ -182,10 +182,7 @@ def _far(x: Number) -> float:
 
 
 EXPECTED = {
-    **{
-        f"ELEMENT_WISE_{name}": of_real(lambda plan, x, name=name: function(name, x))
-        for name in FUNCTIONS
-    },
+    **{f"ELEMENT_WISE_{name}": of_real(lambda plan, x, name=name: function(name, x)) for name in FUNCTIONS},
     "ELEMENT_WISE_CEIL": _whole(lambda plan, x: math.ceil(x)),
     "ELEMENT_WISE_FLOOR": _whole(lambda plan, x: math.floor(x)),
     "ELEMENT_WISE_ROUND": _whole(_round),

@@ -86,7 +86,7 @@ def _erfc_of_positive(x: Array) -> Array:
 
 
 def _polynomial(coefficients: tuple[float, ...], x: Any) -> Array:
-    result = np.full_like(x, coefficients[0])
+    result: Array = np.full_like(x, coefficients[0])
     for coefficient in coefficients[1:]:
         result *= x
         result += coefficient

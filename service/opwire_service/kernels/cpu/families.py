@@ -6,16 +6,20 @@ from collections.abc import Callable
 
 from opwire.check import Plan
 
+from .casting import family as casting
 from .extremes import family as extremes
+from .folding import family as folding
 from .indexing import family as indexing
 from .jit.compiler import Kernel
 from .pooling import family as pooling
 from .reduce import family as reduce
 from .run import sharing
 from .run.job import Job
+from .selecting import family as selecting
+from .sequences import family as sequences
 from .views import family as views
 
-_FAMILIES = (extremes, reduce, pooling, views, indexing)
+_FAMILIES = (extremes, reduce, pooling, views, indexing, casting, sequences, selecting, folding)
 
 PREPARE: dict[str, Callable[[Plan], Job]] = {
     name: prepare for family in _FAMILIES for name, prepare in family.PREPARE.items()

@@ -1,0 +1,119 @@
+"""TOP_K and TOP_K1: short sequences many at a time, long ones in chunks whose best are sorted together."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from opwire.check import Plan
+from opwire.enums import AxisDirection
+from opwire.tensor import Array
+
+from ....execution import Arrays, Stop, Stopped
+from ...layout import coordinates
+from ..jit.compiler import Kernel
+from ..run.job import Job
+from ..run.pool import Find, Pool
+from .entries import Entries, cuts, joined
+from .keys import Order
+
+CHUNK = 1 << 17
+"""Elements that are sorted at a time: some milliseconds."""
+
+TILE = 1 << 15
+"""Elements of short sequences that are taken at a time."""
+
+ENTRY = 64
+"""Bytes that an element takes while it is sorted, with its key, its place and their order."""
+
+
+class TopJob(Job):
+    """The best of each sequence along an axis."""
+
+    def __init__(self, plan: Plan) -> None:
+        direction = getattr(plan.attributes, "AxisDirection", AxisDirection.DECREASING)
+        source = plan.inputs["InputTensor"]
+        self._axis, self._count = plan.attributes.Axis, plan.attributes.K
+        self._length = source.sizes[self._axis]
+        self._order = Order(source.data_type, direction == AxisDirection.DECREASING)
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        return ()
+
+    def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
+        tensors = inputs["InputTensor"], outputs["OutputValueTensor"], outputs["OutputIndexTensor"]
+        source, values, indices = (np.moveaxis(tensor, self._axis, -1) for tensor in tensors)
+        if self._length <= CHUNK:
+            self._run_short(source, values, indices, pool, stop)
+            return
+        for place in coordinates(source.shape[:-1]):
+            self._run_long(source[place], values[place], indices[place], pool, stop)
+
+    def scratch_bytes(self, threads: int) -> int:
+        if self._length <= CHUNK:
+            return threads * ENTRY * max(TILE, self._length)
+        kept = -(-self._length // CHUNK) * min(self._count, CHUNK)
+        return 16 * kept + threads * 3 * ENTRY * CHUNK
+
+    def _run_short(self, source: Array, values: Array, indices: Array, pool: Pool, stop: Stop) -> None:
+        if source.ndim == 1:
+            source, values, indices = source[None], values[None], indices[None]
+        # Slices of one dimension that hold all of those inside it, where they are not too large.
+        shape = source.shape
+        cut = next((i for i in range(source.ndim - 1) if prod(shape[i + 1 :]) <= TILE), source.ndim - 2)
+        grain = max(1, TILE // prod(shape[cut + 1 :]))
+        slices = *shape[:cut], -(-shape[cut] // grain)
+
+        def piece(begin: int, end: int) -> None:
+            for unit in range(begin, end):
+                *place, number = map(int, np.unravel_index(unit, slices))
+                part: tuple[Any, ...] = (*place, slice(number * grain, (number + 1) * grain))
+                best = self._best(source[part], 0)
+                self._write(source[part], values[part], indices[part], best.found())
+
+        pool.run(piece, prod(slices), 1, stop)
+
+    def _best(self, elements: Array, start: int) -> Entries:
+        """The entries of the best of neighbours, as many as are wanted or there are."""
+        with np.errstate(all="ignore"):
+            keys = self._order.keys(elements)
+        return Entries.of(keys, start).first(min(self._count, elements.shape[-1]))
+
+    def _write(self, source: Array, values: Array, indices: Array, places: Array) -> None:
+        unsigned = f"<u{source.dtype.itemsize}"
+        values.view(unsigned)[...] = np.take_along_axis(source.view(unsigned), places.astype(np.int64), -1)
+        indices[...] = places
+
+    def _run_long(self, source: Array, values: Array, indices: Array, pool: Pool, stop: Stop) -> None:
+        """Each chunk keeps its best; those of all chunks are sorted in intervals, until there are enough."""
+        chunks = -(-self._length // CHUNK)
+        parts: list[Entries | None] = [None] * chunks
+
+        def choose(begin: int, end: int) -> None:
+            for chunk in range(begin, end):
+                start = chunk * CHUNK
+                best = self._best(source[start : start + CHUNK], start)
+                parts[chunk] = Entries(*(None if array is None else array.copy() for array in best))  # type: ignore[arg-type]
+
+        pool.run(choose, chunks, 1, stop)
+        sorted_parts = [part for part in parts if part is not None]
+        total = sum(part.keys.size for part in sorted_parts)
+        intervals = cuts(sorted_parts, max(1, total // CHUNK))
+        starts = [sum(cut) for cut in intervals]
+
+        def merge(begin: int, end: int) -> None:
+            for i in range(begin, end):
+                first, last = starts[i], min(starts[i + 1], self._count)
+                if first >= last:
+                    continue
+                ends = zip(sorted_parts, intervals[i], intervals[i + 1], strict=True)
+                entries = joined([part.slice(*between) for part, *between in ends])
+                places = entries.first(entries.keys.size).found()[: last - first]
+                self._write(source, values[first:last], indices[first:last], places)
+
+        if stop():
+            raise Stopped
+        pool.run(merge, len(intervals) - 1, 1, stop)

@@ -91,7 +91,8 @@ def _scatter_nd(plan: Plan, inputs: Inputs) -> dict[str, Answer]:
     result = result.reshape(result.shape[result.ndim - attributes.InputDimensionCount :])
     indices = indices.reshape(indices.shape[indices.ndim - attributes.IndicesDimensionCount :])
     length = indices.shape[-1]
-    updates = raw(inputs["UpdatesTensor"]).reshape((*indices.shape[:-1], *result.shape[length:]))
+    sizes: tuple[int, ...] = (*indices.shape[:-1], *result.shape[length:])
+    updates = raw(inputs["UpdatesTensor"]).reshape(sizes)
     for at in _all(indices.shape[:-1]):
         place = _written(indices[at], result.shape[:length])
         if place is not None:

@@ -43,7 +43,7 @@ def _parts(plan: Plan, channel: int, depths: int) -> tuple[int, int, int]:
 
 def _channel(plan: Plan, depth: int, row: int, column: int, depths: int) -> int:
     block = plan.attributes.BlockSize
-    within = row * block + column
+    within: int = row * block + column
     return within * depths + depth if _is_depth_first(plan) else depth * block * block + within
 
 

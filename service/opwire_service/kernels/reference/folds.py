@@ -14,7 +14,7 @@ from opwire.tensor import Array, BufferTensorDesc, DataType
 from ...execution import Arrays, Stop, Stopped
 from ..exact import FORMATS, Float, FloatFormat, round_ratio
 from ..layout import coordinates
-from .moves import Coordinate, move
+from .moves import Coordinate, move, view_at
 
 DOUBLE = FloatFormat(DataType.FLOAT64, 52)
 
@@ -84,7 +84,7 @@ def run_unfold(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
 def run_fold(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
     source, target = inputs["InputTensor"], outputs["OutputTensor"]
     axes = axes_of(plan, plan.outputs["OutputTensor"])
-    columns = source[(*(0,) * (source.ndim - 3), ...)]
+    columns = view_at(source, (0,) * (source.ndim - 3))
     data_type = plan.outputs["OutputTensor"].data_type
     for coordinate in coordinates(target.shape):
         target[coordinate] = element_at(columns, data_type, axes, coordinate[-2 - len(axes) :], stop)

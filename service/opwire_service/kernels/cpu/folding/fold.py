@@ -14,6 +14,7 @@ from opwire.tensor import Array, DataType
 
 from ....execution import Arrays, Stop, Stopped
 from ...reference.folds import Axis, axes_of, element_at
+from ...reference.moves import view_at
 from ..jit.compiler import Kernel
 from ..run.job import Job
 from ..run.pool import Find, Pool
@@ -44,10 +45,9 @@ class FoldJob(Job):
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         source, target = inputs["InputTensor"], outputs["OutputTensor"]
-        flat = source[(*(0,) * (source.ndim - 3), ...)]
+        flat = view_at(source, (0,) * (source.ndim - 3))
         columns = self._blocks(flat)
-        outer = (0,) * (target.ndim - len(self._axes) - 2)
-        image = target[(*outer, ...)]
+        image = view_at(target, (0,) * (target.ndim - len(self._axes) - 2))
         tile = _tile(image.shape)
         tiles = tuple(-(-size // width) for size, width in zip(image.shape, tile, strict=True))
 

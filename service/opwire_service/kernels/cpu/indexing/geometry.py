@@ -32,7 +32,7 @@ class Point(NamedTuple):
     """A loop over points: its size, and the steps in the indices, in the source and in the target."""
 
     size: int
-    index: int
+    indices: int
     source: int
     target: int
 

@@ -86,8 +86,8 @@ def _scatter_elements(plan: Plan, inputs: Inputs) -> dict[str, Answer]:
 
 
 def _scatter_nd(plan: Plan, inputs: Inputs) -> dict[str, Answer]:
-    attributes = plan.attributes
-    result, indices = raw(inputs["InputTensor"]).copy(), inputs["IndicesTensor"]
+    attributes, indices = plan.attributes, inputs["IndicesTensor"]
+    result: Array = raw(inputs["InputTensor"]).copy()
     result = result.reshape(result.shape[result.ndim - attributes.InputDimensionCount :])
     indices = indices.reshape(indices.shape[indices.ndim - attributes.IndicesDimensionCount :])
     length = indices.shape[-1]

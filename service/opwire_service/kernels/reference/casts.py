@@ -32,7 +32,8 @@ def run(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
 def converted(number: float, to: DataType) -> Array:
     """A number as the nearest one of a type: an array without dimensions."""
     if to.is_float:
-        return _as_float(number, FORMATS.get(to, DOUBLE))
+        rounded: Array = _as_float(number, FORMATS.get(to, DOUBLE))
+        return rounded
     integer = number if isinstance(number, int) else saturated(number, to)
     wrapped: Array = np.array(integer % (1 << to.bits), f"<u{to.bits // 8}").view(to.dtype)
     return wrapped

@@ -59,7 +59,7 @@ class PictureJob(Job):
     def _scale_part(self, source: Array, target: Array, bias: float, find: Find) -> None:
         with np.errstate(all="ignore"):
             # The product of FLOAT32 numbers is exact in FLOAT64.
-            product = np.multiply(source, self._scale, dtype=np.float64)
+            product = np.multiply(source, self._scale, dtype=np.float64, order="C")
             scaled = add_odd(product, np.full_like(product, bias))
             if not self._is_half:
                 target[...] = scaled

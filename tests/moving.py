@@ -41,7 +41,8 @@ def counted(dtype: Any, *sizes: int) -> Array:
     count = int(np.prod(sizes))
     numbers = np.arange(count, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(7)
     unsigned = f"u{np.dtype(dtype).itemsize}"
-    return numbers.astype(unsigned).view(dtype).reshape(sizes)
+    found: Array = numbers.astype(unsigned).view(dtype).reshape(sizes)
+    return found
 
 
 def same_bits(one: Array, other: Array) -> bool:

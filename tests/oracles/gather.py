@@ -90,8 +90,8 @@ def _scatter_nd(plan: Plan, inputs: Inputs) -> dict[str, Answer]:
     result: Array = raw(inputs["InputTensor"]).copy()
     result = result.reshape(result.shape[result.ndim - attributes.InputDimensionCount :])
     indices = indices.reshape(indices.shape[indices.ndim - attributes.IndicesDimensionCount :])
-    length = indices.shape[-1]
-    sizes: tuple[int, ...] = (*indices.shape[:-1], *result.shape[length:])
+    *field, length = indices.shape
+    sizes: tuple[int, ...] = (*field, *result.shape[length:])
     updates = raw(inputs["UpdatesTensor"]).reshape(sizes)
     for at in _all(indices.shape[:-1]):
         place = _written(indices[at], result.shape[:length])

@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from opwire.tensor import Array
 from opwire_service.kernels.cpu.folding.unfold import BATCH
 from tests import oracle
 from tests.moving import counted, moved, same_bits, tensor
@@ -14,9 +15,7 @@ from tests.moving import counted, moved, same_bits, tensor
 RANDOM = np.random.default_rng(3)
 
 
-def columns_of(
-    image: np.ndarray, window: list[int], stride: list[int], dilation: list[int], pads: list[int]
-) -> np.ndarray:
+def columns_of(image: Array, window: list[int], stride: list[int], dilation: list[int], pads: list[int]) -> Array:
     """The columns of a padded image."""
     unsigned = image.view(f"u{image.itemsize}")
     padded = np.pad(unsigned, [(0, 0), (0, 0), *((pad, pad) for pad in pads)])
@@ -29,7 +28,7 @@ def columns_of(
     return np.ascontiguousarray(moved_axes).reshape(shape).view(image.dtype)
 
 
-def fields_of(window, stride, dilation, pads):
+def fields_of(window: list[int], stride: list[int], dilation: list[int], pads: list[int]) -> dict[str, list[int]]:
     names = ("WindowSizes", "Strides", "Dilations", "StartPadding", "EndPadding")
     return dict(zip(names, (window, stride, dilation, pads, pads), strict=True))
 

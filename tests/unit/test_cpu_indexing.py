@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
+from opwire.tensor import Array
 from opwire_service.kernels.cpu.indexing.job import MOST_POINTS
 from tests.moving import counted, moved, same_bits
 
@@ -12,21 +15,21 @@ RANDOM = np.random.default_rng(5)
 INDEX_TYPES = [np.int32, np.uint32, np.int64, np.uint64]
 
 
-def drawn(size: int, dtype: type, *sizes: int) -> np.ndarray:
+def drawn(size: int, dtype: type, *sizes: int) -> Array:
     """Indices inside, counted from the end where the type has signs, and outside."""
     least = -size - 3 if np.issubdtype(dtype, np.signedinteger) else 0
-    indices = RANDOM.integers(least, size + 3, sizes).astype(dtype)
+    indices: Array = RANDOM.integers(least, size + 3, sizes).astype(dtype)
     indices.flat[::97] = np.iinfo(dtype).max
     indices.flat[1::97] = np.iinfo(dtype).min
     return indices
 
 
-def read(indices: np.ndarray, size: int) -> np.ndarray:
+def read(indices: Array, size: int) -> Array:
     wide = np.where(indices > size, size, indices).astype(np.int64)
     return np.clip(np.where(wide < 0, wide + size, wide), 0, size - 1)
 
 
-def written(indices: np.ndarray, size: int) -> np.ndarray:
+def written(indices: Array, size: int) -> Array:
     """The places that are written, -1 for none."""
     wide = np.where(indices > size, size, indices).astype(np.int64)
     wide = np.where(wide < 0, wide + size, wide)
@@ -56,12 +59,13 @@ def test_elements_are_gathered_and_scattered_back(cpu_device, dtype, axis):
     assert same_bits(result["OutputTensor"], scattered(source, indices, tensors["UpdatesTensor"], axis))
 
 
-def scattered(source: np.ndarray, indices: np.ndarray, updates: np.ndarray, axis: int) -> np.ndarray:
+def scattered(source: Array, indices: Array, updates: Array, axis: int) -> Array:
     """One slice of the updates after the other, so that the last one wins."""
     right = np.moveaxis(source.copy(), axis, 0)
     places, slices = (np.moveaxis(array, axis, 0) for array in (written(indices, source.shape[axis]), updates))
     others = np.indices(places.shape[1:])
-    for place, values in zip(places, slices, strict=True):
+    pairs: Any = zip(places, slices, strict=True)
+    for place, values in pairs:
         inside = place >= 0
         right[(place[inside], *(other[inside] for other in others))] = values[inside]
     return np.moveaxis(right, 0, axis)
@@ -86,7 +90,7 @@ def test_of_many_updates_the_last_wins(cpu_device, width):
     tensors = {"InputTensor": source, "IndicesTensor": indices, "UpdatesTensor": updates}
     result = moved(cpu_device, "SCATTER_ND", tensors, InputDimensionCount=2, IndicesDimensionCount=2)["OutputTensor"]
     right = source.copy()
-    places = written(indices[:, 0], 1000)
+    places = written(indices.reshape(-1), 1000)
     for place in range(1000):
         found = np.flatnonzero(places == place)
         if found.size:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 
 from opwire.check import check
+from opwire.tensor import Array
+from opwire_service.devices.base import Device
 from opwire_service.kernels.cpu.selecting.nonzero import TILE
 from opwire_service.kernels.cpu.selecting.top import CHUNK
 from tests import oracle
@@ -18,12 +21,12 @@ RANDOM = np.random.default_rng(11)
 TYPES = [np.uint8, np.int16, np.float16, np.float32, np.uint32, np.int64]
 
 
-def values_of(dtype: type, *sizes: int) -> np.ndarray:
+def values_of(dtype: type, *sizes: int) -> Array:
     """Values with ties; of floats both zeros, infinities and NaN of several signs and payloads."""
     if np.issubdtype(dtype, np.floating):
-        values = (RANDOM.standard_normal(sizes) * 30).astype(dtype)
+        values: Array = (RANDOM.standard_normal(sizes) * 30).astype(dtype)
         values.flat[::7] = np.round(values.flat[::7])
-        special = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, -np.nan], dtype)
+        special: Array = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, -np.nan], dtype)
         values.flat[3::11] = RANDOM.choice(special, values.flat[3::11].size)
         return values
     limits = np.iinfo(dtype)
@@ -32,7 +35,7 @@ def values_of(dtype: type, *sizes: int) -> np.ndarray:
     return values
 
 
-def best(values: np.ndarray, count: int, direction: str) -> np.ndarray:
+def best(values: Array, count: int, direction: str) -> Array:
     """The places along the last axis, by a stable sort of values in which NaN comes last."""
     missing = values != values
     if values.dtype.kind == "f":
@@ -46,9 +49,11 @@ def best(values: np.ndarray, count: int, direction: str) -> np.ndarray:
     return np.take_along_axis(ascending, np.argsort(last, axis=-1, kind="stable"), -1)[..., :count]
 
 
-def assert_best(device, values, axis, count, direction, index_type="UINT32"):
+def assert_best(
+    device: Device, values: Array, axis: int, count: int, direction: str, index_type: str = "UINT32"
+) -> None:
     sizes = [count if i == axis else size for i, size in enumerate(values.shape)]
-    fields = {"Axis": axis, "K": count, "AxisDirection": direction}
+    fields: dict[str, Any] = {"Axis": axis, "K": count, "AxisDirection": direction}
     fields["OutputIndexTensor"] = {"DataType": index_type, "Sizes": sizes}
     result = moved(device, "TOP_K1", {"InputTensor": values}, **fields)
     right = np.moveaxis(best(np.moveaxis(values, axis, -1), count, direction), -1, axis)
@@ -95,7 +100,7 @@ def test_coordinates_of_several_tiles(cpu_device, dtype, density):
         assert not rows[len(right) :].any()
 
 
-def sequence(device, data_type, count, start, delta):
+def sequence(device: Device, data_type: str, count: int, start: float, delta: float) -> tuple[Any, Array]:
     output = {"DataType": data_type, "Sizes": [count]}
     desc = {"OutputTensor": output, "ValueDataType": data_type, "ValueStart": start, "ValueDelta": delta}
     plan = check({"type": "FILL_VALUE_SEQUENCE", "desc": desc})

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from math import prod
-from typing import Any
-
 import numpy as np
 
 from opwire.check import Plan
@@ -14,6 +11,7 @@ from opwire.tensor import Array
 from ....execution import Arrays, Stop, Stopped
 from ...layout import coordinates
 from ..jit.compiler import Kernel
+from ..run.blocks import Blocks
 from ..run.job import Job
 from ..run.pool import Find, Pool
 from .entries import Entries, cuts, joined
@@ -61,20 +59,15 @@ class TopJob(Job):
     def _run_short(self, source: Array, values: Array, indices: Array, pool: Pool, stop: Stop) -> None:
         if source.ndim == 1:
             source, values, indices = source[None], values[None], indices[None]
-        # Slices of one dimension that hold all of those inside it, where they are not too large.
-        shape = source.shape
-        cut = next((i for i in range(source.ndim - 1) if prod(shape[i + 1 :]) <= TILE), source.ndim - 2)
-        grain = max(1, TILE // prod(shape[cut + 1 :]))
-        slices = *shape[:cut], -(-shape[cut] // grain)
+        blocks = Blocks.of(source.shape, TILE, kept=1)
 
         def piece(begin: int, end: int) -> None:
-            for unit in range(begin, end):
-                *place, number = map(int, np.unravel_index(unit, slices))
-                part: tuple[Any, ...] = (*place, slice(number * grain, (number + 1) * grain))
+            for number in range(begin, end):
+                part = blocks.part(number)
                 best = self._best(source[part], 0)
                 self._write(source[part], values[part], indices[part], best.found())
 
-        pool.run(piece, prod(slices), 1, stop)
+        pool.run(piece, blocks.number, 1, stop)
 
     def _best(self, elements: Array, start: int) -> Entries:
         """The entries of the best of neighbours, as many as are wanted or there are."""

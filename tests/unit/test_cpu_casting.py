@@ -49,6 +49,16 @@ def test_every_type_as_every_other(cpu_device, of, to):
         assert not wrong.any(), (given[wrong][:3], result[wrong][:3], answer[wrong][:3])
 
 
+@pytest.mark.parametrize("of", [np.float16, np.float32, np.float64, np.int16], ids=str)
+@pytest.mark.parametrize("to", [np.float16, np.int8, np.uint64], ids=str)
+def test_casts_that_threads_share(cpu_device, of, to):
+    source = (np.random.default_rng(2).standard_normal(700_001) * 90).astype(of)
+    fields = {"OutputTensor": {"DataType": DataType.of(np.dtype(to)).name, "Sizes": [source.size]}}
+    result = moved(cpu_device, "CAST", {"InputTensor": source}, **fields)["OutputTensor"]
+    for i in range(0, source.size, 997):
+        assert result[i] == number_as(source[i].item(), np.dtype(to))
+
+
 def test_payloads_of_nan_stay_where_the_type_does(cpu_device):
     bits = np.arange(0x7FA00001, 0x7FA00001 + 100_000, dtype=np.uint32)
     source = bits.view(np.float32)

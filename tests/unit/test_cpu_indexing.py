@@ -63,7 +63,7 @@ def scattered(source: Array, indices: Array, updates: Array, axis: int) -> Array
     """One slice of the updates after the other, so that the last one wins."""
     right = np.moveaxis(source.copy(), axis, 0)
     places, slices = (np.moveaxis(array, axis, 0) for array in (written(indices, source.shape[axis]), updates))
-    others = np.indices(places.shape[1:])
+    others: Any = np.indices(places.shape[1:])
     pairs: Any = zip(places, slices, strict=True)
     for place, values in pairs:
         inside = place >= 0

@@ -12,7 +12,7 @@ from opwire.tensor import Array, BufferTensorDesc, DataType, packed_strides
 
 from ....execution import Arrays, Bound, Stop
 from ..jit.compiler import Kernel
-from ..jit.element import FLOAT32, FLOAT64, HALF
+from ..jit.element import FLOAT32, HALF, INT64
 from ..run.job import PIECE, ArrayJob, Job, Step
 from ..run.pool import Find, Pool
 from ..views.job import CopyJob
@@ -22,7 +22,7 @@ from . import floats
 FLOATS = {
     DataType.FLOAT16: Kernel(floats.convert, HALF),
     DataType.FLOAT32: Kernel(floats.convert, FLOAT32),
-    DataType.FLOAT64: Kernel(floats.convert, FLOAT64),
+    DataType.FLOAT64: Kernel(floats.convert_doubles, INT64),
 }
 """What converts floats of a type."""
 

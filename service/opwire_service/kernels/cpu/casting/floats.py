@@ -105,9 +105,8 @@ def _wide(zero: float, source: int, target: int, begin: int, end: int, least: fl
         store(target, i, choose(number >= beyond, most, converted))
 
 
-@kernel
-def convert(zero: float, source: int, target: int, _states: int, geometry: int, begin: int, end: int) -> None:
-    """Converts a run of floats."""
+@inlined
+def _convert(zero: float, source: int, target: int, geometry: int, begin: int, end: int) -> None:
     which = at(geometry, TARGET)
     if which == HALVES:
         for i in range(begin, end):
@@ -128,3 +127,15 @@ def convert(zero: float, source: int, target: int, _states: int, geometry: int, 
         _wide(zero, source, target, begin, end, -(2.0**63), 2.0**63, int64((1 << 63) - 1))
     else:
         _wide(zero, source, target, begin, end, 0.0, 2.0**64, uint64((1 << 64) - 1))
+
+
+@kernel
+def convert(zero: float, source: int, target: int, _states: int, geometry: int, begin: int, end: int) -> None:
+    """Converts a run of floats of 16 or 32 bits."""
+    _convert(zero, source, target, geometry, begin, end)
+
+
+@kernel
+def convert_doubles(zero: int, source: int, target: int, _states: int, geometry: int, begin: int, end: int) -> None:
+    """Converts a run of floats of 64 bits; no kernel that threads share has a ``zero`` of these."""
+    _convert(float64(0), source, target, geometry, begin, end)

@@ -13,7 +13,8 @@ from opwire.tensor import Array, BufferTensorDesc, DataType, packed_strides
 from ....execution import Arrays, Bound, Stop
 from ..jit.compiler import Kernel
 from ..jit.element import FLOAT32, HALF, INT64
-from ..run.job import PIECE, ArrayJob, Job, Step
+from ..run.blocks import Blocks
+from ..run.job import Job, Step
 from ..run.pool import Find, Pool
 from ..views.job import CopyJob
 from ..views.view import View, copy
@@ -38,6 +39,9 @@ TARGETS = {
 
 SMALL_INTEGERS = {8: floats.INTEGERS_8, 16: floats.INTEGERS_16, 32: floats.INTEGERS_32}
 """By their bits."""
+
+BLOCK = 1 << 17
+"""Elements that are converted in one piece."""
 
 CHUNK = 1 << 14
 """Elements that are converted in two steps at a time: they stay in the nearest caches."""
@@ -84,10 +88,22 @@ class CastJob(Job):
             source, target = inputs["InputTensor"], outputs["OutputTensor"]
             step = Step(self._kernel, self._geometry, self._count, 1)
             return step.bind(source.ctypes.data, target.ctypes.data, 0, find, pool, (source, target))
-        return partial(ArrayJob(partial(self._convert, find)).run, inputs, outputs, find, pool)
+        return partial(self._run_blocks, inputs["InputTensor"], outputs["OutputTensor"], find, pool)
+
+    def _run_blocks(self, source: Array, target: Array, find: Find, pool: Pool, stop: Stop) -> None:
+        if self._is_packed:
+            source, target = source.reshape(-1), target.reshape(-1)
+        blocks = Blocks.of(source.shape, BLOCK)
+
+        def piece(begin: int, end: int) -> None:
+            for number in range(begin, end):
+                part = blocks.part(number)
+                self._convert(find, source[part], target[part])
+
+        pool.run(piece, blocks.number, 1, stop)
 
     def scratch_bytes(self, threads: int) -> int:
-        packed = 0 if self._is_packed else 16 * PIECE
+        packed = 0 if self._is_packed else 16 * BLOCK
         return threads * (packed + 4 * CHUNK)
 
     def _convert(self, find: Find, source: Array, target: Array) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
@@ -34,14 +33,16 @@ class SequenceJob(Job):
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         target = outputs["OutputTensor"]
-        elements: Any = target.reshape(-1) if target.flags.c_contiguous else target.flat
+        elements = target.reshape(-1) if target.flags.c_contiguous else None
 
         def piece(begin: int, end: int) -> None:
             for tile in range(begin, end):
-                start = tile * TILE
-                count = min(TILE, target.size - start)
+                part = slice(tile * TILE, min((tile + 1) * TILE, target.size))
+                terms = np.empty(part.stop - part.start, target.dtype) if elements is None else elements[part]
                 with np.errstate(all="ignore"):
-                    elements[start : start + count] = self._terms.tile(start, count)
+                    self._terms.tile(part.start, terms)
+                if elements is None:
+                    target.flat[part] = terms
 
         pool.run(piece, -(-target.size // TILE), 8, stop)
 
@@ -55,13 +56,11 @@ class _Integers:
     def __init__(self, start: int, delta: int, data_type: DataType, count: int) -> None:
         self._start, self._delta, self._bits = start, delta, data_type.bits
         self._dtype = np.dtype(f"<u{data_type.bits // 8}")
-        self._result = data_type.dtype
         self._steps = (np.arange(min(count, TILE), dtype=np.uint64) * np.uint64(delta % 2**64)).astype(self._dtype)
 
-    def tile(self, first: int, count: int) -> Array:
+    def tile(self, first: int, target: Array) -> None:
         base = self._dtype.type((self._start + first * self._delta) % 2**self._bits)
-        result: Array = np.add(self._steps[:count], base).view(self._result)
-        return result
+        np.add(self._steps[: target.size], base, out=target.view(self._dtype))
 
 
 class _Exact:
@@ -71,11 +70,10 @@ class _Exact:
         self._start, self._delta = start, delta
         self._steps = np.arange(min(count, TILE), dtype=np.float64) * delta
 
-    def tile(self, first: int, count: int) -> Array:
+    def tile(self, first: int, target: Array) -> None:
         # The first term apart: a sum of zeros has the sign that both have.
         base = self._start + first * self._delta if first else self._start
-        result: Array = self._steps[:count] + base
-        return result
+        target[...] = self._steps[: target.size] + base
 
 
 class _Rounded:
@@ -85,15 +83,15 @@ class _Rounded:
         self._start, self._delta = Fraction(start), Fraction(delta)
         self._steps = np.arange(min(count, TILE), dtype=np.float64) * delta
 
-    def tile(self, first: int, count: int) -> Array:
+    def tile(self, first: int, target: Array) -> None:
         exact = self._start + first * self._delta
         base = float(exact)
         rest = _odd(exact - Fraction(base))
-        high = self._steps[:count]
+        high = self._steps[: target.size]
         total = high + base
         part = total - high
         low = (high - (total - part)) + (base - part)
-        return add_odd(total, add_odd(low, np.full_like(low, rest)))
+        target[...] = add_odd(total, add_odd(low, np.full_like(low, rest)))
 
 
 def _odd(number: Fraction) -> float:

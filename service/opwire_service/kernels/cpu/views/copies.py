@@ -55,7 +55,7 @@ def _lines(zero: int, geometry: int, target: int, source: int, tile: Tile) -> No
         last = min(tile.inner, at(geometry, g.LAST) - tile.diagonal + row)
         if first < last:
             if at(geometry, g.KIND) == g.FILL:
-                fill(target + first * there, there, take(source, zero), last - first)
+                fill(target + first * there, there, take(source, 0, zero), last - first)
             else:
                 _line(zero, target + first * there, there, source + first * here, here, last - first)
         source += _step(geometry, 1, g.SOURCE_STEP)
@@ -67,10 +67,10 @@ def fill(target: int, step: int, value: int, count: int) -> None:
     """Writes an element again and again, ``step`` bytes apart."""
     if step == size_of(value):
         for i in range(count):
-            put(target + i * size_of(value), value)
+            put(target, i, value)
     else:
         for i in range(count):
-            put(target + i * step, value)
+            put(target + i * step, 0, value)
 
 
 @inner
@@ -79,19 +79,19 @@ def _line(zero: int, target: int, there: int, source: int, here: int, count: int
     size = size_of(zero)
     if there != size:
         for i in range(count):
-            put(target + i * there, take(source + i * here, zero))
+            put(target + i * there, 0, take(source + i * here, 0, zero))
     elif here == size:
         for i in range(count):
-            put(target + i * size, take(source + i * size, zero))
+            put(target, i, take(source, i, zero))
     elif here == 2 * size:
         for i in range(count):
-            put(target + i * size, take(source + 2 * i * size, zero))
+            put(target, i, take(source, 2 * i, zero))
     elif here == -size:
         for i in range(count):
-            put(target + i * size, take(source - i * size, zero))
+            put(target, i, take(source, -i, zero))
     else:
         for i in range(count):
-            put(target + i * size, take(source + i * here, zero))
+            put(target, i, take(source + i * here, 0, zero))
 
 
 @inner
@@ -107,4 +107,4 @@ def _transpose(zero: int, geometry: int, tile: Tile) -> None:
     for i in range(tile.middle):
         source, target = tile.source + i * size, tile.target + i * there
         for j in range(columns if i < rows else 0, tile.inner):
-            put(target + j * size, take(source + j * here, zero))
+            put(target, j, take(source + j * here, 0, zero))

@@ -59,7 +59,7 @@ def _truncated(typing: Any, number: Any, zero: Any) -> tuple[Any, Callable[..., 
 
 
 @intrinsic
-def _half_bits(typing: Any, number: Any) -> tuple[Any, Callable[..., Any]]:
+def half_bits(typing: Any, number: Any) -> tuple[Any, Callable[..., Any]]:
     """The FLOAT16 that is nearest to a FLOAT32."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -110,7 +110,7 @@ def _convert(zero: float, source: int, target: int, geometry: int, begin: int, e
     which = at(geometry, TARGET)
     if which == HALVES:
         for i in range(begin, end):
-            store(target, i, _half_bits(odd(float64(number_of(read(source, i, zero))))))
+            store(target, i, half_bits(odd(float64(number_of(read(source, i, zero))))))
     elif which == SINGLES:
         for i in range(begin, end):
             store(target, i, float32(number_of(read(source, i, zero))))

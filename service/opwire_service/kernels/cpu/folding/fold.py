@@ -27,6 +27,12 @@ TILE = 1 << 15
 EXACT_HALVES = 1 << 12
 """So many FLOAT16 numbers add up in FLOAT64 without rounding."""
 
+EXACT_BITS = 28
+"""By so many powers of two may FLOAT32 numbers differ for two of them to add up in FLOAT64 without rounding."""
+
+_INFINITY = 0x7F800000
+"""Its bits."""
+
 Part = tuple[Any, ...]
 
 
@@ -96,18 +102,14 @@ class FoldJob(Job):
     def _rounded(self, terms: _Terms, target: Array) -> tuple[Array, Array]:
         """The sums, and which of them may be wrong."""
         if self._data_type is not DataType.FLOAT64:
-            total, magnitude = np.full(target.shape, -0.0), np.zeros(target.shape)
+            total, sizes = np.full(target.shape, -0.0), _Sizes()
+            is_half = self._data_type is DataType.FLOAT16
             for part, elements in terms:
                 total[part] += elements
-                magnitude[part] += np.abs(elements)
-            result = total.astype(target.dtype)
-            if self._data_type is DataType.FLOAT16 and self._terms <= EXACT_HALVES:
-                return result, np.zeros(target.shape, np.bool_)
-            magnitude *= 2.0**-52 * self._terms
-            below, above = (total - magnitude).astype(target.dtype), (total + magnitude).astype(target.dtype)
-            doubtful = (below != above) & np.isfinite(total)
-            if not doubtful.any():
-                return result, doubtful
+                if not is_half:
+                    sizes.add(elements)
+            if self._terms <= (EXACT_HALVES if is_half else sizes.exact):
+                return total.astype(target.dtype), np.zeros(target.shape, np.bool_)
         return self._in_two(terms, target)
 
     def _in_two(self, terms: _Terms, target: Array) -> tuple[Array, Array]:
@@ -131,6 +133,27 @@ def _two(one: Array, other: Array) -> tuple[Array, Array]:
     total = one + other
     part = total - one
     return total, (one - (total - part)) + (other - part)
+
+
+class _Sizes:
+    """How large FLOAT32 numbers are, of several arrays."""
+
+    def __init__(self) -> None:
+        self._greatest, self._least = 0, _INFINITY
+
+    def add(self, elements: Array) -> None:
+        magnitudes = elements.view(np.uint32) & np.uint32(0x7FFFFFFF)
+        self._greatest = max(self._greatest, int(magnitudes.max()))
+        magnitudes -= np.uint32(1)  # of zeros that is the greatest number
+        self._least = min(self._least, int(magnitudes.min()) + 1)
+
+    @property
+    def exact(self) -> int:
+        """So many of them add up in FLOAT64 without rounding: multiples of the last bit of the least one."""
+        if self._greatest >= _INFINITY:
+            return 0
+        apart = (self._greatest >> 23) - (min(self._least, self._greatest) >> 23)
+        return 1 << max(0, EXACT_BITS - apart) if apart <= EXACT_BITS else 0
 
 
 class _Terms:

@@ -34,6 +34,13 @@ class Entries(NamedTuple):
             return cls(joined)
         return cls(keys, np.broadcast_to(places, keys.shape))
 
+    @classmethod
+    def chosen(cls, keys: Array, places: Array, *, is_wide: bool) -> Entries:
+        """Entries that are sorted already; keys of 64 bits compare as signed numbers."""
+        if is_wide:
+            return cls(keys ^ np.uint64(1 << 63), places)
+        return cls((keys << np.uint64(_PLACE)) | places)
+
     def first(self, count: int) -> Entries:
         """The first of each row, sorted. Where places stand apart, those of equals are taken to be in order."""
         if self.places is not None:

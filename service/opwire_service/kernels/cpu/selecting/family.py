@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ..jit.compiler import Kernel
 from .nonzero import NonzeroJob
-from .top import TopJob
+from .top import BEST, TopJob
 
-KERNELS: tuple[Kernel, ...] = ()
+KERNELS: tuple[Kernel, ...] = (BEST,)
 
 PREPARE = {"TOP_K": TopJob, "TOP_K1": TopJob, "NONZERO_COORDINATES": NonzeroJob}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from array import array
+
 import numpy as np
 
 from opwire.check import Plan
@@ -11,9 +13,11 @@ from opwire.tensor import Array
 from ....execution import Arrays, Stop, Stopped
 from ...layout import coordinates
 from ..jit.compiler import Kernel
+from ..jit.element import INT64
 from ..run.blocks import Blocks
 from ..run.job import Job
 from ..run.pool import Find, Pool
+from .best import FEW, best
 from .entries import Entries, cuts, joined
 from .keys import Order
 
@@ -22,6 +26,11 @@ CHUNK = 1 << 17
 
 TILE = 1 << 15
 """Elements of short sequences that are taken at a time."""
+
+Tensors = tuple[Array, Array, Array]
+"""The input, the values and the indices."""
+
+BEST = Kernel(best, INT64)
 
 ENTRY = 64
 """Bytes that an element takes while it is sorted, with its key, its place and their order."""
@@ -39,16 +48,16 @@ class TopJob(Job):
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
-        return ()
+        return (BEST,) if self._count <= FEW else ()
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         tensors = inputs["InputTensor"], outputs["OutputValueTensor"], outputs["OutputIndexTensor"]
         source, values, indices = (np.moveaxis(tensor, self._axis, -1) for tensor in tensors)
         if self._length <= CHUNK:
-            self._run_short(source, values, indices, pool, stop)
+            self._run_short((source, values, indices), find, pool, stop)
             return
         for place in coordinates(source.shape[:-1]):
-            self._run_long(source[place], values[place], indices[place], pool, stop)
+            self._run_long((source[place], values[place], indices[place]), find, pool, stop)
 
     def scratch_bytes(self, threads: int) -> int:
         if self._length <= CHUNK:
@@ -56,7 +65,8 @@ class TopJob(Job):
         kept = -(-self._length // CHUNK) * min(self._count, CHUNK)
         return 16 * kept + threads * 3 * ENTRY * CHUNK
 
-    def _run_short(self, source: Array, values: Array, indices: Array, pool: Pool, stop: Stop) -> None:
+    def _run_short(self, tensors: Tensors, find: Find, pool: Pool, stop: Stop) -> None:
+        source, values, indices = tensors
         if source.ndim == 1:
             source, values, indices = source[None], values[None], indices[None]
         blocks = Blocks.of(source.shape, TILE, kept=1)
@@ -64,32 +74,43 @@ class TopJob(Job):
         def piece(begin: int, end: int) -> None:
             for number in range(begin, end):
                 part = blocks.part(number)
-                best = self._best(source[part], 0)
-                self._write(source[part], values[part], indices[part], best.found())
+                entries = self._best(source[part], 0, find)
+                self._write(source[part], values[part], indices[part], entries.found())
 
         pool.run(piece, blocks.number, 1, stop)
 
-    def _best(self, elements: Array, start: int) -> Entries:
+    def _best(self, elements: Array, start: int, find: Find) -> Entries:
         """The entries of the best of neighbours, as many as are wanted or there are."""
         with np.errstate(all="ignore"):
             keys = self._order.keys(elements)
-        return Entries.of(keys, start).first(min(self._count, elements.shape[-1]))
+        count = min(self._count, elements.shape[-1])
+        if count > FEW or count == elements.shape[-1]:
+            return Entries.of(keys, start).first(count)
+        if keys.dtype.itemsize < 4:
+            keys = keys.astype(np.uint32)
+        found, places = (np.empty((*keys.shape[:-1], count), np.uint64) for _ in range(2))
+        geometry = array("q", [count, keys.shape[-1], keys.dtype.itemsize == 8])
+        addresses = keys.ctypes.data, found.ctypes.data, places.ctypes.data, geometry.buffer_info()[0]
+        find(BEST).call(0, *addresses, 0, found.size // count)
+        places += np.uint64(start)
+        return Entries.chosen(found, places, is_wide=keys.dtype.itemsize == 8)
 
     def _write(self, source: Array, values: Array, indices: Array, places: Array) -> None:
         unsigned = f"<u{source.dtype.itemsize}"
         values.view(unsigned)[...] = np.take_along_axis(source.view(unsigned), places.astype(np.int64), -1)
         indices[...] = places
 
-    def _run_long(self, source: Array, values: Array, indices: Array, pool: Pool, stop: Stop) -> None:
+    def _run_long(self, tensors: Tensors, find: Find, pool: Pool, stop: Stop) -> None:
         """Each chunk keeps its best; those of all chunks are sorted in intervals, until there are enough."""
+        source, values, indices = tensors
         chunks = -(-self._length // CHUNK)
         parts: list[Entries | None] = [None] * chunks
 
         def choose(begin: int, end: int) -> None:
             for chunk in range(begin, end):
                 start = chunk * CHUNK
-                best = self._best(source[start : start + CHUNK], start)
-                parts[chunk] = Entries(*(None if array is None else array.copy() for array in best))  # type: ignore[arg-type]
+                entries = self._best(source[start : start + CHUNK], start, find)
+                parts[chunk] = Entries(*(None if each is None else each.copy() for each in entries))  # type: ignore[arg-type]
 
         pool.run(choose, chunks, 1, stop)
         sorted_parts = [part for part in parts if part is not None]

@@ -2,61 +2,59 @@
 
 from __future__ import annotations
 
+from array import array
+
 import numpy as np
 
 from opwire.check import Plan
 from opwire.tensor import Array, DataType
 
 from ....execution import Arrays, Stop
-from ..casting.family import FLOATS, geometry_to
 from ..jit.compiler import Kernel
+from ..jit.element import FLOAT32, HALF
 from ..run.blocks import Blocks
 from ..run.job import Job
 from ..run.pool import Find, Pool
-from .rounding import add_odd
+from .scaling import scale
 
-TILE = 1 << 14
-"""Elements that are scaled at a time."""
+BLOCK = 1 << 16
+"""Elements that are scaled in one piece."""
+
+SCALE = {DataType.FLOAT16: Kernel(scale, HALF), DataType.FLOAT32: Kernel(scale, FLOAT32)}
 
 
 class PictureJob(Job):
-    """Blocks of pictures."""
+    """Blocks of pictures, channel by channel."""
 
     def __init__(self, plan: Plan) -> None:
-        self._scale = plan.attributes.Scale
-        self._biases = np.array(plan.attributes.Bias, np.float64).reshape(-1, 1, 1)
-        self._to = geometry_to(plan.outputs["OutputTensor"].data_type)
-        self._is_half = plan.outputs["OutputTensor"].data_type is DataType.FLOAT16
+        data_type = plan.outputs["OutputTensor"].data_type
+        self._kernel = SCALE[data_type]
+        numbers = np.array([plan.attributes.Scale, *plan.attributes.Bias], np.float64).view(np.int64).tolist()
+        self._geometries = [array("q", [numbers[0], bias, data_type is DataType.FLOAT16]) for bias in numbers[1:]]
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
-        return (FLOATS[DataType.FLOAT64],) if self._is_half else ()
+        return (self._kernel,)
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
-        source, target = inputs["InputTensor"], outputs["OutputTensor"]
-        biases = np.broadcast_to(self._biases, source.shape)
-        blocks = Blocks.of(source.shape, TILE)
+        source, target = (np.moveaxis(each, 1, 0) for each in (inputs["InputTensor"], outputs["OutputTensor"]))
+        blocks = Blocks.of(source.shape[1:], BLOCK)
 
         def piece(begin: int, end: int) -> None:
-            for number in range(begin, end):
-                part = blocks.part(number)
-                self._scale_part(source[part], target[part], biases[part], find)
+            for unit in range(begin, end):
+                channel, number = divmod(unit, blocks.number)
+                part = (channel, *blocks.part(number))
+                self._scale(source[part], target[part], self._geometries[channel], find)
 
-        pool.run(piece, blocks.number, 4, stop)
+        pool.run(piece, source.shape[0] * blocks.number, 1, stop)
 
     def scratch_bytes(self, threads: int) -> int:
-        return threads * 8 * 8 * TILE
+        return threads * 8 * BLOCK
 
-    def _scale_part(self, source: Array, target: Array, biases: Array, find: Find) -> None:
-        with np.errstate(all="ignore"):
-            # The product of FLOAT32 numbers is exact in FLOAT64.
-            product = np.multiply(source, self._scale, dtype=np.float64, order="C")
-            scaled = add_odd(product, biases)
-            if not self._is_half:
-                target[...] = scaled
-                return
-        halves = np.empty(target.shape, np.float16)
-        geometry, _ = self._to.buffer_info()
-        kernel = find(FLOATS[DataType.FLOAT64])
-        kernel.call(0, scaled.ctypes.data, halves.ctypes.data, 0, geometry, 0, halves.size)
-        target[...] = halves
+    def _scale(self, source: Array, target: Array, geometry: array[int], find: Find) -> None:
+        numbers = np.ascontiguousarray(source)
+        result = target if target.flags.c_contiguous else np.empty(target.shape, target.dtype)
+        address, _ = geometry.buffer_info()
+        find(self._kernel).call(0, numbers.ctypes.data, result.ctypes.data, 0, address, 0, numbers.size)
+        if result is not target:
+            target[...] = result

@@ -81,6 +81,17 @@ def _moved(geometry: int, level: int, count: int, indices: int, source: int, tar
     return indices, source, target
 
 
+@inlined
+def _turn(target: int, source: int, length: int, position: int, count: int, zero: int) -> None:
+    """Turns round what lies at some positions of a sequence, up to its length, and copies the rest."""
+    turned = max(0, min(length - position, count))
+    last = length - 1 - position
+    for i in range(turned):
+        put(target, i, take(source, last - i, zero))
+    for i in range(turned, count):
+        put(target, i, take(source, position + i, zero))
+
+
 @inner
 def _line(geometry: int, indices: int, source: int, target: int, count: int, position: int) -> None:
     """Moves what the points of the innermost loop name: tuples of several indices, or one by one."""
@@ -111,6 +122,10 @@ def _line(geometry: int, indices: int, source: int, target: int, count: int, pos
         for _ in range(count):
             _move(target, source + _mirrored(index_at(indices, index_type), size, position) * step, run)
             indices, source, target = indices + next_index, source + here, target + there
+    elif step == there == run == 4:
+        _turn(target, source, min(index_at(indices, index_type), size), position, count, int32(0))
+    elif step == there == run == 8:
+        _turn(target, source, min(index_at(indices, index_type), size), position, count, int64(0))
     else:
         length = index_at(indices, index_type)
         for i in range(count):

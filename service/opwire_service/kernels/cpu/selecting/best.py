@@ -9,7 +9,7 @@ from ..run.geometry import at
 COUNT, LENGTH, IS_WIDE = range(3)
 """Slots: how many are kept, how long a row is, and whether keys have 64 bits, or 32."""
 
-FEW = 64
+FEW = 128
 """The most that are kept: each better one is put in its place among them, one step after the other."""
 
 SIGN = -(1 << 63)

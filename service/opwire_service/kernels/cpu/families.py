@@ -8,7 +8,9 @@ from opwire.check import Plan
 
 from .averages import family as averages
 from .elementwise import family as elementwise
+from .casting import family as casting
 from .extremes import family as extremes
+from .folding import family as folding
 from .indexing import family as indexing
 from .jit.compiler import Kernel
 from .pooling import family as pooling
@@ -16,9 +18,11 @@ from .products import family as products
 from .reduce import family as reduce
 from .run import sharing
 from .run.job import Job
+from .selecting import family as selecting
+from .sequences import family as sequences
 from .views import family as views
 
-_FAMILIES = (extremes, reduce, pooling, averages, views, indexing, products, elementwise)
+_FAMILIES = (extremes, reduce, pooling, averages, views, indexing, products, elementwise, casting, sequences, selecting, folding)
 
 PREPARE: dict[str, Callable[[Plan], Job]] = {
     name: prepare for family in _FAMILIES for name, prepare in family.PREPARE.items()

@@ -22,24 +22,26 @@ LONG = 512
 
 
 @intrinsic
-def take(typing: Any, address: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
-    """The element at an address, aligned or not."""
+def take(typing: Any, address: Any, index: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
+    """The element ``index`` elements after an address, aligned or not."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.load(pointer_to(builder, args[0], context.get_value_type(zero)), align=1)
+        pointer = pointer_to(builder, args[0], context.get_value_type(zero))
+        return builder.load(builder.gep(pointer, [args[1]]), align=1)
 
-    return zero(ADDRESS, zero), code
+    return zero(ADDRESS, ADDRESS, zero), code
 
 
 @intrinsic
-def put(typing: Any, address: Any, value: Any) -> tuple[Any, Callable[..., Any]]:
-    """Writes an element to an address, aligned or not."""
+def put(typing: Any, address: Any, index: Any, value: Any) -> tuple[Any, Callable[..., Any]]:
+    """Writes an element ``index`` elements after an address, aligned or not."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        builder.store(args[1], pointer_to(builder, args[0], context.get_value_type(value)), align=1)
+        pointer = pointer_to(builder, args[0], context.get_value_type(value))
+        builder.store(args[2], builder.gep(pointer, [args[1]]), align=1)
         return context.get_dummy_value()
 
-    return types.void(ADDRESS, value), code
+    return types.void(ADDRESS, ADDRESS, value), code
 
 
 def _mover(size: int) -> Any:

@@ -11,10 +11,11 @@ from .extremes import family as extremes
 from .jit.compiler import Kernel
 from .pooling import family as pooling
 from .reduce import family as reduce
+from .resampling import family as resampling
 from .run import sharing
 from .run.job import Job
 
-_FAMILIES = (extremes, reduce, pooling, averages)
+_FAMILIES = (extremes, reduce, pooling, averages, resampling)
 
 PREPARE: dict[str, Callable[[Plan], Job]] = {
     name: prepare for family in _FAMILIES for name, prepare in family.PREPARE.items()

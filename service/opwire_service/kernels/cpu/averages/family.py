@@ -20,6 +20,7 @@ from ..run.job import Job, Step
 from ..run.pool import Find, Pool
 from ..run.reference import ReferenceJob
 from . import geometry as g
+from . import quantized
 from . import rows as kernels
 
 FLOATS = {DataType.FLOAT32: FLOAT32, DataType.FLOAT16: HALF}
@@ -217,4 +218,5 @@ PREPARE = {
     **dict.fromkeys(("AVERAGE_POOLING", "AVERAGE_POOLING1"), lambda plan: _prepare(plan, _averages(plan))),
     **dict.fromkeys(("LP_POOLING", "LP_POOLING1"), lambda plan: _prepare(plan, _norms(plan))),
     "AVERAGE_POOLING_GRAD": lambda plan: _prepare(plan, _gradient(plan)),
+    "QUANTIZED_LINEAR_AVERAGE_POOLING": quantized.prepare,
 }

@@ -12,11 +12,12 @@ from .jit.compiler import Kernel
 from .pooling import backward as pooling_backward
 from .pooling import family as pooling
 from .reduce import family as reduce
+from .regions import family as regions
 from .resampling import family as resampling
 from .run import sharing
 from .run.job import Job
 
-_FAMILIES = (extremes, reduce, pooling, pooling_backward, averages, resampling)
+_FAMILIES = (extremes, reduce, pooling, pooling_backward, averages, resampling, regions)
 
 PREPARE: dict[str, Callable[[Plan], Job]] = {
     name: prepare for family in _FAMILIES for name, prepare in family.PREPARE.items()

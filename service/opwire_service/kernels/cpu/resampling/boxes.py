@@ -52,16 +52,22 @@ class Box:
     Args:
         axes: at most five, outermost first.
         integers: the range of results that are integers.
+        regions: whether the last two axes have tables for each place of the second one, one after the other.
     """
 
-    def __init__(self, axes: Sequence[Axis], integers: tuple[int, int] | None = None) -> None:
+    def __init__(
+        self, axes: Sequence[Axis], integers: tuple[int, int] | None = None, *, regions: bool = False
+    ) -> None:
         missing = g.DIMENSIONS - len(axes)
         self._axes = [*(Axis(IDENTITY, 0, 0) for _ in range(missing)), *axes]
         *self.outer, across = (axis.table for axis in self._axes)
-        outputs = across.first.size
+        self._regions = self.outer[1].first.size if regions else 1
+        self._sizes = [axis.table.first.size for axis in self._axes]
+        self._sizes[3:] = [size // self._regions for size in self._sizes[3:]]
+        outputs = self._sizes[-1]
         self.tile = min(outputs, TILE)
         self.tiles = -(-outputs // self.tile)
-        self.units = prod(table.first.size for table in self.outer) * self.tiles
+        self.units = prod(self._sizes[:-1]) * self.tiles
         self.line = line = _line(across, self.tile)
         self.visits = prod(table.most for table in self.outer) * line + self.tile * (1 + across.most)
         self.geometry = self._encode(line, integers)
@@ -77,13 +83,15 @@ class Box:
         row[g.DOUBT], row[g.LEAST] = _bits(doubt * max(1.0, prod(table.total for table in tables))), _bits(doubt)
         row[g.CAPACITY], row[g.PAIRS] = CAPACITY, int(tables[-1].most <= 2)
         row[g.LOCAL] = int(row[g.PAIRS] and _are_products_exact(tables[:-1]))
+        if self._regions > 1:
+            row[g.REGION_ROWS], row[g.REGION_COLUMNS] = self._sizes[3:]
         if integers is not None:
             row[g.INTEGER], (row[g.LOWEST], row[g.HIGHEST]) = 1, integers
         for i, axis in enumerate(self._axes):
             table = axis.table
             addresses = (each.ctypes.data for each in (table.first, table.taps, table.starts, table.weights))
             row[g.AXES + i * g.WIDTH : g.AXES + (i + 1) * g.WIDTH] = [
-                table.first.size,
+                self._sizes[i],
                 *addresses,
                 axis.source,
                 axis.target,
@@ -99,7 +107,7 @@ class Box:
         step.bind(source, target, states.ctypes.data, find, pool, (self, states))(stop)
         if states[0] > CAPACITY:
             return None
-        shape = (*(table.first.size for table in self.outer), self.tiles * self.tile)
+        shape = (*self._sizes[:-1], self.tiles * self.tile)
         numbers = states[1 : 1 + int(states[0])]
         return [tuple(int(i) for i in place) for place in zip(*np.unravel_index(numbers, shape), strict=True)]
 

@@ -16,7 +16,8 @@ INTEGER, LOWEST, HIGHEST = 6, 7, 8  # whether results are integers, and their ra
 CAPACITY = 9  # outputs that can be left open
 PAIRS = 10  # whether no output reads more than two elements along the innermost dimension
 LOCAL = 11  # whether sums along a line say themselves when they are doubtful
-AXES, WIDTH, DIMENSIONS = 12, 7, 5
+REGION_ROWS, REGION_COLUMNS = 12, 13  # rows of the tables of the last two dimensions for each place of the second one
+AXES, WIDTH, DIMENSIONS = 14, 7, 5
 OUT, FIRST, TAPS, STARTS, WEIGHTS, SOURCE, TARGET = range(WIDTH)
 PLACES = AXES + DIMENSIONS * WIDTH
 

@@ -59,10 +59,12 @@ def weighted(zero: float, source: int, target: int, states: int, geometry: int, 
         count = min(at(geometry, g.TILE), at(geometry, g.ACROSS + g.OUT) - first)
         places = _places(geometry, row)
         here = _target(geometry, places, first)
-        start, stop = g.reach_of(geometry, first, count)
+        reads = (places[0], places[1], places[2], places[3] + places[1] * at(geometry, g.REGION_ROWS))
+        columns = first + places[1] * at(geometry, g.REGION_COLUMNS)
+        start, stop = g.reach_of(geometry, columns, count)
         fill(-0.0, line, stop - start)
-        greatest = add_rows(zero, source, geometry, places, start, stop - start, line, rest)
-        sum_across(geometry, first, count, start, line, sums, doubts)
+        greatest = add_rows(zero, source, geometry, reads, start, stop - start, line, rest)
+        sum_across(geometry, columns, count, start, line, sums, doubts)
         if at(geometry, g.INTEGER):
             some_open = round_integers(geometry, sums, count, results, opens)
         else:
@@ -72,7 +74,7 @@ def weighted(zero: float, source: int, target: int, states: int, geometry: int, 
         if some_open:
             for i in range(count):
                 if load(opens, i, int32(0)):
-                    decided, bits = settle(zero, source, geometry, places, first + i)
+                    decided, bits = settle(zero, source, geometry, reads, columns + i)
                     store(results, i, int32(bits))
                     if not decided:
                         number = fetch_add(states, 0, 1)

@@ -60,9 +60,7 @@ def resampled_axes(plan: Plan, source: tuple[int, ...], result: tuple[int, ...])
         scales = tuple(attributes.Scales)
     inputs = getattr(attributes, "InputPixelOffsets", (0.5,) * rank)
     outputs = getattr(attributes, "OutputPixelOffsets", (-0.5,) * rank)
-    return tuple(
-        ResampledAxis(*members) for members in zip(source, result, scales, inputs, outputs, strict=True)
-    )
+    return tuple(ResampledAxis(*members) for members in zip(source, result, scales, inputs, outputs, strict=True))
 
 
 def is_linear(attributes: Any) -> bool:
@@ -82,7 +80,8 @@ def nearest_indices(coordinates: Array, size: int, attributes: Any) -> Array:
 
 def within(coordinates: Array, size: int) -> Array:
     """Coordinates moved to the edges of the input if they lie outside; NaN to the first."""
-    return np.clip(np.nan_to_num(coordinates, nan=0.0, posinf=np.inf, neginf=-np.inf), 0.0, size - 1.0)
+    inside: Array = np.clip(np.nan_to_num(coordinates, nan=0.0, posinf=np.inf, neginf=-np.inf), 0.0, size - 1.0)
+    return inside
 
 
 def neighbours(coordinates: Array, size: int) -> tuple[Array, Array]:
@@ -190,9 +189,7 @@ def sampled_axes(attributes: Any, corners: Array, image: tuple[int, ...], crop: 
     axes = []
     for axis, (size, outputs) in enumerate(zip(image, crop, strict=True)):
         start, extent, samples = (values[0] for values in extents(attributes, corners[None], axis, outputs))
-        axes.append(
-            SampledAxis(size, outputs, float(start), float(extent), int(samples), *offsets(attributes))
-        )
+        axes.append(SampledAxis(size, outputs, float(start), float(extent), int(samples), *offsets(attributes)))
     return axes
 
 

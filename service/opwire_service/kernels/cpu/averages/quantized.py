@@ -87,7 +87,8 @@ class QuantizedJob(Job):
                 begins = [at * part for at, part in zip(place, self._tile, strict=True)]
                 parts = [slice(at, at + part) for at, part in zip(begins, self._tile, strict=True)]
                 scale, out_scale, zero, out_zero = (each[channels] for each in given)
-                there = target[(image, channels, *parts)]
+                index: tuple[Any, ...] = (image, channels, *parts)
+                there = target[index]
                 total, elements, count = self._sums(source[image, channels], begins, there.shape[1:], stop)
                 total = (total - elements * zero) * scale
                 limits = np.iinfo(there.dtype)
@@ -104,10 +105,9 @@ class QuantizedJob(Job):
             ones = np.ones(dimension.size if dimension.size <= _WIDEST else 1, np.int8)
             sizes = _along(np.broadcast_to(ones, (dimension.size,)), 0, dimension, begin, size, stop)
             counts.append(sizes.reshape(-1, *(1,) * (len(shape) - axis)).astype(np.float64))
-        elements = reduce(np.multiply, counts)
-        whole = float(prod(each.window for each in self._dimensions))
-        count = np.float64(whole) if self._plan.attributes.IncludePadding else elements
-        return total.astype(np.float64), elements, count
+        elements: Array = reduce(np.multiply, counts)
+        whole = np.array(float(prod(each.window for each in self._dimensions)))
+        return total.astype(np.float64), elements, whole if self._plan.attributes.IncludePadding else elements
 
     def scratch_bytes(self, threads: int) -> int:
         return threads * 80 * max(self._planes * self._needed(list(self._tile)), _TILE)

@@ -32,7 +32,13 @@ def _windows(geometry: int, dimension: int, first: int, end: int) -> tuple[int, 
 
 @inner
 def _add_exactly(
-    zero: float, gradient: int, indices: int, geometry: int, ranges: tuple[int, int, int, int, int, int], which: int, limbs: int
+    zero: float,
+    gradient: int,
+    indices: int,
+    geometry: int,
+    ranges: tuple[int, int, int, int, int, int],
+    which: int,
+    limbs: int,
 ) -> float:
     """What adds up at one position, as a float64 that rounds as the sum does."""
     clear_limbs(limbs)

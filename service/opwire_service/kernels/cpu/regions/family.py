@@ -136,7 +136,9 @@ class AlignJob(Job):
             return None
         ones = np.ones(images.size, np.int64)
         # What has no image reads nothing.
-        of_image = Table(np.where(inside, images, 0).astype(np.int64), inside.astype(np.int64), ones * 0, np.ones(3), True)
+        of_image = Table(
+            np.where(inside, images, 0).astype(np.int64), inside.astype(np.int64), ones * 0, np.ones(3), True
+        )
         channels = np.arange(sizes[1])
         of_channel = Table(channels, channels * 0 + 1, channels * 0, np.ones(3), True)
         box = Box(
@@ -154,7 +156,9 @@ class AlignJob(Job):
         return box if box.visits <= VISITS else None
 
     def scratch_bytes(self, threads: int) -> int:
-        return 400 * SAMPLES + 32 * self._source.sizes[1] + 8 * CAPACITY + threads * 8 * (self._source.sizes[3] + 5 * TILE)
+        return (
+            400 * SAMPLES + 32 * self._source.sizes[1] + 8 * CAPACITY + threads * 8 * (self._source.sizes[3] + 5 * TILE)
+        )
 
 
 def prepare(plan: Plan) -> Job:

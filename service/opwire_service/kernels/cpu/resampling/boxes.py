@@ -55,9 +55,7 @@ class Box:
         regions: whether the last two axes have tables for each place of the second one, one after the other.
     """
 
-    def __init__(
-        self, axes: Sequence[Axis], integers: tuple[int, int] | None = None, *, regions: bool = False
-    ) -> None:
+    def __init__(self, axes: Sequence[Axis], integers: tuple[int, int] | None = None, *, regions: bool = False) -> None:
         missing = g.DIMENSIONS - len(axes)
         self._axes = [*(Axis(IDENTITY, 0, 0) for _ in range(missing)), *axes]
         *self.outer, across = (axis.table for axis in self._axes)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from ..averages.lines import add_row
 from ..averages.geometry import SIGNED
+from ..averages.lines import add_row
 from ..jit.compiler import inlined, inner
 from ..jit.element import bits_double, choose, fused, int32, load, read, store
 from ..numbers.formats import infinity_bits, masked, narrow, narrow_vector
@@ -23,7 +23,14 @@ NEAR = 2.0**-20
 
 @inner
 def add_rows(
-    zero: float, source: int, geometry: int, places: tuple[int, int, int, int], begin: int, size: int, line: int, rest: int
+    zero: float,
+    source: int,
+    geometry: int,
+    places: tuple[int, int, int, int],
+    begin: int,
+    size: int,
+    line: int,
+    rest: int,
 ) -> int:
     """Adds up the rows that outputs read, times their weights; returns the greatest magnitude in them."""
     greatest = 0
@@ -39,9 +46,9 @@ def add_rows(
                 outer = g.weight(weights_a, i) * g.weight(weights_b, j) * g.weight(weights_c, k)
                 plane = (a + i) * at(geometry, axis[0] + g.SOURCE) + (b + j) * at(geometry, axis[1] + g.SOURCE)
                 plane += (c + k) * at(geometry, axis[2] + g.SOURCE) + begin * step
-                for l in range(taps_d):
-                    offset = plane + (d + l) * at(geometry, axis[3] + g.SOURCE)
-                    share = outer * g.weight(weights_d, l)
+                for last in range(taps_d):
+                    offset = plane + (d + last) * at(geometry, axis[3] + g.SOURCE)
+                    share = outer * g.weight(weights_d, last)
                     if share != 0.0:
                         row = advance(source, offset, zero)
                         high, _ = add_row(zero, row, step, size, line, share, SIGNED, rest)
@@ -114,9 +121,7 @@ def _saturated(geometry: int, value: float) -> int:
 
 
 @inner
-def settle(
-    zero: float, source: int, geometry: int, places: tuple[int, int, int, int], across: int
-) -> tuple[bool, int]:
+def settle(zero: float, source: int, geometry: int, places: tuple[int, int, int, int], across: int) -> tuple[bool, int]:
     """Whether one sum is decided now, and its bits."""
     axis = (g.AXES, g.AXES + g.WIDTH, g.AXES + 2 * g.WIDTH, g.AXES + 3 * g.WIDTH)
     a, taps_a, weights_a = g.reads_of(geometry, axis[0], places[0])
@@ -128,16 +133,16 @@ def settle(
     rows = taps_a * taps_b * taps_c * taps_d
     for number in range(rows):
         rest = number // taps_d
-        l = number - rest * taps_d
+        last = number - rest * taps_d
         j_k = rest // taps_c
         k = rest - j_k * taps_c
         i = j_k // taps_b
         j = j_k - i * taps_b
         offset = (a + i) * at(geometry, axis[0] + g.SOURCE) + (b + j) * at(geometry, axis[1] + g.SOURCE)
-        offset += (c + k) * at(geometry, axis[2] + g.SOURCE) + (d + l) * at(geometry, axis[3] + g.SOURCE)
+        offset += (c + k) * at(geometry, axis[2] + g.SOURCE) + (d + last) * at(geometry, axis[3] + g.SOURCE)
         outer, lost = _times(g.weight(weights_a, i), g.weight(weights_b, j), lost)
         outer, lost = _times(outer, g.weight(weights_c, k), lost)
-        outer, lost = _times(outer, g.weight(weights_d, l), lost)
+        outer, lost = _times(outer, g.weight(weights_d, last), lost)
         for tap in range(taps_e):
             share, lost = _times(outer, g.weight(weights_e, tap), lost)
             if share != 0.0:

@@ -98,7 +98,7 @@ def _heights(centre: Array, scale: float, begin: Array, end: Array) -> Array:
 
 
 def transposed_table(plan: Plan, axis: ResampledAxis, begin: int, end: int) -> Table | None:
-    """For elements ``begin`` to ``end`` of the input the outputs that read them; None if it would have too many weights."""
+    """The outputs that read elements ``begin`` to ``end`` of the input; None if it would have too many weights."""
     if 2 * axis.outputs > TAPS:
         return None
     coordinates = axis.coordinates(np.arange(axis.outputs))

@@ -6,6 +6,7 @@ import math
 
 from ..jit.compiler import inner
 from ..jit.element import bits_double, float64, int32, read
+from ..numbers.accumulator import add_value, clear_limbs, high_and_low, propagate_carries
 from ..numbers.formats import infinity_bits, masked, narrow, narrow_vector
 from ..numbers.rounding import L2, UNIT, rounded
 from ..numbers.vectors import (
@@ -20,7 +21,6 @@ from ..numbers.vectors import (
     store_vector,
 )
 from ..pooling import geometry as p
-from ..reduce.accumulator import add_value, clear_limbs, high_and_low, propagate_carries
 from ..run.geometry import advance, at
 from . import geometry as g
 

@@ -6,10 +6,10 @@ import numpy as np
 
 from ..jit.compiler import inner, kernel
 from ..jit.element import address_of, float64, int32, load, store
+from ..numbers.accumulator import LIMBS
 from ..numbers.formats import put
 from ..numbers.vectors import WIDTH
 from ..pooling import geometry as p
-from ..reduce.accumulator import LIMBS
 from ..run.geometry import advance, at
 from . import geometry as g
 from .lines import MOST_PHASES, add_row, fill, sum_having, sum_windows

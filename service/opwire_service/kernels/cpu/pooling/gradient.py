@@ -1,7 +1,7 @@
 """The kernel of MAX_POOLING_GRAD: gradients go to the winners of their windows, and add up there.
 
-Each unit is a block of the gradient of one plane, neighbours in row-major order. Sums are kept in two float64, whose own
-sum is exact unless the second one was rounded, too; then the sum is made anew by exact arithmetic.
+Each unit is a block of the gradient of one plane, neighbours in row-major order. Sums are kept in two float64, whose
+own sum is exact unless the second one was rounded, too; then the sum is made anew by exact arithmetic.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import numpy as np
 
 from ..jit.compiler import inner, kernel
 from ..jit.element import address_of, load, read, store
+from ..numbers.accumulator import LIMBS, add_value, clear_limbs, high_and_low, propagate_carries
 from ..numbers.formats import masked, narrow, put
 from ..numbers.rounding import to_odd, two_sum
-from ..reduce.accumulator import LIMBS, add_value, clear_limbs, high_and_low, propagate_carries
 from ..run.geometry import advance, at
 from . import geometry as p
 

@@ -1,4 +1,4 @@
-"""The kernel of MAX_UNPOOLING: each unit is a plane, filled with zeros and with those elements whose index lies in it."""
+"""The kernel of MAX_UNPOOLING: each unit is a plane, filled with zeros and with those elements that belong there."""
 
 from __future__ import annotations
 

@@ -68,6 +68,7 @@ class Box:
         self.units = prod(self._sizes[:-1]) * self.tiles
         self.line = line = _line(across, self.tile)
         self.visits = prod(table.most for table in self.outer) * line + self.tile * (1 + across.most)
+        self._pairs = _pairs(across)
         self.geometry = self._encode(line, integers)
 
     def _encode(self, line: int, integers: tuple[int, int] | None) -> array[int]:
@@ -79,7 +80,9 @@ class Box:
         row[g.TILE], row[g.TILES], row[g.LINE] = self.tile, self.tiles, line
         row[g.EXACT] = int(all(table.exact for table in tables))
         row[g.DOUBT], row[g.LEAST] = _bits(doubt * max(1.0, prod(table.total for table in tables))), _bits(doubt)
-        row[g.CAPACITY], row[g.PAIRS] = CAPACITY, int(tables[-1].most <= 2)
+        row[g.CAPACITY], row[g.PAIRS] = CAPACITY, int(self._pairs is not None)
+        if self._pairs is not None:
+            row[g.NEAR_WEIGHTS], row[g.FAR_WEIGHTS] = (weights.ctypes.data for weights in self._pairs)
         row[g.LOCAL] = int(row[g.PAIRS] and _are_products_exact(tables[:-1]))
         if self._regions > 1:
             row[g.REGION_ROWS], row[g.REGION_COLUMNS] = self._sizes[3:]
@@ -116,6 +119,15 @@ def _line(across: Table, tile: int) -> int:
     starts = np.arange(0, first.size, tile)
     ends = np.minimum(starts + tile, first.size) - 1
     return int((np.maximum(end[starts], end[ends]) - np.minimum(first[starts], first[ends])).max())
+
+
+def _pairs(table: Table) -> tuple[Array, Array] | None:
+    """The two weights of each output, 0 for none; None if some output has more."""
+    if table.most > 2:
+        return None
+    places = np.minimum(table.starts, table.weights.size - 2)
+    near, far = table.weights[places], table.weights[places + 1]
+    return np.where(table.taps > 0, near, 0.0), np.where(table.taps > 1, far, 0.0)
 
 
 def _are_products_exact(outer: Sequence[Table]) -> bool:

@@ -17,7 +17,8 @@ CAPACITY = 9  # outputs that can be left open
 PAIRS = 10  # whether no output reads more than two elements along the innermost dimension
 LOCAL = 11  # whether sums along a line say themselves when they are doubtful
 REGION_ROWS, REGION_COLUMNS = 12, 13  # rows of the tables of the last two dimensions for each place of the second one
-AXES, WIDTH, DIMENSIONS = 14, 7, 5
+NEAR_WEIGHTS, FAR_WEIGHTS = 14, 15  # the addresses of the two weights of each output, if none has more, 0 for none
+AXES, WIDTH, DIMENSIONS = 16, 7, 5
 OUT, FIRST, TAPS, STARTS, WEIGHTS, SOURCE, TARGET = range(WIDTH)
 PLACES = AXES + DIMENSIONS * WIDTH
 

@@ -57,15 +57,12 @@ def add_rows(
 
 
 @inlined
-def _pairs(
-    firsts: int, starts: int, taps: int, weights: int, begin: int, line: int, count: int, result: int, doubts: int
-) -> None:
+def _pairs(firsts: int, near: int, far: int, begin: int, line: int, count: int, result: int, doubts: int) -> None:
     """Sums of at most two terms, and what they must not be smaller than."""
     for i in range(count):
-        place, start = load(firsts, i, 0) - begin, load(starts, i, 0)
-        some, more = load(taps, i, 0) > 0, load(taps, i, 0) > 1
-        second = choose(more, load(line, place + 1, 0.0) * load(weights, start + 1, 0.0), -0.0)
-        first = choose(some, load(line, place, 0.0) * load(weights, start, 0.0), 0.0)
+        place, weight, next_weight = load(firsts, i, 0) - begin, load(near, i, 0.0), load(far, i, 0.0)
+        first = choose(weight != 0.0, load(line, place, 0.0) * weight, 0.0)
+        second = choose(next_weight != 0.0, load(line, place + 1, 0.0) * next_weight, 0.0)
         store(result, i, first + second + 0.0)  # no zero is negative
         store(doubts, i, (abs(first) + abs(second)) * FEW)
 
@@ -74,9 +71,9 @@ def _pairs(
 def sum_across(geometry: int, first: int, count: int, begin: int, line: int, result: int, doubts: int) -> None:
     """The sums along a line, which begins at an index of the innermost dimension; see ``_pairs``."""
     if at(geometry, g.PAIRS):
-        firsts, starts = at(geometry, g.ACROSS + g.FIRST) + 8 * first, at(geometry, g.ACROSS + g.STARTS) + 8 * first
-        taps, weights = at(geometry, g.ACROSS + g.TAPS) + 8 * first, at(geometry, g.ACROSS + g.WEIGHTS)
-        _pairs(firsts, starts, taps, weights, begin, line, count, result, doubts)
+        firsts = at(geometry, g.ACROSS + g.FIRST) + 8 * first
+        near, far = at(geometry, g.NEAR_WEIGHTS) + 8 * first, at(geometry, g.FAR_WEIGHTS) + 8 * first
+        _pairs(firsts, near, far, begin, line, count, result, doubts)
         return
     for i in range(count):
         index, taps, weights = g.reads_of(geometry, g.ACROSS, first + i)

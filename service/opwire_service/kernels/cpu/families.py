@@ -13,16 +13,19 @@ from .extremes import family as extremes
 from .folding import family as folding
 from .indexing import family as indexing
 from .jit.compiler import Kernel
+from .pooling import backward as pooling_backward
 from .pooling import family as pooling
 from .products import family as products
 from .reduce import family as reduce
+from .regions import family as regions
+from .resampling import family as resampling
 from .run import sharing
 from .run.job import Job
 from .selecting import family as selecting
 from .sequences import family as sequences
 from .views import family as views
 
-_FAMILIES = (extremes, reduce, pooling, averages, views, indexing, products, elementwise, casting, sequences, selecting, folding)
+_FAMILIES = (extremes, reduce, pooling, averages, views, indexing, products, elementwise, casting, sequences, selecting, folding, pooling_backward, resampling, regions)
 
 PREPARE: dict[str, Callable[[Plan], Job]] = {
     name: prepare for family in _FAMILIES for name, prepare in family.PREPARE.items()

@@ -12,8 +12,9 @@ from .pooling import family as pooling
 from .reduce import family as reduce
 from .run import sharing
 from .run.job import Job
+from .softmax import family as softmax
 
-_FAMILIES = (extremes, reduce, pooling)
+_FAMILIES = (extremes, reduce, pooling, softmax)
 
 PREPARE: dict[str, Callable[[Plan], Job]] = {
     name: prepare for family in _FAMILIES for name, prepare in family.PREPARE.items()

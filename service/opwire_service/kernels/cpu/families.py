@@ -8,13 +8,14 @@ from opwire.check import Plan
 
 from .extremes import family as extremes
 from .jit.compiler import Kernel
+from .normalization import family as normalization
 from .pooling import family as pooling
 from .reduce import family as reduce
 from .run import sharing
 from .run.job import Job
 from .softmax import family as softmax
 
-_FAMILIES = (extremes, reduce, pooling, softmax)
+_FAMILIES = (extremes, reduce, pooling, softmax, normalization)
 
 PREPARE: dict[str, Callable[[Plan], Job]] = {
     name: prepare for family in _FAMILIES for name, prepare in family.PREPARE.items()

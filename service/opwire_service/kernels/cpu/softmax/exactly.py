@@ -19,7 +19,7 @@ _MARGIN = 64 * float(np.finfo(np.longdouble).eps)
 """The relative error of what wide floats give; sums by pairs make most of it."""
 
 _MARGIN_OF_HALF = 2.0**-50
-"""For FLOAT16, which numpy rounds to by way of float64."""
+"""For FLOAT16, which is rounded to by way of float64."""
 
 
 class Row:
@@ -62,7 +62,12 @@ class Row:
         difference = WIDE(value) - greatest
         result = difference - np.log1p(others) if self._logarithm else np.exp(difference) / (1 + others)
         near = abs(result) * WIDE(_MARGIN_OF_HALF if self._to is FLOAT16 else _MARGIN)
-        low, high = ((result + way * near).astype(self._to.dtype) for way in (-1, 1))
+        bounds = (result + way * near for way in (-1, 1))
+        # From wide floats numpy would round to FLOAT16 by way of FLOAT32.
+        low, high = (
+            np.float64(bound).astype(np.float16) if self._to is FLOAT16 else bound.astype(np.float32)
+            for bound in bounds
+        )
         return high if low == high and result != 0 else None
 
     def _sum_of_others(self) -> tuple[np.longdouble, np.longdouble]:

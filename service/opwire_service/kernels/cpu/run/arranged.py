@@ -1,0 +1,49 @@
+"""Tensors in the order of the input's memory, which is the order in which tiles are copied and walked fastest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from opwire.tensor import Array, BufferTensorDesc
+
+from .tiles import Slices, Tiles
+
+
+@dataclass(frozen=True, slots=True)
+class Arrangement:
+    """The dimensions of an operator whose tensors have one shape, or broadcast to it.
+
+    Attributes:
+        order: the dimension of the tensors that each is.
+        axes: those along which a row lies.
+        tiles: of them.
+    """
+
+    order: tuple[int, ...]
+    axes: tuple[int, ...]
+    tiles: Tiles
+
+    @classmethod
+    def of(cls, desc: BufferTensorDesc, axes: Iterable[int] = ()) -> Arrangement:
+        """The arrangement of an input with rows along axes."""
+        strides = desc.element_strides
+        order = tuple(sorted(range(desc.rank), key=lambda i: -strides[i]))
+        along = tuple(sorted(order.index(axis) for axis in axes))
+        tiles = Tiles([desc.sizes[i] for i in order], [strides[i] for i in order], along)
+        return cls(order, along, tiles)
+
+    def arranged(self, array: Array) -> Array:
+        """A view in this order, in which dimensions that repeat have one element."""
+        view = array.transpose(self.order)
+        return view[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in view.strides)]
+
+    def row(self, number: int) -> Slices:
+        """The slices of the row of a tile that has a part of one."""
+        at = self.tiles.at(number * self.tiles.tiles_of_row)
+        return tuple(slice(None) if i in self.axes else part for i, part in enumerate(at))
+
+
+def part_of(array: Array, at: Slices) -> Array:
+    """The part of an arranged tensor at the slices of a tile: of what repeats its one element."""
+    return array[tuple(slice(None) if size == 1 else part for size, part in zip(array.shape, at, strict=True))]

@@ -6,16 +6,20 @@ from collections.abc import Callable
 
 from opwire.check import Plan
 
+from .cumulative import family as cumulative
 from .extremes import family as extremes
 from .jit.compiler import Kernel
 from .normalization import family as normalization
+from .optimizer import family as optimizer
 from .pooling import family as pooling
+from .quantization import family as quantization
+from .random import family as random
 from .reduce import family as reduce
 from .run import sharing
 from .run.job import Job
 from .softmax import family as softmax
 
-_FAMILIES = (extremes, reduce, pooling, softmax, normalization)
+_FAMILIES = (extremes, reduce, pooling, softmax, normalization, quantization, cumulative, random, optimizer)
 
 PREPARE: dict[str, Callable[[Plan], Job]] = {
     name: prepare for family in _FAMILIES for name, prepare in family.PREPARE.items()

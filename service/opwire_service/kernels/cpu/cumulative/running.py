@@ -101,7 +101,7 @@ class Sums:
 
 
 def _to_odd(high: Array, low: Array) -> Array:
-    """Cut so that to round once more gives what ``high + low`` gives: the last bit says whether anything was cut off."""
+    """Cut so that rounding again gives what ``high + low`` gives: the last bit says whether something is cut off."""
     total, rest = two_sum(high, low)
     total, rest = np.where(np.isfinite(total), total, high), np.where(np.isfinite(rest), rest, 0.0)
     bits = total.view(np.int64)

@@ -82,16 +82,23 @@ def an_execute(operator: Mapping[str, Any], inputs: Mapping[str, Any], form: str
     """An execute request as JSON; what belongs behind the JSON is appended to ``tail``."""
     written: dict[str, Any] = {}
     for name, numbers in inputs.items():
-        if form == "numbers":
-            written[name] = {"data": numbers}
-            continue
-        data = buffer(operator["desc"][name], numbers)
-        if form == "base64":
-            written[name] = base64.b64encode(data).decode("ascii")
+        desc = operator["desc"][name]
+        if isinstance(desc, list):
+            pairs = zip(desc, numbers, strict=True)
+            written[name] = [_tensor(each, values, form, tail) for each, values in pairs]
         else:
-            written[name] = {"binary_data_size": len(data)}
-            tail.append(data)
+            written[name] = _tensor(desc, numbers, form, tail)
     return {"operator": operator, "inputs": written}
+
+
+def _tensor(desc: Mapping[str, Any], numbers: Any, form: str, tail: list[bytes]) -> Any:
+    if form == "numbers":
+        return {"data": numbers}
+    data = buffer(desc, numbers)
+    if form == "base64":
+        return base64.b64encode(data).decode("ascii")
+    tail.append(data)
+    return {"binary_data_size": len(data)}
 
 
 def a_body(document: object, tail: Sequence[bytes] = (), *, raw: bool = False) -> tuple[dict[str, str], bytes]:
@@ -132,16 +139,40 @@ def split_answer(headers: Mapping[str, str], body: bytes) -> tuple[Any, bytes]:
 
 
 def outputs(answer: Mapping[str, Any], tail: bytes) -> tuple[dict[str, list[Any]], bytes]:
-    """The elements of each output of an execute answer, and what is left of the tail."""
+    """The elements of each output of an execute answer, a list of those of an array, and what is left of the tail."""
     found: dict[str, list[Any]] = {}
     for name, output in answer["outputs"].items():
-        desc = output["desc"]
-        if "binary_data_size" in output:
-            assert set(output) == {"desc", "binary_data_size"}
-            size = output["binary_data_size"]
-            found[name], tail = elements(desc, tail[:size]), tail[size:]
-        elif isinstance(output["data"], str):
-            found[name] = elements(desc, base64.b64decode(output["data"], validate=True))
+        if isinstance(output, list):
+            found[name] = []
+            for each in output:
+                values, tail = _elements(each, tail)
+                found[name].append(values)
         else:
-            found[name] = rounded(desc, output["data"])
+            found[name], tail = _elements(output, tail)
     return found, tail
+
+
+def _elements(output: Mapping[str, Any], tail: bytes) -> tuple[list[Any], bytes]:
+    desc = output["desc"]
+    if "binary_data_size" in output:
+        assert set(output) == {"desc", "binary_data_size"}
+        size = output["binary_data_size"]
+        return elements(desc, tail[:size]), tail[size:]
+    if isinstance(output["data"], str):
+        return elements(desc, base64.b64decode(output["data"], validate=True)), tail
+    return rounded(desc, output["data"]), tail
+
+
+def rounded_output(answer: Mapping[str, Any], name: str, numbers: Any) -> list[Any]:
+    """Nested numbers as the elements of an output of an answer, a list of those of an array."""
+    output = answer["outputs"][name]
+    if isinstance(output, list):
+        return [rounded(each["desc"], values) for each, values in zip(output, numbers, strict=True)]
+    return rounded(output["desc"], numbers)
+
+
+def large_answer(size: int, **options: Any) -> dict[str, Any]:
+    """A request of few bytes whose answer has a buffer of ``4 * size`` bytes: two elements, far apart."""
+    source = {"DataType": "FLOAT32", "Sizes": [2]}
+    desc = {"InputTensor": source, "OutputTensor": {**source, "Strides": [size - 1]}, "Axes": [], "Function": "MAX"}
+    return {"operator": {"type": "REDUCE", "desc": desc}, "inputs": {"InputTensor": {"data": [1, 2]}}, **options}

@@ -12,6 +12,7 @@ from opwire.wire import EncodedTensor
 from opwire_service.devices.base import Device, DeviceUnavailable, Inputs, Usage
 from opwire_service.devices.cuda.memory import DeviceMemory
 from opwire_service.execution import Arrays, Stop, Stopped
+from opwire_service.kernels.cuda import JOBS
 from opwire_service.kernels.reference import KERNELS
 
 COUNT = "FAKE_GPUS"
@@ -78,6 +79,10 @@ class FakeGpu(Device):
         if count < 0:
             raise DeviceUnavailable("the cuda device needs CuPy, which cannot be imported")
         return count
+
+    def executes(self, operator: str) -> bool:
+        """See ``Device.executes``: what a real one does."""
+        return operator in JOBS
 
     def _needs(self, plan: Plan) -> int:
         return sum(desc.data_size_in_bytes for desc in (*plan.inputs.values(), *plan.outputs.values()))

@@ -11,6 +11,7 @@ import httpx
 import numpy as np
 from numpy.typing import NDArray
 
+from opwire.check import check, validate
 from opwire.fields import Role
 from opwire.operator import Example, Operator
 from tests import bodies
@@ -43,23 +44,36 @@ def parameters(example: Example) -> dict[str, str | int]:
 
 def arrays(example: Example) -> dict[str, Array]:
     """The inputs of an example; strided ones as their elements, since the protocol knows no strides."""
-    found = {}
-    for name, numbers in example.inputs.items():
-        packed = {"DataType": example.desc[name]["DataType"], "Sizes": example.desc[name]["Sizes"]}
-        dtype = np.dtype(packed["DataType"].lower())
-        found[name] = np.frombuffer(bodies.buffer(packed, numbers), dtype).reshape(packed["Sizes"])
-    return found
+    return {
+        name: _elements(desc, numbers)
+        for member, given in example.inputs.items()
+        for name, desc, numbers in _each(member, example.desc[member], given)
+    }
+
+
+def _each(member: str, desc: Any, numbers: Any) -> list[tuple[str, Any, Any]]:
+    """The tensors of a member: itself, or those of an array by their names."""
+    if not isinstance(desc, list):
+        return [(member, desc, numbers)]
+    return [(f"{member}[{i}]", *pair) for i, pair in enumerate(zip(desc, numbers, strict=True))]
+
+
+def _elements(desc: Mapping[str, Any], numbers: Any) -> Array:
+    packed = {"DataType": desc["DataType"], "Sizes": desc["Sizes"]}
+    dtype = np.dtype(packed["DataType"].lower())
+    return np.frombuffer(bodies.buffer(packed, numbers), dtype).reshape(packed["Sizes"])
 
 
 def native(http: httpx.Client, operator: Operator[Any], example: Example) -> dict[str, Array]:
-    """What the native binary route answers, with every output that the operator has."""
+    """What the native binary route answers, with every output that the operator can have at once."""
     desc = dict(example.desc)
-    answer = _execute(http, operator, example, desc)
-    for member in (member for member in operator.members.outputs if member.role is Role.OPTIONAL_OUTPUT):
-        if member.name not in desc:
-            desc[member.name] = {"DataType": "UINT32", "Sizes": answer["OutputTensor"].shape}
-            answer = _execute(http, operator, example, desc)
-    return answer
+    plan = check({"type": operator.name, "desc": desc}, example.level)
+    rules = operator.output_rules(plan.attributes, plan.inputs)
+    optional = [member.name for member in operator.members.outputs if member.role is Role.OPTIONAL_OUTPUT]
+    decided = {name: rules[name].derived().to_json() for name in optional if name in rules and desc.get(name) is None}
+    if decided and validate({"type": operator.name, "desc": {**desc, **decided}}, example.level).valid:
+        desc |= decided
+    return _execute(http, operator, example, desc)
 
 
 def _execute(http: httpx.Client, operator: Operator[Any], example: Example, desc: dict[str, Any]) -> dict[str, Array]:
@@ -68,11 +82,14 @@ def _execute(http: httpx.Client, operator: Operator[Any], example: Example, desc
     request["feature_level"] = str(example.level)
     answer, data = bodies.send(http, request, "binary", "binary", tail)
     found = {}
-    for name, output in answer["outputs"].items():
-        size = output["binary_data_size"]
-        dtype = np.dtype(output["desc"]["DataType"].lower())
-        found[name] = np.frombuffer(data[:size], dtype).reshape(output["desc"]["Sizes"])
-        data = data[size:]
+    for member, outputs in answer["outputs"].items():
+        listed = isinstance(outputs, list)
+        for i, output in enumerate(outputs if listed else [outputs]):
+            size = output["binary_data_size"]
+            dtype = np.dtype(output["desc"]["DataType"].lower())
+            array = np.frombuffer(data[:size], dtype).reshape(output["desc"]["Sizes"])
+            found[f"{member}[{i}]" if listed else member] = array
+            data = data[size:]
     return found
 
 

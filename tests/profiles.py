@@ -18,6 +18,14 @@ def examples(few: int) -> settings:
     return settings(max_examples=max(1, few * settings.default.max_examples // SMALL))
 
 
+def shared_examples(for_all: int, among: int) -> settings:
+    """Settings for a test of each of many operators, which draw so many examples together, but each a few."""
+    return examples(max(_FEWEST, for_all // among))
+
+
+_FEWEST = 8
+
+
 def request_examples(few: int) -> settings:
     """Settings for a test that sends what it draws to a server, which may take long to draw or to answer."""
     return settings(examples(few), suppress_health_check=list(HealthCheck))

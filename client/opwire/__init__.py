@@ -5,8 +5,9 @@
 >>> opwire.Client().argmax(x, axes=1).output
 """
 
+from typing import TYPE_CHECKING, Any
+
 from .check import Plan, Validation, check, validate
-from .client import AsyncClient, Client, prepare
 from .errors import (
     AuthenticationError,
     ConnectError,
@@ -29,11 +30,15 @@ from .errors import (
     UnavailableError,
     UnsupportedMediaError,
 )
+from .graph import check_graph, validate_graph
 from .level import FeatureLevel
 from .operator import Code, Violation
 from .tensor import BufferTensorDesc, DataType
-from .transport.endpoint import package_version
 from .wire import Call, PoolingResult, Result
+
+if TYPE_CHECKING:
+    from .client import AsyncClient, Client, Graph, GraphTensor
+    from .client.preparation import prepare
 
 __all__ = [
     "AsyncClient",
@@ -47,6 +52,8 @@ __all__ = [
     "DataType",
     "DeadlineExceededError",
     "FeatureLevel",
+    "Graph",
+    "GraphTensor",
     "InternalError",
     "InvalidResponseError",
     "LengthRequiredError",
@@ -70,15 +77,27 @@ __all__ = [
     "Violation",
     "__version__",
     "check",
+    "check_graph",
     "prepare",
     "validate",
+    "validate_graph",
 ]
 
 
 __version__: str
 
+_OF_CLIENTS = frozenset({"AsyncClient", "Client", "Graph", "GraphTensor", "prepare"})
 
-def __getattr__(name: str) -> str:
-    if name == "__version__":
-        return package_version()
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:  # so that a name that is not there is a mistake for type checkers too
+
+    def __getattr__(name: str) -> Any:
+        """The clients bring all that speaks HTTP, which who only checks descs need not wait for."""
+        if name in _OF_CLIENTS:
+            from . import client
+
+            return globals().setdefault(name, getattr(client, name))
+        if name == "__version__":
+            from .transport.endpoint import package_version
+
+            return package_version()
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -86,15 +86,11 @@ def check(operator: object, feature_level: FeatureLevel | str | int = HIGHEST, *
         ContractViolation: with every violation.
     """
     level = read_level(feature_level, "")
-    desc = _read(operator, pointer)
+    desc = read_desc(operator, pointer)
     violations = desc.violations_at(level)
     if violations:
         raise ContractViolation(violations)
-    assert desc.declared is not None  # without violations the desc is known whole
-    members = desc.declared.members
-    inputs, outputs = _among(desc.tensors, members.inputs), _among(desc.tensors, members.outputs)
-    work = desc.declared.work(desc.attributes, desc.tensors)
-    return Plan(desc.declared, level, desc.attributes, inputs, outputs, work)
+    return desc.plan(level)
 
 
 def validate(operator: object, feature_level: FeatureLevel | str | int = HIGHEST, *, pointer: str = "") -> Validation:
@@ -104,12 +100,8 @@ def validate(operator: object, feature_level: FeatureLevel | str | int = HIGHEST
         ContractViolation: there is no such feature level.
     """
     level = read_level(feature_level, "")
-    desc = _read(operator, pointer)
-    minimum = next((lowest for lowest in FeatureLevel if not desc.violations_at(lowest)), None)
-    outputs: Mapping[str, BufferTensorDesc] = {}
-    if desc.declared is not None:
-        outputs = _among(desc.tensors, desc.declared.members.outputs)
-    return Validation(desc.violations_at(level), minimum, outputs)
+    desc = read_desc(operator, pointer)
+    return Validation(desc.violations_at(level), desc.minimum_feature_level, desc.outputs)
 
 
 def read_level(given: object, pointer: str) -> FeatureLevel:
@@ -126,11 +118,11 @@ def read_level(given: object, pointer: str) -> FeatureLevel:
         raise ContractViolation([Violation(Code.UNKNOWN_FEATURE_LEVEL, pointer, message, names)]) from None
 
 
-class _Desc(NamedTuple):
+class ReadDesc(NamedTuple):
     """An operator desc as read: all that does not depend on the level, and what is needed for what does.
 
     ``rows`` are its support rows, none where they cannot be known. ``read`` are the members that are tensors, None for
-    those that were left out.
+    those that were left out. ``decided`` says what outputs must be, those that the inputs decide once they are right.
     """
 
     type: OperatorType | None
@@ -141,6 +133,7 @@ class _Desc(NamedTuple):
     given: Mapping[str, GivenTensor]
     read: Mapping[str, Any]
     tensors: Mapping[str, Any]
+    decided: Mapping[str, OutputRule]
     structural: tuple[Violation, ...]
     at_levels: tuple[ViolationAtLevels, ...]
 
@@ -156,6 +149,27 @@ class _Desc(NamedTuple):
             return (early, *self.structural)
         limited = [found.violation for found in self.at_levels if found.counts_at(level)]
         return (*self._row_violations(level), *limited, *self.structural)
+
+    @property
+    def minimum_feature_level(self) -> FeatureLevel | None:
+        """The lowest level that takes the desc, or None if none does."""
+        return next((lowest for lowest in FeatureLevel if not self.violations_at(lowest)), None)
+
+    @property
+    def inputs(self) -> dict[str, BufferTensorDesc]:
+        """The inputs, those of an array one by one; empty while they cannot be known."""
+        return {} if self.declared is None else _among(self.tensors, self.declared.members.inputs)
+
+    @property
+    def outputs(self) -> dict[str, BufferTensorDesc]:
+        """The outputs, as ``inputs``; derived ones too."""
+        return {} if self.declared is None else _among(self.tensors, self.declared.members.outputs)
+
+    def plan(self, level: FeatureLevel) -> Plan:
+        """The plan of a desc without violations at a level."""
+        assert self.declared is not None  # without violations the desc is known whole
+        work = self.declared.work(self.attributes, self.tensors)
+        return Plan(self.declared, level, self.attributes, self.inputs, self.outputs, work)
 
     def _row_violations(self, level: FeatureLevel) -> Iterator[Violation]:
         row = row_for(self.rows, level)
@@ -209,7 +223,7 @@ _OPERATOR: Mapping[str, None] = dict.fromkeys(("type", "desc"))
 _NO_TENSORS = GivenTensors({}, {}, complete=False)
 
 
-def _read(operator: object, pointer: str) -> _Desc:
+def read_desc(operator: object, pointer: str) -> ReadDesc:
     report = Report()
     if not is_object(operator):
         report.add(Code.WRONG_TYPE, pointer, f"{show(operator)} given where an operator (an object) belongs")
@@ -240,9 +254,11 @@ def _described(
     read: GivenTensors,
     tensors: Mapping[str, Any],
     report: Report,
-) -> _Desc:
+    decided: Mapping[str, OutputRule] = {},
+) -> ReadDesc:
     violations, at_levels = tuple(report.violations), tuple(report.at_levels)
-    return _Desc(kind, pointer, declared, attributes, rows, read.places, read.values, tensors, violations, at_levels)
+    given = (read.places, read.values, tensors, decided)
+    return ReadDesc(kind, pointer, declared, attributes, rows, *given, violations, at_levels)
 
 
 def _written(desc: Mapping[str, Any], declared: Operator[Any]) -> Mapping[str, str]:
@@ -257,7 +273,7 @@ def _renamed(desc: Mapping[str, Any], written: Mapping[str, str]) -> Mapping[str
     return {names.get(name, name): value for name, value in desc.items()} if names else desc
 
 
-def _restored(desc: _Desc, written: Mapping[str, str]) -> _Desc:
+def _restored(desc: ReadDesc, written: Mapping[str, str]) -> ReadDesc:
     """A desc whose pointers have the names that the request gives."""
     if not written:
         return desc
@@ -296,7 +312,7 @@ class _Reading(NamedTuple):
     pointer: str
     report: Report
 
-    def read(self, kind: OperatorType | None, pointer: str) -> _Desc:
+    def read(self, kind: OperatorType | None, pointer: str) -> ReadDesc:
         declared, desc, at, report = self
         members = declared.members
         report.unknown_fields(desc, members.names, at, declared.name)
@@ -311,15 +327,23 @@ class _Reading(NamedTuple):
         if members.nested:
             self._check_nested(values)
         tensors: Mapping[str, Any] = {}
+        decided: dict[str, OutputRule] = {}
         if complete and len(report.violations) == found and members.input_names <= known.keys():
-            tensors = self._outputs(known, read)
-        return _described(kind, pointer, declared, attributes, declared.support.rows(values), read, tensors, report)
+            tensors = self._outputs(known, read, decided)
+        rows = declared.support.rows(values)
+        return _described(kind, pointer, declared, attributes, rows, read, tensors, report, decided)
 
-    def _outputs(self, known: dict[str, Any], read: GivenTensors) -> Mapping[str, Any]:
-        """Applies the rules of the outputs; returns all tensors, derived ones too, or {} once a rule is broken."""
+    def _outputs(self, known: dict[str, Any], read: GivenTensors, decided: dict[str, OutputRule]) -> Mapping[str, Any]:
+        """Applies the rules of the outputs, and enters those that are decided.
+
+        Returns:
+            All tensors, derived ones too, or {} once a rule is broken.
+        """
         found = len(self.report.violations)
         for member in self.declared.members.outputs:
             rule = self.declared.outputs[member.name].rule(known)
+            if rule is not None:
+                decided[member.name] = rule
             self._output(member, rule, known, read)
         if len(self.report.violations) > found or not read.complete:
             return {}

@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 
 from .fields import FieldInfo
 from .level import FeatureLevel
-from .operator import Example, Operator
+from .operator import BadExample, Example, Operator
 from .operators import OPERATORS
 from .schema import CATALOG, PREFIX, OperatorSchema, OperatorType, schema_of
 from .support import Rows
@@ -62,17 +62,38 @@ class ExampleInfo(TypedDict):
     source: str
 
 
+class RuleInfo(TypedDict):
+    """A rule: the code of its violations, the members that it looks at, and what it says."""
+
+    code: str
+    members: list[str]
+    text: str
+
+
+class BadExampleInfo(TypedDict):
+    """An operator that is refused at a level, with the code of the violation and its place below ``desc``."""
+
+    name: str
+    feature_level: str
+    operator: dict[str, Any]
+    code: str
+    pointer: str
+
+
 class OperatorInfo(OperatorSummary):
     """One operator type of DirectML with all that the contract says of it.
 
-    ``examples`` is empty while it is not declared. ``source`` is the page that it is documented on.
+    ``rules``, ``examples`` and ``bad_examples`` are empty while it is not declared. ``source`` is the page that it is
+    documented on.
     """
 
     struct: str
     source: str
     fields: list[FieldInfo]
     support: list[RowInfo]
+    rules: list[RuleInfo]
     examples: list[ExampleInfo]
+    bad_examples: list[BadExampleInfo]
 
 
 class LevelInfo(TypedDict):
@@ -150,7 +171,33 @@ def describe(kind: OperatorType, executable: Container[str] = ()) -> OperatorInf
         "source": schema.source,
         "fields": [member.describe() for member in schema.members.every],
         "support": support(schema),
+        "rules": [] if declared is None else _rules(declared),
         "examples": [] if declared is None else [example_info(declared, example) for example in declared.examples],
+        "bad_examples": [] if declared is None else [_bad_example(declared, bad) for bad in declared.bad_examples],
+    }
+
+
+def _rules(operator: Operator[Any]) -> list[RuleInfo]:
+    """The rules of an operator; of one with a condition that what it is about."""
+    order = [member.name for member in operator.members.every]
+    return [
+        {
+            "code": part.code.value,
+            "members": [name for name in order if name in rule.reads],
+            "text": (type(part).__doc__ or "").partition("\n")[0].replace("``", ""),
+        }
+        for rule in operator.rules
+        for part in rule.parts()
+    ]
+
+
+def _bad_example(operator: Operator[Any], bad: BadExample) -> BadExampleInfo:
+    return {
+        "name": bad.name,
+        "feature_level": str(bad.level),
+        "operator": {"type": PREFIX + operator.name, "desc": dict(bad.desc)},
+        "code": bad.code.value,
+        "pointer": bad.pointer,
     }
 
 
@@ -193,13 +240,18 @@ def _rows(rows: Rows, when: dict[str, list[str]] | None) -> list[RowInfo]:
     ]
 
 
+def _payloads(desc: Any, data: Any) -> Any:
+    """A tensor of a request, or the list of those of an array."""
+    return [{"data": each} for each in data] if isinstance(desc, list) else {"data": data}
+
+
 def example_info(operator: Operator[Any], example: Example) -> ExampleInfo:
     """An example as the parts of an execute request, with its answer."""
     return {
         "name": example.name,
         "feature_level": str(example.level),
         "operator": {"type": PREFIX + operator.name, "desc": dict(example.desc)},
-        "inputs": {name: {"data": data} for name, data in example.inputs.items()},
+        "inputs": {name: _payloads(example.desc[name], data) for name, data in example.inputs.items()},
         "outputs": dict(example.outputs),
         "source": example.source,
     }

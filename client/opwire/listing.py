@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterator
+from collections.abc import Collection, Container, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from .level import HIGHEST, FeatureLevel
+from .operator import Operator
 from .operators import OPERATORS
 from .schema import CATALOG, OperatorType, schema_of
 from .support import row_for
@@ -100,3 +102,13 @@ def _data_type(given: str) -> DataType:
     if name not in DataType.__members__:
         raise ValueError(f"data type is {given[:60]!r}; allowed: {', '.join(DataType.__members__)}")
     return DataType[name]
+
+
+def one_of_each_family(operators: Mapping[str, Operator[Any]]) -> Iterator[Operator[Any]]:
+    """The first operator of each family that has a worked example: enough to show what requests look like."""
+    seen: set[str] = set()
+    for name, operator in operators.items():
+        family = CATALOG[name].family
+        if family not in seen and operator.examples:
+            seen.add(family)
+            yield operator

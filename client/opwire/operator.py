@@ -51,7 +51,7 @@ class Attributes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
-    """A desc that is valid, tensors for it, and the right answer, as nested lists.
+    """A desc that is valid, tensors for it, and the right answer, as nested lists; for an array a list of these.
 
     Floats may be given as numbers or as the strings "NaN", "Infinity" and "-Infinity".
     """

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from .level import FeatureLevel
-from .nibbles import Array, pack, unpacked
+from .nibbles import Array as Array
+from .nibbles import pack, unpacked
 
 MAX_ELEMENTS = 2**32 - 1
 """The most elements of a tensor, and the greatest extent of its buffer: both are counted in 32 bits."""

@@ -50,6 +50,9 @@ class Code(StrEnum):
     INVALID_BASE64 = "invalid_base64"
     INVALID_NUMBER = "invalid_number"
     OVERLAP_CONFLICT = "overlap_conflict"
+    EDGE_CONFLICT = "edge_conflict"
+    UNUSED_NODE = "unused_node"
+    GRAPH_CYCLE = "graph_cycle"
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,6 +103,9 @@ class Settings:
     metrics_open: Annotated[bool, Option("Whether /metrics needs no key.", flag="--metrics-open/--metrics-closed")] = (
         False
     )
+    console: Annotated[
+        bool, Option("Whether / is the console; without it / leads to /docs.", flag="--console/--no-console")
+    ] = True
     tls_certificate: Annotated[Path | None, Option("Certificate chain (PEM); serves https.", metavar="FILE")] = None
     tls_key: Annotated[Path | None, Option("Its key (PEM), unless it is in the same file.", metavar="FILE")] = None
     cors_origins: Annotated[

@@ -15,8 +15,8 @@ import pytest
 
 from opwire_service.devices import resolve
 from opwire_service.devices.base import DeviceUnavailable
-from opwire_service.kernels.executable import EXECUTABLE
 from tests import bodies
+from tests.examples import ROWS, VARIED
 from tests.fake_gpu import BREAKS
 from tests.processes import process, until
 
@@ -44,15 +44,20 @@ def http() -> Iterator[httpx.Client]:
         yield client
 
 
-EXAMPLES = [
-    pytest.param(operator, example, id=f"{operator.name}-{example.name}")
-    for operator in EXECUTABLE.values()
-    for example in operator.examples
+IN_FORMS = [
+    pytest.param(
+        form,
+        *row,
+        id=f"{form}-{row}",
+        marks=[] if form == "binary" or str(row) in VARIED else [pytest.mark.thorough],
+    )
+    for form in bodies.FORMS
+    for row in ROWS
 ]
+"""All as raw bytes, and in the other forms those that have all kinds of tensors."""
 
 
-@pytest.mark.parametrize(("operator", "example"), EXAMPLES)
-@pytest.mark.parametrize("form", bodies.FORMS)
+@pytest.mark.parametrize(("form", "operator", "example"), IN_FORMS)
 def test_examples_over_http(http, operator, example, form):
     tail: list[bytes] = []
     described = {"type": operator.name, "desc": dict(example.desc)}

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import pytest
 
-from opwire_service.kernels.executable import EXECUTABLE
 from opwire_service.settings import Limits, Settings
 from tests import bodies
+from tests.examples import ROWS, VARIED, Row, in_batches
 from tests.problems import check_problem, read_problem
 from tests.processes import until
 from tests.serving import serving
@@ -86,23 +87,35 @@ def test_a_tail_that_is_not_there_harms_no_other(http):
     assert answered(response.json()["results"], sent) == [[7], ("invalid_framing", []), [7]]
 
 
-@pytest.mark.parametrize("form", bodies.FORMS)
-@pytest.mark.parametrize("answer_form", ["base64", "binary"])
-def test_examples_in_one_batch(http, form, answer_form):
-    examples = [(operator.name, example) for operator in EXECUTABLE.values() for example in operator.examples]
+def outcomes(
+    http: httpx.Client, rows: list[Row], device: str, form: str, answer_form: str
+) -> Iterator[tuple[str, Any, dict[str, list[Any]]]]:
+    """Of examples in one batch the name, the right outputs, and the result with its outputs."""
     tail: list[bytes] = []
     requests = []
-    for name, example in examples:
-        request = bodies.an_execute({"type": name, "desc": dict(example.desc)}, example.inputs, form, tail)
-        requests.append({**request, "feature_level": str(example.level)})
+    for row in rows:
+        request = bodies.an_execute(row.request, row.example.inputs, form, tail)
+        requests.append({**request, "feature_level": str(row.example.level), "device": device})
     answer, rest = bodies.send(http, {"requests": requests}, form, answer_form, tail, "/v1/batch")
-    assert len(answer["results"]) == len(examples)
-    for (_, example), result in zip(examples, answer["results"], strict=True):
+    assert len(answer["results"]) == len(rows)
+    for row, result in zip(rows, answer["results"], strict=True):
+        assert "outputs" in result, (str(row), result)
         found, rest = bodies.outputs(result, rest)
-        assert set(found) == set(example.outputs)
-        for name, right in example.outputs.items():
-            assert bodies.same(found[name], bodies.rounded(result["outputs"][name]["desc"], right)), example.name
+        assert set(found) == set(row.example.outputs), str(row)
+        right = {name: bodies.rounded_output(result, name, value) for name, value in row.example.outputs.items()}
+        yield str(row), right, found
     assert rest == b""
+
+
+@pytest.mark.parametrize("form", bodies.FORMS)
+@pytest.mark.parametrize("answer_form", ["base64", "binary"])
+@pytest.mark.parametrize("device", ["cpu", "reference"])
+def test_examples_in_batches(http, request, device, form, answer_form):
+    """All of them as raw bytes; in the other forms those that have all kinds of tensors."""
+    every = form == answer_form == "binary" or request.config.getoption("--thorough")
+    for rows in in_batches(row for row in ROWS if every or str(row) in VARIED):
+        for name, right, found in outcomes(http, rows, device, form, answer_form):
+            assert all(bodies.same(found[output], right[output]) for output in right), (name, found, right)
 
 
 def test_a_refused_request_keeps_its_place_in_the_tail(http):

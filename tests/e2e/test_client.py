@@ -12,39 +12,20 @@ from hypothesis import given
 
 import opwire
 from opwire import Client, DataType, FeatureLevel, errors, prepare
-from opwire.operator import Code, Example
+from opwire.client.operands import argument_name
+from opwire.client.typed import DeclaredMethods
+from opwire.operator import BadExample, Code
 from opwire.schema import CATALOG
 from opwire.tensor import Array
 from opwire.wire import Encoding
 from opwire_service.kernels.executable import EXECUTABLE
 from tests import oracle
+from tests.examples import ROWS, VARIED, Row, hold, in_batches
 from tests.profiles import examples
 from tests.strategies import cases
 
-EXAMPLES = [
-    pytest.param(operator.name, example, id=f"{operator.name}-{example.name}")
-    for operator in EXECUTABLE.values()
-    for example in operator.examples
-]
-BAD_EXAMPLES = [
-    pytest.param(operator.name, bad, id=f"{operator.name}-{bad.name}")
-    for operator in EXECUTABLE.values()
-    for bad in operator.bad_examples
-]
+BAD_ROWS = [(operator.name, bad) for operator in EXECUTABLE.values() for bad in operator.bad_examples]
 encodings = pytest.mark.parametrize("encoding", [encoding.value for encoding in Encoding])
-IN_ENCODINGS = [
-    pytest.param(
-        encoding.value,
-        operator.name,
-        example,
-        id=f"{encoding}-{operator.name}-{example.name}",
-        marks=[pytest.mark.thorough] if encoding is not Encoding.BINARY and example is not operator.examples[0] else [],
-    )
-    for encoding in Encoding
-    for operator in EXECUTABLE.values()
-    for example in operator.examples
-]
-"""Every example in the encoding that the client chooses, and the first of each operator in the others."""
 X = np.array([[1, 5, 2], [7, 3, 7]], np.float32)
 
 
@@ -53,8 +34,16 @@ def array(values: object, data_type: str) -> Array:
     return np.array(values, np.float64 if "FLOAT" in data_type else object).astype(DataType[data_type].dtype)
 
 
-def source(example: Example) -> Array:
-    return array(example.inputs["InputTensor"], example.desc["InputTensor"]["DataType"])
+def tensors(row: Row) -> dict[str, Any]:
+    """The inputs of an example as arrays, lists of them for arrays of tensors."""
+    found: dict[str, Any] = {}
+    for name, values in row.example.inputs.items():
+        desc = row.example.desc[name]
+        if isinstance(desc, list):
+            found[name] = [array(each, of["DataType"]) for each, of in zip(values, desc, strict=True)]
+        else:
+            found[name] = array(values, desc["DataType"])
+    return found
 
 
 def assert_right(result: opwire.Result, outputs: Mapping[str, Any]) -> None:
@@ -64,20 +53,46 @@ def assert_right(result: opwire.Result, outputs: Mapping[str, Any]) -> None:
         np.testing.assert_array_equal(found, array(right, DataType.of(found.dtype).name), strict=True)
 
 
-@pytest.mark.parametrize(("encoding", "name", "example"), IN_ENCODINGS)
-def test_examples_by_execute(make_client, server_url, encoding, name, example):
-    client = make_client(server_url, encoding=encoding, feature_level=example.level)
-    operator = {"type": name, "desc": example.desc}
-    for given_input in (source(example), example.inputs, example.inputs["InputTensor"]):
-        result = client.execute(operator, given_input)
-        assert_right(result, example.outputs)
-        assert result.feature_level is example.level
-        assert isinstance(result, opwire.PoolingResult) is ("OutputIndicesTensor" in example.outputs)
+def test_all_examples(make_client, server_url):
+    client = make_client(server_url)
+    results: dict[str, Any] = {}
+    for rows in in_batches():
+        calls = [prepare.execute(row.request, tensors(row), feature_level=row.example.level) for row in rows]
+        results |= zip(map(str, rows), client.execute_many(calls), strict=True)
+    hold(ROWS, lambda row: assert_right(results[str(row)], row.example.outputs))
 
 
-def by_method(client: Any, name: str, example: Example) -> Any:
-    """The example through the operator's own method."""
-    desc, x = example.desc, source(example)
+def rows_in(encoding: str, config: pytest.Config) -> list[Row]:
+    """All in the encoding that the client chooses; in the others those that have all kinds of tensors."""
+    every = encoding == Encoding.BINARY or config.getoption("--thorough")
+    return [row for row in ROWS if every or str(row) in VARIED]
+
+
+@encodings
+def test_examples_by_execute(make_client, server_url, request, encoding):
+    client = make_client(server_url, encoding=encoding)
+
+    def holds(row: Row) -> None:
+        given = [tensors(row), row.example.inputs]
+        if len(row.example.inputs) == 1:
+            given.append(next(iter(row.example.inputs.values())))
+        for inputs in given:
+            result = client.execute(row.request, inputs, feature_level=row.example.level)
+            assert_right(result, row.example.outputs)
+            assert result.feature_level is row.example.level
+            assert isinstance(result, opwire.PoolingResult) is ("OutputIndicesTensor" in row.example.outputs)
+
+    hold(rows_in(encoding, request.config), holds)
+
+
+def by_method(client: Any, row: Row) -> Any:
+    """The example through the method of its operator."""
+    name, desc, inputs = row.operator.name, row.example.desc, tensors(row)
+    if name.lower() in vars(DeclaredMethods):
+        counts = {member.name for member in (*row.operator.members.counts, *row.operator.members.tensor_counts)}
+        given = {argument_name(key): inputs.get(key, value) for key, value in desc.items() if key not in counts}
+        return getattr(client, name.lower())(**given)
+    (x,) = inputs.values()
     output = desc.get("OutputTensor", {})
     if name.startswith("ARG"):
         output_type = output.get("DataType", "UINT32")
@@ -91,18 +106,15 @@ def by_method(client: Any, name: str, example: Example) -> Any:
         strides=desc["Strides"],
         start_padding=desc["StartPadding"],
         end_padding=desc["EndPadding"],
-        dilations=desc.get("Dilations"),
-        indices="OutputIndicesTensor" in desc,
-        index_type=desc.get("OutputIndicesTensor", {}).get("DataType", "UINT32"),
-        ceil=example.name == "ceiling_size",
+        ceil=row.example.name == "ceiling_size",
         operator=name,
     )
 
 
-@pytest.mark.parametrize(("encoding", "name", "example"), IN_ENCODINGS)
-def test_examples_by_method(make_client, server_url, encoding, name, example):
+@encodings
+def test_examples_by_method(make_client, server_url, request, encoding):
     client = make_client(server_url, encoding=encoding)
-    assert_right(by_method(client, name, example), example.outputs)
+    hold(rows_in(encoding, request.config), lambda row: assert_right(by_method(client, row), row.example.outputs))
 
 
 def test_named_reductions(make_client, server_url):
@@ -130,18 +142,22 @@ def test_any_valid_operator_gives_what_plain_python_does(make_client, server_url
     holds()
 
 
-@pytest.mark.parametrize(("name", "bad"), BAD_EXAMPLES)
-def test_bad_examples_are_refused_with_their_reason(make_client, server_url, name, bad):
+def test_bad_examples_are_refused_with_their_reason(make_client, server_url):
     client = make_client(server_url)
-    operator = {"type": name, "desc": bad.desc}
-    with pytest.raises(opwire.ContractViolation) as refused:
-        client.execute(operator, {}, feature_level=bad.level)
-    assert (bad.code, f"/operator/desc{bad.pointer}") in [(at.code, at.pointer) for at in refused.value.violations]
-    assert refused.value.status == 422
-    assert refused.value.request_id
-    with pytest.raises(opwire.ContractViolation) as offline:
-        opwire.check(operator, bad.level, pointer="/operator")
-    assert refused.value.violations == offline.value.violations
+
+    def holds(row: tuple[str, BadExample]) -> None:
+        name, bad = row
+        operator = {"type": name, "desc": bad.desc}
+        with pytest.raises(opwire.ContractViolation) as refused:
+            client.execute(operator, {}, feature_level=bad.level)
+        assert (bad.code, f"/operator/desc{bad.pointer}") in [(at.code, at.pointer) for at in refused.value.violations]
+        assert refused.value.status == 422
+        assert refused.value.request_id
+        with pytest.raises(opwire.ContractViolation) as offline:
+            opwire.check(operator, bad.level, pointer="/operator")
+        assert refused.value.violations == offline.value.violations
+
+    hold(BAD_ROWS, holds)
 
 
 POOLINGS = [
@@ -228,23 +244,30 @@ def test_many_calls_have_an_outcome_each(make_client, server_url, encoding):
     assert client.execute_many([]) == []
 
 
-@pytest.mark.parametrize(("name", "bad"), BAD_EXAMPLES)
-def test_the_server_validates_as_the_library_does(make_client, server_url, name, bad):
-    operator = {"type": name, "desc": bad.desc}
-    found = make_client(server_url).validate(operator, bad.level)
-    assert not found.valid
-    assert found == opwire.validate(operator, bad.level, pointer="/operator")
+def test_the_server_validates_as_the_library_does(make_client, server_url):
+    client = make_client(server_url)
+
+    def holds(row: tuple[str, BadExample]) -> None:
+        name, bad = row
+        operator = {"type": name, "desc": bad.desc}
+        found = client.validate(operator, bad.level)
+        assert not found.valid
+        assert found == opwire.validate(operator, bad.level, pointer="/operator")
+
+    hold(BAD_ROWS, holds)
 
 
-@pytest.mark.parametrize(("name", "example"), EXAMPLES)
-def test_the_server_derives_outputs_as_the_library_does(make_client, server_url, name, example):
-    operator = {"type": name, "desc": example.desc}
-    found = make_client(server_url).validate(operator)
-    assert found.valid
-    assert found == opwire.validate(operator)
-    assert {key: desc.sizes for key, desc in found.outputs.items()} == {
-        key: np.shape(value) for key, value in example.outputs.items()
-    }
+def test_the_server_derives_outputs_as_the_library_does(make_client, server_url):
+    client = make_client(server_url)
+
+    def holds(row: Row) -> None:
+        found = client.validate(row.request)
+        assert found.valid
+        assert found == opwire.validate(row.request)
+        sizes = {name: np.shape(value) for name, value in row.example.outputs.items()}
+        assert {name: desc.sizes for name, desc in found.outputs.items()} == sizes
+
+    hold(ROWS, holds)
 
 
 def test_what_a_server_says_of_itself(make_client, server_url):

@@ -177,7 +177,7 @@ def test_the_memory_of_a_card_is_divided_among_the_workers():
     assert card["memory"]["limit"] == 4 * MIB
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.thorough), 2])
 def test_a_process_whose_card_failed_is_replaced(workers):
     with served("--device", "cuda", "--device", "cpu", "--workers", str(workers)) as found:
         with httpx.Client(base_url=found.url, timeout=30) as client:
@@ -272,3 +272,26 @@ def test_auto_without_a_card_is_the_cpu():
         assert [device["name"] for device in info["devices"]] == ["cpu"]
         assert info["default_device"] == "cpu"
         assert any(line.rstrip().endswith("devices: cpu") for line in found.lines)
+
+
+ROLL = {
+    "type": "REVERSE_SUBSEQUENCES",
+    "desc": {
+        "InputTensor": {"DataType": "FLOAT32", "Sizes": [1, 1, 1, 3]},
+        "SequenceLengthsTensor": {"DataType": "UINT32", "Sizes": [1, 1, 1, 1]},
+        "Axis": 3,
+    },
+}
+"""An operator that GPUs do not have."""
+
+
+def test_what_a_gpu_lacks_goes_to_the_cpu_and_is_refused_where_the_gpu_is_named(http):
+    inputs = {"InputTensor": {"data": [[[[1, 2, 3]]]]}, "SequenceLengthsTensor": {"data": [[[[2]]]]}}
+    request = {"operator": ROLL, "inputs": inputs, "output_format": "numbers"}
+    answer = http.post("/v1/execute", json=request).json()
+    assert (answer["device"], answer["outputs"]["OutputTensor"]["data"]) == ("cpu", [[[[2, 1, 3]]]])
+    problem = read_problem(http.post("/v1/execute", json={**request, "device": "cuda:1"}), 422)
+    assert problem["code"] == "operator_not_executable"
+    assert problem["operator"] == "REVERSE_SUBSEQUENCES"
+    assert problem["devices"] == ["cpu", "reference"]
+    assert http.post("/v1/validate", json={"operator": ROLL}).json()["valid"] is True

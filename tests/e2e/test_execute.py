@@ -12,15 +12,9 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from opwire_service.kernels.executable import EXECUTABLE
 from tests import bodies
+from tests.examples import IN_EVERY_FORM
 from tests.problems import read_problem
-
-EXAMPLES = [
-    pytest.param(operator, example, id=f"{operator.name}-{example.name}")
-    for operator in EXECUTABLE.values()
-    for example in operator.examples
-]
 
 STAGES = ["receive", "parse", "check", "decode", "queue", "run", "encode"]
 
@@ -40,7 +34,7 @@ def devices(http: httpx.Client) -> list[str]:
     return names
 
 
-@pytest.mark.parametrize(("operator", "example"), EXAMPLES)
+@pytest.mark.parametrize(("operator", "example"), IN_EVERY_FORM)
 def test_examples_in_every_form_on_every_device(http, devices, operator, example):
     request_operator = {"type": operator.name, "desc": dict(example.desc)}
     for device, form, answer_form in itertools.product(devices, bodies.FORMS, bodies.FORMS):
@@ -56,7 +50,7 @@ def test_examples_in_every_form_on_every_device(http, devices, operator, example
         assert (answer["feature_level"], answer["device"]) == (str(example.level), device)
         assert all(("binary_data_size" in each) == (answer_form == "binary") for each in answer["outputs"].values())
         for name, right in example.outputs.items():
-            assert bodies.same(found[name], bodies.rounded(answer["outputs"][name]["desc"], right)), (device, form)
+            assert bodies.same(found[name], bodies.rounded_output(answer, name, right)), (device, form)
 
 
 def test_an_answer_is_whole(http, devices):

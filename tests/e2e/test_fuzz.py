@@ -20,6 +20,7 @@ from opwire_service.kernels.executable import EXECUTABLE
 from opwire_service.process.server import HttpServer
 from opwire_service.settings import Limits, Settings
 from tests import bodies, mutation
+from tests.examples import ROWS
 from tests.problems import LEAKS, check_problem, read_problem
 from tests.profiles import request_examples
 from tests.serving import serving
@@ -29,11 +30,7 @@ LIMITS = Limits(
     body_bytes=2**20, tensor_elements=2**14, output_bytes=2**16, work=2**14, batch_requests=8, receive_ms=500
 )
 
-EXAMPLES: list[tuple[dict[str, Any], Any]] = [
-    ({"type": operator.name, "desc": dict(example.desc)}, example.inputs)
-    for operator in EXECUTABLE.values()
-    for example in operator.examples
-]
+EXAMPLES: list[tuple[dict[str, Any], Any]] = [(row.request, row.example.inputs) for row in ROWS]
 PATHS = ("/v1/execute", "/v1/batch", "/v1/validate")
 TYPES = [row.name for row in DataType] + ["FLOAT32"] * 6 + ["INT32", "INT8", "UNKNOWN", 1]
 ALLOWED = (200, 400, 404, 405, 408, 411, 413, 415, 422, 504)

@@ -11,16 +11,11 @@ import pytest
 
 from opwire_service.kernels.executable import EXECUTABLE
 from tests import inference
+from tests.examples import EXAMPLES
 from tests.inference import assert_equal
 
 kserve = pytest.importorskip("kserve", reason="KServe's client is not installed: scripts/test-all does")
 RequestedOutput = pytest.importorskip("kserve.protocol.infer_type").RequestedOutput
-
-EXAMPLES = [
-    pytest.param(operator, example, id=f"{operator.name}-{example.name}")
-    for operator in EXECUTABLE.values()
-    for example in operator.examples
-]
 
 pytestmark = pytest.mark.anyio
 

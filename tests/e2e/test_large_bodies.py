@@ -8,6 +8,7 @@ import socket
 import ssl
 import struct
 import time
+import tracemalloc
 
 import httpx
 import numpy as np
@@ -61,6 +62,23 @@ def test_the_body_is_taken_however_it_is_cut(server_url, binary, piece):
                 connection.sendall(whole[start : start + piece])
             status, _, answer = next_answer(connection)
             assert (status, winner(answer)) == (200, (COUNT - 1 + turn) % COUNT)
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_a_connection_that_stays_open_keeps_no_body(binary):
+    head, body = request(VALUES, binary=binary)
+    with serving(Settings(port=0)) as server, connect(server.url or "") as connection:
+        connection.sendall(head + body)
+        assert next_answer(connection)[0] == 200
+        tracemalloc.start()
+        try:
+            connection.sendall(head + body)
+            assert next_answer(connection)[0] == 200
+            time.sleep(0.2)
+            now, most = tracemalloc.get_traced_memory()
+            assert now < len(body) / 2 < most
+        finally:
+            tracemalloc.stop()
 
 
 @pytest.mark.parametrize("binary", [False, True])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -15,13 +15,10 @@ from tritonclient.utils import InferenceServerException
 
 from opwire_service.kernels.executable import EXECUTABLE
 from tests import inference
+from tests.examples import IN_EVERY_FORM, ROWS, VARIED, Row, hold
 from tests.inference import assert_equal
 
-EXAMPLES = [
-    pytest.param(operator, example, id=f"{operator.name}-{example.name}")
-    for operator in EXECUTABLE.values()
-    for example in operator.examples
-]
+VARIED_EXAMPLES = [pytest.param(*row, id=str(row)) for row in ROWS if str(row) in VARIED]
 
 ARGMAX = {"Axes": "[0]", "AxisDirection": "INCREASING"}
 VERSIONS = {
@@ -57,9 +54,9 @@ def a_call(array: Any, *, binary: bool = True, **options: Any) -> dict[str, Any]
     }
 
 
-def calls(operator: Any, example: Any) -> Iterator[tuple[dict[str, Any], dict[str, bool]]]:
+def calls(operator: Any, example: Any, right: Iterable[str]) -> Iterator[tuple[dict[str, Any], dict[str, bool]]]:
     """An example in every form: the arguments of ``infer``, and for each output whether it comes as numbers."""
-    names = [member.name for member in operator.members.outputs]
+    names = list(right)
     for binary in (True, False):
         arrays = inference.arrays(example).items()
         asked = {
@@ -76,10 +73,21 @@ def calls(operator: Any, example: Any) -> Iterator[tuple[dict[str, Any], dict[st
             yield {**asked, "outputs": outputs[:1]}, {names[0]: not first}
 
 
-@pytest.mark.parametrize(("operator", "example"), EXAMPLES)
-def test_examples(client, http, operator, example):
+def test_each_example(client, http):
+    def holds(row: Row) -> None:
+        right = inference.native(http, *row)
+        asked, found = next(calls(*row, right))
+        result = client.infer(**asked)
+        for name in found:
+            assert_equal(result.as_numpy(name), right[name])
+
+    hold(ROWS, holds)
+
+
+@pytest.mark.parametrize(("operator", "example"), IN_EVERY_FORM)
+def test_examples_in_every_form(client, http, operator, example):
     right = inference.native(http, operator, example)
-    for asked, found in calls(operator, example):
+    for asked, found in calls(operator, example, right):
         result = client.infer(**asked)
         assert [output["name"] for output in result.get_response()["outputs"]] == list(found)
         for name, text in found.items():
@@ -87,11 +95,11 @@ def test_examples(client, http, operator, example):
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize(("operator", "example"), EXAMPLES)
-async def test_examples_with_await(address, http, operator, example):
+@pytest.mark.parametrize(("operator", "example"), VARIED_EXAMPLES)
+async def test_examples_in_every_form_with_await(address, http, operator, example):
     right = inference.native(http, operator, example)
     async with triton_aio.InferenceServerClient(address) as client:
-        for asked, found in calls(operator, example):
+        for asked, found in calls(operator, example, right):
             result = await client.infer(**asked)
             for name, text in found.items():
                 assert_equal(result.as_numpy(name), right[name], text=text)

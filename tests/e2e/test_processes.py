@@ -235,7 +235,7 @@ def a_while(url: str) -> dict[str, object]:
     ("count", "number"),
     [
         (1, signal.SIGTERM),
-        (2, signal.SIGTERM),
+        pytest.param(2, signal.SIGTERM, marks=pytest.mark.thorough),
         pytest.param(1, signal.SIGINT, marks=pytest.mark.thorough),
         (2, signal.SIGINT),
     ],

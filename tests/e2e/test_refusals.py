@@ -314,20 +314,3 @@ def test_content_encodings(http, path, encoding):
 def test_the_codes_are_those_that_the_document_lists(http):
     schemas = http.get("/openapi.json").json()["components"]["schemas"]
     assert set(schemas["Problem"]["properties"]["code"]["enum"]) == set(STATUSES)
-
-
-def test_valid_operators_that_no_device_runs(http):
-    vector = {"DataType": "FLOAT32", "Sizes": [2]}
-    operator = {"type": "ELEMENT_WISE_ADD", "desc": {"ATensor": vector, "BTensor": vector}}
-    request = {"operator": operator, "inputs": {"ATensor": {"data": [1, 2]}, "BTensor": {"data": [3, 4]}}}
-    answer = http.post("/v1/execute", json=request)
-    problem = answer.json()
-    assert (answer.status_code, problem["code"]) == (422, "operator_not_executable")
-    assert (problem["operator"], problem["devices"]) == ("ELEMENT_WISE_ADD", [])
-    assert http.post("/v1/validate", json={"operator": operator}).json()["valid"] is True
-    listed = {row["type"]: row for row in http.get("/v1/operators").json()["operators"]}
-    states = [
-        (listed[f"DML_OPERATOR_{name}"]["declared"], listed[f"DML_OPERATOR_{name}"]["executable"])
-        for name in ("REDUCE", "ELEMENT_WISE_ADD", "GEMM")
-    ]
-    assert states == [(True, True), (True, False), (True, False)]

@@ -60,7 +60,7 @@ def check(case: Any) -> None:
 @pytest.mark.parametrize("mode", MODES, ids=str)
 @pytest.mark.parametrize("path", DATA_ROUTES)
 def test_data_routes(document, path, mode):
-    @request_examples(30)
+    @request_examples(20)
     @given(case=operations(document)[path].as_strategy(generation_mode=mode))
     def conforms(case):
         check(case)

@@ -1,9 +1,8 @@
-"""Keys, TLS, CORS, the bounds on heads and slow clients, and what neither log nor page may give away."""
+"""Keys, TLS, CORS, the bounds on heads, and what neither log nor page may give away."""
 
 from __future__ import annotations
 
 import base64
-import contextlib
 import json
 import re
 import socket
@@ -14,15 +13,15 @@ import time
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 
 from opwire_service.process.server import HttpServer
 from opwire_service.settings import Limits, Settings
+from tests.bodies import large_answer
 from tests.problems import read_problem
-from tests.processes import process, until
+from tests.processes import process
 from tests.serving import serving
 from tests.sockets import connect, next_answer, read_answer, talk
 
@@ -31,13 +30,6 @@ SOURCE = {"DataType": "FLOAT32", "Sizes": [3]}
 OPERATOR = {"type": "REDUCE", "desc": {"Function": "SUM", "InputTensor": SOURCE, "Axes": [0]}}
 TENSOR = base64.b64encode(bytes(range(12))).decode()
 REQUEST = {"operator": OPERATOR, "inputs": {"InputTensor": TENSOR}}
-
-
-def large(size: int, **options: Any) -> dict[str, Any]:
-    """A request of few bytes whose answer has a buffer of ``4 * size`` bytes: two elements, far apart."""
-    source = {"DataType": "FLOAT32", "Sizes": [2]}
-    desc = {"InputTensor": source, "OutputTensor": {**source, "Strides": [size - 1]}, "Axes": [], "Function": "MAX"}
-    return {"operator": {"type": "REDUCE", "desc": desc}, "inputs": {"InputTensor": {"data": [1, 2]}}, **options}
 
 
 @pytest.fixture(scope="module")
@@ -138,11 +130,18 @@ def test_metrics_may_be_open(keys_file):
         ("näme:key\n", "line 1"),
     ],
 )
-def test_a_file_without_keys_stops_the_server(tmp_path, text, said):
+def test_a_file_without_keys_is_refused(tmp_path, text, said):
     file = tmp_path / "keys"
     file.write_text(text, encoding="utf-8")
+    with pytest.raises(ValueError, match=said):
+        HttpServer(Settings(api_keys_file=file))
+
+
+def test_a_file_without_keys_stops_the_server(tmp_path):
+    file = tmp_path / "keys"
+    file.write_text("fine\nnot fine-secret\n", encoding="utf-8")
     done = failing("--api-keys-file", str(file))
-    assert said in done
+    assert "line 2" in done
     assert "secret" not in done
 
 
@@ -190,13 +189,13 @@ def test_the_log_holds_no_secrets_and_no_tensors(keys_file):
     assert (read["route"], read["path"], read["trace_id"]) == ("/v1/operators/{name}", "/v1/operators/ARGMAX", None)
 
 
-@pytest.mark.parametrize(("host", "guarded_too", "warned"), [("0.0.0.0", False, True), ("0.0.0.0", True, False)])
-def test_a_public_address_without_keys_is_warned_of(keys_file, host, guarded_too, warned):
-    options = ("--api-keys-file", str(keys_file)) if guarded_too else ()
+@pytest.mark.parametrize(
+    ("host", "guarded", "warned"), [("0.0.0.0", False, True), ("0.0.0.0", True, False), ("127.0.0.1", False, False)]
+)
+def test_a_public_address_without_keys_is_warned_of(keys_file, host, guarded, warned):
+    options = ("--api-keys-file", str(keys_file)) if guarded else ()
     with process("--host", host, *options) as served:
         assert any("without API keys" in line for line in served.lines) == warned
-    with process() as served:
-        assert not any("without API keys" in line for line in served.lines)
 
 
 def test_tls(certificate):
@@ -206,7 +205,7 @@ def test_tls(certificate):
         with httpx.Client(base_url=served.url, verify=ssl.create_default_context(cafile=str(file))) as http:
             assert http.post("/v1/execute", json=REQUEST).status_code == 200
             assert http.get("/readyz").json() == {"ready": True}
-            answer = http.post("/v1/execute", json=large(2**18))
+            answer = http.post("/v1/execute", json=large_answer(2**18))
             assert len(answer.json()["outputs"]["OutputTensor"]["data"]) == -(-(2**20) // 3) * 4
         with pytest.raises(httpx.TransportError):
             httpx.get(served.url.replace("https", "http"))
@@ -302,44 +301,6 @@ def test_deep_json_is_refused(server_url, opening, closing):
         problem = read_problem(400, response.headers, response.content)
         assert problem["code"] == "invalid_json"
         assert "recursion limit" in problem["detail"]
-
-
-def held(server: HttpServer) -> int:
-    return server.service.engine.memory.held
-
-
-def test_a_client_that_does_not_read_is_cut_off():
-    with serving(Settings(port=0)) as server, socket.socket() as connection:
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        connection.settimeout(20)
-        address = httpx.URL(server.url or "")
-        connection.connect((address.host, address.port))
-        body = json.dumps(large(2**24, timeout_ms=6000)).encode()
-        began = time.monotonic()
-        connection.sendall(b"POST /v1/execute HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
-        assert connection.recv(100).startswith(b"HTTP/1.1 200 ")
-        assert held(server) > 2**26
-        until(lambda: held(server) == 0)
-        assert time.monotonic() - began > 5
-        received = 0
-        with contextlib.suppress(ConnectionError):
-            while piece := connection.recv(2**20):
-                received += len(piece)
-        assert received < 2**24
-        text = httpx.get(f"{server.url}/metrics").text
-        assert 'opwire_requests_total{code="deadline_exceeded",route="/v1/execute"} 1.0' in text
-
-
-def test_a_client_that_reads_slowly_gets_it_all(server_url):
-    body = json.dumps(large(2**21)).encode()
-    with connect(server_url) as connection:
-        request = b"POST /v1/execute HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%b"
-        connection.sendall(request % (len(body), body))
-        received = 0
-        while piece := connection.recv(2**18):
-            received += len(piece)
-            time.sleep(0.005)
-    assert received > 2**23 / 3 * 4
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET /livez HT", b"GET /livez HTTP/1.1\r\nHost: a\r\n"])

@@ -26,7 +26,8 @@ class Reals:
     """What an output must be near to.
 
     Attributes:
-        numbers: the exact or far more precise results, an array of objects: fractions, ``mpmath`` numbers, floats.
+        numbers: the exact or far more precise results, an array of objects: fractions, ``mpmath`` numbers, floats;
+            None where any answer will do.
         ulps: how far an element may be from its number, in units of the last place of the output's type; at one half
             it must be the nearest float, of two the even one.
     """

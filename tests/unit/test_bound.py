@@ -59,8 +59,8 @@ def keeps_its_arrays_alive(device: Device, operator: dict[str, Any], number: int
     watched = [weakref.ref(array) for array in outputs.values()]
     bound = device.bind(plan, {"InputTensor": values.copy()}, outputs)
     del outputs
+    gc.collect()
     for i in range(4):
-        gc.collect()
         churn = [np.full(values.size, 7, np.float32) for _ in range(3)] + [np.full_like(values, -1) for _ in range(3)]
         bound(go_on)
         for reference, array in zip(watched, right.values(), strict=True):

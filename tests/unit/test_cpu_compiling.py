@@ -148,8 +148,8 @@ UNCOMPILED = tuple(
 
 
 @contextmanager
-def library(kernels: tuple[Kernel, ...]) -> Iterator[Library]:
-    made = Library(kernels, "tests.unit.refusing_compiler")
+def library(kernels: tuple[Kernel, ...], first: tuple[Kernel, ...] = ()) -> Iterator[Library]:
+    made = Library(kernels, "tests.unit.refusing_compiler", first)
     try:
         yield made
     finally:
@@ -167,6 +167,21 @@ def test_what_is_waited_for_is_compiled_before_what_is_not(tmp_path, monkeypatch
     # Two compilers were about one kernel each, and try each twice.
     assert UNCOMPILED[-1].name in begun
     assert len(set(begun)) <= 5
+
+
+def test_a_first_request_does_not_wait_for_all_that_every_request_needs(tmp_path, monkeypatch):
+    notes = tmp_path / "notes"
+    monkeypatch.setenv("OPWIRE_TEST_NOTES", str(notes))
+    with library(UNCOMPILED, UNCOMPILED[:4]) as made:
+        until(notes.exists)
+        assert not made.obtain([UNCOMPILED[-1]], go_on)
+        assert not made.obtain([UNCOMPILED[3]], go_on)
+        begun = notes.read_text("utf-8").split()
+    assert begun.index(UNCOMPILED[-1].name) < begun.index(UNCOMPILED[3].name)
+    # All the while the other process was about the first ones, one after the other.
+    assert list(dict.fromkeys(name for name in begun if name != UNCOMPILED[-1].name)) == [
+        kernel.name for kernel in UNCOMPILED[:4]
+    ]
 
 
 def test_who_waits_for_a_kernel_can_be_stopped(tmp_path, monkeypatch):

@@ -174,9 +174,17 @@ LONG = {
 """Columns so long that winners are looked for in groups of rows, and rows that no name of 16 bits counts."""
 
 
-@pytest.mark.parametrize("layout", LONG)
-@pytest.mark.parametrize("least", [False, True])
-@pytest.mark.parametrize("dtype", [*FLOATS, np.int8, np.uint8, np.int16, np.int32])
+SIGNED = [np.int8, np.int16, np.int32]
+WINNERS = [
+    pytest.param(dtype, least, layout, marks=[pytest.mark.thorough] if least and dtype in SIGNED else [])
+    for dtype in (*FLOATS, np.uint8, *SIGNED)
+    for least in (False, True)
+    for layout in LONG
+]
+"""Each type for the greatest, and those of each way to compare for the least."""
+
+
+@pytest.mark.parametrize(("dtype", "least", "layout"), WINNERS)
 def test_winners_of_long_columns(cpu_device, dtype, least, layout):
     shape, axes = LONG[layout]
     axes = axes if isinstance(axes, tuple) else (axes,)

@@ -35,6 +35,12 @@ def test_what_was_never_measured_is_in_proportion_to_the_nearest():
     assert durations.expected("SUM", 0) == 0
 
 
+def test_what_was_never_measured_is_not_expected_to_be_faster_than_what_nobody_knows():
+    durations = measured(("SUM", 2**20, 0.0001), ("MAX", 2**26, 0.01))
+    assert durations.expected("SUM", 10**8) == pytest.approx(0.1)
+    assert durations.expected("MAX", 2**26) == pytest.approx(0.01)
+
+
 def test_operators_differ():
     durations = measured(("SUM", 2**20, 0.01), ("LOG_SUM_EXP", 2**20, 0.2))
     assert durations.expected("SUM", 2**20) == pytest.approx(0.01)

@@ -30,8 +30,9 @@ def run(code: str) -> str:
 def test_the_exported_names():
     assert sorted(opwire.__all__) == EXPORTED.split()
     assert all(getattr(opwire, name) is not None for name in opwire.__all__)
+    name = "Nonsense"
     with pytest.raises(AttributeError, match="no attribute 'Nonsense'"):
-        _ = opwire.Nonsense
+        getattr(opwire, name)
 
 
 def test_every_error_is_exported():
@@ -56,9 +57,16 @@ def test_the_client_needs_nothing_of_the_service(module):
     assert sorted(set(heavy) & (set(loaded) - brought)) == []
 
 
-def test_the_import_brings_little_more_than_its_dependencies():
+def test_what_speaks_http_is_loaded_with_the_first_client():
+    speakers = {"httpx", "httptools", "ssl", "opwire.client", "opwire.transport"}
+    loaded = run("import sys, opwire; print(*sys.modules); opwire.Client; print(); print(*sys.modules)").splitlines()
+    assert speakers.isdisjoint(loaded[0].split())
+    assert speakers <= set(loaded[-1].split())
+
+
+def test_the_client_brings_little_more_than_its_dependencies():
     loaded, brought = (
-        set(run(f"import sys; {code}; print(*sys.modules)").split()) for code in ("import opwire", DEPENDENCIES)
+        set(run(f"import sys; {code}; print(*sys.modules)").split()) for code in ("import opwire.client", DEPENDENCIES)
     )
     added = {module for module in loaded - brought if module.partition(".")[0] != "opwire"}
     assert {module.partition(".")[0] for module in added} <= {*sys.stdlib_module_names, "numpy"}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -43,8 +45,8 @@ def stamps(copy: Path, edited: str | None = None) -> dict[Path, bytes]:
 
 
 IMPORTS = {
-    "family/kernels.py": "from . import near\nfrom ..other.far import function\nfrom ...outside import Type\n",
-    "family/near.py": "def inner() -> None:\n    from .late import constant\n",
+    "family/kernels.py": "from . import near\nfrom ..other.far import (\n    one,\n)\nfrom ...outside import Type\n",
+    "family/near.py": "def inner() -> None:\n    from .late import constant as one, two\n",
     "family/late.py": "constant = 1\n",
     "family/unused.py": "from .kernels import kernel\n",
     "other/far.py": "from ..family import kernels\n",
@@ -73,3 +75,18 @@ def test_a_stamp_follows_every_form_of_import(tmp_path, edited, counts):
             path.write_text(source + (text if file == edited else ""), "utf-8")
         found.append(stamp(folder / "family" / "kernels.py", folder))
     assert (found[0] != found[1]) == counts
+
+
+def test_the_imports_of_the_kernels_are_those_that_python_finds():
+    for file in sources.KERNELS.rglob("*.py"):
+        found = {each.relative_to(sources.KERNELS) for each in sources.imported(file, sources.KERNELS)}
+        assert found == set(parsed_imports(file.relative_to(sources.KERNELS)))
+
+
+def parsed_imports(module: Path) -> Iterator[Path]:
+    """The modules of the kernels that one of them imports."""
+    for node in ast.walk(ast.parse((sources.KERNELS / module).read_text("utf-8"))):
+        if isinstance(node, ast.ImportFrom) and 0 < node.level <= len(module.parts):
+            parent = module.parents[node.level - 1].joinpath(*(node.module or "").split("."))
+            named = [parent, *(parent / each.name for each in node.names)]
+            yield from (each.with_suffix(".py") for each in named if (sources.KERNELS / f"{each}.py").is_file())

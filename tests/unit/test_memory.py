@@ -192,3 +192,24 @@ async def test_every_crowd_is_served(requests):
     for (_, _, gives_up), result in zip(requests, results, strict=True):
         assert result is None or (gives_up and isinstance(result, DeadlineExceededError))
     assert (memory.held, memory.waiting) == (0, 0)
+
+
+async def seconds_in_line(requests: int) -> float:
+    """Processor time of a request that waits while so many do."""
+    memory = Memory(LIMIT, requests)
+
+    async def serve() -> None:
+        with memory.open() as hold:
+            await hold.take_body(SMALL, SMALL, in_time())
+            hold.arrived()
+            await asyncio.sleep(0)
+            await hold.grow(SMALL, in_time())
+
+    began = time.process_time()
+    await asyncio.gather(*(serve() for _ in range(requests)))
+    return (time.process_time() - began) / requests
+
+
+async def test_a_long_line_costs_each_no_more_than_a_short_one():
+    short = min([await seconds_in_line(300) for _ in range(3)])
+    assert await seconds_in_line(6000) < 4 * short

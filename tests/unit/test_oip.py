@@ -181,7 +181,7 @@ def test_optional_outputs_take_part_only_if_asked_for(outputs, binary, found, op
     parameters = WINDOW if binary is None else {**WINDOW, "binary_data_output": binary}
     request = parsed(POOLING, inputs=[a_tensor(shape=[1, 1, 1, 3])], parameters=parameters, outputs=outputs)
     assert (request.outputs, request.optional) == (found, optional)
-    plan = check(with_optional_outputs(request, check(request.execute.operator)).operator)
+    plan = check(with_optional_outputs(request).operator)
     assert list(plan.outputs) == ["OutputTensor", *optional]
     for name in optional:
         assert plan.outputs[name] == BufferTensorDesc(DataType.UINT32, (1, 1, 1, 3))

@@ -11,15 +11,9 @@ import pytest
 from opwire.check import check
 from opwire.operator import Example, Operator
 from opwire.tensor import DataType
-from opwire_service.kernels.executable import EXECUTABLE
 from tests import oracle
+from tests.examples import EXAMPLES, by_tensor
 from tests.execution import execute, go_on, run
-
-EXAMPLES = [
-    pytest.param(operator, example, id=f"{operator.name}-{example.name}")
-    for operator in EXECUTABLE.values()
-    for example in operator.examples
-]
 
 NAN, INF = math.nan, math.inf
 TOP = float(np.finfo(np.float32).max)
@@ -45,15 +39,16 @@ def same(actual, right) -> bool:
 @pytest.mark.parametrize(("operator", "example"), EXAMPLES)
 def test_examples(device, operator: Operator[Any], example: Example):
     plan = check({"type": operator.name, "desc": example.desc}, example.level)
+    given, answers = by_tensor(operator, example.inputs), by_tensor(operator, example.outputs)
     buffers = {}
     for name, tensor in plan.inputs.items():
         buffers[name] = bytearray(tensor.data_size_in_bytes)
-        tensor.view(buffers[name])[...] = np.array(example.inputs[name], object).astype(tensor.data_type.dtype)
+        tensor.view(buffers[name])[...] = np.array(given[name], object).astype(tensor.data_type.dtype)
     right = {
-        name: np.array(example.outputs[name], object).astype(tensor.data_type.dtype)
+        name: np.array(answers[name], object).astype(tensor.data_type.dtype)
         for name, tensor in plan.outputs.items()
     }
-    assert set(right) == set(example.outputs)
+    assert set(right) == set(answers)
     oracle.assert_answers(plan, execute(device, plan, buffers), right)
 
 
@@ -62,12 +57,13 @@ def test_a_bound_plan_runs_on_what_its_arrays_hold_each_time(device, operator: O
     plan = check({"type": operator.name, "desc": example.desc}, example.level)
     inputs = {name: desc.allocate()[1] for name, desc in plan.inputs.items()}
     outputs = {name: desc.allocate()[1] for name, desc in plan.outputs.items()}
-    right = {name: np.array(example.outputs[name], object).astype(array.dtype) for name, array in outputs.items()}
+    given, answers = by_tensor(operator, example.inputs), by_tensor(operator, example.outputs)
+    right = {name: np.array(answers[name], object).astype(array.dtype) for name, array in outputs.items()}
     of_zeros = execute(device, plan, {name: bytearray(desc.data_size_in_bytes) for name, desc in plan.inputs.items()})
     bound = device.bind(plan, inputs, outputs)
     for zeros in (False, True, False):
         for name, array in inputs.items():
-            array[...] = 0 if zeros else np.array(example.inputs[name], object).astype(array.dtype)
+            array[...] = 0 if zeros else np.array(given[name], object).astype(array.dtype)
         bound(go_on)
         oracle.assert_answers(plan, outputs, of_zeros if zeros else right)
 

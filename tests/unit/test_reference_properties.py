@@ -9,10 +9,11 @@ from opwire.check import check
 from opwire_service.kernels.executable import EXECUTABLE
 from tests import oracle
 from tests.execution import execute
-from tests.profiles import examples
+from tests.profiles import examples, shared_examples
 from tests.strategies import Case, cases
 
-EXAMPLES = {"REDUCE": 150, "ARGMIN": 60, "ARGMAX": 60, "MAX_POOLING": 60, "MAX_POOLING1": 60, "MAX_POOLING2": 60}
+OF_REDUCE = 100
+"""Examples: it is twelve operators."""
 
 
 def run_case(device, case: Case) -> None:
@@ -22,7 +23,7 @@ def run_case(device, case: Case) -> None:
 
 @pytest.mark.parametrize("name", EXECUTABLE)
 def test_answers_are_those_of_plain_python(device, name):
-    @examples(EXAMPLES.get(name, 20))
+    @(examples(OF_REDUCE) if name == "REDUCE" else shared_examples(240, len(EXECUTABLE)))
     @given(cases((name,)))
     def holds(case):
         run_case(device, case)

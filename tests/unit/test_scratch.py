@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from opwire_service.devices.reference import CHUNK_BYTES
+from opwire_service.kernels.executable import EXECUTABLE
 
 FLOOR = 4 << 20
 """Bytes that no measurement tells from those that a process takes anyway."""
@@ -49,7 +50,7 @@ list(device.warm_up(()))
 measured = {}
 for key, (operator, small) in plans.items():
     run(small, lambda: False)
-    end = monotonic() + 2
+    end = monotonic() + 1
     plan, taken = run(operator, lambda: monotonic() > end)
     measured[key] = device.scratch_bytes(plan), taken
 print(json.dumps(measured))
@@ -60,6 +61,17 @@ device.close()
 def reduction(function: str, data_type: str, sizes: list[int], axes: list[int]) -> dict[str, Any]:
     tensor = {"DataType": data_type, "Sizes": sizes, "Strides": [0] * len(sizes)}
     return {"type": "REDUCE", "desc": {"Function": function, "InputTensor": tensor, "Axes": axes}}
+
+
+def extreme(name: str, sizes: list[int], axes: list[int]) -> dict[str, Any]:
+    tensor = {"DataType": "INT32", "Sizes": sizes, "Strides": [0] * len(sizes)}
+    return {"type": name, "desc": {"InputTensor": tensor, "Axes": axes, "AxisDirection": "INCREASING"}}
+
+
+def old_pooling(name: str, size: int) -> dict[str, Any]:
+    desc: dict[str, Any] = {"InputTensor": {"DataType": "FLOAT32", "Sizes": [1, 1, 1, size], "Strides": [0] * 4}}
+    desc |= {"WindowSize": [1, 3], "Strides": [1, 1], "StartPadding": [0, 0], "EndPadding": [0, 0]}
+    return {"type": name, "desc": desc}
 
 
 def pooling(data_type: str, size: int, dilation: int = 1) -> dict[str, Any]:
@@ -76,11 +88,18 @@ PLANS = {
     "long_lines_of_floats": (pooling("FLOAT32", 1_500_000, 500_000), pooling("FLOAT32", 9)),
     "long_lines_of_bytes": (pooling("UINT8", 1_500_000, 500_000), pooling("UINT8", 9)),
     "tiles": (pooling("UINT8", 2**26), pooling("UINT8", 9)),
+    "least_of_segments": (extreme("ARGMIN", [4, 2**25], [1]), extreme("ARGMIN", [2, 2], [1])),
+    "greatest_of_columns": (extreme("ARGMAX", [2**13, 2**13], [0]), extreme("ARGMAX", [2, 2], [0])),
+    "old_windows": (old_pooling("MAX_POOLING", 2**24), old_pooling("MAX_POOLING", 9)),
+    "windows": (old_pooling("MAX_POOLING1", 2**24), old_pooling("MAX_POOLING1", 9)),
 }
 """By what takes memory; and a plan of the same kind, whose memory is not measured."""
 
 
-ON_REFERENCE = "states_of_segments", "nothing_reduced", "tiles"
+ON_REFERENCE = (
+    *("states_of_segments", "nothing_reduced", "tiles"),
+    *("least_of_segments", "greatest_of_columns", "old_windows", "windows"),
+)
 """Those that the reference is measured by; it takes the same memory for every plan."""
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="resident memory is read and reset in /proc")
@@ -93,6 +112,11 @@ def measured(device: str, plans: Iterable[str]) -> dict[str, tuple[int, int]]:
         [sys.executable, "-c", MEASURE, asked], capture_output=True, text=True, check=True, timeout=150
     )
     return {name: (said, taken) for name, (said, taken) in json.loads(done.stdout).items()}
+
+
+@pytest.mark.parametrize("measured_by", [PLANS, ON_REFERENCE])
+def test_every_operator_is_measured(measured_by):
+    assert {PLANS[name][0]["type"] for name in measured_by} == set(EXECUTABLE)
 
 
 @linux

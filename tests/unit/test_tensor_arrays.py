@@ -295,7 +295,7 @@ def test_bindings_of_an_array_are_a_list():
     known = {**plan.inputs, **plan.outputs}
     pieces = bind(command.bindings, plan, known, model.resources, "/commands/0/bindings", report)
     require_all(known, command.bindings, "/commands/0/bindings", report)
-    require_apart(pieces, plan.outputs, report)
+    require_apart(pieces, plan, report)
     assert report.violations == []
     assert {name: (piece.resource, piece.start) for name, piece in pieces.items()} == {
         "InputTensors[0]": ("A", 0),

@@ -11,7 +11,7 @@ from hypothesis import given
 from opwire.check import Plan, check
 from opwire_service.kernels.executable import EXECUTABLE
 from tests import oracle
-from tests.profiles import examples
+from tests.profiles import shared_examples
 from tests.strategies import cases
 
 SLACK = 3
@@ -37,7 +37,7 @@ def _pooled(plan: Plan) -> Iterator[oracle.Coordinate]:
 
 @pytest.mark.parametrize("name", EXECUTABLE)
 def test_work_bounds_the_visits(name):
-    @examples(60)
+    @shared_examples(240, len(EXECUTABLE))
     @given(cases((name,)))
     def is_a_bound(case):
         plan = check(case.operator, case.level)

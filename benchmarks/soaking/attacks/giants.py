@@ -69,7 +69,9 @@ def pool(kind: str, sizes: list[int], window: list[int], data_type: str) -> dict
 
 def _ask(target: Target, operator: dict[str, object], item_bytes: int, device: str, timeout_ms: int) -> None:
     body = json_bytes(execute(operator, bytes(item_bytes), device=device, timeout_ms=timeout_ms))
-    target.ask(target.post(EXECUTE, body), f"{device} {body[:200]!r}", within=timeout_ms / 1000 + _LATE)
+    # Its time may be over while the answer is on its way, which is cut off then.
+    what, within = f"{device} {body[:200]!r}", timeout_ms / 1000 + _LATE
+    target.ask(target.post(EXECUTE, body), what, within=within, may_close=True)
 
 
 def wide_rows(target: Target) -> None:

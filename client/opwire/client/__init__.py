@@ -5,7 +5,8 @@ may come back; ``clients`` sends it by ``opwire.transport``.
 """
 
 from .clients import AsyncClient, Client
+from .graphs import Graph, GraphTensor
 from .options import CallOptions
-from .prepare import prepare
+from .preparation import prepare
 
-__all__ = ["AsyncClient", "CallOptions", "Client", "prepare"]
+__all__ = ["AsyncClient", "CallOptions", "Client", "Graph", "GraphTensor", "prepare"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from operator import index
 from typing import Any, Literal, SupportsIndex
@@ -98,8 +99,42 @@ def max_pooling(
     return _call(name, desc, array)
 
 
-def execute(operator: Mapping[str, Any], inputs: TensorLike | Mapping[str, TensorLike | list[TensorLike]]) -> Call:
-    """Any operator. What is wrong with its desc is left for the server to say."""
+Inputs = TensorLike | Mapping[str, TensorLike | list[TensorLike]]
+"""The tensors of a call by name, or the only one."""
+
+
+class BuiltGraph(ABC):
+    """A graph that was built in Python."""
+
+    @abstractmethod
+    def to_json(self) -> dict[str, Any]:
+        """The graph spelt by names, without the tensors of its constants."""
+
+    @property
+    @abstractmethod
+    def constants(self) -> Mapping[str, Array]:
+        """Its constants by the names of their nodes."""
+
+
+def is_graph(given: Mapping[str, Any] | BuiltGraph) -> bool:
+    """Whether something to run or to check is a graph, and no operator."""
+    return isinstance(given, BuiltGraph) or "nodes" in given or "Nodes" in given
+
+
+def graph_call(graph: Mapping[str, Any] | BuiltGraph, inputs: Inputs) -> Call:
+    """A graph, with the tensors of its inputs by name."""
+    if not isinstance(inputs, Mapping):
+        raise TypeError(f"inputs are of type {type(inputs).__name__}; a graph takes a dict of its inputs by name")
+    arrays = {name: as_array_or_bytes(value, name) for name, value in inputs.items()}
+    if isinstance(graph, BuiltGraph):
+        return Call(graph.to_json(), arrays, is_graph=True, constants=graph.constants)
+    return Call(graph, arrays, is_graph=True)
+
+
+def execute(operator: Mapping[str, Any] | BuiltGraph, inputs: Inputs) -> Call:
+    """Any operator or graph. What is wrong with its desc is left for the server to say."""
+    if isinstance(operator, BuiltGraph) or is_graph(operator):
+        return graph_call(operator, inputs)
     given = inputs if isinstance(inputs, Mapping) else {_only_input(operator): inputs}
     arrays: dict[str, Array] = {}
     layouts: dict[str, BufferTensorDesc] = {}

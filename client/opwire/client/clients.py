@@ -24,6 +24,7 @@ from ..transport.exchange import Exchange
 from ..transport.retry import Patience, Tries
 from ..wire import Call, Encoding, PoolingResult, Result
 from . import requests
+from .calls import BuiltGraph
 from .methods import OperatorMethods, P
 from .options import CallOptions, Settings
 from .typed import R
@@ -140,12 +141,12 @@ class Client(_Shell[Result, PoolingResult, httpx.BaseTransport, Sender]):
         return self._send(partial(requests.execute_many, list(calls)), self._settings.updated(options))
 
     def validate(
-        self, operator: Mapping[str, Any], feature_level: FeatureLevel | str | int | None = None
+        self, operator: Mapping[str, Any] | BuiltGraph, feature_level: FeatureLevel | str | int | None = None
     ) -> Validation:
-        """Checks an operator desc on the server; ``opwire.validate`` does the same without one.
+        """Checks an operator desc or a graph on the server; ``opwire.validate`` does the former without one.
 
         Args:
-            operator: ``{"type": ..., "desc": {...}}``.
+            operator: ``{"type": ..., "desc": {...}}``; or an ``opwire.Graph``, or a graph as JSON.
             feature_level: left out, the client's, or else the highest.
         """
         return self._send(partial(requests.validate, operator), self._settings.at_level(feature_level))
@@ -246,7 +247,7 @@ class AsyncClient(
         return await self._send(partial(requests.execute_many, list(calls)), self._settings.updated(options))
 
     async def validate(
-        self, operator: Mapping[str, Any], feature_level: FeatureLevel | str | int | None = None
+        self, operator: Mapping[str, Any] | BuiltGraph, feature_level: FeatureLevel | str | int | None = None
     ) -> Validation:
         """As ``Client.validate``."""
         return await self._send(partial(requests.validate, operator), self._settings.at_level(feature_level))

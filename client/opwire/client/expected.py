@@ -14,6 +14,7 @@ from pydantic_core import from_json, to_json
 from ..check import check
 from ..desc import show
 from ..errors import ContractViolation, OpwireError
+from ..graph import check_graph
 from ..level import HIGHEST, FeatureLevel
 from ..tensor import Array, BufferTensorDesc, DataType
 from ..wire import Call, Encoding, Result, plain
@@ -105,12 +106,13 @@ def _listed(names: Mapping[str, object]) -> str:
 
 def _outputs_of(call: Call) -> Outputs | None:
     level = call.options.get("feature_level", HIGHEST)
-    return _outputs(to_json(call.operator, fallback=plain), level) if isinstance(level, str | int) else None
+    text = to_json(call.operator, fallback=plain)
+    return _outputs(text, level, is_graph=call.is_graph) if isinstance(level, str | int) else None
 
 
 @lru_cache(maxsize=256)
-def _outputs(operator: bytes, level: FeatureLevel | str | int) -> Outputs | None:
+def _outputs(operator: bytes, level: FeatureLevel | str | int, *, is_graph: bool) -> Outputs | None:
     try:
-        return check(from_json(operator), level).outputs
+        return (check_graph if is_graph else check)(from_json(operator), level).outputs
     except ContractViolation:  # the server says so too, or knows more
         return None

@@ -9,8 +9,8 @@ from typing import Any, Generic, Literal, TypeVar, Unpack, overload
 from ..tensor import DataType
 from ..wire import Call
 from . import calls
-from .arrays import ArrayLike, TensorLike
-from .calls import Axes, Direction, Function, IndexType, PoolingOperator
+from .arrays import ArrayLike
+from .calls import Axes, BuiltGraph, Direction, Function, IndexType, Inputs, PoolingOperator
 from .options import CallOptions
 from .typed import DeclaredMethods, R
 
@@ -35,14 +35,15 @@ class OperatorMethods(DeclaredMethods[R], Generic[R, P]):
 
     def execute(
         self,
-        operator: Mapping[str, Any],
-        inputs: TensorLike | Mapping[str, TensorLike | list[TensorLike]],
+        operator: Mapping[str, Any] | BuiltGraph,
+        inputs: Inputs,
         **options: Unpack[CallOptions],
     ) -> R:
-        """Runs any operator.
+        """Runs any operator or graph.
 
         Args:
-            operator: ``{"type": ..., "desc": {...}}`` as DxDispatch writes it.
+            operator: ``{"type": ..., "desc": {...}}`` as DxDispatch writes it; or an ``opwire.Graph``, or a graph as
+                JSON.
             inputs: the tensors by name, or the tensor of an operator that has one. Each is an array of the shape
                 ``Sizes``; or the whole buffer in one dimension, as elements, as UINT8 or as bytes, where a desc with
                 strides has its gaps; or lists of numbers, which take the data type of the desc. An array of tensors

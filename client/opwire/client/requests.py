@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -27,6 +28,7 @@ from ..wire import (
     write_call,
     write_calls,
 )
+from .calls import BuiltGraph, is_graph
 from .expected import Expected
 from .options import Settings, level_name
 
@@ -75,12 +77,14 @@ def execute_many(calls: Sequence[Call], settings: Settings) -> Exchange[list[Res
 
 
 def _with_settings(call: Call, settings: Settings) -> Call:
-    return Call(call.operator, call.inputs, call.layouts, {**settings.members(), **call.options})
+    return replace(call, options={**settings.members(), **call.options})
 
 
-def validate(operator: Mapping[str, Any], settings: Settings) -> Exchange[Validation]:
-    """Checks an operator desc."""
-    request = {"operator": operator, "feature_level": level_name(settings.feature_level)}
+def validate(operator: Mapping[str, Any] | BuiltGraph, settings: Settings) -> Exchange[Validation]:
+    """Checks an operator desc or a graph."""
+    kind = "graph" if is_graph(operator) else "operator"
+    desc = operator.to_json() if isinstance(operator, BuiltGraph) else operator
+    request = {kind: desc, "feature_level": level_name(settings.feature_level)}
     body = to_json(request, fallback=plain)
     headers = {"Content-Type": JSON, "Accept": JSON, "Content-Length": str(len(body))}
     return Exchange("POST", "/v1/validate", _read_validation, _most_of_description, settings.timeout, headers, [body])

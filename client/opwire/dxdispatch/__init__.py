@@ -8,6 +8,8 @@ from .commands import Binding, Bindings, Command, Dispatch, Print, WriteFile
 from .model import (
     Dispatchable,
     ForeignDispatchable,
+    GraphDispatchable,
+    GraphFile,
     Model,
     OperatorDispatchable,
     lowest_level,
@@ -28,6 +30,8 @@ __all__ = [
     "Dispatch",
     "Dispatchable",
     "ForeignDispatchable",
+    "GraphDispatchable",
+    "GraphFile",
     "Model",
     "OperatorDispatchable",
     "Print",

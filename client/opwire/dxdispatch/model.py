@@ -5,13 +5,15 @@ Source: ``doc/Guide.md``, ``models/_schema.json`` and ``JsonParsers.cpp`` of DxD
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ..check import Plan, Validation, check, validate
 from ..desc import Report, pointer_to, show
 from ..errors import ContractViolation, ProblemCode, RequestError
+from ..graph import CONSTANT, check_graph, validate_graph
+from ..graph.serialized import SerializedGraph, read_serialized
 from ..level import LOWEST, FeatureLevel
 from ..operator import Code, Violation
 from .commands import Bindings, Command, read_bindings, read_command
@@ -22,8 +24,8 @@ from .text import read_text
 _FOREIGN = {
     "hlsl": "an HLSL compute shader",
     "onnx": "an ONNX model",
-    "dmlserializedgraph": "a serialized DirectML graph",
 }
+_GRAPH = "dmlserializedgraph"
 _COMPILE_TYPES = {"DmlCompileOp": 0, "DmlCompileGraph": 1}
 _EXECUTION_FLAGS = {
     "NONE": 0,
@@ -83,7 +85,7 @@ class ForeignDispatchable:
 
     @property
     def violation(self) -> Violation:
-        message = f"{_FOREIGN[self.kind]} given; opwire runs DirectML operators alone"
+        message = f"{_FOREIGN[self.kind]} given; opwire runs DirectML operators and graphs alone"
         return Violation(Code.OPERATOR_NOT_EXECUTABLE, self.pointer + "/type", message)
 
     def check(self, level: FeatureLevel) -> Plan:
@@ -98,7 +100,87 @@ class ForeignDispatchable:
         return Validation((self.violation,), None, {})
 
 
-Dispatchable = OperatorDispatchable | ForeignDispatchable
+@dataclass(frozen=True, slots=True, eq=False)
+class GraphDispatchable:
+    """A graph that was read from a file.
+
+    Attributes:
+        graph: as read.
+        bindings: what is bound once, before the first command.
+        pointer: where the dispatchable stands in the model.
+        kept: the bytes of its constants, by the names of the plan's inputs.
+    """
+
+    graph: SerializedGraph
+    bindings: Bindings
+    pointer: str
+    kept: Mapping[str, bytes]
+
+    def check(self, level: FeatureLevel) -> Plan:
+        """The plan of the graph.
+
+        Raises:
+            ContractViolation: with every violation; their messages say where in the graph.
+        """
+        try:
+            return check_graph(self.graph.graph, level)
+        except ContractViolation as error:
+            raise ContractViolation([self._in_place(violation) for violation in error.violations]) from None
+
+    def validate(self, level: FeatureLevel) -> Validation:
+        """What is known of the graph at a level."""
+        found = validate_graph(self.graph.graph, level)
+        return replace(found, violations=tuple(self._in_place(violation) for violation in found.violations))
+
+    def _in_place(self, violation: Violation) -> Violation:
+        message = f"{violation.pointer or 'the graph'}: {violation.message}"
+        return replace(violation, pointer=self.pointer + "/sourcePath", message=message)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GraphFile:
+    """A graph in a file that was not opened.
+
+    Attributes:
+        path: of the file, as the model gives it.
+        bindings: what is bound once, before the first command.
+        pointer: where the dispatchable stands in the model.
+    """
+
+    path: str
+    bindings: Bindings
+    pointer: str
+
+    def read(self, data: bytes, beside: Callable[[str], bytes]) -> GraphDispatchable:
+        """The graph that the file holds.
+
+        Args:
+            data: of the file.
+            beside: reads a constant from the file ``NAME.bin`` beside it.
+
+        Raises:
+            RequestError: the file holds no graph.
+            OSError: what ``beside`` raises.
+        """
+        graph = read_serialized(data)
+        kept = {CONSTANT + name: constant for name, constant in graph.constants.items()}
+        kept |= {name: beside(name) for name in graph.files}
+        return GraphDispatchable(graph, self.bindings, self.pointer, kept)
+
+    def check(self, level: FeatureLevel) -> Plan:
+        """There is no plan before the file is read.
+
+        Raises:
+            ContractViolation: always.
+        """
+        raise ContractViolation(self.validate(level).violations)
+
+    def validate(self, level: FeatureLevel) -> Validation:
+        message = f"the file {show(self.path)} was not read"
+        return Validation((Violation(Code.MISSING_TENSOR, self.pointer + "/sourcePath", message),), None, {})
+
+
+Dispatchable = OperatorDispatchable | GraphDispatchable | GraphFile | ForeignDispatchable
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -188,6 +270,10 @@ def _dispatchable(members: Members, buffers: Iterable[str]) -> Dispatchable:
     kind = members.values.get(type_name)
     if isinstance(kind, str) and kind.lower() in _FOREIGN:
         return ForeignDispatchable(kind.lower(), members.pointer)
+    if isinstance(kind, str) and kind.lower() == _GRAPH:
+        path = members.string("sourcePath")
+        bindings = read_bindings(members, buffers) if members.has("bindings") else {}
+        return GraphFile(path or "", bindings, members.pointer)
     _check_options(members)
     desc_name = next((name for name in ("Desc", "desc") if name in members.values), None)
     inline = {name: value for name, value in members.values.items() if name not in _OWN_MEMBERS}

@@ -146,7 +146,12 @@ def _operator(kinds: list[OperatorType]) -> Schema:
     }
 
 
-_FORMS = (("dispatchables", "Model"), ("requests", "BatchRequest"), ("inputs", "ExecuteRequest"))
+_FORMS = (
+    ("dispatchables", "Model"),
+    ("model", "ExecuteModelRequest"),
+    ("requests", "BatchRequest"),
+    ("inputs", "ExecuteRequest"),
+)
 
 
 @cache
@@ -154,7 +159,7 @@ def documents() -> Schema:
     """The schema of DxDispatch models, of the bodies of requests, and of operators that stand alone."""
     kinds = list(CATALOG.values())
     rest: Schema = {
-        "if": {"required": ["operator"]},
+        "if": {"anyOf": [{"required": ["operator"]}, {"required": ["graph"]}]},
         "then": ref("ValidateRequest"),
         "else": ref("Dispatchable"),
     }

@@ -9,6 +9,7 @@ from ..fields.tensors import MOST_TENSORS
 from ..level import FeatureLevel
 from ..wire import LOWEST_PRIORITY
 from .descs import object_schema, ref
+from .graphs import GRAPHS
 
 _INPUT_TENSOR: Schema = {
     "description": "the tensor's whole buffer as base64, its elements as numbers, or a piece of the tail",
@@ -28,29 +29,29 @@ _INPUT: Schema = {
 
 _LEVELS = [spelling for level in FeatureLevel for spelling in (str(level), level.short, level.value)]
 
+_ONE_OF_BOTH: Schema = {"oneOf": [{"required": ["operator"]}, {"required": ["graph"]}]}
+_LEVEL: Schema = {"enum": _LEVELS, "description": "checked against exactly this one; by default the highest"}
+_OPTIONS: Mapping[str, Schema] = {
+    "timeout_ms": {"type": "integer", "minimum": 1, "maximum": 2**31 - 1},
+    "priority": {"type": "integer", "minimum": 0, "maximum": LOWEST_PRIORITY, "description": "0 is most urgent"},
+    "device": {"type": "string", "description": "auto, or a device of the server"},
+    "output_format": {"enum": ["base64", "numbers"]},
+}
+_MODEL: Schema = {"type": "object", "description": "a DxDispatch model; what it prints is answered, files are refused"}
+_EITHER: Mapping[str, Schema] = {"feature_level": _LEVEL, "operator": ref("Operator"), "graph": ref("Graph")}
+
 REQUESTS: Mapping[str, Schema] = {
     "InputTensor": _INPUT_TENSOR,
-    "ExecuteRequest": object_schema(
-        ["operator", "inputs"],
-        {
-            "feature_level": {
-                "enum": _LEVELS,
-                "description": "checked against exactly this one; by default the highest",
-            },
-            "operator": ref("Operator"),
-            "inputs": {"type": "object", "additionalProperties": _INPUT},
-            "timeout_ms": {"type": "integer", "minimum": 1, "maximum": 2**31 - 1},
-            "priority": {
-                "type": "integer",
-                "minimum": 0,
-                "maximum": LOWEST_PRIORITY,
-                "description": "0 is most urgent",
-            },
-            "device": {"type": "string", "description": "auto, or a device of the server"},
-            "output_format": {"enum": ["base64", "numbers"]},
-        },
-    ),
+    "ExecuteRequest": {
+        **object_schema(
+            ["inputs"], {**_EITHER, "inputs": {"type": "object", "additionalProperties": _INPUT}, **_OPTIONS}
+        ),
+        **_ONE_OF_BOTH,
+    },
+    "ExecuteModelRequest": object_schema(["model"], {"feature_level": _LEVEL, "model": _MODEL, **_OPTIONS}),
     "BatchRequest": object_schema(["requests"], {"requests": {"type": "array", "items": ref("ExecuteRequest")}}),
-    "ValidateRequest": object_schema(["operator"], {"feature_level": {"enum": _LEVELS}, "operator": ref("Operator")}),
+    "ValidateRequest": {**object_schema([], _EITHER), **_ONE_OF_BOTH},
+    "ValidateModelRequest": object_schema(["model"], {"feature_level": {"enum": _LEVELS}, "model": _MODEL}),
+    **GRAPHS,
 }
 """The bodies of requests; ``Operator`` is for the document to define."""

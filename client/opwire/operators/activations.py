@@ -50,8 +50,8 @@ _FORMULAS = {
     "LINEAR": _ALPHA * INPUT + _BETA,
     "PARAMETRIC_SOFTPLUS": _ALPHA * _softplus(_BETA * INPUT),
     "RELU": maximum(0, INPUT),
-    # What is zero is positive, as a difference is: hence + 0.
-    "SCALED_ELU": select(INPUT > 0, _GAMMA * INPUT, _GAMMA * (_ALPHA * expm1(INPUT) + 0)),
+    # Alpha*exp(x) - Alpha is positive where it is zero, and NaN where Alpha is infinite: hence the last difference.
+    "SCALED_ELU": select(INPUT > 0, _GAMMA * INPUT, _GAMMA * (_ALPHA * expm1(INPUT) + (_ALPHA - _ALPHA))),
     "SCALED_TANH": _ALPHA * tanh(_BETA * INPUT),
     "SIGMOID": Constant(1) / (exp(-INPUT) + 1),
     "SOFTSIGN": INPUT / (absolute(INPUT) + 1),

@@ -116,13 +116,13 @@ _QUANTIZE = _in_blocks(
         Example(
             name="halves_to_even_and_saturated",
             desc=_desc("FLOAT32", [4], ("FLOAT32", [1]), ("INT8", [1])),
-            inputs={"InputTensor": [1, 3, -5, 1000], "QuantizationTensors[0]": [2], "QuantizationTensors[1]": [10]},
+            inputs={"InputTensor": [1, 3, -5, 1000], "QuantizationTensors": [[2], [10]]},
             outputs={"OutputTensor": [10, 12, 8, 127]},
         ),
         Example(
             name="a_scale_for_two_elements",
             desc=_desc("FLOAT32", [4], ("FLOAT32", [2]), OutputTensor={"DataType": "INT8", "Sizes": [4]}),
-            inputs={"InputTensor": [2, 4, 2, 4], "QuantizationTensors[0]": [1, 2]},
+            inputs={"InputTensor": [2, 4, 2, 4], "QuantizationTensors": [[1, 2]]},
             outputs={"OutputTensor": [2, 4, 1, 2]},
         ),
     ),
@@ -165,13 +165,13 @@ _DEQUANTIZE = _in_blocks(
         Example(
             name="with_a_zero_point",
             desc=_desc("UINT8", [3], ("FLOAT32", [1]), ("UINT8", [1])),
-            inputs={"InputTensor": [0, 128, 255], "QuantizationTensors[0]": [0.5], "QuantizationTensors[1]": [128]},
+            inputs={"InputTensor": [0, 128, 255], "QuantizationTensors": [[0.5], [128]]},
             outputs={"OutputTensor": [-64, 0, 63.5]},
         ),
         Example(
             name="a_scale_for_two_elements",
             desc=_desc("INT8", [4], ("FLOAT16", [2])),
-            inputs={"InputTensor": [1, -2, 3, -4], "QuantizationTensors[0]": [1, 0.5]},
+            inputs={"InputTensor": [1, -2, 3, -4], "QuantizationTensors": [[1, 0.5]]},
             outputs={"OutputTensor": [1, -2, 1.5, -2]},
         ),
     ),

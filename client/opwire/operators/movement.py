@@ -218,9 +218,7 @@ _SPLIT = declare(
             desc=_split(2, [1, 1, 2, 2], [1, 1, 1, 2], [1, 1, 3, 2]),
             inputs={"InputTensor": [[[[1, 2], [3, 4], [5, 6], [7, 8], [9, 10], [11, 12]]]]},
             outputs={
-                "OutputTensors[0]": [[[[1, 2], [3, 4]]]],
-                "OutputTensors[1]": [[[[5, 6]]]],
-                "OutputTensors[2]": [[[[7, 8], [9, 10], [11, 12]]]],
+                "OutputTensors": [[[[[1, 2], [3, 4]]]], [[[[5, 6]]]], [[[[7, 8], [9, 10], [11, 12]]]]],
             },
             source="DML_SPLIT_OPERATOR_DESC, worked example",
         ),
@@ -258,8 +256,7 @@ _JOIN = declare(
             name="columns",
             desc=_join(3, [1, 1, 2, 3], [1, 1, 2, 4]),
             inputs={
-                "InputTensors[0]": [[[[1, 2, 3], [4, 5, 6]]]],
-                "InputTensors[1]": [[[[7, 8, 9, 10], [11, 12, 13, 14]]]],
+                "InputTensors": [[[[[1, 2, 3], [4, 5, 6]]]], [[[[7, 8, 9, 10], [11, 12, 13, 14]]]]],
             },
             outputs={"OutputTensor": [[[[1, 2, 3, 7, 8, 9, 10], [4, 5, 6, 11, 12, 13, 14]]]]},
             source="DML_JOIN_OPERATOR_DESC, worked example",

@@ -20,6 +20,7 @@ from .answers import (
 from .calls import Call, Encoding, plain, write_call, write_calls
 from .encoded import EncodedTensor, encoded_inputs
 from .framing import BINARY, HEAD_LENGTH, JSON, Buffer, Parts, parse_json, split_body
+from .models import ModelRequest, parse_model
 from .request_body import NODE_BYTES, RequestBody
 from .requests import (
     LOWEST_PRIORITY,
@@ -50,6 +51,7 @@ __all__ = [
     "EncodedTensor",
     "Encoding",
     "ExecuteRequest",
+    "ModelRequest",
     "Numbers",
     "Outcome",
     "OutputFormat",
@@ -68,6 +70,7 @@ __all__ = [
     "parse_batch",
     "parse_execute",
     "parse_json",
+    "parse_model",
     "parse_validate",
     "plain",
     "read_answer",

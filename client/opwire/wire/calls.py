@@ -28,20 +28,24 @@ class Encoding(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One operator for the service to run.
+    """One operator or graph for the service to run.
 
     Attributes:
-        operator: ``{"type": ..., "desc": {...}}``.
+        operator: ``{"type": ..., "desc": {...}}``, or the graph.
         inputs: for each input its logical elements, an array of the shape ``Sizes``; the tensors of an array go by
             ``NAME[0]``, ``NAME[1]``, ... in their order.
         layouts: the descs of those inputs whose bytes do not lie packed.
         options: further members of the request (``feature_level``, ``timeout_ms``, ...).
+        is_graph: whether it is a graph.
+        constants: of a graph that is spelt by names and has their nodes without tensors, by the names of the nodes.
     """
 
     operator: Mapping[str, Any]
     inputs: Mapping[str, Array]
     layouts: Mapping[str, BufferTensorDesc] = field(default_factory=dict)
     options: Mapping[str, object] = field(default_factory=dict)
+    is_graph: bool = False
+    constants: Mapping[str, Array] = field(default_factory=dict)
 
 
 def write_call(call: Call, encoding: Encoding) -> tuple[dict[str, str], list[Buffer]]:
@@ -58,12 +62,20 @@ def write_calls(calls: Iterable[Call], encoding: Encoding) -> tuple[dict[str, st
 
 
 def _call_json(call: Call, encoding: Encoding, tail: list[Buffer]) -> dict[str, object]:
-    request: dict[str, object] = {"operator": call.operator, "inputs": {}, **call.options}
+    request: dict[str, object] = {"graph" if call.is_graph else "operator": call.operator, "inputs": {}, **call.options}
     if encoding is Encoding.NUMBERS:
         request["output_format"] = OutputFormat.NUMBERS.value
     request["inputs"] = grouped(
         {name: _write_tensor(array, call.layouts.get(name), encoding, tail) for name, array in call.inputs.items()}
     )
+    if call.constants:  # in the tail they come behind the inputs, in the order of their nodes
+        nodes = {
+            name: {"constant": _write_tensor(call.constants[name], None, encoding, tail)}
+            if name in call.constants
+            else node
+            for name, node in call.operator["nodes"].items()
+        }
+        request["graph"] = {**call.operator, "nodes": nodes}
     return request
 
 

@@ -15,6 +15,7 @@ from ..check import Plan
 from ..desc import MOST_ALIKE, Report, pointer_to, show
 from ..errors import ContractViolation, LimitExceededError, ProblemCode, RequestError
 from ..fields.tensors import MOST_TENSORS
+from ..graph import CONSTANT, without_constants
 from ..jsontensor import NumberError, read_numbers
 from ..level import HIGHEST
 from ..operator import Code, Violation
@@ -48,10 +49,11 @@ Payload = str | Base64 | Numbers | memoryview
 
 
 class ExecuteRequest(NamedTuple):
-    """One operator to run, as parsed; neither its operator nor its tensors are checked yet.
+    """One operator or graph to run, as parsed; neither it nor its tensors are checked yet.
 
+    ``operator`` is the graph if ``is_graph`` says so, without the tensors of its constants: they are among the inputs.
     ``inputs`` has the tensors of an array as ``NAME[0]``, ``NAME[1]``, ... ``pointer`` says where it stands in the
-    body.
+    body, ``places`` where those inputs do that are not among its ``inputs``.
     """
 
     operator: object
@@ -62,21 +64,29 @@ class ExecuteRequest(NamedTuple):
     device: str | None = None
     output_format: OutputFormat = OutputFormat.BASE64
     pointer: str = ""
+    is_graph: bool = False
+    places: Mapping[str, str] = {}
+
+    @property
+    def plan_pointer(self) -> str:
+        """Where the operator or graph stands."""
+        return f"{self.pointer}/{'graph' if self.is_graph else 'operator'}"
 
 
 @dataclass(frozen=True, slots=True)
 class ValidateRequest:
-    """An operator desc to check."""
+    """An operator desc or a graph to check."""
 
     operator: object
     feature_level: object
+    is_graph: bool = False
 
 
 _ENVELOPE: Mapping[str, None] = dict.fromkeys(
-    ("feature_level", "operator", "inputs", "timeout_ms", "priority", "device", "output_format")
+    ("feature_level", "operator", "graph", "inputs", "timeout_ms", "priority", "device", "output_format")
 )
 _BATCH: Mapping[str, None] = dict.fromkeys(("requests",))
-_VALIDATE: Mapping[str, None] = dict.fromkeys(("feature_level", "operator"))
+_VALIDATE: Mapping[str, None] = dict.fromkeys(("feature_level", "operator", "graph"))
 
 
 def parse_execute(body: RequestBody) -> ExecuteRequest:
@@ -85,7 +95,7 @@ def parse_execute(body: RequestBody) -> ExecuteRequest:
     Raises:
         RequestError: it is not JSON, not of this form, or its parts do not fit together.
     """
-    return body.read(lambda document, parts: _read_execute(document, parts, ""))
+    return body.read(lambda document, parts: read_execute(document, parts, ""))
 
 
 def parse_batch(body: RequestBody, most: int) -> list[ExecuteRequest | RequestError]:
@@ -102,18 +112,18 @@ def parse_batch(body: RequestBody, most: int) -> list[ExecuteRequest | RequestEr
 
 
 def _read_batch(document: object, parts: Parts, most: int) -> list[ExecuteRequest | RequestError]:
-    envelope = _envelope(document, _BATCH)
+    envelope = read_envelope(document, _BATCH)
     listed = envelope.get("requests")
     if not isinstance(listed, list):
         at = "/requests" if "requests" in envelope else ""
-        _refuse([Violation(Code.WRONG_TYPE, at, f"{show(listed)} given where the list of requests belongs")])
+        refuse([Violation(Code.WRONG_TYPE, at, f"{show(listed)} given where the list of requests belongs")])
     if len(listed) > most:
         detail = f"{len(listed)} requests given; this server takes at most {most}"
         raise LimitExceededError(ProblemCode.BATCH_TOO_LARGE, detail, limit=most, size=len(listed))
     requests: list[ExecuteRequest | RequestError] = []
     for i, item in enumerate(listed):
         try:
-            requests.append(_read_execute(item, parts, f"/requests/{i}"))
+            requests.append(read_execute(item, parts, f"/requests/{i}"))
         except RequestError as error:
             # Without a tail no other request has lost its place in it.
             if error.code is ProblemCode.INVALID_FRAMING and parts.tail is not None:
@@ -132,10 +142,28 @@ def parse_validate(body: RequestBody) -> ValidateRequest:
 
 
 def _read_validate(document: object, parts: Parts) -> ValidateRequest:
-    envelope = _envelope(document, _VALIDATE)
-    if "operator" not in envelope:
-        _refuse([Violation(Code.MISSING_FIELD, "", "operator is required and missing")])
-    return ValidateRequest(envelope["operator"], _given(envelope, "feature_level", HIGHEST))
+    envelope = read_envelope(document, _VALIDATE)
+    report = Report()
+    _one_of_both(envelope, "", report)
+    if report.violations:
+        refuse(report.violations)
+    level = _given(envelope, "feature_level", HIGHEST)
+    if "graph" not in envelope:
+        return ValidateRequest(envelope["operator"], level)
+    graph = envelope["graph"]
+    if isinstance(graph, dict):
+        graph, held = without_constants(graph, "/graph")
+        for tensor, pointer in held.values():
+            _read_payload(tensor, parts, pointer)
+    return ValidateRequest(graph, level, is_graph=True)
+
+
+def _one_of_both(envelope: Mapping[str, Any], pointer: str, report: Report) -> None:
+    """A request has an operator or a graph."""
+    if "operator" not in envelope and "graph" not in envelope:
+        report.add(Code.MISSING_FIELD, pointer, "operator is required and missing, or graph in its place")
+    elif "operator" in envelope and "graph" in envelope:
+        report.add(Code.UNKNOWN_FIELD, f"{pointer}/graph", "operator and graph given; a request has one of them")
 
 
 def _given(envelope: Mapping[str, Any], name: str, default: Any) -> Any:
@@ -143,29 +171,35 @@ def _given(envelope: Mapping[str, Any], name: str, default: Any) -> Any:
     return default if value is None else value
 
 
-def _refuse(violations: Sequence[Violation]) -> NoReturn:
+def refuse(violations: Sequence[Violation]) -> NoReturn:
     places = ", ".join(show(violation.pointer) if violation.pointer else "the body" for violation in violations[:3])
     raise RequestError(ProblemCode.INVALID_REQUEST, f"the request is malformed at {places}", violations=violations)
 
 
-def _envelope(value: object, fields: Mapping[str, object], pointer: str = "") -> dict[str, Any]:
+def read_envelope(value: object, fields: Mapping[str, object], pointer: str = "") -> dict[str, Any]:
     if not isinstance(value, dict):
-        _refuse([Violation(Code.WRONG_TYPE, pointer, f"{show(value)} given where an object belongs")])
+        refuse([Violation(Code.WRONG_TYPE, pointer, f"{show(value)} given where an object belongs")])
     report = Report()
     report.unknown_fields(value, fields, pointer, "the request")
     if report.violations:
-        _refuse(report.violations)
+        refuse(report.violations)
     return value
 
 
-def _read_execute(value: object, parts: Parts, pointer: str) -> ExecuteRequest:
+def read_execute(value: object, parts: Parts, pointer: str) -> ExecuteRequest:
     # The tail is taken before anything can be refused: the requests behind this one need their place in it.
     inputs = _read_payloads(value, parts, pointer) if isinstance(value, dict) else {}
-    envelope = _envelope(value, _ENVELOPE, pointer)
+    graph = value.get("graph") if isinstance(value, dict) else None
+    places: dict[str, str] = {}
+    if isinstance(graph, dict):
+        graph, held = without_constants(graph, f"{pointer}/graph")
+        for name, (tensor, at) in held.items():
+            inputs[CONSTANT + name], places[CONSTANT + name] = _read_payload(tensor, parts, at), at
+    envelope = read_envelope(value, _ENVELOPE, pointer)
     report = Report()
-    for name in ("operator", "inputs"):
-        if name not in envelope:
-            report.add(Code.MISSING_FIELD, pointer, f"{name} is required and missing")
+    _one_of_both(envelope, pointer, report)
+    if "inputs" not in envelope:
+        report.add(Code.MISSING_FIELD, pointer, "inputs is required and missing")
     if "inputs" in envelope and not isinstance(envelope["inputs"], dict):
         at = f"{pointer}/inputs"
         report.add(Code.WRONG_TYPE, at, f"{show(envelope['inputs'])} given where an object of tensors belongs")
@@ -181,9 +215,10 @@ def _read_execute(value: object, parts: Parts, pointer: str) -> ExecuteRequest:
         at, formats = f"{pointer}/output_format", list(_FORMATS)
         report.add(Code.UNKNOWN_VALUE, at, f"{show(given)} given; allowed: {', '.join(formats)}", formats)
     if report.violations or output_format is None:
-        _refuse(report.violations)
+        refuse(report.violations)
+    is_graph = "graph" in envelope
     return ExecuteRequest(
-        envelope["operator"],
+        graph if is_graph else envelope["operator"],
         _given(envelope, "feature_level", HIGHEST),
         cast(dict[str, Payload], inputs),  # a violation would have been refused
         timeout,
@@ -191,6 +226,8 @@ def _read_execute(value: object, parts: Parts, pointer: str) -> ExecuteRequest:
         device,
         output_format,
         pointer,
+        is_graph,
+        places,
     )
 
 
@@ -271,6 +308,7 @@ def read_inputs(plan: Plan, request: ExecuteRequest) -> dict[str, Array]:
         if name not in request.inputs:
             continue
         at = f"{pointer}/{name}" if name[-1] != "]" else place(pointer, name)
+        at = request.places.get(name, at)
         found = _read_tensor(request.inputs[name], desc, at)
         if isinstance(found, Violation):
             violations.append(found)
@@ -296,7 +334,9 @@ def _is_view(payload: memoryview, desc: BufferTensorDesc) -> bool:
 
 def _wrong_names(plan: Plan, request: ExecuteRequest, pointer: str) -> list[Violation]:
     """What is missing and what is not known; of an array, once, how many tensors it should have."""
-    given, expected = _members(request.inputs), _members(plan.inputs)
+    given, expected = (
+        _members(name for name in names if name not in request.places) for names in (request.inputs, plan.inputs)
+    )
     violations = [
         Violation(Code.MISSING_TENSOR, pointer, f"{member} is required and missing")
         for member in expected
@@ -308,7 +348,8 @@ def _wrong_names(plan: Plan, request: ExecuteRequest, pointer: str) -> list[Viol
             message = f"{_counted(given[member])} given; with this desc {member} takes {_counted(expected[member])}"
             violations.append(Violation(Code.COUNT_MISMATCH, at, message))
         else:
-            message = f"{plan.operator.name} has no input {show(member)} here; its inputs are {', '.join(expected)}"
+            owner = "the graph" if request.is_graph else plan.operator.name
+            message = f"{owner} has no input {show(member)} here; its inputs are {', '.join(expected) or 'none'}"
             violations.append(Violation(Code.UNKNOWN_TENSOR, at, message, list(expected)))
     return violations
 

@@ -22,6 +22,7 @@ from ..devices import DEVICES, load
 from ..devices.base import Device, DeviceUnavailable
 from ..execution import Arrays
 from ..offline.documents import read_document
+from ..offline.graph_files import open_graphs
 from ..offline.run import execute, prepare, run_plan
 from ..offline.tensor_files import write_outputs
 from . import render
@@ -68,6 +69,7 @@ def validate_command(file: FileArgument, level: LevelOption = None, as_json: Jso
         document = read_document(_read(file))
         if isinstance(document, Model):
             level = level or HIGHEST
+            document = open_graphs(document, _folder(file))
             found = document.validate(level)
         else:
             level = level or document.level
@@ -116,7 +118,7 @@ def run_command(
         if isinstance(document, Model):
             if files:
                 raise typer.BadParameter("a model's tensors come from its resources", param_hint="--input")
-            folder = Path() if file == "-" else Path(file).parent
+            folder = _folder(file)
             with closing(_device(device)) as chosen:
                 _run_model(document, level or HIGHEST, chosen, folder, output or folder, as_json)
         else:
@@ -159,6 +161,11 @@ app.command("schema")(schema_command)
 app.command("serve")(serve_command)
 app.command("bench")(bench_command)
 app.command("warmup")(warmup_command)
+
+
+def _folder(file: str) -> Path:
+    """Where the files lie that a model names."""
+    return Path() if file == "-" else Path(file).parent
 
 
 def _read(file: str) -> bytes:

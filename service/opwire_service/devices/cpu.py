@@ -17,14 +17,18 @@ import numpy as np
 from llvmlite.binding import get_host_cpu_name
 
 from opwire.check import Plan
+from opwire.graph import GRAPH, operator_plans
 
 from ..execution import Arrays, Bound, Stop
 from ..kernels.cpu.families import ALWAYS, COMPILING, KERNELS, PREPARE
 from ..kernels.cpu.jit.compiler import Kernel
 from ..kernels.cpu.jit.compiling import CompilingFailed
 from ..kernels.cpu.jit.library import AHEAD, Library
+from ..kernels.cpu.run.graph import GraphJob
 from ..kernels.cpu.run.job import Job
-from ..kernels.cpu.run.pool import Find, Pool
+from ..kernels.cpu.run.pool import Pool
+from ..kernels.cpu.run.reference import ReferenceJob
+from ..kernels.graph import GraphMemory
 from ..kernels.reference import KERNELS as REFERENCE
 from .base import Device, Usage
 from .reference import CHUNK_BYTES, INLINE_WORK, refuse_too_much
@@ -33,6 +37,9 @@ THREADS_VARIABLE = "OPWIRE_CPU_THREADS"
 
 SMALL_WORK = 1 << 15
 """Element visits that take less time than a change of threads."""
+
+INLINE_STEPS = 32
+"""Operators of a graph that are called in less time than it takes to change threads a few times."""
 
 SOON_DONE = 1 << 10
 """Element visits that the reference is done with sooner than a kernel is compiled, whatever the function."""
@@ -47,23 +54,6 @@ class _Prepared:
 
     job: Job
     is_ready: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class _ReferenceJob(Job):
-    """An operator that has no kernels here, on those of the reference."""
-
-    plan: Plan
-
-    @property
-    def kernels(self) -> tuple[Kernel, ...]:
-        return ()
-
-    def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
-        REFERENCE[self.plan.operator.name](self.plan, inputs, outputs, stop)
-
-    def scratch_bytes(self, threads: int) -> int:
-        return CHUNK_BYTES
 
 
 class CpuDevice(Device):
@@ -82,8 +72,7 @@ class CpuDevice(Device):
 
     def __init__(self, threads: int | None = None, compiling: str = COMPILING) -> None:
         self._pool = Pool(threads or int(os.environ.get(THREADS_VARIABLE, "0")) or _cores())
-        self._library = Library(KERNELS, compiling)
-        self._library.ask(ALWAYS)
+        self._library = Library(KERNELS, compiling, ALWAYS)
         self._prepared: OrderedDict[Plan, _Prepared] = OrderedDict()
         self._lock = Lock()
 
@@ -94,9 +83,9 @@ class CpuDevice(Device):
 
     def runs_inline(self, plan: Plan) -> bool:
         """See ``Device.runs_inline``: no plan that may have to wait for its kernels."""
-        if plan.operator.name not in PREPARE:
-            return plan.work <= INLINE_WORK
-        return plan.work <= SMALL_WORK and self._prepare(plan).is_ready
+        if plan.work > SMALL_WORK or len(operator_plans(plan)) > INLINE_STEPS:
+            return False
+        return sum(each.work for each in _borrowed(plan)) <= INLINE_WORK and self._prepare(plan).is_ready
 
     def run(self, plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
         """See ``Device.run``."""
@@ -116,8 +105,8 @@ class CpuDevice(Device):
 
     def admit(self, plan: Plan) -> AbstractContextManager[None]:
         """See ``Device.admit``."""
-        if plan.operator.name not in PREPARE:
-            refuse_too_much(plan)
+        for each in _borrowed(plan):
+            refuse_too_much(each)
         return nullcontext()
 
     def scratch_bytes(self, plan: Plan) -> int:
@@ -154,7 +143,7 @@ class CpuDevice(Device):
     def _prepare(self, plan: Plan) -> _Prepared:
         prepared = self._prepared.get(plan)
         if prepared is None:
-            prepared = _Prepared(PREPARE.get(plan.operator.name, _ReferenceJob)(plan))
+            prepared = _Prepared(_job(plan))
             with self._lock:
                 self._prepared[plan] = prepared
                 if len(self._prepared) > JOBS:
@@ -175,9 +164,21 @@ class CpuDevice(Device):
         return self._library.obtain([kernel for kernel in kernels if kernel not in later], stop)
 
 
+def _job(plan: Plan) -> Job:
+    """What computes a plan, and in a graph each of its steps."""
+    if plan.operator is GRAPH:
+        return GraphJob(GraphMemory(plan), tuple(_job(step.plan) for step in plan.attributes.steps))
+    return PREPARE.get(plan.operator.name, ReferenceJob)(plan)
+
+
+def _borrowed(plan: Plan) -> list[Plan]:
+    """The plans of operators among those to run that have no kernels here."""
+    return [each for each in operator_plans(plan) if each.operator.name not in PREPARE]
+
+
 def _kernels(job: Job) -> tuple[Kernel, ...]:
     """What a job needs: a job of whole arrays has no kernels, any other may be shared among threads."""
-    return (*ALWAYS, *job.kernels) if job.kernels else ()
+    return (*job.kernels, *ALWAYS) if job.kernels else ()
 
 
 def _cores() -> int:

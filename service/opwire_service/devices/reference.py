@@ -9,8 +9,10 @@ import numpy as np
 
 from opwire.check import Plan
 from opwire.errors import LimitExceededError, ProblemCode
+from opwire.graph import GRAPH, operator_plans
 
 from ..execution import Arrays, Stop
+from ..kernels.graph import GraphMemory
 from ..kernels.reference import KERNELS
 from .base import Device
 
@@ -43,12 +45,13 @@ class ReferenceDevice(Device):
 
     def admit(self, plan: Plan) -> AbstractContextManager[None]:
         """See ``Device.admit``."""
-        refuse_too_much(plan)
+        for each in operator_plans(plan):
+            refuse_too_much(each)
         return nullcontext()
 
     def scratch_bytes(self, plan: Plan) -> int:
         """See ``Device.scratch_bytes``."""
-        return CHUNK_BYTES
+        return CHUNK_BYTES + (GraphMemory(plan).size if plan.operator is GRAPH else 0)
 
     def describe(self) -> dict[str, object]:
         """See ``Device.describe``."""

@@ -13,6 +13,7 @@ from typing import cast
 
 from opwire.check import Plan
 from opwire.errors import DeadlineExceededError, LimitExceededError, OverloadedError, ProblemCode, UnavailableError
+from opwire.graph import operator_plans
 
 from ..devices import AUTO, kind_of
 from ..devices.base import Device, Inputs
@@ -102,19 +103,21 @@ class Dispatcher:
             return
         demand, now = Demand.of(plan), time.monotonic()
         with ExitStack() as held:
-            order = [name for name in placement.order(demand, now) if self.devices[name].executes(plan.operator.name)]
+            able = self.devices_for(plan)
+            order = [name for name in placement.order(demand, now) if name in able]
             name = self._admit(plan, order if device == AUTO else [device], held)
             seconds = placement.accept(name, demand, now)
             held.callback(placement.release, name, seconds)
             yield name
 
-    def devices_for(self, operator: str) -> list[str]:
-        """The devices that run an operator type."""
-        return [name for name, device in self.devices.items() if device.executes(operator)]
+    def devices_for(self, plan: Plan) -> list[str]:
+        """The devices that run all operators of a plan."""
+        names = {plan.operator.name, *(each.operator.name for each in operator_plans(plan))}
+        return [name for name, device in self.devices.items() if all(map(device.executes, names))]
 
-    def runs(self, operator: str, device: str) -> bool:
-        """Whether a device runs an operator type, or ``auto`` finds one that does."""
-        able = self.devices_for(operator)
+    def runs(self, plan: Plan, device: str) -> bool:
+        """Whether a device runs a plan, or ``auto`` finds one that does."""
+        able = self.devices_for(plan)
         return not set(able).isdisjoint(candidates(self.devices)) if device == AUTO else device in able
 
     def _admit(self, plan: Plan, order: list[str], held: ExitStack) -> str:

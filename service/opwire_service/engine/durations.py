@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 _SMOOTHING = 0.2
 _FIRST_RATE = 1e9
-"""Element visits in a second, as long as nothing was measured: nobody is refused for what nobody knows."""
+"""Element visits in a second, at most, of an amount that was not measured: it may need much new memory."""
 
 
 @dataclass(slots=True)
@@ -20,13 +20,16 @@ class Durations:
     _known: dict[str, dict[int, float | None]] = field(default_factory=dict)
 
     def expected(self, kind: str, work: int) -> float:
-        """Seconds that so much work takes; of what was never measured in proportion to what is most like it."""
-        size = work.bit_length()
-        measured = {each: seconds for each, seconds in self._known.get(kind, {}).items() if seconds is not None}
+        """Seconds that so much work takes; where that was not measured, in proportion to what is most like it."""
+        size, known = work.bit_length(), self._known.get(kind, {})
+        seconds = known.get(size)
+        if seconds is not None and work:
+            return seconds
+        measured = {each: seconds for each, seconds in known.items() if seconds is not None}
         if not measured or not work:
             return work / _FIRST_RATE
         nearest = min(measured, key=lambda each: abs(each - size))
-        return measured[nearest] * 2.0 ** (size - nearest)
+        return max(measured[nearest] * 2.0 ** (size - nearest), work / _FIRST_RATE)
 
     def learn(self, kind: str, work: int, seconds: float) -> None:
         """So much work took so many seconds."""

@@ -120,9 +120,10 @@ class Memory:
         if self.held + size <= line.ceiling or self.held == hold.bytes:
             return True
         # The first in line gets what there is not, if all others wait too: they would wait for each other.
+        alone = {hold}
         if line is self._small_bodies or line is self._large_bodies:
-            return (self._small_bodies.served | self._large_bodies.served | self._arrived) <= {hold}
-        return line.served <= {hold}
+            return self._arrived <= alone and self._small_bodies.served <= alone and self._large_bodies.served <= alone
+        return line.served <= alone
 
     def _grant(self, line: _Line, hold: Hold, size: int) -> None:
         self.held += size
@@ -153,7 +154,7 @@ class Memory:
             detail = "the deadline passed while the request waited for memory"
             raise DeadlineExceededError(ProblemCode.DEADLINE_EXCEEDED, detail, stage="memory") from None
         finally:
-            if waiter in line.waiting:
+            if waiter.granted.cancelled() and waiter in line.waiting:  # to look for it takes long in a long line
                 line.waiting.remove(waiter)
                 self._admit_waiting()
 

@@ -7,9 +7,11 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from traceback import clear_frames
 from typing import Any, TypeVar
 
-from opwire.check import Plan, read_level, validate
+from opwire.check import Plan, Validation, read_level, validate
 from opwire.desc import pointer_to, show
 from opwire.errors import (
     InternalError,
@@ -19,6 +21,7 @@ from opwire.errors import (
     ProblemCode,
     RequestError,
 )
+from opwire.graph import GRAPH, validate_graph
 from opwire.operator import Code, Violation
 from opwire.wire import (
     Answer,
@@ -37,7 +40,7 @@ from ..settings import Limits
 from ..telemetry.metrics import Metrics
 from .dialect import Completed, Dialect
 from .dispatcher import Dispatcher
-from .memory import Hold, Memory
+from .memory import SMALL, Hold, Memory
 from .plan_cache import PlanCache, Prepared
 from .progress import Progress, Ran
 
@@ -79,6 +82,7 @@ class Engine:
         # JSON is parsed by one thread: it holds the interpreter, so that several would keep all others from running.
         self._parser = ThreadPoolExecutor(1, "opwire-parser")
         self._coders = ThreadPoolExecutor(dispatcher.places, "opwire-coder")
+        self._large_coders = ThreadPoolExecutor(dispatcher.places, "opwire-large-coder")
         self.default_device = dispatcher.default
 
     async def answer(
@@ -158,8 +162,11 @@ class Engine:
             OpwireError: as for ``read``.
         """
         request = await self.read(parse_validate, body, head_length, progress, hold)
-        progress.operator = request.operator
+        progress.operator = GRAPH.name if request.is_graph else request.operator
         level = read_level(request.feature_level, "/feature_level")
+        if request.is_graph:
+            found: Validation = await self._parse(partial(validate_graph, request.operator, level, pointer="/graph"))
+            return found.to_json()
         return validate(request.operator, level, pointer="/operator").to_json()
 
     async def close(self) -> None:
@@ -167,12 +174,15 @@ class Engine:
         await self.dispatcher.close()
         self._parser.shutdown()
         self._coders.shutdown()
+        self._large_coders.shutdown()
 
     async def _parse(self, parse: Callable[..., T], *arguments: Any) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._parser, parse, *arguments)
 
-    async def _code(self, code: Callable[..., T], *arguments: Any) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._coders, code, *arguments)
+    async def _code(self, size: int, code: Callable[..., T], *arguments: Any) -> T:
+        """Decodes or encodes so many bytes; nobody waits for what takes much longer than that."""
+        coders = self._coders if size <= SMALL else self._large_coders
+        return await asyncio.get_running_loop().run_in_executor(coders, code, *arguments)
 
     def deadline(self, started: float, timeout_ms: int | None) -> float:
         """When a request's time is over."""
@@ -190,29 +200,38 @@ class Engine:
     ) -> Answer:
         try:
             execute = dialect.operator(request, self.plans)
-            progress.operator = execute.operator
+            progress.operator = GRAPH.name if execute.is_graph else execute.operator
             progress.deadline = self.deadline(progress.started, execute.timeout_ms)
             device = self._device(execute)
-            prepared = self.plans.plan(execute)
-            self._refuse_not_executable(prepared.plan.operator.name, device)
+            prepared = await self._plan(execute)
+            self._refuse_not_executable(prepared.plan, device)
             writing, numbers = dialect.answer_bytes(request, prepared)
             self._bound_numbers(numbers)
             if room is not None:
                 room.take(prepared.output_bytes)
             progress.lap("check")
             done = await self._run(execute, prepared, device, writing, progress, hold, guard, is_part=room is not None)
-        except OpwireError as error:
-            dialect.relocate(error, request)
+        except BaseException as error:
+            if isinstance(error, OpwireError):
+                dialect.relocate(error, request)
+            _let_go(error)
             raise
         progress.device = done.device
         await dialect.store(request, done)
         write = dialect.write
         if writing > INLINE_BYTES:
-            answer = await self._code(write, request, done, progress)
+            answer = await self._code(writing, write, request, done, progress)
         else:
             answer = write(request, done, progress)
         self.metrics.executed(prepared.plan.operator.name, progress.timing)
         return answer
+
+    async def _plan(self, request: ExecuteRequest) -> Prepared:
+        """The plan of a request; a graph, whose check may take long, is checked in another thread."""
+        if not request.is_graph:
+            return self.plans.plan(request)
+        key, found = self.plans.find(request)
+        return found or self.plans.keep(key, await self._parse(self.plans.prepare, request))
 
     async def _run(
         self,
@@ -241,7 +260,7 @@ class Engine:
             return Completed(prepared, buffers, self.dispatcher.inline_name if device == AUTO else device)
         priority = DEFAULT_PRIORITY if request.priority is None else request.priority
         with self.dispatcher.place(plan, device) as chosen:
-            given = read_inputs(plan, request) if is_small else await self._inputs(plan, request, chosen)
+            given = read_inputs(plan, request) if is_small else await self._inputs(prepared, request, chosen)
             buffers, outputs = prepared.allocate()
             progress.lap("decode")
             work = self.dispatcher.run(
@@ -250,14 +269,15 @@ class Engine:
             progress.ran(await guard(work))
         return Completed(prepared, buffers, chosen)
 
-    async def _inputs(self, plan: Plan, request: ExecuteRequest, device: str) -> Inputs:
+    async def _inputs(self, prepared: Prepared, request: ExecuteRequest, device: str) -> Inputs:
         """Large inputs: decoded in another thread, unless the device does that or there is nothing to decode."""
+        plan = prepared.plan
         encoded = encoded_inputs(plan, request) if self.dispatcher.decodes(device) else None
         if encoded is not None:
             return encoded
         if are_views(plan, request):
             return read_inputs(plan, request)
-        return await self._code(read_inputs, plan, request)
+        return await self._code(prepared.input_bytes, read_inputs, plan, request)
 
     def _device(self, request: ExecuteRequest) -> str:
         given = request.device
@@ -283,10 +303,10 @@ class Engine:
         if body.nodes > values:
             raise exceeded(ProblemCode.BODY_TOO_LARGE, "values in the JSON of the request", body.nodes, values)
 
-    def _refuse_not_executable(self, operator: str, device: str) -> None:
-        if self.dispatcher.runs(operator, device):
+    def _refuse_not_executable(self, plan: Plan, device: str) -> None:
+        if self.dispatcher.runs(plan, device):
             return
-        able = self.dispatcher.devices_for(operator)
+        able, operator = self.dispatcher.devices_for(plan), plan.operator.name
         if able:
             detail = f"the desc is valid, but {device} does not run {operator}; {', '.join(able)} would"
         else:
@@ -333,6 +353,16 @@ class Allowance:
             what = "bytes of output in one batch"
             raise exceeded(ProblemCode.TENSOR_TOO_LARGE, what, self._taken + size, self._limit)
         self._taken += size
+
+
+def _let_go(error: BaseException | None) -> None:
+    """Takes from the frames that an error has ended what they hold, tensors among it.
+
+    They refer to tasks that refer to the error, which refers to them: they would stay for the next collection.
+    """
+    while error is not None:
+        clear_frames(error.__traceback__)
+        error = error.__context__
 
 
 def few_at_a_time(most: int) -> Guard:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from pydantic_core import to_json
 
 from opwire.check import Plan, check, read_level
 from opwire.errors import LimitExceededError, ProblemCode
+from opwire.graph import check_graph
 from opwire.tensor import Array
 from opwire.wire import ExecuteRequest, OutputFrame, output_frames
 
@@ -48,6 +50,14 @@ class Prepared:
         return buffers, outputs
 
 
+class Key(NamedTuple):
+    """What a plan is made from."""
+
+    desc: bytes
+    level: object
+    is_graph: bool
+
+
 @dataclass(slots=True)
 class PlanCache:
     """The plans used last, by desc and level.
@@ -62,7 +72,7 @@ class PlanCache:
     admit: Callable[[Plan], None]
     hits: int = 0
     misses: int = 0
-    _plans: OrderedDict[tuple[bytes, object], Prepared] = field(default_factory=OrderedDict)
+    _plans: OrderedDict[Key, Prepared] = field(default_factory=OrderedDict)
 
     def __len__(self) -> int:
         return len(self._plans)
@@ -73,28 +83,46 @@ class PlanCache:
         Raises:
             ContractViolation: the desc or the level is not valid.
         """
+        key, found = self.find(request)
+        return found or self.keep(key, self.prepare(request))
+
+    def find(self, request: ExecuteRequest) -> tuple[Key, Prepared | None]:
+        """What the plan of a request is kept by, and the plan if it is.
+
+        Raises:
+            LimitExceededError: the desc is too large.
+        """
         level = request.feature_level
         desc = to_json(request.operator, inf_nan_mode="constants")
         if len(desc) > LARGEST_DESC:
-            detail = f"{len(desc)} bytes of JSON in the operator desc; this server takes at most {LARGEST_DESC}"
+            what = "graph, its constants apart" if request.is_graph else "operator desc"
+            detail = f"{len(desc)} bytes of JSON in the {what}; this server takes at most {LARGEST_DESC}"
             raise LimitExceededError(ProblemCode.BODY_TOO_LARGE, detail, limit=LARGEST_DESC, size=len(desc))
-        key = (desc, level if isinstance(level, int | str) else None)
+        key = Key(desc, level if isinstance(level, int | str) else None, request.is_graph)
         found = self._plans.get(key)
-        if found is not None:
+        if found is None:
+            self.misses += 1
+        else:
             self.hits += 1
             self._plans.move_to_end(key)
-            return found
-        self.misses += 1
-        made = self._prepare(request)
-        if len(key[0]) <= _LARGEST_KEY:
+        return key, found
+
+    def keep(self, key: Key, made: Prepared) -> Prepared:
+        """Keeps a plan, unless its desc is very large."""
+        if len(key.desc) <= _LARGEST_KEY:
             self._plans[key] = made
             if len(self._plans) > self.size:
                 self._plans.popitem(last=False)
         return made
 
-    def _prepare(self, request: ExecuteRequest) -> Prepared:
+    def prepare(self, request: ExecuteRequest) -> Prepared:
+        """The plan of a request that was not seen before; may be called on any thread.
+
+        Raises:
+            ContractViolation: the desc or the level is not valid.
+        """
         level = read_level(request.feature_level, f"{request.pointer}/feature_level")
-        plan = check(request.operator, level, pointer=f"{request.pointer}/operator")
+        plan = (check_graph if request.is_graph else check)(request.operator, level, pointer=request.plan_pointer)
         self.admit(plan)
         inputs, outputs = (
             sum(desc.data_size_in_bytes for desc in descs.values()) for descs in (plan.inputs, plan.outputs)

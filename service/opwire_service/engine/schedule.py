@@ -2,7 +2,8 @@
 
 One queue for each device, first come, first served within a priority: a job waits as if it had arrived half a second
 later for each step of priority below the highest, so that none waits for ever. Of the places on a device one is kept
-from long jobs, so that short ones never wait for all of them.
+from long jobs, so that short ones never wait for all of them. Long is what is expected to be, and what has turned out
+to be.
 
 A job is refused only where the queue is full, or where what is ahead of it is expected to take longer than it may wait.
 """
@@ -89,31 +90,30 @@ class _Waiting(NamedTuple):
     seconds: float
 
 
-class _Running(NamedTuple):
-    """A job that runs: since when, and how long it should take."""
-
-    since: float
-    seconds: float
-
-
 @dataclass(slots=True)
 class _Lane:
-    """One device: its places, who has them, and who waits for them."""
+    """One device: its places, who has them since when, and who waits for them."""
 
     capacity: int
-    running: dict[Job, _Running] = field(default_factory=dict)
+    running: dict[Job, float] = field(default_factory=dict)
     waiting: list[_Waiting] = field(default_factory=list)
     durations: Durations = field(default_factory=Durations)
 
-    def has_room(self, *, long: bool) -> bool:
+    def has_room(self, now: float, *, long: bool) -> bool:
         """Whether a job may start; of several places one is kept from long jobs."""
         if len(self.running) >= self.capacity:
             return False
-        return not long or self.long_running < max(1, self.capacity - 1)
+        return not long or self.long_running(now) < max(1, self.capacity - 1)
 
-    @property
-    def long_running(self) -> int:
-        return sum(_is_long(each.seconds) for each in self.running.values())
+    def long_running(self, now: float) -> int:
+        return sum(self._runs_long(job, now) for job in self.running)
+
+    def _runs_long(self, job: Job, now: float) -> bool:
+        return _is_long(now - self.running[job]) or _is_long(self.expected(job))
+
+    def expected(self, job: Job) -> float:
+        """Seconds that a job should take, by what is known now."""
+        return self.durations.expected(job.kind, job.work)
 
     @property
     def pending(self) -> int:
@@ -125,13 +125,16 @@ class _Lane:
 
         Long jobs have all places but one, which those that are not long have always.
         """
-        left = [(each.since + each.seconds - now, each.seconds) for each in self.running.values()]
-        ahead = [(entry.seconds, entry.seconds) for entry in self.waiting if entry.start <= start]
+        left = [
+            (max(0.0, since + self.expected(job) - now), self._runs_long(job, now))
+            for job, since in self.running.items()
+        ]
+        ahead = [(entry.seconds, _is_long(entry.seconds)) for entry in self.waiting if entry.start <= start]
         if long or self.capacity == 1:
             places = max(1, self.capacity - 1)
-            return sum(max(0.0, rest) for rest, _ in (*left, *ahead)) / places
-        places = max(1, self.capacity - self.long_running)
-        return sum(max(0.0, rest) for rest, seconds in (*left, *ahead) if not _is_long(seconds)) / places
+            return sum(seconds for seconds, _ in (*left, *ahead)) / places
+        places = max(1, self.capacity - self.long_running(now))
+        return sum(seconds for seconds, is_long in (*left, *ahead) if not is_long) / places
 
 
 def _is_long(seconds: float) -> bool:
@@ -183,10 +186,10 @@ class Schedule:
             QueueFull: the job is not taken.
         """
         lane = self._lanes[job.device]
-        seconds = lane.durations.expected(job.kind, job.work)
+        seconds = lane.expected(job)
         start = job.arrived + job.priority * PRIORITY_STEP
         long = _is_long(seconds)
-        if not lane.has_room(long=long):
+        if not lane.has_room(job.arrived, long=long):
             self._refuse_late(job, lane.wait(start, job.arrived, long=long))
         self._sequence += 1
         heappush(lane.waiting, _Waiting(start, self._sequence, job, seconds))
@@ -234,12 +237,13 @@ class Schedule:
         passed: list[_Waiting] = []
         while lane.waiting and len(lane.running) < lane.capacity:
             entry = heappop(lane.waiting)
+            seconds = lane.expected(entry.job)  # others of its kind may have shown it since it came
             if entry.job.deadline <= now:
                 actions.append(Expire(entry.job))
-            elif not lane.has_room(long=_is_long(entry.seconds)):
-                passed.append(entry)
+            elif not lane.has_room(now, long=_is_long(seconds)):
+                passed.append(entry._replace(seconds=seconds))
             else:
-                lane.running[entry.job] = _Running(now, entry.seconds)
+                lane.running[entry.job] = now
                 actions.append(Start(entry.job))
         for entry in passed:
             heappush(lane.waiting, entry)

@@ -18,12 +18,13 @@ from ..engine.pipeline import Engine
 from ..engine.service import Service
 from ..settings import Settings
 from ..telemetry.metrics import OTHER, Metrics
-from . import contract_routes, data_routes, docs, errors, health, metrics, openapi
+from . import console, contract_routes, data_routes, docs, errors, health, load, metrics
 from .api_keys import ApiKeys
 from .auth import Gate, refuse
 from .context import RequestContext
 from .cors import cors
 from .exchange import Exchange
+from .responses import ERRORS, Schema
 
 if TYPE_CHECKING:
     from ..telemetry.tracing import Tracing
@@ -37,13 +38,10 @@ class WireProtocol(ABC):
     Attributes:
         labels: by which its routes are counted.
         headers: of its own that a request may have.
-        paths, schemas: its part of the OpenAPI document.
     """
 
     labels: Sequence[str]
     headers: Sequence[str]
-    paths: Mapping[str, openapi.Schema]
-    schemas: Mapping[str, openapi.Schema]
 
     @abstractmethod
     def open(self, service: Service) -> None:
@@ -52,6 +50,10 @@ class WireProtocol(ABC):
     @abstractmethod
     def find(self, path: str) -> data_routes.Route | None:
         """The route of a path; None if the protocol has no such path."""
+
+    @abstractmethod
+    def describe(self) -> tuple[Mapping[str, Schema], Mapping[str, Schema]]:
+        """Its part of the OpenAPI document: paths and schemas."""
 
     @abstractmethod
     def close(self) -> None:
@@ -87,7 +89,7 @@ class Application:
         self._gate = None
         if settings.api_keys_file is not None:
             self._gate = Gate(ApiKeys.read(settings.api_keys_file), metrics_open=settings.metrics_open)
-        self.framework = _Framework(protocols, self._lifespan)
+        self.framework = _Framework(protocols, self._lifespan, has_console=settings.console)
         self.framework.add_middleware(RequestContext, metrics=counted)
         headers = [name for protocol in protocols for name in protocol.headers]
         origins = settings.cors_origins
@@ -147,7 +149,7 @@ class Application:
 class _Framework(FastAPI):
     """The routes that FastAPI answers, and the document of all routes."""
 
-    def __init__(self, protocols: Sequence[WireProtocol], lifespan: Any) -> None:
+    def __init__(self, protocols: Sequence[WireProtocol], lifespan: Any, *, has_console: bool) -> None:
         super().__init__(
             title="opwire",
             summary=SUMMARY,
@@ -157,19 +159,26 @@ class _Framework(FastAPI):
             redoc_url=None,
             swagger_ui_oauth2_redirect_url=None,
             redirect_slashes=False,
-            responses=openapi.ERRORS,
+            responses=ERRORS,
         )
         self._protocols = protocols
         for router in _ROUTERS:
             self.include_router(router)
         docs.install(self)
+        if has_console:
+            console.install(self)
+        else:
+            docs.lead_there(self)
         errors.install(self)
 
     def openapi(self) -> dict[str, Any]:
         if self.openapi_schema is None:
-            paths = {path: item for protocol in self._protocols for path, item in protocol.paths.items()}
-            schemas = {name: item for protocol in self._protocols for name, item in protocol.schemas.items()}
-            self.openapi_schema = openapi.document(self, paths, schemas)
+            from .openapi import document  # it takes longer to load than the rest of the application
+
+            described = [protocol.describe() for protocol in self._protocols]
+            paths = {path: item for theirs, _ in described for path, item in theirs.items()}
+            schemas = {name: item for _, theirs in described for name, item in theirs.items()}
+            self.openapi_schema = document(self, paths, schemas)
         return self.openapi_schema
 
 
@@ -189,7 +198,7 @@ def _stopping(service: Service) -> data_routes.Handler:
     return handle
 
 
-_ROUTERS = (contract_routes.router, health.router, metrics.router)
+_ROUTERS = (contract_routes.router, load.router, health.router, metrics.router)
 
 
 def route_labels(others: Sequence[str]) -> tuple[str, ...]:
@@ -202,6 +211,7 @@ def route_labels(others: Sequence[str]) -> tuple[str, ...]:
         *data_routes.ROUTES,
         *others,
         *(route.path for router in _ROUTERS for route in router.routes if isinstance(route, APIRoute)),
+        *console.PATHS,
         *docs.PATHS,
     )
 

@@ -9,12 +9,17 @@ from opwire.errors import AuthenticationError, ProblemCode
 from ..engine.memory import Hold
 from ..engine.pipeline import Engine
 from .api_keys import ApiKeys
+from .console import OPEN_BELOW, PAGES
 from .docs import PATHS as DOCUMENTS
 from .exchange import Exchange
-from .openapi import OPEN as DESCRIBED
+from .responses import ONE_OPERATOR
+from .responses import OPEN as DESCRIBED
 
-OPEN = frozenset({*DESCRIBED, "/openapi.json", *DOCUMENTS})
-"""What needs no key: health, the schema, and the documents, which are the same for every server."""
+OPEN = frozenset({*DESCRIBED, "/openapi.json", *DOCUMENTS, *PAGES})
+"""What needs no key: health, the contract, pages and documents, which are the same for every server."""
+
+BELOW_OPEN = (ONE_OPERATOR, *OPEN_BELOW)
+"""Beginnings of further such paths."""
 
 METRICS = "/metrics"
 
@@ -34,7 +39,7 @@ class Gate:
 
     def admits(self, scope: Scope) -> bool:
         """Whether a request may pass; if so by a key, its owner is in the scope's state as ``client``."""
-        if scope["path"] in self._open:
+        if scope["path"] in self._open or scope["path"].startswith(BELOW_OPEN):
             return True
         given = [value for name, value in scope["headers"] if name == b"authorization"]
         scheme, _, key = (given[0] if len(given) == 1 else b"").partition(b" ")

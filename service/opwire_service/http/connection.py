@@ -33,8 +33,8 @@ EXTENSION = "opwire.incoming"
 
 _BODY_FIELDS = frozenset({b"content-length", b"transfer-encoding"})
 
-FIRST_WINDOW = 2**20
-"""Bytes of a body that are read at first; then as many again as have arrived."""
+FIRST_WINDOW = 2**21
+"""Bytes of a body that are read at first; then as many again as have arrived. So large is a large page of memory."""
 
 Admit = Callable[[int], Awaitable[None]]
 """Is told how many further bytes of a body are about to be read; returns when they may be."""
@@ -243,10 +243,12 @@ class Connection(HttpToolsProtocol):
                 await filling.receive(filling.arrived + window)
         finally:
             self._filling = None
+            is_full = filling.is_full
+            filling.let_go()
             if not self.transport.is_closing():
                 self.parser = _make_parser(self)
                 self._hand_over(self)
-            if filling.is_full:
+            if is_full:
                 self._receiving = Receiving.HEAD
                 cycle.more_body = False
                 cycle.message_event.clear()

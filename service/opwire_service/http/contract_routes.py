@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -13,14 +14,14 @@ from opwire.errors import NotFoundError, ProblemCode, RequestError
 from opwire.jsonschema import META, documents
 from opwire.level import FeatureLevel
 from opwire.listing import FAMILIES, Selection, State
-from opwire.schema import find, whole_schema
+from opwire.schema import CATALOG, find, whole_schema
 from opwire.tensor import DataType
 from opwire.wire import JSON
 
 from ..engine.service import Service
 from ..kernels.executable import EXECUTABLE
 from .fixed import FixedDocument
-from .openapi import LISTING, OPERATOR, fixed
+from .responses import LISTING, OPERATOR, fixed
 
 router = APIRouter(prefix="/v1")
 
@@ -33,18 +34,20 @@ def service_of(request: Request) -> Service:
     return service
 
 
-@router.get("/operators", **LISTING)
+@router.get("/operators", response_model=dict[str, list[OperatorSummary]], **LISTING)
 async def operators(
     request: Request,
     state: Annotated[str | None, Query(json_schema_extra={"enum": list(State)})] = None,
     level: Annotated[str | None, Query(json_schema_extra={"enum": _LEVELS})] = None,
     family: Annotated[str | None, Query(json_schema_extra={"enum": list(FAMILIES)})] = None,
     data_type: Annotated[str | None, Query(json_schema_extra={"enum": list(DataType.__members__)})] = None,
-) -> dict[str, list[OperatorSummary]]:
+) -> Response | dict[str, list[OperatorSummary]]:
     """All operator types of DirectML; ``declared`` marks those that it checks, ``executable`` those that it runs.
 
     ``state``, ``level``, ``family`` and ``data_type``, which one of the tensors may have at the level, choose some.
     """
+    if not request.query_params:
+        return _OPERATORS.answer(request)
     unknown = request.query_params.keys() - {"state", "level", "family", "data_type"}
     if unknown:
         detail = f"there is no parameter {show(min(unknown))}; there are state, level, family and data_type"
@@ -53,11 +56,18 @@ async def operators(
         selection = Selection.parse(state, level, family, data_type)
     except ValueError as error:
         raise RequestError(ProblemCode.INVALID_REQUEST, str(error)) from None
+    return _listed(selection)
+
+
+def _listed(selection: Selection) -> dict[str, list[OperatorSummary]]:
     return {"operators": [summarise(kind, EXECUTABLE) for kind in selection.operators(EXECUTABLE)]}
 
 
 _JSON_SCHEMA = "application/schema+json"
 
+_OPERATORS = FixedDocument(lambda: _listed(Selection.parse(None, None, None, None)))
+_OPERATOR = {name: FixedDocument(partial(describe, kind, EXECUTABLE)) for name, kind in CATALOG.items()}
+_LEVELS_DOCUMENT = FixedDocument(lambda: {"feature_levels": levels()})
 _SCHEMA = FixedDocument(whole_schema)
 _META = FixedDocument(lambda: META, _JSON_SCHEMA)
 _DOCUMENTS = FixedDocument(documents, _JSON_SCHEMA)
@@ -81,19 +91,19 @@ def schema_documents(request: Request) -> Response:
     return _DOCUMENTS.answer(request)
 
 
-@router.get("/operators/{name}", **OPERATOR)
-async def operator(name: str) -> OperatorInfo:
+@router.get("/operators/{name}", response_model=OperatorInfo, **OPERATOR)
+async def operator(request: Request, name: str) -> Response:
     """The fields, support rows and worked examples of an operator type."""
     kind = find(name)
     if kind is None:
         raise NotFoundError(ProblemCode.UNKNOWN_OPERATOR, f"{show(name)} is none of DirectML's operator types")
-    return describe(kind, EXECUTABLE)
+    return _OPERATOR[kind.name].answer(request)
 
 
-@router.get("/feature-levels")
-async def feature_levels() -> dict[str, list[LevelInfo]]:
+@router.get("/feature-levels", response_model=dict[str, list[LevelInfo]])
+async def feature_levels(request: Request) -> Response:
     """All feature levels, lowest first, with the operator types that each brought."""
-    return {"feature_levels": levels()}
+    return _LEVELS_DOCUMENT.answer(request)
 
 
 @router.get("/server")

@@ -30,6 +30,7 @@ from ..engine.pipeline import Allowance, Engine, few_at_a_time
 from ..telemetry import access_log
 from ..telemetry.metrics import BATCH_RESULTS, CLIENT_GONE, OK, STAGES
 from ..telemetry.requests import Ended
+from . import models
 from .context import ended_request
 from .errors import defect, problem_response
 from .exchange import Exchange
@@ -54,12 +55,18 @@ class Route(NamedTuple):
 
 
 async def execute(engine: Engine, exchange: Exchange, hold: Hold) -> None:
-    """Runs one operator on the tensors in the body."""
+    """Runs one operator on the tensors in the body, or a whole model."""
     length = exchange.head_length()
     body = await exchange.read_body(engine.limits, hold)
-    dialect = Native(exchange.request_id, binary=exchange.wants_binary)
     guard = partial(while_connected, exchange.receive)
-    answer = await engine.answer(dialect, body, length, exchange.progress, hold, guard)
+    model = None
+    if models.may_hold_model(body, length):
+        model = await models.read(engine, exchange, body, hold, runs=True)
+    if model is None:
+        dialect = Native(exchange.request_id, binary=exchange.wants_binary)
+        answer = await engine.answer(dialect, body, length, exchange.progress, hold, guard)
+    else:
+        answer = await models.execute(engine, exchange, model, hold, guard)
     await exchange.send_answer(answer, ((b"server-timing", server_timing(exchange.progress.timing)),))
 
 
@@ -108,10 +115,17 @@ async def _send_results(exchange: Exchange, results: list[asyncio.Task[Answer]])
 
 
 async def validate(engine: Engine, exchange: Exchange, hold: Hold) -> None:
-    """Says whether a desc is valid at a feature level, what is wrong with it, and which level would take it."""
+    """Says whether a desc, or a whole model, is valid at a feature level, what is wrong, and which level takes it."""
     length = exchange.head_length()
     body = await exchange.read_body(engine.limits, hold)
-    await exchange.send_answer(Answer([to_json(await engine.validate(body, length, exchange.progress, hold))]))
+    model = None
+    if models.may_hold_model(body, length):
+        model = await models.read(engine, exchange, body, hold, runs=False)
+    if model is None:
+        found = await engine.validate(body, length, exchange.progress, hold)
+    else:
+        found = await models.validate(engine, model)
+    await exchange.send_answer(Answer([to_json(found)]))
 
 
 ROUTES: dict[str, Route] = {

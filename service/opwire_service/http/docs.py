@@ -8,32 +8,17 @@ from starlette.responses import RedirectResponse, Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Message, Receive, Scope, Send
 
+from . import security
+
 _ASSETS = "/docs/assets"
 _SCRIPT = "/docs/start.js"
 
 _FILES = ("swagger-ui-bundle.js", "swagger-ui.css", "favicon-32x32.png")
-PATHS = ("/docs", "/", _SCRIPT, *(f"{_ASSETS}/{file}" for file in _FILES))
+PATHS = ("/docs", _SCRIPT, *(f"{_ASSETS}/{file}" for file in _FILES))
 """The page and all that it loads."""
 
-_POLICY = "; ".join(
-    (
-        "default-src 'none'",
-        "script-src 'self'",
-        "style-src 'self'",
-        "img-src 'self' data:",
-        "connect-src 'self'",
-        "base-uri 'none'",
-        "form-action 'none'",
-        "frame-ancestors 'none'",
-    )
-)
-_HEADERS = {
-    "content-security-policy": _POLICY,
-    "x-content-type-options": "nosniff",
-    "x-frame-options": "DENY",
-    "referrer-policy": "no-referrer",
-}
-_RAW_HEADERS = [(name.encode(), value.encode()) for name, value in _HEADERS.items()]
+_HEADERS = security.headers("script-src 'self'", "style-src 'self'", "img-src 'self' data:", "connect-src 'self'")
+_RAW_HEADERS = security.raw(_HEADERS)
 
 _PAGE = """<!doctype html>
 <html lang="en">
@@ -76,11 +61,10 @@ class _Assets(StaticFiles):
 
 
 def install(app: FastAPI) -> None:
-    """Adds ``/docs`` and what it loads, and leads ``/`` there."""
+    """Adds ``/docs`` and what it loads."""
     app.mount(_ASSETS, _Assets(packages=[("fastapi_swagger", "resources")]), "docs-assets")
     app.add_route("/docs", _page, include_in_schema=False)
     app.add_route(_SCRIPT, _start, include_in_schema=False)
-    app.add_route("/", _to_docs, include_in_schema=False)
 
 
 async def _page(request: Request) -> Response:
@@ -90,6 +74,11 @@ async def _page(request: Request) -> Response:
 
 async def _start(request: Request) -> Response:
     return Response(_START, headers=_HEADERS, media_type="text/javascript")
+
+
+def lead_there(app: FastAPI) -> None:
+    """Leads ``/`` to the page, where there is no other at ``/``."""
+    app.add_route("/", _to_docs, include_in_schema=False)
 
 
 async def _to_docs(request: Request) -> RedirectResponse:

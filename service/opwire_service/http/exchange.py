@@ -41,6 +41,9 @@ _ALIGNMENT = 64
 JOINED_BYTES = 64 * 1024
 """Up to this size it is cheaper to join the pieces of an answer than to send them one by one."""
 
+_SENT_BYTES = 2**20
+"""Of an answer, at a time: the event loop copies them, into chunks or to encrypt them."""
+
 
 class Exchange:
     """One request to a data route, and the answer to it.
@@ -180,10 +183,13 @@ class Exchange:
         if head_length is not None:
             fields.append((_HEAD_LENGTH, b"%d" % head_length))
         if size <= JOINED_BYTES:
-            await self._send_pieces(fields, [b"".join(pieces)])
+            await self._begin(fields)
+            await self._send({"type": "http.response.body", "body": b"".join(pieces)})
             return
         async with self._read_in_time():
-            await self._send_pieces(fields, pieces)
+            await self._begin(fields)
+            await self._send_pieces(pieces)
+            await self._end()
 
     async def send_stream(self, pieces: AsyncIterator[Sequence[Buffer]]) -> None:
         """Sends JSON as it comes, in pieces of some size; what is small altogether is sent whole.
@@ -208,12 +214,21 @@ class Exchange:
         async with self._read_in_time():
             if not self.answered:
                 self.answered = True
-                fields = [(b"content-type", _JSON), (REQUEST_ID, self.request_id.encode())]
-                await self._send({"type": "http.response.start", "status": 200, "headers": fields})
-            for piece in _joined(pieces):
-                await self._send({"type": "http.response.body", "body": piece, "more_body": True})
+                await self._begin([(b"content-type", _JSON), (REQUEST_ID, self.request_id.encode())])
+            await self._send_pieces(pieces)
             if not more:
-                await self._send({"type": "http.response.body", "body": b""})
+                await self._end()
+
+    async def _begin(self, fields: Fields) -> None:
+        await self._send({"type": "http.response.start", "status": 200, "headers": fields})
+
+    async def _send_pieces(self, pieces: Sequence[Buffer]) -> None:
+        for piece in _cut(pieces):
+            await self._send({"type": "http.response.body", "body": piece, "more_body": True})
+
+    async def _end(self) -> None:
+        """Ends an answer, once the client has read all but a little of it: until then its memory is held."""
+        await self._send({"type": "http.response.body", "body": b""})
 
     @asynccontextmanager
     async def _read_in_time(self) -> AsyncGenerator[None]:
@@ -240,22 +255,18 @@ class Exchange:
         else:
             await response(self.scope, self.receive, self._send)
 
-    async def _send_pieces(self, fields: Fields, pieces: Sequence[Buffer]) -> None:
-        await self._send({"type": "http.response.start", "status": 200, "headers": fields})
-        for piece in pieces[:-1]:
-            await self._send({"type": "http.response.body", "body": piece, "more_body": True})
-        await self._send({"type": "http.response.body", "body": pieces[-1]})
 
-
-def _joined(pieces: Sequence[Buffer]) -> Iterator[Buffer]:
-    """The pieces, of which small ones are joined to the next ones."""
+def _cut(pieces: Sequence[Buffer]) -> Iterator[Buffer]:
+    """The pieces, of which small ones are joined to the next ones, and large ones cut."""
     small: list[Buffer] = []
     size = 0
     for piece in pieces:
         if len(piece) > JOINED_BYTES:
             yield b"".join(small)
-            yield piece
             small, size = [], 0
+            view = memoryview(piece)
+            for begin in range(0, len(view), _SENT_BYTES):
+                yield view[begin : begin + _SENT_BYTES]
             continue
         small.append(piece)
         size += len(piece)

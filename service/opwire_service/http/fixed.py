@@ -39,22 +39,22 @@ class FixedDocument:
 
     def answer(self, request: Request) -> Response:
         """The document, compressed for those who take gzip; 304 without it for those who have it."""
-        packed = _takes_gzip(request.headers.get("accept-encoding", ""))
+        packed = takes_gzip(request.headers.get("accept-encoding", ""))
         tag = f'"{self._tag}-gzip"' if packed else f'"{self._tag}"'
         headers = {"etag": tag, "vary": "Accept-Encoding", "cache-control": "no-cache"}
-        if self._is_known(request.headers.get("if-none-match", "")):
+        if is_known(request.headers.get("if-none-match", ""), f'"{self._tag}"', f'"{self._tag}-gzip"'):
             return Response(status_code=304, headers=headers)
         if packed:
             headers["content-encoding"] = "gzip"
         return Response(self._packed if packed else self._text, headers=headers, media_type=self._media_type)
 
-    def _is_known(self, tags: str) -> bool:
-        """Whether a client has the document, in whichever encoding."""
-        given = {tag.strip().removeprefix("W/") for tag in tags.split(",")}
-        return bool(given & {"*", f'"{self._tag}"', f'"{self._tag}-gzip"'})
+
+def is_known(given: str, *tags: str) -> bool:
+    """Whether an ``If-None-Match`` names one of the tags of a document."""
+    return not {"*", *tags}.isdisjoint(tag.strip().removeprefix("W/") for tag in given.split(","))
 
 
-def _takes_gzip(accepted: str) -> bool:
+def takes_gzip(accepted: str) -> bool:
     """Whether an ``Accept-Encoding`` allows gzip."""
     refused = {}
     for item in accepted.lower().split(","):

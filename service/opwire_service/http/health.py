@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request
 from typing_extensions import TypedDict
 
 from .contract_routes import service_of
-from .openapi import READY
+from .responses import READY
 
 router = APIRouter()
 

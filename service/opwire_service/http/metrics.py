@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request, Response
 from prometheus_client.exposition import choose_encoder
 
 from .contract_routes import service_of
-from .openapi import METRICS
+from .responses import METRICS
 
 router = APIRouter()
 

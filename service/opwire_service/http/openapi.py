@@ -10,19 +10,17 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from opwire.describe import example_info
-from opwire.errors import PROBLEMS, ProblemCode
+from opwire.errors import ProblemCode
 from opwire.jsonschema import REQUESTS, definitions, member_schema, object_schema, ref
 from opwire.level import FeatureLevel
+from opwire.listing import one_of_each_family
 from opwire.operator import Code, Operator
 from opwire.operators import OPERATORS
 from opwire.schema import CATALOG, PREFIX
-from opwire.wire import BINARY, HEAD_LENGTH, JSON
+from opwire.wire import BINARY, JSON
 
 from ..kernels.executable import EXECUTABLE
-
-Schema = dict[str, Any]
-
-_PROBLEM_JSON = "application/problem+json"
+from .responses import DATA_STATUSES, LENGTH, ONE_OPERATOR, OPEN, Schema, problem
 
 
 def _operator_schema(operator: Operator[Any]) -> Schema:
@@ -112,6 +110,7 @@ SCHEMAS: dict[str, Schema] = {
             "violations": {"type": "array", "items": ref("Violation")},
             "minimum_feature_level": {"enum": [*(str(level) for level in FeatureLevel), None]},
             "outputs": {"type": "object", "additionalProperties": {"type": "object"}},
+            "dispatchables": {"type": "object", "description": "of a model, what is known of each of its operators"},
         },
     },
     "Violation": _VIOLATION,
@@ -119,32 +118,15 @@ SCHEMAS: dict[str, Schema] = {
 }
 
 
-def problem(status: int, media: str = _PROBLEM_JSON) -> Schema:
-    """The response of a status that is an error."""
-    titles = sorted({row.title for row in PROBLEMS.values() if row.status == status})
-    return {"description": "; ".join(titles), "content": {media: {"schema": ref("Problem")}}}
-
-
-ERRORS: dict[int | str, dict[str, Any]] = {status: problem(status) for status in (401, 405, 500)}
-"""The errors that any route may answer with."""
-
-DATA_STATUSES = sorted({row.status for row in PROBLEMS.values()} - {404})
 _DATA_ERRORS = {status: problem(status) for status in DATA_STATUSES}
 
 
-LENGTH: Schema = {
-    "name": HEAD_LENGTH,
-    "in": "header",
-    "required": False,
-    "schema": {"type": "integer", "minimum": 0},
-    "description": "the bytes of JSON in front of the raw tensors, where there are any",
-}
-"""The parameter of a route whose bodies may have a tail."""
-
-
-def _data_route(summary: str, request: str, answer: str, examples: Mapping[str, Any], *, tail: bool = True) -> Schema:
-    """The operation of a data route, whose body no model reads."""
-    bodies: Schema = {JSON: {"schema": ref(request), "examples": dict(examples)}}
+def _data_route(
+    summary: str, request: str, answer: str, examples: Mapping[str, Any], *, tail: bool = True, other: str | None = None
+) -> Schema:
+    """The operation of a data route, whose body no model reads; it may be one of two requests."""
+    schema = ref(request) if other is None else {"anyOf": [ref(request), ref(other)]}
+    bodies: Schema = {JSON: {"schema": schema, "examples": dict(examples)}}
     answers: Schema = {JSON: {"schema": ref(answer)}}
     if tail:
         bodies[BINARY] = answers[BINARY] = {"schema": {"type": "string", "format": "binary"}}
@@ -161,17 +143,16 @@ def _data_route(summary: str, request: str, answer: str, examples: Mapping[str, 
 
 def _examples() -> dict[str, Any]:
     examples = {}
-    for operator in EXECUTABLE.values():
-        for example in operator.examples:
-            info = example_info(operator, example)
-            value = {
-                "feature_level": info["feature_level"],
-                "operator": info["operator"],
-                "inputs": info["inputs"],
-                "output_format": "numbers",
-            }
-            summary = f"{operator.name}: {example.name.replace('_', ' ')}"
-            examples[f"{operator.name}-{example.name}"] = {"summary": summary, "value": value}
+    for operator in one_of_each_family(EXECUTABLE):
+        info = example_info(operator, operator.examples[0])
+        value = {
+            "feature_level": info["feature_level"],
+            "operator": info["operator"],
+            "inputs": info["inputs"],
+            "output_format": "numbers",
+        }
+        summary = f"{operator.name}: {info['name'].replace('_', ' ')}"
+        examples[f"{operator.name}-{info['name']}"] = {"summary": summary, "value": value}
     return examples
 
 
@@ -179,7 +160,9 @@ _EXAMPLES = _examples()
 _FIRST = next(iter(_EXAMPLES.values()))["value"]
 
 DATA_PATHS = {
-    "/v1/execute": _data_route("Run one operator", "ExecuteRequest", "ExecuteAnswer", _EXAMPLES),
+    "/v1/execute": _data_route(
+        "Run one operator, or a model", "ExecuteRequest", "ExecuteAnswer", _EXAMPLES, other="ExecuteModelRequest"
+    ),
     "/v1/batch": _data_route(
         "Run several operators, each with its own outcome",
         "BatchRequest",
@@ -198,37 +181,9 @@ DATA_PATHS = {
             for name, example in _EXAMPLES.items()
         },
         tail=False,
+        other="ValidateModelRequest",
     ),
 }
-OPERATOR: dict[str, Any] = {"responses": {404: problem(404)}}
-LISTING: dict[str, Any] = {"responses": {400: problem(400)}}
-
-
-def fixed(media: str) -> dict[str, Any]:
-    """What a route answers whose document is the same for every client."""
-    document = {"description": "The document", "content": {media: {"schema": {"type": "object"}}}}
-    return {"responses": {200: document, 304: {"description": "The document is the one of If-None-Match"}}}
-
-
-READY: dict[str, Any] = {"responses": {503: problem(503)}}
-METRICS: dict[str, Any] = {
-    "responses": {
-        200: {
-            "description": "Prometheus' text format, or OpenMetrics where it is asked for",
-            "content": {
-                media: {"schema": {"type": "string"}} for media in ("text/plain", "application/openmetrics-text")
-            },
-        }
-    }
-}
-
-
-SCHEMAS_OF_DIRECTML = ("/v1/schema", "/v1/schema/meta", "/v1/schema/documents")
-"""The paths of what is the same for every server."""
-
-OPEN = frozenset({"/livez", "/readyz", "/v2/health/live", "/v2/health/ready", *SCHEMAS_OF_DIRECTML})
-"""The paths that are open to everyone: of health, and of the schema."""
-
 _KEY = "apiKey"
 _API_KEY = {"type": "http", "scheme": "bearer", "description": "An API key, where the server asks for one"}
 
@@ -244,7 +199,7 @@ def document(app: FastAPI, paths: Mapping[str, Schema], schemas: Mapping[str, Sc
     schema.setdefault("components", {}).setdefault("schemas", {}).update({**SCHEMAS, **schemas})
     schema["components"]["securitySchemes"] = {_KEY: _API_KEY}
     schema["security"] = [{}, {_KEY: []}]
-    for path in OPEN.intersection(schema["paths"]):
+    for path in [each for each in schema["paths"] if each in OPEN or each.startswith(ONE_OPERATOR)]:
         for operation in schema["paths"][path].values():
             operation["security"] = []
             operation["responses"].pop("401", None)

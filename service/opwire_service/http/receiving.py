@@ -75,6 +75,10 @@ class Filling(asyncio.BufferedProtocol):
         finally:
             self._done = self.since = None
 
+    def let_go(self) -> None:
+        """Holds the memory no more: the transport may hold what fills it until it reads again."""
+        self._memory = memoryview(b"")
+
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._memory[self.arrived : self._end]
 

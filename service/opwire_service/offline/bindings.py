@@ -97,15 +97,24 @@ def require_all(tensors: Iterable[str], bound: Iterable[str], pointer: str, repo
             report.add(Code.MISSING_TENSOR, pointer, f"nothing is bound to {member}")
 
 
-def require_apart(pieces: Mapping[str, Piece], outputs: Iterable[str], report: Report) -> None:
-    """Reports every output that shares bytes with another tensor: these operators do not run in place."""
-    written = {name: i for i, name in enumerate(name for name in outputs if name in pieces)}
+def require_apart(pieces: Mapping[str, Piece], plan: Plan, report: Report) -> None:
+    """Reports every output that shares bytes with another tensor, but where the operator may run in place."""
+    written = {name: i for i, name in enumerate(name for name in plan.outputs if name in pieces)}
     sharing: dict[str, list[tuple[str, Piece]]] = {}
     for name, piece in pieces.items():
         sharing.setdefault(piece.resource, []).append((name, piece))
     for name, i in written.items():
         piece = pieces[name]
         for other_name, other in sharing[piece.resource]:
-            if written.get(other_name, len(written)) > i and other.start < piece.end and piece.start < other.end:
-                message = f"{name} and {other_name} share bytes of the buffer {show(piece.resource)}"
-                report.add(Code.OVERLAP_CONFLICT, piece.pointer, message)
+            apart = other.end <= piece.start or piece.end <= other.start
+            if apart or written.get(other_name, len(written)) <= i or _in_place(plan, name, piece, other_name, other):
+                continue
+            message = f"{name} and {other_name} share bytes of the buffer {show(piece.resource)}"
+            report.add(Code.OVERLAP_CONFLICT, piece.pointer, message)
+
+
+def _in_place(plan: Plan, output: str, piece: Piece, source: str, other: Piece) -> bool:
+    """Whether an output may lie where an input does: in the same bytes, and in the same way."""
+    alike = (piece.start, piece.end, piece.desc.element_strides) == (other.start, other.end, other.desc.element_strides)
+    is_same = alike and (piece.desc.data_type, piece.desc.sizes) == (other.desc.data_type, other.desc.sizes)
+    return is_same and (output, source) in plan.operator.schema.in_place

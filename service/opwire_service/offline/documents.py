@@ -10,6 +10,7 @@ from opwire.check import Plan, Validation, read_level
 from opwire.desc import pointer_to
 from opwire.dxdispatch import Dispatchable, Model, OperatorDispatchable, read_model, read_operator, read_text
 from opwire.errors import ContractViolation, ProblemCode, RequestError
+from opwire.graph import check_graph, validate_graph
 from opwire.level import HIGHEST, FeatureLevel
 from opwire.operator import Code, Violation
 from opwire.tensor import Array, BufferTensorDesc, DataType
@@ -19,10 +20,23 @@ from .tensor_files import is_npy, read_npy, read_raw
 
 
 @dataclass(frozen=True, slots=True)
-class Single:
-    """One operator: its desc, and what came with it in a request; a lone desc came with nothing."""
+class GivenGraph:
+    """The graph of a request."""
 
-    dispatchable: Dispatchable
+    graph: object
+
+    def check(self, level: FeatureLevel) -> Plan:
+        return check_graph(self.graph, level, pointer="/graph")
+
+    def validate(self, level: FeatureLevel) -> Validation:
+        return validate_graph(self.graph, level, pointer="/graph")
+
+
+@dataclass(frozen=True, slots=True)
+class Single:
+    """One operator or graph: its desc, and what came with it in a request; a lone desc came with nothing."""
+
+    dispatchable: Dispatchable | GivenGraph
     request: ExecuteRequest
 
     @property
@@ -66,7 +80,7 @@ def read_document(data: bytes) -> Document:
     """
     value = read_text(data)
     if isinstance(value, Mapping):
-        if "operator" in value:
+        if "operator" in value or "graph" in value:
             body = RequestBody.split(data)
             return _request(parse_execute(body) if "inputs" in value else parse_validate(body))
         if {"resources", "dispatchables", "commands"} & value.keys():
@@ -74,7 +88,7 @@ def read_document(data: bytes) -> Document:
         if {"type", "Type"} & value.keys():
             return Single(read_operator(value), ExecuteRequest(value, HIGHEST, {}))
     detail = (
-        "the file is no operator desc (an object with type and desc), no request (with operator) "
+        "the file is no operator desc (an object with type and desc), no request (with operator or graph) "
         "and no DxDispatch model (with resources, dispatchables and commands)"
     )
     raise RequestError(ProblemCode.INVALID_REQUEST, detail)
@@ -82,7 +96,9 @@ def read_document(data: bytes) -> Document:
 
 def _request(request: ExecuteRequest | ValidateRequest) -> Single:
     if isinstance(request, ValidateRequest):
-        request = ExecuteRequest(request.operator, request.feature_level, {})
+        request = ExecuteRequest(request.operator, request.feature_level, {}, is_graph=request.is_graph)
+    if request.is_graph:
+        return Single(GivenGraph(request.operator), request)
     places = {"type": "/type", "desc": "/desc"}
     return Single(OperatorDispatchable(request.operator, places, {}, "/operator"), request)
 

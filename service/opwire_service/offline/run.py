@@ -19,6 +19,7 @@ from opwire.dxdispatch import (
     Command,
     Deferred,
     Dispatch,
+    GraphDispatchable,
     Model,
     OperatorDispatchable,
     Print,
@@ -28,11 +29,12 @@ from opwire.dxdispatch import (
 from opwire.errors import ContractViolation
 from opwire.level import FeatureLevel
 from opwire.operator import Code
-from opwire.tensor import Array, DataType
+from opwire.tensor import Array, DataType, rounded
 
 from ..devices.base import Device
 from ..execution import Arrays
 from .bindings import Piece, bind, require_all, require_apart
+from .graph_files import locate, open_graphs
 from .tensor_files import is_npy, read_npy, read_raw, write_array
 
 _IMAGES = (".jpg", ".jpeg", ".png")
@@ -97,6 +99,7 @@ def prepare(model: Model, level: FeatureLevel, folder: Path, output_folder: Path
         OSError: a file cannot be read.
     """
     report = Report()
+    model = open_graphs(model, folder)
     buffers = {name: _load(buffer, folder, report) for name, buffer in model.resources.items()}
     plans: dict[str, Plan] = {}
     for name, dispatchable in model.dispatchables.items():
@@ -107,7 +110,7 @@ def prepare(model: Model, level: FeatureLevel, folder: Path, output_folder: Path
     _refuse(report)
     session = _Session(buffers, {name: buffer.allocate() for name, buffer in buffers.items()}, plans, output_folder)
     for name, dispatchable in model.dispatchables.items():
-        if isinstance(dispatchable, OperatorDispatchable):
+        if isinstance(dispatchable, OperatorDispatchable | GraphDispatchable):
             session.initialize(name, dispatchable, report)
     steps = [session.step(command, report) for command in model.commands]
     _refuse(report)
@@ -143,8 +146,7 @@ def _load(buffer: Buffer, folder: Path, report: Report) -> Buffer:
         report.add(Code.VALUE_NOT_ALLOWED, buffer.pointer + "/initialValues", message)
     if not isinstance(buffer.initial, SourceFile):
         return buffer
-    beside, here = folder / buffer.initial.path, Path(buffer.initial.path)
-    path = beside if beside.exists() or not here.exists() else here
+    path = locate(buffer.initial.path, folder)
     at = buffer.pointer + "/initialValues/sourcePath"
     if path.suffix.lower() in _IMAGES:
         message = f"{show(path.name)} is an image; opwire reads .npy files and raw bytes"
@@ -174,7 +176,7 @@ class _Session:
         self.output_folder = output_folder
         self.initialized: dict[str, dict[str, Array]] = {}
 
-    def initialize(self, name: str, dispatchable: OperatorDispatchable, report: Report) -> None:
+    def initialize(self, name: str, dispatchable: OperatorDispatchable | GraphDispatchable, report: Report) -> None:
         """Binds what the dispatchable itself binds: inputs, whose values are taken now and kept."""
         plan = self.plans[name]
         at = dispatchable.pointer + "/bindings"
@@ -183,6 +185,18 @@ class _Session:
             tensor: piece.desc.view(self.memory[piece.resource][piece.start : piece.end].copy())
             for tensor, piece in pieces.items()
         }
+        if isinstance(dispatchable, GraphDispatchable):
+            for tensor, data in dispatchable.kept.items():
+                self._keep(name, tensor, data, dispatchable, report)
+
+    def _keep(self, name: str, tensor: str, data: bytes, dispatchable: GraphDispatchable, report: Report) -> None:
+        """Takes a constant from its bytes, which need not be rounded up as its tensor's are."""
+        desc = self.plans[name].inputs[tensor]
+        if rounded(len(data)) < desc.data_size_in_bytes:
+            message = f"the constant {show(tensor)} has {len(data)} bytes; its tensor takes {desc.data_size_in_bytes}"
+            report.add(Code.BYTE_COUNT_MISMATCH, dispatchable.pointer + "/sourcePath", message)
+            return
+        self.initialized[name][tensor] = desc.view(data + bytes(-len(data) % 4))
 
     def step(self, command: Command, report: Report) -> Step | None:
         """A command ready to run; None once what is wrong with it is reported."""
@@ -200,7 +214,7 @@ class _Session:
         pieces = bind(command.bindings, plan, known, self.buffers, at, report)
         kept = self.initialized[command.dispatchable]
         require_all(known, {*command.bindings, *kept}, at, report)
-        require_apart(pieces, plan.outputs, report)
+        require_apart(pieces, plan, report)
         if len(report.violations) > found:
             return None
         inputs = {name: self._view(pieces[name]) if name in pieces else kept[name] for name in plan.inputs}

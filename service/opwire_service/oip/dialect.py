@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
@@ -75,12 +76,22 @@ class Inference(Dialect[InferRequest]):
         """See ``Dialect``."""
         execute = request.execute
         if request.optional:
-            execute = with_optional_outputs(request, plans.plan(execute).plan)
-        if any(self._model.outputs[split(output.name)[0]] for output in request.outputs):
+            execute = self._with_optional_outputs(request, plans)
+        if request.optional or any(self._model.outputs[split(output.name)[0]] for output in request.outputs):
             refuse_unknown_outputs(request, plans.plan(execute).plan)
         if any(output.place for output in request.outputs):
             refuse_small_places(request, plans.plan(execute).plan)
         return execute
+
+    def _with_optional_outputs(self, request: InferRequest, plans: PlanCache) -> ExecuteRequest:
+        """The operator with those optional outputs that are asked for; of no names all that it can have together."""
+        described = with_optional_outputs(request)
+        if request.outputs:
+            return described
+        with suppress(ContractViolation):
+            plans.plan(described)
+            return described
+        return request.execute
 
     def relocate(self, error: OpwireError, request: InferRequest) -> None:
         """See ``Dialect``."""

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from opwire.check import Plan
+from opwire.check import Plan, read_desc
 from opwire.desc import pointer_to, show
 from opwire.errors import ContractViolation
 from opwire.fields.tensors import MOST_TENSORS
@@ -221,17 +221,11 @@ def _optional_outputs(model: Model, outputs: tuple[Output, ...], desc: Mapping[s
     return tuple(name for name in model.optional if desc.get(name) is None and (not wanted or name in wanted))
 
 
-def with_optional_outputs(request: InferRequest, plan: Plan) -> ExecuteRequest:
-    """The operator with its optional outputs described: of the sizes of the first output.
-
-    Args:
-        request: to complete.
-        plan: of the operator without them.
-    """
-    rules = plan.operator.output_rules(plan.attributes, plan.inputs)
-    sizes = list(next(iter(plan.outputs.values())).sizes)
-    derived = {name: {"DataType": rules[name].data_type.name, "Sizes": sizes} for name in request.optional}
+def with_optional_outputs(request: InferRequest) -> ExecuteRequest:
+    """The operator with its optional outputs described, those that its inputs decide."""
     operator: Any = request.execute.operator
+    decided = read_desc(operator, "").decided
+    derived = {name: decided[name].derived().to_json() for name in request.optional if name in decided}
     return request.execute._replace(operator={**operator, "desc": {**operator["desc"], **derived}})
 
 
@@ -241,7 +235,7 @@ def with_shared_inputs(execute: ExecuteRequest, read: Mapping[str, memoryview]) 
 
 
 def refuse_unknown_outputs(request: InferRequest, plan: Plan) -> None:
-    """Refuses outputs that the desc does not have: indices beyond the end of an array.
+    """Refuses outputs that the desc does not have: indices beyond the end of an array, optional ones not decided.
 
     Raises:
         ContractViolation: there is one.

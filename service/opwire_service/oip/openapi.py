@@ -9,13 +9,14 @@ from typing import Any
 
 from opwire.jsonschema import object_schema, ref
 from opwire.level import FeatureLevel
+from opwire.listing import one_of_each_family
 from opwire.operator import Example, Operator
 from opwire.schema import CATALOG
 from opwire.tensor import DataType
-from opwire.tensor_names import split, ungrouped
+from opwire.tensor_names import element
 from opwire.wire import BINARY, JSON
 
-from ..http.openapi import DATA_STATUSES, LENGTH, Schema, problem
+from ..http.responses import DATA_STATUSES, LENGTH, Schema, problem
 from ..kernels.executable import EXECUTABLE
 from .datatypes import NAMES
 from .models import version_at
@@ -271,29 +272,29 @@ def _operation(row: _Row) -> Schema:
 
 
 def _examples() -> Iterator[tuple[str, Schema]]:
-    for operator in EXECUTABLE.values():
-        for example in operator.examples:
-            summary = f"{operator.name}: {example.name.replace('_', ' ')}"
-            yield f"{operator.name}-{example.name}", {"summary": summary, "value": _example(operator, example)}
+    for operator in one_of_each_family(EXECUTABLE):
+        example = operator.examples[0]
+        summary = f"{operator.name}: {example.name.replace('_', ' ')}"
+        yield f"{operator.name}-{example.name}", {"summary": summary, "value": _example(operator, example)}
 
 
 def _example(operator: Operator[Any], example: Example) -> Mapping[str, object]:
-    descs, members = ungrouped(example.desc), {split(name)[0] for name in example.inputs}
-    inputs = [
-        {
-            "name": name,
-            "datatype": NAMES[DataType[descs[name]["DataType"]]],
-            "shape": descs[name]["Sizes"],
-            "data": data,
-        }
-        for name, data in example.inputs.items()
-    ]
+    inputs = [tensor for name, data in example.inputs.items() for tensor in _tensors(name, example.desc[name], data)]
     attributes = {
         name: json.dumps(value) if isinstance(value, list | dict) else value
         for name, value in example.desc.items()
-        if name not in members
+        if name not in example.inputs
     }
     return {"inputs": inputs, "parameters": attributes, "model_name": operator.name}
+
+
+def _tensors(name: str, desc: Any, data: Any) -> Iterator[Mapping[str, object]]:
+    """A tensor as the protocol has it, or those of an array."""
+    if isinstance(desc, list):
+        for i, (each, values) in enumerate(zip(desc, data, strict=True)):
+            yield from _tensors(element(name, i), each, values)
+        return
+    yield {"name": name, "datatype": NAMES[DataType[desc["DataType"]]], "shape": desc["Sizes"], "data": data}
 
 
 def _paths() -> dict[str, Schema]:

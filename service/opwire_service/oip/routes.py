@@ -4,7 +4,7 @@ bodies where they send them, and errors with the string ``error`` that they read
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -25,9 +25,9 @@ from ..http.compression import compress, decompress
 from ..http.data_routes import Handler, while_connected
 from ..http.errors import INFERENCE
 from ..http.exchange import Exchange
+from ..http.responses import Schema
 from ..settings import Settings
 from ..telemetry.metrics import Metrics
-from . import openapi
 from .dialect import Inference
 from .models import Model, config, find_model, index, metadata, models, server_metadata
 from .parameters import PARAMETERS_HEADER
@@ -64,8 +64,6 @@ class OpenInference(WireProtocol):
     """
 
     headers = (PARAMETERS_HEADER,)
-    paths = openapi.PATHS
-    schemas = openapi.SCHEMAS
 
     def __init__(self, settings: Settings, metrics: Metrics, folder: Path | None = None) -> None:
         self.labels = LABELS
@@ -83,6 +81,12 @@ class OpenInference(WireProtocol):
         if prefix is not None:
             own = self._folder or Path(self._opened.enter_context(TemporaryDirectory(prefix="opwire-")))
             self._regions = Regions(own, prefix)
+
+    def describe(self) -> tuple[Mapping[str, Schema], Mapping[str, Schema]]:
+        """See ``WireProtocol``."""
+        from .openapi import PATHS, SCHEMAS  # nobody but who asks for the document needs them
+
+        return PATHS, SCHEMAS
 
     def close(self) -> None:
         """See ``WireProtocol``."""

@@ -79,6 +79,7 @@ class Supervisor:
         cells = layout(settings)
         self._memory = SharedMemory(create=True, size=(settings.workers + 1) * cells.row_bytes())
         self._metrics = Metrics(cells, self._memory.buf, settings.workers)
+        self._metrics.begin()
         self._workers: dict[int, _Worker] = {}
         self._due = dict.fromkeys(range(settings.workers), 0.0)
         self._failures = dict.fromkeys(range(settings.workers), 0)

@@ -6,16 +6,19 @@ that takes its place goes on counting where the last one ended.
 
 from __future__ import annotations
 
+import time
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from itertools import product
+from random import getrandbits
 
 import numpy as np
 from numpy.typing import NDArray
 
 from opwire.errors import ProblemCode
+from opwire.graph import GRAPH
 from opwire.schema import CATALOG
 
 STAGES = ("receive", "parse", "check", "decode", "queue", "run", "encode", "total")
@@ -36,8 +39,9 @@ BOUNDS = (
 
 _FIRST_BOUND = BOUNDS[0]
 
-_BEATS = 0
-"""The cell that no metric has: by it a process shows that it lives."""
+_BEATS, _INSTANCE, _STARTED = range(3)
+"""Cells that no metric has: by the first a process shows that it lives. The others tell servers apart, by a random
+number, and say when one started; of all processes the first one has them."""
 
 
 class Kind(Enum):
@@ -127,14 +131,14 @@ class Layout:
 
     def __init__(self, devices: Sequence[str], routes: Sequence[str], further: int = 0) -> None:
         values = {
-            "operator": tuple(CATALOG),
+            "operator": (*CATALOG, GRAPH.name),
             "stage": STAGES,
             "route": (*routes, OTHER),
             "code": OUTCOMES,
             "device": tuple(devices),
         }
         self._places: dict[Metric, dict[tuple[str, ...], int]] = {}
-        self.size = _BEATS + 1
+        self.size = _STARTED + 1
         for metric in METRICS:
             places = self._places[metric] = {}
             for labels in product(*(values[label] for label in metric.labels)):
@@ -188,6 +192,7 @@ class Metrics:
     """
 
     def __init__(self, layout: Layout, memory: memoryview | None = None, row: int = 0) -> None:
+        is_alone = memory is None
         if memory is None:
             memory = memoryview(bytearray(layout.row_bytes()))
         self.layout = layout
@@ -195,6 +200,8 @@ class Metrics:
         self._memory = memory
         start = row * layout.row_bytes()
         self.cells = memory[start : start + layout.row_bytes()].cast("q")
+        if is_alone:
+            self.begin()
         self._seen: dict[int, int] = {}
         self._stages: dict[str, dict[str, int]] = {}
         for (operator, stage), place in layout.places(STAGE_SECONDS).items():
@@ -202,6 +209,11 @@ class Metrics:
         self._routes = {route: _Route(place) for (route,), place in layout.places(REQUEST_SECONDS).items()}
         for (route, code), place in layout.places(REQUESTS).items():
             self._routes[route].outcomes[code] = place
+
+    def begin(self) -> None:
+        """A server starts to count: one process of it says so."""
+        self.cells[_INSTANCE] = getrandbits(32)
+        self.cells[_STARTED] = round(time.time() * 1000)
 
     def executed(self, operator: str, timing: Mapping[str, int]) -> None:
         """An operator was executed; ``timing`` has microseconds by stage."""
@@ -266,6 +278,10 @@ class Metrics:
         whole = len(cells) // self.layout.size
         return cells[: whole * self.layout.size].reshape(whole, -1)
 
+    def totals(self) -> Totals:
+        """What all processes together have counted, until now."""
+        return Totals(self.layout, self.rows().sum(axis=0))
+
     def collect(self) -> Iterator[tuple[Metric, list[Sample]]]:
         """Every metric, summed over the rows; of labelled counters and histograms only what is not zero."""
         totals: list[int] = self.rows().sum(axis=0).tolist()
@@ -273,6 +289,38 @@ class Metrics:
             samples = [_sample(metric, labels, totals, place) for labels, place in self.layout.places(metric).items()]
             every = metric.kind is Kind.GAUGE or not metric.labels
             yield metric, [sample for sample in samples if every or sample.value]
+
+
+class Totals:
+    """The sums of all rows at a moment.
+
+    Attributes:
+        instance: tells the server from others; the same in all its processes.
+        started: when it started, in seconds since the epoch.
+    """
+
+    def __init__(self, layout: Layout, cells: NDArray[np.int64]) -> None:
+        self._layout = layout
+        self._cells = cells
+        self.instance = f"{int(cells[_INSTANCE]):08x}"
+        self.started = int(cells[_STARTED]) / 1000
+
+    def value(self, metric: Metric, *labels: str) -> int:
+        """Of a counter or a gauge."""
+        return int(self._cells[self._layout.places(metric)[labels]])
+
+    def stages(self) -> NDArray[np.int64]:
+        """By operator, stage and cell: the sum in microseconds, then the buckets."""
+        places = self._layout.places(STAGE_SECONDS)
+        start = next(iter(places.values()), 0)
+        size = len(places) * STAGE_SECONDS.cells
+        return self._cells[start : start + size].reshape(-1, len(STAGES), STAGE_SECONDS.cells)
+
+    def requests(self) -> dict[str, NDArray[np.int64]]:
+        """How often the requests to each route ended, in the order of ``OUTCOMES``."""
+        places = self._layout.places(REQUESTS)
+        starts = {route: place for (route, code), place in places.items() if code == OUTCOMES[0]}
+        return {route: self._cells[place : place + len(OUTCOMES)] for route, place in starts.items()}
 
 
 def _sample(metric: Metric, labels: tuple[str, ...], totals: Sequence[int], place: int) -> Sample:

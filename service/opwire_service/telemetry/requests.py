@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from opwire.graph import GRAPH
 from opwire.schema import find
 
 
@@ -45,5 +46,7 @@ class Ended:
     def operator_name(self) -> str | None:
         """The catalog's name of what the request names, so that no text of the client is repeated."""
         given = self.operator
+        if given == GRAPH.name:
+            return GRAPH.name
         kind = find(given.get("type") if isinstance(given, Mapping) else given)
         return None if kind is None else kind.name

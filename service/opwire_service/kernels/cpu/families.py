@@ -6,8 +6,11 @@ from collections.abc import Callable
 
 from opwire.check import Plan
 
+from .averages import family as averages
 from .cumulative import family as cumulative
+from .elementwise import family as elementwise
 from .extremes import family as extremes
+from .indexing import family as indexing
 from .jit.compiler import Kernel
 from .normalization import family as normalization
 from .optimizer import family as optimizer
@@ -19,7 +22,22 @@ from .run import sharing
 from .run.job import Job
 from .softmax import family as softmax
 
-_FAMILIES = (extremes, reduce, pooling, softmax, normalization, quantization, cumulative, random, optimizer)
+_FAMILIES = (
+    extremes,
+    reduce,
+    pooling,
+    averages,
+    views,
+    indexing,
+    products,
+    elementwise,
+    softmax,
+    normalization,
+    quantization,
+    cumulative,
+    random,
+    optimizer,
+)
 
 PREPARE: dict[str, Callable[[Plan], Job]] = {
     name: prepare for family in _FAMILIES for name, prepare in family.PREPARE.items()

@@ -28,6 +28,12 @@ def _round_away(x: Array) -> Array:
     return np.copysign(np.where(np.abs(x - whole) >= 0.5, np.abs(whole) + 1, whole), x)
 
 
+def _power(x: Array, y: Array) -> Array:
+    if np.size(y) == 1 and np.all(y == 0.5):  # NumPy takes the square root, which differs from C's pow
+        return np.sqrt(np.where(x == -np.inf, np.inf, x)) + 0.0
+    return np.power(x, y)
+
+
 def _sign(x: Array) -> Array:
     return (x > 0).astype(np.float64) - (x < 0)
 
@@ -50,7 +56,7 @@ FUNCTIONS: Mapping[str, Function] = {
     "mean": lambda a, b: a * 0.5 + b * 0.5,
     "minimum": _minimum,
     "maximum": _maximum,
-    "power": np.power,
+    "power": _power,
     "atan2": np.arctan2,
     "negate": np.negative,
     "absolute": np.abs,

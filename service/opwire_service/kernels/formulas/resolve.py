@@ -64,7 +64,12 @@ class _Resolution:
             case Chosen(name, options):
                 return self.of(dict(options)[self.attribute(name).name])
             case Call(primitive, operands):
-                return Call(primitive, tuple(map(self.of, operands)))
+                found = tuple(map(self.of, operands))
+                if primitive == "negate" and isinstance(found[0], Constant):
+                    return Constant(-found[0].value)  # not modulo the width of integers
+                if primitive == "subtract" and isinstance(found[0], Constant) and found[0] == found[1]:
+                    return Constant(found[0].value - found[0].value)  # zero, of infinities NaN
+                return Call(primitive, found)
         return formula
 
     def _scaled(self, scale_bias: Any, operand: Expression) -> Expression:

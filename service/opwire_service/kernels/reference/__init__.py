@@ -12,15 +12,19 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from opwire.check import Plan
+from opwire.graph import GRAPH
 from opwire.operators import CATALOG
 
 from ...execution import Arrays, Stop
+from ..graph import GraphMemory
 
 Kernel = Callable[[Plan, Arrays, Arrays, Stop], None]
 
 
 class _Kernels(Mapping[str, Kernel]):
     def __getitem__(self, name: str) -> Kernel:
+        if name == GRAPH.name:
+            return _run_graph
         return _family(CATALOG[name].family)[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -44,4 +48,13 @@ def _modules() -> frozenset[str]:
 
 
 KERNELS: Mapping[str, Kernel] = _Kernels()
-"""The kernels by operator."""
+"""The kernels by operator; that of graphs, which are none of DirectML's operators, is not listed."""
+
+
+def _run_graph(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+    """Runs the steps of a graph one after the other."""
+    memory = GraphMemory(plan)
+    tensors = memory.arrays(inputs, outputs)
+    for step in memory.steps.steps:
+        KERNELS[step.plan.operator.name](step.plan, *tensors.of(step), stop)
+    tensors.copy()

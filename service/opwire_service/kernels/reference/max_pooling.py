@@ -1,40 +1,98 @@
-"""MAX_POOLING, MAX_POOLING1 and MAX_POOLING2: each window is a view of the elements that it has in the input."""
+"""Max pooling, the way back and the gradient: each window is a view of the elements that it has in the input."""
 
 from __future__ import annotations
+
+from itertools import product
+from typing import Any
 
 import numpy as np
 
 from opwire.check import Plan
 from opwire.rules.dimension import Dimension
-from opwire.tensor import packed_strides
+from opwire.tensor import Array, packed_strides
 
-from ...execution import Arrays, Stop
+from ...execution import Arrays, Stop, Stopped
+from ..exact import FORMATS, exact_sum
 from ..layout import coordinates
-from .elements import Elements
+from ..windows import covering, dimensions_of, places, slices
+from .elements import CHUNK, Elements
 from .extreme import FIRST_GREATEST
+
+_KEPT = 1 << 12
+"""Windows whose winners are kept."""
 
 
 def run(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
     source, values, positions = inputs["InputTensor"], outputs["OutputTensor"], outputs.get("OutputIndicesTensor")
-    dimensions = tuple(plan.attributes.dimensions(source.shape))
+    dimensions = dimensions_of(plan.attributes, source.shape)
     for coordinate in coordinates(values.shape):
-        image, window = coordinate[:2], coordinate[2:]
-        covered = tuple(_covered(dimension, at) for dimension, at in zip(dimensions, window, strict=True))
-        elements = source[(*image, *covered)]
-        position, values[coordinate] = FIRST_GREATEST.winner(Elements(elements, stop))
+        ranges = places(dimensions, coordinate[2:])
+        position, values[coordinate] = _winner(source[coordinate[:2]], ranges, stop)
         if positions is not None:
-            within = np.unravel_index(position, elements.shape)
-            spatial = (part.start + int(i) * part.step for part, i in zip(covered, within, strict=True))
-            positions[coordinate] = _flat((*image, *spatial), source.shape)
+            positions[coordinate] = _flat((*coordinate[:2], *position), source.shape)
 
 
-def _covered(dimension: Dimension, window: int) -> slice:
-    """What a window reads along one dimension, without the padding: a checked plan leaves at least one element."""
-    begin = window * dimension.stride - dimension.start
-    skipped = max(0, -(begin // dimension.dilation))
-    first = begin + skipped * dimension.dilation
-    end = begin + dimension.dilated_window
-    return slice(first, min(end, dimension.size), dimension.dilation)
+def _winner(image: Array, ranges: tuple[range, ...], stop: Stop) -> tuple[tuple[int, ...], Any]:
+    """Where in an image the winner of a window is, and what."""
+    elements = image[slices(ranges)]
+    position, value = FIRST_GREATEST.winner(Elements(elements, stop))
+    within = np.unravel_index(position, elements.shape)
+    return tuple(part[int(i)] for part, i in zip(ranges, within, strict=True)), value
+
+
+def _unpool(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+    source, indices, target = inputs["InputTensor"], inputs["IndicesTensor"], outputs["OutputTensor"]
+    for place in coordinates(target.shape[:-1]):
+        for start in range(0, target.shape[-1], CHUNK):
+            if stop():
+                raise Stopped
+            target[place][start : start + CHUNK] = 0
+    steps = packed_strides(target.shape)
+    for start in range(0, source.size, CHUNK):
+        if stop():
+            raise Stopped
+        piece = slice(start, start + CHUNK)
+        for value, index in zip(source.flat[piece], indices.flat[piece].tolist(), strict=True):
+            if index < target.size:
+                target[tuple(index // step % size for step, size in zip(steps, target.shape, strict=True))] = value
+
+
+def _gradient(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+    """Each element gathers the gradients of the windows that it wins."""
+    source, gradient, target = inputs["InputTensor"], inputs["InputGradientTensor"], outputs["OutputGradientTensor"]
+    dimensions = dimensions_of(plan.attributes, source.shape)
+    to = FORMATS[plan.inputs["InputTensor"].data_type]
+    winners = _Winners(source, dimensions, stop)
+    for coordinate in coordinates(target.shape):
+        if stop():
+            raise Stopped
+        image, place = coordinate[:2], coordinate[2:]
+        having = (
+            covering(dimension, count, at)
+            for dimension, count, at in zip(dimensions, gradient.shape[2:], place, strict=True)
+        )
+        won = [(*image, *window) for window in product(*having) if winners[(*image, *window)] == place]
+        target[coordinate] = exact_sum([np.array([gradient[window] for window in won], to.dtype)], to) if won else 0
+
+
+class _Winners:
+    """Where the winners of windows are. Those that were found last are kept, for windows that overlap."""
+
+    def __init__(self, source: Array, dimensions: tuple[Dimension, ...], stop: Stop) -> None:
+        self._source = source
+        self._dimensions = dimensions
+        self._stop = stop
+        self._found: dict[tuple[int, ...], tuple[int, ...]] = {}
+
+    def __getitem__(self, window: tuple[int, ...]) -> tuple[int, ...]:
+        found = self._found.get(window)
+        if found is None:
+            ranges = places(self._dimensions, window[2:])
+            found, _ = _winner(self._source[window[:2]], ranges, self._stop)
+            if len(self._found) == _KEPT:
+                del self._found[next(iter(self._found))]
+            self._found[window] = found
+        return found
 
 
 def _flat(coordinate: tuple[int, ...], sizes: tuple[int, ...]) -> int:
@@ -42,4 +100,8 @@ def _flat(coordinate: tuple[int, ...], sizes: tuple[int, ...]) -> int:
     return sum(i * step for i, step in zip(coordinate, packed_strides(sizes), strict=True))
 
 
-KERNELS = dict.fromkeys(("MAX_POOLING", "MAX_POOLING1", "MAX_POOLING2"), run)
+KERNELS = {
+    **dict.fromkeys(("MAX_POOLING", "MAX_POOLING1", "MAX_POOLING2"), run),
+    "MAX_UNPOOLING": _unpool,
+    "MAX_POOLING_GRAD": _gradient,
+}

@@ -63,6 +63,11 @@ class CompilingProcess:
         if answer != DONE:
             raise CompilingFailed(answer)
 
+    def start(self) -> None:
+        """Starts the process, if there is none: it is ready sooner then when it has something to compile."""
+        with suppress(CompilingFailed, OSError):
+            self._started()
+
     def end(self) -> None:
         """Ends the process, if there is one; the next kernel starts another."""
         with self._lock:

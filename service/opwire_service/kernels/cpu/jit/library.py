@@ -26,8 +26,9 @@ ATTEMPTS = 2
 _ASKS_EVERY = 0.02
 """Seconds between two questions of those who wait whether to stop."""
 
-CLOSE, WANTED, AHEAD, LOAD = range(4)
-"""Why a kernel is in the queue, most urgent first: a request waits for it, somebody wants all, it may be on disk."""
+CLOSE, START, WANTED, AHEAD, LOAD = range(5)
+"""Why something is in the queue, most urgent first: it is the end; a process is to start, as there will be kernels for
+it; a request waits for the kernels; somebody wants them ready ahead; they may be on disk."""
 
 
 class Library:
@@ -39,20 +40,24 @@ class Library:
     Args:
         kernels: that there are.
         module: compiles them by their names, see ``CompilingProcess``.
+        first: those that every request needs. One process compiles them while another only starts, so that this one
+            is free for what the first request waits for.
     """
 
-    def __init__(self, kernels: tuple[Kernel, ...], module: str) -> None:
+    def __init__(self, kernels: tuple[Kernel, ...], module: str, first: tuple[Kernel, ...] = ()) -> None:
         self._kernels = kernels
         self._entries: dict[Kernel, Entry] = {}
         self._failed: set[Kernel] = set()
         self._asked: dict[Kernel, int] = {}
         self._compiling: set[Kernel] = set()
         self._count = 0
-        self._queue: PriorityQueue[tuple[int, int, Kernel | None]] = PriorityQueue()
+        self._queue: PriorityQueue[tuple[int, int, tuple[Kernel, ...]]] = PriorityQueue()
         self._closed = False
         self._changed = threading.Condition()
+        self._asked.update(dict.fromkeys(first, WANTED))
+        self._put(WANTED, first)
         for kernel in kernels:
-            self._put(LOAD, kernel)
+            self._put(LOAD, (kernel,))
         self._processes = [CompilingProcess(module) for _ in range(COMPILERS)]
         self._threads = [
             threading.Thread(target=self._serve, args=(process,), name=f"opwire-cpu-library-{i}", daemon=True)
@@ -86,7 +91,7 @@ class Library:
             for kernel in kernels:
                 if kernel not in self._entries and self._asked.get(kernel, LOAD) > urgency:
                     self._asked[kernel] = urgency
-                    self._put(urgency, kernel)
+                    self._put(urgency, (kernel,))
 
     def obtain(self, kernels: Iterable[Kernel], stop: Stop) -> bool:
         """Waits until some kernels are ready; whether they are, or cannot be compiled.
@@ -118,33 +123,38 @@ class Library:
             self._changed.notify_all()
         for process in self._processes:
             process.close()
-            self._put(CLOSE, None)
+            self._put(CLOSE, ())
         for thread in self._threads:
             thread.join()
 
-    def _put(self, urgency: int, kernel: Kernel | None) -> None:
+    def _put(self, urgency: int, kernels: tuple[Kernel, ...]) -> None:
         self._count += 1
-        self._queue.put((urgency, self._count, kernel))
+        self._queue.put((urgency, self._count, kernels))
 
     def _serve(self, process: CompilingProcess) -> None:
         while not self._closed:
             try:
-                urgency, _, kernel = self._queue.get(timeout=IDLE if process.is_running else None)
+                urgency, _, kernels = self._queue.get(timeout=IDLE if process.is_running else None)
             except Empty:
                 process.end()
                 continue
-            if kernel is None or kernel in self._entries:
-                continue
+            missing = [kernel for kernel in kernels if kernel not in self._entries]
             if urgency == LOAD:
-                self._load(kernel)
+                self._load(missing)
+            elif urgency == START:
+                process.start()
             else:
-                self._compile(kernel, process)
+                if len(missing) > 1 and not all(kernel.is_cached() for kernel in missing):
+                    self._put(START, ())
+                for kernel in missing:
+                    self._compile(kernel, process)
         process.end()
 
-    def _load(self, kernel: Kernel) -> None:
-        """Loads a kernel if the cache holds it."""
-        if kernel.is_cached():
-            self._add(kernel)
+    def _load(self, kernels: Iterable[Kernel]) -> None:
+        """Loads the kernels that the cache holds."""
+        for kernel in kernels:
+            if kernel.is_cached():
+                self._add(kernel)
 
     def _compile(self, kernel: Kernel, process: CompilingProcess) -> None:
         """Makes a kernel ready, unless the other thread is about it."""

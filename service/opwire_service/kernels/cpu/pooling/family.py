@@ -7,11 +7,11 @@ from math import prod
 import numpy as np
 
 from opwire.check import Plan
-from opwire.rules.dimension import Dimension
 from opwire.tensor import packed_strides
 
 from ....execution import Arrays, Bound, Stop
 from ...layout import Loop, ReductionLayout, collapse, coordinates
+from ...windows import covered
 from ..extremes import extreme_rows
 from ..extremes import parameters as extremes
 from ..extremes.family import ELEMENTS
@@ -97,7 +97,7 @@ class WindowsJob(Job):
         indices = outputs.get("OutputIndicesTensor")
         for place in coordinates(values.shape):
             ranges = [range(i, i + 1) for i in place[:2]] + [
-                _covered(dimension, i) for dimension, i in zip(self._dimensions, place[2:], strict=True)
+                covered(dimension, i) for dimension, i in zip(self._dimensions, place[2:], strict=True)
             ]
             found = self._winner(ranges, source.ctypes.data, find, pool, stop)
             within = np.unravel_index(found, tuple(map(len, ranges)))
@@ -128,14 +128,6 @@ class WindowsJob(Job):
             finish = Step(Kernel(extreme_rows.finish, self._element), work.whole, 1, work.segments)
             finish.run(here, found.ctypes.data, states.ctypes.data, find, pool, stop)
         return int(found[0])
-
-
-def _covered(dimension: Dimension, window: int) -> range:
-    """What a window reads along one dimension, without the padding."""
-    begin = window * dimension.stride - dimension.start
-    skipped = max(0, -(begin // dimension.dilation))
-    end = min(begin + dimension.dilated_window, dimension.size)
-    return range(begin + skipped * dimension.dilation, end, dimension.dilation)
 
 
 PREPARE = dict.fromkeys(("MAX_POOLING", "MAX_POOLING1", "MAX_POOLING2"), prepare)

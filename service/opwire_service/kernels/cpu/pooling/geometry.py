@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 
 from opwire.check import Plan
 from opwire.rules.dimension import Dimension
 from opwire.tensor import BufferTensorDesc
 
+from ...windows import dimensions_of
 from ..jit.compiler import inner
 from ..run.geometry import at
 
@@ -30,16 +32,35 @@ _FLAT = Dimension(size=1, stride=1, window=1, start=0, end=0, dilation=1)
 
 
 def encode(plan: Plan, parameters: dict[int, int]) -> array[int]:
-    """The row of a checked plan; ``parameters`` go into it."""
+    """The row of a checked max pooling; ``parameters`` go into it."""
     source, values = plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
     indices = plan.outputs.get("OutputIndicesTensor")
+    own = {
+        INDEX_SIZE: 0 if indices is None else indices.data_type.bits // 8,
+        PACKED: int(_is_packed(source)),
+    }
     tensors = (source, values, indices or values)
-    dimensions = list(plan.attributes.dimensions(source.sizes))
+    return encode_tensors(tensors, dimensions_of(plan.attributes, source.sizes), values.sizes, own | parameters)
+
+
+def encode_tensors(
+    tensors: tuple[BufferTensorDesc, BufferTensorDesc, BufferTensorDesc],
+    dimensions: Sequence[Dimension],
+    outputs: Sequence[int],
+    parameters: dict[int, int],
+) -> array[int]:
+    """The row of a pooling.
+
+    Args:
+        tensors: what is read, what is written, and a second output.
+        dimensions: of what windows slide over.
+        outputs: the sizes of what is written.
+        parameters: what goes into other places of the row.
+    """
     row = [0] * PLACES
-    row[CHANNELS] = source.sizes[1]
+    row[CHANNELS] = outputs[1]
     row[IMAGE_SOURCE : IMAGE_INDEX + 1] = [tensor.element_strides[0] for tensor in tensors]
     row[CHANNEL_SOURCE : CHANNEL_INDEX + 1] = [tensor.element_strides[1] for tensor in tensors]
-    row[INDEX_SIZE] = 0 if indices is None else indices.data_type.bits // 8
     for i in range(1, 4):
         present = i <= len(dimensions)
         dimension = dimensions[-i] if present else _FLAT
@@ -51,10 +72,9 @@ def encode(plan: Plan, parameters: dict[int, int]) -> array[int]:
             dimension.window,
             dimension.start,
             dimension.dilation,
-            values.sizes[-i] if present else 1,
+            outputs[-i] if present else 1,
             *steps,
         ]
-    row[PACKED] = int(_is_packed(source))
     for place, value in parameters.items():
         row[place] = value
     return array("q", row)

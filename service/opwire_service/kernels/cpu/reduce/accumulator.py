@@ -27,7 +27,8 @@ def clear_limbs(limbs: int) -> None:
 
 
 @inner
-def _add(limbs: int, value: float) -> None:
+def add_value(limbs: int, value: float) -> None:
+    """Adds a finite number to limbs, of which no more than 2**31 may follow before carries are propagated."""
     bits = double_bits(value)
     exponent = (bits >> 52) & 0x7FF
     if exponent == 0:
@@ -65,7 +66,7 @@ def add_terms(zero: float, base: int, geometry: int, begin: int, end: int, limbs
     while i < end:
         address, size = run_from(geometry, base, i, end, zero)
         for j in range(size):
-            _add(limbs, term(zero, address, j * step, terms))
+            add_value(limbs, term(zero, address, j * step, terms))
         i += size
     propagate_carries(limbs)
 

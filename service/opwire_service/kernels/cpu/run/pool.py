@@ -140,6 +140,7 @@ class Pool:
         while (work := self._tickets.get()) is not None:
             self._memory[sharing.TICKETS] = not self._tickets.empty()
             work.help(self._address, helper)
+            del work  # and with it the tensors: the next may be long in coming
 
 
 class _Units:
@@ -233,5 +234,9 @@ class _Pieces:
             self._over = True
             while self._helping:
                 self._idle.wait()
-        if self._failure is not None:
-            raise self._failure
+        failure, self._failure = self._failure, None  # else its frames, which hold the tensors, would hold themselves
+        try:
+            if failure is not None:
+                raise failure
+        finally:
+            del failure

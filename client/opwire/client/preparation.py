@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..wire import Call
 from .methods import OperatorMethods
 from .options import CallOptions, Settings
@@ -14,7 +16,7 @@ class Preparation(OperatorMethods[Call, Call]):
         for name in options.keys() & {"encoding", "max_retries"}:
             raise TypeError(f"calls that are made together have one {name}: give it to execute_many")
         given = Settings(timeout=None).updated(options)
-        return Call(call.operator, call.inputs, call.layouts, given.members())
+        return replace(call, options=given.members())
 
     _run_pooling = _run
 

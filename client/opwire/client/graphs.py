@@ -1,0 +1,197 @@
+"""Graphs built in Python: the methods of a client make nodes in place of calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ..check import check
+from ..desc import show
+from ..graph import INPUT
+from ..level import HIGHEST
+from ..tensor import Array, BufferTensorDesc, DataType
+from ..tensor_names import grouped
+from ..wire import Call
+from .arrays import ArrayLike, as_array
+from .calls import BuiltGraph
+from .methods import OperatorMethods
+from .options import CallOptions
+
+
+class GraphTensor:
+    """A tensor of a graph that is being built: it has a data type and sizes, and no elements yet.
+
+    Attributes:
+        desc: of the tensor.
+        source: what the graph calls it.
+        outputs: the outputs of the node that it comes from, by name; none of an input of the graph.
+    """
+
+    def __init__(self, graph: Graph, source: str, desc: BufferTensorDesc, outputs: dict[str, GraphTensor]) -> None:
+        self.desc = desc
+        self.source = source
+        self.outputs: Mapping[str, GraphTensor] = outputs
+        self._graph = graph
+        self._stand_in = _stand_in(self, desc)
+
+    @property
+    def data_type(self) -> DataType:
+        return self.desc.data_type
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return self.desc.sizes
+
+    def __getitem__(self, output: str) -> GraphTensor:
+        """Another output of the same node."""
+        found = self.outputs.get(output)
+        if found is None:
+            raise KeyError(f"{output!r} is no output here; there are {', '.join(self.outputs) or 'none'}")
+        return found
+
+    def __array__(self, dtype: object = None, copy: object = None) -> Array:
+        """What stands for the tensor in a call; its elements mean nothing."""
+        return self._stand_in
+
+    def __repr__(self) -> str:
+        return f"<GraphTensor {self.source}: {self.data_type.name} {list(self.sizes)}>"
+
+
+class _Marked(np.ndarray[Any, Any]):
+    """The memory of one element, which says what tensor it stands for."""
+
+    tensor: GraphTensor
+
+
+def _stand_in(tensor: GraphTensor, desc: BufferTensorDesc) -> Array:
+    marked = _Marked((), desc.data_type.dtype)
+    marked.fill(0)
+    marked.tensor = tensor
+    return np.broadcast_to(marked, desc.sizes)
+
+
+def _tensor_of(array: Array) -> GraphTensor | None:
+    """The tensor that an array stands for."""
+    base: object = array
+    while isinstance(base, np.ndarray) and not isinstance(base, _Marked):
+        base = base.base
+    return base.tensor if isinstance(base, _Marked) else None
+
+
+class Graph(OperatorMethods[GraphTensor, GraphTensor], BuiltGraph):
+    """A graph: its inputs, and for each operator a method that adds a node and returns its first output.
+
+    Arrays in the place of tensors become constants. Outputs are those that ``output`` names; without any, all tensors
+    that no node reads. A client runs it: ``client.execute(graph, {"x": array})``.
+
+    >>> graph = Graph()
+    >>> x = graph.input("x", "FLOAT32", [1, 8])
+    >>> y = graph.activation_relu(graph.gemm(x, weights))
+    >>> client.execute(graph, {"x": array}).output
+
+    The methods raise ContractViolation where the contract of an operator is broken.
+    """
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, dict[str, Any]] = {}
+        self._tensors: list[GraphTensor] = []
+        self._inputs: dict[str, GraphTensor] = {}
+        self._outputs: dict[str, str] = {}
+        self._used: set[str] = set()
+        self._constants: dict[str, Array] = {}
+
+    def input(self, name: str, data_type: DataType | str, sizes: Iterable[int]) -> GraphTensor:
+        """Adds an input.
+
+        Args:
+            name: by which its array is given when the graph runs.
+            data_type, sizes: of the tensor, which is packed.
+
+        Raises:
+            ValueError: there is an input of that name already.
+        """
+        if name in self._inputs:
+            raise ValueError(f"the graph has an input {show(name)} already")
+        row = DataType[data_type] if isinstance(data_type, str) else data_type
+        tensor = GraphTensor(self, INPUT + name, BufferTensorDesc(row, tuple(sizes)), {})
+        self._inputs[name] = tensor
+        return tensor
+
+    def constant(self, array: ArrayLike) -> GraphTensor:
+        """Adds a constant, for what is to be read by several nodes."""
+        made = as_array(array, "array")
+        name = self._name("constant")
+        self._nodes[name] = {"constant": ""}
+        self._constants[name] = made
+        return GraphTensor(self, name, BufferTensorDesc.packed(made), {})
+
+    def output(self, name: str, tensor: GraphTensor) -> None:
+        """Names an output.
+
+        Raises:
+            ValueError: the tensor is not a node's of this graph, or there is an output of that name already.
+        """
+        if name in self._outputs:
+            raise ValueError(f"the graph has an output {show(name)} already")
+        if tensor._graph is not self or not tensor.outputs:
+            raise ValueError(f"{tensor!r} is no output of a node of this graph")
+        self._outputs[name] = tensor.source
+
+    @property
+    def constants(self) -> Mapping[str, Array]:
+        """See ``BuiltGraph``."""
+        return self._constants
+
+    @property
+    def outputs(self) -> Mapping[str, str]:
+        """The outputs by name, each with the tensor that it is."""
+        unused = [tensor for tensor in self._tensors if tensor.source not in self._used]
+        left = [tensor.source for tensor in unused if tensor.source not in self._outputs.values()]
+        if self._outputs:
+            # An operator gives all its outputs, so those that nobody asked for are outputs too.
+            left = [source for source in left if self._gives_others(source)]
+        return {**self._outputs, **{source: source for source in left}}
+
+    def _gives_others(self, source: str) -> bool:
+        node = source.rpartition(".")[0]
+        needed = {*self._used, *self._outputs.values()}
+        return any(each.rpartition(".")[0] == node for each in needed)
+
+    def to_json(self) -> dict[str, Any]:
+        """See ``BuiltGraph``."""
+        return {"nodes": dict(self._nodes), "inputs": list(self._inputs), "outputs": dict(self.outputs)}
+
+    def _run(self, call: Call, options: CallOptions) -> GraphTensor:
+        if options:
+            raise TypeError(f"{', '.join(options)} given; options are for the call that runs the graph")
+        plan = check(call.operator, HIGHEST)
+        sources = {name: self._source(array) for name, array in call.inputs.items()}
+        self._used.update(sources.values())
+        name = self._name(plan.operator.name.lower())
+        self._nodes[name] = {**call.operator, "inputs": grouped(sources)}
+        outputs: dict[str, GraphTensor] = {}
+        for tensor, desc in plan.outputs.items():
+            outputs[tensor] = GraphTensor(self, f"{name}.{tensor}", desc, outputs)
+        self._tensors += outputs.values()
+        return next(iter(outputs.values()))
+
+    _run_pooling = _run
+
+    def _source(self, array: Array) -> str:
+        tensor = _tensor_of(array)
+        if tensor is None:
+            return self.constant(array).source
+        if tensor._graph is not self:
+            raise ValueError(f"{tensor!r} belongs to another graph")
+        if array is not tensor._stand_in:
+            raise TypeError(f"{tensor!r} was changed outside of the graph; its nodes alone change tensors")
+        return tensor.source
+
+    def _name(self, kind: str) -> str:
+        number = 1 + sum(name == kind or name.startswith(f"{kind}_") for name in self._nodes)
+        name = kind if number == 1 else f"{kind}_{number}"
+        while name in self._nodes:
+            name += "_"
+        return name

@@ -1,0 +1,26 @@
+"""Graphs: operators that feed each other, checked and made one plan.
+
+Source: the pages of ``DML_GRAPH_DESC``, and ``IDMLDevice1::CompileGraph``.
+"""
+
+from .checking import check_graph, validate_graph
+from .constants import CONSTANT, without_constants
+from .form import MOST_EDGES, MOST_NODES
+from .named import INPUT
+from .plan import GRAPH, Bytes, Place, Step, Steps, operator_plans
+
+__all__ = [
+    "CONSTANT",
+    "GRAPH",
+    "INPUT",
+    "MOST_EDGES",
+    "MOST_NODES",
+    "Bytes",
+    "Place",
+    "Step",
+    "Steps",
+    "check_graph",
+    "operator_plans",
+    "validate_graph",
+    "without_constants",
+]

@@ -1,0 +1,66 @@
+"""The constants of a graph as JSON: their tensors are taken out, so that it describes any graph of their sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..desc import is_object, pointer_to
+from .form import LONGEST_NAME, MOST_NODES
+
+CONSTANT = "constant:"
+"""Begins the names of those inputs of a graph's plan that are its constants."""
+
+HELD = ""
+"""Stands in a graph in the place of a constant's tensor that was taken out."""
+
+
+def without_constants(graph: Mapping[str, Any], pointer: str) -> tuple[dict[str, Any], dict[str, tuple[Any, str]]]:
+    """A graph without the tensors of its constants, and these by the names of their nodes, each with its place.
+
+    What is malformed stays as it is, for ``check_graph`` to report.
+    """
+    taken: dict[str, tuple[Any, str]] = {}
+    if "Nodes" in graph:
+        nodes = graph["Nodes"]
+        if not isinstance(nodes, list) or len(nodes) > MOST_NODES:
+            return dict(graph), taken
+        names = Names()
+        at = [pointer_to(pointer, "Nodes", i) for i in range(len(nodes))]
+        kept = [_numbered(node, names.of(node, i), at[i], taken) for i, node in enumerate(nodes)]
+        return {**graph, "Nodes": kept}, taken
+    given = graph.get("nodes")
+    if not is_object(given) or len(given) > MOST_NODES:
+        return dict(graph), taken
+    return {**graph, "nodes": {name: _named(node, name, pointer, taken) for name, node in given.items()}}, taken
+
+
+def _named(node: Any, name: str, pointer: str, taken: dict[str, tuple[Any, str]]) -> Any:
+    if not is_object(node) or "constant" not in node:
+        return node
+    taken[name] = (node["constant"], pointer_to(pointer, "nodes", name, "constant"))
+    return {**node, "constant": HELD}
+
+
+def _numbered(node: Any, name: str, pointer: str, taken: dict[str, tuple[Any, str]]) -> Any:
+    desc = node.get("Desc") if is_object(node) else None
+    if not is_object(desc) or "Data" not in desc:
+        return node
+    taken[name] = (desc["Data"], pointer_to(pointer, "Desc", "Data"))
+    return {**node, "Desc": {**desc, "Data": HELD}}
+
+
+class Names:
+    """The names of nodes in a list, which need not have any: those that are missing or used before are made up."""
+
+    def __init__(self) -> None:
+        self._used: set[str] = set()
+
+    def of(self, node: Any, index: int) -> str:
+        """The name of a node; one that is no name counts as missing."""
+        desc = node.get("Desc") if is_object(node) else None
+        given = desc.get("Name") if is_object(desc) else None
+        name = given if isinstance(given, str) and 0 < len(given) <= LONGEST_NAME else f"{index}"
+        name = f"{name}#{index}" if name in self._used else name
+        self._used.add(name)
+        return name

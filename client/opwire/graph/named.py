@@ -1,0 +1,152 @@
+"""The spelling of graphs by names: each node says where its inputs come from.
+
+``{"nodes": {"sum": {"type", "desc", "inputs": {"ATensor": "input:x", "BTensor": "weights"}}, "weights": {"constant":
+tensor}}, "outputs": {"y": "sum.OutputTensor"}}``. A source is ``input:NAME``, ``NODE.TENSOR``, or ``NODE`` for a
+constant or a node with one output. ``inputs`` beside ``nodes`` may put the graph's inputs in an order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..desc import Report, is_object, pointer_to, show
+from ..violation import Code
+from .constants import CONSTANT
+from .form import LONGEST_NAME, MOST_EDGES, MOST_NODES, Edge, End, GraphForm, Node
+
+INPUT = "input:"
+"""Begins the name of a graph's input where sources are named."""
+
+_GRAPH: Mapping[str, None] = dict.fromkeys(("nodes", "inputs", "outputs"))
+_OPERATOR: Mapping[str, None] = dict.fromkeys(("type", "desc", "inputs"))
+_CONSTANT: Mapping[str, None] = dict.fromkeys(("constant",))
+
+
+class _Reading:
+    def __init__(self, form: GraphForm, report: Report) -> None:
+        self.form = form
+        self.report = report
+        self.indices: dict[str, int] = {}
+        self.inputs: dict[str, int] = {}
+
+    def graph(self, value: Mapping[str, Any]) -> None:
+        form, report = self.form, self.report
+        report.unknown_fields(value, _GRAPH, form.pointer, "a graph")
+        nodes = self.members(value, "nodes", form.pointer, MOST_NODES)
+        self.indices = {name: i for i, name in enumerate(nodes)}
+        self.declared_inputs(value.get("inputs"))
+        for name, node in nodes.items():
+            self.node(name, node, pointer_to(form.pointer, "nodes", name))
+        outputs = self.members(value, "outputs", form.pointer, MOST_EDGES)
+        for number, (name, source) in enumerate(outputs.items()):
+            form.outputs.append(name)
+            self.edge(source, End(None, number), pointer_to(form.pointer, "outputs", name))
+        form.inputs = list(self.inputs)
+
+    def members(self, value: Mapping[str, Any], name: str, pointer: str, most: int) -> Mapping[str, Any]:
+        """An object of named things, none of which has no name."""
+        given, at = value.get(name), pointer_to(pointer, name)
+        if given is None:
+            self.report.missing(name, value, pointer)
+        elif not is_object(given):
+            self.report.add(Code.WRONG_TYPE, at, f"{show(given)} given where an object of {name} belongs")
+        elif not 1 <= len(given) <= most:
+            self.report.add(Code.OUT_OF_RANGE, at, f"{len(given)} {name} given; a graph has 1 to {most}")
+        elif all(self.is_name(key, at) for key in given):
+            return given
+        return {}
+
+    def is_name(self, name: object, pointer: str) -> bool:
+        if isinstance(name, str) and 0 < len(name) <= LONGEST_NAME:
+            return True
+        message = f"{show(name)} given; a name has 1 to {LONGEST_NAME} letters"
+        self.report.add(Code.VALUE_NOT_ALLOWED, pointer, message)
+        return False
+
+    def is_input_name(self, name: object, pointer: str) -> bool:
+        if not self.is_name(name, pointer):
+            return False
+        if str(name).startswith(CONSTANT):
+            message = f"{show(name)} given; names that begin with {show(CONSTANT)} are those of constants"
+            self.report.add(Code.VALUE_NOT_ALLOWED, pointer, message)
+            return False
+        return True
+
+    def declared_inputs(self, given: object) -> None:
+        at = pointer_to(self.form.pointer, "inputs")
+        if given is None:
+            return
+        if not isinstance(given, list) or len(given) > MOST_EDGES:
+            self.report.add(Code.WRONG_TYPE, at, f"{show(given)} given where a list of names belongs")
+            return
+        for i, name in enumerate(given):
+            if not self.is_input_name(name, pointer_to(at, i)):
+                return
+            if name in self.inputs:
+                message = f"{show(name)} stands twice among the inputs"
+                self.report.add(Code.EDGE_CONFLICT, pointer_to(at, i), message)
+            self.inputs.setdefault(name, len(self.inputs))
+
+    def node(self, name: str, node: object, pointer: str) -> None:
+        report = self.report
+        if is_object(node) and "constant" in node:
+            report.unknown_fields(node, _CONSTANT, pointer, "a constant")
+            self.form.nodes.append(Node(name, pointer, None))
+            return
+        operator = {key: value for key, value in node.items() if key != "inputs"} if is_object(node) else node
+        self.form.nodes.append(Node(name, pointer, operator))
+        if not is_object(node):
+            return  # reported when the operator is read
+        sources = node.get("inputs")
+        if sources is None:
+            return
+        if not is_object(sources):
+            at = pointer_to(pointer, "inputs")
+            report.add(Code.WRONG_TYPE, at, f"{show(sources)} given where an object of sources belongs")
+            return
+        index = self.indices[name]
+        for tensor, source in sources.items():
+            at = pointer_to(pointer, "inputs", tensor)
+            if not isinstance(source, list):
+                self.edge(source, End(index, tensor), at)
+                continue
+            for i, each in enumerate(source):
+                self.edge(each, End(index, f"{tensor}[{i}]"), pointer_to(at, i))
+
+    def edge(self, source: object, target: End, pointer: str) -> None:
+        if len(self.form.edges) >= MOST_EDGES:
+            if len(self.form.edges) == MOST_EDGES:
+                self.report.add(Code.OUT_OF_RANGE, self.form.pointer, f"a graph has at most {MOST_EDGES} edges")
+            return
+        found = self.source(source, pointer)
+        if found is not None:
+            self.form.edges.append(Edge(found, target, pointer))
+
+    def source(self, given: object, pointer: str) -> End | None:
+        if not isinstance(given, str):
+            message = f"{show(given)} given where the name of a source belongs: {INPUT}NAME, NODE.TENSOR or NODE"
+            self.report.add(Code.WRONG_TYPE, pointer, message)
+            return None
+        if given.startswith(INPUT):
+            return self.graph_input(given.removeprefix(INPUT), pointer)
+        if given in self.indices:
+            return End(self.indices[given], "")
+        node, dot, tensor = given.rpartition(".")
+        if dot and node in self.indices:
+            return End(self.indices[node], tensor)
+        message = f"{show(given)} given; the graph has no such node, and an input of it is {show(INPUT + given)}"
+        self.report.add(Code.UNKNOWN_VALUE, pointer, message)
+        return None
+
+    def graph_input(self, name: str, pointer: str) -> End | None:
+        if not self.is_input_name(name, pointer):
+            return None
+        return End(None, self.inputs.setdefault(name, len(self.inputs)))
+
+
+def read_named(value: Mapping[str, Any], pointer: str, report: Report) -> GraphForm:
+    """A graph spelt by names; what is wrong with its form is reported."""
+    form = GraphForm(pointer)
+    _Reading(form, report).graph(value)
+    return form

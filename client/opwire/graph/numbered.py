@@ -1,0 +1,153 @@
+"""The spelling of graphs that DML_GRAPH_DESC has: lists of nodes and of edges, which name each other by index.
+
+``{"Nodes": [{"Type": "OPERATOR", "Desc": {"Operator": {"type", "desc"}, "Name"}}, {"Type": "CONSTANT", "Desc": {"Data":
+tensor, "Name"}}], "InputEdges": [{"GraphInputIndex", "ToNodeIndex", "ToNodeInputIndex"}], "OutputEdges": [...],
+"IntermediateEdges": [...]}``; counts may be left out. Source: ``directml.h``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..desc import Report, is_object, pointer_to, show
+from ..violation import Code
+from .constants import Names
+from .form import LONGEST_NAME, MOST_EDGES, MOST_NODES, Edge, End, GraphForm, Node
+
+_LISTS = {"Nodes": "NodeCount"} | {f"{kind}Edges": f"{kind}EdgeCount" for kind in ("Input", "Output", "Intermediate")}
+_GRAPH: Mapping[str, None] = dict.fromkeys((*_LISTS, *_LISTS.values(), "InputCount", "OutputCount"))
+_NODE_TYPES = {"INVALID": 0, "OPERATOR": 1, "CONSTANT": 2}
+_EDGE_TYPES = {"InputEdges": ("INPUT", 1), "OutputEdges": ("OUTPUT", 2), "IntermediateEdges": ("INTERMEDIATE", 3)}
+_SOURCES = {
+    "InputEdges": (None, "GraphInputIndex"),
+    "OutputEdges": ("FromNodeIndex", "FromNodeOutputIndex"),
+    "IntermediateEdges": ("FromNodeIndex", "FromNodeOutputIndex"),
+}
+_TARGETS = {
+    "InputEdges": ("ToNodeIndex", "ToNodeInputIndex"),
+    "OutputEdges": (None, "GraphOutputIndex"),
+    "IntermediateEdges": ("ToNodeIndex", "ToNodeInputIndex"),
+}
+
+
+class _Reading:
+    def __init__(self, form: GraphForm, report: Report) -> None:
+        self.form = form
+        self.report = report
+        self.names = Names()
+
+    def graph(self, value: Mapping[str, Any]) -> None:
+        form, report = self.form, self.report
+        report.unknown_fields(value, _GRAPH, form.pointer, "a graph")
+        for i, node in enumerate(self.listed(value, "Nodes", MOST_NODES, required=True)):
+            self.node(node, i, pointer_to(form.pointer, "Nodes", i))
+        for kind in _EDGE_TYPES:
+            for i, edge in enumerate(self.listed(value, kind, MOST_EDGES, required=kind == "OutputEdges")):
+                self.edge(edge, kind, pointer_to(form.pointer, kind, i))
+        for names, what, ends in (
+            (form.inputs, "Input", [edge.source for edge in form.edges]),
+            (form.outputs, "Output", [edge.target for edge in form.edges]),
+        ):
+            used = 1 + max((int(end.slot) for end in ends if end.node is None), default=-1)
+            names += (f"{what}{i}" for i in range(self.count(value, f"{what}Count", used)))
+
+    def count(self, value: Mapping[str, Any], name: str, used: int) -> int:
+        given = value.get(name)
+        if given is None:
+            return used
+        count = self.report.integer(given, pointer_to(self.form.pointer, name), 0, MOST_EDGES)
+        if count is not None and count < used:
+            message = f"{count} given; edges use number {used - 1}"
+            self.report.add(Code.OUT_OF_RANGE, pointer_to(self.form.pointer, name), message)
+        return max(used, count or 0)
+
+    def listed(self, value: Mapping[str, Any], name: str, most: int, *, required: bool) -> list[Any]:
+        pointer, report = self.form.pointer, self.report
+        given, at = value.get(name), pointer_to(pointer, name)
+        if given is None:
+            if required:
+                report.missing(name, value, pointer)
+            return []
+        if not isinstance(given, list):
+            report.add(Code.WRONG_TYPE, at, f"{show(given)} given where a list belongs")
+            return []
+        if len(given) > most or (required and not given):
+            report.add(Code.OUT_OF_RANGE, at, f"{len(given)} given; a graph has {int(required)} to {most} of them")
+            return []
+        count = value.get(_LISTS[name])
+        if count is not None and count != len(given):
+            message = f"{show(count)} given, and {name} has {len(given)}; they must agree"
+            report.add(Code.COUNT_MISMATCH, pointer_to(pointer, _LISTS[name]), message, [len(given)])
+        return given
+
+    def node(self, node: object, index: int, pointer: str) -> None:
+        """Whatever is wrong with a node, it takes its place in the list, so that edges keep their meaning."""
+        desc, kind, name = None, None, self.names.of(node, index)
+        if not is_object(node):
+            self.report.add(Code.WRONG_TYPE, pointer, f"{show(node)} given where a node (an object) belongs")
+        else:
+            self.report.unknown_fields(node, dict.fromkeys(("Type", "Desc")), pointer, "a node")
+            at = pointer_to(pointer, "Type")
+            kind = self.report.member(node.get("Type", "OPERATOR"), at, _NODE_TYPES, "DML_GRAPH_NODE_TYPE_")
+            desc = node.get("Desc")
+            if kind == 0:
+                self.report.add(Code.UNKNOWN_VALUE, at, "INVALID given; allowed: OPERATOR, CONSTANT", ["OPERATOR"])
+            if not is_object(desc):
+                what = "is required and missing" if desc is None else f"is {show(desc)}, where an object belongs"
+                self.report.add(Code.WRONG_TYPE, pointer, f"Desc {what}")
+        inside = pointer_to(pointer, "Desc")
+        if not is_object(desc) or kind not in (1, 2):
+            self.form.nodes.append(Node(name, inside, None))
+            return
+        members = ("Operator", "Name") if kind == 1 else ("Data", "DataSize", "Name")
+        self.report.unknown_fields(desc, dict.fromkeys(members), inside, "a node's desc")
+        if desc.get(members[0]) is None:
+            self.report.missing(members[0], desc, inside)
+        self.check_name(desc.get("Name"), inside)
+        if kind == 1:
+            self.form.nodes.append(Node(name, pointer_to(inside, "Operator"), desc.get("Operator", {})))
+        else:
+            self.form.nodes.append(Node(name, inside, None))
+
+    def check_name(self, given: object, pointer: str) -> None:
+        if given is not None and not (isinstance(given, str) and 0 < len(given) <= LONGEST_NAME):
+            message = f"{show(given)} given; a name has 1 to {LONGEST_NAME} letters"
+            self.report.add(Code.VALUE_NOT_ALLOWED, pointer_to(pointer, "Name"), message)
+
+    def edge(self, edge: object, kind: str, pointer: str) -> None:
+        name, value = _EDGE_TYPES[kind]
+        if is_object(edge) and is_object(edge.get("Desc")):
+            self.report.unknown_fields(edge, dict.fromkeys(("Type", "Desc")), pointer, "an edge")
+            given = edge.get("Type", value)
+            self.report.member(given, pointer_to(pointer, "Type"), {name: value}, "DML_GRAPH_EDGE_TYPE_")
+            edge, pointer = edge["Desc"], pointer_to(pointer, "Desc")
+        if not is_object(edge):
+            self.report.add(Code.WRONG_TYPE, pointer, f"{show(edge)} given where an edge (an object) belongs")
+            return
+        members = [member for member in (*_SOURCES[kind], *_TARGETS[kind]) if member is not None]
+        self.report.unknown_fields(edge, dict.fromkeys((*members, "Name")), pointer, "an edge")
+        source, target = (self.end(edge, *ends[kind], pointer) for ends in (_SOURCES, _TARGETS))
+        if source is not None and target is not None:
+            self.form.edges.append(Edge(source, target, pointer))
+
+    def end(self, edge: Mapping[str, Any], node_member: str | None, slot_member: str, pointer: str) -> End | None:
+        most = len(self.form.nodes) - 1
+        node = None if node_member is None else self.index(edge, node_member, pointer, most)
+        slot = self.index(edge, slot_member, pointer, MOST_EDGES - 1)
+        if slot is None or (node_member is not None and node is None):
+            return None
+        return End(node, slot)
+
+    def index(self, edge: Mapping[str, Any], name: str, pointer: str, most: int) -> int | None:
+        if edge.get(name) is None:
+            self.report.missing(name, edge, pointer)
+            return None
+        return self.report.integer(edge[name], pointer_to(pointer, name), 0, most)
+
+
+def read_numbered(value: Mapping[str, Any], pointer: str, report: Report) -> GraphForm:
+    """A graph spelt as DML_GRAPH_DESC; what is wrong with its form is reported."""
+    form = GraphForm(pointer)
+    _Reading(form, report).graph(value)
+    return form

@@ -1,0 +1,309 @@
+"""DirectML graphs as ONNX Runtime writes them to files: read as graphs spelt by names.
+
+The form is FlatBuffers of the namespace ``dml.ir``. Its tables were read off the headers in microsoft/onnxruntime and
+microsoft/DirectML; neither a schema nor a version of it is published.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..desc import DATA_TYPE_PREFIX, show
+from ..errors import ProblemCode, RequestError
+from ..fields import NUMBERS, Member, Scalar, TensorMember, Union
+from ..schema import OperatorType, find, schema_of
+from ..tensor import DataType
+from ..tensor_names import element
+from .constants import HELD
+from .flatbuffer import FlatBuffer, Malformed, Table
+from .form import LONGEST_NAME, MOST_NODES
+from .named import INPUT
+
+MOST_BYTES = 256 * 2**20
+"""Of a file (our rule)."""
+
+_DEEPEST = 4
+"""Operators inside operators; DirectML's own are one deep."""
+
+
+@dataclass(frozen=True, slots=True)
+class SerializedGraph:
+    """A graph that was read from a file.
+
+    Attributes:
+        graph: spelt by names, without the tensors of its constants.
+        constants: the bytes of these, by the names of their nodes.
+        files: the inputs of the graph whose bytes lie beside its file, in ``NAME.bin``.
+    """
+
+    graph: Mapping[str, Any]
+    constants: Mapping[str, bytes]
+    files: tuple[str, ...]
+
+
+def read_serialized(data: bytes) -> SerializedGraph:
+    """Reads a file.
+
+    Raises:
+        RequestError: it is not of this form; the message says where.
+    """
+    if len(data) > MOST_BYTES:
+        raise RequestError(ProblemCode.INVALID_REQUEST, f"{len(data)} bytes given; a graph has at most {MOST_BYTES}")
+    try:
+        return _Reading().read(FlatBuffer(data).root())
+    except Malformed as error:
+        raise RequestError(ProblemCode.INVALID_REQUEST, f"the file holds no serialized graph: {error}") from None
+
+
+class _Reading:
+    def __init__(self) -> None:
+        self.nodes: dict[str, dict[str, Any]] = {}
+        self.sources: dict[str, str] = {}
+        self.constants: dict[str, bytes] = {}
+        self.files: dict[str, None] = {}
+
+    def read(self, root: Table) -> SerializedGraph:
+        nodes, inputs, outputs = root.tables(0), root.texts(1), root.texts(2)
+        if not 1 <= len(nodes) <= MOST_NODES:
+            raise Malformed(f"{len(nodes)} nodes; a graph has 1 to {MOST_NODES}")
+        self.sources = {name: INPUT + name for name in inputs}
+        names = [self._name(node, i) for i, node in enumerate(nodes)]
+        for node, name in zip(nodes, names, strict=True):
+            self._outputs(node, name)
+        for node, name in zip(nodes, names, strict=True):
+            if node.number(0, "B") == 1:
+                self.nodes[name] = self._operator(node, name)
+        listed = list(dict.fromkeys((*inputs, *self.files)))
+        results = {name: self._source(name) for name in outputs}
+        graph = {"nodes": self.nodes, "inputs": listed, "outputs": results}
+        return SerializedGraph(graph, self.constants, tuple(name for name in self.files if name not in inputs))
+
+    def _name(self, node: Table, index: int) -> str:
+        """A name that no other node has: constants that several nodes use come several times."""
+        name = node.text(2) or f"{index}"
+        if len(name) > LONGEST_NAME - 8:
+            raise Malformed(f"the name {show(name)} is too long")
+        name = f"{name}#{index}" if name in self.nodes else name
+        self.nodes[name] = {}
+        return name
+
+    def _outputs(self, node: Table, name: str) -> None:
+        """Which tensor each name of an edge stands for."""
+        edges = node.texts(4)
+        kind = node.number(0, "B")
+        if kind == 1:
+            desc = self._desc_of(node)
+            members = schema_of(_kind(desc).name).members.outputs
+            found = [f"{name}.{slot}" for slot in _slots(members, len(edges))]
+        elif kind == 2:
+            found = [self._constant(node, name)]
+        else:
+            raise Malformed(f"node {show(name)} is of type {kind}; there are operators (1) and constants (2)")
+        for edge, source in zip(edges, found, strict=False):
+            if edge:
+                self.sources[edge] = source
+
+    def _source(self, edge: str) -> str:
+        found = self.sources.get(edge)
+        if found is None:
+            raise Malformed(f"no node and no input gives {show(edge)}")
+        return found
+
+    def _constant(self, node: Table, name: str) -> str:
+        """Where the tensors that a constant feeds take their bytes from: the node, or an input read from a file."""
+        desc = self._desc_of(node)
+        kind, detail = desc.number(0, "B"), desc.table(1)
+        if detail is None or kind not in (1, 2):
+            raise Malformed(f"the constant {show(name)} has no data")
+        if kind == 2:
+            self.constants[name] = detail.raw(0)
+            self.nodes[name] = {"constant": HELD}
+            return name
+        del self.nodes[name]
+        file = detail.text(0)
+        self.files[file] = None
+        return INPUT + file
+
+    def _desc_of(self, node: Table) -> Table:
+        desc = node.table(1)
+        if desc is None:
+            raise Malformed(f"node {show(node.text(2))} has no desc")
+        return desc
+
+    def _operator(self, node: Table, name: str) -> dict[str, Any]:
+        table = self._desc_of(node)
+        kind = _kind(table)
+        members = schema_of(kind.name).members
+        desc = _attributes([member for member in members.every if member not in members.tensors], table.tables(3), 0)
+        edges = node.texts(3)
+        desc.update(_tensors(members.inputs, edges, table.tables(1), name))
+        desc.update(_tensors(members.outputs, node.texts(4), table.tables(2), name))
+        inputs: dict[str, Any] = {}
+        for slot, edge in zip(_slots(members.inputs, len(edges)), edges, strict=True):
+            if edge:
+                member, bracket, index = slot.partition("[")
+                source = self._source(edge)
+                if bracket:
+                    inputs.setdefault(member, []).append(source)
+                else:
+                    inputs[member] = source
+                if source.startswith(INPUT) and source.removeprefix(INPUT) in self.files:
+                    tensor = desc[member][int(index[:-1])] if bracket else desc[member]
+                    tensor["Flags"] = "OWNED_BY_DML"
+        return {"type": kind.name, "desc": desc, "inputs": inputs}
+
+
+def _kind(table: Table) -> OperatorType:
+    given = table.text(0)
+    kind = find(given)
+    if kind is None:
+        raise Malformed(f"{show(given)} is none of DirectML's operator types")
+    return kind
+
+
+def _slots(members: tuple[TensorMember, ...], count: int) -> Iterator[str]:
+    """The names of so many slots; an array takes all that the members behind it leave.
+
+    Raises:
+        Malformed: the members have another number of slots.
+    """
+    left = count - sum(not member.is_array for member in members)
+    arrays = sum(member.is_array for member in members)
+    if left < 0 or (left and not arrays):
+        raise Malformed(f"{count} names of tensors given where there are {count - left}")
+    for member in members:
+        if member.is_array:
+            yield from (element(member.name, i) for i in range(left))
+        else:
+            yield member.name
+
+
+def _tensors(members: tuple[TensorMember, ...], edges: list[str], tables: list[Table], node: str) -> dict[str, Any]:
+    """The tensor descs: there is one for each edge that has a name."""
+    found: dict[str, Any] = {}
+    given = iter(tables)
+    for slot, edge in zip(_slots(members, len(edges)), edges, strict=True):
+        table = next(given, None) if edge else None
+        if table is None:
+            if edge:
+                raise Malformed(f"{slot} of {show(node)} has no tensor desc")
+            continue
+        member, bracket, _ = slot.partition("[")
+        if bracket:
+            found.setdefault(member, []).append(_tensor(table))
+        else:
+            found[member] = _tensor(table)
+    return found
+
+
+def _tensor(table: Table) -> dict[str, Any]:
+    desc: dict[str, Any] = {"DataType": table.text(0), "Sizes": table.numbers(1, "I")}
+    if table.place(2) is not None:
+        desc["Strides"] = table.numbers(2, "I")
+    desc["TotalTensorSizeInBytes"] = table.number(3, "Q")
+    return desc
+
+
+def _attributes(members: list[Member], tables: list[Table], depth: int) -> dict[str, Any]:
+    """The members that are no tensors: in the file they stand in their order, counts among them."""
+    if len(tables) < len(members):
+        raise Malformed(f"{len(tables)} attributes given where there are {len(members)}")
+    desc = {member.name: _value(table, depth) for member, table in zip(members, tables, strict=False)}
+    for member in members:
+        if isinstance(member, Union):
+            desc[member.name] = _scalar(desc[member.name], desc.get(member.data_type))
+        elif isinstance(member, Scalar) and member.number is NUMBERS["BOOL"]:
+            desc[member.name] = bool(desc[member.name])
+    return {name: value for name, value in desc.items() if value is not None}
+
+
+def _value(table: Table, depth: int) -> Any:
+    kind, at = table.number(1, "B"), table.target(2)
+    if at is None:
+        return None
+    read = _VALUES.get(kind)
+    if read is None:
+        raise Malformed(f"an attribute is of type {kind}; there are {min(_VALUES)} to {max(_VALUES)}")
+    return read(table.buffer, at, depth)
+
+
+def _activation(buffer: FlatBuffer, at: int, depth: int) -> dict[str, Any]:
+    if depth >= _DEEPEST:
+        raise Malformed(f"operators stand inside each other more than {_DEEPEST} deep")
+    table = Table(buffer, at)
+    kind = _kind(table)
+    members = schema_of(kind.name).members
+    inner = [member for member in members.every if member not in members.tensors]
+    return {"Type": kind.name, "Desc": _attributes(inner, table.tables(1), depth + 1)}
+
+
+def _activations(buffer: FlatBuffer, at: int, depth: int) -> list[Any]:
+    return [_activation(buffer, table.at, depth) for table in Table(buffer, at).tables(0)]
+
+
+def _float(number: float) -> float | str:
+    """A number as JSON says it."""
+    if math.isfinite(number):
+        return number
+    return "nan" if math.isnan(number) else "inf" if number > 0 else "-inf"
+
+
+def _number(form: str) -> Callable[[FlatBuffer, int, int], Any]:
+    return lambda buffer, at, depth: _float(buffer.unpack(form, at)) if form == "f" else buffer.unpack(form, at)
+
+
+def _array(form: str) -> Callable[[FlatBuffer, int, int], Any]:
+    return lambda buffer, at, depth: [
+        _float(value) if form == "f" else value for value in Table(buffer, at).numbers(0, form)
+    ]
+
+
+def _pair(first: str, second: str, form: str) -> Callable[[FlatBuffer, int, int], Any]:
+    def read(buffer: FlatBuffer, at: int, depth: int) -> dict[str, Any]:
+        number = _number(form)
+        return {first: number(buffer, at, depth), second: number(buffer, at + 4, depth)}
+
+    return read
+
+
+def _union(buffer: FlatBuffer, at: int, depth: int) -> bytes:
+    table = Table(buffer, at)
+    inner = table.target(1)
+    if table.number(0, "B") != 1 or inner is None:
+        raise Malformed("a scalar union is not given as its 8 bytes")
+    return buffer.piece(inner, 8)
+
+
+def _scalar(data: Any, given: Any) -> Any:
+    """The number in the bytes of a union, of the type that its sibling says."""
+    if not isinstance(data, bytes):
+        return data
+    named = {row.code: row for row in DataType} | {DATA_TYPE_PREFIX + row.name: row for row in DataType}
+    data_type = named.get(given)
+    if data_type is None or data_type.bits < 8:
+        raise Malformed(f"a scalar union is of type {show(given)}")
+    number = np.frombuffer(data, data_type.dtype, 1)[0].item()
+    return _float(number) if data_type.is_float else number
+
+
+_VALUES: Mapping[int, Callable[[FlatBuffer, int, int], Any]] = {
+    1: _activation,
+    2: _activations,
+    3: _number("I"),
+    4: _number("Q"),
+    5: _number("i"),
+    6: _number("f"),
+    7: _array("I"),
+    8: _array("i"),
+    9: _array("f"),
+    10: _pair("Scale", "Bias", "f"),
+    11: _pair("Width", "Height", "I"),
+    12: _union,
+    13: _number("B"),
+}
+"""By the type of an attribute, what reads it."""

@@ -1,0 +1,186 @@
+/** All requests to the server. The API key is sent as a header, kept for this tab alone, and asked for when it is needed. */
+
+import { at, base } from "./place.js";
+
+const BINARY = "application/octet-stream";
+const HEAD_LENGTH = "Inference-Header-Content-Length";
+const KEY = `opwire-key ${base.pathname}`;
+
+export function key() {
+  return sessionStorage.getItem(KEY);
+}
+
+/** @param {string | null} given */
+export function keep(given) {
+  if (given) sessionStorage.setItem(KEY, given);
+  else sessionStorage.removeItem(KEY);
+}
+
+/** @type {((problem: Problem) => Promise<boolean>) | null} asks a person for a key; true once there is a new one */
+let askForKey = null;
+
+/** @param {((problem: Problem) => Promise<boolean>) | null} asks */
+export function onUnauthorized(asks) {
+  askForKey = asks;
+}
+
+/** Why a request failed: status is 0 where there was no answer. */
+export class Problem extends Error {
+  /** @param {{status: number, title: string, detail: string, code?: string, requestId?: string, retryAfter?: number, violations?: any[], members?: any}} given */
+  constructor(given) {
+    super(given.detail || given.title);
+    this.status = given.status;
+    this.title = given.title;
+    this.detail = given.detail;
+    this.code = given.code ?? "";
+    this.requestId = given.requestId ?? "";
+    this.retryAfter = given.retryAfter ?? 0;
+    this.violations = given.violations ?? [];
+    this.members = given.members ?? {};
+  }
+}
+
+/** @param {Response} response */
+async function problemOf(response) {
+  const text = await response.text();
+  const requestId = response.headers.get("x-request-id") ?? "";
+  const retryAfter = Number(response.headers.get("retry-after")) || 0;
+  try {
+    const found = JSON.parse(text);
+    return new Problem({
+      ...found,
+      members: found,
+      status: response.status,
+      requestId: found.request_id || requestId,
+      retryAfter,
+    });
+  } catch {
+    const detail = text.slice(0, 200);
+    return new Problem({
+      status: response.status,
+      title: `The answer is no JSON (status ${response.status})`,
+      detail,
+      requestId,
+      retryAfter,
+    });
+  }
+}
+
+/**
+ * @param {string} path
+ * @param {{method?: string, body?: BodyInit, headers?: Record<string, string>, signal?: AbortSignal, quiet?: boolean}} options
+ *   quiet requests ask nobody for a key
+ * @returns {Promise<Response>} one that is good
+ * @throws {Problem}
+ */
+async function send(path, { quiet = false, headers = {}, ...options } = {}) {
+  for (;;) {
+    const found = key();
+    const authorization = found ? { Authorization: `Bearer ${found}` } : {};
+    const init = /** @type {RequestInit} */ ({
+      ...options,
+      headers: { ...headers, ...authorization },
+      credentials: "omit",
+      redirect: "error",
+    });
+    let response;
+    try {
+      response = await fetch(at(path), init);
+    } catch (error) {
+      if (options.signal?.aborted) throw error;
+      throw new Problem({
+        status: 0,
+        title: "The server cannot be reached",
+        detail: "no connection; it may be restarting",
+      });
+    }
+    if (response.ok) return response;
+    const problem = await problemOf(response);
+    if (problem.status !== 401 || quiet || !askForKey || !(await askForKey(problem))) throw problem;
+  }
+}
+
+/**
+ * @param {string} path @param {{signal?: AbortSignal, quiet?: boolean}} options
+ * @returns {Promise<any>}
+ */
+export async function get(path, options = {}) {
+  const response = await send(path, options);
+  return read(response, () => response.json());
+}
+
+/**
+ * @param {Response} response @param {() => Promise<any>} body
+ */
+async function read(response, body) {
+  try {
+    return await body();
+  } catch (error) {
+    if (error instanceof DOMException && error.name === "AbortError") throw error;
+    throw new Problem({ status: response.status, title: "The answer cannot be read", detail: String(error) });
+  }
+}
+
+/**
+ * What is known of an operator's text at a level.
+ * @param {string} subject "operator" or "model" @param {string} text as JSON @param {string} level @param {AbortSignal} signal
+ */
+export async function validate(subject, text, level, signal) {
+  const body = `{"feature_level":${JSON.stringify(level)},"${subject}":${text}}`;
+  const response = await send("v1/validate", {
+    method: "POST",
+    body,
+    headers: { "Content-Type": "application/json" },
+    signal,
+  });
+  return read(response, () => response.json());
+}
+
+/**
+ * Executes a text on tensors.
+ * @param {{subject: string, text: string, level: string, device: string, timeout?: number}} request
+ * @param {{name: string, blob: Blob}[]} inputs by name; those of an array as NAME[0], NAME[1], ...
+ * @param {AbortSignal} signal
+ * @returns {Promise<{answer: any, buffer: ArrayBuffer, tail: number, milliseconds: number}>} tail is where the tensors begin
+ */
+export async function execute(request, inputs, signal) {
+  const { head, blobs } = requestHead(request, inputs);
+  const bytes = new TextEncoder().encode(head);
+  const isModel = request.subject === "model"; // its tensors are in its resources
+  const headers = {
+    Accept: BINARY,
+    ...(isModel
+      ? { "Content-Type": "application/json" }
+      : { "Content-Type": BINARY, [HEAD_LENGTH]: String(bytes.length) }),
+  };
+  const begun = performance.now();
+  const response = await send("v1/execute", { method: "POST", body: new Blob([bytes, ...blobs]), headers, signal });
+  const buffer = await read(response, () => response.arrayBuffer());
+  const milliseconds = performance.now() - begun;
+  const tail = Number(response.headers.get(HEAD_LENGTH) ?? buffer.byteLength);
+  return { answer: JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 0, tail))), buffer, tail, milliseconds };
+}
+
+/**
+ * The JSON of a request, the text in it as it was written, and the tensors in the order in which it names them.
+ * @param {{subject: string, text: string, level: string, device: string, timeout?: number}} request
+ * @param {{name: string, blob: Blob}[]} inputs
+ */
+function requestHead({ subject, text, level, device, timeout }, inputs) {
+  /** @type {Map<string, any>} */
+  const named = new Map();
+  for (const { name, blob } of inputs) {
+    const array = /^(.*)\[\d+\]$/.exec(name)?.[1];
+    const tensor = { binary_data_size: blob.size };
+    if (array === undefined) named.set(name, tensor);
+    else named.set(array, [...(named.get(array) ?? []), tensor]);
+  }
+  const rest = [
+    `"feature_level":${JSON.stringify(level)}`,
+    `"${subject}":${text}`,
+    ...(subject === "operator" ? [`"inputs":${JSON.stringify(Object.fromEntries(named))}`] : []),
+    ...(device === "auto" ? [] : [`"device":${JSON.stringify(device)}`]),
+    ...(timeout ? [`"timeout_ms":${timeout}`] : []),
+  ];
+  return { head: `{${rest.join(",")}}`, blobs: inputs.map(({ blob }) => blob) };
+}

@@ -1,0 +1,248 @@
+/** What can be written at a place of an operator's text, from the schema: that which the chosen level takes comes first. */
+
+import { rankText, rowAt, typesText } from "../contract.js";
+import { contextAt } from "../json/context.js";
+import { find } from "../json/pointers.js";
+import { scan } from "../json/scan.js";
+
+/**
+ * @typedef {import("../contract.js").Contract} Contract
+ * @typedef {import("../contract.js").Operator} Operator
+ * @typedef {{label: string, apply: string, detail?: string, info?: string, boost?: number}} Option
+ */
+
+const TENSOR_MEMBERS = [
+  ["DataType", '"FLOAT32"', "type of the elements"],
+  ["Sizes", "[1, 1, 2, 3]", "elements along each dimension"],
+  ["Strides", "[6, 6, 3, 1]", "elements between neighbours; packed if left out"],
+  ["TotalTensorSizeInBytes", "0", "of the buffer"],
+  ["Flags", '"NONE"', "NONE or OWNED_BY_DML"],
+  ["GuaranteedBaseOffsetAlignment", "0", "bytes"],
+];
+
+const EMPTY = {
+  scalar: "0",
+  array: "[0]",
+  count: "1",
+  struct: "{}",
+  union: "0",
+  operator: '{ "type": "ACTIVATION_RELU", "desc": {} }',
+  operators: "[]",
+};
+
+/** The operator that a text is about, also while it is unfinished. @param {Contract} contract @param {string} text */
+export function operatorOf(contract, text) {
+  const given = /"[tT]ype"\s*:\s*(?:"([^"\n]*)"|(\d+))/.exec(text);
+  const name = given?.[1]?.replace("DML_OPERATOR_", "");
+  return contract.operators.find((each) =>
+    each.name === name || each.aliases?.includes(name ?? "") || String(each.value) === given?.[2]
+  );
+}
+
+/** The rows of an operator that hold at a level, for the attribute values that its text has. @param {Operator} operator @param {Contract} contract @param {string} level @param {string} text */
+function rowsFor(operator, { levels }, level, text) {
+  const own = operator.support.filter((row) =>
+    Object.entries(row.when ?? {}).every(([attribute, values]) => {
+      const written = new RegExp(`"${attribute}"\\s*:\\s*"(?:DML_[A-Z_]*?FUNCTION_)?([A-Z0-9_]+)"`).exec(text)?.[1];
+      return !written || values.includes(written);
+    })
+  );
+  const conditions = new Set(own.map((row) => JSON.stringify(row.when ?? null)));
+  return [...conditions].map((when) =>
+    rowAt(own.filter((row) => JSON.stringify(row.when ?? null) === when), levels, levels.indexOf(level))
+  ).filter((row) => !!row);
+}
+
+/**
+ * The first level at which a tensor may have a type.
+ * @param {Operator} operator @param {Contract} contract @param {string} tensor @param {string} type
+ */
+function firstLevel(operator, { levels }, tensor, type) {
+  const from = operator.support.filter((row) => row.tensors[tensor]?.data_types.includes(type)).map((row) =>
+    levels.indexOf(row.from)
+  );
+  return from.length ? levels[Math.min(...from)] : undefined;
+}
+
+/** @param {string} value @param {boolean} allowed @param {string | undefined} from @returns {Option} */
+function choice(value, allowed, from) {
+  return {
+    label: value,
+    apply: JSON.stringify(value),
+    detail: allowed ? "" : `from ${from}`,
+    boost: allowed ? 1 : -50,
+  };
+}
+
+/** @param {Contract} contract @param {Operator} operator @param {string} tensor @param {string} level @param {string} text */
+export function typesAt(contract, operator, tensor, level, text) {
+  return [...new Set(rowsFor(operator, contract, level, text).flatMap((row) => row.tensors[tensor]?.data_types ?? []))];
+}
+
+/** @param {Contract} contract @param {Operator} operator @param {string} tensor @param {string} level @param {string} text @returns {Option[]} */
+function dataTypes(contract, operator, tensor, level, text) {
+  const now = typesAt(contract, operator, tensor, level, text);
+  const ever = [...new Set(operator.support.flatMap((row) => row.tensors[tensor]?.data_types ?? []))];
+  return [
+    ...now.map((type) => choice(type, true, "")),
+    ...ever.filter((type) => !now.includes(type)).map((type) =>
+      choice(type, false, firstLevel(operator, contract, tensor, type))
+    ),
+  ];
+}
+
+/** A tensor to begin with: a type and sizes that the level takes. @param {Contract} contract @param {Operator} operator @param {string} name @param {string} level @param {string} text */
+function skeleton(contract, operator, name, level, text) {
+  const limits = rowsFor(operator, contract, level, text)[0]?.tensors[name];
+  const rank = Math.min(4, limits?.ranks[1] ?? 4);
+  const sizes = new Array(rank).fill(1).fill(3, -1).fill(2, Math.max(0, rank - 2), Math.max(0, rank - 1));
+  return `{ "DataType": "${limits?.data_types[0] ?? "FLOAT32"}", "Sizes": ${
+    JSON.stringify(sizes).replaceAll(",", ", ")
+  } }`;
+}
+
+/** @param {Contract} contract @param {Operator} operator @param {import("../contract.js").Member} member @param {string} level @param {string} text */
+function valueFor(contract, operator, member, level, text) {
+  if (member.kind === "tensor") return skeleton(contract, operator, member.name, level, text);
+  if (member.kind === "tensors") return `[${skeleton(contract, operator, member.name, level, text)}]`;
+  if (member.kind === "enum") return JSON.stringify(Object.keys(contract.enums[member.enum].members)[0]);
+  if (member.number === "BOOL") return "false";
+  return EMPTY[/** @type {keyof typeof EMPTY} */ (member.kind)] ?? "0";
+}
+
+/** @param {string} name @param {string} value @param {string} detail @param {string} source @param {import("../json/context.js").Context} context @returns {Option} */
+function member(name, value, detail, source, context) {
+  const rest = source.slice(context.to);
+  const hasValue = /^\s*:/.test(rest);
+  const comma = /^\s*"/.test(rest) ? "," : "";
+  return { label: name, apply: hasValue ? JSON.stringify(name) : `${JSON.stringify(name)}: ${value}${comma}`, detail };
+}
+
+/** Names of members of the desc in a path, without "operator" and "desc". @param {string[]} path */
+function below(path) {
+  const at = path.findIndex((name) => name === "desc" || name === "Desc");
+  return at < 0 ? null : path.slice(at + 1);
+}
+
+/**
+ * What can be written at an offset.
+ * @param {Contract} contract @param {string} source @param {number} offset @param {string} level
+ * @returns {{from: number, to: number, options: Option[]} | null}
+ */
+export function completions(contract, source, offset, level) {
+  const context = contextAt(source, offset);
+  if (!context) return null;
+  const options = context.role === "key"
+    ? keysAt(contract, source, context, level)
+    : valuesAt(contract, source, context, level);
+  return options.length ? { from: context.from, to: context.to, options } : null;
+}
+
+/** @param {Contract} contract @param {string} source @param {import("../json/context.js").Context} context @param {string} level @returns {Option[]} */
+function keysAt(contract, source, context, level) {
+  const operator = operatorOf(contract, source);
+  const inDesc = below(context.path);
+  const left = (/** @type {string} */ name) => !context.keys.includes(name);
+  if (!inDesc) {
+    return [["type", '"REDUCE"', "the operator type"], ["desc", "{}", "its members"]].filter(([name]) => left(name))
+      .map(([name, value, detail]) => member(name, value, detail, source, context));
+  }
+  if (!operator) return [];
+  if (inDesc.length === 0) {
+    return operator.members.filter(({ name }) => left(name)).map((each) =>
+      member(
+        each.name,
+        valueFor(contract, operator, each, level, source),
+        each.role ?? each.number ?? each.kind,
+        source,
+        context,
+      )
+    );
+  }
+  const holder = operator.members.find(({ name }) => name === inDesc[0]);
+  if (holder?.kind === "tensor" || holder?.kind === "tensors") {
+    return TENSOR_MEMBERS.filter(([name]) => left(name)).map(([name, value, detail]) =>
+      member(name, value, detail, source, context)
+    );
+  }
+  const names = holder?.kind === "struct" ? contract.structs[holder.struct].members : [];
+  return names.filter(left).map((/** @type {string} */ name) =>
+    member(name, "0", contract.structs[holder?.struct].number, source, context)
+  );
+}
+
+/** @param {Contract} contract @param {string} source @param {import("../json/context.js").Context} context @param {string} level @returns {Option[]} */
+function valuesAt(contract, source, context, level) {
+  const { levels } = contract;
+  const isEarly = (/** @type {string} */ from) => levels.indexOf(from) <= levels.indexOf(level);
+  const inDesc = below(context.path);
+  const last = context.path.at(-1);
+  if (!inDesc || inDesc.at(-1) === "type") {
+    const among = inDesc ? contract.operators.filter(({ name }) => name.startsWith("ACTIVATION_")) : contract.operators;
+    return last === "type"
+      ? among.map(({ name, introduced, summary }) => ({
+        ...choice(name, isEarly(introduced), introduced),
+        info: summary,
+      }))
+      : [];
+  }
+  const operator = operatorOf(contract, source);
+  const holder = operator?.members.find(({ name }) => name === inDesc[0]);
+  if (!operator || !holder) return [];
+  if (holder.role && last === "DataType") return dataTypes(contract, operator, holder.name, level, source);
+  if (holder.role && last === "Flags") return [choice("NONE", true, ""), choice("OWNED_BY_DML", true, "")];
+  if (inDesc.length > 1) return [];
+  if (holder.kind === "enum") {
+    const rows = Object.entries(contract.enums[holder.enum].members);
+    return rows.map(([name, { from }]) => choice(name, isEarly(from), from));
+  }
+  if (holder.number === "BOOL") return ["true", "false"].map((word) => ({ label: word, apply: word }));
+  if (holder.role) {
+    return [{
+      label: "tensor",
+      apply: skeleton(contract, operator, holder.name, level, source),
+      detail: "a whole one",
+    }];
+  }
+  return [];
+}
+
+/**
+ * What is known of the member at a pointer, in a few lines.
+ * @param {Contract} contract @param {string} source @param {string} pointer @param {string} level
+ */
+export function explain(contract, source, pointer, level) {
+  const operator = operatorOf(contract, source);
+  const path = pointer.split("/").slice(1);
+  if (!operator) return null;
+  if (path.length === 1 && path[0] === "type") return [operator.name, operator.summary, `from ${operator.introduced}`];
+  const inDesc = below(path);
+  const holder = inDesc?.length ? operator.members.find(({ name }) => name === inDesc[0]) : undefined;
+  if (!holder) return null;
+  const lines = [
+    `${operator.name}.${inDesc?.join(".")}`,
+    `${holder.kind}${holder.role ? `, ${holder.role}` : ""}${holder.number ? ` of ${holder.number}` : ""}`,
+  ];
+  if (holder.role) {
+    for (const row of rowsFor(operator, contract, level, source)) {
+      const limits = row.tensors[holder.name];
+      if (limits) {
+        lines.push(
+          `at ${level}: ${typesText(limits.data_types)}; rank ${rankText(limits.ranks).slice(1)}${
+            row.when ? ` (${Object.values(row.when).flat().join(", ")})` : ""
+          }`,
+        );
+      }
+    }
+  }
+  if (holder.kind === "enum") lines.push(Object.keys(contract.enums[holder.enum].members).join(", "));
+  if (holder.counts) lines.push(`how many ${holder.counts.join(" and ")} have; may be left out`);
+  if (holder.count) lines.push(`as many as ${holder.count}`);
+  return lines;
+}
+
+/** The desc of a text as a node; undefined while it is no JSON. @param {string} text */
+export function descNode(text) {
+  const { node } = scan(text);
+  return find(node, "/desc") ?? find(node, "/Desc");
+}

@@ -1,0 +1,154 @@
+/** The editor: CodeMirror in a shadow root, where its styles are constructed and need no inline style. */
+
+import {
+  autocompletion,
+  bracketMatching,
+  closeBrackets,
+  closeBracketsKeymap,
+  Compartment,
+  completionKeymap,
+  defaultKeymap,
+  drawSelection,
+  EditorState,
+  EditorView,
+  highlightActiveLine,
+  highlightActiveLineGutter,
+  highlightSpecialChars,
+  history,
+  historyKeymap,
+  hoverTooltip,
+  indentOnInput,
+  indentUnit,
+  json,
+  keymap,
+  lineNumbers,
+  lintGutter,
+  nextDiagnostic,
+  Prec,
+  previousDiagnostic,
+  setDiagnostics,
+} from "../../vendor/codemirror.js";
+import { theme } from "./theme.js";
+
+/**
+ * @param {HTMLElement} host
+ * @param {{text: string, label: string, describedBy: string, wraps: boolean, change: (text: string) => void, run: () => void,
+ *   complete: (text: string, offset: number) => any, explain: (text: string, offset: number) => {from: number, to: number, lines: string[]} | null}} given
+ */
+export function createEditor(host, given) {
+  const root = host.shadowRoot ?? host.attachShadow({ mode: "open" });
+  const wrapping = new Compartment();
+  const complete = (/** @type {any} */ context) => {
+    const found = given.complete(context.state.doc.toString(), context.pos);
+    if (!found || (!context.explicit && found.from === found.to)) return null;
+    const options = found.options.map((/** @type {any} */ option) => ({
+      ...option,
+      displayLabel: option.label,
+      label: `"${option.label}"`,
+    }));
+    return { from: found.from, to: found.to, options, validFor: /^"?[\w.]*"?$/ };
+  };
+  const explain = hoverTooltip((view, pos) => {
+    const found = given.explain(view.state.doc.toString(), pos);
+    return found && { pos: found.from, end: found.to, create: () => ({ dom: explanation(found.lines) }) };
+  });
+  const keys = [
+    {
+      key: "Mod-Enter",
+      run: () => {
+        given.run();
+        return true;
+      },
+    },
+    { key: "F8", run: nextDiagnostic },
+    { key: "Shift-F8", run: previousDiagnostic },
+  ];
+  const state = EditorState.create({
+    doc: given.text,
+    extensions: [
+      Prec.high(keymap.of(keys)),
+      lineNumbers(),
+      highlightActiveLineGutter(),
+      highlightActiveLine(),
+      highlightSpecialChars(),
+      history(),
+      drawSelection(),
+      indentOnInput(),
+      indentUnit.of("  "),
+      bracketMatching(),
+      closeBrackets(),
+      json(),
+      lintGutter(),
+      explain,
+      autocompletion({ icons: false, override: [complete] }),
+      keymap.of([...closeBracketsKeymap, ...defaultKeymap, ...historyKeymap, ...completionKeymap]),
+      wrapping.of(given.wraps ? EditorView.lineWrapping : []),
+      EditorView.contentAttributes.of({ "aria-label": given.label }),
+      EditorView.updateListener.of((update) => {
+        if (update.docChanged) given.change(update.state.doc.toString());
+      }),
+      theme,
+    ],
+  });
+  const view = new EditorView({ state, parent: root, root });
+
+  return {
+    view,
+    /** @param {string} text */
+    write(text) {
+      if (text !== view.state.doc.toString()) {
+        view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: text } });
+      }
+    },
+    /** @param {import("./marks.js").Mark[]} marks @param {(mark: any) => void} fix */
+    mark(marks, fix) {
+      const length = view.state.doc.length;
+      view.dispatch(setDiagnostics(
+        view.state,
+        marks.map((mark) => ({
+          from: Math.min(mark.from, length),
+          to: Math.min(Math.max(mark.to, mark.from), length),
+          severity: "error",
+          source: mark.code,
+          message: mark.message,
+          actions: mark.fix ? [{ name: `write ${mark.fix}`, apply: () => fix(mark) }] : [],
+        })),
+      ));
+    },
+    /** @param {boolean} stale */
+    stale(stale) {
+      view.dom.classList.toggle("stale", stale);
+    },
+    /** @param {number} from @param {number} to */
+    select(from, to) {
+      view.dispatch({
+        selection: { anchor: from, head: Math.min(to, view.state.doc.length) },
+        effects: EditorView.scrollIntoView(from, { y: "center" }),
+      });
+      view.focus();
+    },
+    /** @param {boolean} wraps */
+    wrap(wraps) {
+      view.dispatch({ effects: wrapping.reconfigure(wraps ? EditorView.lineWrapping : []) });
+    },
+    /** @param {number} from @param {number} to @param {string} text */
+    replace(from, to, text) {
+      view.dispatch({ changes: { from, to, insert: text } });
+    },
+    destroy() {
+      view.destroy();
+    },
+  };
+}
+
+/** @param {string[]} lines */
+function explanation(lines) {
+  const dom = document.createElement("div");
+  dom.className = "cm-explain";
+  lines.forEach((line, i) => {
+    const part = document.createElement(i ? "div" : "strong");
+    part.textContent = line;
+    dom.append(part);
+  });
+  return dom;
+}

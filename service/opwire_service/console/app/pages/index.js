@@ -1,0 +1,4 @@
+import { Explorer } from "../views/explorer.js";
+import { start } from "../views/shell.js";
+
+start("index", Explorer);

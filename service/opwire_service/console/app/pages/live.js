@@ -1,0 +1,4 @@
+import { Live } from "../views/live.js";
+import { start } from "../views/shell.js";
+
+start("live", Live);

@@ -1,0 +1,64 @@
+/** Whether a server's answer to an example is the one that was published with it. */
+
+import { ask } from "./tensor/tensors.js";
+
+/**
+ * The tensors of a desc's member by name; those of an array as NAME[0], NAME[1], ...
+ * @param {any} desc @param {string} name
+ */
+export function tensorDesc(desc, name) {
+  const [, array, index] = /^(.*)\[(\d+)\]$/.exec(name) ?? [];
+  return array === undefined ? desc[name] : desc[array]?.[Number(index)];
+}
+
+/**
+ * The tensors of an answer by name, with where they lie in its body.
+ * @param {any} answer @param {number} tail
+ * @returns {{name: string, desc: any, from: number, to: number}[]}
+ */
+export function outputsOf(answer, tail) {
+  let from = tail;
+  const named = Object.entries(answer.outputs).flatMap(([name, found]) =>
+    Array.isArray(found) ? found.map((each, i) => [`${name}[${i}]`, each]) : [[name, found]]
+  );
+  return named.map(([name, { desc, binary_data_size: size }]) => {
+    from += size;
+    return { name, desc, from: from - size, to: from };
+  });
+}
+
+let last = 0;
+
+/**
+ * @param {any} example
+ * @param {(request: any, inputs: {name: string, blob: Blob}[]) => Promise<{answer: any, buffer: ArrayBuffer, tail: number}>} execute
+ */
+export async function matchesPublished(example, execute) {
+  const prefix = `example ${++last}`;
+  const inputs = [];
+  for (const [name, { data }] of Object.entries(example.inputs)) {
+    const desc = tensorDesc(example.operator.desc, name);
+    inputs.push({ name, blob: await ask("numbers", { id: `${prefix} ${name}`, text: JSON.stringify(data), desc }) });
+  }
+  const request = {
+    subject: "operator",
+    text: JSON.stringify(example.operator),
+    level: example.feature_level,
+    device: "auto",
+  };
+  const { answer, buffer, tail } = await execute(request, inputs);
+  const tensors = outputsOf(answer, tail).map((each) => ({ ...each, id: `${prefix} ${each.name}` }));
+  await ask("keep", { buffer, tensors }, [buffer]);
+  let equal = true;
+  const ids = [...tensors.map((each) => each.id), ...inputs.map((each) => `${prefix} ${each.name}`)];
+  for (const { name, id, desc } of tensors) {
+    const published = example.outputs[name];
+    if (published === undefined) continue;
+    await ask("numbers", { id: `${id} published`, text: JSON.stringify(published), desc: { ...desc, Strides: null } });
+    const found = await ask("compare", { id, other: `${id} published` });
+    equal &&= found.equal === found.count;
+    ids.push(`${id} published`, `${id} difference`);
+  }
+  await ask("forget", { ids });
+  return equal;
+}

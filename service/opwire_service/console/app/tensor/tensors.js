@@ -1,0 +1,43 @@
+/** The tensors of the page. They are held by another thread, so nothing that takes long is done here. */
+
+let script = /** @type {any} */ (new URL("./worker.js", import.meta.url).href);
+const trusted = /** @type {any} */ (globalThis).trustedTypes;
+if (trusted) {
+  const policy = trusted.createPolicy("opwire", {
+    createScriptURL: (/** @type {string} */ url) => {
+      if (new URL(url).origin !== location.origin) throw new TypeError("a script of another origin");
+      return url;
+    },
+  });
+  script = policy.createScriptURL(script);
+}
+
+let worker = /** @type {Worker | null} */ (null);
+let last = 0;
+/** @type {Map<number, {resolve: (value: any) => void, reject: (error: Error) => void}>} */
+const waiting = new Map();
+
+function start() {
+  const made = new Worker(script, { type: "module" });
+  made.addEventListener("message", ({ data: { number, result, error } }) => {
+    const asked = waiting.get(number);
+    waiting.delete(number);
+    if (error === undefined) asked?.resolve(result);
+    else asked?.reject(new Error(error));
+  });
+  return made;
+}
+
+/**
+ * Asks for one of the tasks of worker.js.
+ * @param {string} task @param {object} given @param {Transferable[]} transfer
+ * @returns {Promise<any>}
+ */
+export function ask(task, given, transfer = []) {
+  worker ??= start();
+  const number = ++last;
+  return new Promise((resolve, reject) => {
+    waiting.set(number, { resolve, reject });
+    worker?.postMessage({ number, task, given }, transfer);
+  });
+}

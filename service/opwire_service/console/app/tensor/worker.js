@@ -1,0 +1,120 @@
+/** The thread that holds the tensors and does what takes long with them; the page asks it by messages. */
+
+import { compare } from "./compare.js";
+import { generate } from "./generate.js";
+import { npyHead, readNpy } from "./npy.js";
+import { readNumbers } from "./numbers.js";
+import { bitsOf, print } from "./print.js";
+import { histogram, sample, statistics, window2d } from "./statistics.js";
+import { addressOf, byteCount, elementCount, elements } from "./types.js";
+
+/** @typedef {import("./types.js").TensorDesc} TensorDesc */
+
+/** @type {Map<string, {desc: TensorDesc, bytes: Uint8Array<ArrayBuffer>}>} */
+const held = new Map();
+
+/** @param {string} id */
+function tensor(id) {
+  const found = held.get(id);
+  if (!found) throw new Error(`there is no tensor ${id}`);
+  return found;
+}
+
+/** The elements of a tensor row-major, without gaps. @param {{desc: TensorDesc, bytes: Uint8Array<ArrayBuffer>}} tensor */
+function packed({ desc, bytes }) {
+  if (!desc.Strides) return bytes;
+  const from = elements(desc.DataType, bytes);
+  const found = new Uint8Array(Math.ceil((elementCount(desc) * from.type.bits) / 8));
+  const to = elements(desc.DataType, found);
+  const address = addressOf(desc);
+  for (let k = 0; k < elementCount(desc); k++) to.set(k, from.get(address(k)));
+  return found;
+}
+
+/** @type {Record<string, (given: any) => any>} */
+const TASKS = {
+  /** Keeps the tensors that an answer has in its tail. */
+  keep({ buffer, tensors }) {
+    for (const { id, desc, from, to } of tensors) held.set(id, { desc, bytes: new Uint8Array(buffer.slice(from, to)) });
+  },
+  forget({ ids }) {
+    for (const id of ids) held.delete(id);
+  },
+  numbers({ id, text, desc }) {
+    held.set(id, { desc, bytes: readNumbers(text, desc) });
+    return new Blob([tensor(id).bytes]);
+  },
+  generate({ id, recipe, desc }) {
+    held.set(id, { desc, bytes: generate(recipe, desc) });
+    return new Blob([tensor(id).bytes]);
+  },
+  picture({ id, values, desc }) {
+    const bytes = new Uint8Array(byteCount(desc));
+    const to = elements(desc.DataType, bytes);
+    const address = addressOf(desc);
+    for (let k = 0; k < values.length; k++) to.set(address(k), to.type.float ? values[k] : Math.round(values[k]));
+    held.set(id, { desc, bytes });
+    return new Blob([bytes]);
+  },
+  /** The values of a small tensor as JSON lists that a model of DxDispatch may have. */
+  list({ id }) {
+    const { desc, bytes } = tensor(id);
+    const { get, count } = elements(desc.DataType, bytes);
+    const words = new Map([["NaN", '"nan"'], ["Infinity", '"inf"'], ["-Infinity", '"-inf"']]);
+    const shown = Array.from({ length: count }, (_, i) => print(desc.DataType, get(i)));
+    return `[${shown.map((text) => words.get(text) ?? text).join(", ")}]`;
+  },
+  async file({ id, file, desc }) {
+    const buffer = await file.arrayBuffer();
+    if (!file.name.endsWith(".npy")) {
+      held.set(id, { desc, bytes: new Uint8Array(buffer) });
+      return { size: buffer.byteLength };
+    }
+    const { dataType, shape, bytes } = readNpy(buffer);
+    held.set(id, { desc: { DataType: dataType, Sizes: shape.length ? shape : [1] }, bytes });
+    return { dataType, shape, blob: new Blob([bytes]), size: bytes.length };
+  },
+  statistics({ id }) {
+    return statistics(tensor(id).desc, tensor(id).bytes);
+  },
+  histogram({ id, min, max }) {
+    return histogram(tensor(id).desc, tensor(id).bytes, min, max);
+  },
+  sample({ id, slice, by }) {
+    return sample(tensor(id).desc, tensor(id).bytes, slice, by);
+  },
+  window({ id, slice, part }) {
+    const { desc, bytes } = tensor(id);
+    const { rows, array, height, width } = window2d(desc, bytes, slice, part);
+    const show = (
+      /** @type {{value: number | bigint, at: number}} */ { value, at },
+    ) => [print(desc.DataType, value), bitsOf(desc.DataType, array, at), at];
+    return { rows: rows.map((cells) => cells.map(show)), height, width };
+  },
+  compare({ id, other }) {
+    const a = tensor(id);
+    const b = tensor(other);
+    const found = compare(a.desc, a.bytes, b.desc, b.bytes);
+    const bytes = new Uint8Array(found.difference.buffer);
+    held.set(`${id} difference`, { desc: { DataType: "FLOAT64", Sizes: a.desc.Sizes }, bytes });
+    return { ...found, difference: `${id} difference` };
+  },
+  npy({ id }) {
+    const { desc } = tensor(id);
+    return new Blob([npyHead(desc.DataType, desc.Sizes), packed(tensor(id))]);
+  },
+  raw({ id }) {
+    return new Blob([tensor(id).bytes]);
+  },
+  base64({ id }) {
+    return btoa(String.fromCharCode(...tensor(id).bytes));
+  },
+};
+
+self.addEventListener("message", async ({ data: { number, task, given } }) => {
+  try {
+    self.postMessage({ number, result: await TASKS[task](given) });
+  } catch (error) {
+    self.postMessage({ number, error: error instanceof Error ? error.message : String(error) });
+  }
+});

@@ -1,0 +1,110 @@
+/** An output against another: the published one, that of another device, or that of a backend from a file. */
+
+import { Fragment, html, useEffect, useState } from "../../vendor/preact.js";
+import { ask } from "../tensor/tensors.js";
+import { byteCount, elementCount } from "../tensor/types.js";
+import { Heat, Slices, useSlice } from "./tensorViews.js";
+
+function indexOf(k, sizes) {
+  const found = [];
+  for (let i = sizes.length - 1; i >= 0; i--) {
+    found.unshift(k % sizes[i]);
+    k = Math.floor(k / sizes[i]);
+  }
+  return found;
+}
+
+function round(value) {
+  return Number(value.toPrecision(6));
+}
+
+export function CompareView({ output, published, devices }) {
+  const { id, desc, name } = output;
+  const [found, setFound] = useState(null);
+  const [mistake, setMistake] = useState("");
+  const [slice, setSlice] = useSlice(desc);
+  const packed = { DataType: desc.DataType, Sizes: desc.Sizes };
+  const other = `${id} expected`;
+  const against = async (what, make) => {
+    setMistake("");
+    setFound(null);
+    try {
+      setFound({ what, ...(await ask("compare", { id, other: await make() })) });
+    } catch (error) {
+      setMistake(error.message);
+    }
+  };
+  const withPublished = () =>
+    against("the published output", async () => {
+      await ask("numbers", { id: other, text: JSON.stringify(published), desc: packed });
+      return other;
+    });
+  const withFile = (file) =>
+    file && against(file.name, async () => {
+      const read = await ask("file", { id: other, file, desc: packed });
+      if (
+        read.dataType &&
+        (read.dataType !== desc.DataType ||
+          read.shape.reduce((product, size) => product * size, 1) !== elementCount(desc))
+      ) {
+        throw new Error(
+          `the file holds ${read.dataType} [${read.shape.join(", ")}]; the output is ${desc.DataType} [${
+            desc.Sizes.join(", ")
+          }]`,
+        );
+      }
+      if (!read.dataType && read.size < byteCount(packed)) {
+        throw new Error(`${read.size} bytes given; the output has ${byteCount(packed)}`);
+      }
+      return other;
+    });
+  useEffect(() => {
+    if (published !== undefined) withPublished();
+    return () => {
+      ask("forget", { ids: [other, `${id} difference`] });
+    };
+  }, [id]);
+  const drop = (event) => {
+    event.preventDefault();
+    withFile(event.dataTransfer.files[0]);
+  };
+  return html`<div class="compare" onDragOver=${(event) => event.preventDefault()} onDrop=${drop}>
+    <div class="fields"><span class="quiet">against</span>
+      ${published !== undefined && html`<button class="small" onClick=${withPublished}>published output</button>`}
+      ${
+    devices.filter((device) => device.id).map((device) =>
+      html`<button class="small" onClick=${() =>
+        against(`the device ${device.device}`, () => device.id)}>device ${device.device}</button>`
+    )
+  }
+      <label class="inline">your backend's .npy <input type="file" accept=".npy,.bin" aria-label="Expected ${name}" onChange=${(
+    event,
+  ) => withFile(event.target.files[0])} /></label></div>
+    ${mistake && html`<p class="bad" role="alert">${mistake}</p>`}
+    ${
+    found && html`<${Fragment}>
+      <p role="status" class=${found.equal === found.count ? "good" : "bad"}><strong>${
+      found.equal === found.count ? "✓ all equal" : "✗ they differ"
+    }</strong> to ${found.what}: equal bits ${found.equal.toLocaleString("en")} of ${
+      found.count.toLocaleString("en")
+    }</p>
+      <dl class="statistics">
+        <div><dt>greatest ULP</dt><dd>${found.mostUlp}</dd></div><div><dt>mean ULP</dt><dd>${
+      round(found.meanUlp)
+    }</dd></div>
+        <div><dt>greatest absolute difference</dt><dd>${round(found.absolute)}</dd></div>
+        <div class=${found.unlike ? "odd" : ""}><dt>NaN on one side</dt><dd>${found.unlike}</dd></div>
+        <div><dt>first difference</dt><dd>${
+      found.first < 0 ? "–" : `[${indexOf(found.first, desc.Sizes).join(", ")}]`
+    }</dd></div></dl>
+      ${
+      found.equal < found.count && html`
+        <${Slices} desc=${packed} slice=${slice} change=${setSlice} label="the difference of ${name}" />
+        <${Heat} key=${found.what} ids=${[
+          found.difference,
+        ]} slice=${slice} desc=${packed} label="the difference of ${name}" />
+      `
+    }<//>`
+  }
+  </div>`;
+}

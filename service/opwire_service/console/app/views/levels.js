@@ -1,0 +1,61 @@
+/** The levels at which a desc is valid, and the list of its violations. */
+
+import { html } from "../../vendor/preact.js";
+
+export function LevelStrip({ levels, level, validation, choose }) {
+  const minimum = validation?.minimum ?? null;
+  const first = minimum ? levels.indexOf(minimum) : levels.length;
+  return html`<div class="levels" role="radiogroup" aria-label="Feature level">
+    ${
+    levels.map((each, i) =>
+      html`
+        <button class="small ${validation
+          ? (i >= first ? "ok" : "not")
+          : ""}" role="radio" aria-checked=${each === level} onClick=${() => choose(each)}
+          aria-label=${`${each}${
+            validation ? (i >= first ? ", valid" : ", not valid") : ""
+          }`}>${each} <span aria-hidden="true">${validation ? (i >= first ? "✓" : "✗") : "·"}</span></button>
+      `
+    )
+  }
+    ${
+    validation && html`<span class="passes">${
+      minimum
+        ? html`passes from <strong>${minimum}</strong> ${
+          minimum !== level && first > levels.indexOf(level)
+            ? html`<button class="small" onClick=${() => choose(minimum)}>set</button>`
+            : ""
+        }`
+        : "passes at no level"
+    }</span>`
+  }
+  </div>`;
+}
+
+export function Violations({ marks, stale, go, setLevel, level, levels }) {
+  const first = marks[0];
+  const count = `${marks.length} violation${marks.length === 1 ? "" : "s"}`;
+  const is = marks.length && marks[0].code === "invalid_json" ? "no JSON yet" : count;
+  return html`<div class="violations ${stale ? "stale" : ""}">
+    <p role="status" class="summary ${marks.length ? "bad" : ""}">${
+    marks.length ? `${is}; first in line ${first.line}` : ""
+  }</p>
+    ${
+    marks.length > 0 && html`<ul id="violations">${
+      marks.map((mark) =>
+        html`<li>
+      <button class="go" onClick=${() => go(mark)}>L${mark.line} <code>${mark.title}</code></button>${" "}
+      <span class="message">${mark.message}</span> <code class="quiet">[${mark.code}]</code>
+      ${
+          mark.level && levels.indexOf(mark.level) > levels.indexOf(level) && html`
+            <span
+              class="fix">passes from <button class="small" onClick=${() =>
+                setLevel(mark.level)} aria-label="Set level ${mark.level}">${mark.level}</button></span>
+          `
+        }
+    </li>`
+      )
+    }</ul>`
+  }
+  </div>`;
+}

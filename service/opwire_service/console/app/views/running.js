@@ -1,0 +1,72 @@
+/** One run: the inputs are made, sent, and the outputs kept by the other thread. */
+
+import { outputsOf } from "../published.js";
+import { pictureNumbers } from "../tensor/draw.js";
+import { ask } from "../tensor/tensors.js";
+import { byteCount, descMistake } from "../tensor/types.js";
+import { firstRecipe } from "./inputs.js";
+
+let last = 0;
+
+/**
+ * The buffer of an input.
+ * @returns {Promise<{blob: Blob, recipe?: any}>} and the recipe with what a file was found to hold
+ */
+export async function material(id, desc, recipe) {
+  const wrong = descMistake(desc);
+  if (wrong) throw new Error(wrong);
+  if (recipe.kind === "numbers") return { blob: await ask("numbers", { id, text: recipe.text, desc }) };
+  if (recipe.kind === "picture") {
+    if (!recipe.blob) throw new Error("choose a picture");
+    const values = await pictureNumbers(recipe.blob, desc, recipe);
+    return { blob: await ask("picture", { id, values, desc }) };
+  }
+  if (recipe.kind !== "file") return { blob: await ask("generate", { id, recipe, desc }) };
+  if (!recipe.blob) throw new Error(recipe.file ? `choose ${recipe.file} again` : "choose a file");
+  const found = await ask("file", { id, file: recipe.blob, desc });
+  if (!found.dataType) {
+    if (found.size < byteCount(desc)) throw new Error(`${found.size} bytes given; the desc needs ${byteCount(desc)}`);
+    return { blob: recipe.blob };
+  }
+  const stored = { dataType: found.dataType, shape: found.shape };
+  const known = { ...recipe, stored };
+  if (found.dataType !== desc.DataType || String(found.shape) !== String(desc.Sizes)) {
+    throw Object.assign(
+      new Error(
+        `the file holds ${found.dataType} [${found.shape.join(", ")}]; the desc says ${desc.DataType} [${
+          desc.Sizes.join(", ")
+        }]`,
+      ),
+      { recipe: known },
+    );
+  }
+  return { blob: found.blob, recipe: known };
+}
+
+/**
+ * @param {{subject: string, text: string, level: string, device: string, timeout?: number}} request
+ * @param {{name: string, desc: any}[]} tensors @param {Record<string, any>} recipes
+ * @param {Function} execute of api.js @param {AbortSignal} signal
+ */
+export async function runRequest(request, tensors, recipes, execute, signal) {
+  const prefix = `run ${++last}`;
+  const inputs = [];
+  const mistakes = {};
+  const changed = {};
+  for (const { name, desc } of tensors) {
+    try {
+      const { blob, recipe } = await material(`${prefix} ${name}`, desc, recipes[name] ?? firstRecipe(desc));
+      inputs.push({ name, blob });
+      if (recipe) changed[name] = recipe;
+    } catch (error) {
+      mistakes[name] = error.message;
+      if (error.recipe) changed[name] = error.recipe;
+    }
+  }
+  if (Object.keys(mistakes).length) return { mistakes, recipes: changed };
+  await ask("forget", { ids: inputs.map(({ name }) => `${prefix} ${name}`) });
+  const { answer, buffer, tail, milliseconds } = await execute(request, inputs, signal);
+  const outputs = outputsOf(answer, tail).map((each) => ({ ...each, id: `${prefix} → ${each.name}` }));
+  await ask("keep", { buffer, tensors: outputs }, [buffer]);
+  return { outputs, answer, milliseconds, request };
+}

@@ -1,0 +1,342 @@
+/** What all pages have: the header, the key dialog, the list of keys, messages, and how a page is started. */
+
+import { Fragment, h, html, render, useEffect, useRef, useState } from "../../vendor/preact.js";
+import { get, keep, key, onUnauthorized } from "../api.js";
+import { at } from "../place.js";
+
+const THEMES = { auto: "◐", light: "○", dark: "●" };
+
+function readTheme() {
+  return document.documentElement.dataset.theme ?? "auto";
+}
+
+function applyTheme(theme) {
+  if (theme === "auto") delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = theme;
+  try {
+    if (theme === "auto") localStorage.removeItem("opwire-theme");
+    else localStorage.setItem("opwire-theme", theme);
+  } catch {
+    // It lasts as long as the page then.
+  }
+  document.dispatchEvent(new CustomEvent("opwire-theme"));
+}
+
+function Theme() {
+  const [theme, setTheme] = useState(readTheme);
+  const names = Object.keys(THEMES);
+  const next = names[(names.indexOf(theme) + 1) % names.length];
+  const change = () => {
+    applyTheme(next);
+    setTheme(next);
+  };
+  return html`
+    <button class="plain" onClick=${change} title="Colours: ${theme}; change to ${next}"
+      aria-label="Colours: ${theme}; change to ${next}">
+        <span aria-hidden="true">${THEMES[theme]}</span> <span class="wide">${theme}</span></button>
+  `;
+}
+
+/** The server as the header says it: ready and its devices, or why that is not known. */
+export function serverLine(server, problem) {
+  if (problem) return problem.status === 401 ? "key needed" : problem.status ? problem.title : "not reachable";
+  if (!server) return "…";
+  return `${server.ready ? "ready" : "not ready"}, ${server.devices.map((device) => device.name).join(" + ")}`;
+}
+
+function Header({ page, server, problem, openKey }) {
+  const links = [["", "Operators", "index"], ["try", "Try", "try"], ["live", "Live", "live"], ["docs", "API", "docs"]];
+  return html`
+    <header class="top">
+      <a class="skip" href="#main" onClick=${skip}>Skip to the content</a>
+      <a class="brand" href=${at("").href}>opwire <span class="quiet">${server?.version ?? ""}</span></a>
+      <nav aria-label="Pages">${links.map(([path, name, own]) =>
+        html`
+          <a href=${at(path).href} aria-current=${own === page || (page === "operator" && own === "index")
+            ? "page"
+            : undefined}>${name}</a>
+        `
+      )}</nav>
+      <span class="server"><span class="wide">server: </span>${serverLine(server, problem)}</span>
+      <button class="plain" onClick=${openKey}>${key() ? "key ✓" : "key"}</button>
+      <${Theme} />
+    </header>
+  `;
+}
+
+/** The fragment of the address is the state of the page, so the link moves the focus alone. */
+function skip(event) {
+  event.preventDefault();
+  document.getElementById("main")?.focus();
+}
+
+/** @type {((problem: any) => Promise<boolean>) | null} */
+let openDialog = null;
+
+/** Opens the dialog for the key; true once there is one that the server takes. */
+export function askKey(problem) {
+  return openDialog ? openDialog(problem) : Promise.resolve(false);
+}
+
+function KeyDialog() {
+  const dialog = useRef(null);
+  const field = useRef(null);
+  const done = useRef(null);
+  const [state, setState] = useState({ problem: null, wrong: "" });
+  const [busy, setBusy] = useState(false);
+  useEffect(() => {
+    let asking = null;
+    openDialog = (problem) => {
+      asking ??= new Promise((resolve) => {
+        done.current = (value) => {
+          asking = null;
+          resolve(value);
+        };
+        setState({ problem, wrong: "" });
+        dialog.current.showModal();
+        field.current?.focus();
+      });
+      return asking;
+    };
+    onUnauthorized(openDialog);
+    return () => onUnauthorized(null);
+  }, []);
+  const close = (value) => {
+    field.current.value = "";
+    dialog.current.close();
+    done.current?.(value);
+    done.current = null;
+  };
+  const test = async (event) => {
+    event.preventDefault();
+    const before = key();
+    setBusy(true);
+    keep(field.current.value.trim());
+    try {
+      await get("v1/server", { quiet: true });
+      close(true);
+      document.dispatchEvent(new CustomEvent("opwire-key"));
+    } catch (error) {
+      keep(before);
+      setState({ ...state, wrong: error.status === 401 ? "The server does not take this key." : error.message });
+    } finally {
+      setBusy(false);
+    }
+  };
+  const forget = () => {
+    keep(null);
+    close(false);
+    document.dispatchEvent(new CustomEvent("opwire-key"));
+  };
+  return html`
+    <dialog ref=${dialog} class="key" aria-labelledby="key-title" onCancel=${() => close(false)}>
+      <form onSubmit=${test}>
+        <h2 id="key-title">API key</h2>
+        <p>${state.problem
+          ? "The server asks for an API key."
+          : key()
+          ? "There is a key for this tab."
+          : "This server may ask for a key."}
+            It is kept in this tab alone and sent as a header.</p>
+        <label>Key <input ref=${field} type="password" autocomplete="off" spellcheck=${false} required aria-describedby="key-wrong" /></label>
+        <p id="key-wrong" class="bad" role="alert">${state.wrong}</p>
+        <p class="actions"><button class="main" disabled=${busy}>Use this key</button>
+            ${key() && html`<button type="button" onClick=${forget}>Forget the key</button>`}
+            <button type="button" onClick=${() => close(false)}>Cancel</button></p>
+      </form>
+    </dialog>
+  `;
+}
+
+const KEYS = [
+  ["/", "search"],
+  ["?", "this list"],
+  ["arrows, Home, End", "move in the table of operators"],
+  ["Enter, Escape", "open and leave a row"],
+  ["Ctrl+Enter", "run"],
+  ["F8, Shift+F8", "next and previous violation"],
+  ["Ctrl+Space", "complete"],
+  ["Tab", "leave the editor"],
+];
+
+const LETTERS = "opwire-letters";
+
+function Keys() {
+  const dialog = useRef(null);
+  const [on, setOn] = useState(() => localStorage.getItem(LETTERS) !== "off");
+  useEffect(() => {
+    const pressed = (event) => {
+      const inText = event.composedPath().some((each) =>
+        each instanceof HTMLElement && (each.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(each.tagName))
+      );
+      if (inText || event.ctrlKey || event.metaKey || event.altKey || !on) return;
+      if (event.key === "?") dialog.current.showModal();
+      const search = event.key === "/" && /** @type {HTMLElement | null} */
+        (document.querySelector("input[type=search]"));
+      if (search) {
+        event.preventDefault();
+        search.focus();
+      }
+    };
+    document.addEventListener("keydown", pressed);
+    return () => document.removeEventListener("keydown", pressed);
+  }, [on]);
+  const change = (event) => {
+    setOn(event.target.checked);
+    if (event.target.checked) localStorage.removeItem(LETTERS);
+    else localStorage.setItem(LETTERS, "off");
+  };
+  return html`
+    <${Fragment}>
+      <footer class="bottom"><button class="plain" onClick=${() =>
+        dialog.current.showModal()}>Keys <kbd>?</kbd></button></footer>
+      <dialog ref=${dialog} aria-labelledby="keys-title">
+        <h2 id="keys-title">Keys</h2>
+        <dl class="keys">${KEYS.map(([name, does]) =>
+          html`
+            <dt><kbd>${name}</kbd></dt>
+            <dd>${does}</dd>
+          `
+        )}</dl>
+        <label
+          class="inline"><input type="checkbox" checked=${on} onChange=${change} /> / and ? are keys of this page</label>
+        <p class="actions"><button onClick=${() => dialog.current.close()}>Close</button></p>
+      </dialog>
+      <//>
+  `;
+}
+
+/** A problem as the server explains it, and what to do. */
+export function ProblemNote({ problem, again }) {
+  const [left, setLeft] = useState(Math.ceil(problem.retryAfter));
+  useEffect(() => {
+    setLeft(Math.ceil(problem.retryAfter));
+    if (!problem.retryAfter) return undefined;
+    const timer = setInterval(() => setLeft((now) => Math.max(0, now - 1)), 1000);
+    return () => clearInterval(timer);
+  }, [problem]);
+  return html`<div class="note bad" role="alert">
+    <strong>${problem.title ?? "Error"}</strong>${
+    problem.status
+      ? html`
+        <span class="quiet">status ${problem.status}</span>
+      `
+      : ""
+  }
+    <p>${problem.detail ?? problem.message}</p>
+    ${adviceFor(problem) && html`<p>${adviceFor(problem)}</p>`}
+    ${
+    again &&
+    html`<p><button onClick=${again} disabled=${left > 0}>${
+      left > 0 ? `Run again in ${left} s` : "Run again"
+    }</button></p>`
+  }
+    ${
+    problem.requestId &&
+    html`<p class="quiet">request ${problem.requestId} <${Copy} text=${problem.requestId} label="Copy the request id">copy<//></p>`
+  }
+  </div>`;
+}
+
+function adviceFor({ status, members }) {
+  const { limit, size, stage } = members ?? {};
+  if (status === 401) return "Open the key dialog in the header.";
+  if (status === 413 && limit !== undefined) return `${size} given, ${limit} allowed.`;
+  if (status === 429) return "The server is busy.";
+  if (status === 500) return "The log of the server has the reason under the request id.";
+  if (status === 503) return "The server is starting or stopping.";
+  if (status === 504) {
+    return `The time was over${stage ? ` at the stage ${stage}` : ""}; give it more with the time limit.`;
+  }
+  return "";
+}
+
+/** Puts a text onto the clipboard; also where the origin is not secure. */
+export async function copy(text) {
+  if (navigator.clipboard && isSecureContext) {
+    await navigator.clipboard.writeText(text);
+    return;
+  }
+  const field = document.createElement("textarea");
+  field.value = text;
+  field.setAttribute("aria-hidden", "true");
+  field.className = "offscreen";
+  (document.querySelector("dialog[open]") ?? document.body).append(field);
+  field.select();
+  document.execCommand("copy");
+  field.remove();
+}
+
+export function Copy({ text, label, children }) {
+  const [done, setDone] = useState(false);
+  const click = async () => {
+    await copy(typeof text === "function" ? await text() : text);
+    setDone(true);
+    setTimeout(() => setDone(false), 1500);
+  };
+  return html`<button type="button" class="small" aria-label=${done ? "Copied" : label} onClick=${click}>${
+    done ? "copied" : children
+  }</button>`;
+}
+
+/** A line that screen readers are told of. */
+export function Status({ children }) {
+  return html`<p class="status" role="status">${children}</p>`;
+}
+
+function Page({ page, View }) {
+  const [server, setServer] = useState(null);
+  const [problem, setProblem] = useState(null);
+  useEffect(() => {
+    let stopped = false;
+    let timer = 0;
+    let pause = 1000;
+    const ask = async () => {
+      try {
+        const found = await get("v1/server", { quiet: true });
+        if (stopped) return;
+        setServer(found);
+        setProblem(null);
+        pause = 1000;
+      } catch (error) {
+        if (stopped) return;
+        if (error.status === 401) setServer(null);
+        setProblem(error);
+        if (error.status === 0) {
+          timer = setTimeout(ask, pause);
+          pause = Math.min(10000, pause * 2);
+        }
+      }
+    };
+    const lost = () => {
+      clearTimeout(timer);
+      ask();
+    };
+    ask();
+    document.addEventListener("opwire-key", ask);
+    document.addEventListener("opwire-lost", lost);
+    return () => {
+      stopped = true;
+      clearTimeout(timer);
+      document.removeEventListener("opwire-key", ask);
+      document.removeEventListener("opwire-lost", lost);
+    };
+  }, []);
+  const openKey = () => askKey(null);
+  return html`<${Fragment}>
+    <${Header} page=${page} server=${server} problem=${problem} openKey=${openKey} />
+    ${
+    problem?.status === 0 &&
+    html`<p class="banner bad" role="alert">The server cannot be reached. What you write stays here; it is tried again.</p>`
+  }
+    <main id="main" tabindex="-1"><${View} server=${server} problem=${problem} /></main>
+    <${Keys} /><${KeyDialog} />
+  <//>`;
+}
+
+/** Starts a page: shows it where the document has #page. */
+export function start(page, View) {
+  const place = /** @type {HTMLElement} */ (document.getElementById("page"));
+  place.replaceChildren();
+  render(h(Page, { page, View }), place);
+}

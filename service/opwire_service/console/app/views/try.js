@@ -1,0 +1,211 @@
+/** The page Try: a desc, its inputs, a run, and what comes out. */
+
+import { Fragment, html, useEffect, useRef, useState } from "../../vendor/preact.js";
+import { completions, explain } from "../editor/completion.js";
+import { child, find, pointerAt } from "../json/pointers.js";
+import { scan } from "../json/scan.js";
+import { EditorPane } from "./editorPane.js";
+import { useContract, useNarrow } from "./explorer.js";
+import { Inputs } from "./inputs.js";
+import { LevelStrip, Violations } from "./levels.js";
+import { Outputs } from "./outputs.js";
+import { CopyMenu } from "./copyMenu.js";
+import { Copy, ProblemNote } from "./shell.js";
+import { useTry } from "./useTry.js";
+
+export function Try({ server }) {
+  const { contract, problem } = useContract();
+  if (problem) {
+    return html`
+      <h1>Try</h1>
+      <${ProblemNote} problem=${problem} />
+    `;
+  }
+  if (!contract) {
+    return html`
+      <h1>Try</h1>
+      <p class="quiet">Reading the contract …</p>
+    `;
+  }
+  return html`<${Bench} contract=${contract} server=${server} />`;
+}
+
+function Bench({ contract, server }) {
+  const bench = useTry(contract);
+  const { doc, setDoc, subject, operator, validation, marks, run, start } = bench;
+  const narrow = useNarrow();
+  const editor = useRef(null);
+  const { levels } = contract;
+  const runsNowhere = operator && subject.kind === "operator" && operator.state !== "executable";
+  const canRun = !!doc && !subject.mistakes.length && !runsNowhere;
+
+  useEffect(() => {
+    const pressed = (event) => {
+      if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && !event.defaultPrevented) {
+        event.preventDefault();
+        if (canRun) start();
+      } else if (event.key === "F8" && !event.defaultPrevented && marks.length) {
+        event.preventDefault();
+        editor.current.select(marks[0].from, marks[0].to);
+      }
+    };
+    document.addEventListener("keydown", pressed);
+    return () => document.removeEventListener("keydown", pressed);
+  }, [start, canRun, marks]);
+
+  if (!doc) {
+    return html`<h1>Try</h1><p class="quiet">Reading the example …</p>${
+      run.problem && html`<${ProblemNote} problem=${run.problem} />`
+    }`;
+  }
+  const change = (changed) => setDoc((now) => ({ ...now, ...changed }));
+  const setRecipe = (name, recipe) => setDoc((now) => ({ ...now, recipes: { ...now.recipes, [name]: recipe } }));
+  const fix = (mark) => editor.current.replace(mark.from, mark.to, mark.fix);
+  const useDesc = (name, { dataType, shape }) => {
+    const { node } = scan(doc.text);
+    const [, array, index] = /^(.*)\[(\d+)\]$/.exec(name) ?? [];
+    const desc = find(node, `/desc/${array === undefined ? name : `${array}/${index}`}`);
+    const changes = [
+      { place: child(desc, "Sizes")?.value, written: JSON.stringify(shape).replaceAll(",", ", ") },
+      { place: child(desc, "DataType")?.value, written: JSON.stringify(dataType) },
+    ];
+    let { text } = doc;
+    for (const { place, written } of changes.sort((a, b) => (b.place?.from ?? 0) - (a.place?.from ?? 0))) {
+      if (place) text = text.slice(0, place.from) + written + text.slice(place.to);
+    }
+    change({ text });
+  };
+  return html`<${Fragment}>
+    <h1 class="offscreen">Try</h1>
+    <${Bar} bench=${bench} contract=${contract} server=${server} canRun=${canRun} />
+    ${bench.linkMistake && html`<p class="note bad" role="alert">${bench.linkMistake}</p>`}
+    ${runsNowhere && html`<p class="note">No device runs ${operator.name} yet: its desc is checked, Run is off.</p>`}
+    <div class="bench">
+      <section class="pane desc" aria-labelledby="desc-title"><h2 id="desc-title">${
+    subject.kind === "model" ? "DxDispatch model" : "Desc"
+  }</h2>
+        <${EditorPane} handle=${editor} text=${doc.text} marks=${marks} stale=${bench.stale} wraps=${narrow}
+          change=${(text) => change({ text })} run=${() => canRun && start()} fix=${fix}
+          complete=${(text, offset) => completions(contract, text, offset, doc.level)}
+          explain=${(text, offset) => explainAt(contract, text, offset, doc.level)} />
+        <${LevelStrip} levels=${levels} level=${doc.level} validation=${validation} choose=${(level) =>
+    change({ level })} />
+        <${Violations} marks=${marks} stale=${bench.stale} level=${doc.level} levels=${levels} setLevel=${(level) =>
+    change({ level })}
+          go=${(mark) => editor.current.select(mark.from, mark.to)} />
+        ${bench.problem && bench.problem.status !== 0 && html`<${ProblemNote} problem=${bench.problem} />`}
+      </section>
+      <section class="pane inputs" aria-labelledby="inputs-title"><h2 id="inputs-title">Inputs</h2>
+        ${
+    subject.kind === "model" ? html`<${Dispatchables} subject=${subject} validation=${validation} />` : html`
+      <${Inputs} tensors=${bench.tensors} recipes=${doc.recipes} set=${setRecipe} mistakes=${run
+        .mistakes} useDesc=${useDesc} />
+    `
+  }
+      </section>
+    </div>
+    <section class="outputs" aria-labelledby="outputs-title"><h2 id="outputs-title">Outputs</h2>
+      <${RunStatus} bench=${bench} />
+      ${run.problem && html`<${ProblemNote} problem=${run.problem} again=${() => start()} />`}
+      ${
+    run.problem?.violations.length > 0 && html`<ul class="bad">${
+      run.problem.violations.map((each) => html`<li><code>${each.pointer}</code> ${each.message}</li>`)
+    }</ul>`
+  }
+      ${
+    bench.result && html`
+      <${Outputs} result=${bench.result} server=${server} info=${bench.info} doc=${doc} subject=${subject}
+        tensors=${bench.tensors} />
+    `
+  }
+    </section>
+  <//>`;
+}
+
+function RunStatus({ bench: { run, result } }) {
+  const text = run.busy
+    ? "Running …"
+    : result
+    ? `${result.outputs.length} output${result.outputs.length === 1 ? "" : "s"} in ${
+      ((result.answer.timing?.total ?? 0) / 1000).toFixed(2)
+    } ms`
+    : "Nothing was run yet.";
+  return html`<p class="status" role="status">${text}</p>`;
+}
+
+function explainAt(contract, text, offset, level) {
+  const { node } = scan(text);
+  if (!node) return null;
+  const pointer = pointerAt(node, offset);
+  const lines = explain(contract, text, pointer, level);
+  const found = find(node, pointer);
+  return lines && found ? { from: offset, to: Math.min(found.to, offset + 1), lines } : null;
+}
+
+function Bar({ bench, contract, server, canRun }) {
+  const { doc, setDoc, info, run, start, cancel, show, fail } = bench;
+  const devices = ["auto", ...(server?.devices ?? []).map((device) => device.name)];
+  const [written, setWritten] = useState(doc.operator);
+  useEffect(() => setWritten(doc.operator), [doc.operator]);
+  const choose = (name) => {
+    setWritten(name);
+    const found = contract.operators.find((each) =>
+      each.name === name.trim().toUpperCase().replace("DML_OPERATOR_", "")
+    );
+    if (found && found.name !== doc.operator) show(found.name, "", undefined).catch(fail);
+  };
+  return html`<div class="bar">
+    <label class="choice">Operator <input list="operators" class="operator-name" value=${written} spellcheck=${false} onInput=${(
+    event,
+  ) => choose(event.target.value)} onFocus=${(event) => event.target.select()} /></label>
+    <datalist id="operators">${
+    contract.operators.map(({ name, state }) =>
+      html`<option value=${name}>${state === "executable" ? "runs" : state}</option>`
+    )
+  }</datalist>
+    <label class="choice">Example <select onChange=${(event) =>
+    event.target.value && show(doc.operator, event.target.value).catch(fail)}>
+      ${!doc.example && html`<option value="" selected>own</option>`}
+      ${
+    (info?.examples ?? []).map(({ name }) =>
+      html`<option value=${name} selected=${name === doc.example}>${name.replaceAll("_", " ")}</option>`
+    )
+  }</select></label>
+    <label class="choice">Level <select onChange=${(event) => setDoc((now) => ({ ...now, level: event.target.value }))}>
+      ${
+    contract.levels.map((level) => html`<option selected=${level === doc.level}>${level}</option>`)
+  }</select></label>
+    <label class="choice">Device <select onChange=${(event) =>
+    setDoc((now) => ({ ...now, device: event.target.value }))}>
+      ${
+    [...new Set([...devices, doc.device])].map((name) => html`<option selected=${name === doc.device}>${name}</option>`)
+  }</select></label>
+    <span class="buttons">
+      <button class="main" disabled=${!canRun || run.busy} onClick=${() =>
+    start()}>Run <kbd class="wide">Ctrl+Enter</kbd></button>
+      ${run.busy && html`<button onClick=${cancel}>Cancel</button>`}
+      <${Copy} text=${() => location.href} label="Copy a link to this state">Share<//>
+      <${CopyMenu} bench=${bench} />
+      <details class="more"><summary>More</summary><label class="inline">time limit <input type="number" min="0" step="100" value=${
+    doc.timeout || ""
+  } placeholder="server's"
+        onInput=${(event) =>
+    setDoc((now) => ({ ...now, timeout: Math.max(0, Math.trunc(Number(event.target.value))) }))} /> ms</label></details>
+    </span>
+  </div>`;
+}
+
+function Dispatchables({ subject, validation }) {
+  const names = Object.keys(subject.value?.dispatchables ?? {});
+  return html`
+    <p>A model has its tensors in its resources. ${names.length} dispatchable${names.length === 1 ? "" : "s"}:</p>
+    <ul>${names.map((name) => {
+      const found = validation?.dispatchables?.[name];
+      return html`<li><code>${name}</code> ${
+        found && (found.valid
+          ? html`<span class="good">✓ valid</span>`
+          : html`<span class="bad">✗ ${found.violations.length} violations</span>`)
+      }</li>`;
+    })}</ul>
+  `;
+}

@@ -1,0 +1,287 @@
+/** The state of the page Try: its text and its inputs, in the address; what the server says of them; and runs. */
+
+import { useCallback, useEffect, useMemo, useRef, useState } from "../../vendor/preact.js";
+import { execute, get, validate } from "../api.js";
+import { operatorOf } from "../editor/completion.js";
+import { marksOf, mistakeMarks, shortLevel } from "../editor/marks.js";
+import { read, write } from "../state.js";
+import { inputsOf, readSubject } from "../subject.js";
+import { runRequest } from "./running.js";
+
+const VALIDATE_AFTER = 150;
+const REMEMBER_AFTER = 500;
+const MOST_TEXT = 4096;
+
+export const EMPTY = { text: "", level: "", device: "auto", recipes: {}, operator: "", example: "", timeout: 0 };
+
+/** What a link tells of a recipe: files by their names, long numbers not at all. */
+function linked(recipe) {
+  const { blob: _, stored: __, ...rest } = recipe;
+  return rest.text?.length > MOST_TEXT ? { kind: "numbers", text: "", left: true } : rest;
+}
+
+/** A recipe from a link, which anybody may have written. */
+function recipeFrom(given) {
+  if (!given || typeof given !== "object") return null;
+  const number = (value, otherwise) => (Number.isFinite(Number(value)) ? Number(value) : otherwise);
+  const kind = String(given.kind);
+  if (kind === "numbers") return { kind, text: String(given.text ?? "") };
+  if (kind === "random") {
+    const of = ["uniform", "normal", "integers"].includes(given.of) ? given.of : "uniform";
+    return {
+      kind,
+      of,
+      seed: Math.abs(Math.trunc(number(given.seed, 1))) % 2 ** 32,
+      low: number(given.low, 0),
+      high: number(given.high, 1),
+    };
+  }
+  if (kind === "ramp") return { kind, start: number(given.start, 0), step: number(given.step, 1) };
+  if (kind === "constant") return { kind, value: String(given.value ?? "0") };
+  if (kind === "special") return { kind };
+  if (kind === "file") return { kind, file: given.file === undefined ? undefined : String(given.file) };
+  if (kind === "picture") {
+    return {
+      kind,
+      layout: given.layout === "NHWC" ? "NHWC" : "NCHW",
+      scale: given.scale === "0..1" ? "0..1" : "0..255",
+      file: given.file === undefined ? undefined : String(given.file),
+    };
+  }
+  return null;
+}
+
+/** @returns the state that a link holds */
+function stateFrom(given, levels) {
+  const recipes = Object.entries(given.inputs && typeof given.inputs === "object" ? given.inputs : {}).map((
+    [name, recipe],
+  ) => [name, recipeFrom(recipe)]);
+  return {
+    ...EMPTY,
+    text: typeof given.text === "string" ? given.text : "",
+    level: levels.includes(given.level) ? given.level : levels.at(-1),
+    device: typeof given.device === "string" ? given.device : "auto",
+    recipes: Object.fromEntries(recipes.filter(([, recipe]) => recipe)),
+    operator: typeof given.operator === "string" ? given.operator : "",
+    example: typeof given.example === "string" ? given.example : "",
+    timeout: Number.isInteger(given.timeout) && given.timeout > 0 ? given.timeout : 0,
+  };
+}
+
+/** How a published example is written. */
+export function pretty(value) {
+  const text = JSON.stringify(value, null, 2);
+  return text.replace(
+    /\[\s+((?:[-\d.eE+]+|"[^"\n]*"|null)(?:,\s+(?:[-\d.eE+]+|"[^"\n]*"|null))*)\s+\]/g,
+    (_, items) => `[${items.replace(/,\s+/g, ", ")}]`,
+  )
+    .replace(
+      /\{\s+("DataType": "[^"]*",\s+"Sizes": \[[^\]\n]*\])\s+\}/g,
+      (_, items) => `{ ${items.replace(/,\s+"Sizes"/, ', "Sizes"')} }`,
+    );
+}
+
+export function useTry(contract) {
+  const [doc, setDoc] = useState(null);
+  const [info, setInfo] = useState(null);
+  const [linkMistake, setLinkMistake] = useState("");
+  const [checked, setChecked] = useState({ text: "", level: "", validation: null, problem: null });
+  const [result, setResult] = useState(null);
+  const [run, setRun] = useState({ busy: false, problem: null, mistakes: {} });
+  const pushes = useRef(false);
+  const running = useRef(null);
+  const shown = useRef("");
+  const { levels } = contract;
+
+  const load = useCallback(async (name, example) => {
+    const found = await get(`v1/operators/${encodeURIComponent(name)}`);
+    const chosen = found.examples.find((each) => each.name === example) ?? found.examples[0];
+    return { found, chosen };
+  }, []);
+
+  /** Shows an example of an operator. */
+  const show = useCallback(async (name, example, level, push = true) => {
+    const { found, chosen } = await load(name, example);
+    setInfo(found);
+    pushes.current = push;
+    setResult(null);
+    setRun({ busy: false, problem: null, mistakes: {} });
+    setDoc((now) => ({
+      ...(now ?? EMPTY),
+      operator: name,
+      example: chosen?.name ?? "",
+      text: chosen
+        ? pretty({ type: chosen.operator.type.replace("DML_OPERATOR_", ""), desc: chosen.operator.desc })
+        : pretty({ type: name, desc: {} }),
+      level: level ?? shortLevel(chosen?.feature_level) ?? levels.at(-1),
+      recipes: Object.fromEntries(
+        Object.entries(chosen?.inputs ?? {}).map((
+          [tensor, { data }],
+        ) => [tensor, { kind: "numbers", text: JSON.stringify(data).replaceAll(",", ", ") }]),
+      ),
+    }));
+  }, [load, levels]);
+
+  /** Reads the fragment; nothing that it holds is run. */
+  const readLink = useCallback(async () => {
+    if (location.hash === shown.current && shown.current) return;
+    let given = null;
+    try {
+      given = await read(location.hash);
+      setLinkMistake("");
+    } catch (error) {
+      setLinkMistake(error.message);
+    }
+    shown.current = location.hash;
+    const fallback = contract.operators.find((each) => each.state === "executable") ?? contract.operators[0];
+    if (!given) return show(fallback.name, "", levels.at(-1), false);
+    const state = stateFrom(given, levels);
+    const known = contract.operators.find((each) => each.name === state.operator);
+    if (!state.text && known) {
+      return show(known.name, state.example, levels.includes(given.level) ? given.level : undefined, false);
+    }
+    setResult(null);
+    const about = operatorOf(contract, state.text);
+    setDoc({ ...state, operator: about?.name ?? "" });
+    if (about) load(about.name, "").then(({ found }) => setInfo(found)).catch(() => setInfo(null));
+  }, [contract, show, load, levels]);
+
+  const fail = (problem) => setRun((now) => ({ ...now, problem }));
+
+  useEffect(() => {
+    readLink().catch(fail);
+    const changed = () => readLink().catch(fail);
+    addEventListener("popstate", changed);
+    return () => removeEventListener("popstate", changed);
+  }, [readLink]);
+
+  // The state goes into the address.
+  useEffect(() => {
+    if (!doc) return undefined;
+    const push = pushes.current;
+    pushes.current = false;
+    const timer = setTimeout(async () => {
+      const { recipes, timeout, ...rest } = doc;
+      const inputs = Object.fromEntries(Object.entries(recipes).map(([name, recipe]) => [name, linked(recipe)]));
+      const fragment = await write({ ...rest, inputs, ...(timeout ? { timeout } : {}) });
+      if (fragment === location.hash) return;
+      shown.current = fragment;
+      history[push ? "pushState" : "replaceState"](null, "", fragment);
+    }, push ? 0 : REMEMBER_AFTER);
+    return () => clearTimeout(timer);
+  }, [doc]);
+
+  const subject = useMemo(() => readSubject(doc?.text ?? ""), [doc?.text]);
+  const operator = useMemo(() => operatorOf(contract, doc?.text ?? ""), [contract, doc?.text]);
+
+  // Validation follows what is written: one request at a time, older ones are given up.
+  useEffect(() => {
+    if (!doc?.text || subject.mistakes.length) return undefined;
+    const abort = new AbortController();
+    let timer = 0;
+    const ask = async () => {
+      try {
+        const answer = await validate(subject.kind, subject.plain, doc.level, abort.signal);
+        setChecked({
+          text: doc.text,
+          level: doc.level,
+          validation: { ...answer, minimum: shortLevel(answer.minimum_feature_level) || null },
+          problem: null,
+        });
+      } catch (problem) {
+        if (abort.signal.aborted) return;
+        if (problem.violations?.length) {
+          setChecked({
+            text: doc.text,
+            level: doc.level,
+            validation: { valid: false, violations: problem.violations, minimum: null, outputs: {} },
+            problem: null,
+          });
+          return;
+        }
+        setChecked((now) => ({ ...now, problem }));
+        if (problem.status === 0) document.dispatchEvent(new CustomEvent("opwire-lost"));
+        if (problem.status === 0 || problem.status === 429 || problem.status === 503) {
+          timer = setTimeout(ask, 1000 * Math.max(1, problem.retryAfter));
+        }
+      }
+    };
+    timer = setTimeout(ask, VALIDATE_AFTER);
+    return () => {
+      clearTimeout(timer);
+      abort.abort();
+    };
+  }, [subject, doc?.level]);
+
+  // A text of another operator has other members.
+  useEffect(() => {
+    if (!operator || subject.kind === "model" || !info || info.type === `DML_OPERATOR_${operator.name}`) return;
+    get(`v1/operators/${operator.name}`).then(setInfo).catch(() => {});
+    setDoc((now) => ({ ...now, operator: operator.name, example: "" }));
+  }, [operator]);
+
+  const isFresh = checked.text === doc?.text && checked.level === doc?.level;
+  const validation = subject.mistakes.length ? null : checked.validation;
+  const marks = useMemo(() => {
+    if (!doc) return [];
+    if (subject.mistakes.length) return mistakeMarks(doc.text, subject.mistakes);
+    if (!isFresh) return null;
+    return marksOf(doc.text, subject.node, checked.validation?.violations ?? [], subject.kind);
+  }, [doc, subject, checked, isFresh]);
+  const lastMarks = useRef([]);
+  if (marks) lastMarks.current = marks;
+
+  const tensors = useMemo(() => (subject.kind === "operator" ? inputsOf(operator, subject.value) : []), [
+    subject,
+    operator,
+  ]);
+
+  const cancel = useCallback(() => running.current?.abort(), []);
+  const start = useCallback(async (device) => {
+    running.current?.abort();
+    const abort = new AbortController();
+    running.current = abort;
+    setRun({ busy: true, problem: null, mistakes: {} });
+    try {
+      const request = {
+        subject: subject.kind,
+        text: subject.plain,
+        level: doc.level,
+        device: device ?? doc.device,
+        timeout: doc.timeout,
+      };
+      const found = await runRequest(request, tensors, doc.recipes, execute, abort.signal);
+      if (running.current !== abort) return null;
+      setRun({ busy: false, problem: null, mistakes: found.mistakes ?? {} });
+      if (found.outputs) setResult(found);
+      if (found.recipes) setDoc((now) => ({ ...now, recipes: { ...now.recipes, ...found.recipes } }));
+      return found;
+    } catch (problem) {
+      if (running.current !== abort) return null;
+      const isCancelled = abort.signal.aborted;
+      setRun({ busy: false, problem: isCancelled ? null : problem, mistakes: {} });
+      if (problem.status === 0 && !isCancelled) document.dispatchEvent(new CustomEvent("opwire-lost"));
+      return null;
+    }
+  }, [subject, doc, tensors]);
+
+  return {
+    doc,
+    setDoc,
+    info,
+    linkMistake,
+    subject,
+    operator,
+    validation,
+    problem: checked.problem,
+    marks: marks ?? lastMarks.current,
+    stale: !marks || !!checked.problem,
+    tensors,
+    result,
+    run,
+    start,
+    cancel,
+    show,
+    fail,
+  };
+}

@@ -1,0 +1,179 @@
+"""The console: pages and files from the folder beside, read and compressed when they are first asked for.
+
+Files stand below a path with the hash of all of them, so a browser may keep them; pages are asked for anew each time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import hashlib
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from posixpath import dirname, join, normpath
+
+from fastapi import FastAPI
+from starlette.requests import Request
+from starlette.responses import Response
+
+from opwire.errors import NotFoundError, ProblemCode
+from opwire.schema import find
+
+from . import security
+from .fixed import is_known, takes_gzip
+
+FOLDER = Path(__file__).parents[1] / "console"
+
+FILES = "/console"
+PAGES = {"/": "index", "/operators/{name}": "operator", "/try": "try", "/live": "live"}
+PATHS = (*PAGES, f"{FILES}/{{version}}/{{path:path}}")
+OPEN_BELOW = (f"{FILES}/", "/operators/")
+"""Beginnings of the paths that need no key, besides the pages."""
+
+_TYPES = {
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".html": "text/html; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".txt": "text/plain; charset=utf-8",
+}
+HEADERS = security.headers(
+    "script-src 'self'",
+    "style-src 'self'",
+    "img-src 'self'",
+    "connect-src 'self'",
+    "worker-src 'self'",
+    "require-trusted-types-for 'script'",
+    "trusted-types opwire",
+) | {"cross-origin-opener-policy": "same-origin", "cross-origin-resource-policy": "same-origin"}
+
+_IMPORT = re.compile(r'^(?:import|export)\b[^;"]*"(\.{1,2}/[^"]+\.js)"', re.MULTILINE)
+"""Of another module, as the modules of the console write it."""
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file as it is sent."""
+
+    media_type: str
+    packed: bytes
+
+
+class Console:
+    """The files of a folder.
+
+    Attributes:
+        version: the hash of all of them.
+        files: by path below the folder; pages are not among them.
+    """
+
+    def __init__(self, folder: Path = FOLDER) -> None:
+        read = {
+            path.relative_to(folder).as_posix(): path.read_bytes()
+            for path in sorted(folder.rglob("*"))
+            if path.suffix in _TYPES
+        }
+        names = hashlib.sha256()
+        for name, data in read.items():
+            names.update(f"{name}\0{len(data)}\0".encode() + data)
+        self.version = names.hexdigest()[:16]
+        self.files = {
+            name: File(_TYPES[Path(name).suffix], gzip.compress(data, mtime=0))
+            for name, data in read.items()
+            if not name.startswith("pages/")
+        }
+        imports = {name: _imports(name, data.decode()) for name, data in read.items() if name.startswith("app/")}
+        self._pages = {page: _with_preloads(read[f"pages/{page}.html"].decode(), imports) for page in PAGES.values()}
+
+    def page(self, name: str, base: str) -> bytes:
+        """A page.
+
+        Args:
+            base: what stands before the paths of the server, with a slash at its end.
+        """
+        return self._pages[name].replace("{base}", base).replace("{files}", f"{base}console/{self.version}").encode()
+
+
+def _imports(name: str, text: str) -> list[str]:
+    return [normpath(join(dirname(name), path)) for path in _IMPORT.findall(text)]
+
+
+def _with_preloads(page: str, imports: dict[str, list[str]]) -> str:
+    """A page that names all modules that its script will import, so that they are loaded together."""
+    script = re.search(r'type="module" src="\{files\}/([^"]+)"', page)
+    assert script is not None  # each page has one
+    found = [script[1]]
+    for name in found:
+        found += [each for each in dict.fromkeys(imports.get(name, ())) if each not in found]
+    links = "\n".join(f'<link rel="modulepreload" href="{{files}}/{name}">' for name in found[1:])
+    return page.replace("{preloads}", links)
+
+
+class _Routes:
+    """Answers for the pages and their files."""
+
+    def __init__(self) -> None:
+        self._console: Console | None = None
+        self._reading = asyncio.Lock()
+
+    async def console(self) -> Console:
+        async with self._reading:
+            if self._console is None:
+                self._console = await asyncio.to_thread(Console)
+        return self._console
+
+    async def file(self, request: Request, version: str, path: str) -> Response:
+        """A file; of another version than this server's, which an open page may ask for, there is none."""
+        console = await self.console()
+        found = console.files.get(path)
+        if found is None or version != console.version:
+            detail = f"there is nothing at {request.url.path}; the console may have been renewed: load the page again"
+            raise NotFoundError(ProblemCode.NOT_FOUND, detail)
+        headers = {"cache-control": "public, max-age=31536000, immutable"}
+        return _answer(request, found.packed, found.media_type, headers)
+
+    async def page(self, request: Request, name: str) -> Response:
+        console = await self.console()
+        root: str = request.scope.get("root_path", "")
+        above = request.scope["path"].removeprefix(root).count("/") - 1
+        # Behind a proxy the page may be asked for without the slash at the end, so relative links would miss.
+        base = f"{root}/" if root else "../" * above or "./"
+        data = console.page(name, base)
+        tag = f'"{hashlib.sha256(data).hexdigest()[:32]}"'
+        headers = {"cache-control": "no-cache", "etag": tag}
+        if is_known(request.headers.get("if-none-match", ""), tag):
+            return Response(status_code=304, headers=HEADERS | headers)
+        return _answer(request, gzip.compress(data, mtime=0), _TYPES[".html"], headers)
+
+
+def _answer(request: Request, packed: bytes, media_type: str, headers: dict[str, str]) -> Response:
+    is_packed = takes_gzip(request.headers.get("accept-encoding", ""))
+    headers = {**HEADERS, **headers, "vary": "Accept-Encoding", "content-type": media_type}
+    if is_packed:
+        headers["content-encoding"] = "gzip"
+    return Response(packed if is_packed else gzip.decompress(packed), headers=headers)
+
+
+def install(app: FastAPI) -> None:
+    """Adds the pages and their files."""
+    routes = _Routes()
+
+    async def operators(request: Request) -> Response:
+        return await routes.page(request, "index")
+
+    async def operator(request: Request, name: str) -> Response:
+        if find(name) is None:
+            raise NotFoundError(ProblemCode.UNKNOWN_OPERATOR, f"{name[:60]!r} is none of DirectML's operator types")
+        return await routes.page(request, "operator")
+
+    async def attempt(request: Request) -> Response:
+        return await routes.page(request, "try")
+
+    async def live(request: Request) -> Response:
+        return await routes.page(request, "live")
+
+    pages: tuple[Callable[..., Awaitable[Response]], ...] = (operators, operator, attempt, live, routes.file)
+    for path, page in zip(PATHS, pages, strict=True):
+        app.add_api_route(path, page, include_in_schema=False, response_model=None)

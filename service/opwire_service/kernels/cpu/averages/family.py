@@ -1,0 +1,224 @@
+"""Averages and norms of windows, and the gradient of averages."""
+
+from __future__ import annotations
+
+from array import array
+from math import lcm, prod
+from typing import NamedTuple
+
+from opwire.check import Plan
+from opwire.rules.dimension import Dimension
+from opwire.tensor import BufferTensorDesc, DataType
+
+from ....execution import Arrays, Bound, Stop
+from ...windows import covered, dimensions_of
+from ..jit.compiler import Kernel
+from ..jit.element import FLOAT32, HALF
+from ..numbers.rounding import AVERAGE, L2
+from ..pooling import geometry as p
+from ..run.job import Job, Step
+from ..run.pool import Find, Pool
+from ..run.reference import ReferenceJob
+from . import geometry as g
+from . import rows as kernels
+
+FLOATS = {DataType.FLOAT32: FLOAT32, DataType.FLOAT16: HALF}
+
+KERNELS = tuple(
+    Kernel(function, element) for element in FLOATS.values() for function in (kernels.rows, kernels.windows)
+)
+
+USUAL = 1 << 15
+"""What a tile visits, where windows are small: its lines stay in the nearest caches."""
+
+MOST = 1 << 22
+"""The most that a tile visits: some milliseconds."""
+
+LONGEST = 1 << 16
+"""Places of a line."""
+
+SETTLED = 1 << 23
+"""Elements of all windows of a tile at most: each may have to be summed up exactly, which takes some nanoseconds."""
+
+SPARSE = 16
+"""Windows are summed up one by one if lines visit so many times what the windows have."""
+
+LARGEST_WEIGHT = 1 << 28
+"""Products of an element with such a weight are exact in float64."""
+
+
+class _Sums(NamedTuple):
+    """What is summed up for each element of an output.
+
+    Attributes:
+        source, target: the tensors.
+        dimensions: of the windows.
+        backward: whether outputs gather windows.
+        whole: see ``geometry``.
+        common: a multiple of the sizes of all windows, by dimension, or 0.
+        divisor: see ``geometry``.
+        kind, function: what is summed up, and what becomes of it.
+    """
+
+    source: BufferTensorDesc
+    target: BufferTensorDesc
+    dimensions: tuple[Dimension, ...]
+    backward: bool
+    whole: int
+    common: tuple[int, ...]
+    divisor: int
+    kind: int
+    function: int
+
+    @property
+    def taps(self) -> list[int]:
+        """The most that an output gathers along each dimension."""
+        if self.backward:
+            return [-(-each.window // each.stride) for each in self.dimensions]
+        return [min(each.window, -(-each.size // each.dilation)) for each in self.dimensions]
+
+    def line(self, width: int) -> int:
+        across = self.dimensions[-1]
+        if self.backward:
+            return (width - 1) // across.stride + 2 + (across.window - 1) // across.stride
+        return (width - 1) * across.stride + across.dilated_window
+
+    def visits(self, width: int) -> int:
+        """What a tile of so many outputs visits."""
+        line = self.line(width)
+        taps = -(-self.dimensions[-1].window // (self.dimensions[-1].stride if self.backward else 1))
+        return prod(self.taps[:-1]) * min(line, self.source.sizes[-1]) + 2 * line + width * taps
+
+
+def _averages(plan: Plan) -> _Sums:
+    source = plan.inputs["InputTensor"]
+    dimensions = dimensions_of(plan.attributes, source.sizes)
+    whole = prod(each.window for each in dimensions) if plan.attributes.IncludePadding else 0
+    none = (0,) * len(dimensions)
+    return _Sums(source, plan.outputs["OutputTensor"], dimensions, False, whole, none, whole, g.SIGNED, AVERAGE)
+
+
+def _norms(plan: Plan) -> _Sums:
+    source = plan.inputs["InputTensor"]
+    dimensions = dimensions_of(plan.attributes, source.sizes)
+    kind, function = (g.MAGNITUDE, AVERAGE) if plan.attributes.P == 1 else (g.SQUARES, L2)
+    none = (0,) * len(dimensions)
+    return _Sums(source, plan.outputs["OutputTensor"], dimensions, False, 0, none, 1, kind, function)
+
+
+def _gradient(plan: Plan) -> _Sums:
+    source, target = plan.inputs["InputGradientTensor"], plan.outputs["OutputGradientTensor"]
+    dimensions = dimensions_of(plan.attributes, target.sizes)
+    common = (0,) * len(dimensions)
+    divisor = prod(each.window for each in dimensions)
+    if not plan.attributes.IncludePadding:
+        multiples = [_common(each, count) for each, count in zip(dimensions, source.sizes[2:], strict=True)]
+        common = tuple(0 if only else multiple for multiple, only in multiples)
+        divisor = prod(multiple for multiple, _ in multiples)
+    # What nothing reads is +0, and so is every zero.
+    return _Sums(source, target, dimensions, True, 1 << 62, common, divisor, g.SIGNED, AVERAGE)
+
+
+def _common(dimension: Dimension, count: int) -> tuple[int, bool]:
+    """A multiple of how many elements each of ``count`` windows has, if it has any, and whether all have as many."""
+    first_whole = -(-dimension.start // dimension.stride)
+    last_whole = (dimension.size + dimension.start - dimension.window) // dimension.stride
+    edges = [*range(count)[:first_whole][:MOST_EDGE], *range(count)[max(0, last_whole + 1) :][:MOST_EDGE]]
+    if len(edges) >= MOST_EDGE:
+        return LARGEST_WEIGHT + 1, False
+    sizes = {len(covered(dimension, window)) for window in edges} - {0}
+    if first_whole <= min(last_whole, count - 1):
+        sizes.add(dimension.window)
+    return min(lcm(*sizes), LARGEST_WEIGHT + 1), len(sizes) <= 1
+
+
+MOST_EDGE = 1 << 12
+"""Windows at the edges of a dimension whose sizes are looked at."""
+
+
+def _prepare(plan: Plan, sums: _Sums) -> Job:
+    if getattr(plan.attributes, "P", 1) > 2:
+        return ReferenceJob(plan)
+    if sums.divisor > LARGEST_WEIGHT and sums.backward:
+        return ReferenceJob(plan)
+    window = prod(sums.taps)
+    outputs = sums.target.sizes[-1]
+    width = min(outputs, max(1, SETTLED // window))
+    lines = _width(sums, width)
+    rows = prod(sums.target.sizes[:-1])
+    work = max(1, plan.work)
+    if lines:
+        tiles = -(-outputs // lines)
+        if rows * tiles * sums.visits(lines) <= SPARSE * work + rows * tiles * USUAL:
+            even = -(-outputs // tiles)
+            return SumsJob(sums, kernels.rows, even, sums.line(even), sums.visits(even))
+    if window > SETTLED:
+        return ReferenceJob(plan)
+    width = min(width, max(1, USUAL // window))
+    return SumsJob(sums, kernels.windows, width, 0, width * (8 * window + 16))
+
+
+def _width(sums: _Sums, most: int) -> int:
+    """Outputs of a tile that is summed up along a line; 0 if even one visits too much."""
+    width = most
+    while width and (sums.line(width) > LONGEST or sums.visits(width) > MOST):
+        width //= 2
+    while width > 256 and sums.visits(width) > 2 * USUAL:
+        width //= 2
+    return width
+
+
+class SumsJob(Job):
+    """Tiles of outputs, summed up by a kernel."""
+
+    def __init__(self, sums: _Sums, function: object, width: int, line: int, visits: int) -> None:
+        tiles = -(-sums.target.sizes[-1] // width)
+        units = prod(sums.target.sizes[:-1]) * tiles
+        geometry = _encode(sums, {p.TILE: width, p.TILES: tiles, p.LINE: line})
+        self._step = Step(Kernel(function, FLOATS[sums.source.data_type]), geometry, units, visits)
+        self._bytes = 8 * (3 * line + 8 * width + 1024)
+        self._names = (
+            ("InputGradientTensor", "OutputGradientTensor") if sums.backward else ("InputTensor", "OutputTensor")
+        )
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        return (self._step.kernel,)
+
+    def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
+        self.bind(inputs, outputs, find, pool)(stop)
+
+    def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
+        source, target = inputs[self._names[0]], outputs[self._names[1]]
+        return self._step.bind(source.ctypes.data, target.ctypes.data, 0, find, pool, (source, target))
+
+    def scratch_bytes(self, threads: int) -> int:
+        return threads * self._bytes
+
+
+def _encode(sums: _Sums, parameters: dict[int, int]) -> array[int]:
+    weights = [(multiple or 1) * taps for multiple, taps in zip(sums.common, sums.taps, strict=True)]
+    own = {
+        g.KIND: sums.kind,
+        g.FUNCTION: sums.function,
+        g.BACKWARD: int(sums.backward),
+        g.WHOLE: sums.whole,
+        g.WEIGHT: prod(weights),
+        g.DIVISOR: sums.divisor,
+    }
+    row = p.encode_tensors(
+        (sums.source, sums.target, sums.target), sums.dimensions, sums.target.sizes, own | parameters
+    )
+    if sums.backward:
+        for i, size in enumerate(reversed(sums.source.sizes[2:])):
+            row[p.ACROSS - i * p.WIDTH + p.SIZE] = size
+    for i, multiple in enumerate(reversed(sums.common)):
+        row[p.ACROSS - i * p.WIDTH + g.LEAST_COMMON] = multiple
+    return row
+
+
+PREPARE = {
+    **dict.fromkeys(("AVERAGE_POOLING", "AVERAGE_POOLING1"), lambda plan: _prepare(plan, _averages(plan))),
+    **dict.fromkeys(("LP_POOLING", "LP_POOLING1"), lambda plan: _prepare(plan, _norms(plan))),
+    "AVERAGE_POOLING_GRAD": lambda plan: _prepare(plan, _gradient(plan)),
+}

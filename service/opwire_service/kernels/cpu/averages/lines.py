@@ -1,0 +1,168 @@
+"""The line of a tile: the rows that its outputs gather, added up to one, and the sums along it.
+
+The line holds float64, with padding at its ends that adds nothing. Where the outputs of a tile, or what they gather, lie
+several places apart, every phase gets a line of its own, so that all is done in whole vectors.
+"""
+
+from __future__ import annotations
+
+from ..jit.compiler import inlined, inner
+from ..jit.element import int32, load, of_bits, read, size_of, store
+from ..numbers.formats import infinity_bits, values
+from ..numbers.vectors import (
+    WIDTH,
+    Vector,
+    absolutes,
+    elements,
+    fused_vectors,
+    greatest_of,
+    load_vector,
+    magnitudes,
+    pick,
+    spread,
+    store_vector,
+)
+from ..pooling import geometry as p
+from ..run.geometry import advance, at
+from . import geometry as g
+
+_MOST = 0x7FFFFFFF
+
+MOST_PHASES = 8
+"""Windows that begin farther apart are summed up one by one."""
+
+
+@inner
+def fill(value: float, line: int, count: int) -> None:
+    for i in range(count):
+        store(line, i, value)
+
+
+@inlined
+def _add_vector(bits: Vector, line: int, i: int, weight: float, kind: int) -> None:
+    x = values(bits)
+    total = load_vector(line, i, 0.0)
+    if kind == g.SQUARES:
+        total = fused_vectors(x, x, total)
+    elif kind == g.MAGNITUDE:
+        total = total + absolutes(x)
+    else:
+        total = fused_vectors(x, weight, total)
+    store_vector(line, i, total)
+
+
+@inlined
+def _extent(bits: Vector, greatest: Vector, least: Vector, infinity: int) -> tuple[Vector, Vector]:
+    """Magnitudes of finite elements that are not 0: the greatest, and what the least leaves of all bits."""
+    found = magnitudes(bits)
+    found = pick(found > infinity - 1, spread(int32(0)), found)
+    greatest = pick(found > greatest, found, greatest)
+    left = pick(found > 0, int32(_MOST) - found, found)
+    return greatest, pick(left > least, left, least)
+
+
+@inlined
+def _add_row(
+    zero: float, row: int, step: int | None, stride: int, count: int, line: int, weight: float, kind: int, rest: int
+) -> tuple[int, int]:
+    infinity = infinity_bits(zero)
+    greatest, least = spread(int32(0)), spread(int32(0))
+    whole = count - count % WIDTH
+    for i in range(0, whole, WIDTH):
+        bits = elements(advance(row, i * stride, zero), step, zero)
+        greatest, least = _extent(bits, greatest, least, infinity)
+        _add_vector(bits, line, i, weight, kind)
+    if whole < count:
+        nothing = of_bits(1 << (8 * size_of(zero) - 1), zero)
+        for i in range(WIDTH):
+            store(rest, i, nothing)
+        for i in range(whole, count):
+            store(rest, i - whole, read(row, i * stride, zero))
+        bits = elements(rest, None, zero)
+        greatest, least = _extent(bits, greatest, least, infinity)
+        _add_vector(bits, line, whole, weight, kind)
+    return greatest_of(greatest), _MOST - greatest_of(least)
+
+
+@inner
+def add_row(
+    zero: float, row: int, step: int, count: int, line: int, weight: float, kind: int, rest: int
+) -> tuple[int, int]:
+    """Adds a row of the input to a line, times a weight; returns the greatest and the least magnitude in it.
+
+    ``rest`` is room for a vector of elements: negative zeros, which change no sum, fill up the last one of the row.
+    """
+    if step == 1:
+        if kind == g.SIGNED:
+            return _add_row(zero, row, None, 1, count, line, weight, g.SIGNED, rest)
+        return _add_row(zero, row, None, 1, count, line, weight, kind, rest)
+    return _add_row(zero, row, step, step, count, line, weight, kind, rest)
+
+
+@inner
+def split_phases(line: int, count: int, phases: int, apart: int, result: int) -> None:
+    """Puts every so manieth number of a line together: phase by phase, ``apart`` places from one to the next."""
+    for phase in range(phases):
+        here = result + 8 * phase * apart
+        for i in range((count - phase + phases - 1) // phases):
+            store(here, i, load(line, i * phases + phase, 0.0))
+
+
+@inlined
+def _sum_vectors(line: int, offset: int, step: int, taps: int, count: int, result: int) -> None:
+    for i in range(0, count, WIDTH):
+        total = spread(-0.0)
+        for tap in range(taps):
+            total = total + load_vector(line, i + offset + tap * step, 0.0)
+        store_vector(result, i, total)
+
+
+@inner
+def sum_windows(line: int, length: int, geometry: int, count: int, phases: int, result: int) -> None:
+    """The sums of the windows along a padded line, whose first one begins at its start."""
+    taps, dilation = at(geometry, p.ACROSS + p.WINDOW), at(geometry, p.ACROSS + p.DILATION)
+    stride = at(geometry, p.ACROSS + p.STRIDE)
+    if stride == 1:
+        _sum_vectors(line, 0, dilation, taps, count, result)
+        return
+    if stride > MOST_PHASES:
+        for i in range(count):
+            total = -0.0
+            for tap in range(taps):
+                total += load(line, i * stride + tap * dilation, 0.0)
+            store(result, i, total)
+        return
+    apart = (length + stride - 1) // stride + WIDTH
+    split_phases(line, length, stride, apart, phases)
+    for i in range(0, count, WIDTH):
+        total = spread(-0.0)
+        for tap in range(taps):
+            place = tap * dilation
+            whole = place // stride
+            total = total + load_vector(phases, (place - whole * stride) * apart + whole + i, 0.0)
+        store_vector(result, i, total)
+
+
+@inner
+def sum_having(line: int, before: int, geometry: int, first: int, count: int, phases: int, result: int) -> None:
+    """The sums over the windows that have each of ``count`` places from ``first`` on.
+
+    ``before`` is where in the line the last window lies that has the first place, or would if it existed.
+    """
+    window, stride = at(geometry, p.ACROSS + p.WINDOW), at(geometry, p.ACROSS + p.STRIDE)
+    begin = (first + at(geometry, p.ACROSS + p.START)) % stride
+    if stride == 1:
+        _sum_vectors(line, before, -1, window, count, result)
+        return
+    # Places of one phase have neighbouring windows.
+    for phase in range(min(stride, count)):
+        reach = begin + phase
+        here = before
+        if reach >= stride:
+            reach -= stride
+            here += 1
+        taps = (window - reach + stride - 1) // stride if window > reach else 0
+        size = (count - phase + stride - 1) // stride
+        _sum_vectors(line, here, -1, taps, size, phases)
+        for i in range(size):
+            store(result, i * stride + phase, load(phases, i, 0.0))

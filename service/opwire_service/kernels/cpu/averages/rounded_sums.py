@@ -1,0 +1,135 @@
+"""Sums of windows to results: vectors that an error bound decides, and one by one exactly what it leaves open."""
+
+from __future__ import annotations
+
+import math
+
+from ..jit.compiler import inner
+from ..jit.element import bits_double, float64, int32, read
+from ..numbers.formats import infinity_bits, masked, narrow, narrow_vector
+from ..numbers.rounding import L2, UNIT, rounded
+from ..numbers.vectors import (
+    WIDTH,
+    absolutes,
+    any_of,
+    fused_vectors,
+    load_vector,
+    pick,
+    roots,
+    spread,
+    store_vector,
+)
+from ..pooling import geometry as p
+from ..reduce.accumulator import add_value, clear_limbs, high_and_low, propagate_carries
+from ..run.geometry import advance, at
+from . import geometry as g
+
+DEPTH = 4
+"""Roundings of a sum besides its additions."""
+
+
+@inner
+def error_bound(geometry: int, greatest: int, least: int, terms: int, zero: float) -> float:
+    """A bound on the error of sums in float64 of elements between two magnitudes; 0 if they are exact.
+
+    All elements are multiples of the last bit of the least. So are sums, which are exact as long as the greatest
+    possible one has no more than 53 bits above that.
+    """
+    if greatest == 0:
+        return 0.0
+    mantissa = 23 if infinity_bits(zero) > 0x7C00 else 10
+    top, bottom = max(greatest >> mantissa, 1), max(least >> mantissa, 1)
+    weight = at(geometry, g.WEIGHT)
+    spread_bits, significant, power = top - bottom, mantissa + 1, 1
+    if at(geometry, g.KIND) == g.SQUARES:
+        spread_bits, significant, power = 2 * spread_bits, 2 * significant, 2
+    bits = 0
+    while (1 << bits) < weight:
+        bits += 1
+    if spread_bits + significant + bits <= 53:
+        return 0.0
+    largest = bits_double((top + 1 - (127 if mantissa == 23 else 15) + 1023) << 52)
+    if power == 2:
+        largest *= largest
+    return float64(terms + DEPTH) * UNIT * float64(weight) * largest
+
+
+@inner
+def round_vectors(
+    zero: float, sums: int, divisors: int, factor: float, count: int, error: float, function: int, results: int
+) -> int:
+    """Leaves the bits of the results, and after them which are open, as integers that are not 0; returns how many."""
+    infinity, some_open = infinity_bits(zero), 0
+    opens = results + 4 * (count + WIDTH)
+    for i in range(0, count, WIDTH):
+        total = load_vector(sums, i, 0.0)
+        if function == L2:
+            value = roots(total)
+            least, most = roots(total - error), roots(total + error)
+            rest = fused_vectors(value, value, spread(-0.0) - total)
+        else:
+            divisor = load_vector(divisors, i, 0.0) * factor
+            value = total / divisor
+            least, most = (total - error) / divisor, (total + error) / divisor
+            rest = fused_vectors(value, divisor, spread(-0.0) - total)
+        least, most = least - absolutes(least) * (2 * UNIT), most + absolutes(most) * (2 * UNIT)
+        below, above = narrow_vector(least, zero), narrow_vector(most, zero)
+        middle = narrow_vector(value, zero)
+        differing = below ^ above
+        if error == 0.0 or function == L2:
+            # A quotient or root that is exact itself is rounded once.
+            exact = (absolutes(rest) < 5e-324) if error == 0.0 else (absolutes(total) < 5e-324)
+            differing = pick(exact, spread(int32(0)), differing)
+        special = (middle & infinity) > infinity - 1
+        differing = pick(special, spread(int32(1)), differing)
+        store_vector(results, i, middle)
+        store_vector(opens, i, differing)
+        some_open += any_of((differing < 0) | (differing > 0))
+    return some_open
+
+
+@inner
+def settle(zero: float, channel: int, geometry: int, place: tuple[int, int, int], function: int, limbs: int) -> int:
+    """The bits of one result by exact arithmetic."""
+    depth, height, across = place
+    kind = at(geometry, g.KIND)
+    plain = -0.0 if kind == g.SIGNED else 0.0
+    clear_limbs(limbs)
+    count = 0
+    d, depths, apart_d = g.windows_of(geometry, p.DEPTH, depth)
+    for _ in range(depths):
+        h, heights, apart_h = g.windows_of(geometry, p.HEIGHT, height)
+        for _ in range(heights):
+            outer = g.weight_of(geometry, p.DEPTH, d) * g.weight_of(geometry, p.HEIGHT, h)
+            row = d * at(geometry, p.DEPTH + p.SOURCE) + h * at(geometry, p.HEIGHT + p.SOURCE)
+            here = advance(channel, row, zero)
+            w, widths, apart_w = g.windows_of(geometry, p.ACROSS, across)
+            count += widths
+            for _ in range(widths):
+                value = masked(read(here, w * at(geometry, p.ACROSS + p.SOURCE), zero), -1)
+                if kind == g.MAGNITUDE:
+                    value = abs(value)
+                elif kind == g.SQUARES:
+                    value = value * value
+                value = value * outer * g.weight_of(geometry, p.ACROSS, w)
+                plain += value
+                if value - value == 0.0:
+                    add_value(limbs, value)
+                w += apart_w
+            h += apart_h
+        d += apart_d
+    divisor = 1 if function == L2 else at(geometry, g.DIVISOR)
+    if count < at(geometry, g.WHOLE):
+        plain += 0.0  # padding that counts
+    if divisor == 0:
+        divisor = count
+        if count == 0:
+            return narrow(math.nan, zero)
+    if plain - plain != 0.0:
+        return narrow(plain, zero)
+    propagate_carries(limbs)
+    high, low = high_and_low(limbs)
+    if high == 0.0:
+        return narrow(plain if plain == 0.0 else 0.0, zero)
+    _, bits = rounded(high, low, 0.0, divisor, function, zero)
+    return bits

@@ -1,0 +1,174 @@
+"""The kernels of sums of windows. Each unit is a tile: neighbouring outputs along the innermost dimension."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..jit.compiler import inner, kernel
+from ..jit.element import address_of, float64, int32, load, store
+from ..numbers.formats import put
+from ..numbers.vectors import WIDTH
+from ..pooling import geometry as p
+from ..reduce.accumulator import LIMBS
+from ..run.geometry import advance, at
+from . import geometry as g
+from .lines import MOST_PHASES, add_row, fill, sum_having, sum_windows
+from .rounded_sums import error_bound, round_vectors, settle
+
+SLACK = 4 * WIDTH
+"""Places of each line that vectors may reach into."""
+
+
+@inner
+def _lay_out(geometry: int, first: int, count: int) -> tuple[int, int, int, int]:
+    """The line of a tile: how long with its padding, where the input lies in it, how much, and where that begins."""
+    stride, start = at(geometry, p.ACROSS + p.STRIDE), at(geometry, p.ACROSS + p.START)
+    size, window = at(geometry, p.ACROSS + p.SIZE), at(geometry, p.ACROSS + p.WINDOW)
+    if at(geometry, g.BACKWARD):
+        begin = (first + start) // stride - (window - 1) // stride
+        length = (first + count - 1 + start) // stride - begin + 1
+    else:
+        begin = first * stride - start
+        length = (count - 1) * stride + (window - 1) * at(geometry, p.ACROSS + p.DILATION) + 1
+    before, place = min(max(-begin, 0), length), max(begin, 0)
+    return length, before, max(min(size - place, length - before), 0), place
+
+
+@inner
+def _fill_tile(geometry: int, first: int, count: int, divisors: int, weights: int, place: int, covered: int) -> None:
+    """What depends on the place of a tile in its row alone: parts of the divisors, and weights of windows."""
+    counted = at(geometry, g.DIVISOR) == 0
+    for i in range(count + WIDTH):
+        store(divisors, i, 1.0)
+    if counted:
+        for i in range(count):
+            _, taps, _ = g.windows_of(geometry, p.ACROSS, first + i)
+            store(divisors, i, float64(taps))
+    if at(geometry, p.ACROSS + g.LEAST_COMMON):
+        for i in range(covered):
+            store(weights, i, g.weight_of(geometry, p.ACROSS, place + i))
+
+
+@inner
+def _weigh(line: int, weights: int, count: int) -> None:
+    for i in range(count):
+        store(line, i, load(line, i, 0.0) * load(weights, i, 0.0))
+
+
+@inner
+def _end_zeros(geometry: int, first: int, count: int, outer: int, sums: int) -> None:
+    """Padding that counts adds +0: it makes the sums of negative zeros positive."""
+    whole = at(geometry, g.WHOLE)
+    for i in range(count):
+        _, taps, _ = g.windows_of(geometry, p.ACROSS, first + i)
+        if taps * outer < whole:
+            store(sums, i, load(sums, i, 0.0) + 0.0)
+
+
+@inner
+def _has_padding(geometry: int, first: int, count: int, outer: int) -> bool:
+    """Whether some window of a tile may have padding that counts."""
+    whole = at(geometry, g.WHOLE)
+    if whole == 0:
+        return False
+    _, left, _ = g.windows_of(geometry, p.ACROSS, first)
+    _, right, _ = g.windows_of(geometry, p.ACROSS, first + count - 1)
+    return min(left, right) * outer < whole
+
+
+@kernel
+def windows(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
+    """Outputs one by one, of windows that leave most of the input out."""
+    memory = np.empty(LIMBS, np.float64)
+    limbs = address_of(memory)
+    heights, depths, tiles = at(geometry, p.HEIGHT + p.OUT), at(geometry, p.DEPTH + p.OUT), at(geometry, p.TILES)
+    for unit in range(begin, end):
+        row = unit // tiles
+        first = (unit - row * tiles) * at(geometry, p.TILE)
+        height, outer = row % heights, row // heights
+        depth, plane = outer % depths, outer // depths
+        channel = advance(source, p.place_of(geometry, plane, 0, p.SOURCE, p.CHANNEL_SOURCE, p.IMAGE_SOURCE, -1), zero)
+        offset = p.place_of(geometry, plane, depth, p.VALUE, p.CHANNEL_VALUE, p.IMAGE_VALUE, height)
+        for across in range(first, min(first + at(geometry, p.TILE), at(geometry, p.ACROSS + p.OUT))):
+            bits = settle(zero, channel, geometry, (depth, height, across), at(geometry, g.FUNCTION), limbs)
+            put(target, offset + across * at(geometry, p.ACROSS + p.VALUE), bits, zero)
+    memory[0] = 0.0  # keeps the memory alive until here
+
+
+@kernel
+def rows(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
+    room, most = at(geometry, p.LINE) + SLACK, at(geometry, p.TILE) + SLACK
+    phased = room + MOST_PHASES * (WIDTH + 1) + most
+    memory = np.empty(2 * room + phased + 4 * most + LIMBS + WIDTH, np.float64)
+    line = address_of(memory)
+    weights = line + 8 * room
+    phases = weights + 8 * room
+    sums = phases + 8 * phased
+    divisors = sums + 8 * most
+    results = divisors + 8 * most
+    limbs = results + 16 * most
+    rest = limbs + 8 * LIMBS
+    heights, depths, tiles = at(geometry, p.HEIGHT + p.OUT), at(geometry, p.DEPTH + p.OUT), at(geometry, p.TILES)
+    function, backward = at(geometry, g.FUNCTION), at(geometry, g.BACKWARD)
+    nothing = -0.0 if at(geometry, g.KIND) == g.SIGNED else 0.0
+    filled = -1
+    for unit in range(begin, end):
+        row = unit // tiles
+        first = (unit - row * tiles) * at(geometry, p.TILE)
+        count = min(at(geometry, p.TILE), at(geometry, p.ACROSS + p.OUT) - first)
+        height, rest_of_row = row % heights, row // heights
+        depth, plane = rest_of_row % depths, rest_of_row // depths
+        channel = advance(source, p.place_of(geometry, plane, 0, p.SOURCE, p.CHANNEL_SOURCE, p.IMAGE_SOURCE, -1), zero)
+        offset = p.place_of(geometry, plane, depth, p.VALUE, p.CHANNEL_VALUE, p.IMAGE_VALUE, height)
+        step = at(geometry, p.ACROSS + p.VALUE)
+        here = advance(target, offset + first * step, zero)
+        length, before, covered, place = _lay_out(geometry, first, count)
+        if first != filled:
+            _fill_tile(geometry, first, count, divisors, weights, place, covered)
+            filled = first
+        fill(nothing, line, length + SLACK)
+        d, of_depth, apart_d = g.windows_of(geometry, p.DEPTH, depth)
+        h_first, of_height, apart_h = g.windows_of(geometry, p.HEIGHT, height)
+        greatest, least = 0, 0x7FFFFFFF
+        for _ in range(of_depth):
+            h = h_first
+            for _ in range(of_height):
+                weight = g.weight_of(geometry, p.DEPTH, d) * g.weight_of(geometry, p.HEIGHT, h)
+                offset = d * at(geometry, p.DEPTH + p.SOURCE) + h * at(geometry, p.HEIGHT + p.SOURCE)
+                offset += place * at(geometry, p.ACROSS + p.SOURCE)
+                high, low = add_row(
+                    zero,
+                    advance(channel, offset, zero),
+                    at(geometry, p.ACROSS + p.SOURCE),
+                    covered,
+                    line + 8 * before,
+                    weight,
+                    at(geometry, g.KIND),
+                    rest,
+                )
+                greatest, least = max(greatest, high), min(least, low)
+                h += apart_h
+            d += apart_d
+        outer = of_depth * of_height
+        if at(geometry, p.ACROSS + g.LEAST_COMMON):
+            _weigh(line + 8 * before, weights, covered)
+        if backward:
+            last = (at(geometry, p.ACROSS + p.WINDOW) - 1) // at(geometry, p.ACROSS + p.STRIDE)
+            sum_having(line, last, geometry, first, count, phases, sums)
+        else:
+            sum_windows(line, length, geometry, count, phases, sums)
+        if _has_padding(geometry, first, count, outer):
+            _end_zeros(geometry, first, count, outer, sums)
+        error = error_bound(geometry, greatest, least, outer + at(geometry, p.ACROSS + p.WINDOW), zero)
+        divisor = at(geometry, g.DIVISOR)
+        factor = float64(divisor if divisor else outer)
+        some_open = round_vectors(zero, sums, divisors, factor, count, error, function, results)
+        if some_open:
+            opens = results + 4 * (count + WIDTH)
+            for i in range(count):
+                if load(opens, i, int32(0)):
+                    settled = settle(zero, channel, geometry, (depth, height, first + i), function, limbs)
+                    store(results, i, int32(settled))
+        for i in range(count):
+            put(here, i * step, load(results, i, int32(0)), zero)
+    memory[0] = 0.0  # keeps the memory alive until here

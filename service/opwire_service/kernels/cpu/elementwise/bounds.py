@@ -1,0 +1,216 @@
+"""Bounds on the relative error of a formula that is evaluated in float64, known before any element is.
+
+What NumPy computes is within 4 units of the last place; it is taken to be within 8. How much an error of the operand
+grows in a function is bounded by what its condition number can be as long as the result is neither zero nor infinite.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import frexp, isfinite
+
+import numpy as np
+
+from opwire.formulas import Call, Constant, Expression, Tensor
+from opwire.tensor import DataType
+
+UNIT = 2.0**-53
+"""Relative error of one operation of float64."""
+
+FUNCTION = 2.0**-49
+"""That of a function, 8 units of the last place."""
+
+OWN = {"erfc": 2.0**-42}
+"""That of functions which are further off: the square of the argument is rounded in ``erfc``, and may be 746."""
+
+CONDITION = {
+    "exp": 746.0,
+    "expm1": 746.0,
+    "sinh": 712.0,
+    "cosh": 712.0,
+    "erfc": 1500.0,
+    "sqrt": 1.0,
+    "tanh": 1.0,
+    "erf": 1.0,
+    "asinh": 1.0,
+    "atan": 1.0,
+}
+"""By how much the relative error of the operand counts; a function that is not here has no such bound."""
+
+_SIGNIFICANT = {DataType.FLOAT16: 11, DataType.FLOAT32: 24, DataType.FLOAT64: 53}
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of a value.
+
+    Attributes:
+        error: relative.
+        bits: the most significant bits that it has where the error is 0.
+        sign: 1 if it is never negative, -1 if it is never positive, else 0.
+        keeps_sign: whether the computed value is negative, zero or positive just where the real one is.
+    """
+
+    error: float
+    bits: int = 53
+    sign: int = 0
+    keeps_sign: bool = True
+
+
+def error_bound(expression: Expression, inputs: dict[str, DataType]) -> float | None:
+    """The most that a computed value differs from the real one, as a part of it; None where data decide."""
+    known = _known(expression, inputs)
+    return None if known is None else known.error
+
+
+def _known(expression: Expression, inputs: dict[str, DataType]) -> Known | None:
+    match expression:
+        case Tensor(name):
+            data_type = inputs[name]
+            bits = _SIGNIFICANT.get(data_type, data_type.bits)
+            return Known(0, bits) if bits <= 53 else None
+        case Constant(value):
+            return Known(0, _significant(value), 1 if value >= 0 else -1)
+        case Call("select", (condition, yes, no)):
+            return _chosen(condition, _known(yes, inputs), _known(no, inputs), inputs)
+        case Call(primitive, operands):
+            found = [_known(operand, inputs) for operand in operands]
+            known = [one for one in found if one is not None]
+            return _RULES.get(primitive, _function)(primitive, *known) if len(known) == len(found) else None
+    return None
+
+
+def _significant(value: float) -> int:
+    if not value or not isfinite(value):
+        return 0
+    whole = int(abs(frexp(value)[0]) * 2**53)
+    return whole.bit_length() - ((whole & -whole).bit_length() - 1)
+
+
+def _chosen(condition: Expression, yes: Known | None, no: Known | None, inputs: dict[str, DataType]) -> Known | None:
+    if yes is None or no is None or not isinstance(condition, Call):
+        return None
+    a, b = (_known(operand, inputs) for operand in condition.operands)
+    if a is None or b is None or not (a.error == b.error == 0 or _is_sign_test(condition, a)):
+        return None
+    return _either(yes, no)
+
+
+def _is_sign_test(condition: Call, a: Known) -> bool:
+    return condition.operands[1] == Constant(0) and a.keeps_sign
+
+
+def _either(a: Known, b: Known) -> Known:
+    sign = a.sign if a.sign == b.sign else 0
+    return Known(max(a.error, b.error), max(a.bits, b.bits), sign, a.keeps_sign and b.keeps_sign)
+
+
+def _sum(primitive: str, a: Known, b: Known) -> Known | None:
+    other = b if primitive == "add" else Known(b.error, b.bits, -b.sign)
+    sign = a.sign if a.sign == other.sign else 0
+    if a.error == b.error == 0:
+        return Known(UNIT, 53, sign)
+    if b.bits == 0:  # the constant 0
+        return a
+    return Known(max(a.error, b.error) + 2 * UNIT, 53, sign) if sign else None
+
+
+def _product(primitive: str, a: Known, b: Known) -> Known:
+    sign = a.sign * b.sign
+    bits = a.bits + b.bits
+    if primitive == "multiply" and a.error == b.error == 0 and bits <= 53:
+        return Known(0, bits, sign)
+    return Known(1.01 * (a.error + b.error) + UNIT, 53, sign)
+
+
+def _extreme(primitive: str, a: Known, b: Known) -> Known:
+    wanted = 1 if primitive == "maximum" else -1
+    sign = wanted if wanted in (a.sign, b.sign) else (a.sign if a.sign == b.sign else 0)
+    return Known(max(a.error, b.error), max(a.bits, b.bits), sign)
+
+
+def _same(primitive: str, a: Known) -> Known:
+    return Known(a.error, a.bits, 1 if primitive == "absolute" else -a.sign)
+
+
+def _whole(primitive: str, a: Known) -> Known | None:
+    return Known(0, a.bits, a.sign) if a.error == 0 else None
+
+
+def _exact(primitive: str, a: Known, b: Known) -> Known | None:
+    return Known(UNIT if primitive != "remainder" else 0) if a.error == b.error == 0 else None
+
+
+def _two(primitive: str, a: Known, b: Known) -> Known | None:
+    return Known(FUNCTION) if a.error == b.error == 0 else None
+
+
+def _log1p(primitive: str, a: Known) -> Known | None:
+    return Known(FUNCTION + 1.01 * a.error, 53, a.sign) if a.error == 0 or a.sign > 0 else None
+
+
+def _function(primitive: str, a: Known) -> Known | None:
+    own = OWN.get(primitive, FUNCTION if primitive != "sqrt" else UNIT)
+    sign = 1 if primitive in ("exp", "cosh", "sqrt", "erfc") else 0
+    if a.error == 0:
+        return Known(own, 53, sign)
+    condition = CONDITION.get(primitive)
+    return None if condition is None else Known(own + 2 * condition * a.error, 53, sign)
+
+
+_RULES = {
+    "add": _sum,
+    "subtract": _sum,
+    "multiply": _product,
+    "divide": _product,
+    "minimum": _extreme,
+    "maximum": _extreme,
+    "absolute": _same,
+    "negate": _same,
+    "sign": _whole,
+    **dict.fromkeys(("ceil", "floor", "truncate", "round_even", "round_away"), _whole),
+    **dict.fromkeys(("mean", "remainder", "floor_remainder"), _exact),
+    **dict.fromkeys(("power", "atan2"), _two),
+    "log1p": _log1p,
+}
+
+
+def is_single(expression: Expression, data_type: DataType) -> bool:
+    """Whether computing in a type of floats rounds once at most, and nothing is computed from what is rounded."""
+    return _rounding(expression, data_type) is not None
+
+
+_MOVING = ("minimum", "maximum", "absolute", "negate")
+_EXACT_IN_TYPE = ("sign", "ceil", "floor", "truncate", "round_even", "round_away", "remainder")
+_ROUNDED_ONCE = ("add", "subtract", "multiply", "divide", "sqrt", "mean", "floor_remainder")
+_COMPARISONS = ("equal", "less", "less_equal", "greater", "greater_equal")
+
+
+def _rounding(expression: Expression, data_type: DataType) -> int | None:
+    """How often a value is rounded, 0 or 1; None for more, or where it is unknown."""
+    match expression:
+        case Tensor():
+            return 0
+        case Constant(value):
+            with np.errstate(over="ignore"):
+                return 0 if float(np.float64(value).astype(data_type.dtype)) == value else None
+        case Call("select", (Tensor(), yes, no)):
+            return _most(yes, no, data_type)
+        case Call("select", (Call(primitive, operands), yes, no)) if primitive in _COMPARISONS:
+            return _most(yes, no, data_type) if _most(*operands, data_type) == 0 else None
+        case Call("not_", (operand,)):
+            return _rounding(operand, data_type)
+        case Call(primitive, operands):
+            most = _most(*operands, data_type)
+            if primitive in _MOVING:
+                return most
+            if primitive in _ROUNDED_ONCE:
+                return 1 if most == 0 else None
+            return 0 if most == 0 and primitive in (*_EXACT_IN_TYPE, *_COMPARISONS) else None
+    return None
+
+
+def _most(*arguments: Expression | DataType) -> int | None:
+    *operands, data_type = arguments
+    found = [_rounding(operand, data_type) for operand in operands]  # type: ignore[arg-type]
+    return None if None in found else max(found)  # type: ignore[type-var]

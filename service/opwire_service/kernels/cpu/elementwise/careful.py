@@ -1,0 +1,204 @@
+"""Formulas in float64 with a bound on the error of each element, for the few that a bound for all leaves open.
+
+Where an operation is exact it adds nothing to the bound; so ties are told from what only lies near one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from opwire.formulas import Call, Constant, Expression, Tensor
+from opwire.tensor import Array
+
+from ...formulas.float64 import FUNCTIONS
+from .bounds import FUNCTION, UNIT
+
+_LEAST = 2.0**-1070
+"""What is lost where results become subnormal, and more."""
+
+_SPLIT = 2.0**27 + 1
+
+
+class Bounded(NamedTuple):
+    """Values, and by how much each may differ from the real one; infinite where it cannot be told."""
+
+    value: Any
+    error: Any
+
+
+def evaluate(expression: Expression, tensors: Mapping[str, Array]) -> Bounded:
+    """A resolved expression of exact float64 arrays of one dimension; truth values are 0 and 1."""
+    match expression:
+        case Tensor(name):
+            return Bounded(tensors[name], 0.0)
+        case Constant(value):
+            return Bounded(np.float64(value), 0.0)
+        case Call(primitive, operands):
+            return _RULES.get(primitive, _function)(primitive, *(evaluate(operand, tensors) for operand in operands))
+    raise TypeError(expression)
+
+
+def _split(a: Array) -> tuple[Array, Array]:
+    big = a * _SPLIT
+    high = big - (big - a)
+    return high, a - high
+
+
+def _rest(a: Array, b: Array, product: Array) -> Array:
+    """What a product lacks, exactly; NaN where that is out of range."""
+    (ah, al), (bh, bl) = _split(a), _split(b)
+    return al * bl - (((product - ah * bh) - al * bh) - ah * bl)
+
+
+def _rounding(value: Array, is_exact: Array) -> Array:
+    return np.where(is_exact | ~np.isfinite(value), 0.0, np.abs(value) * UNIT + _LEAST)
+
+
+def _sum(primitive: str, a: Bounded, b: Bounded) -> Bounded:
+    y = b.value if primitive == "add" else -b.value
+    total = a.value + y
+    part = total - a.value
+    rest = (a.value - (total - part)) + (y - part)
+    return Bounded(total, a.error + b.error + _rounding(total, rest == 0))
+
+
+def _product(primitive: str, a: Bounded, b: Bounded) -> Bounded:
+    product = a.value * b.value
+    is_exact = (_rest(a.value, b.value, product) == 0) & ((np.abs(product) > 1e-200) | (product == 0))
+    carried = _carried(np.abs(a.value), b.error) + _carried(np.abs(b.value), a.error)
+    return Bounded(product, 1.01 * carried + _rounding(product, is_exact))
+
+
+def _carried(factor: Any, error: Any) -> Any:
+    return np.where(np.asarray(error) == 0, 0.0, factor * error)
+
+
+def _quotient(primitive: str, a: Bounded, b: Bounded) -> Bounded:
+    quotient = a.value / b.value
+    back = quotient * b.value
+    is_exact = (back == a.value) & (_rest(quotient, b.value, back) == 0)
+    size = np.abs(b.value) - b.error
+    carried = np.where(np.asarray(a.error + b.error) == 0, 0.0, (a.error + np.abs(quotient) * b.error) / size)
+    carried = np.where((size <= 0) & (np.asarray(b.error) > 0), np.inf, carried)
+    return Bounded(quotient, 1.01 * carried + _rounding(quotient, is_exact))
+
+
+def _compare(primitive: str, a: Bounded, b: Bounded) -> Bounded:
+    error = np.asarray(a.error + b.error)
+    unsure = (np.abs(a.value - b.value) <= error) & (error > 0)
+    return Bounded(FUNCTIONS[primitive](a.value, b.value), np.where(unsure, np.inf, 0.0))
+
+
+def _select(primitive: str, condition: Bounded, yes: Bounded, no: Bounded) -> Bounded:
+    error = np.where(condition.value, yes.error, no.error)
+    return Bounded(np.where(condition.value, yes.value, no.value), np.maximum(error, condition.error))
+
+
+def _extreme(primitive: str, a: Bounded, b: Bounded) -> Bounded:
+    return Bounded(FUNCTIONS[primitive](a.value, b.value), np.maximum(a.error, b.error))
+
+
+def _same(primitive: str, a: Bounded) -> Bounded:
+    return Bounded(FUNCTIONS[primitive](a.value), a.error)
+
+
+def _step(primitive: str, a: Bounded) -> Bounded:
+    """Functions whose values are integers."""
+    reach = 2 * a.error  # at least one unit of the last place
+    low, high = FUNCTIONS[primitive](a.value - reach), FUNCTIONS[primitive](a.value + reach)
+    value = FUNCTIONS[primitive](a.value)
+    return Bounded(value, np.where((low == high) | np.isnan(value) | (np.asarray(a.error) == 0), 0.0, np.inf))
+
+
+def _mean(primitive: str, a: Bounded, b: Bounded) -> Bounded:
+    return _product("multiply", _sum("add", a, b), Bounded(np.float64(0.5), 0.0))
+
+
+def _remainder(primitive: str, a: Bounded, b: Bounded) -> Bounded:
+    """Of exact operands; only one that the divisor is added to is rounded."""
+    value = FUNCTIONS[primitive](a.value, b.value)
+    is_exact = value == FUNCTIONS["remainder"](a.value, b.value)
+    return Bounded(value, _rounding(value, is_exact))
+
+
+def _power(primitive: str, x: Bounded, y: Bounded) -> Bounded:
+    value = FUNCTIONS[primitive](x.value, y.value)
+    growth = np.abs(y.value) * x.error / np.abs(x.value)
+    carried = np.where(growth > 0.01, np.inf, np.abs(value) * growth)
+    error = np.abs(value) * FUNCTION + _LEAST + 2 * np.where(np.asarray(x.error) == 0, 0.0, carried)
+    square = _product("multiply", x, x)
+    is_square = y.value == 2
+    error = np.where(
+        (y.value == 0) | ((x.value == 1) & (np.asarray(x.error) == 0)), 0.0, np.where(y.value == 1, x.error, error)
+    )
+    return Bounded(np.where(is_square, square.value, value), np.where(is_square, square.error, error))
+
+
+def _plane(primitive: str, y: Bounded, x: Bounded) -> Bounded:
+    value = FUNCTIONS[primitive](y.value, x.value)
+    return Bounded(value, np.abs(value) * FUNCTION + _LEAST)
+
+
+_SLOPES: Mapping[str, Callable[[Any, Any], Any]] = {
+    "sqrt": lambda x, f: 0.5 / f,
+    "exp": lambda x, f: f,
+    "expm1": lambda x, f: f + 1,
+    "log": lambda x, f: 1 / x,
+    "log1p": lambda x, f: 1 / (1 + x),
+    "sin": lambda x, f: 1.0,
+    "cos": lambda x, f: 1.0,
+    "tan": lambda x, f: 1 + f * f,
+    "asin": lambda x, f: 1 / np.sqrt(1 - x * x),
+    "acos": lambda x, f: 1 / np.sqrt(1 - x * x),
+    "atan": lambda x, f: 1 / (1 + x * x),
+    "sinh": lambda x, f: np.cosh(x),
+    "cosh": lambda x, f: np.abs(np.sinh(x)) + 1e-9,
+    "tanh": lambda x, f: 1 / np.cosh(x) ** 2 + 1e-300,
+    "asinh": lambda x, f: 1 / np.sqrt(1 + x * x),
+    "acosh": lambda x, f: 1 / np.sqrt(x * x - 1),
+    "atanh": lambda x, f: 1 / (1 - x * x),
+    "erf": lambda x, f: 1.2 * np.exp(-x * x),
+    "erfc": lambda x, f: 1.2 * np.exp(-x * x),
+}
+"""Derivatives of functions at x, where they are f."""
+
+_EDGES = {"log": 0.0, "sqrt": 0.0, "log1p": -1.0, "acosh": 1.0}
+_BOTH_EDGES = frozenset(("asin", "acos", "atanh"))
+
+
+def _function(primitive: str, x: Bounded) -> Bounded:
+    value = FUNCTIONS[primitive](x.value)
+    own = np.abs(value) * FUNCTION + _LEAST
+    if primitive == "erfc":
+        own = own + np.abs(value) * 8 * UNIT * x.value * x.value
+    if np.ndim(x.error) == 0 and x.error == 0:
+        return Bounded(value, np.where(np.isfinite(value), own, 0.0))
+    grown = 2 * np.abs(_SLOPES[primitive](x.value, value)) * x.error
+    if primitive == "tan":
+        grown = np.where(x.error * np.abs(value) > 0.01, np.inf, grown)
+    distance = np.abs(x.value - _EDGES[primitive]) if primitive in _EDGES else np.inf
+    if primitive in _BOTH_EDGES:
+        distance = np.abs(1 - np.abs(x.value))
+    grown = np.where(np.asarray(x.error) * 8 >= distance, np.inf, grown)
+    grown = np.where(np.asarray(x.error) == 0, 0.0, grown)
+    return Bounded(value, np.where(np.isfinite(value) | (grown == np.inf), own + grown, 0.0))
+
+
+_RULES: Mapping[str, Callable[..., Bounded]] = {
+    "add": _sum,
+    "subtract": _sum,
+    "multiply": _product,
+    "divide": _quotient,
+    "select": _select,
+    "mean": _mean,
+    "power": _power,
+    "atan2": _plane,
+    **dict.fromkeys(("remainder", "floor_remainder"), _remainder),
+    **dict.fromkeys(("minimum", "maximum"), _extreme),
+    **dict.fromkeys(("absolute", "negate"), _same),
+    **dict.fromkeys(("ceil", "floor", "truncate", "round_even", "round_away", "sign"), _step),
+    **dict.fromkeys(("equal", "less", "less_equal", "greater", "greater_equal"), _compare),
+}

@@ -1,0 +1,115 @@
+"""Formulas over the reals, rounded once: in float64, and exactly where that is too near to the middle of two floats."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import isinf
+from typing import Any
+
+import numpy as np
+
+from opwire.formulas import Call, Constant, Expression
+from opwire.tensor import Array, DataType
+
+from ....execution import Stop, Stopped
+from ...formulas import float64
+from ...formulas.exactly import ExactFormula
+from . import careful
+from .bounds import UNIT, error_bound
+
+EXACT_AT_ONCE = 64
+"""Elements decided exactly between two questions whether to stop."""
+
+
+@dataclass(frozen=True)
+class Certified:
+    """What computes a formula on arrays.
+
+    Attributes:
+        exact: the formula of one element.
+        expression: it in float64; to an integer what it gives is truncated.
+        error: the bound on the relative error of all elements, None where each has its own.
+        infinite: whether it has an infinite constant, beside which what is too small for float64 matters.
+    """
+
+    exact: ExactFormula
+    expression: Expression
+    error: float | None
+    infinite: bool
+
+    @classmethod
+    def of(cls, expression: Expression, inputs: Mapping[str, DataType], output: DataType) -> Certified:
+        bound = error_bound(expression, dict(inputs)) if output.is_float and output.bits < 64 else None
+        return cls(ExactFormula(expression, inputs, output), expression, bound, _has_infinity(expression))
+
+    def compute(self, tensors: Mapping[str, Array], target: Array, stop: Stop) -> None:
+        """Fills ``target``.
+
+        Args:
+            tensors: by name, in the types of the formula; they broadcast to the shape of ``target``.
+            target: the output.
+            stop: asked where many elements need the exact path.
+        """
+        if self.error is None:
+            places = tuple(index.ravel() for index in np.indices(target.shape, np.int32))
+            self._decide(tensors, target, places, stop)
+            return
+        wide = {name: array.astype(np.float64) for name, array in tensors.items()}
+        values = float64.evaluate(self.expression, wide)
+        # The real number lies between these two: what both are rounded to is right.
+        below, above = np.empty(target.shape, target.dtype), target
+        reach = self.error + 2 * UNIT
+        below[...] = values * (1 - reach)
+        above[...] = values * (1 + reach)
+        undecided = _bits(below) != _bits(above)
+        if self.infinite:
+            undecided |= np.isnan(above)
+        if undecided.any():
+            self._decide(tensors, target, np.nonzero(undecided), stop)
+
+    def _decide(self, tensors: Mapping[str, Array], target: Array, places: Any, stop: Stop) -> None:
+        """Elements at given places, with a bound for each, and those that are open even then exactly."""
+        taken = {name: np.broadcast_to(array, target.shape)[places] for name, array in tensors.items()}
+        if self.exact.output.bits == 64:
+            self._exactly(taken, target, places, range(places[0].size), stop)
+            return
+        wide = {name: array.astype(np.float64) for name, array in taken.items()}
+        value, error = careful.evaluate(self.expression, wide)
+        value, error = np.broadcast_arrays(value, error)
+        size = places[0].size
+        value, error = np.broadcast_to(value, size), np.broadcast_to(error, size)
+        low, high = self._rounded(value - 2 * error), self._rounded(value + 2 * error)  # at least one unit away
+        is_open = ((_bits(low) != _bits(high)) & (error != 0)) | ~np.isfinite(error)
+        if self.infinite:
+            is_open |= np.isnan(value)
+        target[places] = self._rounded(value)
+        self._exactly(taken, target, places, np.flatnonzero(is_open), stop)
+
+    def _rounded(self, values: Array) -> Array:
+        output = self.exact.output
+        if output.is_float:
+            return values.astype(output.dtype)
+        info = np.iinfo(output.dtype)
+        whole = np.nan_to_num(np.trunc(values), nan=0.0, posinf=np.inf, neginf=-np.inf)
+        return np.clip(whole, float(info.min), float(info.max)).astype(output.dtype)
+
+    def _exactly(self, taken: Mapping[str, Array], target: Array, places: Any, which: Any, stop: Stop) -> None:
+        for number, index in enumerate(which):
+            if number % EXACT_AT_ONCE == EXACT_AT_ONCE - 1 and stop():
+                raise Stopped
+            elements = {name: array[index] for name, array in taken.items()}
+            target[tuple(place[index] for place in places)] = self.exact.of(elements)
+
+
+def _bits(values: Array) -> Array:
+    return values.view(f"<u{values.dtype.itemsize}")
+
+
+def _has_infinity(expression: Expression) -> bool:
+    match expression:
+        case Constant(value):
+            return isinf(value)
+        case Call(_, operands):
+            return any(map(_has_infinity, operands))
+    return False

@@ -1,0 +1,249 @@
+"""All operators that have a formula, each by the cheapest way that is exact: see ``computation``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from opwire.check import Plan
+from opwire.formulas import Call, Constant, Expression, Tensor
+from opwire.operators import CATALOG
+from opwire.tensor import Array, DataType
+
+from ....execution import Arrays, Stop, Stopped
+from ...formulas.exactly import ExactFormula
+from ...formulas.formula import PlanFormula, formula_of, tensors
+from ...formulas.resolve import SCALED, integer_range
+from ..jit.compiler import Kernel
+from ..run.job import Job
+from ..run.pool import Find, Pool
+from . import native
+from .bounds import is_single
+from .certified import Certified
+from .tables import Table
+from .walk import Walk, walk_of
+
+KERNELS: tuple[Kernel, ...] = ()
+
+WIDE_TILE = 1 << 13
+"""Elements of a tile in float64: with some intermediate results it fits the second cache."""
+
+TILE = 1 << 15
+"""Elements of a tile in the tensors' own type."""
+
+SCRATCH = 8 << 20
+"""Bytes that a thread takes at most for the intermediate results of a tile, whatever the formula."""
+
+Compute = Callable[[Mapping[str, Array], Array, Stop], None]
+"""Fills an array from the tensors by name, of any shape to which they broadcast."""
+
+
+@dataclass(frozen=True, slots=True)
+class Computation:
+    """How a formula is computed.
+
+    Attributes:
+        compute: on a tile.
+        tile: its elements.
+        tensors: the names of those that it reads.
+        table: in place of all that where there are many elements, if there is one.
+    """
+
+    compute: Compute
+    tile: int
+    tensors: tuple[str, ...]
+    table: Table | None = None
+
+
+class ElementsJob(Job):
+    """A formula on the elements of a plan."""
+
+    def __init__(self, plan: Plan) -> None:
+        formula = formula_of(plan)
+        self._computation = computation(formula)
+        self._output = formula.output_name
+        self._channels = formula.channels
+        target = plan.outputs[self._output]
+        self._count = target.element_count
+        self._walk = _walk(plan, formula, self._computation)
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        return ()
+
+    def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
+        if stop():
+            raise Stopped
+        given = {**inputs, **self._channels} if self._channels else inputs
+        target = outputs[self._output]
+        table = self._computation.table
+        if table is not None and not table.serves(self._count):
+            table = None
+        if self._count <= self._computation.tile:
+            with np.errstate(all="ignore"):
+                (self._computation.compute if table is None else table.compute)(given, target, stop)
+            return
+        names, walk = self._computation.tensors, self._walk
+        arrays = [np.broadcast_to(given[name], target.shape) for name in names]
+        *sources, whole = walk.views([*arrays, target])
+        compute = self._computation.compute if table is None else table.compute
+
+        def piece(begin: int, end: int) -> None:
+            with np.errstate(all="ignore"):
+                for unit in range(begin, end):
+                    place = walk.place(unit)
+                    compute(
+                        {name: source[place] for name, source in zip(names, sources, strict=True)}, whole[place], stop
+                    )
+
+        pool.run(piece, walk.units, 1, stop)
+
+    def scratch_bytes(self, threads: int) -> int:
+        return threads * SCRATCH
+
+
+def _walk(plan: Plan, formula: PlanFormula, found: Computation) -> Walk:
+    target = plan.outputs[formula.output_name]
+    strides = {}
+    for name in found.tensors:
+        if name in formula.channels:
+            shape = np.broadcast_to(formula.channels[name], target.sizes)
+            strides[name] = shape.strides
+        else:
+            strides[name] = _byte_strides(plan.inputs[name])
+    return walk_of(target.sizes, {**strides, "": _byte_strides(target)}, found.tile)
+
+
+def _byte_strides(desc: object) -> tuple[int, ...]:
+    size = desc.data_type.bits // 8  # type: ignore[attr-defined]
+    return tuple(size * step for step in desc.element_strides)  # type: ignore[attr-defined]
+
+
+def computation(formula: PlanFormula) -> Computation:
+    """The cheapest way to compute a formula that is exact."""
+    expression, inputs, output = formula.expression, formula.inputs, formula.output
+    names = tuple(sorted(tensors(expression)))
+    types = {inputs[name] for name in names}
+    if _is_on_bits(expression):
+        return Computation(partial(_on_bits, expression), TILE, names)
+    if _scale(expression) is not None:
+        return Computation(_scaled_first(formula), WIDE_TILE, names)
+    if not any(data_type.is_float for data_type in types):
+        constant = partial(_integer_constant, next(iter(types)))
+        return Computation(partial(_natively, expression, native.INTEGERS, constant), TILE, names)
+    if isinstance(expression, Tensor):
+        return Computation(partial(_copied, expression.name), TILE, names)
+    floats = {data_type for data_type in types if data_type.is_float}
+    unlike = {inputs[name] for name in names if name not in _conditions(expression)}
+    single = len(floats) == 1 and unlike == floats and is_single(expression, next(iter(floats)))
+    if single:
+        (data_type,) = floats
+        compute: Compute = partial(_natively, expression, native.FLOATS, data_type.dtype.type)
+    else:
+        compute = Certified.of(expression, {name: inputs[name] for name in names}, output).compute
+    table = None
+    if len(names) == 1 and types == {DataType.FLOAT16} and not _is_sign(expression):
+        table = Table(expression, names[0], output, compute)
+    return Computation(compute, TILE if single else WIDE_TILE, names, table)
+
+
+def _is_on_bits(expression: Expression) -> bool:
+    return isinstance(expression, Call) and expression.primitive in native.ON_BITS
+
+
+def _is_sign(expression: Expression) -> bool:
+    return (
+        isinstance(expression, Call)
+        and expression.primitive in ("negate", "absolute")
+        and isinstance(expression.operands[0], Tensor)
+    )
+
+
+def _conditions(expression: Expression) -> set[str]:
+    """The tensors that are truth values."""
+    match expression:
+        case Call("select", (Tensor(name), _, _)):
+            return {name}
+    return set()
+
+
+def _scale(expression: Expression) -> Call | None:
+    """The part of a formula that is ScaleBias of integers."""
+    match expression:
+        case Call(primitive, operands):
+            if primitive == SCALED:
+                return expression
+            return next((found for operand in operands if (found := _scale(operand)) is not None), None)
+    return None
+
+
+def _copied(name: str, given: Mapping[str, Array], target: Array, stop: Stop) -> None:
+    target[...] = given[name]
+
+
+def _natively(
+    expression: Expression,
+    functions: Mapping[str, native.Function],
+    constant: native.Function,
+    given: Mapping[str, Array],
+    target: Array,
+    stop: Stop,
+) -> None:
+    native.evaluate_into(expression, given, functions, constant, target)
+
+
+def _on_bits(expression: Expression, given: Mapping[str, Array], target: Array, stop: Stop) -> None:
+    stored = {name: array.view(f"<u{array.dtype.itemsize}") for name, array in given.items()}
+    place = target if target.dtype.kind == "u" else target.view(f"<u{target.dtype.itemsize}")
+    native.evaluate_into(expression, stored, native.INTEGERS, int, place)
+
+
+def _integer_constant(data_type: DataType, value: int) -> object:
+    least, greatest = integer_range(data_type)
+    # What lies outside is only compared with, which NumPy does for integers of Python.
+    return data_type.dtype.type(value) if least <= value <= greatest else value
+
+
+def _scaled_first(formula: PlanFormula) -> Compute:
+    """ScaleBias of integers into an array of theirs, and then what is computed from it."""
+    scale = _scale(formula.expression)
+    assert scale is not None
+    (operand, factor, bias) = scale.operands
+    assert isinstance(operand, Tensor)
+    data_type = formula.inputs[operand.name]
+    types = {operand.name: data_type}
+    exact = ExactFormula(scale, types, data_type)
+    first = Certified(exact, operand * factor + bias, None, False)
+    rest = _replaced(formula.expression, scale, operand)
+    if isinstance(rest, Tensor):
+        return first.compute
+    second = computation(replace(formula, expression=rest)).compute
+
+    def compute(given: Mapping[str, Array], target: Array, stop: Stop) -> None:
+        between = np.empty(given[operand.name].shape, data_type.dtype)
+        first.compute({operand.name: given[operand.name]}, between, stop)
+        second({**given, operand.name: between}, target, stop)
+
+    return compute
+
+
+def _replaced(expression: Expression, part: Expression, by: Expression) -> Expression:
+    match expression:
+        case Call(primitive, operands) if expression != part:
+            return Call(primitive, tuple(_replaced(operand, part, by) for operand in operands))
+        case Constant():
+            return expression
+    return by if expression == part else expression
+
+
+PREPARE = dict.fromkeys(
+    (
+        name
+        for name, kind in CATALOG.items()
+        if kind.family in ("arithmetic", "functions", "clipping", "logic", "bits", "activations")
+    ),
+    ElementsJob,
+)

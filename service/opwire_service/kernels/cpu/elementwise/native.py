@@ -1,0 +1,179 @@
+"""Formulas that NumPy computes in the tensors' own type: of integers and bits, and of floats that are rounded once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from opwire.formulas import Call, Constant, Expression, Tensor
+from opwire.tensor import Array
+
+from ...formulas import float64
+
+Function = Callable[..., Any]
+
+
+def _least(a: Any, b: Any) -> Any:
+    """Of floats: the first of equals, and whatever is no NaN."""
+    found = np.fmin(a, b)
+    return found if np.all(found) else np.where((a <= b) | (b != b), a, b)  # equal zeros may have unlike signs
+
+
+def _greatest(a: Any, b: Any) -> Any:
+    if isinstance(a, np.generic) and a == 0 and not np.signbit(a):
+        return np.fmax(b, a) + a  # -0 becomes 0
+    found = np.fmax(a, b)
+    return found if np.all(found) else np.where((a >= b) | (b != b), a, b)
+
+
+def _mean(a: Array, b: Array) -> Any:
+    half = a.dtype.type(0.5)
+    total = (a + b) * half  # halving a sum is exact but where it is subnormal, and the sum then is
+    return np.where(np.isinf(total), a * half + b * half, total)
+
+
+def _remainder(a: Array, b: Array) -> Any:
+    return np.where(np.isinf(b), b.dtype.type(np.nan), np.fmod(a, b))
+
+
+def _floor_remainder(a: Array, b: Array) -> Any:
+    return np.where(np.isinf(b), b.dtype.type(np.nan), np.mod(a, b))
+
+
+def _sign(a: Array) -> Any:
+    return (a > 0).astype(a.dtype) - (a < 0)
+
+
+_AS_IN_FLOAT64 = """
+    add subtract multiply divide negate absolute ceil floor truncate round_even round_away sqrt
+    equal less less_equal greater greater_equal select
+"""
+
+FLOATS: Mapping[str, Function] = {
+    **{name: float64.FUNCTIONS[name] for name in _AS_IN_FLOAT64.split()},
+    "not_": np.logical_not,
+    "sign": _sign,
+    "minimum": _least,
+    "maximum": _greatest,
+    "mean": _mean,
+    "remainder": _remainder,
+    "floor_remainder": _floor_remainder,
+}
+
+
+def _quotient(a: Array, b: Array) -> Any:
+    """Toward zero; by zero all bits are set."""
+    whole = np.floor_divide(a, b)
+    if a.dtype.kind == "i":
+        whole += (whole < 0) & (whole * b != a)
+    return np.where(b == 0, a.dtype.type(-1) if a.dtype.kind == "i" else np.iinfo(a.dtype).max, whole).astype(a.dtype)
+
+
+def _all_set(b: Array, found: Any) -> Any:
+    return np.where(b == 0, np.array(-1, np.int64).astype(b.dtype), found)
+
+
+def _integer_mean(a: Array, b: Array) -> Any:
+    total = a.astype(np.int64) + b.astype(np.int64)
+    return ((total + (total < 0)) >> 1).astype(a.dtype)
+
+
+def _power(base: Array, exponent: Array) -> Any:
+    """Modulo two to the power of the width; of negative exponents truncated, and of zero then all bits set."""
+    base, exponent = np.broadcast_arrays(base, exponent)
+    result, factor, rest = np.ones_like(base), base.copy(), np.maximum(exponent, 0).astype(np.uint64)
+    while rest.any():
+        result = np.where(rest & np.uint64(1), result * factor, result)
+        factor, rest = factor * factor, rest >> np.uint64(1)
+    if exponent.dtype.kind == "u":
+        return result
+    minus = base.dtype.type(-1) if base.dtype.kind == "i" else np.iinfo(base.dtype).max
+    odd = (exponent & 1) == 1
+    is_minus_one = (base == minus) if base.dtype.kind == "i" else np.zeros(base.shape, bool)
+    truncated = np.where(is_minus_one, np.where(odd, minus, base.dtype.type(1)), base.dtype.type(0))
+    truncated = np.where(base == 1, base.dtype.type(1), np.where(base == 0, minus, truncated))
+    return np.where(exponent < 0, truncated, result)
+
+
+def _shift(function: Function) -> Function:
+    def shifted(a: Array, b: Array) -> Any:
+        return np.where(b < a.dtype.itemsize * 8, function(a, b), a.dtype.type(0))
+
+    return shifted
+
+
+INTEGERS: Mapping[str, Function] = {
+    "add": np.add,
+    "subtract": np.subtract,
+    "multiply": np.multiply,
+    "divide": _quotient,
+    "remainder": lambda a, b: _all_set(b, np.fmod(a, b)),
+    "floor_remainder": lambda a, b: _all_set(b, np.mod(a, b)),
+    "mean": _integer_mean,
+    "minimum": np.minimum,
+    "maximum": np.maximum,
+    "power": _power,
+    "negate": np.negative,
+    "absolute": np.abs,
+    "sign": _sign,
+    "equal": np.equal,
+    "less": np.less,
+    "less_equal": np.less_equal,
+    "greater": np.greater,
+    "greater_equal": np.greater_equal,
+    "not_": np.logical_not,
+    "and_": np.logical_and,
+    "or_": np.logical_or,
+    "xor": np.logical_xor,
+    "select": np.where,
+    "bit_and": np.bitwise_and,
+    "bit_or": np.bitwise_or,
+    "bit_xor": np.bitwise_xor,
+    "bit_not": np.bitwise_not,
+    "bit_count": np.bitwise_count,
+    "shift_left": _shift(np.left_shift),
+    "shift_right": _shift(np.right_shift),
+}
+
+ON_BITS = frozenset(("bit_and", "bit_or", "bit_xor", "bit_not", "bit_count", "shift_left", "shift_right"))
+"""Primitives that take the stored bits of any type."""
+
+
+def evaluate(
+    expression: Expression, tensors: Mapping[str, Array], functions: Mapping[str, Function], constant: Function
+) -> Any:
+    """A resolved expression.
+
+    Args:
+        expression: of ``functions``.
+        tensors: its arrays by name.
+        functions: the primitives.
+        constant: makes a constant from a number.
+    """
+    match expression:
+        case Tensor(name):
+            return tensors[name]
+        case Constant(value):
+            return constant(value)
+        case Call(primitive, operands):
+            return functions[primitive](*(evaluate(operand, tensors, functions, constant) for operand in operands))
+    raise TypeError(expression)
+
+
+def evaluate_into(
+    expression: Expression,
+    tensors: Mapping[str, Array],
+    functions: Mapping[str, Function],
+    constant: Function,
+    target: Array,
+) -> None:
+    """Like ``evaluate``, into an array."""
+    if isinstance(expression, Call):
+        function = functions[expression.primitive]
+        if isinstance(function, np.ufunc):
+            operands = [evaluate(operand, tensors, functions, constant) for operand in expression.operands]
+            function(*operands, out=target, casting="unsafe")
+            return
+    target[...] = evaluate(expression, tensors, functions, constant)

@@ -1,0 +1,81 @@
+"""Formulas of one FLOAT16 tensor as tables: the result for each of its 65,536 elements."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from threading import Lock
+
+import numpy as np
+
+from opwire.formulas import Expression
+from opwire.tensor import Array, DataType
+
+from ....execution import Stop
+
+WORTH = 1 << 15
+"""Elements from which on a table is made."""
+
+KEPT = 64
+"""Tables that are kept, those used last."""
+
+_PATTERNS = 1 << 16
+_PIECE = 1 << 13
+
+_tables: OrderedDict[tuple[str, DataType], Array] = OrderedDict()
+_lock = Lock()
+
+
+class Table:
+    """The results of a formula.
+
+    Args:
+        expression: resolved, of one tensor.
+        name: of the tensor.
+        output: the data type of the result.
+        compute: computes the formula.
+    """
+
+    def __init__(
+        self,
+        expression: Expression,
+        name: str,
+        output: DataType,
+        compute: Callable[[Mapping[str, Array], Array, Stop], None],
+    ) -> None:
+        self._key = repr(expression), output
+        self._name = name
+        self._output = output
+        self._compute = compute
+
+    def serves(self, count: int) -> bool:
+        """Whether so many elements are worth looking up."""
+        return count >= WORTH or (self._key in _tables and count >= 256)
+
+    def compute(self, given: Mapping[str, Array], target: Array, stop: Stop) -> None:
+        """Looks up each element."""
+        table = self._found(stop)
+        place = target.view(table.dtype)
+        source = given[self._name].view(np.uint16)
+        if place.flags.c_contiguous:
+            np.take(table, source, out=place, mode="clip")
+        else:
+            place[...] = table[source]
+
+    def _found(self, stop: Stop) -> Array:
+        table = _tables.get(self._key)
+        if table is None:
+            table = self._made(stop)
+            with _lock:
+                _tables[self._key] = table
+                if len(_tables) > KEPT:
+                    _tables.popitem(last=False)
+        return table
+
+    def _made(self, stop: Stop) -> Array:
+        patterns = np.arange(_PATTERNS, dtype=np.uint16).view(np.float16)
+        results = np.empty(_PATTERNS, self._output.dtype)
+        for start in range(0, _PATTERNS, _PIECE):
+            part = slice(start, start + _PIECE)
+            self._compute({self._name: patterns[part]}, results[part], stop)
+        return results.view(f"<u{results.dtype.itemsize}")

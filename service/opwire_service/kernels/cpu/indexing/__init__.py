@@ -1,0 +1,1 @@
+"""Elements and slices that are picked, written or turned round by index."""

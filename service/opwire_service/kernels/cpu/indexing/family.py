@@ -1,0 +1,190 @@
+"""Which points the operators move that pick, write or turn round by index."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from opwire.check import Plan
+from opwire.tensor import Array, BufferTensorDesc, DataType
+
+from ....execution import Arrays
+from ..run.job import Job, Step
+from ..views.job import steps_of
+from ..views.phases import constant
+from ..views.view import View, copy
+from . import points
+from .geometry import Component, Point
+from .job import MOVE, IndexJob, Indices, gather_step, reverse_step, scatter_step
+
+KERNELS = (MOVE,)
+
+INDEX_TYPES = {
+    DataType.INT64: points.SIGNED_64,
+    DataType.UINT64: points.UNSIGNED_64,
+    DataType.INT32: points.SIGNED_32,
+    DataType.UINT32: points.UNSIGNED_32,
+}
+
+
+def _tensors(inputs: Arrays, outputs: Arrays) -> Sequence[Array]:
+    return inputs["InputTensor"], outputs["OutputTensor"], inputs["IndicesTensor"]
+
+
+class _Layout:
+    """Makes points and components of a plan, in bytes, from sizes and strides in elements."""
+
+    def __init__(self, plan: Plan, indices: str = "IndicesTensor") -> None:
+        self.item = plan.outputs["OutputTensor"].data_type.bits // 8
+        self._desc = plan.inputs[indices]
+        self._index = self._desc.data_type.bits // 8
+
+    def point(self, size: int, index: int, source: int, target: int) -> Point:
+        return Point(size, index * self._index, source * self.item, target * self.item)
+
+    def indices(self, *components: tuple[int, int, int]) -> Indices:
+        """Of each component the place in its tuple, the size that it counts in, and the stride."""
+        scaled = (Component(place * self._index, size, step * self.item) for place, size, step in components)
+        return Indices(INDEX_TYPES[self._desc.data_type], tuple(scaled))
+
+
+def _aligned(desc: BufferTensorDesc, rank: int) -> tuple[int, ...]:
+    """The strides of a tensor for as many sizes as there are: leading ones are added to its own, or taken away."""
+    strides = (0,) * rank + desc.element_strides
+    return strides[len(strides) - rank :]
+
+
+def _gather(plan: Plan) -> Job:
+    source, indices = plan.inputs["InputTensor"], plan.inputs["IndicesTensor"]
+    axis, count = plan.attributes.Axis, plan.attributes.IndexDimensions
+    layout, strides = _Layout(plan), source.element_strides
+    chosen = range(indices.rank - count, indices.rank)
+    loops = [
+        *((source.sizes[i], 0, strides[i]) for i in range(axis)),
+        *((indices.sizes[i], indices.element_strides[i], 0) for i in chosen),
+        *((source.sizes[i], 0, strides[i]) for i in range(axis + 1, source.rank)),
+    ]
+    targets = _aligned(plan.outputs["OutputTensor"], len(loops))
+    moved = [layout.point(*loop, target) for loop, target in zip(loops, targets, strict=True)]
+    named = layout.indices((0, source.sizes[axis], strides[axis]))
+    return IndexJob(gather_step(layout.item, named, moved), _tensors)
+
+
+def _gather_elements(plan: Plan) -> Job:
+    source, indices, target = plan.inputs["InputTensor"], plan.inputs["IndicesTensor"], plan.outputs["OutputTensor"]
+    axis, layout, strides = plan.attributes.Axis, _Layout(plan), source.element_strides
+    moved = [
+        layout.point(size, indices.element_strides[i], 0 if i == axis else strides[i], target.element_strides[i])
+        for i, size in enumerate(indices.sizes)
+    ]
+    named = layout.indices((0, source.sizes[axis], strides[axis]))
+    return IndexJob(gather_step(layout.item, named, moved), _tensors)
+
+
+def _gather_nd(plan: Plan) -> Job:
+    layout, attributes = _Layout(plan), plan.attributes
+    batches = getattr(attributes, "BatchDimensionCount", 0)
+    source = _last(plan.inputs["InputTensor"], attributes.InputDimensionCount)
+    *field, (length, place) = _last(plan.inputs["IndicesTensor"], attributes.IndicesDimensionCount)
+    loops = [
+        *((size, step, source[i][1] if i < batches else 0) for i, (size, step) in enumerate(field)),
+        *((size, 0, step) for size, step in source[batches + length :]),
+    ]
+    targets = _aligned(plan.outputs["OutputTensor"], len(loops))
+    moved = [layout.point(*loop, target) for loop, target in zip(loops, targets, strict=True)]
+    named = layout.indices(*((i * place, *source[batches + i]) for i in range(length)))
+    return IndexJob(gather_step(layout.item, named, moved), _tensors)
+
+
+def _last(desc: BufferTensorDesc, count: int) -> list[tuple[int, int]]:
+    """The sizes and strides of the last dimensions of a tensor."""
+    return list(zip(desc.sizes, desc.element_strides, strict=True))[desc.rank - count :]
+
+
+def _scatter_elements(plan: Plan) -> Job:
+    indices, updates, target = plan.inputs["IndicesTensor"], plan.inputs["UpdatesTensor"], plan.outputs["OutputTensor"]
+    axis, layout = plan.attributes.Axis, _Layout(plan)
+    moved = [
+        layout.point(size, step, source, 0 if i == axis else target.element_strides[i])
+        for i, (size, step, source) in enumerate(
+            zip(indices.sizes, indices.element_strides, updates.element_strides, strict=True)
+        )
+    ]
+    named = layout.indices((0, target.sizes[axis], target.element_strides[axis]))
+    free = moved[:axis] + moved[axis + 1 :]
+    return _scatter(plan, scatter_step(layout.item, named, moved[axis : axis + 1], free))
+
+
+def _scatter_nd(plan: Plan) -> Job:
+    layout, attributes = _Layout(plan), plan.attributes
+    target = _last(plan.outputs["OutputTensor"], attributes.InputDimensionCount)
+    *field, (length, place) = _last(plan.inputs["IndicesTensor"], attributes.IndicesDimensionCount)
+    sources = _aligned(plan.inputs["UpdatesTensor"], len(field) + len(target) - length)
+    ordered = [layout.point(size, step, source, 0) for (size, step), source in zip(field, sources, strict=False)]
+    rest = zip(target[length:], sources[len(field) :], strict=True)
+    free = [layout.point(size, 0, source, step) for (size, step), source in rest]
+    named = layout.indices(*((i * place, *target[i]) for i in range(length)))
+    return _scatter(plan, scatter_step(layout.item, named, ordered, free))
+
+
+def _scatter(plan: Plan, step: Step) -> Job:
+    """The input is copied, then the updates are written."""
+    target = plan.outputs["OutputTensor"]
+    whole = copy(View.of(0, plan.inputs["InputTensor"]), View.of(len(plan.inputs), target))
+
+    def tensors(inputs: Arrays, outputs: Arrays) -> Sequence[Array]:
+        return inputs["UpdatesTensor"], outputs["OutputTensor"], inputs["IndicesTensor"]
+
+    return IndexJob(step, tensors, steps_of([whole], target.data_type.bits // 8))
+
+
+def _one_hot(plan: Plan) -> Job:
+    """All is off; then what the indices name is on."""
+    indices, target, axis = plan.inputs["IndicesTensor"], plan.outputs["OutputTensor"], plan.attributes.Axis
+    values, layout = plan.inputs["ValuesTensor"], _Layout(plan)
+    strides = zip(indices.sizes, indices.element_strides, target.element_strides, strict=True)
+    free = [layout.point(size, step, 0, out) for i, (size, step, out) in enumerate(strides) if i != axis]
+    named = layout.indices((0, target.sizes[axis], target.element_strides[axis]))
+    step = scatter_step(layout.item, named, (), free)
+    view = View.of(len(plan.inputs), target)
+    off = copy(constant(view, list(plan.inputs).index("ValuesTensor")), view)
+    on = tuple(1 if i == _fastest(values) else 0 for i in range(values.rank))
+
+    def tensors(inputs: Arrays, outputs: Arrays) -> Sequence[Array]:
+        return inputs["ValuesTensor"][(*on, ...)], outputs["OutputTensor"], inputs["IndicesTensor"]
+
+    return IndexJob(step, tensors, steps_of([off], layout.item))
+
+
+def _fastest(desc: BufferTensorDesc) -> int:
+    """The last dimension that has more than one element."""
+    return max(i for i, size in enumerate(desc.sizes) if size > 1)
+
+
+def _reverse(plan: Plan) -> Job:
+    source, lengths = plan.inputs["InputTensor"], plan.inputs["SequenceLengthsTensor"]
+    axis, layout = plan.attributes.Axis, _Layout(plan, "SequenceLengthsTensor")
+    out = plan.outputs["OutputTensor"].element_strides
+    free = [
+        layout.point(size, lengths.element_strides[i], source.element_strides[i], out[i])
+        for i, size in enumerate(source.sizes)
+        if i != axis
+    ]
+    named = layout.indices((0, source.sizes[axis], source.element_strides[axis]))
+    along = layout.point(source.sizes[axis], 0, 0, out[axis])
+
+    def tensors(inputs: Arrays, outputs: Arrays) -> Sequence[Array]:
+        return inputs["InputTensor"], outputs["OutputTensor"], inputs["SequenceLengthsTensor"]
+
+    return IndexJob(reverse_step(layout.item, named, along, free), tensors)
+
+
+PREPARE = {
+    "GATHER": _gather,
+    "GATHER_ELEMENTS": _gather_elements,
+    "GATHER_ND": _gather_nd,
+    "GATHER_ND1": _gather_nd,
+    "SCATTER_ELEMENTS": _scatter_elements,
+    "SCATTER_ND": _scatter_nd,
+    "ONE_HOT": _one_hot,
+    "REVERSE_SUBSEQUENCES": _reverse,
+}

@@ -1,0 +1,104 @@
+"""The loops of what is moved by index as a row of int64: one point of them resolves one tuple of indices."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Sequence
+from math import prod
+from typing import NamedTuple
+
+# Slots of the row. Steps are in bytes.
+MODE, INDEX_TYPE, RUN = 0, 1, 2  # what is done, how an index is read, and the bytes that move for each
+FIRST, LAST, TILE, TILES = 3, 4, 5, 6  # of the points of the outer loops, which are counted through
+OUTER = 7  # how many loops are among the outer ones
+COMPONENTS = 8  # of a tuple of indices
+MIDDLE, INNER = 9, 15  # the two innermost loops
+SIZE, INDEX_STEP, SOURCE_STEP, TARGET_STEP, LEVEL_TILE, LEVEL_TILES = range(6)
+COMPONENT, COMPONENT_SLOTS = 24, 3  # of each component the step from the tuple, the size, and the step that it makes
+LOOPS, LOOP_SLOTS = 48, 4  # the outer loops
+MOST_LOOPS = 16
+SLOTS = LOOPS + LOOP_SLOTS * MOST_LOOPS
+
+GATHER, SCATTER, REVERSE = range(3)
+
+TILE_POINTS = 1 << 14
+"""Points of a unit, at most."""
+
+TILE_BYTES = 1 << 18
+"""What a unit moves, at most, where a point moves many bytes."""
+
+
+class Point(NamedTuple):
+    """A loop over points: its size, and the steps in the indices, in the source and in the target."""
+
+    size: int
+    index: int
+    source: int
+    target: int
+
+
+class Component(NamedTuple):
+    """An index of a tuple: elements from the tuple's first one to it, the size it counts in, the step it makes."""
+
+    place: int
+    size: int
+    step: int
+
+
+def collapse(loops: Iterable[Point]) -> list[Point]:
+    """The fewest loops that visit the same points in the same order."""
+    merged: list[Point] = []
+    for loop in loops:
+        if loop.size == 1:
+            continue
+        last = merged[-1] if merged else None
+        if last is not None and last[1:] == tuple(loop.size * step for step in loop[1:]):
+            merged[-1] = Point(last.size * loop.size, *loop[1:])
+        else:
+            merged.append(loop)
+    return merged
+
+
+class Cut(NamedTuple):
+    """Loops cut into units: their row, how many units, and the visits of elements that one takes at most."""
+
+    geometry: array[int]
+    units: int
+    elements: int
+
+
+def encode(
+    mode: int,
+    index_type: int,
+    run: int,
+    components: Sequence[Component],
+    outer: Sequence[Point],
+    tiles: Sequence[Point],
+) -> Cut:
+    """The row of an operator.
+
+    Args:
+        mode: what it does.
+        index_type: how an index is read.
+        run: bytes that a point moves.
+        components: of a tuple, in bytes.
+        outer: loops that are counted through, in bytes; in their order where later points overwrite earlier ones.
+        tiles: at most two loops inside them, which may be cut.
+    """
+    levels = [Point(1, 0, 0, 0)] * (2 - len(tiles)) + list(tiles)
+    left = max(1, min(TILE_POINTS, TILE_BYTES // run))
+    widths = []
+    for level in reversed(levels):
+        widths.append(min(level.size, left))
+        left = max(1, left // level.size)
+    count = prod(loop.size for loop in outer)
+    tile = count if mode == SCATTER else min(count, left)
+    row = [mode, index_type, run, 0, count, tile, -(-count // tile), len(outer), len(components)]
+    for level, width in zip(levels, reversed(widths), strict=True):
+        row += [*level, width, -(-level.size // width)]
+    row += [0] * (COMPONENT - len(row)) + [number for each in components for number in each]
+    row += [0] * (LOOPS - len(row)) + [number for loop in outer for number in loop]
+    row += [0] * (SLOTS - len(row))
+    units = row[TILES] * row[MIDDLE + LEVEL_TILES] * row[INNER + LEVEL_TILES]
+    points = prod(widths) * (1 if mode == SCATTER else tile)
+    return Cut(array("q", row), units, points * (2 * len(components) + run // 8))

@@ -1,0 +1,130 @@
+"""Points made ready to run: what is copied first, then what indices name."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from opwire.tensor import Array
+
+from ....execution import Arrays, Bound, Stop
+from ..jit.compiler import Kernel
+from ..jit.element import INT8
+from ..run.job import Job, Step
+from ..run.pool import Find, Pool
+from ..views.job import bind_steps
+from . import geometry as g
+from .geometry import Component, Point, collapse, encode
+from .points import move_points
+
+MOVE = Kernel(move_points, INT8)
+
+MOST_POINTS = 1 << 18
+"""Points that are taken one after the other, as later ones may overwrite earlier ones, before ``stop`` is asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Indices:
+    """What a point reads.
+
+    Attributes:
+        type: how an index is read.
+        components: of a tuple.
+    """
+
+    type: int
+    components: tuple[Component, ...]
+
+
+def gather_step(item: int, indices: Indices, points: Iterable[Point]) -> Step:
+    """What reads elements of ``item`` bytes by index; the points may come in any order."""
+    loops, run = _with_run(_by_target(points), item)
+    return _step(g.GATHER, indices, run, loops[:-2], loops[-2:])
+
+
+def scatter_step(item: int, indices: Indices, ordered: Iterable[Point], free: Iterable[Point]) -> Step:
+    """What writes by index: points of the ordered loops may write to the same place, and are taken in their order."""
+    loops, run = _with_run(_by_target(free), item)
+    return _step(g.SCATTER, indices, run, loops[:-2] + collapse(ordered), loops[-2:])
+
+
+def reverse_step(item: int, indices: Indices, along: Point, points: Iterable[Point]) -> Step:
+    """What turns sequences round, which lie along a loop."""
+    loops = _by_target(points)
+    return _step(g.REVERSE, indices, item, [*loops[:-2], along], loops[-2:])
+
+
+def _by_target(points: Iterable[Point]) -> list[Point]:
+    return collapse(sorted(points, key=lambda point: point.target, reverse=True))
+
+
+def _with_run(loops: list[Point], item: int) -> tuple[list[Point], int]:
+    """The loops without the one along a run of neighbours, and the bytes of that."""
+    if loops and loops[-1][1:] == (0, item, item):
+        return loops[:-1], item * loops[-1].size
+    return loops, item
+
+
+def _step(mode: int, indices: Indices, run: int, outer: Sequence[Point], tiles: Sequence[Point]) -> Step:
+    cut = encode(mode, indices.type, run, indices.components, outer, tiles)
+    return Step(MOVE, cut.geometry, cut.units, cut.elements)
+
+
+Choose = Callable[[Arrays, Arrays], Sequence[Array]]
+"""Picks the source, the target and the indices among the tensors of a plan."""
+
+
+class IndexJob(Job):
+    """Copies, if there are any, then one step by index.
+
+    Args:
+        step: what is moved by index.
+        choose: its tensors.
+        copies: steps that come first, on the tensors in the order of the plan and the constants.
+        constants: elements that are written.
+    """
+
+    def __init__(self, step: Step, choose: Choose, copies: Sequence[Step] = ()) -> None:
+        self._step = step
+        self._choose = choose
+        self._copies = copies
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        return (MOVE, *dict.fromkeys(step.kernel for step in self._copies))
+
+    def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
+        self.bind(inputs, outputs, find, pool)(stop)
+
+    def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
+        chosen = self._choose(inputs, outputs)
+        tensors = [*inputs.values(), *outputs.values()]
+
+        def run(stop: Stop) -> None:
+            if self._copies:
+                bind_steps(self._copies, tensors, find, pool)(stop)
+            for step in self._pieces():
+                bind_steps((step,), chosen, find, pool)(stop)
+
+        if self._copies or self._is_long:
+            return run
+        return bind_steps((self._step,), chosen, find, pool)
+
+    def scratch_bytes(self, threads: int) -> int:
+        return 0
+
+    @property
+    def _is_long(self) -> bool:
+        return self._step.geometry[g.MODE] == g.SCATTER and self._step.geometry[g.LAST] > MOST_POINTS
+
+    def _pieces(self) -> Iterator[Step]:
+        """The step, cut into several where each point must wait for the one before it."""
+        if not self._is_long:
+            yield self._step
+            return
+        for first in range(0, self._step.geometry[g.LAST], MOST_POINTS):
+            geometry = array("q", self._step.geometry)
+            geometry[g.FIRST] = first
+            geometry[g.LAST] = min(first + MOST_POINTS, geometry[g.LAST])
+            yield self._step._replace(geometry=geometry)

@@ -1,0 +1,1 @@
+"""Matrix products, convolutions, recurrent networks and attention on the BLAS that NumPy brings."""

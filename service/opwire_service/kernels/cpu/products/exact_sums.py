@@ -1,0 +1,80 @@
+"""Sums of float64 terms without error, many at a time: what decides where a bound on the error could not.
+
+Each round takes off the leading bits of all terms on a common grid, so wide that their sum is exact; what is left of
+the terms goes into the next round, until nothing is left.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from opwire.tensor import Array
+
+MOST_PARTS = 24
+"""Partial sums that are kept before they are distilled."""
+
+
+class ExactSums:
+    """The exact sums of rows of terms, each below ``2**900`` in magnitude and finite.
+
+    Args:
+        rows: how many sums there are.
+    """
+
+    def __init__(self, rows: int) -> None:
+        self._parts = [np.zeros(rows)]
+
+    def add(self, terms: Array) -> None:
+        """Adds the terms of each row, ``[rows, count]``; they are used up."""
+        headroom = terms.shape[1].bit_length() + 1
+        while True:
+            greatest = np.abs(terms).max(1)
+            if not greatest.any():
+                break
+            grid = np.ldexp(1.0, np.frexp(greatest)[1] + headroom)[:, None]
+            leading = (terms + grid) - grid
+            terms -= leading
+            self._parts.append(leading.sum(1))
+        if len(self._parts) > MOST_PARTS:
+            self._parts = [part for part in self._distilled() if part.any()] or [np.zeros(len(terms))]
+
+    def nearest(self) -> Array:
+        """The sums, rounded."""
+        nearest: Array = self._distilled()[0]
+        return nearest
+
+    def odd(self) -> Array:
+        """The sums rounded to odd: what is not exact ends in a one, so that another rounding is as good as one."""
+        parts = self._distilled()
+        sums, rest = parts[0], parts[1]
+        is_even = sums.view(np.int64) % 2 == 0
+        return np.where((rest != 0) & is_even, np.nextafter(sums, np.copysign(np.inf, rest)), sums)
+
+    def _distilled(self) -> Array:
+        """The parts so that each is the rounded sum of itself and those that follow."""
+        parts = np.array([*self._parts, np.zeros_like(self._parts[0])])
+        while True:
+            before = parts.copy()
+            for i in range(len(parts) - 1, 0, -1):
+                parts[i - 1], parts[i] = _two_sum(parts[i - 1], parts[i])
+            if np.array_equal(parts, before):
+                return parts
+
+
+def _two_sum(a: Array, b: Array) -> tuple[Array, Array]:
+    """The rounded sums and their errors."""
+    total = a + b
+    other = total - a
+    return total, (a - (total - other)) + (b - other)
+
+
+def split(numbers: Array) -> tuple[Array, Array]:
+    """Each number as the sum of two that have at most 26 bits."""
+    scaled = numbers * 134217729.0  # 2**27 + 1
+    high = scaled - (scaled - numbers)
+    return high, numbers - high
+
+
+def times(terms: Array, factors: Array) -> Array:
+    """Terms ``[rows, count]`` times a factor of at most 26 bits a row, as twice as many exact terms."""
+    return np.concatenate([part * factors[:, None] for part in split(terms)], axis=1)

@@ -1,0 +1,31 @@
+"""Plans that the CPU device runs on the kernels of the reference."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from opwire.check import Plan
+
+from ....execution import Arrays, Stop
+from ...reference import KERNELS
+from ..jit.compiler import Kernel
+from .job import Job
+from .pool import Find, Pool
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceJob(Job):
+    """A plan for which there are no kernels here, or none that pay."""
+
+    plan: Plan
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        return ()
+
+    def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
+        KERNELS[self.plan.operator.name](self.plan, inputs, outputs, stop)
+
+    def scratch_bytes(self, threads: int) -> int:
+        """Besides what exact arithmetic takes, which the device counts for every plan."""
+        return 0

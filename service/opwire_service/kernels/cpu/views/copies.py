@@ -1,0 +1,97 @@
+"""The kernels that make copies: of runs, and of elements of one size, whatever they mean."""
+
+from __future__ import annotations
+
+from ..jit.compiler import inlined, inner, kernel
+from ..jit.element import size_of
+from ..run.geometry import at
+from . import geometry as g
+from .geometry import Tile, tile_of
+from .moves import move_run, move_square, put, square_of, take
+
+
+@inlined
+def _step(geometry: int, level: int, which: int) -> int:
+    return at(geometry, g.LEVELS + level * g.LEVEL_SLOTS + which)
+
+
+@kernel
+def runs(zero: int, tensors: int, _target: int, _states: int, geometry: int, begin: int, end: int) -> None:
+    """Copies runs of bytes."""
+    for unit in range(begin, end):
+        while unit >= at(geometry, g.END):
+            geometry += 8 * g.RECORD
+        tile = tile_of(tensors, geometry, unit)
+        for i in range(tile.outer):
+            source = tile.source + i * _step(geometry, 0, g.SOURCE_STEP)
+            target = tile.target + i * _step(geometry, 0, g.TARGET_STEP)
+            for _ in range(tile.middle):
+                move_run(target, source, tile.inner)
+                source += _step(geometry, 1, g.SOURCE_STEP)
+                target += _step(geometry, 1, g.TARGET_STEP)
+
+
+@kernel
+def items(zero: int, tensors: int, _target: int, _states: int, geometry: int, begin: int, end: int) -> None:
+    """Copies elements one by one, or squares of them."""
+    for unit in range(begin, end):
+        while unit >= at(geometry, g.END):
+            geometry += 8 * g.RECORD
+        tile = tile_of(tensors, geometry, unit)
+        if at(geometry, g.KIND) == g.TRANSPOSED:
+            _transpose(zero, geometry, tile)
+            continue
+        for i in range(tile.outer):
+            source = tile.source + i * _step(geometry, 0, g.SOURCE_STEP)
+            target = tile.target + i * _step(geometry, 0, g.TARGET_STEP)
+            for _ in range(tile.middle):
+                if at(geometry, g.KIND) == g.FILL:
+                    fill(target, _step(geometry, 2, g.TARGET_STEP), take(source, zero), tile.inner)
+                else:
+                    _line(zero, geometry, target, source, tile.inner)
+                source += _step(geometry, 1, g.SOURCE_STEP)
+                target += _step(geometry, 1, g.TARGET_STEP)
+
+
+@inner
+def fill(target: int, step: int, value: int, count: int) -> None:
+    """Writes an element again and again, ``step`` bytes apart."""
+    if step == size_of(value):
+        for i in range(count):
+            put(target + i * size_of(value), value)
+    else:
+        for i in range(count):
+            put(target + i * step, value)
+
+
+@inner
+def _line(zero: int, geometry: int, target: int, source: int, count: int) -> None:
+    here, there, size = _step(geometry, 2, g.SOURCE_STEP), _step(geometry, 2, g.TARGET_STEP), size_of(zero)
+    if there != size:
+        for i in range(count):
+            put(target + i * there, take(source + i * here, zero))
+    elif here == 2 * size:
+        for i in range(count):
+            put(target + i * size, take(source + 2 * i * size, zero))
+    elif here == -size:
+        for i in range(count):
+            put(target + i * size, take(source - i * size, zero))
+    else:
+        for i in range(count):
+            put(target + i * size, take(source + i * here, zero))
+
+
+@inner
+def _transpose(zero: int, geometry: int, tile: Tile) -> None:
+    """Moves a matrix whose rows lie along the target and whose columns lie along the source, square by square."""
+    here, there = _step(geometry, 2, g.SOURCE_STEP), _step(geometry, 1, g.TARGET_STEP)
+    size, square = size_of(zero), square_of(zero)
+    rows, columns = tile.middle // square * square, tile.inner // square * square
+    for i in range(0, rows, square):
+        source, target = tile.source + i * size, tile.target + i * there
+        for j in range(0, columns, square):
+            move_square(target + j * size, there, source + j * here, here, zero)
+    for i in range(tile.middle):
+        source, target = tile.source + i * size, tile.target + i * there
+        for j in range(columns if i < rows else 0, tile.inner):
+            put(target + j * size, take(source + j * here, zero))

@@ -1,0 +1,171 @@
+"""Copies as a row of int64, cut into units: what kernels read to find what a unit moves."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Sequence
+from math import prod
+from typing import NamedTuple
+
+from ...layout import Loop
+from ..jit.compiler import inlined, inner
+from ..run.geometry import at
+from .moves import VECTOR
+from .view import Copy
+
+# Slots of the record of a copy. Steps and offsets are in bytes.
+END = 0  # units of the copies before it and its own
+FIRST = 1  # those before it
+SOURCE, TARGET, SOURCE_OFFSET, TARGET_OFFSET = 2, 3, 4, 5
+KIND = 6  # how its elements are moved
+OUTER = 7  # loops outside the tiles
+LEVELS = 8  # of the tiles, outermost first
+SIZE, SOURCE_STEP, TARGET_STEP, TILE, TILES = range(5)
+LEVEL_SLOTS = 5
+INNER = 3
+LOOPS = LEVELS + INNER * LEVEL_SLOTS
+LOOP_SLOTS = 3
+MOST_LOOPS = 16
+"""Those of a copy that splits each dimension of a tensor in two."""
+RECORD = LOOPS + LOOP_SLOTS * MOST_LOOPS
+
+TILE_BYTES = 1 << 17
+"""What a unit moves of runs, at most."""
+
+UNIT = 16
+"""Elements that could be visited in the time that a unit takes besides."""
+
+TILE_ITEMS = 1 << 14
+"""Elements that a unit moves at most one by one."""
+
+SQUARES, SQUARES_LONG = 64, 512
+"""Of a tile that is transposed: bytes of its rows in the target, and how many rows it has."""
+
+LONG_LINE = 16
+"""Elements along a loop that is worth to be the innermost one."""
+
+RUNS, ITEMS, FILL, TRANSPOSED = range(4)
+
+
+class Tile(NamedTuple):
+    """What a unit moves: addresses of its first element, and how many there are along the loops of tiles."""
+
+    source: int
+    target: int
+    outer: int
+    middle: int
+    inner: int
+
+
+class Form(NamedTuple):
+    """How a copy is done.
+
+    Attributes:
+        kind: ``RUNS`` of bytes, ``ITEMS`` one by one, ``FILL`` with one again and again, or squares ``TRANSPOSED``.
+        item: bytes of what the innermost loop moves at a time; 1 of runs.
+        loops: in bytes; that of the bytes of a run is one of them.
+    """
+
+    kind: int
+    item: int
+    loops: tuple[Loop, ...]
+
+
+def form_of(copy: Copy, item: int) -> Form:
+    """The best form of a copy of elements that have ``item`` bytes."""
+    loops = [Loop(loop.size, loop.source * item, loop.target * item) for loop in copy.loops]
+    run = item
+    if loops and loops[-1].source == loops[-1].target == item:
+        run *= loops.pop().size
+    if not loops or run not in (1, 2, 4, 8):
+        return Form(RUNS, 1, (*loops, Loop(run, 1, 1)))
+    if loops[-1].source == 0:
+        return Form(FILL, run, tuple(loops))
+    rows = next((i for i, loop in enumerate(loops[:-1]) if loop.source == run), None)
+    if rows is None or loops[-1].target != run or min(loops[-1].size, loops[rows].size) * run < VECTOR:
+        if loops[-1].size < LONG_LINE:
+            loops.sort(key=lambda loop: (loop.size >= LONG_LINE, -loop.target))
+        return Form(ITEMS, run, tuple(loops))
+    loops.insert(-1, loops.pop(rows))
+    return Form(TRANSPOSED, run, tuple(loops))
+
+
+class Cut(NamedTuple):
+    """Copies cut into units: their records, how many units there are, and the elements that one visits at most."""
+
+    geometry: array[int]
+    units: int
+    elements: int
+
+
+def encode(copies: Iterable[tuple[Copy, Form]], item: int) -> Cut:
+    """The records of copies, of elements that have ``item`` bytes, that one kernel makes."""
+    row: list[int] = []
+    units, elements = 0, 1
+    for copy, form in copies:
+        levels = (Loop(1, 0, 0),) * (INNER - len(form.loops)) + form.loops[-INNER:]
+        tiles = _tiles(form, levels)
+        outer = form.loops[:-INNER]
+        counts = [-(-loop.size // tile) for loop, tile in zip(levels, tiles, strict=True)]
+        first, units = units, units + prod(counts) * prod(loop.size for loop in outer)
+        offsets = copy.source_offset * item, copy.target_offset * item
+        record = [units, first, copy.source, copy.target, *offsets, form.kind, len(outer)]
+        for loop, tile, count in zip(levels, tiles, counts, strict=True):
+            record += [*loop, tile, count]
+        record += [number for loop in outer for number in loop]
+        row += record + [0] * (RECORD - len(record))
+        elements = max(elements, _visits(form, tiles))
+    return Cut(array("q", row), units, elements)
+
+
+def _tiles(form: Form, levels: Sequence[Loop]) -> list[int]:
+    """Of the loops of tiles how much is in one."""
+    if form.kind == TRANSPOSED:
+        return [1, min(levels[1].size, SQUARES_LONG), min(levels[2].size, SQUARES // form.item)]
+    left = TILE_BYTES if form.kind == RUNS else TILE_ITEMS
+    found = []
+    for loop in reversed(levels):
+        found.append(min(loop.size, left))
+        left = max(1, left // loop.size)
+    return found[::-1]
+
+
+def _visits(form: Form, tiles: Sequence[int]) -> int:
+    """What a unit takes, in visits of elements of four bytes; a run takes as long as some of them besides."""
+    count = prod(tiles)
+    return UNIT + (count // 4 + 2 * count // tiles[-1] if form.kind == RUNS else count)
+
+
+@inlined
+def tile_of(tensors: int, geometry: int, unit: int) -> Tile:
+    """What a unit moves, of tensors whose addresses stand one after the other."""
+    unit -= at(geometry, FIRST)
+    source = at(tensors, at(geometry, SOURCE)) + at(geometry, SOURCE_OFFSET)
+    target = at(tensors, at(geometry, TARGET)) + at(geometry, TARGET_OFFSET)
+    unit, here, there, inner_size = _part(geometry, LEVELS + 2 * LEVEL_SLOTS, unit)
+    source, target = source + here, target + there
+    unit, here, there, middle = _part(geometry, LEVELS + LEVEL_SLOTS, unit)
+    source, target = source + here, target + there
+    unit, here, there, outer = _part(geometry, LEVELS, unit)
+    source, target = source + here, target + there
+    for i in range(at(geometry, OUTER) - 1, -1, -1):
+        slot = LOOPS + LOOP_SLOTS * i
+        size = at(geometry, slot)
+        rest = unit // size
+        place = unit - rest * size
+        source += place * at(geometry, slot + SOURCE_STEP)
+        target += place * at(geometry, slot + TARGET_STEP)
+        unit = rest
+    return Tile(source, target, outer, middle, inner_size)
+
+
+@inner
+def _part(geometry: int, level: int, unit: int) -> tuple[int, int, int, int]:
+    """Of a loop of tiles the number that is left, the bytes to where a unit begins, and how much it moves."""
+    tiles, size, tile = at(geometry, level + TILES), at(geometry, level + SIZE), at(geometry, level + TILE)
+    if tiles == 1:
+        return unit, 0, 0, size
+    rest = unit // tiles
+    start = (unit - rest * tiles) * tile
+    here, there = start * at(geometry, level + SOURCE_STEP), start * at(geometry, level + TARGET_STEP)
+    return rest, here, there, min(tile, size - start)

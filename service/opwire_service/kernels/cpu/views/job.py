@@ -1,0 +1,84 @@
+"""Copies made ready to run: in phases, each of steps that one kernel takes."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Sequence
+from functools import partial
+from itertools import groupby
+
+from opwire.tensor import Array
+
+from ....execution import Arrays, Bound, Stop
+from ..jit.compiler import Kernel
+from ..jit.element import INT8, INT16, INT32, INT64
+from ..run.job import Job, Step
+from ..run.pool import Find, Pool
+from . import copies as kernels
+from .geometry import RUNS, Form, encode, form_of
+from .view import Copy, Phases
+
+ITEMS = {1: INT8, 2: INT16, 4: INT32, 8: INT64}
+"""Types that are as wide as elements."""
+
+KERNELS = (Kernel(kernels.runs, INT8), *(Kernel(kernels.items, element) for element in ITEMS.values()))
+
+
+def steps_of(copies: Iterable[Copy], item: int) -> list[Step]:
+    """The steps that make copies of elements of ``item`` bytes, in any order."""
+    formed = sorted(((copy, form_of(copy, item)) for copy in copies), key=lambda pair: _which(pair[1]))
+    return [_step(list(group), which, item) for which, group in groupby(formed, key=lambda pair: _which(pair[1]))]
+
+
+def _which(form: Form) -> tuple[bool, int]:
+    return form.kind != RUNS, form.item
+
+
+def _step(copies: Sequence[tuple[Copy, Form]], which: tuple[bool, int], item: int) -> Step:
+    cut = encode(copies, item)
+    function = kernels.items if which[0] else kernels.runs
+    return Step(Kernel(function, ITEMS[which[1]]), cut.geometry, cut.units, cut.elements)
+
+
+class CopyJob(Job):
+    """Copies between the tensors of a plan.
+
+    Args:
+        item: bytes of an element.
+        phases: what is copied: tensors count from 0, inputs first, then outputs, and last the constants.
+        constants: elements that are written.
+    """
+
+    def __init__(self, item: int, phases: Phases, constants: Array | None = None) -> None:
+        self._steps = [step for copies in phases for step in steps_of(copies, item)]
+        self._constants = constants
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        return tuple(dict.fromkeys(step.kernel for step in self._steps))
+
+    def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
+        self.bind(inputs, outputs, find, pool)(stop)
+
+    def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
+        tensors = [*inputs.values(), *outputs.values()]
+        if self._constants is not None:
+            tensors.append(self._constants)
+        return bind_steps(self._steps, tensors, find, pool)
+
+    def scratch_bytes(self, threads: int) -> int:
+        return sum(step.geometry.itemsize * len(step.geometry) for step in self._steps)
+
+
+def bind_steps(steps: Sequence[Step], tensors: Sequence[Array], find: Find, pool: Pool) -> Bound:
+    """What runs steps one after the other on tensors."""
+    addresses = array("q", [tensor.ctypes.data for tensor in tensors])
+    table, _ = addresses.buffer_info()
+    kept = addresses, *tensors
+    bound = [step.bind(table, 0, 0, find, pool, kept) for step in steps]
+    return bound[0] if len(bound) == 1 else partial(_each, bound)
+
+
+def _each(steps: Sequence[Bound], stop: Stop) -> None:
+    for step in steps:
+        step(stop)

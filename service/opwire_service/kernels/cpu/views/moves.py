@@ -1,0 +1,154 @@
+"""Blocks of memory that are moved: runs of bytes, single elements of any alignment, and squares that are transposed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+
+from ..jit.compiler import inlined
+from ..jit.element import ADDRESS, intrinsic, pointer_to
+
+memcpy: Any = cgutils.raw_memcpy
+
+VECTOR = 16
+"""Bytes of the vectors that squares are made of."""
+
+LONG = 512
+"""Bytes of a run that the system copies faster than a loop does."""
+
+
+@intrinsic
+def take(typing: Any, address: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
+    """The element at an address, aligned or not."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.load(pointer_to(builder, args[0], context.get_value_type(zero)), align=1)
+
+    return zero(ADDRESS, zero), code
+
+
+@intrinsic
+def put(typing: Any, address: Any, value: Any) -> tuple[Any, Callable[..., Any]]:
+    """Writes an element to an address, aligned or not."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        builder.store(args[1], pointer_to(builder, args[0], context.get_value_type(value)), align=1)
+        return context.get_dummy_value()
+
+    return types.void(ADDRESS, value), code
+
+
+def _mover(size: int) -> Any:
+    @intrinsic
+    def move(typing: Any, target: Any, source: Any) -> tuple[Any, Callable[..., Any]]:
+        """Copies so many bytes at once."""
+
+        def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            block = ir.VectorType(ir.IntType(8), size) if size > 8 else ir.IntType(8 * size)
+            loaded = builder.load(pointer_to(builder, args[1], block), align=1)
+            builder.store(loaded, pointer_to(builder, args[0], block), align=1)
+            return context.get_dummy_value()
+
+        return types.void(ADDRESS, ADDRESS), code
+
+    return move
+
+
+_move1, _move2, _move4, _move8, _move16, _move32 = map(_mover, (1, 2, 4, 8, 16, 32))
+
+
+@intrinsic
+def _move_long(typing: Any, target: Any, source: Any, size: Any) -> tuple[Any, Callable[..., Any]]:
+    """Copies as the system does."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        there, here = (pointer_to(builder, address, ir.IntType(8)) for address in args[:2])
+        memcpy(builder, there, here, args[2], 1)
+        return context.get_dummy_value()
+
+    return types.void(ADDRESS, ADDRESS, ADDRESS), code
+
+
+@inlined
+def _move_short(target: int, source: int, size: int) -> None:
+    """Copies up to 32 bytes: two blocks that may overlap."""
+    if size >= 16:
+        _move16(target, source)
+        _move16(target + size - 16, source + size - 16)
+    elif size >= 8:
+        _move8(target, source)
+        _move8(target + size - 8, source + size - 8)
+    elif size >= 4:
+        _move4(target, source)
+        _move4(target + size - 4, source + size - 4)
+    elif size >= 2:
+        _move2(target, source)
+        _move2(target + size - 2, source + size - 2)
+    else:
+        _move1(target, source)
+
+
+@inlined
+def move_run(target: int, source: int, size: int) -> None:
+    """Copies a run of bytes, at least one, to where none of them lies."""
+    if size >= LONG:
+        _move_long(target, source, size)
+    elif size <= 32:
+        _move_short(target, source, size)
+    else:
+        for i in range(0, size - 32, 32):
+            _move32(target + i, source + i)
+        _move32(target + size - 32, source + size - 32)
+
+
+@intrinsic
+def square_of(typing: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
+    """Elements of a row of the squares that ``move_square`` moves."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return context.get_constant(ADDRESS, VECTOR * 8 // zero.bitwidth)
+
+    return ADDRESS(zero), code
+
+
+@intrinsic
+def move_square(
+    typing: Any, target: Any, pitch: Any, source: Any, source_pitch: Any, zero: Any
+) -> tuple[Any, Callable[..., Any]]:
+    """Copies a square of elements: its rows become columns. The pitches are bytes from row to row."""
+    number = VECTOR * 8 // zero.bitwidth
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        element = context.get_value_type(zero)
+        vector = ir.VectorType(element, number)
+        index = args[1].type
+
+        def row(address: Any, step: Any, i: int) -> Any:
+            place = builder.add(address, builder.mul(step, ir.Constant(index, i)))
+            return pointer_to(builder, place, vector)
+
+        rows = [builder.load(row(args[2], args[3], i), align=1) for i in range(number)]
+        for _ in range(number.bit_length() - 1):
+            rows = _interleaved(builder, rows)
+        for i, each in enumerate(rows):
+            builder.store(each, row(args[0], args[1], i), align=1)
+        return context.get_dummy_value()
+
+    return types.void(ADDRESS, ADDRESS, ADDRESS, ADDRESS, zero), code
+
+
+def _interleaved(builder: Any, rows: list[Any]) -> list[Any]:
+    """Rows whose elements are taken in turn from one of the first half and one of the second: a perfect shuffle."""
+    number, half = len(rows), len(rows) // 2
+    integer = ir.IntType(32)
+    found = []
+    for one, other in zip(rows[:half], rows[half:], strict=True):
+        for first in (0, half):
+            places = [first + i // 2 + (i % 2) * number for i in range(number)]
+            mask = ir.Constant(ir.VectorType(integer, number), places)
+            found.append(builder.shuffle_vector(one, other, mask))
+    return found

@@ -1,0 +1,136 @@
+"""The copies of each operator that moves elements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import accumulate, pairwise
+
+from opwire.check import Plan
+from opwire.enums import DepthSpaceOrder, PaddingMode
+
+from ...reference.slices import window_steps
+from .folding import Part, parts_of
+from .view import Copy, Dimension, Phases, View, copy
+
+INPUT, OUTPUT, CONSTANT = 0, 1, 2
+"""The numbers of the tensors where there is one input and one output."""
+
+
+def _tensors(plan: Plan) -> tuple[View, View]:
+    """The only input and the only output."""
+    (source,), (target,) = plan.inputs.values(), plan.outputs.values()
+    return View.of(INPUT, source), View.of(OUTPUT, target)
+
+
+def constant(view: View, number: int = CONSTANT, element: int = 0) -> View:
+    """An element of the constants, again and again: as many as another view has."""
+    return View(number, element, tuple(Dimension(size, 0) for size in view.sizes))
+
+
+def split(plan: Plan) -> Phases:
+    whole = View.of(0, plan.inputs["InputTensor"])
+    parts = [View.of(1 + i, desc) for i, desc in enumerate(plan.outputs.values())]
+    return [[copy(part, each) for part, each in zip(_parts(plan, whole, parts), parts, strict=True)]]
+
+
+def join(plan: Plan) -> Phases:
+    parts = [View.of(i, desc) for i, desc in enumerate(plan.inputs.values())]
+    whole = View.of(len(parts), plan.outputs["OutputTensor"])
+    return [[copy(each, part) for part, each in zip(_parts(plan, whole, parts), parts, strict=True)]]
+
+
+def _parts(plan: Plan, whole: View, parts: list[View]) -> Iterator[View]:
+    axis = plan.attributes.Axis
+    for begin, end in pairwise(accumulate((part.sizes[axis] for part in parts), initial=0)):
+        yield whole.taken(axis, begin, end - begin)
+
+
+def tile(plan: Plan) -> Phases:
+    source, target = _tensors(plan)
+    for axis in reversed(range(len(source.sizes))):
+        size, count = source.sizes[axis], plan.attributes.Repeats[axis]
+        source, target = source.repeated(axis, count), target.split(axis, count, size)
+    return [[copy(source, target)]]
+
+
+def slice_(plan: Plan) -> Phases:
+    source, target = _tensors(plan)
+    steps = zip(plan.attributes.Offsets, plan.attributes.Strides, strict=True)
+    for axis, (offset, stride) in enumerate(steps):
+        source = source.taken(axis, offset, target.sizes[axis], stride)
+    return [[copy(source, target)]]
+
+
+def slice1(plan: Plan) -> Phases:
+    source, target = _tensors(plan)
+    for axis, (start, stride) in enumerate(window_steps(plan)):
+        source = source.taken(axis, start, target.sizes[axis], stride)
+    return [[copy(source, target)]]
+
+
+def slice_grad(plan: Plan) -> Phases:
+    source, target = _tensors(plan)
+    places = target
+    for axis, (start, stride) in enumerate(window_steps(plan)):
+        places = places.taken(axis, start, source.sizes[axis], stride)
+    return [[copy(constant(target), target)], [copy(source, places)]]
+
+
+def space_to_depth(plan: Plan) -> Phases:
+    space, depth = _tensors(plan)
+    space, depth = _blocks(plan, space, depth)
+    return [[copy(space, depth)]]
+
+
+def depth_to_space(plan: Plan) -> Phases:
+    depth, space = _tensors(plan)
+    space, depth = _blocks(plan, space, depth)
+    return [[copy(depth, space)]]
+
+
+def _blocks(plan: Plan, space: View, depth: View) -> tuple[View, View]:
+    """Both with the dimensions batch, depth, y, row of the block, x, column of the block."""
+    block = plan.attributes.BlockSize
+    _, _, height, width = depth.sizes
+    space = space.split(3, width, block).split(2, height, block)
+    channels = space.sizes[1]
+    order = getattr(plan.attributes, "Order", DepthSpaceOrder.DEPTH_COLUMN_ROW)
+    if order == DepthSpaceOrder.DEPTH_COLUMN_ROW:
+        return space, depth.split(1, block, block, channels).ordered(0, 3, 4, 1, 5, 2)
+    return space, depth.split(1, channels, block, block).ordered(0, 1, 4, 2, 5, 3)
+
+
+def padding(plan: Plan) -> Phases:
+    """The input first; what is before and after it, of constants at once, else of one dimension after the other."""
+    source, target = _tensors(plan)
+    sizes, starts, ends = source.sizes, plan.attributes.StartPadding, plan.attributes.EndPadding
+    phases: list[list[Copy]] = [[copy(source, _within(target, range(len(sizes)), starts, sizes))]]
+    is_constant = plan.attributes.PaddingMode == PaddingMode.CONSTANT
+    for axis in reversed(range(len(sizes))):
+        # Along the dimensions before it only as wide as the input, so that no element is written twice.
+        slab = _within(target, range(axis), starts, sizes)
+        begins = ((-starts[axis], starts[axis]), (sizes[axis], ends[axis]))
+        if is_constant:
+            places = [slab.taken(axis, starts[axis] + begin, length) for begin, length in begins if length]
+            phases[0] += [copy(constant(place), place) for place in places]
+        elif starts[axis] or ends[axis]:
+            parts = [part for each in begins for part in parts_of(plan.attributes.PaddingMode, sizes[axis], *each)]
+            phases.append([_fold(slab, axis, starts[axis], part) for part in parts])
+    return phases
+
+
+def _within(view: View, axes: Iterable[int], starts: Sequence[int], sizes: Sequence[int]) -> View:
+    """Of some dimensions the elements from the start that the input has."""
+    for axis in axes:
+        view = view.taken(axis, starts[axis], sizes[axis])
+    return view
+
+
+def _fold(slab: View, axis: int, start: int, part: Part) -> Copy:
+    """What copies elements of the output into the padding of a dimension."""
+    here = slab.taken(axis, start + part.source, part.size, part.step).repeated(axis, part.repeats)
+    there = slab.taken(axis, start + part.target, part.size).repeated(axis, part.repeats)
+    step = part.period * slab.dimensions[axis].step
+    dimensions = (*there.dimensions[:axis], Dimension(part.repeats, step), *there.dimensions[axis + 1 :])
+    return copy(here, replace(there, dimensions=dimensions))

@@ -1,0 +1,158 @@
+"""A resolved formula of one element, exactly: the real result rounded once, or the integer modulo the width."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from opwire.formulas import Call, Constant, Expression, Tensor
+from opwire.tensor import DataType
+
+from .. import exact
+from . import real
+from .integers import Integers, scaled, truncated
+from .interval import Interval, Undecided
+from .resolve import SCALED
+
+FIRST_BITS = 96
+"""Bits of intervals in the first attempt; each later one has twice as many."""
+
+MOST_BITS = 1 << 16
+"""That there is no end to it would be a fault of a formula: a result halfway between two floats is a fraction."""
+
+FORMATS = {**exact.FORMATS, DataType.FLOAT64: exact.FloatFormat(DataType.FLOAT64, 52)}
+
+_BITS = frozenset(("bit_and", "bit_or", "bit_xor", "bit_not", "bit_count", "shift_left", "shift_right"))
+
+Element = Any
+"""A numpy scalar."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExactFormula:
+    """A formula of single elements.
+
+    Attributes:
+        expression: resolved.
+        inputs: the data types of the tensors that it names.
+        output: the data type of the result.
+    """
+
+    expression: Expression
+    inputs: Mapping[str, DataType]
+    output: DataType
+
+    def of(self, elements: Mapping[str, Element]) -> Element:
+        """The element of the output for those of the inputs, by name."""
+        return self._settled(self.expression, elements)
+
+    def _settled(self, expression: Expression, elements: Mapping[str, Element]) -> Element:
+        """The element; one that is only moved, or has its sign changed, keeps its other bits."""
+        match expression:
+            case Tensor(name) if self.inputs[name] is self.output:
+                return elements[name]
+            case Call("select", (condition, yes, no)):
+                return self._settled(yes if self._holds(condition, elements) else no, elements)
+            case Call("absolute" | "negate" as primitive, (Tensor(name),)) if self.inputs[name].is_float:
+                return np.abs(elements[name]) if primitive == "absolute" else np.negative(elements[name])
+            case Call(primitive, operands) if primitive in _BITS:
+                return self._of_bits(primitive, [_stored(elements[operand.name]) for operand in operands])  # type: ignore[attr-defined]
+        if any(data_type.is_float for data_type in self.inputs.values()):
+            return self._of_reals(expression, elements)
+        return self.output.dtype.type(self._integer(expression, elements))
+
+    def _of_bits(self, primitive: str, operands: list[int]) -> Element:
+        if primitive == "bit_count":
+            return self.output.dtype.type(operands[0].bit_count())
+        unsigned = np.dtype(f"<u{self.output.dtype.itemsize}")
+        bits = Integers(DataType.of(unsigned)).apply(primitive, *operands)
+        return np.array(bits, unsigned).view(self.output.dtype)[()]
+
+    def _integer(self, expression: Expression, elements: Mapping[str, Element]) -> int:
+        match expression:
+            case Tensor(name):
+                return int(elements[name])
+            case Constant(value):
+                return value  # type: ignore[return-value]
+            case Call("select", (condition, yes, no)):
+                return self._integer(yes if self._holds(condition, elements) else no, elements)
+            case Call(primitive, operands):
+                found = [self._integer(operand, elements) for operand in operands]
+                return Integers(self.output).apply(primitive, *found)
+        raise TypeError(expression)
+
+    def _holds(self, condition: Expression, elements: Mapping[str, Element]) -> bool:
+        if isinstance(condition, Tensor) and not self.inputs[condition.name].is_float:
+            return bool(elements[condition.name])
+        if not any(data_type.is_float for data_type in self.inputs.values()):
+            return bool(self._integer(condition, elements))
+        return bool(_decided(lambda bits: self._truth(condition, elements, bits)))
+
+    def _of_reals(self, expression: Expression, elements: Mapping[str, Element]) -> Element:
+        if isinstance(expression, Call) and (
+            expression.primitive == "not_" or expression.primitive in real.COMPARISONS
+        ):
+            return self.output.dtype.type(self._holds(expression, elements))
+        return _decided(lambda bits: rounded(self._real(expression, elements, bits), self.output))
+
+    def _truth(self, expression: Expression, elements: Mapping[str, Element], bits: int) -> bool:
+        match expression:
+            case Call("not_", (operand,)):
+                return not self._truth(operand, elements, bits)
+            case Call(primitive, (a, b)):
+                order = real.compare(self._real(a, elements, bits), self._real(b, elements, bits), bits)
+                return order is not None and real.COMPARISONS[primitive](order)
+        raise TypeError(expression)
+
+    def _real(self, expression: Expression, elements: Mapping[str, Element], bits: int) -> real.Number:
+        match expression:
+            case Tensor(name):
+                return real.number(elements[name].item())
+            case Constant(value):
+                return real.number(value)
+            case Call("select", (condition, yes, no)):
+                return self._real(yes if self._truth(condition, elements, bits) else no, elements, bits)
+            case Call(primitive, (Tensor(name), Constant(scale), Constant(bias))) if primitive == SCALED:
+                return real.number(scaled(int(elements[name]), scale, bias, self.inputs[name]))
+            case Call(primitive, operands):
+                return real.FUNCTIONS[primitive](*(self._real(operand, elements, bits) for operand in operands), bits)
+        raise TypeError(expression)
+
+
+def _stored(element: Element) -> int:
+    """The bits of an element as an unsigned integer."""
+    return int.from_bytes(element.tobytes(), "little")
+
+
+def _decided(attempt: Any) -> Any:
+    """What an attempt gives with as many bits as it takes."""
+    bits = FIRST_BITS
+    while True:
+        try:
+            return attempt(bits)
+        except Undecided:
+            bits *= 2
+            if bits > MOST_BITS:
+                raise
+
+
+def rounded(value: real.Number, data_type: DataType) -> Element:
+    """A number as an element: rounded to the nearest float, ties to even; truncated and saturated to an integer.
+
+    Raises:
+        Undecided: an interval is too wide to tell.
+    """
+    if not data_type.is_float:
+        return data_type.dtype.type(truncated(value, data_type))
+    to = FORMATS[data_type]
+    if isinstance(value, float):
+        return to.of(value)
+    if not isinstance(value, Interval):
+        return exact.round_ratio(value.numerator, value.denominator, to)
+    low, high = (exact.round_scaled(-end[1] if end[0] else end[1], end[2], to) for end in value)
+    if low != high or np.signbit(low) != np.signbit(high):
+        raise Undecided
+    return low

@@ -1,0 +1,119 @@
+"""The primitives of formulas over integers modulo two to the power of their width, and over bits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import inf
+
+from opwire.tensor import DataType
+
+from . import real
+from .resolve import SCALED, integer_range, saturated
+
+
+def _quotient(a: int, b: int) -> int:
+    """Toward zero; by zero all bits are set."""
+    if not b:
+        return -1
+    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
+def _remainder(a: int, b: int) -> int:
+    return a - b * _quotient(a, b) if b else -1
+
+
+def _floor_remainder(a: int, b: int) -> int:
+    return a % b if b else -1
+
+
+def _power(base: int, exponent: int, bits: int) -> int:
+    """The power modulo 2**bits; of negative exponents truncated, and of zero then all bits set."""
+    if exponent >= 0:
+        return pow(base, exponent, 1 << bits)
+    if base in (1, -1):
+        return base if exponent % 2 else 1
+    return 0 if base else -1
+
+
+_WRAPPING: Mapping[str, Callable[..., int]] = {
+    "add": lambda a, b: a + b,
+    "subtract": lambda a, b: a - b,
+    "multiply": lambda a, b: a * b,
+    "divide": _quotient,
+    "remainder": _remainder,
+    "floor_remainder": _floor_remainder,
+    "mean": lambda a, b: _quotient(a + b, 2),
+    "minimum": lambda a, b: b if b < a else a,
+    "maximum": lambda a, b: b if b > a else a,
+    "negate": lambda a: -a,
+    "absolute": abs,
+    "sign": lambda a: (a > 0) - (a < 0),
+    "equal": lambda a, b: int(a == b),
+    "less": lambda a, b: int(a < b),
+    "less_equal": lambda a, b: int(a <= b),
+    "greater": lambda a, b: int(a > b),
+    "greater_equal": lambda a, b: int(a >= b),
+    "not_": lambda a: int(not a),
+    "and_": lambda a, b: int(bool(a) and bool(b)),
+    "or_": lambda a, b: int(bool(a) or bool(b)),
+    "xor": lambda a, b: int(bool(a) != bool(b)),
+    "bit_and": lambda a, b: a & b,
+    "bit_or": lambda a, b: a | b,
+    "bit_xor": lambda a, b: a ^ b,
+    "bit_not": lambda a: ~a,
+    "bit_count": int.bit_count,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Integers:
+    """The primitives over the integers of a type. Those on bits take the stored ones as an unsigned integer.
+
+    Attributes:
+        data_type: of the results.
+    """
+
+    data_type: DataType
+
+    def apply(self, primitive: str, *operands: int) -> int:
+        """A primitive, but ``select``."""
+        if primitive == SCALED:
+            return scaled(operands[0], operands[1], operands[2], self.data_type)
+        if primitive == "power":
+            return wrapped(_power(*operands, self.data_type.bits), self.data_type)
+        if primitive in ("shift_left", "shift_right"):
+            a, b = operands
+            shifted = 0 if b >= self.data_type.bits else (a << b if primitive == "shift_left" else a >> b)
+            return wrapped(shifted, self.data_type)
+        return wrapped(_WRAPPING[primitive](*operands), self.data_type)
+
+
+def wrapped(value: int, data_type: DataType) -> int:
+    """A value modulo two to the power of the width."""
+    least, _ = integer_range(data_type)
+    return (value - least) % (1 << data_type.bits) + least
+
+
+def scaled(value: int, scale: float, bias: float, data_type: DataType) -> int:
+    """``value * scale + bias``, truncated, then saturated; NaN gives 0."""
+    product = real.multiply(real.number(value), real.number(scale), 0)
+    found = real.add(product, real.number(bias), 0)
+    return truncated(found, data_type)
+
+
+def truncated(value: real.Number, data_type: DataType) -> int:
+    """A number as an integer: truncated, then saturated; NaN gives 0.
+
+    Raises:
+        Undecided: an interval has an integer in it.
+    """
+    if isinstance(value, real.Interval):
+        ends = [real.interval.whole(end) for end in value]
+        if ends[0] != ends[1]:
+            raise real.interval.Undecided
+        value = real.number(ends[0])
+    least, greatest = integer_range(data_type)
+    if isinstance(value, float):
+        return saturated(value, data_type) if abs(value) < inf or value != value else (least if value < 0 else greatest)
+    return int(max(least, min(value, greatest)))

@@ -1,0 +1,196 @@
+"""Intervals of positive width around real numbers that are not rational, with ends of any precision, by mpmath.
+
+Nothing here has a state: mpmath's contexts have one, and are not for threads, so its functions below them are used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from mpmath import libmp
+
+Mpf = tuple[int, Any, int, int]
+"""A float of mpmath: sign, mantissa, exponent and bits."""
+
+_GUARD = 20
+"""Bits by which mpmath's functions are computed more precisely than their results are told."""
+
+
+class Undecided(ArithmeticError):
+    """An interval is too wide to tell; the same with more bits tells."""
+
+
+class Interval(NamedTuple):
+    """All numbers from ``low`` to ``high``."""
+
+    low: Mpf
+    high: Mpf
+
+    @property
+    def sign(self) -> int:
+        """1 or -1.
+
+        Raises:
+            Undecided: the interval has zero in it.
+        """
+        below, above = libmp.mpf_sign(self.low), libmp.mpf_sign(self.high)
+        if below != above or not below:
+            raise Undecided
+        return int(below)
+
+
+def enclose(number: Fraction | Interval, bits: int) -> Interval:
+    """A rational number as an interval; an interval is one."""
+    if isinstance(number, Interval):
+        return number
+    numerator, denominator = number.numerator, number.denominator
+    if not denominator & (denominator - 1):
+        exact = libmp.from_man_exp(numerator, 1 - denominator.bit_length())
+        return Interval(exact, exact)
+    low, high = (libmp.from_rational(numerator, denominator, bits, way) for way in "fc")
+    return Interval(low, high)
+
+
+def _widened(low: Mpf, high: Mpf, bits: int) -> Interval:
+    """The interval of ends that are right to so many bits."""
+    error = libmp.mpf_shift(libmp.fone, -bits)
+    below = libmp.mpf_mul(libmp.mpf_abs(low), error, bits, "u")
+    above = libmp.mpf_mul(libmp.mpf_abs(high), error, bits, "u")
+    return Interval(libmp.mpf_sub(low, below, bits, "f"), libmp.mpf_add(high, above, bits, "c"))
+
+
+def add(a: Interval, b: Interval, bits: int) -> Interval:
+    return Interval(libmp.mpf_add(a.low, b.low, bits, "f"), libmp.mpf_add(a.high, b.high, bits, "c"))
+
+
+def negate(a: Interval) -> Interval:
+    return Interval(libmp.mpf_neg(a.high), libmp.mpf_neg(a.low))
+
+
+def multiply(a: Interval, b: Interval, bits: int) -> Interval:
+    return _of_corners(libmp.mpf_mul, a, b, bits)
+
+
+def divide(a: Interval, b: Interval, bits: int) -> Interval:
+    assert b.sign  # else no quotient is in a corner
+    return _of_corners(libmp.mpf_div, a, b, bits)
+
+
+def _of_corners(operation: Callable[..., Mpf], a: Interval, b: Interval, bits: int) -> Interval:
+    lows = [operation(x, y, bits, "f") for x in a for y in b]
+    highs = [operation(x, y, bits, "c") for x in a for y in b]
+    low, high = lows[0], highs[0]
+    for x, y in zip(lows, highs, strict=True):
+        low = x if libmp.mpf_lt(x, low) else low
+        high = y if libmp.mpf_gt(y, high) else high
+    return Interval(low, high)
+
+
+def compare(a: Interval, b: Interval) -> int:
+    """-1 or 1.
+
+    Raises:
+        Undecided: the intervals overlap.
+    """
+    if libmp.mpf_lt(a.high, b.low):
+        return -1
+    if libmp.mpf_lt(b.high, a.low):
+        return 1
+    raise Undecided
+
+
+def _exponent(x: Mpf) -> int:
+    """A power of two that is greater, by at most a factor of two."""
+    return int(x[2] + x[3])
+
+
+def _expm1(x: Mpf, bits: int, way: str) -> Mpf:
+    if _exponent(x) < -bits:
+        return x
+    wide = bits + max(0, -_exponent(x))
+    return libmp.mpf_sub(libmp.mpf_exp(x, wide, "n"), libmp.fone, bits, way)
+
+
+def _log1p(x: Mpf, bits: int, way: str) -> Mpf:
+    if _exponent(x) < -bits:
+        return x
+    return libmp.mpf_log(libmp.mpf_add(x, libmp.fone), bits, way)  # the sum is exact, and the logarithm right
+
+
+_RISING: Mapping[str, Callable[..., Mpf]] = {
+    "sqrt": libmp.mpf_sqrt,
+    "exp": libmp.mpf_exp,
+    "expm1": _expm1,
+    "log": libmp.mpf_log,
+    "log1p": _log1p,
+    "asin": libmp.mpf_asin,
+    "atan": libmp.mpf_atan,
+    "sinh": libmp.mpf_sinh,
+    "tanh": libmp.mpf_tanh,
+    "asinh": libmp.mpf_asinh,
+    "acosh": libmp.mpf_acosh,
+    "atanh": libmp.mpf_atanh,
+    "erf": libmp.mpf_erf,
+}
+
+_FALLING: Mapping[str, Callable[..., Mpf]] = {"acos": libmp.mpf_acos, "erfc": libmp.mpf_erfc}
+
+_OTHERS: Mapping[str, Callable[..., Mpf]] = {
+    "sin": libmp.mpf_sin,
+    "cos": libmp.mpf_cos,
+    "tan": libmp.mpf_tan,
+    "cosh": libmp.mpf_cosh,
+}
+"""Functions that rise and fall: of single numbers alone."""
+
+
+def function(name: str, x: Interval, bits: int) -> Interval:
+    """A function of each number of an interval, where it is defined on all of it."""
+    wide = bits + _GUARD + _lost(name, x)
+    if name in _OTHERS:
+        assert x.low == x.high
+        value = _OTHERS[name](x.low, wide, "n")
+        return _widened(value, value, bits)
+    low, high = (x.low, x.high) if name in _RISING else (x.high, x.low)
+    compute = _RISING.get(name) or _FALLING[name]
+    first = compute(low, wide, "n")
+    return _widened(first, first if low == high else compute(high, wide, "n"), bits)
+
+
+def _lost(name: str, x: Interval) -> int:
+    """Bits that mpmath's function loses: it does not look out for arguments next to the end where it is zero."""
+    if name not in ("acos", "acosh"):
+        return 0
+    distance = libmp.mpf_sub(x.low, libmp.fone)
+    return 0 if distance == libmp.fzero else max(0, -_exponent(distance))
+
+
+def atan2(y: Interval, x: Interval, bits: int) -> Interval:
+    """The angle of a point with rational coordinates."""
+    assert y.low == y.high
+    assert x.low == x.high
+    angle = libmp.mpf_atan2(y.low, x.low, bits + _GUARD, "n")
+    return _widened(angle, angle, bits)
+
+
+def power(base: Interval, exponent: Interval, bits: int) -> Interval:
+    """A power of a positive base."""
+    # The logarithm is to be right to as many bits behind the point of the product.
+    wide = bits + max(0, _exponent(exponent.low), _exponent(exponent.high)) + 32
+    product = multiply(function("log", base, wide), exponent, wide)
+    wide = bits + max(0, _exponent(product.low), _exponent(product.high))
+    return function("exp", product, bits)
+
+
+def pi(bits: int) -> Interval:
+    value = libmp.mpf_pi(bits + _GUARD, "n")
+    return _widened(value, value, bits)
+
+
+def whole(x: Mpf) -> int:
+    """An end without its fraction; one that is beyond all types of integers stays beyond them."""
+    if _exponent(x) > 100:
+        return -(1 << 100) if x[0] else 1 << 100
+    return int(libmp.to_int(x))

@@ -1,0 +1,7 @@
+"""Activations of single elements."""
+
+from __future__ import annotations
+
+from .formulas import of_family
+
+KERNELS = of_family("activations")

@@ -1,0 +1,214 @@
+"""Multi-head attention, one query of one head at a time, in float64; an output is rounded once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from opwire.check import Plan
+from opwire.enums import MultiheadAttentionMaskType as MaskType
+from opwire.tensor import Array
+
+from ...execution import Arrays, Stop, Stopped
+from ..layout import coordinates
+from .elements import CHUNK
+
+HEAD = 1024
+"""Numbers of a head that are read at a time."""
+
+
+class Operands(NamedTuple):
+    """Views of what is new, ``[batch, sequence, heads, head size]``, each with its bias ``[heads, head size]`` or None."""
+
+    query: Array
+    key: Array
+    value: Array
+    biases: tuple[Array | None, Array | None, Array | None]
+
+
+def operands(attributes: Any, inputs: Arrays) -> Operands:
+    """Queries, keys and values, however they are given."""
+    heads = getattr(attributes, "HeadCount", 0)
+    queries = heads or attributes.QueryHeadCount
+    keys = heads or attributes.KeyValueHeadCount
+    given = {
+        "StackedQueryKeyTensor": ("query", "key"),
+        "StackedKeyValueTensor": ("key", "value"),
+        "StackedQueryKeyValueTensor": ("query", "key", "value"),
+    }
+    found = {
+        part: inputs[name][..., i, :] for name, parts in given.items() if name in inputs for i, part in enumerate(parts)
+    }
+    for name, part, count in (
+        ("QueryTensor", "query", queries),
+        ("KeyTensor", "key", keys),
+        ("ValueTensor", "value", keys),
+    ):
+        if name in inputs:
+            tensor = inputs[name]
+            *_, batch, length, hidden = tensor.shape
+            found[part] = tensor[(0,) * (tensor.ndim - 3)].reshape(batch, length, count, hidden // count)
+    parts = [found[part] for part in ("query", "key", "value")]
+    return Operands(*parts, _biases(inputs, [part.shape[2:] for part in parts]))
+
+
+def _biases(inputs: Arrays, shapes: list[tuple[int, int]]) -> Any:
+    if "BiasTensor" not in inputs:
+        return (None,) * 3
+    bias = inputs["BiasTensor"]
+    flat, first, found = bias[(0,) * (bias.ndim - 1)], 0, []
+    for heads, size in shapes:
+        found.append(flat[first : first + heads * size].reshape(heads, size))
+        first += heads * size
+    return tuple(found)
+
+
+class Cache(NamedTuple):
+    """Keys or values, past and new, as one sequence; where both end there are zeros.
+
+    Attributes:
+        past: ``[batch, heads, length, head size]``, or None.
+        new: as in ``Operands``.
+        bias: of what is new.
+        begins: where what is new begins, for each entry of the batch.
+    """
+
+    past: Array | None
+    new: Array
+    bias: Array | None
+    begins: tuple[int, ...]
+
+    def rows(self, batch: int, head: int, rows: slice, columns: slice) -> Array:
+        """Some positions of the sequence, in float64."""
+        begin, numbers = self.begins[batch], range(rows.start, rows.stop)
+        width = len(range(*columns.indices(self.new.shape[-1])))
+        found = np.zeros((len(numbers), width))
+        if self.past is not None:
+            end = min(rows.stop, begin)
+            if end > rows.start:
+                found[: end - rows.start] = self.past[batch, head, rows.start : end, columns]
+        first, last = max(rows.start, begin), min(rows.stop, begin + self.new.shape[1])
+        if last > first:
+            part = self.new[batch, first - begin : last - begin, head, columns].astype(np.float64)
+            if self.bias is not None:
+                part = part + self.bias[head, columns].astype(np.float64)
+            found[first - rows.start : last - rows.start] = part
+        return found
+
+
+class Attention:
+    """What all queries have in common.
+
+    Args:
+        plan: of an attention.
+        inputs: its tensors.
+        stop: asked before each piece.
+    """
+
+    def __init__(self, plan: Plan, inputs: Arrays, stop: Stop) -> None:
+        self.new = operands(plan.attributes, inputs)
+        self._attributes = plan.attributes
+        self._stop = stop
+        past_key, past_value = (_lowest_rank(inputs, name, 4) for name in ("PastKeyTensor", "PastValueTensor"))
+        past = 0 if past_key is None else past_key.shape[2]
+        self._begins = _begins(inputs, past, self.new.query.shape[0])
+        self._causal = "PastSequenceLengthsTensor" in inputs
+        self.key = Cache(past_key, self.new.key, self.new.biases[1], self._begins)
+        self.value = Cache(past_value, self.new.value, self.new.biases[2], self._begins)
+        self.total = past + self.new.key.shape[1]
+        self._bias = _lowest_rank(inputs, "RelativePositionBiasTensor", 4)
+        self._mask = inputs.get("MaskTensor")
+        self._group = self.new.query.shape[2] // self.new.key.shape[2]
+
+    def answer(self, batch: int, i: int, head: int) -> Iterator[tuple[slice, Array]]:
+        """The output of one query of one head, some columns at a time."""
+        with np.errstate(all="ignore"):
+            greatest = np.max([scores.max() for _, scores in self._scores(batch, i, head)])
+            total = sum(np.exp(scores - greatest).sum() for _, scores in self._scores(batch, i, head))
+            for columns in _pieces(self.new.value.shape[3], HEAD):
+                found = np.zeros(columns.stop - columns.start)
+                for rows, scores in self._scores(batch, i, head):
+                    values = self.value.rows(batch, head // self._group, rows, columns)
+                    found += (np.exp(scores - greatest)[:, None] * values).sum(0)
+                yield columns, found / total
+
+    def _scores(self, batch: int, i: int, head: int) -> Iterator[tuple[slice, Array]]:
+        """The scores of keys, masked, some at a time."""
+        query, seen = self.new.query[batch, i, head], self.total
+        if self._causal:
+            seen = min(seen, self._begins[batch] + i + 1)
+        for rows in _pieces(seen, max(1, CHUNK // min(max(query.size, self.new.value.shape[3]), HEAD))):
+            scores = np.zeros(rows.stop - rows.start)
+            for columns in _pieces(query.size, HEAD):
+                if self._stop():
+                    raise Stopped
+                part = query[columns].astype(np.float64)
+                bias = self.new.biases[0]
+                if bias is not None:
+                    part = part + bias[head, columns].astype(np.float64)
+                scores += (self.key.rows(batch, head // self._group, rows, columns) * part).sum(-1)
+            scores *= self._attributes.Scale
+            if self._bias is not None:
+                scores += self._bias[batch, head, i, rows]
+            yield rows, self._masked(scores, batch, i, head, rows)
+
+    def _masked(self, scores: Array, batch: int, i: int, head: int, rows: slice) -> Array:
+        kind, mask, value = self._attributes.MaskType, self._mask, self._attributes.MaskFilterValue
+        if mask is None:
+            return scores
+        if kind is MaskType.BOOLEAN:
+            chosen = mask[(0,) * (mask.ndim - 4)][batch, head, i, rows]
+            return np.where(chosen == 0, scores + value, scores)
+        begin, end = 0, int(mask.flat[batch])
+        if kind is MaskType.KEY_SEQUENCE_END_START:
+            begin = int(mask.flat[self.new.query.shape[0] + batch])
+        at = np.arange(rows.start, rows.stop)
+        return np.where((begin <= at) & (at < end), scores, value)
+
+
+def _pieces(count: int, most: int) -> Iterator[slice]:
+    return (slice(first, min(first + most, count)) for first in range(0, count, most))
+
+
+def _lowest_rank(inputs: Arrays, name: str, rank: int) -> Array | None:
+    """A tensor without its leading ones, or None where it is not given."""
+    tensor = inputs.get(name)
+    return None if tensor is None else tensor[(0,) * (tensor.ndim - rank)]
+
+
+def _begins(inputs: Arrays, past: int, batch: int) -> tuple[int, ...]:
+    """Where what is new begins: behind the past, or where its length says, which is at most that of the past."""
+    lengths = inputs.get("PastSequenceLengthsTensor")
+    if lengths is None:
+        return (past,) * batch
+    return tuple(min(max(int(length), 0), past) for length in lengths.flat)
+
+
+def attention(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+    whole = Attention(plan, inputs, stop)
+    target = outputs["OutputTensor"]
+    target = target[(0,) * (target.ndim - 3)]
+    batches, length, heads, _ = whole.new.query.shape
+    size = whole.new.value.shape[3]
+    for batch, i, head in coordinates((batches, length, heads)):
+        for columns, values in whole.answer(batch, i, head):
+            target[batch, i, head * size + columns.start : head * size + columns.stop] = values
+    for name, cache in (("OutputPresentKeyTensor", whole.key), ("OutputPresentValueTensor", whole.value)):
+        present = _lowest_rank(outputs, name, 4)
+        if present is not None:
+            _write(cache, present, stop)
+
+
+def _write(cache: Cache, present: Array, stop: Stop) -> None:
+    batches, heads, length, size = present.shape
+    for batch, head in coordinates((batches, heads)):
+        for rows in _pieces(length, CHUNK // HEAD):
+            for columns in _pieces(size, HEAD):
+                if stop():
+                    raise Stopped
+                present[batch, head, rows, columns] = cache.rows(batch, head, rows, columns)
+
+
+KERNELS = {"MULTIHEAD_ATTENTION": attention, "MULTIHEAD_ATTENTION1": attention}

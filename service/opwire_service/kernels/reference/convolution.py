@@ -1,0 +1,155 @@
+"""Convolutions, one element of the output at a time: each gathers the products that go into it, transposed or not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from math import gcd
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from opwire.check import Plan
+from opwire.enums import ConvolutionDirection, ConvolutionMode
+from opwire.tensor import Array
+
+from ...execution import Arrays, Stop
+from ..exact import FORMATS
+from ..layout import coordinates
+from .products import added, finished, integer_product_sum, product_sum, quantized, real, scaled
+
+Place = tuple[Any, ...]
+
+
+class Axis(NamedTuple):
+    """One spatial dimension: the size of the input, and how the filter slides along it."""
+
+    size: int
+    filter: int
+    stride: int
+    dilation: int
+    start: int
+
+    def forward(self, at: int) -> tuple[range, range]:
+        """The elements of the filter that meet one of the input for an output, and those of the input."""
+        begin = at * self.stride - self.start
+        first = max(0, -(begin // self.dilation))
+        last = min(self.filter - 1, (self.size - 1 - begin) // self.dilation)
+        taps = range(first, last + 1)
+        where = begin + first * self.dilation
+        return taps, range(where, where + len(taps) * self.dilation, self.dilation)
+
+    def backward(self, at: int) -> tuple[range, range]:
+        """The same for a transposed convolution, where ``at + start == i * stride + k * dilation``."""
+        place = at + self.start
+        common = gcd(self.stride, self.dilation)
+        step = self.stride // common
+        if place % common:
+            return range(0), range(0)
+        least = max(0, -(((self.size - 1) * self.stride - place) // self.dilation))
+        residue = place // common * pow(self.dilation // common, -1, step) % step
+        first = least + (residue - least) % step
+        taps = range(first, min(self.filter - 1, place // self.dilation) + 1, step)
+        where, back = (place - first * self.dilation) // self.stride, self.dilation // common
+        return taps, range(where, where - len(taps) * back, -back)
+
+
+def _slice(indices: range) -> slice:
+    if not indices:
+        return slice(0)
+    end = indices[-1] + (1 if indices.step > 0 else -1)
+    return slice(indices[0], end if end >= 0 else None, indices.step)
+
+
+class Gathering:
+    """The views that meet for each element of the output.
+
+    Args:
+        plan: of a convolution.
+        source: its input.
+        kernel: its filter, not mirrored.
+    """
+
+    def __init__(self, plan: Plan, source: Array, kernel: Array) -> None:
+        attributes = plan.attributes
+        names = ("Strides", "Dilations", "StartPadding")
+        arrays = (getattr(attributes, name) for name in names)
+        self._axes = [Axis(*members) for members in zip(source.shape[2:], kernel.shape[2:], *arrays, strict=True)]
+        self._transposed = getattr(attributes, "Direction", None) is ConvolutionDirection.BACKWARD
+        mirrored = getattr(attributes, "Mode", None) is ConvolutionMode.CONVOLUTION
+        self._kernel = np.flip(kernel, range(2, kernel.ndim)) if mirrored else kernel
+        self._source = source
+        self._groups = attributes.GroupCount
+
+    def views(self, place: Place) -> tuple[Array, Array]:
+        """What is multiplied for an element of the output: of the input and of the filter, of one shape."""
+        image, channel, *at = place
+        met = [
+            axis.backward(i) if self._transposed else axis.forward(i) for axis, i in zip(self._axes, at, strict=True)
+        ]
+        taps = tuple(_slice(taps) for taps, _ in met)
+        places = tuple(_slice(places) for _, places in met)
+        channels = self._source.shape[1] // self._groups
+        outputs = self._kernel.shape[1] if self._transposed else self._kernel.shape[0] // self._groups
+        group, within = divmod(channel, outputs)
+        own = slice(group * channels, (group + 1) * channels)
+        kernel = self._kernel[(own, within, *taps)] if self._transposed else self._kernel[(channel, slice(None), *taps)]
+        return self._source[(image, own, *places)], kernel
+
+
+def convolution(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+    target, bias = outputs["OutputTensor"], inputs.get("BiasTensor")
+    to = FORMATS[plan.outputs["OutputTensor"].data_type]
+    gathering = Gathering(plan, inputs["InputTensor"], inputs["FilterTensor"])
+    for place in coordinates(target.shape):
+        value = product_sum(*gathering.views(place), to, stop)
+        if bias is not None:
+            value = added(value, real(bias.flat[place[1]]))
+        target[place] = finished(value, plan.attributes.FusedActivation, to)
+
+
+def _integer_sums(plan: Plan, inputs: Arrays, stop: Stop) -> Callable[[Place], int]:
+    """The sum of an element of the output; padding stands for the zero point, so it adds nothing."""
+    gathering = Gathering(plan, inputs["InputTensor"], inputs["FilterTensor"])
+    zero = _zero_point(inputs, "InputZeroPointTensor", 0)
+
+    def of(place: Place) -> int:
+        source, kernel = gathering.views(place)
+        filter_zero = _zero_point(inputs, "FilterZeroPointTensor", place[1])
+        return integer_product_sum(source, zero, kernel, filter_zero, stop)
+
+    return of
+
+
+def integers(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+    target, total = outputs["OutputTensor"], _integer_sums(plan, inputs, stop)
+    for place in coordinates(target.shape):
+        target[place] = (total(place) + 2**31) % 2**32 - 2**31
+
+
+def quantized_convolution(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+    target, total = outputs["OutputTensor"], _integer_sums(plan, inputs, stop)
+    data_type, bias = plan.outputs["OutputTensor"].data_type, inputs.get("BiasTensor")
+    input_scale, output_scale = (inputs[name].flat[0] for name in ("InputScaleTensor", "OutputScaleTensor"))
+    zero_point = _zero_point(inputs, "OutputZeroPointTensor", 0)
+    for place in coordinates(target.shape):
+        units = total(place) + (0 if bias is None else int(bias.flat[place[1]]))
+        value = scaled(Fraction(units), real(input_scale))
+        value = scaled(value, real(_parameter(inputs["FilterScaleTensor"], place[1])))
+        target[place] = quantized(value, float(output_scale), zero_point, data_type)
+
+
+def _zero_point(inputs: Arrays, name: str, channel: int) -> int:
+    return int(_parameter(inputs[name], channel)) if name in inputs else 0
+
+
+def _parameter(parameter: Array, channel: int) -> Any:
+    """That of a channel: one for all, or one for each."""
+    return parameter.flat[channel if parameter.size > 1 else 0]
+
+
+KERNELS = {
+    "CONVOLUTION": convolution,
+    "CONVOLUTION_INTEGER": integers,
+    "QUANTIZED_LINEAR_CONVOLUTION": quantized_convolution,
+}

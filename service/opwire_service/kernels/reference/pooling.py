@@ -1,0 +1,143 @@
+"""Averages, also of quantized data, and norms of windows, and the gradient of averages, by exact arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from itertools import product
+from math import copysign, inf, isfinite, isinf, isnan, nan
+from typing import Any
+
+import numpy as np
+
+from opwire.check import Plan
+from opwire.tensor import Array
+
+from ...execution import Arrays, Stop, Stopped
+from .. import exact
+from ..layout import coordinates
+from ..windows import covering, dimensions_of, divisor, places, slices
+from .elements import Elements
+from .norms import root_of_powers
+from .weighted import Total
+
+Coordinate = tuple[int, ...]
+
+
+def _windows(
+    plan: Plan, source: Array, target: Array, stop: Stop
+) -> Iterator[tuple[Coordinate, tuple[range, ...], Elements]]:
+    """For each output its coordinate, the positions of its window, and the window's elements."""
+    dimensions = dimensions_of(plan.attributes, source.shape)
+    for coordinate in coordinates(target.shape):
+        if stop():
+            raise Stopped
+        ranges = places(dimensions, coordinate[2:])
+        yield coordinate, ranges, Elements(source[(*coordinate[:2], *slices(ranges))], stop)
+
+
+def _average(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+    source, target = inputs["InputTensor"], outputs["OutputTensor"]
+    to = exact.FORMATS[plan.inputs["InputTensor"].data_type]
+    dimensions = dimensions_of(plan.attributes, source.shape)
+    for coordinate, ranges, elements in _windows(plan, source, target, stop):
+        count = divisor(plan.attributes, dimensions, ranges)
+        total = exact.sum_of(elements, to)
+        total.negative_zeros &= total.count == count  # padding adds +0
+        target[coordinate] = total.rounded(count) if count else to.of(nan)
+
+
+def _norm(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+    source, target = inputs["InputTensor"], outputs["OutputTensor"]
+    to = exact.FORMATS[plan.inputs["InputTensor"].data_type]
+    for coordinate, _, elements in _windows(plan, source, target, stop):
+        if not elements.view.size:
+            target[coordinate] = to.of(0)
+        elif plan.attributes.P == 1:
+            target[coordinate] = exact.l1(elements, to)
+        elif plan.attributes.P == 2:
+            target[coordinate] = exact.l2(elements, to)
+        else:
+            target[coordinate] = root_of_powers(elements, plan.attributes.P, to)
+
+
+def _average_gradient(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+    """Each element gathers its share of the gradient of every window that has it."""
+    source, target = inputs["InputGradientTensor"], outputs["OutputGradientTensor"]
+    to = exact.FORMATS[plan.inputs["InputGradientTensor"].data_type]
+    dimensions = dimensions_of(plan.attributes, target.shape)
+    for coordinate in coordinates(target.shape):
+        if stop():
+            raise Stopped
+        total = Total(stop)
+        ranges = (
+            covering(dimension, count, at)
+            for dimension, count, at in zip(dimensions, source.shape[2:], coordinate[2:], strict=True)
+        )
+        for window in product(*ranges):
+            count = divisor(plan.attributes, dimensions, places(dimensions, window))
+            total.add(source[(*coordinate[:2], *window)], Fraction(1, count))
+        target[coordinate] = total.rounded(to)
+
+
+def _quantized_average(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+    source, target = inputs["InputTensor"], outputs["OutputTensor"]
+    dimensions = dimensions_of(plan.attributes, source.shape)
+    for coordinate, ranges, elements in _windows(plan, source, target, stop):
+        channel = coordinate[1]
+        zero, out_zero = (int(_parameter(inputs, f"{name}ZeroPointTensor", channel)) for name in ("Input", "Output"))
+        scale, out_scale = (float(_parameter(inputs, f"{name}ScaleTensor", channel)) for name in ("Input", "Output"))
+        count = divisor(plan.attributes, dimensions, ranges)
+        total = _dequantized_sum(elements, zero, scale)
+        limits = np.iinfo(target.dtype)
+        target[coordinate] = _saturated(_steps(total, count, out_scale), out_zero, int(limits.min), int(limits.max))
+
+
+def _parameter(inputs: Arrays, name: str, channel: int) -> Any:
+    """A parameter of a channel; they have one element, or one for each channel along a single dimension."""
+    given = inputs.get(name)
+    if given is None:
+        return 0
+    return given.flat[channel if given.size > 1 else 0]
+
+
+def _dequantized_sum(elements: Elements, zero: int, scale: float) -> Fraction | float:
+    """The sum of ``(element - zero) * scale``; a scale that is no number makes it infinite or NaN as IEEE does."""
+    total, least, greatest, has_zero = 0, 0, 0, False
+    for values in elements:
+        differences = values.astype(np.int64) - zero
+        total += int(differences.sum())
+        least, greatest = min(least, int(differences.min())), max(greatest, int(differences.max()))
+        has_zero |= bool((differences == 0).any())
+    if isfinite(scale):
+        return total * Fraction(scale)
+    if isnan(scale) or has_zero or (least and greatest):
+        return nan if elements.view.size else Fraction(0)
+    if not elements.view.size:
+        return Fraction(0)
+    return inf if (scale > 0) == (total > 0) else -inf
+
+
+def _steps(total: Fraction | float, count: int, scale: float) -> int | float:
+    """``total / count / scale``, rounded half to even; what is no number at all is 0."""
+    if not count or isinstance(total, float) or not isfinite(scale):
+        if isnan(total) or isnan(scale) or not count or (isinstance(total, float) and not isfinite(scale)):
+            return 0
+        return 0 if isinf(scale) else total * copysign(1, scale)
+    if not scale:
+        return total and copysign(inf, total * copysign(1, scale))
+    return round(total / count / Fraction(scale))
+
+
+def _saturated(steps: int | float, zero: int, least: int, greatest: int) -> int:
+    if isinf(steps):
+        return greatest if steps > 0 else least
+    return max(least, min(int(steps) + zero, greatest))
+
+
+KERNELS = {
+    **dict.fromkeys(("AVERAGE_POOLING", "AVERAGE_POOLING1"), _average),
+    **dict.fromkeys(("LP_POOLING", "LP_POOLING1"), _norm),
+    "AVERAGE_POOLING_GRAD": _average_gradient,
+    "QUANTIZED_LINEAR_AVERAGE_POOLING": _quantized_average,
+}

@@ -1,0 +1,196 @@
+"""Recurrent networks, one entry of the batch after the other, in float64; an output is rounded once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import fsum
+from typing import Any
+
+import numpy as np
+
+from opwire.check import Plan
+from opwire.enums import RecurrentNetworkDirection
+from opwire.fields.member import NestedOperator
+from opwire.tensor import Array
+
+from ...execution import Arrays, Stop
+from ..activation import activated
+from .elements import Elements
+
+Activation = Callable[[Array], Array]
+
+
+def activation(operator: NestedOperator) -> Activation:
+    """An activation of the elements along the last dimension of an array."""
+    return _hardmax if operator.name == "ACTIVATION_HARDMAX" else partial(activated, operator)
+
+
+def _hardmax(values: Array) -> Array:
+    """1 for the first of the greatest elements, NaN skipped, 0 for the others."""
+    ranked = np.where(np.isnan(values), -np.inf, values)
+    # Where all others are -infinity too, the first that is a number comes before NaN.
+    numbers = np.where(np.isnan(values), 0, (ranked == ranked.max(-1, keepdims=True)) + 1)
+    winners: Array = np.argmax(numbers, -1)
+    return (np.arange(values.shape[-1]) == winners[..., None]).astype(np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class Direction:
+    """What a network reads in one direction, with plain views of it.
+
+    Attributes:
+        weights, recurrence: ``[gates * hidden, input]`` and ``[gates * hidden, hidden]``.
+        biases: those of the weights, then those of the recurrence, or None.
+        peepholes: of LSTM, or None.
+        activations: of the gates.
+        backward: whether it goes from the end of a sequence to its begin.
+    """
+
+    weights: Array
+    recurrence: Array
+    biases: Array | None
+    peepholes: Array | None
+    activations: Sequence[Activation]
+    backward: bool
+
+    def gate(self, i: int, hidden: int) -> slice:
+        return slice(i * hidden, (i + 1) * hidden)
+
+    def bias(self, rows: slice, *, recurrent: bool) -> Array | float:
+        if self.biases is None:
+            return 0.0
+        first = len(self.weights) if recurrent else 0
+        return self.biases[first + rows.start : first + rows.stop].astype(np.float64)
+
+
+@dataclass(slots=True)
+class State:
+    """The state between two steps: the hidden one, and of LSTM the cell."""
+
+    hidden: Array
+    cell: Array
+
+
+Step = Callable[[Direction, Array, State, Any, Stop], State]
+"""Computes the state after a step from its input and the state before, for the attributes of a plan."""
+
+
+def dot(matrix: Array, vector: Array, stop: Stop) -> Array:
+    """The products of the rows of a matrix with a vector, each summed without error."""
+    with np.errstate(all="ignore"):
+        return np.array([_sum(_products(row, vector, stop)) for row in matrix])
+
+
+def _products(row: Array, vector: Array, stop: Stop) -> Iterator[Array]:
+    for a, b in zip(Elements(row, stop), Elements(vector, stop), strict=True):
+        yield a.astype(np.float64) * b.astype(np.float64)
+
+
+def _sum(chunks: Iterator[Array]) -> float:
+    finite, special = [0.0], 0.0
+    for products in chunks:
+        if np.isfinite(np.abs(products).sum()):
+            finite = [fsum([*finite, *products.tolist()])]
+        else:
+            special += float(products.sum())
+    return finite[0] + special
+
+
+def rnn_step(direction: Direction, source: Array, state: State, attributes: Any, stop: Stop) -> State:
+    hidden = slice(0, len(state.hidden))
+    total = dot(direction.weights, source, stop) + dot(direction.recurrence, state.hidden, stop)
+    total = total + direction.bias(hidden, recurrent=False) + direction.bias(hidden, recurrent=True)
+    return State(direction.activations[0](total), state.cell)
+
+
+def gru_step(direction: Direction, source: Array, state: State, attributes: Any, stop: Stop) -> State:
+    f, g = direction.activations
+    update, reset, new = (direction.gate(i, len(state.hidden)) for i in range(3))
+
+    def weighted(rows: slice) -> Array:
+        return dot(direction.weights[rows], source, stop) + direction.bias(rows, recurrent=False)
+
+    def recurrent(rows: slice, of: Array) -> Array:
+        return dot(direction.recurrence[rows], of, stop) + direction.bias(rows, recurrent=True)
+
+    z = f(weighted(update) + recurrent(update, state.hidden))
+    r = f(weighted(reset) + recurrent(reset, state.hidden))
+    if attributes.LinearBeforeReset:
+        n = g(weighted(new) + r * recurrent(new, state.hidden))
+    else:
+        n = g(weighted(new) + recurrent(new, r * state.hidden))
+    return State((1 - z) * n + z * state.hidden, state.cell)
+
+
+def lstm_step(direction: Direction, source: Array, state: State, attributes: Any, stop: Stop) -> State:
+    f, g, h = direction.activations
+
+    def gate(i: int, cell: Array | None) -> Array:
+        """The input of an activation; with the cell, where it is given, through the peephole."""
+        rows = direction.gate(i, len(state.hidden))
+        total = dot(direction.weights[rows], source, stop) + dot(direction.recurrence[rows], state.hidden, stop)
+        if direction.peepholes is not None and cell is not None:
+            total = total + direction.peepholes[rows].astype(np.float64) * cell
+        total = total + direction.bias(rows, recurrent=False) + direction.bias(rows, recurrent=True)
+        threshold = attributes.ClipThreshold
+        return np.fmin(np.fmax(total, -threshold), threshold) if attributes.UseClipThreshold else total
+
+    into = f(gate(0, state.cell))
+    forget = 1 - into if attributes.CoupleInputForget else f(gate(2, state.cell))
+    cell = forget * state.cell + into * g(gate(3, None))
+    return State(f(gate(1, cell)) * h(cell), cell)
+
+
+def run(step: Step, activations: int, plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+    for number in range(plan.inputs["WeightTensor"].sizes[1]):
+        direction = _direction(plan, inputs, number, activations)
+        for entry in range(plan.inputs["InputTensor"].sizes[2]):
+            _walk(step, direction, number, entry, plan.attributes, inputs, outputs, stop)
+
+
+def _direction(plan: Plan, inputs: Arrays, number: int, activations: int) -> Direction:
+    own = plan.attributes.ActivationDescs[number * activations : (number + 1) * activations]
+    return Direction(
+        inputs["WeightTensor"][0, number],
+        inputs["RecurrenceTensor"][0, number],
+        inputs["BiasTensor"][0, 0, number] if "BiasTensor" in inputs else None,
+        inputs["PeepholeTensor"][0, 0, number] if "PeepholeTensor" in inputs else None,
+        tuple(map(activation, own)),
+        number == 1 or plan.attributes.Direction is RecurrentNetworkDirection.BACKWARD,
+    )
+
+
+def _walk(
+    step: Step,
+    direction: Direction,
+    number: int,
+    entry: int,
+    attributes: Any,
+    inputs: Arrays,
+    outputs: Arrays,
+    stop: Stop,
+) -> None:
+    """Goes through one entry of the batch in one direction; past its length the sequence is 0."""
+    source, sequence = inputs["InputTensor"][0, :, entry], outputs.get("OutputSequenceTensor")
+    length = len(source)
+    if "SequenceLengthsTensor" in inputs:
+        length = min(length, int(inputs["SequenceLengthsTensor"][0, 0, 0, entry]))
+    names = ("HiddenInitTensor", "CellMemInitTensor")
+    hidden = direction.recurrence.shape[-1]
+    first = [inputs[n][0, number, entry].astype(np.float64) if n in inputs else np.zeros(hidden) for n in names]
+    state = State(*first) if length else State(np.zeros(hidden), np.zeros(hidden))
+    if sequence is not None:
+        sequence[length:, number, entry] = 0
+    with np.errstate(all="ignore"):
+        for t in reversed(range(length)) if direction.backward else range(length):
+            state = step(direction, source[t], state, attributes, stop)
+            if sequence is not None:
+                sequence[t, number, entry] = state.hidden
+        for name, last in (("OutputSingleTensor", state.hidden), ("OutputCellSingleTensor", state.cell)):
+            if name in outputs:
+                outputs[name][0, number, entry] = last
+
+
+KERNELS = {"RNN": partial(run, rnn_step, 1), "LSTM": partial(run, lstm_step, 3), "GRU": partial(run, gru_step, 2)}

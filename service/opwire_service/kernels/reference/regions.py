@@ -1,0 +1,249 @@
+"""Regions of interest: pooled, aligned, and the gradients of the alignment, by exact arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from itertools import product
+from math import isfinite, nan
+from typing import NamedTuple
+
+import numpy as np
+
+from opwire.check import Plan
+from opwire.enums import ReduceFunction
+from opwire.tensor import Array
+
+from ...execution import Arrays, Stop, Stopped
+from .. import exact
+from ..layout import coordinates
+from ..regions import Region, Regions, bin_of, corners_of
+from ..sampling import is_linear, nearest_indices, neighbours
+from .elements import Elements
+from .extreme import FIRST_GREATEST
+from .weighted import Total, rounded
+
+_ONE = Fraction(1)
+
+Number = Fraction | float
+
+_TOTALS = 1 << 11
+"""Sums of elements of an image that are kept at a time."""
+
+
+class _Sample(NamedTuple):
+    """What a sample reads along one dimension.
+
+    Attributes:
+        taps: indices and weights.
+        slope: the index before it and the one after it, if it moves between them.
+        share: how far it lies from the start of the region to its end.
+    """
+
+    taps: tuple[tuple[int, Fraction], ...]
+    slope: tuple[int, int] | None
+    share: Fraction
+
+
+def _pool(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+    source, regions, target = inputs["InputTensor"], inputs["ROITensor"], outputs["OutputTensor"]
+    for region, channel, down, across in coordinates(target.shape):
+        if stop():
+            raise Stopped
+        image, left, top, right, bottom = corners_of(regions[0, 0, region], plan.attributes.SpatialScale)
+        value = source.dtype.type(0)
+        if 0 <= image < source.shape[0]:
+            rows = bin_of(top, bottom, down, target.shape[2], source.shape[2])
+            columns = bin_of(left, right, across, target.shape[3], source.shape[3])
+            view = source[image, channel, rows.start : rows.stop, columns.start : columns.stop]
+            if view.size:
+                value = FIRST_GREATEST.winner(Elements(view, stop))[1]
+        target[region, channel, down, across] = value
+
+
+def _align(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+    source, target = inputs["InputTensor"], outputs["OutputTensor"]
+    to = exact.FORMATS[plan.inputs["InputTensor"].data_type]
+    outside = float(plan.attributes.OutOfBoundsInputValue)
+    regions = Regions(plan, inputs, source.shape, target.shape)
+    for coordinate in coordinates(target.shape):
+        if stop():
+            raise Stopped
+        region = regions[coordinate[0]]
+        if region.image is None:
+            target[coordinate] = to.of(outside)
+            continue
+        count = region.axes[0].samples * region.axes[1].samples
+        found = _values(plan, source[region.image, coordinate[1]], region, coordinate[2:], stop)
+        if plan.attributes.ReductionFunction == ReduceFunction.AVERAGE:
+            total, inside = Total(stop), 0
+            for value, _ in found:
+                _add(total, value)
+                inside += 1
+            if inside < count:
+                _add(total, outside, count - inside)
+            number = total.number
+            target[coordinate] = rounded(number if isinstance(number, float) else number / count, to)
+        else:
+            best, inside = _greatest(found)
+            missing = [outside] if inside < count and outside == outside else []
+            candidates = [number for number in (best and best[0], *missing) if number is not None and number == number]
+            target[coordinate] = rounded(max(candidates, default=nan), to)
+
+
+def _add(total: Total, number: Number, times: int = 1) -> None:
+    if isinstance(number, float) and not isfinite(number):
+        total.special += number
+    else:
+        total.value += Fraction(number) * times
+
+
+def _values(
+    plan: Plan, image: Array, region: Region, output: tuple[int, ...], stop: Stop
+) -> Iterator[tuple[Number, tuple[_Sample, _Sample]]]:
+    """The values of the samples of an output that lie inside, with what each reads in the two dimensions."""
+    rows, columns = (list(_samples(plan, region, axis, output[axis], stop)) for axis in (0, 1))
+    for place in product(rows, columns):
+        total = Total(stop)
+        for (row, of_row), (column, of_column) in product(place[0].taps, place[1].taps):
+            total.add(image[row, column], of_row * of_column)
+        if stop():
+            raise Stopped
+        yield total.number, place
+
+
+def _samples(plan: Plan, region: Region, which: int, output: int, stop: Stop) -> Iterator[_Sample]:
+    axis, inside = region.axes[which], region.inside[which]
+    owned = range(max(inside.start, output * axis.samples), min(inside.stop, (output + 1) * axis.samples))
+    for sample in owned:
+        if stop():
+            raise Stopped
+        numbers = np.array([sample], np.uint64)
+        coordinate, share = axis.coordinates(numbers), Fraction(float(axis.shares(numbers)[0]))
+        if not is_linear(plan.attributes):
+            index = int(nearest_indices(coordinate, axis.size, None)[0])
+            yield _Sample(((index, _ONE),), None, share)
+            continue
+        first, part = (array[0] for array in neighbours(coordinate, axis.size))
+        index, weight = int(first), Fraction(float(part))
+        if weight:
+            yield _Sample(((index, _ONE - weight), (index + 1, weight)), (index, index + 1), share)
+        else:
+            yield _Sample(((index, _ONE),), None, share)
+
+
+def _greatest(
+    found: Iterator[tuple[Number, tuple[_Sample, _Sample]]],
+) -> tuple[tuple[Number, tuple[_Sample, _Sample]] | None, int]:
+    """The first of the largest values, NaN skipped unless there is nothing else, and how many there were."""
+    best, count = None, 0
+    for value, place in found:
+        count += 1
+        if best is None or (value > best[0] if best[0] == best[0] else value == value):
+            best = value, place
+    return best, count
+
+
+def _passed(
+    plan: Plan, image: Array | None, region: Region, output: tuple[int, ...], stop: Stop
+) -> Iterator[tuple[tuple[_Sample, _Sample], Fraction]]:
+    """The samples of an output to which its gradient goes, each with its part of the gradient."""
+    if plan.attributes.ReductionFunction == ReduceFunction.AVERAGE:
+        part = Fraction(1, region.axes[0].samples * region.axes[1].samples)
+        rows, columns = (list(_samples(plan, region, axis, output[axis], stop)) for axis in (0, 1))
+        for place in product(rows, columns):
+            yield place, part
+    else:
+        assert image is not None  # a checked plan has it
+        best, _ = _greatest(_values(plan, image, region, output, stop))
+        if best is not None:
+            yield best[1], _ONE
+
+
+def _gradient(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+    if "OutputGradientTensor" in outputs:
+        _image_gradient(plan, inputs, outputs["OutputGradientTensor"], stop)
+    if "OutputROIGradientTensor" in outputs:
+        _region_gradient(plan, inputs, outputs["OutputROIGradientTensor"], stop)
+
+
+def _image_gradient(plan: Plan, inputs: Arrays, target: Array, stop: Stop) -> None:
+    """Rows of an image gather from all its regions, some at a time."""
+    gradient = inputs["InputGradientTensor"]
+    to = exact.FORMATS[plan.inputs["InputGradientTensor"].data_type]
+    regions = Regions(plan, inputs, target.shape, gradient.shape)
+    images, channels, height, width = target.shape
+    at_once = max(1, _TOTALS // width)
+    for image, channel, block, part in coordinates((images, channels, -(-height // at_once), -(-width // _TOTALS))):
+        rows = range(block * at_once, min((block + 1) * at_once, height))
+        columns = range(part * _TOTALS, min((part + 1) * _TOTALS, width))
+        totals: dict[tuple[int, int], Total] = {}
+        for region, down, across in coordinates((gradient.shape[0], *gradient.shape[2:])):
+            if stop():
+                raise Stopped
+            if regions[region].image != image:
+                continue
+            element = gradient[region, channel, down, across]
+            seen = inputs["InputTensor"][image, channel] if "InputTensor" in inputs else None
+            for place, share in _passed(plan, seen, regions[region], (down, across), stop):
+                for (row, of_row), (column, of_column) in product(place[0].taps, place[1].taps):
+                    if row in rows and column in columns:
+                        totals.setdefault((row, column), Total(stop)).add(element, share * of_row * of_column)
+        for row, column in product(rows, columns):
+            found = totals.get((row, column))
+            target[image, channel, row, column] = found.rounded(to) if found else to.of(0)
+
+
+def _region_gradient(plan: Plan, inputs: Arrays, target: Array, stop: Stop) -> None:
+    source, gradient = inputs["InputTensor"], inputs["InputGradientTensor"]
+    to = exact.FORMATS[plan.inputs["InputGradientTensor"].data_type]
+    regions = Regions(plan, inputs, source.shape, gradient.shape)
+    rows = target[(0,) * (target.ndim - 2)]
+    for number in range(gradient.shape[0]):
+        totals = [Total(stop) for _ in range(4)]
+        region = regions[number]
+        for channel, down, across in coordinates(gradient.shape[1:]) if region.image is not None else ():
+            if stop():
+                raise Stopped
+            view = source[region.image, channel]
+            element = gradient[number, channel, down, across]
+            for place, share in _passed(plan, view, region, (down, across), stop):
+                _add_slopes(plan, totals, view, place, element, share, stop)
+        rows[number] = [total.rounded(to) for total in totals]
+
+
+def _add_slopes(
+    plan: Plan,
+    totals: list[Total],
+    view: Array,
+    place: tuple[_Sample, _Sample],
+    element: float,
+    part: Fraction,
+    stop: Stop,
+) -> None:
+    """Adds what moving a sample changes, to the sums for left, top, right and bottom."""
+    scales = plan.attributes.SpatialScaleY, plan.attributes.SpatialScaleX
+    for axis in (0, 1):
+        moving, other = place[axis], place[1 - axis]
+        if moving.slope is None:
+            continue
+        change = Total(stop)
+        for index, weight in other.taps:
+            before, after = ((at, index) if axis == 0 else (index, at) for at in moving.slope)
+            change.add(view[after], weight)
+            change.add(-view[before], weight)
+        for total, share in ((totals[1 - axis], 1 - moving.share), (totals[3 - axis], moving.share)):
+            factor = Fraction(float(scales[axis])) * share * part
+            number = change.number
+            if isinstance(number, float) or not isfinite(element):
+                total.special += float(number) * float(element) * float(factor)
+            else:
+                total.value += number * Fraction(float(element)) * factor
+
+
+KERNELS = {
+    "ROI_POOLING": _pool,
+    "ROI_ALIGN": _align,
+    "ROI_ALIGN1": _align,
+    "ROI_ALIGN_GRAD": _gradient,
+}

@@ -1,0 +1,126 @@
+"""Resampling and its gradients, by exact arithmetic on the coordinates as they are rounded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from functools import partial
+from math import ceil, floor, isfinite
+
+import numpy as np
+
+from opwire.check import Plan
+from opwire.tensor import Array, DataType
+
+from ...execution import Arrays, Stop, Stopped
+from .. import exact
+from ..layout import coordinates
+from ..sampling import ResampledAxis, is_linear, nearest_indices, neighbours, resampled_axes
+from .weighted import Taps, rounded, weighted_sum
+
+_ONE = Fraction(1)
+
+
+def _resample(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+    source, target = inputs["InputTensor"], outputs["OutputTensor"]
+    axes = resampled_axes(plan, source.shape, target.shape)
+    for coordinate in coordinates(target.shape):
+        if stop():
+            raise Stopped
+        if is_linear(plan.attributes):
+            taps = [partial(_linear, plan, axis, at) for axis, at in zip(axes, coordinate, strict=True)]
+            target[coordinate] = _converted(weighted_sum(source, taps, stop), target)
+        else:
+            target[coordinate] = source[tuple(_nearest(plan, axis, at) for axis, at in zip(axes, coordinate))]
+
+
+def _nearest(plan: Plan, axis: ResampledAxis, output: int) -> int:
+    return int(nearest_indices(axis.coordinates(np.array([output])), axis.size, plan.attributes)[0])
+
+
+def _linear(plan: Plan, axis: ResampledAxis, output: int) -> Taps:
+    if getattr(plan.attributes, "Antialiased", False) and axis.scale < 0.5:
+        return _triangle(axis, output)
+    return _two(axis, output)
+
+
+def _two(axis: ResampledAxis, output: int) -> Iterator[tuple[int, Fraction]]:
+    first, part = neighbours(axis.coordinates(np.array([output])), axis.size)
+    weight = Fraction(float(part[0]))
+    yield int(first[0]), _ONE - weight
+    if weight:
+        yield int(first[0]) + 1, weight
+
+
+def _triangle(axis: ResampledAxis, output: int) -> Iterator[tuple[int, Fraction]]:
+    """A triangle of half-width ``1 / scale``; what it has outside the input goes to the edges."""
+    coordinate, last = axis.coordinate(output), axis.size - 1
+    if not isfinite(coordinate):
+        yield last if coordinate > 0 else 0, _ONE
+        return
+    centre, scale = Fraction(coordinate), Fraction(axis.scale)
+    begin, end = floor(centre - 1 / scale) + 1, ceil(centre + 1 / scale) - 1
+    share = 1 / _heights(centre, scale, begin, end)
+    for index in range(max(0, min(begin, last)), max(0, min(end, last)) + 1):
+        low, high = index if index else min(begin, index), index if index < last else max(end, index)
+        weight = _heights(centre, scale, max(low, begin), min(high, end)) * share
+        if weight:
+            yield index, weight
+
+
+def _heights(centre: Fraction, scale: Fraction, begin: int, end: int) -> Fraction:
+    """The sum of the heights of a triangle at whole numbers, begin and end included."""
+    middle = min(max(floor(centre), begin - 1), end)
+
+    def straight(first: int, last: int, slope: Fraction) -> Fraction:
+        return (last - first + 1) * (1 - slope * (centre - Fraction(first + last, 2)))
+
+    return straight(begin, middle, scale) + straight(middle + 1, end, -scale)
+
+
+def _converted(number: Fraction | float, target: Array) -> exact.Float | int:
+    """A number as an element: integers are rounded half to even and stay in their range."""
+    if target.dtype.kind == "f":
+        return rounded(number, exact.FORMATS[DataType.of(target.dtype)])
+    limits = np.iinfo(target.dtype)
+    return max(int(limits.min), min(round(number), int(limits.max)))
+
+
+def _gradient(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+    """Each element gathers the gradients of the outputs that were computed of it."""
+    source, target = inputs["InputGradientTensor"], outputs["OutputGradientTensor"]
+    axes = resampled_axes(plan, target.shape, source.shape)
+    to = exact.FORMATS[plan.outputs["OutputGradientTensor"].data_type]
+    for coordinate in coordinates(target.shape):
+        if stop():
+            raise Stopped
+        readers = [partial(_readers, plan, axis, at) for axis, at in zip(axes, coordinate, strict=True)]
+        target[coordinate] = rounded(weighted_sum(source, readers, stop), to)
+
+
+def _readers(plan: Plan, axis: ResampledAxis, index: int) -> Iterator[tuple[int, Fraction]]:
+    """The outputs that read an element along one dimension, with the weights that it has for them."""
+    reads = partial(_two, axis) if is_linear(plan.attributes) else lambda at: ((_nearest(plan, axis, at), _ONE),)
+
+    def first(holds: Callable[[int, int], bool]) -> int:
+        """The first output whose least and greatest index hold something that those of all later ones hold too."""
+        least, most = 0, axis.outputs
+        while least < most:
+            middle = (least + most) // 2
+            indices = [at for at, _ in reads(middle)]
+            if holds(min(indices), max(indices)):
+                most = middle
+            else:
+                least = middle + 1
+        return least
+
+    for output in range(first(lambda low, high: high >= index), first(lambda low, high: low > index)):
+        for at, weight in reads(output):
+            if at == index:
+                yield output, weight
+
+
+KERNELS = {
+    **dict.fromkeys(("UPSAMPLE_2D", "RESAMPLE", "RESAMPLE1", "RESAMPLE2", "RESAMPLE3"), _resample),
+    **dict.fromkeys(("RESAMPLE_GRAD", "RESAMPLE_GRAD1"), _gradient),
+}

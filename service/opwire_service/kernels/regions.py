@@ -1,0 +1,88 @@
+"""The regions of a plan: which image each lies in, and where."""
+
+from __future__ import annotations
+
+from math import floor, isfinite
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from opwire.check import Plan
+from opwire.tensor import Array
+
+from ..execution import Arrays
+from .sampling import SampledAxis, sampled_axes
+
+
+class Region(NamedTuple):
+    """A region of an image.
+
+    Attributes:
+        image: its number, None if there is none of that number.
+        axes: the height and the width.
+        inside: for each of them the samples that lie inside.
+    """
+
+    image: int | None
+    axes: list[SampledAxis]
+    inside: list[range]
+
+
+_FAR = 2.0**40
+"""Farther than any tensor reaches."""
+
+
+class Regions:
+    """The regions of ROI_ALIGN, ROI_ALIGN1 or their gradient; the one that was asked for last is kept.
+
+    Args:
+        plan: of any of them.
+        inputs: of the plan.
+        images, crops: the sizes of the tensor of images and of that of the crops.
+    """
+
+    def __init__(self, plan: Plan, inputs: Arrays, images: tuple[int, ...], crops: tuple[int, ...]) -> None:
+        self._attributes = plan.attributes
+        corners = inputs["ROITensor"]
+        self._corners = corners[(0,) * (corners.ndim - 2)]
+        self._batch = inputs["BatchIndicesTensor"]
+        self._batch = self._batch[(0,) * (self._batch.ndim - 1)]
+        self._images, self._crops = images, crops
+        self._kept: tuple[int, Region] | None = None
+
+    def __getitem__(self, number: int) -> Region:
+        if self._kept is None or self._kept[0] != number:
+            image = int(self._batch[number])
+            axes = sampled_axes(self._attributes, self._corners[number], self._images[2:], self._crops[2:])
+            found = Region(image if image < self._images[0] else None, axes, [axis.inside() for axis in axes])
+            self._kept = number, found
+        return self._kept[1]
+
+
+def corners_of(region: Array, scale: float) -> tuple[int, int, int, int, int]:
+    """The image of a region of ROI_POOLING, -1 for none, and its left, top, right and bottom, each inside it.
+
+    Corners are rounded half away from zero; NaN is 0, and what lies far away stays there.
+    """
+    image = float(region[0])
+    left, top, right, bottom = (_rounded(float(corner) * scale) for corner in region[1:])
+    return int(image) if isfinite(image) and image > -1 else -1, left, top, right, bottom
+
+
+def _rounded(value: float) -> int:
+    if np.isnan(value):
+        return 0
+    value = max(-_FAR, min(value, _FAR))
+    return floor(value + 0.5) if value >= 0 else -floor(0.5 - value)
+
+
+def bin_of(first: int, last: int, at: int, bins: int, size: int) -> range:
+    """The positions of a bin along one dimension of an image, none if it lies outside."""
+    length = last - first + 1
+    begin, end = (first + at * length // bins, first - (-(at + 1) * length // bins))
+    return range(*(max(0, min(place, size)) for place in (begin, end)))
+
+
+def is_average(attributes: Any) -> bool:
+    """Whether samples are averaged; otherwise the greatest counts."""
+    return bool(attributes.ReductionFunction.name == "AVERAGE")

@@ -1,0 +1,54 @@
+"""The console in a real browser: Chromium of the system, driven by Playwright, against a real server."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+
+import pytest
+
+from tests.browser.tabs import Tabs
+from tests.serving import serving
+
+playwright = pytest.importorskip("playwright.sync_api")
+
+# What Chromium does on its own besides showing pages would be requests to elsewhere.
+_QUIET = (
+    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
+    *("--disable-component-update", "--disable-sync"),
+)
+
+
+def _chromium() -> str:
+    found = os.environ.get("OPWIRE_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+    if found is None:
+        pytest.skip("there is no chromium on the PATH; OPWIRE_CHROMIUM names another one")
+    return found
+
+
+@pytest.fixture(scope="module")
+def tabs() -> Iterator[Tabs]:
+    """Opens tabs. Of module scope: while Playwright is open no other test may run a loop of asyncio."""
+    path = _chromium()
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=path, args=_QUIET)
+        yield Tabs(browser)
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def console_url() -> Iterator[str]:
+    """The address of a server with default settings."""
+    with serving() as server:
+        assert server.url is not None
+        yield server.url
+
+
+@pytest.fixture(autouse=True)
+def _closed_tabs(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Closes the tabs of a test; what went wrong in one of them fails it."""
+    yield
+    if "tabs" in request.fixturenames:
+        problems = request.getfixturevalue("tabs").close_all()
+        assert not problems, "\n".join(problems)

@@ -1,0 +1,200 @@
+"""The explorer: search and filters against counts from the facts, bands, comparison, links, pages of operators."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.tabs import PHONE
+from tests.support import FACTS
+
+DIRECTML: dict[str, Any] = json.loads(
+    gzip.decompress((Path(__file__).parents[1] / "data" / "directml.json.gz").read_bytes())
+)
+OPERATORS: dict[str, dict[str, Any]] = {row["operator"]: row for row in DIRECTML["operators"]}
+LEVELS = list(FACTS["levels"])
+
+
+def rows(page: Page) -> Any:
+    return page.locator(".matrix tbody tr:not(.sub)")
+
+
+def count(page: Page) -> Any:
+    return page.get_by_role("status").first
+
+
+@pytest.fixture
+def explorer(tabs, console_url):
+    page = tabs.open(f"{console_url}/")
+    expect(rows(page)).to_have_count(177)
+    return page
+
+
+def test_all_operators_are_shown(explorer):
+    assert set(explorer.locator("[data-operator]").evaluate_all("all => all.map(e => e.dataset.operator)")) == set(
+        OPERATORS
+    )
+    expect(explorer.locator("thead th")).to_have_text(["operator", "state", *LEVELS])
+
+
+def test_search(explorer):
+    search = explorer.get_by_role("searchbox")
+    for given, found in (
+        ("max_pooling", ["MAX_POOLING", "MAX_POOLING1", "MAX_POOLING2", "MAX_POOLING_GRAD"]),
+        ("SCATTER", ["SCATTER_ELEMENTS"]),
+    ):
+        search.fill(given)
+        for name in found:
+            expect(explorer.locator(f"[data-operator={name}]")).to_be_visible()
+    search.fill("recurrent")
+    for name in ("RNN", "LSTM", "GRU"):
+        expect(explorer.locator(f"[data-operator={name}]")).to_be_visible()
+    search.fill("REDUSE")
+    explorer.get_by_role("button", name="REDUCE", exact=True).click()
+    expect(explorer.locator("[data-operator=REDUCE]")).to_be_visible()
+
+
+def introduced_by(level: str) -> int:
+    known = LEVELS[: LEVELS.index(level) + 1]
+    return sum(since in known for _, since in FACTS["operators"].values())
+
+
+def choose(page: Page, control: str, option: str) -> None:
+    page.get_by_role("combobox", name=control, exact=True).select_option(option)
+
+
+def test_the_level(explorer):
+    for level in ("1_0", "3_1", "6_4"):
+        choose(explorer, "Level", level)
+        expect(count(explorer)).to_have_text(f"{introduced_by(level)} of 177")
+
+
+def test_data_type_and_rank(explorer):
+    """The rows are those whose facts have the type for some input at the level, at the rank."""
+    for control, option in (("Takes", "INT64"), ("of rank", "3"), ("Level", "4_1")):
+        choose(explorer, control, option)
+    wanted = {name for name, row in OPERATORS.items() if takes(row, "INT64", 3, "4_1")}
+    assert 0 < len(wanted) < 177
+    expect(count(explorer)).to_have_text(f"{len(wanted)} of 177")
+    shown = explorer.locator("[data-operator]").evaluate_all("all => all.map(e => e.dataset.operator)")
+    assert set(shown) == wanted
+
+
+def takes(operator: dict[str, Any], data_type: str, rank: int, level: str) -> bool:
+    latest: dict[str, dict[str, Any]] = {}
+    for row in sorted(operator["support"], key=lambda row: LEVELS.index(row["from"])):
+        if LEVELS.index(row["from"]) <= LEVELS.index(level):
+            latest[json.dumps(row.get("when"))] = row["tensors"]
+    return any(
+        "input" in limits["kind"]
+        and data_type in limits["data_types"]
+        and limits["dimension_counts"][0] <= rank <= limits["dimension_counts"][1]
+        for tensors in latest.values()
+        for limits in tensors.values()
+    )
+
+
+def test_what_a_level_changed(explorer):
+    choose(explorer, "Changed at", "5_0")
+    expect(explorer.locator("[data-operator=REDUCE]")).to_be_visible()
+    added = [name for name, (_, since) in FACTS["operators"].items() if since == "5_0"]
+    for name in added:
+        expect(explorer.locator(f"[data-operator={name}]")).to_be_visible()
+    expect(explorer.locator("[data-operator=GEMM]")).to_have_count(0 if not changed_at("GEMM", "5_0") else 1)
+
+
+def changed_at(name: str, level: str) -> bool:
+    return any(row.get("from") == level for row in OPERATORS[name].get("support", ()))
+
+
+def test_the_state(explorer):
+    choose(explorer, "State", "executable")
+    for name in FACTS["fields"]:
+        expect(explorer.locator(f"[data-operator={name}]")).to_be_visible()
+
+
+def test_a_band_opens_and_a_link_restores_the_view(explorer, tabs):
+    explorer.get_by_role("searchbox").fill("ELEMENT_WISE_ADD")
+    explorer.locator("[data-operator=ELEMENT_WISE_ADD] ~ td.band").filter(has_text="I64").click()
+    detail = explorer.get_by_role("complementary")
+    expect(detail).to_contain_text("new INT64 UINT64")
+    expect(detail).to_contain_text("4_1")
+    again = tabs.open(explorer.url)
+    expect(again.get_by_role("searchbox")).to_have_value("ELEMENT_WISE_ADD")
+    expect(again.get_by_role("complementary")).to_contain_text("4_1")
+    href = detail.get_by_role("link", name=re.compile("Try at")).get_attribute("href")
+    assert href is not None
+    assert "/try#json=" in href
+
+
+def test_compared_side_by_side(explorer):
+    explorer.get_by_role("searchbox").fill("ARGM")
+    for name in ("ARGMAX", "ARGMIN"):
+        explorer.get_by_label(f"Compare {name}").check()
+    table = explorer.get_by_label("Compared", exact=True)
+    expect(table).to_contain_text("ARGMIN")
+    expect(table).to_contain_text("AxisDirection")
+    explorer.reload()
+    expect(table).to_contain_text("AxisDirection")
+
+
+def test_rows_by_function(explorer):
+    explorer.get_by_role("searchbox").fill("REDUCE")
+    explorer.get_by_label("Rows of REDUCE", exact=True).click()
+    expect(explorer.locator("tr.sub")).to_have_count(5)
+    expect(explorer.locator("tr.sub").first).to_contain_text("ARGMAX")
+
+
+def test_by_keyboard(explorer):
+    explorer.keyboard.press("/")
+    explorer.keyboard.type("gemm")
+    expect(count(explorer)).not_to_have_text("177 of 177")
+    explorer.locator("[data-operator=GEMM]").focus()
+    explorer.keyboard.press("ArrowRight")
+    explorer.keyboard.press("Enter")
+    expect(explorer.get_by_role("complementary")).to_contain_text("GEMM")
+    explorer.keyboard.press("Escape")
+    expect(explorer.get_by_role("complementary")).to_have_count(0)
+    expect(explorer.locator("[data-operator=GEMM]")).to_be_focused()
+    # The table is one stop of the tab key.
+    assert explorer.locator(".matrix [tabindex='0']").count() == 1
+
+
+def test_a_phone_has_a_list(tabs, console_url):
+    page = tabs.open(f"{console_url}/#level=2_1", PHONE, has_touch=True)
+    expect(page.locator(".list li")).to_have_count(introduced_by("2_1"))
+    page.locator(".list button.row").first.tap()
+    expect(page.get_by_role("complementary")).to_be_visible()
+
+
+def test_an_operator_page(tabs, console_url):
+    page = tabs.open(f"{console_url}/operators/DML_OPERATOR_REDUCE")
+    expect(page.get_by_role("heading", level=1)).to_have_text("REDUCE")
+    members = page.get_by_role("region", name="Members")
+    for field in FACTS["fields"]["REDUCE"].replace("?", "").split():
+        expect(members).to_contain_text(field)
+    page.get_by_role("button", name="MULTIPLY, SUM").click()
+    page.get_by_role("button", name=re.compile("^1_0")).click()
+    expect(page.locator(".levels tbody tr").first.locator("td.yes")).to_have_count(2)
+    page.get_by_role("button", name=re.compile("^Compare this")).click()
+    examples = page.locator("details.example")
+    expect(page.get_by_text(f"{examples.count()} of {examples.count()} answers equal")).to_be_visible()
+    page.get_by_role("link", name="see it fail: duplicate").or_(
+        page.get_by_role("link", name=re.compile("see it fail"))
+    ).first.click()
+    expect(page.locator(".violations li").first).to_be_visible()
+
+
+@pytest.mark.thorough
+def test_every_operator_has_its_page(tabs, console_url):
+    page = tabs.open(f"{console_url}/operators/GEMM")
+    for name in OPERATORS:
+        page.goto(f"{console_url}/operators/{name}")
+        expect(page.get_by_role("heading", level=1)).to_have_text(name)
+        expect(page.locator("#examples")).to_be_visible()

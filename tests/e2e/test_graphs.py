@@ -1,0 +1,201 @@
+"""Graphs over HTTP, through the clients and by the command line."""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import opwire
+from opwire.errors import ContractViolation
+from tests.clients import MakeClient
+from tests.commands import opwire as command
+from tests.conformance import PLACES
+from tests.problems import read_problem
+
+X = {"DataType": "FLOAT32", "Sizes": [2, 3]}
+COLUMN = {"DataType": "FLOAT32", "Sizes": [2, 1]}
+VALUES = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
+
+
+def row_sums(source: str, desc: dict[str, Any] = X, function: str = "SUM") -> dict[str, Any]:
+    operator = {"Function": function, "InputTensor": desc, "Axes": [1]}
+    return {"type": "REDUCE", "desc": operator, "inputs": {"InputTensor": source}}
+
+
+def two_steps() -> dict[str, Any]:
+    nodes = {"sums": row_sums("input:x"), "norms": row_sums("sums", COLUMN, "L2"), "of_w": row_sums("w"), "w": {}}
+    return {"nodes": nodes, "outputs": {"y": "norms", "z": "of_w.OutputTensor"}}
+
+
+def with_constant(tensor: object) -> dict[str, Any]:
+    graph = two_steps()
+    graph["nodes"]["w"] = {"constant": tensor}
+    return graph
+
+
+CONSTANT = base64.b64encode(VALUES.tobytes()).decode()
+REQUEST: dict[str, Any] = {
+    "graph": with_constant(CONSTANT),
+    "inputs": {"x": {"data": VALUES.tolist()}},
+    "output_format": "numbers",
+}
+RIGHT = {"y": [[6], [15]], "z": [[6], [15]]}
+
+
+def answered(answer: dict[str, Any]) -> dict[str, Any]:
+    return {name: output["data"] for name, output in answer["outputs"].items()}
+
+
+@pytest.mark.parametrize("tensor", [CONSTANT, {"data": VALUES.tolist()}, {"data": CONSTANT}])
+def test_a_graph_with_a_constant_in_each_spelling(http, tensor):
+    answer = http.post("/v1/execute", json={**REQUEST, "graph": with_constant(tensor)})
+    assert answered(answer.json()) == RIGHT
+
+
+def test_a_long_constant_and_one_in_the_tail(http):
+    large = {"DataType": "FLOAT32", "Sizes": [64, 512]}
+    graph: dict[str, Any] = {"nodes": {"s": row_sums("w", large), "w": {}}, "outputs": {"y": "s"}}
+    data = np.ones((64, 512), "<f4").tobytes()
+    graph["nodes"]["w"] = {"constant": base64.b64encode(data).decode()}
+    text = http.post("/v1/execute", json={"graph": graph, "inputs": {}, "output_format": "numbers"})
+    assert answered(text.json()) == {"y": [[512]] * 64}
+    graph["nodes"]["w"] = {"constant": {"binary_data_size": len(data)}}
+    head = json.dumps({"graph": graph, "inputs": {}}).encode()
+    headers = {"Content-Type": "application/octet-stream", "Inference-Header-Content-Length": str(len(head))}
+    tail = http.post("/v1/execute", content=head + data, headers={**headers, "Accept": "application/octet-stream"})
+    length = int(tail.headers["inference-header-content-length"])
+    assert tail.content[length:] == struct.pack("<f", 512) * 64
+
+
+def test_a_batch_holds_graphs_beside_operators(http):
+    operator = {key: value for key, value in row_sums("").items() if key != "inputs"}
+    alone = {"operator": operator, "inputs": {"InputTensor": {"data": VALUES.tolist()}}, "output_format": "numbers"}
+    results = http.post("/v1/batch", json={"requests": [REQUEST, alone, {**REQUEST, "inputs": {}}]}).json()["results"]
+    assert answered(results[0]) == RIGHT
+    assert answered(results[1]) == {"OutputTensor": [[6], [15]]}
+    assert [violation["pointer"] for violation in results[2]["violations"]] == ["/requests/2/inputs"]
+
+
+@pytest.mark.parametrize(
+    ("change", "pointers"),
+    [
+        ({"graph": with_constant("AAAA")}, ["/graph/nodes/w/constant"]),
+        ({"graph": two_steps()}, ["/graph/nodes/w"]),
+        ({"operator": {}}, ["/graph"]),
+        ({"graph": 5}, ["/graph"]),
+        ({"inputs": {"x": {"data": [1]}}}, ["/inputs/x/data"]),
+        ({"inputs": {"x": {"data": VALUES.tolist()}, "y": "AAAA"}}, ["/inputs/y"]),
+    ],
+)
+def test_what_is_wrong_is_said_at_its_place(http, change, pointers):
+    answer = http.post("/v1/execute", json={**REQUEST, **change})
+    problem = read_problem(answer.status_code, answer.headers, answer.content, {**REQUEST, **change})
+    assert [violation["pointer"] for violation in problem["violations"]][: len(pointers)] == pointers
+
+
+def test_validate_says_the_level_and_the_outputs(http):
+    found = http.post("/v1/validate", json={"graph": REQUEST["graph"], "feature_level": "5_0"}).json()
+    assert (found["valid"], found["minimum_feature_level"]) == (False, "DML_FEATURE_LEVEL_6_2")
+    assert [violation["pointer"] for violation in found["violations"]] == ["/graph/nodes/w"]
+    assert found["outputs"]["y"]["Sizes"] == [2, 1]
+
+
+def test_a_graph_of_twenty_nodes_is_one_request(http):
+    nodes = {"n0": row_sums("input:x")}
+    nodes |= {f"n{i}": row_sums(f"n{i - 1}", COLUMN, "L1") for i in range(1, 20)}
+    request = {**REQUEST, "graph": {"nodes": nodes, "outputs": {"y": "n19"}}}
+    answer = http.post("/v1/execute", json=request).json()
+    assert answered(answer) == {"y": [[6], [15]]}
+
+
+@pytest.mark.parametrize("encoding", ["binary", "base64", "numbers"])
+def test_graphs_are_built_by_the_methods_of_the_client(make_client: MakeClient, server_url, encoding):
+    graph = opwire.Graph()
+    x = graph.input("x", "FLOAT32", [2, 3])
+    sums = graph.sum(x, 1)
+    both = graph.element_wise_add(sums, np.ones((2, 1), np.float32))
+    graph.output("y", graph.argmax(both, 0))
+    graph.output("sums", sums)
+    client = make_client(server_url)
+    assert client.validate(graph).valid
+    result = client.execute(graph, {"x": VALUES}, encoding=encoding)
+    assert {name: array.tolist() for name, array in result.outputs.items()} == {"y": [[1]], "sums": [[6], [15]]}
+
+
+def test_what_cannot_be_in_a_graph_is_said_where_it_is_built():
+    graph, other = opwire.Graph(), opwire.Graph()
+    x = graph.input("x", "FLOAT32", [2, 3])
+    with pytest.raises(ValueError, match="already"):
+        graph.input("x", "FLOAT32", [1])
+    with pytest.raises(ValueError, match="another graph"):
+        graph.sum(other.input("x", "FLOAT32", [2, 3]), 1)
+    with pytest.raises(TypeError, match="changed outside"):
+        graph.sum(np.asarray(x).T, 1)
+    with pytest.raises(ValueError, match="no output of a node"):
+        graph.output("y", x)
+    with pytest.raises(TypeError, match="timeout"):
+        graph.sum(x, 1, timeout=3)
+    with pytest.raises(ContractViolation):
+        graph.sum(x, 7)
+
+
+def test_outputs_that_nobody_named_are_those_that_nothing_reads():
+    graph = opwire.Graph()
+    x = graph.input("x", "FLOAT32", [1, 1, 4, 4])
+    pooled = graph.max_pooling(x, 2, strides=2, indices=True)
+    graph.sum(pooled, 3)
+    assert set(graph.outputs) == {"reduce.OutputTensor", "max_pooling1.OutputIndicesTensor"}
+    graph.output("indices", pooled["OutputIndicesTensor"])
+    assert set(graph.outputs) == {"indices"}
+
+
+def test_the_command_line_runs_a_graph(tmp_path: Path):
+    path = tmp_path / "graph.json"
+    path.write_text(json.dumps(REQUEST))
+    done = command("run", path, "--json")
+    assert answered(json.loads(done.stdout)) == RIGHT
+    assert command("validate", path).returncode == 0
+    path.write_text(json.dumps({"graph": two_steps()}))
+    refused = command("validate", path)
+    assert refused.returncode == 1
+    assert "/graph/nodes/w" in refused.stdout
+
+
+FOLDER = next((place / "dxdispatch" for place in PLACES if (place / "dxdispatch").is_dir()), Path("absent"))
+RUNNABLE = (
+    [name for name, row in json.loads((FOLDER / "expected.json").read_text()).items() if row["runnable"]]
+    if FOLDER.is_dir()
+    else []
+)
+
+
+@pytest.mark.parametrize("name", RUNNABLE)
+def test_the_sample_models_of_dxdispatch_print_what_they_should(name, tmp_path):
+    done = command("run", FOLDER / name, "--json", "--output", tmp_path)
+    assert done.returncode == 0, done.stderr
+    shown = [step["values"] for step in json.loads(done.stdout)["commands"] if "values" in step]
+    expected = [row["values"] for row in json.loads((FOLDER / "expected.json").read_text())[name]["prints"]]
+    assert len(shown) == len(expected)
+    for values, right in zip(shown, expected, strict=True):
+        np.testing.assert_allclose(np.array(values, float).ravel(), np.array(right, float), rtol=1e-6)
+
+
+def test_a_broken_file_of_a_graph_is_refused(tmp_path: Path):
+    model = {
+        "resources": {"a": {"initialValuesDataType": "FLOAT32", "initialValues": [1]}},
+        "dispatchables": {"g": {"type": "dmlSerializedGraph", "sourcePath": "g.bin"}},
+        "commands": [{"type": "dispatch", "dispatchable": "g", "bindings": {"x": "a"}}],
+    }
+    path = tmp_path / "model.json"
+    path.write_text(json.dumps(model))
+    assert command("run", path).returncode == 2  # there is no such file
+    (tmp_path / "g.bin").write_bytes(b"\xff" * 64)
+    done = command("run", path)
+    assert done.returncode == 1
+    assert "/dispatchables/g/sourcePath" in done.stderr + done.stdout

@@ -1,0 +1,102 @@
+"""Convolutions in fractions: each element of the input is multiplied by each of the filter, where both meet an output."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from opwire.check import Plan
+from opwire.tensor import Array
+from tests.oracles import Answer, Reals
+
+from .matrix import fused_reals, parameter, plus, requantized, times, total, wrapped
+
+Place = tuple[int, ...]
+
+
+def _meetings(plan: Plan) -> Iterator[tuple[Place, Place, Place]]:
+    """The elements of the output, the input and the filter that meet."""
+    given = plan.attributes
+    source, kernel = plan.inputs["InputTensor"].sizes, plan.inputs["FilterTensor"].sizes
+    target = plan.outputs["OutputTensor"].sizes
+    backward = getattr(given, "Direction", None) is not None and given.Direction.name == "BACKWARD"
+    mirrored = getattr(given, "Mode", None) is not None and given.Mode.name == "CONVOLUTION"
+    for tap in itertools.product(*map(range, kernel)):
+        at = [size - 1 - k for size, k in zip(kernel[2:], tap[2:], strict=True)] if mirrored else list(tap[2:])
+        # The wider side walks by single steps; the other one by strides.
+        for walked in itertools.product(*map(range, source[2:] if backward else target[2:])):
+            other = [
+                i * stride - start + k * dilation
+                for i, k, stride, start, dilation in zip(
+                    walked, at, given.Strides, given.StartPadding, given.Dilations, strict=True
+                )
+            ]
+            limits = target[2:] if backward else source[2:]
+            if not all(0 <= i < size for i, size in zip(other, limits, strict=True)):
+                continue
+            for image in range(source[0]):
+                if backward:
+                    group = tap[0] // (source[1] // given.GroupCount)
+                    channel = group * kernel[1] + tap[1]
+                    yield (image, channel, *other), (image, tap[0], *walked), tap
+                else:
+                    group = tap[0] // (kernel[0] // given.GroupCount)
+                    channel = group * kernel[1] + tap[1]
+                    yield (image, tap[0], *walked), (image, channel, *other), tap
+
+
+def _met(plan: Plan) -> dict[Place, list[tuple[Place, Place]]]:
+    met: dict[Place, list[tuple[Place, Place]]] = {
+        place: [] for place in np.ndindex(*plan.outputs["OutputTensor"].sizes)
+    }
+    for place, source, tap in _meetings(plan):
+        met[place].append((source, tap))
+    return met
+
+
+def _floats(plan: Plan, inputs: Mapping[str, Array]) -> dict[str, Answer]:
+    source, kernel, bias = inputs["InputTensor"], inputs["FilterTensor"], inputs.get("BiasTensor")
+    numbers = np.empty(plan.outputs["OutputTensor"].sizes, object)
+    for place, pairs in _met(plan).items():
+        numbers[place] = total([(float(source[at]), float(kernel[tap])) for at, tap in pairs])
+        if bias is not None:
+            numbers[place] = plus(numbers[place], total([(float(bias.reshape(-1)[place[1]]),)]))
+    return {"OutputTensor": fused_reals(numbers, plan.attributes.FusedActivation)}
+
+
+def _sums(plan: Plan, inputs: Mapping[str, Array]) -> Iterator[tuple[Place, int]]:
+    source, kernel = inputs["InputTensor"], inputs["FilterTensor"]
+    zero = parameter(inputs.get("InputZeroPointTensor"), 0)
+    for place, pairs in _met(plan).items():
+        filter_zero = parameter(inputs.get("FilterZeroPointTensor"), place[1])
+        yield place, sum((int(source[at]) - zero) * (int(kernel[tap]) - filter_zero) for at, tap in pairs)
+
+
+def _integers(plan: Plan, inputs: Mapping[str, Array]) -> dict[str, Answer]:
+    found = np.empty(plan.outputs["OutputTensor"].sizes, np.int32)
+    for place, number in _sums(plan, inputs):
+        found[place] = wrapped(number)
+    return {"OutputTensor": found}
+
+
+def _quantized(plan: Plan, inputs: Mapping[str, Array]) -> dict[str, Answer]:
+    desc = plan.outputs["OutputTensor"]
+    found = np.empty(desc.sizes, desc.data_type.dtype)
+    scale, zero = parameter(inputs["OutputScaleTensor"], 0), parameter(inputs.get("OutputZeroPointTensor"), 0)
+    for place, number in _sums(plan, inputs):
+        units: Any = Fraction(number + parameter(inputs.get("BiasTensor"), place[1]))
+        units = times(units, parameter(inputs["InputScaleTensor"], 0))
+        units = times(units, parameter(inputs["FilterScaleTensor"], place[1]))
+        found[place] = requantized(units, scale, zero, found.dtype)
+    return {"OutputTensor": found}
+
+
+EXPECTED = {
+    "CONVOLUTION": _floats,
+    "CONVOLUTION_INTEGER": _integers,
+    "QUANTIZED_LINEAR_CONVOLUTION": _quantized,
+}

@@ -1,0 +1,84 @@
+"""Who decodes and encodes tensors, and who waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import AsyncIterator
+from functools import partial
+
+import pytest
+from starlette.types import Message
+
+from opwire.wire import Answer, ExecuteRequest
+from opwire_service.devices.reference import ReferenceDevice
+from opwire_service.engine.dialect import Completed
+from opwire_service.engine.dispatcher import Dispatcher
+from opwire_service.engine.memory import SMALL
+from opwire_service.engine.pipeline import INLINE_BYTES, Engine
+from opwire_service.engine.plan_cache import Prepared
+from opwire_service.engine.progress import Progress
+from opwire_service.http.data_routes import while_connected
+from opwire_service.http.native import Native
+from opwire_service.process.application import layout
+from opwire_service.settings import Limits, Settings
+from opwire_service.telemetry.metrics import Metrics
+
+pytestmark = pytest.mark.anyio
+
+OPERATOR = {
+    "type": "REDUCE",
+    "desc": {"Function": "SUM", "InputTensor": {"DataType": "FLOAT32", "Sizes": [3]}, "Axes": []},
+}
+BODY = json.dumps({"operator": OPERATOR, "inputs": {"InputTensor": "AAAAAAAAAAAAAAAA"}}).encode()
+PLACES = 2
+
+
+class Encoding(Native):
+    """Encodes so many bytes, and is done with it when it is told so."""
+
+    def __init__(self, size: int, done: threading.Event) -> None:
+        super().__init__("id", binary=False)
+        self._size = size
+        self._done = done
+        self.begun = threading.Event()
+
+    def answer_bytes(self, request: ExecuteRequest, prepared: Prepared) -> tuple[int, int]:
+        return self._size, 0
+
+    def write(self, request: ExecuteRequest, done: Completed, progress: Progress) -> Answer:
+        self.begun.set()
+        assert self._done.wait(30)
+        return super().write(request, done, progress)
+
+
+@pytest.fixture
+async def engine() -> AsyncIterator[Engine]:
+    settings = Settings(devices=("reference",))
+    made = Engine(Dispatcher({"reference": ReferenceDevice()}, PLACES, 8), Limits(), 8, Metrics(layout(settings)))
+    yield made
+    await made.close()
+
+
+async def never() -> Message:
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+async def ask(engine: Engine, dialect: Native) -> Answer:
+    with engine.memory.open() as hold:
+        return await engine.answer(dialect, BODY, None, Progress(), hold, partial(while_connected, never))
+
+
+async def test_what_is_small_does_not_wait_for_what_is_large(engine):
+    done, now = threading.Event(), threading.Event()
+    now.set()
+    large = [Encoding(SMALL + 1, done) for _ in range(PLACES)]
+    asked = [asyncio.create_task(ask(engine, each)) for each in large]
+    for each in large:
+        assert await asyncio.to_thread(each.begun.wait, 30)
+    async with asyncio.timeout(10):
+        assert (await ask(engine, Encoding(INLINE_BYTES + 1, now))).head
+    done.set()
+    assert all(answer.head for answer in await asyncio.gather(*asked))

@@ -1,0 +1,205 @@
+"""The values of operators of single elements: every FLOAT16, hard FLOAT32, and pairs of edge values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+
+from opwire.formulas import PRIMITIVES
+from opwire.operators import OPERATORS
+from opwire.tensor import Array, DataType
+from opwire_service.kernels.cpu.elementwise.bounds import error_bound
+from opwire_service.kernels.formulas import float64
+from opwire_service.kernels.formulas.formula import formula_of
+from tests import oracle
+from tests.elements import EDGES, FORMULAS, answer, drawn_floats, plan_of, takes_scale, unary
+from tests.oracles import activations, functions
+from tests.oracles.elements import is_special, number, real
+
+PAIRS = [name for name in FORMULAS if len(OPERATORS[name].members.inputs) == 2]
+
+LONG = {
+    "EXP": np.exp,
+    "LOG": np.log,
+    "SIN": np.sin,
+    "COS": np.cos,
+    "TAN": np.tan,
+    "ASIN": np.arcsin,
+    "ACOS": np.arccos,
+    "ATAN": np.arctan,
+    "SINH": np.sinh,
+    "COSH": np.cosh,
+    "TANH": np.tanh,
+    "ASINH": np.arcsinh,
+    "ACOSH": np.arccosh,
+    "ATANH": np.arctanh,
+    "SQRT": np.sqrt,
+}
+"""Functions of the C library on floats of 64 significant bits."""
+
+
+def assert_right(device: Any, name: str, arrays: dict[str, Array], **attributes: Any) -> None:
+    plan = plan_of(name, arrays, **attributes)
+    ((output, right),) = oracle.expected(plan, arrays).items()
+    assert isinstance(right, np.ndarray)
+    actual = answer(device, plan, arrays)
+    wrong = [place for place in np.ndindex(right.shape) if not oracle.same(actual[place], right[place])]
+    for place in wrong[:3]:
+        given = {key: array[place] for key, array in arrays.items()}
+        pytest.fail(f"{output} of {given} is {actual[place]!r}; right is {right[place]!r} ({len(wrong)} wrong)")
+
+
+def _patterns(step: int) -> Array:
+    return np.arange(0, 1 << 16, step, dtype=np.uint16).view(np.float16)
+
+
+@pytest.mark.parametrize("name", unary(DataType.FLOAT16))
+def test_float16(device, name):
+    assert_right(device, name, {"InputTensor": _patterns(487)})
+
+
+@pytest.mark.thorough
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("name", unary(DataType.FLOAT16))
+def test_every_float16(device, name):
+    assert_right(device, name, {"InputTensor": _patterns(1)})
+
+
+@pytest.mark.parametrize("name", unary(DataType.FLOAT32))
+def test_hard_float32(device, name):
+    assert_right(device, name, {"InputTensor": drawn_floats(200)})
+
+
+@pytest.mark.thorough
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("name", unary(DataType.FLOAT32))
+def test_drawn_float32(cpu_device, name):
+    assert_right(cpu_device, name, {"InputTensor": drawn_floats(20000, seed=1)})
+
+
+@pytest.mark.parametrize("scale", [(0.1, 1.0), (-1e30, 3.0), (1.0, -1.0), (3.0, 0.5)])
+@pytest.mark.parametrize("name", [name for name in unary(DataType.FLOAT32) if takes_scale(name)])
+def test_scaled_float32(cpu_device, name, scale):
+    scale_bias = dict(zip(("Scale", "Bias"), scale, strict=True))
+    assert_right(cpu_device, name, {"InputTensor": drawn_floats(120)}, ScaleBias=scale_bias)
+
+
+@pytest.mark.thorough
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("name", LONG)
+def test_a_million_drawn_float32(cpu_device, name):
+    values = drawn_floats(1_000_000, seed=2)
+    plan = plan_of(f"ELEMENT_WISE_{name}", {"InputTensor": values})
+    actual = answer(cpu_device, plan, {"InputTensor": values})
+    with np.errstate(all="ignore"):
+        near = LONG[name](values.astype(np.longdouble)).astype(np.float32)
+    # Floats of 64 bits are right but next to the middle of two; those few are told by as many bits as it takes.
+    unlike = np.flatnonzero((actual.view(np.uint32) != near.view(np.uint32)) & ~(np.isnan(actual) & np.isnan(near)))
+    assert unlike.size < 10
+    if unlike.size:
+        few = {"InputTensor": values[unlike]}
+        np.testing.assert_array_equal(
+            actual[unlike], oracle.expected(plan_of(plan.operator.name, few), few)["OutputTensor"]
+        )
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_pairs_of_edge_values(device, name):
+    inputs = [member.name for member in OPERATORS[name].members.inputs]
+    types = OPERATORS[name].support.rows({})[0].tensors[inputs[0]].data_types
+    data_type = next(each for each in (DataType.FLOAT32, DataType.INT32, DataType.UINT32) if each in types)
+    if data_type is DataType.FLOAT32:
+        edges = np.array(EDGES[:22], np.float32)
+    else:
+        edges = np.array([0, 1, 2, 3, 31, 32, 33, 64, 255, 2**31 - 1, 2**31, 2**32 - 1], np.uint32)
+        edges = edges.view(data_type.dtype)
+    first, second = np.repeat(edges, edges.size), np.tile(edges, edges.size)
+    assert_right(device, name, dict(zip(inputs, (first, second), strict=True)))
+
+
+@pytest.mark.parametrize("data_type", [DataType.INT8, DataType.UINT8, DataType.INT32, DataType.UINT32])
+@pytest.mark.parametrize("exponent", [DataType.INT8, DataType.UINT16, DataType.FLOAT16])
+def test_powers_of_integers(device, data_type, exponent):
+    bases = np.array([0, 1, 2, 3, 7, 15, 127, 128, 254, 255], np.uint8).view(np.int8).astype(data_type.dtype)
+    exponents = np.array([0, 1, 2, 3, 5, 8, 31, 100, 117], np.int8).astype(exponent.dtype)
+    if exponent.is_signed:
+        exponents[-2:] *= -1
+    first, second = np.repeat(bases, exponents.size), np.tile(exponents, bases.size)
+    assert_right(device, "ELEMENT_WISE_POW", {"InputTensor": first, "ExponentTensor": second})
+
+
+@pytest.mark.parametrize("data_type", [DataType.INT8, DataType.UINT16, DataType.INT32, DataType.INT64, DataType.UINT64])
+@pytest.mark.parametrize("scale", [(0.1, 0.0), (0.5, -1.5), (3.0, 1e9), (-1.0, 0.0)])
+def test_scaled_integers(device, data_type, scale):
+    draw = np.random.default_rng(3)
+    info = np.iinfo(data_type.dtype)
+    values = draw.integers(info.min, info.max, 60, data_type.dtype, endpoint=True)
+    values[:3] = info.min, info.max, 10
+    scale_bias = dict(zip(("Scale", "Bias"), scale, strict=True))
+    assert_right(device, "ELEMENT_WISE_IDENTITY", {"InputTensor": values}, ScaleBias=scale_bias)
+    assert_right(device, "ELEMENT_WISE_CLIP", {"InputTensor": values}, ScaleBias=scale_bias)
+
+
+def test_scaled_float64(device):
+    values = np.array([0.1, 1 / 3, 1e300, -1e-300, 5e-324, 3.0, -0.0, np.inf, np.nan])
+    assert_right(device, "ELEMENT_WISE_IDENTITY", {"InputTensor": values}, ScaleBias={"Scale": 0.1, "Bias": 1e-3})
+
+
+def test_moved_elements_keep_their_bits(device):
+    patterns = np.array([0x7F800001, 0xFFC12345, 0x80000000, 0x7FFFFFFF], np.uint32).view(np.float32)
+    ones, condition = np.ones(4, np.float32), np.array([1, 7, 255, 2], np.uint8)
+    moving = {
+        "ELEMENT_WISE_IDENTITY": {"InputTensor": patterns},
+        "ACTIVATION_RELU_GRAD": {"InputTensor": ones, "InputGradientTensor": patterns},
+        "ELEMENT_WISE_IF": {"ConditionTensor": condition, "ATensor": patterns, "BTensor": ones},
+    }
+    for name, arrays in moving.items():
+        actual = answer(device, plan_of(name, arrays), arrays)
+        np.testing.assert_array_equal(actual.view(np.uint32), patterns.view(np.uint32), err_msg=name)
+
+
+BOUNDED = [name for name in unary(DataType.FLOAT32) if name.removeprefix("ELEMENT_WISE_") in functions.FUNCTIONS]
+BOUNDED += [f"ACTIVATION_{name}" for name in activations.FORMULAS]
+
+
+def _worst(name: str, values: Array) -> None:
+    """Fails where a formula in float64 is further off than its bound says."""
+    plan = plan_of(name, {"InputTensor": values})
+    formula = formula_of(plan)
+    bound = error_bound(formula.expression, dict(formula.inputs))
+    assert bound is not None
+    with np.errstate(all="ignore"):
+        computed = np.asarray(float64.evaluate(formula.expression, {"InputTensor": values.astype(np.float64)}), float)
+    for x, found in zip(values.tolist(), computed.tolist(), strict=True):
+        right = _real_value(name, x, plan)
+        if is_special(right) or not 2.0**-151 < abs(right) < 2.0**129:
+            continue  # zero or infinite in any type, however it is rounded
+        error = abs(mpmath.mpf(found) - real(right)) / abs(real(right))
+        assert error <= bound, f"{name} of {x!r} is off by {float(error)}, more than {bound}"
+
+
+def _real_value(name: str, x: float, plan: Any) -> Any:
+    short = name.split("_", 2)[2] if name.startswith("ELEMENT_WISE_") else name.removeprefix("ACTIVATION_")
+    if name.startswith("ELEMENT_WISE_"):
+        return functions.function(short, number(x))
+    return activations.FORMULAS[short](number(x), vars(plan.attributes))
+
+
+@pytest.mark.parametrize("name", BOUNDED)
+def test_formulas_are_within_their_bounds(name):
+    _worst(name, drawn_floats(150, seed=4))
+
+
+@pytest.mark.thorough
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("name", BOUNDED)
+def test_formulas_are_within_their_bounds_at_many_points(name):
+    _worst(name, drawn_floats(100_000, seed=5))
+
+
+def test_each_primitive_is_used():
+    text = repr([OPERATORS[name].formula for name in FORMULAS])
+    assert [name for name in PRIMITIVES if f"'{name}'" not in text] == []

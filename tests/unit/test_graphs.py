@@ -1,0 +1,215 @@
+"""Graphs: what is wrong with them is said at its place, and what is right with them becomes a plan."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from opwire.errors import ContractViolation
+from opwire.graph import MOST_NODES, Place, check_graph, validate_graph
+from opwire.level import FeatureLevel
+
+X: dict[str, Any] = {"DataType": "FLOAT32", "Sizes": [1, 1, 2, 3]}
+COLUMN: dict[str, Any] = {"DataType": "FLOAT32", "Sizes": [1, 1, 2, 1]}
+
+
+def total(source: str, tensor: dict[str, Any] = X, function: str = "SUM") -> dict[str, Any]:
+    """A node that adds up rows."""
+    desc = {"Function": function, "InputTensor": tensor, "Axes": [3]}
+    return {"type": "REDUCE", "desc": desc, "inputs": {"InputTensor": source}}
+
+
+def added(a: str, b: str, tensor: dict[str, Any] = X) -> dict[str, Any]:
+    desc = {"ATensor": tensor, "BTensor": tensor}
+    return {"type": "ELEMENT_WISE_ADD", "desc": desc, "inputs": {"ATensor": a, "BTensor": b}}
+
+
+def diamond() -> dict[str, Any]:
+    """Two sums of the same rows, added."""
+    nodes = {
+        "both": added("left", "right", COLUMN),
+        "left": total("input:x"),
+        "right": total("input:x", function="MAX"),
+    }
+    return {"nodes": nodes, "outputs": {"y": "both"}}
+
+
+def numbered() -> dict[str, Any]:
+    """The same graph as DML_GRAPH_DESC."""
+    descs = [{"type": node["type"], "desc": node["desc"]} for node in diamond()["nodes"].values()]
+    return {
+        "NodeCount": 3,
+        "Nodes": [{"Type": "DML_GRAPH_NODE_TYPE_OPERATOR", "Desc": {"Operator": desc}} for desc in descs],
+        "InputCount": 1,
+        "InputEdges": [{"GraphInputIndex": 0, "ToNodeIndex": i, "ToNodeInputIndex": 0} for i in (1, 2)],
+        "IntermediateEdges": [
+            {"FromNodeIndex": i, "FromNodeOutputIndex": 0, "ToNodeIndex": 0, "ToNodeInputIndex": i - 1} for i in (1, 2)
+        ],
+        "OutputEdges": [{"FromNodeIndex": 0, "FromNodeOutputIndex": 0, "GraphOutputIndex": 0}],
+    }
+
+
+def found(graph: object, level: str = "6_4") -> list[tuple[str, str]]:
+    return [(violation.code.value, violation.pointer) for violation in validate_graph(graph, level).violations]
+
+
+@pytest.mark.parametrize(("graph", "x", "y"), [(diamond(), "x", "y"), (numbered(), "Input0", "Output0")])
+def test_both_spellings_make_the_same_plan(graph, x, y):
+    plan = check_graph(graph)
+    assert {name: desc.sizes for name, desc in plan.inputs.items()} == {x: (1, 1, 2, 3)}
+    assert {name: desc.sizes for name, desc in plan.outputs.items()} == {y: (1, 1, 2, 1)}
+    kinds = [step.plan.operator.name for step in plan.attributes.steps]
+    assert kinds == ["REDUCE", "REDUCE", "ELEMENT_WISE_ADD"]
+    last = plan.attributes.steps[-1]
+    assert [place.place for place in last.inputs.values()] == [Place.BETWEEN, Place.BETWEEN]
+    assert plan.attributes.between == (8, 8)
+    assert plan.work == sum(step.plan.work for step in plan.attributes.steps)
+
+
+def test_the_level_of_a_graph_is_that_of_its_nodes_and_of_graphs():
+    assert validate_graph(diamond()).minimum_feature_level is FeatureLevel.V2_1
+    assert ("operator_not_in_level", "") in found(diamond(), "2_0")
+    graph = diamond()
+    graph["nodes"]["w"] = {"constant": ""}
+    graph["nodes"]["both"]["inputs"]["BTensor"] = "w"
+    del graph["nodes"]["right"]
+    assert validate_graph(graph).minimum_feature_level is FeatureLevel.V6_2
+    assert ("operator_not_in_level", "/nodes/w") in found(graph, "6_1")
+    assert check_graph(graph).inputs.keys() == {"x", "constant:w"}
+
+
+def changed(**nodes: Any) -> dict[str, Any]:
+    graph = diamond()
+    graph["nodes"] |= nodes
+    return graph
+
+
+@pytest.mark.parametrize(
+    ("graph", "expected"),
+    [
+        (5, [("wrong_type", "")]),
+        ({}, [("missing_field", ""), ("missing_field", "")]),
+        ({**diamond(), "edges": []}, [("unknown_field", "/edges")]),
+        ({"nodes": {}, "outputs": {"y": "z"}}, [("out_of_range", "/nodes"), ("unknown_value", "/outputs/y")]),
+        (changed(left=7), [("wrong_type", "/nodes/left")]),
+        (changed(left={"type": "REDUCES", "desc": {}}), [("unknown_operator", "/nodes/left/type")]),
+        (
+            changed(left=total("input:x", {**X, "Sizes": [0]})),
+            [("out_of_range", "/nodes/left/desc/InputTensor/Sizes/0")],
+        ),
+        (changed(left=total("nowhere")), [("unknown_value", "/nodes/left/inputs/InputTensor")]),
+        (changed(left=total("right.Sum")), [("unknown_tensor", "/nodes/left/inputs/InputTensor")]),
+        (changed(both=added("left", "left", COLUMN)), [("unused_node", "/nodes/right")]),
+        (changed(more=total("input:x")), [("unused_node", "/nodes/more")]),
+        (changed(w={"constant": ""}), [("unused_node", "/nodes/w")]),
+        (changed(w={"constant": "", "type": "GEMM"}), [("unknown_field", "/nodes/w/type")]),
+        (
+            changed(left=total("input:x") | {"inputs": {}}),
+            [("missing_tensor", "/nodes/left")],
+        ),
+        (
+            changed(left=total("input:x") | {"inputs": {"InputTensor": "input:x", "Input": "input:x"}}),
+            [("unknown_tensor", "/nodes/left/inputs/Input")],
+        ),
+        (
+            changed(left=total("right", COLUMN), right=total("left", COLUMN)),
+            [("graph_cycle", "/nodes/right")],
+        ),
+        (
+            changed(both=added("left", "right", X)),
+            [
+                ("byte_count_mismatch", "/nodes/both/inputs/ATensor"),
+                ("byte_count_mismatch", "/nodes/both/inputs/BTensor"),
+            ],
+        ),
+        (
+            changed(both=added("left", "right", {**COLUMN, "Flags": "OWNED_BY_DML"})),
+            [("flags_invalid", "/nodes/both/inputs/ATensor"), ("flags_invalid", "/nodes/both/inputs/BTensor")],
+        ),
+        (
+            changed(left=total("input:x", {**X, "Flags": "OWNED_BY_DML"})),
+            [("flags_invalid", "/nodes/right/inputs/InputTensor")],
+        ),
+        ({**diamond(), "outputs": {"y": "both", "z": "input:x"}}, [("edge_conflict", "/outputs/z")]),
+        ({**diamond(), "inputs": ["x", "x"]}, [("edge_conflict", "/inputs/1")]),
+        ({**diamond(), "inputs": ["constant:x"]}, [("value_not_allowed", "/inputs/0")]),
+        ({**diamond(), "outputs": {"": "both"}}, [("value_not_allowed", "/outputs")]),
+        (
+            {"nodes": {f"n{i}": {"constant": ""} for i in range(MOST_NODES + 1)}, "outputs": {"y": "n0"}},
+            [("out_of_range", "/nodes"), ("unknown_value", "/outputs/y")],
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_at_its_place(graph, expected):
+    assert found(graph) == expected
+    with pytest.raises(ContractViolation):
+        check_graph(graph)
+
+
+def test_violations_of_all_nodes_come_at_once():
+    graph = changed(left=total("input:x", {**X, "Sizes": [0]}), right=total("input:x", function="MEDIAN"))
+    assert [pointer for _, pointer in found(graph)] == [
+        "/nodes/left/desc/InputTensor/Sizes/0",
+        "/nodes/right/desc/Function",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda g: g.update(NodeCount=2), [("count_mismatch", "/NodeCount")]),
+        (lambda g: g.update(InputCount=0), [("out_of_range", "/InputCount")]),
+        (lambda g: g["OutputEdges"].clear(), [("out_of_range", "/OutputEdges")]),
+        (lambda g: g["OutputEdges"][0].update(FromNodeIndex=9), [("out_of_range", "/OutputEdges/0/FromNodeIndex")]),
+        (lambda g: g["OutputEdges"][0].update(FromNodeOutputIndex=1), [("unknown_tensor", "/OutputEdges/0")]),
+        (lambda g: g["OutputEdges"].append(g["OutputEdges"][0]), [("edge_conflict", "/OutputEdges/1")]),
+        (lambda g: g["InputEdges"].append(g["InputEdges"][0]), [("edge_conflict", "/InputEdges/2")]),
+        (lambda g: g["InputEdges"][0].pop("ToNodeIndex"), [("missing_field", "/InputEdges/0")]),
+        (lambda g: g["Nodes"][0].update(Type="INVALID"), [("unknown_value", "/Nodes/0/Type")]),
+        (lambda g: g["Nodes"].__setitem__(0, 3), [("wrong_type", "/Nodes/0")]),
+        (lambda g: g["OutputEdges"][0].update(GraphOutputIndex=2), [("missing_tensor", ""), ("missing_tensor", "")]),
+    ],
+)
+def test_what_is_wrong_with_lists_of_edges(change, expected):
+    graph = copy.deepcopy(numbered())
+    change(graph)
+    assert found(graph) == expected
+
+
+def test_a_slot_that_the_desc_leaves_out_keeps_its_number():
+    gemm = {
+        "ATensor": X,
+        "BTensor": {**X, "Sizes": [1, 1, 3, 2]},
+        "TransA": "NONE",
+        "TransB": "NONE",
+        "Alpha": 1,
+        "Beta": 1,
+    }
+    graph = {
+        "Nodes": [{"Type": "OPERATOR", "Desc": {"Operator": {"type": "GEMM", "desc": gemm}}}],
+        "InputEdges": [{"GraphInputIndex": i, "ToNodeIndex": 0, "ToNodeInputIndex": i} for i in range(3)],
+        "OutputEdges": [{"FromNodeIndex": 0, "FromNodeOutputIndex": 0, "GraphOutputIndex": 0}],
+    }
+    assert found(graph) == [("unknown_tensor", "/InputEdges/2")]
+
+
+def test_the_bytes_between_nodes_may_be_read_in_another_way():
+    integers = {"DataType": "INT32", "Sizes": [1, 1, 1, 2]}
+    graph = {
+        "nodes": {"a": total("input:x"), "b": added("a", "a", integers)},
+        "outputs": {"y": "b", "z": "a"},
+    }
+    plan = check_graph(graph)
+    assert plan.outputs["z"].data_type.name == "FLOAT32"
+    # Another node reads the output in another way, so it is copied from where both are sure of their bytes.
+    assert plan.attributes.copies.keys() == {"z"}
+
+
+def test_a_graph_of_many_nodes_is_checked_once_for_each():
+    nodes = {"n0": total("input:x")}
+    nodes |= {f"n{i}": total(f"n{i - 1}", COLUMN) for i in range(1, 1000)}
+    plan = check_graph({"nodes": nodes, "outputs": {"y": "n999"}})
+    assert len(plan.attributes.steps) == 1000
+    assert [step.name for step in plan.attributes.steps] == list(nodes)

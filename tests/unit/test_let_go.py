@@ -1,0 +1,171 @@
+"""What a request held is free when it has ended, however it ended, and not first when garbage is collected."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import threading
+import time
+import weakref
+from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
+from functools import partial
+
+import pytest
+from starlette.requests import ClientDisconnect
+from starlette.types import Message
+
+from opwire.check import Plan
+from opwire.errors import DeadlineExceededError, OpwireError
+from opwire_service.engine.dispatcher import Dispatcher
+from opwire_service.engine.pipeline import Allowance, Engine
+from opwire_service.engine.progress import Progress
+from opwire_service.execution import Arrays, Stop, Stopped
+from opwire_service.http.data_routes import while_connected
+from opwire_service.http.native import Native
+from opwire_service.kernels.cpu.run.pool import Pool
+from opwire_service.process.application import layout
+from opwire_service.settings import Limits, Settings
+from opwire_service.telemetry.metrics import Metrics
+from tests.dispatching import until
+from tests.execution import go_on
+from tests.fake_device import FakeDevice
+
+pytestmark = pytest.mark.anyio
+
+OPERATOR = {
+    "type": "REDUCE",
+    "desc": {"Function": "SUM", "InputTensor": {"DataType": "FLOAT32", "Sizes": [3]}, "Axes": []},
+}
+
+
+class Remembering(FakeDevice):
+    """Remembers the outputs that it was given, and holds none of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.outputs: list[weakref.ref[object]] = []
+
+    def run(self, plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+        self.outputs += [weakref.ref(output) for output in outputs.values()]
+        super().run(plan, inputs, outputs, stop)
+
+    def is_free(self) -> bool:
+        assert self.outputs
+        return all(output() is None for output in self.outputs)
+
+
+@pytest.fixture
+def device() -> Remembering:
+    return Remembering()
+
+
+@pytest.fixture
+async def engine(device: Remembering) -> AsyncIterator[Engine]:
+    metrics = Metrics(layout(Settings(devices=("fake",))))
+    made = Engine(Dispatcher({"fake": device}, 2, 8), Limits(), 8, metrics)
+    yield made
+    await made.close()
+
+
+@pytest.fixture(autouse=True)
+def uncollected() -> Iterator[None]:
+    """No garbage is collected."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def request(**members: object) -> bytes:
+    return json.dumps({"operator": OPERATOR, "inputs": {"InputTensor": "AAAAAAAAAAAAAAAA"}, **members}).encode()
+
+
+async def never() -> Message:
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+async def soon_gone() -> Message:
+    await asyncio.sleep(0.05)
+    return {"type": "http.disconnect"}
+
+
+async def ask(engine: Engine, body: bytes, *, gone: bool = False) -> type[BaseException] | None:
+    """How a request ends."""
+    guard = partial(while_connected, soon_gone if gone else never)
+    try:
+        with engine.memory.open() as hold:
+            await engine.answer(Native("id", binary=False), body, None, Progress(), hold, guard)
+    except Exception as error:
+        return type(error)
+    return None
+
+
+async def test_a_request_that_is_late(engine, device):
+    assert await ask(engine, request(timeout_ms=30)) is DeadlineExceededError
+    await until(device.is_free)
+
+
+async def test_a_request_whose_client_has_gone(engine, device):
+    assert await ask(engine, request(), gone=True) is ClientDisconnect
+    await until(device.is_free)
+
+
+async def test_a_request_on_which_the_device_fails(engine, device):
+    asked = asyncio.create_task(ask(engine, request()))
+    (run,) = await device.started(1)
+    run.fail(ZeroDivisionError())
+    assert await asked is ZeroDivisionError
+    device.runs.clear()  # with the error, which tells where it was
+    await until(device.is_free)
+
+
+async def test_a_request_that_is_answered(engine, device):
+    asked = asyncio.create_task(ask(engine, request()))
+    (run,) = await device.started(1)
+    run.finish()
+    assert await asked is None
+    await until(device.is_free)
+
+
+async def test_a_part_of_a_batch_that_is_late(engine, device):
+    execute = await engine.read(
+        Native("id", binary=False).parse, request(timeout_ms=30), None, Progress(), engine.memory.open()
+    )
+    guard = partial(while_connected, never)
+    room = Allowance(1000)
+    with engine.memory.open() as hold:
+        found = await engine.answer_part(Native("id", binary=False), execute, Progress(), hold, guard, room)
+    assert isinstance(found, OpwireError)
+    await until(device.is_free)
+
+
+class Tensor:
+    """What work holds."""
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+@pytest.mark.parametrize("answers", [0, 5, 10**6])
+async def test_work_that_is_shared_among_threads(threads, answers):
+    """However it ends, and whoever took part."""
+    pool = Pool(threads)
+    asked, lock = iter(range(answers)), threading.Lock()
+
+    def stop() -> bool:
+        with lock:
+            return next(asked, None) is None
+
+    held = Tensor()
+    remembered = weakref.ref(held)
+
+    def piece(begin: int, end: int, tensor: Tensor = held) -> None:
+        time.sleep(0.001)
+
+    with suppress(Stopped):
+        pool.run(piece, 40, 1, stop)
+    del held, piece
+    await until(lambda: remembered() is None)
+    pool.run(lambda begin, end: None, 1, 1, go_on)
+    pool.close()

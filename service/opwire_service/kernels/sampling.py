@@ -61,7 +61,9 @@ def resampled_axes(plan: Plan, source: tuple[int, ...], result: tuple[int, ...])
         scales = tuple(attributes.Scales)
     inputs = getattr(attributes, "InputPixelOffsets", (0.5,) * rank)
     outputs = getattr(attributes, "OutputPixelOffsets", (-0.5,) * rank)
-    return tuple(ResampledAxis(*members) for members in zip(source, result, scales, inputs, outputs, strict=True))
+    return tuple(
+        ResampledAxis(*members) for members in zip(source, result, scales, inputs, outputs, strict=True)
+    )
 
 
 def is_linear(attributes: Any) -> bool:

@@ -15,12 +15,14 @@ from .jit.compiler import Kernel
 from .normalization import family as normalization
 from .optimizer import family as optimizer
 from .pooling import family as pooling
+from .products import family as products
 from .quantization import family as quantization
 from .random import family as random
 from .reduce import family as reduce
 from .run import sharing
 from .run.job import Job
 from .softmax import family as softmax
+from .views import family as views
 
 _FAMILIES = (
     extremes,

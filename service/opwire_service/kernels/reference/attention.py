@@ -41,11 +41,7 @@ def operands(attributes: Any, inputs: Arrays) -> Operands:
     found = {
         part: inputs[name][..., i, :] for name, parts in given.items() if name in inputs for i, part in enumerate(parts)
     }
-    for name, part, count in (
-        ("QueryTensor", "query", queries),
-        ("KeyTensor", "key", keys),
-        ("ValueTensor", "value", keys),
-    ):
+    for name, part, count in (("QueryTensor", "query", queries), ("KeyTensor", "key", keys), ("ValueTensor", "value", keys)):
         if name in inputs:
             tensor = inputs[name]
             *_, batch, length, hidden = tensor.shape

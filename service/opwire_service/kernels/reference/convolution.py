@@ -84,9 +84,7 @@ class Gathering:
     def views(self, place: Place) -> tuple[Array, Array]:
         """What is multiplied for an element of the output: of the input and of the filter, of one shape."""
         image, channel, *at = place
-        met = [
-            axis.backward(i) if self._transposed else axis.forward(i) for axis, i in zip(self._axes, at, strict=True)
-        ]
+        met = [axis.backward(i) if self._transposed else axis.forward(i) for axis, i in zip(self._axes, at, strict=True)]
         taps = tuple(_slice(taps) for taps, _ in met)
         places = tuple(_slice(places) for _, places in met)
         channels = self._source.shape[1] // self._groups

@@ -16,7 +16,7 @@ from opwire.tensor import Array
 from ...execution import Arrays, Stop, Stopped
 from .. import exact
 from ..layout import coordinates
-from ..windows import covering, dimensions_of, divisor, places, slices
+from ..windows import covered, covering, dimensions_of, divisor, places, slices
 from .elements import Elements
 from .norms import root_of_powers
 from .weighted import Total

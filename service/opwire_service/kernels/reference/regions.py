@@ -213,13 +213,7 @@ def _region_gradient(plan: Plan, inputs: Arrays, target: Array, stop: Stop) -> N
 
 
 def _add_slopes(
-    plan: Plan,
-    totals: list[Total],
-    view: Array,
-    place: tuple[_Sample, _Sample],
-    element: float,
-    part: Fraction,
-    stop: Stop,
+    plan: Plan, totals: list[Total], view: Array, place: tuple[_Sample, _Sample], element: float, part: Fraction, stop: Stop
 ) -> None:
     """Adds what moving a sample changes, to the sums for left, top, right and bottom."""
     scales = plan.attributes.SpatialScaleY, plan.attributes.SpatialScaleX

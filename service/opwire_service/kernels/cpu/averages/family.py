@@ -177,9 +177,7 @@ class SumsJob(Job):
         geometry = _encode(sums, {p.TILE: width, p.TILES: tiles, p.LINE: line})
         self._step = Step(Kernel(function, FLOATS[sums.source.data_type]), geometry, units, visits)
         self._bytes = 8 * (3 * line + 8 * width + 1024)
-        self._names = (
-            ("InputGradientTensor", "OutputGradientTensor") if sums.backward else ("InputTensor", "OutputTensor")
-        )
+        self._names = ("InputGradientTensor", "OutputGradientTensor") if sums.backward else ("InputTensor", "OutputTensor")
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
@@ -206,9 +204,7 @@ def _encode(sums: _Sums, parameters: dict[int, int]) -> array[int]:
         g.WEIGHT: prod(weights),
         g.DIVISOR: sums.divisor,
     }
-    row = p.encode_tensors(
-        (sums.source, sums.target, sums.target), sums.dimensions, sums.target.sizes, own | parameters
-    )
+    row = p.encode_tensors((sums.source, sums.target, sums.target), sums.dimensions, sums.target.sizes, own | parameters)
     if sums.backward:
         for i, size in enumerate(reversed(sums.source.sizes[2:])):
             row[p.ACROSS - i * p.WIDTH + p.SIZE] = size

@@ -7,7 +7,7 @@ import math
 from ..jit.compiler import inner
 from ..jit.element import bits_double, float64, int32, read
 from ..numbers.formats import infinity_bits, masked, narrow, narrow_vector
-from ..numbers.rounding import L2, UNIT, rounded
+from ..numbers.rounding import AVERAGE, L2, UNIT, rounded
 from ..numbers.vectors import (
     WIDTH,
     absolutes,
@@ -89,7 +89,9 @@ def round_vectors(
 
 
 @inner
-def settle(zero: float, channel: int, geometry: int, place: tuple[int, int, int], function: int, limbs: int) -> int:
+def settle(
+    zero: float, channel: int, geometry: int, place: tuple[int, int, int], function: int, limbs: int
+) -> int:
     """The bits of one result by exact arithmetic."""
     depth, height, across = place
     kind = at(geometry, g.KIND)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..jit.compiler import inlined, inner, kernel
-from ..jit.element import int32, int64
+from ..jit.element import INT32, int32, int64
 from ..run.geometry import at
 from ..views.moves import move_run, put, take
 from . import geometry as g

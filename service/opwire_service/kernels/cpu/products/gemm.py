@@ -186,7 +186,9 @@ class GemmJob(Job):
             for unit in range(begin, end):
                 self._tile(product, *self._cut.place(unit), stop)
 
-    def _tile(self, product: Product, first: int, several: slice, rows: slice, columns: slice, stop: Stop) -> None:
+    def _tile(
+        self, product: Product, first: int, several: slice, rows: slice, columns: slice, stop: Stop
+    ) -> None:
         sums, row_norms, column_norms = self._sums(product, first, several, rows, columns, stop)
         count, height, width = sums.shape
         row_bounds = row_norms.reshape(-1, 1) * self._error

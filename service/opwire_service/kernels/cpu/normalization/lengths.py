@@ -32,7 +32,7 @@ class LengthsJob(Job):
         return 48 * TILE * min(threads, tiles.count) + (16 * tiles.count if not tiles.whole else 0)
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
-        order, tiles, axes = self._layout.order, self._layout.tiles, self._layout.axes
+        layout, order, tiles = self._layout, self._layout.order, self._layout.tiles
         source, target = inputs["InputTensor"].transpose(order), outputs["OutputTensor"].transpose(order)
         sums = np.empty(0 if tiles.whole else tiles.count)
 
@@ -41,7 +41,7 @@ class LengthsJob(Job):
                 for number in range(begin, end):
                     at = tiles.at(number)
                     x = np.array(source[at], np.float64, order="C")
-                    target[at] = x / self._divisor(self._terms(x).sum(axes, keepdims=True))
+                    target[at] = x / self._divisor(layout.sums(self._terms(x)))
 
         def parts(begin: int, end: int) -> None:
             with np.errstate(all="ignore"):

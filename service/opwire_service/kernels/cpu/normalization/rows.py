@@ -27,16 +27,17 @@ class Rows(NamedTuple):
     spread: Array
 
 
-def rows_of(x: Array, axes: tuple[int, ...], count: int, *, about_mean: bool) -> Rows:
+def rows_of(x: Array, layout: Arrangement, *, about_mean: bool) -> Rows:
     """The moments of the whole rows that a tile has; ``x`` becomes the deviations."""
-    shape = tuple(1 if i in axes else size for i, size in enumerate(x.shape))
+    count = layout.tiles.length
+    shape = tuple(1 if i in layout.axes else size for i, size in enumerate(x.shape))
     mean, rest = np.zeros(shape), np.zeros(shape)
     if about_mean:
-        mean = x.sum(axes, keepdims=True) / count
+        mean = layout.sums(x) / count
         x -= mean
-        rest = _finite(x.sum(axes, keepdims=True) / count)
+        rest = _finite(layout.sums(x) / count)
         x -= rest
-    spread = np.multiply(x, x).sum(axes, keepdims=True) / count
+    spread = layout.sums(np.multiply(x, x)) / count
     return Rows(mean, rest, spread)
 
 

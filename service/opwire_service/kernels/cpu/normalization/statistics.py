@@ -49,8 +49,7 @@ class StatisticsJob(Job):
         self._use_mean, self._use_variance = uses(plan)
         self._of = FORMATS[desc.data_type]
         tiles = self._layout.tiles
-        last = len(self._layout.order) - 1
-        neighbours = not tiles.whole or self._layout.axes == (last,)
+        neighbours = self._layout.neighbours or not tiles.whole
         roundings = _PAIRWISE if neighbours else min(tiles.length, TILE) + _PAIRWISE
         # Below these shares of the scale and the bias a result may be off by more than half a unit.
         units = 2.0 ** (self._of.fraction_bits + 2)
@@ -87,7 +86,7 @@ class StatisticsJob(Job):
                 for number in range(begin, end):
                     at = layout.tiles.at(number)
                     x = np.array(tensors.source[at], np.float64, order="C")
-                    found = rows_of(x, layout.axes, layout.tiles.length, about_mean=self._use_mean)
+                    found = rows_of(x, layout, about_mean=self._use_mean)
                     self._put_statistics(found, tensors.source, statistics, at, stop)
                     self._finish(x, found, tensors, at, stop)
 

@@ -26,9 +26,9 @@ def undecided(values: Array, bound: float, dtype: np.dtype[Any]) -> Array:
     bits = flat.view(np.int64) - ((1 << (dropped - 1)) - margin)
     bits &= (1 << dropped) - 1
     doubtful = bits <= 2 * margin
-    magnitudes = np.abs(flat)
     least = float(info.smallest_normal)
-    if magnitudes.min(initial=np.inf) < least:
+    if not (flat.min(initial=np.inf) >= least or flat.max(initial=-np.inf) <= -least):
+        magnitudes = np.abs(flat)
         small = np.flatnonzero(magnitudes < least)
         steps = magnitudes[small] / float(info.smallest_subnormal)
         doubtful[small] = np.abs(steps - np.floor(steps) - 0.5) <= steps * bound

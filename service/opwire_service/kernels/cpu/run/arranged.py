@@ -33,6 +33,19 @@ class Arrangement:
         tiles = Tiles([desc.sizes[i] for i in order], [strides[i] for i in order], along)
         return cls(order, along, tiles)
 
+    @property
+    def neighbours(self) -> bool:
+        """Whether the elements of a row that a tile has follow each other in it, so that they are added up in pairs."""
+        return self.axes == tuple(range(len(self.order) - len(self.axes), len(self.order)))
+
+    def sums(self, x: Array) -> Array:
+        """The sum of each row of a tile that has whole rows, C-contiguous, in an array that broadcasts to it."""
+        if not self.neighbours:
+            total: Array = x.sum(self.axes, keepdims=True)
+            return total
+        kept = x.shape[: x.ndim - len(self.axes)]
+        return x.reshape(*kept, -1).sum(-1).reshape(*kept, *(1 for _ in self.axes))
+
     def arranged(self, array: Array) -> Array:
         """A view in this order, in which dimensions that repeat have one element."""
         view = array.transpose(self.order)

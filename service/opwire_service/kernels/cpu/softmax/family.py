@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -16,9 +15,10 @@ from ....execution import Arrays, Stop
 from ...reference.softmax import LOG_SOFTMAX, SOFTMAX, axes_of
 from ..jit.compiler import Kernel
 from ..numbers.certain import undecided
+from ..run.arranged import Arrangement
 from ..run.job import Job
 from ..run.pool import Find, Pool
-from ..run.tiles import TILE, Slices, Tiles
+from ..run.tiles import TILE, Slices
 from .exactly import Row
 from .hardmax import HardmaxJob
 
@@ -37,36 +37,6 @@ _LEAST = 1e-300
 """In place of a logarithm that vanishes though there are others."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Layout:
-    """A plan's dimensions in the order of the input's memory.
-
-    Attributes:
-        order: the dimension of the tensor that each is.
-        axes: those along which a block lies.
-        tiles: of them.
-    """
-
-    order: tuple[int, ...]
-    axes: tuple[int, ...]
-    tiles: Tiles
-
-    def arranged(self, array: Array) -> Array:
-        return array.transpose(self.order)
-
-    def row(self, place: Slices) -> Slices:
-        """The whole row of an element."""
-        return tuple(slice(None) if i in self.axes else part for i, part in enumerate(place))
-
-
-def _layout(plan: Plan) -> _Layout:
-    desc = plan.inputs["InputTensor"]
-    order = sorted(range(desc.rank), key=lambda i: -desc.element_strides[i])
-    axes = tuple(order.index(axis) for axis in axes_of(plan))
-    sizes = [desc.sizes[i] for i in order]
-    return _Layout(tuple(order), axes, Tiles(sizes, [desc.element_strides[i] for i in order], axes))
-
-
 class SoftmaxJob(Job):
     """Softmax or its logarithm of blocks.
 
@@ -76,12 +46,12 @@ class SoftmaxJob(Job):
     """
 
     def __init__(self, plan: Plan, *, logarithm: bool) -> None:
-        self._layout = _layout(plan)
+        self._layout = Arrangement.of(plan.inputs["InputTensor"], axes_of(plan))
         self._logarithm = logarithm
         self._share = LOG_SOFTMAX if logarithm else SOFTMAX
         tiles = self._layout.tiles
-        neighbours = self._layout.axes == (len(self._layout.order) - 1,)
-        roundings = _PAIRWISE if neighbours or not tiles.whole else min(tiles.length, TILE) + _PAIRWISE
+        neighbours = self._layout.neighbours or not tiles.whole
+        roundings = _PAIRWISE if neighbours else min(tiles.length, TILE) + _PAIRWISE
         error = _ERROR + roundings * 2.0**-53
         self._error = 4 * error if logarithm else error
 
@@ -94,7 +64,8 @@ class SoftmaxJob(Job):
         return 64 * TILE * min(threads, tiles.count) + (32 * (tiles.count + tiles.rows) if not tiles.whole else 0)
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
-        source, target = (self._layout.arranged(array) for array in (inputs["InputTensor"], outputs["OutputTensor"]))
+        order = self._layout.order
+        source, target = inputs["InputTensor"].transpose(order), outputs["OutputTensor"].transpose(order)
         tiles = self._layout.tiles
         if not tiles.whole:
             self._run_long(source, target, pool, stop)
@@ -113,7 +84,7 @@ class SoftmaxJob(Job):
         greatest = x.max(axes, keepdims=True)
         x -= greatest
         powers = np.exp(x)
-        total = powers.sum(axes, keepdims=True)
+        total = self._layout.sums(powers)
         if self._logarithm:
             x -= self._logarithms(x, powers, total)
         else:
@@ -132,21 +103,30 @@ class SoftmaxJob(Job):
             logarithms = np.where(total < _FEW, _logarithm(others, finite), logarithms)
         return logarithms
 
-    def _put(self, x: Array, source: Array, target: Array, at: Slices, stop: Stop) -> None:
-        """Rounds results into the output; those that are open are taken from their whole row."""
+    def _put(
+        self,
+        x: Array,
+        source: Array,
+        target: Array,
+        at: Slices,
+        stop: Stop,
+        known: dict[tuple[int, ...], Row] | None = None,
+    ) -> None:
+        """Rounds results into the output; those that are open are taken from their whole rows."""
         into = target[at]
         into[...] = x
         rows: dict[tuple[Any, ...], list[tuple[int, ...]]] = {}
         for flat in undecided(x, self._error, into.dtype).tolist():
             place = tuple(map(int, np.unravel_index(flat, x.shape)))
-            row = tuple(-1 if i in self._layout.axes else k for i, k in enumerate(place))
+            row = tuple(-1 if i in self._layout.axes else (at[i].start or 0) + k for i, k in enumerate(place))
             rows.setdefault(row, []).append(place)
         for row, places in rows.items():
-            whole = tuple(
-                slice(None) if k < 0 else slice((part.start or 0) + k, (part.start or 0) + k + 1)
-                for k, part in zip(row, at, strict=True)
-            )
-            found = Row(source[whole], self._share, logarithm=self._logarithm, stop=stop)
+            whole = tuple(slice(None) if k < 0 else slice(k, k + 1) for k in row)
+            found = None if known is None else known.get(row)
+            if found is None:
+                found = Row(source[whole], self._share, logarithm=self._logarithm, stop=stop)
+                if known is not None:
+                    known[row] = found
             index = tuple(np.array(places).T)
             into[index] = found.results(source[at][index])
 
@@ -171,6 +151,8 @@ class SoftmaxJob(Job):
                     np.exp(x, out=x)[is_greatest] = 0
                     others[number] = x.sum()
 
+        known: dict[tuple[int, ...], Row] = {}
+
         def results(begin: int, end: int) -> None:
             with np.errstate(all="ignore"):
                 for number in range(begin, end):
@@ -182,7 +164,7 @@ class SoftmaxJob(Job):
                     else:
                         np.exp(x, out=x)
                         x /= 1 + rest[row]
-                    self._put(x, source, target, at, stop)
+                    self._put(x, source, target, at, stop, known)
 
         pool.run(extremes, tiles.count, 1, stop)
         most = greatest.reshape(-1, per_row).max(1)

@@ -64,6 +64,10 @@ def _table(operator: str, name: str) -> Mapping[str, Any]:
     return table
 
 
+_FAR = 1 << 14
+"""Powers of two beyond every float."""
+
+
 def fraction_of(number: Any) -> Fraction | None:
     """A finite number as a fraction; None for NaN and infinities."""
     if isinstance(number, int | Fraction):
@@ -71,7 +75,8 @@ def fraction_of(number: Any) -> Fraction | None:
     if hasattr(number, "_mpf_"):
         sign, mantissa, exponent, _ = number._mpf_
         if mantissa or not exponent:
-            return Fraction((-1) ** sign * int(mantissa)) * Fraction(2) ** int(exponent)
+            near = max(-_FAR, min(int(exponent), _FAR))
+            return Fraction((-1) ** sign * int(mantissa)) * Fraction(2) ** near
         return None
     return Fraction(float(number)) if math.isfinite(number) else None
 

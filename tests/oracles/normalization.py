@@ -15,7 +15,7 @@ from opwire.check import Plan
 from opwire.tensor import Array
 from tests.oracles import Answer, Reals, fraction_of
 from tests.oracles.activations import activated
-from tests.oracles.elements import Number, add, greatest, is_nan, is_special, number, over, real, times
+from tests.oracles.elements import Number, add, greatest, is_nan, is_special, number, over, times
 
 mp = mpmath.MPContext()
 mp.prec = 2000

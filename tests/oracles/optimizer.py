@@ -44,7 +44,7 @@ def _expected(plan: Plan, inputs: Mapping[str, Array]) -> Mapping[str, Answer]:
         moved = over(times(rate, first), add(root(second), number(a.Epsilon)))
         for array, result in zip(found.values(), (add(x, negative(moved)), first, second), strict=True):
             array[place] = result
-    return {name: Reals(numbers) for name, numbers in found.items()}
+    return {name: Reals(numbers, Fraction(1)) for name, numbers in found.items()}
 
 
 EXPECTED = {"ADAM_OPTIMIZER": _expected}

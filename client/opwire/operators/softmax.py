@@ -77,7 +77,8 @@ FAMILY = (
         _example("one_block", [2, 2], [[3, 3], [3, 3]], [[0.25, 0.25], [0.25, 0.25]], [0, 1]),
     ),
     _along_axes(
-        "ACTIVATION_LOG_SOFTMAX1", _example("columns", [2, 2], [[1, 1000], [1, 0]], [[_HALF, -0.0], [_HALF, -1000]], [0])
+        "ACTIVATION_LOG_SOFTMAX1",
+        _example("columns", [2, 2], [[1, 1000], [1, 0]], [[_HALF, -0.0], [_HALF, -1000]], [0]),
     ),
     _along_axes(
         "ACTIVATION_HARDMAX1",

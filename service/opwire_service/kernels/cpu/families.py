@@ -7,6 +7,7 @@ from collections.abc import Callable
 from opwire.check import Plan
 
 from .averages import family as averages
+from .cumulative import family as cumulative
 from .elementwise import family as elementwise
 from .casting import family as casting
 from .extremes import family as extremes
@@ -14,8 +15,12 @@ from .folding import family as folding
 from .indexing import family as indexing
 from .jit.compiler import Kernel
 from .pooling import backward as pooling_backward
+from .normalization import family as normalization
+from .optimizer import family as optimizer
 from .pooling import family as pooling
 from .products import family as products
+from .quantization import family as quantization
+from .random import family as random
 from .reduce import family as reduce
 from .regions import family as regions
 from .resampling import family as resampling
@@ -26,6 +31,25 @@ from .sequences import family as sequences
 from .views import family as views
 
 _FAMILIES = (extremes, reduce, pooling, averages, views, indexing, products, elementwise, casting, sequences, selecting, folding, pooling_backward, resampling, regions)
+from .softmax import family as softmax
+from .views import family as views
+
+_FAMILIES = (
+    extremes,
+    reduce,
+    pooling,
+    averages,
+    views,
+    indexing,
+    products,
+    elementwise,
+    softmax,
+    normalization,
+    quantization,
+    cumulative,
+    random,
+    optimizer,
+)
 
 PREPARE: dict[str, Callable[[Plan], Job]] = {
     name: prepare for family in _FAMILIES for name, prepare in family.PREPARE.items()

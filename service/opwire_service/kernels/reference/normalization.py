@@ -76,23 +76,26 @@ def batch_normalization_training(plan: Plan, inputs: Arrays, outputs: Arrays, st
             into[at] = finished(value, plan.attributes.FusedActivation, to)
 
 
-def _axes(plan: Plan) -> tuple[int, ...]:
+def axes_of(plan: Plan) -> tuple[int, ...]:
+    """The dimensions along which mean and variance are taken."""
+    if plan.operator.name == "BATCH_NORMALIZATION_TRAINING":
+        return tuple(i for i, size in enumerate(plan.inputs["ScaleTensor"].sizes) if size == 1)
     if plan.operator.name == "MEAN_VARIANCE_NORMALIZATION":
         return (1, 2, 3) if plan.attributes.CrossChannel else (2, 3)
     axes: tuple[int, ...] = plan.attributes.Axes
     return axes
 
 
-def _uses(plan: Plan) -> tuple[bool, bool]:
+def uses(plan: Plan) -> tuple[bool, bool]:
     """Whether the mean and the variance are used."""
     if plan.operator.name == "MEAN_VARIANCE_NORMALIZATION2":
         return bool(plan.attributes.UseMean), bool(plan.attributes.UseVariance)
-    return True, bool(plan.attributes.NormalizeVariance)
+    return True, bool(getattr(plan.attributes, "NormalizeVariance", True))
 
 
-def _statistics(found: Moments, plan: Plan) -> tuple[Real, Real]:
+def statistics_of(found: Moments, plan: Plan) -> tuple[Real, Real]:
     """What is subtracted from the elements of a group, and what they are divided by."""
-    use_mean, use_variance = _uses(plan)
+    use_mean, use_variance = uses(plan)
     mean = found.mean if use_mean else ZERO
     if not use_variance:
         return mean, ONE
@@ -103,11 +106,11 @@ def mean_variance_normalization(plan: Plan, inputs: Arrays, outputs: Arrays, sto
     source, target = inputs["InputTensor"], outputs["OutputTensor"]
     scales = _stretched(inputs.get("ScaleTensor"), source.shape)
     biases = _stretched(inputs.get("BiasTensor"), source.shape)
-    axes, to = _axes(plan), FORMATS[plan.outputs["OutputTensor"].data_type]
+    axes, to = axes_of(plan), FORMATS[plan.outputs["OutputTensor"].data_type]
     # All tensors in groups alike.
     parts = zip(groups(axes, source, target), groups(axes, scales, biases), strict=True)
     for (view, into), (scale, bias) in parts:
-        mean, divisor = _statistics(moments(Elements(view, stop), to), plan)
+        mean, divisor = statistics_of(moments(Elements(view, stop), to), plan)
         for at in places(view.shape, stop):
             shift = ZERO if "BiasTensor" not in inputs else real(bias[at])
             value = normalized(view[at], mean, divisor, real(scale[at]), shift)

@@ -158,18 +158,22 @@ def dynamic_quantize_linear(plan: Plan, inputs: Arrays, outputs: Arrays, stop: S
         if numbers.size:
             least, greatest = min(least, float(numbers.min())), max(greatest, float(numbers.max()))
     limits = plan.outputs["OutputTensor"].data_type.limits
-    to = FORMATS[DataType.FLOAT32]
-    scale = to.of(1)
-    if least != greatest:
-        span = _sum(_real_of_float(greatest), _real_of_float(-least))
-        steps = limits[1] - limits[0]
-        ratio = (span / steps).as_integer_ratio() if isinstance(span, Fraction) else None
-        scale = to.of(inf) if ratio is None else round_ratio(*ratio, to)
-    zero_point = quantized(quotient(_real_of_float(-least), scale), limits[0], limits)
+    scale, zero_point = dynamic_parameters(least, greatest, limits)
     outputs["OutputScaleTensor"][...] = scale
     outputs["OutputZeroPointTensor"][...] = zero_point
     for place in places(target.shape, stop):
         target[place] = quantized(quotient(real(source[place]), scale), zero_point, limits)
+
+
+def dynamic_parameters(least: float, greatest: float, limits: tuple[int, int]) -> tuple[Float, int]:
+    """Scale and zero point for elements between two numbers, of which one may be 0 and the other is on its side."""
+    to = FORMATS[DataType.FLOAT32]
+    scale = to.of(1)
+    if least != greatest:
+        span = _sum(_real_of_float(greatest), _real_of_float(-least))
+        ratio = (span / (limits[1] - limits[0])).as_integer_ratio() if isinstance(span, Fraction) else None
+        scale = to.of(inf) if ratio is None else round_ratio(*ratio, to)
+    return scale, quantized(quotient(_real_of_float(-least), scale), limits[0], limits)
 
 
 Parameters = tuple[Callable[[Place], Any], Callable[[Place], int]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Context, Decimal
 from math import inf, isnan, nan
@@ -30,7 +30,7 @@ _EXACT = context(2 * DIGITS)
 
 
 @dataclass
-class _Block:
+class Block:
     """Elements of which some are finite, and the others negative infinity.
 
     Attributes:
@@ -98,27 +98,34 @@ def _around(number: Decimal, within: Context) -> Bounds:
     return within.subtract(number, margin), within.add(number, margin)
 
 
-def _block(chunks: Iterable[Array], elements: Elements) -> _Block | None:
+def block_of(view: Array, stop: Stop) -> Block | None:
     """The block of elements; None if its results are NaN."""
     greatest, least, count = -inf, inf, 0
-    for values in chunks:
+    for values in Elements(view, stop):
         if np.isnan(values).any():
             return None
         finite = values[values > -inf]
         if finite.size:
             greatest, least = max(greatest, float(finite.max())), min(least, float(finite.min()))
             count += finite.size
-    return None if isnan(greatest) or greatest in (inf, -inf) else _Block(elements, greatest, least, count)
+    return (
+        None
+        if isnan(greatest) or greatest in (inf, -inf)
+        else Block(Elements(view, stop, CHUNK), greatest, least, count)
+    )
 
 
-Share = Callable[[_Block, float, FloatFormat], Float]
+Share = Callable[[Block, float, FloatFormat], Float]
+
+SOFTMAX: Share = Block.softmax
+LOG_SOFTMAX: Share = Block.log_softmax
 
 
 def _exponentials(share: Share) -> Callable[[Plan, Arrays, Arrays, Stop], None]:
     def run(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
         of = FORMATS[plan.inputs["InputTensor"].data_type]
-        for view, target in groups(_axes(plan), inputs["InputTensor"], outputs["OutputTensor"]):
-            block = _block(Elements(view, stop), Elements(view, stop, CHUNK))
+        for view, target in groups(axes_of(plan), inputs["InputTensor"], outputs["OutputTensor"]):
+            block = block_of(view, stop)
             for place in places(view.shape, stop):
                 target[place] = of.of(nan) if block is None else share(block, float(view[place]), of)
 
@@ -127,13 +134,14 @@ def _exponentials(share: Share) -> Callable[[Plan, Arrays, Arrays, Stop], None]:
 
 def hardmax(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
     """1 at the first maximum of each block, else 0."""
-    for view, target in groups(_axes(plan), inputs["InputTensor"], outputs["OutputTensor"]):
+    for view, target in groups(axes_of(plan), inputs["InputTensor"], outputs["OutputTensor"]):
         winner = FIRST_GREATEST.winner(Elements(view, stop))[0]
         for position, place in enumerate(places(view.shape, stop)):
             target[place] = position == winner
 
 
-def _axes(plan: Plan) -> tuple[int, ...]:
+def axes_of(plan: Plan) -> tuple[int, ...]:
+    """The dimensions along which a block lies."""
     if plan.operator.name.endswith("1"):
         axes: tuple[int, ...] = plan.attributes.Axes
         return axes
@@ -143,6 +151,6 @@ def _axes(plan: Plan) -> tuple[int, ...]:
 KERNELS = {
     "ACTIVATION_HARDMAX": hardmax,
     "ACTIVATION_HARDMAX1": hardmax,
-    **dict.fromkeys(("ACTIVATION_SOFTMAX", "ACTIVATION_SOFTMAX1"), _exponentials(_Block.softmax)),
-    **dict.fromkeys(("ACTIVATION_LOG_SOFTMAX", "ACTIVATION_LOG_SOFTMAX1"), _exponentials(_Block.log_softmax)),
+    **dict.fromkeys(("ACTIVATION_SOFTMAX", "ACTIVATION_SOFTMAX1"), _exponentials(SOFTMAX)),
+    **dict.fromkeys(("ACTIVATION_LOG_SOFTMAX", "ACTIVATION_LOG_SOFTMAX1"), _exponentials(LOG_SOFTMAX)),
 }

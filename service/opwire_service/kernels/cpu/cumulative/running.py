@@ -1,0 +1,130 @@
+"""Running values of the lines of a tile, which carry on those of the tile before it, and which of them are open."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from opwire.tensor import Array
+
+from ..numbers.certain import undecided
+from ..numbers.two import two_sum
+
+_UNIT = 2.0**-53
+
+FACTORS = 512
+"""So many mantissas are multiplied before their product is taken apart again."""
+
+_FAR = 4000
+"""Powers of two beyond float64, and as good as any beyond them."""
+
+
+class Carried(Protocol):
+    """The running values of a tile.
+
+    Attributes:
+        results: rounded to the type of the output.
+        open: which of them the arithmetic here leaves open.
+    """
+
+    results: Array
+    open: Array
+
+
+def _last(values: Array, axis: int) -> Array:
+    last: Array = np.take(values, [-1], axis)
+    return last
+
+
+def _with_first(values: Array, first: Array | None, axis: int) -> Array:
+    return values if first is None else np.concatenate((first, values), axis)
+
+
+def _without_first(values: Array, first: Array | None, axis: int) -> Array:
+    return values if first is None else values[(slice(None),) * axis + (slice(1, None),)]
+
+
+class Wrapped:
+    """Of integers, modulo two to the power of their width."""
+
+    def __init__(self, values: Array, axis: int, carried: Wrapped | None, *, sums: bool) -> None:
+        first = None if carried is None else carried._last
+        accumulate = np.add.accumulate if sums else np.multiply.accumulate
+        whole = accumulate(_with_first(values, first, axis), axis, dtype=values.dtype)
+        self.results = _without_first(whole, first, axis)
+        self.open = np.zeros(0, bool)
+        self._last = _last(whole, axis)
+
+
+class Sums:
+    """In float64 with the rests of all additions, so that only what the rests lose themselves is missing."""
+
+    def __init__(self, values: Array, axis: int, carried: Sums | None) -> None:
+        first = None if carried is None else carried._last
+        x = _with_first(np.array(values, np.float64, order="C"), first, axis)
+        totals = np.add.accumulate(x, axis)
+        before = (slice(None),) * axis
+        rests = np.zeros_like(totals)
+        if x.shape[axis] > 1:
+            previous, added = totals[(*before, slice(None, -1))], x[(*before, slice(1, None))]
+            now = totals[(*before, slice(1, None))]
+            part = now - previous
+            np.add(previous - (now - part), added - part, out=rests[(*before, slice(1, None))])
+        if carried is not None:
+            rests[(*before, slice(0, 1))] = carried._rest
+        lost = np.zeros_like(_last(totals, axis)) if carried is None else carried._lost
+        self._last, self._rest, self._lost = _last(totals, axis), np.zeros_like(lost), lost
+        high = _without_first(totals, first, axis)
+        self.results = high.astype(values.dtype)
+        self.open = np.zeros(0, bool)
+        if np.any(rests) or np.any(lost):
+            self._correct(high, rests, lost, first, axis, values.dtype)
+
+    def _correct(
+        self, high: Array, rests: Array, lost: Array, first: Array | None, axis: int, dtype: np.dtype[Any]
+    ) -> None:
+        """Adds the rests; what is open lies nearer to a middle of floats than the bound of what they lose."""
+        finite = np.isfinite(rests)
+        rests = np.where(finite, rests, 0.0)
+        low = np.add.accumulate(rests, axis)
+        count = rests.shape[axis]
+        bound = np.add.accumulate(np.abs(rests), axis) * (2 * count * _UNIT) + lost
+        self._rest, self._lost = _last(low, axis), _last(bound, axis)
+        low, bound = (_without_first(each, first, axis) for each in (low, bound))
+        total, rest = two_sum(high, low)
+        total = np.where(np.isfinite(total), total, high)
+        rest = np.where(np.isfinite(rest), rest, 0.0)
+        lower, upper = (_to_odd(total, rest + way * bound).astype(dtype) for way in (-1, 1))
+        self.results = upper
+        self.open = (lower != upper) & (lower == lower)
+
+
+def _to_odd(high: Array, low: Array) -> Array:
+    """Cut so that rounding again gives what ``high + low`` gives: the last bit says whether something is cut off."""
+    total, rest = two_sum(high, low)
+    total, rest = np.where(np.isfinite(total), total, high), np.where(np.isfinite(rest), rest, 0.0)
+    bits = total.view(np.int64)
+    towards = np.where((rest > 0) == (total > 0), 1, -1)
+    odd: Array = (bits + np.where((rest != 0) & (bits & 1 == 0), towards, 0)).view(np.float64)
+    return odd
+
+
+class Products:
+    """In float64, as mantissas and exponents, so that nothing overflows; what is rounded grows with the factors."""
+
+    def __init__(self, values: Array, axis: int, carried: Products | None) -> None:
+        first = None if carried is None else carried._last
+        mantissas, exponents = np.frexp(np.array(values, np.float64, order="C"))
+        whole = np.multiply.accumulate(_with_first(mantissas, first, axis), axis)
+        scale = np.add.accumulate(exponents, axis, dtype=np.int64)
+        if carried is not None:
+            scale += carried._exponent
+        self._count = values.shape[axis] + (1 if carried is None else carried._count)
+        products = np.ascontiguousarray(_without_first(whole, first, axis))
+        found = np.ldexp(products, np.clip(scale, -_FAR, _FAR).astype(np.int32))
+        self.results = found.astype(values.dtype)
+        self.open = np.zeros(found.shape, bool)
+        self.open.reshape(-1)[undecided(found, self._count * _UNIT, values.dtype)] = True
+        self._last, moved = np.frexp(_last(whole, axis))
+        self._exponent = _last(scale, axis) + moved

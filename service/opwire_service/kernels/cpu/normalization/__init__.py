@@ -1,0 +1,1 @@
+"""Normalizations by numpy on tiles."""

@@ -1,0 +1,24 @@
+"""The normalizations of the CPU device; those that are not here run on the reference kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from opwire.check import Plan
+
+from ..jit.compiler import Kernel
+from ..run.job import Job
+from .given import GivenStatisticsJob
+from .lengths import LengthsJob
+from .statistics import StatisticsJob
+
+KERNELS: tuple[Kernel, ...] = ()
+
+PREPARE: dict[str, Callable[[Plan], Job]] = {
+    "BATCH_NORMALIZATION": GivenStatisticsJob,
+    "BATCH_NORMALIZATION_TRAINING": StatisticsJob,
+    "MEAN_VARIANCE_NORMALIZATION": StatisticsJob,
+    "MEAN_VARIANCE_NORMALIZATION1": StatisticsJob,
+    "MEAN_VARIANCE_NORMALIZATION2": StatisticsJob,
+    "LP_NORMALIZATION": LengthsJob,
+}

@@ -1,0 +1,79 @@
+"""BATCH_NORMALIZATION: by statistics that are given."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from opwire.check import Plan
+from opwire.tensor import Array
+
+from ....execution import Arrays, Stop
+from ...activation import activated
+from ...exact import FORMATS
+from ...reference.normalization import normalized
+from ...reference.reals import Real, add, real, root
+from ..jit.compiler import Kernel
+from ..run.arranged import Arrangement, part_of
+from ..run.job import Job
+from ..run.pool import Find, Pool
+from ..run.tiles import TILE
+from .exactly import exact_results
+
+_NAMES = ("Mean", "Variance", "Scale", "Bias")
+
+
+class GivenStatisticsJob(Job):
+    """``Scale * (X - Mean) / sqrt(Variance + Epsilon) + Bias``, with parameters that repeat read once a tile."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._layout = Arrangement.of(plan.inputs["InputTensor"])
+        self._epsilon = plan.attributes.Epsilon
+        self._activation = plan.attributes.FusedActivation
+        # A result so much smaller than the bias may be off by more than half a unit.
+        self._share = 16 * 2.0**-53 * 2.0 ** (FORMATS[plan.inputs["InputTensor"].data_type].fraction_bits + 2)
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        return ()
+
+    def scratch_bytes(self, threads: int) -> int:
+        return 80 * TILE * min(threads, self._layout.tiles.count)
+
+    def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
+        source, target = (
+            array.transpose(self._layout.order) for array in (inputs["InputTensor"], outputs["OutputTensor"])
+        )
+        parameters = [self._layout.arranged(inputs[f"{name}Tensor"]) for name in _NAMES]
+        tiles = self._layout.tiles
+
+        def piece(begin: int, end: int) -> None:
+            with np.errstate(all="ignore"):
+                for number in range(begin, end):
+                    at = tiles.at(number)
+                    self._tile(source[at], target[at], [part_of(array, at) for array in parameters])
+
+        pool.run(piece, tiles.count, 1, stop)
+
+    def _tile(self, source: Array, target: Array, parameters: list[Array]) -> None:
+        mean, variance, scale, bias = (array.astype(np.float64) for array in parameters)
+        x = np.array(source, np.float64, order="C")
+        x -= mean
+        x *= scale / np.sqrt(variance + self._epsilon)
+        x += bias
+        limit = np.abs(bias) * self._share
+        greatest = limit.max() if limit.size > 1 else limit.reshape(-1)[0]
+        if np.abs(x).min(initial=np.inf) <= greatest:
+            self._mend(x, limit, source, parameters)
+        target[...] = activated(self._activation, x)
+
+    def _mend(self, x: Array, limit: Array, source: Array, parameters: list[Array]) -> None:
+        """What is left of a difference is done exactly."""
+        index = tuple(np.argwhere((np.abs(x) <= limit) & (limit > 0)).T)
+        if not index[0].size:
+            return
+        columns = [np.broadcast_to(array, x.shape)[index] for array in parameters]
+        x[index] = exact_results([source[index], *columns], self._exact)
+
+    def _exact(self, value: float, mean: float, variance: float, scale: float, bias: float) -> Real:
+        divisor = root(add(real(variance), real(self._epsilon)))
+        return normalized(value, real(mean), divisor, real(scale), real(bias))

@@ -1,0 +1,72 @@
+"""LP_NORMALIZATION: elements over the length of their row, or over Epsilon if that is greater."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from opwire.check import Plan
+from opwire.tensor import Array
+
+from ....execution import Arrays, Stop
+from ..jit.compiler import Kernel
+from ..run.arranged import Arrangement
+from ..run.job import Job
+from ..run.pool import Find, Pool
+from ..run.tiles import TILE
+
+
+class LengthsJob(Job):
+    """Nothing cancels here, so float64 is always enough."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._layout = Arrangement.of(plan.inputs["InputTensor"], (plan.attributes.Axis,))
+        self._squared = plan.attributes.P == 2
+        self._epsilon = plan.attributes.Epsilon
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        return ()
+
+    def scratch_bytes(self, threads: int) -> int:
+        tiles = self._layout.tiles
+        return 48 * TILE * min(threads, tiles.count) + (16 * tiles.count if not tiles.whole else 0)
+
+    def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
+        layout, order, tiles = self._layout, self._layout.order, self._layout.tiles
+        source, target = inputs["InputTensor"].transpose(order), outputs["OutputTensor"].transpose(order)
+        sums = np.empty(0 if tiles.whole else tiles.count)
+
+        def whole(begin: int, end: int) -> None:
+            with np.errstate(all="ignore"):
+                for number in range(begin, end):
+                    at = tiles.at(number)
+                    x = np.array(source[at], np.float64, order="C")
+                    target[at] = x / self._divisor(layout.sums(self._terms(x)))
+
+        def parts(begin: int, end: int) -> None:
+            with np.errstate(all="ignore"):
+                for number in range(begin, end):
+                    sums[number] = self._terms(source[tiles.at(number)].astype(np.float64)).sum()
+
+        def results(begin: int, end: int) -> None:
+            with np.errstate(all="ignore"):
+                for number in range(begin, end):
+                    at = tiles.at(number)
+                    target[at] = source[at].astype(np.float64) / divisors[number // tiles.tiles_of_row]
+
+        if tiles.whole:
+            pool.run(whole, tiles.count, 1, stop)
+            return
+        pool.run(parts, tiles.count, 1, stop)
+        with np.errstate(all="ignore"):
+            divisors = self._divisor(sums.reshape(-1, tiles.tiles_of_row).sum(1))
+        pool.run(results, tiles.count, 1, stop)
+
+    def _terms(self, x: Array) -> Array:
+        terms: Array = np.multiply(x, x) if self._squared else np.abs(x)
+        return terms
+
+    def _divisor(self, total: Array) -> Array:
+        norm = np.sqrt(total) if self._squared else total
+        divisor: Array = np.fmax(norm, self._epsilon)
+        return divisor

@@ -1,0 +1,76 @@
+"""Means and variances of rows in float64, near enough to their exact values for results within one unit."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from opwire.tensor import Array
+
+from ....execution import Stop
+from ..run.arranged import Arrangement
+from ..run.pool import Pool
+
+
+class Rows(NamedTuple):
+    """The moments of rows, arrays that broadcast to the elements.
+
+    Attributes:
+        mean: the nearest float64, or a neighbour.
+        rest: what the mean lacks.
+        spread: the mean of the squared deviations, from the mean or from 0.
+    """
+
+    mean: Array
+    rest: Array
+    spread: Array
+
+
+def rows_of(x: Array, layout: Arrangement, *, about_mean: bool) -> Rows:
+    """The moments of the whole rows that a tile has; ``x`` becomes the deviations."""
+    count = layout.tiles.length
+    shape = tuple(1 if i in layout.axes else size for i, size in enumerate(x.shape))
+    mean, rest = np.zeros(shape), np.zeros(shape)
+    if about_mean:
+        mean = layout.sums(x) / count
+        x -= mean
+        rest = _finite(layout.sums(x) / count)
+        x -= rest
+    spread = layout.sums(np.multiply(x, x)) / count
+    return Rows(mean, rest, spread)
+
+
+def _finite(rest: Array) -> Array:
+    return np.where(np.isfinite(rest), rest, 0.0)
+
+
+def long_rows(source: Array, layout: Arrangement, pool: Pool, stop: Stop, *, about_mean: bool) -> Rows:
+    """The moments of rows of several tiles each, one number a row."""
+    tiles, per_row = layout.tiles, layout.tiles.tiles_of_row
+    sums, squares = np.empty(tiles.count), np.empty(tiles.count)
+    mean = np.zeros(tiles.rows)
+
+    def totals(begin: int, end: int) -> None:
+        with np.errstate(all="ignore"):
+            for number in range(begin, end):
+                sums[number] = source[tiles.at(number)].astype(np.float64).sum()
+
+    def deviations(begin: int, end: int) -> None:
+        with np.errstate(all="ignore"):
+            for number in range(begin, end):
+                x = source[tiles.at(number)].astype(np.float64)
+                x -= mean[number // per_row]
+                sums[number] = x.sum()
+                squares[number] = np.multiply(x, x, out=x).sum()
+
+    with np.errstate(all="ignore"):
+        if about_mean:
+            pool.run(totals, tiles.count, 1, stop)
+            mean = sums.reshape(-1, per_row).sum(1) / tiles.length
+        pool.run(deviations, tiles.count, 1, stop)
+        rest = np.zeros(tiles.rows)
+        if about_mean:
+            rest = _finite(sums.reshape(-1, per_row).sum(1) / tiles.length)
+        spread = squares.reshape(-1, per_row).sum(1) / tiles.length - rest * rest
+    return Rows(mean, rest, spread)

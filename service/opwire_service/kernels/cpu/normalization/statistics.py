@@ -1,0 +1,198 @@
+"""Normalizations by statistics of their own input: mean and variance of rows, then every element in one go."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from opwire.check import Plan
+from opwire.tensor import Array
+
+from ....execution import Arrays, Stop
+from ...activation import activated
+from ...exact import FORMATS
+from ...reference.elements import Elements
+from ...reference.moments import moments
+from ...reference.normalization import axes_of, normalized, statistics_of, uses
+from ...reference.reals import Real, add, real, rounded
+from ..jit.compiler import Kernel
+from ..run.arranged import Arrangement, part_of
+from ..run.job import Job
+from ..run.pool import Find, Pool
+from ..run.tiles import TILE, Slices
+from .exactly import exact_results
+from .rows import Rows, long_rows, rows_of
+
+_PAIRWISE = 48
+"""Roundings on the way of a summand through a sum of neighbours by numpy, which adds up in pairs."""
+
+
+class _Tensors(NamedTuple):
+    """Arranged; None for those that there are not."""
+
+    source: Array
+    target: Array
+    scale: Array | None
+    bias: Array | None
+    added: Array | None
+
+
+class StatisticsJob(Job):
+    """Normalization by mean, variance, both or none of them."""
+
+    def __init__(self, plan: Plan) -> None:
+        desc = plan.inputs["InputTensor"]
+        self._plan = plan
+        self._layout = Arrangement.of(desc, axes_of(plan))
+        self._use_mean, self._use_variance = uses(plan)
+        self._of = FORMATS[desc.data_type]
+        tiles = self._layout.tiles
+        neighbours = self._layout.neighbours or not tiles.whole
+        roundings = _PAIRWISE if neighbours else min(tiles.length, TILE) + _PAIRWISE
+        # Below these shares of the scale and the bias a result may be off by more than half a unit.
+        units = 2.0 ** (self._of.fraction_bits + 2)
+        self._of_scale, self._of_bias = roundings * 2.0**-53 * units, 4 * 2.0**-53 * units
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        return ()
+
+    def scratch_bytes(self, threads: int) -> int:
+        tiles = self._layout.tiles
+        return 64 * TILE * min(threads, tiles.count) + (64 * (tiles.count + tiles.rows) if not tiles.whole else 0)
+
+    def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
+        arranged = self._layout.arranged
+        others = (inputs.get(f"{name}Tensor") for name in ("Scale", "Bias", "FusedAdd"))
+        order = self._layout.order
+        tensors = _Tensors(
+            inputs["InputTensor"].transpose(order),
+            outputs["OutputTensor"].transpose(order),
+            *(None if array is None else arranged(array) for array in others),
+        )
+        statistics = {name: array.transpose(order) for name, array in outputs.items() if name != "OutputTensor"}
+        if self._layout.tiles.whole:
+            self._run_whole(tensors, statistics, pool, stop)
+        else:
+            self._run_long(tensors, statistics, pool, stop)
+
+    def _run_whole(self, tensors: _Tensors, statistics: Mapping[str, Array], pool: Pool, stop: Stop) -> None:
+        layout = self._layout
+
+        def piece(begin: int, end: int) -> None:
+            with np.errstate(all="ignore"):
+                for number in range(begin, end):
+                    at = layout.tiles.at(number)
+                    x = np.array(tensors.source[at], np.float64, order="C")
+                    found = rows_of(x, layout, about_mean=self._use_mean)
+                    self._put_statistics(found, tensors.source, statistics, at, stop)
+                    self._finish(x, found, tensors, at, stop)
+
+        pool.run(piece, layout.tiles.count, 1, stop)
+
+    def _run_long(self, tensors: _Tensors, statistics: Mapping[str, Array], pool: Pool, stop: Stop) -> None:
+        layout, per_row = self._layout, self._layout.tiles.tiles_of_row
+        every = long_rows(tensors.source, layout, pool, stop, about_mean=self._use_mean)
+        ones = (1,) * len(layout.order)
+
+        def row(number: int) -> Rows:
+            return Rows(*(np.full(ones, values[number]) for values in every))
+
+        def piece(begin: int, end: int) -> None:
+            with np.errstate(all="ignore"):
+                for number in range(begin, end):
+                    at, found = layout.tiles.at(number), row(number // per_row)
+                    x = np.array(tensors.source[at], np.float64, order="C")
+                    x -= found.mean
+                    x -= found.rest
+                    self._finish(x, found, tensors, at, stop)
+
+        for number in range(layout.tiles.rows if statistics else 0):
+            self._put_statistics(row(number), tensors.source, statistics, layout.row(number), stop)
+        pool.run(piece, layout.tiles.count, 1, stop)
+
+    def _put_statistics(
+        self, found: Rows, source: Array, statistics: Mapping[str, Array], at: Slices, stop: Stop
+    ) -> None:
+        """Writes means and variances, if they are outputs."""
+        if not statistics:
+            return
+        means, variances = (part_of(statistics[f"Output{name}Tensor"], at) for name in ("Mean", "Variance"))
+        means[...] = found.mean + found.rest
+        variances[...] = found.spread
+        doubtful = np.abs(found.mean) <= np.sqrt(found.spread) * self._of_scale
+        for place in map(tuple, np.argwhere(doubtful).tolist()):
+            row = tuple(
+                slice(None) if i in self._layout.axes else slice((part.start or 0) + k, (part.start or 0) + k + 1)
+                for i, (k, part) in enumerate(zip(place, at, strict=True))
+            )
+            means[place] = rounded(moments(Elements(source[row], stop), self._of).mean, self._of)
+
+    def _finish(self, x: Array, found: Rows, tensors: _Tensors, at: Slices, stop: Stop) -> None:
+        """From deviations to the output; what is near 0 compared with what it is made of is done exactly."""
+        factor = np.ones_like(found.spread)
+        size = np.ones_like(found.spread) if self._use_variance else np.sqrt(found.spread)
+        if self._use_variance:
+            factor = 1 / np.sqrt(found.spread + self._plan.attributes.Epsilon)
+        if tensors.scale is not None:
+            scale = part_of(tensors.scale, at).astype(np.float64)
+            factor, size = factor * scale, size * np.abs(scale)
+        x *= factor
+        limit = size * self._of_scale
+        for summand in (tensors.bias, tensors.added):
+            if summand is not None:
+                term = part_of(summand, at).astype(np.float64)
+                x += term
+                limit = limit + np.abs(term) * self._of_bias
+        self._mend(x, limit, tensors, at, stop)
+        into = tensors.target[at]
+        into[...] = activated(self._plan.attributes.FusedActivation, x)
+
+    def _mend(self, x: Array, limit: Array, tensors: _Tensors, at: Slices, stop: Stop) -> None:
+        greatest = limit.max() if limit.size > 1 else limit.reshape(-1)[0]
+        if not np.abs(x).min(initial=np.inf) <= greatest:
+            return
+        doubtful = np.argwhere(np.abs(x) <= limit)
+        if not doubtful.size:
+            return
+        index = tuple(doubtful.T)
+        numbers, statistics = self._exact_rows(tensors.source, at, doubtful, stop)
+        scales = self._column(tensors.scale, at, x.shape, index, 1)
+        summands = (self._column(each, at, x.shape, index, 0) for each in (tensors.bias, tensors.added))
+
+        def exact(row: int, value: float, scale: float, bias: float, added: float) -> Real:
+            mean, divisor = statistics[row]
+            return normalized(value, mean, divisor, real(scale), add(real(bias), real(added)))
+
+        x[index] = exact_results([numbers, tensors.source[at][index], scales, *summands], exact)
+
+    def _exact_rows(
+        self, source: Array, at: Slices, places: Array, stop: Stop
+    ) -> tuple[Array, list[tuple[Real, Real]]]:
+        """The exact mean and divisor of each row that has one of the places, and the number of each place's row."""
+        axes = self._layout.axes
+        kept = places.copy()
+        kept[:, axes] = -1
+        rows, numbers = np.unique(kept, axis=0, return_inverse=True)
+        views = (
+            source[
+                tuple(
+                    slice(None) if k < 0 else slice((part.start or 0) + k, (part.start or 0) + k + 1)
+                    for k, part in zip(row, at, strict=True)
+                )
+            ]
+            for row in rows.tolist()
+        )
+        found = [statistics_of(moments(Elements(view, stop), self._of), self._plan) for view in views]
+        return numbers.reshape(-1), found
+
+    @staticmethod
+    def _column(
+        array: Array | None, at: Slices, sizes: tuple[int, ...], index: tuple[Array, ...], default: float
+    ) -> Array:
+        """The elements of a parameter at some places of a tile."""
+        if array is None:
+            return np.full(index[0].size, default)
+        return np.broadcast_to(part_of(array, at), sizes)[index]

@@ -1,0 +1,1 @@
+"""ADAM_OPTIMIZER by numpy on tiles."""

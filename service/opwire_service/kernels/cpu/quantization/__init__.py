@@ -1,0 +1,1 @@
+"""Quantization and its inverse by numpy on tiles."""

@@ -1,0 +1,28 @@
+"""The quantizations of the CPU device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from opwire.check import Plan
+
+from ..jit.compiler import Kernel
+from ..run.job import Job
+from .dynamic import DynamicJob
+from .element_wise import LinearJob
+from .sums import SumsJob
+
+KERNELS: tuple[Kernel, ...] = ()
+
+_SINGLE = {"scale": "ScaleTensor", "zero_point": "ZeroPointTensor"}
+_BLOCKS = {"scale": "QuantizationTensors[0]", "zero_point": "QuantizationTensors[1]"}
+
+PREPARE: dict[str, Callable[[Plan], Job]] = {
+    "ELEMENT_WISE_QUANTIZE_LINEAR": partial(LinearJob, quantizes=True, **_SINGLE),
+    "ELEMENT_WISE_DEQUANTIZE_LINEAR": partial(LinearJob, quantizes=False, **_SINGLE),
+    "ELEMENT_WISE_QUANTIZED_LINEAR_ADD": SumsJob,
+    "DYNAMIC_QUANTIZE_LINEAR": DynamicJob,
+    "QUANTIZE": partial(LinearJob, quantizes=True, **_BLOCKS),
+    "DEQUANTIZE": partial(LinearJob, quantizes=False, **_BLOCKS),
+}

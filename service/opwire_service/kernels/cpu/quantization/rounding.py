@@ -1,0 +1,54 @@
+"""Quotients as integers, and products as floats, rounded once, for tiles of float64."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from opwire.tensor import Array
+
+from ...exact import FLOAT16, FLOAT32
+from ...reference.quantization import product
+from ..numbers.certain import undecided
+
+
+def saturated(quotients: Array, zero_point: Array | float, limits: tuple[int, int]) -> Array:
+    """Rounded to integers, halves to even, moved and saturated, all in place; NaN counts as 0.
+
+    A quotient of two numbers of 24 bits is far enough from a half, or a half itself, as long as it is no more than some
+    hundreds, so its rounding to float64 changes nothing.
+    """
+    np.rint(quotients, out=quotients)
+    if np.isnan(quotients).any():
+        quotients[np.isnan(quotients)] = 0
+    quotients += zero_point
+    return np.clip(quotients, *limits, out=quotients)
+
+
+def put_products(integers: Array, scale: Array, target: Array, *, exact: bool) -> None:
+    """Writes products of integers and scales.
+
+    Args:
+        integers: float64, which become the products.
+        scale: float64 that broadcasts to them.
+        target: what to write to.
+        exact: whether float64 holds every product.
+    """
+    if exact:
+        integers *= scale
+        target[...] = integers
+        return
+    products = integers * scale
+    target[...] = products
+    found = undecided(products, 2.0**-53, target.dtype)
+    if found.size:
+        index = np.unravel_index(found, products.shape)
+        scales = np.broadcast_to(scale, products.shape)[index]
+        pairs = zip(integers[index].tolist(), scales.tolist(), strict=True)
+        to = _format(target.dtype)
+        target[index] = np.array([product(int(integer), factor, to) for integer, factor in pairs], target.dtype)
+
+
+def _format(dtype: np.dtype[Any]) -> Any:
+    return FLOAT32 if dtype == np.float32 else FLOAT16

@@ -1,0 +1,90 @@
+"""ELEMENT_WISE_QUANTIZED_LINEAR_ADD: every pair of bytes has one result, which many elements share."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from opwire.check import Plan
+from opwire.tensor import Array, DataType
+
+from ....execution import Arrays, Stop
+from ..jit.compiler import Kernel
+from ..numbers.two import two_sum
+from ..run.arranged import Arrangement
+from ..run.job import Job
+from ..run.pool import Find, Pool
+from ..run.tiles import TILE
+
+MANY = 1 << 17
+"""Elements from which on a table of all pairs is made first."""
+
+_GREAT = 2.0**20
+"""A quotient beyond it saturates, whatever its fraction."""
+
+
+class SumsJob(Job):
+    """Sums by a table, or one by one where there are few."""
+
+    def __init__(self, plan: Plan) -> None:
+        desc = plan.inputs["ATensor"]
+        self._types = desc.data_type, plan.inputs["BTensor"].data_type
+        self._limits = plan.outputs["OutputTensor"].data_type.limits
+        self._layout = Arrangement.of(desc)
+        self._many = desc.element_count >= MANY
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        return ()
+
+    def scratch_bytes(self, threads: int) -> int:
+        return 96 * TILE * min(threads, self._layout.tiles.count) + (12 << 20) * self._many
+
+    def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
+        order, tiles = self._layout.order, self._layout.tiles
+        a, b, target = (
+            array.transpose(order) for array in (inputs["ATensor"], inputs["BTensor"], outputs["OutputTensor"])
+        )
+        parameters = {name: float(array.flat[0]) for name, array in inputs.items() if array is not inputs["ATensor"]}
+        table = self._table(parameters).astype(target.dtype) if self._many else None
+
+        def piece(begin: int, end: int) -> None:
+            for number in range(begin, end):
+                at = tiles.at(number)
+                if table is None:
+                    left, right = (np.array(each[at], np.float64, order="C") for each in (a, b))
+                    np.copyto(target[at], self._results(left, right, parameters), casting="unsafe")
+                else:
+                    rows = np.left_shift(a[at].view(np.uint8), 8, dtype=np.uint16)
+                    target[at] = table[np.add(rows, b[at].view(np.uint8), dtype=np.uint16)]
+
+        pool.run(piece, tiles.count, 1, stop)
+
+    def _table(self, parameters: dict[str, float]) -> Array:
+        """The result of each pair, by the bits of A and those of B."""
+        a, b = (
+            np.arange(256, dtype=np.uint8).view(np.int8 if each is DataType.INT8 else np.uint8).astype(np.float64)
+            for each in self._types
+        )
+        left, right = (each.copy() for each in np.broadcast_arrays(a[:, None], b[None, :]))
+        return self._results(left, right, parameters).reshape(-1)
+
+    def _results(self, a: Array, b: Array, parameters: dict[str, float]) -> Array:
+        """Both products are exact, and so is their sum with what rounding it left out."""
+        with np.errstate(all="ignore"):
+            for terms, name in ((a, "A"), (b, "B")):
+                terms -= parameters.get(f"{name}ZeroPointTensor", 0.0)
+                terms *= parameters[f"{name}ScaleTensor"]
+            over = np.float64(parameters["OutputScaleTensor"])
+            total, rest = two_sum(a, b)
+            quotient = total / over
+            below = np.floor(quotient)
+            # Compared with the half next to it, which is exact, as is its product with the scale.
+            side = np.sign((total - (below + 0.5) * over) + rest) * np.sign(over)
+            even = below + (np.remainder(below, 2) != 0)
+            found = np.where(side > 0, below + 1, np.where(side < 0, below, even))
+            found = np.where(
+                np.abs(quotient) < _GREAT, found, np.nan_to_num(quotient, nan=0.0, posinf=1e9, neginf=-1e9)
+            )
+            found += parameters.get("OutputZeroPointTensor", 0.0)
+            result: Array = np.clip(found, *self._limits)
+        return result

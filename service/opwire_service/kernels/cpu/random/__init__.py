@@ -1,0 +1,1 @@
+"""RANDOM_GENERATOR by a compiled kernel."""

@@ -1,0 +1,58 @@
+"""Tiles of tensors for work that numpy does: views of a few ten thousand elements that fit into a core's cache.
+
+A tile spans the dimensions that belong together, such as those that are reduced, as long as they fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import prod
+
+TILE = 1 << 15
+"""Elements of a tile: a quarter of a MiB of float64."""
+
+Slices = tuple[slice, ...]
+
+
+class Tiles:
+    """The tiles of a shape.
+
+    Args:
+        sizes: of the dimensions.
+        strides: by which the dimensions are put in the order of memory.
+        together: dimensions that a tile should have whole; rows are what they hold.
+
+    Attributes:
+        count: of tiles.
+        whole: whether each tile has whole rows; if not, it has a part of one row.
+        tiles_of_row: tiles that a row is cut into.
+        rows: how many there are.
+        length: elements of a row.
+    """
+
+    def __init__(self, sizes: Sequence[int], strides: Sequence[int], together: Iterable[int] = ()) -> None:
+        reduced = set(together)
+        outward = sorted(range(len(sizes)), key=lambda i: -abs(strides[i]))
+        kept = [i for i in outward if i not in reduced]
+        self._order = [*kept, *(i for i in outward if i in reduced)]
+        self._rank = len(sizes)
+        ordered = [sizes[i] for i in self._order]
+        split = next(i for i in range(len(ordered)) if prod(ordered[i + 1 :]) <= TILE)
+        self._grain = max(1, TILE // prod(ordered[split + 1 :]))
+        self._sizes = ordered
+        self._counts = [*ordered[:split], -(-ordered[split] // self._grain)]
+        self.count = prod(self._counts)
+        self.whole = split < len(kept) or not reduced or self._counts[len(kept) :] == [1]
+        self.tiles_of_row = prod(self._counts[len(kept) :])
+        self.rows = prod(ordered[: len(kept)])
+        self.length = prod(ordered[len(kept) :])
+
+    def at(self, number: int) -> Slices:
+        """The slices of a tile, one for each dimension."""
+        found = [slice(None)] * self._rank
+        last = len(self._counts) - 1
+        for i in range(last, -1, -1):
+            number, place = divmod(number, self._counts[i])
+            step = self._grain if i == last else 1
+            found[self._order[i]] = slice(place * step, min((place + 1) * step, self._sizes[i]))
+        return tuple(found)

@@ -1,0 +1,81 @@
+"""Elements of softmax and its logarithm whose rounding float64 leaves open: in wider floats, then in decimals."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from opwire.tensor import Array
+
+from ....execution import Stop
+from ...exact import FLOAT16, FLOAT32, FloatFormat
+from ...reference.elements import Elements
+from ...reference.softmax import Share, block_of
+from ..run.tiles import TILE
+
+WIDE = np.longdouble
+"""Of 64 bits on most processors; where it is no wider than float64 it decides nothing, and decimals do."""
+
+_MARGIN = 64 * float(np.finfo(np.longdouble).eps)
+"""The relative error of what wide floats give; sums by pairs make most of it."""
+
+_MARGIN_OF_HALF = 2.0**-50
+"""For FLOAT16, which is rounded to by way of float64."""
+
+
+class Row:
+    """A block of elements, one of whose results is open.
+
+    Args:
+        view: the elements.
+        logarithm: whether the result is a logarithm.
+        stop: asked now and then.
+    """
+
+    def __init__(self, view: Array, share: Share, *, logarithm: bool, stop: Stop) -> None:
+        self._view = view
+        self._share = share
+        self._logarithm = logarithm
+        self._stop = stop
+        self._to: FloatFormat = FLOAT16 if view.dtype == np.float16 else FLOAT32
+        self._others: tuple[np.longdouble, np.longdouble] | None = None
+
+    def results(self, values: Array) -> Array:
+        """The results of some elements of the row."""
+        distinct, places = np.unique(values, return_inverse=True)
+        found = np.array([self._result(value) for value in distinct], self._to.dtype)
+        result: Array = found[places.reshape(-1)]
+        return result
+
+    def _result(self, value: np.floating) -> np.floating:
+        near = self._wide(value)
+        if near is not None:
+            return near
+        block = block_of(self._view, self._stop)
+        assert block is not None
+        return self._share(block, float(value), self._to)
+
+    def _wide(self, value: np.floating) -> np.floating | None:
+        """The result in wide floats, if they decide it."""
+        if self._others is None:
+            self._others = self._sum_of_others()
+        greatest, others = self._others
+        difference = WIDE(value) - greatest
+        result = difference - np.log1p(others) if self._logarithm else np.exp(difference) / (1 + others)
+        near = abs(result) * WIDE(_MARGIN_OF_HALF if self._to is FLOAT16 else _MARGIN)
+        bounds = (result + way * near for way in (-1, 1))
+        # From wide floats numpy would round to FLOAT16 by way of FLOAT32.
+        low, high = (
+            np.float64(bound).astype(np.float16) if self._to is FLOAT16 else bound.astype(np.float32)
+            for bound in bounds
+        )
+        return high if low == high and result != 0 else None
+
+    def _sum_of_others(self) -> tuple[np.longdouble, np.longdouble]:
+        greatest, total, skipped = WIDE(self._view.max()), WIDE(0), False
+        for values in Elements(self._view, self._stop, TILE):
+            powers = np.exp(values.astype(WIDE) - greatest)
+            if not skipped and (values == greatest).any():
+                powers[np.argmax(values == greatest)] = 0
+                skipped = True
+            total += powers.sum()
+        return greatest, total

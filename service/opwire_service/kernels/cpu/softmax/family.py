@@ -1,0 +1,188 @@
+"""SOFTMAX and LOG_SOFTMAX: tiles in float64, each element rounded once by a bound on its error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from opwire.check import Plan
+from opwire.tensor import Array
+
+from ....execution import Arrays, Stop
+from ...reference.softmax import LOG_SOFTMAX, SOFTMAX, axes_of
+from ..jit.compiler import Kernel
+from ..numbers.certain import undecided
+from ..run.arranged import Arrangement
+from ..run.job import Job
+from ..run.pool import Find, Pool
+from ..run.tiles import TILE, Slices
+from .exactly import Row
+from .hardmax import HardmaxJob
+
+KERNELS: tuple[Kernel, ...] = ()
+
+_ERROR = 2.0**-45
+"""Of an exponential and what is done to it, but for the additions of the sum."""
+
+_PAIRWISE = 48
+"""Roundings on the way of a summand through a sum of neighbours by numpy, which adds up in pairs."""
+
+_FEW = 1.5
+"""A sum below it is the greatest element's 1 and little else: its logarithm is taken from the others."""
+
+_LEAST = 1e-300
+"""In place of a logarithm that vanishes though there are others."""
+
+
+class SoftmaxJob(Job):
+    """Softmax or its logarithm of blocks.
+
+    Args:
+        plan: of it.
+        logarithm: which.
+    """
+
+    def __init__(self, plan: Plan, *, logarithm: bool) -> None:
+        self._layout = Arrangement.of(plan.inputs["InputTensor"], axes_of(plan))
+        self._logarithm = logarithm
+        self._share = LOG_SOFTMAX if logarithm else SOFTMAX
+        tiles = self._layout.tiles
+        neighbours = self._layout.neighbours or not tiles.whole
+        roundings = _PAIRWISE if neighbours else min(tiles.length, TILE) + _PAIRWISE
+        error = _ERROR + roundings * 2.0**-53
+        self._error = 4 * error if logarithm else error
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        return ()
+
+    def scratch_bytes(self, threads: int) -> int:
+        tiles = self._layout.tiles
+        return 64 * TILE * min(threads, tiles.count) + (32 * (tiles.count + tiles.rows) if not tiles.whole else 0)
+
+    def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
+        order = self._layout.order
+        source, target = inputs["InputTensor"].transpose(order), outputs["OutputTensor"].transpose(order)
+        tiles = self._layout.tiles
+        if not tiles.whole:
+            self._run_long(source, target, pool, stop)
+            return
+
+        def piece(begin: int, end: int) -> None:
+            with np.errstate(all="ignore"):
+                for number in range(begin, end):
+                    self._whole_rows(source, target, tiles.at(number), stop)
+
+        pool.run(piece, tiles.count, 1, stop)
+
+    def _whole_rows(self, source: Array, target: Array, at: Slices, stop: Stop) -> None:
+        axes, part = self._layout.axes, source[at]
+        x = np.array(part, np.float64, order="C")
+        greatest = x.max(axes, keepdims=True)
+        x -= greatest
+        powers = np.exp(x)
+        total = self._layout.sums(powers)
+        if self._logarithm:
+            x -= self._logarithms(x, powers, total)
+        else:
+            x = np.divide(powers, total, out=powers)
+        self._put(x, source, target, at, stop)
+
+    def _logarithms(self, x: Array, powers: Array, total: Array) -> Array:
+        """The logarithms of the sums, as exact near 0 as elsewhere."""
+        logarithms: Array = np.log(total)
+        if total.min() < _FEW:
+            axes = self._layout.axes
+            is_greatest = x == 0
+            others = np.where(is_greatest, 0.0, powers).sum(axes, keepdims=True)
+            others += is_greatest.sum(axes, keepdims=True) - 1
+            finite = (x > -np.inf).sum(axes, keepdims=True)
+            logarithms = np.where(total < _FEW, _logarithm(others, finite), logarithms)
+        return logarithms
+
+    def _put(
+        self,
+        x: Array,
+        source: Array,
+        target: Array,
+        at: Slices,
+        stop: Stop,
+        known: dict[tuple[int, ...], Row] | None = None,
+    ) -> None:
+        """Rounds results into the output; those that are open are taken from their whole rows."""
+        into = target[at]
+        into[...] = x
+        rows: dict[tuple[Any, ...], list[tuple[int, ...]]] = {}
+        for flat in undecided(x, self._error, into.dtype).tolist():
+            place = tuple(map(int, np.unravel_index(flat, x.shape)))
+            row = tuple(-1 if i in self._layout.axes else (at[i].start or 0) + k for i, k in enumerate(place))
+            rows.setdefault(row, []).append(place)
+        for row, places in rows.items():
+            whole = tuple(slice(None) if k < 0 else slice(k, k + 1) for k in row)
+            found = None if known is None else known.get(row)
+            if found is None:
+                found = Row(source[whole], self._share, logarithm=self._logarithm, stop=stop)
+                if known is not None:
+                    known[row] = found
+            index = tuple(np.array(places).T)
+            into[index] = found.results(source[at][index])
+
+    def _run_long(self, source: Array, target: Array, pool: Pool, stop: Stop) -> None:
+        """Rows of several tiles: first their greatest elements, then their sums, then the results."""
+        tiles, per_row = self._layout.tiles, self._layout.tiles.tiles_of_row
+        greatest, others, most_often, finite = (np.empty(tiles.count) for _ in range(4))
+
+        def extremes(begin: int, end: int) -> None:
+            for number in range(begin, end):
+                part = source[tiles.at(number)]
+                greatest[number] = part.max()
+                finite[number] = np.count_nonzero(part > -np.inf)
+
+        def sums(begin: int, end: int) -> None:
+            with np.errstate(all="ignore"):
+                for number in range(begin, end):
+                    x = source[tiles.at(number)].astype(np.float64).reshape(-1)
+                    x -= most[number // per_row]
+                    is_greatest = x == 0
+                    most_often[number] = np.count_nonzero(is_greatest)
+                    np.exp(x, out=x)[is_greatest] = 0
+                    others[number] = x.sum()
+
+        known: dict[tuple[int, ...], Row] = {}
+
+        def results(begin: int, end: int) -> None:
+            with np.errstate(all="ignore"):
+                for number in range(begin, end):
+                    at, row = tiles.at(number), number // per_row
+                    x = np.array(source[at], np.float64, order="C")
+                    x -= most[row]
+                    if self._logarithm:
+                        x -= logarithms[row]
+                    else:
+                        np.exp(x, out=x)
+                        x /= 1 + rest[row]
+                    self._put(x, source, target, at, stop, known)
+
+        pool.run(extremes, tiles.count, 1, stop)
+        most = greatest.reshape(-1, per_row).max(1)
+        pool.run(sums, tiles.count, 1, stop)
+        with np.errstate(all="ignore"):
+            rest = others.reshape(-1, per_row).sum(1) + (most_often.reshape(-1, per_row).sum(1) - 1)
+            logarithms = _logarithm(rest, finite.reshape(-1, per_row).sum(1))
+        pool.run(results, tiles.count, 1, stop)
+
+
+def _logarithm(others: Array, finite: Array) -> Array:
+    """Of 1 and the others: never 0 if there are any."""
+    found: Array = np.log1p(others)
+    return np.where((found < _LEAST) & (finite > 1), _LEAST, found)
+
+
+PREPARE: dict[str, Callable[[Plan], Job]] = {
+    **dict.fromkeys(("ACTIVATION_SOFTMAX", "ACTIVATION_SOFTMAX1"), partial(SoftmaxJob, logarithm=False)),
+    **dict.fromkeys(("ACTIVATION_LOG_SOFTMAX", "ACTIVATION_LOG_SOFTMAX1"), partial(SoftmaxJob, logarithm=True)),
+    **dict.fromkeys(("ACTIVATION_HARDMAX", "ACTIVATION_HARDMAX1"), HardmaxJob),
+}

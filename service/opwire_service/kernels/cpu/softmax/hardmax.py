@@ -1,0 +1,88 @@
+"""HARDMAX: 1 at the first maximum of each block, else 0; NaN is skipped."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from opwire.check import Plan
+from opwire.tensor import Array, packed_strides
+
+from ....execution import Arrays, Stop
+from ...reference.softmax import axes_of
+from ..jit.compiler import Kernel
+from ..run.job import Job
+from ..run.pool import Find, Pool
+from ..run.tiles import TILE, Tiles
+
+
+class HardmaxJob(Job):
+    """Blocks, or parts of long ones, in the order in which elements count."""
+
+    def __init__(self, plan: Plan) -> None:
+        sizes = plan.inputs["InputTensor"].sizes
+        self._axes = axes_of(plan)
+        self._tiles = Tiles(sizes, packed_strides(sizes), self._axes)
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        return ()
+
+    def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
+        source, target, tiles = inputs["InputTensor"], outputs["OutputTensor"], self._tiles
+        if not tiles.whole:
+            self._run_long(source, target, pool, stop)
+            return
+
+        def rows(begin: int, end: int) -> None:
+            for number in range(begin, end):
+                at = tiles.at(number)
+                view, into = self._last(source[at]), self._last(target[at])
+                flat = view.reshape(-1, tiles.length)
+                marks = np.zeros(flat.shape, target.dtype)
+                np.put_along_axis(marks, _winners(flat)[:, None], 1, 1)
+                into[...] = marks.reshape(into.shape)
+
+        pool.run(rows, tiles.count, 1, stop)
+
+    def scratch_bytes(self, threads: int) -> int:
+        return 24 * TILE * min(threads, self._tiles.count) + 32 * self._tiles.count * (not self._tiles.whole)
+
+    def _last(self, view: Array) -> Array:
+        """A view with the axes last."""
+        kept = [i for i in range(view.ndim) if i not in self._axes]
+        return view.transpose(*kept, *sorted(self._axes))
+
+    def _run_long(self, source: Array, target: Array, pool: Pool, stop: Stop) -> None:
+        tiles, per_row = self._tiles, self._tiles.tiles_of_row
+        values = np.empty(tiles.count, np.float64)
+        places = np.empty(tiles.count, np.int64)
+
+        def extremes(begin: int, end: int) -> None:
+            for number in range(begin, end):
+                flat = source[tiles.at(number)].reshape(1, -1)
+                places[number] = _winners(flat)[0]
+                values[number] = flat[0, places[number]]
+
+        def zeros(begin: int, end: int) -> None:
+            for number in range(begin, end):
+                part = target[tiles.at(number)]
+                part[...] = 0
+                if number in winners:
+                    part[np.unravel_index(places[number], part.shape)] = 1
+
+        pool.run(extremes, tiles.count, 1, stop)
+        rows = values.reshape(-1, per_row)
+        winners = set((_winners(rows) + per_row * np.arange(rows.shape[0])).tolist())
+        pool.run(zeros, tiles.count, 1, stop)
+
+
+def _winners(rows: Array) -> Array:
+    """The position of the first maximum of each row that is a number; 0 if there is none."""
+    numbers = rows == rows
+    if numbers.all():
+        first: Array = rows.argmax(1)
+        return first
+    known = np.where(numbers, rows, -np.inf)
+    found = known.argmax(1)
+    # Of what is no more than negative infinity the first that is a number.
+    return np.where(known.max(1) == -np.inf, numbers.argmax(1), found)

@@ -126,7 +126,7 @@ def _round(tile: Tile, rows: slice, bounds: Array, expression: Expression, stop:
     other = np.empty(values.shape, target.dtype)
     np.subtract(values, bounds, out=other, casting="same_kind")
     np.add(values, bounds, out=target, casting="same_kind")
-    open_rows, columns = np.nonzero(other != target)
+    open_rows, columns = _places(other != target)
     if not open_rows.size:
         return
     special = ~np.isfinite(values[open_rows, columns])
@@ -136,10 +136,16 @@ def _round(tile: Tile, rows: slice, bounds: Array, expression: Expression, stop:
         target[open_rows[part], columns[part]] = sums.odd()
 
 
+def _places(mask: Array) -> tuple[Array, Array]:
+    """The rows and columns where a mask is set, several times as fast as ``numpy.nonzero``."""
+    rows, columns = np.divmod(np.flatnonzero(mask), mask.shape[1])
+    return rows, columns
+
+
 def _settle(tile: Tile, rows: slice, is_vague: Array, expression: Expression, stop: Stop) -> None:
     """Puts the rounded exact value in the place of those that are too vague."""
     values = tile.sums[rows]
-    vague_rows, columns = np.nonzero(is_vague & np.isfinite(values))
+    vague_rows, columns = _places(is_vague & np.isfinite(values))
     for part, sums in _exact(tile, vague_rows + rows.start, columns, expression, stop):
         values[vague_rows[part], columns[part]] = sums.nearest()
 

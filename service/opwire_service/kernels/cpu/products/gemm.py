@@ -23,15 +23,12 @@ from .softmax import SOFTMAX, Softmax
 MOST_CONVERTED = 64 << 20
 """Bytes of operands in float64 that all threads share; of larger ones each thread converts what a tile needs."""
 
-TILE = 256
+TILE = 512
 """Rows and columns of a tile, at most."""
-
-WIDE_TILE = 512
-"""The same where a tile converts its operands itself."""
 
 LEAST_TILE = 64
 
-UNITS = 8
+UNITS = 4
 """Tiles that a product is cut into, if they do not get too small, for threads to share."""
 
 SMALL = 1 << 15
@@ -58,8 +55,8 @@ class Cut(NamedTuple):
     units: int
 
     @classmethod
-    def of(cls, batch: tuple[int, int], rows: int, columns: int, depth: int, most: int) -> Cut:
-        height, width = min(rows, most), min(columns, most)
+    def of(cls, batch: tuple[int, int], rows: int, columns: int, depth: int) -> Cut:
+        height, width = min(rows, TILE), min(columns, TILE)
         several = min(batch[1], SMALL // (rows * columns), 4 * SMALL // ((rows + columns) * min(depth, blas.DEPTH)))
         if several > 1:
             groups = -(-batch[1] // several)
@@ -131,7 +128,7 @@ class GemmJob(Job):
         self._expression = Expression(attributes.Alpha, attributes.Beta, fused, self._softmax is not None)
         self._operands = 8 * prod(batch) * (rows + columns) * (self._depth + 1)
         self._whole = self._operands <= MOST_CONVERTED
-        self._cut = Cut.of(self._batch, rows, columns, self._depth, TILE if self._whole else WIDE_TILE)
+        self._cut = Cut.of(self._batch, rows, columns, self._depth)
         self._error = self._expression.error(blas.summation_error(self._depth))
 
     @property

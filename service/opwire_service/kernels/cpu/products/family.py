@@ -1,4 +1,4 @@
-"""Matrix products and convolutions."""
+"""Matrix products, convolutions, recurrent networks and attention."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from opwire.check import Plan
 
 from ..jit.compiler import Kernel
 from ..run.job import Job
+from .attention import AttentionJob
 from .convolution import ConvolutionJob
 from .gemm import GemmJob
 from .integer_convolution import IntegerConvolutionJob
 from .integer_products import IntegerProductJob
+from .recurrent import GRU, LSTM, RNN
 
 KERNELS: tuple[Kernel, ...] = ()
 
@@ -19,8 +21,13 @@ PREPARE: dict[str, Callable[[Plan], Job]] = {
     "CONVOLUTION": ConvolutionJob,
     "CONVOLUTION_INTEGER": IntegerConvolutionJob,
     "GEMM": GemmJob,
+    "GRU": GRU,
+    "LSTM": LSTM,
     "MATRIX_MULTIPLY_INTEGER": IntegerProductJob,
     "MATRIX_MULTIPLY_INTEGER_TO_FLOAT": IntegerProductJob,
+    "MULTIHEAD_ATTENTION": AttentionJob,
+    "MULTIHEAD_ATTENTION1": AttentionJob,
     "QUANTIZED_LINEAR_CONVOLUTION": IntegerConvolutionJob,
     "QUANTIZED_LINEAR_MATRIX_MULTIPLY": IntegerProductJob,
+    "RNN": RNN,
 }

@@ -20,7 +20,10 @@ HEAD = 1024
 
 
 class Operands(NamedTuple):
-    """Views of what is new, ``[batch, sequence, heads, head size]``, each with its bias ``[heads, head size]`` or None."""
+    """Views of what is new, ``[batch, sequence, heads, head size]``.
+
+    The biases of each are ``[heads, head size]`` or None.
+    """
 
     query: Array
     key: Array
@@ -41,16 +44,17 @@ def operands(attributes: Any, inputs: Arrays) -> Operands:
     found = {
         part: inputs[name][..., i, :] for name, parts in given.items() if name in inputs for i, part in enumerate(parts)
     }
-    for name, part, count in (("QueryTensor", "query", queries), ("KeyTensor", "key", keys), ("ValueTensor", "value", keys)):
+    plain = (("QueryTensor", "query", queries), ("KeyTensor", "key", keys), ("ValueTensor", "value", keys))
+    for name, part, count in plain:
         if name in inputs:
             tensor = inputs[name]
             *_, batch, length, hidden = tensor.shape
             found[part] = tensor[(0,) * (tensor.ndim - 3)].reshape(batch, length, count, hidden // count)
-    parts = [found[part] for part in ("query", "key", "value")]
-    return Operands(*parts, _biases(inputs, [part.shape[2:] for part in parts]))
+    query, key, value = found["query"], found["key"], found["value"]
+    return Operands(query, key, value, _biases(inputs, [part.shape[2:] for part in (query, key, value)]))
 
 
-def _biases(inputs: Arrays, shapes: list[tuple[int, int]]) -> Any:
+def _biases(inputs: Arrays, shapes: list[tuple[int, ...]]) -> Any:
     if "BiasTensor" not in inputs:
         return (None,) * 3
     bias = inputs["BiasTensor"]
@@ -120,11 +124,13 @@ class Attention:
 
     def shared(self, head: int) -> int:
         """The head of keys and values that one of queries reads."""
-        return head // self._group
+        shared: int = head // self._group
+        return shared
 
     def seen(self, batch: int, i: int) -> int:
         """How many keys a query sees, from the first one on."""
-        return min(self.total, self._begins[batch] + i + 1) if self.is_causal else self.total
+        total: int = self.total
+        return min(total, self._begins[batch] + i + 1) if self.is_causal else total
 
     def unmasked(self, batch: int) -> tuple[int, int]:
         """The first key that a mask of lengths leaves, and the one behind the last."""

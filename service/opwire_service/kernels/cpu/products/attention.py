@@ -83,7 +83,7 @@ class _Work:
             place, tile = divmod(unit, across)
             rows = slice(tile * self._rows, min((tile + 1) * self._rows, length))
             with np.errstate(all="ignore"):
-                self._tile(*divmod(place, heads), rows)
+                self._tile(place // heads, place % heads, rows)
 
     def _tile(self, batch: int, head: int, rows: slice) -> None:
         whole = self._whole

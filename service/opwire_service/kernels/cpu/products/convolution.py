@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -119,9 +119,10 @@ class ConvolutionJob(Job):
             if self._is_shared:
                 filters = filters.astype(np.float64, order="C")
             norms = _norms(filters, stop)
-        part = target[(..., *(line.outputs for line in lines))]
+        place: tuple[Any, ...] = (..., *(line.outputs for line in lines))
+        part = target[place]
         phase = Phase(Columns(source, lines, np.float64), filters, norms, part, cut)
-        places = (geometry.images, *(line.count for line in lines))
+        places = (geometry.images, *(line.length for line in lines))
         sizes = [cut.groups, *cut.places]
         units = [Unit(g, tuple(box)) for g, *box in boxes((geometry.groups, *places), sizes)]
         work = partial(self._units, phase, bias, units, stop)
@@ -230,17 +231,14 @@ def _norms(filters: Array, stop: Stop) -> Array:
     return np.sqrt(norms)
 
 
-def _terms(
-    phase: Phase, unit: Unit, filters: slice, rows: Array, columns: Array, part: slice
-) -> tuple[Array, Array]:
+def _terms(phase: Phase, unit: Unit, filters: slice, rows: Array, columns: Array, part: slice) -> tuple[Array, Array]:
     """The weights and the elements of the input that are multiplied for elements of a tile."""
     count = filters.stop - filters.start
     group = (unit.groups.start + rows // count)[:, None]
     *taps, channel = np.unravel_index(np.arange(part.start, part.stop), phase.filters.shape[2:])
     shape = [place.stop - place.start for place in unit.places]
-    image, *positions = (
-        (index + place.start)[:, None] for index, place in zip(np.unravel_index(columns, shape), unit.places, strict=True)
-    )
+    found = zip(np.unravel_index(columns, shape), unit.places, strict=True)
+    image, *positions = ((index + place.start)[:, None] for index, place in found)
     left = phase.filters[(group, (filters.start + rows % count)[:, None], *taps, channel)]
     right = phase.columns.gather(group, channel, image, list(taps), list(positions))
     # An infinity or NaN of the filter adds nothing in the padding; where it meets the input nobody asks.

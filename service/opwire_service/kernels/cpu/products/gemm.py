@@ -35,6 +35,12 @@ SMALL = 1 << 15
 """Elements of small matrices of a batch that are computed at a time by one thread."""
 
 
+def paired(batch: list[int]) -> tuple[int, int]:
+    """The sizes of the batch as two."""
+    first, second = [1] * (2 - len(batch)) + batch
+    return first, second
+
+
 class Cut(NamedTuple):
     """A product cut into tiles.
 
@@ -116,10 +122,10 @@ class GemmJob(Job):
         attributes, target = plan.attributes, plan.outputs["OutputTensor"]
         self._transforms = attributes.TransA, attributes.TransB
         *batch, rows, columns = target.sizes
-        pair = (1,) * (2 - len(batch)) + tuple(batch)
+        pair = paired(batch)
         # Small matrices are taken together along the longer dimension of the batch.
         self._swapped = pair[0] > pair[1]
-        self._batch = pair[::-1] if self._swapped else pair
+        self._batch = (pair[1], pair[0]) if self._swapped else pair
         self._depth = plan.inputs["ATensor"].sizes[-1 if attributes.TransA is MatrixTransform.NONE else -2]
         fused = attributes.FusedActivation
         self._softmax: Softmax | None = None
@@ -183,9 +189,7 @@ class GemmJob(Job):
             for unit in range(begin, end):
                 self._tile(product, *self._cut.place(unit), stop)
 
-    def _tile(
-        self, product: Product, first: int, several: slice, rows: slice, columns: slice, stop: Stop
-    ) -> None:
+    def _tile(self, product: Product, first: int, several: slice, rows: slice, columns: slice, stop: Stop) -> None:
         sums, row_norms, column_norms = self._sums(product, first, several, rows, columns, stop)
         count, height, width = sums.shape
         row_bounds = row_norms.reshape(-1, 1) * self._error

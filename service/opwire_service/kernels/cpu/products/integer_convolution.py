@@ -29,7 +29,7 @@ class IntegerConvolutionJob(Job):
         lines = geometry.phase(0)
         assert lines is not None  # a convolution that is not transposed is one phase
         self._lines, self._cut = lines, Cut.of(geometry, lines)
-        extents = (geometry.groups, geometry.images, *(line.count for line in lines))
+        extents = (geometry.groups, geometry.images, *(line.length for line in lines))
         self._units = list(boxes(extents, [self._cut.groups, *self._cut.places]))
 
     @property
@@ -57,9 +57,7 @@ class IntegerConvolutionJob(Job):
             for groups, *places in self._units[begin:end]:
                 self._unit(columns, inputs, target, groups, tuple(places), stop)
 
-    def _unit(
-        self, columns: Columns, inputs: Arrays, target: Array, groups: slice, places: Box, stop: Stop
-    ) -> None:
+    def _unit(self, columns: Columns, inputs: Arrays, target: Array, groups: slice, places: Box, stop: Stop) -> None:
         geometry = self._geometry
         kernel = geometry.filters_of(inputs["FilterTensor"], self._lines)
         depths = list(boxes(kernel.shape[2:], self._cut.depths))
@@ -96,9 +94,7 @@ class IntegerConvolutionJob(Job):
             total += self._of_filters(inputs["BiasTensor"], groups, filters)[..., None]
         finishing: Finishing = Wrapped()
         if "OutputScaleTensor" in inputs:
-            scales = np.broadcast_to(
-                self._of_filters(inputs["FilterScaleTensor"], groups, filters), (count, channels)
-            )
+            scales = np.broadcast_to(self._of_filters(inputs["FilterScaleTensor"], groups, filters), (count, channels))
             finishing = Quantized(
                 scales.astype(np.float64).reshape(-1, 1),
                 _single(inputs, "InputScaleTensor"),

@@ -14,7 +14,7 @@ from ..jit.compiler import Kernel
 from ..run.job import Job
 from ..run.pool import Find, Pool
 from . import blas
-from .gemm import Cut
+from .gemm import Cut, paired
 from .requantizing import RADIX, Finishing, Quantized, Scaled, Wrapped, carried
 
 BYTES_DEPTH = 256
@@ -31,7 +31,7 @@ class IntegerProductJob(Job):
         self._plan = plan
         a, b = plan.inputs["ATensor"], plan.inputs["BTensor"]
         *batch, rows, columns = plan.outputs["OutputTensor"].sizes
-        self._batch = (1,) * (2 - len(batch)) + tuple(batch)
+        self._batch = paired(batch)
         self._depth = a.sizes[-1]
         self._cut = Cut.of(self._batch, rows, columns, self._depth)
         self._is_narrow = max(a.data_type.bits, b.data_type.bits) == 8
@@ -100,8 +100,8 @@ class IntegerProductJob(Job):
     ) -> tuple[Array, Array]:
         """Parts of both matrices less their zero points."""
         first, several, rows, columns = place
-        left = _batched(inputs["ATensor"])[first, several, rows, depth].astype(dtype)
-        right = _batched(inputs["BTensor"])[first, several, depth, columns].astype(dtype)
+        left: Array = _batched(inputs["ATensor"])[first, several, rows, depth].astype(dtype)
+        right: Array = _batched(inputs["BTensor"])[first, several, depth, columns].astype(dtype)
         if "AZeroPointTensor" in inputs:
             left -= _of(inputs["AZeroPointTensor"], rows).astype(dtype)[:, None]
         if "BZeroPointTensor" in inputs:

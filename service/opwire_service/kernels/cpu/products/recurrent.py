@@ -195,19 +195,16 @@ class RecurrentJob(Job):
             with np.errstate(all="ignore"):
                 self._walk(networks[number], number, entries, inputs, outputs, stop)
 
-    def _walk(
-        self, net: Network, number: int, entries: slice, inputs: Arrays, outputs: Arrays, stop: Stop
-    ) -> None:
+    def _walk(self, net: Network, number: int, entries: slice, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
         """Goes through the sequences of some entries; each begins and ends with its length."""
         lengths = np.full((entries.stop - entries.start, 1), self._length)
         if "SequenceLengthsTensor" in inputs:
             given = inputs["SequenceLengthsTensor"][0, 0, 0, entries].astype(np.int64)
             lengths = np.minimum(lengths, given[:, None])
-        hidden, cell = (
-            inputs[name][0, number, entries].astype(np.float64) if name in inputs else np.zeros((len(lengths), net.hidden))
-            for name in ("HiddenInitTensor", "CellMemInitTensor")
-        )
-        hidden, cell = (np.where(lengths > 0, state, 0) for state in (hidden, cell))
+        hidden, cell = np.zeros((2, len(lengths), net.hidden))
+        for name, state in (("HiddenInitTensor", hidden), ("CellMemInitTensor", cell)):
+            if name in inputs:
+                state[...] = np.where(lengths > 0, inputs[name][0, number, entries], 0)
         is_backward = number == 1 or self._plan.attributes.Direction is RecurrentNetworkDirection.BACKWARD
         sequence = outputs.get("OutputSequenceTensor")
         for t, ahead in self._ahead(net, inputs["InputTensor"][0, :, entries], is_backward, stop):

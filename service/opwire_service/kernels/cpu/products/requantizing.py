@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -133,7 +134,7 @@ class Scaled(NamedTuple):
 
 def carried(digits: Array) -> Array:
     """The same numbers with all digits but the highest from 0 to ``RADIX - 1``."""
-    for lower, higher in zip(digits[:-1], digits[1:], strict=True):
+    for lower, higher in pairwise(digits):
         carry = np.floor(lower / RADIX)
         lower -= carry * RADIX
         higher += carry

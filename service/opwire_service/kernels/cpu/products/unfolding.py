@@ -42,7 +42,7 @@ class Line(NamedTuple):
 
     Attributes:
         size: of the input.
-        first, stride, count: the outputs, from the first one in steps.
+        first, stride, length: the outputs, from the first one in steps.
         tap, apart, taps: the elements of the filter, likewise.
         base, step, turn: output ``j`` meets by tap ``t`` the element ``base + j * step + t * turn`` of the input.
     """
@@ -50,7 +50,7 @@ class Line(NamedTuple):
     size: int
     first: int
     stride: int
-    count: int
+    length: int
     tap: int
     apart: int
     taps: int
@@ -60,7 +60,7 @@ class Line(NamedTuple):
 
     @property
     def outputs(self) -> slice:
-        return slice(self.first, self.first + (self.count - 1) * self.stride + 1, self.stride)
+        return slice(self.first, self.first + (self.length - 1) * self.stride + 1, self.stride)
 
     @property
     def filter(self) -> slice:
@@ -113,7 +113,7 @@ class Geometry:
     def filters_of(self, kernel: Array, phase: tuple[Line, ...]) -> Array:
         """A view of the filter, ``[groups, filters, *taps, channels]``."""
         spatial = tuple(range(3, kernel.ndim + 1))
-        view = np.flip(kernel, range(2, kernel.ndim)) if self._mirrored else kernel
+        view = np.flip(kernel, tuple(range(2, kernel.ndim))) if self._mirrored else kernel
         split = (self.groups, -1, *view.shape[1:])
         own, shared = (2, 1) if self._transposed else (1, 2)
         return view.reshape(split).transpose(0, own, *spatial, shared)[
@@ -172,7 +172,7 @@ class Cut(NamedTuple):
 
     @classmethod
     def of(cls, geometry: Geometry, phase: tuple[Line, ...]) -> Cut:
-        places = (geometry.images, *(line.count for line in phase))
+        places = (geometry.images, *(line.length for line in phase))
         depths = (*(line.taps for line in phase), geometry.channels)
         filters = min(geometry.filters, CHANNELS)
         most = max(POSITIONS, min(MOST_UNFOLDED // prod(depths), MOST_SUMS // filters))
@@ -229,15 +229,15 @@ class Columns(NamedTuple):
             return columns, np.einsum("gkp,gkp->gp", columns, columns) if self.has_norms else _NO_NORMS
         copy = self._copy(groups, channels, images, spans)
         origin = tuple(
-            slice(line.base + at.start * line.step + tap.start * line.turn - span[0], None)
+            line.base + at.start * line.step + tap.start * line.turn - span[0]
             for (line, at, tap), span in zip(pairs, spans, strict=True)
         )
-        windows = self._windows(copy[(..., *origin)], inner[0], inner[1], _length(channels))
+        windows = self._windows(_from(copy, origin), inner[0], inner[1], _length(channels))
         columns = windows.reshape(count, depth, -1)
         if not self.has_norms:
             return columns, _NO_NORMS
         squares = np.einsum("gc...,gc...->g...", copy, copy)[:, None]
-        folded = self._windows(squares[(..., *origin)], inner[0], inner[1], 1)
+        folded = self._windows(_from(squares, origin), inner[0], inner[1], 1)
         return columns, folded.sum(tuple(range(1, 2 + len(taps)))).reshape(count, -1)
 
     def _windows(self, begin: Array, taps: list[int], places: list[int], channels: int) -> Array:
@@ -255,14 +255,19 @@ class Columns(NamedTuple):
             (max(span[0], 0), max(min(span[-1] + 1, line.size), 0, span[0]))
             for span, line in zip(spans, self.phase, strict=True)
         ]
-        is_padded = any(begin != span[0] or end != span[-1] + 1 for (begin, end), span in zip(inside, spans, strict=True))
+        is_padded = any(
+            begin != span[0] or end != span[-1] + 1 for (begin, end), span in zip(inside, spans, strict=True)
+        )
         copy = (np.zeros if is_padded else np.empty)(shape, self.dtype)
         if all(begin < end for begin, end in inside):
-            to = tuple(slice(b - span[0], e - span[0]) for (b, e), span in zip(inside, spans, strict=True))
+            to: tuple[Any, ...] = tuple(
+                slice(b - span[0], e - span[0]) for (b, e), span in zip(inside, spans, strict=True)
+            )
             given = self.source[(groups, channels, images, *(slice(b, e) for b, e in inside))]
-            np.copyto(copy[(..., *to)], given)
+            part = copy[(slice(None), slice(None), slice(None), *to)]
+            np.copyto(part, given)
             if self.zero:
-                copy[(..., *to)] -= self.zero
+                part -= self.zero
         return copy
 
     def _gather_box(self, groups: slice, places: Box, depths: Box) -> Array:
@@ -288,6 +293,13 @@ class Columns(NamedTuple):
             found -= self.zero
         result: Array = np.where(valid, found, found.dtype.type(0))
         return result
+
+
+def _from(array: Array, origin: tuple[int, ...]) -> Array:
+    """The part of an array from a place in its last dimensions on."""
+    place: tuple[Any, ...] = (..., *(slice(at, None) for at in origin))
+    part: Array = array[place]
+    return part
 
 
 def _length(part: slice) -> int:

@@ -13,12 +13,13 @@ from opwire.tensor import Array
 
 from ....execution import Arrays, Stop, Stopped
 from ...activation import activated
+from ...layout import coordinates
 from ..jit.compiler import Kernel
 from ..run.job import Job
 from ..run.pool import Find, Pool
 from . import blas
 from .certified import EXACT_BYTES, STRIP, Expression, Tile, finish
-from .unfolding import CHANNELS, MOST_SUMS, MOST_UNFOLDED, WASTE, Box, Columns, Cut, Geometry, Line, boxes
+from .unfolding import CHANNELS, MOST_SUMS, MOST_UNFOLDED, WASTE, Box, Boxes, Columns, Cut, Geometry, Line, halved
 
 MOST_CONVERTED = 64 << 20
 """Bytes of a filter in float64 that all threads share; of a larger one each thread converts what a tile needs."""
@@ -93,14 +94,15 @@ class ConvolutionJob(Job):
 
     def _fill(self, target: Array, bias: Array | None, stop: Stop) -> None:
         """Writes what no element of the input reaches."""
+        pieces = Boxes(target.shape[2:], halved(target.shape[2:], MOST_SUMS))
         with np.errstate(all="ignore"):
-            for group, channel in np.ndindex(target.shape[:2]):
+            for group, channel in coordinates(target.shape[:2]):
                 value = np.zeros(1) if bias is None else bias[group, channel : channel + 1].astype(np.float64)
                 value = activated(self._expression.activation, value)
-                for image in range(target.shape[2]):
+                for place in pieces:
                     if stop():
                         raise Stopped
-                    target[group, channel, image] = value[0]
+                    target[(group, channel, *place)] = value[0]
 
     def _run_phase(
         self,
@@ -124,21 +126,21 @@ class ConvolutionJob(Job):
         phase = Phase(Columns(source, lines, np.float64), filters, norms, part, cut)
         places = (geometry.images, *(line.length for line in lines))
         sizes = [cut.groups, *cut.places]
-        units = [Unit(g, tuple(box)) for g, *box in boxes((geometry.groups, *places), sizes)]
+        units = Boxes((geometry.groups, *places), sizes)
         work = partial(self._units, phase, bias, units, stop)
         if len(units) == 1:
             work(0, 1)
         else:
             pool.run(work, len(units), 1, stop)
 
-    def _units(self, phase: Phase, bias: Array | None, units: list[Unit], stop: Stop, begin: int, end: int) -> None:
+    def _units(self, phase: Phase, bias: Array | None, units: Boxes, stop: Stop, begin: int, end: int) -> None:
         with np.errstate(all="ignore"):
-            for unit in units[begin:end]:
-                self._unit(phase, bias, unit, stop)
+            for groups, *places in units[begin:end]:
+                self._unit(phase, bias, Unit(groups, tuple(places)), stop)
 
     def _unit(self, phase: Phase, bias: Array | None, unit: Unit, stop: Stop) -> None:
         *taps, channels = phase.filters.shape[2:]
-        depths = list(boxes((*taps, channels), phase.cut.depths))
+        depths = Boxes((*taps, channels), phase.cut.depths)
         kept = phase.columns.unfold(*unit, depths[0]) if len(depths) == 1 else None
         for first in range(0, self._geometry.filters, CHANNELS):
             filters = slice(first, min(first + CHANNELS, self._geometry.filters))
@@ -222,8 +224,8 @@ def _norms(filters: Array, stop: Stop) -> Array:
         return np.sqrt(np.einsum("gmk,gmk->gm", flat, flat))
     norms = np.zeros(filters.shape[:2])
     *taps, channels = filters.shape[2:]
-    for group, filter_ in np.ndindex(norms.shape):
-        for depth in boxes((*taps, channels), [*([1] * (len(taps) - 1)), taps[-1], min(channels, STRIP)]):
+    for group, filter_ in coordinates(norms.shape):
+        for depth in Boxes((*taps, channels), halved((*taps, channels), STRIP)):
             if stop():
                 raise Stopped
             part = filters[(group, filter_, *depth)].astype(np.float64)

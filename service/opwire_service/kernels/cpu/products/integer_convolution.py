@@ -17,7 +17,7 @@ from . import blas
 from .convolution import TILE_BYTES, grouped
 from .integer_products import BYTES_DEPTH
 from .requantizing import Finishing, Quantized, Wrapped
-from .unfolding import CHANNELS, Box, Columns, Cut, Geometry, boxes
+from .unfolding import CHANNELS, Box, Boxes, Columns, Cut, Geometry
 
 
 class IntegerConvolutionJob(Job):
@@ -30,7 +30,7 @@ class IntegerConvolutionJob(Job):
         assert lines is not None  # a convolution that is not transposed is one phase
         self._lines, self._cut = lines, Cut.of(geometry, lines)
         extents = (geometry.groups, geometry.images, *(line.length for line in lines))
-        self._units = list(boxes(extents, [self._cut.groups, *self._cut.places]))
+        self._units = Boxes(extents, [self._cut.groups, *self._cut.places])
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
@@ -60,7 +60,7 @@ class IntegerConvolutionJob(Job):
     def _unit(self, columns: Columns, inputs: Arrays, target: Array, groups: slice, places: Box, stop: Stop) -> None:
         geometry = self._geometry
         kernel = geometry.filters_of(inputs["FilterTensor"], self._lines)
-        depths = list(boxes(kernel.shape[2:], self._cut.depths))
+        depths = Boxes(kernel.shape[2:], self._cut.depths)
         kept = columns.unfold(groups, places, depths[0])[0] if len(depths) == 1 else None
         for first in range(0, geometry.filters, CHANNELS):
             filters = slice(first, min(first + CHANNELS, geometry.filters))

@@ -6,10 +6,9 @@ a phase it is a convolution of stride one, so both directions are unfolded alike
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import product
+from collections.abc import Sequence
 from math import gcd, prod
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -140,7 +139,7 @@ def _phase(tap: int, size: int, window: int, target: int, stride: int, dilation:
 Box = tuple[slice, ...]
 
 
-def halved(extents: tuple[int, ...], most: int) -> list[int]:
+def halved(extents: Sequence[int], most: int) -> list[int]:
     """The sizes of boxes of at most so many elements: the first dimension that can be cut is cut first."""
     sizes = list(extents)
     while prod(sizes) > most and max(sizes) > 1:
@@ -149,12 +148,37 @@ def halved(extents: tuple[int, ...], most: int) -> list[int]:
     return sizes
 
 
-def boxes(extents: tuple[int, ...], sizes: list[int]) -> Iterator[Box]:
-    """The boxes that make up the extents."""
-    ranges = [range(0, extent, size) for extent, size in zip(extents, sizes, strict=True)]
-    for begins in product(*ranges):
-        ends = (min(a + size, extent) for a, size, extent in zip(begins, sizes, extents, strict=True))
-        yield tuple(slice(begin, end) for begin, end in zip(begins, ends, strict=True))
+class Boxes(Sequence[Box]):
+    """The boxes that make up some extents; they are made when they are asked for, as there may be many.
+
+    Args:
+        extents: of the whole.
+        sizes: of a box; those at the ends may be smaller.
+    """
+
+    def __init__(self, extents: Sequence[int], sizes: Sequence[int]) -> None:
+        self._pairs = list(zip(extents, sizes, strict=True))
+        self._counts = [-(-extent // size) for extent, size in self._pairs]
+
+    def __len__(self) -> int:
+        return prod(self._counts)
+
+    @overload
+    def __getitem__(self, i: int) -> Box: ...
+
+    @overload
+    def __getitem__(self, i: slice) -> Sequence[Box]: ...
+
+    def __getitem__(self, i: int | slice) -> Box | Sequence[Box]:
+        if isinstance(i, slice):
+            return [self[k] for k in range(*i.indices(len(self)))]
+        if not 0 <= i < len(self):
+            raise IndexError(i)
+        box = []
+        for (extent, size), count in zip(reversed(self._pairs), reversed(self._counts), strict=True):
+            i, at = divmod(i, count)
+            box.append(slice(at * size, min((at + 1) * size, extent)))
+        return tuple(reversed(box))
 
 
 class Cut(NamedTuple):
@@ -182,18 +206,14 @@ class Cut(NamedTuple):
         if prod(box) == prod(depths) and filters == geometry.filters:
             several = min(MOST_UNFOLDED // (prod(depths) * prod(sizes)), MOST_SUMS // (filters * prod(sizes)))
             groups = max(1, min(geometry.groups, several))
-        while -(-geometry.groups // groups) * _count(places, sizes) < UNITS:
+        while -(-geometry.groups // groups) * len(Boxes(places, sizes)) < UNITS:
             if groups > 1:
                 groups = -(-groups // 2)
             elif prod(sizes) > POSITIONS:
-                sizes = halved(tuple(sizes), prod(sizes) - 1)
+                sizes = halved(sizes, prod(sizes) - 1)
             else:
                 break
         return cls(groups, sizes, box)
-
-
-def _count(extents: tuple[int, ...], sizes: list[int]) -> int:
-    return prod(-(-extent // size) for extent, size in zip(extents, sizes, strict=True))
 
 
 _NO_NORMS = np.empty((0, 0))

@@ -19,6 +19,7 @@ from ..run.job import Job
 from ..run.pool import Find, Pool
 from . import blas
 from .certified import EXACT_BYTES, STRIP, Expression, Tile, finish
+from .rounding import ROWS, Round, rounding
 from .unfolding import CHANNELS, MOST_SUMS, MOST_UNFOLDED, WASTE, Box, Boxes, Columns, Cut, Geometry, Line, halved
 
 MOST_CONVERTED = 64 << 20
@@ -34,6 +35,7 @@ class Phase(NamedTuple):
         norms: of the filters in float64, ``[groups, filters]``.
         target: the part of the output, ``[groups, filters, images, *positions]``.
         cut: into tiles.
+        round_rows: rounds sums.
     """
 
     columns: Columns
@@ -41,6 +43,7 @@ class Phase(NamedTuple):
     norms: Array
     target: Array
     cut: Cut
+    round_rows: Round
 
 
 class Unit(NamedTuple):
@@ -69,7 +72,7 @@ class ConvolutionJob(Job):
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
-        return ()
+        return (ROWS,)
 
     def scratch_bytes(self, threads: int) -> int:
         shared = 8 * self._filter_elements if self._is_shared else 0
@@ -85,12 +88,13 @@ class ConvolutionJob(Job):
             bias = inputs["BiasTensor"].reshape(geometry.groups, geometry.filters)
         if not geometry.is_whole:
             self._fill(target, bias, stop)
+        round_rows = rounding(find(ROWS).call)
         for number in range(geometry.phases):
             if stop():
                 raise Stopped
             lines = geometry.phase(number)
             if lines is not None:
-                self._run_phase(lines, source, inputs["FilterTensor"], target, bias, pool, stop)
+                self._run_phase(lines, source, inputs["FilterTensor"], target, bias, round_rows, pool, stop)
 
     def _fill(self, target: Array, bias: Array | None, stop: Stop) -> None:
         """Writes what no element of the input reaches."""
@@ -111,6 +115,7 @@ class ConvolutionJob(Job):
         kernel: Array,
         target: Array,
         bias: Array | None,
+        round_rows: Round,
         pool: Pool,
         stop: Stop,
     ) -> None:
@@ -123,7 +128,7 @@ class ConvolutionJob(Job):
             norms = _norms(filters, stop)
         place: tuple[Any, ...] = (..., *(line.outputs for line in lines))
         part = target[place]
-        phase = Phase(Columns(source, lines, np.float64), filters, norms, part, cut)
+        phase = Phase(Columns(source, lines, np.float64), filters, norms, part, cut, round_rows)
         places = (geometry.images, *(line.length for line in lines))
         sizes = [cut.groups, *cut.places]
         units = Boxes((geometry.groups, *places), sizes)
@@ -187,20 +192,15 @@ class ConvolutionJob(Job):
         depth = prod(phase.filters.shape[2:])
         # A tile of several boxes of depths has a sum more of each.
         error = blas.summation_error(depth) + 2 * pieces * 2.0**-53
-        row_bounds = phase.norms[unit.groups, filters].reshape(-1, 1) * error
-
-        def bounds(strip: slice) -> Array:
-            if groups == 1:
-                return row_bounds[strip] * norms
-            return row_bounds[strip] * norms[np.arange(*strip.indices(groups * count)) // count]
+        row_bounds = phase.norms[unit.groups, filters].reshape(-1) * error
 
         def terms(rows: Array, columns: Array, part: slice) -> tuple[Array, Array]:
             return _terms(phase, unit, filters, rows, columns, part)
 
         addend = None if bias is None else bias[unit.groups, filters].reshape(-1, 1)
         rounded = np.empty((groups * count, places), phase.target.dtype)
-        tile = Tile(total.reshape(-1, places), bounds, addend, rounded, terms, depth)
-        finish(tile, self._expression, stop)
+        tile = Tile(total.reshape(-1, places), row_bounds, norms, addend, rounded, terms, depth)
+        finish(tile, self._expression, phase.round_rows, stop)
         target = phase.target[(unit.groups, filters, *unit.places)]
         target[...] = rounded.reshape(target.shape)
 

@@ -14,8 +14,9 @@ from .gemm import GemmJob
 from .integer_convolution import IntegerConvolutionJob
 from .integer_products import IntegerProductJob
 from .recurrent import GRU, LSTM, RNN
+from .rounding import ROWS
 
-KERNELS: tuple[Kernel, ...] = ()
+KERNELS: tuple[Kernel, ...] = (ROWS,)
 
 PREPARE: dict[str, Callable[[Plan], Job]] = {
     "CONVOLUTION": ConvolutionJob,

@@ -18,6 +18,7 @@ from ..run.job import Job
 from ..run.pool import Find, Pool
 from . import blas
 from .certified import EXACT_BYTES, Expression, Tile, finish
+from .rounding import ROWS, Round, rounding
 from .softmax import SOFTMAX, Softmax
 
 MOST_CONVERTED = 64 << 20
@@ -139,7 +140,7 @@ class GemmJob(Job):
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
-        return ()
+        return (ROWS,)
 
     def scratch_bytes(self, threads: int) -> int:
         cut = self._cut
@@ -161,10 +162,11 @@ class GemmJob(Job):
         addend = self._batched(inputs["CTensor"]) if "CTensor" in inputs else None
         with np.errstate(all="ignore"):
             product = Product(self._left(a), self._right(b), addend, self._batched(sums))
+        work = partial(self._tiles, product, rounding(find(ROWS).call), stop)
         if self._cut.units == 1:
-            self._tiles(product, stop, 0, 1)
+            work(0, 1)
         else:
-            pool.run(partial(self._tiles, product, stop), self._cut.units, 1, stop)
+            pool.run(work, self._cut.units, 1, stop)
         if self._softmax is not None:
             self._softmax.finish(sums, target, pool, stop)
 
@@ -184,21 +186,17 @@ class GemmJob(Job):
         doubles = blas.doubles(view)
         return Operand(view, doubles, blas.column_norms(doubles))
 
-    def _tiles(self, product: Product, stop: Stop, begin: int, end: int) -> None:
+    def _tiles(self, product: Product, round_rows: Round, stop: Stop, begin: int, end: int) -> None:
         with np.errstate(all="ignore"):
             for unit in range(begin, end):
-                self._tile(product, *self._cut.place(unit), stop)
+                self._tile(product, *self._cut.place(unit), round_rows, stop)
 
-    def _tile(self, product: Product, first: int, several: slice, rows: slice, columns: slice, stop: Stop) -> None:
+    def _tile(
+        self, product: Product, first: int, several: slice, rows: slice, columns: slice, round_rows: Round, stop: Stop
+    ) -> None:
         sums, row_norms, column_norms = self._sums(product, first, several, rows, columns, stop)
         count, height, width = sums.shape
-        row_bounds = row_norms.reshape(-1, 1) * self._error
-
-        def bounds(strip: slice) -> Array:
-            if count == 1:
-                return row_bounds[strip] * column_norms
-            matrices = np.arange(*strip.indices(count * height)) // height
-            return row_bounds[strip] * column_norms[matrices]
+        row_bounds = row_norms.reshape(-1) * self._error
 
         def terms(places: Array, across: Array, part: slice) -> tuple[Array, Array]:
             matrices, down = several.start + places // height, rows.start + places % height
@@ -212,7 +210,8 @@ class GemmJob(Job):
             addend = addend[0] if count == 1 else addend.reshape(-1, width)
         rounded = target[0] if count == 1 else np.empty((count * height, width), target.dtype)
         flat = sums.reshape(-1, width)
-        finish(Tile(flat, bounds, addend, rounded, terms, self._depth), self._expression, stop)
+        tile = Tile(flat, row_bounds, column_norms, addend, rounded, terms, self._depth)
+        finish(tile, self._expression, round_rows, stop)
         if count > 1:
             target[...] = rounded.reshape(sums.shape)
 

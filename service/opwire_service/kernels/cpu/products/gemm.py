@@ -199,6 +199,10 @@ class GemmJob(Job):
         row_bounds = row_norms.reshape(-1) * self._error
 
         def terms(places: Array, across: Array, part: slice) -> tuple[Array, Array]:
+            if count == 1:
+                left = product.a.view[first, several.start][rows.start + places, part]
+                right = product.b.view[first, several.start][part, columns.start + across].T
+                return left.astype(np.float64), right.astype(np.float64)
             matrices, down = several.start + places // height, rows.start + places % height
             left = product.a.view[first][matrices, down, part]
             right = product.b.view[first][matrices, part, columns.start + across]

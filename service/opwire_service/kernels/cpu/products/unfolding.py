@@ -29,7 +29,7 @@ CHANNELS = 512
 POSITIONS = 64
 """Positions below which a tile is not cut further for its own sake."""
 
-UNITS = 8
+UNITS = 4
 """Tiles that a convolution is cut into, if they do not get too small, for threads to share."""
 
 WASTE = 4

@@ -1,4 +1,4 @@
-"""Convolutions in fractions: each element of the input is multiplied by each of the filter, where both meet an output."""
+"""Convolutions in fractions: each element of the input times each of the filter, where both meet an output."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from opwire.check import Plan
 from opwire.tensor import Array
-from tests.oracles import Answer, Reals
+from tests.oracles import Answer
 
 from .matrix import fused_reals, parameter, plus, requantized, times, total, wrapped
 

@@ -7,16 +7,16 @@ from collections.abc import Callable
 from opwire.check import Plan
 
 from .averages import family as averages
+from .casting import family as casting
 from .cumulative import family as cumulative
 from .elementwise import family as elementwise
-from .casting import family as casting
 from .extremes import family as extremes
 from .folding import family as folding
 from .indexing import family as indexing
 from .jit.compiler import Kernel
-from .pooling import backward as pooling_backward
 from .normalization import family as normalization
 from .optimizer import family as optimizer
+from .pooling import backward as pooling_backward
 from .pooling import family as pooling
 from .products import family as products
 from .quantization import family as quantization
@@ -28,27 +28,14 @@ from .run import sharing
 from .run.job import Job
 from .selecting import family as selecting
 from .sequences import family as sequences
-from .views import family as views
-
-_FAMILIES = (extremes, reduce, pooling, averages, views, indexing, products, elementwise, casting, sequences, selecting, folding, pooling_backward, resampling, regions)
 from .softmax import family as softmax
 from .views import family as views
 
 _FAMILIES = (
-    extremes,
-    reduce,
-    pooling,
-    averages,
-    views,
-    indexing,
+    *(extremes, reduce, pooling, pooling_backward, averages, regions, resampling),
+    *(views, casting, indexing, selecting, sequences, folding),
+    *(elementwise, softmax, normalization, quantization, cumulative, random, optimizer),
     products,
-    elementwise,
-    softmax,
-    normalization,
-    quantization,
-    cumulative,
-    random,
-    optimizer,
 )
 
 PREPARE: dict[str, Callable[[Plan], Job]] = {

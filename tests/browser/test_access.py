@@ -43,7 +43,10 @@ def pages(url: str) -> Iterator[tuple[str, str]]:
     yield f"{url}/live", ".figures"
 
 
-@pytest.mark.parametrize("look", ["light", pytest.param("dark", marks=pytest.mark.thorough), "forced", "phone"])
+THOROUGH = [pytest.param(look, marks=pytest.mark.thorough) for look in ("dark", "forced")]
+
+
+@pytest.mark.parametrize("look", ["light", "phone", *THOROUGH])
 def test_axe_finds_nothing(tabs, console_url, look):
     size, options = LOOKS[look]
     found = []

@@ -31,7 +31,7 @@ _PAINT = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?
 
 def first_paint(browser: Browser, url: str) -> float:
     """Milliseconds until something is seen, with nothing cached; the median of some rounds."""
-    found = []
+    found: list[float] = []
     for _ in range(ROUNDS):
         page = browser.new_page()
         page.goto(url)

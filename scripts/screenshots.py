@@ -12,7 +12,7 @@ from pathlib import Path
 
 import httpx
 import numpy as np
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
 
 from tests.browser.tabs import PHONE, WIDE, link
 from tests.serving import serving
@@ -58,9 +58,8 @@ def main() -> int:
 
 
 def _open(browser: Browser, url: str, size: tuple[int, int] = WIDE, *, dark: bool = False) -> Page:
-    viewport = {"width": size[0], "height": size[1]}
-    scheme = "dark" if dark else "light"
-    page = browser.new_page(viewport=viewport, color_scheme=scheme, reduced_motion="reduce")  # type: ignore[arg-type]
+    viewport = ViewportSize(width=size[0], height=size[1])
+    page = browser.new_page(viewport=viewport, color_scheme="dark" if dark else "light", reduced_motion="reduce")
     page.goto(url)
     return page
 

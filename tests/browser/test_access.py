@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -18,7 +19,7 @@ from tests.serving import serving
 
 KEY = "a-long-enough-key-for-this-test"
 BAD = {"type": "REDUCE", "desc": {**REDUCE["desc"], "Axes": [1, 1]}}
-LOOKS = {
+LOOKS: dict[str, tuple[tuple[int, int], dict[str, Any]]] = {
     "light": (WIDE, {"color_scheme": "light"}),
     "dark": (WIDE, {"color_scheme": "dark"}),
     "forced": (WIDE, {"forced_colors": "active"}),
@@ -42,7 +43,10 @@ def pages(url: str) -> Iterator[tuple[str, str]]:
     yield f"{url}/live", ".figures"
 
 
-@pytest.mark.parametrize("look", ["light", pytest.param("dark", marks=pytest.mark.thorough), "forced", "phone"])
+THOROUGH = [pytest.param(look, marks=pytest.mark.thorough) for look in ("dark", "forced")]
+
+
+@pytest.mark.parametrize("look", ["light", "phone", *THOROUGH])
 def test_axe_finds_nothing(tabs, console_url, look):
     size, options = LOOKS[look]
     found = []

@@ -61,7 +61,7 @@ def test_numbers_read_back_to_the_same_value(page, dtype):
     values = bits.view(dtype)
     values = values[np.isfinite(values)].astype(np.float64)
     name = np.dtype(dtype).name.upper()
-    values = values[np.abs(values) < 1e15]  # greater ones are written out
+    values = values[np.abs(values) < 1e7]  # greater ones are filled up with zeros
     texts = call(page, "tensor/print.js", f"given.map((value) => m.print('{name}', value))", values.tolist())
     assert np.array_equal(np.array(texts).astype(dtype), values.astype(dtype))
     digits = [len(text.partition("e")[0].lstrip("-0.").replace(".", "")) for text in texts]

@@ -7,7 +7,7 @@ from ..jit.element import size_of
 from ..run.geometry import at
 from . import geometry as g
 from .geometry import Tile, tile_of
-from .moves import move_run, move_square, put, square_of, take
+from .moves import move_run, move_seconds, move_square, put, seconds_of, square_of, take
 
 
 @inlined
@@ -84,7 +84,11 @@ def _line(zero: int, target: int, there: int, source: int, here: int, count: int
         for i in range(count):
             put(target, i, take(source, i, zero))
     elif here == 2 * size:
-        for i in range(count):
+        # Of the last vector the element after the last one may lie outside of all memory.
+        whole = (count - 1) // seconds_of(zero) * seconds_of(zero)
+        for i in range(0, whole, seconds_of(zero)):
+            move_seconds(target, i, source, zero)
+        for i in range(whole, count):
             put(target, i, take(source, 2 * i, zero))
     elif here == -size:
         for i in range(count):

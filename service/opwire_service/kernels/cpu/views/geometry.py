@@ -97,7 +97,13 @@ def form_of(copy: Copy, item: int) -> Form:
     rows = next((i for i, loop in enumerate(loops[:-1]) if loop.source == run), None)
     if rows is None or loops[-1].target != run or min(loops[-1].size, loops[rows].size) * run < VECTOR:
         if loops[-1].size < LONG_LINE:
-            loops.sort(key=lambda loop: (loop.size >= LONG_LINE, -loop.target))
+            # The next one that is long goes inside the short ones, whose elements it passes by.
+            longest = next((loop for loop in reversed(loops) if loop.size >= LONG_LINE), loops[-1])
+            loops.remove(longest)
+            loops.append(longest)
+        else:
+            # Lines that lie beside each other in the source are read together.
+            loops[:-1] = sorted(loops[:-1], key=lambda loop: abs(loop.source), reverse=True)
         return Form(ITEMS, run, tuple(loops))
     loops.insert(-1, loops.pop(rows))
     return Form(TRANSPOSED, run, tuple(loops))

@@ -143,6 +143,37 @@ def move_square(
     return types.void(ADDRESS, ADDRESS, ADDRESS, ADDRESS, zero), code
 
 
+@intrinsic
+def seconds_of(typing: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
+    """Elements that ``move_seconds`` moves."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return context.get_constant(ADDRESS, 2 * VECTOR * 8 // zero.bitwidth)
+
+    return ADDRESS(zero), code
+
+
+@intrinsic
+def move_seconds(typing: Any, target: Any, index: Any, source: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
+    """Copies every second element of some that lie side by side; the one after the last is read too.
+
+    The first comes from ``2 * index`` elements after the source and goes to ``index`` elements after the target.
+    """
+    number = 2 * VECTOR * 8 // zero.bitwidth
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        element = context.get_value_type(zero)
+        here = builder.gep(pointer_to(builder, args[2], element), [builder.shl(args[1], ir.Constant(args[1].type, 1))])
+        there = builder.gep(pointer_to(builder, args[0], element), [args[1]])
+        loaded = builder.load(builder.bitcast(here, ir.VectorType(element, 2 * number).as_pointer()), align=1)
+        mask = ir.Constant(ir.VectorType(ir.IntType(32), number), [2 * i for i in range(number)])
+        chosen = builder.shuffle_vector(loaded, loaded, mask)
+        builder.store(chosen, builder.bitcast(there, ir.VectorType(element, number).as_pointer()), align=1)
+        return context.get_dummy_value()
+
+    return types.void(ADDRESS, ADDRESS, ADDRESS, zero), code
+
+
 def _interleaved(builder: Any, rows: list[Any]) -> list[Any]:
     """Rows whose elements are taken in turn from one of the first half and one of the second: a perfect shuffle."""
     number, half = len(rows), len(rows) // 2

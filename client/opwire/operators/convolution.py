@@ -169,7 +169,8 @@ def _work(attributes: Attributes, tensors: Tensors) -> int:
     if forward:
         return visits
     spatial = zip(tensors["FilterTensor"].sizes[2:], attributes.Strides, strict=True)
-    return visits + STEP * prod(min(window, stride) for window, stride in spatial)
+    phases: int = prod(min(window, stride) for window, stride in spatial)
+    return visits + STEP * phases
 
 
 def _desc(sizes: list[int], kernel: list[int], direction: str = "FORWARD", **changes: Any) -> dict[str, Any]:

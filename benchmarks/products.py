@@ -91,7 +91,7 @@ def _convolution(name: str) -> Cell:
     source = _normal(1, channels, size, size)
     kernel = _normal(filters, channels // groups, window, window)
     arrays = {"Strides": stride, "Dilations": 1, "StartPadding": padding, "EndPadding": padding, "OutputPadding": 0}
-    fields = {key: [value] * 2 for key, value in arrays.items()} | {"GroupCount": groups}
+    fields: dict[str, Any] = {key: [value] * 2 for key, value in arrays.items()} | {"GroupCount": groups}
     fields |= {"Mode": "CROSS_CORRELATION", "Direction": "FORWARD"}
     peers: dict[str, Call] = {}
     if find_spec("torch"):

@@ -179,7 +179,8 @@ def convolve(source: Array, kernel: Array, stride: int, dilation: int, pad: int,
     split = windows.reshape(len(source), groups, -1, *windows.shape[2:])
     filters = kernel.reshape(groups, -1, *kernel.shape[1:])
     found = np.einsum("ngcyxij,gmcij->ngmyx", split, filters)
-    return found.reshape(len(source), -1, *found.shape[3:])
+    joined: Array = found.reshape(len(source), -1, *found.shape[3:])
+    return joined
 
 
 def conv_fields(spatial: int, stride: int, dilation: int, pad: int, groups: int) -> dict[str, Any]:
@@ -274,7 +275,7 @@ def test_quotients_in_the_middle_go_to_the_even_integer(cpu):
     names = ("AScaleTensor", "BScaleTensor", "OutputScaleTensor")
     halves = [np.array([value], np.float32) for value in (0.5, 3, 3)]
     for given in (scales, halves):
-        inputs = {"ATensor": a, "BTensor": b, **dict(zip(names, given, strict=True))}
+        inputs: dict[str, Array] = {"ATensor": a, "BTensor": b, **dict(zip(names, given, strict=True))}
         x, y, z = (Fraction(float(scale[0])) for scale in given)
         sums = a.astype(int) @ b.astype(int)
         table = {n: max(-128, min(127, round(n * x * y / z))) for n in set(sums.reshape(-1).tolist())}

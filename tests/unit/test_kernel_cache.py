@@ -18,10 +18,11 @@ MODULES = {Path(kernel.function.py_func.__code__.co_filename).relative_to(source
 
 READERS = {
     "pooling": {"pooling"},
+    "products": {"products"},
     "reduce": {"reduce"},
     "extremes": {"extremes", "pooling"},
     "numbers": {"reduce"},
-    "run": {"extremes", "pooling", "reduce", "run"},
+    "run": {"extremes", "pooling", "products", "reduce", "run"},
 }
 """Folder -> the folders whose kernels may be made from what it holds."""
 

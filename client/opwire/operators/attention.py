@@ -35,6 +35,7 @@ from ..rules import (
 )
 from ..tensor import BufferTensorDesc
 from ..violation import Code, Fault
+from .work import STEP
 
 _QUERIES = ("QueryTensor", "StackedQueryKeyTensor", "StackedQueryKeyValueTensor")
 _KEYS = ("KeyTensor", "StackedQueryKeyTensor", "StackedKeyValueTensor", "StackedQueryKeyValueTensor")
@@ -243,8 +244,12 @@ def _grouped(heads: Heads) -> Iterator[Rule | tuple[Rule, ...]]:
     yield LengthsFit("PastSequenceLengthsTensor", Extent("batchSize", heads, lambda extents: extents.query.batch))
 
 
+_TILE = 128
+"""Queries that are answered together."""
+
+
 def _work(heads: Heads) -> Callable[[Attributes, Tensors], int]:
-    """Each query visits each key, past ones too, and then each value."""
+    """Each query visits each key, past ones too, and then each value; a tile of queries costs something of itself."""
 
     def work(attributes: Attributes, tensors: Tensors) -> int:
         counts = {name: getattr(attributes, name) for name in heads}
@@ -252,7 +257,9 @@ def _work(heads: Heads) -> Callable[[Attributes, Tensors], int]:
         assert extents is not None  # a plan has all of them
         query, count = extents.query, counts[heads.query]
         scores = query.batch * count * query.length * extents.total
-        return int(tensors["OutputTensor"].element_count + scores * (query.head + extents.value.head + 1))
+        tiles = query.batch * count * -(-query.length // _TILE)
+        visits = scores * (query.head + extents.value.head + 1)
+        return int(tensors["OutputTensor"].element_count + STEP * tiles + visits)
 
     return work
 

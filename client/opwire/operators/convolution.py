@@ -32,7 +32,7 @@ from ..rules import (
 )
 from ..tensor import DataType
 from ..violation import Code, Fault
-from .work import elements_written
+from .work import STEP, elements_written
 
 FORWARD, BACKWARD = ConvolutionDirection.FORWARD, ConvolutionDirection.BACKWARD
 
@@ -158,11 +158,19 @@ def _sizes(values: Values) -> Sizes:
 
 
 def _work(attributes: Attributes, tensors: Tensors) -> int:
-    """Each element of the output visits its filter; transposed, each of the input."""
+    """Each element of the output visits its filter; transposed, each of the input.
+
+    Transposed, the outputs that lie a stride apart are computed together, which costs something of itself.
+    """
     forward = getattr(attributes, "Direction", FORWARD) is FORWARD
     visiting = tensors["OutputTensor" if forward else "InputTensor"]
     taps: int = prod(tensors["FilterTensor"].sizes[1:])
-    return elements_written(attributes, tensors) + int(visiting.element_count) * taps
+    visits: int = elements_written(attributes, tensors) + int(visiting.element_count) * taps
+    if forward:
+        return visits
+    spatial = zip(tensors["FilterTensor"].sizes[2:], attributes.Strides, strict=True)
+    phases: int = prod(min(window, stride) for window, stride in spatial)
+    return visits + STEP * phases
 
 
 def _desc(sizes: list[int], kernel: list[int], direction: str = "FORWARD", **changes: Any) -> dict[str, Any]:

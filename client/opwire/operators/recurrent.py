@@ -27,6 +27,7 @@ from ..rules import (
     when,
 )
 from ..violation import Code
+from .work import STEP
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +68,15 @@ def _shapes(gates: int, states: tuple[str, ...], peepholes: bool) -> Shapes:
 
 
 def _work(gates: int) -> Callable[[Attributes, Tensors], int]:
-    """At each step a new state visits the weights of its gates, with the input and with the state before."""
+    """At each step a new state visits the weights of its gates, with the input and with the state before.
+
+    Steps come one after the other, so that each costs something of itself.
+    """
 
     def work(attributes: Attributes, tensors: Tensors) -> int:
         _, length, batch, _ = tensors["InputTensor"].sizes
         _, directions, rows, width = tensors["WeightTensor"].sizes
-        return int(length * batch * directions * rows * (width + rows // gates + 1))
+        return int(length * directions * (STEP + batch * rows * (width + rows // gates + 1)))
 
     return work
 

@@ -8,6 +8,9 @@ from math import prod
 from ..operator import Tensors
 from ..rules import Windows
 
+STEP = 1 << 13
+"""Element visits that take as long as what is done once for a step or a tile, however small that is."""
+
 
 def elements_visited(attributes: object, tensors: Tensors) -> int:
     """Each logical element of the input is visited once."""

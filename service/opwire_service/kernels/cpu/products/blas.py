@@ -30,21 +30,8 @@ def doubles(view: Array) -> Array:
     return copy
 
 
-def multiply(left: Array, right: Array) -> Array:
-    """The product of two float64 matrices, ``DEPTH`` products at a time.
-
-    The error of an element is at most ``summation_error`` times the product of the norms of its row and its column.
-    """
-    depth = left.shape[-1]
-    total: Array = np.matmul(left[..., :DEPTH], right[..., :DEPTH, :])
-    for first in range(DEPTH, depth, DEPTH):
-        piece = slice(first, first + DEPTH)
-        total += np.matmul(left[..., piece], right[..., piece, :])
-    return total
-
-
 def summation_error(depth: int) -> float:
-    """The error of a sum of so many exact products by ``multiply``, in parts of the sum of their magnitudes."""
+    """The error of a sum of so many exact products, ``DEPTH`` at a time, in parts of the sum of their magnitudes."""
     steps = min(depth, DEPTH) + -(-depth // DEPTH)
     # Some steps more than there are stand for the rounding of the bound itself.
     return (steps + 16) * 2.0**-53

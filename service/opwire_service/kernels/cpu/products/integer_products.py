@@ -59,14 +59,9 @@ class IntegerProductJob(Job):
         with np.errstate(all="ignore"):
             for unit in range(begin, end):
                 place = self._cut.place(unit)
-                first, several, rows, columns = place
-                finishing = self._finishing(inputs, first, several, rows, columns)
+                finishing = self._finishing(inputs, place)
                 sums = self._narrow(inputs, place, stop) if self._is_narrow else self._wide(inputs, place, stop)
-                for i in range(sums.shape[-3]):
-                    matrix = several.start + i
-                    part = sums[i] if sums.ndim == 3 else sums[:, i]
-                    bias = finishing[i] if isinstance(finishing, list) else finishing
-                    _batched(target)[first, matrix, rows, columns] = bias.finish(part)
+                _batched(target)[place] = finishing.finish(sums)
 
     def _narrow(self, inputs: Arrays, place: tuple[int, slice, slice, slice], stop: Stop) -> Array:
         """Sums of products of bytes."""
@@ -108,9 +103,8 @@ class IntegerProductJob(Job):
             right -= _of(inputs["BZeroPointTensor"], columns).astype(dtype)
         return left, right
 
-    def _finishing(
-        self, inputs: Arrays, first: int, several: slice, rows: slice, columns: slice
-    ) -> Finishing | list[Finishing]:
+    def _finishing(self, inputs: Arrays, place: tuple[int, slice, slice, slice]) -> Finishing:
+        *_, rows, columns = place
         dtype = self._plan.outputs["OutputTensor"].data_type.dtype
         if "AScaleTensor" not in inputs:
             return Wrapped()
@@ -122,10 +116,8 @@ class IntegerProductJob(Job):
             if "OutputZeroPointTensor" in inputs:
                 zero = _of(inputs["OutputZeroPointTensor"], rows).astype(np.float64)[:, None]
             return Quantized(left, right, scale, zero, dtype)
-        if "BiasTensor" not in inputs:
-            return Scaled(left, right, None, dtype)
-        bias = _batched(inputs["BiasTensor"])[first, several, rows, columns]
-        return [Scaled(left, right, each, dtype) for each in bias]
+        bias = _batched(inputs["BiasTensor"])[place] if "BiasTensor" in inputs else None
+        return Scaled(left, right, bias, dtype)
 
 
 def _halves(numbers: Array) -> tuple[Array, Array]:

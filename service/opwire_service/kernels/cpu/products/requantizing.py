@@ -22,7 +22,7 @@ OPEN = 1 << 12
 
 
 class Finishing(Protocol):
-    """Makes elements of the output of sums ``[rows, columns]``, for the parameters of those rows and columns."""
+    """Makes elements of the output of sums ``[..., rows, columns]``, for the parameters of those rows and columns."""
 
     def finish(self, sums: Array) -> Array: ...
 
@@ -100,8 +100,8 @@ class Scaled(NamedTuple):
     dtype: Any
 
     def finish(self, sums: Array) -> Array:
-        """Rounds sums; where they have a leading dimension, it is that of digits of ``RADIX``, the lowest first."""
-        digits = sums[None] if sums.ndim == 2 else sums
+        """Rounds sums of some matrices; a dimension before those is that of digits of ``RADIX``, the lowest first."""
+        digits = sums[None] if sums.ndim == 3 else sums
         values = digits[-1]
         for digit in digits[-2::-1]:
             values = values * RADIX + digit

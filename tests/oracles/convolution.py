@@ -11,7 +11,7 @@ import numpy as np
 
 from opwire.check import Plan
 from opwire.tensor import Array
-from tests.oracles import Answer, Reals
+from tests.oracles import Answer
 
 from .matrix import fused_reals, parameter, plus, requantized, times, total, wrapped
 

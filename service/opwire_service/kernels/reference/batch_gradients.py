@@ -21,14 +21,14 @@ class _Group(NamedTuple):
 
     Attributes:
         values, gradients: of the input, of what it became.
-        count: of them.
+        number: of them.
         total, gradient_total: their sums.
         products: the sum of their products.
     """
 
     values: Array
     gradients: Array
-    count: int
+    number: int
     total: Real
     gradient_total: Real
     products: Real
@@ -53,7 +53,7 @@ def _by_given_statistics(group: _Group, scale: Real, variance: Real, stop: Stop)
 
 def _by_statistics_of_the_batch(group: _Group, scale: Real, variance: Real, stop: Stop) -> Iterator[Real]:
     factor = divide(scale, root(variance))
-    count = real(group.count)
+    count = real(group.number)
     mean, gradient_mean = divide(group.total, count), divide(group.gradient_total, count)
     covariance = divide(group.products_about(mean), count)
     for at in places(group.gradients.shape, stop):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -103,7 +104,7 @@ class RunningJob(Job):
         for first in range(0, self._length, self._height):
             if first and stop():
                 raise Stopped
-            part = (slice(None),) * axis + (slice(first, first + self._height),)
+            part: tuple[Any, ...] = (slice(None),) * axis + (slice(first, first + self._height),)
             values = source[part]
             results, carried = self._values(values, axis, carried)
             self._put(results, target, first, axis)
@@ -120,7 +121,7 @@ class RunningJob(Job):
 
     def _put(self, results: Array, target: Array, first: int, axis: int) -> None:
         """Writes results, of exclusive ones each to the next place."""
-        before = (slice(None),) * axis
+        before: tuple[Any, ...] = (slice(None),) * axis
         if not self._exclusive:
             target[(*before, slice(first, first + self._height))] = results
             return

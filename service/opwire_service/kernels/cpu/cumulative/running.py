@@ -49,6 +49,7 @@ class Wrapped:
     """Of integers, modulo two to the power of their width."""
 
     def __init__(self, values: Array, axis: int, carried: Wrapped | None, *, sums: bool) -> None:
+        self._last: Array
         first = None if carried is None else carried._last
         accumulate = np.add.accumulate if sums else np.multiply.accumulate
         whole = accumulate(_with_first(values, first, axis), axis, dtype=values.dtype)
@@ -61,6 +62,9 @@ class Sums:
     """In float64 with the rests of all additions, so that only what the rests lose themselves is missing."""
 
     def __init__(self, values: Array, axis: int, carried: Sums | None) -> None:
+        self._last: Array
+        self._rest: Array
+        self._lost: Array
         first = None if carried is None else carried._last
         x = _with_first(np.array(values, np.float64, order="C"), first, axis)
         totals = np.add.accumulate(x, axis)
@@ -114,6 +118,9 @@ class Products:
     """In float64, as mantissas and exponents, so that nothing overflows; what is rounded grows with the factors."""
 
     def __init__(self, values: Array, axis: int, carried: Products | None) -> None:
+        self._last: Array
+        self._exponent: Array
+        self._count: int
         first = None if carried is None else carried._last
         mantissas, exponents = np.frexp(np.array(values, np.float64, order="C"))
         whole = np.multiply.accumulate(_with_first(mantissas, first, axis), axis)

@@ -1,4 +1,4 @@
-"""The normalizations of the CPU device; those that are not here run on the reference kernels."""
+"""The normalizations of the CPU device; gradients of batch normalizations run on the reference kernels."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from ..jit.compiler import Kernel
 from ..run.job import Job
 from .given import GivenStatisticsJob
 from .lengths import LengthsJob
+from .response import PREPARE as RESPONSES
 from .statistics import StatisticsJob
 
 KERNELS: tuple[Kernel, ...] = ()
@@ -21,4 +22,5 @@ PREPARE: dict[str, Callable[[Plan], Job]] = {
     "MEAN_VARIANCE_NORMALIZATION1": StatisticsJob,
     "MEAN_VARIANCE_NORMALIZATION2": StatisticsJob,
     "LP_NORMALIZATION": LengthsJob,
+    **RESPONSES,
 }

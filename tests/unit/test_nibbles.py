@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -59,7 +60,7 @@ def test_numbers_must_be_in_range():
         read_numbers([8, 0, 0, 0, 0], INT4, "")
 
 
-GIVEN = [
+GIVEN: list[Any] = [
     np.array([1, -2, 3, -8, 7], np.int8),
     np.array([1, -2, 3, -8, 7], ml_dtypes.int4),
     np.array([0xE1, 0x83, 0x07], np.uint8),

@@ -24,8 +24,8 @@ def of(operator: str, *sizes: int, data_type: str = "FLOAT32", **fields: object)
     return {"type": operator, "desc": {"InputTensor": tensor(*sizes, data_type=data_type), **fields}}
 
 
-RUNNING = {"AxisDirection": "INCREASING"}
-SCALED = {"QuantizationType": "SCALE", "QuantizationTensors": [tensor(1)]}
+RUNNING: dict[str, Any] = {"AxisDirection": "INCREASING"}
+SCALED: dict[str, Any] = {"QuantizationType": "SCALE", "QuantizationTensors": [tensor(1)]}
 
 NASTY = {
     "softmax_of_one_row": of("ACTIVATION_SOFTMAX1", WIDE, Axes=[0]),

@@ -97,7 +97,8 @@ class Sums:
         self._rest, self._lost = _last(low, axis), _last(bound, axis)
         low, bound = (_without_first(each, first, axis) for each in (low, bound))
         total, rest = two_sum(high, low)
-        total = np.where(np.isfinite(total), total, high)
+        # What nothing is added to stays what it is: -0, too.
+        total = np.where(np.isfinite(total) & (low != 0), total, high)
         rest = np.where(np.isfinite(rest), rest, 0.0)
         lower, upper = (_to_odd(total, rest + way * bound).astype(dtype) for way in (-1, 1))
         self.results = upper
@@ -107,7 +108,8 @@ class Sums:
 def _to_odd(high: Array, low: Array) -> Array:
     """Cut so that rounding again gives what ``high + low`` gives: the last bit says whether something is cut off."""
     total, rest = two_sum(high, low)
-    total, rest = np.where(np.isfinite(total), total, high), np.where(np.isfinite(rest), rest, 0.0)
+    total = np.where(np.isfinite(total) & (low != 0), total, high)
+    rest = np.where(np.isfinite(rest), rest, 0.0)
     bits = total.view(np.int64)
     towards = np.where((rest > 0) == (total > 0), 1, -1)
     odd: Array = (bits + np.where((rest != 0) & (bits & 1 == 0), towards, 0)).view(np.float64)

@@ -20,11 +20,14 @@ from ..run.pool import Find, Pool
 from ..run.tiles import TILE, Slices
 
 _STATISTICS = ("Mean", "Variance", "Scale")
-_SUMS = 6
+_SUMS = 8
 
 
 class _Sums(NamedTuple):
-    """Of groups, with magnitudes beside: gradients, deviations from the given mean, and their products."""
+    """Of groups, with magnitudes beside: gradients, deviations from the first element, and their products.
+
+    ``scaled`` are the products of gradients and deviations from the given mean.
+    """
 
     gradients: Array
     deviations: Array
@@ -32,6 +35,8 @@ class _Sums(NamedTuple):
     gradient_sizes: Array
     deviation_sizes: Array
     product_sizes: Array
+    scaled: Array
+    scaled_sizes: Array
 
 
 class GradientsJob(Job):
@@ -54,7 +59,7 @@ class GradientsJob(Job):
 
     def scratch_bytes(self, threads: int) -> int:
         tiles = self._layout.tiles
-        return (4 << 20) + 96 * TILE * min(threads, tiles.count) + 16 * _SUMS * tiles.count * (not tiles.whole)
+        return (4 << 20) + 128 * TILE * min(threads, tiles.count) + 16 * _SUMS * tiles.count * (not tiles.whole)
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         order, tiles = self._layout.order, self._layout.tiles
@@ -79,11 +84,24 @@ class GradientsJob(Job):
         ones = (1,) * len(self._layout.order)
         return _Sums(*(np.full(ones, value) for value in every[:, number // self._layout.tiles.tiles_of_row]))
 
-    def _terms(self, arrays: Arrays, at: Slices) -> tuple[Array, Array]:
-        """The deviations from the given mean and the gradients of a tile."""
-        x = np.array(arrays["InputTensor"][at], np.float64, order="C")
-        x -= part_of(arrays["MeanTensor"], at).astype(np.float64)
-        return x, np.array(arrays["InputGradientTensor"][at], np.float64, order="C")
+    def _deviations(self, arrays: Arrays, at: Slices) -> tuple[Array, Array]:
+        """The deviations from the first element of each group and the gradients of a tile."""
+        x, g = (np.array(arrays[name][at], np.float64, order="C") for name in ("InputTensor", "InputGradientTensor"))
+        x -= self._first(arrays, at)
+        return x, g
+
+    def _first(self, arrays: Arrays, at: Slices) -> Array:
+        firsts = tuple(slice(0, 1) if i in self._layout.axes else part for i, part in enumerate(at))
+        first: Array = arrays["InputTensor"][firsts].astype(np.float64)
+        return first
+
+    def _terms(self, arrays: Arrays, at: Slices, x: Array, g: Array) -> tuple[Array, ...]:
+        """What the sums are of, in their order."""
+        products = x * g
+        scaled = np.array(arrays["InputTensor"][at], np.float64, order="C")
+        scaled -= part_of(arrays["MeanTensor"], at).astype(np.float64)
+        scaled *= g
+        return g, x, products, np.abs(g), np.abs(x), np.abs(products), scaled, np.abs(scaled)
 
     def _long_sums(self, arrays: Arrays, pool: Pool, stop: Stop) -> Array:
         tiles = self._layout.tiles
@@ -92,9 +110,8 @@ class GradientsJob(Job):
         def piece(begin: int, end: int) -> None:
             with np.errstate(all="ignore"):
                 for number in range(begin, end):
-                    x, g = self._terms(arrays, tiles.at(number))
-                    products = x * g
-                    terms = (g, x, products, np.abs(g), np.abs(x), np.abs(products))
+                    at = tiles.at(number)
+                    terms = self._terms(arrays, at, *self._deviations(arrays, at))
                     parts[:, number] = [each.sum() for each in terms]
 
         pool.run(piece, tiles.count, 1, stop)
@@ -103,11 +120,9 @@ class GradientsJob(Job):
         return sums
 
     def _tile(self, arrays: Arrays, at: Slices, sums: _Sums | None, stop: Stop) -> None:
-        x, g = self._terms(arrays, at)
+        x, g = self._deviations(arrays, at)
         if sums is None:
-            products = x * g
-            terms = (g, x, products, np.abs(g), np.abs(x), np.abs(products))
-            sums = _Sums(*(self._layout.sums(each) for each in terms))
+            sums = _Sums(*(self._layout.sums(each) for each in self._terms(arrays, at, x, g)))
             self._put_sums(arrays, at, sums, stop)
         variance, scale = (part_of(arrays[f"{name}Tensor"], at).astype(np.float64) for name in _STATISTICS[1:])
         variance += self._epsilon
@@ -134,9 +149,9 @@ class GradientsJob(Job):
         """Writes the gradients of scale and bias."""
         scales, biases = (part_of(arrays[f"Output{name}GradientTensor"], at) for name in ("Scale", "Bias"))
         variance = part_of(arrays["VarianceTensor"], at).astype(np.float64) + self._epsilon
-        scales[...] = sums.products / np.sqrt(variance)
+        scales[...] = sums.scaled / np.sqrt(variance)
         biases[...] = sums.gradients
-        doubtful = (np.abs(sums.products) < sums.product_sizes * self._limit) | (
+        doubtful = (np.abs(sums.scaled) < sums.scaled_sizes * self._limit) | (
             np.abs(sums.gradients) < sums.gradient_sizes * self._limit
         )
         for place in map(tuple, np.argwhere(doubtful).tolist()):

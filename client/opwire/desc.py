@@ -56,6 +56,8 @@ def show(value: object) -> str:
                 break
     except TypeError:  # no JSON: an object of Python, in a desc that was made there
         text = repr(value)
+    except ValueError:  # it holds itself, or an integer of more digits than Python writes
+        text = f"an integer of {value.bit_length()} bits" if isinstance(value, int) else f"{text}..."
     return text if len(text) <= _LONGEST_QUOTE else text[: _LONGEST_QUOTE - 3] + "..."
 
 
@@ -142,6 +144,11 @@ class Report:
         if not isinstance(value, list | tuple):
             self.add(Code.WRONG_TYPE, pointer, f"{show(value)} given where a list of integers belongs")
             return None
+        for item in value:
+            if type(item) is not int or not least <= item <= greatest:
+                break
+        else:
+            return tuple(value)  # almost always
         found = len(self.violations)
         numbers = []
         for i, item in enumerate(value):

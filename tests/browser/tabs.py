@@ -7,7 +7,7 @@ from collections.abc import Collection
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, Response
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, Response, ViewportSize
 
 WIDE = (1280, 800)
 PHONE = (390, 844)
@@ -76,7 +76,7 @@ class Tabs:
             before: a script that runs before those of the page.
             options: of the context.
         """
-        viewport = {"width": size[0], "height": size[1]}
+        viewport = ViewportSize(width=size[0], height=size[1])
         context = self.browser.new_context(viewport=viewport, reduced_motion="reduce", **options)
         if before is not None:
             context.add_init_script(before)

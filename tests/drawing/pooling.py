@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from opwire.operators.pooling import PerChannel
 from opwire.rules import Rule
 from opwire.rules.windows import Pooled, WindowHoldsElement
+from opwire.schema import CATALOG
 
 from . import common
 from .changes import changed
@@ -85,8 +86,7 @@ BREAK: dict[type[Rule], Callable[[Any, Drawn], Iterator[Change]]] = {
     WindowHoldsElement: _window_of_padding,
 }
 SIZES: dict[str, Callable[[Mapping[str, Any]], Sizes]] = {
-    **dict.fromkeys(("AVERAGE_POOLING", "AVERAGE_POOLING1", "LP_POOLING", "LP_POOLING1"), pooled_sizes),
-    "QUANTIZED_LINEAR_AVERAGE_POOLING": pooled_sizes,
+    **{name: pooled_sizes for name, kind in CATALOG.items() if kind.family == "pooling"},
     "AVERAGE_POOLING_GRAD": _given("OutputGradientTensor"),
     "MAX_UNPOOLING": _given("OutputTensor"),
 }

@@ -314,3 +314,11 @@ def test_thousands_in_one_piece_are_answered_in_turn_and_few_are_read_ahead(serv
             ahead = max(ahead, *(len(each.pipeline) for each in server.server_state.connections))
         sender.join()
     assert 0 < ahead < 100
+
+
+def test_a_small_answer_comes_in_one_piece(connection):
+    for _ in range(20):
+        connection.sendall(binary_request([1, 2, 4]))
+        head, _, body = connection.recv(65536).partition(b"\r\n\r\n")
+        length = next(line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
+        assert len(body) == int(length.partition(b":")[2]) > 0

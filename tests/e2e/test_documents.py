@@ -12,7 +12,9 @@ from urllib.parse import urljoin, urlsplit
 import httpx
 import pytest
 
+from opwire_service.settings import Settings
 from tests.problems import read_problem
+from tests.serving import serving
 from tests.sockets import talk
 from tests.support import FACTS
 
@@ -216,6 +218,7 @@ def test_the_document_describes_every_route(http):
     assert native == {
         *(f"/v1/{name}" for name in ("execute", "validate", "batch", "operators", "feature-levels", "server")),
         "/v1/operators/{name}",
+        "/v1/server/load",
         *SCHEMAS,
     }
     for path in native:
@@ -278,7 +281,9 @@ def test_the_page_loads_from_this_server_alone(http):
     assert "/openapi.json" in scripts
 
 
-def test_the_root_leads_to_the_page(http):
-    response = http.get("/")
-    assert response.is_redirect
-    assert response.headers["location"] == "/docs"
+def test_without_the_console_the_root_leads_to_the_page():
+    with serving(Settings(port=0, console=False)) as server:
+        response = httpx.get(f"{server.url}/")
+        assert response.is_redirect
+        assert response.headers["location"] == "/docs"
+        assert httpx.get(f"{server.url}/try").status_code == 404

@@ -76,7 +76,9 @@ def test_without_a_key_nothing_is_done(guarded, path, headers):
     assert KEY not in response.text
 
 
-@pytest.mark.parametrize("path", ["/v1/server", "/v1/operators", "/v1/nothing", "/metrics", "/v2", "/v2/models/ARGMAX"])
+@pytest.mark.parametrize(
+    "path", ["/v1/server", "/v1/server/load", "/v1/nothing", "/metrics", "/v2", "/v2/models/ARGMAX"]
+)
 def test_reading_needs_a_key_too(guarded, path):
     assert httpx.get(guarded + path).status_code == 401
     assert httpx.get(guarded + path, headers=bearer(KEY)).status_code == (404 if path == "/v1/nothing" else 200)
@@ -89,7 +91,11 @@ def test_inference_needs_a_key(guarded):
 
 
 @pytest.mark.parametrize(
-    "path", ["/livez", "/readyz", "/v2/health/live", "/v2/health/ready", "/docs", "/openapi.json", "/v1/schema"]
+    "path",
+    [
+        *("/livez", "/readyz", "/v2/health/live", "/v2/health/ready", "/docs", "/openapi.json", "/v1/schema"),
+        *("/v1/operators", "/v1/operators/GEMM", "/v1/feature-levels", "/", "/try", "/live", "/operators/GEMM"),
+    ],
 )
 def test_health_and_documents_are_open(guarded, path):
     assert httpx.get(guarded + path).status_code == 200

@@ -40,9 +40,7 @@ class _Given:
         if f"{part}Tensor" in self.inputs:
             array = _lowest(self.inputs, f"{part}Tensor", 3)
             size = array.shape[2] // heads
-            return [
-                [[row[h * size : (h + 1) * size] for h in range(heads)] for row in rows] for rows in array.tolist()
-            ]
+            return [[[row[h * size : (h + 1) * size] for h in range(heads)] for row in rows] for rows in array.tolist()]
         name = next(name for name in self.inputs if name.startswith("Stacked") and part in name)
         order = [each for each in ("Query", "Key", "Value") if each in name]
         array = self.inputs[name]

@@ -1,4 +1,4 @@
-"""Convolutions in fractions: each element of the input is multiplied by each of the filter, where both meet an output."""
+"""Convolutions in fractions: each element of the input times each of the filter, where both meet an output."""
 
 from __future__ import annotations
 

@@ -86,14 +86,15 @@ def _scatter_elements(plan: Plan, inputs: Inputs) -> dict[str, Answer]:
 
 
 def _scatter_nd(plan: Plan, inputs: Inputs) -> dict[str, Answer]:
-    attributes = plan.attributes
-    result, indices = raw(inputs["InputTensor"]).copy(), inputs["IndicesTensor"]
+    attributes, indices = plan.attributes, inputs["IndicesTensor"]
+    result: Array = raw(inputs["InputTensor"]).copy()
     result = result.reshape(result.shape[result.ndim - attributes.InputDimensionCount :])
     indices = indices.reshape(indices.shape[indices.ndim - attributes.IndicesDimensionCount :])
-    length = indices.shape[-1]
-    updates = raw(inputs["UpdatesTensor"]).reshape((*indices.shape[:-1], *result.shape[length:]))
+    shape: tuple[int, ...] = indices.shape
+    sizes: tuple[int, ...] = (*shape[:-1], *result.shape[shape[-1] :])
+    updates = raw(inputs["UpdatesTensor"]).reshape(sizes)
     for at in _all(indices.shape[:-1]):
-        place = _written(indices[at], result.shape[:length])
+        place = _written(indices[at], result.shape[: shape[-1]])
         if place is not None:
             result[place] = updates[at]
     return _answer(plan, result)

@@ -50,8 +50,8 @@ def fused_reals(numbers: Array, activation: NestedOperator | None) -> Reals:
         return Reals(numbers)
     found = np.empty(numbers.shape, object)
     for place in np.ndindex(numbers.shape):
-        number = numbers[place]
-        found[place] = activate(activation, float(number)) if isinstance(number, Fraction) else None
+        number: Any = numbers[place]
+        found[place] = None if isinstance(number, float) else activate(activation, float(number))
     return Reals(found, ONE_ULP)
 
 
@@ -140,7 +140,7 @@ def _to_float(plan: Plan, inputs: Mapping[str, Array]) -> dict[str, Answer]:
     return {"OutputTensor": Reals(numbers)}
 
 
-def requantized(number: Any, scale: float, zero: int, dtype: np.dtype[Any]) -> int:
+def requantized(number: Any, scale: float, zero: int, dtype: np.dtype[Any]) -> Any:
     """A number in units of a scale, halves to even, around a zero point."""
     low, high = (-128, 127) if dtype.kind == "i" else (0, 255)
     negative = math.copysign(1, scale) < 0

@@ -34,7 +34,7 @@ def _answer(plan: Plan, moved: Array, name: str = "OutputTensor") -> dict[str, A
 def number_as(number: float, dtype: np.dtype[Any]) -> Any:
     """A number as an element: floats to the nearest, floats to integers without the fraction and within the type."""
     if dtype.kind == "f":
-        if isinstance(number, float) and (number == 0 or not math.isfinite(number)):
+        if number == 0 or not math.isfinite(number):
             return dtype.type(number)
         return oracle.rounded(Fraction(number), dtype)
     limits = np.iinfo(dtype)
@@ -169,7 +169,7 @@ def _columns(plan: Plan, image: Coordinate) -> list[tuple[Coordinate, Coordinate
     """Places in the columns with what each has in the image, as coordinates of a batch, channels and positions."""
     folded = len(plan.attributes.WindowSizes)
     batch, channels, *sizes = image[-folded - 2 :]
-    pairs = []
+    pairs: list[tuple[Coordinate, Coordinate]] = []
     for column, block in enumerate(_blocks(plan, image)):
         for row, position in enumerate(block):
             if all(0 <= at < size for at, size in zip(position, sizes, strict=True)):

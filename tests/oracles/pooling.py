@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from mpmath import MPContext
 
 from opwire.check import Plan
 from opwire.tensor import Array
 from tests.oracles import Answer, Reals
 from tests.oracles.windows import Coordinate, Number, elements_of, every, number_of, numbers, of_sums, total
 
-_WIDE: Any = MPContext()
-_WIDE.prec = 400
+_WIDE = Context(prec=120, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[])
 
 
 def _average(plan: Plan, inputs: Mapping[str, Array]) -> dict[str, Answer]:
@@ -36,22 +35,30 @@ def _average(plan: Plan, inputs: Mapping[str, Array]) -> dict[str, Answer]:
 def _norm(plan: Plan, inputs: Mapping[str, Array]) -> dict[str, Answer]:
     source, power = inputs["InputTensor"], plan.attributes.P
 
-    def norm(place: Coordinate) -> Any:
-        found = [
-            abs(number_of(source[place[:2] + at]))
-            for at in elements_of(plan.attributes, source.shape[2:], place[2:])
-        ]
+    def norm(place: Coordinate) -> Number:
+        places = elements_of(plan.attributes, source.shape[2:], place[2:])
+        found = [abs(number_of(source[place[:2] + at])) for at in places]
         special = sum((number for number in found if isinstance(number, float)), 0.0)
-        if special:
-            return special
-        powers = [_WIDE.mpf(int(x.numerator)) / int(x.denominator) for x in found if isinstance(x, Fraction)]
-        if power == 1:
-            return sum((x for x in found if isinstance(x, Fraction)), Fraction(0))
-        return _WIDE.root(_WIDE.fsum(x**power for x in powers), power)
+        return special or _root([number for number in found if number], power)
 
-    # A root of a square of its type is found exactly, so that ties are; other powers have a bound of their own.
+    # Sums and lengths are rounded once; other powers have a bound of their own.
     ulps = Fraction(1, 2) if power <= 2 else Fraction(1)
     return {"OutputTensor": Reals(numbers(plan.outputs["OutputTensor"].sizes, norm), ulps)}
+
+
+def _root(numbers_of: list[Any], power: int) -> Fraction:
+    """Exact, or with so many digits that none can be missing."""
+    if power == 1 or not numbers_of:
+        return sum(numbers_of, Fraction(0))
+    if power == 2:
+        squares = sum((number**2 for number in numbers_of), Fraction(0))
+        root = math.isqrt((squares.numerator * squares.denominator) << 800)
+        return Fraction(root, squares.denominator << 400)
+    decimals = [_WIDE.divide(Decimal(number.numerator), Decimal(number.denominator)) for number in numbers_of]
+    logarithms = [_WIDE.multiply(_WIDE.ln(number), power) for number in decimals]
+    greatest = max(logarithms)
+    total = sum((_WIDE.exp(_WIDE.subtract(each, greatest)) for each in logarithms), Decimal(0))
+    return Fraction(_WIDE.exp(_WIDE.divide(_WIDE.add(_WIDE.ln(total), greatest), power)))
 
 
 def _average_gradient(plan: Plan, inputs: Mapping[str, Array]) -> dict[str, Answer]:
@@ -75,7 +82,9 @@ def _quantized(plan: Plan, inputs: Mapping[str, Array]) -> dict[str, Answer]:
             _of_channel(inputs, name, place[1])
             for name in ("InputZeroPointTensor", "InputScaleTensor", "OutputZeroPointTensor", "OutputScaleTensor")
         )
-        values = [int(source[place[:2] + at]) - int(zero) for at in elements_of(attributes, source.shape[2:], place[2:])]
+        values = [
+            int(source[place[:2] + at]) - int(zero) for at in elements_of(attributes, source.shape[2:], place[2:])
+        ]
         count = math.prod(attributes.WindowSize) if attributes.IncludePadding else len(values)
         steps = _steps(values, float(scale), count, float(out_scale))
         if math.isnan(steps):

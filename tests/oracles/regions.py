@@ -44,9 +44,7 @@ class _Along:
         return {min(math.floor(self.at + Fraction(1, 2)), self.last): Fraction(1)}
 
 
-def _along(
-    attributes: Any, region: Array, axis: int, output: int, outputs: int, size: int
-) -> list[_Along]:
+def _along(attributes: Any, region: Array, axis: int, output: int, outputs: int, size: int) -> list[_Along]:
     scale = (attributes.SpatialScaleY, attributes.SpatialScaleX)[axis]
     start, end = float(region[1 - axis]) * scale, float(region[3 - axis]) * scale
     extent = end - start
@@ -87,7 +85,9 @@ def _samples(
             samples.append(None)
             continue
         rows, columns = ((along.weights if linear else along.nearest).items() for along in pair)
-        reads = {(row, column): a * b for (row, a), (column, b) in itertools.product(rows, columns)}
+        reads: dict[Coordinate, Fraction] = {
+            (row, column): a * b for (row, a), (column, b) in itertools.product(rows, columns)
+        }
         samples.append(_Sample(total((image[at], weight) for at, weight in reads.items()), reads, (pair[0], pair[1])))
     return samples
 

@@ -56,3 +56,12 @@ def test_served_request(url):
     with Client(url) as client:
         result = client.argmax(np.array([[1, 5, 2], [9, np.nan, 3]], np.float32), axes=[1])
     assert result.output.tolist() == [[1], [0]]
+
+
+def test_the_console_is_there():
+    from opwire_service.http.console import PAGES, Console
+
+    console = Console()
+    assert {"app/api.js", "css/base.css", "vendor/codemirror.js", "vendor/LICENSES.txt"} <= set(console.files)
+    for page in PAGES.values():
+        assert console.version.encode() in console.page(page, "./")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from opwire.check import check, validate
@@ -233,6 +235,25 @@ def test_scatter_is_an_alias():
     desc = {"InputTensor": tensor("FLOAT32", 5), "UpdatesTensor": tensor("FLOAT32", 2), "Axis": 0}
     plan = check({"type": "DML_OPERATOR_SCATTER", "desc": {**desc, "IndicesTensor": tensor("UINT32", 2)}})
     assert plan.operator is OPERATORS["SCATTER_ELEMENTS"]
+
+
+def attention(operator: str, **tensors: object) -> dict[str, Any]:
+    """One head of one query, and two keys."""
+    heads = {"HeadCount": 1} if operator == "MULTIHEAD_ATTENTION" else {"QueryHeadCount": 1, "KeyValueHeadCount": 1}
+    sizes = {"QueryTensor": (1, 1, 2), "KeyTensor": (1, 2, 2), "ValueTensor": (1, 2, 2)}
+    shared = {"Scale": 1, "MaskFilterValue": -10000, "MaskType": "NONE"}
+    given = {name: tensor("FLOAT32", *of) for name, of in sizes.items()}
+    return {"type": operator, "desc": {**given, **shared, **heads, **tensors}}
+
+
+@pytest.mark.parametrize("operator", ["MULTIHEAD_ATTENTION", "MULTIHEAD_ATTENTION1"])
+def test_a_member_may_go_by_its_other_name(operator):
+    plan = check(attention(operator, AttentionBiasTensor=tensor("FLOAT32", 1, 1, 1, 2)))
+    assert plan.inputs["RelativePositionBiasTensor"].sizes == (1, 1, 1, 2)
+    wrong = attention(operator, AttentionBiasTensor=tensor("INT8", 1, 1, 1, 2))
+    assert ("data_type_not_in_level", "/desc/AttentionBiasTensor/DataType") in refusal(wrong)
+    both = attention(operator, **dict.fromkeys(("AttentionBiasTensor", "RelativePositionBiasTensor"), None))
+    assert refusal(both) == [("unknown_field", "/desc/AttentionBiasTensor")]
 
 
 @pytest.mark.parametrize(

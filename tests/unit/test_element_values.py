@@ -151,7 +151,7 @@ def test_scaled_float64(device):
 def test_moved_elements_keep_their_bits(device):
     patterns = np.array([0x7F800001, 0xFFC12345, 0x80000000, 0x7FFFFFFF], np.uint32).view(np.float32)
     ones, condition = np.ones(4, np.float32), np.array([1, 7, 255, 2], np.uint8)
-    moving = {
+    moving: dict[str, dict[str, Array]] = {
         "ELEMENT_WISE_IDENTITY": {"InputTensor": patterns},
         "ACTIVATION_RELU_GRAD": {"InputTensor": ones, "InputGradientTensor": patterns},
         "ELEMENT_WISE_IF": {"ConditionTensor": condition, "ATensor": patterns, "BTensor": ones},

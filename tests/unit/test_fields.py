@@ -245,6 +245,13 @@ def test_counts_of_tensor_arrays_must_agree():
     ]
 
 
+def endless() -> list[Any]:
+    """A list that holds itself, as a program may make one."""
+    found: list[Any] = []
+    found.append(found)
+    return found
+
+
 @pytest.mark.parametrize(
     "operator",
     [
@@ -254,6 +261,13 @@ def test_counts_of_tensor_arrays_must_agree():
         clip(ScaleBias={f"a{i}": 1 for i in range(100_000)}),
         clip(Min=[1] * 100_000),
         clip(Min="9" * 1_000_000),
+        clip(Min=10**5000),
+        clip(Min=[10**5000]),
+        clip(Min=endless()),
+        clip(InputTensor={"DataType": "FLOAT32", "Sizes": endless()}),
+        convolution(endless()),
+        convolution({"Type": endless()}),
+        {"type": endless(), "desc": endless()},
     ],
 )
 def test_huge_values_are_refused_soon(operator):

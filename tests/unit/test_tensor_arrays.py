@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from opwire import Call, prepare
+from opwire.check import check
 from opwire.desc import Report
 from opwire.dxdispatch import Dispatch, parse_model
 from opwire.errors import ContractViolation, ProblemCode, RequestError
@@ -294,7 +295,7 @@ def test_bindings_of_an_array_are_a_list():
     plan, report = join_plan(2, 2), Report()
     known = {**plan.inputs, **plan.outputs}
     pieces = bind(command.bindings, plan, known, model.resources, "/commands/0/bindings", report)
-    require_all(known, command.bindings, "/commands/0/bindings", report)
+    require_all(plan, known, command.bindings, "/commands/0/bindings", report)
     require_apart(pieces, plan, report)
     assert report.violations == []
     assert {name: (piece.resource, piece.start) for name, piece in pieces.items()} == {
@@ -313,7 +314,8 @@ def test_bindings_of_another_length(inputs):
 
 def test_an_array_that_nothing_is_bound_to_is_reported_once():
     report = Report()
-    require_all(join_plan(1, 1, 1).inputs, (), "/b", report)
+    plan = join_plan(1, 1, 1)
+    require_all(plan, plan.inputs, (), "/b", report)
     assert [found.message for found in report.violations] == ["nothing is bound to InputTensors"]
 
 
@@ -322,6 +324,26 @@ def test_bindings_that_are_none(inputs):
     with pytest.raises(RequestError) as error:
         bound(inputs)
     assert len(error.value.violations) == 1
+
+
+def test_a_tensor_is_bound_by_any_of_its_names():
+    sizes = {"QueryTensor": [1, 1, 2], "KeyTensor": [1, 2, 2], "ValueTensor": [1, 2, 2]}
+    desc = {name: {"DataType": "FLOAT32", "Sizes": of} for name, of in sizes.items()}
+    bias = {"AttentionBiasTensor": {"DataType": "FLOAT32", "Sizes": [1, 1, 1, 2]}}
+    scalars = {"Scale": 1, "MaskFilterValue": -1, "MaskType": "NONE", "HeadCount": 1}
+    operator = {"type": "MULTIHEAD_ATTENTION", "desc": {**desc, **bias, **scalars}}
+    buffer = {"initialValuesDataType": "FLOAT32", "initialValues": {"value": 0, "valueCount": 8}}
+    names = dict.fromkeys((*desc, *bias, "OutputTensor"), "A")
+    command = {"type": "dispatch", "dispatchable": "attend", "bindings": names}
+    document = {"resources": {"A": buffer}, "dispatchables": {"attend": operator}, "commands": [command]}
+    model, plan, report = parse_model(json.dumps(document)), check(operator), Report()
+    dispatch = model.commands[0]
+    assert isinstance(dispatch, Dispatch)
+    known = {**plan.inputs, **plan.outputs}
+    pieces = bind(dispatch.bindings, plan, known, model.resources, "/b", report)
+    require_all(plan, known, dispatch.bindings, "/b", report)
+    assert report.violations == []
+    assert set(pieces) == {*desc, "RelativePositionBiasTensor", "OutputTensor"}
 
 
 def test_calls_hold_tensors_by_name():

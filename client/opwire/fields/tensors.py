@@ -28,11 +28,11 @@ class Role(Enum):
 
     @property
     def is_output(self) -> bool:
-        return self in (Role.OUTPUT, Role.OPTIONAL_OUTPUT)
+        return self is Role.OUTPUT or self is Role.OPTIONAL_OUTPUT
 
     @property
     def is_optional(self) -> bool:
-        return self in (Role.OPTIONAL_INPUT, Role.OPTIONAL_OUTPUT)
+        return self is Role.OPTIONAL_INPUT or self is Role.OPTIONAL_OUTPUT
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,8 @@ from .dimension import Dimension
 from .rule import Rule, Values
 
 PADDINGS = ("StartPadding", "EndPadding")
+_ARRAYS = ("Strides", "WindowSize", *PADDINGS)
+_DILATED = (*_ARRAYS, "Dilations")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +24,7 @@ class Windows:
     @property
     def arrays(self) -> tuple[str, ...]:
         """The attributes, of which each has one number for each spatial dimension."""
-        return ("Strides", "WindowSize", *PADDINGS, *(("Dilations",) if self.dilated else ()))
+        return _DILATED if self.dilated else _ARRAYS
 
     @property
     def reads(self) -> frozenset[str]:
@@ -32,7 +34,7 @@ class Windows:
         """The spatial dimensions, outermost first; none where there are not as many numbers as dimensions."""
         spatial = values[self.over].sizes[2:]
         arrays = [values[name] for name in self.arrays]
-        if any(len(array) != len(spatial) for array in arrays):
+        if {len(spatial), *map(len, arrays)} != {len(spatial)}:
             return []
         if not self.dilated:
             arrays.append((1,) * len(spatial))

@@ -19,6 +19,7 @@ import httpx
 from ..errors import ConnectError, TransportTimeout
 from .attempt import PIECE_BYTES, Attempt, TimeLeft
 from .response import ProtocolError, ResponseReader
+from .timed import timed
 from .turns import Turns
 
 MOST_CONNECTIONS = 100
@@ -26,6 +27,9 @@ MOST_CONNECTIONS = 100
 
 IDLE_SECONDS = 30.0
 """The server keeps an idle connection for longer than this, so the client never writes to one that is being closed."""
+
+_JUST_USED = 0.01
+"""Seconds after an answer within which nobody asks whether the server has closed the connection since."""
 
 
 class ConnectionPool:
@@ -159,10 +163,11 @@ def _authorization(proxy: httpx.Proxy) -> dict[str, str]:
 class _Connection:
     """An open connection to a server."""
 
-    __slots__ = ("_poll", "_socket", "idle_since")
+    __slots__ = ("_poll", "_socket", "_timed", "idle_since")
 
     def __init__(self, connected: socket.socket) -> None:
         self._socket = connected
+        self._timed = timed(connected)
         self._poll = select.poll() if hasattr(select, "poll") else None
         if self._poll is not None:
             self._poll.register(connected, select.POLLIN)
@@ -170,8 +175,11 @@ class _Connection:
 
     def is_usable(self) -> bool:
         """Whether an idle connection may be used again: the server has neither closed it nor said anything."""
-        if time.monotonic() - self.idle_since > IDLE_SECONDS or self._socket.fileno() < 0:
+        idle = time.monotonic() - self.idle_since
+        if idle > IDLE_SECONDS or self._socket.fileno() < 0:
             return False
+        if idle < _JUST_USED:
+            return True
         if isinstance(self._socket, ssl.SSLSocket) and self._socket.pending():
             return False
         if self._poll is not None:
@@ -188,13 +196,11 @@ class _Connection:
             self._send(piece, attempt.time)
 
     def _send(self, data: bytes, time_left: TimeLeft) -> None:
-        self._socket.settimeout(time_left.left())
-        self._socket.sendall(data)
+        self._timed.send(data, time_left.left)
 
     def receive(self, reader: ResponseReader, time_left: TimeLeft) -> None:
         """Waits for the next bytes; where the server has closed, the answer is complete, or broken."""
-        self._socket.settimeout(time_left.left())
-        data = self._socket.recv(PIECE_BYTES)
+        data = self._timed.receive(PIECE_BYTES, time_left.left)
         if data:
             reader.feed(data)
         else:

@@ -23,6 +23,7 @@ from opwire.errors import LimitExceededError, OpwireError, ProblemCode, RequestE
 from .context import request_id
 from .errors import problem_response
 from .receiving import Filling, Flow, Receiving
+from .writing import AnswerWriter
 
 MOST_HEADERS = 100
 HEAD_BYTES = 32 * 1024
@@ -113,6 +114,7 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
         super().connection_made(transport)
         self.flow = self._flow = Flow(transport)
+        self._writer = AnswerWriter(transport)
         self._backlog = memoryview(b"")
         self._waits_since = self.loop.time()
 
@@ -189,6 +191,7 @@ class Connection(HttpToolsProtocol):
         if self._refusal is not None:
             raise self._refusal
         super().on_headers_complete()
+        self.cycle.transport = cast(asyncio.Transport, self._writer)
         extensions = cast(dict[str, Any], self.scope.setdefault("extensions", {}))
         extensions[EXTENSION] = Incoming(self, self.cycle)
 
@@ -263,6 +266,7 @@ class Connection(HttpToolsProtocol):
         self.flow.resume_reading()
 
     def on_response_complete(self) -> None:
+        self._writer.flush()
         if self.cycle.more_body and self._receiving is not Receiving.NOTHING:
             self._waits_since = self.loop.time()
         super().on_response_complete()

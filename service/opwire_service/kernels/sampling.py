@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import ceil, isnan
 from typing import Any
 
 import numpy as np
@@ -61,9 +60,7 @@ def resampled_axes(plan: Plan, source: tuple[int, ...], result: tuple[int, ...])
         scales = tuple(attributes.Scales)
     inputs = getattr(attributes, "InputPixelOffsets", (0.5,) * rank)
     outputs = getattr(attributes, "OutputPixelOffsets", (-0.5,) * rank)
-    return tuple(
-        ResampledAxis(*members) for members in zip(source, result, scales, inputs, outputs, strict=True)
-    )
+    return tuple(ResampledAxis(*members) for members in zip(source, result, scales, inputs, outputs, strict=True))
 
 
 def is_linear(attributes: Any) -> bool:
@@ -83,7 +80,8 @@ def nearest_indices(coordinates: Array, size: int, attributes: Any) -> Array:
 
 def within(coordinates: Array, size: int) -> Array:
     """Coordinates moved to the edges of the input if they lie outside; NaN to the first."""
-    return np.clip(np.nan_to_num(coordinates, nan=0.0, posinf=np.inf, neginf=-np.inf), 0.0, size - 1.0)
+    inside: Array = np.clip(np.nan_to_num(coordinates, nan=0.0, posinf=np.inf, neginf=-np.inf), 0.0, size - 1.0)
+    return inside
 
 
 def neighbours(coordinates: Array, size: int) -> tuple[Array, Array]:
@@ -167,32 +165,38 @@ class SampledAxis:
         return least
 
 
-def sampled_axes(attributes: Any, corners: Array, image: tuple[int, ...], crop: tuple[int, ...]) -> list[SampledAxis]:
-    """The height and the width of a region.
+def extents(attributes: Any, corners: Array, axis: int, outputs: int) -> tuple[Array, Array, Array]:
+    """Where regions begin along one axis, how long they are, in elements of the input, and samples for each output.
 
     Args:
         attributes: of ROI_ALIGN, ROI_ALIGN1 or the gradient.
-        corners: the row of the region: left, top, right, bottom.
-        image, crop: the heights and widths of the input and of the output.
+        corners: a row for each region: left, top, right, bottom.
+        axis: 0 for the height, 1 for the width.
+        outputs: of the crop along it.
     """
-    axes = []
-    scales = attributes.SpatialScaleY, attributes.SpatialScaleX
-    for axis, (scale, size, outputs) in enumerate(zip(scales, image, crop, strict=True)):
-        start, end = (float(corners[i]) * scale for i in (1 - axis, 3 - axis))
+    scale = (attributes.SpatialScaleY, attributes.SpatialScaleX)[axis]
+    least, most = attributes.MinimumSamplesPerOutput, attributes.MaximumSamplesPerOutput
+    with np.errstate(all="ignore"):
+        start, end = (corners[:, i].astype(np.float64) * scale for i in (1 - axis, 3 - axis))
         extent = end - start
-        least, most = attributes.MinimumSamplesPerOutput, attributes.MaximumSamplesPerOutput
-        wanted = abs(extent) / outputs
-        samples = least if isnan(wanted) else most if wanted >= most else max(least, ceil(wanted))
-        axes.append(
-            SampledAxis(
-                size,
-                outputs,
-                start,
-                extent,
-                samples,
-                getattr(attributes, "InputPixelOffset", 0.5),
-                getattr(attributes, "OutputPixelOffset", -0.5),
-                bool(getattr(attributes, "AlignRegionsToCorners", False)),
-            )
-        )
+        wanted = np.ceil(np.abs(extent) / outputs)
+    samples = np.where(np.isnan(wanted), least, np.clip(wanted, least, most))
+    return start, extent, samples.astype(np.int64)
+
+
+def sampled_axes(attributes: Any, corners: Array, image: tuple[int, ...], crop: tuple[int, ...]) -> list[SampledAxis]:
+    """The height and the width of one region; ``image`` and ``crop`` are those of the input and of the output."""
+    axes = []
+    for axis, (size, outputs) in enumerate(zip(image, crop, strict=True)):
+        start, extent, samples = (values[0] for values in extents(attributes, corners[None], axis, outputs))
+        axes.append(SampledAxis(size, outputs, float(start), float(extent), int(samples), *offsets(attributes)))
     return axes
+
+
+def offsets(attributes: Any) -> tuple[float, float, bool]:
+    """The offsets of samples, and whether they are stretched to the corners of a region."""
+    return (
+        getattr(attributes, "InputPixelOffset", 0.5),
+        getattr(attributes, "OutputPixelOffset", -0.5),
+        bool(getattr(attributes, "AlignRegionsToCorners", False)),
+    )

@@ -51,7 +51,7 @@ def bind(
     pieces: dict[str, Piece] = {}
     members = grouped({name: name for name in tensors})
     for member, listed in bindings.items():
-        found = members.get(member)
+        found = members.get(plan.operator.schema.aliases.get(member, member))
         if found is None:
             message = f"{plan.operator.name} with this desc takes no {show(member)} here; it takes {', '.join(members)}"
             report.add(Code.UNKNOWN_TENSOR, pointer_to(pointer, member), message, list(members))
@@ -89,9 +89,10 @@ def _piece(binding: Binding, desc: BufferTensorDesc, buffer: Buffer, report: Rep
     return Piece(binding.resource, start, end, desc, binding.pointer)
 
 
-def require_all(tensors: Iterable[str], bound: Iterable[str], pointer: str, report: Report) -> None:
-    """Reports every member that nothing is bound to; ``bound`` names members, or tensors of theirs."""
-    known = {split(name)[0] for name in bound}
+def require_all(plan: Plan, tensors: Iterable[str], bound: Iterable[str], pointer: str, report: Report) -> None:
+    """Reports every member that nothing is bound to; ``bound`` names members, by any of their names, or tensors."""
+    aliases = plan.operator.schema.aliases
+    known = {split(aliases.get(name, name))[0] for name in bound}
     for member in dict.fromkeys(split(name)[0] for name in tensors):
         if member not in known:
             report.add(Code.MISSING_TENSOR, pointer, f"nothing is bound to {member}")

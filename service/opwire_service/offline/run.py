@@ -213,7 +213,7 @@ class _Session:
         found = len(report.violations)
         pieces = bind(command.bindings, plan, known, self.buffers, at, report)
         kept = self.initialized[command.dispatchable]
-        require_all(known, {*command.bindings, *kept}, at, report)
+        require_all(plan, known, {*command.bindings, *kept}, at, report)
         require_apart(pieces, plan, report)
         if len(report.violations) > found:
             return None

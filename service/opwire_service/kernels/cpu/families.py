@@ -7,38 +7,35 @@ from collections.abc import Callable
 from opwire.check import Plan
 
 from .averages import family as averages
+from .casting import family as casting
 from .cumulative import family as cumulative
 from .elementwise import family as elementwise
 from .extremes import family as extremes
+from .folding import family as folding
 from .indexing import family as indexing
 from .jit.compiler import Kernel
 from .normalization import family as normalization
 from .optimizer import family as optimizer
+from .pooling import backward as pooling_backward
 from .pooling import family as pooling
 from .products import family as products
 from .quantization import family as quantization
 from .random import family as random
 from .reduce import family as reduce
+from .regions import family as regions
+from .resampling import family as resampling
 from .run import sharing
 from .run.job import Job
+from .selecting import family as selecting
+from .sequences import family as sequences
 from .softmax import family as softmax
 from .views import family as views
 
 _FAMILIES = (
-    extremes,
-    reduce,
-    pooling,
-    averages,
-    views,
-    indexing,
+    *(extremes, reduce, pooling, pooling_backward, averages, regions, resampling),
+    *(views, casting, indexing, selecting, sequences, folding),
+    *(elementwise, softmax, normalization, quantization, cumulative, random, optimizer),
     products,
-    elementwise,
-    softmax,
-    normalization,
-    quantization,
-    cumulative,
-    random,
-    optimizer,
 )
 
 PREPARE: dict[str, Callable[[Plan], Job]] = {

@@ -72,17 +72,21 @@ def erfc(x: Array) -> Array:
 
 
 def _near(x: Array) -> Array:
-    return x * _polynomial(_ERF, np.minimum(x * x, 1))
+    result = _polynomial(_ERF, np.minimum(x * x, 1))
+    result *= x
+    return result
 
 
 def _erfc_of_positive(x: Array) -> Array:
     bounded = np.minimum(x, 64)  # beyond, exp(-x*x) is 0
-    series = _polynomial(_ERFC, (bounded - _MIDDLE) / (bounded + _MIDDLE))
-    return np.exp(-bounded * bounded) * series / (1 + 2 * bounded)
+    series: Array = _polynomial(_ERFC, (bounded - _MIDDLE) / (bounded + _MIDDLE))
+    series *= np.exp(-bounded * bounded)
+    series /= 1 + 2 * bounded
+    return series
 
 
 def _polynomial(coefficients: tuple[float, ...], x: Any) -> Array:
-    result = np.full_like(x, coefficients[0])
+    result: Array = np.full_like(x, coefficients[0])
     for coefficient in coefficients[1:]:
         result *= x
         result += coefficient

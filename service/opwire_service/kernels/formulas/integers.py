@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from math import inf
 
 from opwire.tensor import DataType
 
-from . import real
+from . import interval, real
 from .resolve import SCALED, integer_range, saturated
 
 
@@ -81,7 +80,8 @@ class Integers:
         if primitive == SCALED:
             return scaled(operands[0], operands[1], operands[2], self.data_type)
         if primitive == "power":
-            return wrapped(_power(*operands, self.data_type.bits), self.data_type)
+            base, exponent = operands
+            return wrapped(_power(base, exponent, self.data_type.bits), self.data_type)
         if primitive in ("shift_left", "shift_right"):
             a, b = operands
             shifted = 0 if b >= self.data_type.bits else (a << b if primitive == "shift_left" else a >> b)
@@ -108,12 +108,9 @@ def truncated(value: real.Number, data_type: DataType) -> int:
     Raises:
         Undecided: an interval has an integer in it.
     """
-    if isinstance(value, real.Interval):
-        ends = [real.interval.whole(end) for end in value]
-        if ends[0] != ends[1]:
-            raise real.interval.Undecided
-        value = real.number(ends[0])
-    least, greatest = integer_range(data_type)
-    if isinstance(value, float):
-        return saturated(value, data_type) if abs(value) < inf or value != value else (least if value < 0 else greatest)
-    return int(max(least, min(value, greatest)))
+    if isinstance(value, interval.Interval):
+        low, high = map(interval.whole, value)
+        if low != high:
+            raise interval.Undecided
+        return saturated(low, data_type)
+    return saturated(value, data_type)

@@ -110,13 +110,15 @@ def _expm1(x: Mpf, bits: int, way: str) -> Mpf:
     if _exponent(x) < -bits:
         return x
     wide = bits + max(0, -_exponent(x))
-    return libmp.mpf_sub(libmp.mpf_exp(x, wide, "n"), libmp.fone, bits, way)
+    found: Mpf = libmp.mpf_sub(libmp.mpf_exp(x, wide, "n"), libmp.fone, bits, way)
+    return found
 
 
 def _log1p(x: Mpf, bits: int, way: str) -> Mpf:
     if _exponent(x) < -bits:
         return x
-    return libmp.mpf_log(libmp.mpf_add(x, libmp.fone), bits, way)  # the sum is exact, and the logarithm right
+    found: Mpf = libmp.mpf_log(libmp.mpf_add(x, libmp.fone), bits, way)  # the sum is exact, and the logarithm right
+    return found
 
 
 _RISING: Mapping[str, Callable[..., Mpf]] = {

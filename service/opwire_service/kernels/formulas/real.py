@@ -122,7 +122,8 @@ def remainder(a: Number, b: Number, bits: int) -> Number:
         return a
     assert isinstance(a, Fraction)
     assert isinstance(b, Fraction)
-    return sign(a) * _rational(abs(a) % abs(b))  # type: ignore[operator]
+    rest = abs(a) % abs(b)
+    return sign(a) * rest if rest else sign(a) * 0.0
 
 
 def floor_remainder(a: Number, b: Number, bits: int) -> Number:

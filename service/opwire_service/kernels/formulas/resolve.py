@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from math import isnan, trunc
 from typing import Any
 
@@ -116,12 +117,12 @@ def activated_expression(activation: NestedOperator | None, operand: Expression)
     return _Resolution(activation.values.__getitem__, DataType.FLOAT32, operand).of(formula)
 
 
-def saturated(number: float, data_type: DataType) -> int:
+def saturated(number: float | Fraction, data_type: DataType) -> int:
     """A number as an integer of a type: truncated, then saturated; NaN gives 0."""
     least, greatest = integer_range(data_type)
-    if isnan(number):
+    if isinstance(number, float) and isnan(number):
         return 0
-    return trunc(max(least, min(number, greatest)))
+    return least if number < least else (greatest if number > greatest else trunc(number))
 
 
 def integer_range(data_type: DataType) -> tuple[int, int]:

@@ -20,7 +20,10 @@ HEAD = 1024
 
 
 class Operands(NamedTuple):
-    """Views of what is new, ``[batch, sequence, heads, head size]``, each with its bias ``[heads, head size]`` or None."""
+    """Views of what is new, ``[batch, sequence, heads, head size]``.
+
+    The biases of each are ``[heads, head size]`` or None.
+    """
 
     query: Array
     key: Array
@@ -41,16 +44,17 @@ def operands(attributes: Any, inputs: Arrays) -> Operands:
     found = {
         part: inputs[name][..., i, :] for name, parts in given.items() if name in inputs for i, part in enumerate(parts)
     }
-    for name, part, count in (("QueryTensor", "query", queries), ("KeyTensor", "key", keys), ("ValueTensor", "value", keys)):
+    plain = (("QueryTensor", "query", queries), ("KeyTensor", "key", keys), ("ValueTensor", "value", keys))
+    for name, part, count in plain:
         if name in inputs:
             tensor = inputs[name]
             *_, batch, length, hidden = tensor.shape
             found[part] = tensor[(0,) * (tensor.ndim - 3)].reshape(batch, length, count, hidden // count)
-    parts = [found[part] for part in ("query", "key", "value")]
-    return Operands(*parts, _biases(inputs, [part.shape[2:] for part in parts]))
+    query, key, value = found["query"], found["key"], found["value"]
+    return Operands(query, key, value, _biases(inputs, [part.shape[2:] for part in (query, key, value)]))
 
 
-def _biases(inputs: Arrays, shapes: list[tuple[int, int]]) -> Any:
+def _biases(inputs: Arrays, shapes: list[tuple[int, ...]]) -> Any:
     if "BiasTensor" not in inputs:
         return (None,) * 3
     bias = inputs["BiasTensor"]
@@ -107,16 +111,39 @@ class Attention:
         self.new = operands(plan.attributes, inputs)
         self._attributes = plan.attributes
         self._stop = stop
-        past_key, past_value = (_lowest_rank(inputs, name, 4) for name in ("PastKeyTensor", "PastValueTensor"))
+        past_key, past_value = (lowest_rank(inputs, name, 4) for name in ("PastKeyTensor", "PastValueTensor"))
         past = 0 if past_key is None else past_key.shape[2]
         self._begins = _begins(inputs, past, self.new.query.shape[0])
-        self._causal = "PastSequenceLengthsTensor" in inputs
+        self.is_causal = "PastSequenceLengthsTensor" in inputs
         self.key = Cache(past_key, self.new.key, self.new.biases[1], self._begins)
         self.value = Cache(past_value, self.new.value, self.new.biases[2], self._begins)
         self.total = past + self.new.key.shape[1]
-        self._bias = _lowest_rank(inputs, "RelativePositionBiasTensor", 4)
-        self._mask = inputs.get("MaskTensor")
+        self.bias = lowest_rank(inputs, "RelativePositionBiasTensor", 4)
+        self.mask = inputs.get("MaskTensor")
         self._group = self.new.query.shape[2] // self.new.key.shape[2]
+
+    def shared(self, head: int) -> int:
+        """The head of keys and values that one of queries reads."""
+        shared: int = head // self._group
+        return shared
+
+    def seen(self, batch: int, i: int) -> int:
+        """How many keys a query sees, from the first one on."""
+        total: int = self.total
+        return min(total, self._begins[batch] + i + 1) if self.is_causal else total
+
+    def unmasked(self, batch: int) -> tuple[int, int]:
+        """The first key that a mask of lengths leaves, and the one behind the last."""
+        assert self.mask is not None  # it is asked of such a mask alone
+        lengths = self.mask.reshape(-1)
+        is_range = self._attributes.MaskType is MaskType.KEY_SEQUENCE_END_START
+        return int(lengths[self.new.query.shape[0] + batch]) if is_range else 0, int(lengths[batch])
+
+    def queries(self, batch: int, head: int, rows: slice, columns: slice) -> Array:
+        """Some queries of a head with their bias, in float64."""
+        found: Array = self.new.query[batch, rows, head, columns].astype(np.float64)
+        bias = self.new.biases[0]
+        return found if bias is None else found + bias[head, columns].astype(np.float64)
 
     def answer(self, batch: int, i: int, head: int) -> Iterator[tuple[slice, Array]]:
         """The output of one query of one head, some columns at a time."""
@@ -126,40 +153,33 @@ class Attention:
             for columns in _pieces(self.new.value.shape[3], HEAD):
                 found = np.zeros(columns.stop - columns.start)
                 for rows, scores in self._scores(batch, i, head):
-                    values = self.value.rows(batch, head // self._group, rows, columns)
+                    values = self.value.rows(batch, self.shared(head), rows, columns)
                     found += (np.exp(scores - greatest)[:, None] * values).sum(0)
                 yield columns, found / total
 
     def _scores(self, batch: int, i: int, head: int) -> Iterator[tuple[slice, Array]]:
         """The scores of keys, masked, some at a time."""
-        query, seen = self.new.query[batch, i, head], self.total
-        if self._causal:
-            seen = min(seen, self._begins[batch] + i + 1)
-        for rows in _pieces(seen, max(1, CHUNK // min(max(query.size, self.new.value.shape[3]), HEAD))):
+        query = self.new.query[batch, i, head]
+        for rows in _pieces(self.seen(batch, i), max(1, CHUNK // min(max(query.size, self.new.value.shape[3]), HEAD))):
             scores = np.zeros(rows.stop - rows.start)
             for columns in _pieces(query.size, HEAD):
                 if self._stop():
                     raise Stopped
-                part = query[columns].astype(np.float64)
-                bias = self.new.biases[0]
-                if bias is not None:
-                    part = part + bias[head, columns].astype(np.float64)
-                scores += (self.key.rows(batch, head // self._group, rows, columns) * part).sum(-1)
+                part = self.queries(batch, head, slice(i, i + 1), columns)
+                scores += (self.key.rows(batch, self.shared(head), rows, columns) * part).sum(-1)
             scores *= self._attributes.Scale
-            if self._bias is not None:
-                scores += self._bias[batch, head, i, rows]
+            if self.bias is not None:
+                scores += self.bias[batch, head, i, rows]
             yield rows, self._masked(scores, batch, i, head, rows)
 
     def _masked(self, scores: Array, batch: int, i: int, head: int, rows: slice) -> Array:
-        kind, mask, value = self._attributes.MaskType, self._mask, self._attributes.MaskFilterValue
+        kind, mask, value = self._attributes.MaskType, self.mask, self._attributes.MaskFilterValue
         if mask is None:
             return scores
         if kind is MaskType.BOOLEAN:
             chosen = mask[(0,) * (mask.ndim - 4)][batch, head, i, rows]
             return np.where(chosen == 0, scores + value, scores)
-        begin, end = 0, int(mask.flat[batch])
-        if kind is MaskType.KEY_SEQUENCE_END_START:
-            begin = int(mask.flat[self.new.query.shape[0] + batch])
+        begin, end = self.unmasked(batch)
         at = np.arange(rows.start, rows.stop)
         return np.where((begin <= at) & (at < end), scores, value)
 
@@ -168,7 +188,7 @@ def _pieces(count: int, most: int) -> Iterator[slice]:
     return (slice(first, min(first + most, count)) for first in range(0, count, most))
 
 
-def _lowest_rank(inputs: Arrays, name: str, rank: int) -> Array | None:
+def lowest_rank(inputs: Arrays, name: str, rank: int) -> Array | None:
     """A tensor without its leading ones, or None where it is not given."""
     tensor = inputs.get(name)
     return None if tensor is None else tensor[(0,) * (tensor.ndim - rank)]
@@ -192,7 +212,7 @@ def attention(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
         for columns, values in whole.answer(batch, i, head):
             target[batch, i, head * size + columns.start : head * size + columns.stop] = values
     for name, cache in (("OutputPresentKeyTensor", whole.key), ("OutputPresentValueTensor", whole.value)):
-        present = _lowest_rank(outputs, name, 4)
+        present = lowest_rank(outputs, name, 4)
         if present is not None:
             _write(cache, present, stop)
 

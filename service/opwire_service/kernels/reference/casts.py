@@ -32,9 +32,11 @@ def run(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
 def converted(number: float, to: DataType) -> Array:
     """A number as the nearest one of a type: an array without dimensions."""
     if to.is_float:
-        return _as_float(number, FORMATS.get(to, DOUBLE))
+        rounded: Array = _as_float(number, FORMATS.get(to, DOUBLE))
+        return rounded
     integer = number if isinstance(number, int) else saturated(number, to)
-    return np.array(integer % (1 << to.bits), f"<u{to.bits // 8}").view(to.dtype)
+    wrapped: Array = np.array(integer % (1 << to.bits), f"<u{to.bits // 8}").view(to.dtype)
+    return wrapped
 
 
 def saturated(number: float, to: DataType) -> int:
@@ -49,7 +51,7 @@ def saturated(number: float, to: DataType) -> int:
 
 
 def _as_float(number: float, to: FloatFormat) -> Any:
-    if isinstance(number, float) and (number == 0 or not math.isfinite(number)):
+    if number == 0 or not math.isfinite(number):
         return np.array(number, to.dtype)
     return np.array(round_ratio(*number.as_integer_ratio(), to), to.dtype)
 

@@ -77,14 +77,15 @@ class Gathering:
         self._axes = [Axis(*members) for members in zip(source.shape[2:], kernel.shape[2:], *arrays, strict=True)]
         self._transposed = getattr(attributes, "Direction", None) is ConvolutionDirection.BACKWARD
         mirrored = getattr(attributes, "Mode", None) is ConvolutionMode.CONVOLUTION
-        self._kernel = np.flip(kernel, range(2, kernel.ndim)) if mirrored else kernel
+        self._kernel = np.flip(kernel, tuple(range(2, kernel.ndim))) if mirrored else kernel
         self._source = source
         self._groups = attributes.GroupCount
 
     def views(self, place: Place) -> tuple[Array, Array]:
         """What is multiplied for an element of the output: of the input and of the filter, of one shape."""
         image, channel, *at = place
-        met = [axis.backward(i) if self._transposed else axis.forward(i) for axis, i in zip(self._axes, at, strict=True)]
+        axes = zip(self._axes, at, strict=True)
+        met = [axis.backward(i) if self._transposed else axis.forward(i) for axis, i in axes]
         taps = tuple(_slice(taps) for taps, _ in met)
         places = tuple(_slice(places) for _, places in met)
         channels = self._source.shape[1] // self._groups

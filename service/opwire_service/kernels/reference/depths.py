@@ -36,14 +36,14 @@ def _parts(plan: Plan, channel: int, depths: int) -> tuple[int, int, int]:
     block = plan.attributes.BlockSize
     if _is_depth_first(plan):
         within, depth = divmod(channel, depths)
-        return depth, *divmod(within, block)
-    depth, within = divmod(channel, block * block)
-    return depth, *divmod(within, block)
+    else:
+        depth, within = divmod(channel, block * block)
+    return depth, within // block, within % block
 
 
 def _channel(plan: Plan, depth: int, row: int, column: int, depths: int) -> int:
     block = plan.attributes.BlockSize
-    within = row * block + column
+    within: int = row * block + column
     return within * depths + depth if _is_depth_first(plan) else depth * block * block + within
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +14,7 @@ from opwire.tensor import Array, BufferTensorDesc, DataType
 from ...execution import Arrays, Stop, Stopped
 from ..exact import FORMATS, Float, FloatFormat, round_ratio
 from ..layout import coordinates
-from .moves import Coordinate, move
+from .moves import Coordinate, move, view_at
 
 DOUBLE = FloatFormat(DataType.FLOAT64, 52)
 
@@ -84,16 +84,21 @@ def run_unfold(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
 def run_fold(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
     source, target = inputs["InputTensor"], outputs["OutputTensor"]
     axes = axes_of(plan, plan.outputs["OutputTensor"])
-    outer = (0,) * (source.ndim - 3)
+    columns = view_at(source, (0,) * (source.ndim - 3))
+    data_type = plan.outputs["OutputTensor"].data_type
     for coordinate in coordinates(target.shape):
-        if stop():
-            raise Stopped
-        image, channel, *position = coordinate[-2 - len(axes) :]
-        places = ((*outer, image, *place) for place in _places(axes, channel, position, stop))
-        target[coordinate] = _sum(plan.outputs["OutputTensor"].data_type, source, places)
+        target[coordinate] = element_at(columns, data_type, axes, coordinate[-2 - len(axes) :], stop)
 
 
-def _places(axes: list[Axis], channel: int, position: list[int], stop: Stop) -> Iterator[tuple[int, int]]:
+def element_at(columns: Array, data_type: DataType, axes: Sequence[Axis], at: Coordinate, stop: Stop) -> Array:
+    """The sum of the columns for an element of the image, by its batch, its channel and its position."""
+    image, channel, *position = at
+    if stop():
+        raise Stopped
+    return _sum(data_type, columns, ((image, *place) for place in _places(axes, channel, position, stop)))
+
+
+def _places(axes: Sequence[Axis], channel: int, position: Sequence[int], stop: Stop) -> Iterator[tuple[int, int]]:
     """The rows and columns of the elements that belong to one of the image."""
     pairs = [axis.blocks_at(at) for axis, at in zip(axes, position, strict=True)]
     for count, chosen in enumerate(coordinates([len(each) for each in pairs])):

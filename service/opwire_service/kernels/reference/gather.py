@@ -7,7 +7,7 @@ from opwire.tensor import Array
 
 from ...execution import Arrays, Stop
 from .indexing import clamped, copy, found, tuples
-from .moves import Coordinate, bits, move, paced
+from .moves import Coordinate, bits, move, paced, view_at
 
 
 def run_gather(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
@@ -44,7 +44,7 @@ def run_gather_nd(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> No
     target = _without_ones(outputs["OutputTensor"], (*indices.shape[:-1], *rest))
     for coordinate, indexed in tuples(indices, stop):
         at = [clamped(index, size) for index, size in zip(indexed, source.shape[batches:], strict=False)]
-        copy(source[(*coordinate[:batches], *at, ...)], target[(*coordinate, ...)], stop)
+        copy(view_at(source, (*coordinate[:batches], *at)), view_at(target, coordinate), stop)
 
 
 def run_scatter_elements(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
@@ -67,7 +67,7 @@ def run_scatter_nd(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> N
     for coordinate, indexed in tuples(indices, stop):
         place = found(indexed, target.shape[:length])
         if place is not None:
-            copy(updates[(*coordinate, ...)], target[(*place, ...)], stop)
+            copy(view_at(updates, coordinate), view_at(target, place), stop)
 
 
 def _counted(plan: Plan, inputs: Arrays) -> tuple[Array, Array]:
@@ -81,7 +81,7 @@ def _without_ones(array: Array, sizes: tuple[int, ...]) -> Array:
     """A view of the given sizes: leading ones are added to those of the array, or taken from them."""
     if array.ndim < len(sizes):
         return array[(None,) * (len(sizes) - array.ndim)]
-    return array[(*(0,) * (array.ndim - len(sizes)), ...)]
+    return view_at(array, (0,) * (array.ndim - len(sizes)))
 
 
 KERNELS = {

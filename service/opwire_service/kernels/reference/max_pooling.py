@@ -72,7 +72,8 @@ def _gradient(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
             for dimension, count, at in zip(dimensions, gradient.shape[2:], place, strict=True)
         )
         won = [(*image, *window) for window in product(*having) if winners[(*image, *window)] == place]
-        target[coordinate] = exact_sum([np.array([gradient[window] for window in won], to.dtype)], to) if won else 0
+        # Sums begin with +0: none is -0.
+        target[coordinate] = exact_sum([np.array([0, *(gradient[window] for window in won)], to.dtype)], to)
 
 
 class _Winners:

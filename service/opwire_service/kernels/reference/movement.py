@@ -64,7 +64,8 @@ def padded(at: int, size: int, mode: PaddingMode) -> int | None:
             return min(at, 2 * size - 1 - at)
         case PaddingMode.WRAP:
             return at % size
-    return None
+        case PaddingMode.CONSTANT:
+            return None
 
 
 def run_tile(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:

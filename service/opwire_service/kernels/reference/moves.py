@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -32,6 +33,13 @@ def paced(sizes: Sequence[int], stop: Stop) -> Iterator[Coordinate]:
 def bits(array: Array) -> Array:
     """The same elements as unsigned integers, which are copied as they are, NaN too."""
     return array.view(np.dtype(f"<u{array.dtype.itemsize}"))
+
+
+def view_at(array: Array, place: Sequence[int]) -> Array:
+    """What stands at a place of the outermost dimensions: a view, of a single element too."""
+    index: tuple[Any, ...] = (*place, ...)
+    view: Array = array[index]
+    return view
 
 
 def move(

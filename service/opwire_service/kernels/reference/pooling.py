@@ -16,7 +16,7 @@ from opwire.tensor import Array
 from ...execution import Arrays, Stop, Stopped
 from .. import exact
 from ..layout import coordinates
-from ..windows import covered, covering, dimensions_of, divisor, places, slices
+from ..windows import covering, dimensions_of, divisor, places, slices
 from .elements import Elements
 from .norms import root_of_powers
 from .weighted import Total
@@ -120,12 +120,14 @@ def _dequantized_sum(elements: Elements, zero: int, scale: float) -> Fraction | 
 
 def _steps(total: Fraction | float, count: int, scale: float) -> int | float:
     """``total / count / scale``, rounded half to even; what is no number at all is 0."""
-    if not count or isinstance(total, float) or not isfinite(scale):
-        if isnan(total) or isnan(scale) or not count or (isinstance(total, float) and not isfinite(scale)):
-            return 0
+    if not count or isnan(scale) or isnan(total):
+        return 0
+    if isinstance(total, float):
         return 0 if isinf(scale) else total * copysign(1, scale)
+    if isinf(scale) or not total:
+        return 0
     if not scale:
-        return total and copysign(inf, total * copysign(1, scale))
+        return (inf if total > 0 else -inf) * copysign(1, scale)
     return round(total / count / Fraction(scale))
 
 

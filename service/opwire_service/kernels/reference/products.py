@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from math import copysign, inf, isfinite, isnan, nan
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -99,8 +99,7 @@ def finished(number: Real, fused: NestedOperator | None, to: FloatFormat) -> Flo
     if fused is None:
         return rounded(number, to)
     with np.errstate(over="ignore", under="ignore"):
-        value: Float = activated(fused, np.array(float(number))).astype(to.dtype)[()]
-    return value
+        return cast(Float, activated(fused, np.array(float(number))).astype(to.dtype)[()])
 
 
 def quantized(number: Real, scale: float, zero_point: int, to: DataType) -> int:

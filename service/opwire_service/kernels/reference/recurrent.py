@@ -33,7 +33,8 @@ def _hardmax(values: Array) -> Array:
     # Where all others are -infinity too, the first that is a number comes before NaN.
     numbers = np.where(np.isnan(values), 0, (ranked == ranked.max(-1, keepdims=True)) + 1)
     winners: Array = np.argmax(numbers, -1)
-    return (np.arange(values.shape[-1]) == winners[..., None]).astype(np.float64)
+    marked: Array = np.arange(values.shape[-1]) == winners[..., None]
+    return marked.astype(np.float64)
 
 
 @dataclass(frozen=True, slots=True)

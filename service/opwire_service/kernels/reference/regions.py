@@ -11,13 +11,12 @@ from typing import NamedTuple
 import numpy as np
 
 from opwire.check import Plan
-from opwire.enums import ReduceFunction
 from opwire.tensor import Array
 
 from ...execution import Arrays, Stop, Stopped
 from .. import exact
 from ..layout import coordinates
-from ..regions import Region, Regions, bin_of, corners_of
+from ..regions import Region, Regions, bin_of, corners_of, is_average
 from ..sampling import is_linear, nearest_indices, neighbours
 from .elements import Elements
 from .extreme import FIRST_GREATEST
@@ -63,32 +62,35 @@ def _pool(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
 
 def _align(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
     source, target = inputs["InputTensor"], outputs["OutputTensor"]
-    to = exact.FORMATS[plan.inputs["InputTensor"].data_type]
-    outside = float(plan.attributes.OutOfBoundsInputValue)
     regions = Regions(plan, inputs, source.shape, target.shape)
     for coordinate in coordinates(target.shape):
         if stop():
             raise Stopped
-        region = regions[coordinate[0]]
-        if region.image is None:
-            target[coordinate] = to.of(outside)
-            continue
-        count = region.axes[0].samples * region.axes[1].samples
-        found = _values(plan, source[region.image, coordinate[1]], region, coordinate[2:], stop)
-        if plan.attributes.ReductionFunction == ReduceFunction.AVERAGE:
-            total, inside = Total(stop), 0
-            for value, _ in found:
-                _add(total, value)
-                inside += 1
-            if inside < count:
-                _add(total, outside, count - inside)
-            number = total.number
-            target[coordinate] = rounded(number if isinstance(number, float) else number / count, to)
-        else:
-            best, inside = _greatest(found)
-            missing = [outside] if inside < count and outside == outside else []
-            candidates = [number for number in (best and best[0], *missing) if number is not None and number == number]
-            target[coordinate] = rounded(max(candidates, default=nan), to)
+        target[coordinate] = aligned(plan, source, regions, stop, coordinate)
+
+
+def aligned(plan: Plan, source: Array, regions: Regions, stop: Stop, place: tuple[int, ...]) -> exact.Float:
+    """One element of an aligned region."""
+    to = exact.FORMATS[plan.inputs["InputTensor"].data_type]
+    outside = float(plan.attributes.OutOfBoundsInputValue)
+    region = regions[place[0]]
+    if region.image is None:
+        return to.of(outside)
+    count = region.axes[0].samples * region.axes[1].samples
+    found = _values(plan, source[region.image, place[1]], region, place[2:], stop)
+    if not is_average(plan.attributes):
+        best, inside = _greatest(found)
+        missing = [outside] if inside < count else []
+        candidates = [number for number in (*(best[:1] if best else ()), *missing) if number == number]
+        return rounded(max(candidates, default=nan), to)
+    total, inside = Total(stop), 0
+    for value, _ in found:
+        _add(total, value)
+        inside += 1
+    if inside < count:
+        _add(total, outside, count - inside)
+    number = total.number
+    return rounded(number if isinstance(number, float) else number / count, to)
 
 
 def _add(total: Total, number: Number, times: int = 1) -> None:
@@ -148,7 +150,7 @@ def _passed(
     plan: Plan, image: Array | None, region: Region, output: tuple[int, ...], stop: Stop
 ) -> Iterator[tuple[tuple[_Sample, _Sample], Fraction]]:
     """The samples of an output to which its gradient goes, each with its part of the gradient."""
-    if plan.attributes.ReductionFunction == ReduceFunction.AVERAGE:
+    if is_average(plan.attributes):
         part = Fraction(1, region.axes[0].samples * region.axes[1].samples)
         rows, columns = (list(_samples(plan, region, axis, output[axis], stop)) for axis in (0, 1))
         for place in product(rows, columns):
@@ -213,7 +215,13 @@ def _region_gradient(plan: Plan, inputs: Arrays, target: Array, stop: Stop) -> N
 
 
 def _add_slopes(
-    plan: Plan, totals: list[Total], view: Array, place: tuple[_Sample, _Sample], element: float, part: Fraction, stop: Stop
+    plan: Plan,
+    totals: list[Total],
+    view: Array,
+    place: tuple[_Sample, _Sample],
+    element: float,
+    part: Fraction,
+    stop: Stop,
 ) -> None:
     """Adds what moving a sample changes, to the sums for left, top, right and bottom."""
     scales = plan.attributes.SpatialScaleY, plan.attributes.SpatialScaleX

@@ -28,10 +28,17 @@ def _resample(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
         if stop():
             raise Stopped
         if is_linear(plan.attributes):
-            taps = [partial(_linear, plan, axis, at) for axis, at in zip(axes, coordinate, strict=True)]
-            target[coordinate] = _converted(weighted_sum(source, taps, stop), target)
+            target[coordinate] = interpolated(plan, axes, source, stop, coordinate, target)
         else:
-            target[coordinate] = source[tuple(_nearest(plan, axis, at) for axis, at in zip(axes, coordinate))]
+            target[coordinate] = source[tuple(_nearest(plan, *pair) for pair in zip(axes, coordinate, strict=True))]
+
+
+def interpolated(
+    plan: Plan, axes: tuple[ResampledAxis, ...], source: Array, stop: Stop, place: tuple[int, ...], target: Array
+) -> exact.Float | int:
+    """One element of a linear resampling."""
+    taps = [partial(_linear, plan, axis, at) for axis, at in zip(axes, place, strict=True)]
+    return _converted(weighted_sum(source, taps, stop), target)
 
 
 def _nearest(plan: Plan, axis: ResampledAxis, output: int) -> int:
@@ -90,12 +97,18 @@ def _gradient(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
     """Each element gathers the gradients of the outputs that were computed of it."""
     source, target = inputs["InputGradientTensor"], outputs["OutputGradientTensor"]
     axes = resampled_axes(plan, target.shape, source.shape)
-    to = exact.FORMATS[plan.outputs["OutputGradientTensor"].data_type]
     for coordinate in coordinates(target.shape):
         if stop():
             raise Stopped
-        readers = [partial(_readers, plan, axis, at) for axis, at in zip(axes, coordinate, strict=True)]
-        target[coordinate] = rounded(weighted_sum(source, readers, stop), to)
+        target[coordinate] = gathered(plan, axes, source, stop, coordinate, target)
+
+
+def gathered(
+    plan: Plan, axes: tuple[ResampledAxis, ...], source: Array, stop: Stop, place: tuple[int, ...], target: Array
+) -> exact.Float | int:
+    """One element of a gradient."""
+    readers = [partial(_readers, plan, axis, at) for axis, at in zip(axes, place, strict=True)]
+    return _converted(weighted_sum(source, readers, stop), target)
 
 
 def _readers(plan: Plan, axis: ResampledAxis, index: int) -> Iterator[tuple[int, Fraction]]:

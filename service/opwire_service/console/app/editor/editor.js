@@ -31,6 +31,24 @@ import {
 import { theme } from "./theme.js";
 
 /**
+ * Chromium keeps the look of a selection that is typed over by an inline style, which the policy of the page forbids. So
+ * such text does not get to the browser's own editing.
+ */
+const typingOverSelection = EditorView.domEventHandlers({
+  beforeinput(event, view) {
+    const { from, to, empty } = view.state.selection.main;
+    const text = event.data;
+    if (event.inputType !== "insertText" || !text || empty || view.composing) return false;
+    const insert = () =>
+      view.state.update(view.state.replaceSelection(text), { userEvent: "input.type", scrollIntoView: true });
+    const handlers = view.state.facet(EditorView.inputHandler);
+    if (!handlers.some((handle) => handle(view, from, to, text, insert))) view.dispatch(insert());
+    event.preventDefault();
+    return true;
+  },
+});
+
+/**
  * @param {HTMLElement} host
  * @param {{text: string, label: string, describedBy: string, wraps: boolean, change: (text: string) => void, run: () => void,
  *   complete: (text: string, offset: number) => any, explain: (text: string, offset: number) => {from: number, to: number, lines: string[]} | null}} given
@@ -41,12 +59,10 @@ export function createEditor(host, given) {
   const complete = (/** @type {any} */ context) => {
     const found = given.complete(context.state.doc.toString(), context.pos);
     if (!found || (!context.explicit && found.from === found.to)) return null;
-    const options = found.options.map((/** @type {any} */ option) => ({
-      ...option,
-      displayLabel: option.label,
-      label: `"${option.label}"`,
-    }));
-    return { from: found.from, to: found.to, options, validFor: /^"?[\w.]*"?$/ };
+    // What is written so far begins with a quotation mark, which labels have not; so it is matched here.
+    const written = context.state.sliceDoc(found.from, context.pos).replace(/^"/, "").toLowerCase();
+    const options = found.options.filter((/** @type {any} */ { label }) => label.toLowerCase().includes(written));
+    return { from: found.from, to: found.to, options, filter: false };
   };
   const explain = hoverTooltip((view, pos) => {
     const found = given.explain(view.state.doc.toString(), pos);
@@ -83,10 +99,11 @@ export function createEditor(host, given) {
       autocompletion({ icons: false, override: [complete] }),
       keymap.of([...closeBracketsKeymap, ...defaultKeymap, ...historyKeymap, ...completionKeymap]),
       wrapping.of(given.wraps ? EditorView.lineWrapping : []),
-      EditorView.contentAttributes.of({ "aria-label": given.label }),
+      EditorView.contentAttributes.of({ "aria-label": given.label, tabindex: "0" }),
       EditorView.updateListener.of((update) => {
         if (update.docChanged) given.change(update.state.doc.toString());
       }),
+      typingOverSelection,
       theme,
     ],
   });

@@ -2,7 +2,7 @@
 
 import { DATA_TYPES } from "./types.js";
 
-const MAGIC = "\x93NUMPY";
+const MAGIC = [0x93, 0x4e, 0x55, 0x4d, 0x50, 0x59];
 
 /**
  * @typedef {{dataType: string, shape: number[], bytes: Uint8Array<ArrayBuffer>}} Stored its elements row-major and little endian
@@ -16,7 +16,7 @@ const MAGIC = "\x93NUMPY";
 export function readNpy(buffer) {
   const view = new DataView(buffer);
   const latin = new TextDecoder("latin1");
-  if (buffer.byteLength < 10 || latin.decode(new Uint8Array(buffer, 0, 6)) !== MAGIC) {
+  if (buffer.byteLength < 10 || !MAGIC.every((byte, i) => view.getUint8(i) === byte)) {
     throw new Error("this is no .npy file");
   }
   const version = view.getUint8(6);
@@ -79,7 +79,7 @@ export function npyHead(name, shape) {
   const text = `{'descr': '${numpy}', 'fortran_order': False, 'shape': (${tuple}), }`;
   const length = Math.ceil((10 + text.length + 1) / 64) * 64 - 10;
   const head = new Uint8Array(10 + length).fill(32);
-  head.set([0x93, 0x4e, 0x55, 0x4d, 0x50, 0x59, 1, 0, length & 255, length >> 8]);
+  head.set([...MAGIC, 1, 0, length & 255, length >> 8]);
   head.set(new TextEncoder().encode(text), 10);
   head[head.length - 1] = 10;
   return head;

@@ -4,7 +4,7 @@ import { DATA_TYPES, halfTable, toHalf } from "./types.js";
 
 /** @param {number} value @param {number} most digits @param {(text: string) => boolean} reads */
 function shortest(value, most, reads) {
-  for (let digits = 1; digits < most; digits++) {
+  for (let digits = 1; digits <= most; digits++) {
     const text = String(Number(value.toPrecision(digits)));
     if (reads(text)) return text;
   }

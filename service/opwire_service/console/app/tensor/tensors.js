@@ -25,7 +25,18 @@ function start() {
     if (error === undefined) asked?.resolve(result);
     else asked?.reject(new Error(error));
   });
+  made.addEventListener("error", () => {
+    // Its script cannot be had; it is asked for again with the next task.
+    worker = null;
+    for (const asked of waiting.values()) asked.reject(new Error("the script that works on tensors cannot be loaded"));
+    waiting.clear();
+  });
   return made;
+}
+
+/** Starts the other thread before it is needed, while the server is there to give its script. */
+export function warm() {
+  worker ??= start();
 }
 
 /**

@@ -4,7 +4,7 @@ import { html, useEffect, useRef } from "../../vendor/preact.js";
 import { createEditor } from "../editor/editor.js";
 
 /** Keeps the editor in `handle.current`. */
-export function EditorPane({ handle, text, marks, stale, wraps, change, run, complete, explain, fix }) {
+export function EditorPane({ handle, text, revision, marks, stale, wraps, change, run, complete, explain, fix }) {
   const host = useRef(null);
   const latest = useRef({});
   latest.current = { change, run, complete, explain, fix };
@@ -21,7 +21,8 @@ export function EditorPane({ handle, text, marks, stale, wraps, change, run, com
     });
     return () => handle.current.destroy();
   }, []);
-  useEffect(() => handle.current.write(text), [text]);
+  // What is typed is newer than the text that comes back from the page.
+  useEffect(() => handle.current.write(text), [revision]);
   useEffect(() => handle.current.mark(marks, (mark) => latest.current.fix(mark)), [marks]);
   useEffect(() => handle.current.stale(stale), [stale]);
   useEffect(() => handle.current.wrap(wraps), [wraps]);

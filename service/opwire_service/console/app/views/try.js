@@ -73,7 +73,7 @@ function Bench({ contract, server }) {
     for (const { place, written } of changes.sort((a, b) => (b.place?.from ?? 0) - (a.place?.from ?? 0))) {
       if (place) text = text.slice(0, place.from) + written + text.slice(place.to);
     }
-    change({ text });
+    change({ text, revision: doc.revision + 1 });
   };
   return html`<${Fragment}>
     <h1 class="offscreen">Try</h1>
@@ -84,7 +84,7 @@ function Bench({ contract, server }) {
       <section class="pane desc" aria-labelledby="desc-title"><h2 id="desc-title">${
     subject.kind === "model" ? "DxDispatch model" : "Desc"
   }</h2>
-        <${EditorPane} handle=${editor} text=${doc.text} marks=${marks} stale=${bench.stale} wraps=${narrow}
+        <${EditorPane} handle=${editor} text=${doc.text} revision=${doc.revision} marks=${marks} stale=${bench.stale} wraps=${narrow}
           change=${(text) => change({ text })} run=${() => canRun && start()} fix=${fix}
           complete=${(text, offset) => completions(contract, text, offset, doc.level)}
           explain=${(text, offset) => explainAt(contract, text, offset, doc.level)} />

@@ -6,13 +6,24 @@ import { operatorOf } from "../editor/completion.js";
 import { marksOf, mistakeMarks, shortLevel } from "../editor/marks.js";
 import { read, write } from "../state.js";
 import { inputsOf, readSubject } from "../subject.js";
+import { warm } from "../tensor/tensors.js";
 import { runRequest } from "./running.js";
 
 const VALIDATE_AFTER = 150;
 const REMEMBER_AFTER = 500;
 const MOST_TEXT = 4096;
 
-export const EMPTY = { text: "", level: "", device: "auto", recipes: {}, operator: "", example: "", timeout: 0 };
+/** The state at first; revision counts how often the text was written by others than a person in the editor. */
+export const EMPTY = {
+  text: "",
+  revision: 0,
+  level: "",
+  device: "auto",
+  recipes: {},
+  operator: "",
+  example: "",
+  timeout: 0,
+};
 
 /** What a link tells of a recipe: files by their names, long numbers not at all. */
 function linked(recipe) {
@@ -108,6 +119,7 @@ export function useTry(contract) {
     setRun({ busy: false, problem: null, mistakes: {} });
     setDoc((now) => ({
       ...(now ?? EMPTY),
+      revision: (now?.revision ?? 0) + 1,
       operator: name,
       example: chosen?.name ?? "",
       text: chosen
@@ -142,11 +154,13 @@ export function useTry(contract) {
     }
     setResult(null);
     const about = operatorOf(contract, state.text);
-    setDoc({ ...state, operator: about?.name ?? "" });
+    setDoc((now) => ({ ...state, operator: about?.name ?? "", revision: (now?.revision ?? 0) + 1 }));
     if (about) load(about.name, "").then(({ found }) => setInfo(found)).catch(() => setInfo(null));
   }, [contract, show, load, levels]);
 
   const fail = (problem) => setRun((now) => ({ ...now, problem }));
+
+  useEffect(warm, []);
 
   useEffect(() => {
     readLink().catch(fail);
@@ -161,7 +175,7 @@ export function useTry(contract) {
     const push = pushes.current;
     pushes.current = false;
     const timer = setTimeout(async () => {
-      const { recipes, timeout, ...rest } = doc;
+      const { recipes, timeout, revision: _, ...rest } = doc;
       const inputs = Object.fromEntries(Object.entries(recipes).map(([name, recipe]) => [name, linked(recipe)]));
       const fragment = await write({ ...rest, inputs, ...(timeout ? { timeout } : {}) });
       if (fragment === location.hash) return;

@@ -6,7 +6,8 @@ from array import array
 from math import lcm, prod
 from typing import NamedTuple
 
-from opwire.check import Plan
+from opwire.check import Plan, check
+from opwire.enums import ReduceFunction
 from opwire.rules.dimension import Dimension
 from opwire.tensor import BufferTensorDesc, DataType
 
@@ -16,10 +17,12 @@ from ..jit.compiler import Kernel
 from ..jit.element import FLOAT32, HALF
 from ..numbers.rounding import AVERAGE, L2
 from ..pooling import geometry as p
+from ..reduce import family as reduce
 from ..run.job import Job, Step
 from ..run.pool import Find, Pool
 from ..run.reference import ReferenceJob
 from . import geometry as g
+from . import quantized
 from . import rows as kernels
 
 FLOATS = {DataType.FLOAT32: FLOAT32, DataType.FLOAT16: HALF}
@@ -137,8 +140,6 @@ MOST_EDGE = 1 << 12
 
 
 def _prepare(plan: Plan, sums: _Sums) -> Job:
-    if getattr(plan.attributes, "P", 1) > 2:
-        return ReferenceJob(plan)
     if sums.divisor > LARGEST_WEIGHT and sums.backward:
         return ReferenceJob(plan)
     window = prod(sums.taps)
@@ -176,8 +177,10 @@ class SumsJob(Job):
         units = prod(sums.target.sizes[:-1]) * tiles
         geometry = _encode(sums, {p.TILE: width, p.TILES: tiles, p.LINE: line})
         self._step = Step(Kernel(function, FLOATS[sums.source.data_type]), geometry, units, visits)
-        self._bytes = 8 * (3 * line + 8 * width + 1024)
-        self._names = ("InputGradientTensor", "OutputGradientTensor") if sums.backward else ("InputTensor", "OutputTensor")
+        self._bytes = 8 * (3 * line + 9 * width + 1024)
+        self._names = (
+            ("InputGradientTensor", "OutputGradientTensor") if sums.backward else ("InputTensor", "OutputTensor")
+        )
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
@@ -204,7 +207,9 @@ def _encode(sums: _Sums, parameters: dict[int, int]) -> array[int]:
         g.WEIGHT: prod(weights),
         g.DIVISOR: sums.divisor,
     }
-    row = p.encode_tensors((sums.source, sums.target, sums.target), sums.dimensions, sums.target.sizes, own | parameters)
+    row = p.encode_tensors(
+        (sums.source, sums.target, sums.target), sums.dimensions, sums.target.sizes, own | parameters
+    )
     if sums.backward:
         for i, size in enumerate(reversed(sums.source.sizes[2:])):
             row[p.ACROSS - i * p.WIDTH + p.SIZE] = size
@@ -213,8 +218,43 @@ def _encode(sums: _Sums, parameters: dict[int, int]) -> array[int]:
     return row
 
 
+def _as_reduction(plan: Plan, function: ReduceFunction) -> Job | None:
+    """The job of windows that are all of the input, each in one piece: there is a quicker way to reduce those."""
+    source, target = plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
+    dimensions = dimensions_of(plan.attributes, source.sizes)
+    if any(each.window != each.size or each.start or each.end or each.dilation > 1 for each in dimensions):
+        return None
+    desc = {
+        "Function": function.name,
+        "InputTensor": _given(source),
+        "OutputTensor": _given(target),
+        "Axes": list(range(2, source.rank)),
+    }
+    return reduce.prepare(check({"type": "REDUCE", "desc": desc}))
+
+
+def _given(desc: BufferTensorDesc) -> dict[str, object]:
+    return {"DataType": desc.data_type.name, "Sizes": list(desc.sizes), "Strides": list(desc.element_strides)}
+
+
+def prepare_average(plan: Plan) -> Job:
+    return _as_reduction(plan, ReduceFunction.AVERAGE) or _prepare(plan, _averages(plan))
+
+
+def prepare_norm(plan: Plan) -> Job:
+    if plan.attributes.P > 2:
+        return ReferenceJob(plan)
+    function = ReduceFunction.L1 if plan.attributes.P == 1 else ReduceFunction.L2
+    return _as_reduction(plan, function) or _prepare(plan, _norms(plan))
+
+
+def prepare_gradient(plan: Plan) -> Job:
+    return _prepare(plan, _gradient(plan))
+
+
 PREPARE = {
-    **dict.fromkeys(("AVERAGE_POOLING", "AVERAGE_POOLING1"), lambda plan: _prepare(plan, _averages(plan))),
-    **dict.fromkeys(("LP_POOLING", "LP_POOLING1"), lambda plan: _prepare(plan, _norms(plan))),
-    "AVERAGE_POOLING_GRAD": lambda plan: _prepare(plan, _gradient(plan)),
+    **dict.fromkeys(("AVERAGE_POOLING", "AVERAGE_POOLING1"), prepare_average),
+    **dict.fromkeys(("LP_POOLING", "LP_POOLING1"), prepare_norm),
+    "AVERAGE_POOLING_GRAD": prepare_gradient,
+    "QUANTIZED_LINEAR_AVERAGE_POOLING": quantized.prepare,
 }

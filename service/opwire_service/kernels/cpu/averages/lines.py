@@ -1,7 +1,7 @@
 """The line of a tile: the rows that its outputs gather, added up to one, and the sums along it.
 
-The line holds float64, with padding at its ends that adds nothing. Where the outputs of a tile, or what they gather, lie
-several places apart, every phase gets a line of its own, so that all is done in whole vectors.
+The line holds float64, with padding at its ends that adds nothing. Where the outputs of a tile, or what they gather,
+lie several places apart, every phase gets a line of its own, so that all is done in whole vectors.
 """
 
 from __future__ import annotations

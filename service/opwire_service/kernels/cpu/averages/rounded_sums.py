@@ -6,8 +6,9 @@ import math
 
 from ..jit.compiler import inner
 from ..jit.element import bits_double, float64, int32, read
+from ..numbers.accumulator import add_value, clear_limbs, high_and_low, propagate_carries
 from ..numbers.formats import infinity_bits, masked, narrow, narrow_vector
-from ..numbers.rounding import AVERAGE, L2, UNIT, rounded
+from ..numbers.rounding import L2, UNIT, rounded
 from ..numbers.vectors import (
     WIDTH,
     absolutes,
@@ -20,7 +21,6 @@ from ..numbers.vectors import (
     store_vector,
 )
 from ..pooling import geometry as p
-from ..reduce.accumulator import add_value, clear_limbs, high_and_low, propagate_carries
 from ..run.geometry import advance, at
 from . import geometry as g
 
@@ -89,9 +89,7 @@ def round_vectors(
 
 
 @inner
-def settle(
-    zero: float, channel: int, geometry: int, place: tuple[int, int, int], function: int, limbs: int
-) -> int:
+def settle(zero: float, channel: int, geometry: int, place: tuple[int, int, int], function: int, limbs: int) -> int:
     """The bits of one result by exact arithmetic."""
     depth, height, across = place
     kind = at(geometry, g.KIND)

@@ -6,10 +6,10 @@ import numpy as np
 
 from ..jit.compiler import inner, kernel
 from ..jit.element import address_of, float64, int32, load, store
+from ..numbers.accumulator import LIMBS
 from ..numbers.formats import put
 from ..numbers.vectors import WIDTH
 from ..pooling import geometry as p
-from ..reduce.accumulator import LIMBS
 from ..run.geometry import advance, at
 from . import geometry as g
 from .lines import MOST_PHASES, add_row, fill, sum_having, sum_windows
@@ -56,24 +56,18 @@ def _weigh(line: int, weights: int, count: int) -> None:
 
 
 @inner
-def _end_zeros(geometry: int, first: int, count: int, outer: int, sums: int) -> None:
-    """Padding that counts adds +0: it makes the sums of negative zeros positive."""
+def _fill_zeros(geometry: int, first: int, count: int, outer: int, zeros: int) -> None:
+    """What padding adds to the sum of each window: +0 if it counts, -0, which changes nothing, if there is none."""
     whole = at(geometry, g.WHOLE)
     for i in range(count):
         _, taps, _ = g.windows_of(geometry, p.ACROSS, first + i)
-        if taps * outer < whole:
-            store(sums, i, load(sums, i, 0.0) + 0.0)
+        store(zeros, i, 0.0 if taps * outer < whole else -0.0)
 
 
 @inner
-def _has_padding(geometry: int, first: int, count: int, outer: int) -> bool:
-    """Whether some window of a tile may have padding that counts."""
-    whole = at(geometry, g.WHOLE)
-    if whole == 0:
-        return False
-    _, left, _ = g.windows_of(geometry, p.ACROSS, first)
-    _, right, _ = g.windows_of(geometry, p.ACROSS, first + count - 1)
-    return min(left, right) * outer < whole
+def _add_zeros(sums: int, zeros: int, count: int) -> None:
+    for i in range(count):
+        store(sums, i, load(sums, i, 0.0) + load(zeros, i, 0.0))
 
 
 @kernel
@@ -99,19 +93,20 @@ def windows(zero: float, source: int, target: int, states: int, geometry: int, b
 def rows(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
     room, most = at(geometry, p.LINE) + SLACK, at(geometry, p.TILE) + SLACK
     phased = room + MOST_PHASES * (WIDTH + 1) + most
-    memory = np.empty(2 * room + phased + 4 * most + LIMBS + WIDTH, np.float64)
+    memory = np.empty(2 * room + phased + 5 * most + LIMBS + WIDTH, np.float64)
     line = address_of(memory)
     weights = line + 8 * room
     phases = weights + 8 * room
     sums = phases + 8 * phased
     divisors = sums + 8 * most
-    results = divisors + 8 * most
+    zeros = divisors + 8 * most
+    results = zeros + 8 * most
     limbs = results + 16 * most
     rest = limbs + 8 * LIMBS
     heights, depths, tiles = at(geometry, p.HEIGHT + p.OUT), at(geometry, p.DEPTH + p.OUT), at(geometry, p.TILES)
     function, backward = at(geometry, g.FUNCTION), at(geometry, g.BACKWARD)
     nothing = -0.0 if at(geometry, g.KIND) == g.SIGNED else 0.0
-    filled = -1
+    filled = zeros_of = -1
     for unit in range(begin, end):
         row = unit // tiles
         first = (unit - row * tiles) * at(geometry, p.TILE)
@@ -125,7 +120,7 @@ def rows(zero: float, source: int, target: int, states: int, geometry: int, begi
         length, before, covered, place = _lay_out(geometry, first, count)
         if first != filled:
             _fill_tile(geometry, first, count, divisors, weights, place, covered)
-            filled = first
+            filled, zeros_of = first, -1
         fill(nothing, line, length + SLACK)
         d, of_depth, apart_d = g.windows_of(geometry, p.DEPTH, depth)
         h_first, of_height, apart_h = g.windows_of(geometry, p.HEIGHT, height)
@@ -157,8 +152,11 @@ def rows(zero: float, source: int, target: int, states: int, geometry: int, begi
             sum_having(line, last, geometry, first, count, phases, sums)
         else:
             sum_windows(line, length, geometry, count, phases, sums)
-        if _has_padding(geometry, first, count, outer):
-            _end_zeros(geometry, first, count, outer, sums)
+        if at(geometry, g.WHOLE):
+            if outer != zeros_of:
+                _fill_zeros(geometry, first, count, outer, zeros)
+                zeros_of = outer
+            _add_zeros(sums, zeros, count)
         error = error_bound(geometry, greatest, least, outer + at(geometry, p.ACROSS + p.WINDOW), zero)
         divisor = at(geometry, g.DIVISOR)
         factor = float64(divisor if divisor else outer)

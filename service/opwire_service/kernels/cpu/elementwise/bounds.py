@@ -6,6 +6,7 @@ grows in a function is bounded by what its condition number can be as long as th
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import frexp, isfinite
 
@@ -158,7 +159,7 @@ def _function(primitive: str, a: Known) -> Known | None:
     return None if condition is None else Known(own + 2 * condition * a.error, 53, sign)
 
 
-_RULES = {
+_RULES: Mapping[str, Callable[..., Known | None]] = {
     "add": _sum,
     "subtract": _sum,
     "multiply": _product,

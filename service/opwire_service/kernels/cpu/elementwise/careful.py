@@ -37,7 +37,8 @@ def evaluate(expression: Expression, tensors: Mapping[str, Array]) -> Bounded:
         case Constant(value):
             return Bounded(np.float64(value), 0.0)
         case Call(primitive, operands):
-            return _RULES.get(primitive, _function)(primitive, *(evaluate(operand, tensors) for operand in operands))
+            rule: Callable[..., Bounded] = _RULES.get(primitive, _function)
+            return rule(primitive, *(evaluate(operand, tensors) for operand in operands))
     raise TypeError(expression)
 
 

@@ -15,17 +15,27 @@ from ...formulas import float64
 Function = Callable[..., Any]
 
 
+def _is_nonzero(a: Any) -> bool:
+    return isinstance(a, np.generic) and bool(a != 0)
+
+
 def _least(a: Any, b: Any) -> Any:
     """Of floats: the first of equals, and whatever is no NaN."""
     found = np.fmin(a, b)
-    return found if np.all(found) else np.where((a <= b) | (b != b), a, b)  # equal zeros may have unlike signs
+    if _is_nonzero(a) or _is_nonzero(b) or np.all(found):
+        return found
+    return np.where((a <= b) | (b != b), a, b)  # equal zeros may have unlike signs
 
 
 def _greatest(a: Any, b: Any) -> Any:
     if isinstance(a, np.generic) and a == 0 and not np.signbit(a):
-        return np.fmax(b, a) + a  # -0 becomes 0
+        found = np.fmax(b, a)
+        found += a  # -0 becomes 0
+        return found
     found = np.fmax(a, b)
-    return found if np.all(found) else np.where((a >= b) | (b != b), a, b)
+    if _is_nonzero(a) or _is_nonzero(b) or np.all(found):
+        return found
+    return np.where((a >= b) | (b != b), a, b)
 
 
 def _mean(a: Array, b: Array) -> Any:
@@ -65,14 +75,21 @@ FLOATS: Mapping[str, Function] = {
 
 def _quotient(a: Array, b: Array) -> Any:
     """Toward zero; by zero all bits are set."""
+    if a.dtype.itemsize < 8:
+        # A quotient of 32 bits that is no integer lies further from the next one than float64 rounds.
+        found = a.astype(np.float64)
+        found /= b.astype(np.float64)
+        if a.dtype == np.int32 and found.max(initial=0) >= 2.0**31:  # the lowest by -1, which wraps, or by zero
+            found[found == 2.0**31] = -(2.0**31)
+        return _all_set(b, found.astype(np.uint32 if a.dtype == np.uint32 else np.int32).astype(a.dtype, copy=False))
     whole = np.floor_divide(a, b)
     if a.dtype.kind == "i":
         whole += (whole < 0) & (whole * b != a)
-    return np.where(b == 0, a.dtype.type(-1) if a.dtype.kind == "i" else np.iinfo(a.dtype).max, whole).astype(a.dtype)
+    return _all_set(b, whole)
 
 
 def _all_set(b: Array, found: Any) -> Any:
-    return np.where(b == 0, np.array(-1, np.int64).astype(b.dtype), found)
+    return found if np.all(b) else np.where(b == 0, np.array(-1, np.int64).astype(b.dtype), found)
 
 
 def _integer_mean(a: Array, b: Array) -> Any:

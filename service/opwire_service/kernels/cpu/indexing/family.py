@@ -8,6 +8,7 @@ from opwire.check import Plan
 from opwire.tensor import Array, BufferTensorDesc, DataType
 
 from ....execution import Arrays
+from ...reference.moves import view_at
 from ..run.job import Job, Step
 from ..views.job import steps_of
 from ..views.phases import constant
@@ -147,10 +148,10 @@ def _one_hot(plan: Plan) -> Job:
     step = scatter_step(layout.item, named, (), free)
     view = View.of(len(plan.inputs), target)
     off = copy(constant(view, list(plan.inputs).index("ValuesTensor")), view)
-    on = tuple(1 if i == _fastest(values) else 0 for i in range(values.rank))
+    on = [1 if i == _fastest(values) else 0 for i in range(values.rank)]
 
     def tensors(inputs: Arrays, outputs: Arrays) -> Sequence[Array]:
-        return inputs["ValuesTensor"][(*on, ...)], outputs["OutputTensor"], inputs["IndicesTensor"]
+        return view_at(inputs["ValuesTensor"], on), outputs["OutputTensor"], inputs["IndicesTensor"]
 
     return IndexJob(step, tensors, steps_of([off], layout.item))
 

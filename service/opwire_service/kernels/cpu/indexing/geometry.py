@@ -19,7 +19,8 @@ LOOPS, LOOP_SLOTS = 48, 4  # the outer loops
 MOST_LOOPS = 16
 SLOTS = LOOPS + LOOP_SLOTS * MOST_LOOPS
 
-GATHER, SCATTER, REVERSE = range(3)
+GATHER, SCATTER, REVERSE, REVERSE_LINES = range(4)
+"""The last two turn sequences round: each point of an outer loop of many, or each along the innermost loop."""
 
 TILE_POINTS = 1 << 14
 """Points of a unit, at most."""
@@ -32,7 +33,7 @@ class Point(NamedTuple):
     """A loop over points: its size, and the steps in the indices, in the source and in the target."""
 
     size: int
-    index: int
+    indices: int
     source: int
     target: int
 

@@ -52,6 +52,8 @@ def scatter_step(item: int, indices: Indices, ordered: Iterable[Point], free: It
 def reverse_step(item: int, indices: Indices, along: Point, points: Iterable[Point]) -> Step:
     """What turns sequences round, which lie along a loop."""
     loops = _by_target(points)
+    if not loops or along.target < loops[-1].target:
+        return _step(g.REVERSE_LINES, indices, item, loops[:-1], [*loops[-1:], along])
     return _step(g.REVERSE, indices, item, [*loops[:-2], along], loops[-2:])
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..jit.compiler import inlined, inner, kernel
-from ..jit.element import INT32, int32, int64
+from ..jit.element import int32, int64
 from ..run.geometry import at
 from ..views.moves import move_run, put, take
 from . import geometry as g
@@ -18,45 +18,56 @@ FAR = (1 << 63) - 1
 def index_at(address: int, index_type: int) -> int:
     """An index; one that int64 does not hold is as far as any."""
     if index_type == SIGNED_64:
-        return take(address, int64(0))
+        return take(address, 0, int64(0))
     if index_type == SIGNED_32:
-        return int64(take(address, int32(0)))
+        return int64(take(address, 0, int32(0)))
     if index_type == UNSIGNED_32:
-        return int64(take(address, int32(0))) & 0xFFFFFFFF
-    index = take(address, int64(0))
+        return int64(take(address, 0, int32(0))) & 0xFFFFFFFF
+    index = take(address, 0, int64(0))
     return index if index >= 0 else FAR
 
 
 @inlined
 def _move(target: int, source: int, run: int) -> None:
     if run == 4:
-        put(target, take(source, int32(0)))
+        put(target, 0, take(source, 0, int32(0)))
     elif run == 8:
-        put(target, take(source, int64(0)))
+        put(target, 0, take(source, 0, int64(0)))
     else:
         move_run(target, source, run)
 
 
 @inlined
-def _offset(geometry: int, indices: int, position: int) -> int:
-    """Bytes to what a tuple of indices names; less than 0 if nothing is to be moved.
+def _resolved(index: int, size: int) -> int:
+    """An index counted from the start; the nearest that there is in place of one that lies outside."""
+    index = index + size if index < 0 else index
+    return 0 if index < 0 else min(index, size - 1)
 
-    ``position`` is that in a sequence, if sequences are turned round: their lengths are the indices then.
-    """
-    mode, index_type, offset = at(geometry, g.MODE), at(geometry, g.INDEX_TYPE), 0
+
+@inlined
+def _counted(index: int, size: int) -> int:
+    """An index counted from the start; less than 0 if it lies outside."""
+    index = index + size if index < 0 else index
+    return index if index < size else -1
+
+
+@inlined
+def _mirrored(length: int, size: int, position: int) -> int:
+    """Where the element of a position of a sequence lies that is turned round up to a length."""
+    length = min(length, size)
+    return length - 1 - position if position < length else position
+
+
+@inner
+def _offset(geometry: int, indices: int, mode: int, index_type: int) -> int:
+    """Bytes to what a tuple of indices names; less than 0 if nothing is to be moved."""
+    offset = 0
     for i in range(at(geometry, g.COMPONENTS)):
         slot = g.COMPONENT + g.COMPONENT_SLOTS * i
-        size = at(geometry, slot + 1)
-        index = index_at(indices + at(geometry, slot), index_type)
-        if mode == g.REVERSE:
-            length = min(index, size)
-            index = length - 1 - position if position < length else position
-        else:
-            index = index + size if index < 0 else index
-            if index < 0 or index >= size:
-                if mode == g.SCATTER:
-                    return -1
-                index = 0 if index < 0 else size - 1
+        index, size = index_at(indices + at(geometry, slot), index_type), at(geometry, slot + 1)
+        index = _counted(index, size) if mode == g.SCATTER else _resolved(index, size)
+        if index < 0:
+            return -1
         offset += index * at(geometry, slot + 2)
     return offset
 
@@ -70,18 +81,55 @@ def _moved(geometry: int, level: int, count: int, indices: int, source: int, tar
     return indices, source, target
 
 
+@inlined
+def _turn(target: int, source: int, length: int, position: int, count: int, zero: int) -> None:
+    """Turns round what lies at some positions of a sequence, up to its length, and copies the rest."""
+    turned = max(0, min(length - position, count))
+    last = length - 1 - position
+    for i in range(turned):
+        put(target, i, take(source, last - i, zero))
+    for i in range(turned, count):
+        put(target, i, take(source, position + i, zero))
+
+
 @inner
 def _line(geometry: int, indices: int, source: int, target: int, count: int, position: int) -> None:
-    """Moves what the points of the innermost loop name."""
-    run, writes = at(geometry, g.RUN), at(geometry, g.MODE) == g.SCATTER
-    for _ in range(count):
-        offset = _offset(geometry, indices, position)
-        if offset >= 0:
-            if writes:
-                _move(target + offset, source, run)
-            else:
-                _move(target, source + offset, run)
-        indices, source, target = _moved(geometry, g.INNER, 1, indices, source, target)
+    """Moves what the points of the innermost loop name: tuples of several indices, or one by one."""
+    mode, index_type, run = at(geometry, g.MODE), at(geometry, g.INDEX_TYPE), at(geometry, g.RUN)
+    next_index, here, there = (
+        at(geometry, g.INNER + g.INDEX_STEP),
+        at(geometry, g.INNER + g.SOURCE_STEP),
+        at(geometry, g.INNER + g.TARGET_STEP),
+    )
+    size, step = at(geometry, g.COMPONENT + 1), at(geometry, g.COMPONENT + 2)
+    if at(geometry, g.COMPONENTS) > 1:
+        for _ in range(count):
+            offset = _offset(geometry, indices, mode, index_type)
+            if offset >= 0:
+                _move(target + offset * (mode == g.SCATTER), source + offset * (mode == g.GATHER), run)
+            indices, source, target = indices + next_index, source + here, target + there
+    elif mode == g.GATHER:
+        for _ in range(count):
+            _move(target, source + _resolved(index_at(indices, index_type), size) * step, run)
+            indices, source, target = indices + next_index, source + here, target + there
+    elif mode == g.SCATTER:
+        for _ in range(count):
+            place = _counted(index_at(indices, index_type), size)
+            if place >= 0:
+                _move(target + place * step, source, run)
+            indices, source, target = indices + next_index, source + here, target + there
+    elif mode == g.REVERSE:
+        for _ in range(count):
+            _move(target, source + _mirrored(index_at(indices, index_type), size, position) * step, run)
+            indices, source, target = indices + next_index, source + here, target + there
+    elif step == there == run == 4:
+        _turn(target, source, min(index_at(indices, index_type), size), position, count, int32(0))
+    elif step == there == run == 8:
+        _turn(target, source, min(index_at(indices, index_type), size), position, count, int64(0))
+    else:
+        length = index_at(indices, index_type)
+        for i in range(count):
+            _move(target + i * there, source + _mirrored(length, size, position + i) * step, run)
 
 
 @inlined
@@ -119,6 +167,8 @@ def move_points(zero: int, tensors: int, _target: int, _states: int, geometry: i
                 source += place * at(geometry, slot + g.SOURCE_STEP)
                 target += place * at(geometry, slot + g.TARGET_STEP)
                 left = quotient
+            if at(geometry, g.MODE) == g.REVERSE_LINES:
+                position = inner_start
             indices, source, target = _moved(geometry, g.INNER, inner_start, indices, source, target)
             for i in range(middle_start, middle_start + height):
                 here = _moved(geometry, g.MIDDLE, i, indices, source, target)

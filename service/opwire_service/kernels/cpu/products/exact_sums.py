@@ -22,7 +22,8 @@ class ExactSums:
     """
 
     def __init__(self, rows: int) -> None:
-        self._parts = [np.zeros(rows)]
+        self._rows = rows
+        self._parts: list[Array] = []
 
     def add(self, terms: Array) -> None:
         """Adds the terms of each row, ``[rows, count]``; they are used up."""
@@ -36,7 +37,7 @@ class ExactSums:
             terms -= leading
             self._parts.append(leading.sum(1))
         if len(self._parts) > MOST_PARTS:
-            self._parts = [part for part in self._distilled() if part.any()] or [np.zeros(len(terms))]
+            self._parts = [part for part in self._distilled() if part.any()]
 
     def nearest(self) -> Array:
         """The sums, rounded."""
@@ -52,7 +53,7 @@ class ExactSums:
 
     def _distilled(self) -> Array:
         """The parts so that each is the rounded sum of itself and those that follow."""
-        parts = np.array([*self._parts, np.zeros_like(self._parts[0])])
+        parts = np.array([*self._parts, *np.zeros((1 if self._parts else 2, self._rows))])
         while True:
             before = parts.copy()
             for i in range(len(parts) - 1, 0, -1):

@@ -1,10 +1,34 @@
-"""GEMM."""
+"""Matrix products, convolutions, recurrent networks and attention."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from opwire.check import Plan
+
 from ..jit.compiler import Kernel
+from ..run.job import Job
+from .attention import AttentionJob
+from .convolution import ConvolutionJob
 from .gemm import GemmJob
+from .integer_convolution import IntegerConvolutionJob
+from .integer_products import IntegerProductJob
+from .recurrent import GRU, LSTM, RNN
+from .rounding import ROWS
 
-KERNELS: tuple[Kernel, ...] = ()
+KERNELS: tuple[Kernel, ...] = (ROWS,)
 
-PREPARE = {"GEMM": GemmJob}
+PREPARE: dict[str, Callable[[Plan], Job]] = {
+    "CONVOLUTION": ConvolutionJob,
+    "CONVOLUTION_INTEGER": IntegerConvolutionJob,
+    "GEMM": GemmJob,
+    "GRU": GRU,
+    "LSTM": LSTM,
+    "MATRIX_MULTIPLY_INTEGER": IntegerProductJob,
+    "MATRIX_MULTIPLY_INTEGER_TO_FLOAT": IntegerProductJob,
+    "MULTIHEAD_ATTENTION": AttentionJob,
+    "MULTIHEAD_ATTENTION1": AttentionJob,
+    "QUANTIZED_LINEAR_CONVOLUTION": IntegerConvolutionJob,
+    "QUANTIZED_LINEAR_MATRIX_MULTIPLY": IntegerProductJob,
+    "RNN": RNN,
+}

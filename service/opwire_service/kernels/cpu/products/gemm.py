@@ -18,24 +18,28 @@ from ..run.job import Job
 from ..run.pool import Find, Pool
 from . import blas
 from .certified import EXACT_BYTES, Expression, Tile, finish
+from .rounding import ROWS, Round, rounding
 from .softmax import SOFTMAX, Softmax
 
 MOST_CONVERTED = 64 << 20
 """Bytes of operands in float64 that all threads share; of larger ones each thread converts what a tile needs."""
 
-TILE = 256
+TILE = 512
 """Rows and columns of a tile, at most."""
-
-WIDE_TILE = 512
-"""The same where a tile converts its operands itself."""
 
 LEAST_TILE = 64
 
-UNITS = 8
+UNITS = 4
 """Tiles that a product is cut into, if they do not get too small, for threads to share."""
 
 SMALL = 1 << 15
 """Elements of small matrices of a batch that are computed at a time by one thread."""
+
+
+def paired(batch: list[int]) -> tuple[int, int]:
+    """The sizes of the batch as two."""
+    first, second = [1] * (2 - len(batch)) + batch
+    return first, second
 
 
 class Cut(NamedTuple):
@@ -58,8 +62,8 @@ class Cut(NamedTuple):
     units: int
 
     @classmethod
-    def of(cls, batch: tuple[int, int], rows: int, columns: int, depth: int, most: int) -> Cut:
-        height, width = min(rows, most), min(columns, most)
+    def of(cls, batch: tuple[int, int], rows: int, columns: int, depth: int) -> Cut:
+        height, width = min(rows, TILE), min(columns, TILE)
         several = min(batch[1], SMALL // (rows * columns), 4 * SMALL // ((rows + columns) * min(depth, blas.DEPTH)))
         if several > 1:
             groups = -(-batch[1] // several)
@@ -119,10 +123,10 @@ class GemmJob(Job):
         attributes, target = plan.attributes, plan.outputs["OutputTensor"]
         self._transforms = attributes.TransA, attributes.TransB
         *batch, rows, columns = target.sizes
-        pair = (1,) * (2 - len(batch)) + tuple(batch)
+        pair = paired(batch)
         # Small matrices are taken together along the longer dimension of the batch.
         self._swapped = pair[0] > pair[1]
-        self._batch = pair[::-1] if self._swapped else pair
+        self._batch = (pair[1], pair[0]) if self._swapped else pair
         self._depth = plan.inputs["ATensor"].sizes[-1 if attributes.TransA is MatrixTransform.NONE else -2]
         fused = attributes.FusedActivation
         self._softmax: Softmax | None = None
@@ -131,12 +135,12 @@ class GemmJob(Job):
         self._expression = Expression(attributes.Alpha, attributes.Beta, fused, self._softmax is not None)
         self._operands = 8 * prod(batch) * (rows + columns) * (self._depth + 1)
         self._whole = self._operands <= MOST_CONVERTED
-        self._cut = Cut.of(self._batch, rows, columns, self._depth, TILE if self._whole else WIDE_TILE)
+        self._cut = Cut.of(self._batch, rows, columns, self._depth)
         self._error = self._expression.error(blas.summation_error(self._depth))
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
-        return ()
+        return (ROWS,)
 
     def scratch_bytes(self, threads: int) -> int:
         cut = self._cut
@@ -158,10 +162,11 @@ class GemmJob(Job):
         addend = self._batched(inputs["CTensor"]) if "CTensor" in inputs else None
         with np.errstate(all="ignore"):
             product = Product(self._left(a), self._right(b), addend, self._batched(sums))
+        work = partial(self._tiles, product, rounding(find(ROWS).call), stop)
         if self._cut.units == 1:
-            self._tiles(product, stop, 0, 1)
+            work(0, 1)
         else:
-            pool.run(partial(self._tiles, product, stop), self._cut.units, 1, stop)
+            pool.run(work, self._cut.units, 1, stop)
         if self._softmax is not None:
             self._softmax.finish(sums, target, pool, stop)
 
@@ -181,25 +186,23 @@ class GemmJob(Job):
         doubles = blas.doubles(view)
         return Operand(view, doubles, blas.column_norms(doubles))
 
-    def _tiles(self, product: Product, stop: Stop, begin: int, end: int) -> None:
+    def _tiles(self, product: Product, round_rows: Round, stop: Stop, begin: int, end: int) -> None:
         with np.errstate(all="ignore"):
             for unit in range(begin, end):
-                self._tile(product, *self._cut.place(unit), stop)
+                self._tile(product, *self._cut.place(unit), round_rows, stop)
 
     def _tile(
-        self, product: Product, first: int, several: slice, rows: slice, columns: slice, stop: Stop
+        self, product: Product, first: int, several: slice, rows: slice, columns: slice, round_rows: Round, stop: Stop
     ) -> None:
         sums, row_norms, column_norms = self._sums(product, first, several, rows, columns, stop)
         count, height, width = sums.shape
-        row_bounds = row_norms.reshape(-1, 1) * self._error
-
-        def bounds(strip: slice) -> Array:
-            if count == 1:
-                return row_bounds[strip] * column_norms
-            matrices = np.arange(*strip.indices(count * height)) // height
-            return row_bounds[strip] * column_norms[matrices]
+        row_bounds = row_norms.reshape(-1) * self._error
 
         def terms(places: Array, across: Array, part: slice) -> tuple[Array, Array]:
+            if count == 1:
+                left = product.a.view[first, several.start][rows.start + places, part]
+                right = product.b.view[first, several.start][part, columns.start + across].T
+                return left.astype(np.float64), right.astype(np.float64)
             matrices, down = several.start + places // height, rows.start + places % height
             left = product.a.view[first][matrices, down, part]
             right = product.b.view[first][matrices, part, columns.start + across]
@@ -211,7 +214,8 @@ class GemmJob(Job):
             addend = addend[0] if count == 1 else addend.reshape(-1, width)
         rounded = target[0] if count == 1 else np.empty((count * height, width), target.dtype)
         flat = sums.reshape(-1, width)
-        finish(Tile(flat, bounds, addend, rounded, terms, self._depth), self._expression, stop)
+        tile = Tile(flat, row_bounds, column_norms, addend, rounded, terms, self._depth)
+        finish(tile, self._expression, round_rows, stop)
         if count > 1:
             target[...] = rounded.reshape(sums.shape)
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..jit.compiler import inner, kernel
 from ..jit.element import address_of, int32, load, store
+from ..numbers.accumulator import LIMBS, high_and_low
 from ..numbers.formats import put
 from ..numbers.rounding import rounded
 from ..numbers.vector_rounding import rounding_places
@@ -16,10 +17,10 @@ from ..numbers.vectors import WIDTH
 from ..run import geometry as g
 from ..run.geometry import Tile, advance, at, segment_of, tile_of
 from . import parameters as p
-from .accumulator import LIMBS, add_terms, high_and_low
 from .column_states import put_states
 from .compensated_sums import compensated_columns, compensated_sum
 from .parameters import BATCH, EXACT
+from .sum_terms import add_terms
 
 FEW_OPEN, OF_MANY = 4, 64
 """So many open columns, or one of so many, are added up again one by one; if there are more, all are, side by side."""

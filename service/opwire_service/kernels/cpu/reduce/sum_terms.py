@@ -8,8 +8,10 @@ from opwire.tensor import DataType
 
 from ..jit.compiler import inlined, inner
 from ..jit.element import read
+from ..numbers.accumulator import add_value, clear_limbs, propagate_carries
 from ..numbers.formats import masked
-from ..run.geometry import at
+from ..run import geometry as g
+from ..run.geometry import at, run_from
 from . import parameters as p
 from .parameters import SQUARES
 
@@ -41,3 +43,17 @@ def terms_of(geometry: int) -> Terms:
 def term(zero: float, address: int, index: int, terms: Terms) -> float:
     value = masked(read(address, index, zero), terms.mask)
     return value * value if terms.kind == SQUARES else value
+
+
+@inner
+def add_terms(zero: float, base: int, geometry: int, begin: int, end: int, limbs: int) -> None:
+    """Leaves the exact sum of terms ``begin`` to ``end`` in limbs whose carries are propagated."""
+    step, terms = at(geometry, g.STEP), terms_of(geometry)
+    clear_limbs(limbs)
+    i = begin
+    while i < end:
+        address, size = run_from(geometry, base, i, end, zero)
+        for j in range(size):
+            add_value(limbs, term(zero, address, j * step, terms))
+        i += size
+    propagate_carries(limbs)

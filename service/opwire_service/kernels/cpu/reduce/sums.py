@@ -10,6 +10,7 @@ import numpy as np
 from ..jit.atomics import call
 from ..jit.compiler import inner, kernel
 from ..jit.element import address_of, float32, float64, int32, int64, load, store
+from ..numbers.accumulator import LIMBS, high_and_low, propagate_carries
 from ..numbers.formats import put
 from ..numbers.rounding import UNIT, rounded, two_sum
 from ..numbers.vector_rounding import round_all, rounding_places
@@ -17,7 +18,6 @@ from ..numbers.vectors import WIDTH, absolutes, load_vector, pick, spread, store
 from ..run import geometry as g
 from ..run.geometry import Tile, advance, at, segment_of, tile_of
 from . import parameters as p
-from .accumulator import LIMBS, high_and_low, propagate_carries
 from .column_states import finish_columns, put_states
 from .fixed_point import fits_fixed_point, fixed_point_columns
 from .parameters import BATCH, COMPENSATED, EXACT, PLAIN, SINGLES

@@ -7,7 +7,7 @@ from ..jit.element import size_of
 from ..run.geometry import at
 from . import geometry as g
 from .geometry import Tile, tile_of
-from .moves import move_run, move_square, put, square_of, take
+from .moves import move_run, move_seconds, move_square, put, seconds_of, square_of, take
 
 
 @inlined
@@ -44,13 +44,22 @@ def items(zero: int, tensors: int, _target: int, _states: int, geometry: int, be
         for i in range(tile.outer):
             source = tile.source + i * _step(geometry, 0, g.SOURCE_STEP)
             target = tile.target + i * _step(geometry, 0, g.TARGET_STEP)
-            for _ in range(tile.middle):
-                if at(geometry, g.KIND) == g.FILL:
-                    fill(target, _step(geometry, 2, g.TARGET_STEP), take(source, zero), tile.inner)
-                else:
-                    _line(zero, geometry, target, source, tile.inner)
-                source += _step(geometry, 1, g.SOURCE_STEP)
-                target += _step(geometry, 1, g.TARGET_STEP)
+            _lines(zero, geometry, target, source, tile)
+
+
+@inner
+def _lines(zero: int, geometry: int, target: int, source: int, tile: Tile) -> None:
+    here, there = _step(geometry, 2, g.SOURCE_STEP), _step(geometry, 2, g.TARGET_STEP)
+    for row in range(tile.middle):
+        first = max(0, at(geometry, g.BEGIN) - tile.diagonal + row)
+        last = min(tile.inner, at(geometry, g.LAST) - tile.diagonal + row)
+        if first < last:
+            if at(geometry, g.KIND) == g.FILL:
+                fill(target + first * there, there, take(source, 0, zero), last - first)
+            else:
+                _line(zero, target + first * there, there, source + first * here, here, last - first)
+        source += _step(geometry, 1, g.SOURCE_STEP)
+        target += _step(geometry, 1, g.TARGET_STEP)
 
 
 @inner
@@ -58,27 +67,35 @@ def fill(target: int, step: int, value: int, count: int) -> None:
     """Writes an element again and again, ``step`` bytes apart."""
     if step == size_of(value):
         for i in range(count):
-            put(target + i * size_of(value), value)
+            put(target, i, value)
     else:
         for i in range(count):
-            put(target + i * step, value)
+            put(target + i * step, 0, value)
 
 
 @inner
-def _line(zero: int, geometry: int, target: int, source: int, count: int) -> None:
-    here, there, size = _step(geometry, 2, g.SOURCE_STEP), _step(geometry, 2, g.TARGET_STEP), size_of(zero)
+def _line(zero: int, target: int, there: int, source: int, here: int, count: int) -> None:
+    """Copies elements, ``here`` bytes apart in the source and ``there`` bytes in the target."""
+    size = size_of(zero)
     if there != size:
         for i in range(count):
-            put(target + i * there, take(source + i * here, zero))
-    elif here == 2 * size:
+            put(target + i * there, 0, take(source + i * here, 0, zero))
+    elif here == size:
         for i in range(count):
-            put(target + i * size, take(source + 2 * i * size, zero))
+            put(target, i, take(source, i, zero))
+    elif here == 2 * size:
+        # Of the last vector the element after the last one may lie outside of all memory.
+        whole = (count - 1) // seconds_of(zero) * seconds_of(zero)
+        for i in range(0, whole, seconds_of(zero)):
+            move_seconds(target, i, source, zero)
+        for i in range(whole, count):
+            put(target, i, take(source, 2 * i, zero))
     elif here == -size:
         for i in range(count):
-            put(target + i * size, take(source - i * size, zero))
+            put(target, i, take(source, -i, zero))
     else:
         for i in range(count):
-            put(target + i * size, take(source + i * here, zero))
+            put(target, i, take(source + i * here, 0, zero))
 
 
 @inner
@@ -94,4 +111,4 @@ def _transpose(zero: int, geometry: int, tile: Tile) -> None:
     for i in range(tile.middle):
         source, target = tile.source + i * size, tile.target + i * there
         for j in range(columns if i < rows else 0, tile.inner):
-            put(target + j * size, take(source + j * here, zero))
+            put(target, j, take(source + j * here, 0, zero))

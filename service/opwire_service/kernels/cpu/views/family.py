@@ -40,6 +40,26 @@ def _prepare_slice_grad(plan: Plan) -> Job:
     return CopyJob(_item(plan), phases.slice_grad(plan), _zero(plan))
 
 
+def _prepare_fill(plan: Plan) -> Job:
+    return CopyJob(_item(plan), phases.fill(plan), _value(plan))
+
+
+def _prepare_diagonal(plan: Plan) -> Job:
+    offset = plan.attributes.Offset
+    return CopyJob(_item(plan), phases.band(plan, offset, offset + 1), _value(plan))
+
+
+def _prepare_band(plan: Plan) -> Job:
+    ends = plan.attributes.DiagonalFillBegin, plan.attributes.DiagonalFillEnd
+    return CopyJob(_item(plan), phases.band(plan, *ends), _value(plan))
+
+
+def _value(plan: Plan) -> Array:
+    """The value of a plan, and zero."""
+    value = converted(plan.attributes.Value, plan.outputs["OutputTensor"].data_type)
+    return np.array([value, 0], value.dtype)
+
+
 def _zero(plan: Plan) -> Array:
     return np.zeros((), f"<u{_item(plan)}")
 
@@ -57,4 +77,7 @@ PREPARE = {
     "DEPTH_TO_SPACE1": _copies(phases.depth_to_space),
     "PADDING": _prepare_padding,
     "PADDING1": _prepare_padding,
+    "FILL_VALUE_CONSTANT": _prepare_fill,
+    "DIAGONAL_MATRIX": _prepare_diagonal,
+    "DIAGONAL_MATRIX1": _prepare_band,
 }

@@ -19,7 +19,8 @@ FIRST = 1  # those before it
 SOURCE, TARGET, SOURCE_OFFSET, TARGET_OFFSET = 2, 3, 4, 5
 KIND = 6  # how its elements are moved
 OUTER = 7  # loops outside the tiles
-LEVELS = 8  # of the tiles, outermost first
+BEGIN, LAST = 8, 9  # of the diagonals that are copied the first, and the one after the last
+LEVELS = 10  # of the tiles, outermost first
 SIZE, SOURCE_STEP, TARGET_STEP, TILE, TILES = range(5)
 LEVEL_SLOTS = 5
 INNER = 3
@@ -41,6 +42,9 @@ TILE_ITEMS = 1 << 14
 SQUARES, SQUARES_LONG = 64, 512
 """Of a tile that is transposed: bytes of its rows in the target, and how many rows it has."""
 
+EVERYWHERE = -(1 << 40), 1 << 40
+"""All diagonals."""
+
 LONG_LINE = 16
 """Elements along a loop that is worth to be the innermost one."""
 
@@ -48,13 +52,20 @@ RUNS, ITEMS, FILL, TRANSPOSED = range(4)
 
 
 class Tile(NamedTuple):
-    """What a unit moves: addresses of its first element, and how many there are along the loops of tiles."""
+    """What a unit moves.
+
+    Attributes:
+        source, target: addresses of its first element.
+        outer, middle, inner: how many elements there are along the loops of tiles.
+        diagonal: that its first element lies on.
+    """
 
     source: int
     target: int
     outer: int
     middle: int
     inner: int
+    diagonal: int
 
 
 class Form(NamedTuple):
@@ -74,6 +85,8 @@ class Form(NamedTuple):
 def form_of(copy: Copy, item: int) -> Form:
     """The best form of a copy of elements that have ``item`` bytes."""
     loops = [Loop(loop.size, loop.source * item, loop.target * item) for loop in copy.loops]
+    if copy.band is not None:
+        return Form(ITEMS if loops[-1].source else FILL, item, tuple(loops))
     run = item
     if loops and loops[-1].source == loops[-1].target == item:
         run *= loops.pop().size
@@ -84,7 +97,13 @@ def form_of(copy: Copy, item: int) -> Form:
     rows = next((i for i, loop in enumerate(loops[:-1]) if loop.source == run), None)
     if rows is None or loops[-1].target != run or min(loops[-1].size, loops[rows].size) * run < VECTOR:
         if loops[-1].size < LONG_LINE:
-            loops.sort(key=lambda loop: (loop.size >= LONG_LINE, -loop.target))
+            # The next one that is long goes inside the short ones, whose elements it passes by.
+            longest = next((loop for loop in reversed(loops) if loop.size >= LONG_LINE), loops[-1])
+            loops.remove(longest)
+            loops.append(longest)
+        else:
+            # Lines that lie beside each other in the source are read together.
+            loops[:-1] = sorted(loops[:-1], key=lambda loop: abs(loop.source), reverse=True)
         return Form(ITEMS, run, tuple(loops))
     loops.insert(-1, loops.pop(rows))
     return Form(TRANSPOSED, run, tuple(loops))
@@ -109,7 +128,7 @@ def encode(copies: Iterable[tuple[Copy, Form]], item: int) -> Cut:
         counts = [-(-loop.size // tile) for loop, tile in zip(levels, tiles, strict=True)]
         first, units = units, units + prod(counts) * prod(loop.size for loop in outer)
         offsets = copy.source_offset * item, copy.target_offset * item
-        record = [units, first, copy.source, copy.target, *offsets, form.kind, len(outer)]
+        record = [units, first, copy.source, copy.target, *offsets, form.kind, len(outer), *(copy.band or EVERYWHERE)]
         for loop, tile, count in zip(levels, tiles, counts, strict=True):
             record += [*loop, tile, count]
         record += [number for loop in outer for number in loop]
@@ -142,12 +161,11 @@ def tile_of(tensors: int, geometry: int, unit: int) -> Tile:
     unit -= at(geometry, FIRST)
     source = at(tensors, at(geometry, SOURCE)) + at(geometry, SOURCE_OFFSET)
     target = at(tensors, at(geometry, TARGET)) + at(geometry, TARGET_OFFSET)
-    unit, here, there, inner_size = _part(geometry, LEVELS + 2 * LEVEL_SLOTS, unit)
-    source, target = source + here, target + there
-    unit, here, there, middle = _part(geometry, LEVELS + LEVEL_SLOTS, unit)
-    source, target = source + here, target + there
-    unit, here, there, outer = _part(geometry, LEVELS, unit)
-    source, target = source + here, target + there
+    unit, column, inner_size = _part(geometry, LEVELS + 2 * LEVEL_SLOTS, unit)
+    unit, row, middle = _part(geometry, LEVELS + LEVEL_SLOTS, unit)
+    unit, first, outer = _part(geometry, LEVELS, unit)
+    source += _bytes(geometry, SOURCE_STEP, first, row, column)
+    target += _bytes(geometry, TARGET_STEP, first, row, column)
     for i in range(at(geometry, OUTER) - 1, -1, -1):
         slot = LOOPS + LOOP_SLOTS * i
         size = at(geometry, slot)
@@ -156,16 +174,25 @@ def tile_of(tensors: int, geometry: int, unit: int) -> Tile:
         source += place * at(geometry, slot + SOURCE_STEP)
         target += place * at(geometry, slot + TARGET_STEP)
         unit = rest
-    return Tile(source, target, outer, middle, inner_size)
+    return Tile(source, target, outer, middle, inner_size, column - row)
+
+
+@inlined
+def _bytes(geometry: int, which: int, first: int, row: int, column: int) -> int:
+    """From the first element of the loops of tiles to another one."""
+    return (
+        first * at(geometry, LEVELS + which)
+        + row * at(geometry, LEVELS + LEVEL_SLOTS + which)
+        + column * at(geometry, LEVELS + 2 * LEVEL_SLOTS + which)
+    )
 
 
 @inner
-def _part(geometry: int, level: int, unit: int) -> tuple[int, int, int, int]:
-    """Of a loop of tiles the number that is left, the bytes to where a unit begins, and how much it moves."""
+def _part(geometry: int, level: int, unit: int) -> tuple[int, int, int]:
+    """Of a loop of tiles the number that is left, where a unit begins, and how much it moves."""
     tiles, size, tile = at(geometry, level + TILES), at(geometry, level + SIZE), at(geometry, level + TILE)
     if tiles == 1:
-        return unit, 0, 0, size
+        return unit, 0, size
     rest = unit // tiles
     start = (unit - rest * tiles) * tile
-    here, there = start * at(geometry, level + SOURCE_STEP), start * at(geometry, level + TARGET_STEP)
-    return rest, here, there, min(tile, size - start)
+    return rest, start, min(tile, size - start)

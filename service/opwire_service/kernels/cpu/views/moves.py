@@ -22,24 +22,26 @@ LONG = 512
 
 
 @intrinsic
-def take(typing: Any, address: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
-    """The element at an address, aligned or not."""
+def take(typing: Any, address: Any, index: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
+    """The element ``index`` elements after an address, aligned or not."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.load(pointer_to(builder, args[0], context.get_value_type(zero)), align=1)
+        pointer = pointer_to(builder, args[0], context.get_value_type(zero))
+        return builder.load(builder.gep(pointer, [args[1]]), align=1)
 
-    return zero(ADDRESS, zero), code
+    return zero(ADDRESS, ADDRESS, zero), code
 
 
 @intrinsic
-def put(typing: Any, address: Any, value: Any) -> tuple[Any, Callable[..., Any]]:
-    """Writes an element to an address, aligned or not."""
+def put(typing: Any, address: Any, index: Any, value: Any) -> tuple[Any, Callable[..., Any]]:
+    """Writes an element ``index`` elements after an address, aligned or not."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        builder.store(args[1], pointer_to(builder, args[0], context.get_value_type(value)), align=1)
+        pointer = pointer_to(builder, args[0], context.get_value_type(value))
+        builder.store(args[2], builder.gep(pointer, [args[1]]), align=1)
         return context.get_dummy_value()
 
-    return types.void(ADDRESS, value), code
+    return types.void(ADDRESS, ADDRESS, value), code
 
 
 def _mover(size: int) -> Any:
@@ -139,6 +141,37 @@ def move_square(
         return context.get_dummy_value()
 
     return types.void(ADDRESS, ADDRESS, ADDRESS, ADDRESS, zero), code
+
+
+@intrinsic
+def seconds_of(typing: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
+    """Elements that ``move_seconds`` moves."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return context.get_constant(ADDRESS, 2 * VECTOR * 8 // zero.bitwidth)
+
+    return ADDRESS(zero), code
+
+
+@intrinsic
+def move_seconds(typing: Any, target: Any, index: Any, source: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
+    """Copies every second element of some that lie side by side; the one after the last is read too.
+
+    The first comes from ``2 * index`` elements after the source and goes to ``index`` elements after the target.
+    """
+    number = 2 * VECTOR * 8 // zero.bitwidth
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        element = context.get_value_type(zero)
+        here = builder.gep(pointer_to(builder, args[2], element), [builder.shl(args[1], ir.Constant(args[1].type, 1))])
+        there = builder.gep(pointer_to(builder, args[0], element), [args[1]])
+        loaded = builder.load(builder.bitcast(here, ir.VectorType(element, 2 * number).as_pointer()), align=1)
+        mask = ir.Constant(ir.VectorType(ir.IntType(32), number), [2 * i for i in range(number)])
+        chosen = builder.shuffle_vector(loaded, loaded, mask)
+        builder.store(chosen, builder.bitcast(there, ir.VectorType(element, number).as_pointer()), align=1)
+        return context.get_dummy_value()
+
+    return types.void(ADDRESS, ADDRESS, ADDRESS, zero), code
 
 
 def _interleaved(builder: Any, rows: list[Any]) -> list[Any]:

@@ -11,7 +11,7 @@ from opwire.enums import DepthSpaceOrder, PaddingMode
 
 from ...reference.slices import window_steps
 from .folding import Part, parts_of
-from .view import Copy, Dimension, Phases, View, copy
+from .view import Copy, Dimension, Phases, View, copy, copy_band
 
 INPUT, OUTPUT, CONSTANT = 0, 1, 2
 """The numbers of the tensors where there is one input and one output."""
@@ -134,3 +134,26 @@ def _fold(slab: View, axis: int, start: int, part: Part) -> Copy:
     step = part.period * slab.dimensions[axis].step
     dimensions = (*there.dimensions[:axis], Dimension(part.repeats, step), *there.dimensions[axis + 1 :])
     return copy(here, replace(there, dimensions=dimensions))
+
+
+def fill(plan: Plan) -> Phases:
+    """The constant everywhere."""
+    target = View.of(0, plan.outputs["OutputTensor"])
+    return [[copy(constant(target, 1), target)]]
+
+
+def band(plan: Plan, begin: int, end: int) -> Phases:
+    """The first constant on the diagonals from ``begin`` to before ``end``, or outside of those from ``end`` on.
+
+    Elsewhere there is the input, or the second constant.
+    """
+    target = View.of(len(plan.inputs), plan.outputs["OutputTensor"])
+    value = constant(target, len(plan.inputs) + 1)
+    rest = constant(target, len(plan.inputs) + 1, 1)
+    if "InputTensor" in plan.inputs:
+        rest = View.of(0, plan.inputs["InputTensor"])
+    inside, outside = (value, rest) if begin <= end else (rest, value)
+    rows, columns = target.sizes[-2:]
+    ends = -rows, *(max(-rows, min(diagonal, columns)) for diagonal in sorted((begin, end))), columns
+    parts = zip((outside, inside, outside), pairwise(ends), strict=True)
+    return [[copy_band(source, target, *between) for source, between in parts if between[0] < between[1]]]

@@ -76,6 +76,7 @@ class Copy(NamedTuple):
         source_offset, target_offset: of the first element.
         loops: the fewest that visit all elements, the narrowest step in the target innermost; none goes backwards in
             the target.
+        band: of which diagonals of the two innermost loops elements are copied; None for all, of any loops.
     """
 
     source: int
@@ -83,6 +84,7 @@ class Copy(NamedTuple):
     source_offset: int
     target_offset: int
     loops: tuple[Loop, ...]
+    band: tuple[int, int] | None = None
 
 
 def copy(source: View, target: View) -> Copy:
@@ -101,8 +103,12 @@ def copy(source: View, target: View) -> Copy:
     return Copy(source.tensor, target.tensor, source_offset, target_offset, collapse(loops))
 
 
-def is_empty(view: View) -> bool:
-    return 0 in view.sizes
+def copy_band(source: View, target: View, begin: int, end: int) -> Copy:
+    """What copies of matrices the diagonals from ``begin`` to before ``end``: those above the main one are positive."""
+    pairs = zip(source.dimensions, target.dimensions, strict=True)
+    *outer, rows, columns = (Loop(size, step, out) for (size, step), (_, out) in pairs)
+    loops = *(loop for loop in outer if loop.size > 1), rows, columns
+    return Copy(source.tensor, target.tensor, source.offset, target.offset, loops, (begin, end))
 
 
 Phases = Sequence[Sequence[Copy]]

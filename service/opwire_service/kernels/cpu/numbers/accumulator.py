@@ -8,10 +8,7 @@ from __future__ import annotations
 
 from ..jit.compiler import inner
 from ..jit.element import bits_double, double_bits, float64, int64, load, store, uint64
-from ..numbers.rounding import two_sum
-from ..run import geometry as g
-from ..run.geometry import at, run_from
-from .sum_terms import term, terms_of
+from .rounding import two_sum
 
 LIMBS = 24
 """From 2**-384, below the last bit of the least square of a FLOAT32, to 2**384, above 2**32 times the greatest."""
@@ -55,20 +52,6 @@ def propagate_carries(limbs: int) -> None:
         carry = value >> 32
         store(limbs, i, value & _LOW_32)
     store(limbs, LIMBS - 1, load(limbs, LIMBS - 1, 0) + carry)
-
-
-@inner
-def add_terms(zero: float, base: int, geometry: int, begin: int, end: int, limbs: int) -> None:
-    """Leaves the sum of terms ``begin`` to ``end`` in limbs whose carries are propagated."""
-    step, terms = at(geometry, g.STEP), terms_of(geometry)
-    clear_limbs(limbs)
-    i = begin
-    while i < end:
-        address, size = run_from(geometry, base, i, end, zero)
-        for j in range(size):
-            add_value(limbs, term(zero, address, j * step, terms))
-        i += size
-    propagate_carries(limbs)
 
 
 @inner

@@ -1,0 +1,240 @@
+"""Measures exact products on the CPU against NumPy, and ONNX Runtime and PyTorch where they are installed.
+
+Run it from the root of the repository: ``python -m benchmarks.products``. All participants of a cell take turns in one
+process with as many threads as ``--threads`` says; each counts by the median of its calls. The last column is the share
+of NumPy's FLOAT32 results that are rounded correctly, those of opwire all are.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from threadpoolctl import threadpool_limits
+
+from opwire.check import check
+from opwire.tensor import Array, DataType
+from opwire_service.devices.cpu import CpuDevice
+
+Call = Callable[[], Any]
+
+CONVOLUTIONS = {
+    # channels, size, filters, window, stride, padding, groups
+    "resnet50 conv1": (3, 224, 64, 7, 2, 3, 1),
+    "resnet50 conv2 3x3": (64, 56, 64, 3, 1, 1, 1),
+    "resnet50 conv2 1x1": (64, 56, 256, 1, 1, 0, 1),
+    "resnet50 conv3 3x3": (128, 28, 128, 3, 1, 1, 1),
+    "resnet50 conv4 3x3": (256, 14, 256, 3, 1, 1, 1),
+    "resnet50 conv5 3x3": (512, 7, 512, 3, 1, 1, 1),
+    "mobilenet depthwise 112": (32, 112, 32, 3, 1, 1, 32),
+    "mobilenet pointwise 112": (32, 112, 64, 1, 1, 0, 1),
+    "mobilenet depthwise 14": (512, 14, 512, 3, 1, 1, 512),
+}
+
+GEMMS = {
+    **{f"{n}": (1, n, n, n) for n in (64, 128, 256, 512, 1024, 2048)},
+    "tall 8192x64x512": (1, 8192, 64, 512),
+    "thin 16x4096x4096": (1, 16, 4096, 4096),
+    "batch 96 of 128x64x128": (96, 128, 64, 128),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What is measured: a request and what its peers do for it."""
+
+    name: str
+    operator: str
+    inputs: dict[str, Array]
+    fields: dict[str, Any]
+    peers: dict[str, Call]
+
+
+def _normal(*shape: int, dtype: Any = np.float32) -> Array:
+    return np.random.default_rng(0).standard_normal(shape).astype(dtype)
+
+
+def _gemm(name: str, sizes: tuple[int, ...], dtype: Any) -> Cell:
+    batch, m, k, n = sizes
+    a, b = _normal(batch, m, k, dtype=dtype), _normal(batch, k, n, dtype=dtype)
+    single_a, single_b = a.astype(np.float32), b.astype(np.float32)
+    peers: dict[str, Call] = {"numpy": lambda: np.matmul(single_a, single_b)}
+    if find_spec("torch"):
+        import torch
+
+        of_torch = torch.from_numpy(a), torch.from_numpy(b)
+        peers["torch"] = lambda: torch.matmul(*of_torch)
+    fields = {"TransA": "NONE", "TransB": "NONE", "Alpha": 1, "Beta": 1}
+    kind = DataType.of(a.dtype).name
+    return Cell(f"GEMM {kind} {name}", "GEMM", {"ATensor": a[None], "BTensor": b[None]}, fields, peers)
+
+
+def _integers(n: int) -> Cell:
+    chosen = np.random.default_rng(0)
+    a, b = (chosen.integers(0, 256, (n, n), np.uint8) for _ in range(2))
+    peers: dict[str, Call] = {"numpy f32": lambda: np.matmul(a.astype(np.float32), b.astype(np.float32))}
+    return Cell(f"MATRIX_MULTIPLY_INTEGER {n}", "MATRIX_MULTIPLY_INTEGER", {"ATensor": a, "BTensor": b}, {}, peers)
+
+
+def _convolution(name: str) -> Cell:
+    channels, size, filters, window, stride, padding, groups = CONVOLUTIONS[name]
+    source = _normal(1, channels, size, size)
+    kernel = _normal(filters, channels // groups, window, window)
+    arrays = {"Strides": stride, "Dilations": 1, "StartPadding": padding, "EndPadding": padding, "OutputPadding": 0}
+    fields = {key: [value] * 2 for key, value in arrays.items()} | {"GroupCount": groups}
+    fields |= {"Mode": "CROSS_CORRELATION", "Direction": "FORWARD"}
+    peers: dict[str, Call] = {}
+    if find_spec("torch"):
+        import torch
+
+        given = torch.from_numpy(source), torch.from_numpy(kernel)
+        peers["torch"] = lambda: torch.conv2d(*given, stride=stride, padding=padding, groups=groups)
+    return Cell(name, "CONVOLUTION", {"InputTensor": source, "FilterTensor": kernel}, fields, peers)
+
+
+def _attention() -> Cell:
+    q, k, v = (np.random.default_rng(i).standard_normal((8, 128, 768)).astype(np.float32) for i in range(3))
+    fields = {"Scale": 0.125, "MaskFilterValue": -10000, "MaskType": "NONE", "HeadCount": 12}
+    peers: dict[str, Call] = {}
+    if find_spec("torch"):
+        import torch
+
+        heads = [torch.from_numpy(x).reshape(8, 128, 12, 64).transpose(1, 2) for x in (q, k, v)]
+        peers["torch"] = lambda: torch.nn.functional.scaled_dot_product_attention(*heads)
+    inputs = {"QueryTensor": q, "KeyTensor": k, "ValueTensor": v}
+    return Cell("BERT-base attention", "MULTIHEAD_ATTENTION", inputs, fields, peers)
+
+
+def _lstm() -> Cell:
+    hidden, steps, batch = 512, 128, 8
+    inputs = {
+        "InputTensor": _normal(1, steps, batch, hidden),
+        "WeightTensor": _normal(1, 1, 4 * hidden, hidden) / np.float32(32),
+        "RecurrenceTensor": _normal(1, 1, 4 * hidden, hidden) / np.float32(32),
+    }
+    activations = [{"Type": f"ACTIVATION_{name}"} for name in ("SIGMOID", "TANH", "TANH")]
+    fields: dict[str, Any] = {"ActivationDescs": activations, "Direction": "FORWARD", "ClipThreshold": 0}
+    fields |= {"UseClipThreshold": False, "CoupleInputForget": False}
+    fields["OutputSequenceTensor"] = {"DataType": "FLOAT32", "Sizes": [steps, 1, batch, hidden]}
+    peers: dict[str, Call] = {}
+    if find_spec("torch"):
+        import torch
+
+        network, source = torch.nn.LSTM(hidden, hidden), torch.from_numpy(inputs["InputTensor"][0])
+
+        def run() -> Any:
+            with torch.no_grad():
+                return network(source)
+
+        peers["torch"] = run
+    return Cell("LSTM 512, 128 steps", "LSTM", inputs, fields, peers)
+
+
+def _onnxruntime(cell: Cell, outputs: dict[str, Array], threads: int) -> Call | None:
+    """A session for the cells that one ONNX operator expresses."""
+    if not (find_spec("onnxruntime") and find_spec("onnx")):
+        return None
+    import onnxruntime
+    from onnx import TensorProto, helper
+
+    kinds = {"GEMM": "MatMul", "MATRIX_MULTIPLY_INTEGER": "MatMulInteger", "CONVOLUTION": "Conv"}
+    types = {"f4": TensorProto.FLOAT, "f2": TensorProto.FLOAT16, "u1": TensorProto.UINT8, "i4": TensorProto.INT32}
+    if cell.operator not in kinds:
+        return None
+    attributes = {}
+    if cell.operator == "CONVOLUTION":
+        pads = cell.fields["StartPadding"] + cell.fields["EndPadding"]
+        attributes = {"strides": cell.fields["Strides"], "pads": pads, "group": cell.fields["GroupCount"]}
+    node = helper.make_node(kinds[cell.operator], list(cell.inputs), list(outputs), **attributes)
+
+    def values(arrays: dict[str, Array]) -> list[Any]:
+        return [helper.make_tensor_value_info(n, types[a.dtype.str[1:]], a.shape) for n, a in arrays.items()]
+
+    graph = helper.make_graph([node], "cell", values(cell.inputs), values(outputs))
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return lambda: session.run(None, cell.inputs)
+
+
+def _participants(device: CpuDevice, cell: Cell, threads: int) -> tuple[dict[str, Call], dict[str, Array]]:
+    tensors = {
+        name: {"DataType": DataType.of(array.dtype).name, "Sizes": list(array.shape)}
+        for name, array in cell.inputs.items()
+    }
+    plan = check({"type": cell.operator, "desc": {**tensors, **cell.fields}})
+    outputs = {name: desc.allocate()[1] for name, desc in plan.outputs.items()}
+    bound = device.bind(plan, cell.inputs, outputs)
+    calls: dict[str, Call] = {"opwire": lambda: bound(lambda: False), **cell.peers}
+    session = _onnxruntime(cell, outputs, threads)
+    return calls | ({} if session is None else {"onnxruntime": session}), outputs
+
+
+def _measure(calls: dict[str, Call], threads: int, rounds: int) -> dict[str, float]:
+    """The median seconds of each participant; BLAS of NumPy has all threads, that of opwire one a thread of its own."""
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    for turn in range(rounds + 1):
+        for name, call in calls.items():
+            with threadpool_limits(1 if name == "opwire" else threads, "blas"):
+                begin = time.perf_counter()
+                call()
+                if turn:
+                    times[name].append(time.perf_counter() - begin)
+    return {name: statistics.median(taken) for name, taken in times.items()}
+
+
+def _share_of_numpy(cell: Cell, outputs: dict[str, Array]) -> float | None:
+    """The share of NumPy's results that are those of opwire, so correctly rounded."""
+    if cell.operator != "GEMM":
+        return None
+    found = np.matmul(cell.inputs["ATensor"], cell.inputs["BTensor"])
+    return float((found == outputs["OutputTensor"]).mean())
+
+
+def _cells() -> list[Cell]:
+    cells = [_gemm(name, sizes, np.float32) for name, sizes in GEMMS.items()]
+    cells += [_gemm(str(n), (1, n, n, n), np.float16) for n in (512, 1024)]
+    cells += [_integers(n) for n in (256, 1024)]
+    cells += [_convolution(name) for name in CONVOLUTIONS]
+    return [*cells, _attention(), _lstm()]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--only", default="", help="cells whose names contain this")
+    parser.add_argument("--json", type=Path, help="where to write the figures")
+    options = parser.parse_args(arguments)
+    device = CpuDevice(threads=options.threads)
+    table, figures = Table("cell", "opwire ms", "peers ms", "over the best peer", "NumPy correctly rounded"), {}
+    for cell in _cells():
+        if options.only not in cell.name:
+            continue
+        calls, outputs = _participants(device, cell, options.threads)
+        taken = _measure(calls, options.threads, options.rounds)
+        share = _share_of_numpy(cell, outputs)
+        figures[cell.name] = {"seconds": taken, "numpy_correctly_rounded": share}
+        own, peers = taken["opwire"], {name: value for name, value in taken.items() if name != "opwire"}
+        listed = ", ".join(f"{name} {value * 1e3:.3f}" for name, value in peers.items())
+        ratio = f"{own / min(peers.values()):.2f}" if peers else ""
+        table.add_row(cell.name, f"{own * 1e3:.3f}", listed, ratio, "" if share is None else f"{share:.1%}")
+    Console(width=140).print(table)
+    if options.json:
+        options.json.write_text(json.dumps({"threads": options.threads, "cells": figures}, indent=1) + "\n")
+    device.close()
+
+
+if __name__ == "__main__":
+    main()

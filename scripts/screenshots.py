@@ -1,0 +1,147 @@
+"""Pictures of the console's pages, from a server of this machine; the same inputs each time."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import httpx
+import numpy as np
+from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
+
+from tests.browser.tabs import PHONE, WIDE, link
+from tests.serving import serving
+
+FOLDER = Path(__file__).parents[1] / "docs" / "pictures"
+
+_DESC = {"Function": "SUM", "InputTensor": {"DataType": "FLOAT32", "Sizes": [2, 3]}, "Axes": [1, 1]}
+_BAD = """{
+  "type": "REDUCE", // comments are taken
+  "desc": {
+    "Function": "SUM",
+    "InputTensor": { "DataType": "FLOAT32", "Sizes": [2, 3] },
+    "Axes": [1, 1],
+  }
+}"""
+_POOLING = """{
+  "type": "MAX_POOLING2",
+  "desc": {
+    "InputTensor": { "DataType": "FLOAT32", "Sizes": [1, 1, 64, 96] },
+    "Strides": [2, 2],
+    "WindowSize": [3, 3],
+    "StartPadding": [1, 1],
+    "EndPadding": [1, 1],
+    "Dilations": [1, 1]
+  }
+}"""
+_NUMBERS = {"InputTensor": {"kind": "numbers", "text": "[[1, 5, 2], [9, 0, 3]]"}}
+_RANDOM = {"InputTensor": {"kind": "random", "of": "normal", "seed": 7, "low": 0, "high": 1}}
+
+
+def main() -> int:
+    path = shutil.which("chromium")
+    if path is None:
+        sys.stderr.write("there is no chromium on the PATH\n")
+        return 1
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    with serving() as server, sync_playwright() as driver:
+        assert server.url is not None
+        browser = driver.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
+        _take(browser, server.url)
+        browser.close()
+    return 0
+
+
+def _open(browser: Browser, url: str, size: tuple[int, int] = WIDE, *, dark: bool = False) -> Page:
+    viewport = ViewportSize(width=size[0], height=size[1])
+    page = browser.new_page(viewport=viewport, color_scheme="dark" if dark else "light", reduced_motion="reduce")
+    page.goto(url)
+    return page
+
+
+def _save(page: Page, name: str) -> None:
+    page.wait_for_timeout(500)
+    page.screenshot(path=FOLDER / f"console-{name}.png")
+    page.close()
+
+
+def _take(browser: Browser, url: str) -> None:
+    explorer = f"{url}/#q=pool&type=FLOAT16&open=MAX_POOLING2&band=1"
+    for name, dark in (("explorer", False), ("dark", True)):
+        page = _open(browser, explorer, dark=dark)
+        page.locator(".detail").wait_for()
+        _save(page, name)
+    page = _open(browser, f"{url}/operators/REDUCE")
+    page.locator("#examples").wait_for()
+    _save(page, "operator")
+    page = _open(browser, link(url, text=_BAD, level="2_1", inputs=_NUMBERS))
+    page.locator(".violations li").first.wait_for()
+    _save(page, "violations")
+    _save(_pooled(browser, url), "try")
+    _compare(browser, url)
+    page = _open(browser, link(url, text=_BAD, level="2_1", inputs=_NUMBERS), PHONE)
+    page.locator(".violations li").first.wait_for()
+    _save(page, "phone")
+    _live(browser, url)
+
+
+def _pooled(browser: Browser, url: str) -> Page:
+    page = _open(browser, link(url, text=_POOLING, inputs=_RANDOM))
+    page.locator(".passes").wait_for()
+    page.keyboard.press("Control+Enter")
+    page.get_by_role("button", name="heat map").first.click()
+    page.locator(".output").first.scroll_into_view_if_needed()
+    page.mouse.wheel(0, 500)
+    return page
+
+
+def _compare(browser: Browser, url: str) -> None:
+    page = _open(browser, link(url, text=_POOLING, inputs=_RANDOM))
+    page.locator(".passes").wait_for()
+    page.keyboard.press("Control+Enter")
+    page.get_by_role("button", name="compare").first.click()
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "backend.npy"
+        with page.expect_download() as download:
+            page.get_by_role("button", name="save .npy").first.click()
+        array = np.load(download.value.path())
+        array[..., ::7, ::5] = np.nextafter(array[..., ::7, ::5], np.float32(9))
+        np.save(file, array)
+        page.get_by_label("Expected OutputTensor").first.set_input_files(file)
+        page.get_by_text("they differ").wait_for()
+    page.mouse.wheel(0, 700)
+    _save(page, "compare")
+
+
+def _live(browser: Browser, url: str) -> None:
+    page = _open(browser, f"{url}/live")
+    page.locator(".figures").wait_for()
+    stop = threading.Event()
+    thread = threading.Thread(target=_load, args=(url, stop))
+    thread.start()
+    time.sleep(15)
+    _save(page, "live")
+    stop.set()
+    thread.join()
+
+
+def _load(url: str, stop: threading.Event) -> None:
+    good = {**_DESC, "Axes": [1]}
+    with httpx.Client(base_url=url) as client:
+        for i in range(10_000):
+            if stop.is_set():
+                return
+            desc = _DESC if i % 9 == 0 else good
+            inputs = {"InputTensor": {"data": [[1, 5, 2], [9, 0, 3]]}}
+            body = {"operator": {"type": "REDUCE", "desc": desc}, "inputs": inputs}
+            client.post("/v1/execute", content=json.dumps(body), headers={"Content-Type": "application/json"})
+            time.sleep(0.02)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

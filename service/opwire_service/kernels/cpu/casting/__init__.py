@@ -1,0 +1,1 @@
+"""Elements of one type as those of another."""

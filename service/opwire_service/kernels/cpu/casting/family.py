@@ -1,0 +1,132 @@
+"""CAST: floats by a kernel of ours, integers by NumPy; half floats are made of floats of 32 bits."""
+
+from __future__ import annotations
+
+from array import array
+from functools import partial
+
+import numpy as np
+
+from opwire.check import Plan
+from opwire.tensor import Array, BufferTensorDesc, DataType, packed_strides
+
+from ....execution import Arrays, Bound, Stop
+from ..jit.compiler import Kernel
+from ..jit.element import FLOAT32, HALF, INT64
+from ..run.blocks import Blocks
+from ..run.job import Job, Step
+from ..run.pool import Find, Pool
+from ..views.job import CopyJob
+from ..views.view import View, copy
+from . import floats
+
+FLOATS = {
+    DataType.FLOAT16: Kernel(floats.convert, HALF),
+    DataType.FLOAT32: Kernel(floats.convert, FLOAT32),
+    DataType.FLOAT64: Kernel(floats.convert_doubles, INT64),
+}
+"""What converts floats of a type."""
+
+KERNELS = tuple(FLOATS.values())
+
+TARGETS = {
+    DataType.FLOAT16: floats.HALVES,
+    DataType.FLOAT32: floats.SINGLES,
+    DataType.FLOAT64: floats.DOUBLES,
+    DataType.INT64: floats.SIGNED_64,
+    DataType.UINT64: floats.UNSIGNED_64,
+}
+
+SMALL_INTEGERS = {8: floats.INTEGERS_8, 16: floats.INTEGERS_16, 32: floats.INTEGERS_32}
+"""By their bits."""
+
+BLOCK = 1 << 17
+"""Elements that are converted in one piece."""
+
+CHUNK = 1 << 14
+"""Elements that are converted in two steps at a time: they stay in the nearest caches."""
+
+
+def prepare(plan: Plan) -> Job:
+    source, target = plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
+    if source.data_type is target.data_type:
+        return CopyJob(source.data_type.bits // 8, [[copy(View.of(0, source), View.of(1, target))]])
+    return CastJob(source, target)
+
+
+def geometry_to(data_type: DataType) -> array[int]:
+    """What the kernel reads to make a type."""
+    which, least, greatest = TARGETS.get(data_type, 0), 0, 0
+    if not data_type.is_float and data_type.bits < 64:
+        which = SMALL_INTEGERS[data_type.bits]
+        limits = np.iinfo(data_type.dtype)
+        least, greatest = int(limits.min), int(limits.max)
+    return array("q", [which, least, greatest])
+
+
+class CastJob(Job):
+    """The conversion of one type to another one."""
+
+    def __init__(self, source: BufferTensorDesc, target: BufferTensorDesc) -> None:
+        self._is_packed = _is_packed(source) and _is_packed(target)
+        self._geometry = geometry_to(target.data_type)
+        self._count = source.element_count
+        self._kernel = FLOATS.get(source.data_type)
+        self._is_in_two_steps = self._kernel is None and target.data_type is DataType.FLOAT16
+        if self._is_in_two_steps:
+            self._kernel = FLOATS[DataType.FLOAT32]
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        return () if self._kernel is None else (self._kernel,)
+
+    def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
+        self.bind(inputs, outputs, find, pool)(stop)
+
+    def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
+        if self._is_packed and self._kernel is not None and not self._is_in_two_steps:
+            source, target = inputs["InputTensor"], outputs["OutputTensor"]
+            step = Step(self._kernel, self._geometry, self._count, 1)
+            return step.bind(source.ctypes.data, target.ctypes.data, 0, find, pool, (source, target))
+        return partial(self._run_blocks, inputs["InputTensor"], outputs["OutputTensor"], find, pool)
+
+    def _run_blocks(self, source: Array, target: Array, find: Find, pool: Pool, stop: Stop) -> None:
+        if self._is_packed:
+            source, target = source.reshape(-1), target.reshape(-1)
+        blocks = Blocks.of(source.shape, BLOCK)
+
+        def piece(begin: int, end: int) -> None:
+            for number in range(begin, end):
+                part = blocks.part(number)
+                self._convert(find, source[part], target[part])
+
+        pool.run(piece, blocks.number, 1, stop)
+
+    def scratch_bytes(self, threads: int) -> int:
+        packed = 0 if self._is_packed else 16 * BLOCK
+        return threads * (packed + 4 * CHUNK)
+
+    def _convert(self, find: Find, source: Array, target: Array) -> None:
+        """Converts a part of the tensors, of any strides."""
+        if self._kernel is None:
+            with np.errstate(all="ignore"):
+                np.copyto(target, source, casting="unsafe")
+            return
+        elements = np.ascontiguousarray(source).reshape(-1)
+        result = target.reshape(-1) if target.flags.c_contiguous else np.empty(target.size, target.dtype)
+        call, (geometry, _) = find(self._kernel).call, self._geometry.buffer_info()
+        for start in range(0, elements.size, CHUNK):
+            part = elements[start : start + CHUNK]
+            numbers = part.astype(np.float32) if self._is_in_two_steps else part
+            there = result.ctypes.data + start * result.itemsize
+            call(0, numbers.ctypes.data, there, 0, geometry, 0, part.size)
+        if not target.flags.c_contiguous:
+            target[...] = result.reshape(target.shape)
+
+
+def _is_packed(desc: BufferTensorDesc) -> bool:
+    pairs = zip(desc.sizes, desc.element_strides, packed_strides(desc.sizes), strict=True)
+    return all(size == 1 or stride == packed for size, stride, packed in pairs)
+
+
+PREPARE = {"CAST": prepare}

@@ -1,0 +1,141 @@
+"""The kernel that makes floats integers or half floats: vectors of them, where NumPy goes one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+
+from ..jit.compiler import inlined, inner, kernel
+from ..jit.element import (
+    FLOAT32,
+    FLOAT64,
+    HALF,
+    bits_float,
+    choose,
+    float32,
+    float64,
+    float_bits,
+    int8,
+    int16,
+    int32,
+    int64,
+    intrinsic,
+    read,
+    store,
+    uint64,
+)
+from ..run.geometry import at
+
+TARGET, LEAST, GREATEST = range(3)
+"""Slots: which type to make, and of integers of up to 32 bits the least and the greatest."""
+
+HALVES, SINGLES, DOUBLES, INTEGERS_8, INTEGERS_16, INTEGERS_32, SIGNED_64, UNSIGNED_64 = range(8)
+"""What to make: of small integers the sign does not matter beside their bounds."""
+
+
+@intrinsic
+def number_of(typing: Any, element: Any) -> tuple[Any, Callable[..., Any]]:
+    """A float as one that the processor computes with."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        if element != HALF:
+            return args[0]
+        return builder.fpext(builder.bitcast(args[0], ir.HalfType()), ir.FloatType())
+
+    return (FLOAT32 if element == HALF else element)(element), code
+
+
+@intrinsic
+def _truncated(typing: Any, number: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
+    """A FLOAT64 that an integer type holds, but for its fraction, as one of that type."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        to = builder.fptosi if zero.signed else builder.fptoui
+        return to(args[0], context.get_value_type(zero))
+
+    return zero(FLOAT64, zero), code
+
+
+@intrinsic
+def half_bits(typing: Any, number: Any) -> tuple[Any, Callable[..., Any]]:
+    """The FLOAT16 that is nearest to a FLOAT32."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.bitcast(builder.fptrunc(args[0], ir.HalfType()), ir.IntType(16))
+
+    return HALF(FLOAT32), code
+
+
+@inner
+def odd(number: float) -> float:
+    """A FLOAT32 that rounds to any narrower type as the number does: where it differs, its last bit is set."""
+    near = float32(number)
+    bits = float_bits(near)
+    if float64(near) != number and number == number and not bits & 1:
+        return bits_float(bits + 1 if abs(float64(near)) < abs(number) else bits - 1)
+    return near
+
+
+@inlined
+def _bounded(number: float, least: float, greatest: float) -> float:
+    """A number within bounds; 0 for NaN. Without branches, so that LLVM makes vectors of it."""
+    number = choose(number == number, number, 0.0)
+    number = choose(number > least, number, least)
+    return choose(number < greatest, number, greatest)
+
+
+@inlined
+def _narrow(zero: float, source: int, target: int, geometry: int, begin: int, end: int, to: Any) -> None:
+    """Converts to integers whose bounds a FLOAT64 holds."""
+    least, greatest = float64(at(geometry, LEAST)), float64(at(geometry, GREATEST))
+    for i in range(begin, end):
+        number = _bounded(float64(number_of(read(source, i, zero))), least, greatest)
+        store(target, i, to(_truncated(number, int64(0))))
+
+
+@inlined
+def _wide(zero: float, source: int, target: int, begin: int, end: int, least: float, beyond: float, most: Any) -> None:
+    """Converts to integers of 64 bits, of which ``most`` is the greatest and ``beyond`` one more."""
+    below = beyond - beyond / 2**53
+    for i in range(begin, end):
+        number = float64(number_of(read(source, i, zero)))
+        converted = _truncated(_bounded(number, least, below), most)
+        store(target, i, choose(number >= beyond, most, converted))
+
+
+@inlined
+def _convert(zero: float, source: int, target: int, geometry: int, begin: int, end: int) -> None:
+    which = at(geometry, TARGET)
+    if which == HALVES:
+        for i in range(begin, end):
+            store(target, i, half_bits(odd(float64(number_of(read(source, i, zero))))))
+    elif which == SINGLES:
+        for i in range(begin, end):
+            store(target, i, float32(number_of(read(source, i, zero))))
+    elif which == DOUBLES:
+        for i in range(begin, end):
+            store(target, i, float64(number_of(read(source, i, zero))))
+    elif which == INTEGERS_8:
+        _narrow(zero, source, target, geometry, begin, end, int8)
+    elif which == INTEGERS_16:
+        _narrow(zero, source, target, geometry, begin, end, int16)
+    elif which == INTEGERS_32:
+        _narrow(zero, source, target, geometry, begin, end, int32)
+    elif which == SIGNED_64:
+        _wide(zero, source, target, begin, end, -(2.0**63), 2.0**63, int64((1 << 63) - 1))
+    else:
+        _wide(zero, source, target, begin, end, 0.0, 2.0**64, uint64((1 << 64) - 1))
+
+
+@kernel
+def convert(zero: float, source: int, target: int, _states: int, geometry: int, begin: int, end: int) -> None:
+    """Converts a run of floats of 16 or 32 bits."""
+    _convert(zero, source, target, geometry, begin, end)
+
+
+@kernel
+def convert_doubles(zero: int, source: int, target: int, _states: int, geometry: int, begin: int, end: int) -> None:
+    """Converts a run of floats of 64 bits; no kernel that threads share has a ``zero`` of these."""
+    _convert(float64(0), source, target, geometry, begin, end)

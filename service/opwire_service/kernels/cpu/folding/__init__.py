@@ -1,0 +1,1 @@
+"""Images as columns of blocks, and back."""

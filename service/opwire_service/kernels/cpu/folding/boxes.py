@@ -1,0 +1,94 @@
+"""The elements of all blocks along one dimension, as boxes of which each lies in the image or in the padding.
+
+An element of a block is a place in a rectangle: which element of the window it is, and which block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ...reference.folds import Axis
+
+
+class Box(NamedTuple):
+    """A part of the rectangle.
+
+    Attributes:
+        window, windows: the first element of the window, and how many there are.
+        block, blocks: the first block, and how many.
+    """
+
+    window: int
+    windows: int
+    block: int
+    blocks: int
+
+    def position(self, axis: Axis) -> int:
+        """That of the first element in the image."""
+        return self.block * axis.stride - axis.start + self.window * axis.dilation
+
+
+class Line(NamedTuple):
+    """A part whose elements lie apart in the image, with what stands before and after it in the padding."""
+
+    inside: Box | None
+    outside: tuple[Box, ...]
+
+
+def whole(axis: Axis) -> Box:
+    return Box(0, axis.window, 0, axis.blocks)
+
+
+def is_inside(axis: Axis) -> bool:
+    """Whether no block reaches into the padding."""
+    last = (axis.blocks - 1) * axis.stride - axis.start + (axis.window - 1) * axis.dilation
+    return axis.start == 0 and last < axis.size
+
+
+def lines(axis: Axis) -> Iterator[Line]:
+    """One for each element of the window, or for each block, whichever are fewer."""
+    if axis.window <= axis.blocks:
+        for window in range(axis.window):
+            first = window * axis.dilation - axis.start
+            begin, end = _range(first, axis.stride, axis.blocks, axis.size)
+            yield _line(Box(window, 1, 0, axis.blocks), begin, end)
+    else:
+        for block in range(axis.blocks):
+            first = block * axis.stride - axis.start
+            begin, end = _range(first, axis.dilation, axis.window, axis.size)
+            yield _line(Box(0, axis.window, block, 1), begin, end)
+
+
+def _range(first: int, step: int, count: int, size: int) -> tuple[int, int]:
+    """Which of some positions lie from 0 to before a size."""
+    begin = min(max(0, -(first // step)), count)
+    end = min(max(begin, -((first - size) // step)), count)
+    return begin, end
+
+
+def _line(box: Box, begin: int, end: int) -> Line:
+    """A line of which what lies between two places is inside."""
+    pieces = [_part(box, *ends) for ends in ((0, begin), (begin, end), (end, box.windows * box.blocks))]
+    before, inside, after = pieces
+    return Line(inside, tuple(piece for piece in (before, after) if piece is not None))
+
+
+def _part(box: Box, begin: int, end: int) -> Box | None:
+    if begin == end:
+        return None
+    if box.windows == 1:
+        return Box(box.window, 1, box.block + begin, end - begin)
+    return Box(box.window + begin, end - begin, box.block, 1)
+
+
+def clipped(axis: Axis, box: Box, positions: range) -> tuple[slice, Box] | None:
+    """What of a line lies at some positions of the image: which of those, and its elements; None if nothing does."""
+    first, step = box.position(axis), axis.stride if box.windows == 1 else axis.dilation
+    count = box.windows * box.blocks
+    begin, end = _range(first - positions.start, step, count, len(positions))
+    part = _part(box, begin, end)
+    if part is None:
+        return None
+    start = first - positions.start + begin * step
+    return slice(start, start + (end - begin - 1) * step + 1, step), part

@@ -1,0 +1,229 @@
+"""FOLD: sums of the columns where their blocks overlap, in FLOAT64 with a bound on the error, or in two of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from opwire.check import Plan
+from opwire.tensor import Array, DataType
+
+from ....execution import Arrays, Stop, Stopped
+from ...reference.folds import Axis, axes_of, element_at
+from ...reference.moves import view_at
+from ..jit.compiler import Kernel
+from ..run.job import Job
+from ..run.pool import Find, Pool
+from ..sequences.rounding import add_odd
+from .boxes import clipped, lines
+
+TILE = 1 << 15
+"""Elements of the image that are summed at a time."""
+
+EXACT_HALVES = 1 << 12
+"""So many FLOAT16 numbers add up in FLOAT64 without rounding."""
+
+EXACT_BITS = 28
+"""By so many powers of two may FLOAT32 numbers differ for two of them to add up in FLOAT64 without rounding."""
+
+_INFINITY = 0x7F800000
+"""Its bits."""
+
+Part = tuple[Any, ...]
+
+
+class FoldJob(Job):
+    """Tiles of the image, each of which adds up what the columns have for it."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._axes = axes_of(plan, plan.outputs["OutputTensor"])
+        self._data_type = plan.outputs["OutputTensor"].data_type
+        self._terms = prod(min(axis.window, axis.blocks) for axis in self._axes)
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        return ()
+
+    def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
+        source, target = inputs["InputTensor"], outputs["OutputTensor"]
+        flat = view_at(source, (0,) * (source.ndim - 3))
+        columns = self._blocks(flat)
+        image = view_at(target, (0,) * (target.ndim - len(self._axes) - 2))
+        tile = _tile(image.shape)
+        tiles = tuple(-(-size // width) for size, width in zip(image.shape, tile, strict=True))
+
+        def piece(begin: int, end: int) -> None:
+            for unit in range(begin, end):
+                place = map(int, np.unravel_index(unit, tiles))
+                part = tuple(slice(i * width, (i + 1) * width) for i, width in zip(place, tile, strict=True))
+                ranges = [range(*each.indices(size)) for each, size in zip(part, image.shape, strict=True)]
+                self._sum(flat, columns, image[part], ranges, stop)
+
+        pool.run(piece, prod(tiles), 1, stop)
+
+    def scratch_bytes(self, threads: int) -> int:
+        lines_kept = sum(min(axis.window, axis.blocks) for axis in self._axes)
+        return threads * (16 * 8 * TILE + 512 * lines_kept)
+
+    def _blocks(self, columns: Array) -> Array:
+        """The columns with a dimension for each window and for each number of blocks."""
+        batch, rows, _ = columns.shape
+        windows, blocks = [axis.window for axis in self._axes], [axis.blocks for axis in self._axes]
+        channels = rows // prod(windows)
+        steps = _split(columns.strides[1], [channels, *windows]), _split(columns.strides[2], blocks)
+        shape = (batch, channels, *windows, *blocks)
+        return np.lib.stride_tricks.as_strided(columns, shape, (columns.strides[0], *steps[0], *steps[1]))
+
+    def _sum(self, flat: Array, columns: Array, target: Array, ranges: Sequence[range], stop: Stop) -> None:
+        channels = columns[_slice(ranges[0]), _slice(ranges[1])]
+        terms = _Terms(channels, self._axes, ranges[2:], stop)
+        if not self._data_type.is_float:
+            unsigned = f"<u{target.itemsize}"
+            total = np.zeros(target.shape, unsigned)
+            for part, elements in terms:
+                total[part] += elements.view(unsigned)
+            target.view(unsigned)[...] = total
+            return
+        with np.errstate(all="ignore"):
+            result, doubtful = self._rounded(terms, target)
+        target[...] = result
+        target[terms.uncovered()] = 0
+        for place in np.argwhere(doubtful):
+            if stop():
+                raise Stopped
+            at = tuple(each[int(i)] for each, i in zip(ranges, place, strict=True))
+            target[tuple(place)] = element_at(flat, self._data_type, self._axes, at, stop)
+
+    def _rounded(self, terms: _Terms, target: Array) -> tuple[Array, Array]:
+        """The sums, and which of them may be wrong."""
+        if self._data_type is not DataType.FLOAT64:
+            total, sizes = np.full(target.shape, -0.0), _Sizes()
+            is_half = self._data_type is DataType.FLOAT16
+            for part, elements in terms:
+                total[part] += elements
+                if not is_half:
+                    sizes.add(elements)
+            if self._terms <= (EXACT_HALVES if is_half else sizes.exact):
+                return total.astype(target.dtype), np.zeros(target.shape, np.bool_)
+        return self._in_two(terms, target)
+
+    def _in_two(self, terms: _Terms, target: Array) -> tuple[Array, Array]:
+        """The sums as those of two numbers, and which of them do not hold all of it."""
+        total, rest, lost = np.full(target.shape, -0.0), np.zeros(target.shape), np.zeros(target.shape, np.bool_)
+        for part, elements in terms:
+            one, other = _two(total[part], elements.astype(np.float64))
+            total[part] = one
+            rest[part], third = _two(rest[part], other)
+            lost[part] |= third != 0
+        finite = np.isfinite(total)
+        exact = total + rest if self._data_type is DataType.FLOAT64 else add_odd(total, rest)
+        # Zeros keep the sign of their sum; a sum of infinities is what it is.
+        exact = np.where(finite & (rest != 0), exact, total)
+        doubtful = lost & finite if self._data_type is not DataType.FLOAT64 else lost | ~finite
+        return exact.astype(target.dtype), doubtful
+
+
+def _two(one: Array, other: Array) -> tuple[Array, Array]:
+    """The sum of two numbers and what its rounding takes from it."""
+    total = one + other
+    part = total - one
+    return total, (one - (total - part)) + (other - part)
+
+
+class _Sizes:
+    """How large FLOAT32 numbers are, of several arrays."""
+
+    def __init__(self) -> None:
+        self._greatest, self._least = 0, _INFINITY
+
+    def add(self, elements: Array) -> None:
+        magnitudes = elements.view(np.uint32) & np.uint32(0x7FFFFFFF)
+        self._greatest = max(self._greatest, int(magnitudes.max()))
+        magnitudes -= np.uint32(1)  # of zeros that is the greatest number
+        self._least = min(self._least, int(magnitudes.min()) + 1)
+
+    @property
+    def exact(self) -> int:
+        """So many of them add up in FLOAT64 without rounding: multiples of the last bit of the least one."""
+        if self._greatest >= _INFINITY:
+            return 0
+        apart = (self._greatest >> 23) - (min(self._least, self._greatest) >> 23)
+        return 1 << max(0, EXACT_BITS - apart) if apart <= EXACT_BITS else 0
+
+
+class _Terms:
+    """What goes into a tile of the image: parts of the tile, with the elements that are added there.
+
+    Args:
+        columns: with a dimension for each window and for each number of blocks, of the images and channels of the tile.
+        axes: the folded dimensions.
+        ranges: their positions in the tile.
+        stop: asked before each part.
+    """
+
+    def __init__(self, columns: Array, axes: Sequence[Axis], ranges: Sequence[range], stop: Stop) -> None:
+        self._columns, self._ranges, self._stop = columns, ranges, stop
+        self._lines = [
+            [
+                part
+                for line in lines(axis)
+                if line.inside is not None and (part := clipped(axis, line.inside, positions)) is not None
+            ]
+            for axis, positions in zip(axes, ranges, strict=True)
+        ]
+
+    def __iter__(self) -> Iterator[tuple[Part, Array]]:
+        everything = slice(None), slice(None)
+        for chosen in product(*self._lines):
+            if self._stop():
+                raise Stopped
+            places, boxes = zip(*chosen, strict=True)
+            # Along each dimension either the window varies or the block.
+            windows = [_index(box.window, box.windows, box.windows > 1) for box in boxes]
+            blocks = [_index(box.block, box.blocks, box.windows == 1) for box in boxes]
+            elements = self._columns[(*everything, *windows, *blocks)]
+            varying = [i for i, box in enumerate(boxes) if box.windows > 1]
+            varying += [i for i, box in enumerate(boxes) if box.windows == 1]
+            yield (*everything, *places), elements.transpose(0, 1, *(2 + varying.index(i) for i in range(len(boxes))))
+
+    def uncovered(self) -> Part:
+        """The part of the tile where nothing is added, as an index."""
+        count = len(self._ranges)
+        covered = np.ones((1,) * count, np.bool_)
+        for i, (each, positions) in enumerate(zip(self._lines, self._ranges, strict=True)):
+            along = np.zeros(len(positions), np.bool_)
+            for place, _ in each:
+                along[place] = True
+            covered = covered & along.reshape((-1,) + (1,) * (count - 1 - i))
+        return (slice(None), slice(None), ~covered)
+
+
+def _index(first: int, count: int, varies: bool) -> int | slice:
+    return slice(first, first + count) if varies else first
+
+
+def _slice(each: range) -> slice:
+    return slice(each.start, each.stop)
+
+
+def _split(step: int, sizes: Sequence[int]) -> list[int]:
+    """The steps of a dimension that is several, row-major."""
+    steps = []
+    for size in reversed(sizes):
+        steps.append(step)
+        step *= size
+    return steps[::-1]
+
+
+def _tile(sizes: Sequence[int]) -> tuple[int, ...]:
+    """How much of each dimension is summed at a time."""
+    left, found = TILE, []
+    for size in reversed(sizes):
+        found.append(min(size, left))
+        left = max(1, left // size)
+    return tuple(reversed(found))

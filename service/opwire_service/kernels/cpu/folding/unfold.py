@@ -1,0 +1,105 @@
+"""UNFOLD: copies of the image into the columns, and zeros for the padding."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice, product
+
+import numpy as np
+
+from opwire.check import Plan
+
+from ....execution import Arrays, Stop, Stopped
+from ...reference.folds import Axis, axes_of
+from ..jit.compiler import Kernel
+from ..run.job import Job, Step
+from ..run.pool import Find, Pool
+from ..views.job import KERNELS, bind_steps, steps_of
+from ..views.phases import constant
+from ..views.view import Copy, Dimension, View, copy
+from .boxes import Box, is_inside, lines, whole
+
+BATCH = 256
+"""Copies that are made ready at a time; those of no larger plan are kept."""
+
+RECORD_BYTES = 1 << 10
+"""More than a copy takes while it is ready."""
+
+
+class UnfoldJob(Job):
+    """The copies of a plan, in batches."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._item = plan.outputs["OutputTensor"].data_type.bits // 8
+        self._zero = np.zeros((), f"<u{self._item}")
+        batches = self._batches()
+        first, second = next(batches), next(batches, None)
+        self._kept = None if second is not None else first
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        return KERNELS if self._kept is None else tuple(dict.fromkeys(step.kernel for step in self._kept))
+
+    def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
+        tensors = inputs["InputTensor"], outputs["OutputTensor"], self._zero
+        for steps in self._batches() if self._kept is None else (self._kept,):
+            if stop():
+                raise Stopped
+            bind_steps(steps, tensors, find, pool)(stop)
+
+    def scratch_bytes(self, threads: int) -> int:
+        return BATCH * RECORD_BYTES
+
+    def _batches(self) -> Iterator[list[Step]]:
+        copies = _copies(self._plan)
+        while batch := list(islice(copies, BATCH)):
+            yield steps_of(batch, self._item)
+
+
+def _copies(plan: Plan) -> Iterator[Copy]:
+    image, columns = _views(plan)
+    axes = axes_of(plan, plan.inputs["InputTensor"])
+    inside = [[whole(axis)] if is_inside(axis) else [line.inside for line in lines(axis)] for axis in axes]
+    for boxes in product(*inside):
+        chosen = [box for box in boxes if box is not None]
+        if len(chosen) == len(axes):
+            yield copy(_in_image(image, axes, chosen), _in_columns(columns, chosen))
+    for i, axis in enumerate(axes):
+        if is_inside(axis):
+            continue
+        # Before this dimension what lies inside, after it everything: no element of the padding is written twice.
+        outside = [box for line in lines(axis) for box in line.outside]
+        for boxes in product(*inside[:i], outside, *([whole(after)] for after in axes[i + 1 :])):
+            chosen = [box for box in boxes if box is not None]
+            if len(chosen) == len(axes):
+                part = _in_columns(columns, chosen)
+                yield copy(constant(part), part)
+
+
+def _views(plan: Plan) -> tuple[View, View]:
+    """The image, and the columns with a dimension for the windows and one for the blocks of each that is folded."""
+    axes = axes_of(plan, plan.inputs["InputTensor"])
+    image = View.of(0, plan.inputs["InputTensor"])
+    image = image.ordered(*range(len(image.sizes) - len(axes) - 2, len(image.sizes)))
+    columns = View.of(1, plan.outputs["OutputTensor"])
+    columns = columns.ordered(*range(len(columns.sizes) - 3, len(columns.sizes)))
+    columns = columns.split(2, *(axis.blocks for axis in axes))
+    columns = columns.split(1, image.sizes[1], *(axis.window for axis in axes))
+    pairs = [place for i in range(len(axes)) for place in (2 + i, 2 + len(axes) + i)]
+    return image, columns.ordered(0, 1, *pairs)
+
+
+def _in_columns(columns: View, boxes: Sequence[Box]) -> View:
+    for i, box in enumerate(boxes):
+        columns = columns.taken(2 + 2 * i, box.window, box.windows).taken(3 + 2 * i, box.block, box.blocks)
+    return columns
+
+
+def _in_image(image: View, axes: Sequence[Axis], boxes: Sequence[Box]) -> View:
+    dimensions, offset = list(image.dimensions[:2]), image.offset
+    for dimension, axis, box in zip(image.dimensions[2:], axes, boxes, strict=True):
+        offset += box.position(axis) * dimension.step
+        dimensions.append(Dimension(box.windows, axis.dilation * dimension.step))
+        dimensions.append(Dimension(box.blocks, axis.stride * dimension.step))
+    return View(image.tensor, offset, tuple(dimensions))

@@ -1,0 +1,157 @@
+"""MAX_POOLING_GRAD and MAX_UNPOOLING."""
+
+from __future__ import annotations
+
+from array import array
+from math import prod
+
+import numpy as np
+
+from opwire.check import Plan, check
+from opwire.tensor import Array, BufferTensorDesc, DataType
+
+from ....execution import Arrays, Stop, Stopped
+from ...windows import dimensions_of
+from ..jit.compiler import Kernel
+from ..jit.element import FLOAT32, HALF, INT8, INT16, INT32, INT64
+from ..run.job import PIECE, Job, Step
+from ..run.pool import Find, Pool
+from . import geometry as p
+from . import gradient, unpooling
+from .family import prepare as prepare_max
+
+FLOATS = {DataType.FLOAT32: FLOAT32, DataType.FLOAT16: HALF}
+
+MOVED = {8: INT8, 16: INT16, 32: INT32, 64: INT64}
+"""By bits."""
+
+KERNELS = (
+    *(Kernel(gradient.blocks, element) for element in FLOATS.values()),
+    *(Kernel(unpooling.planes, element) for element in MOVED.values()),
+)
+
+BLOCK = 1 << 12
+"""Elements of a block of gradients."""
+
+LARGEST_PLANE = 1 << 20
+"""Elements of a plane that is unpooled at once."""
+
+
+class GradientJob(Job):
+    """The winners of all windows, then the gradients that each has."""
+
+    def __init__(self, plan: Plan) -> None:
+        source, pooled = plan.inputs["InputTensor"], plan.inputs["InputGradientTensor"]
+        target = plan.outputs["OutputGradientTensor"]
+        self._pooled = pooled
+        self._winners_plan = _max_pooling(plan)
+        self._winners = prepare_max(self._winners_plan)
+        dimensions = dimensions_of(plan.attributes, source.sizes)
+        height, width = source.sizes[-2:]
+        columns = min(width, BLOCK)
+        rows = min(height, max(1, BLOCK // width))
+        packed = BufferTensorDesc(DataType.UINT64, pooled.sizes)
+        geometry = p.encode_tensors(
+            (target, pooled, packed), dimensions, pooled.sizes, {gradient.ROWS: rows, gradient.COLUMNS: columns}
+        )
+        units = prod(source.sizes[:-2]) * -(-height // rows) * -(-width // columns)
+        windows = pooled.element_count * 4 * prod(min(each.window, each.size) for each in dimensions[:1])
+        visits = rows * columns + windows // units + 1
+        self._step = Step(Kernel(gradient.blocks, FLOATS[source.data_type]), geometry, units, visits)
+        self._block = rows * columns
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        return (*self._winners.kernels, self._step.kernel)
+
+    def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
+        pooled, target = inputs["InputGradientTensor"], outputs["OutputGradientTensor"]
+        found: dict[str, Array] = {
+            "OutputTensor": np.empty(pooled.shape, pooled.dtype),
+            "OutputIndicesTensor": np.empty(pooled.shape, np.uint64),
+        }
+        self._winners.run({"InputTensor": inputs["InputTensor"]}, found, find, pool, stop)
+        indices = found["OutputIndicesTensor"]
+        kept = pooled, target, indices
+        self._step.bind(pooled.ctypes.data, target.ctypes.data, indices.ctypes.data, find, pool, kept)(stop)
+
+    def scratch_bytes(self, threads: int) -> int:
+        found = self._pooled.element_count * (8 + self._pooled.data_type.bits // 8)
+        return found + self._winners.scratch_bytes(threads) + threads * 8 * (3 * self._block + 64)
+
+
+def _max_pooling(plan: Plan) -> Plan:
+    """The max pooling whose gradient a plan computes, with indices."""
+    source, pooled, attributes = plan.inputs["InputTensor"], plan.inputs["InputGradientTensor"], plan.attributes
+    names = ("Strides", "WindowSize", "StartPadding", "EndPadding", "Dilations")
+    desc: dict[str, object] = {name: list(getattr(attributes, name)) for name in names}
+    given = {"DataType": source.data_type.name, "Sizes": list(source.sizes), "Strides": list(source.element_strides)}
+    desc["InputTensor"] = given
+    desc["OutputTensor"] = {"DataType": source.data_type.name, "Sizes": list(pooled.sizes)}
+    desc["OutputIndicesTensor"] = {"DataType": "UINT64", "Sizes": list(pooled.sizes)}
+    return check({"type": "MAX_POOLING2", "desc": desc})
+
+
+class UnpoolingJob(Job):
+    """Planes side by side, as long as no index lies in the plane of another element."""
+
+    def __init__(self, plan: Plan) -> None:
+        source, indices = plan.inputs["InputTensor"], plan.inputs["IndicesTensor"]
+        target = plan.outputs["OutputTensor"]
+        self._kernel = Kernel(unpooling.planes, MOVED[source.data_type.bits])
+        self._units = prod(target.sizes[:2])
+        self._visits = prod(source.sizes[2:]) * 2 + prod(target.sizes[2:])
+        row = [0] * unpooling.PLACES
+        row[: unpooling.ELEMENTS + 1] = [
+            source.sizes[1],
+            *source.sizes[2:],
+            *target.sizes[2:],
+            target.element_count,
+        ]
+        row[unpooling.INDEX_BYTES] = indices.data_type.bits // 8
+        steps = zip(source.element_strides, indices.element_strides, target.element_strides, strict=True)
+        row[unpooling.STEPS :] = [step for three in steps for step in three]
+        self._geometry = array("q", row)
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        return (self._kernel,)
+
+    def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
+        source, indices, target = inputs["InputTensor"], inputs["IndicesTensor"], outputs["OutputTensor"]
+        foreign = np.ones(1, np.int64)
+        if self._visits <= LARGEST_PLANE:
+            foreign[0] = 0
+            geometry = self._geometry[:]
+            geometry[unpooling.INDICES], geometry[unpooling.FOREIGN] = indices.ctypes.data, foreign.ctypes.data
+            step = Step(self._kernel, geometry, self._units, self._visits)
+            kept = source, indices, target, foreign
+            step.bind(source.ctypes.data, target.ctypes.data, 0, find, pool, kept)(stop)
+        if foreign[0]:
+            _unpool_in_order(source, indices, target, pool, stop)
+
+    def scratch_bytes(self, threads: int) -> int:
+        return 64 * PIECE
+
+
+def _unpool_in_order(source: Array, indices: Array, target: Array, pool: Pool, stop: Stop) -> None:
+    """One element after the other; of those with one index the last is left."""
+    rows = target.shape[:-1]
+    grain = max(1, PIECE // target.shape[-1])
+
+    def clear(begin: int, end: int) -> None:
+        for row in range(begin, end):
+            target[tuple(int(i) for i in np.unravel_index(row, rows))] = 0
+
+    pool.run(clear, prod(rows), grain, stop)
+    for begin in range(0, source.size, PIECE // 4):
+        if stop():
+            raise Stopped
+        piece = slice(begin, begin + PIECE // 4)
+        chosen = indices.flat[piece]
+        inside = np.flatnonzero(chosen < np.uint64(target.size))
+        # Of elements with one index NumPy leaves the last.
+        target[np.unravel_index(chosen[inside].astype(np.int64), target.shape)] = source.flat[piece][inside]
+
+
+PREPARE = {"MAX_POOLING_GRAD": GradientJob, "MAX_UNPOOLING": UnpoolingJob}

@@ -1,0 +1,121 @@
+"""CONVOLUTION_INTEGER and QUANTIZED_LINEAR_CONVOLUTION: filters times unfolded columns, exact in FLOAT32."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from opwire.check import Plan
+from opwire.tensor import Array
+
+from ....execution import Arrays, Stop, Stopped
+from ..jit.compiler import Kernel
+from ..run.job import Job
+from ..run.pool import Find, Pool
+from . import blas
+from .convolution import TILE_BYTES, grouped
+from .integer_products import BYTES_DEPTH
+from .requantizing import Finishing, Quantized, Wrapped
+from .unfolding import CHANNELS, Box, Boxes, Columns, Cut, Geometry
+
+
+class IntegerConvolutionJob(Job):
+    """All tiles of filters, images and positions."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._dtype = plan.outputs["OutputTensor"].data_type.dtype
+        self._geometry = geometry = Geometry(plan)
+        lines = geometry.phase(0)
+        assert lines is not None  # a convolution that is not transposed is one phase
+        self._lines, self._cut = lines, Cut.of(geometry, lines)
+        extents = (geometry.groups, geometry.images, *(line.length for line in lines))
+        self._units = Boxes(extents, [self._cut.groups, *self._cut.places])
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        return ()
+
+    def scratch_bytes(self, threads: int) -> int:
+        return min(threads, len(self._units)) * TILE_BYTES
+
+    def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
+        blas.single_threaded()
+        zero = inputs.get("InputZeroPointTensor")
+        source = grouped(inputs["InputTensor"], self._geometry.groups)
+        point = 0 if zero is None else int(zero.reshape(-1)[0])
+        columns = Columns(source, self._lines, np.float32, point, has_norms=False)
+        target = grouped(outputs["OutputTensor"], self._geometry.groups)
+        work = partial(self._run_units, columns, inputs, target, stop)
+        if len(self._units) == 1:
+            work(0, 1)
+        else:
+            pool.run(work, len(self._units), 1, stop)
+
+    def _run_units(self, columns: Columns, inputs: Arrays, target: Array, stop: Stop, begin: int, end: int) -> None:
+        with np.errstate(all="ignore"):
+            for groups, *places in self._units[begin:end]:
+                self._unit(columns, inputs, target, groups, tuple(places), stop)
+
+    def _unit(self, columns: Columns, inputs: Arrays, target: Array, groups: slice, places: Box, stop: Stop) -> None:
+        geometry = self._geometry
+        kernel = geometry.filters_of(inputs["FilterTensor"], self._lines)
+        depths = Boxes(kernel.shape[2:], self._cut.depths)
+        kept = columns.unfold(groups, places, depths[0])[0] if len(depths) == 1 else None
+        for first in range(0, geometry.filters, CHANNELS):
+            filters = slice(first, min(first + CHANNELS, geometry.filters))
+            total: Array | None = None
+            for depth in depths:
+                unfolded = columns.unfold(groups, places, depth)[0] if kept is None else kept
+                weights = self._weights(inputs, kernel, groups, filters, depth)
+                total = _add_product(total, weights, unfolded, stop)
+            assert total is not None
+            found = self._finished(inputs, groups, filters, total)
+            part = target[(groups, filters, *places)]
+            part[...] = found.reshape(part.shape)
+
+    def _weights(self, inputs: Arrays, kernel: Array, groups: slice, filters: slice, depth: Box) -> Array:
+        weights = kernel[(groups, filters, *depth)].astype(np.float32)
+        weights = weights.reshape(*weights.shape[:2], -1)
+        if "FilterZeroPointTensor" in inputs:
+            weights -= self._of_filters(inputs["FilterZeroPointTensor"], groups, filters).astype(np.float32)[..., None]
+        return weights
+
+    def _of_filters(self, parameter: Array, groups: slice, filters: slice) -> Array:
+        """The parameters of some filters, ``[groups, filters]``: one for all, or one for each."""
+        flat = parameter.reshape(-1)
+        if flat.size == 1:
+            return flat.reshape(1, 1)
+        return flat.reshape(self._geometry.groups, self._geometry.filters)[groups, filters]
+
+    def _finished(self, inputs: Arrays, groups: slice, filters: slice, total: Array) -> Array:
+        count, channels, places = total.shape
+        if "BiasTensor" in inputs:
+            total += self._of_filters(inputs["BiasTensor"], groups, filters)[..., None]
+        finishing: Finishing = Wrapped()
+        if "OutputScaleTensor" in inputs:
+            scales = np.broadcast_to(self._of_filters(inputs["FilterScaleTensor"], groups, filters), (count, channels))
+            finishing = Quantized(
+                scales.astype(np.float64).reshape(-1, 1),
+                _single(inputs, "InputScaleTensor"),
+                _single(inputs, "OutputScaleTensor"),
+                _single(inputs, "OutputZeroPointTensor"),
+                self._dtype,
+            )
+        return finishing.finish(total.reshape(-1, places))
+
+
+def _single(inputs: Arrays, name: str) -> Array:
+    return inputs[name].astype(np.float64).reshape(1, 1) if name in inputs else np.zeros((1, 1))
+
+
+def _add_product(total: Array | None, weights: Array, columns: Array, stop: Stop) -> Array:
+    """The sums so far and the product of filters and columns, as many products at a time as FLOAT32 sums exactly."""
+    for first in range(0, weights.shape[-1], BYTES_DEPTH):
+        if stop():
+            raise Stopped
+        part = slice(first, first + BYTES_DEPTH)
+        found = np.matmul(weights[..., part], columns[:, part])
+        total = found.astype(np.float64) if total is None else np.add(total, found, out=total)
+    assert total is not None
+    return total

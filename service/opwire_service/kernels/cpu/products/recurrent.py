@@ -1,0 +1,235 @@
+"""Recurrent networks in float64: a step of some entries of the batch at a time, input products some steps ahead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+
+from opwire.check import Plan
+from opwire.enums import RecurrentNetworkDirection
+from opwire.tensor import Array
+
+from ....execution import Arrays, Stop, Stopped
+from ...reference.recurrent import Activation, activation
+from ..jit.compiler import Kernel
+from ..run.job import Job
+from ..run.pool import Find, Pool
+from . import blas
+
+MOST_CONVERTED = 64 << 20
+"""Bytes of weights in float64 that all threads share; of larger ones parts are converted at each step."""
+
+ENTRIES = 16
+"""Entries of the batch that a thread takes at a time."""
+
+AHEAD = 1 << 17
+"""Numbers of products of inputs, or of inputs, that are computed ahead."""
+
+AT_ONCE = 1 << 26
+"""Products of a call of BLAS, at most."""
+
+PART = 1 << 18
+"""Weights that are converted at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """Rows of weights.
+
+    Attributes:
+        view: ``[rows, columns]``, as given.
+        doubles: the same in float64, or None where that is too large.
+    """
+
+    view: Array
+    doubles: Array | None
+
+    def rows(self, part: slice) -> Weights:
+        return Weights(self.view[part], None if self.doubles is None else self.doubles[part])
+
+    def product(self, vectors: Array, stop: Stop) -> Array:
+        """The products of vectors ``[count, columns]`` with the rows, ``[count, rows]``."""
+        rows, columns = self.view.shape
+        result = np.zeros((len(vectors), rows))
+        width = columns if self.doubles is not None else min(columns, PART)
+        height = max(1, AT_ONCE // (len(vectors) * width))
+        if self.doubles is None:
+            height = min(height, max(1, PART // width))
+        for first in range(0, rows, height):
+            for left in range(0, columns, width):
+                if stop():
+                    raise Stopped
+                down, across = slice(first, first + height), slice(left, left + width)
+                given = self.view if self.doubles is None else self.doubles
+                result[:, down] += vectors[:, across] @ given[down, across].astype(np.float64, copy=False).T
+        return result
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """One direction.
+
+    Attributes:
+        weights, recurrence: of all gates.
+        biases: those of the weights and those of the recurrence, zeros where there are none.
+        peepholes: ``[3, hidden]`` of LSTM, or None.
+        activations: of the gates.
+        attributes: of the plan.
+        hidden: the size of the state.
+    """
+
+    weights: Weights
+    recurrence: Weights
+    biases: Array
+    peepholes: Array | None
+    activations: Sequence[Activation]
+    attributes: Any
+    hidden: int
+
+    def gate(self, i: int) -> slice:
+        return slice(i * self.hidden, (i + 1) * self.hidden)
+
+
+class Step(Protocol):
+    """The next state from the products of the inputs, the hidden state and the cell, each ``[entries, ...]``."""
+
+    def __call__(self, net: Network, ahead: Array, hidden: Array, cell: Array, stop: Stop) -> tuple[Array, Array]: ...
+
+
+def rnn_step(net: Network, ahead: Array, hidden: Array, cell: Array, stop: Stop) -> tuple[Array, Array]:
+    total = ahead + net.recurrence.product(hidden, stop) + net.biases[0] + net.biases[1]
+    return net.activations[0](total), cell
+
+
+def gru_step(net: Network, ahead: Array, hidden: Array, cell: Array, stop: Stop) -> tuple[Array, Array]:
+    f, g = net.activations
+    gates = slice(0, 2 * net.hidden)
+    new = net.gate(2)
+    early = ahead[:, gates] + net.biases[0, gates] + net.biases[1, gates]
+    early += net.recurrence.rows(gates).product(hidden, stop)
+    z, r = f(early[:, net.gate(0)]), f(early[:, net.gate(1)])
+    if net.attributes.LinearBeforeReset:
+        late = r * (net.recurrence.rows(new).product(hidden, stop) + net.biases[1, new])
+    else:
+        late = net.recurrence.rows(new).product(r * hidden, stop) + net.biases[1, new]
+    n = g(ahead[:, new] + net.biases[0, new] + late)
+    return (1 - z) * n + z * hidden, cell
+
+
+def lstm_step(net: Network, ahead: Array, hidden: Array, cell: Array, stop: Stop) -> tuple[Array, Array]:
+    f, g, h = net.activations
+    total = ahead + net.recurrence.product(hidden, stop) + net.biases[0] + net.biases[1]
+
+    def gate(i: int, through: Array | None) -> Array:
+        part = total[:, net.gate(i)]
+        if through is not None and net.peepholes is not None:
+            part = part + net.peepholes[i] * through
+        threshold = net.attributes.ClipThreshold
+        return np.fmin(np.fmax(part, -threshold), threshold) if net.attributes.UseClipThreshold else part
+
+    into = f(gate(0, cell))
+    forget = 1 - into if net.attributes.CoupleInputForget else f(gate(2, cell))
+    cell = forget * cell + into * g(gate(3, None))
+    return f(gate(1, cell)) * h(cell), cell
+
+
+class RecurrentJob(Job):
+    """Units are some entries of the batch in one direction.
+
+    Args:
+        step: of the network.
+        activations: of each direction.
+        plan: what to compute.
+    """
+
+    def __init__(self, step: Step, activations: int, plan: Plan) -> None:
+        self._step, self._plan = step, plan
+        _, self._length, self._batch, self._width = plan.inputs["InputTensor"].sizes
+        _, self._directions, self._rows, self._hidden = plan.inputs["RecurrenceTensor"].sizes
+        own = [activation(operator) for operator in plan.attributes.ActivationDescs]
+        self._activations = [own[i * activations : (i + 1) * activations] for i in range(self._directions)]
+        self._elements = self._directions * self._rows * (self._width + self._hidden)
+        self._is_shared = 8 * self._elements <= MOST_CONVERTED
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        return ()
+
+    def scratch_bytes(self, threads: int) -> int:
+        entries = min(ENTRIES, self._batch)
+        state = entries * (4 * self._rows + 24 * self._hidden + 2 * self._width)
+        biases = self._directions * 2 * self._rows
+        return 8 * ((self._elements if self._is_shared else 0) + biases + threads * (state + 4 * AHEAD + 2 * PART))
+
+    def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
+        blas.single_threaded()
+        networks = [self._network(inputs, number) for number in range(self._directions)]
+        units = self._directions * -(-self._batch // ENTRIES)
+        pool.run(partial(self._units, networks, inputs, outputs, stop), units, 1, stop)
+
+    def _network(self, inputs: Arrays, number: int) -> Network:
+        given = [inputs[name][0, number] for name in ("WeightTensor", "RecurrenceTensor")]
+        weights, recurrence = (
+            Weights(view, np.ascontiguousarray(view, np.float64) if self._is_shared else None) for view in given
+        )
+        biases = np.zeros((2, self._rows))
+        if "BiasTensor" in inputs:
+            biases[...] = inputs["BiasTensor"][0, 0, number].reshape(2, -1)
+        peepholes = None
+        if "PeepholeTensor" in inputs:
+            peepholes = inputs["PeepholeTensor"][0, 0, number].reshape(3, -1).astype(np.float64)
+        attributes = self._plan.attributes
+        return Network(weights, recurrence, biases, peepholes, self._activations[number], attributes, self._hidden)
+
+    def _units(
+        self, networks: Sequence[Network], inputs: Arrays, outputs: Arrays, stop: Stop, begin: int, end: int
+    ) -> None:
+        across = -(-self._batch // ENTRIES)
+        for unit in range(begin, end):
+            number, first = divmod(unit, across)
+            entries = slice(first * ENTRIES, min((first + 1) * ENTRIES, self._batch))
+            with np.errstate(all="ignore"):
+                self._walk(networks[number], number, entries, inputs, outputs, stop)
+
+    def _walk(self, net: Network, number: int, entries: slice, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+        """Goes through the sequences of some entries; each begins and ends with its length."""
+        lengths = np.full((entries.stop - entries.start, 1), self._length)
+        if "SequenceLengthsTensor" in inputs:
+            given = inputs["SequenceLengthsTensor"][0, 0, 0, entries].astype(np.int64)
+            lengths = np.minimum(lengths, given[:, None])
+        hidden, cell = np.zeros((2, len(lengths), net.hidden))
+        for name, state in (("HiddenInitTensor", hidden), ("CellMemInitTensor", cell)):
+            if name in inputs:
+                state[...] = np.where(lengths > 0, inputs[name][0, number, entries], 0)
+        is_backward = number == 1 or self._plan.attributes.Direction is RecurrentNetworkDirection.BACKWARD
+        sequence = outputs.get("OutputSequenceTensor")
+        for t, ahead in self._ahead(net, inputs["InputTensor"][0, :, entries], is_backward, stop):
+            is_inside = t < lengths
+            after = self._step(net, ahead, hidden, cell, stop)
+            hidden, cell = (np.where(is_inside, new, old) for new, old in zip(after, (hidden, cell), strict=True))
+            if sequence is not None:
+                sequence[t, number, entries] = np.where(is_inside, hidden, 0)
+        for name, state in (("OutputSingleTensor", hidden), ("OutputCellSingleTensor", cell)):
+            if name in outputs:
+                outputs[name][0, number, entries] = state
+
+    def _ahead(self, net: Network, source: Array, is_backward: bool, stop: Stop) -> Iterator[tuple[int, Array]]:
+        """The steps in their order, each with the products of its inputs and the weights."""
+        entries = source.shape[1]
+        several = max(1, AHEAD // (entries * max(self._rows, self._width)))
+        firsts = range(0, self._length, several)
+        for first in reversed(firsts) if is_backward else firsts:
+            part = source[first : first + several].astype(np.float64)
+            products = net.weights.product(part.reshape(-1, self._width), stop).reshape(len(part), entries, -1)
+            steps = range(len(part))
+            for i in reversed(steps) if is_backward else steps:
+                yield first + i, products[i]
+
+
+RNN = partial(RecurrentJob, rnn_step, 1)
+GRU = partial(RecurrentJob, gru_step, 2)
+LSTM = partial(RecurrentJob, lstm_step, 3)

@@ -1,0 +1,141 @@
+"""What becomes of exact sums of integers: wrapped to INT32, quantized again, or scaled to a float and rounded once."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from opwire.tensor import Array
+
+from .exact_sums import ExactSums, split, times
+
+NEAR = 2.0**-30
+"""How near to the middle of two integers a quotient is for its exact value to be asked."""
+
+RADIX = 2.0**17
+"""Of sums that are too wide for float64."""
+
+OPEN = 1 << 12
+"""Elements that are summed exactly at a time."""
+
+
+class Finishing(Protocol):
+    """Makes elements of the output of sums ``[rows, columns]``, for the parameters of those rows and columns."""
+
+    def finish(self, sums: Array) -> Array: ...
+
+
+class Wrapped(NamedTuple):
+    """INT32, modulo 2**32."""
+
+    def finish(self, sums: Array) -> Array:
+        wrapped: Array = sums.astype(np.int64).astype(np.int32)
+        return wrapped
+
+
+class Quantized(NamedTuple):
+    """Integers of 8 bits: the sum times two scales over a third, halves to even, plus a zero point, saturated.
+
+    Attributes:
+        left, right: the scales of the operands, float64, of one element or one for each row or column.
+        scale, zero: of the output, likewise.
+        dtype: of the output.
+    """
+
+    left: Array
+    right: Array
+    scale: Array
+    zero: Array
+    dtype: Any
+
+    def finish(self, sums: Array) -> Array:
+        factors = self.left * self.right  # exact: each has 24 bits
+        quotients = sums * factors / self.scale
+        rounded = np.rint(quotients)
+        below = np.floor(quotients)
+        is_near = np.abs(quotients - below - 0.5) < NEAR * (1 + np.abs(quotients))
+        near = np.flatnonzero(is_near & (np.abs(quotients) < 2**20))
+        if near.size:
+            shape = sums.shape
+            picked = (
+                np.broadcast_to(each, shape).reshape(-1)[near] if each.shape != shape else each.reshape(-1)[near]
+                for each in (sums, factors, self.scale)
+            )
+            rounded.reshape(-1)[near] = _decide(below.reshape(-1)[near] + 0.5, *picked)
+        limits = np.iinfo(self.dtype)
+        rounded[np.isnan(rounded)] = 0
+        found: Array = np.clip(rounded + self.zero, limits.min, limits.max).astype(self.dtype)
+        return found
+
+
+def _decide(middles: Array, sums: Array, factors: Array, scales: Array) -> Array:
+    """Rounds ``sums * factors / scales``, which are near to the middles of two integers."""
+    product, rest = _two_product(sums, factors)
+    beyond = np.sign((product - middles * scales) + rest) * np.sign(scales)
+    return np.where(beyond == 0, np.rint(middles), middles + 0.5 * beyond)
+
+
+def _two_product(a: Array, b: Array) -> tuple[Array, Array]:
+    """The rounded products and their errors."""
+    product = a * b
+    (high, low), (other_high, other_low) = split(a), split(b)
+    rest = low * other_low - (((product - high * other_high) - low * other_high) - high * other_low)
+    return product, rest
+
+
+class Scaled(NamedTuple):
+    """Floats: the sum times two scales, plus a bias.
+
+    Attributes:
+        left, right: the scales, float64, of one element or one for each row or column.
+        bias: of the shape of the sums, or None.
+        dtype: of the output.
+    """
+
+    left: Array
+    right: Array
+    bias: Array | None
+    dtype: Any
+
+    def finish(self, sums: Array) -> Array:
+        """Rounds sums; where they have a leading dimension, it is that of digits of ``RADIX``, the lowest first."""
+        digits = sums[None] if sums.ndim == 2 else sums
+        values = digits[-1]
+        for digit in digits[-2::-1]:
+            values = values * RADIX + digit
+        values = values * (self.left * self.right)
+        bounds = np.abs(values) * (2.0**-50 * len(digits))
+        if self.bias is not None:
+            bias = self.bias.astype(np.float64)
+            values, bounds = values + bias, bounds + np.abs(bias) * 2.0**-50
+        found: Array = (values + bounds).astype(self.dtype)
+        differs = ((values - bounds).astype(self.dtype) != found) | np.isnan(bounds)
+        special = differs & ~np.isfinite(values)
+        found[special] = values[special]
+        places = np.flatnonzero(differs & np.isfinite(values))
+        for first in range(0, len(places), OPEN):
+            part = places[first : first + OPEN]
+            found.reshape(-1)[part] = self._exact(digits, part)
+        return found
+
+    def _exact(self, digits: Array, places: Array) -> Array:
+        shape = digits.shape[1:]
+        left, right = (np.broadcast_to(each, shape).reshape(-1)[places] for each in (self.left, self.right))
+        sums = ExactSums(len(places))
+        for power, digit in enumerate(digits):
+            terms = digit.reshape(-1)[places, None] * RADIX**power
+            sums.add(times(times(terms, left), right))
+        if self.bias is not None:
+            sums.add(np.ascontiguousarray(self.bias).reshape(-1)[places, None].astype(np.float64))
+        return sums.odd()
+
+
+def carried(digits: Array) -> Array:
+    """The same numbers with all digits but the highest from 0 to ``RADIX - 1``."""
+    for lower, higher in pairwise(digits):
+        carry = np.floor(lower / RADIX)
+        lower -= carry * RADIX
+        higher += carry
+    return digits

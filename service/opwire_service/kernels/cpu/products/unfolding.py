@@ -1,0 +1,335 @@
+"""Convolutions as products of matrices: filters times columns, of which only a tile is unfolded at a time.
+
+A transposed convolution falls into phases: outputs that lie a stride apart meet the same elements of the filter. Within
+a phase it is a convolution of stride one, so both directions are unfolded alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import gcd, prod
+from typing import Any, NamedTuple, overload
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from opwire.check import Plan
+from opwire.enums import ConvolutionDirection, ConvolutionMode
+from opwire.tensor import Array
+
+MOST_UNFOLDED = 1 << 19
+"""Elements of the columns of a tile."""
+
+MOST_SUMS = 1 << 18
+"""Elements of the output of a tile."""
+
+CHANNELS = 512
+"""Channels of the output that are computed at a time."""
+
+POSITIONS = 64
+"""Positions below which a tile is not cut further for its own sake."""
+
+UNITS = 4
+"""Tiles that a convolution is cut into, if they do not get too small, for threads to share."""
+
+WASTE = 4
+"""How many times as large as the columns a copy of the input may be that they are read from."""
+
+
+class Line(NamedTuple):
+    """One spatial dimension of a phase.
+
+    Attributes:
+        size: of the input.
+        first, stride, length: the outputs, from the first one in steps.
+        tap, apart, taps: the elements of the filter, likewise.
+        base, step, turn: output ``j`` meets by tap ``t`` the element ``base + j * step + t * turn`` of the input.
+    """
+
+    size: int
+    first: int
+    stride: int
+    length: int
+    tap: int
+    apart: int
+    taps: int
+    base: int
+    step: int
+    turn: int
+
+    @property
+    def outputs(self) -> slice:
+        return slice(self.first, self.first + (self.length - 1) * self.stride + 1, self.stride)
+
+    @property
+    def filter(self) -> slice:
+        return slice(self.tap, self.tap + (self.taps - 1) * self.apart + 1, self.apart)
+
+
+class Geometry:
+    """The sizes of a convolution, and how it is cut.
+
+    Attributes:
+        groups, filters, channels: groups, channels of the output in each, channels of the input in each.
+        images: of the batch.
+        is_whole: whether each output belongs to a phase; if not, some consist of the bias alone.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        attributes = plan.attributes
+        self._transposed = getattr(attributes, "Direction", None) is ConvolutionDirection.BACKWARD
+        self._mirrored = getattr(attributes, "Mode", None) is ConvolutionMode.CONVOLUTION
+        source, kernel = plan.inputs["InputTensor"].sizes, plan.inputs["FilterTensor"].sizes
+        target = plan.outputs["OutputTensor"].sizes
+        self.groups, self.images = attributes.GroupCount, source[0]
+        self.channels, self.filters = source[1] // self.groups, target[1] // self.groups
+        arrays = (getattr(attributes, name) for name in ("Strides", "Dilations", "StartPadding"))
+        self._lines = list(zip(source[2:], kernel[2:], target[2:], *arrays, strict=True))
+        self._counts = [
+            min(window, stride // gcd(stride, dilation)) if self._transposed else 1
+            for _, window, _, stride, dilation, _ in self._lines
+        ]
+        self.is_whole = not self._transposed or all(
+            count == stride for count, (_, _, _, stride, _, _) in zip(self._counts, self._lines, strict=True)
+        )
+
+    @property
+    def phases(self) -> int:
+        """How many there may be."""
+        return prod(self._counts)
+
+    def phase(self, number: int) -> tuple[Line, ...] | None:
+        """The lines of a phase, or None where it has no outputs."""
+        lines = []
+        for count, line in zip(self._counts, self._lines, strict=True):
+            number, tap = divmod(number, count)
+            found = _phase(tap, *line) if self._transposed else _forward(*line)
+            if found is None:
+                return None
+            lines.append(found)
+        return tuple(lines)
+
+    def filters_of(self, kernel: Array, phase: tuple[Line, ...]) -> Array:
+        """A view of the filter, ``[groups, filters, *taps, channels]``."""
+        spatial = tuple(range(3, kernel.ndim + 1))
+        view = np.flip(kernel, tuple(range(2, kernel.ndim))) if self._mirrored else kernel
+        split = (self.groups, -1, *view.shape[1:])
+        own, shared = (2, 1) if self._transposed else (1, 2)
+        return view.reshape(split).transpose(0, own, *spatial, shared)[
+            (slice(None), slice(None), *(line.filter for line in phase))
+        ]
+
+
+def _forward(size: int, window: int, target: int, stride: int, dilation: int, start: int) -> Line:
+    return Line(size, 0, 1, target, 0, 1, window, -start, stride, dilation)
+
+
+def _phase(tap: int, size: int, window: int, target: int, stride: int, dilation: int, start: int) -> Line | None:
+    """The outputs that element ``tap`` of the filter reaches; ``apart`` further on others reach them too."""
+    first = (tap * dilation - start) % stride
+    if first >= target:
+        return None
+    common = gcd(stride, dilation)
+    apart = stride // common
+    base = (first + start - tap * dilation) // stride
+    count = -(-(target - first) // stride)
+    return Line(size, first, stride, count, tap, apart, -(-(window - tap) // apart), base, 1, -(dilation // common))
+
+
+Box = tuple[slice, ...]
+
+
+def halved(extents: Sequence[int], most: int) -> list[int]:
+    """The sizes of boxes of at most so many elements: the first dimension that can be cut is cut first."""
+    sizes = list(extents)
+    while prod(sizes) > most and max(sizes) > 1:
+        i = next(i for i, size in enumerate(sizes) if size > 1)
+        sizes[i] = -(-sizes[i] // 2)
+    return sizes
+
+
+class Boxes(Sequence[Box]):
+    """The boxes that make up some extents; they are made when they are asked for, as there may be many.
+
+    Args:
+        extents: of the whole.
+        sizes: of a box; those at the ends may be smaller.
+    """
+
+    def __init__(self, extents: Sequence[int], sizes: Sequence[int]) -> None:
+        self._pairs = list(zip(extents, sizes, strict=True))
+        self._counts = [-(-extent // size) for extent, size in self._pairs]
+
+    def __len__(self) -> int:
+        return prod(self._counts)
+
+    @overload
+    def __getitem__(self, i: int) -> Box: ...
+
+    @overload
+    def __getitem__(self, i: slice) -> Sequence[Box]: ...
+
+    def __getitem__(self, i: int | slice) -> Box | Sequence[Box]:
+        if isinstance(i, slice):
+            return [self[k] for k in range(*i.indices(len(self)))]
+        if not 0 <= i < len(self):
+            raise IndexError(i)
+        box = []
+        for (extent, size), count in zip(reversed(self._pairs), reversed(self._counts), strict=True):
+            i, at = divmod(i, count)
+            box.append(slice(at * size, min((at + 1) * size, extent)))
+        return tuple(reversed(box))
+
+
+class Cut(NamedTuple):
+    """A phase cut into tiles.
+
+    Attributes:
+        groups: of a tile.
+        places: sizes of a box of images and positions.
+        depths: sizes of a box of taps and channels of the input.
+    """
+
+    groups: int
+    places: list[int]
+    depths: list[int]
+
+    @classmethod
+    def of(cls, geometry: Geometry, phase: tuple[Line, ...]) -> Cut:
+        places = (geometry.images, *(line.length for line in phase))
+        depths = (*(line.taps for line in phase), geometry.channels)
+        filters = min(geometry.filters, CHANNELS)
+        most = max(POSITIONS, min(MOST_UNFOLDED // prod(depths), MOST_SUMS // filters))
+        sizes = halved(places, most)
+        box = halved(depths, MOST_UNFOLDED // prod(sizes))
+        groups = 1
+        if prod(box) == prod(depths) and filters == geometry.filters:
+            several = min(MOST_UNFOLDED // (prod(depths) * prod(sizes)), MOST_SUMS // (filters * prod(sizes)))
+            groups = max(1, min(geometry.groups, several))
+        while -(-geometry.groups // groups) * len(Boxes(places, sizes)) < UNITS:
+            if groups > 1:
+                groups = -(-groups // 2)
+            elif prod(sizes) > POSITIONS:
+                sizes = halved(sizes, prod(sizes) - 1)
+            else:
+                break
+        return cls(groups, sizes, box)
+
+
+_NO_NORMS = np.empty((0, 0))
+
+
+class Columns(NamedTuple):
+    """Where the columns of a phase are read.
+
+    Attributes:
+        source: the input, ``[groups, channels, images, *spatial]``, a view.
+        phase: its lines.
+        dtype: of the columns.
+        zero: that of what is read; padding stands for it.
+        has_norms: whether anybody wants the squares.
+    """
+
+    source: Array
+    phase: tuple[Line, ...]
+    dtype: Any
+    zero: int = 0
+    has_norms: bool = True
+
+    def unfold(self, groups: slice, places: Box, depths: Box) -> tuple[Array, Array]:
+        """The columns of a tile, ``[groups, depth, places]``, and the sums of their squares, ``[groups, places]``."""
+        images, *positions = places
+        *taps, channels = depths
+        inner = [_length(part) for part in taps], [_length(part) for part in places]
+        count, depth = _length(groups), prod(inner[0]) * _length(channels)
+        pairs = list(zip(self.phase, positions, taps, strict=True))
+        spans = [_span(line, at, tap) for line, at, tap in pairs]
+        if _length(channels) * _length(images) * prod(map(len, spans)) > WASTE * depth * prod(inner[1]):
+            columns = self._gather_box(groups, places, depths).reshape(count, depth, -1)
+            return columns, np.einsum("gkp,gkp->gp", columns, columns) if self.has_norms else _NO_NORMS
+        copy = self._copy(groups, channels, images, spans)
+        origin = tuple(
+            line.base + at.start * line.step + tap.start * line.turn - span[0]
+            for (line, at, tap), span in zip(pairs, spans, strict=True)
+        )
+        windows = self._windows(_from(copy, origin), inner[0], inner[1], _length(channels))
+        columns = windows.reshape(count, depth, -1)
+        if not self.has_norms:
+            return columns, _NO_NORMS
+        squares = np.einsum("gc...,gc...->g...", copy, copy)[:, None]
+        folded = self._windows(_from(squares, origin), inner[0], inner[1], 1)
+        return columns, folded.sum(tuple(range(1, 2 + len(taps)))).reshape(count, -1)
+
+    def _windows(self, begin: Array, taps: list[int], places: list[int], channels: int) -> Array:
+        """``[groups, *taps, channels, *places]`` of ``[groups, channels, images, *spatial]``, without a copy."""
+        group, channel, image, *steps = begin.strides
+        turns = [line.turn * step for line, step in zip(self.phase, steps, strict=True)]
+        moves = [line.step * step for line, step in zip(self.phase, steps, strict=True)]
+        shape = (len(begin), *taps, channels, *places)
+        return as_strided(begin, shape, (group, *turns, channel, image, *moves), writeable=False)
+
+    def _copy(self, groups: slice, channels: slice, images: slice, spans: list[range]) -> Array:
+        """A part of the input with zeros for padding."""
+        shape = (_length(groups), _length(channels), _length(images), *map(len, spans))
+        inside = [
+            (max(span[0], 0), max(min(span[-1] + 1, line.size), 0, span[0]))
+            for span, line in zip(spans, self.phase, strict=True)
+        ]
+        is_padded = any(
+            begin != span[0] or end != span[-1] + 1 for (begin, end), span in zip(inside, spans, strict=True)
+        )
+        copy = (np.zeros if is_padded else np.empty)(shape, self.dtype)
+        if all(begin < end for begin, end in inside):
+            to: tuple[Any, ...] = tuple(
+                slice(b - span[0], e - span[0]) for (b, e), span in zip(inside, spans, strict=True)
+            )
+            given = self.source[(groups, channels, images, *(slice(b, e) for b, e in inside))]
+            part = copy[(slice(None), slice(None), slice(None), *to)]
+            np.copyto(part, given)
+            if self.zero:
+                part -= self.zero
+        return copy
+
+    def _gather_box(self, groups: slice, places: Box, depths: Box) -> Array:
+        """The same columns one by one, where they lie far apart."""
+        axes = [np.arange(part.start, part.stop) for part in (groups, *depths, *places)]
+        rank = len(axes)
+        grid = [axis.reshape([-1 if i == j else 1 for j in range(rank)]) for i, axis in enumerate(axes)]
+        spatial = len(self.phase)
+        group, taps, channel = grid[0], grid[1 : 1 + spatial], grid[1 + spatial]
+        image, positions = grid[2 + spatial], grid[3 + spatial :]
+        return self.gather(group, channel, image, taps, positions)
+
+    def gather(self, group: Array, channel: Array, image: Array, taps: list[Array], positions: list[Array]) -> Array:
+        """Single elements of columns, for indices that broadcast."""
+        valid: Any = True
+        indices = []
+        for line, tap, position in zip(self.phase, taps, positions, strict=True):
+            at = line.base + position * line.step + tap * line.turn
+            valid = valid & (at >= 0) & (at < line.size)
+            indices.append(np.clip(at, 0, line.size - 1))
+        found = self.source[(group, channel, image, *indices)].astype(self.dtype)
+        if self.zero:
+            found -= self.zero
+        result: Array = np.where(valid, found, found.dtype.type(0))
+        return result
+
+
+def _from(array: Array, origin: tuple[int, ...]) -> Array:
+    """The part of an array from a place in its last dimensions on."""
+    place: tuple[Any, ...] = (..., *(slice(at, None) for at in origin))
+    part: Array = array[place]
+    return part
+
+
+def _length(part: slice) -> int:
+    length: int = part.stop - part.start
+    return length
+
+
+def _span(line: Line, at: slice, taps: slice) -> range:
+    """The elements of the input from the first to the last that outputs meet by taps."""
+    ends = [
+        line.base + j * line.step + t * line.turn for j in (at.start, at.stop - 1) for t in (taps.start, taps.stop - 1)
+    ]
+    return range(min(ends), max(ends) + 1)

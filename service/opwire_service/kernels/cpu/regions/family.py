@@ -1,0 +1,168 @@
+"""ROI_POOLING, and the averages of ROI_ALIGN and ROI_ALIGN1."""
+
+from __future__ import annotations
+
+from array import array
+from functools import partial
+from math import prod
+
+import numpy as np
+
+from opwire.check import Plan
+from opwire.tensor import Array, DataType
+
+from ....execution import Arrays, Stop, Stopped
+from ...reference.regions import aligned
+from ...regions import Regions, bin_of, corners_of, is_average
+from ..jit.compiler import Kernel
+from ..jit.element import FLOAT32, HALF
+from ..resampling import rows
+from ..resampling.boxes import CAPACITY, TILE, Axis, Box, settle_open
+from ..resampling.tables import Table
+from ..run.job import Job, Step
+from ..run.pool import Find, Pool
+from ..run.reference import ReferenceJob
+from . import pooling
+from .tables import SAMPLES, region_table
+
+FLOATS = {DataType.FLOAT32: FLOAT32, DataType.FLOAT16: HALF}
+
+KERNELS = tuple(Kernel(pooling.bins, element) for element in FLOATS.values())
+
+AT_ONCE = 1 << 8
+"""Regions whose tables are made at once."""
+
+BINS = 1 << 16
+"""Bins of the regions whose tables are made at once, along a dimension."""
+
+VISITS = 1 << 24
+"""The most that a tile reads."""
+
+
+class PoolingJob(Job):
+    """The greatest elements of bins, some regions at a time."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._source, self._target = plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
+        self._kernel = Kernel(pooling.bins, FLOATS[self._source.data_type])
+        most = max(self._target.sizes[2:])
+        self._at_once = max(1, min(AT_ONCE, BINS // most))
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        return (self._kernel,)
+
+    def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
+        source, target = inputs["InputTensor"], outputs["OutputTensor"]
+        corners = inputs["ROITensor"][0, 0]
+        for begin in range(0, target.shape[0], self._at_once):
+            if stop():
+                raise Stopped
+            part = corners[begin : begin + self._at_once]
+            images, tops, lefts = self._bins(part, source.shape)
+            here = target[begin:]
+            geometry = array("q", [0] * pooling.PLACES)
+            geometry[: pooling.SOURCE] = array(
+                "q", [*target.shape[1:], images.ctypes.data, tops.ctypes.data, lefts.ctypes.data]
+            )
+            geometry[pooling.SOURCE :] = array("q", [*self._source.element_strides, *self._target.element_strides])
+            visits = prod(target.shape[2:]) + int(
+                (np.diff(tops, axis=2).sum(1) * np.diff(lefts, axis=2).sum(1)).max(initial=0)
+            )
+            step = Step(self._kernel, geometry, len(part) * target.shape[1], visits)
+            kept = source, target, images, tops, lefts
+            step.bind(source.ctypes.data, here.ctypes.data, 0, find, pool, kept)(stop)
+
+    def _bins(self, corners: Array, sizes: tuple[int, ...]) -> tuple[Array, Array, Array]:
+        """The images of regions, and where their bins begin and end along both dimensions."""
+        regions = [corners_of(region, self._plan.attributes.SpatialScale) for region in corners]
+        images = np.array([image if image < sizes[0] else -1 for image, *_ in regions], np.int64)
+        down, across = self._target.sizes[2:]
+        tops = np.zeros((len(regions), down, 2), np.int64)
+        lefts = np.zeros((len(regions), across, 2), np.int64)
+        for i, (_, left, top, right, bottom) in enumerate(regions):
+            for table, first, last, size in ((tops, top, bottom, sizes[2]), (lefts, left, right, sizes[3])):
+                bins = table.shape[1]
+                places = (bin_of(first, last, at, bins, size) for at in range(bins))
+                table[i] = [(place.start, max(place.start, place.stop)) for place in places]
+        return images, tops, lefts
+
+    def scratch_bytes(self, threads: int) -> int:
+        return 64 * (self._at_once * (2 + sum(self._target.sizes[2:])))
+
+
+class AlignJob(Job):
+    """Averages of samples, as weighted sums of what they read."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._source, self._target = plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
+        self._kernel = Kernel(rows.weighted, FLOATS[self._source.data_type])
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        return (self._kernel,)
+
+    def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
+        source, target = inputs["InputTensor"], outputs["OutputTensor"]
+        corners, batch = inputs["ROITensor"], inputs["BatchIndicesTensor"]
+        corners = corners[(0,) * (corners.ndim - 2)]
+        images = batch[(0,) * (batch.ndim - 1)]
+        regions = Regions(self._plan, inputs, source.shape, target.shape)
+        settle = partial(aligned, self._plan, source, regions, stop)
+        for begin in range(0, target.shape[0], AT_ONCE):
+            if stop():
+                raise Stopped
+            part = slice(begin, begin + AT_ONCE)
+            box = self._box(corners[part], images[part], source.shape)
+            left = None
+            if box is not None:
+                left = box.run(self._kernel, source.ctypes.data, target[begin:].ctypes.data, find, pool, stop)
+            if left is None:
+                ReferenceJob(self._plan).run(inputs, outputs, find, pool, stop)
+                return
+            settle_open([(place[1] + begin, *place[2:]) for place in left], target, settle, stop)
+
+    def _box(self, corners: Array, images: Array, sizes: tuple[int, ...]) -> Box | None:
+        inside = images < sizes[0]
+        made = [
+            region_table(self._plan, corners, axis, sizes[2 + axis], self._target.sizes[2 + axis]) for axis in (0, 1)
+        ]
+        if made[0] is None or made[1] is None or self._target.sizes[3] > TILE:
+            return None
+        (down, all_down), (across, all_across) = made[0], made[1]
+        if self._plan.attributes.OutOfBoundsInputValue != 0.0 and not (all_down & all_across & inside).all():
+            return None
+        ones = np.ones(images.size, np.int64)
+        # What has no image reads nothing.
+        of_image = Table(
+            np.where(inside, images, 0).astype(np.int64), inside.astype(np.int64), ones * 0, np.ones(3), True
+        )
+        channels = np.arange(sizes[1])
+        of_channel = Table(channels, channels * 0 + 1, channels * 0, np.ones(3), True)
+        box = Box(
+            [
+                Axis(table, source, target)
+                for table, source, target in zip(
+                    (of_image, of_channel, down, across),
+                    self._source.element_strides,
+                    self._target.element_strides,
+                    strict=True,
+                )
+            ],
+            regions=True,
+        )
+        return box if box.visits <= VISITS else None
+
+    def scratch_bytes(self, threads: int) -> int:
+        return (
+            400 * SAMPLES + 32 * self._source.sizes[1] + 8 * CAPACITY + threads * 8 * (self._source.sizes[3] + 5 * TILE)
+        )
+
+
+def prepare(plan: Plan) -> Job:
+    return AlignJob(plan) if is_average(plan.attributes) else ReferenceJob(plan)
+
+
+PREPARE = {"ROI_POOLING": PoolingJob, "ROI_ALIGN": prepare, "ROI_ALIGN1": prepare}

@@ -1,0 +1,156 @@
+"""Weighted sums over boxes of the output: tables by dimension, the geometry of kernels, and what they leave open."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+from struct import pack, unpack
+from typing import Any
+
+import numpy as np
+
+from opwire.tensor import Array
+
+from ....execution import Stop, Stopped
+from ..jit.compiler import Kernel
+from ..run.job import Step
+from ..run.pool import Find, Pool
+from . import geometry as g
+from .tables import Table
+
+CAPACITY = 1 << 12
+"""Outputs that may be left open; of more, all are computed exactly."""
+
+TILE = 1 << 10
+"""Outputs of a tile."""
+
+_SLACK_TERMS = 10
+"""Roundings of a sum besides those of its terms."""
+
+IDENTITY = Table(np.zeros(1, np.int64), np.ones(1, np.int64), np.zeros(1, np.int64), np.array([1.0, 0.0, 0.0]), True)
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A dimension of a box.
+
+    Attributes:
+        table: what its outputs read.
+        source, target: elements to step in the input and in the output.
+    """
+
+    table: Table
+    source: int
+    target: int
+
+
+class Box:
+    """Outputs that a kernel computes at once.
+
+    Args:
+        axes: at most five, outermost first.
+        integers: the range of results that are integers.
+        regions: whether the last two axes have tables for each place of the second one, one after the other.
+    """
+
+    def __init__(self, axes: Sequence[Axis], integers: tuple[int, int] | None = None, *, regions: bool = False) -> None:
+        missing = g.DIMENSIONS - len(axes)
+        self._axes = [*(Axis(IDENTITY, 0, 0) for _ in range(missing)), *axes]
+        *self.outer, across = (axis.table for axis in self._axes)
+        self._regions = self.outer[1].first.size if regions else 1
+        self._sizes = [axis.table.first.size for axis in self._axes]
+        self._sizes[3:] = [size // self._regions for size in self._sizes[3:]]
+        outputs = self._sizes[-1]
+        self.tile = min(outputs, TILE)
+        self.tiles = -(-outputs // self.tile)
+        self.units = prod(self._sizes[:-1]) * self.tiles
+        self.line = line = _line(across, self.tile)
+        self.visits = prod(table.most for table in self.outer) * line + self.tile * (1 + across.most)
+        self._pairs = _pairs(across)
+        self.geometry = self._encode(line, integers)
+
+    def _encode(self, line: int, integers: tuple[int, int] | None) -> array[int]:
+        tables = [axis.table for axis in self._axes]
+        terms = prod(table.most for table in tables) + _SLACK_TERMS
+        # Each term errs by few units, and none of them may be more than 2**-26 of the sum.
+        doubt = min(1.0, terms * 2.0**-26)
+        row = [0] * g.PLACES
+        row[g.TILE], row[g.TILES], row[g.LINE] = self.tile, self.tiles, line
+        row[g.EXACT] = int(all(table.exact for table in tables))
+        row[g.DOUBT], row[g.LEAST] = _bits(doubt * max(1.0, prod(table.total for table in tables))), _bits(doubt)
+        row[g.CAPACITY], row[g.PAIRS] = CAPACITY, int(self._pairs is not None)
+        if self._pairs is not None:
+            row[g.NEAR_WEIGHTS], row[g.FAR_WEIGHTS] = (weights.ctypes.data for weights in self._pairs)
+        row[g.LOCAL] = int(row[g.PAIRS] and _are_products_exact(tables[:-1]))
+        if self._regions > 1:
+            row[g.REGION_ROWS], row[g.REGION_COLUMNS] = self._sizes[3:]
+        if integers is not None:
+            row[g.INTEGER], (row[g.LOWEST], row[g.HIGHEST]) = 1, integers
+        for i, axis in enumerate(self._axes):
+            table = axis.table
+            addresses = (each.ctypes.data for each in (table.first, table.taps, table.starts, table.weights))
+            row[g.AXES + i * g.WIDTH : g.AXES + (i + 1) * g.WIDTH] = [
+                self._sizes[i],
+                *addresses,
+                axis.source,
+                axis.target,
+            ]
+        return array("q", row)
+
+    def run(
+        self, kernel: Kernel, source: int, target: int, find: Find, pool: Pool, stop: Stop
+    ) -> list[tuple[int, ...]] | None:
+        """Computes the outputs; returns the coordinates of those that are left open, None if they are too many."""
+        states = np.zeros(1 + CAPACITY, np.int64)
+        step = Step(kernel, self.geometry, self.units, self.visits)
+        step.bind(source, target, states.ctypes.data, find, pool, (self, states))(stop)
+        if states[0] > CAPACITY:
+            return None
+        shape = (*self._sizes[:-1], self.tiles * self.tile)
+        numbers = states[1 : 1 + int(states[0])]
+        return [tuple(int(i) for i in place) for place in zip(*np.unravel_index(numbers, shape), strict=True)]
+
+
+def _line(across: Table, tile: int) -> int:
+    """The most elements that tiles of so many outputs read along the innermost dimension."""
+    first, end = across.first, across.first + across.taps
+    starts = np.arange(0, first.size, tile)
+    ends = np.minimum(starts + tile, first.size) - 1
+    return int((np.maximum(end[starts], end[ends]) - np.minimum(first[starts], first[ends])).max())
+
+
+def _pairs(table: Table) -> tuple[Array, Array] | None:
+    """The two weights of each output, 0 for none; None if some output has more."""
+    if table.most > 2:
+        return None
+    places = np.minimum(table.starts, table.weights.size - 2)
+    near, far = table.weights[places], table.weights[places + 1]
+    return np.where(table.taps > 0, near, 0.0), np.where(table.taps > 1, far, 0.0)
+
+
+def _are_products_exact(outer: Sequence[Table]) -> bool:
+    """Whether elements times the weights of all but the innermost dimension, one of which matters, are exact."""
+    several = [table for table in outer if table.most > 1 or (table.weights[:-2] != 1.0).any()]
+    return len(several) <= 1 and all(
+        table.most <= 2 and bool((table.weights.astype(np.float32) == table.weights).all()) for table in several
+    )
+
+
+def _bits(number: float) -> int:
+    (bits,) = unpack("q", pack("d", number))
+    return int(bits)
+
+
+Settle = Callable[[tuple[int, ...]], Any]
+"""The exact result of an output."""
+
+
+def settle_open(open_places: Sequence[tuple[int, ...]], target: Array, settle: Settle, stop: Stop) -> None:
+    """Computes what a box left open; the last coordinates of a place are those of the target."""
+    for place in open_places:
+        if stop():
+            raise Stopped
+        at = place[len(place) - target.ndim :]
+        target[at] = settle(at)

@@ -1,0 +1,192 @@
+"""UPSAMPLE_2D, RESAMPLE to RESAMPLE3, and the gradients of resampling."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import product
+from math import prod
+
+import numpy as np
+
+from opwire.check import Plan
+from opwire.tensor import Array, BufferTensorDesc, DataType
+
+from ....execution import Arrays, Stop
+from ...reference.resampling import gathered, interpolated
+from ...sampling import ResampledAxis, is_linear, resampled_axes
+from ..jit.compiler import Kernel
+from ..jit.element import FLOAT32, HALF, INT8, INT16, INT32
+from ..run.job import Job, Step
+from ..run.pool import Find, Pool
+from ..run.reference import ReferenceJob
+from . import rows
+from .boxes import CAPACITY, TILE, Axis, Box, settle_open
+from .tables import TAPS, Table, nearest_table, table_of, transposed_table
+
+FLOATS = {DataType.FLOAT32: FLOAT32, DataType.FLOAT16: HALF, DataType.INT8: HALF, DataType.UINT8: HALF}
+"""The elements that sums are made of: FLOAT16 holds every integer of 8 bits."""
+
+MOVED = {8: INT8, 16: INT16, 32: INT32}
+"""By bits."""
+
+KERNELS = (
+    *(Kernel(rows.weighted, element) for element in (FLOAT32, HALF)),
+    *(Kernel(rows.nearest, element) for element in MOVED.values()),
+)
+
+SPAN = 1 << 14
+"""Outputs of a box along one dimension."""
+
+LONGEST = 1 << 20
+"""Elements of a line that a tile may read."""
+
+_TABLE_BYTES = 8 * (3 * SPAN + TAPS) * 4 * 5
+"""What the tables of a box take while they are made."""
+
+
+def _pieces(sizes: Sequence[int], span: int) -> Iterator[tuple[range, ...]]:
+    """The boxes of an output."""
+    return product(*([range(at, min(at + span, size)) for at in range(0, size, span)] for size in sizes))
+
+
+def _place(desc: BufferTensorDesc, box: Sequence[range]) -> int:
+    """Bytes from the start of a tensor to the first element of a box."""
+    steps = zip(box, desc.element_strides, strict=True)
+    return sum(part.start * step for part, step in steps) * desc.data_type.bits // 8
+
+
+class NearestJob(Job):
+    """Elements are moved, each output from the index that a table has for each of its coordinates."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._source, self._target = plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
+        self._axes = resampled_axes(plan, self._source.sizes, self._target.sizes)
+        self._kernel = Kernel(rows.nearest, MOVED[self._source.data_type.bits])
+        self._only: Box | None = None
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        return (self._kernel,)
+
+    def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
+        source, target = inputs["InputTensor"], outputs["OutputTensor"]
+        whole = max(self._target.sizes) <= SPAN
+        for piece in _pieces(self._target.sizes, SPAN):
+            box = self._only or self._box(piece)
+            if whole and max(self._target.sizes) <= TILE:
+                self._only = box
+            step = Step(self._kernel, box.geometry, box.units, box.visits)
+            here = target.ctypes.data + _place(self._target, piece)
+            step.bind(source.ctypes.data, here, 0, find, pool, (box, source, target))(stop)
+
+    def _box(self, piece: tuple[range, ...]) -> Box:
+        axes = []
+        for axis, part, source, target in zip(
+            self._axes, piece, self._source.element_strides, self._target.element_strides, strict=True
+        ):
+            first = nearest_table(self._plan, axis, part.start, part.stop)
+            ones = np.ones(first.size, np.int64)
+            axes.append(Axis(Table(first, ones, ones, np.ones(first.size + 2), True), source, target))
+        return Box(axes)
+
+    def scratch_bytes(self, threads: int) -> int:
+        return _TABLE_BYTES + threads * 8 * TILE
+
+
+class WeightedJob(Job):
+    """Weighted sums. What float64 leaves open is computed exactly."""
+
+    def __init__(self, plan: Plan, axes: tuple[ResampledAxis, ...], *, backward: bool) -> None:
+        names = ("InputGradientTensor", "OutputGradientTensor") if backward else ("InputTensor", "OutputTensor")
+        self._plan, self._axes, self._backward, self._names = plan, axes, backward, names
+        self._source, self._target = plan.inputs[names[0]], plan.outputs[names[1]]
+        self._kernel = Kernel(rows.weighted, FLOATS[self._source.data_type])
+        self._only: Box | None = None
+        self._otherwise = ReferenceJob(plan)
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        return (self._kernel,)
+
+    def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
+        source, target = inputs[self._names[0]], outputs[self._names[1]]
+        element_strides = self._source.element_strides
+        halves = source
+        if not self._source.data_type.is_float:
+            halves = _halves(source, pool, stop)
+            element_strides = tuple(step // 2 for step in halves.strides)
+        settle = partial(gathered if self._backward else interpolated, self._plan, self._axes, source, stop)
+        for piece in _pieces(self._target.sizes, SPAN):
+            box = self._only or self._box(piece, element_strides)
+            left = None
+            if box is not None:
+                here = target.ctypes.data + _place(self._target, piece)
+                left = box.run(self._kernel, halves.ctypes.data, here, find, pool, stop)
+                if max(self._target.sizes) <= TILE and self._source.data_type.is_float:
+                    self._only = box
+            if left is None:
+                self._otherwise.run(inputs, outputs, find, pool, stop)
+                return
+            begin = tuple(part.start for part in piece)
+            moved = [tuple(map(sum, zip(begin, place[-len(begin) :], strict=True))) for place in left]
+            settle_open(moved, target, lambda place: settle(place, target), stop)
+
+    def _box(self, piece: tuple[range, ...], strides: Sequence[int]) -> Box | None:
+        axes = []
+        for axis, part, source, target in zip(self._axes, piece, strides, self._target.element_strides, strict=True):
+            if self._backward:
+                table = transposed_table(self._plan, axis, part.start, part.stop)
+            else:
+                table = table_of(self._plan, axis, part.start, part.stop)
+            if table is None:
+                return None
+            axes.append(Axis(table, source, target))
+        integers = None
+        if not self._target.data_type.is_float:
+            limits = np.iinfo(self._target.data_type.dtype)
+            integers = int(limits.min), int(limits.max)
+        box = Box(axes, integers)
+        return box if box.line <= LONGEST and box.visits <= 1 << 24 else None
+
+    def scratch_bytes(self, threads: int) -> int:
+        converted = 0 if self._source.data_type.is_float else 2 * self._source.element_count
+        line = min(LONGEST, self._source.sizes[-1]) + 4 * TILE
+        return _TABLE_BYTES + 8 * CAPACITY + converted + threads * 8 * line
+
+
+def _halves(source: Array, pool: Pool, stop: Stop) -> Array:
+    """Integers of 8 bits as FLOAT16, packed; repeated ones are repeated still."""
+    kept = source[tuple(slice(0, 1) if step == 0 else slice(None) for step in source.strides)]
+    result = np.empty(kept.shape, np.float16)
+    flat = result.reshape(-1)
+    rows_of = prod(kept.shape[:-1])
+    width = kept.shape[-1]
+
+    def piece(begin: int, end: int) -> None:
+        for row in range(begin, end):
+            place = tuple(int(i) for i in np.unravel_index(row, kept.shape[:-1])) if kept.ndim > 1 else ()
+            flat[row * width : (row + 1) * width] = kept[place]
+
+    pool.run(piece, rows_of, max(1, (1 << 18) // width), stop)
+    return np.broadcast_to(result, source.shape)
+
+
+def prepare(plan: Plan) -> Job:
+    if not is_linear(plan.attributes):
+        return NearestJob(plan)
+    return WeightedJob(
+        plan, resampled_axes(plan, plan.inputs["InputTensor"].sizes, plan.outputs["OutputTensor"].sizes), backward=False
+    )
+
+
+def prepare_gradient(plan: Plan) -> Job:
+    source, target = plan.inputs["InputGradientTensor"], plan.outputs["OutputGradientTensor"]
+    return WeightedJob(plan, resampled_axes(plan, target.sizes, source.sizes), backward=True)
+
+
+PREPARE = {
+    **dict.fromkeys(("UPSAMPLE_2D", "RESAMPLE", "RESAMPLE1", "RESAMPLE2", "RESAMPLE3"), prepare),
+    **dict.fromkeys(("RESAMPLE_GRAD", "RESAMPLE_GRAD1"), prepare_gradient),
+}

@@ -1,0 +1,114 @@
+"""The kernels of resampling. Each unit is a tile: neighbouring outputs along the innermost dimension."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..averages.lines import fill
+from ..jit.atomics import fetch_add
+from ..jit.compiler import inner, kernel
+from ..jit.element import address_of, int8, int32, load, read, store
+from ..numbers.formats import put
+from ..numbers.vectors import WIDTH
+from ..run.geometry import advance, at
+from . import geometry as g
+from .sums import add_rows, limit_of, round_floats, round_integers, settle, sum_across
+
+SLACK = 2 * WIDTH
+"""Places of each line that vectors may reach into."""
+
+
+@inner
+def _places(geometry: int, row: int) -> tuple[int, int, int, int]:
+    """The coordinates of a row of outputs."""
+    sizes = (
+        at(geometry, g.AXES + g.WIDTH + g.OUT),
+        at(geometry, g.AXES + 2 * g.WIDTH + g.OUT),
+        at(geometry, g.AXES + 3 * g.WIDTH + g.OUT),
+    )
+    rest = row // sizes[2]
+    third = rest // sizes[1]
+    first = third // sizes[0]
+    return first, third - first * sizes[0], rest - third * sizes[1], row - rest * sizes[2]
+
+
+@inner
+def _target(geometry: int, places: tuple[int, int, int, int], first: int) -> int:
+    offset = first * at(geometry, g.ACROSS + g.TARGET)
+    for i in range(4):
+        offset += places[i] * at(geometry, g.AXES + i * g.WIDTH + g.TARGET)
+    return offset
+
+
+@kernel
+def weighted(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
+    """Weighted sums. ``states`` counts the outputs that are left open, and names them."""
+    room, most = at(geometry, g.LINE) + SLACK, at(geometry, g.TILE) + SLACK
+    memory = np.empty(room + 3 * most + SLACK, np.float64)
+    line = address_of(memory)
+    sums = line + 8 * room
+    results = sums + 8 * most
+    opens = results + 4 * most
+    doubts = results + 8 * most
+    rest = doubts + 8 * most
+    fill(-0.0, line, room)
+    tiles, step = at(geometry, g.TILES), at(geometry, g.ACROSS + g.TARGET)
+    for unit in range(begin, end):
+        row = unit // tiles
+        first = (unit - row * tiles) * at(geometry, g.TILE)
+        count = min(at(geometry, g.TILE), at(geometry, g.ACROSS + g.OUT) - first)
+        places = _places(geometry, row)
+        here = _target(geometry, places, first)
+        reads = (places[0], places[1], places[2], places[3] + places[1] * at(geometry, g.REGION_ROWS))
+        columns = first + places[1] * at(geometry, g.REGION_COLUMNS)
+        start, stop = g.reach_of(geometry, columns, count)
+        fill(-0.0, line, stop - start)
+        greatest = add_rows(zero, source, geometry, reads, start, stop - start, line, rest)
+        sum_across(geometry, columns, count, start, line, sums, doubts)
+        if at(geometry, g.INTEGER):
+            some_open = round_integers(geometry, sums, count, results, opens)
+        else:
+            if not at(geometry, g.LOCAL):
+                fill(limit_of(greatest, geometry, zero), doubts, count)
+            some_open = round_floats(zero, sums, doubts, count, results, opens)
+        if some_open:
+            for i in range(count):
+                if load(opens, i, int32(0)):
+                    decided, bits = settle(zero, source, geometry, reads, columns + i)
+                    store(results, i, int32(bits))
+                    if not decided:
+                        number = fetch_add(states, 0, 1)
+                        if number < at(geometry, g.CAPACITY):
+                            store(states, 1 + number, unit * at(geometry, g.TILE) + i)
+        if at(geometry, g.INTEGER):
+            for i in range(count):
+                store(target + here, i * step, int8(load(results, i, int32(0))))
+        else:
+            address = advance(target, here, zero)
+            for i in range(count):
+                put(address, i * step, load(results, i, int32(0)), zero)
+    memory[0] = 0.0  # keeps the memory alive until here
+
+
+@kernel
+def nearest(zero: int, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
+    """Elements are moved."""
+    tiles, step = at(geometry, g.TILES), at(geometry, g.ACROSS + g.TARGET)
+    apart = at(geometry, g.ACROSS + g.SOURCE)
+    for unit in range(begin, end):
+        row = unit // tiles
+        first = (unit - row * tiles) * at(geometry, g.TILE)
+        count = min(at(geometry, g.TILE), at(geometry, g.ACROSS + g.OUT) - first)
+        places = _places(geometry, row)
+        offset = 0
+        for i in range(4):
+            axis = g.AXES + i * g.WIDTH
+            offset += load(at(geometry, axis + g.FIRST), places[i], 0) * at(geometry, axis + g.SOURCE)
+        there, here = advance(source, offset, zero), advance(target, _target(geometry, places, first), zero)
+        indices = at(geometry, g.ACROSS + g.FIRST) + 8 * first
+        if step == 1 and apart == 1:
+            for i in range(count):
+                store(here, i, read(there, load(indices, i, 0), zero))
+        else:
+            for i in range(count):
+                store(here, i * step, read(there, load(indices, i, 0) * apart, zero))

@@ -1,0 +1,180 @@
+"""Weighted sums in float64, and one by one with the error of every operation where digits may have been lost."""
+
+from __future__ import annotations
+
+import math
+
+from ..averages.geometry import SIGNED
+from ..averages.lines import add_row
+from ..jit.compiler import inlined, inner
+from ..jit.element import bits_double, choose, fused, int32, load, read, store
+from ..numbers.formats import infinity_bits, masked, narrow, narrow_vector
+from ..numbers.rounding import to_odd, two_sum
+from ..numbers.vectors import WIDTH, absolutes, any_of, load_vector, pick, spread, store_vector
+from ..run.geometry import advance, at
+from . import geometry as g
+
+FEW = 2.0**-24
+"""A sum of two exactly rounded products that is so small a part of them may have lost too many digits."""
+
+NEAR = 2.0**-20
+"""Farther from the middle of two integers no sum is on its wrong side."""
+
+
+@inner
+def add_rows(
+    zero: float,
+    source: int,
+    geometry: int,
+    places: tuple[int, int, int, int],
+    begin: int,
+    size: int,
+    line: int,
+    rest: int,
+) -> int:
+    """Adds up the rows that outputs read, times their weights; returns the greatest magnitude in them."""
+    greatest = 0
+    axis = (g.AXES, g.AXES + g.WIDTH, g.AXES + 2 * g.WIDTH, g.AXES + 3 * g.WIDTH)
+    a, taps_a, weights_a = g.reads_of(geometry, axis[0], places[0])
+    b, taps_b, weights_b = g.reads_of(geometry, axis[1], places[1])
+    c, taps_c, weights_c = g.reads_of(geometry, axis[2], places[2])
+    d, taps_d, weights_d = g.reads_of(geometry, axis[3], places[3])
+    step = at(geometry, g.ACROSS + g.SOURCE)
+    for i in range(taps_a):
+        for j in range(taps_b):
+            for k in range(taps_c):
+                outer = g.weight(weights_a, i) * g.weight(weights_b, j) * g.weight(weights_c, k)
+                plane = (a + i) * at(geometry, axis[0] + g.SOURCE) + (b + j) * at(geometry, axis[1] + g.SOURCE)
+                plane += (c + k) * at(geometry, axis[2] + g.SOURCE) + begin * step
+                for last in range(taps_d):
+                    offset = plane + (d + last) * at(geometry, axis[3] + g.SOURCE)
+                    share = outer * g.weight(weights_d, last)
+                    if share != 0.0:
+                        row = advance(source, offset, zero)
+                        high, _ = add_row(zero, row, step, size, line, share, SIGNED, rest)
+                        greatest = max(greatest, high)
+    return greatest
+
+
+@inlined
+def _pairs(firsts: int, near: int, far: int, begin: int, line: int, count: int, result: int, doubts: int) -> None:
+    """Sums of at most two terms, and what they must not be smaller than."""
+    for i in range(count):
+        place, weight, next_weight = load(firsts, i, 0) - begin, load(near, i, 0.0), load(far, i, 0.0)
+        first = choose(weight != 0.0, load(line, place, 0.0) * weight, 0.0)
+        second = choose(next_weight != 0.0, load(line, place + 1, 0.0) * next_weight, 0.0)
+        store(result, i, first + second + 0.0)  # no zero is negative
+        store(doubts, i, (abs(first) + abs(second)) * FEW)
+
+
+@inner
+def sum_across(geometry: int, first: int, count: int, begin: int, line: int, result: int, doubts: int) -> None:
+    """The sums along a line, which begins at an index of the innermost dimension; see ``_pairs``."""
+    if at(geometry, g.PAIRS):
+        firsts = at(geometry, g.ACROSS + g.FIRST) + 8 * first
+        near, far = at(geometry, g.NEAR_WEIGHTS) + 8 * first, at(geometry, g.FAR_WEIGHTS) + 8 * first
+        _pairs(firsts, near, far, begin, line, count, result, doubts)
+        return
+    for i in range(count):
+        index, taps, weights = g.reads_of(geometry, g.ACROSS, first + i)
+        total = -0.0
+        for tap in range(taps):
+            share = g.weight(weights, tap)
+            if share != 0.0:
+                total += load(line, index - begin + tap, 0.0) * share
+        store(result, i, total + 0.0)
+
+
+@inner
+def round_floats(zero: float, sums: int, doubts: int, count: int, results: int, opens: int) -> int:
+    """Leaves the bits of results, and whether each is open; returns how many vectors have an open one."""
+    some_open = 0
+    for i in range(0, count, WIDTH):
+        total = load_vector(sums, i, 0.0)
+        store_vector(results, i, narrow_vector(total, zero))
+        small = absolutes(total) < load_vector(doubts, i, 0.0)
+        store_vector(opens, i, pick(small, spread(int32(1)), spread(int32(0))))
+        some_open += any_of(small)
+    return some_open
+
+
+@inner
+def round_integers(geometry: int, sums: int, count: int, results: int, opens: int) -> int:
+    """Like ``round_floats``, to integers."""
+    some_open = 0
+    for i in range(count):
+        total = load(sums, i, 0.0)
+        below = math.floor(total)
+        near = abs(total - below - 0.5) < NEAR
+        store(opens, i, int32(near))
+        some_open += near
+        store(results, i, _saturated(geometry, below + (1.0 if total - below > 0.5 else 0.0)))
+    return some_open
+
+
+@inner
+def _saturated(geometry: int, value: float) -> int:
+    return int32(min(max(value, float(at(geometry, g.LOWEST))), float(at(geometry, g.HIGHEST))))
+
+
+@inner
+def settle(zero: float, source: int, geometry: int, places: tuple[int, int, int, int], across: int) -> tuple[bool, int]:
+    """Whether one sum is decided now, and its bits."""
+    axis = (g.AXES, g.AXES + g.WIDTH, g.AXES + 2 * g.WIDTH, g.AXES + 3 * g.WIDTH)
+    a, taps_a, weights_a = g.reads_of(geometry, axis[0], places[0])
+    b, taps_b, weights_b = g.reads_of(geometry, axis[1], places[1])
+    c, taps_c, weights_c = g.reads_of(geometry, axis[2], places[2])
+    d, taps_d, weights_d = g.reads_of(geometry, axis[3], places[3])
+    e, taps_e, weights_e = g.reads_of(geometry, g.ACROSS, across)
+    high, low, all_terms, lost = 0.0, 0.0, 0.0, 0.0 if at(geometry, g.EXACT) else 1.0
+    rows = taps_a * taps_b * taps_c * taps_d
+    for number in range(rows):
+        rest = number // taps_d
+        last = number - rest * taps_d
+        j_k = rest // taps_c
+        k = rest - j_k * taps_c
+        i = j_k // taps_b
+        j = j_k - i * taps_b
+        offset = (a + i) * at(geometry, axis[0] + g.SOURCE) + (b + j) * at(geometry, axis[1] + g.SOURCE)
+        offset += (c + k) * at(geometry, axis[2] + g.SOURCE) + (d + last) * at(geometry, axis[3] + g.SOURCE)
+        outer, lost = _times(g.weight(weights_a, i), g.weight(weights_b, j), lost)
+        outer, lost = _times(outer, g.weight(weights_c, k), lost)
+        outer, lost = _times(outer, g.weight(weights_d, last), lost)
+        for tap in range(taps_e):
+            share, lost = _times(outer, g.weight(weights_e, tap), lost)
+            if share != 0.0:
+                x = masked(read(source, offset + (e + tap) * at(geometry, g.ACROSS + g.SOURCE), zero), -1)
+                product = x * share
+                high, first_rest = two_sum(high, product)
+                part, second_rest = two_sum(fused(x, share, -product), first_rest)
+                low, third_rest = two_sum(low, part)
+                lost += abs(second_rest) + abs(third_rest)
+                all_terms += abs(product)
+    if all_terms - all_terms != 0.0:
+        return True, narrow(high, zero)
+    decided = lost == 0.0
+    high, low = two_sum(high, low)
+    if at(geometry, g.INTEGER):
+        below = math.floor(high)
+        above = (high - below - 0.5) + low
+        even = below * 0.5 == math.floor(below * 0.5)
+        up = above > 0.0 or (above == 0.0 and not even)
+        return decided or abs(above) > 2.0**-40, int(_saturated(geometry, below + (1.0 if up else 0.0)))
+    if high == 0.0 and low == 0.0:
+        return decided or all_terms == 0.0, narrow(0.0, zero)
+    return decided or abs(high) >= bits_double(at(geometry, g.LEAST)) * all_terms, narrow(to_odd(high, low), zero)
+
+
+@inner
+def _times(a: float, b: float, lost: float) -> tuple[float, float]:
+    """A product, and what was lost so far with what it loses."""
+    product = a * b
+    return product, lost + abs(fused(a, b, -product))
+
+
+@inner
+def limit_of(greatest: int, geometry: int, zero: float) -> float:
+    """The magnitude below which a sum of a tile is doubtful, by the greatest magnitude in it."""
+    single = infinity_bits(zero) > 0x7C00
+    exponent = max(greatest >> (23 if single else 10), 1) + 1 - (127 if single else 15)
+    return bits_double((exponent + 1023) << 52) * bits_double(at(geometry, g.DOUBT)) if greatest else 0.0

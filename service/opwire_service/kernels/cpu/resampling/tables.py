@@ -1,0 +1,123 @@
+"""What outputs read along one dimension, as tables that kernels walk: a first index, how many follow, their weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from opwire.check import Plan
+from opwire.tensor import Array
+
+from ...sampling import ResampledAxis, is_linear, nearest_indices, neighbours
+
+TAPS = 1 << 18
+"""The most weights of a table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """What some outputs read.
+
+    Attributes:
+        first: the first index, int64 for each output.
+        taps: how many neighbours from there on, int64.
+        starts: where the weights of an output begin, int64.
+        weights: of all of them, float64.
+        exact: whether the weights are those of the formula, not rounded ones.
+    """
+
+    first: Array
+    taps: Array
+    starts: Array
+    weights: Array
+    exact: bool
+
+    @property
+    def most(self) -> int:
+        """The most that an output reads."""
+        return int(self.taps.max())
+
+    @property
+    def total(self) -> float:
+        """The most that the weights of an output add up to."""
+        sums = np.add.reduceat(self.weights, self.starts)
+        return float(np.where(self.taps > 0, sums, 0.0).max())
+
+
+def _ragged(first: Array, taps: Array) -> tuple[Array, Array, Array]:
+    """Where the weights of each output begin, and for each weight its output and its index."""
+    starts = np.cumsum(taps) - taps
+    outputs = np.repeat(np.arange(taps.size), taps)
+    return starts, outputs, np.arange(outputs.size) - starts[outputs] + first[outputs]
+
+
+def _table(first: Array, taps: Array, starts: Array, weights: Array, exact: bool) -> Table:
+    """A table, with room after the weights: kernels load those of two elements whether there are two or not."""
+    return Table(first, taps, starts, np.append(weights, (0.0, 0.0)), exact)
+
+
+def table_of(plan: Plan, axis: ResampledAxis, begin: int, end: int) -> Table | None:
+    """The table of outputs ``begin`` to ``end``; None if it would have too many weights."""
+    coordinates = axis.coordinates(np.arange(begin, end))
+    if getattr(plan.attributes, "Antialiased", False) and axis.scale < 0.5:
+        return _triangles(coordinates, axis)
+    first, part = neighbours(coordinates, axis.size)
+    taps = 1 + (part > 0)
+    starts, outputs, indices = _ragged(first, taps)
+    share = part[outputs]
+    below = 1.0 - share
+    weights = np.where(indices == first[outputs], below, share)
+    return _table(first, taps, starts, weights, bool((1.0 - below == share).all()))
+
+
+def _triangles(coordinates: Array, axis: ResampledAxis) -> Table | None:
+    half, last = 1.0 / axis.scale, axis.size - 1.0
+    inside = np.clip(np.nan_to_num(coordinates, nan=-half - 2, posinf=np.inf), -half - 2, last + half + 2)
+    begin, end = np.floor(inside - half) + 1, np.ceil(inside + half) - 1
+    low, high = np.clip(begin, 0, last), np.clip(end, 0, last)
+    taps = (high - low + 1).astype(np.int64)
+    if int(taps.sum()) > TAPS:
+        return None
+    first = low.astype(np.int64)
+    starts, outputs, indices = _ragged(first, taps)
+    # What lies outside goes to the edges.
+    least = np.where(indices == 0, np.minimum(begin[outputs], 0), indices)
+    most = np.where(indices == axis.size - 1, np.maximum(end[outputs], last), indices)
+    least, most = np.maximum(least, begin[outputs]), np.minimum(most, end[outputs])
+    heights = _heights(inside[outputs], axis.scale, least, most)
+    return _table(first, taps, starts, heights / np.add.reduceat(heights, starts)[outputs], False)
+
+
+def _heights(centre: Array, scale: float, begin: Array, end: Array) -> Array:
+    """The sums of the heights of triangles at whole numbers, begin and end included."""
+    middle = np.clip(np.floor(centre), begin - 1, end)
+    left = (middle - begin + 1) * (1 - scale * (centre - (begin + middle) / 2))
+    right = (end - middle) * (1 - scale * ((middle + 1 + end) / 2 - centre))
+    return np.maximum(left + right, 0.0)
+
+
+def transposed_table(plan: Plan, axis: ResampledAxis, begin: int, end: int) -> Table | None:
+    """The outputs that read elements ``begin`` to ``end`` of the input; None if it would have too many weights."""
+    if 2 * axis.outputs > TAPS:
+        return None
+    coordinates = axis.coordinates(np.arange(axis.outputs))
+    if is_linear(plan.attributes):
+        low, part = neighbours(coordinates, axis.size)
+        high = low + (part > 0)
+    else:
+        low = high = nearest_indices(coordinates, axis.size, plan.attributes)
+        part = np.zeros(axis.outputs)
+    elements = np.arange(begin, end)
+    first = np.searchsorted(high, elements, "left")
+    taps = np.searchsorted(low, elements, "right") - first
+    starts, inputs, outputs = _ragged(first, taps)
+    share = part[outputs]
+    below = 1.0 - share
+    weights = np.where(low[outputs] == elements[inputs], below, share)
+    return _table(first, taps, starts, weights, bool((1.0 - below == share).all()))
+
+
+def nearest_table(plan: Plan, axis: ResampledAxis, begin: int, end: int) -> Array:
+    """The index that each of outputs ``begin`` to ``end`` reads, int64."""
+    return nearest_indices(axis.coordinates(np.arange(begin, end)), axis.size, plan.attributes)

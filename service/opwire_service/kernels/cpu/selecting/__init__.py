@@ -1,0 +1,1 @@
+"""Elements that are chosen by their values."""

@@ -1,0 +1,133 @@
+"""TOP_K and TOP_K1: short sequences many at a time, long ones in chunks whose best are sorted together."""
+
+from __future__ import annotations
+
+from array import array
+
+import numpy as np
+
+from opwire.check import Plan
+from opwire.enums import AxisDirection
+from opwire.tensor import Array
+
+from ....execution import Arrays, Stop, Stopped
+from ...layout import coordinates
+from ..jit.compiler import Kernel
+from ..jit.element import INT64
+from ..run.blocks import Blocks
+from ..run.job import Job
+from ..run.pool import Find, Pool
+from .best import FEW, best
+from .entries import Entries, cuts, joined
+from .keys import Order
+
+CHUNK = 1 << 17
+"""Elements that are sorted at a time: some milliseconds."""
+
+TILE = 1 << 15
+"""Elements of short sequences that are taken at a time."""
+
+Tensors = tuple[Array, Array, Array]
+"""The input, the values and the indices."""
+
+BEST = Kernel(best, INT64)
+
+ENTRY = 64
+"""Bytes that an element takes while it is sorted, with its key, its place and their order."""
+
+
+class TopJob(Job):
+    """The best of each sequence along an axis."""
+
+    def __init__(self, plan: Plan) -> None:
+        direction = getattr(plan.attributes, "AxisDirection", AxisDirection.DECREASING)
+        source = plan.inputs["InputTensor"]
+        self._axis, self._count = plan.attributes.Axis, plan.attributes.K
+        self._length = source.sizes[self._axis]
+        self._order = Order(source.data_type, direction == AxisDirection.DECREASING)
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        return (BEST,) if self._count <= FEW else ()
+
+    def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
+        tensors = inputs["InputTensor"], outputs["OutputValueTensor"], outputs["OutputIndexTensor"]
+        source, values, indices = (np.moveaxis(tensor, self._axis, -1) for tensor in tensors)
+        if self._length <= CHUNK:
+            self._run_short((source, values, indices), find, pool, stop)
+            return
+        for place in coordinates(source.shape[:-1]):
+            self._run_long((source[place], values[place], indices[place]), find, pool, stop)
+
+    def scratch_bytes(self, threads: int) -> int:
+        if self._length <= CHUNK:
+            return threads * ENTRY * max(TILE, self._length)
+        kept = -(-self._length // CHUNK) * min(self._count, CHUNK)
+        return 16 * kept + threads * 3 * ENTRY * CHUNK
+
+    def _run_short(self, tensors: Tensors, find: Find, pool: Pool, stop: Stop) -> None:
+        source, values, indices = tensors
+        if source.ndim == 1:
+            source, values, indices = source[None], values[None], indices[None]
+        blocks = Blocks.of(source.shape, TILE, kept=1)
+
+        def piece(begin: int, end: int) -> None:
+            for number in range(begin, end):
+                part = blocks.part(number)
+                entries = self._best(source[part], 0, find)
+                self._write(source[part], values[part], indices[part], entries.found())
+
+        pool.run(piece, blocks.number, 1, stop)
+
+    def _best(self, elements: Array, start: int, find: Find) -> Entries:
+        """The entries of the best of neighbours, as many as are wanted or there are."""
+        with np.errstate(all="ignore"):
+            keys = self._order.keys(elements)
+        count = min(self._count, elements.shape[-1])
+        if count > FEW or count == elements.shape[-1]:
+            return Entries.of(keys, start).first(count)
+        if keys.dtype.itemsize < 4:
+            keys = keys.astype(np.uint32)
+        found, places = (np.empty((*keys.shape[:-1], count), np.uint64) for _ in range(2))
+        geometry = array("q", [count, keys.shape[-1], keys.dtype.itemsize == 8])
+        addresses = keys.ctypes.data, found.ctypes.data, places.ctypes.data, geometry.buffer_info()[0]
+        find(BEST).call(0, *addresses, 0, found.size // count)
+        places += np.uint64(start)
+        return Entries.chosen(found, places, is_wide=keys.dtype.itemsize == 8)
+
+    def _write(self, source: Array, values: Array, indices: Array, places: Array) -> None:
+        unsigned = f"<u{source.dtype.itemsize}"
+        values.view(unsigned)[...] = np.take_along_axis(source.view(unsigned), places.astype(np.int64), -1)
+        indices[...] = places
+
+    def _run_long(self, tensors: Tensors, find: Find, pool: Pool, stop: Stop) -> None:
+        """Each chunk keeps its best; those of all chunks are sorted in intervals, until there are enough."""
+        source, values, indices = tensors
+        chunks = -(-self._length // CHUNK)
+        parts: list[Entries | None] = [None] * chunks
+
+        def choose(begin: int, end: int) -> None:
+            for chunk in range(begin, end):
+                start = chunk * CHUNK
+                entries = self._best(source[start : start + CHUNK], start, find)
+                parts[chunk] = Entries(*(None if each is None else each.copy() for each in entries))  # type: ignore[arg-type]
+
+        pool.run(choose, chunks, 1, stop)
+        sorted_parts = [part for part in parts if part is not None]
+        total = sum(part.keys.size for part in sorted_parts)
+        intervals = cuts(sorted_parts, max(1, total // CHUNK))
+        starts = [sum(cut) for cut in intervals]
+
+        def merge(begin: int, end: int) -> None:
+            for i in range(begin, end):
+                first, last = starts[i], min(starts[i + 1], self._count)
+                if first >= last:
+                    continue
+                ends = zip(sorted_parts, intervals[i], intervals[i + 1], strict=True)
+                entries = joined([part.slice(*between) for part, *between in ends])
+                places = entries.first(entries.keys.size).found()[: last - first]
+                self._write(source, values[first:last], indices[first:last], places)
+
+        if stop():
+            raise Stopped
+        pool.run(merge, len(intervals) - 1, 1, stop)

@@ -1,0 +1,1 @@
+"""Numbers that are computed as they are written: sequences, and pictures scaled."""

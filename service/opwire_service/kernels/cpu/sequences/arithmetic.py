@@ -1,0 +1,116 @@
+"""FILL_VALUE_SEQUENCE: the same steps again and again, from another beginning in each tile."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+
+from opwire.check import Plan
+from opwire.tensor import Array, DataType
+
+from ....execution import Arrays, Stop
+from ..jit.compiler import Kernel
+from ..run.job import Job
+from ..run.pool import Find, Pool
+from .rounding import add_odd
+
+TILE = 1 << 14
+"""Elements."""
+
+
+class SequenceJob(Job):
+    """A sequence, tile by tile."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._desc = plan.outputs["OutputTensor"]
+        self._terms = _terms(plan)
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        return ()
+
+    def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
+        target = outputs["OutputTensor"]
+        elements = target.reshape(-1) if target.flags.c_contiguous else None
+
+        def piece(begin: int, end: int) -> None:
+            for tile in range(begin, end):
+                part = slice(tile * TILE, min((tile + 1) * TILE, target.size))
+                terms = np.empty(part.stop - part.start, target.dtype) if elements is None else elements[part]
+                with np.errstate(all="ignore"):
+                    self._terms.tile(part.start, terms)
+                if elements is None:
+                    target.flat[part] = terms
+
+        pool.run(piece, -(-target.size // TILE), 8, stop)
+
+    def scratch_bytes(self, threads: int) -> int:
+        return (1 + 8 * threads) * 8 * TILE
+
+
+class _Integers:
+    """Terms modulo two to the power of the width."""
+
+    def __init__(self, start: int, delta: int, data_type: DataType, count: int) -> None:
+        self._start, self._delta, self._bits = start, delta, data_type.bits
+        self._dtype = np.dtype(f"<u{data_type.bits // 8}")
+        self._steps = (np.arange(min(count, TILE), dtype=np.uint64) * np.uint64(delta % 2**64)).astype(self._dtype)
+
+    def tile(self, first: int, target: Array) -> None:
+        base = self._dtype.type((self._start + first * self._delta) % 2**self._bits)
+        np.add(self._steps[: target.size], base, out=target.view(self._dtype))
+
+
+class _Exact:
+    """Terms that FLOAT64 holds as they are."""
+
+    def __init__(self, start: float, delta: float, count: int) -> None:
+        self._start, self._delta = start, delta
+        self._steps = np.arange(min(count, TILE), dtype=np.float64) * delta
+
+    def tile(self, first: int, target: Array) -> None:
+        # The first term apart: a sum of zeros has the sign that both have.
+        base = self._start + first * self._delta if first else self._start
+        target[...] = self._steps[: target.size] + base
+
+
+class _Rounded:
+    """Terms of more bits than FLOAT64 has: each is the exact beginning of its tile, in two parts, and exact steps."""
+
+    def __init__(self, start: float, delta: float, count: int) -> None:
+        self._start, self._delta = Fraction(start), Fraction(delta)
+        self._steps = np.arange(min(count, TILE), dtype=np.float64) * delta
+
+    def tile(self, first: int, target: Array) -> None:
+        exact = self._start + first * self._delta
+        base = float(exact)
+        rest = _odd(exact - Fraction(base))
+        high = self._steps[: target.size]
+        total = high + base
+        part = total - high
+        low = (high - (total - part)) + (base - part)
+        target[...] = add_odd(total, add_odd(low, np.full_like(low, rest)))
+
+
+def _odd(number: Fraction) -> float:
+    """The FLOAT64 next to a number that has its last bit set, or the number if it is one."""
+    near = float(number)
+    if Fraction(near) == number or int(np.float64(near).view(np.int64)) & 1:
+        return near
+    return math.nextafter(near, math.inf if Fraction(near) < number else -math.inf)
+
+
+def _terms(plan: Plan) -> _Integers | _Exact | _Rounded:
+    attributes, desc = plan.attributes, plan.outputs["OutputTensor"]
+    start, delta, count = attributes.ValueStart, attributes.ValueDelta, desc.element_count
+    if not desc.data_type.is_float:
+        return _Integers(int(start), int(delta), desc.data_type, count)
+    if not (math.isfinite(start) and math.isfinite(delta)):
+        return _Exact(start, delta, count)
+    first, step = Fraction(start), Fraction(delta)
+    unit = max(first.denominator, step.denominator)
+    if (abs(first) + count * abs(step)) * unit <= 2**53:
+        return _Exact(start, delta, count)
+    return _Rounded(start, delta, count)

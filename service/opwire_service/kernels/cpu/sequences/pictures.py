@@ -1,0 +1,60 @@
+"""VALUE_SCALE_2D: a factor for all elements and a summand for each channel, rounded once."""
+
+from __future__ import annotations
+
+from array import array
+
+import numpy as np
+
+from opwire.check import Plan
+from opwire.tensor import Array, DataType
+
+from ....execution import Arrays, Stop
+from ..jit.compiler import Kernel
+from ..jit.element import FLOAT32, HALF
+from ..run.blocks import Blocks
+from ..run.job import Job
+from ..run.pool import Find, Pool
+from .scaling import scale
+
+BLOCK = 1 << 16
+"""Elements that are scaled in one piece."""
+
+SCALE = {DataType.FLOAT16: Kernel(scale, HALF), DataType.FLOAT32: Kernel(scale, FLOAT32)}
+
+
+class PictureJob(Job):
+    """Blocks of pictures, channel by channel."""
+
+    def __init__(self, plan: Plan) -> None:
+        data_type = plan.outputs["OutputTensor"].data_type
+        self._kernel = SCALE[data_type]
+        numbers = np.array([plan.attributes.Scale, *plan.attributes.Bias], np.float64).view(np.int64).tolist()
+        self._geometries = [array("q", [numbers[0], bias, data_type is DataType.FLOAT16]) for bias in numbers[1:]]
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        return (self._kernel,)
+
+    def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
+        source, target = (np.moveaxis(each, 1, 0) for each in (inputs["InputTensor"], outputs["OutputTensor"]))
+        blocks = Blocks.of(source.shape[1:], BLOCK)
+
+        def piece(begin: int, end: int) -> None:
+            for unit in range(begin, end):
+                channel, number = divmod(unit, blocks.number)
+                part = (channel, *blocks.part(number))
+                self._scale(source[part], target[part], self._geometries[channel], find)
+
+        pool.run(piece, source.shape[0] * blocks.number, 1, stop)
+
+    def scratch_bytes(self, threads: int) -> int:
+        return threads * 8 * BLOCK
+
+    def _scale(self, source: Array, target: Array, geometry: array[int], find: Find) -> None:
+        numbers = np.ascontiguousarray(source)
+        result = target if target.flags.c_contiguous else np.empty(target.shape, target.dtype)
+        address, _ = geometry.buffer_info()
+        find(self._kernel).call(0, numbers.ctypes.data, result.ctypes.data, 0, address, 0, numbers.size)
+        if result is not target:
+            target[...] = result

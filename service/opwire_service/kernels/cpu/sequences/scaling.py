@@ -1,0 +1,38 @@
+"""The kernel that scales a run of numbers and adds a bias to each, rounded once."""
+
+from __future__ import annotations
+
+from ..casting.floats import half_bits, number_of, odd
+from ..jit.compiler import inner, kernel
+from ..jit.element import bits_double, double_bits, float32, float64, read, store
+from ..run.geometry import at
+
+SCALE, BIAS, IS_HALF = range(3)
+"""Slots: the bits of FLOAT64 numbers, and whether the result has 16 bits."""
+
+
+@inner
+def _scaled(number: float, scale: float, bias: float) -> float:
+    """The exact number, or where FLOAT64 does not hold it the one beside it whose last bit is set."""
+    product = number * scale  # of FLOAT32 numbers it is exact
+    total = product + bias
+    part = total - product
+    rest = (product - (total - part)) + (bias - part)
+    bits = double_bits(total)
+    if rest == rest and rest != 0 and not bits & 1:
+        bits += 1 if (rest > 0) == (total > 0) else -1
+    return bits_double(bits)
+
+
+@kernel
+def scale(zero: float, source: int, target: int, _states: int, geometry: int, begin: int, end: int) -> None:
+    """Scales a run of floats of 16 or 32 bits."""
+    factor, bias = bits_double(at(geometry, SCALE)), bits_double(at(geometry, BIAS))
+    if at(geometry, IS_HALF):
+        for i in range(begin, end):
+            number = float64(number_of(read(source, i, zero)))
+            store(target, i, half_bits(odd(_scaled(number, factor, bias))))
+    else:
+        for i in range(begin, end):
+            number = float64(number_of(read(source, i, zero)))
+            store(target, i, float32(_scaled(number, factor, bias)))

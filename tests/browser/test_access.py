@@ -1,0 +1,186 @@
+"""The console for everybody: axe-core, keyboard, narrow screens, colours; behind keys and prefixes; no server."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page, expect
+
+from opwire_service.settings import Limits, Settings
+from tests.browser.tabs import NARROW, PHONE, WIDE, link
+from tests.browser.test_try import NUMBERS, REDUCE, numbers_of
+from tests.serving import serving
+
+KEY = "a-long-enough-key-for-this-test"
+BAD = {"type": "REDUCE", "desc": {**REDUCE["desc"], "Axes": [1, 1]}}
+LOOKS: dict[str, tuple[tuple[int, int], dict[str, Any]]] = {
+    "light": (WIDE, {"color_scheme": "light"}),
+    "dark": (WIDE, {"color_scheme": "dark"}),
+    "forced": (WIDE, {"forced_colors": "active"}),
+    "phone": (PHONE, {"has_touch": True}),
+}
+
+
+def violations(page: Page) -> list[str]:
+    found = Axe().run(
+        page, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
+    )
+    return [
+        f"{each['id']}: {[node['html'][:200] for node in each['nodes'][:3]]}" for each in found.response["violations"]
+    ]
+
+
+def pages(url: str) -> Iterator[tuple[str, str]]:
+    yield f"{url}/#q=MAX_POOL&type=FLOAT16&open=MAX_POOLING2", ".detail"
+    yield f"{url}/operators/REDUCE", "#examples"
+    yield link(url, text=json.dumps(BAD, indent=1), inputs=NUMBERS, level="2_1"), ".violations li"
+    yield f"{url}/live", ".figures"
+
+
+THOROUGH = [pytest.param(look, marks=pytest.mark.thorough) for look in ("dark", "forced")]
+
+
+@pytest.mark.parametrize("look", ["light", "phone", *THOROUGH])
+def test_axe_finds_nothing(tabs, console_url, look):
+    size, options = LOOKS[look]
+    found = []
+    for address, shown in pages(console_url):
+        page = tabs.open(address, size, **options)
+        expect(page.locator(shown).first).to_be_visible()
+        found += [f"{address[:60]} {each}" for each in violations(page)]
+    page.get_by_role("button", name=re.compile("^key")).click()
+    found += [f"dialog {each}" for each in violations(page)]
+    assert not found, "\n".join(found)
+
+
+def test_narrow_screens_scroll_in_one_direction(tabs, console_url):
+    for address, shown in pages(console_url):
+        page = tabs.open(address, NARROW)
+        expect(page.locator(shown).first).to_be_visible()
+        assert page.evaluate("document.documentElement.scrollWidth") <= NARROW[0], address
+
+
+def test_try_by_keyboard_alone(tabs, console_url):
+    """From a violation to a run: it is found, mended and run without a pointer; the tab key leaves the editor."""
+    page = tabs.open(link(console_url, text=json.dumps(BAD, indent=1), inputs=NUMBERS))
+    expect(page.get_by_text("1 violation; first")).to_be_visible()
+    page.keyboard.press("F8")
+    page.keyboard.type("0")
+    expect(page.get_by_text("violation; first")).to_have_count(0)
+    editor = page.get_by_role("textbox", name="Operator as JSON")
+    expect(editor).to_be_focused()
+    page.keyboard.press("Tab")
+    expect(editor).not_to_be_focused()
+    page.keyboard.press("Control+Enter")
+    assert numbers_of(page) == ["20"]
+
+
+def test_the_skip_link_and_the_list_of_keys(tabs, console_url):
+    page = tabs.open(f"{console_url}/live")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(page.locator("main")).to_be_focused()
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog")).to_contain_text("Ctrl+Enter")
+    page.get_by_label("/ and ? are keys of this page").uncheck()
+    page.keyboard.press("Escape")
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+def test_colours_are_chosen_and_kept(tabs, console_url):
+    page = tabs.open(f"{console_url}/", color_scheme="light")
+    for name in ("light", "dark"):
+        page.get_by_role("button", name=re.compile(f"change to {name}")).click()
+    back = "getComputedStyle(document.body).backgroundColor"
+    dark = page.evaluate(back)
+    page.reload()
+    assert page.evaluate(back) == dark
+    assert page.evaluate("Object.keys(localStorage)") == ["opwire-theme"]
+
+
+def test_the_key_is_asked_for_once(tabs, tmp_path):
+    file = tmp_path / "keys"
+    file.write_text(KEY + "\n")
+    with serving(Settings(port=0, api_keys_file=file)) as server:
+        url = server.url
+        assert url is not None
+        tab = tabs.tab(f"{url}/", expected=[401])
+        page = tab.page
+        expect(page.locator("[data-operator=REDUCE]")).to_be_visible()  # the contract is open
+        expect(page.get_by_text("key needed")).to_be_visible()
+        page.goto(link(url, text=json.dumps(REDUCE), inputs=NUMBERS))
+        dialog = page.get_by_role("dialog")
+        expect(dialog).to_be_visible()
+        dialog.get_by_label("Key").fill("a-wrong-key-that-is-long-enough")
+        dialog.get_by_role("button", name="Use this key").click()
+        expect(dialog).to_contain_text("does not take this key")
+        dialog.get_by_label("Key").fill(KEY)
+        dialog.get_by_role("button", name="Use this key").click()
+        expect(dialog).to_have_count(0)
+        page.get_by_role("button", name=re.compile("^Run")).click()
+        assert numbers_of(page) == ["8", "12"]
+        page.get_by_role("button", name="Copy as …").click()
+        expect(page.locator("dialog.copy pre")).to_contain_text("$OPWIRE_API_KEY")
+        assert KEY not in page.content()
+        assert KEY not in page.url
+        assert page.evaluate("JSON.stringify(localStorage) + document.cookie") == "{}"
+        assert page.evaluate("Object.values(sessionStorage)") == [KEY]
+        for request in tab.requests:
+            assert KEY not in request.url
+            assert KEY not in (request.post_data or "")
+        page.get_by_role("button", name="Close", exact=True).click()
+        page.get_by_role("button", name="key ✓").click()
+        dialog.get_by_role("button", name="Forget the key").click()
+        assert page.evaluate("sessionStorage.length") == 0
+
+
+@pytest.mark.parametrize(
+    ("limits", "status", "said"),
+    [
+        (Limits(tensor_elements=2), 413, "given, 2 allowed"),
+        (Limits(timeout_ms=1, work=2**40, tensor_elements=2**30), 504, "time limit"),
+    ],
+)
+def test_refusals_say_what_to_do(tabs, limits, status, said):
+    sizes = [2, 3] if status == 413 else [3000, 3000]
+    desc = {"Function": "LOG_SUM_EXP", "InputTensor": {"DataType": "FLOAT32", "Sizes": sizes}, "Axes": [1]}
+    with serving(Settings(port=0, limits=limits)) as server:
+        page = tabs.open(link(server.url or "", text=json.dumps({"type": "REDUCE", "desc": desc})), expected=[413, 504])
+        page.get_by_role("button", name=re.compile("^Run")).click()
+        note = page.get_by_role("alert").filter(has_text=f"status {status}").first
+        expect(note).to_contain_text(said)
+        expect(note.get_by_role("button", name="Copy the request id")).to_be_visible()
+
+
+def test_a_lost_server_takes_nothing_along(tabs):
+    with serving() as server:
+        page = tabs.open(link(server.url or "", text=json.dumps(REDUCE), inputs=NUMBERS), expected=[0])
+        expect(page.get_by_text("passes from")).to_be_visible()
+    page.get_by_role("button", name=re.compile("^Run")).click()
+    expect(page.get_by_text("What you write stays here")).to_be_visible()
+    expect(page.locator(".cm-content")).to_contain_text("REDUCE")
+
+
+@pytest.mark.parametrize("path", ["", "/"])
+def test_below_a_path(tabs, path):
+    with serving(Settings(port=0, root_path="/tensors/dml")) as server:
+        page = tabs.open(f"{server.url}/tensors/dml{path}")
+        expect(page.locator("[data-operator=REDUCE]")).to_be_visible()
+        page.get_by_role("link", name="Try").first.click()
+        expect(page.get_by_text("passes from")).to_be_visible()
+        assert "/tensors/dml/try" in page.url
+
+
+@pytest.mark.thorough
+def test_over_tls(tabs, certificate: tuple[Path, Path]):
+    chain, key = certificate
+    with serving(Settings(port=0, tls_certificate=chain, tls_key=key)) as server:
+        page = tabs.open(f"{server.url}/", ignore_https_errors=True)
+        expect(page.locator("[data-operator=REDUCE]")).to_be_visible()

@@ -1,0 +1,87 @@
+"""The page Live: what it shows of a load, over a restart and without a server."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Any
+
+import httpx
+import pytest
+from playwright.sync_api import Page, expect
+
+from opwire_service.settings import Settings
+from tests.browser.test_tensors import MODULES
+from tests.serving import serving
+
+REQUEST = {
+    "operator": {
+        "type": "ARGMAX",
+        "desc": {
+            "InputTensor": {"DataType": "FLOAT32", "Sizes": [3]},
+            "Axes": [0],
+            "AxisDirection": "INCREASING",
+        },
+    },
+    "inputs": {"InputTensor": {"data": [1, 3, 2]}},
+}
+
+
+def figure(page: Page, name: str) -> Any:
+    return page.locator(".figures div", has=page.get_by_text(name, exact=True)).locator("dd")
+
+
+def test_without_traffic(tabs):
+    with serving() as server:
+        page = tabs.open(f"{server.url}/live")
+        expect(page.get_by_text("No request since the start.")).to_be_visible()
+        expect(figure(page, "requests/s")).to_have_text("0")
+
+
+def test_a_load_a_pause_and_a_restart(tabs):
+    with serving() as server:
+        url = server.url
+        assert url is not None
+        tab = tabs.tab(f"{url}/live", expected=[0])
+        page = tab.page
+        expect(figure(page, "requests/s")).to_have_text("0")
+        with httpx.Client(base_url=url) as client:
+            for _ in range(40):
+                assert client.post("/v1/execute", json=REQUEST).status_code == 200
+                time.sleep(0.03)
+            client.post("/v1/execute", json={"operator": {}})
+        expect(figure(page, "requests/s")).not_to_have_text("0")
+        expect(page.get_by_role("row", name=re.compile("^ARGMAX"))).to_contain_text("100 %")
+        expect(page.get_by_role("region", name="Refusals")).to_contain_text("invalid_request")
+        expect(page.get_by_role("img", name=re.compile("Requests per second"))).to_be_visible()
+        page.get_by_role("button", name="Pause").click()
+        time.sleep(0.3)
+        asked = len(tab.requests)
+        time.sleep(1.5)
+        assert len(tab.requests) == asked
+        page.get_by_role("button", name="Go on").click()
+        expect(figure(page, "requests/s")).to_have_text("0")
+        port = int(url.rpartition(":")[2])
+    expect(page.get_by_text("The server cannot be reached")).to_be_visible()
+    with serving(Settings(port=port)):
+        expect(page.get_by_text(re.compile("another server answers|answers again"))).to_be_visible(timeout=20_000)
+        expect(page.get_by_text("The server cannot be reached")).to_have_count(0, timeout=20_000)
+
+
+def test_rates_and_quantiles(tabs, console_url):
+    """Against numbers worked out by hand: a hundred times in the bucket from 1 to 2.5 ms, one in that above it."""
+    page = tabs.open(f"{console_url}/live")
+    expect(page.locator(".figures")).to_be_visible()
+    before: dict[str, Any] = {
+        **{"instance": "a", "time": 10.0, "outcomes": {"ok": 5}, "bounds_us": [1000, 2500, 5000], "operators": {}},
+        "stages": {"total": {"sum_us": 0, "buckets": [7, 0, 0, 0]}},
+    }
+    after = {**before, "time": 12.0, "outcomes": {"ok": 206, "queue_full": 4}}
+    after["stages"] = {"total": {"sum_us": 1, "buckets": [7, 100, 0, 0]}}
+    place = MODULES.replace("app/tensor", "app/metrics").replace("tensor[/]", "metrics[.]")
+    between = f"async (given) => (await import({place} + 'metrics.js')).between(...given)"
+    sample = page.evaluate(between, [before, after])
+    assert sample["outcomes"] == {"ok": 100.5, "queue_full": 2}
+    assert sample["quantiles"]["total"] == {"p50": 1.75, "p99": pytest.approx(2.485)}
+    assert page.evaluate(between, [before, {**after, "instance": "b"}]) is None
+    assert page.evaluate(between, [after, {**before, "time": 13.0}]) is None

@@ -1,0 +1,230 @@
+"""The console's files as the server gives them, the load of the server, and models over HTTP; without a browser."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+import opwire_service
+from opwire.dxdispatch import read_text
+from opwire_service.settings import Limits, Settings
+from tests.problems import read_problem
+from tests.processes import process
+from tests.serving import serving
+
+CONSOLE = Path(opwire_service.__file__).parent / "console"
+VENDOR = CONSOLE / "vendor"
+PAGES = ("/", "/operators/REDUCE", "/try", "/live")
+MODELS = Path(__file__).parents[1] / "data" / "dxdispatch"
+
+POLICY = {
+    "default-src 'none'",
+    "script-src 'self'",
+    "style-src 'self'",
+    "img-src 'self'",
+    "connect-src 'self'",
+    "worker-src 'self'",
+    "base-uri 'none'",
+    "form-action 'none'",
+    "frame-ancestors 'none'",
+    "require-trusted-types-for 'script'",
+    "trusted-types opwire",
+}
+
+
+def links(http: httpx.Client, page: str) -> list[str]:
+    found = re.findall('(?:src|href)="([^"]*console/[^"]+)"', http.get(page).text)
+    return [str(httpx.URL(f"{http.base_url}").join(page).join(link)) for link in dict.fromkeys(found)]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_pages_and_files(http, page):
+    response = http.get(page)
+    assert response.headers["content-type"] == "text/html; charset=utf-8"
+    assert response.headers["cache-control"] == "no-cache"
+    assert http.get(page, headers={"If-None-Match": response.headers["etag"]}).status_code == 304
+    assert not re.search(r"<script>|<style|style=|https?://", response.text)
+    for answer in (response, *map(http.get, links(http, page))):
+        assert answer.status_code == 200, answer.url
+        assert set(answer.headers["content-security-policy"].split("; ")) == POLICY
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["x-frame-options"] == "DENY"
+        assert answer.headers["referrer-policy"] == "no-referrer"
+        assert answer.headers["cross-origin-opener-policy"] == "same-origin"
+        assert answer.headers["cross-origin-resource-policy"] == "same-origin"
+        assert "set-cookie" not in answer.headers
+    file = links(http, page)[0]
+    assert "immutable" in http.get(file).headers["cache-control"]
+    plain = http.get(file, headers={"Accept-Encoding": "identity"})
+    assert "content-encoding" not in plain.headers
+    assert plain.content == http.get(file).content
+
+
+@pytest.mark.parametrize(("page", "kilobytes"), [("/", 90), ("/operators/REDUCE", 90), ("/try", 230), ("/live", 90)])
+def test_what_a_page_loads_is_small(http, page, kilobytes):
+    sizes = [int(http.get(link).headers["content-length"]) for link in (page, *links(http, page))]
+    assert sum(sizes) <= kilobytes * 1000
+
+
+def test_all_files_together_are_small(http):
+    version = re.search("console/([0-9a-f]+)/", http.get("/").text)
+    assert version is not None
+    files = [path for folder in ("app", "css", "vendor") for path in (CONSOLE / folder).rglob("*.[jc]s*")]
+    sizes = []
+    for path in files:
+        response = http.get(f"/console/{version[1]}/{path.relative_to(CONSOLE).as_posix()}")
+        assert response.status_code == 200
+        sizes.append(int(response.headers["content-length"]))
+    assert sum(sizes) <= 300_000
+
+
+def test_modules_are_loaded_together(http):
+    """Each module that another one imports is named by the page."""
+    for page in PAGES:
+        found = set(links(http, page))
+        for link in [each for each in found if "/app/" in each]:
+            for target in re.findall(r'^(?:import|export)[^;"]*"(\.[^"]+\.js)"', http.get(link).text, re.MULTILINE):
+                assert str(httpx.URL(link).join(target)) in found, (page, link, target)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/console/",
+        "/console/0/app/api.js",
+        "/console/{v}/pages/try.html",
+        "/console/{v}/../../settings.py",
+        "/operators/NO",
+    ],
+)
+def test_what_is_not_there(http, path):
+    version = re.search("console/([0-9a-f]+)/", http.get("/").text)
+    assert version is not None
+    response = http.get(path.replace("{v}", version[1]))
+    read_problem(404, response.headers, response.content)
+
+
+def test_what_is_vendored_is_what_the_table_says():
+    table = tomllib.loads((VENDOR / "vendor.toml").read_text(encoding="utf-8"))
+    licences = (VENDOR / "LICENSES.txt").read_text(encoding="utf-8")
+    assert {path.name for path in VENDOR.iterdir()} == {*table["files"], "vendor.toml", "LICENSES.txt"}
+    for name, row in table["files"].items():
+        data = (VENDOR / name).read_bytes()
+        assert (len(data), hashlib.sha256(data).hexdigest()) == (row["bytes"], row["sha256"]), name
+    for name, row in table["packages"].items():
+        assert row["licence"] in ("MIT", "Apache-2.0")
+        assert f"{name} {row['version']} ({row['licence']})" in licences
+
+
+def test_clients_load_nothing_of_it():
+    script = "import opwire, sys; assert not [name for name in sys.modules if name.startswith('opwire_service')]"
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+REQUEST = {
+    "operator": {
+        "type": "ARGMAX",
+        "desc": {
+            "InputTensor": {"DataType": "FLOAT32", "Sizes": [3]},
+            "Axes": [0],
+            "AxisDirection": "INCREASING",
+        },
+    },
+    "inputs": {"InputTensor": {"data": [1, 3, 2]}},
+}
+
+
+def test_the_load():
+    with serving() as server, httpx.Client(base_url=server.url or "") as client:
+        empty = client.get("/v1/server/load").json()
+        assert (empty["outcomes"], empty["operators"], empty["stages"]) == ({}, {}, {})
+        assert empty["workers"] == {"serving": 1, "expected": 1, "replaced": 0}
+        for _ in range(5):
+            client.post("/v1/execute", json=REQUEST)
+        client.post("/v1/execute", content=b"{")
+        client.get("/try")
+        client.get("/v1/server")
+        load = client.get("/v1/server/load", params={"operator": ["ARGMAX", "GEMM"]}).json()
+        assert load["outcomes"] == {"ok": 5, "invalid_json": 1}
+        assert load["instance"] == empty["instance"]
+        assert load["operators"]["ARGMAX"]["count"] == sum(load["operators"]["ARGMAX"]["total"]["buckets"]) == 5
+        assert sum(load["stages"]["total"]["buckets"]) == 5
+        assert len(load["bounds_us"]) + 1 == len(load["stages"]["run"]["buckets"])
+        assert set(load["devices"]) == {"cpu", "reference"}
+        text = client.get("/metrics").text
+        told = re.search(r'opwire_stage_seconds_sum\{operator="ARGMAX",stage="run"\} (\S+)', text)
+        assert told is not None
+        assert load["operators"]["ARGMAX"]["run_us"] == round(float(told[1]) * 1e6)
+        response = client.get("/v1/server/load?operator=NO")
+        assert "none of DirectML's" in read_problem(400, response.headers, response.content)["detail"]
+
+
+def test_two_servers_are_told_apart():
+    with serving() as one, serving() as other:
+        instances = {httpx.get(f"{each.url}/v1/server/load").json()["instance"] for each in (one, other)}
+        assert len(instances) == 2
+
+
+def test_the_load_of_several_processes():
+    with process("--workers", "2", "--device", "reference") as served:
+        answers = []
+        for _ in range(6):  # each on a connection of its own, so that both processes answer
+            assert httpx.post(f"{served.url}/v1/execute", json=REQUEST).status_code == 200
+            answers.append(httpx.get(f"{served.url}/v1/server/load").json())
+        assert len({answer["instance"] for answer in answers}) == 1
+        assert answers[-1]["outcomes"]["ok"] == 6
+        assert answers[-1]["operators"]["ARGMAX"]["count"] == 6
+        assert answers[-1]["workers"]["expected"] == 2
+
+
+def model(name: str) -> Any:
+    return read_text((MODELS / f"{name}.json").read_bytes())
+
+
+def test_a_model_is_checked_and_run(http):
+    found = http.post("/v1/validate", json={"model": model("argmax_inline"), "feature_level": "2_1"}).json()
+    assert not found["valid"]
+    assert found["minimum_feature_level"] == "DML_FEATURE_LEVEL_3_0"
+    assert set(found["dispatchables"]) == {"argmax", "overwrite"}
+    assert all(each["pointer"].startswith("/model/dispatchables/") for each in found["violations"])
+    answer = http.post("/v1/execute", json={"model": model("argmax_inline"), "output_format": "numbers"}).json()
+    # The first command writes nine, as an integer, over the values; the second one reads those kept before.
+    assert answer["outputs"]["class"]["data"] == [2, 1]
+    assert len(answer["outputs"]["scores"]["data"]) == 6
+
+
+@pytest.mark.parametrize(
+    ("given", "status", "said"),
+    [
+        ({"model": 1}, 400, "malformed"),
+        ({"model": {}}, 400, "malformed"),
+        ({"model": model("files")}, 422, "violation"),
+        ({"model": model("argmax_inline"), "inputs": {}}, 400, "malformed"),
+        ({"model": model("argmax_inline"), "device": "no"}, 400, "this server has"),
+        ({"model": model("argmax_inline"), "feature_level": "9_9"}, 422, "violation"),
+    ],
+)
+def test_models_that_are_refused(http, given, status, said):
+    response = http.post("/v1/execute", json=given)
+    assert said in read_problem(status, response.headers, response.content, given)["detail"]
+
+
+def test_what_a_model_takes_is_counted_before_it_is_taken():
+    large = {"initialValuesDataType": "UINT8", "initialValues": {"value": 1, "valueCount": 4_000_000_000}}
+    many = {f"n{i}": REQUEST["operator"] for i in range(5)}
+    with serving(Settings(port=0, limits=Limits(batch_requests=4))) as server:
+        for change, code in (
+            ({"resources": {"x": large}}, "tensor_too_large"),
+            ({"dispatchables": many}, "batch_too_large"),
+        ):
+            whole = {"resources": {}, "dispatchables": {}, "commands": [], **change}
+            response = httpx.post(f"{server.url}/v1/execute", json={"model": whole})
+            assert read_problem(413, response.headers, response.content)["code"] == code

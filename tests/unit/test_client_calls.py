@@ -309,7 +309,6 @@ def test_a_tensor_that_does_not_fit_its_desc_is_not_sent(value, error, message):
         {"InputTensor": None},
         {"InputTensor": {"DataType": "FLOAT33", "Sizes": [2, 3]}},
         {"InputTensor": {"DataType": "FLOAT32", "Sizes": [2, -3]}},
-        {"InputTensor": {"DataType": "UINT4", "Sizes": [2]}},
         [],
         None,
     ],

@@ -227,3 +227,50 @@ def test_adam(cpu):
     x = x - rate * np.sqrt(1 - beta2**3) / (1 - beta1**3) * m / (np.sqrt(v) + epsilon)
     for name, right in (("Parameters", x), ("FirstMoment", m), ("SecondMoment", v)):
         assert_within(found[f"Output{name}Tensor"], right.astype(np.float64), 1)
+
+
+@pytest.mark.parametrize(("across", "sizes"), [(True, (2, 40, 60, 61)), (False, (3, 20, 60, 61))])
+def test_normalization_by_neighbours(cpu, across, sizes):
+    x, g = drawn(*sizes), drawn(*sizes, seed=2)
+    fields = {"CrossChannel": across, "LocalSize": 4, "Alpha": 0.5, "Beta": 0.75, "Bias": 1}
+    wide, gradient = x.astype(np.longdouble), g.astype(np.longdouble)
+
+    def regions(terms: Array, before: int, after: int) -> Array:
+        for axis in (1,) if across else (2, 3):
+            padding = [(before, after) if i == axis else (0, 0) for i in range(4)]
+            windows = np.lib.stride_tricks.sliding_window_view(np.pad(terms, padding), 4, axis)
+            terms = windows.sum(-1)
+        return terms
+
+    response = 1 + regions(wide * wide, 1, 2) / 8
+    right = wide / response ** np.longdouble(0.75)
+    found = run(cpu, "LOCAL_RESPONSE_NORMALIZATION", {"InputTensor": x}, **fields)["OutputTensor"]
+    assert_within(found, right.astype(np.float64), 1)
+    passed = regions(gradient * wide * response ** np.longdouble(-1.75), 2, 1)
+    right = gradient * response ** np.longdouble(-0.75) - wide * passed * np.longdouble(0.1875)
+    arrays = {"InputTensor": x, "InputGradientTensor": g}
+    found = run(cpu, "LOCAL_RESPONSE_NORMALIZATION_GRAD", arrays, **fields)["OutputGradientTensor"]
+    assert_within(found, right.astype(np.float64), 1)
+
+
+@pytest.mark.parametrize(("sizes", "channels"), [((3, 8, 75, 76), [1, 8, 1, 1]), ((2, 5, 3, 7), [1, 5, 1, 1])])
+def test_gradients_of_batch_normalizations(cpu, sizes, channels):
+    x, g = drawn(*sizes), drawn(*sizes, seed=2)
+    mean, scale, variance = drawn(*channels, seed=3), drawn(*channels, seed=4), np.abs(drawn(*channels, seed=5))
+    statistics = {"MeanTensor": mean, "VarianceTensor": variance, "ScaleTensor": scale}
+    arrays = {"InputTensor": x, "InputGradientTensor": g, **statistics}
+    wide, gradient = x.astype(np.longdouble), g.astype(np.longdouble)
+    axes = tuple(i for i, size in enumerate(channels) if size == 1)
+    v = variance.astype(np.longdouble) + np.float32(0.5)
+    deviation = wide - wide.mean(axes, keepdims=True)
+    slope = (gradient * deviation).mean(axes, keepdims=True) / v
+    right = {
+        "": gradient * scale / np.sqrt(v),
+        "_TRAINING": scale / np.sqrt(v) * (gradient - gradient.mean(axes, keepdims=True) - deviation * slope),
+    }
+    for kind, expected in right.items():
+        found = run(cpu, f"BATCH_NORMALIZATION{kind}_GRAD", arrays, Epsilon=0.5)
+        assert_within(found["OutputGradientTensor"], expected.astype(np.float64), 1)
+        sums = (gradient * (wide - mean)).sum(axes, keepdims=True) / np.sqrt(v)
+        assert_within(found["OutputScaleGradientTensor"], sums.astype(np.float64), 1)
+        assert_within(found["OutputBiasGradientTensor"], gradient.sum(axes, keepdims=True).astype(np.float64), 1)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from opwire.check import Plan
 from opwire.tensor import Array
@@ -16,67 +19,79 @@ from .places import group_at, places
 from .reals import Real, add, divide, multiply, real, root, rounded, subtract
 
 
-class _Group(NamedTuple):
+class Group(NamedTuple):
     """The elements that share a scale, and the sums that their gradients need.
 
     Attributes:
         values, gradients: of the input, of what it became.
-        count: of them.
+        number: of them.
         total, gradient_total: their sums.
         products: the sum of their products.
     """
 
     values: Array
     gradients: Array
-    count: int
+    number: int
     total: Real
     gradient_total: Real
     products: Real
 
-    def products_about(self, mean: Real) -> Real:
+    def products_about(self, mean: Real, stop: Stop) -> Real:
         """The sum of gradients times deviations from a mean."""
-        return subtract(self.products, multiply(mean, self.gradient_total))
+        if all(isinstance(each, Fraction) for each in (self.total, self.gradient_total, mean)):
+            return subtract(self.products, multiply(mean, self.gradient_total))
+        special = 0.0
+        for values, gradients in zip(Elements(self.values, stop), Elements(self.gradients, stop), strict=True):
+            with np.errstate(invalid="ignore"):
+                terms = gradients.astype(np.float64) * (values.astype(np.float64) - float(mean))
+            special += float(terms[~np.isfinite(terms)].sum())
+        return real(special)
 
 
-def _summed(values: Array, gradients: Array, of: FloatFormat, stop: Stop) -> _Group:
+def summed(values: Array, gradients: Array, of: FloatFormat, stop: Stop) -> Group:
+    """The group of some elements."""
     total = moments(Elements(values, stop), of).total
     gradient_total = moments(Elements(gradients, stop), of).total
     pairs = zip(Elements(values, stop), Elements(gradients, stop), strict=True)
-    return _Group(values, gradients, values.size, total, gradient_total, sum_of_products(pairs, of))
+    return Group(values, gradients, values.size, total, gradient_total, sum_of_products(pairs, of))
 
 
-def _by_given_statistics(group: _Group, scale: Real, variance: Real, stop: Stop) -> Iterator[Real]:
+Gradient = Callable[[Any, Any], Real]
+"""The gradient of an element, by its value and what came back."""
+
+
+def by_given_statistics(group: Group, scale: Real, variance: Real, stop: Stop) -> Gradient:
     factor = divide(scale, root(variance))
-    for at in places(group.gradients.shape, stop):
-        yield multiply(real(group.gradients[at]), factor)
+    return lambda value, gradient: multiply(real(gradient), factor)
 
 
-def _by_statistics_of_the_batch(group: _Group, scale: Real, variance: Real, stop: Stop) -> Iterator[Real]:
-    factor = divide(scale, root(variance))
-    count = real(group.count)
+def by_statistics_of_the_batch(group: Group, scale: Real, variance: Real, stop: Stop) -> Gradient:
+    factor, count = divide(scale, root(variance)), real(group.number)
     mean, gradient_mean = divide(group.total, count), divide(group.gradient_total, count)
-    covariance = divide(group.products_about(mean), count)
-    for at in places(group.gradients.shape, stop):
-        deviation = subtract(real(group.values[at]), mean)
-        along = divide(multiply(deviation, covariance), variance)
-        yield multiply(factor, subtract(subtract(real(group.gradients[at]), gradient_mean), along))
+    covariance = divide(group.products_about(mean, stop), count)
+
+    def of(value: Any, gradient: Any) -> Real:
+        along = divide(multiply(subtract(real(value), mean), covariance), variance)
+        return multiply(factor, subtract(subtract(real(gradient), gradient_mean), along))
+
+    return of
 
 
 def run(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
     of, epsilon = FORMATS[plan.inputs["InputTensor"].data_type], real(plan.attributes.Epsilon)
     means, variances, scales = (inputs[f"{name}Tensor"] for name in ("Mean", "Variance", "Scale"))
-    gradients_of = _by_statistics_of_the_batch if "TRAINING" in plan.operator.name else _by_given_statistics
+    gradients_of = by_statistics_of_the_batch if "TRAINING" in plan.operator.name else by_given_statistics
     for place in places(means.shape, stop):
         at = group_at(place, means.shape)
-        group = _summed(inputs["InputTensor"][at], inputs["InputGradientTensor"][at], of, stop)
+        group = summed(inputs["InputTensor"][at], inputs["InputGradientTensor"][at], of, stop)
         variance = add(real(variances[place]), epsilon)
-        scaled = divide(group.products_about(real(means[place])), root(variance))
+        scaled = divide(group.products_about(real(means[place]), stop), root(variance))
         outputs["OutputScaleGradientTensor"][place] = rounded(scaled, of)
         outputs["OutputBiasGradientTensor"][place] = rounded(group.gradient_total, of)
         target = outputs["OutputGradientTensor"][at]
-        found = gradients_of(group, real(scales[place]), variance, stop)
-        for here, result in zip(places(target.shape, stop), found, strict=True):
-            target[here] = rounded(result, of)
+        of_element = gradients_of(group, real(scales[place]), variance, stop)
+        for here in places(target.shape, stop):
+            target[here] = rounded(of_element(group.values[here], group.gradients[here]), of)
 
 
 KERNELS = {"BATCH_NORMALIZATION_GRAD": run, "BATCH_NORMALIZATION_TRAINING_GRAD": run}

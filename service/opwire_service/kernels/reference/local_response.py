@@ -62,24 +62,40 @@ def normalize(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
         target[place] = rounded(divide(real(source[place]), power(response(place), beta)), to)
 
 
-def gradient(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
-    """g S^-Beta, less what the element does to the responses of those whose regions hold it."""
-    source, gradients = inputs["InputTensor"], inputs["InputGradientTensor"]
-    target, to = outputs["OutputGradientTensor"], FORMATS[plan.outputs["OutputGradientTensor"].data_type]
-    response, beta = _Response(plan, source, stop), real(plan.attributes.Beta)
+class Gradient:
+    """The gradients of single elements: g S^-Beta, less what each does to the responses of those whose regions hold it.
 
-    @lru_cache(KEPT)
-    def passed_on(place: Place) -> Real:
-        raised = power(response(place), subtract(multiply(Fraction(-1), beta), Fraction(1)))
-        return multiply(multiply(real(gradients[place]), real(source[place])), raised)
+    Args:
+        plan: has the regions.
+        inputs: of the plan.
+        stop: asked within large regions.
+    """
 
-    factor = multiply(Fraction(2), multiply(response.share, beta))
-    for place in places(source.shape, stop, 1):
-        own = multiply(real(gradients[place]), power(response(place), multiply(Fraction(-1), beta)))
+    def __init__(self, plan: Plan, inputs: Arrays, stop: Stop) -> None:
+        self._source, self._gradients = inputs["InputTensor"], inputs["InputGradientTensor"]
+        self._response = _Response(plan, self._source, stop)
+        self._beta, self._stop = real(plan.attributes.Beta), stop
+        self._factor = multiply(Fraction(2), multiply(self._response.share, self._beta))
+        self._passed_on = lru_cache(KEPT)(self._pass_on)
+
+    def _pass_on(self, place: Place) -> Real:
+        raised = power(self._response(place), subtract(multiply(Fraction(-1), self._beta), Fraction(1)))
+        return multiply(multiply(real(self._gradients[place]), real(self._source[place])), raised)
+
+    def __call__(self, place: Place) -> Real:
+        divided = power(self._response(place), multiply(Fraction(-1), self._beta))
+        own = multiply(real(self._gradients[place]), divided)
         total: Real = ZERO
-        for other in _within(response.region(place, holding=True), stop):
-            total = add(total, passed_on(other))
-        target[place] = rounded(subtract(own, multiply(multiply(factor, real(source[place])), total)), to)
+        for other in _within(self._response.region(place, holding=True), self._stop):
+            total = add(total, self._passed_on(other))
+        return subtract(own, multiply(multiply(self._factor, real(self._source[place])), total))
+
+
+def gradient(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+    target, to = outputs["OutputGradientTensor"], FORMATS[plan.outputs["OutputGradientTensor"].data_type]
+    of = Gradient(plan, inputs, stop)
+    for place in places(target.shape, stop, 1):
+        target[place] = rounded(of(place), to)
 
 
 def _within(region: tuple[slice, ...], stop: Stop) -> Iterator[Place]:

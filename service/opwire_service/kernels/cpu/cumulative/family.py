@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -46,6 +47,9 @@ class RunningJob(Job):
         self._exclusive = bool(attributes.HasExclusiveSum if sums else attributes.HasExclusiveProduct)
         self._sums = sums
         self._is_float = desc.data_type.is_float
+        # What is carried is always of the kind that carries it on.
+        kind: Any = Sums if sums else Products
+        self._kind: Callable[..., Carried] = kind if self._is_float else partial(Wrapped, sums=sums)
         self._format = FORMATS.get(desc.data_type)
         sizes = [desc.sizes[i] for i in self._order]
         self._cut(sizes)
@@ -103,7 +107,7 @@ class RunningJob(Job):
         for first in range(0, self._length, self._height):
             if first and stop():
                 raise Stopped
-            part = (slice(None),) * axis + (slice(first, first + self._height),)
+            part: tuple[Any, ...] = (slice(None),) * axis + (slice(first, first + self._height),)
             values = source[part]
             results, carried = self._values(values, axis, carried)
             self._put(results, target, first, axis)
@@ -111,16 +115,12 @@ class RunningJob(Job):
                 self._mend(carried, source, target, first, axis, stop)
 
     def _values(self, values: Array, axis: int, carried: Carried | None) -> tuple[Array, Carried]:
-        if not self._is_float:
-            kind: Callable[..., Carried] = partial(Wrapped, sums=self._sums)
-        else:
-            kind = Sums if self._sums else Products
-        found = kind(values, axis, carried)
+        found = self._kind(values, axis, carried)
         return found.results, found
 
     def _put(self, results: Array, target: Array, first: int, axis: int) -> None:
         """Writes results, of exclusive ones each to the next place."""
-        before = (slice(None),) * axis
+        before: tuple[Any, ...] = (slice(None),) * axis
         if not self._exclusive:
             target[(*before, slice(first, first + self._height))] = results
             return
@@ -142,7 +142,7 @@ class RunningJob(Job):
             at = place[axis] + moved
             if at >= self._length:
                 continue
-            line = (*place[:axis], slice(0, first + place[axis] + 1), *place[axis + 1 :])
+            line: tuple[Any, ...] = (*place[:axis], slice(0, first + place[axis] + 1), *place[axis + 1 :])
             result = of(Elements(source[line], stop, 1024), self._format)
             target[(*place[:axis], at, *place[axis + 1 :])] = result + 0 if self._exclusive and self._sums else result
 

@@ -49,6 +49,7 @@ class Wrapped:
     """Of integers, modulo two to the power of their width."""
 
     def __init__(self, values: Array, axis: int, carried: Wrapped | None, *, sums: bool) -> None:
+        self._last: Array
         first = None if carried is None else carried._last
         accumulate = np.add.accumulate if sums else np.multiply.accumulate
         whole = accumulate(_with_first(values, first, axis), axis, dtype=values.dtype)
@@ -61,6 +62,9 @@ class Sums:
     """In float64 with the rests of all additions, so that only what the rests lose themselves is missing."""
 
     def __init__(self, values: Array, axis: int, carried: Sums | None) -> None:
+        self._last: Array
+        self._rest: Array
+        self._lost: Array
         first = None if carried is None else carried._last
         x = _with_first(np.array(values, np.float64, order="C"), first, axis)
         totals = np.add.accumulate(x, axis)
@@ -93,7 +97,8 @@ class Sums:
         self._rest, self._lost = _last(low, axis), _last(bound, axis)
         low, bound = (_without_first(each, first, axis) for each in (low, bound))
         total, rest = two_sum(high, low)
-        total = np.where(np.isfinite(total), total, high)
+        # What nothing is added to stays what it is: -0, too.
+        total = np.where(np.isfinite(total) & (low != 0), total, high)
         rest = np.where(np.isfinite(rest), rest, 0.0)
         lower, upper = (_to_odd(total, rest + way * bound).astype(dtype) for way in (-1, 1))
         self.results = upper
@@ -103,7 +108,8 @@ class Sums:
 def _to_odd(high: Array, low: Array) -> Array:
     """Cut so that rounding again gives what ``high + low`` gives: the last bit says whether something is cut off."""
     total, rest = two_sum(high, low)
-    total, rest = np.where(np.isfinite(total), total, high), np.where(np.isfinite(rest), rest, 0.0)
+    total = np.where(np.isfinite(total) & (low != 0), total, high)
+    rest = np.where(np.isfinite(rest), rest, 0.0)
     bits = total.view(np.int64)
     towards = np.where((rest > 0) == (total > 0), 1, -1)
     odd: Array = (bits + np.where((rest != 0) & (bits & 1 == 0), towards, 0)).view(np.float64)
@@ -114,6 +120,9 @@ class Products:
     """In float64, as mantissas and exponents, so that nothing overflows; what is rounded grows with the factors."""
 
     def __init__(self, values: Array, axis: int, carried: Products | None) -> None:
+        self._last: Array
+        self._exponent: Array
+        self._count: int
         first = None if carried is None else carried._last
         mantissas, exponents = np.frexp(np.array(values, np.float64, order="C"))
         whole = np.multiply.accumulate(_with_first(mantissas, first, axis), axis)

@@ -1,4 +1,4 @@
-"""The normalizations of the CPU device; those that are not here run on the reference kernels."""
+"""The normalizations of the CPU device."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from opwire.check import Plan
 from ..jit.compiler import Kernel
 from ..run.job import Job
 from .given import GivenStatisticsJob
+from .gradients import GradientsJob
 from .lengths import LengthsJob
+from .response import PREPARE as RESPONSES
 from .statistics import StatisticsJob
 
 KERNELS: tuple[Kernel, ...] = ()
@@ -20,5 +22,8 @@ PREPARE: dict[str, Callable[[Plan], Job]] = {
     "MEAN_VARIANCE_NORMALIZATION": StatisticsJob,
     "MEAN_VARIANCE_NORMALIZATION1": StatisticsJob,
     "MEAN_VARIANCE_NORMALIZATION2": StatisticsJob,
+    "BATCH_NORMALIZATION_GRAD": GradientsJob,
+    "BATCH_NORMALIZATION_TRAINING_GRAD": GradientsJob,
     "LP_NORMALIZATION": LengthsJob,
+    **RESPONSES,
 }

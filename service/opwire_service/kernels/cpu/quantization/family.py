@@ -15,14 +15,14 @@ from .sums import SumsJob
 
 KERNELS: tuple[Kernel, ...] = ()
 
-_SINGLE = {"scale": "ScaleTensor", "zero_point": "ZeroPointTensor"}
-_BLOCKS = {"scale": "QuantizationTensors[0]", "zero_point": "QuantizationTensors[1]"}
+_SINGLE = partial(LinearJob, scale="ScaleTensor", zero_point="ZeroPointTensor")
+_BLOCKS = partial(LinearJob, scale="QuantizationTensors[0]", zero_point="QuantizationTensors[1]")
 
 PREPARE: dict[str, Callable[[Plan], Job]] = {
-    "ELEMENT_WISE_QUANTIZE_LINEAR": partial(LinearJob, quantizes=True, **_SINGLE),
-    "ELEMENT_WISE_DEQUANTIZE_LINEAR": partial(LinearJob, quantizes=False, **_SINGLE),
+    "ELEMENT_WISE_QUANTIZE_LINEAR": partial(_SINGLE, quantizes=True),
+    "ELEMENT_WISE_DEQUANTIZE_LINEAR": partial(_SINGLE, quantizes=False),
     "ELEMENT_WISE_QUANTIZED_LINEAR_ADD": SumsJob,
     "DYNAMIC_QUANTIZE_LINEAR": DynamicJob,
-    "QUANTIZE": partial(LinearJob, quantizes=True, **_BLOCKS),
-    "DEQUANTIZE": partial(LinearJob, quantizes=False, **_BLOCKS),
+    "QUANTIZE": partial(_BLOCKS, quantizes=True),
+    "DEQUANTIZE": partial(_BLOCKS, quantizes=False),
 }

@@ -1,0 +1,181 @@
+"""The gradients of batch normalizations: sums of groups first, then every element in one go."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from opwire.check import Plan
+from opwire.tensor import Array
+
+from ....execution import Arrays, Stop
+from ...exact import FORMATS
+from ...reference.batch_gradients import Group, by_statistics_of_the_batch, summed
+from ...reference.reals import Real, add, divide, real, root, rounded
+from ..jit.compiler import Kernel
+from ..run.arranged import Arrangement, part_of
+from ..run.job import Job
+from ..run.pool import Find, Pool
+from ..run.tiles import TILE, Slices
+
+_STATISTICS = ("Mean", "Variance", "Scale")
+_SUMS = 8
+
+
+class _Sums(NamedTuple):
+    """Of groups, with magnitudes beside: gradients, deviations from the first element, and their products.
+
+    ``scaled`` are the products of gradients and deviations from the given mean.
+    """
+
+    gradients: Array
+    deviations: Array
+    products: Array
+    gradient_sizes: Array
+    deviation_sizes: Array
+    product_sizes: Array
+    scaled: Array
+    scaled_sizes: Array
+
+
+class GradientsJob(Job):
+    """Groups are rows of the arrangement; what cancels in their sums, or in an element, is done exactly."""
+
+    def __init__(self, plan: Plan) -> None:
+        desc, statistics = plan.inputs["InputTensor"], plan.inputs["MeanTensor"]
+        self._epsilon = plan.attributes.Epsilon
+        self._by_batch = "TRAINING" in plan.operator.name
+        self._layout = Arrangement.of(desc, [i for i, size in enumerate(statistics.sizes) if size == 1])
+        self._of = FORMATS[desc.data_type]
+        tiles = self._layout.tiles
+        roundings = 64 if self._layout.neighbours or not tiles.whole else min(tiles.length, TILE) + 64
+        # Of results so much smaller than their terms too little is left.
+        self._limit = roundings * 2.0**-53 * 2.0 ** (self._of.fraction_bits + 2)
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        return ()
+
+    def scratch_bytes(self, threads: int) -> int:
+        tiles = self._layout.tiles
+        return (4 << 20) + 128 * TILE * min(threads, tiles.count) + 16 * _SUMS * tiles.count * (not tiles.whole)
+
+    def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
+        order, tiles = self._layout.order, self._layout.tiles
+        arrays = {name: array.transpose(order) for name, array in (*inputs.items(), *outputs.items())}
+        every = None if tiles.whole else self._long_sums(arrays, pool, stop)
+
+        def piece(begin: int, end: int) -> None:
+            with np.errstate(all="ignore"):
+                for number in range(begin, end):
+                    self._tile(arrays, tiles.at(number), self._row_of(every, number), stop)
+
+        with np.errstate(all="ignore"):
+            for row in range(0 if every is None else tiles.rows):
+                sums = self._row_of(every, row * tiles.tiles_of_row)
+                assert sums is not None
+                self._put_sums(arrays, self._layout.row(row), sums, stop)
+        pool.run(piece, tiles.count, 1, stop)
+
+    def _row_of(self, every: Array | None, number: int) -> _Sums | None:
+        if every is None:
+            return None
+        ones = (1,) * len(self._layout.order)
+        return _Sums(*(np.full(ones, value) for value in every[:, number // self._layout.tiles.tiles_of_row]))
+
+    def _deviations(self, arrays: Arrays, at: Slices) -> tuple[Array, Array]:
+        """The deviations from the first element of each group and the gradients of a tile."""
+        x, g = (np.array(arrays[name][at], np.float64, order="C") for name in ("InputTensor", "InputGradientTensor"))
+        x -= self._first(arrays, at)
+        return x, g
+
+    def _first(self, arrays: Arrays, at: Slices) -> Array:
+        firsts = tuple(slice(0, 1) if i in self._layout.axes else part for i, part in enumerate(at))
+        first: Array = arrays["InputTensor"][firsts].astype(np.float64)
+        return first
+
+    def _terms(self, arrays: Arrays, at: Slices, x: Array, g: Array) -> tuple[Array, ...]:
+        """What the sums are of, in their order."""
+        products = x * g
+        scaled = np.array(arrays["InputTensor"][at], np.float64, order="C")
+        scaled -= part_of(arrays["MeanTensor"], at).astype(np.float64)
+        scaled *= g
+        return g, x, products, np.abs(g), np.abs(x), np.abs(products), scaled, np.abs(scaled)
+
+    def _long_sums(self, arrays: Arrays, pool: Pool, stop: Stop) -> Array:
+        tiles = self._layout.tiles
+        parts = np.empty((_SUMS, tiles.count))
+
+        def piece(begin: int, end: int) -> None:
+            with np.errstate(all="ignore"):
+                for number in range(begin, end):
+                    at = tiles.at(number)
+                    terms = self._terms(arrays, at, *self._deviations(arrays, at))
+                    parts[:, number] = [each.sum() for each in terms]
+
+        pool.run(piece, tiles.count, 1, stop)
+        with np.errstate(all="ignore"):
+            sums: Array = parts.reshape(_SUMS, tiles.rows, -1).sum(2)
+        return sums
+
+    def _tile(self, arrays: Arrays, at: Slices, sums: _Sums | None, stop: Stop) -> None:
+        x, g = self._deviations(arrays, at)
+        if sums is None:
+            sums = _Sums(*(self._layout.sums(each) for each in self._terms(arrays, at, x, g)))
+            self._put_sums(arrays, at, sums, stop)
+        variance, scale = (part_of(arrays[f"{name}Tensor"], at).astype(np.float64) for name in _STATISTICS[1:])
+        variance += self._epsilon
+        factor = scale / np.sqrt(variance)
+        into = arrays["OutputGradientTensor"][at]
+        if not self._by_batch:
+            into[...] = g * factor
+            return
+        count = self._layout.tiles.length
+        shift, mean = sums.deviations / count, sums.gradients / count
+        slope = (sums.products / count - shift * mean) / variance
+        size = np.abs(g) + sums.gradient_sizes / count
+        size += (np.abs(x) + sums.deviation_sizes / count) * np.abs(slope)
+        x -= shift
+        spread = sums.product_sizes / count + np.abs(shift) * sums.gradient_sizes / count
+        size += np.abs(x) * (spread / np.abs(variance))
+        result = (g - mean) - x * slope
+        into[...] = result * factor
+        doubtful = np.argwhere(np.abs(result) < size * self._limit)
+        if doubtful.size:
+            self._mend(arrays, at, into, doubtful, stop)
+
+    def _put_sums(self, arrays: Arrays, at: Slices, sums: _Sums, stop: Stop) -> None:
+        """Writes the gradients of scale and bias."""
+        scales, biases = (part_of(arrays[f"Output{name}GradientTensor"], at) for name in ("Scale", "Bias"))
+        variance = part_of(arrays["VarianceTensor"], at).astype(np.float64) + self._epsilon
+        scales[...] = sums.scaled / np.sqrt(variance)
+        biases[...] = sums.gradients
+        doubtful = (np.abs(sums.scaled) < sums.scaled_sizes * self._limit) | (
+            np.abs(sums.gradients) < sums.gradient_sizes * self._limit
+        )
+        for place in map(tuple, np.argwhere(doubtful).tolist()):
+            group, mean, variance_of_group, _ = self._group(arrays, at, place, stop)
+            scales[place] = rounded(divide(group.products_about(mean, stop), root(variance_of_group)), self._of)
+            biases[place] = rounded(group.gradient_total, self._of)
+
+    def _mend(self, arrays: Arrays, at: Slices, into: Array, doubtful: Array, stop: Stop) -> None:
+        axes = list(self._layout.axes)
+        kept = doubtful.copy()
+        kept[:, axes] = 0
+        for row in np.unique(kept, axis=0):
+            group, _, variance, scale = self._group(arrays, at, tuple(row.tolist()), stop)
+            of = by_statistics_of_the_batch(group, scale, variance, stop)
+            for place in map(tuple, doubtful[(kept == row).all(1)].tolist()):
+                value, gradient = (arrays[name][at][place] for name in ("InputTensor", "InputGradientTensor"))
+                into[place] = rounded(of(value, gradient), self._of)
+
+    def _group(self, arrays: Arrays, at: Slices, place: tuple[int, ...], stop: Stop) -> tuple[Group, Real, Real, Real]:
+        """The group of an element of a tile, with its mean, variance and scale."""
+        parts = tuple(
+            slice(None) if i in self._layout.axes else slice((part.start or 0) + k, (part.start or 0) + k + 1)
+            for i, (k, part) in enumerate(zip(place, at, strict=True))
+        )
+        group = summed(arrays["InputTensor"][parts], arrays["InputGradientTensor"][parts], self._of, stop)
+        mean, variance, scale = (real(part_of(arrays[f"{name}Tensor"], parts).flat[0]) for name in _STATISTICS)
+        return group, mean, add(variance, real(self._epsilon)), scale

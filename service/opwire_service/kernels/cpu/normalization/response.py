@@ -1,0 +1,147 @@
+"""LOCAL_RESPONSE_NORMALIZATION and its gradient: planes of squares, added up over their regions, in float64."""
+
+from __future__ import annotations
+
+from math import isfinite, prod
+
+import numpy as np
+
+from opwire.check import Plan
+from opwire.tensor import Array
+
+from ....execution import Arrays, Stop, Stopped
+from ...exact import FORMATS
+from ...reference.local_response import KERNELS as REFERENCE
+from ...reference.local_response import Gradient
+from ...reference.reals import rounded
+from ..jit.compiler import Kernel
+from ..run.job import Job
+from ..run.pool import Find, Pool
+from ..run.tiles import TILE
+
+_MOST_BETA = 64.0
+"""Powers beyond multiply errors by so much that they are left to the reference."""
+
+_ASKED = 16
+"""Steps of a region, some milliseconds each at most, between two questions whether to stop."""
+
+Parts = tuple[slice, ...]
+
+
+class ResponseJob(Job):
+    """Pieces of the output, each with the neighbours that it needs.
+
+    Where Alpha or Bias is negative their terms may cancel; that is left to the reference, which is exact.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan, a = plan, plan.attributes
+        self._is_gradient = plan.operator.name.endswith("GRAD")
+        sizes = plan.inputs["InputTensor"].sizes
+        self._sizes = sizes
+        self._along = (1,) if a.CrossChannel else (2, 3)
+        self._before, self._after = (a.LocalSize - 1) // 2, a.LocalSize // 2
+        numbers = (a.Alpha, a.Beta, a.Bias)
+        self._is_plain = all(map(isfinite, numbers)) and a.Alpha >= 0 < a.Bias and abs(a.Beta) <= _MOST_BETA
+        self._share = a.Alpha / a.LocalSize
+        # Regions run along whole dimensions of a piece: the others are cut.
+        cut = (0, 2, 3) if a.CrossChannel else (0, 1)
+        whole = prod(sizes[i] for i in range(4) if i not in cut)
+        self._is_plain = self._is_plain and whole <= 8 * TILE
+        self._grain = max(1, TILE // whole)
+        self._counts = [sizes[i] for i in cut[:-1]] + [-(-sizes[cut[-1]] // self._grain)]
+        self._cut = cut
+        self._of = FORMATS[plan.inputs["InputTensor"].data_type]
+        # Of results so much smaller than their terms too little is left.
+        self._limit = 2.0 ** (self._of.fraction_bits + 2 - 44)
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        return ()
+
+    def scratch_bytes(self, threads: int) -> int:
+        return (4 << 20) + 72 * 8 * TILE * threads
+
+    def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
+        source = inputs["InputTensor"]
+        if not self._is_plain or not self._has_finite_squares(source, pool, stop):
+            REFERENCE[self._plan.operator.name](self._plan, inputs, outputs, stop)
+            return
+        target = outputs["OutputGradientTensor" if self._is_gradient else "OutputTensor"]
+
+        def piece(begin: int, end: int) -> None:
+            with np.errstate(all="ignore"):
+                for number in range(begin, end):
+                    self._part(self._at(number), inputs, target, stop)
+
+        pool.run(piece, prod(self._counts), 1, stop)
+
+    def _part(self, at: Parts, inputs: Arrays, target: Array, stop: Stop) -> None:
+        x = np.array(inputs["InputTensor"][at], np.float64, order="C")
+        if not self._is_gradient:
+            target[at] = x / self._response(x, stop) ** self._plan.attributes.Beta
+            return
+        into = target[at]
+        near = self._gradient(x, inputs["InputGradientTensor"][at].astype(np.float64), into, stop)
+        if near.any():
+            exact = Gradient(self._plan, inputs, stop)
+            for place in map(tuple, np.argwhere(near).tolist()):
+                whole = tuple((part.start or 0) + k for part, k in zip(at, place, strict=True))
+                into[place] = rounded(exact(whole), self._of)
+
+    def _has_finite_squares(self, source: Array, pool: Pool, stop: Stop) -> bool:
+        """Whether running sums of squares hold no infinity or NaN, which would spread to others."""
+        finite: list[bool] = []
+
+        def piece(begin: int, end: int) -> None:
+            for number in range(begin, end):
+                finite.append(bool(np.isfinite(source[self._at(number)]).all()))
+
+        pool.run(piece, prod(self._counts), 1, stop)
+        return all(finite)
+
+    def _at(self, number: int) -> Parts:
+        *outer, last = map(int, np.unravel_index(number, self._counts))
+        found = [slice(None)] * 4
+        for i, place in zip(self._cut[:-1], outer, strict=True):
+            found[i] = slice(place, place + 1)
+        found[self._cut[-1]] = slice(last * self._grain, (last + 1) * self._grain)
+        return tuple(found)
+
+    def _response(self, x: Array, stop: Stop) -> Array:
+        total = self._summed(np.multiply(x, x), self._before, self._after, stop)
+        total *= self._share
+        total += self._plan.attributes.Bias
+        return total
+
+    def _summed(self, terms: Array, before: int, after: int, stop: Stop) -> Array:
+        """The sum of the terms of each region, term by term: nothing is taken away again."""
+        for axis in self._along:
+            size = terms.shape[axis]
+            total = terms.copy()
+            for step in range(1, min(max(before, after), size - 1) + 1):
+                if step % _ASKED == 0 and stop():
+                    raise Stopped
+                low, high = ((slice(None),) * axis + (part,) for part in (slice(None, -step), slice(step, None)))
+                if step <= after:
+                    total[low] += terms[high]
+                if step <= before:
+                    total[high] += terms[low]
+            terms = total
+        return terms
+
+    def _gradient(self, x: Array, gradient: Array, target: Array, stop: Stop) -> Array:
+        """Writes gradients; returns which are differences of which too little is left."""
+        a = self._plan.attributes
+        response = self._response(x, stop)
+        own = gradient * response ** (-a.Beta)
+        passed = gradient * x * response ** (-a.Beta - 1)
+        factor = 2 * self._share * a.Beta * x
+        sizes = np.abs(own) + np.abs(factor) * self._summed(np.abs(passed), self._after, self._before, stop)
+        own -= factor * self._summed(passed, self._after, self._before, stop)
+        target[...] = own
+        near: Array = np.abs(own) < sizes * self._limit
+        return near
+
+
+PREPARE = dict.fromkeys(("LOCAL_RESPONSE_NORMALIZATION", "LOCAL_RESPONSE_NORMALIZATION_GRAD"), ResponseJob)

@@ -15,11 +15,14 @@ MODULES = {Path(kernel.function.py_func.__code__.co_filename).relative_to(source
 """The files that hold kernels."""
 
 READERS = {
-    "pooling": {"pooling"},
+    "regions": {"regions"},
+    "resampling": {"resampling"},
+    "averages": {"averages", "resampling"},
+    "pooling": {"averages", "pooling", "resampling"},
     "reduce": {"reduce"},
     "extremes": {"extremes", "pooling"},
-    "numbers": {"reduce"},
-    "run": {"extremes", "pooling", "reduce", "run"},
+    "numbers": {"averages", "pooling", "reduce", "regions", "resampling"},
+    "run": {"averages", "extremes", "pooling", "reduce", "regions", "resampling", "run"},
 }
 """Folder -> the folders whose kernels may be made from what it holds."""
 

@@ -44,6 +44,26 @@ def pooling(sizes: list[int], window: list[int], data_type: str = "FLOAT32", **c
     return {"type": "MAX_POOLING2", "desc": desc | changes}
 
 
+def average(sizes: list[int], window: list[int], **changes: object) -> dict[str, Any]:
+    desc = pooling(sizes, window)["desc"] | {"IncludePadding": False}
+    return {"type": "AVERAGE_POOLING1", "desc": desc | changes}
+
+
+def resampling(sizes: list[int], output: list[int], scale: float, **changes: object) -> dict[str, Any]:
+    tensor = {"DataType": "FLOAT32", "Sizes": sizes, "Strides": [0] * len(sizes)}
+    offsets = {"InputPixelOffsets": [0.5] * len(sizes), "OutputPixelOffsets": [-0.5] * len(sizes)}
+    desc = {
+        "InputTensor": tensor,
+        "OutputTensor": {"DataType": "FLOAT32", "Sizes": output},
+        "InterpolationMode": "LINEAR",
+        "RoundingDirection": "DECREASING",
+        "Scales": [scale] * len(sizes),
+        "Antialiased": False,
+        **offsets,
+    }
+    return {"type": "RESAMPLE3", "desc": desc | changes}
+
+
 WIDE = 2**26
 
 NASTY = {
@@ -61,6 +81,16 @@ NASTY = {
         [1, 1, 1, 2**22], [1, 64], "INT64", OutputIndicesTensor={"DataType": "UINT32", "Sizes": [1, 1, 1, 2**22 - 63]}
     ),
     "windows_as_large_as_the_input": pooling([1, 1, 256, 512, 512], [256, 512, 512]),
+    "averages_of_single_elements": average([1, 1, 1, 2**24], [1, 1]),
+    "averages_of_large_windows": average([1, 1, 2048, 2048], [1024, 1024], Strides=[8, 8]),
+    "averages_of_long_windows": average([1, 1, 1, 2**20], [1, 2**13]),
+    "averages_in_leaps": average([1, 1, 2**12, 2**14], [1, 1], Strides=[1, 2**13]),
+    "averages_of_nearly_everything": average([1, 1, 4096, 4096], [4095, 4095]),
+    "averages_of_nan": average([1, 1, 2048, 2048], [256, 256], Strides=[2, 2]),
+    "resampling_of_a_row": resampling([2**25], [2**25], 1.5),
+    "resampling_of_a_column": resampling([2**24, 1], [2**24, 1], 1.5),
+    "resampling_to_the_nearest": resampling([4], [2**26], 2, InterpolationMode="NEAREST_NEIGHBOR"),
+    "resampling_of_everything_at_once": resampling([2**12] * 2, [16] * 2, 1e-30, Antialiased=True),
     "nothing_reduced": reduction("SUM", [WIDE], []),
     "nothing_reduced_of_many_dimensions": reduction("L1", [8] * 8, []),
     "arguments_of_nothing": reduction("ARGMAX", [WIDE], []),

@@ -17,12 +17,12 @@ MODULES = {Path(kernel.function.py_func.__code__.co_filename).relative_to(source
 """The files that hold kernels."""
 
 READERS = {
-    "pooling": {"pooling"},
-    "products": {"products"},
-    "reduce": {"reduce"},
+    **{leaf: {leaf} for leaf in ("indexing", "products", "reduce", "regions", "resampling", "selecting", "sequences")},
+    "averages": {"averages", "resampling"},
+    "pooling": {"averages", "pooling", "resampling"},
+    "casting": {"casting", "sequences"},
+    "views": {"indexing", "views"},
     "extremes": {"extremes", "pooling"},
-    "numbers": {"reduce"},
-    "run": {"extremes", "pooling", "products", "reduce", "run"},
 }
 """Folder -> the folders whose kernels may be made from what it holds."""
 

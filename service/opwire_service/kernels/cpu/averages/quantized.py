@@ -110,7 +110,7 @@ class QuantizedJob(Job):
         return total.astype(np.float64), elements, whole if self._plan.attributes.IncludePadding else elements
 
     def scratch_bytes(self, threads: int) -> int:
-        return threads * 80 * max(self._planes * self._needed(list(self._tile)), _TILE)
+        return threads * 240 * max(self._planes * self._needed(list(self._tile)), _TILE)
 
 
 def _by_channel(given: Array | None, channels: int, rank: int) -> Array:

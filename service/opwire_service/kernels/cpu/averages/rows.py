@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..jit.compiler import inner, kernel
-from ..jit.element import address_of, float64, int32, load, store
+from ..jit.element import address_of, choose, float64, int32, load, store
 from ..numbers.accumulator import LIMBS
 from ..numbers.formats import put
 from ..numbers.vectors import WIDTH
@@ -35,17 +35,20 @@ def _lay_out(geometry: int, first: int, count: int) -> tuple[int, int, int, int]
 
 
 @inner
-def _fill_tile(geometry: int, first: int, count: int, divisors: int, weights: int, place: int, covered: int) -> None:
-    """What depends on the place of a tile in its row alone: parts of the divisors, and weights of windows."""
+def _fill_tile(geometry: int, first: int, count: int, elements: int, divisors: int, weights: int, room: int) -> None:
+    """What depends on the place of a tile in its row alone: elements of windows, parts of divisors, and weights."""
     counted = at(geometry, g.DIVISOR) == 0
     for i in range(count + WIDTH):
         store(divisors, i, 1.0)
-    if counted:
+    if counted or at(geometry, g.WHOLE):
         for i in range(count):
             _, taps, _ = g.windows_of(geometry, p.ACROSS, first + i)
-            store(divisors, i, float64(taps))
+            store(elements, i, float64(taps))
+            if counted:
+                store(divisors, i, float64(taps))
     if at(geometry, p.ACROSS + g.LEAST_COMMON):
-        for i in range(covered):
+        _, _, covered, place = _lay_out(geometry, first, count)
+        for i in range(min(covered, room)):
             store(weights, i, g.weight_of(geometry, p.ACROSS, place + i))
 
 
@@ -56,18 +59,11 @@ def _weigh(line: int, weights: int, count: int) -> None:
 
 
 @inner
-def _fill_zeros(geometry: int, first: int, count: int, outer: int, zeros: int) -> None:
-    """What padding adds to the sum of each window: +0 if it counts, -0, which changes nothing, if there is none."""
-    whole = at(geometry, g.WHOLE)
+def _add_zeros(sums: int, elements: int, count: int, outer: float, whole: float) -> None:
+    """Padding that counts adds +0: it makes the sums of negative zeros positive."""
     for i in range(count):
-        _, taps, _ = g.windows_of(geometry, p.ACROSS, first + i)
-        store(zeros, i, 0.0 if taps * outer < whole else -0.0)
-
-
-@inner
-def _add_zeros(sums: int, zeros: int, count: int) -> None:
-    for i in range(count):
-        store(sums, i, load(sums, i, 0.0) + load(zeros, i, 0.0))
+        padded = load(elements, i, 0.0) * outer < whole
+        store(sums, i, load(sums, i, 0.0) + choose(padded, 0.0, -0.0))
 
 
 @kernel
@@ -99,14 +95,14 @@ def rows(zero: float, source: int, target: int, states: int, geometry: int, begi
     phases = weights + 8 * room
     sums = phases + 8 * phased
     divisors = sums + 8 * most
-    zeros = divisors + 8 * most
-    results = zeros + 8 * most
+    taps = divisors + 8 * most
+    results = taps + 8 * most
     limbs = results + 16 * most
     rest = limbs + 8 * LIMBS
     heights, depths, tiles = at(geometry, p.HEIGHT + p.OUT), at(geometry, p.DEPTH + p.OUT), at(geometry, p.TILES)
     function, backward = at(geometry, g.FUNCTION), at(geometry, g.BACKWARD)
     nothing = -0.0 if at(geometry, g.KIND) == g.SIGNED else 0.0
-    filled = zeros_of = -1
+    filled = -1
     for unit in range(begin, end):
         row = unit // tiles
         first = (unit - row * tiles) * at(geometry, p.TILE)
@@ -119,8 +115,8 @@ def rows(zero: float, source: int, target: int, states: int, geometry: int, begi
         here = advance(target, offset + first * step, zero)
         length, before, covered, place = _lay_out(geometry, first, count)
         if first != filled:
-            _fill_tile(geometry, first, count, divisors, weights, place, covered)
-            filled, zeros_of = first, -1
+            _fill_tile(geometry, first, count, taps, divisors, weights, room)
+            filled = first
         fill(nothing, line, length + SLACK)
         d, of_depth, apart_d = g.windows_of(geometry, p.DEPTH, depth)
         h_first, of_height, apart_h = g.windows_of(geometry, p.HEIGHT, height)
@@ -153,10 +149,7 @@ def rows(zero: float, source: int, target: int, states: int, geometry: int, begi
         else:
             sum_windows(line, length, geometry, count, phases, sums)
         if at(geometry, g.WHOLE):
-            if outer != zeros_of:
-                _fill_zeros(geometry, first, count, outer, zeros)
-                zeros_of = outer
-            _add_zeros(sums, zeros, count)
+            _add_zeros(sums, taps, count, float64(outer), float64(at(geometry, g.WHOLE)))
         error = error_bound(geometry, greatest, least, outer + at(geometry, p.ACROSS + p.WINDOW), zero)
         divisor = at(geometry, g.DIVISOR)
         factor = float64(divisor if divisor else outer)

@@ -44,7 +44,14 @@ def pooling(sizes: list[int], window: list[int], data_type: str = "FLOAT32", **c
     return {"type": "MAX_POOLING2", "desc": desc | changes}
 
 
+def single(operator: str, sizes: list[int], data_type: str, **fields: object) -> dict[str, Any]:
+    tensor = {"DataType": data_type, "Sizes": sizes, "Strides": [0] * len(sizes)}
+    return {"type": operator, "desc": {"InputTensor": tensor, **fields}}
+
+
 WIDE = 2**26
+
+BY_A_TENTH = {"Scale": 0.1, "Bias": 1}
 
 NASTY = {
     "pooling_of_single_elements": pooling([1, 1, 1, WIDE], [1, 1], "UINT8"),
@@ -61,6 +68,10 @@ NASTY = {
         [1, 1, 1, 2**22], [1, 64], "INT64", OutputIndicesTensor={"DataType": "UINT32", "Sizes": [1, 1, 1, 2**22 - 63]}
     ),
     "windows_as_large_as_the_input": pooling([1, 1, 256, 512, 512], [256, 512, 512]),
+    "exponentials": single("ELEMENT_WISE_EXP", [2**24], "FLOAT32"),
+    "scaled_exactly": single("ELEMENT_WISE_IDENTITY", [2**24], "FLOAT64", ScaleBias=BY_A_TENTH),
+    "scaled_integers": single("ELEMENT_WISE_ABS", [2**24], "INT64", ScaleBias=BY_A_TENTH),
+    "halves": single("ACTIVATION_GELU", [2**24], "FLOAT16"),
     "nothing_reduced": reduction("SUM", [WIDE], []),
     "nothing_reduced_of_many_dimensions": reduction("L1", [8] * 8, []),
     "arguments_of_nothing": reduction("ARGMAX", [WIDE], []),

@@ -14,7 +14,6 @@ from opwire.operators import CATALOG
 from opwire.tensor import Array, DataType
 
 from ....execution import Arrays, Stop, Stopped
-from ...formulas.exactly import ExactFormula
 from ...formulas.formula import PlanFormula, formula_of, tensors
 from ...formulas.resolve import SCALED, integer_range
 from ..jit.compiler import Kernel
@@ -236,8 +235,7 @@ def _scaled_first(formula: PlanFormula) -> Compute:
     assert isinstance(operand, Tensor)
     data_type = formula.inputs[operand.name]
     types = {operand.name: data_type}
-    exact = ExactFormula(scale, types, data_type)
-    first = Certified(exact, operand * factor + bias, None, False)
+    first = Certified(scale, types, data_type, operand * factor + bias, None, False)
     rest = _replaced(formula.expression, scale, operand)
     if isinstance(rest, Tensor):
         return first.compute

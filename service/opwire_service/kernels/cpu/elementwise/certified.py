@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from opwire.formulas import Call, Constant, Expression
+from opwire.formulas import Call, Constant, Expression, Tensor
 from opwire.tensor import Array, DataType
 
 from ....execution import Stop, Stopped
 from ...formulas import float64
 from . import careful
 from .bounds import UNIT, error_bound
+from .long import scaled_floats, scaled_integers
 
 ABSOLUTE = 2.0**-47
 """The error of a cosine that is computed from a tangent: next to its zeros it is a large part of it."""
@@ -92,7 +93,7 @@ class Certified:
         """Elements at given places, with a bound for each, and those that are open even then exactly."""
         taken = {name: np.broadcast_to(array, target.shape)[places] for name, array in tensors.items()}
         if self.output.bits == 64:
-            self._exactly(taken, target, places, range(places[0].size), stop)
+            self._long(taken, target, places, stop)
             return
         wide = {name: array.astype(np.float64) for name, array in taken.items()}
         value, error = careful.evaluate(self.expression, wide)
@@ -104,6 +105,20 @@ class Certified:
         if self.infinite:
             is_open |= np.isnan(value)
         target[places] = self._rounded(value)
+        self._exactly(taken, target, places, np.flatnonzero(is_open), stop)
+
+    def _long(self, taken: Mapping[str, Array], target: Array, places: Any, stop: Stop) -> None:
+        """ScaleBias, the one formula of 64 bits that is not computed in the tensors' own type."""
+        match self.expression:
+            case Call("add", (Call("multiply", (Tensor(name), Constant(scale))), Constant(bias))):
+                x = taken[name]
+            case _:
+                raise TypeError(self.expression)
+        is_open = np.ones(x.size, bool)
+        if self.output.is_float:
+            target[places], is_open = scaled_floats(x, scale, bias)
+        elif (found := scaled_integers(x, scale, bias, self.output, stop)) is not None:
+            target[places], is_open = found, ~is_open
         self._exactly(taken, target, places, np.flatnonzero(is_open), stop)
 
     def _rounded(self, values: Array) -> Array:

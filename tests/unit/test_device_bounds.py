@@ -64,7 +64,14 @@ def resampling(sizes: list[int], output: list[int], scale: float, **changes: obj
     return {"type": "RESAMPLE3", "desc": desc | changes}
 
 
+def single(operator: str, sizes: list[int], data_type: str, **fields: object) -> dict[str, Any]:
+    tensor = {"DataType": data_type, "Sizes": sizes, "Strides": [0] * len(sizes)}
+    return {"type": operator, "desc": {"InputTensor": tensor, **fields}}
+
+
 WIDE = 2**26
+
+BY_A_TENTH = {"Scale": 0.1, "Bias": 1}
 
 NASTY = {
     "pooling_of_single_elements": pooling([1, 1, 1, WIDE], [1, 1], "UINT8"),
@@ -91,6 +98,10 @@ NASTY = {
     "resampling_of_a_column": resampling([2**24, 1], [2**24, 1], 1.5),
     "resampling_to_the_nearest": resampling([4], [2**26], 2, InterpolationMode="NEAREST_NEIGHBOR"),
     "resampling_of_everything_at_once": resampling([2**12] * 2, [16] * 2, 1e-30, Antialiased=True),
+    "exponentials": single("ELEMENT_WISE_EXP", [2**24], "FLOAT32"),
+    "scaled_exactly": single("ELEMENT_WISE_IDENTITY", [2**24], "FLOAT64", ScaleBias=BY_A_TENTH),
+    "scaled_integers": single("ELEMENT_WISE_ABS", [2**24], "INT64", ScaleBias=BY_A_TENTH),
+    "halves": single("ACTIVATION_GELU", [2**24], "FLOAT16"),
     "nothing_reduced": reduction("SUM", [WIDE], []),
     "nothing_reduced_of_many_dimensions": reduction("L1", [8] * 8, []),
     "arguments_of_nothing": reduction("ARGMAX", [WIDE], []),

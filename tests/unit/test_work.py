@@ -24,7 +24,8 @@ def visits(plan: Plan) -> int:
     """The elements that a plain loop reads."""
     if CATALOG[plan.operator.name].family == "max_pooling":
         return sum(1 for _ in _pooled(plan))
-    return sum(1 for _ in itertools.product(*map(range, plan.inputs["InputTensor"].sizes)))
+    source = plan.inputs.get("InputTensor") or next(iter(plan.inputs.values()))
+    return sum(1 for _ in itertools.product(*map(range, source.sizes)))
 
 
 COUNTED = [

@@ -31,7 +31,8 @@ def _round_away(x: Array) -> Array:
 def _sin(x: Array) -> Array:
     """By the tangent of half the angle, which NumPy computes with vectors where it has none for the sine."""
     t = np.tan(x * 0.5)
-    return (t + t) / (t * t + 1)
+    sine: Array = (t + t) / (t * t + 1)
+    return sine
 
 
 def _power(x: Array, y: Array) -> Array:

@@ -121,7 +121,7 @@ def _log1p(x: Mpf, bits: int, way: str) -> Mpf:
     return found
 
 
-_RISING: Mapping[str, Callable[..., Mpf]] = {
+_RISING: Mapping[str, Any] = {
     "sqrt": libmp.mpf_sqrt,
     "exp": libmp.mpf_exp,
     "expm1": _expm1,
@@ -137,9 +137,9 @@ _RISING: Mapping[str, Callable[..., Mpf]] = {
     "erf": libmp.mpf_erf,
 }
 
-_FALLING: Mapping[str, Callable[..., Mpf]] = {"acos": libmp.mpf_acos, "erfc": libmp.mpf_erfc}
+_FALLING: Mapping[str, Any] = {"acos": libmp.mpf_acos, "erfc": libmp.mpf_erfc}
 
-_OTHERS: Mapping[str, Callable[..., Mpf]] = {
+_OTHERS: Mapping[str, Any] = {
     "sin": libmp.mpf_sin,
     "cos": libmp.mpf_cos,
     "tan": libmp.mpf_tan,
@@ -195,4 +195,5 @@ def whole(x: Mpf) -> int:
     """An end without its fraction; one that is beyond all types of integers stays beyond them."""
     if _exponent(x) > 100:
         return -(1 << 100) if x[0] else 1 << 100
-    return int(libmp.to_int(x))
+    value: Any = libmp.to_int(x)
+    return int(value)

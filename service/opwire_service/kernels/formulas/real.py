@@ -10,10 +10,17 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 from math import ceil, copysign, floor, inf, isinf, isnan, isqrt, nan, trunc
 
+from typing_extensions import TypeIs
+
 from . import interval
 from .interval import Interval, enclose
 
 Number = float | Fraction | Interval
+
+
+def _is_special(x: Number) -> TypeIs[float]:
+    """Whether a number is a zero, an infinity or NaN."""
+    return isinstance(x, float)
 
 
 def number(value: float) -> Number:
@@ -23,21 +30,21 @@ def number(value: float) -> Number:
 
 def sign(x: Number) -> int:
     """1 or -1, of zeros too; not of NaN."""
-    if isinstance(x, float):
+    if _is_special(x):
         return int(copysign(1, x))
     return x.sign if isinstance(x, Interval) else (1 if x > 0 else -1)
 
 
 def _is_nan(x: Number) -> bool:
-    return isinstance(x, float) and isnan(x)
+    return _is_special(x) and isnan(x)
 
 
 def _is_infinite(x: Number) -> bool:
-    return isinstance(x, float) and isinf(x)
+    return _is_special(x) and isinf(x)
 
 
 def _is_zero(x: Number) -> bool:
-    return isinstance(x, float) and x == 0
+    return _is_special(x) and x == 0.0
 
 
 def _rational(x: Fraction | int) -> Number:
@@ -45,12 +52,12 @@ def _rational(x: Fraction | int) -> Number:
 
 
 def add(a: Number, b: Number, bits: int) -> Number:
-    if isinstance(a, float) and isinstance(b, float):
+    if _is_special(a) and _is_special(b):
         return a + b
-    if isinstance(a, float):
-        return b if a == 0 else a
-    if isinstance(b, float):
-        return a if b == 0 else b
+    if _is_special(a):
+        return b if a == 0.0 else a
+    if _is_special(b):
+        return a if b == 0.0 else b
     if isinstance(a, Fraction) and isinstance(b, Fraction):
         return _rational(a + b)
     return interval.add(enclose(a, bits), enclose(b, bits), bits)
@@ -65,7 +72,7 @@ def subtract(a: Number, b: Number, bits: int) -> Number:
 
 
 def multiply(a: Number, b: Number, bits: int) -> Number:
-    if isinstance(a, float) or isinstance(b, float):
+    if _is_special(a) or _is_special(b):
         if _is_nan(a) or _is_nan(b):
             return nan
         return _special(a) * _special(b)
@@ -75,7 +82,7 @@ def multiply(a: Number, b: Number, bits: int) -> Number:
 
 
 def divide(a: Number, b: Number, bits: int) -> Number:
-    if isinstance(a, float) or isinstance(b, float):
+    if _is_special(a) or _is_special(b):
         if _is_nan(a) or _is_nan(b):
             return nan
         if _is_zero(b):
@@ -88,7 +95,7 @@ def divide(a: Number, b: Number, bits: int) -> Number:
 
 def _special(x: Number) -> float:
     """A zero or an infinity; 1 or -1 for any other number."""
-    return x if isinstance(x, float) else float(sign(x))
+    return x if _is_special(x) else float(sign(x))
 
 
 def compare(a: Number, b: Number, bits: int) -> int | None:
@@ -96,9 +103,9 @@ def compare(a: Number, b: Number, bits: int) -> int | None:
     if _is_nan(a) or _is_nan(b):
         return None
     if isinstance(a, Interval) or isinstance(b, Interval):
-        if isinstance(a, float) or isinstance(b, float):
+        if _is_special(a) or _is_special(b):
             # Zero and the infinities lie apart from it; which way its sign says.
-            a, b = (x if isinstance(x, float) else Fraction(sign(x)) for x in (a, b))
+            a, b = (x if _is_special(x) else Fraction(sign(x)) for x in (a, b))
             return (a > b) - (a < b)
         return interval.compare(enclose(a, bits), enclose(b, bits))
     return (a > b) - (a < b)
@@ -141,7 +148,7 @@ def mean(a: Number, b: Number, bits: int) -> Number:
 
 
 def absolute(x: Number, bits: int) -> Number:
-    return abs(x) if isinstance(x, float) else (negate(x) if sign(x) < 0 else x)
+    return abs(x) if _is_special(x) else (negate(x) if sign(x) < 0 else x)
 
 
 def signum(x: Number, bits: int) -> Number:
@@ -151,7 +158,7 @@ def signum(x: Number, bits: int) -> Number:
 
 def _whole(rounding: Callable[[Fraction], int]) -> Callable[[Number, int], Number]:
     def function(x: Number, bits: int) -> Number:
-        if isinstance(x, float):
+        if _is_special(x):
             return x
         assert isinstance(x, Fraction)
         return Fraction(rounding(x)) if rounding(x) else sign(x) * 0.0
@@ -203,7 +210,7 @@ _ENDS: Mapping[str, tuple[float, float, float | None, float | None]] = {
 
 def _function(name: str) -> Callable[[Number, int], Number]:
     def function(x: Number, bits: int) -> Number:
-        if isinstance(x, float):
+        if _is_special(x):
             return nan if isnan(x) else _at(name, x, bits)
         if name in _ENDS:
             low, high, at_low, at_high = _ENDS[name]
@@ -239,7 +246,7 @@ def atan2(y: Number, x: Number, bits: int) -> Number:
         return nan
     if _is_zero(y) or (_is_infinite(x) and not _is_infinite(y)):
         return sign(y) * 0.0 if sign(x) > 0 else multiply(Fraction(sign(y)), interval.pi(bits), bits)
-    if isinstance(y, float) or isinstance(x, float):
+    if _is_special(y) or _is_special(x):
         eighths = 4 if not (_is_infinite(y) and _is_infinite(x)) else (2 if sign(x) > 0 else 6)
         return multiply(Fraction(sign(y) * eighths, 8), interval.pi(bits), bits)
     return interval.atan2(enclose(y, bits), enclose(x, bits), bits)
@@ -256,8 +263,8 @@ def power(x: Number, y: Number, bits: int) -> Number:
     assert isinstance(y, Fraction)
     whole = y.denominator == 1
     odd = whole and y.numerator % 2 == 1
-    if isinstance(x, float):
-        magnitude = 0.0 if (x == 0) == (y > 0) else inf
+    if _is_special(x):
+        magnitude = 0.0 if (x == 0.0) == (y > 0) else inf
         return copysign(magnitude, x) if odd else magnitude
     if sign(x) < 0:
         if not whole:

@@ -48,7 +48,7 @@ def _split(a: Array) -> tuple[Array, Array]:
     return high, a - high
 
 
-def _rest(a: Array, b: Array, product: Array) -> Array:
+def product_rest(a: Array, b: Array, product: Array) -> Array:
     """What a product lacks, exactly; NaN where that is out of range."""
     (ah, al), (bh, bl) = _split(a), _split(b)
     return al * bl - (((product - ah * bh) - al * bh) - ah * bl)
@@ -68,7 +68,7 @@ def _sum(primitive: str, a: Bounded, b: Bounded) -> Bounded:
 
 def _product(primitive: str, a: Bounded, b: Bounded) -> Bounded:
     product = a.value * b.value
-    is_exact = (_rest(a.value, b.value, product) == 0) & ((np.abs(product) > 1e-200) | (product == 0))
+    is_exact = (product_rest(a.value, b.value, product) == 0) & ((np.abs(product) > 1e-200) | (product == 0))
     carried = _carried(np.abs(a.value), b.error) + _carried(np.abs(b.value), a.error)
     return Bounded(product, 1.01 * carried + _rounding(product, is_exact))
 
@@ -80,7 +80,7 @@ def _carried(factor: Any, error: Any) -> Any:
 def _quotient(primitive: str, a: Bounded, b: Bounded) -> Bounded:
     quotient = a.value / b.value
     back = quotient * b.value
-    is_exact = (back == a.value) & (_rest(quotient, b.value, back) == 0)
+    is_exact = (back == a.value) & (product_rest(quotient, b.value, back) == 0)
     size = np.abs(b.value) - b.error
     carried = np.where(np.asarray(a.error + b.error) == 0, 0.0, (a.error + np.abs(quotient) * b.error) / size)
     carried = np.where((size <= 0) & (np.asarray(b.error) > 0), np.inf, carried)

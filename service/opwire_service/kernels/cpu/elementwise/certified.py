@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from opwire.formulas import Call, Constant, Expression
+from opwire.formulas import Call, Constant, Expression, Tensor
 from opwire.tensor import Array, DataType
 
 from ....execution import Stop, Stopped
 from ...formulas import float64
-from ...formulas.exactly import ExactFormula
 from . import careful
 from .bounds import UNIT, error_bound
+from .long import scaled_floats, scaled_integers
 
 ABSOLUTE = 2.0**-47
 """The error of a cosine that is computed from a tangent: next to its zeros it is a large part of it."""
@@ -30,14 +30,18 @@ class Certified:
     """What computes a formula on arrays.
 
     Attributes:
-        exact: the formula of one element.
-        expression: it in float64; to an integer what it gives is truncated.
+        formula: resolved.
+        inputs: the data types of the tensors that it names.
+        output: the data type of the result.
+        expression: the formula in float64; to an integer what it gives is truncated.
         error: the bound on the relative error of all elements, None where each has its own.
         infinite: whether it has an infinite constant, beside which what is too small for float64 matters.
         absolute: an error that may come on top of ``error``, whatever the value.
     """
 
-    exact: ExactFormula
+    formula: Expression
+    inputs: Mapping[str, DataType]
+    output: DataType
     expression: Expression
     error: float | None
     infinite: bool
@@ -47,8 +51,8 @@ class Certified:
     def of(cls, expression: Expression, inputs: Mapping[str, DataType], output: DataType) -> Certified:
         bound = error_bound(expression, dict(inputs)) if output.is_float and output.bits < 64 else None
         if bound is not None and isinstance(expression, Call) and expression.primitive == "cos":
-            return cls(ExactFormula(expression, inputs, output), expression, bound, False, ABSOLUTE)
-        return cls(ExactFormula(expression, inputs, output), expression, bound, _has_infinity(expression))
+            return cls(expression, inputs, output, expression, bound, False, ABSOLUTE)
+        return cls(expression, inputs, output, expression, bound, _has_infinity(expression))
 
     def compute(self, tensors: Mapping[str, Array], target: Array, stop: Stop) -> None:
         """Fills ``target``.
@@ -88,8 +92,8 @@ class Certified:
     def _decide(self, tensors: Mapping[str, Array], target: Array, places: Any, stop: Stop) -> None:
         """Elements at given places, with a bound for each, and those that are open even then exactly."""
         taken = {name: np.broadcast_to(array, target.shape)[places] for name, array in tensors.items()}
-        if self.exact.output.bits == 64:
-            self._exactly(taken, target, places, range(places[0].size), stop)
+        if self.output.bits == 64:
+            self._long(taken, target, places, stop)
             return
         wide = {name: array.astype(np.float64) for name, array in taken.items()}
         value, error = careful.evaluate(self.expression, wide)
@@ -103,8 +107,22 @@ class Certified:
         target[places] = self._rounded(value)
         self._exactly(taken, target, places, np.flatnonzero(is_open), stop)
 
+    def _long(self, taken: Mapping[str, Array], target: Array, places: Any, stop: Stop) -> None:
+        """ScaleBias, the one formula of 64 bits that is not computed in the tensors' own type."""
+        match self.expression:
+            case Call("add", (Call("multiply", (Tensor(name), Constant(scale))), Constant(bias))):
+                x = taken[name]
+            case _:
+                raise TypeError(self.expression)
+        is_open = np.ones(x.size, bool)
+        if self.output.is_float:
+            target[places], is_open = scaled_floats(x, scale, bias)
+        elif (found := scaled_integers(x, scale, bias, self.output, stop)) is not None:
+            target[places], is_open = found, ~is_open
+        self._exactly(taken, target, places, np.flatnonzero(is_open), stop)
+
     def _rounded(self, values: Array) -> Array:
-        output = self.exact.output
+        output = self.output
         if output.is_float:
             return values.astype(output.dtype)
         info = np.iinfo(output.dtype)
@@ -112,11 +130,16 @@ class Certified:
         return np.clip(whole, float(info.min), float(info.max)).astype(output.dtype)
 
     def _exactly(self, taken: Mapping[str, Array], target: Array, places: Any, which: Any, stop: Stop) -> None:
+        if not len(which):
+            return
+        from ...formulas.exactly import ExactFormula  # it loads mpmath, which takes long, and few elements need it
+
+        exact = ExactFormula(self.formula, self.inputs, self.output)
         for number, index in enumerate(which):
             if number % EXACT_AT_ONCE == EXACT_AT_ONCE - 1 and stop():
                 raise Stopped
             elements = {name: array[index] for name, array in taken.items()}
-            target[tuple(place[index] for place in places)] = self.exact.of(elements)
+            target[tuple(place[index] for place in places)] = exact.of(elements)
 
 
 def _bits(values: Array) -> Array:

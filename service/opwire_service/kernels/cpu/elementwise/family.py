@@ -14,7 +14,6 @@ from opwire.operators import CATALOG
 from opwire.tensor import Array, DataType
 
 from ....execution import Arrays, Stop, Stopped
-from ...formulas.exactly import ExactFormula
 from ...formulas.formula import PlanFormula, formula_of, tensors
 from ...formulas.resolve import SCALED, integer_range
 from ..jit.compiler import Kernel
@@ -34,8 +33,16 @@ WIDE_TILE = 1 << 13
 TILE = 1 << 15
 """Elements of a tile in the tensors' own type."""
 
-SCRATCH = 8 << 20
-"""Bytes that a thread takes at most for the intermediate results of a tile, whatever the formula."""
+LONG_TILE = 1 << 18
+"""Where nothing is kept between, a call of NumPy may be as long as a thread can do without being asked to stop."""
+
+WIDE_BYTES = 1 << 10
+"""Bytes of all intermediate results of an element, where some take the way with a bound for each."""
+
+BYTES = 1 << 6
+"""Those in the tensors' own type."""
+
+_TABLE_BYTES = WIDE_TILE * WIDE_BYTES
 
 Compute = Callable[[Mapping[str, Array], Array, Stop], None]
 """Fills an array from the tensors by name, of any shape to which they broadcast."""
@@ -49,12 +56,14 @@ class Computation:
         compute: on a tile.
         tile: its elements.
         tensors: the names of those that it reads.
+        bytes: that it takes for each element of a tile.
         table: in place of all that where there are many elements, if there is one.
     """
 
     compute: Compute
     tile: int
     tensors: tuple[str, ...]
+    bytes: int = BYTES
     table: Table | None = None
 
 
@@ -102,7 +111,9 @@ class ElementsJob(Job):
         pool.run(piece, walk.units, 1, stop)
 
     def scratch_bytes(self, threads: int) -> int:
-        return threads * SCRATCH
+        table = _TABLE_BYTES if self._computation.table is not None else 0
+        elements = min(self._count, self._computation.tile)
+        return min(threads, self._walk.units) * elements * self._computation.bytes + table
 
 
 def _walk(plan: Plan, formula: PlanFormula, found: Computation) -> Walk:
@@ -125,29 +136,38 @@ def _byte_strides(desc: object) -> tuple[int, ...]:
 def computation(formula: PlanFormula) -> Computation:
     """The cheapest way to compute a formula that is exact."""
     expression, inputs, output = formula.expression, formula.inputs, formula.output
+    compute: Compute
     names = tuple(sorted(tensors(expression)))
     types = {inputs[name] for name in names}
     if _is_on_bits(expression):
-        return Computation(partial(_on_bits, expression), TILE, names)
+        return Computation(partial(_on_bits, expression), _tile(expression, native.INTEGERS), names)
     if _scale(expression) is not None:
-        return Computation(_scaled_first(formula), WIDE_TILE, names)
+        return Computation(_scaled_first(formula), WIDE_TILE, names, WIDE_BYTES)
     if not any(data_type.is_float for data_type in types):
         constant = partial(_integer_constant, next(iter(types)))
-        return Computation(partial(_natively, expression, native.INTEGERS, constant), TILE, names)
+        return Computation(
+            partial(_natively, expression, native.INTEGERS, constant), _tile(expression, native.INTEGERS), names
+        )
     if isinstance(expression, Tensor):
-        return Computation(partial(_copied, expression.name), TILE, names)
+        return Computation(partial(_copied, expression.name), LONG_TILE, names)
     floats = {data_type for data_type in types if data_type.is_float}
     unlike = {inputs[name] for name in names if name not in _conditions(expression)}
     single = len(floats) == 1 and unlike == floats and is_single(expression, next(iter(floats)))
     if single:
         (data_type,) = floats
-        compute: Compute = partial(_natively, expression, native.FLOATS, data_type.dtype.type)
+        compute = partial(_natively, expression, native.FLOATS, data_type.dtype.type)
     else:
         compute = Certified.of(expression, {name: inputs[name] for name in names}, output).compute
     table = None
     if len(names) == 1 and types == {DataType.FLOAT16} and not _is_sign(expression):
         table = Table(expression, names[0], output, compute)
-    return Computation(compute, TILE if single else WIDE_TILE, names, table)
+    if single:
+        return Computation(compute, _tile(expression, native.FLOATS), names, BYTES, table)
+    return Computation(compute, WIDE_TILE, names, WIDE_BYTES, table)
+
+
+def _tile(expression: Expression, functions: Mapping[str, native.Function]) -> int:
+    return LONG_TILE if native.is_one_pass(expression, functions) else TILE
 
 
 def _is_on_bits(expression: Expression) -> bool:
@@ -215,8 +235,7 @@ def _scaled_first(formula: PlanFormula) -> Compute:
     assert isinstance(operand, Tensor)
     data_type = formula.inputs[operand.name]
     types = {operand.name: data_type}
-    exact = ExactFormula(scale, types, data_type)
-    first = Certified(exact, operand * factor + bias, None, False)
+    first = Certified(scale, types, data_type, operand * factor + bias, None, False)
     rest = _replaced(formula.expression, scale, operand)
     if isinstance(rest, Tensor):
         return first.compute

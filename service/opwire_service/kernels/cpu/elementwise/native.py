@@ -19,23 +19,30 @@ def _is_nonzero(a: Any) -> bool:
     return isinstance(a, np.generic) and bool(a != 0)
 
 
-def _least(a: Any, b: Any) -> Any:
+def _least(a: Any, b: Any, out: Array | None = None) -> Any:
     """Of floats: the first of equals, and whatever is no NaN."""
-    found = np.fmin(a, b)
+    found = np.fmin(a, b, out=out)
     if _is_nonzero(a) or _is_nonzero(b) or np.all(found):
         return found
-    return np.where((a <= b) | (b != b), a, b)  # equal zeros may have unlike signs
+    return _into(np.where((a <= b) | (b != b), a, b), out)  # equal zeros may have unlike signs
 
 
-def _greatest(a: Any, b: Any) -> Any:
+def _greatest(a: Any, b: Any, out: Array | None = None) -> Any:
     if isinstance(a, np.generic) and a == 0 and not np.signbit(a):
-        found = np.fmax(b, a)
+        found = np.fmax(b, a, out=out)
         found += a  # -0 becomes 0
         return found
-    found = np.fmax(a, b)
+    found = np.fmax(a, b, out=out)
     if _is_nonzero(a) or _is_nonzero(b) or np.all(found):
         return found
-    return np.where((a >= b) | (b != b), a, b)
+    return _into(np.where((a >= b) | (b != b), a, b), out)
+
+
+def _into(found: Any, out: Array | None) -> Any:
+    if out is None:
+        return found
+    out[...] = found
+    return out
 
 
 def _mean(a: Array, b: Array) -> Any:
@@ -187,10 +194,26 @@ def evaluate_into(
     target: Array,
 ) -> None:
     """Like ``evaluate``, into an array."""
-    if isinstance(expression, Call):
+    if isinstance(expression, Call) and _writes(functions[expression.primitive]):
+        operands = [evaluate(operand, tensors, functions, constant) for operand in expression.operands]
         function = functions[expression.primitive]
         if isinstance(function, np.ufunc):
-            operands = [evaluate(operand, tensors, functions, constant) for operand in expression.operands]
             function(*operands, out=target, casting="unsafe")
-            return
+        else:
+            function(*operands, out=target)
+        return
     target[...] = evaluate(expression, tensors, functions, constant)
+
+
+def _writes(function: Function) -> bool:
+    """Whether a function writes where it is told."""
+    return isinstance(function, np.ufunc) or function in (_least, _greatest)
+
+
+def is_one_pass(expression: Expression, functions: Mapping[str, Function]) -> bool:
+    """Whether no intermediate result is kept: then tiles need fit no cache."""
+    return isinstance(expression, Tensor) or (
+        isinstance(expression, Call)
+        and isinstance(functions[expression.primitive], np.ufunc)
+        and not any(isinstance(operand, Call) for operand in expression.operands)
+    )

@@ -1,0 +1,56 @@
+"""ScaleBias of 64 bits, for which float64 is not wide enough: of floats by exact parts, of integers by Python's."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import isfinite
+from typing import Any
+
+import numpy as np
+
+from opwire.tensor import Array, DataType
+
+from ....execution import Stop, Stopped
+from ...formulas.resolve import integer_range
+from .careful import product_rest
+
+_NEAR = 2.0**-50
+"""By how much the lower part may be off, of itself."""
+
+PIECE = 1 << 12
+"""Integers between two questions whether to stop."""
+
+
+def scaled_floats(x: Array, scale: float, bias: float) -> tuple[Array, Array]:
+    """``x * scale + bias`` of float64, rounded once, and where it is open what the right result is."""
+    product = x * scale
+    rest = product_rest(x, np.full_like(x, scale), product)
+    total = product + bias
+    part = total - product
+    lower = (product - (total - part)) + (bias - part) + rest
+    low, high = total + lower * (1 - _NEAR), total + lower * (1 + _NEAR)
+    is_open = (low != high) | ((np.abs(product) < 1e-250) & (x != 0))
+    is_special = ~np.isfinite(x) if isfinite(scale) and isfinite(bias) else np.ones(x.shape, bool)
+    return np.where((lower == 0) | is_special, total, low), is_open & ~is_special
+
+
+def scaled_integers(x: Array, scale: float, bias: float, data_type: DataType, stop: Stop) -> Array | None:
+    """``x * scale + bias`` of integers, truncated, then saturated; None of infinite numbers.
+
+    Raises:
+        Stopped: ``stop()`` returned True.
+    """
+    if not (isfinite(scale) and isfinite(bias)):
+        return None
+    factor, summand = Fraction(scale), Fraction(bias)
+    whole = factor.denominator * summand.denominator
+    times, plus = factor.numerator * summand.denominator, summand.numerator * factor.denominator
+    least, greatest = integer_range(data_type)
+    results = np.empty(x.size, data_type.dtype)
+    for start in range(0, x.size, PIECE):
+        if stop():
+            raise Stopped
+        sums = [value * times + plus for value in x[start : start + PIECE].tolist()]
+        quotients: list[Any] = [total // whole if total >= 0 else -(-total // whole) for total in sums]
+        results[start : start + PIECE] = [min(max(quotient, least), greatest) for quotient in quotients]
+    return results

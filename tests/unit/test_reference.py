@@ -45,8 +45,7 @@ def test_examples(device, operator: Operator[Any], example: Example):
         buffers[name] = bytearray(tensor.data_size_in_bytes)
         tensor.view(buffers[name])[...] = np.array(given[name], object).astype(tensor.data_type.dtype)
     right = {
-        name: np.array(answers[name], object).astype(tensor.data_type.dtype)
-        for name, tensor in plan.outputs.items()
+        name: np.array(answers[name], object).astype(tensor.data_type.dtype) for name, tensor in plan.outputs.items()
     }
     assert set(right) == set(answers)
     oracle.assert_answers(plan, execute(device, plan, buffers), right)

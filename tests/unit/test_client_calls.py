@@ -11,7 +11,6 @@ import pytest
 from opwire import DataType, prepare
 from opwire.enums import AxisDirection, ReduceFunction
 from opwire.wire import Call, Encoding, write_call
-from opwire_service.kernels.executable import EXECUTABLE
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 TENSOR = {"DataType": "FLOAT32", "Sizes": [2, 3]}
@@ -333,9 +332,3 @@ def test_a_desc_that_repeats_everything_takes_what_broadcasts():
         {"type": "ARGMAX", "desc": {"InputTensor": tensor}}, np.broadcast_to(np.float32(5), (2**15, 2**15))
     )
     assert sent(call) == struct.pack("<f", 5)
-
-
-@pytest.mark.parametrize("name", EXECUTABLE)
-def test_all_operators_that_run_have_one_input_so_far(name):
-    # `execute` may then be given the tensor alone.
-    assert [member.name for member in EXECUTABLE[name].members.inputs] == ["InputTensor"]

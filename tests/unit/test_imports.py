@@ -12,10 +12,11 @@ from opwire import errors
 
 EXPORTED = """
     AsyncClient AuthenticationError BufferTensorDesc Call Client Code ConnectError ContractViolation DataType
-    DeadlineExceededError FeatureLevel InternalError InvalidResponseError LengthRequiredError LimitExceededError
+    DeadlineExceededError FeatureLevel Graph GraphTensor InternalError InvalidResponseError LengthRequiredError
+    LimitExceededError
     MethodNotAllowedError NotExecutableError NotFoundError OpwireError OverloadedError Plan PoolingResult ProblemCode
     RequestError Result SlowBodyError TransportError TransportTimeout UnavailableError UnsupportedMediaError Validation
-    Violation __version__ check prepare validate
+    Violation __version__ check check_graph prepare validate validate_graph
 """
 DEPENDENCIES = "import numpy, httptools, httpx, pybase64; from pydantic import TypeAdapter, with_config"
 """What the client uses of them: pydantic loads its parts when they are asked for."""

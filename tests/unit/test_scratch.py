@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from opwire_service.devices.reference import CHUNK_BYTES
-from opwire_service.kernels.executable import EXECUTABLE
+from tests.unit.test_work import COUNTED
 
 FLOOR = 4 << 20
 """Bytes that no measurement tells from those that a process takes anyway."""
@@ -115,8 +115,8 @@ def measured(device: str, plans: Iterable[str]) -> dict[str, tuple[int, int]]:
 
 
 @pytest.mark.parametrize("measured_by", [PLANS, ON_REFERENCE])
-def test_every_operator_is_measured(measured_by):
-    assert {PLANS[name][0]["type"] for name in measured_by} == set(EXECUTABLE)
+def test_what_reads_each_element_or_window_is_measured(measured_by):
+    assert {PLANS[name][0]["type"] for name in measured_by} == set(COUNTED)
 
 
 @linux

@@ -1,4 +1,4 @@
-"""Roots of sums of powers, computed with so many digits that rounding them gives the nearest float."""
+"""Roots of sums of powers: exact for low powers, else with so many digits that rounding gives the nearest float."""
 
 from __future__ import annotations
 
@@ -13,8 +13,15 @@ _DIGITS = 60
 """Twice the digits of a root that lies next to the middle of two FLOAT32, and some."""
 
 
+_LOW = 16
+"""Powers whose sums are kept as integers: of some thousand bits."""
+
+_ROOT_BITS = 64
+"""Bits of a root before what is cut off is told by one more."""
+
+
 def root_of_powers(chunks: Chunks, power: int, to: FloatFormat) -> Float:
-    """``(sum |x|**power) ** (1 / power)``, of elements over the greatest of them so that no power overflows."""
+    """``(sum |x|**power) ** (1 / power)``, infinite or NaN where an element is."""
     greatest = 0.0
     for values in chunks:
         if np.isnan(values).any():
@@ -22,6 +29,9 @@ def root_of_powers(chunks: Chunks, power: int, to: FloatFormat) -> Float:
         greatest = max(greatest, float(np.abs(values).max()))
     if not greatest or greatest == inf:
         return to.of(greatest)
+    if power <= _LOW:
+        return _exact_root(chunks, power, to)
+    # Over the greatest element no power overflows.
     context = Context(prec=_DIGITS, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[])
     total = Decimal(0)
     for values in chunks:
@@ -30,3 +40,25 @@ def root_of_powers(chunks: Chunks, power: int, to: FloatFormat) -> Float:
             total = context.fma(context.power(ratio, power), int(count), total)
     root = context.exp(context.divide(context.ln(total), power))
     return round_ratio(*context.multiply(root, Decimal(greatest)).as_integer_ratio(), to)
+
+
+def _exact_root(chunks: Chunks, power: int, to: FloatFormat) -> Float:
+    """The same of finite elements, rounded once."""
+    total = 0
+    for values in chunks:
+        integers, shifts = to.parts(np.abs(values))
+        total += sum((i << shift) ** power for i, shift in zip(integers.tolist(), shifts.tolist(), strict=True))
+    extra = max(0, _ROOT_BITS - total.bit_length() // power)
+    scaled = total << power * extra
+    root = _integer_root(scaled, power)
+    return round_ratio(2 * root + (root**power != scaled), 2 << (extra - to.unit), to)
+
+
+def _integer_root(number: int, power: int) -> int:
+    """The root of a positive integer, rounded down (Newton)."""
+    root = 1 << -(-number.bit_length() // power)
+    while True:
+        better = ((power - 1) * root + number // root ** (power - 1)) // power
+        if better >= root:
+            return root
+        root = better

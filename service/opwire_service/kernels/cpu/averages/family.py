@@ -22,7 +22,7 @@ from ..run.job import Job, Step
 from ..run.pool import Find, Pool
 from ..run.reference import ReferenceJob
 from . import geometry as g
-from . import quantized
+from . import powers, quantized
 from . import rows as kernels
 
 FLOATS = {DataType.FLOAT32: FLOAT32, DataType.FLOAT16: HALF}
@@ -243,7 +243,7 @@ def prepare_average(plan: Plan) -> Job:
 
 def prepare_norm(plan: Plan) -> Job:
     if plan.attributes.P > 2:
-        return ReferenceJob(plan)
+        return powers.prepare(plan)
     function = ReduceFunction.L1 if plan.attributes.P == 1 else ReduceFunction.L2
     return _as_reduction(plan, function) or _prepare(plan, _norms(plan))
 

@@ -1,0 +1,98 @@
+"""LP_POOLING of P above 2: powers of elements over the greatest of their window, in float64 with NumPy.
+
+A quotient errs by one rounding, its power by P of them, and the root divides that by P again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from opwire.check import Plan
+from opwire.rules.dimension import Dimension
+from opwire.tensor import Array
+
+from ....execution import Arrays, Stop, Stopped
+from ...windows import dimensions_of
+from ..jit.compiler import Kernel
+from ..run.job import Job
+from ..run.pool import Find, Pool
+from ..run.reference import ReferenceJob
+
+_PLANE = 1 << 18
+"""Outputs of a plane that are computed at once."""
+
+_WINDOW = 1 << 12
+"""Elements of a window at most."""
+
+
+class PowersJob(Job):
+    """Planes of outputs, window element by window element."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._power = float(plan.attributes.P)
+        self._dimensions = dimensions_of(plan.attributes, plan.inputs["InputTensor"].sizes)
+        self._sizes = plan.outputs["OutputTensor"].sizes
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        return ()
+
+    def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
+        source, target = inputs["InputTensor"], outputs["OutputTensor"]
+        planes = self._sizes[:2]
+
+        def piece(begin: int, end: int) -> None:
+            for unit in range(begin, end):
+                place = tuple(int(i) for i in np.unravel_index(unit, planes))
+                with np.errstate(all="ignore"):
+                    target[place] = self._norms(source[place], stop)
+
+        pool.run(piece, prod(planes), 1, stop)
+
+    def _norms(self, image: Array, stop: Stop) -> Array:
+        greatest = np.zeros(self._sizes[2:])
+        for outputs, elements in self._taps(image, stop):
+            np.maximum(greatest[outputs], elements, out=greatest[outputs])
+        total = np.zeros(self._sizes[2:])
+        divisor = np.where(greatest > 0, greatest, 1.0)
+        for outputs, elements in self._taps(image, stop):
+            total[outputs] += (elements / divisor[outputs]) ** self._power
+        norms: Array = np.where(np.isfinite(greatest), total ** (1 / self._power) * greatest, greatest)
+        return norms
+
+    def _taps(self, image: Array, stop: Stop) -> Iterator[tuple[Any, Array]]:
+        """For each element of a window the outputs that have it, and its magnitudes."""
+        axes = [
+            list(_slices(dimension, size)) for dimension, size in zip(self._dimensions, self._sizes[2:], strict=True)
+        ]
+        for taps in product(*axes):
+            if stop():
+                raise Stopped
+            yield tuple(tap[0] for tap in taps), np.abs(image[tuple(tap[1] for tap in taps)].astype(np.float64))
+
+    def scratch_bytes(self, threads: int) -> int:
+        return threads * 64 * prod(self._sizes[2:]) + (1 << 18)
+
+
+def _slices(dimension: Dimension, outputs: int) -> Iterator[tuple[slice, slice]]:
+    """For each element of a window the outputs that have it along one dimension, and where it is."""
+    for tap in range(dimension.window):
+        offset = tap * dimension.dilation - dimension.start
+        first = max(0, -(offset // dimension.stride))
+        end = min(outputs, (dimension.size - 1 - offset) // dimension.stride + 1)
+        if first < end:
+            positions = slice(
+                offset + first * dimension.stride, offset + (end - 1) * dimension.stride + 1, dimension.stride
+            )
+            yield slice(first, end), positions
+
+
+def prepare(plan: Plan) -> Job:
+    """Small windows of small planes; the reference takes the others."""
+    window, plane = prod(plan.attributes.WindowSize), prod(plan.outputs["OutputTensor"].sizes[2:])
+    return PowersJob(plan) if window <= _WINDOW and plane <= _PLANE else ReferenceJob(plan)

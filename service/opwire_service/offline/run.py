@@ -26,7 +26,8 @@ from opwire.dxdispatch import (
     SourceFile,
     WriteFile,
 )
-from opwire.errors import ContractViolation
+from opwire.errors import ContractViolation, NotExecutableError, ProblemCode
+from opwire.graph import operator_plans
 from opwire.level import FeatureLevel
 from opwire.operator import Code
 from opwire.tensor import Array, DataType, rounded
@@ -41,11 +42,23 @@ _IMAGES = (".jpg", ".jpeg", ".png")
 
 
 def run_plan(plan: Plan, inputs: Arrays, device: Device) -> tuple[dict[str, Array], int]:
-    """Runs a plan; returns the bytes of each output (see ``BufferTensorDesc.allocate``) and the microseconds taken."""
+    """Runs a plan; returns the bytes of each output (see ``BufferTensorDesc.allocate``) and the microseconds taken.
+
+    Raises:
+        NotExecutableError: the device lacks an operator.
+    """
+    _require_executable([plan], device)
     allocated = {name: desc.allocate() for name, desc in plan.outputs.items()}
     outputs = {name: view for name, (_, view) in allocated.items()}
     microseconds = _run(plan, inputs, outputs, device)
     return {name: buffer for name, (buffer, _) in allocated.items()}, microseconds
+
+
+def _require_executable(plans: Iterable[Plan], device: Device) -> None:
+    for name in dict.fromkeys(each.operator.name for plan in plans for each in (plan, *operator_plans(plan))):
+        if not device.executes(name):
+            detail = f"the desc is valid, but the device {device.name} does not run {name}"
+            raise NotExecutableError(ProblemCode.OPERATOR_NOT_EXECUTABLE, detail, operator=name, devices=[])
 
 
 def _run(plan: Plan, inputs: Arrays, outputs: Arrays, device: Device) -> int:
@@ -121,8 +134,11 @@ def execute(steps: Iterable[Step], device: Device) -> Iterator[tuple[Step, int]]
     """Runs the steps in their order and yields each, with its microseconds, once it is done.
 
     Raises:
+        NotExecutableError: the device lacks an operator; nothing has run then.
         OSError: a file cannot be written.
     """
+    steps = list(steps)
+    _require_executable((step.plan for step in steps if isinstance(step, Launch)), device)
     for step in steps:
         microseconds = 0
         if isinstance(step, Launch):

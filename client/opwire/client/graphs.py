@@ -27,14 +27,16 @@ class GraphTensor:
         desc: of the tensor.
         source: what the graph calls it.
         outputs: the outputs of the node that it comes from, by name; none of an input of the graph.
+        graph: to which it belongs.
+        stand_in: what stands for it in a call: an array of its data type and sizes whose elements mean nothing.
     """
 
     def __init__(self, graph: Graph, source: str, desc: BufferTensorDesc, outputs: dict[str, GraphTensor]) -> None:
         self.desc = desc
         self.source = source
         self.outputs: Mapping[str, GraphTensor] = outputs
-        self._graph = graph
-        self._stand_in = _stand_in(self, desc)
+        self.graph = graph
+        self.stand_in = _stand_in(self, desc)
 
     @property
     def data_type(self) -> DataType:
@@ -53,7 +55,7 @@ class GraphTensor:
 
     def __array__(self, dtype: object = None, copy: object = None) -> Array:
         """What stands for the tensor in a call; its elements mean nothing."""
-        return self._stand_in
+        return self.stand_in
 
     def __repr__(self) -> str:
         return f"<GraphTensor {self.source}: {self.data_type.name} {list(self.sizes)}>"
@@ -135,7 +137,7 @@ class Graph(OperatorMethods[GraphTensor, GraphTensor], BuiltGraph):
         """
         if name in self._outputs:
             raise ValueError(f"the graph has an output {show(name)} already")
-        if tensor._graph is not self or not tensor.outputs:
+        if tensor.graph is not self or not tensor.outputs:
             raise ValueError(f"{tensor!r} is no output of a node of this graph")
         self._outputs[name] = tensor.source
 
@@ -183,9 +185,9 @@ class Graph(OperatorMethods[GraphTensor, GraphTensor], BuiltGraph):
         tensor = _tensor_of(array)
         if tensor is None:
             return self.constant(array).source
-        if tensor._graph is not self:
+        if tensor.graph is not self:
             raise ValueError(f"{tensor!r} belongs to another graph")
-        if array is not tensor._stand_in:
+        if array is not tensor.stand_in:
             raise TypeError(f"{tensor!r} was changed outside of the graph; its nodes alone change tensors")
         return tensor.source
 

@@ -21,13 +21,12 @@ from .calls import Call, Encoding, plain, write_call, write_calls
 from .encoded import EncodedTensor, encoded_inputs
 from .framing import BINARY, HEAD_LENGTH, JSON, Buffer, Parts, parse_json, split_body
 from .models import ModelRequest, parse_model
+from .payloads import Numbers, Payload
 from .request_body import NODE_BYTES, RequestBody
 from .requests import (
     LOWEST_PRIORITY,
     ExecuteRequest,
-    Numbers,
     OutputFormat,
-    Payload,
     ValidateRequest,
     are_views,
     parse_batch,

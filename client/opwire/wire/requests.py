@@ -14,16 +14,16 @@ import numpy as np
 from ..check import Plan
 from ..desc import MOST_ALIKE, Report, pointer_to, show
 from ..errors import ContractViolation, LimitExceededError, ProblemCode, RequestError
-from ..fields.tensors import MOST_TENSORS
 from ..graph import CONSTANT, without_constants
 from ..jsontensor import NumberError, read_numbers
 from ..level import HIGHEST
 from ..operator import Code, Violation
 from ..tensor import Array, BufferTensorDesc, rounded
-from ..tensor_names import element, place, split
+from ..tensor_names import place, split
 from . import base64text
 from .base64text import decoded_size
-from .framing import Base64, Parts
+from .framing import Parts
+from .payloads import Numbers, Payload, read_payload, read_payloads
 from .request_body import RequestBody
 
 LOWEST_PRIORITY = 9
@@ -35,17 +35,6 @@ class OutputFormat(StrEnum):
     BASE64 = "base64"
     NUMBERS = "numbers"
     BINARY = "binary"
-
-
-@dataclass(frozen=True, slots=True)
-class Numbers:
-    """A tensor given as JSON numbers."""
-
-    value: object
-
-
-Payload = str | Base64 | Numbers | memoryview
-"""A tensor as it came: base64 text, numbers, or a piece of the tail."""
 
 
 class ExecuteRequest(NamedTuple):
@@ -154,7 +143,7 @@ def _read_validate(document: object, parts: Parts) -> ValidateRequest:
     if isinstance(graph, dict):
         graph, held = without_constants(graph, "/graph")
         for tensor, pointer in held.values():
-            _read_payload(tensor, parts, pointer)
+            read_payload(tensor, parts, pointer)
     return ValidateRequest(graph, level, is_graph=True)
 
 
@@ -188,13 +177,13 @@ def read_envelope(value: object, fields: Mapping[str, object], pointer: str = ""
 
 def read_execute(value: object, parts: Parts, pointer: str) -> ExecuteRequest:
     # The tail is taken before anything can be refused: the requests behind this one need their place in it.
-    inputs = _read_payloads(value, parts, pointer) if isinstance(value, dict) else {}
+    inputs = read_payloads(value, parts, pointer) if isinstance(value, dict) else {}
     graph = value.get("graph") if isinstance(value, dict) else None
     places: dict[str, str] = {}
     if isinstance(graph, dict):
         graph, held = without_constants(graph, f"{pointer}/graph")
         for name, (tensor, at) in held.items():
-            inputs[CONSTANT + name], places[CONSTANT + name] = _read_payload(tensor, parts, at), at
+            inputs[CONSTANT + name], places[CONSTANT + name] = read_payload(tensor, parts, at), at
     envelope = read_envelope(value, _ENVELOPE, pointer)
     report = Report()
     _one_of_both(envelope, pointer, report)
@@ -239,59 +228,6 @@ def _number(
 ) -> int | None:
     value = envelope.get(name)
     return None if value is None else report.integer(value, f"{pointer}/{name}", least, greatest)
-
-
-def _read_payloads(envelope: Mapping[str, Any], parts: Parts, pointer: str) -> dict[str, Payload | Violation]:
-    inputs = envelope.get("inputs")
-    if not isinstance(inputs, dict):
-        return {}
-    found: dict[str, Payload | Violation] = {}
-    for name, value in inputs.items():
-        if isinstance(value, str) and name[-1:] != "]":
-            found[name] = parts.text(value)
-            continue
-        at = pointer_to(pointer, "inputs", name)
-        member, index = split(name)
-        if isinstance(value, list):
-            found.update(_read_array(name, value, parts, at))
-        elif index is not None:
-            _read_payload(value, parts, at)
-            message = f"{show(name)} given; the tensors of an array are a list, as the member {show(member)}"
-            found[name] = Violation(Code.UNKNOWN_TENSOR, at, message)
-        else:
-            found[name] = _read_payload(value, parts, at)
-    return found
-
-
-def _read_array(name: str, values: list[Any], parts: Parts, pointer: str) -> dict[str, Payload | Violation]:
-    if len(values) > MOST_TENSORS:
-        message = f"{len(values)} tensors given; opwire takes at most {MOST_TENSORS}"
-        if parts.tail is not None:  # whose tensors are not counted any more
-            raise RequestError(ProblemCode.INVALID_FRAMING, f"{pointer}: {message}")
-        return {name: Violation(Code.OUT_OF_RANGE, pointer, message)}
-    if values and isinstance(values[0], int | float):
-        message = 'a list of numbers given; as a tensor they are {"data": numbers}, and a list is one of tensors'
-        return {name: Violation(Code.WRONG_TYPE, pointer, message)}
-    return {
-        element(name, i): _read_payload(value, parts, pointer_to(pointer, i)) for i, value in enumerate(values)
-    } or {name: Violation(Code.OUT_OF_RANGE, pointer, "an empty list given; an array has at least one tensor")}
-
-
-def _read_payload(value: object, parts: Parts, pointer: str) -> Payload | Violation:
-    if isinstance(value, str):
-        return parts.text(value)
-    if isinstance(value, dict) and set(value) == {"binary_data_size"}:
-        size = value["binary_data_size"]
-        if isinstance(size, bool) or not isinstance(size, int) or size < 0:
-            at = pointer_to(pointer, "binary_data_size")
-            detail = f"{show(size)} given at {at} where a number of bytes belongs"
-            raise RequestError(ProblemCode.INVALID_FRAMING, detail)
-        return parts.take(size, pointer)
-    if isinstance(value, dict) and set(value) == {"data"}:
-        data = value["data"]
-        return parts.text(data) if isinstance(data, str) else Numbers(data)
-    message = 'a tensor is a base64 string, {"data": numbers} or {"binary_data_size": n}'
-    return Violation(Code.WRONG_TYPE, pointer, f"{show(value)} given; {message}")
 
 
 def read_inputs(plan: Plan, request: ExecuteRequest) -> dict[str, Array]:

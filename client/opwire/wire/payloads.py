@@ -1,0 +1,89 @@
+"""The tensors of a request as they came: base64 text, numbers, or pieces of the tail, none of them read yet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..desc import pointer_to, show
+from ..errors import ProblemCode, RequestError
+from ..fields.tensors import MOST_TENSORS
+from ..tensor_names import element, split
+from ..violation import Code, Violation
+from .framing import Base64, Parts
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """A tensor given as JSON numbers."""
+
+    value: object
+
+
+Payload = str | Base64 | Numbers | memoryview
+"""A tensor as it came: base64 text, numbers, or a piece of the tail."""
+
+
+def read_payloads(envelope: Mapping[str, Any], parts: Parts, pointer: str) -> dict[str, Payload | Violation]:
+    """The inputs of a request by name, those of an array as ``NAME[0]``, ``NAME[1]``, ...; or what is wrong with each.
+
+    Args:
+        envelope: the request.
+        parts: of its body.
+        pointer: where the request stands in it.
+
+    Raises:
+        RequestError: the place of a tensor in the tail cannot be told.
+    """
+    inputs = envelope.get("inputs")
+    if not isinstance(inputs, dict):
+        return {}
+    found: dict[str, Payload | Violation] = {}
+    for name, value in inputs.items():
+        if isinstance(value, str) and name[-1:] != "]":
+            found[name] = parts.text(value)
+            continue
+        at = pointer_to(pointer, "inputs", name)
+        member, index = split(name)
+        if isinstance(value, list):
+            found.update(_read_array(name, value, parts, at))
+        elif index is not None:
+            read_payload(value, parts, at)
+            message = f"{show(name)} given; the tensors of an array are a list, as the member {show(member)}"
+            found[name] = Violation(Code.UNKNOWN_TENSOR, at, message)
+        else:
+            found[name] = read_payload(value, parts, at)
+    return found
+
+
+def _read_array(name: str, values: list[Any], parts: Parts, pointer: str) -> dict[str, Payload | Violation]:
+    if len(values) > MOST_TENSORS:
+        message = f"{len(values)} tensors given; opwire takes at most {MOST_TENSORS}"
+        if parts.tail is not None:  # whose tensors are not counted any more
+            raise RequestError(ProblemCode.INVALID_FRAMING, f"{pointer}: {message}")
+        return {name: Violation(Code.OUT_OF_RANGE, pointer, message)}
+    if values and isinstance(values[0], int | float):
+        message = 'a list of numbers given; as a tensor they are {"data": numbers}, and a list is one of tensors'
+        return {name: Violation(Code.WRONG_TYPE, pointer, message)}
+    return {element(name, i): read_payload(value, parts, pointer_to(pointer, i)) for i, value in enumerate(values)} or {
+        name: Violation(Code.OUT_OF_RANGE, pointer, "an empty list given; an array has at least one tensor")
+    }
+
+
+def read_payload(value: object, parts: Parts, pointer: str) -> Payload | Violation:
+    """A tensor, or what is wrong with it; see ``read_payloads``."""
+    if isinstance(value, str):
+        return parts.text(value)
+    if isinstance(value, dict) and set(value) == {"binary_data_size"}:
+        size = value["binary_data_size"]
+        if isinstance(size, bool) or not isinstance(size, int) or size < 0:
+            at = pointer_to(pointer, "binary_data_size")
+            detail = f"{show(size)} given at {at} where a number of bytes belongs"
+            raise RequestError(ProblemCode.INVALID_FRAMING, detail)
+        return parts.take(size, pointer)
+    if isinstance(value, dict) and set(value) == {"data"}:
+        data = value["data"]
+        return parts.text(data) if isinstance(data, str) else Numbers(data)
+    message = 'a tensor is a base64 string, {"data": numbers} or {"binary_data_size": n}'
+    return Violation(Code.WRONG_TYPE, pointer, f"{show(value)} given; {message}")

@@ -57,6 +57,12 @@ def cases(draw: st.DrawFn, operators: tuple[str, ...] = tuple(EXECUTABLE)) -> Ca
 
 
 @st.composite
+def one_input_cases(draw: st.DrawFn) -> Case:
+    """Requests for operators that read one tensor, ``InputTensor``."""
+    return draw(cases(tuple(_FAMILIES)))
+
+
+@st.composite
 def _any_desc(draw: st.DrawFn, operator: Operator[Any]) -> Case:
     """Any desc that the declaration allows, its outputs laid out in any way."""
     drawn = draw(descs(operator))

@@ -93,7 +93,8 @@ def by_method(client: Any, row: Row) -> Any:
     name, desc, inputs = row.operator.name, row.example.desc, tensors(row)
     if name.lower() in vars(DeclaredMethods):
         counts = {member.name for member in (*row.operator.members.counts, *row.operator.members.tensor_counts)}
-        given = {argument_name(key): inputs.get(key, value) for key, value in desc.items() if key not in counts}
+        given: dict[str, Any] = {argument_name(member.name): None for member in row.operator.members.inputs}
+        given |= {argument_name(key): inputs.get(key, value) for key, value in desc.items() if key not in counts}
         return getattr(client, name.lower())(**given)
     (x,) = inputs.values()
     output = desc.get("OutputTensor", {})

@@ -94,11 +94,3 @@ def test_validate_knows_the_lowest_level(http):
             answer = http.post("/v1/validate", json={"operator": case.operator}).json()
             assert answer["minimum_feature_level"] == str(case.lowest), case.id
             assert answer["valid"]
-
-
-def test_operators_that_do_not_run_are_refused(http):
-    asked = [(case, FeatureLevel.V6_4) for case in CASES if not case.executable]
-    assert asked
-    for (case, _), (result, arrays) in zip(asked, outcomes(http, asked), strict=True):
-        assert arrays is None, case.id
-        assert result["code"] == "operator_not_executable", case.id

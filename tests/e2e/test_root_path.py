@@ -50,17 +50,18 @@ class _Passing(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         path = self.path
         if not re.match(f"{ROOT}(?=[/?]|$)", path):
-            answer = httpx.Response(418)
+            answer, content = httpx.Response(418), b""
         else:
             path = path.removeprefix(ROOT) if self.server.strips else path
             url = self.server.server_url + (path or "/")
             headers = {name: value for name, value in self.headers.items() if name.lower() != "host"}
-            answer = httpx.request(self.command, url, headers=headers, content=body, timeout=30)
+            with httpx.stream(self.command, url, headers=headers, content=body, timeout=30) as answer:
+                content = b"".join(answer.iter_raw())
         self.send_response(answer.status_code)
         for name, value in answer.headers.items():
             self.send_header(name, value)
         self.end_headers()
-        self.wfile.write(answer.content)
+        self.wfile.write(content)
 
     do_POST = do_GET
 

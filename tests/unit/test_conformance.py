@@ -7,7 +7,6 @@ import pytest
 from opwire.check import check, validate
 from opwire.errors import ContractViolation
 from opwire.level import FeatureLevel
-from opwire_service.kernels.executable import EXECUTABLE
 from tests import conformance, oracle
 from tests.execution import execute
 
@@ -36,8 +35,3 @@ def test_the_stated_level_is_the_lowest(case):
         with pytest.raises(ContractViolation):
             check(case.operator, below[-1])
     assert validate(case.operator).minimum_feature_level is case.lowest
-
-
-@pytest.mark.parametrize("case", params(executable=False))
-def test_operators_that_no_device_runs_are_checked_too(case):
-    assert check(case.operator).operator.name not in EXECUTABLE

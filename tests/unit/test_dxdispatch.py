@@ -16,6 +16,7 @@ from opwire.dxdispatch import (
     Dispatch,
     Dispatchable,
     ForeignDispatchable,
+    GraphFile,
     OperatorDispatchable,
     Print,
     WriteFile,
@@ -86,9 +87,19 @@ def test_forms_of_an_operator(members):
     assert alone.check(FeatureLevel.V1_0).attributes == plan.attributes
 
 
+def test_graphs_in_files_are_known_once_their_file_is_read():
+    dispatchable = dispatchable_of(type="DmlSerializedGraph", sourcePath="x.bin")
+    assert isinstance(dispatchable, GraphFile)
+    (violation,) = dispatchable.validate(FeatureLevel.V6_4).violations
+    assert violation.pointer.endswith("/sourcePath")
+    assert '"x.bin" was not read' in violation.message
+    with pytest.raises(RequestError, match="no serialized graph"):
+        dispatchable.read(b"\0" * 8, lambda name: b"")
+
+
 @pytest.mark.parametrize(
     ("kind", "named"),
-    [("hlsl", "HLSL"), ("Onnx", "ONNX"), ("dmlSerializedGraph", "serialized DirectML graph")],
+    [("hlsl", "HLSL"), ("Onnx", "ONNX")],
 )
 def test_foreign_dispatchables_are_named(kind, named):
     dispatchable = dispatchable_of(type=kind, sourcePath="x")

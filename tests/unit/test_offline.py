@@ -213,7 +213,6 @@ def test_level_and_foreign_dispatchables_are_checked_together():
     assert {found.pointer for found in caught.value.violations} == {
         "/dispatchables/shader/type",
         "/dispatchables/network/type",
-        "/dispatchables/graph/type",
         "/dispatchables/sum/desc/InputTensor/Sizes",
     }
 

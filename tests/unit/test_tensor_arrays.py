@@ -35,7 +35,7 @@ from opwire.wire import (
 from opwire_service.offline.bindings import bind, require_all, require_apart
 from opwire_service.oip.answer import write_infer
 from opwire_service.oip.infer import parse_infer, refuse_unknown_outputs
-from opwire_service.oip.models import config, model_of
+from opwire_service.oip.models import config, model_of, version_at
 from opwire_service.oip.pointers import place as place_in_inference
 from tests.arrays import JOIN, SPLIT, counted, join_operator, join_plan, split_plan
 
@@ -220,7 +220,7 @@ def test_an_empty_list_is_no_output():
 def inference(names: list[str], outputs: list[str] | None = None, operator: Any = JOIN) -> Any:
     tensors = [{"name": name, "datatype": "FP32", "shape": [2], "data": [1, 2]} for name in names]
     request = {"inputs": tensors, "parameters": {"Axis": 0}, "outputs": [{"name": name} for name in outputs or ()]}
-    return parse_infer(RequestBody.split(json.dumps(request).encode()), model_of(operator, HIGHEST))
+    return parse_infer(RequestBody.split(json.dumps(request).encode()), model_of(operator.name, version_at(HIGHEST)))
 
 
 def test_an_inference_names_the_tensors_of_an_array():
@@ -252,7 +252,9 @@ def test_outputs_of_an_inference():
     plan = split_plan(1, 1)
     refuse_unknown_outputs(request, plan)
     buffers = {name: np.ones(1, np.float32).view(np.uint8) for name in plan.outputs}
-    answer = json.loads(b"".join(write_infer(request, model_of(SPLIT, HIGHEST), plan.outputs, buffers).head))
+    answer = json.loads(
+        b"".join(write_infer(request, model_of(SPLIT.name, version_at(HIGHEST)), plan.outputs, buffers).head)
+    )
     assert [output["name"] for output in answer["outputs"]] == ["OutputTensors[1]"]
     with pytest.raises(ContractViolation, match=r"OutputTensors\[1\] given; with this desc there are") as error:
         refuse_unknown_outputs(request, split_plan(2))
@@ -270,7 +272,7 @@ def test_violations_of_an_inference_stand_at_its_tensors():
 
 
 def test_metadata_of_an_array():
-    model = model_of(JOIN, HIGHEST)
+    model = model_of(JOIN.name, version_at(HIGHEST))
     assert model.inputs == {"InputTensors": True}
     described: Any = config(model)
     assert [tensor["name"] for tensor in described["input"]] == ["InputTensors[0]"]

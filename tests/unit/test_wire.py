@@ -34,7 +34,7 @@ from opwire.wire import (
 )
 from tests.execution import logical
 from tests.pointers import resolves
-from tests.strategies import Case, cases
+from tests.strategies import Case, one_input_cases
 
 encodings = pytest.mark.parametrize("encoding", list(Encoding))
 
@@ -56,7 +56,7 @@ def same(found: Array, expected: Array, encoding: Encoding) -> bool:
 
 
 @encodings
-@given(case=cases())
+@given(case=one_input_cases())
 def test_what_the_client_writes_the_service_reads(encoding, case):
     headers, chunks = write_call(call_of(case), encoding)
     body = b"".join(chunks)
@@ -70,7 +70,7 @@ def test_what_the_client_writes_the_service_reads(encoding, case):
     assert all(same(arrays[name], case.inputs[name], encoding) for name in arrays)
 
 
-@given(case=cases())
+@given(case=one_input_cases())
 def test_a_binary_body_is_aligned_json_and_then_the_buffers(case):
     headers, chunks = write_call(call_of(case), Encoding.BINARY)
     body, length = b"".join(chunks), int(headers[HEAD_LENGTH])
@@ -82,7 +82,7 @@ def test_a_binary_body_is_aligned_json_and_then_the_buffers(case):
     assert logical(desc, body[length:]).tobytes() == case.inputs["InputTensor"].tobytes()
 
 
-@given(case=cases())
+@given(case=one_input_cases())
 def test_a_base64_body_is_plain_json(case):
     headers, chunks = write_call(call_of(case), Encoding.BASE64)
     data = base64.b64decode(json.loads(b"".join(chunks))["inputs"]["InputTensor"], validate=True)
@@ -364,7 +364,7 @@ def test_a_batch_of_another_form_is_refused(body):
 
 
 @encodings
-@given(drawn=st.lists(cases(), max_size=3))
+@given(drawn=st.lists(one_input_cases(), max_size=3))
 def test_a_batch_is_its_calls_in_their_order(encoding, drawn):
     headers, chunks = write_calls([call_of(case) for case in drawn], encoding)
     requests = parse_batch(RequestBody.split(b"".join(chunks), headers.get(HEAD_LENGTH)), 9)

@@ -228,7 +228,11 @@ def _inputs(operator: Mapping[str, Any]) -> tuple[TensorMember, ...]:
 
 
 def _only_input(operator: Mapping[str, Any]) -> str:
-    names = [member.name for member in _inputs(operator)] or ["InputTensor"]
+    members = _inputs(operator)
+    names = [member.name for member in members] or ["InputTensor"]
+    required = [member.name for member in members if not member.role.is_optional]
+    if len(required) == 1:
+        return required[0]
     if len(names) > 1:
         raise TypeError(f"{show(operator.get('type'))} has the inputs {', '.join(names)}: pass a dict of them")
     return names[0]

@@ -106,7 +106,7 @@ class _Reading:
             self.report.missing(members[0], desc, inside)
         self.check_name(desc.get("Name"), inside)
         if kind == 1:
-            self.form.nodes.append(Node(name, pointer_to(inside, "Operator"), desc.get("Operator", {})))
+            self.form.nodes.append(Node(name, pointer_to(inside, "Operator"), desc.get("Operator")))
         else:
             self.form.nodes.append(Node(name, inside, None))
 

@@ -9,11 +9,9 @@ from collections.abc import Collection, Sequence
 import numpy as np
 from typing_extensions import TypedDict
 
-from ..kernels.executable import EXECUTABLE
 from . import metrics as cells
-from .metrics import BOUNDS, OUTCOMES, STAGES, Metrics, Totals
+from .metrics import BOUNDS, OPERATORS, OUTCOMES, STAGES, Metrics, Totals
 
-_OPERATORS = tuple(EXECUTABLE)
 _RUN, _TOTAL = STAGES.index("run"), STAGES.index("total")
 
 
@@ -141,7 +139,7 @@ def _outcomes(totals: Totals, uncounted: Collection[str]) -> dict[str, int]:
 
 def _operators(stages: list[list[list[int]]], named: Collection[str]) -> dict[str, OperatorLoad]:
     found: dict[str, OperatorLoad] = {}
-    for name, rows in zip(_OPERATORS, stages, strict=True):
+    for name, rows in zip(OPERATORS, stages, strict=True):
         total = rows[_TOTAL]
         if count := sum(total[1:]):
             found[name] = {"count": count, "run_us": rows[_RUN][0], "total_us": total[0]}

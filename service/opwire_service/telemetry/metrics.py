@@ -118,6 +118,10 @@ METRICS = (
 )
 
 
+OPERATORS = (*CATALOG, GRAPH.name)
+"""What is counted by operator: all operator types, and graphs."""
+
+
 class Layout:
     """Where the cells of each metric are in a row; the same in all processes of a server.
 
@@ -131,7 +135,7 @@ class Layout:
 
     def __init__(self, devices: Sequence[str], routes: Sequence[str], further: int = 0) -> None:
         values = {
-            "operator": (*CATALOG, GRAPH.name),
+            "operator": OPERATORS,
             "stage": STAGES,
             "route": (*routes, OTHER),
             "code": OUTCOMES,

@@ -78,12 +78,16 @@ static __device__ __forceinline__ Bounded bounded_maximum(Bounded a, Bounded b) 
     return {greatest_of(a.value, b.value), larger(a.error, b.error)};
 }
 
-// Functions whose values are integers: the values at both ends of what the operand may be tell.
-static __device__ __forceinline__ Bounded bounded_step(double value, double low, double high, Bounded a) {
-    return {value, low == high || value != value || a.error == 0 ? 0 : UNKNOWN};
+static __device__ __forceinline__ Bounded bounded_limited(Bounded x, double least, double most) {
+    return {limited_to(x.value, least, most), x.error};
 }
-#define STEP(name, function)                                                                                     \
-    static __device__ __forceinline__ Bounded bounded_##name(Bounded a) {                                        \
+
+// Rising functions whose values are integers: the real one lies between those at both ends of the operand.
+static __device__ __forceinline__ Bounded bounded_step(double value, double low, double high, Bounded a) {
+    return {value, low == high || a.error == 0 ? 0 : larger(value - low, high - value)};
+}
+#define STEP(name, function)                                                                                         \
+    static __device__ __forceinline__ Bounded bounded_##name(Bounded a) {                                            \
         return bounded_step(function(a.value), function(a.value - 2 * a.error), function(a.value + 2 * a.error), a); \
     }
 STEP(ceil, ceil)
@@ -110,6 +114,9 @@ static __device__ __forceinline__ Bounded bounded_floor_remainder(Bounded a, Bou
 static __device__ __forceinline__ Bounded bounded_power(Bounded x, Bounded y) {
     if (y.value == 2) return bounded_multiply(x, x);
     double value = pow(x.value, y.value);
+    // NaN, of a base that is surely negative.
+    if (value != value && x.error <= 0.5 * fabs(x.value)) return {value, 0};
+    if (x.value != x.value && y.value != 0) return {value, 0};
     if (y.value == 0 || (x.value == 1 && x.error == 0)) return {value, 0};
     if (y.value == 1) return {value, x.error};
     double growth = fabs(y.value) * x.error / fabs(x.value);

@@ -195,10 +195,13 @@ class Elements:
     def _exactly(self, places: Array, given: Arrays, target: Array, stop: Stop) -> None:
         exact = ExactFormula(self._formula.expression, self._formula.inputs, self._formula.output)
         taken = self._taken(places, given)
-        for number, place in enumerate(places.tolist()):
+        first, which = _distinct(list(taken.values()))
+        results = np.empty(first.size, target.dtype)
+        for number, index in enumerate(first.tolist()):
             if number % EXACT_AT_ONCE == 0 and stop():
                 raise Stopped
-            target[place] = exact.of({name: elements[number] for name, elements in taken.items()})
+            results[number] = exact.of({name: elements[index] for name, elements in taken.items()})
+        target[places] = results[which]
 
     def _all(self, places: Array, given: Arrays, target: Array, stop: Stop) -> None:
         if has_scale(self._formula.expression):
@@ -207,6 +210,13 @@ class Elements:
         certified = Certified.of(self._formula.expression, self._formula.inputs, self._formula.output)
         with np.errstate(all="ignore"):
             certified.compute(self._taken(places, given), target[places[0] : places[-1] + 1], stop)
+
+
+def _distinct(arrays: list[Array]) -> tuple[Array, Array]:
+    """Where each different tuple of elements is first, and which of them every tuple is."""
+    rows = np.stack([array.view(f"<u{array.itemsize}").astype(np.uint64) for array in arrays], 1)
+    _, first, which = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+    return first, which.ravel()
 
 
 JOBS = {name: Elements for name, operator in OPERATORS.items() if operator.formula is not None}

@@ -52,6 +52,10 @@ template <class W> static __device__ __forceinline__ W not_a_number() { return (
 
 template <class W> static __device__ __forceinline__ W least_of(W a, W b) { return a <= b || b != b ? a : b; }
 template <class W> static __device__ __forceinline__ W greatest_of(W a, W b) { return a >= b || b != b ? a : b; }
+// The compiler takes a number limited to 0 and 1 for one that is saturated, which makes NaN 0.
+template <class W> static __device__ __forceinline__ W limited_to(W x, W least, W most) {
+    return x != x ? greatest_of(least, most) : greatest_of(least, least_of(x, most));
+}
 template <class W> static __device__ __forceinline__ W sign_of(W x) { return (W)((x > 0) - (x < 0)); }
 template <class W> static __device__ __forceinline__ W rest_of(W a, W b) {
     return isinf(b) ? not_a_number<W>() : fmod(a, b);

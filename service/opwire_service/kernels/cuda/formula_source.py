@@ -9,7 +9,7 @@ from math import ceil, isinf
 from opwire.formulas import Call, Constant, Expression, Tensor
 from opwire.tensor import DataType
 
-from ..cpu.elementwise.bounds import UNIT, error_bound, is_single
+from ..cpu.elementwise.bounds import BINARY64, Precision, error_bound, is_single
 from ..formulas.formula import PlanFormula, tensors
 from ..formulas.resolve import SCALED, integer_range
 from .job import TYPES
@@ -64,6 +64,29 @@ TRUTHS = frozenset((*COMPARISONS, "not_", "and_", "or_", "xor"))
 _MOVING = frozenset(("absolute", "negate"))
 
 
+_FEW_UNITS = 2.0**-21
+_MORE_UNITS = 2.0**-20
+
+BINARY32 = Precision(
+    24,
+    _FEW_UNITS,
+    dict.fromkeys(("tan", "acosh", "erfc", "power"), _MORE_UNITS),
+    {
+        **dict.fromkeys(("sqrt", "tanh", "erf", "asinh", "atan"), 1.0),
+        **dict.fromkeys(("exp", "expm1", "sinh", "cosh"), 104.0),
+        "erfc": 210.0,
+    },
+)
+"""CUDA's functions of floats, for results of FLOAT16: the errors are 4 and 8 units of the last place, twice the
+greatest that NVIDIA documents. What becomes subnormal or infinite on the way is 0 or infinite as FLOAT16."""
+
+WORTH = 2.0**-16
+"""The error up to which floats settle most results of FLOAT16."""
+
+USUAL = 2.0**20
+"""Constants from its inverse to it, and 0, keep products with FLOAT16 in the range of normal floats."""
+
+
 @dataclass
 class Body:
     """The statements of a function: one for each part of an expression, however often that is used.
@@ -112,7 +135,13 @@ class FormulaSource:
             body.lines.append(f"    result = {self._stored(self.formula.expression, body)};")
             body.lines.append("    return true;")
             return self._function("quick", body.lines) + self._function("careful", [f"    return quick({_ARGUMENTS});"])
-        return self._quick() + self._function("careful", self._careful())
+        at_first = self._in_floats()
+        in_doubles = self._in_doubles()
+        later = self._bounded_lines()
+        if at_first and in_doubles:
+            later = ["    {", *in_doubles[:-1], f"    if ({_returned(in_doubles)}) return true;", "    }", *later]
+        first = at_first or in_doubles or ["    return false;"]
+        return self._function("quick", first) + self._function("careful", later)
 
     @property
     def _is_certified(self) -> bool:
@@ -180,6 +209,9 @@ class FormulaSource:
             case Constant(value):
                 (bits,) = struct.unpack("<I", struct.pack("<f", value))
                 return f"__uint_as_float({bits:#x}u)"
+            case Call("maximum", (Constant() as low, Call("minimum", (limited, Constant() as high)))):
+                given = [self._float(operand, body) for operand in (limited, low, high)]
+                return body.variable(*key, "float", f"limited_to({', '.join(given)})")
             case Call(primitive, operands):
                 given = [self._float(operand, body) for operand in operands]
                 declared = "bool" if primitive in TRUTHS else "float"
@@ -215,20 +247,34 @@ class FormulaSource:
             return f"({TYPES[data_type]}){value & (1 << 64) - 1}ull"
         return f"(i64)({value}ll)"
 
-    def _quick(self) -> str:
-        bound = (
-            error_bound(self.formula.expression, dict(self.formula.inputs)) if self.formula.output.is_float else None
-        )
+    def _in_doubles(self) -> list[str]:
+        """Statements that evaluate the formula in double and tell whether that is certain; none without a bound."""
+        formula = self.formula
+        bound = error_bound(formula.expression, formula.inputs) if formula.output.is_float else None
         if bound is None:
-            return self._function("quick", ["    return false;"])
+            return []
         body = Body()
-        value = self._double_value(self.formula.expression, body)
-        reach = bound + 2 * UNIT
-        slack = ceil(reach / UNIT) + 1
-        certain = f"certainly({value}, {slack}ull, {reach.hex()}, result)"
-        if _has_infinity(self.formula.expression):
-            certain += f" && {value} == {value}"
-        return self._function("quick", [*body.lines, f"    return {certain};"])
+        value = self._double_value(formula.expression, body)
+        return [*body.lines, f"    return {self._certain(value, bound, BINARY64, '')};"]
+
+    def _in_floats(self) -> list[str]:
+        """The same in float, of FLOAT16 alone."""
+        formula = self.formula
+        types = {formula.output, *(formula.inputs[name] for name in self.names)}
+        if types != {DataType.FLOAT16} or not _is_usual(formula.expression):
+            return []
+        bound = error_bound(formula.expression, formula.inputs, BINARY32)
+        if bound is None or bound > WORTH:
+            return []
+        body = Body()
+        value = self._float(formula.expression, body)
+        return [*body.lines, f"    return {self._certain(value, bound, BINARY32, 'f')};"]
+
+    def _certain(self, value: str, bound: float, precision: Precision, suffix: str) -> str:
+        reach = bound + 2 * precision.unit
+        slack = ceil(reach / precision.unit) + 1
+        certain = f"certainly({value}, {slack}ull, {reach.hex()}{suffix}, result)"
+        return f"{certain} && {value} == {value}" if _has_infinity(self.formula.expression) else certain
 
     def _double_value(self, expression: Expression, body: Body) -> str:
         key = "double", expression
@@ -239,13 +285,16 @@ class FormulaSource:
                 return body.variable(*key, "double", f"(double)widen({self._argument(name)})")
             case Constant():
                 return _double(expression)
+            case Call("maximum", (Constant() as low, Call("minimum", (limited, Constant() as high)))):
+                given = [self._double_value(operand, body) for operand in (limited, low, high)]
+                return body.variable(*key, "double", f"limited_to({', '.join(given)})")
             case Call(primitive, operands):
                 given = [self._double_value(operand, body) for operand in operands]
                 declared = "bool" if primitive in TRUTHS else "double"
                 return body.variable(*key, declared, _of_floats(primitive, given))
         raise TypeError(expression)
 
-    def _careful(self) -> list[str]:
+    def _bounded_lines(self) -> list[str]:
         body = Body()
         value = self._bounded(self.formula.expression, body)
         settled = f"settled({value}, result)"
@@ -265,6 +314,8 @@ class FormulaSource:
             case Call(primitive, (Tensor(name), *numbers)) if primitive == SCALED:
                 scaled = WHOLES[SCALED].format(self._argument(name), *map(_single, numbers))
                 value = f"exactly((double){scaled})"
+            case Call("maximum", (Constant() as low, Call("minimum", (limited, Constant() as high)))):
+                value = f"bounded_limited({self._bounded(limited, body)}, {_double(low)}, {_double(high)})"
             case Call(primitive, operands):
                 given = ", ".join([self._bounded(operand, body) for operand in operands])
                 value = f"bounded_{primitive}({given})"
@@ -301,6 +352,20 @@ def _conditions(expression: Expression) -> set[str]:
         case Call("select", (Tensor(name), _, _)):
             return {name}
     return set()
+
+
+def _returned(lines: list[str]) -> str:
+    """What the last statement returns."""
+    return lines[-1].strip().removeprefix("return ").removesuffix(";")
+
+
+def _is_usual(expression: Expression) -> bool:
+    match expression:
+        case Constant(value):
+            return value == 0 or 1 / USUAL <= abs(value) <= USUAL
+        case Call(_, operands):
+            return all(map(_is_usual, operands))
+    return True
 
 
 def _has_infinity(expression: Expression) -> bool:

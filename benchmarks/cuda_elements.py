@@ -201,8 +201,8 @@ def main(results: Path, only: list[str]) -> None:
         rows.append(row)
         mark = "*" if row.bound_by_memory else " "
         print(
-            f"{row.formula:16}{mark}{row.data_type} {row.layout:7} {row.opwire_us:8.1f} us "
-            f"{row.opwire_share:5.2f} of copy  torch {row.torch_us:8.1f} us {row.torch_share:5.2f}  x{row.speedup:5.2f}  open {row.uncertain}",
+            f"{row.formula:16}{mark}{row.data_type} {row.layout:7} {row.opwire_us:8.1f} us {row.opwire_share:5.2f} of "
+            f"copy  torch {row.torch_us:8.1f} us {row.torch_share:5.2f}  x{row.speedup:5.2f}  open {row.uncertain}",
             flush=True,
         )
     mean = statistics.geometric_mean(row.torch_us / row.opwire_us for row in rows)

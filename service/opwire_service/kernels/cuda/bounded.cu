@@ -118,7 +118,7 @@ static __device__ __forceinline__ Bounded bounded_power(Bounded x, Bounded y) {
     if (value != value && x.error <= 0.5 * fabs(x.value)) return {value, 0};
     if (x.value != x.value && y.value != 0) return {value, 0};
     if (y.value == 0 || (x.value == 1 && x.error == 0)) return {value, 0};
-    if (y.value == 1) return {value, x.error};
+    if (y.value == 1) return x;
     double growth = fabs(y.value) * x.error / fabs(x.value);
     double grown = x.error == 0 ? 0 : growth > 0.01 ? UNKNOWN : fabs(value) * growth;
     return {value, fabs(value) * FUNCTION + LEAST + 2 * grown};

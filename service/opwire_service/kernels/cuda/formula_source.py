@@ -255,7 +255,12 @@ class FormulaSource:
             return []
         body = Body()
         value = self._double_value(formula.expression, body)
-        return [*body.lines, f"    return {self._certain(value, bound, BINARY64, '')};"]
+        reach = bound + 2 * BINARY64.unit
+        slack = ceil(reach / BINARY64.unit) + 1
+        certain = f"certainly({value}, {slack}, {reach.hex()}, result)"
+        if _has_infinity(formula.expression):
+            certain += f" && {value} == {value}"
+        return [*body.lines, f"    return {certain};"]
 
     def _in_floats(self) -> list[str]:
         """The same in float, of FLOAT16 alone."""
@@ -268,13 +273,8 @@ class FormulaSource:
             return []
         body = Body()
         value = self._float(formula.expression, body)
-        return [*body.lines, f"    return {self._certain(value, bound, BINARY32, 'f')};"]
-
-    def _certain(self, value: str, bound: float, precision: Precision, suffix: str) -> str:
-        reach = bound + 2 * precision.unit
-        slack = ceil(reach / precision.unit) + 1
-        certain = f"certainly({value}, {slack}ull, {reach.hex()}{suffix}, result)"
-        return f"{certain} && {value} == {value}" if _has_infinity(self.formula.expression) else certain
+        reach = float(bound + 2 * BINARY32.unit).hex()
+        return [*body.lines, f"    return certainly_half({value}, {reach}, result);"]
 
     def _double_value(self, expression: Expression, body: Body) -> str:
         key = "double", expression

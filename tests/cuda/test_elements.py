@@ -91,7 +91,7 @@ def layouts(shape: tuple[int, ...], dtype: Any) -> Iterator[Array]:
     draw = np.random.default_rng(9)
 
     def made(sizes: Any) -> Array:
-        return draw.integers(-100, 100, sizes).astype(dtype)
+        return np.asarray(draw.integers(-100, 100, sizes).astype(dtype))
 
     yield made(shape)
     for order in ((1, 0, 2), (2, 1, 0), (0, 2, 1)):

@@ -307,8 +307,7 @@ class CudaDevice(Device):
             places = listed.view("<u4").reshape(count, 2)
         sources = {}
         for name, desc in plan.inputs.items():
-            given = inputs[name]
-            array = given.array() if isinstance(given, EncodedTensor) else given
+            array = given.array() if isinstance(given := inputs[name], EncodedTensor) else given
             sources[name] = _bytes_of(array, desc).view(desc.data_type.dtype)
         results = {name: landings[name].view(desc.data_type.dtype) for name, desc in plan.outputs.items()}
         job.recompute(places, sources, results, stop)

@@ -225,8 +225,8 @@ class FormulaSource:
         match expression:
             case Tensor(name):
                 return self._argument(name)
-            case Constant(value):
-                return self._whole_constant(int(value))
+            case Constant(number):
+                return self._whole_constant(int(number))
             case Call(primitive, operands) if primitive == SCALED:
                 (operand, *numbers) = operands
                 given = [self._whole(operand, body), *map(_single, numbers)]

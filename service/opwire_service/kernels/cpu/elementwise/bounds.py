@@ -6,7 +6,7 @@ grows in a function is bounded by what its condition number can be as long as th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import frexp, isfinite
 
@@ -199,7 +199,7 @@ def _function(precision: Precision, primitive: str, a: Known) -> Known | None:
     return None if condition is None else Known(own + 2 * condition * a.error, precision.bits, sign)
 
 
-_RULES = {
+_RULES: Mapping[str, Callable[..., Known | None]] = {
     "add": _sum,
     "subtract": _sum,
     "multiply": _product,

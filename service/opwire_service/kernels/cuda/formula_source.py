@@ -184,6 +184,8 @@ class FormulaSource:
                 return self._of_bits(primitive, operands)
             case Call("add", (Call("multiply", (Tensor(name), scale)), bias)) if output is DataType.FLOAT64:
                 return f"fma({self._argument(name)}, {_double(scale)}, {_double(bias)})"
+            case _:
+                pass
         value = self._value(expression, body)
         is_truth = isinstance(expression, Call) and expression.primitive in TRUTHS
         return f"narrowed<Output>({value})" if output.is_float and not is_truth else f"(Output)({value})"
@@ -206,9 +208,8 @@ class FormulaSource:
         match expression:
             case Tensor(name):
                 return body.variable(*key, "auto", f"widen({self._argument(name)})")
-            case Constant(value):
-                (bits,) = struct.unpack("<I", struct.pack("<f", value))
-                return f"__uint_as_float({bits:#x}u)"
+            case Constant():
+                return _single(expression)
             case Call("maximum", (Constant() as low, Call("minimum", (limited, Constant() as high)))):
                 given = [self._float(operand, body) for operand in (limited, low, high)]
                 return body.variable(*key, "float", f"limited_to({', '.join(given)})")
@@ -216,6 +217,8 @@ class FormulaSource:
                 given = [self._float(operand, body) for operand in operands]
                 declared = "bool" if primitive in TRUTHS else "float"
                 return body.variable(*key, declared, _of_floats(primitive, given))
+            case _:
+                pass
         raise TypeError(expression)
 
     def _whole(self, expression: Expression, body: Body) -> str:
@@ -238,6 +241,8 @@ class FormulaSource:
                 else:
                     value = f"whole_{primitive}({', '.join(given)})"
                 return body.variable(*key, "i32" if primitive in TRUTHS else "auto", value)
+            case _:
+                pass
         raise TypeError(expression)
 
     def _whole_constant(self, value: int) -> str:
@@ -292,6 +297,8 @@ class FormulaSource:
                 given = [self._double_value(operand, body) for operand in operands]
                 declared = "bool" if primitive in TRUTHS else "double"
                 return body.variable(*key, declared, _of_floats(primitive, given))
+            case _:
+                pass
         raise TypeError(expression)
 
     def _bounded_lines(self) -> list[str]:
@@ -340,7 +347,7 @@ def _double(constant: Expression) -> str:
 
 
 def _single(constant: Expression) -> str:
-    """A number of a ScaleBias, which is a FLOAT32."""
+    """A constant as a float."""
     assert isinstance(constant, Constant)
     (bits,) = struct.unpack("<I", struct.pack("<f", constant.value))
     return f"__uint_as_float({bits:#x}u)"
@@ -351,6 +358,8 @@ def _conditions(expression: Expression) -> set[str]:
     match expression:
         case Call("select", (Tensor(name), _, _)):
             return {name}
+        case _:
+            pass
     return set()
 
 
@@ -365,6 +374,8 @@ def _is_usual(expression: Expression) -> bool:
             return value == 0 or 1 / USUAL <= abs(value) <= USUAL
         case Call(_, operands):
             return all(map(_is_usual, operands))
+        case _:
+            pass
     return True
 
 
@@ -374,6 +385,8 @@ def _has_infinity(expression: Expression) -> bool:
             return isinf(value)
         case Call(_, operands):
             return any(map(_has_infinity, operands))
+        case _:
+            pass
     return False
 
 
@@ -382,4 +395,6 @@ def has_scale(expression: Expression) -> bool:
     match expression:
         case Call(primitive, operands):
             return primitive == SCALED or any(map(has_scale, operands))
+        case _:
+            pass
     return False

@@ -111,6 +111,8 @@ class _Bounds:
                 known = [one for one in found if one is not None]
                 rule = _RULES.get(primitive, _function)
                 return rule(self.precision, primitive, *known) if len(known) == len(found) else None
+            case _:
+                pass
         return None
 
     def _chosen(self, condition: Expression, yes: Known | None, no: Known | None) -> Known | None:
@@ -248,6 +250,8 @@ def _rounding(expression: Expression, data_type: DataType) -> int | None:
             if primitive in _ROUNDED_ONCE:
                 return 1 if most == 0 else None
             return 0 if most == 0 and primitive in (*_EXACT_IN_TYPE, *_COMPARISONS) else None
+        case _:
+            pass
     return None
 
 

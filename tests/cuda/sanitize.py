@@ -18,9 +18,11 @@ import numpy as np
 from opwire.check import Plan, check
 from opwire.enums import ReduceFunction
 from opwire.errors import ContractViolation
+from opwire.operators import OPERATORS
 from opwire_service.devices.cuda.device import CudaDevice
 from opwire_service.kernels import cuda as kernels
 from opwire_service.kernels.cuda.job import CudaMemory, Program
+from tests.elements import FORMULAS, plan_of
 from tests.execution import execute
 
 SOURCES = Path(kernels.__file__).parent
@@ -76,6 +78,9 @@ POOLINGS: dict[str, dict[str, list[int]]] = {
     "three dimensions": {"sizes": [1, 2, 5, 6, 7], "window": [2, 3, 2], "stride": [1, 2, 1], "padding": [1, 1, 0]},
 }
 
+WALKS = ("DENSE", "ROWS", "SAME", "GATHER")
+"""How an input may lie beside the output of a formula."""
+
 TUNING = frozenset({"LANES", "ROW_BATCH", "ROW_BLOCKS", "COLUMN_BATCH", "COLUMN_BLOCKS"})
 """Macros that change no result."""
 
@@ -126,13 +131,34 @@ def pooling(row: Mapping[str, list[int]], data_type: str, operator: str) -> Iter
         yield check({"type": operator, "desc": {**desc, "OutputIndicesTensor": indices}})
 
 
+def formula(name: str, strides: tuple[int, ...] = (96, 32, 8, 1)) -> Plan:
+    """A plan of an operator of single elements, whose last input has some strides."""
+    members = OPERATORS[name].members.inputs
+    rows = OPERATORS[name].support.rows({})[0].tensors
+    memory = np.zeros(99, np.uint8)
+    arrays = {}
+    for member in members:
+        dtype = min(rows[member.name].data_types, key=lambda each: (not each.is_float, -each.bits)).dtype
+        is_last = member is members[-1]
+        steps = [step * dtype.itemsize for step in (strides if is_last else (96, 32, 8, 1))]
+        arrays[member.name] = np.lib.stride_tricks.as_strided(memory.astype(dtype), (1, 3, 4, 8), steps)
+    return plan_of(name, arrays, **({"Bias": [1, 2, 3]} if name == "VALUE_SCALE_2D" else {}))
+
+
+def formulas() -> Iterator[Plan]:
+    """A plan of each operator of single elements, and sums of tensors that lie anyhow."""
+    yield from map(formula, FORMULAS)
+    for strides in ((0, 0, 8, 1), (0, 8, 1, 0), (0, 0, 0, 0), (0, 1, 3, 12)):
+        yield formula("ELEMENT_WISE_ADD", strides)
+
+
 def cases() -> Iterator[Case]:
     """All that is run."""
     generator = np.random.default_rng(1)
 
     def any_bytes(plans: Iterable[Plan]) -> Iterator[Case]:
         for plan in plans:
-            yield plan, generator.bytes(plan.inputs["InputTensor"].data_size_in_bytes)
+            yield plan, generator.bytes(max(desc.data_size_in_bytes for desc in plan.inputs.values()))
 
     for function, data_type, layout in itertools.product(FUNCTIONS, DATA_TYPES, SMALL.values()):
         yield from any_bytes(reduction(function, data_type, layout))
@@ -144,6 +170,7 @@ def cases() -> Iterator[Case]:
         yield from any_bytes(pooling(row, data_type, "MAX_POOLING2"))
     for operator in ("MAX_POOLING", "MAX_POOLING1"):
         yield from any_bytes(pooling(POOLINGS["strips"], "FLOAT32", operator))
+    yield from any_bytes(formulas())
 
 
 def left_open(plan: Plan, values: list[float], rest: float | None) -> bytearray:
@@ -168,6 +195,9 @@ def launched(plan: Plan) -> Iterator[Kernel]:
     for launch in kernels.JOBS[plan.operator.name](plan, PROCESSORS).launches(nowhere):
         if "reduction" in launch.program.sources:
             yield Kernel(launch.entry, computes(launch.program), launch.grid[1] > 1)
+        elif "elementwise" in launch.program.sources:
+            for number in range(len(plan.inputs)):
+                yield Kernel(launch.entry, (dict(launch.program.macros)[f"WALK{number}"],))
         else:
             indices, dimensions = len(plan.outputs) > 1, len(plan.inputs["InputTensor"].sizes) - 2
             yield Kernel(launch.entry, (plan.inputs["InputTensor"].data_type.name, indices, dimensions))
@@ -180,7 +210,8 @@ def entries() -> dict[str, str]:
 
 
 def required() -> Iterator[Kernel]:
-    """The passes of every reduction, along rows and columns, with and without splits; poolings also with indices."""
+    """The passes of every reduction, along rows and columns, with and without splits; poolings also with indices;
+    and every walk of an input of a formula."""
     reductions = [entry for entry, source in entries().items() if source == "reduction"]
     for function, data_type, size in itertools.product(FUNCTIONS, DATA_TYPES, (2, 2**16)):
         for plan in reduction(function, data_type, ([1, size], [1], None)):
@@ -191,6 +222,8 @@ def required() -> Iterator[Kernel]:
         yield Kernel("pool_strips", (data_type, indices, 2))
         yield Kernel("pool_windows", (data_type, indices, 2))
         yield Kernel("pool_windows", (data_type, indices, 3))
+    for walk in WALKS:
+        yield Kernel("compute", (walk,))
 
 
 def missing(plans: Iterable[Plan]) -> list[object]:

@@ -134,7 +134,7 @@ def test_results_that_a_card_leaves_open_are_computed_exactly(listed):
     source = np.arange(24, dtype=np.float32) * np.float32(0.1)
     target = np.zeros(12, np.float32)
     places = np.array([[0, 0], [9, 5]]) if listed else None
-    reduce.job(plan, PROCESSORS).recompute(places, source, target, lambda: False)
+    reduce.job(plan, PROCESSORS).recompute(places, {"InputTensor": source}, {"OutputTensor": target}, lambda: False)
     right = source.reshape(3, 2, 4).astype(np.float64).sum(axis=1).ravel().astype(np.float32)
     if listed:
         right[[i for i in range(12) if i not in (0, 5)]] = 0

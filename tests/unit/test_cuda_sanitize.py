@@ -20,6 +20,7 @@ def test_every_kernel_is_run(plans):
         "reduce_columns": "reduction",
         "pool_windows": "windows",
         "pool_strips": "strips",
+        "compute": "elementwise",
     }
 
 

@@ -305,12 +305,12 @@ class CudaDevice(Device):
             listed = np.empty(8 * count, np.uint8)
             self._download(memory.uncertain + 8, listed, lane, stop)
             places = listed.view("<u4").reshape(count, 2)
-        (name,) = plan.inputs
-        given, desc = inputs[name], plan.inputs[name]
-        array = given.array() if isinstance(given, EncodedTensor) else given
-        source = _bytes_of(array, desc).view(desc.data_type.dtype)
-        (result,) = plan.outputs
-        job.recompute(places, source, landings[result].view(plan.outputs[result].data_type.dtype), stop)
+        sources = {}
+        for name, desc in plan.inputs.items():
+            array = given.array() if isinstance(given := inputs[name], EncodedTensor) else given
+            sources[name] = _bytes_of(array, desc).view(desc.data_type.dtype)
+        results = {name: landings[name].view(desc.data_type.dtype) for name, desc in plan.outputs.items()}
+        job.recompute(places, sources, results, stop)
 
     def _failed(self, error: Exception) -> UnavailableError:
         """The error of a request that a failure of CUDA ended; asks the card whether it still works."""

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from opwire.check import Plan
 
-from . import argreduce, max_pooling, reduce
+from . import argreduce, elementwise, max_pooling, reduce
 from .job import CudaJob
 
-_FAMILIES = (argreduce, reduce, max_pooling)
+_FAMILIES = (argreduce, reduce, max_pooling, elementwise)
 
 JOBS: dict[str, Callable[[Plan, int], CudaJob]] = {
     name: job for family in _FAMILIES for name, job in family.JOBS.items()

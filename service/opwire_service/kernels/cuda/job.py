@@ -10,11 +10,12 @@ from typing import Protocol
 
 from opwire.tensor import Array, BufferTensorDesc, DataType
 
-from ...execution import Stop
+from ...execution import Arrays, Stop
 
 TYPES = {
     DataType.FLOAT32: "f32",
     DataType.FLOAT16: "f16",
+    DataType.FLOAT64: "f64",
     DataType.INT8: "i8",
     DataType.UINT8: "u8",
     DataType.INT16: "i16",
@@ -32,15 +33,22 @@ LOAD_BYTES = 16
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Sources, read as one, and the macros that specialise them."""
+    """Sources, read as one, and the macros that specialise them.
+
+    Attributes:
+        sources: names of files.
+        macros: names and what stands for them.
+        generated: more of the program, behind the sources.
+    """
 
     sources: tuple[str, ...]
     macros: tuple[tuple[str, str | int], ...]
+    generated: str = ""
 
     @property
     def code(self) -> str:
         defined = "".join(f"#define {name} {value}\n" for name, value in self.macros)
-        return defined + "\n".join(_source(name) for name in self.sources)
+        return "\n".join((defined, *map(_source, self.sources), self.generated))
 
 
 @cache
@@ -103,13 +111,13 @@ class CudaJob(Protocol):
         """The launches in their order, each at most some 10 ms of work."""
         ...
 
-    def recompute(self, places: Array | None, source: Array, target: Array, stop: Stop) -> None:
+    def recompute(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
         """Computes results on the host.
 
         Args:
-            places: the offsets of the first input element and of the output element of each; None means all outputs.
-            source: the elements of the input buffer, 1-dimensional.
-            target: those of the output buffer.
+            places: the two numbers that the card listed for each of them; None means all results.
+            inputs: the elements of each input's extent, 1-dimensional.
+            outputs: those of each output as ``device_desc`` lays it out; the results go there.
             stop: asked between pieces of work.
         """
 

@@ -11,7 +11,7 @@ from opwire.check import Plan
 from opwire.rules.dimension import Dimension
 from opwire.tensor import Array, BufferTensorDesc
 
-from ...execution import Stop
+from ...execution import Arrays, Stop
 from .job import LOAD_BYTES, TYPES, CudaMemory, KernelLaunch, Program, device_desc
 
 THREADS = 256
@@ -91,7 +91,7 @@ class Pooling:
             part["first"], part["outputs"] = first, count
             yield KernelLaunch(program, "pool_windows", (-(-count // block[1]), 1), block, part)
 
-    def recompute(self, places: Array | None, source: Array, target: Array, stop: Stop) -> None:
+    def recompute(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
         """Nothing is ever uncertain."""
 
     def _parameter(self, memory: CudaMemory) -> Array:

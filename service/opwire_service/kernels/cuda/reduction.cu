@@ -3,18 +3,7 @@
 // merges their results. If PASS is QUICK, blocks with an uncertain output are marked, and the same launch with PASS at
 // REPAIR computes those again.
 
-const int LOOPS = 8;
 const int THREADS = 256;
-
-struct Loop {
-    u32 size, source, target;
-    u32 factor, shift1, shift2;  // n / size is (t + (n - t >> shift1)) >> shift2, t the upper half of factor * n
-};
-
-struct Loops {
-    u32 count, unused;
-    Loop loop[LOOPS];  // innermost first
-};
 
 static_assert(sizeof(Accumulator) == ACCUMULATOR_BYTES, "the caller sizes the partial results");
 
@@ -46,8 +35,7 @@ static __device__ __forceinline__ Place place(const Loops &loops, u32 index) {
 #pragma unroll 1
     for (u32 i = 0; i + 1 < loops.count; ++i) {
         const Loop &loop = loops.loop[i];
-        u32 t = __umulhi(loop.factor, index);
-        u32 outer = (t + ((index - t) >> loop.shift1)) >> loop.shift2;
+        u32 outer = divided(index, loop);
         u32 inner = index - outer * loop.size;
         at.source += inner * loop.source;
         at.target += inner * loop.target;

@@ -11,7 +11,7 @@ import numpy as np
 
 from opwire.tensor import Array, BufferTensorDesc
 
-from ...execution import Stop
+from ...execution import Arrays, Stop
 from ..layout import Loop, ReductionLayout, coordinates, reduction_layout
 from .job import LOAD_BYTES, TYPES, CudaMemory, KernelLaunch, Program, device_desc
 
@@ -41,15 +41,15 @@ UNCERTAIN = 2**20
 """The most places of uncertain results that a card lists; if there are more, all are computed again."""
 
 _LOOP = np.dtype([(name, "<u4") for name in ("size", "source", "target", "factor", "shift1", "shift2")])
-_LOOPS = np.dtype([("count", "<u4"), ("unused", "<u4"), ("loop", _LOOP, (8,))])
+LOOPS = np.dtype([("count", "<u4"), ("unused", "<u4"), ("loop", _LOOP, (8,))])
 TASK = np.dtype(
     [
         *((name, "<u8") for name in ("source", "target", "partial", "uncertain", "state")),
         ("depth", "<f8"),
         *((name, "<u4") for name in ("terms", "unused_terms")),
         *((name, "<u4") for name in ("outputs", "items", "stretch", "splits", "room", "share", "blocks", "unused")),
-        ("kept", _LOOPS),
-        ("reduced", _LOOPS),
+        ("kept", LOOPS),
+        ("reduced", LOOPS),
     ]
 )
 
@@ -262,7 +262,7 @@ class Reduction:
             ("ACCUMULATOR_BYTES", accumulator.size_in_bytes),
             *accumulator.macros,
         )
-        return Program(("scalars", "types", "rounding", accumulator.source, "reduction"), macros)
+        return Program(("scalars", "types", "rounding", "loops", accumulator.source, "reduction"), macros)
 
     @property
     def programs(self) -> tuple[Program, ...]:
@@ -319,9 +319,10 @@ class Reduction:
             blocks = min(shape.grid[0], self._processors * BLOCKS_PER_PROCESSOR) if number else shape.grid[0]
             yield KernelLaunch(program, entry, (blocks, shape.splits), shape.block, whole)
 
-    def recompute(self, places: Array | None, source: Array, target: Array, stop: Stop) -> None:
-        """See ``CudaJob.recompute``."""
+    def recompute(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+        """See ``CudaJob.recompute``; a place is the offset of an output's first input element, and its own."""
         assert self._accumulator.recompute is not None  # nothing is uncertain without it
+        source, target = inputs["InputTensor"], outputs["OutputTensor"]
         sizes = tuple(loop.size for loop in self._layout.reduced)
         strides = tuple(loop.source * source.itemsize for loop in self._layout.reduced)
         for start, place in self._all_places() if places is None else places.tolist():

@@ -9,6 +9,7 @@ typedef unsigned int u32;
 typedef long long i64;
 typedef unsigned long long u64;
 typedef float f32;
+typedef double f64;
 
 struct f16 {
     u16 bits;
@@ -20,6 +21,7 @@ static __device__ __forceinline__ float widen(f16 x) {
     return wide;
 }
 static __device__ __forceinline__ float widen(f32 x) { return x; }
+static __device__ __forceinline__ f64 widen(f64 x) { return x; }
 static __device__ __forceinline__ i32 widen(i8 x) { return x; }
 static __device__ __forceinline__ i32 widen(u8 x) { return x; }
 static __device__ __forceinline__ i32 widen(i16 x) { return x; }

@@ -21,22 +21,37 @@ UNIT = 2.0**-53
 FUNCTION = 2.0**-49
 """That of a function, 8 units of the last place."""
 
-OWN = {"erfc": 2.0**-42}
-"""That of functions which are further off: the square of the argument is rounded in ``erfc``, and may be 746."""
 
-CONDITION = {
-    "exp": 746.0,
-    "expm1": 746.0,
-    "sinh": 712.0,
-    "cosh": 712.0,
-    "erfc": 1500.0,
-    "sqrt": 1.0,
-    "tanh": 1.0,
-    "erf": 1.0,
-    "asinh": 1.0,
-    "atan": 1.0,
-}
-"""By how much the relative error of the operand counts; a function that is not here has no such bound."""
+@dataclass(frozen=True, slots=True)
+class Precision:
+    """The floats in which a formula is evaluated.
+
+    Attributes:
+        bits: significant ones.
+        function: the relative error of a function.
+        own: that of functions which are further off.
+        condition: by how much the relative error of the operand counts; other functions have no such bound.
+    """
+
+    bits: int
+    function: float
+    own: Mapping[str, float]
+    condition: Mapping[str, float]
+
+    @property
+    def unit(self) -> float:
+        """The relative error of one operation."""
+        return 2.0**-self.bits
+
+
+_LEVEL = dict.fromkeys(("sqrt", "tanh", "erf", "asinh", "atan"), 1.0)
+
+BINARY64 = Precision(
+    53,
+    FUNCTION,
+    {"erfc": 2.0**-42},  # the square of the argument is rounded, and may be 746
+    {**_LEVEL, "exp": 746.0, "expm1": 746.0, "sinh": 712.0, "cosh": 712.0, "erfc": 1500.0},
+)
 
 _SIGNIFICANT = {DataType.FLOAT16: 11, DataType.FLOAT32: 24, DataType.FLOAT64: 53}
 
@@ -53,32 +68,60 @@ class Known:
     """
 
     error: float
-    bits: int = 53
+    bits: int
     sign: int = 0
     keeps_sign: bool = True
 
 
-def error_bound(expression: Expression, inputs: dict[str, DataType]) -> float | None:
+def error_bound(
+    expression: Expression, inputs: Mapping[str, DataType], precision: Precision = BINARY64
+) -> float | None:
     """The most that a computed value differs from the real one, as a part of it; None where data decide."""
-    known = _known(expression, inputs)
+    known = _Bounds(inputs, precision).known(expression)
     return None if known is None else known.error
 
 
-def _known(expression: Expression, inputs: dict[str, DataType]) -> Known | None:
-    match expression:
-        case Tensor(name):
-            data_type = inputs[name]
-            bits = _SIGNIFICANT.get(data_type, data_type.bits)
-            return Known(0, bits) if bits <= 53 else None
-        case Constant(value):
-            return Known(0, _significant(value), 1 if value >= 0 else -1)
-        case Call("select", (condition, yes, no)):
-            return _chosen(condition, _known(yes, inputs), _known(no, inputs), inputs)
-        case Call(primitive, operands):
-            found = [_known(operand, inputs) for operand in operands]
-            known = [one for one in found if one is not None]
-            return _RULES.get(primitive, _function)(primitive, *known) if len(known) == len(found) else None
-    return None
+@dataclass(frozen=True, slots=True)
+class _Bounds:
+    """What is known of expressions.
+
+    Attributes:
+        inputs: the data types of the tensors.
+        precision: of what is computed.
+    """
+
+    inputs: Mapping[str, DataType]
+    precision: Precision
+
+    def known(self, expression: Expression) -> Known | None:
+        """What is known of a value; None where data decide."""
+        whole = self.precision.bits
+        match expression:
+            case Tensor(name):
+                data_type = self.inputs[name]
+                bits = _SIGNIFICANT.get(data_type, data_type.bits)
+                return Known(0, bits) if bits <= whole else None
+            case Constant(value):
+                bits, sign = _significant(value), 1 if value >= 0 else -1
+                return Known(0, bits, sign) if bits <= whole else Known(self.precision.unit, whole, sign)
+            case Call("select", (condition, yes, no)):
+                return self._chosen(condition, self.known(yes), self.known(no))
+            case Call(primitive, operands):
+                found = [self.known(operand) for operand in operands]
+                known = [one for one in found if one is not None]
+                rule = _RULES.get(primitive, _function)
+                return rule(self.precision, primitive, *known) if len(known) == len(found) else None
+            case _:
+                pass
+        return None
+
+    def _chosen(self, condition: Expression, yes: Known | None, no: Known | None) -> Known | None:
+        if yes is None or no is None or not isinstance(condition, Call):
+            return None
+        a, b = (self.known(operand) for operand in condition.operands)
+        if a is None or b is None or not (a.error == b.error == 0 or _is_sign_test(condition, a)):
+            return None
+        return _either(yes, no)
 
 
 def _significant(value: float) -> int:
@@ -86,15 +129,6 @@ def _significant(value: float) -> int:
         return 0
     whole = int(abs(frexp(value)[0]) * 2**53)
     return whole.bit_length() - ((whole & -whole).bit_length() - 1)
-
-
-def _chosen(condition: Expression, yes: Known | None, no: Known | None, inputs: dict[str, DataType]) -> Known | None:
-    if yes is None or no is None or not isinstance(condition, Call):
-        return None
-    a, b = (_known(operand, inputs) for operand in condition.operands)
-    if a is None or b is None or not (a.error == b.error == 0 or _is_sign_test(condition, a)):
-        return None
-    return _either(yes, no)
 
 
 def _is_sign_test(condition: Call, a: Known) -> bool:
@@ -106,57 +140,65 @@ def _either(a: Known, b: Known) -> Known:
     return Known(max(a.error, b.error), max(a.bits, b.bits), sign, a.keeps_sign and b.keeps_sign)
 
 
-def _sum(primitive: str, a: Known, b: Known) -> Known | None:
+def _sum(precision: Precision, primitive: str, a: Known, b: Known) -> Known | None:
     other = b if primitive == "add" else Known(b.error, b.bits, -b.sign)
     sign = a.sign if a.sign == other.sign else 0
     if a.error == b.error == 0:
-        return Known(UNIT, 53, sign)
+        return Known(precision.unit, precision.bits, sign)
     if b.bits == 0:  # the constant 0
         return a
-    return Known(max(a.error, b.error) + 2 * UNIT, 53, sign) if sign else None
+    return Known(max(a.error, b.error) + 2 * precision.unit, precision.bits, sign) if sign else None
 
 
-def _product(primitive: str, a: Known, b: Known) -> Known:
+def _product(precision: Precision, primitive: str, a: Known, b: Known) -> Known:
     sign = a.sign * b.sign
     bits = a.bits + b.bits
-    if primitive == "multiply" and a.error == b.error == 0 and bits <= 53:
+    if primitive == "multiply" and a.error == b.error == 0 and bits <= precision.bits:
         return Known(0, bits, sign)
-    return Known(1.01 * (a.error + b.error) + UNIT, 53, sign)
+    return Known(1.01 * (a.error + b.error) + precision.unit, precision.bits, sign)
 
 
-def _extreme(primitive: str, a: Known, b: Known) -> Known:
+def _extreme(precision: Precision, primitive: str, a: Known, b: Known) -> Known:
     wanted = 1 if primitive == "maximum" else -1
     sign = wanted if wanted in (a.sign, b.sign) else (a.sign if a.sign == b.sign else 0)
     return Known(max(a.error, b.error), max(a.bits, b.bits), sign)
 
 
-def _same(primitive: str, a: Known) -> Known:
+def _same(precision: Precision, primitive: str, a: Known) -> Known:
     return Known(a.error, a.bits, 1 if primitive == "absolute" else -a.sign)
 
 
-def _whole(primitive: str, a: Known) -> Known | None:
+def _whole(precision: Precision, primitive: str, a: Known) -> Known | None:
     return Known(0, a.bits, a.sign) if a.error == 0 else None
 
 
-def _exact(primitive: str, a: Known, b: Known) -> Known | None:
-    return Known(UNIT if primitive != "remainder" else 0) if a.error == b.error == 0 else None
+def _exact(precision: Precision, primitive: str, a: Known, b: Known) -> Known | None:
+    if a.error or b.error:
+        return None
+    return Known(precision.unit if primitive != "remainder" else 0, precision.bits)
 
 
-def _two(primitive: str, a: Known, b: Known) -> Known | None:
-    return Known(FUNCTION) if a.error == b.error == 0 else None
+def _own(precision: Precision, primitive: str) -> float:
+    return precision.own.get(primitive, precision.function if primitive != "sqrt" else precision.unit)
 
 
-def _log1p(primitive: str, a: Known) -> Known | None:
-    return Known(FUNCTION + 1.01 * a.error, 53, a.sign) if a.error == 0 or a.sign > 0 else None
+def _two(precision: Precision, primitive: str, a: Known, b: Known) -> Known | None:
+    return Known(_own(precision, primitive), precision.bits) if a.error == b.error == 0 else None
 
 
-def _function(primitive: str, a: Known) -> Known | None:
-    own = OWN.get(primitive, FUNCTION if primitive != "sqrt" else UNIT)
+def _log1p(precision: Precision, primitive: str, a: Known) -> Known | None:
+    if a.error and a.sign <= 0:
+        return None
+    return Known(_own(precision, primitive) + 1.01 * a.error, precision.bits, a.sign)
+
+
+def _function(precision: Precision, primitive: str, a: Known) -> Known | None:
+    own = _own(precision, primitive)
     sign = 1 if primitive in ("exp", "cosh", "sqrt", "erfc") else 0
     if a.error == 0:
-        return Known(own, 53, sign)
-    condition = CONDITION.get(primitive)
-    return None if condition is None else Known(own + 2 * condition * a.error, 53, sign)
+        return Known(own, precision.bits, sign)
+    condition = precision.condition.get(primitive)
+    return None if condition is None else Known(own + 2 * condition * a.error, precision.bits, sign)
 
 
 _RULES: Mapping[str, Callable[..., Known | None]] = {
@@ -208,6 +250,8 @@ def _rounding(expression: Expression, data_type: DataType) -> int | None:
             if primitive in _ROUNDED_ONCE:
                 return 1 if most == 0 else None
             return 0 if most == 0 and primitive in (*_EXACT_IN_TYPE, *_COMPARISONS) else None
+        case _:
+            pass
     return None
 
 

@@ -1,0 +1,177 @@
+// Formulas in double with a bound on the error of each value, where a bound for all values leaves a result open.
+// Where an operation is exact it adds nothing to the bound; so ties are told from what only lies near one.
+
+const double UNIT = 0x1p-53;
+const double FUNCTION = 0x1p-49;  // more than any function of CUDA is off by, relatively
+const double LEAST = 0x1p-1070;   // what is lost where results become subnormal, and more
+const double UNKNOWN = 1.0 / 0.0;
+
+struct Bounded {
+    double value, error;
+};
+
+static __device__ __forceinline__ Bounded exactly(double x) { return {x, 0}; }
+
+static __device__ __forceinline__ double rounding_error(double value, bool is_exact) {
+    return is_exact || !isfinite(value) ? 0 : fabs(value) * UNIT + LEAST;
+}
+
+static __device__ __forceinline__ Bounded bounded_add(Bounded a, Bounded b) {
+    double total = a.value + b.value, part = total - a.value;
+    double rest = (a.value - (total - part)) + (b.value - part);
+    return {total, a.error + b.error + rounding_error(total, rest == 0)};
+}
+
+static __device__ __forceinline__ Bounded bounded_negate(Bounded a) { return {-a.value, a.error}; }
+static __device__ __forceinline__ Bounded bounded_absolute(Bounded a) { return {fabs(a.value), a.error}; }
+
+static __device__ __forceinline__ Bounded bounded_subtract(Bounded a, Bounded b) {
+    return bounded_add(a, bounded_negate(b));
+}
+
+static __device__ __forceinline__ double carried(double factor, double error) { return error == 0 ? 0 : factor * error; }
+
+static __device__ __forceinline__ Bounded bounded_multiply(Bounded a, Bounded b) {
+    double product = a.value * b.value;
+    bool is_exact = product == 0 ? a.value == 0 || b.value == 0
+                                 : fma(a.value, b.value, -product) == 0 && fabs(product) > 1e-200;
+    double error = carried(fabs(a.value), b.error) + carried(fabs(b.value), a.error) + carried(a.error, b.error);
+    return {product, 1.01 * error + rounding_error(product, is_exact)};
+}
+
+static __device__ __forceinline__ Bounded bounded_divide(Bounded a, Bounded b) {
+    double quotient = a.value / b.value;
+    bool is_exact = fma(quotient, b.value, -a.value) == 0 && (fabs(a.value) > 1e-200 || a.value == 0);
+    double size = fabs(b.value) - b.error, error = 0;
+    if (a.error + b.error != 0) error = (a.error + fabs(quotient) * b.error) / size;
+    if (size <= 0 && b.error > 0) error = UNKNOWN;
+    return {quotient, 1.01 * error + rounding_error(quotient, is_exact)};
+}
+
+static __device__ __forceinline__ Bounded bounded_truth(bool truth, Bounded a, Bounded b) {
+    double error = a.error + b.error;
+    bool is_unsure = error > 0 && !(fabs(a.value - b.value) > error);
+    return {truth ? 1.0 : 0.0, is_unsure ? UNKNOWN : 0};
+}
+#define COMPARE(name, operation)                                                           \
+    static __device__ __forceinline__ Bounded bounded_##name(Bounded a, Bounded b) {       \
+        return bounded_truth(a.value operation b.value, a, b);                             \
+    }
+COMPARE(equal, ==)
+COMPARE(less, <)
+COMPARE(less_equal, <=)
+COMPARE(greater, >)
+COMPARE(greater_equal, >=)
+#undef COMPARE
+
+static __device__ __forceinline__ double larger(double a, double b) { return a != a || a > b ? a : b; }
+
+static __device__ __forceinline__ Bounded bounded_select(Bounded condition, Bounded yes, Bounded no) {
+    Bounded chosen = condition.value != 0 ? yes : no;
+    return {chosen.value, larger(chosen.error, condition.error)};
+}
+
+static __device__ __forceinline__ Bounded bounded_minimum(Bounded a, Bounded b) {
+    return {least_of(a.value, b.value), larger(a.error, b.error)};
+}
+static __device__ __forceinline__ Bounded bounded_maximum(Bounded a, Bounded b) {
+    return {greatest_of(a.value, b.value), larger(a.error, b.error)};
+}
+
+static __device__ __forceinline__ Bounded bounded_limited(Bounded x, double least, double most) {
+    return {limited_to(x.value, least, most), x.error};
+}
+
+// Rising functions whose values are integers: the real one lies between those at both ends of the operand.
+static __device__ __forceinline__ Bounded bounded_step(double value, double low, double high, Bounded a) {
+    return {value, low == high || a.error == 0 ? 0 : larger(value - low, high - value)};
+}
+#define STEP(name, function)                                                                                         \
+    static __device__ __forceinline__ Bounded bounded_##name(Bounded a) {                                            \
+        return bounded_step(function(a.value), function(a.value - 2 * a.error), function(a.value + 2 * a.error), a); \
+    }
+STEP(ceil, ceil)
+STEP(floor, floor)
+STEP(truncate, trunc)
+STEP(round_even, rint)
+STEP(round_away, round)
+STEP(sign, sign_of)
+#undef STEP
+
+static __device__ __forceinline__ Bounded bounded_mean(Bounded a, Bounded b) {
+    return bounded_multiply(bounded_add(a, b), exactly(0.5));
+}
+
+// Of exact operands; only one that the divisor is added to is rounded.
+static __device__ __forceinline__ Bounded bounded_remainder(Bounded a, Bounded b) {
+    return exactly(rest_of(a.value, b.value));
+}
+static __device__ __forceinline__ Bounded bounded_floor_remainder(Bounded a, Bounded b) {
+    double value = floor_rest_of(a.value, b.value);
+    return {value, rounding_error(value, value == rest_of(a.value, b.value))};
+}
+
+static __device__ __forceinline__ Bounded bounded_power(Bounded x, Bounded y) {
+    if (y.value == 2) return bounded_multiply(x, x);
+    double value = pow(x.value, y.value);
+    // NaN, of a base that is surely negative.
+    if (value != value && x.error <= 0.5 * fabs(x.value)) return {value, 0};
+    if (x.value != x.value && y.value != 0) return {value, 0};
+    if (y.value == 0 || (x.value == 1 && x.error == 0)) return {value, 0};
+    if (y.value == 1) return x;
+    double growth = fabs(y.value) * x.error / fabs(x.value);
+    double grown = x.error == 0 ? 0 : growth > 0.01 ? UNKNOWN : fabs(value) * growth;
+    return {value, fabs(value) * FUNCTION + LEAST + 2 * grown};
+}
+
+static __device__ __forceinline__ Bounded bounded_atan2(Bounded y, Bounded x) {
+    double value = atan2(y.value, x.value);
+    return {value, fabs(value) * FUNCTION + LEAST};
+}
+
+// A function that has a value and a slope at an operand, whose distance from where it ends is given.
+static __device__ __forceinline__ Bounded bounded_function(
+    Bounded x, double value, double slope, double distance, double more = 0
+) {
+    double own = fabs(value) * (FUNCTION + more) + LEAST;
+    if (x.error == 0) return {value, isfinite(value) ? own : 0};
+    double grown = x.error * 8 >= distance ? UNKNOWN : 2 * fabs(slope) * x.error;
+    return {value, isfinite(value) || grown == UNKNOWN ? own + grown : 0};
+}
+#define ANALYTIC(name, slope, ...)                                         \
+    static __device__ __forceinline__ Bounded bounded_##name(Bounded a) { \
+        double x = a.value, f = name(x);                                   \
+        double at = a.error == 0 ? 0 : (slope);                            \
+        return bounded_function(a, f, at, __VA_ARGS__);                    \
+    }
+ANALYTIC(sqrt, 0.5 / f, fabs(x))
+ANALYTIC(exp, f, UNKNOWN)
+ANALYTIC(expm1, f + 1, UNKNOWN)
+ANALYTIC(log, 1 / x, fabs(x))
+ANALYTIC(log1p, 1 / (1 + x), fabs(1 + x))
+ANALYTIC(sin, 1, UNKNOWN)
+ANALYTIC(cos, 1, UNKNOWN)
+ANALYTIC(tan, a.error * fabs(f) > 0.01 ? UNKNOWN : 1 + f * f, UNKNOWN)
+ANALYTIC(asin, 1 / sqrt(1 - x * x), fabs(1 - fabs(x)))
+ANALYTIC(acos, 1 / sqrt(1 - x * x), fabs(1 - fabs(x)))
+ANALYTIC(atan, 1 / (1 + x * x), UNKNOWN)
+ANALYTIC(sinh, cosh(x), UNKNOWN)
+ANALYTIC(cosh, fabs(sinh(x)) + 1e-9, UNKNOWN)
+ANALYTIC(tanh, 1 - f * f + 1e-15, UNKNOWN)
+ANALYTIC(asinh, 1 / sqrt(1 + x * x), UNKNOWN)
+ANALYTIC(acosh, 1 / sqrt(x * x - 1), fabs(x - 1))
+ANALYTIC(atanh, 1 / (1 - x * x), fabs(1 - fabs(x)))
+ANALYTIC(erf, 1.2 * exp(-x * x), UNKNOWN)
+ANALYTIC(erfc, 1.2 * exp(-x * x), UNKNOWN, 8 * UNIT * x * x)
+#undef ANALYTIC
+
+static __device__ __forceinline__ u64 rounded_bits(double x, f32) { return Format<f32>::nearest(x); }
+static __device__ __forceinline__ u64 rounded_bits(double x, f16) { return Format<f16>::nearest(x); }
+template <class T> static __device__ __forceinline__ u64 rounded_bits(double x, T) { return bits_of(saturated<T>(x)); }
+
+// What a number is rounded to, or truncated if T is an integer; false if that is open.
+template <class T> static __device__ __forceinline__ bool settled(Bounded x, T &to) {
+    of_bits(to, (typename Stored<T>::U)rounded_bits(x.value, to));
+    if (x.error == 0) return true;
+    return isfinite(x.error) && rounded_bits(x.value - 2 * x.error, to) == rounded_bits(x.value + 2 * x.error, to);
+}

@@ -1,0 +1,29 @@
+// Real numbers known up to a relative error, rounded to a float where that is sure.
+
+template <class T> struct Binary64;
+template <> struct Binary64<f32> { static const int lost = 29, least = 1023 - 125, range = 250; };
+template <> struct Binary64<f16> { static const int lost = 42, least = 1023 - 13, range = 27; };
+
+// What any number within `slack` units of the last place of a double, a part `reach` of it, is rounded to. False if
+// there is more than one such float.
+template <class T> static __device__ __forceinline__ bool certainly(double x, u64 slack, double reach, T &to) {
+    typedef Format<T> F;
+    typedef Binary64<T> B;
+    u64 bits = bits_of(x);
+    u32 nearest = F::nearest(x);
+    to = F::make(nearest);
+    u32 exponent = (u32)(bits >> 52) & 0x7ff;
+    if (exponent - B::least < B::range) {
+        u64 rest = bits & ((1ull << B::lost) - 1);
+        return rest - ((1ull << (B::lost - 1)) - slack) > 2 * slack;
+    }
+    return F::nearest(x * (1 - reach)) == F::nearest(x * (1 + reach));
+}
+
+// The same for a float and FLOAT16, of which one instruction makes two.
+static __device__ __forceinline__ bool certainly_half(float x, float reach, f16 &to) {
+    u32 both;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(x * (1 + reach)), "f"(x * (1 - reach)));
+    to.bits = (u16)both;
+    return both >> 16 == (both & 0xffff) || x != x;
+}

@@ -1,0 +1,400 @@
+"""Formulas as C for NVRTC: what an element is, in the way that computes it exactly at the least cost."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+from math import ceil, isinf
+
+from opwire.formulas import Call, Constant, Expression, Tensor
+from opwire.tensor import DataType
+
+from ..cpu.elementwise.bounds import BINARY64, Precision, error_bound, is_single
+from ..formulas.formula import PlanFormula, tensors
+from ..formulas.resolve import SCALED, integer_range
+from .job import TYPES
+
+ON_BITS = {
+    "bit_and": "{0} & {1}",
+    "bit_or": "{0} | {1}",
+    "bit_xor": "{0} ^ {1}",
+    "bit_not": "~{0}",
+    "bit_count": "bits_count({0})",
+    "shift_left": "bits_left({0}, {1})",
+    "shift_right": "bits_right({0}, {1})",
+}
+
+COMPARISONS = {"equal": "==", "less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">="}
+
+FLOATS = {
+    **{name: f"{{0}} {sign} {{1}}" for name, sign in COMPARISONS.items()},
+    "add": "{0} + {1}",
+    "subtract": "{0} - {1}",
+    "multiply": "{0} * {1}",
+    "divide": "{0} / {1}",
+    "negate": "-{0}",
+    "absolute": "fabs({0})",
+    "sign": "sign_of({0})",
+    "not_": "!{0}",
+    "select": "{0} ? {1} : {2}",
+    "minimum": "least_of({0}, {1})",
+    "maximum": "greatest_of({0}, {1})",
+    "mean": "mean_of({0}, {1})",
+    "remainder": "rest_of({0}, {1})",
+    "floor_remainder": "floor_rest_of({0}, {1})",
+    "power": "pow({0}, {1})",
+    "truncate": "trunc({0})",
+    "round_even": "rint({0})",
+    "round_away": "round({0})",
+}
+"""The primitives of floats that C calls otherwise."""
+
+WHOLES = {
+    "not_": "!{0}",
+    "and_": "{0} && {1}",
+    "or_": "{0} || {1}",
+    "xor": "!{0} != !{1}",
+    "select": "{0} ? {1} : {2}",
+    SCALED: "scaled_whole({0}, {1}, {2})",
+}
+"""The primitives of integers that are not those of ``wholes`` with their names."""
+
+TRUTHS = frozenset((*COMPARISONS, "not_", "and_", "or_", "xor"))
+
+_MOVING = frozenset(("absolute", "negate"))
+
+
+_FEW_UNITS = 2.0**-21
+_MORE_UNITS = 2.0**-20
+
+BINARY32 = Precision(
+    24,
+    _FEW_UNITS,
+    dict.fromkeys(("tan", "acosh", "erfc", "power"), _MORE_UNITS),
+    {
+        **dict.fromkeys(("sqrt", "tanh", "erf", "asinh", "atan"), 1.0),
+        **dict.fromkeys(("exp", "expm1", "sinh", "cosh"), 104.0),
+        "erfc": 210.0,
+    },
+)
+"""CUDA's functions of floats, for results of FLOAT16: the errors are 4 and 8 units of the last place, twice the
+greatest that NVIDIA documents. What becomes subnormal or infinite on the way is 0 or infinite as FLOAT16."""
+
+WORTH = 2.0**-16
+"""The error up to which floats settle most results of FLOAT16."""
+
+USUAL = 2.0**20
+"""Constants from its inverse to it, and 0, keep products with FLOAT16 in the range of normal floats."""
+
+
+@dataclass
+class Body:
+    """The statements of a function: one for each part of an expression, however often that is used.
+
+    Attributes:
+        lines: the statements.
+        names: the variable of each part and what it is computed in.
+    """
+
+    lines: list[str] = field(default_factory=list)
+    names: dict[tuple[str, Expression], str] = field(default_factory=dict)
+
+    def variable(self, kind: str, expression: Expression, declared: str, value: str) -> str:
+        """The name of a new variable with a value."""
+        name = self.names[kind, expression] = f"t{len(self.names)}"
+        self.lines.append(f"    {declared} {name} = {value};")
+        return name
+
+
+@dataclass(frozen=True)
+class FormulaSource:
+    """A formula as C.
+
+    Attributes:
+        formula: with its data types.
+        names: of the tensors that it reads, in their order.
+    """
+
+    formula: PlanFormula
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, formula: PlanFormula) -> FormulaSource:
+        return cls(formula, tuple(sorted(tensors(formula.expression))))
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether no element is ever left to the host."""
+        return not self._is_certified
+
+    @property
+    def text(self) -> str:
+        """The functions ``quick`` and ``careful``."""
+        if not self._is_certified:
+            body = Body()
+            body.lines.append(f"    result = {self._stored(self.formula.expression, body)};")
+            body.lines.append("    return true;")
+            return self._function("quick", body.lines) + self._function("careful", [f"    return quick({_ARGUMENTS});"])
+        at_first = self._in_floats()
+        in_doubles = self._in_doubles()
+        later = self._bounded_lines()
+        if at_first and in_doubles:
+            later = ["    {", *in_doubles[:-1], f"    if ({_returned(in_doubles)}) return true;", "    }", *later]
+        first = at_first or in_doubles or ["    return false;"]
+        return self._function("quick", first) + self._function("careful", later)
+
+    @property
+    def _is_certified(self) -> bool:
+        """Whether results are rounded from wider ones."""
+        formula = self.formula
+        types = {formula.inputs[name] for name in self.names}
+        floats = {data_type for data_type in types if data_type.is_float}
+        if not floats or isinstance(formula.expression, Tensor) or self._is_on_bits:
+            return False
+        if formula.output is DataType.FLOAT64:
+            return False
+        conditions = _conditions(formula.expression)
+        unlike = {formula.inputs[name] for name in self.names if name not in conditions}
+        return not (len(floats) == 1 and unlike == floats and is_single(formula.expression, next(iter(floats))))
+
+    @property
+    def _is_on_bits(self) -> bool:
+        return isinstance(self.formula.expression, Call) and self.formula.expression.primitive in ON_BITS
+
+    def _function(self, name: str, lines: list[str]) -> str:
+        types = [TYPES[self.formula.inputs[each]] for each in self.names] + ["u8"] * (3 - len(self.names))
+        parameters = ", ".join(f"{c_type} x{number}" for number, c_type in enumerate(types))
+        head = f"static __device__ __forceinline__ bool {name}({parameters}, Output &result) {{\n"
+        return head + "\n".join(lines) + "\n}\n"
+
+    def _argument(self, name: str) -> str:
+        return f"x{self.names.index(name)}"
+
+    def _stored(self, expression: Expression, body: Body) -> str:
+        """The element as it is stored; one that is only moved, or has its sign changed, keeps its other bits."""
+        inputs, output = self.formula.inputs, self.formula.output
+        match expression:
+            case Tensor(name) if inputs[name] is output:
+                return self._argument(name)
+            case Call("select", (condition, yes, no)):
+                return f"({self._value(condition, body)} ? {self._stored(yes, body)} : {self._stored(no, body)})"
+            case Call(primitive, (Tensor(name),)) if primitive in _MOVING and inputs[name].is_float:
+                return f"stored_{primitive}({self._argument(name)})"
+            case Call(primitive, operands) if primitive in ON_BITS:
+                return self._of_bits(primitive, operands)
+            case Call("add", (Call("multiply", (Tensor(name), scale)), bias)) if output is DataType.FLOAT64:
+                return f"fma({self._argument(name)}, {_double(scale)}, {_double(bias)})"
+            case _:
+                pass
+        value = self._value(expression, body)
+        is_truth = isinstance(expression, Call) and expression.primitive in TRUTHS
+        return f"narrowed<Output>({value})" if output.is_float and not is_truth else f"(Output)({value})"
+
+    def _of_bits(self, primitive: str, operands: tuple[Expression, ...]) -> str:
+        given = (f"bits_of({self._argument(operand.name)})" for operand in operands if isinstance(operand, Tensor))
+        bits = ON_BITS[primitive].format(*given)
+        return f"(Output)({bits})" if primitive == "bit_count" else f"made<Output>({bits})"
+
+    def _value(self, expression: Expression, body: Body) -> str:
+        """The value in the tensors' own type, in which FLOAT16 is widened to FLOAT32, which rounds just as well."""
+        if not any(data_type.is_float for data_type in self.formula.inputs.values()):
+            return self._whole(expression, body)
+        return self._float(expression, body)
+
+    def _float(self, expression: Expression, body: Body) -> str:
+        key = "float", expression
+        if key in body.names:
+            return body.names[key]
+        match expression:
+            case Tensor(name):
+                return body.variable(*key, "auto", f"widen({self._argument(name)})")
+            case Constant():
+                return _single(expression)
+            case Call("maximum", (Constant() as low, Call("minimum", (limited, Constant() as high)))):
+                given = [self._float(operand, body) for operand in (limited, low, high)]
+                return body.variable(*key, "float", f"limited_to({', '.join(given)})")
+            case Call(primitive, operands):
+                given = [self._float(operand, body) for operand in operands]
+                declared = "bool" if primitive in TRUTHS else "float"
+                return body.variable(*key, declared, _of_floats(primitive, given))
+            case _:
+                pass
+        raise TypeError(expression)
+
+    def _whole(self, expression: Expression, body: Body) -> str:
+        key = "whole", expression
+        if key in body.names:
+            return body.names[key]
+        match expression:
+            case Tensor(name):
+                return self._argument(name)
+            case Constant(number):
+                return self._whole_constant(int(number))
+            case Call(primitive, operands) if primitive == SCALED:
+                (operand, *numbers) = operands
+                given = [self._whole(operand, body), *map(_single, numbers)]
+                return body.variable(*key, "auto", WHOLES[SCALED].format(*given))
+            case Call(primitive, operands):
+                given = [self._whole(operand, body) for operand in operands]
+                if primitive in WHOLES:
+                    value = WHOLES[primitive].format(*given)
+                else:
+                    value = f"whole_{primitive}({', '.join(given)})"
+                return body.variable(*key, "i32" if primitive in TRUTHS else "auto", value)
+            case _:
+                pass
+        raise TypeError(expression)
+
+    def _whole_constant(self, value: int) -> str:
+        data_type = self.formula.inputs[self.names[0]]
+        least, greatest = integer_range(data_type)
+        if least <= value <= greatest:
+            return f"({TYPES[data_type]}){value & (1 << 64) - 1}ull"
+        return f"(i64)({value}ll)"
+
+    def _in_doubles(self) -> list[str]:
+        """Statements that evaluate the formula in double and tell whether that is certain; none without a bound."""
+        formula = self.formula
+        bound = error_bound(formula.expression, formula.inputs) if formula.output.is_float else None
+        if bound is None:
+            return []
+        body = Body()
+        value = self._double_value(formula.expression, body)
+        reach = bound + 2 * BINARY64.unit
+        slack = ceil(reach / BINARY64.unit) + 1
+        certain = f"certainly({value}, {slack}, {reach.hex()}, result)"
+        if _has_infinity(formula.expression):
+            certain += f" && {value} == {value}"
+        return [*body.lines, f"    return {certain};"]
+
+    def _in_floats(self) -> list[str]:
+        """The same in float, of FLOAT16 alone."""
+        formula = self.formula
+        types = {formula.output, *(formula.inputs[name] for name in self.names)}
+        if types != {DataType.FLOAT16} or not _is_usual(formula.expression):
+            return []
+        bound = error_bound(formula.expression, formula.inputs, BINARY32)
+        if bound is None or bound > WORTH:
+            return []
+        body = Body()
+        value = self._float(formula.expression, body)
+        reach = float(bound + 2 * BINARY32.unit).hex()
+        return [*body.lines, f"    return certainly_half({value}, {reach}, result);"]
+
+    def _double_value(self, expression: Expression, body: Body) -> str:
+        key = "double", expression
+        if key in body.names:
+            return body.names[key]
+        match expression:
+            case Tensor(name):
+                return body.variable(*key, "double", f"(double)widen({self._argument(name)})")
+            case Constant():
+                return _double(expression)
+            case Call("maximum", (Constant() as low, Call("minimum", (limited, Constant() as high)))):
+                given = [self._double_value(operand, body) for operand in (limited, low, high)]
+                return body.variable(*key, "double", f"limited_to({', '.join(given)})")
+            case Call(primitive, operands):
+                given = [self._double_value(operand, body) for operand in operands]
+                declared = "bool" if primitive in TRUTHS else "double"
+                return body.variable(*key, declared, _of_floats(primitive, given))
+            case _:
+                pass
+        raise TypeError(expression)
+
+    def _bounded_lines(self) -> list[str]:
+        body = Body()
+        value = self._bounded(self.formula.expression, body)
+        settled = f"settled({value}, result)"
+        if _has_infinity(self.formula.expression):
+            settled += f" && {value}.value == {value}.value"
+        return [*body.lines, f"    return {settled};"]
+
+    def _bounded(self, expression: Expression, body: Body) -> str:
+        key = "bounded", expression
+        if key in body.names:
+            return body.names[key]
+        match expression:
+            case Tensor(name):
+                value = f"exactly((double)widen({self._argument(name)}))"
+            case Constant():
+                value = f"exactly({_double(expression)})"
+            case Call(primitive, (Tensor(name), *numbers)) if primitive == SCALED:
+                scaled = WHOLES[SCALED].format(self._argument(name), *map(_single, numbers))
+                value = f"exactly((double){scaled})"
+            case Call("maximum", (Constant() as low, Call("minimum", (limited, Constant() as high)))):
+                value = f"bounded_limited({self._bounded(limited, body)}, {_double(low)}, {_double(high)})"
+            case Call(primitive, operands):
+                given = ", ".join([self._bounded(operand, body) for operand in operands])
+                value = f"bounded_{primitive}({given})"
+            case _:
+                raise TypeError(expression)
+        return body.variable(*key, "Bounded", value)
+
+
+_ARGUMENTS = "x0, x1, x2, result"
+
+
+def _of_floats(primitive: str, operands: list[str]) -> str:
+    if primitive in FLOATS:
+        return FLOATS[primitive].format(*operands)
+    return f"{primitive}({', '.join(operands)})"
+
+
+def _double(constant: Expression) -> str:
+    assert isinstance(constant, Constant)
+    (bits,) = struct.unpack("<Q", struct.pack("<d", constant.value))
+    return f"__longlong_as_double({bits:#x}ll)"
+
+
+def _single(constant: Expression) -> str:
+    """A constant as a float."""
+    assert isinstance(constant, Constant)
+    (bits,) = struct.unpack("<I", struct.pack("<f", constant.value))
+    return f"__uint_as_float({bits:#x}u)"
+
+
+def _conditions(expression: Expression) -> set[str]:
+    """The tensors that are truth values."""
+    match expression:
+        case Call("select", (Tensor(name), _, _)):
+            return {name}
+        case _:
+            pass
+    return set()
+
+
+def _returned(lines: list[str]) -> str:
+    """What the last statement returns."""
+    return lines[-1].strip().removeprefix("return ").removesuffix(";")
+
+
+def _is_usual(expression: Expression) -> bool:
+    match expression:
+        case Constant(value):
+            return value == 0 or 1 / USUAL <= abs(value) <= USUAL
+        case Call(_, operands):
+            return all(map(_is_usual, operands))
+        case _:
+            pass
+    return True
+
+
+def _has_infinity(expression: Expression) -> bool:
+    match expression:
+        case Constant(value):
+            return isinf(value)
+        case Call(_, operands):
+            return any(map(_has_infinity, operands))
+        case _:
+            pass
+    return False
+
+
+def has_scale(expression: Expression) -> bool:
+    """Whether integers are scaled somewhere in a formula."""
+    match expression:
+        case Call(primitive, operands):
+            return primitive == SCALED or any(map(has_scale, operands))
+        case _:
+            pass
+    return False

@@ -1,0 +1,18 @@
+// Nested loops as the kernels walk them, and the division that tells where in them an index is.
+
+const int LOOPS = 8;
+
+struct Loop {
+    u32 size, source, target;
+    u32 factor, shift1, shift2;  // n / size is (t + (n - t >> shift1)) >> shift2, t the upper half of factor * n
+};
+
+struct Loops {
+    u32 count, unused;
+    Loop loop[LOOPS];  // innermost first
+};
+
+static __device__ __forceinline__ u32 divided(u32 index, const Loop &loop) {
+    u32 t = __umulhi(loop.factor, index);
+    return (t + ((index - t) >> loop.shift1)) >> loop.shift2;
+}

@@ -1,0 +1,127 @@
+// The primitives of formulas on integers, modulo two to the power of the width of their type.
+
+template <class T> struct Width { static const int bits = 8 * sizeof(T); };
+template <class T> static __device__ __forceinline__ bool is_signed() { return (T)-1 < (T)1; }
+
+template <class T> static __device__ __forceinline__ T whole_add(T a, T b) { return (T)((u64)a + (u64)b); }
+template <class T> static __device__ __forceinline__ T whole_subtract(T a, T b) { return (T)((u64)a - (u64)b); }
+template <class T> static __device__ __forceinline__ T whole_multiply(T a, T b) { return (T)((u64)a * (u64)b); }
+template <class T> static __device__ __forceinline__ T whole_negate(T a) { return (T)(0 - (u64)a); }
+template <class T> static __device__ __forceinline__ T whole_absolute(T a) { return a < 0 ? whole_negate(a) : a; }
+template <class T> static __device__ __forceinline__ T whole_sign(T a) { return (T)((a > 0) - (a < 0)); }
+template <class T> static __device__ __forceinline__ T whole_minimum(T a, T b) { return b < a ? b : a; }
+template <class T> static __device__ __forceinline__ T whole_maximum(T a, T b) { return b > a ? b : a; }
+
+// By zero all bits are set.
+template <class T> static __device__ __forceinline__ T whole_divide(T a, T b) {
+    if (b == 0) return (T)-1;
+    if (is_signed<T>() && b == (T)-1) return whole_negate(a);  // the least one has no positive
+    return (T)(a / b);
+}
+template <class T> static __device__ __forceinline__ T whole_remainder(T a, T b) {
+    if (b == 0) return (T)-1;
+    if (is_signed<T>() && b == (T)-1) return 0;
+    return (T)(a % b);
+}
+template <class T> static __device__ __forceinline__ T whole_floor_remainder(T a, T b) {
+    T rest = whole_remainder(a, b);
+    return b != 0 && rest != 0 && (rest < 0) != (b < 0) ? (T)(rest + b) : rest;
+}
+template <class T> static __device__ __forceinline__ T whole_mean(T a, T b) {
+    static_assert(sizeof(T) <= 4, "the sum fits 64 bits");
+    return (T)(((i64)a + (i64)b) / 2);
+}
+
+// Of a negative exponent truncated, and of zero then all bits set.
+template <class T, class E> static __device__ T whole_power(T base, E exponent) {
+    if (exponent < 0) {
+        if (base == 1) return 1;
+        if (is_signed<T>() && base == (T)-1) return exponent & 1 ? (T)-1 : (T)1;
+        return base == 0 ? (T)-1 : (T)0;
+    }
+    u64 result = 1, factor = (u64)base;
+    for (u64 rest = (u64)exponent; rest; rest >>= 1, factor *= factor)
+        if (rest & 1) result *= factor;
+    return (T)result;
+}
+
+// Constants beyond a type come as 64 bits, which hold all values of the types that have such.
+template <class A, class B> struct Wider { typedef i64 Both; };
+template <class A> struct Wider<A, A> { typedef A Both; };
+#define COMPARE(name, operation)                                                        \
+    template <class A, class B> static __device__ __forceinline__ i32 whole_##name(A a, B b) { \
+        typedef typename Wider<A, B>::Both Both;                                        \
+        return (Both)a operation (Both)b;                                               \
+    }
+COMPARE(equal, ==)
+COMPARE(less, <)
+COMPARE(less_equal, <=)
+COMPARE(greater, >)
+COMPARE(greater_equal, >=)
+#undef COMPARE
+
+template <class U> static __device__ __forceinline__ U bits_left(U a, U b) {
+    return b < Width<U>::bits ? (U)((u64)a << b) : (U)0;
+}
+template <class U> static __device__ __forceinline__ U bits_right(U a, U b) {
+    return b < Width<U>::bits ? (U)(a >> b) : (U)0;
+}
+template <class U> static __device__ __forceinline__ i32 bits_count(U a) { return __popcll((u64)a); }
+
+static __device__ __forceinline__ double sum_of_two(double a, double b, double &error) {
+    double sum = a + b;
+    double other = sum - a;
+    error = (a - (sum - other)) + (b - other);
+    return sum;
+}
+
+// A number of a type: truncated, then saturated; NaN gives 0.
+template <class T> static __device__ __forceinline__ T saturated(double x) {
+    const int bits = Width<T>::bits;
+    const double above = is_signed<T>() ? scalbn(1.0, bits - 1) : scalbn(1.0, bits);
+    if (x != x) return 0;
+    if (x >= above) return is_signed<T>() ? (T)(((u64)1 << (bits - 1)) - 1) : (T)-1;
+    if (is_signed<T>()) return x <= -above ? (T)((u64)1 << (bits - 1)) : (T)(i64)x;
+    return x <= 0 ? (T)0 : (T)(u64)x;
+}
+
+// The greatest integer that is not above a sum of floats, each of which is beneath half a unit of the one before.
+static __device__ __forceinline__ double floor_of(const double (&part)[4], double &below) {
+    double top = 0;
+    below = 0;
+    for (int i = 0; i < 4; ++i) {
+        double whole = floor(part[i]);
+        double rest;
+        top = sum_of_two(top, whole, rest);
+        below += rest;
+        if (whole != part[i]) break;
+    }
+    return top;
+}
+
+// The operand times scale plus bias, exactly, then truncated and saturated.
+template <class T> static __device__ T scaled_whole(T x, float scale, float bias) {
+    double s = scale, b = bias;
+    if (!isfinite(s) || !isfinite(b)) return saturated<T>((double)x * s + b);
+    // So few bits that they are exact in a double, and so is their product with the scale in one or two of them.
+    T few = Width<T>::bits == 64 ? (T)(x & 0xfff) : (T)0;
+    double high = (double)(T)(x - few), product = high * s;
+    double part[4] = {product, fma(high, s, -product), (double)few * s, b};
+    for (int pass = 0; pass < 5; ++pass)  // until none overlaps the next
+        for (int i = 2; i >= 0; --i) part[i] = sum_of_two(part[i], part[i + 1], part[i + 1]);
+    bool is_negative = part[0] < 0;
+    if (is_negative)
+        for (int i = 0; i < 4; ++i) part[i] = -part[i];
+    if (part[0] >= 36893488147419103232.0) return saturated<T>(is_negative ? -part[0] : part[0]);
+    double below, top = floor_of(part, below);
+    // Of 65 bits at most: what is lost in 64 is beyond all types.
+    if (top >= 18446744073709551616.0 + (below < 0 ? 4096.0 : 0.0)) return saturated<T>(is_negative ? -1e30 : 1e30);
+    u64 whole = top >= 18446744073709551616.0 ? (u64)(i64)below : (u64)top + (u64)(i64)below;
+    if (Width<T>::bits < 64 || is_signed<T>()) {
+        u64 most = is_signed<T>() ? (((u64)1 << (Width<T>::bits - 1)) - !is_negative) : (((u64)1 << (Width<T>::bits & 63)) - 1);
+        if (is_negative && !is_signed<T>()) return 0;
+        if (whole > most) whole = most;
+        return (T)(is_negative ? 0 - whole : whole);
+    }
+    return is_negative ? (T)0 : (T)whole;
+}

@@ -1,0 +1,134 @@
+"""Operators of single elements on a card: the bits of the CPU device, which other tests hold against exact values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from opwire.tensor import Array, DataType
+from opwire_service.devices import load
+from opwire_service.devices.base import Device, DeviceUnavailable
+from opwire_service.devices.cuda.device import CudaDevice
+from tests.elements import answer, drawn_floats, plan_of, takes_scale, unary
+
+pytestmark = [pytest.mark.cuda, pytest.mark.timeout(600)]
+
+SHAPES = [(7, 33, 129), (4, 64, 96), (5, 6, 2), (3, 1, 8)]
+
+RELU = {"FusedActivation": {"Type": "ACTIVATION_RELU", "Desc": {}}}
+ELU = {"FusedActivation": {"Type": "ACTIVATION_ELU", "Desc": {"Alpha": 0.5}}}
+
+
+@pytest.fixture(scope="module")
+def cuda() -> Iterator[CudaDevice]:
+    try:
+        device = load("cuda")
+    except DeviceUnavailable as reason:
+        pytest.skip(str(reason))
+    assert isinstance(device, CudaDevice)
+    yield device
+    device.close()
+
+
+@pytest.fixture(scope="module")
+def cpu() -> Device:
+    """Nothing here needs compiled kernels of the CPU."""
+    return load("cpu")
+
+
+def assert_like_cpu(cuda: Device, cpu: Device, name: str, arrays: dict[str, Array], **attributes: Any) -> None:
+    plan = plan_of(name, arrays, **attributes)
+    given, right = answer(cuda, plan, arrays), answer(cpu, plan, arrays)
+    unlike = given.view(f"u{given.itemsize}") != right.view(f"u{right.itemsize}")
+    if given.dtype.kind == "f":
+        unlike &= ~(np.isnan(given) & np.isnan(right))
+    for place in np.argwhere(unlike)[:3]:
+        index = tuple(place)
+        elements = {key: array[index] for key, array in arrays.items()}
+        pytest.fail(f"{name} of {elements} is {given[index]!r}, on the CPU {right[index]!r} ({unlike.sum()} unlike)")
+
+
+@pytest.mark.parametrize("name", unary(DataType.FLOAT16))
+def test_every_float16(cuda, cpu, name):
+    patterns = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    assert_like_cpu(cuda, cpu, name, {"InputTensor": patterns})
+
+
+@pytest.mark.parametrize("name", unary(DataType.FLOAT32))
+def test_drawn_float32(cuda, cpu, name):
+    values = {"InputTensor": drawn_floats(50_003, seed=6)}
+    assert_like_cpu(cuda, cpu, name, values)
+    if takes_scale(name):
+        few = {"InputTensor": drawn_floats(2_003, seed=7)}
+        assert_like_cpu(cuda, cpu, name, few, ScaleBias={"Scale": 0.37, "Bias": -1.5})
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_limits_to_0_and_1_pass_no_nan_as_0(cuda, cpu, dtype):
+    values = {"InputTensor": np.array([np.nan, -np.inf, -0.0, 0.25, 1, 7, np.inf], dtype)}
+    assert_like_cpu(cuda, cpu, "ELEMENT_WISE_CLIP", values, Min=0, Max=1)
+    assert_like_cpu(cuda, cpu, "ELEMENT_WISE_CLIP", values, Min=0, Max=1, ScaleBias={"Scale": 0.3, "Bias": 0.1})
+    assert_like_cpu(cuda, cpu, "ACTIVATION_HARD_SIGMOID", values, Alpha=0.2, Beta=0.5)
+
+
+@pytest.mark.parametrize("data_type", [DataType.INT8, DataType.UINT32, DataType.INT64, DataType.UINT64])
+@pytest.mark.parametrize("name", ["ADD", "MULTIPLY", "DIVIDE", "MODULUS_FLOOR", "MODULUS_TRUNCATE", "MAX"])
+def test_integers(cuda, cpu, name, data_type):
+    draw, info = np.random.default_rng(8), np.iinfo(data_type.dtype)
+    a, b = (draw.integers(info.min, info.max, 10_001, data_type.dtype, endpoint=True) for _ in "ab")
+    b[::3] %= 5
+    minus_one = data_type.dtype.type(info.max if info.min == 0 else -1)
+    a[:9] = np.repeat(np.array([info.min, info.max, 0], data_type.dtype), 3)
+    b[:9] = np.tile(np.array([minus_one, 0, 1], data_type.dtype), 3)
+    assert_like_cpu(cuda, cpu, f"ELEMENT_WISE_{name}", {"ATensor": a, "BTensor": b})
+
+
+def layouts(shape: tuple[int, ...], dtype: Any) -> Iterator[Array]:
+    """Arrays of a shape: packed, permuted, and broadcast along each axis and along all others."""
+    draw = np.random.default_rng(9)
+
+    def made(sizes: Any) -> Array:
+        return np.asarray(draw.integers(-100, 100, sizes).astype(dtype))
+
+    yield made(shape)
+    for order in ((1, 0, 2), (2, 1, 0), (0, 2, 1)):
+        yield made([shape[axis] for axis in order]).transpose(np.argsort(order))
+    for axis in range(3):
+        yield np.broadcast_to(made([1 if i == axis else size for i, size in enumerate(shape)]), shape)
+        yield np.broadcast_to(made([size if i == axis else 1 for i, size in enumerate(shape)]), shape)
+    yield np.broadcast_to(made([1, 1, 1]), shape)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int8, np.int64])
+def test_sums_of_every_layout(cuda, shape, dtype):
+    for a in layouts(shape, dtype):
+        for b in layouts(shape, dtype):
+            arrays = {"ATensor": a, "BTensor": b}
+            given = answer(cuda, plan_of("ELEMENT_WISE_ADD", arrays), arrays)
+            np.testing.assert_array_equal(given, a + b)
+
+
+@pytest.mark.parametrize("shape", SHAPES[:2])
+@pytest.mark.parametrize("fused", [RELU, ELU])
+def test_fused_activations_of_every_layout(cuda, cpu, shape, fused):
+    packed = next(layouts(shape, np.float16))
+    for b in layouts(shape, np.float16):
+        assert_like_cpu(cuda, cpu, "ELEMENT_WISE_ADD1", {"ATensor": packed, "BTensor": b}, **fused)
+
+
+@pytest.mark.parametrize("data_type", [DataType.INT8, DataType.UINT16, DataType.INT32])
+def test_powers_of_integers_by_floats(cuda, cpu, data_type):
+    base = np.arange(-20, 21).astype(data_type.dtype)
+    exponents = np.array([-2, -1, 0, 0.5, 1, 1.5, 2, 3, 5, np.inf, np.nan], np.float16)
+    arrays = {"InputTensor": np.repeat(base, exponents.size), "ExponentTensor": np.tile(exponents, base.size)}
+    assert_like_cpu(cuda, cpu, "ELEMENT_WISE_POW", arrays)
+
+
+def test_what_the_card_leaves_open_is_computed_exactly(cuda, cpu):
+    # 1.5 times a small odd number of the least units is halfway between two floats, and the real result just above.
+    ties = np.arange(-2001, 2001, 2, dtype=np.float32) * np.float32(2.0**-149)
+    assert_like_cpu(cuda, cpu, "ACTIVATION_ELU", {"InputTensor": ties}, Alpha=1.5)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -52,9 +52,13 @@ class Drawn:
         return {"type": self.operator.name, "desc": self.desc}
 
 
+SMALL = (1, 2, 2, 3, 4)
+"""Sizes of dimensions that are drawn where a desc is to be small."""
+
+
 @st.composite
-def descs(draw: st.DrawFn, operator: Operator[Any]) -> Drawn:
-    """Valid descs at the levels from the operator's first one on."""
+def descs(draw: st.DrawFn, operator: Operator[Any], sizes: Sequence[int] = SMALL) -> Drawn:
+    """Valid descs at the levels from the operator's first one on, with dimensions of some sizes where rules allow."""
     level = draw(st.sampled_from([level for level in FeatureLevel if level >= CATALOG[operator.name].introduced]))
     desc: Desc = {}
     for member in operator.members.attributes:
@@ -67,9 +71,9 @@ def descs(draw: st.DrawFn, operator: Operator[Any]) -> Drawn:
     rank = draw(st.sampled_from(sorted(set(ranks[0]).intersection(*ranks))))
     for tensor in operator.members.inputs:
         if not tensor.role.is_optional or tensor.name in row.required or draw(st.booleans()):
-            desc[tensor.name] = draw(_given(tensor, row, rank))
+            desc[tensor.name] = draw(_given(tensor, row, rank, sizes))
     for tensor in given_outputs(operator):
-        desc[tensor.name] = draw(_given(tensor, row, rank))
+        desc[tensor.name] = draw(_given(tensor, row, rank, sizes))
     drawn = Drawn(operator, level, row, desc)
     if operator.name in SHAPED:
         SHAPED[operator.name](drawn, draw)
@@ -95,20 +99,20 @@ def given_outputs(operator: Operator[Any]) -> list[TensorMember]:
     return [member for member in required if not known or isinstance(operator.outputs[member.name], Undecided)]
 
 
-def _given(member: TensorMember, row: Row, rank: int) -> st.SearchStrategy[Any]:
+def _given(member: TensorMember, row: Row, rank: int, sizes: Sequence[int]) -> st.SearchStrategy[Any]:
     """A tensor, or one to three of them; outputs are packed."""
-    tensor = _tensor(member, row, rank)
+    tensor = _tensor(member, row, rank, sizes)
     if member.role.is_output:
         tensor = tensor.map(lambda drawn: {**drawn, "Strides": None})
     return st.lists(tensor, min_size=1, max_size=3) if isinstance(member, TensorArray) else tensor
 
 
 @st.composite
-def _tensor(draw: st.DrawFn, member: TensorMember, row: Row, rank: int) -> Desc:
+def _tensor(draw: st.DrawFn, member: TensorMember, row: Row, rank: int, sizes: Sequence[int]) -> Desc:
     data_type = draw(st.sampled_from(row.tensors[member.name].data_types)).name
-    sizes = draw(st.lists(st.sampled_from([1, 2, 2, 3, 4]), min_size=rank, max_size=rank))
+    chosen = draw(st.lists(st.sampled_from(sizes), min_size=rank, max_size=rank))
     strides = draw(st.none() | st.lists(st.integers(0, 5), min_size=rank, max_size=rank))
-    return {"DataType": data_type, "Sizes": sizes, "Strides": strides}
+    return {"DataType": data_type, "Sizes": chosen, "Strides": strides}
 
 
 def satisfy(rule: Rule, drawn: Drawn, draw: st.DrawFn) -> None:

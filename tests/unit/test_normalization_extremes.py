@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.execution import run
+from opwire.check import check
+from tests.execution import execute, run
 
 INF, NAN, TINY = math.inf, math.nan, 2.0**-149
 
@@ -41,3 +42,17 @@ def test_what_follows_from_infinities(device, name):
     operator, values, fields, right = CASES[name]
     [answer] = run(device, operator, np.array(values, np.float32), **fields).values()
     assert np.array_equal(answer.ravel(), np.array(right, np.float32), equal_nan=True)
+
+
+def test_gradients_of_infinities_of_both_signs(device):
+    of_one = {"DataType": "FLOAT32", "Sizes": [1, 1, 1, 1]}
+    of_row = {"DataType": "FLOAT32", "Sizes": [1, 1, 1, 3]}
+    inputs = {"InputTensor": [INF, INF, INF], "InputGradientTensor": [1, 1, -2]}
+    statistics = {"MeanTensor": [0], "VarianceTensor": [1], "ScaleTensor": [1]}
+    tensors = {**dict.fromkeys(inputs, of_row), **dict.fromkeys(statistics, of_one)}
+    plan = check({"type": "BATCH_NORMALIZATION_GRAD", "desc": {**tensors, "Epsilon": 0}})
+    buffers = {name: np.array(values, np.float32).tobytes() for name, values in {**inputs, **statistics}.items()}
+    found = execute(device, plan, buffers)
+    assert found["OutputGradientTensor"].ravel().tolist() == [1, 1, -2]
+    assert np.isnan(found["OutputScaleGradientTensor"]).all()
+    assert found["OutputBiasGradientTensor"].ravel().tolist() == [0]

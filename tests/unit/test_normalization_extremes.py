@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from opwire.check import check
+from opwire.tensor import Array
 from tests.execution import execute, run
 
 INF, NAN, TINY = math.inf, math.nan, 2.0**-149
@@ -44,15 +45,24 @@ def test_what_follows_from_infinities(device, name):
     assert np.array_equal(answer.ravel(), np.array(right, np.float32), equal_nan=True)
 
 
+def gradients(device, operator: str, values: list[float], came_back: list[float]) -> dict[str, Array]:
+    """What the gradients of a row are, with a mean of 0, a variance of 1 and a scale of 1."""
+    inputs = {"InputTensor": values, "InputGradientTensor": came_back}
+    inputs |= {"MeanTensor": [0], "VarianceTensor": [1], "ScaleTensor": [1]}
+    tensors = {name: {"DataType": "FLOAT32", "Sizes": [1, 1, 1, len(row)]} for name, row in inputs.items()}
+    plan = check({"type": operator, "desc": {**tensors, "Epsilon": 0}})
+    return execute(device, plan, {name: np.array(row, np.float32).tobytes() for name, row in inputs.items()})
+
+
 def test_gradients_of_infinities_of_both_signs(device):
-    of_one = {"DataType": "FLOAT32", "Sizes": [1, 1, 1, 1]}
-    of_row = {"DataType": "FLOAT32", "Sizes": [1, 1, 1, 3]}
-    inputs = {"InputTensor": [INF, INF, INF], "InputGradientTensor": [1, 1, -2]}
-    statistics = {"MeanTensor": [0], "VarianceTensor": [1], "ScaleTensor": [1]}
-    tensors = {**dict.fromkeys(inputs, of_row), **dict.fromkeys(statistics, of_one)}
-    plan = check({"type": "BATCH_NORMALIZATION_GRAD", "desc": {**tensors, "Epsilon": 0}})
-    buffers = {name: np.array(values, np.float32).tobytes() for name, values in {**inputs, **statistics}.items()}
-    found = execute(device, plan, buffers)
+    found = gradients(device, "BATCH_NORMALIZATION_GRAD", [INF, INF, INF], [1, 1, -2])
     assert found["OutputGradientTensor"].ravel().tolist() == [1, 1, -2]
     assert np.isnan(found["OutputScaleGradientTensor"]).all()
     assert found["OutputBiasGradientTensor"].ravel().tolist() == [0]
+
+
+def test_an_infinite_gradient_comes_back_to_the_first_element(device):
+    # Deviations 1, -1, -1, 1; their mean product with the gradients is infinite, and so is the mean gradient.
+    found = gradients(device, "BATCH_NORMALIZATION_TRAINING_GRAD", [3, 1, 1, 3], [INF, 1, 1, 1])
+    right = np.array([NAN, NAN, NAN, -INF], np.float32)
+    assert np.array_equal(found["OutputGradientTensor"].ravel(), right, equal_nan=True)

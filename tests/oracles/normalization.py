@@ -202,7 +202,8 @@ def _bracket(plan: Plan, inputs: Inputs, place: Coordinate) -> Number:
     a, sizes = plan.attributes, inputs["InputTensor"].shape
     elements = [at(inputs, "InputTensor", each) for each in _region(plan, place, sizes)]
     squares = total(times(x, x) for x in elements)
-    return add(number(a.Bias), times(over(number(a.Alpha), Fraction(a.LocalSize)), squares))
+    # A zero here has no sign: the formula is over the reals, and it is a power of 0 that elements are divided by.
+    return add(0.0, add(number(a.Bias), times(over(number(a.Alpha), Fraction(a.LocalSize)), squares)))
 
 
 def _response(plan: Plan, inputs: Inputs) -> Mapping[str, Answer]:

@@ -38,14 +38,14 @@ def decimal_of(number: Fraction, within: Context) -> Decimal:
 
 
 def round_decimal(number: Decimal, to: FloatFormat) -> Float:
-    """The nearest float, of two the even one; infinities and NaN stay what they are."""
-    if not number.is_finite():
+    """The nearest float, of two the even one; infinities, NaN and zeros, of any exponent, stay what they are."""
+    if not number or not number.is_finite():
         return to.of(float(number))
-    if number and number.adjusted() < _LEAST:
+    if number.adjusted() < _LEAST:
         number = Decimal((number.is_signed(), (1,), _LEAST))
     if number.adjusted() > -_LEAST:
         return to.of(float("-inf" if number.is_signed() else "inf"))
-    return round_ratio(*number.as_integer_ratio(), to) if number else to.of(float(number))
+    return round_ratio(*number.as_integer_ratio(), to)
 
 
 def round_bounds(bounds: Callable[[Context], Bounds], to: FloatFormat) -> Float:

@@ -44,7 +44,7 @@ class Group(NamedTuple):
         for values, gradients in zip(Elements(self.values, stop), Elements(self.gradients, stop), strict=True):
             with np.errstate(invalid="ignore"):
                 terms = gradients.astype(np.float64) * (values.astype(np.float64) - float(mean))
-            special += float(terms[~np.isfinite(terms)].sum())
+                special += float(terms[~np.isfinite(terms)].sum())
         return real(special)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from math import isnan
 
 import numpy as np
 
@@ -43,19 +42,20 @@ class Moments:
 
 def moments(chunks: Iterable[Array], of: FloatFormat) -> Moments:
     """The moments of a group."""
-    count, total, squares, special = 0, 0, 0, 0.0
+    count, total, squares, special, special_squares = 0, 0, 0, 0.0, 0.0
     for values in chunks:
         count += values.size
         finite = np.isfinite(values)
         if not finite.all():
             for value in np.unique(values[~finite]).tolist():
                 special += value
+                special_squares += value * value
         elif not special:
             integers, shifts = of.parts(values)
             total += integer_sum(integers, shifts)
             squares += integer_sum(integers**2, 2 * shifts)
     if special:
-        return Moments(count, real(special), NAN if isnan(special) else real(abs(special)))
+        return Moments(count, real(special), real(special_squares))
     unit = Fraction(2) ** of.unit
     return Moments(count, total * unit, squares * unit**2)
 

@@ -18,7 +18,7 @@ from .elements import Elements, groups
 from .local_response import KERNELS as RESPONSES
 from .moments import Moments, moments
 from .places import group_at, places
-from .reals import ONE, ZERO, Real, add, divide, multiply, real, root, rounded, subtract
+from .reals import ONE, ZERO, Real, add, decimal, divide, multiply, real, root, rounded, subtract
 
 
 def finished(value: Real, activation: Any, to: FloatFormat) -> Float:
@@ -139,7 +139,7 @@ def _greater(a: Real, b: Real) -> Real:
     """The greater of two numbers, where NaN is skipped."""
     if a != a or b != b:
         return b if a != a else a
-    return b if subtract(b, a) > 0 else a
+    return b if decimal(b) > decimal(a) else a
 
 
 KERNELS = {

@@ -2,18 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from opwire.tensor import Array
 
+from ....execution import Stop, Stopped
 from ...decimals import FLOAT64
 from ...reference.reals import Real, rounded
 
 Exact = Callable[..., Real]
 """The real result for the numbers that it depends on."""
+
+_PIECE = 512
+"""Elements that are done at a time: some 10 ms, and numbers of half a MiB."""
+
+PIECE_BYTES = 1 << 20
+"""What a piece of them takes, with the numbers that it keeps of the piece before."""
+
+
+def in_pieces(count: int, stop: Stop) -> Iterator[slice]:
+    """The pieces in which as many elements are done.
+
+    Raises:
+        Stopped: ``stop()`` returned True.
+    """
+    for begin in range(0, count, _PIECE):
+        if stop():
+            raise Stopped
+        yield slice(begin, begin + _PIECE)
 
 
 def exact_results(columns: list[Array], exact: Exact) -> Array:

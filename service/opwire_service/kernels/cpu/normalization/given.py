@@ -17,7 +17,7 @@ from ..run.arranged import Arrangement, part_of
 from ..run.job import Job
 from ..run.pool import Find, Pool
 from ..run.tiles import TILE
-from .exactly import exact_results
+from .exactly import PIECE_BYTES, exact_results, in_pieces
 
 _NAMES = ("Mean", "Variance", "Scale", "Bias")
 
@@ -37,7 +37,7 @@ class GivenStatisticsJob(Job):
         return ()
 
     def scratch_bytes(self, threads: int) -> int:
-        return 80 * TILE * min(threads, self._layout.tiles.count)
+        return (80 * TILE + PIECE_BYTES) * min(threads, self._layout.tiles.count)
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         source, target = (
@@ -50,11 +50,11 @@ class GivenStatisticsJob(Job):
             with np.errstate(all="ignore"):
                 for number in range(begin, end):
                     at = tiles.at(number)
-                    self._tile(source[at], target[at], [part_of(array, at) for array in parameters])
+                    self._tile(source[at], target[at], [part_of(array, at) for array in parameters], stop)
 
         pool.run(piece, tiles.count, 1, stop)
 
-    def _tile(self, source: Array, target: Array, parameters: list[Array]) -> None:
+    def _tile(self, source: Array, target: Array, parameters: list[Array], stop: Stop) -> None:
         mean, variance, scale, bias = (array.astype(np.float64) for array in parameters)
         x = np.array(source, np.float64, order="C")
         x -= mean
@@ -63,16 +63,16 @@ class GivenStatisticsJob(Job):
         limit = np.abs(bias) * self._share
         greatest = limit.max() if limit.size > 1 else limit.reshape(-1)[0]
         if np.abs(x).min(initial=np.inf) <= greatest:
-            self._mend(x, limit, source, parameters)
+            self._mend(x, limit, source, parameters, stop)
         target[...] = activated(self._activation, x)
 
-    def _mend(self, x: Array, limit: Array, source: Array, parameters: list[Array]) -> None:
+    def _mend(self, x: Array, limit: Array, source: Array, parameters: list[Array], stop: Stop) -> None:
         """What is left of a difference is done exactly."""
-        index = tuple(np.argwhere((np.abs(x) <= limit) & (limit > 0)).T)
-        if not index[0].size:
-            return
-        columns = [np.broadcast_to(array, x.shape)[index] for array in parameters]
-        x[index] = exact_results([source[index], *columns], self._exact)
+        doubtful = np.flatnonzero((np.abs(x) <= limit) & (limit > 0))
+        columns = [source, *(np.broadcast_to(array, x.shape) for array in parameters)]
+        for part in in_pieces(doubtful.size, stop):
+            index = np.unravel_index(doubtful[part], x.shape)
+            x[index] = exact_results([column[index] for column in columns], self._exact)
 
     def _exact(self, value: float, mean: float, variance: float, scale: float, bias: float) -> Real:
         divisor = root(add(real(variance), real(self._epsilon)))

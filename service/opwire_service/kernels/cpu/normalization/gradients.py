@@ -141,7 +141,9 @@ class GradientsJob(Job):
         size += np.abs(x) * (spread / np.abs(variance))
         result = (g - mean) - x * slope
         into[...] = result * factor
-        doubtful = np.argwhere(np.abs(result) < size * self._limit)
+        # A deviation from the first element may be 0 where that from the mean is not: not NaN with infinite gradients.
+        is_unknown = np.isinf(sums.gradient_sizes) & np.isfinite(sums.deviation_sizes)
+        doubtful = np.argwhere((np.abs(result) < size * self._limit) | (np.isnan(result) & is_unknown))
         if doubtful.size:
             self._mend(arrays, at, into, doubtful, stop)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -22,11 +24,17 @@ from ..run.arranged import Arrangement, part_of
 from ..run.job import Job
 from ..run.pool import Find, Pool
 from ..run.tiles import TILE, Slices
-from .exactly import exact_results
+from .exactly import PIECE_BYTES, exact_results, in_pieces
 from .rows import Rows, long_rows, rows_of
 
 _PAIRWISE = 48
 """Roundings on the way of a summand through a sum of neighbours by numpy, which adds up in pairs."""
+
+_OF_LONG_ROW = 1024
+"""Bytes of the statistics of a row of several tiles, which are found twice, the second time exactly."""
+
+_Known = dict[int, tuple[Real, Real]]
+"""The exact mean and divisor of rows of a tile, by their numbers in it."""
 
 
 class _Tensors(NamedTuple):
@@ -61,7 +69,8 @@ class StatisticsJob(Job):
 
     def scratch_bytes(self, threads: int) -> int:
         tiles = self._layout.tiles
-        return 64 * TILE * min(threads, tiles.count) + (64 * (tiles.count + tiles.rows) if not tiles.whole else 0)
+        of_long_rows = 0 if tiles.whole else 64 * tiles.count + _OF_LONG_ROW * tiles.rows
+        return (128 * TILE + PIECE_BYTES) * min(threads, tiles.count) + of_long_rows
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         arranged = self._layout.arranged
@@ -88,7 +97,7 @@ class StatisticsJob(Job):
                     x = np.array(tensors.source[at], np.float64, order="C")
                     found = rows_of(x, layout, about_mean=self._use_mean)
                     self._put_statistics(found, tensors.source, statistics, at, stop)
-                    self._finish(x, found, tensors, at, stop)
+                    self._finish(x, found, tensors, at, {}, stop)
 
         pool.run(piece, layout.tiles.count, 1, stop)
 
@@ -96,6 +105,7 @@ class StatisticsJob(Job):
         layout, per_row = self._layout, self._layout.tiles.tiles_of_row
         every = long_rows(tensors.source, layout, pool, stop, about_mean=self._use_mean)
         ones = (1,) * len(layout.order)
+        known: list[_Known] = [{} for _ in range(layout.tiles.rows)]
 
         def row(number: int) -> Rows:
             return Rows(*(np.full(ones, values[number]) for values in every))
@@ -107,7 +117,7 @@ class StatisticsJob(Job):
                     x = np.array(tensors.source[at], np.float64, order="C")
                     x -= found.mean
                     x -= found.rest
-                    self._finish(x, found, tensors, at, stop)
+                    self._finish(x, found, tensors, at, known[number // per_row], stop)
 
         for number in range(layout.tiles.rows if statistics else 0):
             self._put_statistics(row(number), tensors.source, statistics, layout.row(number), stop)
@@ -124,13 +134,10 @@ class StatisticsJob(Job):
         variances[...] = found.spread
         doubtful = np.abs(found.mean) <= np.sqrt(found.spread) * self._of_scale
         for place in map(tuple, np.argwhere(doubtful).tolist()):
-            row = tuple(
-                slice(None) if i in self._layout.axes else slice((part.start or 0) + k, (part.start or 0) + k + 1)
-                for i, (k, part) in enumerate(zip(place, at, strict=True))
-            )
+            row = self._row_at(place, at)
             means[place] = rounded(moments(Elements(source[row], stop), self._of).mean, self._of)
 
-    def _finish(self, x: Array, found: Rows, tensors: _Tensors, at: Slices, stop: Stop) -> None:
+    def _finish(self, x: Array, found: Rows, tensors: _Tensors, at: Slices, known: _Known, stop: Stop) -> None:
         """From deviations to the output; what is near 0 compared with what it is made of is done exactly."""
         factor = np.ones_like(found.spread)
         size = np.ones_like(found.spread) if self._use_variance else np.sqrt(found.spread)
@@ -146,47 +153,45 @@ class StatisticsJob(Job):
                 term = part_of(summand, at).astype(np.float64)
                 x += term
                 limit = limit + np.abs(term) * self._of_bias
-        self._mend(x, limit, tensors, at, stop)
+        self._mend(x, limit, tensors, at, known, stop)
         into = tensors.target[at]
         into[...] = activated(self._plan.attributes.FusedActivation, x)
 
-    def _mend(self, x: Array, limit: Array, tensors: _Tensors, at: Slices, stop: Stop) -> None:
+    def _mend(self, x: Array, limit: Array, tensors: _Tensors, at: Slices, known: _Known, stop: Stop) -> None:
         greatest = limit.max() if limit.size > 1 else limit.reshape(-1)[0]
         if not np.abs(x).min(initial=np.inf) <= greatest:
             return
-        doubtful = np.argwhere(np.abs(x) <= limit)
-        if not doubtful.size:
-            return
-        index = tuple(doubtful.T)
-        numbers, statistics = self._exact_rows(tensors.source, at, doubtful, stop)
-        scales = self._column(tensors.scale, at, x.shape, index, 1)
-        summands = (self._column(each, at, x.shape, index, 0) for each in (tensors.bias, tensors.added))
+        near = np.abs(x) <= limit
+        sizes = tuple(1 if i in self._layout.axes else size for i, size in enumerate(x.shape))
+        rows = np.broadcast_to(np.arange(prod(sizes)).reshape(sizes), x.shape)[near]
+        by_row = np.argsort(rows, kind="stable")
+        doubtful, rows = np.flatnonzero(near)[by_row], rows[by_row]
+        for part in in_pieces(doubtful.size, stop):
+            index = np.unravel_index(doubtful[part], x.shape)
+            scales = self._column(tensors.scale, at, x.shape, index, 1)
+            summands = (self._column(each, at, x.shape, index, 0) for each in (tensors.bias, tensors.added))
+            columns = [rows[part], tensors.source[at][index], scales, *summands]
+            self._learn(known, np.unique(rows[part]).tolist(), sizes, tensors.source, at, stop)
+            x[index] = exact_results(columns, partial(_exact, known))
 
-        def exact(row: int, value: float, scale: float, bias: float, added: float) -> Real:
-            mean, divisor = statistics[row]
-            return normalized(value, mean, divisor, real(scale), add(real(bias), real(added)))
+    def _learn(
+        self, known: _Known, rows: list[int], sizes: tuple[int, ...], source: Array, at: Slices, stop: Stop
+    ) -> None:
+        """Adds the exact statistics of rows of a tile, and drops those of rows that the order is past."""
+        for past in [row for row in known if row < rows[0]]:
+            del known[past]
+        for row in rows:
+            if row not in known:
+                place = tuple(map(int, np.unravel_index(row, sizes)))
+                elements = Elements(source[self._row_at(place, at)], stop)
+                known[row] = statistics_of(moments(elements, self._of), self._plan)
 
-        x[index] = exact_results([numbers, tensors.source[at][index], scales, *summands], exact)
-
-    def _exact_rows(
-        self, source: Array, at: Slices, places: Array, stop: Stop
-    ) -> tuple[Array, list[tuple[Real, Real]]]:
-        """The exact mean and divisor of each row that has one of the places, and the number of each place's row."""
-        axes = self._layout.axes
-        kept = places.copy()
-        kept[:, axes] = -1
-        rows, numbers = np.unique(kept, axis=0, return_inverse=True)
-        views = (
-            source[
-                tuple(
-                    slice(None) if k < 0 else slice((part.start or 0) + k, (part.start or 0) + k + 1)
-                    for k, part in zip(row, at, strict=True)
-                )
-            ]
-            for row in rows.tolist()
+    def _row_at(self, place: tuple[int, ...], at: Slices) -> Slices:
+        """The slices of the whole row that a place of a tile belongs to."""
+        return tuple(
+            slice(None) if i in self._layout.axes else slice((part.start or 0) + k, (part.start or 0) + k + 1)
+            for i, (k, part) in enumerate(zip(place, at, strict=True))
         )
-        found = [statistics_of(moments(Elements(view, stop), self._of), self._plan) for view in views]
-        return numbers.reshape(-1), found
 
     @staticmethod
     def _column(
@@ -196,3 +201,8 @@ class StatisticsJob(Job):
         if array is None:
             return np.full(index[0].size, default)
         return np.broadcast_to(part_of(array, at), sizes)[index]
+
+
+def _exact(known: _Known, row: int, value: float, scale: float, bias: float, added: float) -> Real:
+    mean, divisor = known[row]
+    return normalized(value, mean, divisor, real(scale), add(real(bias), real(added)))

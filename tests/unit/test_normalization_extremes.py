@@ -1,0 +1,68 @@
+"""Normalizations of infinities, and of what is so small that its powers are beyond all floats."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from opwire.check import check
+from opwire.tensor import Array
+from tests.execution import execute, run
+
+INF, NAN, TINY = math.inf, math.nan, 2.0**-149
+
+LENGTH: dict[str, Any] = {"Axis": 0, "P": 2, "Epsilon": 0}
+RESPONSE: dict[str, Any] = {"CrossChannel": False, "LocalSize": 3, "Alpha": 1, "Beta": 1, "Bias": 0}
+VARIANCE: dict[str, Any] = {"Axes": [0], "UseMean": False, "UseVariance": True, "Epsilon": 0}
+
+CASES = {
+    "over_an_infinite_epsilon": ("LP_NORMALIZATION", [1], LENGTH | {"Epsilon": "Infinity"}, [0]),
+    "a_length_as_infinite_as_epsilon": (
+        "LP_NORMALIZATION",
+        [INF, 1],
+        LENGTH | {"P": 1, "Epsilon": "Infinity"},
+        [NAN, 0],
+    ),
+    "squares_of_both_infinities": ("LP_NORMALIZATION", [INF, -INF, 1], LENGTH, [NAN, NAN, 0]),
+    "a_response_to_both_infinities": ("LOCAL_RESPONSE_NORMALIZATION", [[[[-INF, 0, INF]]]], RESPONSE, [NAN, 0, NAN]),
+    "a_variance_about_zero": ("MEAN_VARIANCE_NORMALIZATION2", [INF, -INF, 1], VARIANCE, [NAN, NAN, 0]),
+    "zero_over_a_power_of_next_to_nothing": (
+        "LOCAL_RESPONSE_NORMALIZATION",
+        [[[[TINY, 0]]]],
+        RESPONSE | {"Beta": 10},
+        [INF, 0],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_follows_from_infinities(device, name):
+    operator, values, fields, right = CASES[name]
+    [answer] = run(device, operator, np.array(values, np.float32), **fields).values()
+    assert np.array_equal(answer.ravel(), np.array(right, np.float32), equal_nan=True)
+
+
+def gradients(device, operator: str, values: list[float], came_back: list[float]) -> dict[str, Array]:
+    """What the gradients of a row are, with a mean of 0, a variance of 1 and a scale of 1."""
+    inputs = {"InputTensor": values, "InputGradientTensor": came_back}
+    inputs |= {"MeanTensor": [0], "VarianceTensor": [1], "ScaleTensor": [1]}
+    tensors = {name: {"DataType": "FLOAT32", "Sizes": [1, 1, 1, len(row)]} for name, row in inputs.items()}
+    plan = check({"type": operator, "desc": {**tensors, "Epsilon": 0}})
+    return execute(device, plan, {name: np.array(row, np.float32).tobytes() for name, row in inputs.items()})
+
+
+def test_gradients_of_infinities_of_both_signs(device):
+    found = gradients(device, "BATCH_NORMALIZATION_GRAD", [INF, INF, INF], [1, 1, -2])
+    assert found["OutputGradientTensor"].ravel().tolist() == [1, 1, -2]
+    assert np.isnan(found["OutputScaleGradientTensor"]).all()
+    assert found["OutputBiasGradientTensor"].ravel().tolist() == [0]
+
+
+def test_an_infinite_gradient_comes_back_to_the_first_element(device):
+    # Deviations 1, -1, -1, 1; their mean product with the gradients is infinite, and so is the mean gradient.
+    found = gradients(device, "BATCH_NORMALIZATION_TRAINING_GRAD", [3, 1, 1, 3], [INF, 1, 1, 1])
+    right = np.array([NAN, NAN, NAN, -INF], np.float32)
+    assert np.array_equal(found["OutputGradientTensor"].ravel(), right, equal_nan=True)

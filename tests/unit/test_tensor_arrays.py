@@ -328,14 +328,35 @@ def test_bindings_that_are_none(inputs):
     assert len(error.value.violations) == 1
 
 
-def test_a_tensor_is_bound_by_any_of_its_names():
+def attention() -> dict[str, Any]:
+    """Attention with a bias, by the name that ONNX Runtime's headers have for it."""
     sizes = {"QueryTensor": [1, 1, 2], "KeyTensor": [1, 2, 2], "ValueTensor": [1, 2, 2]}
     desc = {name: {"DataType": "FLOAT32", "Sizes": of} for name, of in sizes.items()}
     bias = {"AttentionBiasTensor": {"DataType": "FLOAT32", "Sizes": [1, 1, 1, 2]}}
     scalars = {"Scale": 1, "MaskFilterValue": -1, "MaskType": "NONE", "HeadCount": 1}
-    operator = {"type": "MULTIHEAD_ATTENTION", "desc": {**desc, **bias, **scalars}}
+    return {"type": "MULTIHEAD_ATTENTION", "desc": {**desc, **bias, **scalars}}
+
+
+def test_an_input_is_given_by_any_of_its_names():
+    operator = attention()
+    names = ("QueryTensor", "KeyTensor", "ValueTensor")
+    inputs = {name: {"data": np.zeros(operator["desc"][name]["Sizes"]).tolist()} for name in names}
+    body = {"operator": operator, "inputs": {**inputs, "AttentionBiasTensor": {"data": [[[[1, 2]]]]}}}
+    request = parse_execute(RequestBody.split(json.dumps(body).encode()))
+    read = read_inputs(check(operator), request)
+    assert read["RelativePositionBiasTensor"].ravel().tolist() == [1, 2]
+    body["inputs"]["AttentionBiasTensor"] = {"data": [1]}
+    request = parse_execute(RequestBody.split(json.dumps(body).encode()))
+    with pytest.raises(ContractViolation) as error:
+        read_inputs(check(operator), request)
+    assert faults(error) == [("shape_mismatch", "/inputs/AttentionBiasTensor/data")]
+
+
+def test_a_tensor_is_bound_by_any_of_its_names():
+    operator = attention()
     buffer = {"initialValuesDataType": "FLOAT32", "initialValues": {"value": 0, "valueCount": 8}}
-    names = dict.fromkeys((*desc, *bias, "OutputTensor"), "A")
+    tensors = [name for name in operator["desc"] if name.endswith("Tensor")]
+    names = dict.fromkeys((*tensors, "OutputTensor"), "A")
     command = {"type": "dispatch", "dispatchable": "attend", "bindings": names}
     document = {"resources": {"A": buffer}, "dispatchables": {"attend": operator}, "commands": [command]}
     model, plan, report = parse_model(json.dumps(document)), check(operator), Report()
@@ -345,7 +366,7 @@ def test_a_tensor_is_bound_by_any_of_its_names():
     pieces = bind(dispatch.bindings, plan, known, model.resources, "/b", report)
     require_all(plan, known, dispatch.bindings, "/b", report)
     assert report.violations == []
-    assert set(pieces) == {*desc, "RelativePositionBiasTensor", "OutputTensor"}
+    assert set(pieces) == {"QueryTensor", "KeyTensor", "ValueTensor", "RelativePositionBiasTensor", "OutputTensor"}
 
 
 def test_calls_hold_tensors_by_name():

@@ -18,6 +18,7 @@ from ..graph import CONSTANT, without_constants
 from ..jsontensor import NumberError, read_numbers
 from ..level import HIGHEST
 from ..operator import Code, Violation
+from ..schema import find, schema_of
 from ..tensor import Array, BufferTensorDesc, rounded
 from ..tensor_names import place, split
 from . import base64text
@@ -206,6 +207,8 @@ def read_execute(value: object, parts: Parts, pointer: str) -> ExecuteRequest:
     if report.violations or output_format is None:
         refuse(report.violations)
     is_graph = "graph" in envelope
+    if not is_graph:
+        _take_aliases(envelope["operator"], inputs, places, pointer)
     return ExecuteRequest(
         graph if is_graph else envelope["operator"],
         _given(envelope, "feature_level", HIGHEST),
@@ -218,6 +221,17 @@ def read_execute(value: object, parts: Parts, pointer: str) -> ExecuteRequest:
         is_graph,
         places,
     )
+
+
+def _take_aliases(operator: object, inputs: dict[str, Any], places: dict[str, str], pointer: str) -> None:
+    """Renames the inputs that are given by another name of their member."""
+    kind = find(operator.get("type")) if isinstance(operator, dict) else None
+    if kind is None:
+        return
+    for alias, name in schema_of(kind.name).aliases.items():
+        if alias in inputs and name not in inputs:
+            inputs[name] = inputs.pop(alias)
+            places[name] = pointer_to(pointer, "inputs", alias)
 
 
 _FORMATS = {row.value: row for row in (OutputFormat.BASE64, OutputFormat.NUMBERS)}

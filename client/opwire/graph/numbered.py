@@ -96,7 +96,7 @@ class _Reading:
             if not is_object(desc):
                 what = "is required and missing" if desc is None else f"is {show(desc)}, where an object belongs"
                 self.report.add(Code.WRONG_TYPE, pointer, f"Desc {what}")
-        inside = pointer_to(pointer, "Desc")
+        inside = pointer_to(pointer, "Desc") if is_object(node) and "Desc" in node else pointer
         if not is_object(desc) or kind not in (1, 2):
             self.form.nodes.append(Node(name, inside, None))
             return
@@ -106,7 +106,9 @@ class _Reading:
             self.report.missing(members[0], desc, inside)
         self.check_name(desc.get("Name"), inside)
         if kind == 1:
-            self.form.nodes.append(Node(name, pointer_to(inside, "Operator"), desc.get("Operator")))
+            operator = desc.get("Operator")
+            at = inside if operator is None else pointer_to(inside, "Operator")
+            self.form.nodes.append(Node(name, at, operator))
         else:
             self.form.nodes.append(Node(name, inside, None))
 

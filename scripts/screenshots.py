@@ -124,7 +124,7 @@ def _live(browser: Browser, url: str) -> None:
     stop = threading.Event()
     thread = threading.Thread(target=_load, args=(url, stop))
     thread.start()
-    time.sleep(15)
+    time.sleep(15)  # so much history that the charts have a shape
     _save(page, "live")
     stop.set()
     thread.join()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -122,11 +120,6 @@ def test_what_is_vendored_is_what_the_table_says():
     for name, row in table["packages"].items():
         assert row["licence"] in ("MIT", "Apache-2.0")
         assert f"{name} {row['version']} ({row['licence']})" in licences
-
-
-def test_clients_load_nothing_of_it():
-    script = "import opwire, sys; assert not [name for name in sys.modules if name.startswith('opwire_service')]"
-    subprocess.run([sys.executable, "-c", script], check=True)
 
 
 REQUEST = {

@@ -11,8 +11,8 @@ import pytest
 from opwire.formulas import PRIMITIVES
 from opwire.operators import OPERATORS
 from opwire.tensor import Array, DataType
-from opwire_service.kernels.cpu.elementwise.bounds import error_bound
 from opwire_service.kernels.formulas import float64
+from opwire_service.kernels.formulas.bounds import error_bound
 from opwire_service.kernels.formulas.formula import formula_of
 from tests import oracle
 from tests.elements import EDGES, FORMULAS, answer, drawn_floats, plan_of, takes_scale, unary

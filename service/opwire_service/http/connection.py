@@ -218,6 +218,7 @@ class Connection(HttpToolsProtocol):
         if self._receiving is Receiving.NOTHING or (self.parser.should_upgrade() and self._body_fields()):
             return
         self._receiving = Receiving.HEAD
+        self._head_bytes = 0
         super().on_message_complete()
 
     async def fill(self, cycle: RequestResponseCycle, memory: memoryview, admit: Admit) -> None:

@@ -12,7 +12,7 @@ from opwire.operators import OPERATORS
 from opwire.tensor import Array, BufferTensorDesc, DataType
 
 from ...execution import Arrays, Stop, Stopped
-from ..cpu.elementwise.certified import Certified
+from ..formulas.certified import Certified
 from ..formulas.exactly import ExactFormula
 from ..formulas.formula import formula_of
 from ..layout import Loop

@@ -9,7 +9,7 @@ from math import ceil, isinf
 from opwire.formulas import Call, Constant, Expression, Tensor
 from opwire.tensor import DataType
 
-from ..cpu.elementwise.bounds import BINARY64, Precision, error_bound, is_single
+from ..formulas.bounds import BINARY64, Precision, error_bound, is_single
 from ..formulas.formula import PlanFormula, tensors
 from ..formulas.resolve import SCALED, integer_range
 from .job import TYPES

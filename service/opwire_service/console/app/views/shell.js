@@ -161,15 +161,17 @@ const KEYS = [
 
 const LETTERS = "opwire-letters";
 
+const lettersAreKeys = () => localStorage.getItem(LETTERS) !== "off";
+
 function Keys() {
   const dialog = useRef(null);
-  const [on, setOn] = useState(() => localStorage.getItem(LETTERS) !== "off");
+  const [on, setOn] = useState(lettersAreKeys);
   useEffect(() => {
     const pressed = (event) => {
       const inText = event.composedPath().some((each) =>
         each instanceof HTMLElement && (each.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(each.tagName))
       );
-      if (inText || event.ctrlKey || event.metaKey || event.altKey || !on) return;
+      if (inText || event.ctrlKey || event.metaKey || event.altKey || !lettersAreKeys()) return;
       if (event.key === "?") dialog.current.showModal();
       const search = event.key === "/" && /** @type {HTMLElement | null} */
         (document.querySelector("input[type=search]"));
@@ -180,11 +182,11 @@ function Keys() {
     };
     document.addEventListener("keydown", pressed);
     return () => document.removeEventListener("keydown", pressed);
-  }, [on]);
+  }, []);
   const change = (event) => {
-    setOn(event.target.checked);
     if (event.target.checked) localStorage.removeItem(LETTERS);
     else localStorage.setItem(LETTERS, "off");
+    setOn(event.target.checked);
   };
   return html`
     <${Fragment}>

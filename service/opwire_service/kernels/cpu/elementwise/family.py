@@ -11,17 +11,17 @@ import numpy as np
 from opwire.check import Plan
 from opwire.formulas import Call, Constant, Expression, Tensor
 from opwire.operators import CATALOG
-from opwire.tensor import Array, DataType
+from opwire.tensor import Array, BufferTensorDesc, DataType
 
 from ....execution import Arrays, Stop, Stopped
+from ...formulas.bounds import is_single
+from ...formulas.certified import Certified
 from ...formulas.formula import PlanFormula, formula_of, tensors
 from ...formulas.resolve import SCALED, integer_range
 from ..jit.compiler import Kernel
 from ..run.job import Job
 from ..run.pool import Find, Pool
 from . import native
-from .bounds import is_single
-from .certified import Certified
 from .tables import Table
 from .walk import Walk, walk_of
 
@@ -128,9 +128,9 @@ def _walk(plan: Plan, formula: PlanFormula, found: Computation) -> Walk:
     return walk_of(target.sizes, {**strides, "": _byte_strides(target)}, found.tile)
 
 
-def _byte_strides(desc: object) -> tuple[int, ...]:
-    size = desc.data_type.bits // 8  # type: ignore[attr-defined]
-    return tuple(size * step for step in desc.element_strides)  # type: ignore[attr-defined]
+def _byte_strides(desc: BufferTensorDesc) -> tuple[int, ...]:
+    size = desc.data_type.bits // 8
+    return tuple(size * step for step in desc.element_strides)
 
 
 def computation(formula: PlanFormula) -> Computation:

@@ -10,9 +10,9 @@ import numpy as np
 
 from opwire.tensor import Array, DataType
 
-from ....execution import Stop, Stopped
-from ...formulas.resolve import integer_range
+from ...execution import Stop, Stopped
 from .careful import product_rest
+from .resolve import integer_range
 
 _NEAR = 2.0**-50
 """By how much the lower part may be off, of itself."""

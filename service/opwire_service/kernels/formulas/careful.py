@@ -13,8 +13,8 @@ import numpy as np
 from opwire.formulas import Call, Constant, Expression, Tensor
 from opwire.tensor import Array
 
-from ...formulas.float64 import FUNCTIONS
 from .bounds import FUNCTION, UNIT
+from .float64 import FUNCTIONS
 
 _LEAST = 2.0**-1070
 """What is lost where results become subnormal, and more."""

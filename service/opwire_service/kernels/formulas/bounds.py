@@ -6,7 +6,7 @@ grows in a function is bounded by what its condition number can be as long as th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from math import frexp, isfinite
 
@@ -238,13 +238,13 @@ def _rounding(expression: Expression, data_type: DataType) -> int | None:
             with np.errstate(over="ignore"):
                 return 0 if float(np.float64(value).astype(data_type.dtype)) == value else None
         case Call("select", (Tensor(), yes, no)):
-            return _most(yes, no, data_type)
+            return _most((yes, no), data_type)
         case Call("select", (Call(primitive, operands), yes, no)) if primitive in _COMPARISONS:
-            return _most(yes, no, data_type) if _most(*operands, data_type) == 0 else None
+            return _most((yes, no), data_type) if _most(operands, data_type) == 0 else None
         case Call("not_", (operand,)):
             return _rounding(operand, data_type)
         case Call(primitive, operands):
-            most = _most(*operands, data_type)
+            most = _most(operands, data_type)
             if primitive in _MOVING:
                 return most
             if primitive in _ROUNDED_ONCE:
@@ -255,7 +255,7 @@ def _rounding(expression: Expression, data_type: DataType) -> int | None:
     return None
 
 
-def _most(*arguments: Expression | DataType) -> int | None:
-    *operands, data_type = arguments
-    found = [_rounding(operand, data_type) for operand in operands]  # type: ignore[arg-type]
-    return None if None in found else max(found)  # type: ignore[type-var]
+def _most(operands: Iterable[Expression], data_type: DataType) -> int | None:
+    found = [_rounding(operand, data_type) for operand in operands]
+    known = [each for each in found if each is not None]
+    return max(known) if len(known) == len(found) else None

@@ -12,9 +12,8 @@ import numpy as np
 from opwire.formulas import Call, Constant, Expression, Tensor
 from opwire.tensor import Array, DataType
 
-from ....execution import Stop, Stopped
-from ...formulas import float64
-from . import careful
+from ...execution import Stop, Stopped
+from . import careful, float64
 from .bounds import UNIT, error_bound
 from .long import scaled_floats, scaled_integers
 
@@ -132,7 +131,7 @@ class Certified:
     def _exactly(self, taken: Mapping[str, Array], target: Array, places: Any, which: Any, stop: Stop) -> None:
         if not len(which):
             return
-        from ...formulas.exactly import ExactFormula  # it loads mpmath, which takes long, and few elements need it
+        from .exactly import ExactFormula  # it loads mpmath, which takes long, and few elements need it
 
         exact = ExactFormula(self.formula, self.inputs, self.output)
         for number, index in enumerate(which):

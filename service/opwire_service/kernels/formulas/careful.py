@@ -51,7 +51,8 @@ def _split(a: Array) -> tuple[Array, Array]:
 def product_rest(a: Array, b: Array, product: Array) -> Array:
     """What a product lacks, exactly; NaN where that is out of range."""
     (ah, al), (bh, bl) = _split(a), _split(b)
-    return al * bl - (((product - ah * bh) - al * bh) - ah * bl)
+    rest: Array = al * bl - (((product - ah * bh) - al * bh) - ah * bl)
+    return rest
 
 
 def _rounding(value: Array, is_exact: Array) -> Array:

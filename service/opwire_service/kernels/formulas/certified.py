@@ -126,7 +126,8 @@ class Certified:
             return values.astype(output.dtype)
         info = np.iinfo(output.dtype)
         whole = np.nan_to_num(np.trunc(values), nan=0.0, posinf=np.inf, neginf=-np.inf)
-        return np.clip(whole, float(info.min), float(info.max)).astype(output.dtype)
+        clipped: Array = np.clip(whole, float(info.min), float(info.max))
+        return clipped.astype(output.dtype)
 
     def _exactly(self, taken: Mapping[str, Array], target: Array, places: Any, which: Any, stop: Stop) -> None:
         if not len(which):

@@ -76,7 +76,7 @@ class ExactFormula:
             case Tensor(name):
                 return int(elements[name])
             case Constant(value):
-                return int(value)  # attributes of integers were made integers
+                return value  # type: ignore[return-value]  # an integer, or what scales one
             case Call("select", (condition, yes, no)):
                 return self._integer(yes if self._holds(condition, elements) else no, elements)
             case Call(primitive, operands):

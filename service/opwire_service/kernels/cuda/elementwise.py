@@ -30,9 +30,8 @@ LAUNCH_ELEMENTS = 2**28
 UNCERTAIN = 2**20
 """The most places of uncertain results that a card lists; if there are more, all are computed again."""
 
-EXACT_AT_ONCE = 64
 HOST_AT_ONCE = 2**15
-"""Elements that the host computes between two questions whether to stop: exactly, and all of them."""
+"""Elements that the host computes between two questions whether to stop."""
 
 INPUTS = 3
 """The most inputs of a formula, among them numbers of the desc for each channel."""
@@ -195,13 +194,7 @@ class Elements:
     def _exactly(self, places: Array, given: Arrays, target: Array, stop: Stop) -> None:
         exact = ExactFormula(self._formula.expression, self._formula.inputs, self._formula.output)
         taken = self._taken(places, given)
-        first, which = _distinct(list(taken.values()))
-        results = np.empty(first.size, target.dtype)
-        for number, index in enumerate(first.tolist()):
-            if number % EXACT_AT_ONCE == 0 and stop():
-                raise Stopped
-            results[number] = exact.of({name: elements[index] for name, elements in taken.items()})
-        target[places] = results[which]
+        target[places] = exact.of_all(taken, stop)
 
     def _all(self, places: Array, given: Arrays, target: Array, stop: Stop) -> None:
         if has_scale(self._formula.expression):
@@ -210,13 +203,6 @@ class Elements:
         certified = Certified.of(self._formula.expression, self._formula.inputs, self._formula.output)
         with np.errstate(all="ignore"):
             certified.compute(self._taken(places, given), target[places[0] : places[-1] + 1], stop)
-
-
-def _distinct(arrays: list[Array]) -> tuple[Array, Array]:
-    """Where each different tuple of elements is first, and which of them every tuple is."""
-    rows = np.stack([array.view(f"<u{array.itemsize}").astype(np.uint64) for array in arrays], 1)
-    _, first, which = np.unique(rows, axis=0, return_index=True, return_inverse=True)
-    return first, which.ravel()
 
 
 JOBS = {name: Elements for name, operator in OPERATORS.items() if operator.formula is not None}

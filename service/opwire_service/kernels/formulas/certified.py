@@ -12,16 +12,13 @@ import numpy as np
 from opwire.formulas import Call, Constant, Expression, Tensor
 from opwire.tensor import Array, DataType
 
-from ...execution import Stop, Stopped
+from ...execution import Stop
 from . import careful, float64
 from .bounds import UNIT, error_bound
 from .long import scaled_floats, scaled_integers
 
 ABSOLUTE = 2.0**-47
 """The error of a cosine that is computed from a tangent: next to its zeros it is a large part of it."""
-
-EXACT_AT_ONCE = 64
-"""Elements decided exactly between two questions whether to stop."""
 
 
 @dataclass(frozen=True)
@@ -135,11 +132,8 @@ class Certified:
         from .exactly import ExactFormula  # it loads mpmath, which takes long, and few elements need it
 
         exact = ExactFormula(self.formula, self.inputs, self.output)
-        for number, index in enumerate(which):
-            if number % EXACT_AT_ONCE == EXACT_AT_ONCE - 1 and stop():
-                raise Stopped
-            elements = {name: array[index] for name, array in taken.items()}
-            target[tuple(place[index] for place in places)] = exact.of(elements)
+        found = exact.of_all({name: array[which] for name, array in taken.items()}, stop)
+        target[tuple(place[which] for place in places)] = found
 
 
 def _bits(values: Array) -> Array:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from opwire.formulas import Call, Constant, Expression, Tensor
-from opwire.tensor import DataType
+from opwire.tensor import Array, DataType
 
+from ...execution import Stop, Stopped
 from .. import exact
 from . import real
 from .integers import Integers, scaled, truncated
@@ -22,6 +23,9 @@ FIRST_BITS = 96
 
 MOST_BITS = 1 << 16
 """That there is no end to it would be a fault of a formula: a result halfway between two floats is a fraction."""
+
+AT_ONCE = 64
+"""Elements computed between two questions whether to stop."""
 
 FORMATS = {**exact.FORMATS, DataType.FLOAT64: exact.FloatFormat(DataType.FLOAT64, 52)}
 
@@ -48,6 +52,26 @@ class ExactFormula:
     def of(self, elements: Mapping[str, Element]) -> Element:
         """The element of the output for those of the inputs, by name."""
         return self._settled(self.expression, elements)
+
+    def of_all(self, elements: Mapping[str, Array], stop: Stop) -> Array:
+        """The elements of the output for many of the inputs; those that come more than once are computed once.
+
+        Tensors repeat themselves: where one element needs this path, thousands of the same value may.
+
+        Args:
+            elements: of shape (count,), by name.
+            stop: asked between them.
+
+        Raises:
+            Stopped: ``stop()`` returned True.
+        """
+        first, which = _distinct(list(elements.values()))
+        found = np.empty(first.size, self.output.dtype)
+        for number, index in enumerate(first.tolist()):
+            if number % AT_ONCE == AT_ONCE - 1 and stop():
+                raise Stopped
+            found[number] = self.of({name: array[index] for name, array in elements.items()})
+        return found[which]
 
     def _settled(self, expression: Expression, elements: Mapping[str, Element]) -> Element:
         """The element; one that is only moved, or has its sign changed, keeps its other bits."""
@@ -156,3 +180,13 @@ def rounded(value: real.Number, data_type: DataType) -> Element:
     if low != high or np.signbit(low) != np.signbit(high):
         raise Undecided
     return low
+
+
+def _distinct(arrays: Sequence[Array]) -> tuple[Array, Array]:
+    """Where each different tuple of elements is first, and which of them every tuple is."""
+    codes = np.zeros(arrays[0].size, np.int64)
+    for array in arrays:
+        values, code = np.unique(array.view(f"<u{array.itemsize}"), return_inverse=True)
+        _, codes = np.unique(codes * len(values) + code, return_inverse=True)
+    _, first, which = np.unique(codes, return_index=True, return_inverse=True)
+    return first, which

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from opwire_service.engine.durations import Durations
+from opwire.check import check
+from opwire_service.engine.durations import Durations, kind_of_work
 
 
 def measured(*taken: tuple[str, int, float], times: int = 50) -> Durations:
@@ -59,3 +60,22 @@ def test_it_follows_what_has_changed():
     for _ in range(40):
         durations.learn("SUM", 2**20, 0.01)
     assert durations.expected("SUM", 2**20) == pytest.approx(0.01, rel=0.1)
+
+
+def test_kinds_are_operators_with_their_data_types_and_modes():
+    def kind(function: str, data_type: str, size: int) -> str:
+        tensor = {"DataType": data_type, "Sizes": [size]}
+        return kind_of_work(
+            check({"type": "REDUCE", "desc": {"Function": function, "InputTensor": tensor, "Axes": [0]}})
+        )
+
+    assert kind("SUM", "FLOAT32", 3) == kind("SUM", "FLOAT32", 4)
+    assert len({kind("SUM", "FLOAT32", 3), kind("SUM", "FLOAT16", 3), kind("LOG_SUM", "FLOAT32", 3)}) == 3
+
+
+def test_few_kinds_are_remembered():
+    durations = measured(("SUM", 2**20, 5.0))
+    for number in range(10_000):
+        durations.learn(str(number), 2**20, 0.01)
+    assert len(durations._known) < 2000
+    assert durations.expected("SUM", 2**20) < 0.01

@@ -18,6 +18,7 @@ from opwire.graph import operator_plans
 from ..devices import AUTO, kind_of
 from ..devices.base import Device, Inputs
 from ..execution import Arrays, Bound, Stop, Stopped
+from .durations import kind_of_work
 from .placement import UNKNOWN, Cost, Demand, Placement
 from .progress import Ran
 from .schedule import MAX_WAIT, Action, Job, QueueFull, Schedule, Start
@@ -166,7 +167,7 @@ class Dispatcher:
         self._refuse_if_closing()
         runner = self.devices[device]
         arrived = time.monotonic()
-        job = Job(device, priority, arrived, deadline, plan.work, plan.operator.name, part)
+        job = Job(device, priority, arrived, deadline, plan.work, kind_of_work(plan), part)
         await self._place(job)
         queued = time.monotonic() - arrived
         charge = self._charge(device, plan)

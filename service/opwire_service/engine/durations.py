@@ -3,10 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import Enum
+from itertools import chain
+
+from opwire.check import Plan
 
 _SMOOTHING = 0.2
 _FIRST_RATE = 1e9
 """Element visits in a second, at most, of an amount that was not measured: it may need much new memory."""
+
+
+_KINDS = 1024
+"""That are remembered; the oldest is forgotten for a new one."""
+
+
+def kind_of_work(plan: Plan) -> str:
+    """Which plans take about as long for as much work: those of one operator, data types and modes."""
+    attributes = plan.attributes
+    modes = (getattr(attributes, name, None) for name in getattr(attributes, "__dataclass_fields__", ()))
+    types = dict.fromkeys(desc.data_type.name for desc in chain(plan.inputs.values(), plan.outputs.values()))
+    return " ".join([plan.operator.name, *types, *(mode.name for mode in modes if isinstance(mode, Enum))])
 
 
 @dataclass(slots=True)
@@ -33,6 +49,8 @@ class Durations:
 
     def learn(self, kind: str, work: int, seconds: float) -> None:
         """So much work took so many seconds."""
+        if kind not in self._known and len(self._known) == _KINDS:
+            del self._known[next(iter(self._known))]
         known = self._known.setdefault(kind, {})
         size = work.bit_length()
         if size not in known:

@@ -41,7 +41,7 @@ class QueueFull(Exception):
 class Job:
     """Work for a device: times in seconds on the clock of the caller, ``work`` in element visits.
 
-    ``kind`` says which jobs take about as long for as much work: those of one operator. A ``part`` belongs to something
+    ``kind`` says which jobs take about as long for as much work. A ``part`` belongs to something
     that was taken before, and is not refused for what is ahead of it.
     """
 

@@ -32,7 +32,8 @@ def next_answer(connection: socket.socket) -> tuple[int, dict[str, str], bytes]:
     answer = b""
     while b"\r\n\r\n" not in answer:
         piece = connection.recv(1)
-        assert piece, "the server closed the connection"
+        if not piece:
+            raise EOFError("the server closed the connection")
         answer += piece
     status, *lines = answer.decode("latin-1").removesuffix("\r\n\r\n").split("\r\n")
     headers = dict(line.lower().split(": ", 1) for line in lines)

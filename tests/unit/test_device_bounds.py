@@ -174,6 +174,8 @@ def tensors(plan: Plan, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
 def test_nasty_work_stops_and_lets_others_run(device, name):
     plan = check(NASTY[name])
     inputs, outputs = tensors(plan, name)
+    with suppress(Stopped):
+        device.run(plan, inputs, outputs, lambda: True)  # what is loaded for the first of all is not this plan's
     watch = Watch()
     tracemalloc.start()
     try:

@@ -69,6 +69,10 @@ def test_kinds_are_operators_with_their_data_types_and_modes():
             check({"type": "REDUCE", "desc": {"Function": function, "InputTensor": tensor, "Axes": [0]}})
         )
 
+    tensor = {"DataType": "FLOAT32", "Sizes": [1, 1, 2, 2]}
+    scaled = {"ScaleSize": {"Width": 2, "Height": 2}, "InputTensor": tensor}
+    plans = [check({"type": "UPSAMPLE_2D", "desc": {**scaled, "InterpolationMode": mode}}) for mode in (0, 1)]
+    assert len(set(map(kind_of_work, plans))) == 2
     assert kind("SUM", "FLOAT32", 3) == kind("SUM", "FLOAT32", 4)
     assert len({kind("SUM", "FLOAT32", 3), kind("SUM", "FLOAT16", 3), kind("LOG_SUM", "FLOAT32", 3)}) == 3
 

@@ -67,15 +67,20 @@ class ReferenceDevice(Device):
         """There is nothing to end."""
 
 
+def visits_of(plan: Plan) -> int:
+    """What a plan costs here: its work, and what is done once for each element of the output."""
+    return plan.work + VISITS_PER_OUTPUT * sum(desc.element_count for desc in plan.outputs.values())
+
+
 def refuse_too_much(plan: Plan) -> None:
     """Refuses what would take far longer than anybody waits.
 
     Raises:
         LimitExceededError: the plan is more work than the reference kernels take.
     """
-    outputs = sum(desc.element_count for desc in plan.outputs.values())
-    visits = plan.work + VISITS_PER_OUTPUT * outputs
+    visits = visits_of(plan)
     if visits > MOST_VISITS:
+        outputs = sum(desc.element_count for desc in plan.outputs.values())
         raise LimitExceededError(
             ProblemCode.WORK_TOO_LARGE,
             f"{visits} element visits, where each of the {outputs} elements of the output counts as "

@@ -20,7 +20,8 @@ _KINDS = 1024
 def kind_of_work(plan: Plan) -> str:
     """Which plans take about as long for as much work: those of one operator, data types and modes."""
     attributes = plan.attributes
-    modes = (getattr(attributes, name, None) for name in getattr(attributes, "__dataclass_fields__", ()))
+    names = getattr(attributes, "__dataclass_fields__", None) or vars(attributes)
+    modes = (getattr(attributes, name) for name in names)
     types = dict.fromkeys(desc.data_type.name for desc in chain(plan.inputs.values(), plan.outputs.values()))
     return " ".join([plan.operator.name, *types, *(mode.name for mode in modes if isinstance(mode, Enum))])
 

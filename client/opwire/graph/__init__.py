@@ -4,7 +4,7 @@ Source: the pages of ``DML_GRAPH_DESC``, and ``IDMLDevice1::CompileGraph``.
 """
 
 from .checking import check_graph, validate_graph
-from .constants import CONSTANT, without_constants
+from .constants import CONSTANT, with_constants, without_constants
 from .form import MOST_EDGES, MOST_NODES
 from .named import INPUT
 from .plan import GRAPH, Bytes, Place, Step, Steps, operator_plans
@@ -22,5 +22,6 @@ __all__ = [
     "check_graph",
     "operator_plans",
     "validate_graph",
+    "with_constants",
     "without_constants",
 ]

@@ -105,18 +105,11 @@ class Tensors:
         name = str(at.name)
         of_graph = self.memory.graph.inputs if at.place is Place.INPUT else self.memory.graph.outputs
         array = (self.inputs if at.place is Place.INPUT else self.outputs)[name]
-        return array if _alike(of_graph[name], desc) else _as(desc, array, of_graph[name])
+        return array if _alike(of_graph[name], desc) else desc.view(of_graph[name].bytes_of(array))
 
 
 def _alike(one: BufferTensorDesc, other: BufferTensorDesc) -> bool:
     return (one.data_type, one.sizes, one.strides) == (other.data_type, other.sizes, other.strides)
-
-
-def _as(desc: BufferTensorDesc, array: Array, written: BufferTensorDesc) -> Array:
-    """The bytes of an array, gaps included, as another tensor, which has no more of them."""
-    first = array[(slice(0, 1),) * array.ndim].reshape(-1)
-    elements = np.lib.stride_tricks.as_strided(first, (written.extent,), (array.itemsize,), writeable=False)
-    return desc.view(elements.view(np.uint8))
 
 
 def _lives(steps: Steps) -> dict[int, tuple[int, int]]:

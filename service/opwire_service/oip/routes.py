@@ -56,7 +56,6 @@ class OpenInference(WireProtocol):
 
     Args:
         metrics: with cells for the statistics of models.
-        folder: of the registered regions of shared memory, for several processes; one alone makes its own.
 
     Attributes:
         service: that runs the models, from the start of the server on.
@@ -65,11 +64,10 @@ class OpenInference(WireProtocol):
 
     headers = (PARAMETERS_HEADER,)
 
-    def __init__(self, settings: Settings, metrics: Metrics, folder: Path | None = None) -> None:
+    def __init__(self, settings: Settings, metrics: Metrics) -> None:
         self.labels = LABELS
         self.statistics = Statistics(metrics)
         self._settings = settings
-        self._folder = folder
         self._opened = ExitStack()
         self._service: Service | None = None
         self._regions: Regions | None = None
@@ -79,7 +77,9 @@ class OpenInference(WireProtocol):
         self._service = service
         prefix = self._settings.shared_memory_prefix
         if prefix is not None:
-            own = self._folder or Path(self._opened.enter_context(TemporaryDirectory(prefix="opwire-")))
+            shared = service.folder or Path(self._opened.enter_context(TemporaryDirectory(prefix="opwire-")))
+            own = shared / "regions"
+            own.mkdir(exist_ok=True)
             self._regions = Regions(own, prefix)
 
     def describe(self) -> tuple[Mapping[str, Schema], Mapping[str, Schema]]:

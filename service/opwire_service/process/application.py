@@ -16,15 +16,15 @@ def layout(settings: Settings) -> Layout:
     return Layout(settings.devices, route_labels(LABELS), CELLS)
 
 
-def create_app(settings: Settings, metrics: Metrics | None = None, regions: Path | None = None) -> Application:
+def create_app(settings: Settings, metrics: Metrics | None = None, folder: Path | None = None) -> Application:
     """The application of a server; its service is made when the server starts, and closed when it ends.
 
     Args:
         metrics: what it counts in; without that it counts for itself.
-        regions: folder of the registered regions of shared memory, see OpenInference.
+        folder: that the processes of the server share; None if it is one alone.
 
     Raises:
         OSError, ValueError: as for ``Application``.
     """
     counted = Metrics(layout(settings)) if metrics is None else metrics
-    return Application(settings, counted, [OpenInference(settings, counted, regions)])
+    return Application(settings, counted, [OpenInference(settings, counted)], folder)

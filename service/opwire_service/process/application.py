@@ -6,14 +6,14 @@ from pathlib import Path
 
 from ..http.app import Application, route_labels
 from ..oip.routes import LABELS, OpenInference
-from ..oip.statistics import CELLS
+from ..oip.statistics import cells
 from ..settings import Settings
 from ..telemetry.metrics import Layout, Metrics
 
 
 def layout(settings: Settings) -> Layout:
     """What a server counts."""
-    return Layout(settings.devices, route_labels(LABELS), CELLS)
+    return Layout(settings.devices, route_labels(LABELS), cells(settings.limits.graphs))
 
 
 def create_app(settings: Settings, metrics: Metrics | None = None, folder: Path | None = None) -> Application:

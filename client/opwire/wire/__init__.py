@@ -17,7 +17,7 @@ from .answers import (
     write_error,
     write_outcome,
 )
-from .calls import Call, Encoding, plain, write_call, write_calls
+from .calls import Call, Encoding, plain, write_call, write_calls, write_registration
 from .encoded import EncodedTensor, encoded_inputs
 from .framing import BINARY, HEAD_LENGTH, JSON, Buffer, Parts, parse_json, split_body
 from .models import ModelRequest, parse_model
@@ -87,4 +87,5 @@ __all__ = [
     "write_calls",
     "write_error",
     "write_outcome",
+    "write_registration",
 ]

@@ -165,6 +165,8 @@ def test_the_command_line_runs_a_graph(tmp_path: Path):
     refused = command("validate", path)
     assert refused.returncode == 1
     assert "/graph/nodes/w" in refused.stdout
+    path.write_text(json.dumps({**REQUEST, "graph": "net"}))
+    assert "known to its server alone" in command("run", path).stderr
 
 
 FOLDER = next((place / "dxdispatch" for place in PLACES if (place / "dxdispatch").is_dir()), Path("absent"))

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ..check import Plan
+from ..desc import show
 from ..graph import CONSTANT
 from ..violation import Code, Violation
 from .framing import Parts
@@ -28,6 +29,9 @@ def _read(document: object, parts: Parts) -> ExecuteRequest:
     envelope = read_envelope(document, _MEMBERS)
     if "graph" not in envelope:
         refuse([Violation(Code.MISSING_FIELD, "", "graph is required and missing")])
+    if isinstance(envelope["graph"], str):
+        message = f"{show(envelope['graph'])} given where a graph (an object) belongs"
+        refuse([Violation(Code.WRONG_TYPE, "/graph", message)])
     return read_execute({**envelope, "inputs": {}}, parts, "")
 
 

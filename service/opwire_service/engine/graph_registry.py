@@ -17,20 +17,23 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from pathlib import Path
 from secrets import randbits
 from tempfile import TemporaryDirectory
 from threading import Lock
 
+from opwire.check import Validation, read_level
 from opwire.desc import show
-from opwire.errors import LimitExceededError, NotFoundError, ProblemCode, RequestError
+from opwire.errors import ContractViolation, LimitExceededError, NotFoundError, ProblemCode, RequestError
+from opwire.graph import validate_graph
 from opwire.schema import find
 from opwire.violation import Code, Violation
-from opwire.wire import ExecuteRequest
+from opwire.wire import ExecuteRequest, ValidateRequest
 
 from ..settings import Limits
 from .plan_cache import Prepared
-from .registered_graph import GraphFile, RegisteredGraph
+from .registered_graph import GraphFile, RegisteredGraph, as_named
 
 _NAME = re.compile("[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
 _RESERVED = frozenset({"stats"})
@@ -75,13 +78,12 @@ class GraphRegistry:
         refuse_name(name)
         self._make_folder()
         self._free_unused()
-        size = graph.size
-        slot, file = self._claim(size)
+        size, link = graph.size, self._link(name, owner)
+        is_new = not link.exists()
+        slot, file = self._claim(size, is_new=is_new)
         try:
             graph.write(file, int(slot.name), randbits(62))
-            link = self._link(name, owner)
             link.parent.mkdir(exist_ok=True)
-            is_new = not link.exists()
             os.replace(_unnamed(slot), link)
             found = RegisteredGraph(name, file)
         except OSError as error:
@@ -144,7 +146,10 @@ class GraphRegistry:
         Raises:
             ContractViolation: the graph is not valid at the level of the request.
         """
-        made = prepare(request._replace(operator=graph.graph))
+        try:
+            made = prepare(request._replace(operator=graph.graph))
+        except ContractViolation as error:
+            raise ContractViolation(as_named(error.violations, request.plan_pointer)) from None
         made.input_bytes -= graph.constant_bytes  # they are there, and no request takes memory for them
         if made.plan.level is not graph.level:
             return made
@@ -154,6 +159,21 @@ class GraphRegistry:
             while len(self._planned) > 1 and sum(each.json_size for each in self._planned) > _PLANNED_JSON:
                 self._planned.popitem(last=False)[0].prepared = None
         return made
+
+    def validate(self, request: ValidateRequest, owner: str | None) -> Validation:
+        """What is known of a graph, given as it is or by its name, at a level.
+
+        Raises:
+            ContractViolation: there is no such feature level.
+            NotFoundError: the owner has registered none of that name.
+        """
+        graph, level = request.operator, request.feature_level
+        if not isinstance(graph, str):
+            return validate_graph(graph, read_level(level, "/feature_level"), pointer="/graph")
+        named = self.find(graph, owner)
+        at = named.level if level is None else read_level(level, "/feature_level")
+        found = validate_graph(named.graph, at, pointer="/graph")
+        return replace(found, violations=as_named(found.violations, "/graph"))
 
     def drop_removed(self) -> None:
         """Gives up the bytes of graphs that another process has removed or replaced."""
@@ -179,10 +199,13 @@ class GraphRegistry:
         with self._lock:
             self._planned.pop(graph, None)
 
-    def _claim(self, size: int) -> tuple[Path, int]:
-        """A slot of this size, and its open file; until it has its name another one stands beside it."""
+    def _claim(self, size: int, *, is_new: bool) -> tuple[Path, int]:
+        """A slot of this size, and its open file; until it has its name another one stands beside it.
+
+        One that takes the place of another is one too many for a while.
+        """
         most, most_bytes = self._limits.graphs, self._limits.graph_bytes
-        for number in range(most):
+        for number in range(most + 1):
             slot = self._slots / str(number)
             try:
                 file = os.open(slot, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
@@ -190,13 +213,16 @@ class GraphRegistry:
                 continue
             os.link(slot, _unnamed(slot))
             os.ftruncate(file, size)
-            taken = sum(found.st_size for _, found in self._files())
-            if taken <= most_bytes:
+            sizes = [found.st_size for _, found in self._files()]
+            if len(sizes) <= most + (not is_new) and sum(sizes) <= most_bytes:
                 return slot, file
             os.close(file)
             _free(slot)
-            detail = f"the graph has {size} bytes, the registered ones {taken - size}; this server keeps {most_bytes}"
-            raise LimitExceededError(ProblemCode.GRAPHS_FULL, detail, limit=most_bytes, size=size)
+            if sum(sizes) > most_bytes:
+                there = sum(sizes) - size
+                detail = f"the graph has {size} bytes, the registered ones {there}; this server keeps {most_bytes}"
+                raise LimitExceededError(ProblemCode.GRAPHS_FULL, detail, limit=most_bytes, size=size)
+            break
         detail = f"{most} graphs are registered already, and this server keeps no more"
         raise LimitExceededError(ProblemCode.GRAPHS_FULL, detail, limit=most, size=most + 1)
 

@@ -6,11 +6,10 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from traceback import clear_frames
 from typing import Any, TypeVar
 
-from opwire.check import Plan, Validation, read_level, validate
+from opwire.check import Plan, read_level, validate
 from opwire.desc import pointer_to, show
 from opwire.errors import (
     InternalError,
@@ -20,7 +19,7 @@ from opwire.errors import (
     ProblemCode,
     RequestError,
 )
-from opwire.graph import GRAPH, validate_graph
+from opwire.graph import GRAPH
 from opwire.operator import Code, Violation
 from opwire.wire import (
     Answer,
@@ -176,14 +175,9 @@ class Engine:
         """
         request = await self.read(parse_validate, body, head_length, progress, hold)
         progress.operator = GRAPH.name if request.is_graph else request.operator
-        graph, given = request.operator, request.feature_level
-        if request.is_graph and isinstance(graph, str):
-            named = self.graphs.find(graph, owner)
-            graph, given = named.graph, named.level if given is None else given
-        level = read_level(given, "/feature_level")
         if request.is_graph:
-            found: Validation = await self._parse(partial(validate_graph, graph, level, pointer="/graph"))
-            return found.to_json()
+            return (await self._parse(self.graphs.validate, request, owner)).to_json()
+        level = read_level(request.feature_level, "/feature_level")
         return validate(request.operator, level, pointer="/operator").to_json()
 
     async def close(self) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -16,6 +16,7 @@ from opwire.desc import Report, read_tensor
 from opwire.graph import CONSTANT, with_constants
 from opwire.level import FeatureLevel
 from opwire.tensor import BufferTensorDesc
+from opwire.violation import Violation
 from opwire.wire import ExecuteRequest
 
 from .plan_cache import Prepared
@@ -167,6 +168,20 @@ class RegisteredGraph:
     def strided(self) -> tuple[str, ...]:
         """The inputs whose elements do not lie packed."""
         return tuple(name for name, desc in self.inputs.items() if not is_packed(desc))
+
+
+def as_named(violations: Iterable[Violation], pointer: str) -> tuple[Violation, ...]:
+    """What is wrong with a graph, for a request that has but its name.
+
+    Args:
+        pointer: where the name stands, and the places of the violations begin.
+    """
+    return tuple(
+        replace(each, pointer=pointer, message=f"{each.pointer.removeprefix(pointer)}: {each.message}")
+        if each.pointer.startswith(f"{pointer}/")
+        else each
+        for each in violations
+    )
 
 
 def is_packed(desc: BufferTensorDesc) -> bool:

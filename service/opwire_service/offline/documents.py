@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from opwire.check import Plan, Validation, read_level
-from opwire.desc import pointer_to
+from opwire.desc import pointer_to, show
 from opwire.dxdispatch import Dispatchable, Model, OperatorDispatchable, read_model, read_operator, read_text
 from opwire.errors import ContractViolation, ProblemCode, RequestError
 from opwire.graph import check_graph, validate_graph
@@ -97,6 +97,10 @@ def read_document(data: bytes) -> Document:
 def _request(request: ExecuteRequest | ValidateRequest) -> Single:
     if isinstance(request, ValidateRequest):
         request = ExecuteRequest(request.operator, request.feature_level, {}, is_graph=request.is_graph)
+    if request.is_graph and isinstance(request.operator, str):
+        message = f"{show(request.operator)} given where a graph belongs; a registered one is known to its server alone"
+        violation = Violation(Code.WRONG_TYPE, "/graph", message)
+        raise RequestError(ProblemCode.INVALID_REQUEST, message, violations=[violation])
     if request.is_graph:
         return Single(GivenGraph(request.operator), request)
     places = {"type": "/type", "desc": "/desc"}

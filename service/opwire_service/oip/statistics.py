@@ -45,7 +45,7 @@ def cells(graphs: int) -> int:
     Args:
         graphs: that may be registered.
     """
-    return CELLS + graphs * _GRAPH_CELLS
+    return CELLS + (graphs + 1) * _GRAPH_CELLS  # one takes the place of another before that has gone
 
 
 class Statistics:

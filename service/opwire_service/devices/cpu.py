@@ -17,9 +17,10 @@ import numpy as np
 from llvmlite.binding import get_host_cpu_name
 
 from opwire.check import Plan
-from opwire.graph import GRAPH, operator_plans
+from opwire.graph import GRAPH, Steps, operator_plans
 
 from ..execution import Arrays, Bound, Stop
+from ..kernels.cpu.elementwise.fusing import fused
 from ..kernels.cpu.families import ALWAYS, COMPILING, KERNELS, PREPARE
 from ..kernels.cpu.jit.compiler import Kernel
 from ..kernels.cpu.jit.compiling import CompilingFailed
@@ -167,7 +168,9 @@ class CpuDevice(Device):
 def _job(plan: Plan) -> Job:
     """What computes a plan, and in a graph each of its steps."""
     if plan.operator is GRAPH:
-        return GraphJob(GraphMemory(plan), tuple(_job(step.plan) for step in plan.attributes.steps))
+        steps: Steps = plan.attributes
+        found = fused(steps, [_job(step.plan) for step in steps.steps])
+        return GraphJob(GraphMemory(plan, found.groups, found.passing, found.shared), found.parts)
     return PREPARE.get(plan.operator.name, ReferenceJob)(plan)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -24,9 +24,15 @@ class GraphMemory:
 
     Attributes:
         graph: the plan of a graph.
+        groups: numbers of steps that run together, in their order; empty where each runs by itself.
+        passing: numbers of bytes that are handed on within such a group, and need no place.
+        shared: numbers of bytes that take the place of others, whatever the lives of both.
     """
 
     graph: Plan
+    groups: tuple[range, ...] = ()
+    passing: frozenset[int] = frozenset()
+    shared: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def steps(self) -> Steps:
@@ -46,15 +52,21 @@ class GraphMemory:
     @cached_property
     def _layout(self) -> tuple[tuple[int, ...], int]:
         """Large ones choose first; each takes the lowest place that is free for as long as it is needed."""
-        lives = _lives(self.steps)
-        sizes = [-(-size // ALIGNMENT) * ALIGNMENT for size in self.steps.between]
-        offsets = [0] * len(sizes)
-        placed: list[int] = []
-        for number in sorted(range(len(sizes)), key=lambda each: -sizes[each]):
+        owners = [self._owner(number) for number in range(len(self.steps.between))]
+        lives: dict[int, tuple[int, int]] = {}
+        for number, (first, last) in self._lives().items():
+            begin, end = lives.get(owners[number], (first, last))
+            lives[owners[number]] = (min(first, begin), max(last, end))
+        sizes = {
+            number: 0 if number in self.passing else -(-self.steps.between[number] // ALIGNMENT) * ALIGNMENT
+            for number in lives
+        }
+        offsets: dict[int, int] = {}
+        for number in sorted(sizes, key=lambda each: -sizes[each]):
             first, last = lives[number]
             taken = sorted(
-                (offsets[other], offsets[other] + sizes[other])
-                for other in placed
+                (begin, begin + sizes[other])
+                for other, begin in offsets.items()
                 if lives[other][0] <= last and first <= lives[other][1]
             )
             offset = 0
@@ -63,13 +75,47 @@ class GraphMemory:
                     break
                 offset = max(offset, end)
             offsets[number] = offset
-            placed.append(number)
-        return tuple(offsets), max((offset + size for offset, size in zip(offsets, sizes, strict=True)), default=0)
+        size = max((offset + sizes[number] for number, offset in offsets.items()), default=0)
+        return tuple(offsets[owner] for owner in owners), size
+
+    def _owner(self, number: int) -> int:
+        """The number of the bytes whose place these take."""
+        while number in self.shared:
+            number = self.shared[number]
+        return number
+
+    def _lives(self) -> dict[int, tuple[int, int]]:
+        """For the bytes of each number the first and the last group that needs them."""
+        steps = self.steps.steps
+        groups = self.groups or tuple(range(i, i + 1) for i in range(len(steps)))
+        lives: dict[int, tuple[int, int]] = {}
+        for at, group in enumerate(groups):
+            for step in steps[group.start : group.stop]:
+                for found in (*step.outputs.values(), *step.inputs.values()):
+                    if found.place is Place.BETWEEN:
+                        first, _ = lives.get(int(found.name), (at, at))
+                        lives[int(found.name)] = (first, at)
+        for found in self.steps.copies.values():
+            if found.place is Place.BETWEEN:
+                lives[int(found.name)] = (lives[int(found.name)][0], len(groups))
+        return lives
+
+    @cached_property
+    def _has_gaps(self) -> bool:
+        """Whether a step may read bytes between steps that none has written."""
+        written: dict[Bytes, int] = {}
+        for step in self.steps.steps:
+            for name, at in step.outputs.items():
+                desc = step.plan.outputs[name]
+                written[at] = desc.data_size_in_bytes if desc.extent == desc.element_count else 0
+        read = [(at, step.plan.inputs[name]) for step in self.steps.steps for name, at in step.inputs.items()]
+        read += [(at, self.graph.outputs[name]) for name, at in self.steps.copies.items()]
+        return any(desc.data_size_in_bytes > written[at] for at, desc in read if at.place is Place.BETWEEN)
 
     def arrays(self, inputs: Arrays, outputs: Arrays) -> Tensors:
         """The tensors of all steps in one run."""
-        # Zeros, since what a step leaves between the elements of its output the next one may read.
-        return Tensors(self, inputs, outputs, np.zeros(self.size, np.uint8))
+        # Else a step could read there what another request has left.
+        return Tensors(self, inputs, outputs, (np.zeros if self._has_gaps else np.empty)(self.size, np.uint8))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,12 +140,13 @@ class Tensors:
     def copy(self) -> None:
         """Fills the outputs that no step writes."""
         for name, source in self.memory.steps.copies.items():
-            self.outputs[name][...] = self._view(self.memory.graph.outputs[name], source)
+            self.outputs[name][...] = self.array(self.memory.graph.outputs[name], source)
 
     def _views(self, descs: Mapping[str, BufferTensorDesc], places: Mapping[str, Bytes]) -> dict[str, Array]:
-        return {name: self._view(desc, places[name]) for name, desc in descs.items()}
+        return {name: self.array(desc, places[name]) for name, desc in descs.items()}
 
-    def _view(self, desc: BufferTensorDesc, at: Bytes) -> Array:
+    def array(self, desc: BufferTensorDesc, at: Bytes) -> Array:
+        """The bytes of a tensor of a step, as its desc sees them."""
         if at.place is Place.BETWEEN:
             return desc.view(self.block, self.memory.offsets[int(at.name)])
         name = str(at.name)
@@ -110,17 +157,3 @@ class Tensors:
 
 def _alike(one: BufferTensorDesc, other: BufferTensorDesc) -> bool:
     return (one.data_type, one.sizes, one.strides) == (other.data_type, other.sizes, other.strides)
-
-
-def _lives(steps: Steps) -> dict[int, tuple[int, int]]:
-    """For the bytes of each number the first and the last step that needs them."""
-    lives: dict[int, tuple[int, int]] = {}
-    for at, step in enumerate(steps.steps):
-        for found in (*step.outputs.values(), *step.inputs.values()):
-            if found.place is Place.BETWEEN:
-                first, _ = lives.get(int(found.name), (at, at))
-                lives[int(found.name)] = (first, at)
-    for found in steps.copies.values():
-        if found.place is Place.BETWEEN:
-            lives[int(found.name)] = (lives[int(found.name)][0], len(steps.steps))
-    return lives

@@ -69,6 +69,7 @@ class Chain(Part):
         strides = {str(i): self._strides(*tensor) for i, tensor in enumerate(self._tensors)}
         tile = min(TILE, *(member.job.computation.tile for member in members))
         self._walk = walk_of(self._shape, strides, tile)
+        self._units = self._walk.units
         self._elements = prod(self._walk.tile)
         self._slots = _slots(members)
         self._sources = [
@@ -100,6 +101,10 @@ class Chain(Part):
         if stop():
             raise Stopped
         arrays = [_array(tensors, *tensor, self._shape) for tensor in self._tensors]
+        if self._units == 1:
+            with np.errstate(all="ignore"):
+                self._compute(arrays, {}, stop)
+            return
         walk, views = self._walk, self._walk.views(arrays)
         spare: list[dict[int, Array]] = []
 
@@ -111,10 +116,7 @@ class Chain(Part):
                     self._compute([view[place] for view in views], buffers, stop)
             spare.append(buffers)
 
-        if walk.units == 1:
-            piece(0, 1)
-        else:
-            pool.run(piece, walk.units, 1, stop)
+        pool.run(piece, self._units, 1, stop)
 
     def _compute(self, arrays: Sequence[Array], buffers: dict[int, Array], stop: Stop) -> None:
         """Computes a tile of all members."""
@@ -144,7 +146,7 @@ class Chain(Part):
         tables = sum(TABLE_BYTES for job in jobs if job.computation.table is not None)
         left = 8 * (1 + max(self._slots.values(), default=-1))
         widest = max(job.computation.bytes for job in jobs)
-        return min(threads, self._walk.units) * self._elements * (widest + left) + tables
+        return min(threads, self._units) * self._elements * (widest + left) + tables
 
 
 def _array(tensors: Tensors, member: Member, name: str, shape: tuple[int, ...]) -> Array:

@@ -8,6 +8,7 @@ from .constants import CONSTANT, with_constants, without_constants
 from .form import MOST_EDGES, MOST_NODES
 from .named import INPUT
 from .plan import GRAPH, Bytes, Place, Step, Steps, operator_plans
+from .spelling import as_named, as_numbered
 
 __all__ = [
     "CONSTANT",
@@ -19,6 +20,8 @@ __all__ = [
     "Place",
     "Step",
     "Steps",
+    "as_named",
+    "as_numbered",
     "check_graph",
     "operator_plans",
     "validate_graph",

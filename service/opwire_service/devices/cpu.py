@@ -48,6 +48,9 @@ SOON_DONE = 1 << 10
 JOBS = 1024
 """Plans that are kept ready: those made last."""
 
+STEPS = 16 * JOBS
+"""Operators of all of them together, but for the last one's."""
+
 
 @dataclass(slots=True)
 class _Prepared:
@@ -75,6 +78,7 @@ class CpuDevice(Device):
         self._pool = Pool(threads or int(os.environ.get(THREADS_VARIABLE, "0")) or _cores())
         self._library = Library(KERNELS, compiling, ALWAYS)
         self._prepared: OrderedDict[Plan, _Prepared] = OrderedDict()
+        self._steps = 0
         self._lock = Lock()
 
     @property
@@ -146,9 +150,11 @@ class CpuDevice(Device):
         if prepared is None:
             prepared = _Prepared(_job(plan))
             with self._lock:
+                self._steps += len(operator_plans(plan)) if plan not in self._prepared else 0
                 self._prepared[plan] = prepared
-                if len(self._prepared) > JOBS:
-                    self._prepared.popitem(last=False)
+                while len(self._prepared) > JOBS or (self._steps > STEPS and len(self._prepared) > 1):
+                    oldest, _ = self._prepared.popitem(last=False)
+                    self._steps -= len(operator_plans(oldest))
         if not prepared.is_ready:
             prepared.is_ready = self._library.ready(_kernels(prepared.job))
         return prepared

@@ -13,13 +13,12 @@ from opwire.check import Plan, read_level, validate
 from opwire.desc import pointer_to, show
 from opwire.errors import (
     InternalError,
-    LimitExceededError,
     NotExecutableError,
     OpwireError,
     ProblemCode,
     RequestError,
 )
-from opwire.graph import GRAPH
+from opwire.graph import GRAPH, operator_plans
 from opwire.operator import Code, Violation
 from opwire.wire import (
     Answer,
@@ -39,6 +38,7 @@ from ..telemetry.metrics import Metrics
 from .dialect import Completed, Dialect
 from .dispatcher import Dispatcher
 from .graph_registry import GraphRegistry
+from .limits import Allowance, exceeded
 from .memory import SMALL, Hold, Memory
 from .plan_cache import PlanCache, Prepared
 from .progress import Progress, Ran
@@ -265,7 +265,7 @@ class Engine:
         plan, deadline = prepared.plan, progress.deadline
         is_small = prepared.input_bytes <= INLINE_BYTES
         is_inline = is_small and self.dispatcher.fits_inline(plan, device)
-        scratch = 0 if is_inline else self.dispatcher.scratch_bytes(plan, device)
+        scratch = 0 if is_inline else await self._scratch_bytes(plan, device)
         size = prepared.bytes + writing + scratch
         if not hold.grow_now(size):
             await hold.grow(size, deadline)
@@ -285,6 +285,12 @@ class Engine:
             )
             progress.ran(await guard(work))
         return Completed(prepared, buffers, chosen)
+
+    async def _scratch_bytes(self, plan: Plan, device: str) -> int:
+        """What a device takes for a plan; a long graph is made ready for the device in another thread."""
+        if len(operator_plans(plan)) <= _FEW_STEPS:
+            return self.dispatcher.scratch_bytes(plan, device)
+        return await self._parse(self.dispatcher.scratch_bytes, plan, device)
 
     async def _inputs(self, prepared: Prepared, request: ExecuteRequest, device: str) -> Inputs:
         """Large inputs: decoded in another thread, unless the device does that or there is nothing to decode."""
@@ -350,26 +356,11 @@ class Engine:
             raise exceeded(ProblemCode.TENSOR_TOO_LARGE, "elements of output as numbers", count, most)
 
 
+_FEW_STEPS = 32
+"""Of a graph, that are soon made ready."""
+
 _FEW_BYTES = 4096
 """Of JSON, that cannot hold enough values to matter."""
-
-
-class Allowance:
-    """For the outputs of a batch, which all exist until its answer is sent."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._taken = 0
-
-    def take(self, size: int) -> None:
-        """
-        Raises:
-            LimitExceededError: so many bytes are not left.
-        """
-        if self._taken + size > self._limit:
-            what = "bytes of output in one batch"
-            raise exceeded(ProblemCode.TENSOR_TOO_LARGE, what, self._taken + size, self._limit)
-        self._taken += size
 
 
 def _let_go(error: BaseException | None) -> None:
@@ -380,11 +371,6 @@ def _let_go(error: BaseException | None) -> None:
     while error is not None:
         clear_frames(error.__traceback__)
         error = error.__context__
-
-
-def exceeded(code: ProblemCode, what: str, size: int, limit: int) -> LimitExceededError:
-    """The error for something that is larger than the server takes."""
-    return LimitExceededError(code, f"{size} {what}; this server takes at most {limit}", limit=limit, size=size)
 
 
 def _json_bytes(body: Buffer, head_length: str | None) -> int:

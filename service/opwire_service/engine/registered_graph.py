@@ -97,7 +97,6 @@ class RegisteredGraph:
         json_size: bytes of its JSON, to which the memory that its plan takes is in proportion.
         level: that it was checked against.
         slot, token: one of a server's numbers for graphs, and what tells it from those that had the number before.
-        inputs, outputs: their descs by name, constants apart.
         prepared: its plan at its level, once that was made.
     """
 
@@ -111,9 +110,7 @@ class RegisteredGraph:
         self._head = mapped[_LENGTH : _LENGTH + self.json_size]
         described = self._described()
         self.level = FeatureLevel.parse(described["feature_level"])
-        self.slot, self.token, self.nodes = int(described["slot"]), int(described["token"]), described["nodes"]
-        self.inputs = {each: _desc(desc) for each, desc in described["inputs"].items()}
-        self.outputs = {each: _desc(desc) for each, desc in described["outputs"].items()}
+        self.slot, self.token = int(described["slot"]), int(described["token"])
         self.prepared: Prepared | None = None
         self._constants: dict[str, memoryview] = {}
         begin = _LENGTH + self.json_size
@@ -148,16 +145,21 @@ class RegisteredGraph:
             operator=self, feature_level=level, inputs=inputs, places=dict.fromkeys(self._constants, given.plan_pointer)
         )
 
+    @cached_property
+    def inputs(self) -> Mapping[str, BufferTensorDesc]:
+        """The descs of its inputs by name, constants apart."""
+        return {name: _desc(desc) for name, desc in self._described()["inputs"].items()}
+
+    @cached_property
+    def outputs(self) -> Mapping[str, BufferTensorDesc]:
+        """The descs of its outputs by name."""
+        return {name: _desc(desc) for name, desc in self._described()["outputs"].items()}
+
     def to_json(self) -> dict[str, object]:
         """What is known of it, without itself."""
-        return {
-            "name": self.name,
-            "feature_level": str(self.level),
-            "nodes": self.nodes,
-            "inputs": {name: desc.to_json() for name, desc in self.inputs.items()},
-            "outputs": {name: desc.to_json() for name, desc in self.outputs.items()},
-            "byte_size": self.byte_size,
-        }
+        described = self._described()
+        found = {name: described[name] for name in ("feature_level", "nodes", "inputs", "outputs")}
+        return {"name": self.name, **found, "byte_size": self.byte_size}
 
     def whole(self) -> tuple[dict[str, object], list[memoryview]]:
         """What is known of it and the graph itself, as it may be registered again: its constants are in a tail."""

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import asyncio
 
+from opwire.errors import ProblemCode
 from opwire.graph import CONSTANT
 from opwire.wire import Buffer, parse_registration, read_constants
 
 from .graph_registry import refuse_name
+from .limits import exceeded
 from .memory import Hold
 from .pipeline import Engine
 from .progress import Progress
 from .registered_graph import GraphFile, RegisteredGraph
+
+MOST_TENSORS = 512
+"""Inputs and outputs of a registered graph: they are described wherever graphs are listed."""
 
 
 async def register(
@@ -40,8 +45,11 @@ async def register(
     """
     refuse_name(name)
     request = await engine.read(parse_registration, body, head_length, progress, hold)
-    prepared = await engine.plan(request)
-    plan = prepared.plan
+    plan = (await engine.plan(request)).plan
+    tensors = len(plan.outputs) + sum(not each.startswith(CONSTANT) for each in plan.inputs)
+    if tensors > MOST_TENSORS:
+        what = "inputs and outputs of the graph"
+        raise exceeded(ProblemCode.BODY_TOO_LARGE, what, tensors, MOST_TENSORS)
     progress.lap("check")
     size = sum(desc.data_size_in_bytes for each, desc in plan.inputs.items() if each.startswith(CONSTANT))
     await hold.grow(size, progress.deadline)

@@ -26,8 +26,9 @@ from opwire.wire import (
 )
 
 from ..engine.batches import few_at_a_time
+from ..engine.limits import Allowance
 from ..engine.memory import Hold
-from ..engine.pipeline import Allowance, Engine
+from ..engine.pipeline import Engine
 from ..engine.registered_graph import RegisteredGraph
 from ..telemetry import access_log
 from ..telemetry.metrics import BATCH_RESULTS, CLIENT_GONE, OK, STAGES

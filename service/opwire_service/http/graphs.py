@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from functools import partial
 
@@ -37,13 +38,16 @@ def find(path: str, method: str) -> Route | None:
 
 async def _list(engine: Engine, exchange: Exchange, hold: Hold) -> None:
     """All graphs of the client."""
-    listed = [graph.to_json() for graph in engine.graphs.of(exchange.client)]
-    await exchange.send_answer(Answer([to_json({"graphs": listed})]))
+
+    def listed() -> bytes:
+        return to_json({"graphs": [graph.to_json() for graph in engine.graphs.of(exchange.client)]})
+
+    await exchange.send_answer(Answer([await asyncio.to_thread(listed)]))
 
 
 async def _show(name: str, engine: Engine, exchange: Exchange, hold: Hold) -> None:
     """One graph; with its constants for those who take a tail."""
-    described, constants = engine.graphs.find(name, exchange.client).whole()
+    described, constants = await asyncio.to_thread(engine.graphs.find(name, exchange.client).whole)
     head = to_json(described, inf_nan_mode="constants")
     await exchange.send_answer(Answer([head], constants if exchange.wants_binary else ()))
 

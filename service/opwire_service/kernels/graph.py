@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -61,22 +61,18 @@ class GraphMemory:
             number: 0 if number in self.passing else -(-self.steps.between[number] // ALIGNMENT) * ALIGNMENT
             for number in lives
         }
-        offsets: dict[int, int] = {}
-        for number in sorted(sizes, key=lambda each: -sizes[each]):
+        offsets = dict.fromkeys(sizes, 0)
+        chosen = sorted((number for number in sizes if sizes[number]), key=lambda each: -sizes[each])
+        # By columns: the first and the last group, and where the bytes begin and end.
+        placed = np.zeros((4, len(chosen)), np.int64)
+        for count, number in enumerate(chosen):
             first, last = lives[number]
-            taken = sorted(
-                (begin, begin + sizes[other])
-                for other, begin in offsets.items()
-                if lives[other][0] <= last and first <= lives[other][1]
-            )
-            offset = 0
-            for begin, end in taken:
-                if offset + sizes[number] <= begin:
-                    break
-                offset = max(offset, end)
-            offsets[number] = offset
-        size = max((offset + sizes[number] for number, offset in offsets.items()), default=0)
-        return tuple(offsets[owner] for owner in owners), size
+            begun, ended, begin, end = placed[:, :count]
+            meets = np.flatnonzero((begun <= last) & (ended >= first))
+            taken = zip(begin[meets].tolist(), end[meets].tolist(), strict=True)
+            offsets[number] = _lowest(sorted(taken), sizes[number])
+            placed[:, count] = first, last, offsets[number], offsets[number] + sizes[number]
+        return tuple(offsets[owner] for owner in owners), int(placed[3].max(initial=0))
 
     def _owner(self, number: int) -> int:
         """The number of the bytes whose place these take."""
@@ -157,3 +153,13 @@ class Tensors:
 
 def _alike(one: BufferTensorDesc, other: BufferTensorDesc) -> bool:
     return (one.data_type, one.sizes, one.strides) == (other.data_type, other.sizes, other.strides)
+
+
+def _lowest(taken: Sequence[tuple[int, int]], size: int) -> int:
+    """The lowest place for so many bytes beside pieces that are taken, the lowest first."""
+    offset = 0
+    for begin, end in taken:
+        if offset + size <= begin:
+            break
+        offset = max(offset, end)
+    return offset

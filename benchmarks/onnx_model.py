@@ -1,19 +1,22 @@
-"""ONNX models of one node, as the bytes of their protocol buffers; so the benchmark needs no library to make them.
+"""ONNX models as the bytes of their protocol buffers; so the benchmark needs no library to make them.
 
 Field numbers are those of ``onnx.proto3``.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+
+from opwire.tensor import Array
 
 ELEMENT_TYPES = {"float32": 1, "uint8": 2, "int8": 3, "int32": 6, "int64": 7, "float16": 10}
 """``TensorProto.DataType`` by NumPy name."""
 
 _IR_VERSION, _OPSET = 9, 18
-_INT, _INTS = 2, 7
+_FLOAT, _INT, _INTS = 1, 2, 7
 """``AttributeProto.AttributeType``."""
 
 
@@ -34,7 +37,9 @@ def _bytes(field: int, value: bytes | str) -> bytes:
     return _varint(field << 3 | 2) + _varint(len(content)) + content
 
 
-def _attribute(name: str, value: int | Sequence[int]) -> bytes:
+def _attribute(name: str, value: float | Sequence[int]) -> bytes:
+    if isinstance(value, float):
+        return _bytes(1, name) + _integer(20, _FLOAT) + _varint(2 << 3 | 5) + struct.pack("<f", value)
     if isinstance(value, int):
         return _bytes(1, name) + _integer(20, _INT) + _integer(3, value)
     return _bytes(1, name) + _integer(20, _INTS) + b"".join(_integer(8, item) for item in value)
@@ -47,9 +52,48 @@ def _tensor_info(name: str, dtype: str, sizes: Sequence[int] | None) -> bytes:
     return _bytes(1, name) + _bytes(2, _bytes(1, tensor))
 
 
-def _constant(name: str, integers: Sequence[int]) -> bytes:
-    data = np.array(integers, "<i8").tobytes()
-    return _integer(1, len(integers)) + _integer(2, ELEMENT_TYPES["int64"]) + _bytes(8, name) + _bytes(9, data)
+def _constant(name: str, array: Array) -> bytes:
+    sizes = b"".join(_integer(1, size) for size in array.shape)
+    return sizes + _integer(2, ELEMENT_TYPES[array.dtype.name]) + _bytes(8, name) + _bytes(9, array.tobytes())
+
+
+def node(
+    operator: str,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    attributes: Mapping[str, float | Sequence[int]],
+    domain: str = "",
+) -> bytes:
+    """A node of a model; an integer is no float."""
+    content = b"".join(_bytes(1, name) for name in inputs) + b"".join(_bytes(2, name) for name in outputs)
+    content += _bytes(4, operator) + b"".join(_bytes(5, _attribute(name, value)) for name, value in attributes.items())
+    return content + (_bytes(7, domain) if domain else b"")
+
+
+def network(
+    nodes: Sequence[bytes],
+    constants: Mapping[str, Array],
+    inputs: Mapping[str, tuple[str, Sequence[int]]],
+    outputs: Mapping[str, str],
+    domains: Mapping[str, int],
+) -> bytes:
+    """A model of several nodes.
+
+    Args:
+        nodes: in an order in which they can run.
+        constants: by name.
+        inputs: data types and sizes by name.
+        outputs: data types by name.
+        domains: of the operators, with the version of each.
+    """
+    graph = b"".join(_bytes(1, each) for each in nodes) + _bytes(2, "benchmark")
+    graph += b"".join(_bytes(5, _constant(name, array)) for name, array in constants.items())
+    graph += b"".join(_bytes(11, _tensor_info(name, dtype, sizes)) for name, (dtype, sizes) in inputs.items())
+    graph += b"".join(_bytes(12, _tensor_info(name, dtype, None)) for name, dtype in outputs.items())
+    imports = b"".join(
+        _bytes(8, (_bytes(1, domain) if domain else b"") + _integer(2, version)) for domain, version in domains.items()
+    )
+    return _integer(1, _IR_VERSION) + imports + _bytes(7, graph)
 
 
 def model(
@@ -70,12 +114,6 @@ def model(
         attributes: of the operator.
         axes: its second input, a constant, if it has one.
     """
-    node = _bytes(1, "x") + (b"" if axes is None else _bytes(1, "axes"))
-    node += b"".join(_bytes(2, name) for name in outputs) + _bytes(4, operator)
-    node += b"".join(_bytes(5, _attribute(name, value)) for name, value in attributes.items())
-    graph = _bytes(1, node) + _bytes(2, "benchmark")
-    if axes is not None:
-        graph += _bytes(5, _constant("axes", axes))
-    graph += _bytes(11, _tensor_info("x", dtype, sizes))
-    graph += b"".join(_bytes(12, _tensor_info(name, of, None)) for name, of in outputs.items())
-    return _integer(1, _IR_VERSION) + _bytes(8, _integer(2, _OPSET)) + _bytes(7, graph)
+    constants = {} if axes is None else {"axes": np.array(axes, "<i8")}
+    only = node(operator, ["x", *constants], list(outputs), attributes)
+    return network([only], constants, {"x": (dtype, sizes)}, outputs, {"": _OPSET})

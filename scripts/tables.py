@@ -19,7 +19,7 @@ from opwire_service.settings import Limits, Option, Settings
 from .markdown import table
 from .operator_pages import matrix, title
 
-_METHODS = ("get", "post")
+_METHODS = ("get", "post", "put", "delete")
 
 
 def counts() -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from tests.pointers import resolves
 
 STATUSES = {
+    "graphs_full": 413,
     "invalid_json": 400,
     "invalid_request": 400,
     "invalid_framing": 400,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Container
 from enum import IntEnum
-from typing import Any
+from typing import Any, NotRequired
 
 from pydantic import ConfigDict, with_config
 from typing_extensions import TypedDict
@@ -142,6 +142,19 @@ class ServerInfo(TypedDict):
     default_device: str
     limits: dict[str, int]
     encodings: list[str]
+
+
+class GraphInfo(TypedDict):
+    """What is known of a registered graph: its inputs and outputs as tensor descs by name, its constants apart, and the
+    bytes that the server keeps of it. ``graph``, where one graph is asked for, has no tensors of constants."""
+
+    name: str
+    feature_level: str
+    nodes: int
+    inputs: dict[str, dict[str, Any]]
+    outputs: dict[str, dict[str, Any]]
+    byte_size: int
+    graph: NotRequired[dict[str, Any]]
 
 
 def summarise(kind: OperatorType, executable: Container[str] = ()) -> OperatorSummary:

@@ -50,6 +50,7 @@ class ProblemCode(StrEnum):
     TENSOR_TOO_LARGE = "tensor_too_large"
     WORK_TOO_LARGE = "work_too_large"
     BATCH_TOO_LARGE = "batch_too_large"
+    GRAPHS_FULL = "graphs_full"
     HEAD_TOO_LARGE = "head_too_large"
     UNSUPPORTED_MEDIA_TYPE = "unsupported_media_type"
     CONTRACT_VIOLATION = "contract_violation"
@@ -239,6 +240,7 @@ PROBLEMS: dict[ProblemCode, Problem] = {
     ProblemCode.TENSOR_TOO_LARGE: Problem(413, "A tensor is too large", LimitExceededError),
     ProblemCode.WORK_TOO_LARGE: Problem(413, "The operator is too much work", LimitExceededError),
     ProblemCode.BATCH_TOO_LARGE: Problem(413, "The batch has too many requests", LimitExceededError),
+    ProblemCode.GRAPHS_FULL: Problem(413, "There is no room for the graph", LimitExceededError),
     ProblemCode.UNSUPPORTED_MEDIA_TYPE: Problem(415, "The body is of another media type", UnsupportedMediaError),
     ProblemCode.CONTRACT_VIOLATION: Problem(422, "The request breaks the operator contract", ContractViolation),
     ProblemCode.OPERATOR_NOT_EXECUTABLE: Problem(422, "No device runs the operator", NotExecutableError),

@@ -181,6 +181,14 @@ class BufferTensorDesc:
             return np.ndarray(self.data_size_in_bytes, np.uint8, buffer, offset)
         return self._strided(buffer, offset)
 
+    def bytes_of(self, view: Array) -> Array:
+        """The ``data_size_in_bytes`` bytes below what ``view`` gives, gaps included, without a copy."""
+        if self.data_type.is_packed:
+            return view
+        first = view[(slice(0, 1),) * view.ndim].reshape(-1)
+        extent = np.lib.stride_tricks.as_strided(first, (self.extent,), (view.itemsize,), writeable=False)
+        return extent.view(np.uint8)
+
     def elements(self, view: Array) -> Array:
         """The logical elements of what ``view`` gives, an array of shape ``sizes``: a copy for the 4-bit types alone.
 

@@ -49,6 +49,10 @@ class Limits:
     ] = 2**20
     work: Annotated[int, Option("Element visits of one operator.", 1)] = 2**34
     batch_requests: Annotated[int, Option("Requests in one batch.", 1)] = 256
+    graphs: Annotated[int, Option("Graphs that may be registered.", 1, 4096)] = 64
+    graph_bytes: Annotated[int, Option("Bytes of all registered graphs together, their constants among them.", 1)] = (
+        1024 * MIB
+    )
     queued: Annotated[
         int, Option("Operators that wait for a device; so many requests may wait for memory, too.", 0)
     ] = 1024

@@ -219,11 +219,15 @@ def test_the_document_describes_every_route(http):
         *(f"/v1/{name}" for name in ("execute", "validate", "batch", "operators", "feature-levels", "server")),
         "/v1/operators/{name}",
         "/v1/server/load",
+        "/v1/graphs",
+        "/v1/graphs/{name}",
         *SCHEMAS,
     }
-    for path in native:
-        ((method, route),) = document["paths"][path].items()
-        assert method == ("post" if path in ("/v1/execute", "/v1/validate", "/v1/batch") else "get")
+    methods = {path: set(document["paths"][path]) for path in native}
+    assert methods.pop("/v1/graphs/{name}") == {"get", "put", "delete"}
+    for path, found in methods.items():
+        assert found == {"post" if path in ("/v1/execute", "/v1/validate", "/v1/batch") else "get"}
+    for route in [route for path in native for route in document["paths"][path].values()]:
         assert "200" in route["responses"]
         for status, answer in route["responses"].items():
             if int(status) >= 400:

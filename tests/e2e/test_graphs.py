@@ -165,6 +165,31 @@ def test_the_command_line_runs_a_graph(tmp_path: Path):
     refused = command("validate", path)
     assert refused.returncode == 1
     assert "/graph/nodes/w" in refused.stdout
+    path.write_text(json.dumps({**REQUEST, "graph": "net"}))
+    assert "known to its server alone" in command("run", path).stderr
+
+
+@pytest.mark.parametrize("name", ["w.npy", "w.bin"])
+def test_the_command_line_reads_constants_from_files(tmp_path: Path, name):
+    np.save(tmp_path / "w.npy", VALUES)
+    (tmp_path / "w.bin").write_bytes(VALUES.tobytes())
+    path = tmp_path / "graph.json"
+    path.write_text(json.dumps({**REQUEST, "graph": with_constant({"sourcePath": name})}))
+    done = command("run", path, "--json")
+    assert answered(json.loads(done.stdout)) == RIGHT
+    assert command("validate", path).returncode == 0
+    np.save(tmp_path / "w.npy", VALUES.T)
+    (tmp_path / "w.bin").write_bytes(b"short")
+    refused = command("validate", path)
+    assert refused.returncode == 1
+    assert "/graph/nodes/w/constant" in refused.stdout
+    (tmp_path / name).unlink()
+    assert command("run", path).returncode == 2
+
+
+def test_a_server_opens_no_file_for_a_constant(http):
+    refused = http.post("/v1/execute", json={**REQUEST, "graph": with_constant({"sourcePath": "/etc/passwd"})})
+    assert refused.json()["violations"][0]["pointer"] == "/graph/nodes/w/constant"
 
 
 FOLDER = next((place / "dxdispatch" for place in PLACES if (place / "dxdispatch").is_dir()), Path("absent"))

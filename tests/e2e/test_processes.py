@@ -185,6 +185,36 @@ def occupy(stack: contextlib.ExitStack, url: str) -> list[socket.socket]:
     return opened
 
 
+def multiplies(factor: int) -> dict[str, Any]:
+    """A graph that multiplies its input by a constant."""
+    desc = {"DataType": "FLOAT32", "Sizes": [1, 1]}
+    inputs = {"ATensor": "input:x", "BTensor": "factor"}
+    product = {"type": "ELEMENT_WISE_MULTIPLY", "desc": {"ATensor": desc, "BTensor": desc}, "inputs": inputs}
+    return {"nodes": {"factor": {"constant": {"data": [[factor]]}}, "product": product}, "outputs": {"y": "product"}}
+
+
+BY_NAME = {"graph": "net", "inputs": {"x": {"data": [[2]]}}, "output_format": "numbers"}
+
+
+def test_a_graph_is_known_to_all_processes_as_soon_as_it_is_registered(pair):
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(httpx.Client(base_url=pair.url, timeout=60)) for _ in range(8)]
+        for i in range(1, 41):
+            put = clients[i % 8].put("/v1/graphs/net", json={"graph": multiplies(i)})
+            assert put.status_code == (201 if i == 1 else 200)
+            answer = clients[i * 3 % 8].post("/v1/execute", json=BY_NAME)
+            assert answer.json()["outputs"]["y"]["data"] == [[2 * i]]
+        tensor = {"name": "x", "datatype": "FP32", "shape": [1, 1], "data": [3]}
+        for _ in range(10):
+            answer = httpx.post(f"{pair.url}/v2/models/net/infer", json={"inputs": [tensor]}, timeout=60)
+            assert answer.json()["outputs"][0]["data"] == [120]
+        (stats,) = httpx.get(f"{pair.url}/v2/models/net/stats").json()["model_stats"]
+        assert stats["inference_count"] == 10
+        assert httpx.delete(f"{pair.url}/v1/graphs/net").status_code == 200
+        gone = [httpx.post(f"{pair.url}/v1/execute", json=BY_NAME).status_code for _ in range(8)]
+        assert gone == [404] * 8
+
+
 def test_a_worker_that_is_killed_is_replaced_and_costs_only_its_own_requests(pair):
     before = samples(pair.url)
     first = workers(pair)

@@ -12,8 +12,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 import opwire
-from opwire import AsyncClient, Call, Client, FeatureLevel, OpwireError, PoolingResult, Result, Validation, prepare
-from opwire.describe import LevelInfo, OperatorInfo, OperatorSummary, ServerInfo
+from opwire import (
+    AsyncClient,
+    Call,
+    Client,
+    FeatureLevel,
+    GraphTensor,
+    OpwireError,
+    PoolingResult,
+    Result,
+    Validation,
+    prepare,
+)
+from opwire.describe import GraphInfo, LevelInfo, OperatorInfo, OperatorSummary, ServerInfo
 from opwire.fields import ScaleBias
 
 X = np.zeros((1, 1, 2, 2), np.float32)
@@ -49,6 +60,13 @@ def of_the_client(client: Client, wanted: bool) -> None:
     assert_type(client.operators(), list[OperatorSummary])
     assert_type(client.operator("ARGMAX"), OperatorInfo)
     assert_type(client.feature_levels(), list[LevelInfo])
+    assert_type(client.execute("net", {"x": X}), Result)
+    assert_type(client.validate("net"), Validation)
+    assert_type(client.register_graph("net", opwire.Graph()), GraphInfo)
+    assert_type(client.register_graph("net", {"nodes": {}}, "5_0"), GraphInfo)
+    assert_type(client.registered_graphs(), list[GraphInfo])
+    assert_type(client.registered_graph("net"), GraphInfo)
+    assert_type(client.execute(opwire.Graph(), {"x": X}), Result)
     assert_type(client.server(), ServerInfo)
     assert_type(client.ready(), bool)
     assert_type(client.with_options(timeout=3), Client)
@@ -64,11 +82,26 @@ async def of_the_async_client(client: AsyncClient) -> None:
     assert_type(await client.execute(OPERATOR, X), Result)
     assert_type(await client.execute_many([prepare.sum(X, 0)]), list[Result | OpwireError])
     assert_type(await client.validate(OPERATOR), Validation)
+    assert_type(await client.register_graph("net", opwire.Graph()), GraphInfo)
+    assert_type(await client.registered_graphs(), list[GraphInfo])
     assert_type(await client.operators(), list[OperatorSummary])
     assert_type(await client.ready(), bool)
     assert_type(client.with_options(timeout=3), AsyncClient)
     async with client as same:
         assert_type(same, AsyncClient)
+
+
+def of_a_graph(graph: opwire.Graph) -> None:
+    x = assert_type(graph.input("x", "FLOAT32", [1, 8]), GraphTensor)
+    assert_type(graph.element_wise_add(x, X), GraphTensor)
+    assert_type(graph.activation_relu(graph.gemm(x, X)), GraphTensor)
+    assert_type(graph.max_pooling(x, 2, indices=True)["OutputIndicesTensor"], GraphTensor)
+    assert_type(graph.constant(X), GraphTensor)
+    graph.output("y", x)
+    graph.element_wise_add(x)  # type: ignore[call-arg]
+    graph.activation_elu(x, alfa=2)  # type: ignore[call-arg]
+    graph.reduce(x, "MEDIAN", 0)  # type: ignore[arg-type]
+    graph.output("y", X)  # type: ignore[arg-type]
 
 
 def of_the_module() -> None:

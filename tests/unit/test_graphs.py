@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from opwire.errors import ContractViolation
-from opwire.graph import MOST_NODES, Place, check_graph, validate_graph
+from opwire.graph import MOST_NODES, Place, as_named, as_numbered, check_graph, validate_graph
 from opwire.level import FeatureLevel
 
 X: dict[str, Any] = {"DataType": "FLOAT32", "Sizes": [1, 1, 2, 3]}
@@ -213,3 +213,55 @@ def test_a_graph_of_many_nodes_is_checked_once_for_each():
     plan = check_graph({"nodes": nodes, "outputs": {"y": "n999"}})
     assert len(plan.attributes.steps) == 1000
     assert [step.name for step in plan.attributes.steps] == list(nodes)
+
+
+def without_names(edges: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    edges = [{key: value for key, value in edge.items() if key != "Name"} for edge in edges]
+    return sorted(edges, key=lambda edge: sorted(edge.items()))
+
+
+def test_a_graph_by_names_is_written_as_dml_graph_desc():
+    found = as_numbered(diamond())
+    assert (found["InputCount"], found["OutputCount"]) == (1, 1)
+    for kind in ("InputEdges", "IntermediateEdges", "OutputEdges"):
+        assert without_names(found[kind]) == without_names(numbered()[kind])
+    descs = [node["Desc"] for node in found["Nodes"]]
+    assert [desc["Name"] for desc in descs] == ["both", "left", "right"]
+    assert [desc["Operator"] for desc in descs] == [node["Desc"]["Operator"] for node in numbered()["Nodes"]]
+
+
+def test_dml_graph_desc_is_written_by_names():
+    named = as_named(numbered())
+    assert named["outputs"] == {"Output0": "0.OutputTensor"}
+    assert named["nodes"]["0"]["inputs"] == {"ATensor": "1.OutputTensor", "BTensor": "2.OutputTensor"}
+    assert named["nodes"]["1"]["inputs"] == {"InputTensor": "input:Input0"}
+    assert named["inputs"] == ["Input0"]
+
+
+def test_constants_arrays_and_absent_tensors_go_through_both_spellings():
+    joined = {"DataType": "FLOAT32", "Sizes": [1, 1, 2, 9]}
+    desc = {"InputTensors": [X, X, X], "OutputTensor": joined, "Axis": 3}
+    product = {"ATensor": {**X, "Sizes": [1, 1, 2, 2]}, "BTensor": X, "TransA": "NONE", "TransB": "NONE"}
+    nodes = {
+        "w": {"constant": {"data": [1, 2, 3, 4]}},
+        "gemm": {
+            "type": "GEMM",
+            "desc": {**product, "Alpha": 1, "Beta": 0},
+            "inputs": {"ATensor": "w", "BTensor": "input:x"},
+        },
+        "join": {"type": "JOIN", "desc": desc, "inputs": {"InputTensors": ["input:x", "gemm", "input:x"]}},
+    }
+    graph = {"nodes": nodes, "inputs": ["unused", "x"], "outputs": {"y": "join.OutputTensor"}}
+    numbers = as_numbered(graph)
+    assert numbers["InputCount"] == 2
+    assert {edge["GraphInputIndex"] for edge in numbers["InputEdges"]} == {1}
+    between = [
+        (edge["FromNodeIndex"], edge["ToNodeIndex"], edge["ToNodeInputIndex"]) for edge in numbers["IntermediateEdges"]
+    ]
+    assert sorted(between) == [(0, 1, 0), (1, 2, 1)]
+    again = as_named(numbers)
+    assert again["nodes"]["w"] == nodes["w"]
+    assert again["nodes"]["join"]["inputs"] == {"InputTensors": ["input:Input1", "gemm.OutputTensor", "input:Input1"]}
+    assert as_named(as_numbered(again)) == again
+    with pytest.raises(ContractViolation):
+        as_numbered({**graph, "outputs": {"y": "nothing"}})

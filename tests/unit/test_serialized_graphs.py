@@ -64,14 +64,24 @@ def test_a_vector_of_billions_is_refused_at_once(count):
         read_serialized(bytes(data))
 
 
-def test_many_references_to_the_same_bytes_are_bounded():
-    """A file whose graph has 600,000 inputs, all of them the same text."""
-    sample, count = SAMPLE.read_bytes(), 600_000
-    vector = 32
+def with_inputs(count: int, text: bytes) -> bytes:
+    """The sample as a file whose graph has so many inputs, all of them the same text."""
+    sample, vector = SAMPLE.read_bytes(), 32
     moved = vector + 4 + 4 * count
     data = struct.pack("<IHHHHHHi", 16, 10, 16, 4, 8, 12, 0, 12)
     nodes, outputs = (moved + at - place for at, place in ((0x30, 20), (0x20, 28)))
     data += struct.pack("<IIII", nodes, vector - 24, outputs, count)
-    data += b"".join(struct.pack("<I", moved + 0x470 - (vector + 4 + 4 * i)) for i in range(count))
+    end = moved + len(sample)
+    data += b"".join(struct.pack("<I", end - (vector + 4 + 4 * i)) for i in range(count))
+    return data + sample + struct.pack("<I", len(text)) + text + b"\0"
+
+
+def test_many_references_to_the_same_bytes_are_bounded():
     with pytest.raises(RequestError, match="more than 1048576 values"):
-        read_serialized(data + sample)
+        read_serialized(with_inputs(600_000, b"x"))
+
+
+def test_many_references_to_a_long_text_are_bounded():
+    """Else a file of 2 MB would become 100 GB of names."""
+    with pytest.raises(RequestError, match="more than 8 times"):
+        read_serialized(with_inputs(100_000, b"x" * 1_000_000))

@@ -116,24 +116,30 @@ class BuiltGraph(ABC):
         """Its constants by the names of their nodes."""
 
 
-def is_graph(given: Mapping[str, Any] | BuiltGraph) -> bool:
+AnyGraph = Mapping[str, Any] | BuiltGraph | str
+"""A graph as JSON, one that was built in Python, or the name of a registered one."""
+
+
+def is_graph(given: AnyGraph) -> bool:
     """Whether something to run or to check is a graph, and no operator."""
-    return isinstance(given, BuiltGraph) or "nodes" in given or "Nodes" in given
+    return isinstance(given, BuiltGraph | str) or "nodes" in given or "Nodes" in given
 
 
-def graph_call(graph: Mapping[str, Any] | BuiltGraph, inputs: Inputs) -> Call:
+def graph_call(graph: AnyGraph, inputs: Inputs) -> Call:
     """A graph, with the tensors of its inputs by name."""
     if not isinstance(inputs, Mapping):
         raise TypeError(f"inputs are of type {type(inputs).__name__}; a graph takes a dict of its inputs by name")
     arrays = {name: as_array_or_bytes(value, name) for name, value in inputs.items()}
     if isinstance(graph, BuiltGraph):
         return Call(graph.to_json(), arrays, is_graph=True, constants=graph.constants)
+    if isinstance(graph, str):
+        return Call({}, arrays, is_graph=True, graph_name=graph)
     return Call(graph, arrays, is_graph=True)
 
 
-def execute(operator: Mapping[str, Any] | BuiltGraph, inputs: Inputs) -> Call:
+def execute(operator: AnyGraph, inputs: Inputs) -> Call:
     """Any operator or graph. What is wrong with its desc is left for the server to say."""
-    if isinstance(operator, BuiltGraph) or is_graph(operator):
+    if isinstance(operator, BuiltGraph | str) or is_graph(operator):
         return graph_call(operator, inputs)
     given = inputs if isinstance(inputs, Mapping) else {_only_input(operator): inputs}
     arrays: dict[str, Array] = {}

@@ -14,7 +14,7 @@ from typing import Any, Generic, Literal, Self, TypeVar, Unpack
 import httpx
 
 from ..check import Validation
-from ..describe import LevelInfo, OperatorInfo, OperatorSummary, ServerInfo
+from ..describe import GraphInfo, LevelInfo, OperatorInfo, OperatorSummary, ServerInfo
 from ..errors import OpwireError, TransportError, UnavailableError
 from ..level import FeatureLevel
 from ..transport.attempt import CONNECT_SECONDS, Attempt
@@ -24,7 +24,7 @@ from ..transport.exchange import Exchange
 from ..transport.retry import Patience, Tries
 from ..wire import Call, Encoding, PoolingResult, Result
 from . import requests
-from .calls import BuiltGraph
+from .calls import AnyGraph, BuiltGraph
 from .methods import OperatorMethods, P
 from .options import CallOptions, Settings
 from .typed import R
@@ -140,16 +140,54 @@ class Client(_Shell[Result, PoolingResult, httpx.BaseTransport, Sender]):
         """
         return self._send(partial(requests.execute_many, list(calls)), self._settings.updated(options))
 
-    def validate(
-        self, operator: Mapping[str, Any] | BuiltGraph, feature_level: FeatureLevel | str | int | None = None
-    ) -> Validation:
+    def validate(self, operator: AnyGraph, feature_level: FeatureLevel | str | int | None = None) -> Validation:
         """Checks an operator desc or a graph on the server; ``opwire.validate`` does the former without one.
 
         Args:
-            operator: ``{"type": ..., "desc": {...}}``; or an ``opwire.Graph``, or a graph as JSON.
-            feature_level: left out, the client's, or else the highest.
+            operator: ``{"type": ..., "desc": {...}}``; or an ``opwire.Graph``, a graph as JSON, or the name of a
+                registered one.
+            feature_level: left out, the client's, or else the highest; of a registered graph its own.
         """
         return self._send(partial(requests.validate, operator), self._settings.at_level(feature_level))
+
+    def register_graph(
+        self,
+        name: str,
+        graph: Mapping[str, Any] | BuiltGraph,
+        feature_level: FeatureLevel | str | int | None = None,
+    ) -> GraphInfo:
+        """Registers a graph on the server, in the place of that of the same name: ``execute`` then takes its name.
+
+        Args:
+            name: for the graph; none that an operator type has.
+            graph: an ``opwire.Graph``, or a graph as JSON.
+            feature_level: to check it against; left out, the client's, or else the highest.
+
+        Raises:
+            ContractViolation: the graph is not valid.
+            LimitExceededError: the server has no room for it.
+        """
+        return self._send(partial(requests.register_graph, name, graph), self._settings.at_level(feature_level))
+
+    def registered_graphs(self) -> list[GraphInfo]:
+        """The graphs that are registered with this client's API key."""
+        return self._send(requests.registered_graphs, self._settings)
+
+    def registered_graph(self, name: str) -> GraphInfo:
+        """A registered graph.
+
+        Raises:
+            NotFoundError: none of this name is registered with this client's API key.
+        """
+        return self._send(partial(requests.registered_graph, name), self._settings)
+
+    def delete_graph(self, name: str) -> None:
+        """Removes a registered graph.
+
+        Raises:
+            NotFoundError: none of this name is registered with this client's API key.
+        """
+        return self._send(partial(requests.delete_graph, name), self._settings)
 
     def operators(self) -> list[OperatorSummary]:
         """All operator types of DirectML; ``executable`` marks those that the server runs."""
@@ -246,11 +284,30 @@ class AsyncClient(
         """As ``Client.execute_many``."""
         return await self._send(partial(requests.execute_many, list(calls)), self._settings.updated(options))
 
-    async def validate(
-        self, operator: Mapping[str, Any] | BuiltGraph, feature_level: FeatureLevel | str | int | None = None
-    ) -> Validation:
+    async def validate(self, operator: AnyGraph, feature_level: FeatureLevel | str | int | None = None) -> Validation:
         """As ``Client.validate``."""
         return await self._send(partial(requests.validate, operator), self._settings.at_level(feature_level))
+
+    async def register_graph(
+        self,
+        name: str,
+        graph: Mapping[str, Any] | BuiltGraph,
+        feature_level: FeatureLevel | str | int | None = None,
+    ) -> GraphInfo:
+        """As ``Client.register_graph``."""
+        return await self._send(partial(requests.register_graph, name, graph), self._settings.at_level(feature_level))
+
+    async def registered_graphs(self) -> list[GraphInfo]:
+        """As ``Client.registered_graphs``."""
+        return await self._send(requests.registered_graphs, self._settings)
+
+    async def registered_graph(self, name: str) -> GraphInfo:
+        """As ``Client.registered_graph``."""
+        return await self._send(partial(requests.registered_graph, name), self._settings)
+
+    async def delete_graph(self, name: str) -> None:
+        """As ``Client.delete_graph``."""
+        return await self._send(partial(requests.delete_graph, name), self._settings)
 
     async def operators(self) -> list[OperatorSummary]:
         """As ``Client.operators``."""

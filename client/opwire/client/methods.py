@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
-from typing import Any, Generic, Literal, TypeVar, Unpack, overload
+from typing import Generic, Literal, TypeVar, Unpack, overload
 
 from ..tensor import DataType
 from ..wire import Call
 from . import calls
 from .arrays import ArrayLike
-from .calls import Axes, BuiltGraph, Direction, Function, IndexType, Inputs, PoolingOperator
+from .calls import AnyGraph, Axes, Direction, Function, IndexType, Inputs, PoolingOperator
 from .options import CallOptions
 from .typed import DeclaredMethods, R
 
@@ -35,15 +34,15 @@ class OperatorMethods(DeclaredMethods[R], Generic[R, P]):
 
     def execute(
         self,
-        operator: Mapping[str, Any] | BuiltGraph,
+        operator: AnyGraph,
         inputs: Inputs,
         **options: Unpack[CallOptions],
     ) -> R:
         """Runs any operator or graph.
 
         Args:
-            operator: ``{"type": ..., "desc": {...}}`` as DxDispatch writes it; or an ``opwire.Graph``, or a graph as
-                JSON.
+            operator: ``{"type": ..., "desc": {...}}`` as DxDispatch writes it; or an ``opwire.Graph``, a graph as JSON,
+                or the name of a registered one.
             inputs: the tensors by name, or the tensor of an operator that has one. Each is an array of the shape
                 ``Sizes``; or the whole buffer in one dimension, as elements, as UINT8 or as bytes, where a desc with
                 strides has its gaps; or lists of numbers, which take the data type of the desc. An array of tensors

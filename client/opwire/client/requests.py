@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 from urllib.parse import quote
 
 from pydantic_core import to_json
 
 from ..check import Validation
-from ..describe import LevelInfo, OperatorInfo, OperatorSummary, ServerInfo
+from ..describe import GraphInfo, LevelInfo, OperatorInfo, OperatorSummary, ServerInfo
 from ..errors import OpwireError, RequestError
 from ..transport.exchange import Exchange
 from ..wire import (
@@ -27,8 +27,9 @@ from ..wire import (
     read_validation,
     write_call,
     write_calls,
+    write_registration,
 )
-from .calls import BuiltGraph, is_graph
+from .calls import AnyGraph, BuiltGraph, is_graph
 from .expected import Expected
 from .options import Settings, level_name
 
@@ -80,7 +81,37 @@ def _with_settings(call: Call, settings: Settings) -> Call:
     return replace(call, options={**settings.members(), **call.options})
 
 
-def validate(operator: Mapping[str, Any] | BuiltGraph, settings: Settings) -> Exchange[Validation]:
+def register_graph(name: str, graph: Mapping[str, Any] | BuiltGraph, settings: Settings) -> Exchange[GraphInfo]:
+    """Registers a graph under a name."""
+    level = level_name(settings.feature_level)
+    if isinstance(graph, BuiltGraph):
+        headers, chunks = write_registration(graph.to_json(), graph.constants, level)
+    else:
+        headers, chunks = write_registration(graph, {}, level)
+    exchange = _get(_graph_path(name), settings, lambda found: cast(GraphInfo, found))
+    return replace(exchange, method="PUT", headers={**headers, "Accept": JSON}, chunks=chunks)
+
+
+def registered_graphs(settings: Settings) -> Exchange[list[GraphInfo]]:
+    """Lists the registered graphs."""
+    return _get("/v1/graphs", settings, lambda found: found["graphs"])
+
+
+def registered_graph(name: str, settings: Settings) -> Exchange[GraphInfo]:
+    """Describes a registered graph."""
+    return _get(_graph_path(name), settings, lambda found: found)
+
+
+def delete_graph(name: str, settings: Settings) -> Exchange[None]:
+    """Removes a registered graph."""
+    return Exchange("DELETE", _graph_path(name), _read_nothing, _most_of_description, settings.timeout)
+
+
+def _graph_path(name: str) -> str:
+    return "/v1/graphs/" + quote(name, safe="")
+
+
+def validate(operator: AnyGraph, settings: Settings) -> Exchange[Validation]:
     """Checks an operator desc or a graph."""
     kind = "graph" if is_graph(operator) else "operator"
     desc = operator.to_json() if isinstance(operator, BuiltGraph) else operator

@@ -4,10 +4,11 @@ Source: the pages of ``DML_GRAPH_DESC``, and ``IDMLDevice1::CompileGraph``.
 """
 
 from .checking import check_graph, validate_graph
-from .constants import CONSTANT, without_constants
+from .constants import CONSTANT, with_constants, without_constants
 from .form import MOST_EDGES, MOST_NODES
 from .named import INPUT
 from .plan import GRAPH, Bytes, Place, Step, Steps, operator_plans
+from .spelling import as_named, as_numbered
 
 __all__ = [
     "CONSTANT",
@@ -19,8 +20,11 @@ __all__ = [
     "Place",
     "Step",
     "Steps",
+    "as_named",
+    "as_numbered",
     "check_graph",
     "operator_plans",
     "validate_graph",
+    "with_constants",
     "without_constants",
 ]

@@ -46,7 +46,7 @@ def check_graph(graph: object, feature_level: FeatureLevel | str | int = HIGHEST
         ContractViolation: with every violation.
     """
     level = read_level(feature_level, "")
-    read = _read(graph, pointer)
+    read = read_graph(graph, pointer)
     violations = read.violations_at(level)
     if violations:
         raise ContractViolation(violations)
@@ -62,7 +62,7 @@ def validate_graph(
         ContractViolation: there is no such feature level.
     """
     level = read_level(feature_level, "")
-    read = _read(graph, pointer)
+    read = read_graph(graph, pointer)
     violations = read.violations_at(level)
     minimum = next((lowest for lowest in FeatureLevel if not read.violations_at(lowest)), None)
     known = not read.report.violations and not any(node.structural for node in read.descs.values())
@@ -70,7 +70,7 @@ def validate_graph(
 
 
 @dataclass(slots=True, eq=False)
-class _Graph:
+class ReadGraph:
     """A graph as read, with its edges resolved.
 
     Attributes:
@@ -309,12 +309,13 @@ class _Graph:
         return inputs, places
 
 
-def _read(graph: object, pointer: str) -> _Graph:
+def read_graph(graph: object, pointer: str) -> ReadGraph:
+    """A graph in either spelling, with all that is wrong with it at any level in its report, or with its descs."""
     report = Report()
     if not is_object(graph):
         report.add(Code.WRONG_TYPE, pointer, f"{show(graph)} given where a graph (an object) belongs")
-        return _Graph(GraphForm(pointer), report)
-    read = _Graph(_form(graph, pointer, report), report)
+        return ReadGraph(GraphForm(pointer), report)
+    read = ReadGraph(_form(graph, pointer, report), report)
     read.read_nodes()
     if not report.violations:
         read.resolve()

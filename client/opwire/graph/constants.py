@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..desc import is_object, pointer_to
@@ -15,39 +15,55 @@ HELD = ""
 """Stands in a graph in the place of a constant's tensor that was taken out."""
 
 
+Replace = Callable[[str, Any, str], Any]
+"""What stands in the place of a constant's tensor: from the name of its node, the tensor, and its place."""
+
+
 def without_constants(graph: Mapping[str, Any], pointer: str) -> tuple[dict[str, Any], dict[str, tuple[Any, str]]]:
     """A graph without the tensors of its constants, and these by the names of their nodes, each with its place.
 
     What is malformed stays as it is, for ``check_graph`` to report.
     """
     taken: dict[str, tuple[Any, str]] = {}
+
+    def take(name: str, tensor: Any, at: str) -> str:
+        taken[name] = (tensor, at)
+        return HELD
+
+    return _replaced(graph, pointer, take), taken
+
+
+def with_constants(graph: Mapping[str, Any], tensors: Mapping[str, Any]) -> dict[str, Any]:
+    """A graph with these tensors, by the names of their nodes, in the places that ``without_constants`` left."""
+    return _replaced(graph, "", lambda name, _, __: tensors[name])
+
+
+def _replaced(graph: Mapping[str, Any], pointer: str, replace: Replace) -> dict[str, Any]:
     if "Nodes" in graph:
         nodes = graph["Nodes"]
         if not isinstance(nodes, list) or len(nodes) > MOST_NODES:
-            return dict(graph), taken
+            return dict(graph)
         names = Names()
         at = [pointer_to(pointer, "Nodes", i) for i in range(len(nodes))]
-        kept = [_numbered(node, names.of(node, i), at[i], taken) for i, node in enumerate(nodes)]
-        return {**graph, "Nodes": kept}, taken
+        kept = [_numbered(node, names.of(node, i), at[i], replace) for i, node in enumerate(nodes)]
+        return {**graph, "Nodes": kept}
     given = graph.get("nodes")
     if not is_object(given) or len(given) > MOST_NODES:
-        return dict(graph), taken
-    return {**graph, "nodes": {name: _named(node, name, pointer, taken) for name, node in given.items()}}, taken
+        return dict(graph)
+    return {**graph, "nodes": {name: _named(node, name, pointer, replace) for name, node in given.items()}}
 
 
-def _named(node: Any, name: str, pointer: str, taken: dict[str, tuple[Any, str]]) -> Any:
+def _named(node: Any, name: str, pointer: str, replace: Replace) -> Any:
     if not is_object(node) or "constant" not in node:
         return node
-    taken[name] = (node["constant"], pointer_to(pointer, "nodes", name, "constant"))
-    return {**node, "constant": HELD}
+    return {**node, "constant": replace(name, node["constant"], pointer_to(pointer, "nodes", name, "constant"))}
 
 
-def _numbered(node: Any, name: str, pointer: str, taken: dict[str, tuple[Any, str]]) -> Any:
+def _numbered(node: Any, name: str, pointer: str, replace: Replace) -> Any:
     desc = node.get("Desc") if is_object(node) else None
     if not is_object(desc) or "Data" not in desc:
         return node
-    taken[name] = (desc["Data"], pointer_to(pointer, "Desc", "Data"))
-    return {**node, "Desc": {**desc, "Data": HELD}}
+    return {**node, "Desc": {**desc, "Data": replace(name, desc["Data"], pointer_to(pointer, "Desc", "Data"))}}
 
 
 class Names:

@@ -15,6 +15,13 @@ MOST_READS = 1 << 20
 """Fields and elements of vectors that are read of one buffer: a small one may refer to the same bytes over and over."""
 
 
+MOST_TIMES = 8
+"""How often the bytes of a buffer are copied on the average, for the same reason; names are often referred to twice."""
+
+_SMALL = 1 << 20
+"""Bytes that may be copied of any buffer."""
+
+
 class Malformed(ValueError):
     """The buffer is not what it should be; the message says where, in bytes."""
 
@@ -25,6 +32,7 @@ class FlatBuffer:
     def __init__(self, data: bytes) -> None:
         self.data = data
         self._reads = MOST_READS
+        self._copied = MOST_TIMES * len(data) + _SMALL
 
     def root(self) -> Table:
         """The table that the buffer holds."""
@@ -49,6 +57,9 @@ class FlatBuffer:
         """So many bytes from one on."""
         if at < 0 or at + size > len(self.data):
             raise Malformed(f"{size} bytes at byte {at} lie beyond the {len(self.data)} bytes of the file")
+        self._copied -= size
+        if self._copied < 0:
+            raise Malformed(f"more than {MOST_TIMES} times the {len(self.data)} bytes of the file are referred to")
         return self.data[at : at + size]
 
     def string(self, at: int) -> str:

@@ -38,7 +38,8 @@ _OPTIONS: Mapping[str, Schema] = {
     "output_format": {"enum": ["base64", "numbers"]},
 }
 _MODEL: Schema = {"type": "object", "description": "a DxDispatch model; what it prints is answered, files are refused"}
-_EITHER: Mapping[str, Schema] = {"feature_level": _LEVEL, "operator": ref("Operator"), "graph": ref("Graph")}
+_GRAPH: Schema = {"anyOf": [ref("Graph"), {"type": "string", "description": "the name of a registered graph"}]}
+_EITHER: Mapping[str, Schema] = {"feature_level": _LEVEL, "operator": ref("Operator"), "graph": _GRAPH}
 
 REQUESTS: Mapping[str, Schema] = {
     "InputTensor": _INPUT_TENSOR,
@@ -52,6 +53,7 @@ REQUESTS: Mapping[str, Schema] = {
     "BatchRequest": object_schema(["requests"], {"requests": {"type": "array", "items": ref("ExecuteRequest")}}),
     "ValidateRequest": {**object_schema([], _EITHER), **_ONE_OF_BOTH},
     "ValidateModelRequest": object_schema(["model"], {"feature_level": {"enum": _LEVELS}, "model": _MODEL}),
+    "RegisterRequest": object_schema(["graph"], {"feature_level": _LEVEL, "graph": ref("Graph")}),
     **GRAPHS,
 }
 """The bodies of requests; ``Operator`` is for the document to define."""

@@ -25,6 +25,10 @@ MOST_PROBLEM_BYTES = 2**20
 """The largest answer that is read if it is not a good one."""
 
 
+_GOOD = (200, 201)
+"""The statuses of answers that are no problems: what was asked for, and what was made."""
+
+
 @dataclass(frozen=True, slots=True)
 class Exchange(Generic[T]):
     """A request to be sent, and what reads the body of its answer.
@@ -48,7 +52,7 @@ class Exchange(Generic[T]):
 
     def most_bytes_of(self, status: int) -> int:
         """How large the body of an answer with a status may be."""
-        return self.most_bytes() if status == 200 else MOST_PROBLEM_BYTES
+        return self.most_bytes() if status in _GOOD else MOST_PROBLEM_BYTES
 
     def result(self, status: int, headers: Headers, body: Buffer) -> T:
         """The result of a received answer.
@@ -62,7 +66,7 @@ class Exchange(Generic[T]):
             OpwireError: the one that the answer stands for; InvalidResponseError if it is none of opwire's.
         """
         try:
-            if status == 200:
+            if status in _GOOD:
                 return self.read(body, headers.get(_HEAD_LENGTH))
             error = _read_problem(headers, body)
         except ValueError as found:

@@ -17,11 +17,12 @@ from .answers import (
     write_error,
     write_outcome,
 )
-from .calls import Call, Encoding, plain, write_call, write_calls
+from .calls import Call, Encoding, plain, write_call, write_calls, write_registration
 from .encoded import EncodedTensor, encoded_inputs
 from .framing import BINARY, HEAD_LENGTH, JSON, Buffer, Parts, parse_json, split_body
 from .models import ModelRequest, parse_model
 from .payloads import Numbers, Payload
+from .registrations import parse_registration, read_constants
 from .request_body import NODE_BYTES, RequestBody
 from .requests import (
     LOWEST_PRIORITY,
@@ -70,10 +71,12 @@ __all__ = [
     "parse_execute",
     "parse_json",
     "parse_model",
+    "parse_registration",
     "parse_validate",
     "plain",
     "read_answer",
     "read_answers",
+    "read_constants",
     "read_desc",
     "read_inputs",
     "read_pooling_answer",
@@ -84,4 +87,5 @@ __all__ = [
     "write_calls",
     "write_error",
     "write_outcome",
+    "write_registration",
 ]

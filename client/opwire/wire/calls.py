@@ -31,12 +31,13 @@ class Call:
     """One operator or graph for the service to run.
 
     Attributes:
-        operator: ``{"type": ..., "desc": {...}}``, or the graph.
+        operator: ``{"type": ..., "desc": {...}}``, or the graph; empty where the graph is named.
         inputs: for each input its logical elements, an array of the shape ``Sizes``; the tensors of an array go by
             ``NAME[0]``, ``NAME[1]``, ... in their order.
         layouts: the descs of those inputs whose bytes do not lie packed.
         options: further members of the request (``feature_level``, ``timeout_ms``, ...).
         is_graph: whether it is a graph.
+        graph_name: of a registered graph.
         constants: of a graph that is spelt by names and has their nodes without tensors, by the names of the nodes.
     """
 
@@ -46,6 +47,7 @@ class Call:
     options: Mapping[str, object] = field(default_factory=dict)
     is_graph: bool = False
     constants: Mapping[str, Array] = field(default_factory=dict)
+    graph_name: str | None = None
 
 
 def write_call(call: Call, encoding: Encoding) -> tuple[dict[str, str], list[Buffer]]:
@@ -62,21 +64,46 @@ def write_calls(calls: Iterable[Call], encoding: Encoding) -> tuple[dict[str, st
 
 
 def _call_json(call: Call, encoding: Encoding, tail: list[Buffer]) -> dict[str, object]:
-    request: dict[str, object] = {"graph" if call.is_graph else "operator": call.operator, "inputs": {}, **call.options}
+    target = call.operator if call.graph_name is None else call.graph_name
+    request: dict[str, object] = {"graph" if call.is_graph else "operator": target, "inputs": {}, **call.options}
     if encoding is Encoding.NUMBERS:
         request["output_format"] = OutputFormat.NUMBERS.value
     request["inputs"] = grouped(
         {name: _write_tensor(array, call.layouts.get(name), encoding, tail) for name, array in call.inputs.items()}
     )
-    if call.constants:  # in the tail they come behind the inputs, in the order of their nodes
-        nodes = {
-            name: {"constant": _write_tensor(call.constants[name], None, encoding, tail)}
-            if name in call.constants
-            else node
-            for name, node in call.operator["nodes"].items()
-        }
-        request["graph"] = {**call.operator, "nodes": nodes}
+    if call.constants:
+        request["graph"] = _with_constants(call.operator, call.constants, encoding, tail)
     return request
+
+
+def write_registration(
+    graph: Mapping[str, Any], constants: Mapping[str, Array], level: str | int | None
+) -> tuple[dict[str, str], list[Buffer]]:
+    """Headers and body pieces of a request to register a graph.
+
+    Args:
+        graph: as JSON.
+        constants: its constants, if it is spelt by names and has their nodes without tensors.
+        level: to check it against; None for the highest.
+    """
+    tail: list[Buffer] = []
+    request: dict[str, object] = {"graph": _with_constants(graph, constants, Encoding.BINARY, tail)}
+    if level is not None:
+        request["feature_level"] = level
+    return _request(request, Encoding.BINARY, tail)
+
+
+def _with_constants(
+    graph: Mapping[str, Any], constants: Mapping[str, Array], encoding: Encoding, tail: list[Buffer]
+) -> Mapping[str, Any]:
+    """A graph with its constants; in the tail they come behind the inputs, in the order of their nodes."""
+    if not constants:
+        return graph
+    nodes = {
+        name: {"constant": _write_tensor(constants[name], None, encoding, tail)} if name in constants else node
+        for name, node in graph["nodes"].items()
+    }
+    return {**graph, "nodes": nodes}
 
 
 def _write_tensor(array: Array, layout: BufferTensorDesc | None, encoding: Encoding, tail: list[Buffer]) -> object:

@@ -42,6 +42,8 @@ class ExecuteRequest(NamedTuple):
     """One operator or graph to run, as parsed; neither it nor its tensors are checked yet.
 
     ``operator`` is the graph if ``is_graph`` says so, without the tensors of its constants: they are among the inputs.
+    A registered graph is its name; then the level is None where none is given.
+
     ``inputs`` has the tensors of an array as ``NAME[0]``, ``NAME[1]``, ... ``pointer`` says where it stands in the
     body, ``places`` where those inputs do that are not among its ``inputs``.
     """
@@ -137,7 +139,7 @@ def _read_validate(document: object, parts: Parts) -> ValidateRequest:
     _one_of_both(envelope, "", report)
     if report.violations:
         refuse(report.violations)
-    level = _given(envelope, "feature_level", HIGHEST)
+    level = _given(envelope, "feature_level", None if isinstance(envelope.get("graph"), str) else HIGHEST)
     if "graph" not in envelope:
         return ValidateRequest(envelope["operator"], level)
     graph = envelope["graph"]
@@ -211,7 +213,7 @@ def read_execute(value: object, parts: Parts, pointer: str) -> ExecuteRequest:
         _take_aliases(envelope["operator"], inputs, places, pointer)
     return ExecuteRequest(
         graph if is_graph else envelope["operator"],
-        _given(envelope, "feature_level", HIGHEST),
+        _given(envelope, "feature_level", None if isinstance(graph, str) else HIGHEST),
         cast(dict[str, Payload], inputs),  # a violation would have been refused
         timeout,
         priority,

@@ -66,7 +66,7 @@ FileArgument = Annotated[
 def validate_command(file: FileArgument, level: LevelOption = None, as_json: JsonOption = False) -> None:
     """Check an operator desc against a feature level; of a model every dispatchable, and what level it needs."""
     with reporting(as_json):
-        document = read_document(_read(file))
+        document = read_document(_read(file), _folder(file))
         if isinstance(document, Model):
             level = level or HIGHEST
             document = open_graphs(document, _folder(file))
@@ -114,7 +114,7 @@ def run_command(
     """Execute an operator or a whole DxDispatch model, and print or save its tensors."""
     files = dict(_named_file(given) for given in inputs or ())
     with reporting(as_json):
-        document = read_document(_read(file))
+        document = read_document(_read(file), _folder(file))
         if isinstance(document, Model):
             if files:
                 raise typer.BadParameter("a model's tensors come from its resources", param_hint="--input")

@@ -17,9 +17,10 @@ import numpy as np
 from llvmlite.binding import get_host_cpu_name
 
 from opwire.check import Plan
-from opwire.graph import GRAPH, operator_plans
+from opwire.graph import GRAPH, Steps, operator_plans
 
 from ..execution import Arrays, Bound, Stop
+from ..kernels.cpu.elementwise.fusing import fused
 from ..kernels.cpu.families import ALWAYS, COMPILING, KERNELS, PREPARE
 from ..kernels.cpu.jit.compiler import Kernel
 from ..kernels.cpu.jit.compiling import CompilingFailed
@@ -46,6 +47,9 @@ SOON_DONE = 1 << 10
 
 JOBS = 1024
 """Plans that are kept ready: those made last."""
+
+STEPS = 16 * JOBS
+"""Operators of all of them together, but for the last one's."""
 
 
 @dataclass(slots=True)
@@ -74,6 +78,7 @@ class CpuDevice(Device):
         self._pool = Pool(threads or int(os.environ.get(THREADS_VARIABLE, "0")) or _cores())
         self._library = Library(KERNELS, compiling, ALWAYS)
         self._prepared: OrderedDict[Plan, _Prepared] = OrderedDict()
+        self._steps = 0
         self._lock = Lock()
 
     @property
@@ -145,9 +150,11 @@ class CpuDevice(Device):
         if prepared is None:
             prepared = _Prepared(_job(plan))
             with self._lock:
+                self._steps += len(operator_plans(plan)) if plan not in self._prepared else 0
                 self._prepared[plan] = prepared
-                if len(self._prepared) > JOBS:
-                    self._prepared.popitem(last=False)
+                while len(self._prepared) > JOBS or (self._steps > STEPS and len(self._prepared) > 1):
+                    oldest, _ = self._prepared.popitem(last=False)
+                    self._steps -= len(operator_plans(oldest))
         if not prepared.is_ready:
             prepared.is_ready = self._library.ready(_kernels(prepared.job))
         return prepared
@@ -167,7 +174,9 @@ class CpuDevice(Device):
 def _job(plan: Plan) -> Job:
     """What computes a plan, and in a graph each of its steps."""
     if plan.operator is GRAPH:
-        return GraphJob(GraphMemory(plan), tuple(_job(step.plan) for step in plan.attributes.steps))
+        steps: Steps = plan.attributes
+        found = fused(steps, [_job(step.plan) for step in steps.steps])
+        return GraphJob(GraphMemory(plan, found.groups, found.passing, found.shared), found.parts)
     return PREPARE.get(plan.operator.name, ReferenceJob)(plan)
 
 

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from traceback import clear_frames
 from typing import Any, TypeVar
 
-from opwire.check import Plan, Validation, read_level, validate
+from opwire.check import Plan, read_level, validate
 from opwire.desc import pointer_to, show
 from opwire.errors import (
     InternalError,
-    LimitExceededError,
     NotExecutableError,
     OpwireError,
     ProblemCode,
     RequestError,
 )
-from opwire.graph import GRAPH, validate_graph
+from opwire.graph import GRAPH, operator_plans
 from opwire.operator import Code, Violation
 from opwire.wire import (
     Answer,
@@ -40,9 +37,12 @@ from ..settings import Limits
 from ..telemetry.metrics import Metrics
 from .dialect import Completed, Dialect
 from .dispatcher import Dispatcher
+from .graph_registry import GraphRegistry
+from .limits import Allowance, exceeded
 from .memory import SMALL, Hold, Memory
 from .plan_cache import PlanCache, Prepared
 from .progress import Progress, Ran
+from .registered_graph import RegisteredGraph
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -70,15 +70,24 @@ class Engine:
     Attributes:
         memory: that all requests hold together.
         plans: of the operator descs seen last.
+        graphs: that are registered.
         default_device: of requests that name none.
     """
 
-    def __init__(self, dispatcher: Dispatcher, limits: Limits, cached_plans: int, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        limits: Limits,
+        cached_plans: int,
+        metrics: Metrics,
+        graphs: GraphRegistry | None = None,
+    ) -> None:
         self.dispatcher = dispatcher
         self.metrics = metrics
         self.limits = limits
         self.memory = Memory(limits.memory_bytes, limits.queued)
         self.plans = PlanCache(cached_plans, self._bound)
+        self.graphs = graphs or GraphRegistry(None, limits)
         # JSON is parsed by one thread: it holds the interpreter, so that several would keep all others from running.
         self._parser = ThreadPoolExecutor(1, "opwire-parser")
         self._coders = ThreadPoolExecutor(dispatcher.places, "opwire-coder")
@@ -153,9 +162,12 @@ class Engine:
         return parsed
 
     async def validate(
-        self, body: Buffer, head_length: str | None, progress: Progress, hold: Hold
+        self, body: Buffer, head_length: str | None, progress: Progress, hold: Hold, owner: str | None
     ) -> dict[str, object]:
         """What is known of an operator desc at a level, as JSON.
+
+        Args:
+            owner: whose registered graphs may be named.
 
         Raises:
             ContractViolation: there is no such feature level.
@@ -163,15 +175,15 @@ class Engine:
         """
         request = await self.read(parse_validate, body, head_length, progress, hold)
         progress.operator = GRAPH.name if request.is_graph else request.operator
-        level = read_level(request.feature_level, "/feature_level")
         if request.is_graph:
-            found: Validation = await self._parse(partial(validate_graph, request.operator, level, pointer="/graph"))
-            return found.to_json()
+            return (await self._parse(self.graphs.validate, request, owner)).to_json()
+        level = read_level(request.feature_level, "/feature_level")
         return validate(request.operator, level, pointer="/operator").to_json()
 
     async def close(self) -> None:
         """Takes no more work, and waits for what runs."""
         await self.dispatcher.close()
+        self.graphs.close()
         self._parser.shutdown()
         self._coders.shutdown()
         self._large_coders.shutdown()
@@ -179,7 +191,7 @@ class Engine:
     async def _parse(self, parse: Callable[..., T], *arguments: Any) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._parser, parse, *arguments)
 
-    async def _code(self, size: int, code: Callable[..., T], *arguments: Any) -> T:
+    async def code(self, size: int, code: Callable[..., T], *arguments: Any) -> T:
         """Decodes or encodes so many bytes; nobody waits for what takes much longer than that."""
         coders = self._coders if size <= SMALL else self._large_coders
         return await asyncio.get_running_loop().run_in_executor(coders, code, *arguments)
@@ -203,7 +215,7 @@ class Engine:
             progress.operator = GRAPH.name if execute.is_graph else execute.operator
             progress.deadline = self.deadline(progress.started, execute.timeout_ms)
             device = self._device(execute)
-            prepared = await self._plan(execute)
+            prepared = await self.plan(execute)
             self._refuse_not_executable(prepared.plan, device)
             writing, numbers = dialect.answer_bytes(request, prepared)
             self._bound_numbers(numbers)
@@ -220,16 +232,21 @@ class Engine:
         await dialect.store(request, done)
         write = dialect.write
         if writing > INLINE_BYTES:
-            answer = await self._code(writing, write, request, done, progress)
+            answer = await self.code(writing, write, request, done, progress)
         else:
             answer = write(request, done, progress)
         self.metrics.executed(prepared.plan.operator.name, progress.timing)
         return answer
 
-    async def _plan(self, request: ExecuteRequest) -> Prepared:
+    async def plan(self, request: ExecuteRequest) -> Prepared:
         """The plan of a request; a graph, whose check may take long, is checked in another thread."""
         if not request.is_graph:
             return self.plans.plan(request)
+        graph = request.operator
+        if isinstance(graph, RegisteredGraph):
+            if (made := graph.plan_at(request.feature_level)) is not None:
+                return made
+            return await self._parse(self.graphs.plan, graph, request, self.plans.prepare)
         key, found = self.plans.find(request)
         return found or self.plans.keep(key, await self._parse(self.plans.prepare, request))
 
@@ -248,7 +265,7 @@ class Engine:
         plan, deadline = prepared.plan, progress.deadline
         is_small = prepared.input_bytes <= INLINE_BYTES
         is_inline = is_small and self.dispatcher.fits_inline(plan, device)
-        scratch = 0 if is_inline else self.dispatcher.scratch_bytes(plan, device)
+        scratch = 0 if is_inline else await self._scratch_bytes(plan, device)
         size = prepared.bytes + writing + scratch
         if not hold.grow_now(size):
             await hold.grow(size, deadline)
@@ -269,6 +286,12 @@ class Engine:
             progress.ran(await guard(work))
         return Completed(prepared, buffers, chosen)
 
+    async def _scratch_bytes(self, plan: Plan, device: str) -> int:
+        """What a device takes for a plan; a long graph is made ready for the device in another thread."""
+        if len(operator_plans(plan)) <= _FEW_STEPS:
+            return self.dispatcher.scratch_bytes(plan, device)
+        return await self._parse(self.dispatcher.scratch_bytes, plan, device)
+
     async def _inputs(self, prepared: Prepared, request: ExecuteRequest, device: str) -> Inputs:
         """Large inputs: decoded in another thread, unless the device does that or there is nothing to decode."""
         plan = prepared.plan
@@ -277,7 +300,7 @@ class Engine:
             return encoded
         if are_views(plan, request):
             return read_inputs(plan, request)
-        return await self._code(prepared.input_bytes, read_inputs, plan, request)
+        return await self.code(prepared.input_bytes, read_inputs, plan, request)
 
     def _device(self, request: ExecuteRequest) -> str:
         given = request.device
@@ -333,26 +356,11 @@ class Engine:
             raise exceeded(ProblemCode.TENSOR_TOO_LARGE, "elements of output as numbers", count, most)
 
 
+_FEW_STEPS = 32
+"""Of a graph, that are soon made ready."""
+
 _FEW_BYTES = 4096
 """Of JSON, that cannot hold enough values to matter."""
-
-
-class Allowance:
-    """For the outputs of a batch, which all exist until its answer is sent."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._taken = 0
-
-    def take(self, size: int) -> None:
-        """
-        Raises:
-            LimitExceededError: so many bytes are not left.
-        """
-        if self._taken + size > self._limit:
-            what = "bytes of output in one batch"
-            raise exceeded(ProblemCode.TENSOR_TOO_LARGE, what, self._taken + size, self._limit)
-        self._taken += size
 
 
 def _let_go(error: BaseException | None) -> None:
@@ -363,28 +371,6 @@ def _let_go(error: BaseException | None) -> None:
     while error is not None:
         clear_frames(error.__traceback__)
         error = error.__context__
-
-
-def few_at_a_time(most: int) -> Guard:
-    """Keeps the work of a batch from filling the queue, where that of others has to wait for it."""
-    gate = asyncio.Semaphore(most)
-
-    async def guard(work: Coroutine[Any, Any, Ran]) -> Ran:
-        began = time.monotonic()
-        try:
-            async with gate:
-                waited = round((time.monotonic() - began) * 1e6)
-                ran = await work
-        finally:
-            work.close()  # it has not begun if the client went away before
-        return ran._replace(queue=ran.queue + waited)
-
-    return guard
-
-
-def exceeded(code: ProblemCode, what: str, size: int, limit: int) -> LimitExceededError:
-    """The error for something that is larger than the server takes."""
-    return LimitExceededError(code, f"{size} {what}; this server takes at most {limit}", limit=limit, size=size)
 
 
 def _json_bytes(body: Buffer, head_length: str | None) -> int:

@@ -18,7 +18,11 @@ from opwire.wire import ExecuteRequest, OutputFrame, output_frames
 LARGEST_DESC = 2**20
 """Bytes of JSON in an operator desc."""
 
-_LARGEST_KEY = 16 * 1024
+_LARGEST_KEY = 256 * 1024
+"""Bytes of JSON of a desc whose plan is kept."""
+
+_MOST_KEYS = 8 * 2**20
+"""Those of all plans that are kept together, to which the memory that they take is in proportion."""
 
 
 @dataclass(slots=True, eq=False)
@@ -73,6 +77,7 @@ class PlanCache:
     hits: int = 0
     misses: int = 0
     _plans: OrderedDict[Key, Prepared] = field(default_factory=OrderedDict)
+    _bytes: int = 0
 
     def __len__(self) -> int:
         return len(self._plans)
@@ -109,10 +114,14 @@ class PlanCache:
 
     def keep(self, key: Key, made: Prepared) -> Prepared:
         """Keeps a plan, unless its desc is very large."""
-        if len(key.desc) <= _LARGEST_KEY:
-            self._plans[key] = made
-            if len(self._plans) > self.size:
-                self._plans.popitem(last=False)
+        if len(key.desc) > _LARGEST_KEY:
+            return made
+        if key not in self._plans:
+            self._bytes += len(key.desc)
+        self._plans[key] = made
+        while len(self._plans) > self.size or self._bytes > _MOST_KEYS:
+            oldest, _ = self._plans.popitem(last=False)
+            self._bytes -= len(oldest.desc)
         return made
 
     def prepare(self, request: ExecuteRequest) -> Prepared:

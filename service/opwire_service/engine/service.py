@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from importlib.metadata import version
+from pathlib import Path
 from typing import cast
 
 from opwire.describe import DeviceInfo, ServerInfo
@@ -13,12 +14,13 @@ from opwire.wire import Encoding
 
 from ..devices import load
 from ..devices.base import Device
-from ..settings import Settings
+from ..settings import Limits, Settings
 from ..telemetry import metrics as counted
 from ..telemetry.metrics import Metrics
 from ..telemetry.prometheus import registry
 from .calibration import read_costs
 from .dispatcher import Dispatcher
+from .graph_registry import GraphRegistry
 from .pipeline import Engine
 
 log = logging.getLogger("opwire")
@@ -27,15 +29,20 @@ log = logging.getLogger("opwire")
 class Service:
     """A server without its network. It is ready from its making until ``close``.
 
+    Args:
+        folder: that the processes of the server share; None if it is one alone.
+
     Attributes:
+        folder: see above.
         ready: whether it takes work.
         draining: whether it has been told to stop, or has to.
         broken: why it has to: what became of one of its devices; else None.
         registry: what Prometheus scrapes; it is as old as the last ``publish``.
     """
 
-    def __init__(self, settings: Settings, metrics: Metrics) -> None:
+    def __init__(self, settings: Settings, metrics: Metrics, folder: Path | None = None) -> None:
         self.settings = settings
+        self.folder = folder
         self.metrics = metrics
         self.registry = registry(metrics, alone=settings.workers == 1)
         devices = {name: load(name, settings.workers) for name in settings.devices}
@@ -48,7 +55,7 @@ class Service:
             read_costs(devices),
             self._lose,
         )
-        self.engine = Engine(dispatcher, limits, settings.cached_plans, metrics)
+        self.engine = Engine(dispatcher, limits, settings.cached_plans, metrics, _registry(folder, limits))
         self.ready = True
         self.draining = False
         self.broken: str | None = None
@@ -131,3 +138,11 @@ class Service:
             found = {**device.describe(), **now, "memory": memory, "broken": device.broken}
             described.append(cast(DeviceInfo, found))
         return described
+
+
+def _registry(folder: Path | None, limits: Limits) -> GraphRegistry:
+    if folder is None:
+        return GraphRegistry(None, limits)
+    own = folder / "graphs"
+    own.mkdir(exist_ok=True)
+    return GraphRegistry(own, limits)

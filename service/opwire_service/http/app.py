@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI
@@ -18,7 +19,7 @@ from ..engine.pipeline import Engine
 from ..engine.service import Service
 from ..settings import Settings
 from ..telemetry.metrics import OTHER, Metrics
-from . import console, contract_routes, data_routes, docs, errors, health, load, metrics
+from . import console, contract_routes, data_routes, docs, errors, graphs, health, load, metrics
 from .api_keys import ApiKeys
 from .auth import Gate, refuse
 from .context import RequestContext
@@ -66,6 +67,7 @@ class Application:
     Args:
         counted: what the server counts in.
         protocols: besides its own.
+        folder: that the processes of the server share; None if it is one alone.
 
     Attributes:
         framework: the routes whose bodies are small, and all documents.
@@ -76,12 +78,19 @@ class Application:
             OpenTelemetry is asked for and not installed.
     """
 
-    def __init__(self, settings: Settings, counted: Metrics, protocols: Sequence[WireProtocol] = ()) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        counted: Metrics,
+        protocols: Sequence[WireProtocol] = (),
+        folder: Path | None = None,
+    ) -> None:
         root, labels = settings.root_path, route_labels([label for each in protocols for label in each.labels])
         if root and any(path.startswith(f"{root}/") or path == root for path in labels):
             raise ValueError(f"the root path {root} is that of a route of the server")
         self.service: Service | None = None
         self._settings = settings
+        self._folder = folder
         self._metrics = counted
         self._protocols = protocols
         self._tracing = _tracing() if settings.otel else None
@@ -107,18 +116,18 @@ class Application:
         """Answers an HTTP request."""
         service = self.service
         assert service is not None  # no request comes before the server has started
-        route = self._data_route(scope["path"])
+        route = self._data_route(scope["path"], scope["method"])
         if self._gate is not None and not self._gate.admits(scope):
             route = data_routes.Route(scope["method"], refuse, OTHER if route is None else route.path)
-        elif service.draining and route is not None and route.method == "POST":
+        elif service.draining and route is not None and route.method in ("POST", "PUT"):
             route = route._replace(handler=_stopping(service))
         if route is None:
             await self.framework(self._scope_of_framework(scope), receive, send)
         else:
             await data_routes.answer(route, service.engine, scope, receive, send, self._record)
 
-    def _data_route(self, path: str) -> data_routes.Route | None:
-        route = data_routes.ROUTES.get(path)
+    def _data_route(self, path: str, method: str) -> data_routes.Route | None:
+        route = data_routes.ROUTES.get(path) or graphs.find(path, method)
         if route is None:
             route = next(filter(None, (protocol.find(path) for protocol in self._protocols)), None)
         return route
@@ -131,7 +140,7 @@ class Application:
 
     @asynccontextmanager
     async def _lifespan(self, app: FastAPI) -> AsyncGenerator[None]:
-        self.service = app.state.service = Service(self._settings, self._metrics)
+        self.service = app.state.service = Service(self._settings, self._metrics, self._folder)
         for protocol in self._protocols:
             protocol.open(self.service)
         traces = None if self._tracing is None else self._tracing()
@@ -209,6 +218,7 @@ def route_labels(others: Sequence[str]) -> tuple[str, ...]:
     """
     return (
         *data_routes.ROUTES,
+        *graphs.LABELS,
         *others,
         *(route.path for router in _ROUTERS for route in router.routes if isinstance(route, APIRoute)),
         *console.PATHS,

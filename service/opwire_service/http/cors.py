@@ -49,7 +49,7 @@ def cors(app: ASGIApp, origins: Sequence[str], sent: Sequence[str] = ()) -> CORS
     return CORSMiddleware(
         app,
         allow_origins=origins,
-        allow_methods=("GET", "POST"),
+        allow_methods=("GET", "POST", "PUT", "DELETE"),
         allow_headers=[*(header.name for header in HEADERS if header.sent), *sent],
         expose_headers=[header.name for header in HEADERS if header.read],
     )

@@ -25,8 +25,11 @@ from opwire.wire import (
     write_error,
 )
 
+from ..engine.batches import few_at_a_time
+from ..engine.limits import Allowance
 from ..engine.memory import Hold
-from ..engine.pipeline import Allowance, Engine, few_at_a_time
+from ..engine.pipeline import Engine
+from ..engine.registered_graph import RegisteredGraph
 from ..telemetry import access_log
 from ..telemetry.metrics import BATCH_RESULTS, CLIENT_GONE, OK, STAGES
 from ..telemetry.requests import Ended
@@ -47,11 +50,18 @@ log = logging.getLogger("opwire.access")
 
 
 class Route(NamedTuple):
-    """A data route: its method, its handler, and its path with the names of what varies, by which it is counted."""
+    """A data route.
+
+    Attributes:
+        method: that the handler answers.
+        path: with the names of what varies, by which it is counted.
+        allowed: all methods of the path, where it has others.
+    """
 
     method: str
     handler: Handler
     path: str
+    allowed: tuple[str, ...] = ()
 
 
 async def execute(engine: Engine, exchange: Exchange, hold: Hold) -> None:
@@ -63,7 +73,7 @@ async def execute(engine: Engine, exchange: Exchange, hold: Hold) -> None:
     if models.may_hold_model(body, length):
         model = await models.read(engine, exchange, body, hold, runs=True)
     if model is None:
-        dialect = Native(exchange.request_id, binary=exchange.wants_binary)
+        dialect = Native(exchange.request_id, binary=exchange.wants_binary, find=partial(_graph, engine, exchange))
         answer = await engine.answer(dialect, body, length, exchange.progress, hold, guard)
     else:
         answer = await models.execute(engine, exchange, model, hold, guard)
@@ -76,7 +86,7 @@ async def batch(engine: Engine, exchange: Exchange, hold: Hold) -> None:
     body = await exchange.read_body(limits, hold)
     parse = partial(parse_batch, most=limits.batch_requests)
     requests = await engine.read(parse, body, length, progress, hold)
-    dialect = Native(exchange.request_id, binary=exchange.wants_binary)
+    dialect = Native(exchange.request_id, binary=exchange.wants_binary, find=partial(_graph, engine, exchange))
     guard, room = few_at_a_time(engine.dispatcher.places), Allowance(limits.output_bytes)
 
     async def answer_one(request: ExecuteRequest | RequestError) -> Answer:
@@ -95,6 +105,11 @@ async def batch(engine: Engine, exchange: Exchange, hold: Hold) -> None:
         for result in results:
             result.cancel()
         await asyncio.gather(*results, return_exceptions=True)
+
+
+def _graph(engine: Engine, exchange: Exchange, name: str) -> RegisteredGraph:
+    """The client's registered graph of a name."""
+    return engine.graphs.find(name, exchange.client)
 
 
 async def _send_results(exchange: Exchange, results: list[asyncio.Task[Answer]]) -> None:
@@ -122,7 +137,7 @@ async def validate(engine: Engine, exchange: Exchange, hold: Hold) -> None:
     if models.may_hold_model(body, length):
         model = await models.read(engine, exchange, body, hold, runs=False)
     if model is None:
-        found = await engine.validate(body, length, exchange.progress, hold)
+        found = await engine.validate(body, length, exchange.progress, hold, exchange.client)
     else:
         found = await models.validate(engine, model)
     await exchange.send_answer(Answer([to_json(found)]))
@@ -156,10 +171,12 @@ async def answer(
     try:
         # Of an answer to HEAD the server of the network leaves the body out.
         if scope["method"] != route.method and (scope["method"], route.method) != ("HEAD", "GET"):
-            detail = f"{scope['method'][:60]} given; {route.path} takes {route.method}"
-            raise MethodNotAllowedError(ProblemCode.METHOD_NOT_ALLOWED, detail, allow=[route.method])
+            allowed = route.allowed or (route.method,)
+            detail = f"{scope['method'][:60]} given; {route.path} takes {', '.join(allowed)}"
+            raise MethodNotAllowedError(ProblemCode.METHOD_NOT_ALLOWED, detail, allow=list(allowed))
         with engine.memory.open() as hold:
             await route.handler(engine, exchange, hold)
+            status = exchange.status
     except OpwireError as error:
         status, code = await _refuse(exchange, error)
     except ClientDisconnect:

@@ -23,8 +23,8 @@ from opwire.errors import (
 )
 from opwire.wire import BINARY, HEAD_LENGTH, JSON, Answer, Buffer
 
+from ..engine.limits import exceeded
 from ..engine.memory import Hold
-from ..engine.pipeline import exceeded
 from ..engine.progress import Progress
 from ..settings import Limits
 from .connection import FIRST_WINDOW, Admit, Incoming, incoming
@@ -53,10 +53,11 @@ class Exchange:
         request_id: in the answer's header and in problems.
         progress: of the request.
         answered: whether the answer has begun.
+        status: of the answer, unless it is a problem.
         unread: bytes of a body of which nothing was read.
     """
 
-    __slots__ = ("_headers", "_send", "answered", "progress", "receive", "request_id", "scope", "unread")
+    __slots__ = ("_headers", "_send", "answered", "progress", "receive", "request_id", "scope", "status", "unread")
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.scope = scope
@@ -66,6 +67,7 @@ class Exchange:
         self.request_id = request_id(self._headers.get(REQUEST_ID))
         self.progress = Progress()
         self.answered = False
+        self.status = 200
         self.unread: float = 0
 
     def header(self, name: bytes, default: str = "") -> str:
@@ -162,7 +164,9 @@ class Exchange:
             await _fill(self.receive, body)
         return body
 
-    async def send_answer(self, answer: Answer, headers: Fields = (), encoded: bytes | None = None) -> None:
+    async def send_answer(
+        self, answer: Answer, headers: Fields = (), encoded: bytes | None = None, status: int = 200
+    ) -> None:
         """Sends an answer; a large one piece by piece, without joining them.
 
         Args:
@@ -171,7 +175,7 @@ class Exchange:
         Raises:
             DeadlineExceededError: the client has not read it in time; the connection is gone.
         """
-        self.answered = True
+        self.answered, self.status = True, status
         pieces = [*answer.head, *answer.tail] if encoded is None else [encoded]
         size, head_length = sum(map(len, pieces)), answer.head_length
         fields = [
@@ -220,7 +224,7 @@ class Exchange:
                 await self._end()
 
     async def _begin(self, fields: Fields) -> None:
-        await self._send({"type": "http.response.start", "status": 200, "headers": fields})
+        await self._send({"type": "http.response.start", "status": self.status, "headers": fields})
 
     async def _send_pieces(self, pieces: Sequence[Buffer]) -> None:
         for piece in _cut(pieces):

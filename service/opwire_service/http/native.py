@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from opwire.wire import (
     NODE_BYTES,
     Answer,
@@ -17,6 +19,7 @@ from opwire.wire import (
 from ..engine.dialect import Completed, Dialect
 from ..engine.plan_cache import PlanCache, Prepared
 from ..engine.progress import Progress
+from ..engine.registered_graph import RegisteredGraph
 
 
 class Native(Dialect[ExecuteRequest]):
@@ -25,11 +28,13 @@ class Native(Dialect[ExecuteRequest]):
     Args:
         request_id: to be repeated.
         binary: whether the client wants tensors in a tail.
+        find: finds the client's registered graph of a name; None where there are none.
     """
 
-    def __init__(self, request_id: str, *, binary: bool) -> None:
+    def __init__(self, request_id: str, *, binary: bool, find: Callable[[str], RegisteredGraph] | None = None) -> None:
         self._request_id = request_id
         self._binary = binary
+        self._find = find
 
     def parse(self, body: RequestBody) -> ExecuteRequest:
         """See ``Dialect``."""
@@ -37,7 +42,10 @@ class Native(Dialect[ExecuteRequest]):
 
     def operator(self, request: ExecuteRequest, plans: PlanCache) -> ExecuteRequest:
         """See ``Dialect``."""
-        return request
+        named = request.operator
+        if self._find is None or not request.is_graph or not isinstance(named, str):
+            return request
+        return self._find(named).request(request)
 
     def answer_bytes(self, request: ExecuteRequest, prepared: Prepared) -> tuple[int, int]:
         """See ``Dialect``."""

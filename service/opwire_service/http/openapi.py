@@ -20,6 +20,7 @@ from opwire.schema import CATALOG, PREFIX
 from opwire.wire import BINARY, JSON
 
 from ..kernels.executable import EXECUTABLE
+from .graph_openapi import GRAPH_PATHS, GRAPH_SCHEMAS
 from .responses import DATA_STATUSES, LENGTH, ONE_OPERATOR, OPEN, Schema, problem
 
 
@@ -119,6 +120,8 @@ SCHEMAS: dict[str, Schema] = {
 
 
 _DATA_ERRORS = {status: problem(status) for status in DATA_STATUSES}
+_ERRORS_WITH_NAMES = {**_DATA_ERRORS, 404: problem(404)}
+"""Of those routes to which a registered graph may be named."""
 
 
 def _data_route(
@@ -130,7 +133,8 @@ def _data_route(
     answers: Schema = {JSON: {"schema": ref(answer)}}
     if tail:
         bodies[BINARY] = answers[BINARY] = {"schema": {"type": "string", "format": "binary"}}
-    responses = {200: {"description": "The answer", "content": answers}, **_DATA_ERRORS}
+    errors = _DATA_ERRORS if request == "BatchRequest" else _ERRORS_WITH_NAMES
+    responses = {200: {"description": "The answer", "content": answers}, **errors}
     return {
         "summary": summary,
         "operationId": request.removesuffix("Request").lower(),
@@ -195,8 +199,8 @@ def document(app: FastAPI, paths: Mapping[str, Schema], schemas: Mapping[str, Sc
         for route in path.values():
             route["responses"].pop("422", None)  # fastapi's own, for parameters that it cannot read
     schema["paths"] = {path: {"post": operation} for path, operation in DATA_PATHS.items()} | schema["paths"]
-    schema["paths"].update(deepcopy(dict(paths)))
-    schema.setdefault("components", {}).setdefault("schemas", {}).update({**SCHEMAS, **schemas})
+    schema["paths"].update(deepcopy({**GRAPH_PATHS, **paths}))
+    schema.setdefault("components", {}).setdefault("schemas", {}).update({**SCHEMAS, **GRAPH_SCHEMAS, **schemas})
     schema["components"]["securitySchemes"] = {_KEY: _API_KEY}
     schema["security"] = [{}, {_KEY: []}]
     for path in [each for each in schema["paths"] if each in OPEN or each.startswith(ONE_OPERATOR)]:

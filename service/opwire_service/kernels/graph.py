@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -24,9 +24,15 @@ class GraphMemory:
 
     Attributes:
         graph: the plan of a graph.
+        groups: numbers of steps that run together, in their order; empty where each runs by itself.
+        passing: numbers of bytes that are handed on within such a group, and need no place.
+        shared: numbers of bytes that take the place of others, whatever the lives of both.
     """
 
     graph: Plan
+    groups: tuple[range, ...] = ()
+    passing: frozenset[int] = frozenset()
+    shared: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def steps(self) -> Steps:
@@ -46,30 +52,66 @@ class GraphMemory:
     @cached_property
     def _layout(self) -> tuple[tuple[int, ...], int]:
         """Large ones choose first; each takes the lowest place that is free for as long as it is needed."""
-        lives = _lives(self.steps)
-        sizes = [-(-size // ALIGNMENT) * ALIGNMENT for size in self.steps.between]
-        offsets = [0] * len(sizes)
-        placed: list[int] = []
-        for number in sorted(range(len(sizes)), key=lambda each: -sizes[each]):
+        owners = [self._owner(number) for number in range(len(self.steps.between))]
+        lives: dict[int, tuple[int, int]] = {}
+        for number, (first, last) in self._lives().items():
+            begin, end = lives.get(owners[number], (first, last))
+            lives[owners[number]] = (min(first, begin), max(last, end))
+        sizes = {
+            number: 0 if number in self.passing else -(-self.steps.between[number] // ALIGNMENT) * ALIGNMENT
+            for number in lives
+        }
+        offsets = dict.fromkeys(sizes, 0)
+        chosen = sorted((number for number in sizes if sizes[number]), key=lambda each: -sizes[each])
+        # By columns: the first and the last group, and where the bytes begin and end.
+        placed = np.zeros((4, len(chosen)), np.int64)
+        for count, number in enumerate(chosen):
             first, last = lives[number]
-            taken = sorted(
-                (offsets[other], offsets[other] + sizes[other])
-                for other in placed
-                if lives[other][0] <= last and first <= lives[other][1]
-            )
-            offset = 0
-            for begin, end in taken:
-                if offset + sizes[number] <= begin:
-                    break
-                offset = max(offset, end)
-            offsets[number] = offset
-            placed.append(number)
-        return tuple(offsets), max((offset + size for offset, size in zip(offsets, sizes, strict=True)), default=0)
+            begun, ended, begin, end = placed[:, :count]
+            meets = np.flatnonzero((begun <= last) & (ended >= first))
+            taken = zip(begin[meets].tolist(), end[meets].tolist(), strict=True)
+            offsets[number] = _lowest(sorted(taken), sizes[number])
+            placed[:, count] = first, last, offsets[number], offsets[number] + sizes[number]
+        return tuple(offsets[owner] for owner in owners), int(placed[3].max(initial=0))
+
+    def _owner(self, number: int) -> int:
+        """The number of the bytes whose place these take."""
+        while number in self.shared:
+            number = self.shared[number]
+        return number
+
+    def _lives(self) -> dict[int, tuple[int, int]]:
+        """For the bytes of each number the first and the last group that needs them."""
+        steps = self.steps.steps
+        groups = self.groups or tuple(range(i, i + 1) for i in range(len(steps)))
+        lives: dict[int, tuple[int, int]] = {}
+        for at, group in enumerate(groups):
+            for step in steps[group.start : group.stop]:
+                for found in (*step.outputs.values(), *step.inputs.values()):
+                    if found.place is Place.BETWEEN:
+                        first, _ = lives.get(int(found.name), (at, at))
+                        lives[int(found.name)] = (first, at)
+        for found in self.steps.copies.values():
+            if found.place is Place.BETWEEN:
+                lives[int(found.name)] = (lives[int(found.name)][0], len(groups))
+        return lives
+
+    @cached_property
+    def _has_gaps(self) -> bool:
+        """Whether a step may read bytes between steps that none has written."""
+        written: dict[Bytes, int] = {}
+        for step in self.steps.steps:
+            for name, at in step.outputs.items():
+                desc = step.plan.outputs[name]
+                written[at] = desc.data_size_in_bytes if desc.extent == desc.element_count else 0
+        read = [(at, step.plan.inputs[name]) for step in self.steps.steps for name, at in step.inputs.items()]
+        read += [(at, self.graph.outputs[name]) for name, at in self.steps.copies.items()]
+        return any(desc.data_size_in_bytes > written[at] for at, desc in read if at.place is Place.BETWEEN)
 
     def arrays(self, inputs: Arrays, outputs: Arrays) -> Tensors:
         """The tensors of all steps in one run."""
-        # Zeros, since what a step leaves between the elements of its output the next one may read.
-        return Tensors(self, inputs, outputs, np.zeros(self.size, np.uint8))
+        # Else a step could read there what another request has left.
+        return Tensors(self, inputs, outputs, (np.zeros if self._has_gaps else np.empty)(self.size, np.uint8))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,40 +136,30 @@ class Tensors:
     def copy(self) -> None:
         """Fills the outputs that no step writes."""
         for name, source in self.memory.steps.copies.items():
-            self.outputs[name][...] = self._view(self.memory.graph.outputs[name], source)
+            self.outputs[name][...] = self.array(self.memory.graph.outputs[name], source)
 
     def _views(self, descs: Mapping[str, BufferTensorDesc], places: Mapping[str, Bytes]) -> dict[str, Array]:
-        return {name: self._view(desc, places[name]) for name, desc in descs.items()}
+        return {name: self.array(desc, places[name]) for name, desc in descs.items()}
 
-    def _view(self, desc: BufferTensorDesc, at: Bytes) -> Array:
+    def array(self, desc: BufferTensorDesc, at: Bytes) -> Array:
+        """The bytes of a tensor of a step, as its desc sees them."""
         if at.place is Place.BETWEEN:
             return desc.view(self.block, self.memory.offsets[int(at.name)])
         name = str(at.name)
         of_graph = self.memory.graph.inputs if at.place is Place.INPUT else self.memory.graph.outputs
         array = (self.inputs if at.place is Place.INPUT else self.outputs)[name]
-        return array if _alike(of_graph[name], desc) else _as(desc, array, of_graph[name])
+        return array if _alike(of_graph[name], desc) else desc.view(of_graph[name].bytes_of(array))
 
 
 def _alike(one: BufferTensorDesc, other: BufferTensorDesc) -> bool:
     return (one.data_type, one.sizes, one.strides) == (other.data_type, other.sizes, other.strides)
 
 
-def _as(desc: BufferTensorDesc, array: Array, written: BufferTensorDesc) -> Array:
-    """The bytes of an array, gaps included, as another tensor, which has no more of them."""
-    first = array[(slice(0, 1),) * array.ndim].reshape(-1)
-    elements = np.lib.stride_tricks.as_strided(first, (written.extent,), (array.itemsize,), writeable=False)
-    return desc.view(elements.view(np.uint8))
-
-
-def _lives(steps: Steps) -> dict[int, tuple[int, int]]:
-    """For the bytes of each number the first and the last step that needs them."""
-    lives: dict[int, tuple[int, int]] = {}
-    for at, step in enumerate(steps.steps):
-        for found in (*step.outputs.values(), *step.inputs.values()):
-            if found.place is Place.BETWEEN:
-                first, _ = lives.get(int(found.name), (at, at))
-                lives[int(found.name)] = (first, at)
-    for found in steps.copies.values():
-        if found.place is Place.BETWEEN:
-            lives[int(found.name)] = (lives[int(found.name)][0], len(steps.steps))
-    return lives
+def _lowest(taken: Sequence[tuple[int, int]], size: int) -> int:
+    """The lowest place for so many bytes beside pieces that are taken, the lowest first."""
+    offset = 0
+    for begin, end in taken:
+        if offset + size <= begin:
+            break
+        offset = max(offset, end)
+    return offset

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
+
+from pydantic_core import to_json
 
 from opwire.check import Plan, Validation, read_level
-from opwire.desc import pointer_to
+from opwire.desc import pointer_to, show
 from opwire.dxdispatch import Dispatchable, Model, OperatorDispatchable, read_model, read_operator, read_text
 from opwire.errors import ContractViolation, ProblemCode, RequestError
-from opwire.graph import check_graph, validate_graph
+from opwire.graph import CONSTANT, check_graph, validate_graph, with_constants, without_constants
 from opwire.level import HIGHEST, FeatureLevel
 from opwire.operator import Code, Violation
 from opwire.tensor import Array, BufferTensorDesc, DataType
 from opwire.wire import ExecuteRequest, RequestBody, ValidateRequest, parse_execute, parse_validate, read_inputs
 
+from .graph_files import locate
 from .tensor_files import is_npy, read_npy, read_raw
+
+_HERE = Path()
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +40,15 @@ class GivenGraph:
 
 @dataclass(frozen=True, slots=True)
 class Single:
-    """One operator or graph: its desc, and what came with it in a request; a lone desc came with nothing."""
+    """One operator or graph: its desc, and what came with it in a request; a lone desc came with nothing.
+
+    Attributes:
+        files: those that hold constants of a graph, by the names of the plan's inputs.
+    """
 
     dispatchable: Dispatchable | GivenGraph
     request: ExecuteRequest
+    files: Mapping[str, Path] = field(default_factory=dict)
 
     @property
     def level(self) -> FeatureLevel:
@@ -49,11 +60,15 @@ class Single:
         return read_level(self.request.feature_level, "/feature_level")
 
     def validate(self, level: FeatureLevel) -> Validation:
-        """What is known of the operator at a level and, if it is valid, of the inputs that came with it."""
+        """What is known of the operator at a level and, if it is valid, of the inputs that came with it.
+
+        Raises:
+            OSError: a file cannot be read.
+        """
         found = self.dispatchable.validate(level)
         if found.valid and self.request.inputs:
             try:
-                read_inputs(self.dispatchable.check(level), self.request)
+                self.read_inputs(self.dispatchable.check(level), {})
             except (ContractViolation, RequestError) as error:
                 return replace(found, violations=error.violations)
         return found
@@ -65,15 +80,22 @@ class Single:
             OSError: a file cannot be read.
             ContractViolation, RequestError: as ``opwire.wire.read_inputs``.
         """
-        payloads = {name: _payload(path, name, plan.inputs.get(name)) for name, path in files.items()}
+        payloads = {
+            name: _payload(path, self.request.places.get(name, pointer_to("/inputs", name)), plan.inputs.get(name))
+            for name, path in {**self.files, **files}.items()
+        }
         return read_inputs(plan, self.request._replace(inputs={**self.request.inputs, **payloads}))
 
 
 Document = Single | Model
 
 
-def read_document(data: bytes) -> Document:
+def read_document(data: bytes, folder: Path = _HERE) -> Document:
     """Reads the content of a file.
+
+    Args:
+        data: the content.
+        folder: where files that it names are looked for; the current folder comes second.
 
     Raises:
         RequestError: it is not JSON, none of the three, or malformed.
@@ -81,8 +103,9 @@ def read_document(data: bytes) -> Document:
     value = read_text(data)
     if isinstance(value, Mapping):
         if "operator" in value or "graph" in value:
-            body = RequestBody.split(data)
-            return _request(parse_execute(body) if "inputs" in value else parse_validate(body))
+            value, files = _without_files(value, folder)
+            body = RequestBody.split(to_json(value, inf_nan_mode="constants") if files else data)
+            return _request(parse_execute(body) if "inputs" in value else parse_validate(body), files)
         if {"resources", "dispatchables", "commands"} & value.keys():
             return read_model(value)
         if {"type", "Type"} & value.keys():
@@ -94,36 +117,55 @@ def read_document(data: bytes) -> Document:
     raise RequestError(ProblemCode.INVALID_REQUEST, detail)
 
 
-def _request(request: ExecuteRequest | ValidateRequest) -> Single:
+def _without_files(value: Mapping[str, Any], folder: Path) -> tuple[Mapping[str, Any], dict[str, Path]]:
+    """A request without those constants that lie in files, and the files."""
+    graph = value.get("graph")
+    if not isinstance(graph, Mapping):
+        return value, {}
+    tensors = {name: tensor for name, (tensor, _) in without_constants(graph, "")[1].items()}
+    paths = {name: tensor["sourcePath"] for name, tensor in tensors.items() if _is_file(tensor)}
+    kept = with_constants(graph, {name: "" if name in paths else tensor for name, tensor in tensors.items()})
+    return {**value, "graph": kept}, {CONSTANT + name: locate(path, folder) for name, path in paths.items()}
+
+
+def _is_file(tensor: object) -> bool:
+    return isinstance(tensor, Mapping) and tensor.keys() == {"sourcePath"} and isinstance(tensor["sourcePath"], str)
+
+
+def _request(request: ExecuteRequest | ValidateRequest, files: Mapping[str, Path]) -> Single:
     if isinstance(request, ValidateRequest):
         request = ExecuteRequest(request.operator, request.feature_level, {}, is_graph=request.is_graph)
+    if request.is_graph and isinstance(request.operator, str):
+        message = f"{show(request.operator)} given where a graph belongs; a registered one is known to its server alone"
+        violation = Violation(Code.WRONG_TYPE, "/graph", message)
+        raise RequestError(ProblemCode.INVALID_REQUEST, message, violations=[violation])
     if request.is_graph:
-        return Single(GivenGraph(request.operator), request)
+        return Single(GivenGraph(request.operator), request, files)
     places = {"type": "/type", "desc": "/desc"}
     return Single(OperatorDispatchable(request.operator, places, {}, "/operator"), request)
 
 
-def _payload(path: Path, name: str, desc: BufferTensorDesc | None) -> memoryview:
+def _payload(path: Path, pointer: str, desc: BufferTensorDesc | None) -> memoryview:
     if desc is None or not is_npy(path):
         return read_raw(path).data
     try:
         array = read_npy(path)
     except ValueError as error:
-        raise _mismatch(Code.WRONG_TYPE, name, f"{path} cannot be read: {error}") from None
+        raise _mismatch(Code.WRONG_TYPE, pointer, f"{path} cannot be read: {error}") from None
     given = DataType.of(array.dtype)
     if given is not desc.data_type:
         message = f"{path} holds {given.name}; the desc says {desc.data_type.name}"
-        raise _mismatch(Code.DATA_TYPES_DIFFER, name, message)
+        raise _mismatch(Code.DATA_TYPES_DIFFER, pointer, message)
     if array.shape not in (desc.sizes, (desc.element_count,)):
         message = f"{path} has the shape {list(array.shape)}; the desc says {list(desc.sizes)}"
-        raise _mismatch(Code.SHAPE_MISMATCH, name, message)
+        raise _mismatch(Code.SHAPE_MISMATCH, pointer, message)
     buffer, view = desc.allocate()
     view[...] = array.reshape(desc.sizes)
     if view.tobytes() != array.tobytes():
         message = f"{path} gives different values to elements that share an address by the strides"
-        raise _mismatch(Code.OVERLAP_CONFLICT, name, message)
+        raise _mismatch(Code.OVERLAP_CONFLICT, pointer, message)
     return buffer.data
 
 
-def _mismatch(code: Code, name: str, message: str) -> ContractViolation:
-    return ContractViolation([Violation(code, pointer_to("/inputs", name), message)])
+def _mismatch(code: Code, pointer: str, message: str) -> ContractViolation:
+    return ContractViolation([Violation(code, pointer, message)])

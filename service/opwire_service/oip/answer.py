@@ -49,7 +49,7 @@ def write_infer(
         else:
             tensor["data"] = desc.view(buffer).reshape(-1).tolist()
         listed.append(tensor)
-    answer: dict[str, object] = {"model_name": model.operator.name, "model_version": model.version, "outputs": listed}
+    answer: dict[str, object] = {"model_name": model.name, "model_version": model.version, "outputs": listed}
     if request.identity is not None:
         answer["id"] = request.identity
     # The clients read and write NaN and Infinity as such.

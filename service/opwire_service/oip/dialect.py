@@ -14,8 +14,9 @@ from opwire.tensor_names import split
 from opwire.wire import NODE_BYTES, Answer, ExecuteRequest, RequestBody
 
 from ..engine.dialect import Completed, Dialect
+from ..engine.limits import exceeded
 from ..engine.memory import Hold
-from ..engine.pipeline import INLINE_BYTES, exceeded
+from ..engine.pipeline import INLINE_BYTES
 from ..engine.plan_cache import PlanCache, Prepared
 from ..engine.progress import Progress
 from .answer import numbers_in, pack, write_infer
@@ -75,12 +76,15 @@ class Inference(Dialect[InferRequest]):
     def operator(self, request: InferRequest, plans: PlanCache) -> ExecuteRequest:
         """See ``Dialect``."""
         execute = request.execute
+        if self._model.graph is not None:
+            refuse_small_places(request, self._model.graph.outputs)
+            return execute
         if request.optional:
             execute = self._with_optional_outputs(request, plans)
         if request.optional or any(self._model.outputs[split(output.name)[0]] for output in request.outputs):
             refuse_unknown_outputs(request, plans.plan(execute).plan)
         if any(output.place for output in request.outputs):
-            refuse_small_places(request, plans.plan(execute).plan)
+            refuse_small_places(request, plans.plan(execute).plan.outputs)
         return execute
 
     def _with_optional_outputs(self, request: InferRequest, plans: PlanCache) -> ExecuteRequest:

@@ -11,10 +11,12 @@ from opwire.desc import pointer_to, show
 from opwire.errors import ContractViolation
 from opwire.fields.tensors import MOST_TENSORS
 from opwire.operator import Code, Violation
+from opwire.tensor import BufferTensorDesc
 from opwire.tensor_names import element, split
 from opwire.wire import ExecuteRequest, Numbers, Parts, Payload, RequestBody
 
 from .datatypes import DATA_TYPES
+from .graph_models import refuse_other_descs
 from .models import Model
 from .parameters import POINTER, parse_header, read_attributes, read_priority, read_timeout, refuse_unsupported
 from .refusal import malformed, read_count, read_flag, read_object
@@ -94,20 +96,25 @@ def _read_request(request: object, parts: Parts, model: Model, header: str) -> I
             raise malformed(pointer_to("", name), f"a request has no member {show(name)}", Code.UNKNOWN_FIELD, _MEMBERS)
     in_body = read_object(request, "parameters", "")
     parameters = {**parse_header(header), **in_body} if header else in_body
-    desc, inputs = _read_inputs(request, model, parts)
-    desc |= read_attributes(model, parameters, in_body)
+    descs, inputs = _read_inputs(request, model, parts)
+    attributes = read_attributes(model, parameters, in_body)
     binary = read_flag(parameters, "binary_data_output", POINTER, default=False)
     outputs = _read_outputs(request.get("outputs"), model, binary)
     identity = request.get("id")
     if not isinstance(identity, str | None):
         raise malformed("/id", f"{show(identity)} given where a string belongs")
+    desc = {} if model.graph else {**_members(descs), **attributes}
     execute = ExecuteRequest(
         {"type": model.operator.name, "desc": desc},
         model.level,
         {name: _NOTHING if isinstance(payload, Place) else payload for name, payload in inputs.items()},
         timeout_ms=read_timeout(parameters),
         priority=read_priority(parameters),
+        is_graph=model.graph is not None,
     )
+    if model.graph is not None:
+        refuse_other_descs(model.graph, descs)
+        execute = model.graph.request(execute)
     optional = _optional_outputs(model, outputs, desc) if model.optional else ()
     shared = {name: payload for name, payload in inputs.items() if isinstance(payload, Place)}
     return InferRequest(execute, frozenset(in_body), outputs, binary, identity or None, optional, shared)
@@ -141,7 +148,7 @@ def _read_inputs(
         data_type = _one_of(tensor["datatype"], DATA_TYPES, Code.UNKNOWN_VALUE, f"{at}/datatype")
         descs[name] = {"DataType": DATA_TYPES[data_type].name, "Sizes": tensor["shape"]}
         inputs[name] = _read_payload(tensor, parts, at)
-    return _members(descs), inputs
+    return descs, inputs
 
 
 def _members(descs: Mapping[str, Any]) -> dict[str, Any]:
@@ -164,8 +171,10 @@ def _members(descs: Mapping[str, Any]) -> dict[str, Any]:
 
 def _tensor_name(given: object, members: Mapping[str, bool], pointer: str) -> str:
     """The name of a tensor: of a member, or ``MEMBER[0]``, ``MEMBER[1]``, ... where that is an array."""
+    if isinstance(given, str) and members.get(given) is False:
+        return given
     member, index = split(given) if isinstance(given, str) else ("", None)
-    if members.get(member) is not (index is not None):
+    if index is None or not members.get(member):
         allowed = [f"{name}[0], {name}[1], ..." if is_array else name for name, is_array in members.items()]
         message = f"{show(given)} given; allowed: {', '.join(allowed)}"
         raise ContractViolation([Violation(Code.UNKNOWN_TENSOR, pointer, message, allowed)], message)
@@ -248,8 +257,11 @@ def refuse_unknown_outputs(request: InferRequest, plan: Plan) -> None:
         raise ContractViolation([Violation(Code.UNKNOWN_TENSOR, at, message, allowed)], message)
 
 
-def refuse_small_places(request: InferRequest, plan: Plan) -> None:
+def refuse_small_places(request: InferRequest, outputs: Mapping[str, BufferTensorDesc]) -> None:
     """Refuses places in shared memory that are too small for their outputs.
+
+    Args:
+        outputs: the descs of all outputs.
 
     Raises:
         RequestError: one is.
@@ -257,7 +269,7 @@ def refuse_small_places(request: InferRequest, plan: Plan) -> None:
     for output in request.outputs:
         if output.place is None:
             continue
-        desc = plan.outputs[output.name]
+        desc = outputs[output.name]
         size = desc.element_count * desc.data_type.dtype.itemsize
         if output.place.byte_size < size:
             message = f"{output.place.byte_size} bytes of shared memory given; {output.name} has {size}"

@@ -19,6 +19,7 @@ from opwire.schema import CATALOG, PREFIX
 from opwire.tensor import DataType
 from opwire.tensor_names import element
 
+from ..engine.registered_graph import RegisteredGraph
 from ..kernels.executable import EXECUTABLE
 from .datatypes import NAMES
 
@@ -36,24 +37,30 @@ PLATFORM = "opwire_directml"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Model:
-    """An operator at a feature level, with what every request to it needs to know.
+    """An operator at a feature level, or a registered graph, with what every request to it needs to know.
 
     Attributes:
+        name: of the model.
         operator: what the model computes.
         level: that its requests are checked against.
         version: the level as the protocol writes versions, the digits of its hexadecimal value.
+        versions: all that the model has.
         inputs, outputs: the names of its tensors, and for each whether it is an array of them.
         optional: those outputs that take part only if they are asked for.
         parameters: the fields that are given as parameters, by name.
+        graph: the registered graph, if it is one.
     """
 
+    name: str
     operator: Operator[Any]
     level: FeatureLevel
     version: str
+    versions: tuple[str, ...]
     inputs: Mapping[str, bool]
     outputs: Mapping[str, bool]
     optional: tuple[str, ...]
     parameters: Mapping[str, Member]
+    graph: RegisteredGraph | None = None
 
 
 def _outputs(operator: Operator[Any]) -> tuple[TensorMember, ...]:
@@ -76,9 +83,11 @@ def model_of(name: str, version: str) -> Model:
     operator = EXECUTABLE[name]
     inputs = {member.name: member.is_array for member in operator.members.inputs}
     return Model(
+        operator.name,
         operator,
         FeatureLevel(int(version, 16)),
         version,
+        versions(name),
         inputs,
         {member.name: member.is_array for member in _outputs(operator)},
         tuple(member.name for member in _outputs(operator) if member.role is Role.OPTIONAL_OUTPUT),
@@ -91,6 +100,11 @@ def models(names: Iterable[str] = EXECUTABLE) -> Iterator[Model]:
     return (model_of(name, version) for name in names for version in versions(name))
 
 
+def is_operator(name: str) -> bool:
+    """Whether the model of a name, with or without ``DML_OPERATOR_``, is that of an operator type."""
+    return name.removeprefix(PREFIX) in EXECUTABLE
+
+
 def find_model(name: str, version: str | None) -> Model:
     """The model of a name, with or without ``DML_OPERATOR_``, and a version; without one that of the highest level.
 
@@ -98,16 +112,21 @@ def find_model(name: str, version: str | None) -> Model:
         NotFoundError: there is none.
     """
     kind = name.removeprefix(PREFIX)
-    if kind not in EXECUTABLE:
+    if not is_operator(name):
         close = get_close_matches(kind, EXECUTABLE)
         instead = f"did you mean {' or '.join(close)}?" if close else "GET /v2/repository/index lists them"
         raise NotFoundError(ProblemCode.UNKNOWN_OPERATOR, f"there is no model {show(name)}; {instead}")
     known = versions(kind)
     wanted = version_at(HIGHEST) if version is None else version
     if wanted not in known:
-        there = ", ".join(known)
-        raise NotFoundError(ProblemCode.NOT_FOUND, f"{name} has no version {show(version)}; its versions are {there}")
+        raise no_version(name, version, known)
     return model_of(kind, wanted)
+
+
+def no_version(name: str, version: object, known: Iterable[str]) -> NotFoundError:
+    """The error for a version that a model does not have."""
+    there = ", ".join(known)
+    return NotFoundError(ProblemCode.NOT_FOUND, f"{name} has no version {show(version)}; its versions are {there}")
 
 
 def server_metadata(*, shared_memory: bool) -> dict[str, object]:
@@ -122,52 +141,54 @@ def server_metadata(*, shared_memory: bool) -> dict[str, object]:
 
 def metadata(model: Model) -> dict[str, object]:
     """The answer to ``GET /v2/models/NAME``: tensors of any sizes, and what each may be at this level."""
-    operator = model.operator
+    inputs, outputs = _tensors(model)
+    support = [] if model.graph else _rows_at(model)
     return {
-        "name": operator.name,
-        "versions": list(versions(operator.name)),
+        "name": model.name,
+        "versions": list(model.versions),
         "platform": PLATFORM,
-        "inputs": [_tensor(model, member) for member in operator.members.inputs],
-        "outputs": [_tensor(model, member) for member in _outputs(operator)],
-        "parameters": {"attributes": attributes(model), "support": _rows_at(model)},
+        "inputs": inputs,
+        "outputs": outputs,
+        "parameters": {"attributes": attributes(model), "support": support},
     }
 
 
 def config(model: Model) -> dict[str, object]:
     """The answer to ``GET /v2/models/NAME/config``, in the protocol buffer JSON of Triton."""
-    operator = model.operator
 
-    def tensor(member: TensorMember) -> dict[str, object]:
-        shape = _tensor(model, member)
+    def described(tensor: Mapping[str, Any]) -> dict[str, object]:
         return {
-            "name": shape["name"],
-            "data_type": f"TYPE_{shape['datatype']}",
-            "dims": shape["shape"],
+            "name": tensor["name"],
+            "data_type": f"TYPE_{tensor['datatype']}",
+            "dims": tensor["shape"],
             "optional": False,
             "is_shape_tensor": False,
         }
 
+    inputs, outputs = _tensors(model)
     return {
-        "name": operator.name,
+        "name": model.name,
         "platform": PLATFORM,
         "backend": "opwire",
         "max_batch_size": 0,
         "version_policy": {"all": {}},
-        "input": [tensor(member) for member in operator.members.inputs],
-        "output": [tensor(member) for member in _outputs(operator)],
+        "input": [described(tensor) for tensor in inputs],
+        "output": [described(tensor) for tensor in outputs],
         "model_transaction_policy": {"decoupled": False},
         "response_cache": {"enable": False},
         "parameters": {name: {"string_value": text} for name, text in attributes(model).items()},
     }
 
 
-def index() -> list[dict[str, object]]:
-    """The answer to ``POST /v2/repository/index``."""
-    return [
-        {"name": name, "version": version, "state": "READY", "reason": ""}
-        for name in EXECUTABLE
-        for version in versions(name)
-    ]
+def index(graphs: Iterable[Model]) -> list[dict[str, object]]:
+    """The answer to ``POST /v2/repository/index``.
+
+    Args:
+        graphs: the models of graphs that the client has registered.
+    """
+    every = [(name, version) for name in EXECUTABLE for version in versions(name)]
+    every += [(model.name, model.version) for model in graphs]
+    return [{"name": name, "version": version, "state": "READY", "reason": ""} for name, version in every]
 
 
 def attributes(model: Model) -> dict[str, str]:
@@ -180,6 +201,19 @@ def _rows_at(model: Model) -> list[RowInfo]:
     rows = describe(CATALOG[model.operator.name])["support"]
     known = [row for row in rows if FeatureLevel.parse(row["feature_level"]) <= model.level]
     return [row for i, row in enumerate(known) if all(row["when"] != other["when"] for other in known[:i])]
+
+
+def _tensors(model: Model) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The inputs and outputs: of a graph as they are."""
+    if model.graph is None:
+        members = (model.operator.members.inputs, _outputs(model.operator))
+        inputs, outputs = ([_tensor(model, member) for member in each] for each in members)
+        return inputs, outputs
+    inputs, outputs = (
+        [{"name": name, "datatype": NAMES[desc.data_type], "shape": list(desc.sizes)} for name, desc in descs.items()]
+        for descs in (model.graph.inputs, model.graph.outputs)
+    )
+    return inputs, outputs
 
 
 def _tensor(model: Model, member: TensorMember) -> dict[str, Any]:

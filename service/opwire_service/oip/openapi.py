@@ -26,7 +26,7 @@ _TEXT: Schema = {"type": "string"}
 _COUNT: Schema = {"type": "integer", "minimum": 0}
 _DURATION = object_schema(["count", "ns"], {"count": _COUNT, "ns": _COUNT})
 _DATATYPE: Schema = {"enum": list(NAMES.values())}
-_MODEL = {"enum": list(CATALOG)}
+_MODEL = {"anyOf": [{"enum": list(CATALOG)}, {"type": "string", "description": "the name of a registered graph"}]}
 _VERSION = {"enum": [version_at(level) for level in FeatureLevel]}
 
 
@@ -212,7 +212,7 @@ _ROWS = (
             ("get", "/ready", "Whether a model takes work", _MODEL_READY, (404, 503)),
             ("get", "/config", "The configuration of a model", ref("InferModelConfig"), (404,)),
             ("get", "/stats", "What a model has done", ref("InferStatistics"), (404,)),
-            ("post", "/infer", "Run an operator", ref("InferAnswer"), (404, *DATA_STATUSES)),
+            ("post", "/infer", "Run an operator, or a registered graph", ref("InferAnswer"), (404, *DATA_STATUSES)),
         )
     ),
     _Row("get", "/models/stats", "What all models have done", ref("InferStatistics")),

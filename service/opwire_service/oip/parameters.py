@@ -67,7 +67,7 @@ def read_attributes(model: Model, parameters: Mapping[str, Any], in_body: Iterab
     if unknown:
         allowed = list(model.parameters)
         message = (
-            f"{model.operator.name} has no parameter {', '.join(map(show, unknown[:3]))}; it has {', '.join(allowed)}"
+            f"{model.name} has no parameter {', '.join(map(show, unknown[:3]))}; it has {', '.join(allowed) or 'none'}"
         )
         violations = [
             Violation(Code.UNKNOWN_FIELD, pointer_to(POINTER, name) if name in in_body else "", message, allowed)

@@ -4,8 +4,8 @@ bodies where they send them, and errors with the string ``error`` that they read
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 
 from pydantic_core import to_json
 
-from opwire.errors import OpwireError, ProblemCode, RequestError
+from opwire.errors import NotFoundError, OpwireError, ProblemCode, RequestError
 from opwire.wire import Answer, Buffer
 
 from ..engine.memory import Hold
@@ -29,7 +29,8 @@ from ..http.responses import Schema
 from ..settings import Settings
 from ..telemetry.metrics import Metrics
 from .dialect import Inference
-from .models import Model, config, find_model, index, metadata, models, server_metadata
+from .graph_models import graph_model, graph_models
+from .models import Model, config, find_model, index, is_operator, metadata, models, server_metadata
 from .parameters import PARAMETERS_HEADER
 from .shared_memory import Regions, Registration
 from .statistics import Statistics
@@ -56,7 +57,6 @@ class OpenInference(WireProtocol):
 
     Args:
         metrics: with cells for the statistics of models.
-        folder: of the registered regions of shared memory, for several processes; one alone makes its own.
 
     Attributes:
         service: that runs the models, from the start of the server on.
@@ -65,11 +65,10 @@ class OpenInference(WireProtocol):
 
     headers = (PARAMETERS_HEADER,)
 
-    def __init__(self, settings: Settings, metrics: Metrics, folder: Path | None = None) -> None:
+    def __init__(self, settings: Settings, metrics: Metrics) -> None:
         self.labels = LABELS
         self.statistics = Statistics(metrics)
         self._settings = settings
-        self._folder = folder
         self._opened = ExitStack()
         self._service: Service | None = None
         self._regions: Regions | None = None
@@ -79,7 +78,9 @@ class OpenInference(WireProtocol):
         self._service = service
         prefix = self._settings.shared_memory_prefix
         if prefix is not None:
-            own = self._folder or Path(self._opened.enter_context(TemporaryDirectory(prefix="opwire-")))
+            shared = service.folder or Path(self._opened.enter_context(TemporaryDirectory(prefix="opwire-")))
+            own = shared / "regions"
+            own.mkdir(exist_ok=True)
             self._regions = Regions(own, prefix)
 
     def describe(self) -> tuple[Mapping[str, Schema], Mapping[str, Schema]]:
@@ -108,6 +109,22 @@ class OpenInference(WireProtocol):
         assert self._service is not None  # no request comes before the server has started
         return self._service
 
+    def model(self, name: str, version: str | None, client: str | None) -> Model:
+        """The model of a name and a version: of an operator, or of a graph that the client has registered.
+
+        Raises:
+            NotFoundError: there is none.
+        """
+        graph = None
+        if not is_operator(name):
+            with suppress(NotFoundError):
+                graph = self.service.engine.graphs.find(name, client)
+        return find_model(name, version) if graph is None else graph_model(graph, version)
+
+    def graphs(self, client: str | None) -> Iterator[Model]:
+        """The models of all graphs of a client."""
+        return graph_models(self.service.engine.graphs.of(client))
+
     @property
     def shares_memory(self) -> bool:
         """Whether clients may register regions of shared memory."""
@@ -131,41 +148,60 @@ def _json(make: Callable[..., object]) -> Callable[..., Handler]:
 
     def factory(protocol: OpenInference, **parts: str | None) -> Handler:
         async def handle(engine: Engine, exchange: Exchange, hold: Hold) -> None:
-            await exchange.send_answer(Answer([to_json(make(protocol, **parts))]))
+            await exchange.send_answer(Answer([to_json(make(protocol, exchange.client, **parts))]))
 
         return handle
 
     return factory
 
 
-def _ready(protocol: OpenInference) -> dict[str, bool]:
+Client = str | None
+"""The owner of the API key of a request."""
+
+
+def _ready(protocol: OpenInference, client: Client) -> dict[str, bool]:
     protocol.service.require_ready()
     return {"ready": True}
 
 
-def _model_ready(protocol: OpenInference, name: str, version: str | None) -> dict[str, object]:
-    model = find_model(name, version)
-    return {"name": model.operator.name, **_ready(protocol)}
+def _model_ready(protocol: OpenInference, client: Client, name: str, version: str | None) -> dict[str, object]:
+    model = protocol.model(name, version, client)
+    return {"name": model.name, **_ready(protocol, client)}
 
 
-def _statistics(protocol: OpenInference, name: str, version: str | None) -> object:
-    model = find_model(name, version)
-    chosen = models((model.operator.name,)) if version is None else [model]
+def _metadata(protocol: OpenInference, client: Client, name: str, version: str | None) -> object:
+    return metadata(protocol.model(name, version, client))
+
+
+def _config(protocol: OpenInference, client: Client, name: str, version: str | None) -> object:
+    return config(protocol.model(name, version, client))
+
+
+def _index(protocol: OpenInference, client: Client) -> object:
+    return index(protocol.graphs(client))
+
+
+def _statistics(protocol: OpenInference, client: Client, name: str, version: str | None) -> object:
+    model = protocol.model(name, version, client)
+    chosen = [model] if version is not None or model.graph else models((model.name,))
     return protocol.statistics.to_json(chosen)
 
 
-def _all_statistics(protocol: OpenInference) -> object:
-    return protocol.statistics.to_json(models())
+def _all_statistics(protocol: OpenInference, client: Client) -> object:
+    return protocol.statistics.to_json([*models(), *protocol.graphs(client)])
 
 
-def _load(protocol: OpenInference, name: str) -> dict[str, object]:
-    find_model(name, None)
+def _load(protocol: OpenInference, client: Client, name: str) -> dict[str, object]:
+    protocol.model(name, None, client)
     return {}
 
 
-def _unload(protocol: OpenInference, name: str) -> dict[str, object]:
-    find_model(name, None)
-    raise RequestError(ProblemCode.INVALID_REQUEST, f"{name} is part of the server and cannot be unloaded")
+def _unload(protocol: OpenInference, client: Client, name: str) -> dict[str, object]:
+    if protocol.model(name, None, client).graph is None:
+        detail = f"{name} is part of the server and cannot be unloaded"
+    else:
+        detail = f"{name} is a registered graph; DELETE /v1/graphs/{name} removes it"
+    raise RequestError(ProblemCode.INVALID_REQUEST, detail)
 
 
 def _status(protocol: OpenInference, region: str | None = None) -> Handler:
@@ -196,7 +232,7 @@ def _unregister(protocol: OpenInference, region: str | None = None) -> Handler:
 
 def _infer(protocol: OpenInference, name: str, version: str | None) -> Handler:
     async def handle(engine: Engine, exchange: Exchange, hold: Hold) -> None:
-        await infer(protocol, find_model(name, version), exchange, hold)
+        await infer(protocol, protocol.model(name, version, exchange.client), exchange, hold)
 
     return handle
 
@@ -215,15 +251,15 @@ _ROUTES = tuple(
     _PathPattern(method, re.compile(path), handler, _label(path))
     for method, path, handler in (
         ("POST", f"{_MODEL}/infer", _infer),
-        ("GET", "", _json(lambda protocol: server_metadata(shared_memory=protocol.shares_memory))),
-        ("GET", "/health/live", _json(lambda protocol: {"live": True})),
+        ("GET", "", _json(lambda protocol, client: server_metadata(shared_memory=protocol.shares_memory))),
+        ("GET", "/health/live", _json(lambda protocol, client: {"live": True})),
         ("GET", "/health/ready", _json(_ready)),
         ("GET", "/models/stats", _json(_all_statistics)),
         ("GET", f"{_MODEL}/stats", _json(_statistics)),
         ("GET", f"{_MODEL}/ready", _json(_model_ready)),
-        ("GET", f"{_MODEL}/config", _json(lambda protocol, name, version: config(find_model(name, version)))),
-        ("GET", _MODEL, _json(lambda protocol, name, version: metadata(find_model(name, version)))),
-        ("POST", "/repository/index", _json(lambda protocol: index())),
+        ("GET", f"{_MODEL}/config", _json(_config)),
+        ("GET", _MODEL, _json(_metadata)),
+        ("POST", "/repository/index", _json(_index)),
         ("POST", f"/repository/models/{_NAME}/load", _json(_load)),
         ("POST", f"/repository/models/{_NAME}/unload", _json(_unload)),
         ("GET", "/systemsharedmemory/status", _status),

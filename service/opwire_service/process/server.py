@@ -42,7 +42,7 @@ class HttpServer(uvicorn.Server):
     Args:
         metrics: what it counts in; without that it counts for itself.
         on_ready: called with the address as soon as it accepts.
-        regions: see Server.
+        folder: that the processes of the server share; None if it is one alone.
 
     Attributes:
         url: its address, once it accepts.
@@ -58,11 +58,11 @@ class HttpServer(uvicorn.Server):
         settings: Settings,
         metrics: Metrics | None = None,
         on_ready: Callable[[str], None] = lambda url: announce(url),
-        regions: Path | None = None,
+        folder: Path | None = None,
     ) -> None:
         self.settings = settings
         self._metrics = metrics or Metrics(layout(settings))
-        self._app = create_app(settings, self._metrics, regions)
+        self._app = create_app(settings, self._metrics, folder)
         self._on_ready = on_ready
         self._freed = Freed()
         super().__init__(
@@ -135,6 +135,7 @@ class HttpServer(uvicorn.Server):
         if service is not None and counter % _TICKS == 0:
             self._close_slow(service.engine.memory)
             self._trim(service.engine.memory)
+            service.engine.graphs.drop_removed()
         return await super().on_tick(counter)
 
     def _close_slow(self, memory: Memory) -> None:

@@ -86,7 +86,7 @@ class Supervisor:
         self._next_look = 0.0
         self._announced = False
         self._stopping = False
-        self._regions = Path()
+        self._folder = Path()
         self._woken, self._wake = Pipe(duplex=False)
 
     def run(self) -> int:
@@ -94,7 +94,7 @@ class Supervisor:
         stop_on_signals(self._stop)
         try:
             with TemporaryDirectory(prefix="opwire-") as folder:
-                self._regions = Path(folder)
+                self._folder = Path(folder)
                 while not self._stopping:
                     self._start_due()
                     self._look()
@@ -114,7 +114,7 @@ class Supervisor:
         for row in [row for row, due in self._due.items() if due <= now]:
             del self._due[row]
             ours, theirs = Pipe()
-            arguments = (self._settings.share(), self._sockets, self._memory.name, row, theirs, self._regions)
+            arguments = (self._settings.share(), self._sockets, self._memory.name, row, theirs, self._folder)
             process = _spawn.Process(target=_work, args=arguments, name=f"opwire-worker-{row}")
             process.start()
             theirs.close()
@@ -223,13 +223,13 @@ def _bound(family: int, at: tuple[str, int]) -> socket.socket:
 
 
 def _work(
-    settings: Settings, sockets: Sequence[socket.socket], memory: str, row: int, pipe: Connection, regions: Path
+    settings: Settings, sockets: Sequence[socket.socket], memory: str, row: int, pipe: Connection, folder: Path
 ) -> None:
     """The main function of a worker."""
     configure(settings.log_level, settings.log_format)
     shared = SharedMemory(memory)
     metrics = Metrics(layout(settings), shared.buf, row)
-    server = HttpServer(settings, metrics, on_ready=lambda _: _begin(pipe), regions=regions)
+    server = HttpServer(settings, metrics, on_ready=lambda _: _begin(pipe), folder=folder)
     stop_on_signals(server.handle_exit)
     threading.Thread(target=_stop_with, args=(pipe, server), daemon=True).start()
     own = [_bound(each.family, each.getsockname()[:2]) for each in sockets] if _SPREAD else list(sockets)

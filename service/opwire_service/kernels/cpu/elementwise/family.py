@@ -42,7 +42,8 @@ WIDE_BYTES = 1 << 10
 BYTES = 1 << 6
 """Those in the tensors' own type."""
 
-_TABLE_BYTES = WIDE_TILE * WIDE_BYTES
+TABLE_BYTES = WIDE_TILE * WIDE_BYTES
+"""That making a table takes."""
 
 Compute = Callable[[Mapping[str, Array], Array, Stop], None]
 """Fills an array from the tensors by name, of any shape to which they broadcast."""
@@ -68,16 +69,23 @@ class Computation:
 
 
 class ElementsJob(Job):
-    """A formula on the elements of a plan."""
+    """A formula on the elements of a plan.
+
+    Attributes:
+        computation: of the formula.
+        output: the name of its output.
+        target: the desc of that.
+        channels: tensors that stand for attributes, by name.
+    """
 
     def __init__(self, plan: Plan) -> None:
         formula = formula_of(plan)
-        self._computation = computation(formula)
-        self._output = formula.output_name
-        self._channels = formula.channels
-        target = plan.outputs[self._output]
-        self._count = target.element_count
-        self._walk = _walk(plan, formula, self._computation)
+        self.computation = computation(formula)
+        self.output = formula.output_name
+        self.channels = formula.channels
+        self.target = plan.outputs[self.output]
+        self._count = self.target.element_count
+        self._walk = _walk(plan, formula, self.computation)
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
@@ -86,19 +94,19 @@ class ElementsJob(Job):
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         if stop():
             raise Stopped
-        given = {**inputs, **self._channels} if self._channels else inputs
-        target = outputs[self._output]
-        table = self._computation.table
+        given = {**inputs, **self.channels} if self.channels else inputs
+        target = outputs[self.output]
+        table = self.computation.table
         if table is not None and not table.serves(self._count):
             table = None
-        if self._count <= self._computation.tile:
+        if self._count <= self.computation.tile:
             with np.errstate(all="ignore"):
-                (self._computation.compute if table is None else table.compute)(given, target, stop)
+                (self.computation.compute if table is None else table.compute)(given, target, stop)
             return
-        names, walk = self._computation.tensors, self._walk
+        names, walk = self.computation.tensors, self._walk
         arrays = [np.broadcast_to(given[name], target.shape) for name in names]
         *sources, whole = walk.views([*arrays, target])
-        compute = self._computation.compute if table is None else table.compute
+        compute = self.computation.compute if table is None else table.compute
 
         def piece(begin: int, end: int) -> None:
             with np.errstate(all="ignore"):
@@ -111,9 +119,9 @@ class ElementsJob(Job):
         pool.run(piece, walk.units, 1, stop)
 
     def scratch_bytes(self, threads: int) -> int:
-        table = _TABLE_BYTES if self._computation.table is not None else 0
-        elements = min(self._count, self._computation.tile)
-        return min(threads, self._walk.units) * elements * self._computation.bytes + table
+        table = TABLE_BYTES if self.computation.table is not None else 0
+        elements = min(self._count, self.computation.tile)
+        return min(threads, self._walk.units) * elements * self.computation.bytes + table
 
 
 def _walk(plan: Plan, formula: PlanFormula, found: Computation) -> Walk:
@@ -124,11 +132,12 @@ def _walk(plan: Plan, formula: PlanFormula, found: Computation) -> Walk:
             shape = np.broadcast_to(formula.channels[name], target.sizes)
             strides[name] = shape.strides
         else:
-            strides[name] = _byte_strides(plan.inputs[name])
-    return walk_of(target.sizes, {**strides, "": _byte_strides(target)}, found.tile)
+            strides[name] = byte_strides(plan.inputs[name])
+    return walk_of(target.sizes, {**strides, "": byte_strides(target)}, found.tile)
 
 
-def _byte_strides(desc: BufferTensorDesc) -> tuple[int, ...]:
+def byte_strides(desc: BufferTensorDesc) -> tuple[int, ...]:
+    """The strides of a tensor in bytes."""
     size = desc.data_type.bits // 8
     return tuple(size * step for step in desc.element_strides)
 

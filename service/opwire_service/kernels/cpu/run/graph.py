@@ -1,43 +1,90 @@
-"""A graph on the threads of the CPU device: the jobs of its steps, one after the other."""
+"""A graph on the threads of the CPU device: its parts, one after the other."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
+
+from opwire.graph import Step
 
 from ....execution import Arrays, Stop, Stopped
-from ...graph import GraphMemory
+from ...graph import GraphMemory, Tensors
 from ..jit.compiler import Kernel
 from .job import Job
 from .pool import Find, Pool
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class GraphJob(Job):
-    """The jobs of a graph's steps.
+class Part(Protocol):
+    """What runs one step of a graph, or several.
 
     Attributes:
-        memory: of the graph.
-        jobs: for each step, in their order.
+        kernels, later: see ``Job``.
     """
 
-    memory: GraphMemory
-    jobs: tuple[Job, ...]
+    @property
+    def kernels(self) -> tuple[Kernel, ...]: ...
+
+    @property
+    def later(self) -> tuple[Kernel, ...]: ...
+
+    def run(self, tensors: Tensors, find: Find, pool: Pool, stop: Stop) -> None:
+        """Runs its steps on the tensors of the graph."""
+
+    def scratch_bytes(self, threads: int) -> int:
+        """The most memory that a run on so many threads takes besides those tensors."""
+
+
+@dataclass(frozen=True, slots=True)
+class Single(Part):
+    """A step by itself."""
+
+    step: Step
+    job: Job
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
-        return tuple(dict.fromkeys(kernel for job in self.jobs for kernel in job.kernels))
+        return self.job.kernels
 
     @property
     def later(self) -> tuple[Kernel, ...]:
-        return tuple(dict.fromkeys(kernel for job in self.jobs for kernel in job.later))
+        return self.job.later
+
+    def run(self, tensors: Tensors, find: Find, pool: Pool, stop: Stop) -> None:
+        """See ``Part``."""
+        self.job.run(*tensors.of(self.step), find, pool, stop)
+
+    def scratch_bytes(self, threads: int) -> int:
+        """See ``Part``."""
+        return self.job.scratch_bytes(threads)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GraphJob(Job):
+    """The parts of a graph.
+
+    Attributes:
+        memory: of the graph.
+        parts: in their order.
+    """
+
+    memory: GraphMemory
+    parts: tuple[Part, ...]
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        return tuple(dict.fromkeys(kernel for part in self.parts for kernel in part.kernels))
+
+    @property
+    def later(self) -> tuple[Kernel, ...]:
+        return tuple(dict.fromkeys(kernel for part in self.parts for kernel in part.later))
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         tensors = self.memory.arrays(inputs, outputs)
-        for step, job in zip(self.memory.steps.steps, self.jobs, strict=True):
+        for part in self.parts:
             if stop():
                 raise Stopped
-            job.run(*tensors.of(step), find, pool, stop)
+            part.run(tensors, find, pool, stop)
         tensors.copy()
 
     def scratch_bytes(self, threads: int) -> int:
-        return self.memory.size + max(job.scratch_bytes(threads) for job in self.jobs)
+        return self.memory.size + max(part.scratch_bytes(threads) for part in self.parts)

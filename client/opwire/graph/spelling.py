@@ -1,0 +1,114 @@
+"""A graph in the other spelling: by names what is given as DML_GRAPH_DESC, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ..check import ReadDesc
+from ..desc import is_object
+from ..errors import ContractViolation
+from ..fields import TensorMember
+from ..tensor import BufferTensorDesc
+from ..tensor_names import grouped
+from .checking import ReadGraph, read_graph
+from .form import End
+from .named import INPUT
+from .slots import slots
+
+
+def as_named(graph: object) -> dict[str, Any]:
+    """A graph spelt by names, with its constants as they were given.
+
+    Raises:
+        ContractViolation: with every violation, but for those of levels.
+    """
+    read = _whole(graph)
+    nodes: dict[str, Any] = {}
+    tensors = _constants(graph)
+    for i, node in enumerate(read.form.nodes):
+        if i in read.descs:
+            sources = {tensor: _source(read, read.feeds[i, tensor]) for tensor in read.descs[i].inputs}
+            nodes[node.name] = {**_operator(node.operator), "inputs": grouped(sources)}
+        else:
+            nodes[node.name] = {"constant": tensors[i]}
+    outputs = {name: _source(read, read.results[number]) for number, name in enumerate(read.form.outputs)}
+    return {"nodes": nodes, "inputs": list(read.form.inputs), "outputs": outputs}
+
+
+def as_numbered(graph: object) -> dict[str, Any]:
+    """A graph as DML_GRAPH_DESC, with its constants as they were given. Names stand beside what they are of.
+
+    Raises:
+        ContractViolation: with every violation, but for those of levels.
+    """
+    read = _whole(graph)
+    tensors = _constants(graph)
+    nodes = [
+        {"Type": "OPERATOR", "Desc": {"Operator": _operator(node.operator), "Name": node.name}}
+        if i in read.descs
+        else {"Type": "CONSTANT", "Desc": {"Data": tensors[i], "Name": node.name}}
+        for i, node in enumerate(read.form.nodes)
+    ]
+    inputs: list[dict[str, Any]] = []
+    between: list[dict[str, Any]] = []
+    for (at, tensor), end in read.feeds.items():
+        to = {"ToNodeIndex": at, "ToNodeInputIndex": _number(read.descs[at], tensor, inputs=True)}
+        if end.node is None:
+            inputs.append({"GraphInputIndex": end.slot, **to, "Name": read.form.inputs[int(end.slot)]})
+        else:
+            between.append({**_from(read, end), **to})
+    outputs = [
+        {**_from(read, read.results[number]), "GraphOutputIndex": number, "Name": name}
+        for number, name in enumerate(read.form.outputs)
+    ]
+    return {
+        "InputCount": len(read.form.inputs),
+        "OutputCount": len(read.form.outputs),
+        "Nodes": nodes,
+        "InputEdges": inputs,
+        "IntermediateEdges": between,
+        "OutputEdges": outputs,
+    }
+
+
+def _whole(graph: object) -> ReadGraph:
+    read = read_graph(graph, "")
+    found = [*(violation for desc in read.descs.values() for violation in desc.structural), *read.report.violations]
+    if found:
+        raise ContractViolation(found)
+    return read
+
+
+def _constants(graph: object) -> dict[int, Any]:
+    """The tensors of the constants, by the index of the node."""
+    assert is_object(graph)
+    if "Nodes" in graph:
+        return {i: node["Desc"]["Data"] for i, node in enumerate(graph["Nodes"]) if "Data" in node["Desc"]}
+    return {i: node["constant"] for i, node in enumerate(graph["nodes"].values()) if "constant" in node}
+
+
+def _operator(operator: object) -> Mapping[str, Any]:
+    assert is_object(operator)
+    return operator
+
+
+def _source(read: ReadGraph, end: End) -> str:
+    if end.node is None:
+        return INPUT + read.form.inputs[int(end.slot)]
+    name = read.form.nodes[end.node].name
+    return f"{name}.{end.slot}" if end.node in read.descs else name
+
+
+def _from(read: ReadGraph, end: End) -> dict[str, Any]:
+    assert end.node is not None  # an output that is an input of the graph has been refused
+    desc = read.descs.get(end.node)
+    number = 0 if desc is None else _number(desc, str(end.slot), inputs=False)
+    return {"FromNodeIndex": end.node, "FromNodeOutputIndex": number}
+
+
+def _number(desc: ReadDesc, tensor: str, *, inputs: bool) -> int:
+    assert desc.declared is not None  # else it has been refused
+    members: Iterable[TensorMember] = desc.declared.members.inputs if inputs else desc.declared.members.outputs
+    tensors: Mapping[str, BufferTensorDesc] = desc.inputs if inputs else desc.outputs
+    return list(slots(members, tensors)).index(tensor)

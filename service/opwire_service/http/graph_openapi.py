@@ -1,0 +1,87 @@
+"""The OpenAPI document of the routes of registered graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from opwire.jsonschema import object_schema, ref
+from opwire.level import FeatureLevel
+from opwire.wire import BINARY, JSON
+
+from .graphs import ALL, ONE
+from .responses import ERRORS, LENGTH, Schema, problem
+
+_DESCS = {"type": "object", "additionalProperties": {"type": "object"}}
+_DESCRIBED: dict[str, Schema] = {
+    "name": {"type": "string"},
+    "feature_level": {"enum": [str(level) for level in FeatureLevel]},
+    "nodes": {"type": "integer", "minimum": 1, "description": "constants among them"},
+    "inputs": {**_DESCS, "description": "tensor descs by name, the constants apart"},
+    "outputs": {**_DESCS, "description": "tensor descs by name"},
+    "byte_size": {"type": "integer", "minimum": 1, "description": "that the server keeps"},
+}
+_WITHOUT_TENSORS = "as registered; the tensors of its constants are in the tail of the answer, or left out"
+
+GRAPH_SCHEMAS: dict[str, Schema] = {
+    "RegisteredGraph": object_schema(list(_DESCRIBED), _DESCRIBED),
+    "WholeGraph": object_schema(
+        [*_DESCRIBED, "graph"], {**_DESCRIBED, "graph": {"type": "object", "description": _WITHOUT_TENSORS}}
+    ),
+    "RegisteredGraphs": object_schema(["graphs"], {"graphs": {"type": "array", "items": ref("RegisteredGraph")}}),
+}
+
+_BYTES: Schema = {"schema": {"type": "string", "format": "binary"}}
+_NAME: Schema = {
+    "name": "name",
+    "in": "path",
+    "required": True,
+    "schema": {"type": "string", "pattern": "^[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}$"},
+}
+
+
+def _operation(
+    name: str, summary: str, answers: dict[int, Schema], errors: Iterable[int], parameters: list[Schema]
+) -> Schema:
+    responses: dict[str, Schema] = {
+        str(status): {"description": "The answer", "content": content} for status, content in answers.items()
+    }
+    responses |= {str(status): problem(status) for status in errors}
+    responses |= {str(status): error for status, error in ERRORS.items()}
+    return {
+        "summary": summary,
+        "operationId": name,
+        "tags": ["graphs"],
+        "parameters": parameters,
+        "responses": responses,
+    }
+
+
+_ONE: Schema = {JSON: {"schema": ref("RegisteredGraph")}}
+_WHOLE: Schema = {JSON: {"schema": ref("WholeGraph")}, BINARY: _BYTES}
+
+GRAPH_PATHS: dict[str, Schema] = {
+    ALL: {
+        "get": _operation(
+            "graphs", "The registered graphs of the client", {200: {JSON: {"schema": ref("RegisteredGraphs")}}}, (), []
+        )
+    },
+    ONE: {
+        "get": _operation("graph", "A registered graph", {200: _WHOLE}, (404,), [_NAME]),
+        "put": {
+            **_operation(
+                "register",
+                "Register a graph, in the place of that of the same name",
+                {200: _ONE, 201: _ONE},
+                (400, 408, 411, 413, 415, 422, 429, 503, 504),
+                [_NAME, LENGTH],
+            ),
+            "requestBody": {
+                "required": True,
+                "content": {JSON: {"schema": ref("RegisterRequest")}, BINARY: _BYTES},
+            },
+        },
+        "delete": _operation(
+            "unregister", "Forget a graph", {200: {JSON: {"schema": {"type": "object"}}}}, (404,), [_NAME]
+        ),
+    },
+}

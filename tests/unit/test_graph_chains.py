@@ -1,0 +1,267 @@
+"""Chains of formulas in a graph: the bits of each operator by itself, less memory, and nothing of other requests."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from opwire.check import Plan, check
+from opwire.graph import Place, Steps, check_graph
+from opwire.tensor import Array
+from opwire_service.devices.base import Device
+from opwire_service.devices.cpu import CpuDevice
+from opwire_service.devices.reference import ReferenceDevice
+from opwire_service.execution import Stopped
+from opwire_service.kernels.cpu.elementwise.chain import Chain
+from opwire_service.kernels.cpu.elementwise.fusing import fused
+from opwire_service.kernels.cpu.families import PREPARE
+from opwire_service.kernels.cpu.run.graph import Single
+from opwire_service.kernels.graph import GraphMemory
+from tests.execution import execute
+from tests.profiles import examples
+
+SIZES = [1, 2, 3, 4]
+LAYOUTS = (None, [48, 24, 8, 2], [48, 1, 2, 8])
+UNARY = ("ACTIVATION_RELU", "ACTIVATION_SIGMOID", "ELEMENT_WISE_ABS", "ELEMENT_WISE_IDENTITY", "ACTIVATION_IDENTITY")
+BINARY = ("ELEMENT_WISE_ADD", "ELEMENT_WISE_MULTIPLY", "ELEMENT_WISE_SUBTRACT", "ELEMENT_WISE_MAX")
+
+
+def tensor(data_type: str, sizes: list[int], strides: list[int] | None = None) -> dict[str, Any]:
+    desc: dict[str, Any] = {"DataType": data_type, "Sizes": sizes}
+    return desc if strides is None else {**desc, "Strides": strides}
+
+
+@st.composite
+def chains(draw: st.DrawFn) -> dict[str, Any]:
+    """Formulas of what came before, whose outputs are laid out in any way; now and then a maximum of rows between."""
+    data_type = draw(st.sampled_from(["FLOAT32", "FLOAT16"]))
+    layouts: dict[str, list[int] | None] = {"input:x": None, "input:y": [0, 0, 4, 1]}
+    nodes: dict[str, Any] = {}
+    for i in range(draw(st.integers(2, 9))):
+        strides = draw(st.sampled_from(LAYOUTS))
+        kind = draw(st.sampled_from(["unary", "unary", "binary", "binary", "rows"]))
+        sources = draw(st.lists(st.sampled_from(list(layouts)), min_size=2, max_size=2))
+        if kind == "binary":
+            members: dict[str, str] = dict(zip(("ATensor", "BTensor"), sources, strict=True))
+            operator = draw(st.sampled_from(BINARY))
+        else:
+            operator = "REDUCE" if kind == "rows" else draw(st.sampled_from(UNARY))
+            members = {"InputTensor": sources[0]}
+        desc: dict[str, Any] = {name: tensor(data_type, SIZES, layouts[source]) for name, source in members.items()}
+        desc["OutputTensor"] = tensor(data_type, SIZES, strides)
+        if kind == "rows":
+            desc |= {"Function": "MAX", "Axes": [0]}
+        nodes[f"n{i}"] = {"type": operator, "desc": desc, "inputs": members}
+        layouts[f"n{i}"] = strides
+    used = {source for node in nodes.values() for source in node["inputs"].values()}
+    outputs = {f"out_{name}": name for name in nodes if name not in used or draw(st.integers(0, 3)) == 0}
+    return {"nodes": nodes, "outputs": outputs}
+
+
+def one_by_one(device: Device, graph: dict[str, Any], inputs: dict[str, Array]) -> dict[str, Array]:
+    """What the nodes give, each run by itself; they stand in an order in which they can run."""
+    known = {f"input:{name}": array for name, array in inputs.items()}
+    for name, node in graph["nodes"].items():
+        plan = check({"type": node["type"], "desc": node["desc"]})
+        buffers = {}
+        for member, desc in plan.inputs.items():
+            laid_out = desc.lay_out(np.broadcast_to(known[node["inputs"][member]], desc.sizes))
+            assert laid_out is not None
+            buffers[member] = laid_out[0].tobytes()
+        known[name] = execute(device, plan, buffers)["OutputTensor"]
+    return {output: known[source] for output, source in graph["outputs"].items()}
+
+
+def inputs_of(plan: Plan, arrays: dict[str, Array]) -> dict[str, bytes]:
+    found = {}
+    for name, desc in plan.inputs.items():
+        laid_out = desc.lay_out(np.broadcast_to(arrays[name], desc.sizes))
+        assert laid_out is not None
+        found[name] = laid_out[0].tobytes()
+    return found
+
+
+def test_chains_give_the_bits_of_the_reference(cpu_device):
+    reference = ReferenceDevice()
+
+    @examples(60)
+    @given(chains(), st.integers(0, 99))
+    def holds(graph, seed):
+        plan = check_graph(graph)
+        dtype = next(iter(plan.inputs.values())).data_type.dtype
+        random = np.random.default_rng(seed)
+        arrays = {"x": random.standard_normal(SIZES).astype(dtype), "y": random.standard_normal((3, 4)).astype(dtype)}
+        found = execute(cpu_device, plan, inputs_of(plan, arrays))
+        for name, right in one_by_one(reference, graph, arrays).items():
+            assert found[name].tobytes() == right.tobytes()
+
+    holds()
+
+
+def branches(count: int, operators: list[str]) -> dict[str, Any]:
+    """Formulas, each of the one before and of the first input, with a maximum of nothing before and behind them."""
+    desc = tensor("FLOAT32", [count])
+    copy = {"Function": "MAX", "InputTensor": desc, "Axes": []}
+    nodes: dict[str, Any] = {"first": {"type": "REDUCE", "desc": copy, "inputs": {"InputTensor": "input:x"}}}
+    last = "first"
+    for i, operator in enumerate(operators):
+        if operator.startswith("ELEMENT_WISE_A"):
+            members, described = {"ATensor": last, "BTensor": "first"}, {"ATensor": desc, "BTensor": desc}
+        else:
+            members, described = {"InputTensor": last}, {"InputTensor": desc}
+        nodes[f"n{i}"] = {"type": operator, "desc": described, "inputs": members}
+        last = f"n{i}"
+    nodes["last"] = {"type": "REDUCE", "desc": copy, "inputs": {"InputTensor": last}}
+    return {"nodes": nodes, "outputs": {"y": "last"}}
+
+
+def taken_apart(graph: dict[str, Any]) -> tuple[list[type], GraphMemory]:
+    plan = check_graph(graph)
+    steps: Steps = plan.attributes
+    found = fused(steps, [PREPARE[step.plan.operator.name](step.plan) for step in steps.steps])
+    return [type(part) for part in found.parts], GraphMemory(plan, found.groups, found.passing, found.shared)
+
+
+ALONE: dict[str, dict[str, float]] = {
+    "ACTIVATION_CELU": {"Alpha": 1.5},
+    "ACTIVATION_HARD_SIGMOID": {"Alpha": 0.2, "Beta": 0.5},
+    "ACTIVATION_LEAKY_RELU": {"Alpha": 0.1},
+    "ACTIVATION_SCALED_ELU": {"Alpha": 1.5, "Gamma": 1.1},
+    "ACTIVATION_SHRINK": {"Bias": 0.1, "Threshold": 0.3},
+    "ACTIVATION_SOFTPLUS": {"Steepness": 1.5},
+    "ACTIVATION_SWISH": {"SigmoidInputScale": 1.5},
+    "ACTIVATION_THRESHOLDED_RELU": {"Alpha": 0.3},
+    **{f"ELEMENT_WISE_{name}": {} for name in ("ERF", "EXP", "RECIP", "SIN", "SQRT", "TANH")},
+}
+
+
+@pytest.mark.parametrize("operator", ALONE)
+def test_a_formula_in_the_place_of_its_input(cpu_device, operator):
+    """It may look at its inputs again after it has begun to write."""
+    x = np.random.default_rng(0).standard_normal(3000, np.float32)
+    x[:2] = -(2**-25), 2**-24  # exp is next to the middle of two numbers there
+    graph = branches(len(x), [operator])
+    graph["nodes"]["n0"]["desc"] |= ALONE[operator]
+    assert taken_apart(graph)[0] == [Single, Chain, Single]
+    found = execute_large(cpu_device, check_graph(graph), x)
+    assert found.tobytes() == one_by_one_large(cpu_device, graph, x).tobytes()
+
+
+ADD, RELU, SIGMOID = "ELEMENT_WISE_ADD", "ACTIVATION_RELU", "ACTIVATION_SIGMOID"
+
+
+@pytest.mark.parametrize("count", [200_000])
+def test_a_long_chain_of_many_tiles(cpu_device, count):
+    graph = branches(count, [ADD, RELU, ADD, SIGMOID, ADD])
+    x = np.random.default_rng(0).standard_normal(count, np.float32)
+    plan = check_graph(graph)
+    found = execute_large(cpu_device, plan, x)
+    assert found.tobytes() == one_by_one_large(cpu_device, graph, x).tobytes()
+
+
+def execute_large(device: CpuDevice, plan: Plan, x: Array) -> Array:
+    y = np.empty_like(x)
+    device.run(plan, {"x": x}, {"y": y}, lambda: False)
+    return y
+
+
+def one_by_one_large(device: CpuDevice, graph: dict[str, Any], x: Array) -> Array:
+    known = {"input:x": x}
+    for name, node in graph["nodes"].items():
+        plan = check({"type": node["type"], "desc": node["desc"]})
+        known[name] = np.empty_like(x)
+        given = {member: known[source] for member, source in node["inputs"].items()}
+        device.run(plan, given, {"OutputTensor": known[name]}, lambda: False)
+    return known["last"]
+
+
+def test_what_a_chain_hands_on_takes_no_memory():
+    parts, memory = taken_apart(branches(1000, [ADD, RELU, ADD, SIGMOID, ADD]))
+    assert parts == [Single, Chain, Single]
+    assert memory.size == 4032  # the chain's output is where its input was
+
+
+def test_an_output_takes_the_place_of_an_input_only_after_its_last_reader():
+    graph = branches(1000, [RELU])
+    assert taken_apart(graph)[1].size == 4032
+    desc = tensor("FLOAT32", [1000])
+    later = {"ATensor": "last", "BTensor": "first"}
+    graph["nodes"]["later"] = {"type": ADD, "desc": {"ATensor": desc, "BTensor": desc}, "inputs": later}
+    graph["outputs"] = {"y": "later"}
+    assert taken_apart(graph)[1].size == 3 * 4032
+
+
+def test_bytes_that_are_read_in_another_way_are_no_link():
+    graph = branches(1000, [RELU, ADD])
+    graph["nodes"]["n1"]["desc"] = {
+        "ATensor": tensor("FLOAT32", [10, 100], [1, 10]),
+        "BTensor": tensor("FLOAT32", [10, 100]),
+    }
+    graph["nodes"]["last"]["desc"] = {**graph["nodes"]["last"]["desc"]}
+    parts, _ = taken_apart(graph)
+    assert parts.count(Chain) <= 1
+    x = np.random.default_rng(1).standard_normal(1000, np.float32)
+    device = CpuDevice(1)
+    try:
+        y = np.empty_like(x)
+        device.run(check_graph(graph), {"x": x}, {"y": y}, lambda: False)
+    finally:
+        device.close()
+    relu = np.maximum(x, 0)
+    assert y.tobytes() == (relu.reshape(100, 10).T + x.reshape(10, 100)).tobytes()
+
+
+def test_what_no_step_has_written_is_zero(cpu_device):
+    """The pad behind three bytes, which the next step reads as an element of four, is nothing that was there before."""
+    graph = branches(1000, [RELU])
+    three, one = tensor("UINT8", [3]), tensor("UINT32", [1])
+    graph["nodes"] = {
+        "a": {"type": "ELEMENT_WISE_IDENTITY", "desc": {"InputTensor": three}, "inputs": {"InputTensor": "input:x"}},
+        "b": {"type": "ELEMENT_WISE_IDENTITY", "desc": {"InputTensor": one}, "inputs": {"InputTensor": "a"}},
+    }
+    graph["outputs"] = {"y": "b"}
+    for _ in range(5):
+        found = execute(cpu_device, check_graph(graph), {"x": b"\1\2\3"})
+        assert found["y"].tolist() == [0x030201]
+
+
+def test_a_chain_stops_between_its_tiles(cpu_device):
+    plan = check_graph(branches(1 << 20, [SIGMOID] * 4))
+    asked = itertools.count()
+    with pytest.raises(Stopped):
+        cpu_device.run(
+            plan, {"x": np.ones(1 << 20, np.float32)}, {"y": np.empty(1 << 20, np.float32)}, lambda: next(asked) > 20
+        )
+    assert next(asked) < 40
+
+
+def test_no_two_needed_at_once_share_a_place_but_those_that_may():
+    @examples(60)
+    @given(chains())
+    def holds(graph):
+        plan = check_graph(graph)
+        steps: Steps = plan.attributes
+        found = fused(steps, [PREPARE[step.plan.operator.name](step.plan) for step in steps.steps])
+        memory = GraphMemory(plan, found.groups, found.passing, found.shared)
+        group_of = {i: at for at, group in enumerate(found.groups) for i in group}
+        uses: dict[int, list[int]] = {}
+        for i, step in enumerate(steps.steps):
+            for at in (*step.inputs.values(), *step.outputs.values()):
+                if at.place is Place.BETWEEN and at.name not in found.passing:
+                    uses.setdefault(int(at.name), []).append(group_of[i])
+        for at in steps.copies.values():
+            if at.place is Place.BETWEEN:
+                uses.setdefault(int(at.name), []).append(len(found.groups))
+        for (one, ones), (other, others) in itertools.combinations(uses.items(), 2):
+            begin, end = memory.offsets[one], memory.offsets[one] + steps.between[one]
+            overlap = memory.offsets[other] < end and begin < memory.offsets[other] + steps.between[other]
+            if overlap and max(ones) >= min(others) and max(others) >= min(ones):
+                assert found.shared.get(one) == other or found.shared.get(other) == one
+                assert max(ones) == min(others) or max(others) == min(ones)
+
+    holds()

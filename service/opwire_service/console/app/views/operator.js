@@ -7,7 +7,8 @@ import { at } from "../place.js";
 import { cStruct } from "../struct.js";
 import { matchesPublished } from "../published.js";
 import { devicesOf, Tensors, tryLink } from "./detail.js";
-import { STATE_WORDS, useContract } from "./explorer.js";
+import { useContract } from "./explorer.js";
+import { STATE_WORDS } from "./matrix.js";
 import { Copy, ProblemNote, Status } from "./shell.js";
 
 const NAME = decodeURIComponent(location.pathname.split("/").at(-1) ?? "").replace("DML_OPERATOR_", "");

@@ -141,7 +141,8 @@ export async function validate(subject, text, level, signal) {
  * @param {{subject: string, text: string, level: string, device: string, timeout?: number}} request
  * @param {{name: string, blob: Blob}[]} inputs by name; those of an array as NAME[0], NAME[1], ...
  * @param {AbortSignal} signal
- * @returns {Promise<{answer: any, buffer: ArrayBuffer, tail: number, milliseconds: number}>} tail is where the tensors begin
+ * @returns {Promise<{answer: any, blob: Blob, tail: number, milliseconds: number}>} the body, which no thread has
+ *   read yet, and where in it the tensors begin
  */
 export async function execute(request, inputs, signal) {
   const { head, blobs } = requestHead(request, inputs);
@@ -155,10 +156,10 @@ export async function execute(request, inputs, signal) {
   };
   const begun = performance.now();
   const response = await send("v1/execute", { method: "POST", body: new Blob([bytes, ...blobs]), headers, signal });
-  const buffer = await read(response, () => response.arrayBuffer());
+  const blob = await read(response, () => response.blob());
   const milliseconds = performance.now() - begun;
-  const tail = Number(response.headers.get(HEAD_LENGTH) ?? buffer.byteLength);
-  return { answer: JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 0, tail))), buffer, tail, milliseconds };
+  const tail = Number(response.headers.get(HEAD_LENGTH) ?? blob.size);
+  return { answer: JSON.parse(await blob.slice(0, tail).text()), blob, tail, milliseconds };
 }
 
 /**

@@ -31,7 +31,7 @@ let last = 0;
 
 /**
  * @param {any} example
- * @param {(request: any, inputs: {name: string, blob: Blob}[]) => Promise<{answer: any, buffer: ArrayBuffer, tail: number}>} execute
+ * @param {(request: any, inputs: {name: string, blob: Blob}[]) => Promise<{answer: any, blob: Blob, tail: number}>} execute
  */
 export async function matchesPublished(example, execute) {
   const prefix = `example ${++last}`;
@@ -46,9 +46,9 @@ export async function matchesPublished(example, execute) {
     level: example.feature_level,
     device: "auto",
   };
-  const { answer, buffer, tail } = await execute(request, inputs);
+  const { answer, blob, tail } = await execute(request, inputs);
   const tensors = outputsOf(answer, tail).map((each) => ({ ...each, id: `${prefix} ${each.name}` }));
-  await ask("keep", { buffer, tensors }, [buffer]);
+  await ask("keep", { blob, tensors });
   let equal = true;
   const ids = [...tensors.map((each) => each.id), ...inputs.map((each) => `${prefix} ${each.name}`)];
   for (const { name, id, desc } of tensors) {

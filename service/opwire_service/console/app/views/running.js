@@ -1,7 +1,6 @@
 /** One run: the inputs are made, sent, and the outputs kept by the other thread. */
 
 import { outputsOf } from "../published.js";
-import { pictureNumbers } from "../tensor/draw.js";
 import { ask } from "../tensor/tensors.js";
 import { byteCount, descMistake } from "../tensor/types.js";
 import { firstRecipe } from "./inputs.js";
@@ -18,8 +17,8 @@ export async function material(id, desc, recipe) {
   if (recipe.kind === "numbers") return { blob: await ask("numbers", { id, text: recipe.text, desc }) };
   if (recipe.kind === "picture") {
     if (!recipe.blob) throw new Error("choose a picture");
-    const values = await pictureNumbers(recipe.blob, desc, recipe);
-    return { blob: await ask("picture", { id, values, desc }) };
+    const { layout, scale } = recipe;
+    return { blob: await ask("picture", { id, file: recipe.blob, desc, recipe: { layout, scale } }) };
   }
   if (recipe.kind !== "file") return { blob: await ask("generate", { id, recipe, desc }) };
   if (!recipe.blob) throw new Error(recipe.file ? `choose ${recipe.file} again` : "choose a file");
@@ -65,8 +64,8 @@ export async function runRequest(request, tensors, recipes, execute, signal) {
   }
   if (Object.keys(mistakes).length) return { mistakes, recipes: changed };
   await ask("forget", { ids: inputs.map(({ name }) => `${prefix} ${name}`) });
-  const { answer, buffer, tail, milliseconds } = await execute(request, inputs, signal);
+  const { answer, blob, tail, milliseconds } = await execute(request, inputs, signal);
   const outputs = outputsOf(answer, tail).map((each) => ({ ...each, id: `${prefix} → ${each.name}` }));
-  await ask("keep", { buffer, tensors: outputs }, [buffer]);
+  await ask("keep", { blob, tensors: outputs });
   return { outputs, answer, milliseconds, request };
 }

@@ -2,7 +2,7 @@
 
 import { Fragment, html, useEffect, useMemo, useState } from "../../vendor/preact.js";
 import { execute, get } from "../api.js";
-import { bandsOf, groupsOf, rankText, shortType } from "../contract.js";
+import { accuracyText, bandsOf, groupsOf, rankText, shortType } from "../contract.js";
 import { at } from "../place.js";
 import { cStruct } from "../struct.js";
 import { matchesPublished } from "../published.js";
@@ -55,6 +55,7 @@ export function OperatorPage({ server }) {
           <span>family <a href=${`${at("").href}#family=${operator.family}`}>${operator.family}</a></span>
           <span><a href=${info.source} target="_blank" rel="noreferrer">Microsoft's page of ${info
             .struct}</a></span></p>
+        <p>Accuracy: ${accuracyText(operator)}.</p>
         <${Members} info=${info} />
         <${Support} operator=${operator} contract=${contract} />
         <${Rules} info=${info} name=${name} />

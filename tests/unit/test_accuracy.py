@@ -1,4 +1,4 @@
-"""What is promised of the outputs of each operator, against the bounds that its oracle puts on the answers of examples."""
+"""What is promised of the outputs of each operator, against the bounds that its oracle puts on the answers."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ async function read(response, body) {
 
 /**
  * What is known of an operator's text at a level.
- * @param {string} subject "operator" or "model" @param {string} text as JSON @param {string} level @param {AbortSignal} signal
+ * @param {string} subject "operator", "graph" or "model" @param {string} text as JSON @param {string} level @param {AbortSignal} signal
  */
 export async function validate(subject, text, level, signal) {
   const body = `{"feature_level":${JSON.stringify(level)},"${subject}":${text}}`;
@@ -179,7 +179,7 @@ function requestHead({ subject, text, level, device, timeout }, inputs) {
   const rest = [
     `"feature_level":${JSON.stringify(level)}`,
     `"${subject}":${text}`,
-    ...(subject === "operator" ? [`"inputs":${JSON.stringify(Object.fromEntries(named))}`] : []),
+    ...(subject === "model" ? [] : [`"inputs":${JSON.stringify(Object.fromEntries(named))}`]),
     ...(device === "auto" ? [] : [`"device":${JSON.stringify(device)}`]),
     ...(timeout ? [`"timeout_ms":${timeout}`] : []),
   ];

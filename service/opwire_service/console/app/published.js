@@ -1,15 +1,7 @@
 /** Whether a server's answer to an example is the one that was published with it. */
 
+import { tensorDesc } from "./descs.js";
 import { ask } from "./tensor/tensors.js";
-
-/**
- * The tensors of a desc's member by name; those of an array as NAME[0], NAME[1], ...
- * @param {any} desc @param {string} name
- */
-export function tensorDesc(desc, name) {
-  const [, array, index] = /^(.*)\[(\d+)\]$/.exec(name) ?? [];
-  return array === undefined ? desc[name] : desc[array]?.[Number(index)];
-}
 
 /**
  * The tensors of an answer by name, with where they lie in its body.

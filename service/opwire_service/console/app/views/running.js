@@ -3,7 +3,7 @@
 import { outputsOf } from "../published.js";
 import { ask } from "../tensor/tensors.js";
 import { byteCount, descMistake } from "../tensor/types.js";
-import { firstRecipe } from "./inputs.js";
+import { recipeOf } from "./inputs.js";
 
 let last = 0;
 
@@ -43,8 +43,9 @@ export async function material(id, desc, recipe) {
 }
 
 /**
- * @param {{subject: string, text: string, level: string, device: string, timeout?: number}} request
- * @param {{name: string, desc: any}[]} tensors @param {Record<string, any>} recipes
+ * @param {{subject: string, text: string, level: string, device: string, timeout?: number, names?: Map<string, string>}} request
+ *   names has other names for some outputs
+ * @param {{name: string, desc: any, recipe?: any}[]} tensors @param {Record<string, any>} recipes
  * @param {Function} execute of api.js @param {AbortSignal} signal
  */
 export async function runRequest(request, tensors, recipes, execute, signal) {
@@ -52,9 +53,10 @@ export async function runRequest(request, tensors, recipes, execute, signal) {
   const inputs = [];
   const mistakes = {};
   const changed = {};
-  for (const { name, desc } of tensors) {
+  for (const tensor of tensors) {
+    const { name, desc } = tensor;
     try {
-      const { blob, recipe } = await material(`${prefix} ${name}`, desc, recipes[name] ?? firstRecipe(desc));
+      const { blob, recipe } = await material(`${prefix} ${name}`, desc, recipeOf(recipes, tensor));
       inputs.push({ name, blob });
       if (recipe) changed[name] = recipe;
     } catch (error) {
@@ -65,7 +67,10 @@ export async function runRequest(request, tensors, recipes, execute, signal) {
   if (Object.keys(mistakes).length) return { mistakes, recipes: changed };
   await ask("forget", { ids: inputs.map(({ name }) => `${prefix} ${name}`) });
   const { answer, blob, tail, milliseconds } = await execute(request, inputs, signal);
-  const outputs = outputsOf(answer, tail).map((each) => ({ ...each, id: `${prefix} → ${each.name}` }));
+  const outputs = outputsOf(answer, tail).map((each) => {
+    const name = request.names?.get(each.name) ?? each.name;
+    return { ...each, name, id: `${prefix} → ${name}` };
+  });
   await ask("keep", { blob, tensors: outputs });
   return { outputs, answer, milliseconds, request };
 }

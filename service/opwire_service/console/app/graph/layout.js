@@ -154,7 +154,12 @@ function spread(row, wanted, x, size) {
 function place(rows, chains, x, size) {
   /** @type {Map<string, Placed>} */
   const boxes = new Map();
-  let top = GAP.x / 2;
+  const places = new Map(rows.flatMap((row, layer) => row.map((id) => [id, layer])));
+  // An edge that leads upwards goes around its boxes, on the right.
+  const around = chains.some((chain) => (places.get(chain[0]) ?? 0) >= (places.get(chain[chain.length - 1]) ?? 0))
+    ? GAP.y
+    : 0;
+  let top = GAP.x / 2 + around;
   const least = Math.min(...[...x].map(([id, middle]) => middle - size(id).width / 2)) - GAP.x / 2;
   let right = 0;
   for (const row of rows) {
@@ -182,5 +187,5 @@ function place(rows, chains, x, size) {
       return { x: box.x + box.width * port, y: isFirst ? box.y + box.height : box.y };
     })
   );
-  return { boxes, lines, width: right + GAP.x / 2, height: top - GAP.y + GAP.x / 2 };
+  return { boxes, lines, width: right + 2 * around + GAP.x / 2, height: top - GAP.y + around + GAP.x / 2 };
 }

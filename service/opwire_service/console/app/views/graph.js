@@ -4,12 +4,13 @@ import { html, useMemo, useState } from "../../vendor/preact.js";
 import { shortType } from "../contract.js";
 import { tensorDesc, tensorOf } from "../descs.js";
 import { shortLevel } from "../editor/marks.js";
-import { layout } from "../graph/layout.js";
+import { BOX, layout } from "../graph/layout.js";
 import { at } from "../place.js";
 
 /** More than this is listed alone. */
 const MOST_BOXES = 200;
 const MOST_EDGES = 600;
+const UPWARDS = 48;
 
 /** A tensor in a few characters. */
 function shapeText(desc) {
@@ -77,40 +78,53 @@ function pathOf(points) {
   let text = `M${first.x},${first.y}`;
   let before = first;
   for (const point of rest) {
-    const bend = (point.y - before.y) / 2;
-    text += `C${before.x},${before.y + bend} ${point.x},${point.y - bend} ${point.x},${point.y}`;
+    if (point.y > before.y) {
+      const bend = (point.y - before.y) / 2;
+      text += `C${before.x},${before.y + bend} ${point.x},${point.y - bend} ${point.x},${point.y}`;
+    } else { // upwards, around both boxes
+      const side = Math.max(before.x, point.x) + BOX.width * 0.8;
+      text += `C${before.x},${before.y + UPWARDS} ${side},${before.y + UPWARDS} ${side},${(before.y + point.y) / 2}`;
+      text += `S${point.x},${point.y - UPWARDS} ${point.x},${point.y}`;
+    }
     before = point;
   }
   return text;
 }
 
+/** An edge and its shape; beside is how many edges end where it ends, k which of them it is. */
+function Edge({ edge, points, beside, k, isChosen }) {
+  const [before, last] = points.slice(-2);
+  // What is written stands aside of the line, and below that of a neighbour.
+  const isLeft = k === 0 && (beside > 1 || before.x > last.x);
+  const y = last.y - 13 - (k > 1 ? (k % 2) * 14 : 0);
+  return html`
+    <g class="edge ${edge.isBad ? "bad" : ""} ${isChosen ? "chosen" : ""}">
+      <path d=${pathOf(points)} marker-end="url(#arrow)" />
+      ${edge.shape &&
+        html`<text class=${isLeft ? "left" : ""} x=${last.x + (isLeft ? -9 : 9)} y=${y}>${edge.shape}</text>`}
+    </g>
+  `;
+}
+
 function Picture({ drawing, shown, chosen, choose }) {
   const placed = useMemo(() => layout(drawing.boxes, drawing.edges), [drawing]);
-  const words = sentenceOf(drawing, shown);
-  const ending = new Map();
+  const beside = (edge) => shown.edges.filter(({ to }) => to === edge.to);
   return html`
     <div class="scroll drawing" tabindex="0" role="region" aria-label="Drawing of the graph">
-      <svg role="img" aria-label=${words} width=${placed.width} height=${placed.height}
+      <svg role="img" aria-label=${sentenceOf(drawing, shown)} width=${placed.width} height=${placed.height}
         viewBox=${`0 0 ${placed.width} ${placed.height}`}>
-        <defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">
-          <path d="M0,0 L8,4 L0,8 z" /></marker></defs>
-        ${shown.edges.map((edge, i) => {
-          const points = placed.lines[i];
-          const last = points[points.length - 1];
-          const k = ending.get(edge.to) ?? 0; // labels of neighbours stand one below the other
-          ending.set(edge.to, k + 1);
-          return html`
-            <g class="edge ${edge.isBad ? "bad" : ""} ${edge.from === chosen || edge.to === chosen ? "chosen" : ""}">
-              <path d=${pathOf(points)} marker-end="url(#arrow)" />
-              ${edge.shape && html`<text x=${last.x + 8} y=${last.y - 13 - (k % 2) * 14}>${edge.shape}</text>`}
-            </g>
-          `;
-        })}
-        ${[...shown.boxes.values()].map((box) =>
+        <defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="9" markerHeight="9"
+          markerUnits="userSpaceOnUse" orient="auto"><path d="M0,0 L8,4 L0,8 z" /></marker></defs>
+        ${shown.edges.map((edge, i) =>
           html`
-            <${Box} box=${box} place=${placed.boxes.get(box.id)}
-              isChosen=${box.id === chosen} choose=${choose} />
+            <${Edge} edge=${edge} points=${placed.lines[i]} beside=${beside(edge).length} k=${beside(edge).indexOf(
+              edge,
+            )}
+              isChosen=${edge.from === chosen || edge.to === chosen} />
           `
+        )}
+        ${[...shown.boxes.values()].map((box) =>
+          html`<${Box} box=${box} place=${placed.boxes.get(box.id)} isChosen=${box.id === chosen} choose=${choose} />`
         )}
       </svg>
     </div>

@@ -91,8 +91,7 @@ export function CopyMenu({ bench }) {
         <p
           class="quiet">Tensors of more than ${MOST_INLINE} elements are named as files or made anew. A key is read from OPWIRE_API_KEY.</p>
         <p class="actions"><button class="main" onClick=${async () => {
-          await copy(text);
-          setDone("Copied.");
+          setDone(await copy(text) ? "Copied." : "Not copied: select the text and copy it.");
         }}>Copy</button>
             <button onClick=${() => dialog.current.close()}>Close</button> <span role="status">${done}</span></p>
       </dialog>

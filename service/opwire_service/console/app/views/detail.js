@@ -1,6 +1,6 @@
 /** What a band of levels supports, beside the table. */
 
-import { html, useEffect, useRef } from "../../vendor/preact.js";
+import { html, useLayoutEffect, useRef } from "../../vendor/preact.js";
 import { accuracyText, bandsOf, rankText, typesText, whenOf } from "../contract.js";
 import { at } from "../place.js";
 
@@ -54,7 +54,7 @@ export function Detail({ contract, operator, band, server, close }) {
   const { levels } = contract;
   const bands = bandsOf(operator, levels);
   const chosen = bands[Math.min(band, bands.length - 1)];
-  useEffect(() => title.current?.focus(), [operator.name, band]);
+  useLayoutEffect(() => title.current?.focus(), [operator.name, band]);
   if (!chosen) return null;
   const before = bands[bands.indexOf(chosen) - 1];
   const span = chosen.from === chosen.to ? levels[chosen.from] : `${levels[chosen.from]} to ${levels[chosen.to]}`;

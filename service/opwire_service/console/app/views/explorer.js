@@ -13,13 +13,28 @@ import { ProblemNote, Status } from "./shell.js";
 
 const DEFAULTS = { ...NO_FILTER, open: "", band: "", ticked: "" };
 
-/** The contract, once it is there. */
+const LEAST_PAUSE = 1000;
+const LONGEST_PAUSE = 10_000;
+
+/** The contract, once it is there; it is asked for again while no server answers. */
 export function useContract() {
   const [found, setFound] = useState({ contract: null, problem: null });
   useEffect(() => {
-    Promise.all([get("v1/schema"), get("v1/operators")])
-      .then(([schema, { operators }]) => setFound({ contract: readContract(schema, operators), problem: null }))
-      .catch((problem) => setFound({ contract: null, problem }));
+    let timer = 0;
+    let pause = LEAST_PAUSE;
+    const ask = async () => {
+      try {
+        const [schema, { operators }] = await Promise.all([get("v1/schema"), get("v1/operators")]);
+        setFound({ contract: readContract(schema, operators), problem: null });
+      } catch (problem) {
+        setFound({ contract: null, problem });
+        if (![0, 429, 503].includes(problem.status)) return;
+        timer = setTimeout(ask, Math.max(pause, problem.retryAfter * 1000));
+        pause = Math.min(LONGEST_PAUSE, pause * 2);
+      }
+    };
+    ask();
+    return () => clearTimeout(timer);
   }, []);
   return found;
 }

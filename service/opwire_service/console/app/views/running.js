@@ -1,5 +1,6 @@
 /** One run: the inputs are made, sent, and the outputs kept by the other thread. */
 
+import { Problem } from "../api.js";
 import { outputsOf } from "../published.js";
 import { ask } from "../tensor/tensors.js";
 import { byteCount, descMistake } from "../tensor/types.js";
@@ -43,13 +44,26 @@ export async function material(id, desc, recipe) {
 }
 
 /**
- * @param {{subject: string, text: string, level: string, device: string, timeout?: number, names?: Map<string, string>}} request
- *   names has other names for some outputs
+ * What the server would refuse is neither made nor sent.
+ * @param {{desc: any}[]} tensors @param {Record<string, number> | undefined} limits
+ */
+function refuseTooLarge(tensors, limits) {
+  const size = tensors.reduce((sum, { desc }) => sum + (descMistake(desc) ? 0 : byteCount(desc)), 0);
+  const limit = limits?.body_bytes ?? Infinity;
+  if (size <= limit) return;
+  const detail = "the input tensors are larger than a request may be; nothing was sent";
+  throw new Problem({ status: 413, title: "Body too large", detail, members: { limit, size: `${size} bytes` } });
+}
+
+/**
+ * @param {{subject: string, text: string, level: string, device: string, timeout?: number, names?: Map<string, string>,
+ *   limits?: Record<string, number>}} request names has other names for some outputs, limits are those of the server
  * @param {{name: string, desc: any, recipe?: any}[]} tensors @param {Record<string, any>} recipes
  * @param {Function} execute of api.js @param {AbortSignal} signal
  */
 export async function runRequest(request, tensors, recipes, execute, signal) {
   const prefix = `run ${++last}`;
+  refuseTooLarge(tensors, request.limits);
   const inputs = [];
   const mistakes = {};
   const changed = {};

@@ -1,6 +1,6 @@
 /** The page Try: a desc, its inputs, a run, and what comes out. */
 
-import { Fragment, html, useEffect, useRef, useState } from "../../vendor/preact.js";
+import { Fragment, html, useEffect, useLayoutEffect, useRef, useState } from "../../vendor/preact.js";
 import { completions, explain } from "../editor/completion.js";
 import { GRAPH } from "../graph/example.js";
 import { child, find, pointerAt, rangeOf } from "../json/pointers.js";
@@ -36,7 +36,7 @@ const NAMES = { graph: GRAPH, model: "MODEL" };
 const TITLES = { operator: "Desc", graph: "Graph as JSON", model: "DxDispatch model" };
 
 function Bench({ contract, server }) {
-  const bench = useTry(contract);
+  const bench = useTry(contract, server);
   const { doc, setDoc, subject, operator, validation, marks, run, start } = bench;
   const narrow = useNarrow();
   const editor = useRef(null);
@@ -44,14 +44,15 @@ function Bench({ contract, server }) {
   const runsNowhere = operator && subject.kind === "operator" && operator.state !== "executable";
   const canRun = !!doc && !subject.mistakes.length && !runsNowhere;
 
-  useEffect(() => {
+  useLayoutEffect(() => {
     const pressed = (event) => {
       if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && !event.defaultPrevented) {
         event.preventDefault();
         if (canRun) start();
       } else if (event.key === "F8" && !event.defaultPrevented && marks.length) {
         event.preventDefault();
-        editor.current.select(marks[0].from, marks[0].to);
+        const mark = event.shiftKey ? marks[marks.length - 1] : marks[0];
+        editor.current.select(mark.from, mark.to);
       }
     };
     document.addEventListener("keydown", pressed);

@@ -1,6 +1,6 @@
 /** The state of the page Try: its text and its inputs, in the address; what the server says of them; and runs. */
 
-import { useCallback, useEffect, useMemo, useRef, useState } from "../../vendor/preact.js";
+import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "../../vendor/preact.js";
 import { execute, get, validate } from "../api.js";
 import { operatorOf } from "../editor/completion.js";
 import { marksOf, mistakeMarks, shortLevel } from "../editor/marks.js";
@@ -107,7 +107,7 @@ function tensorsOf(subject, operator, drawing) {
   return subject.kind === "graph" ? graphInputs(drawing, subject.value?.inputs) : inputsOf(operator, subject.value);
 }
 
-export function useTry(contract) {
+export function useTry(contract, server) {
   const [doc, setDoc] = useState(null);
   const [info, setInfo] = useState(null);
   const [linkMistake, setLinkMistake] = useState("");
@@ -197,7 +197,7 @@ export function useTry(contract) {
 
   useEffect(warm, []);
 
-  useEffect(() => {
+  useLayoutEffect(() => {
     readLink().catch(fail);
     const changed = () => readLink().catch(fail);
     addEventListener("popstate", changed);
@@ -310,7 +310,7 @@ export function useTry(contract) {
         ? watching(subject.plain, drawing, watched, (box) => outputSlots(contract, box))
         : { text: subject.plain, names: new Map() };
       const { level, device, timeout } = doc;
-      const request = { subject: subject.kind, text, names, level, device, timeout };
+      const request = { subject: subject.kind, text, names, level, device, timeout, limits: server?.limits };
       const found = await runRequest(request, tensors, doc.recipes, execute, abort.signal);
       if (running.current !== abort) return null;
       setRun({ busy: false, problem: null, mistakes: found.mistakes ?? {} });
@@ -324,7 +324,7 @@ export function useTry(contract) {
       if (problem.status === 0 && !isCancelled) document.dispatchEvent(new CustomEvent("opwire-lost"));
       return null;
     }
-  }, [subject, doc, tensors, drawing]);
+  }, [subject, doc, tensors, drawing, server]);
 
   return {
     doc,

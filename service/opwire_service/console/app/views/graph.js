@@ -138,7 +138,7 @@ function Box({ box, place, isChosen, choose }) {
   const level = box.isKnown ? (box.level ? `from ${box.level}` : "at no level") : "";
   const middle = isNode ? 20 : height / 2 + 4;
   return html`
-    <g class="box ${box.kind} ${bad ? "bad" : ""} ${isChosen ? "chosen" : ""}"
+    <g class="box is-${box.kind} ${bad ? "bad" : ""} ${isChosen ? "chosen" : ""}"
       transform=${`translate(${place.x},${place.y})`} onClick=${() => choose(box.id)}>
       <title>${box.name} ${box.type}</title>
       <rect width=${width} height=${height} rx=${isNode ? 6 : height / 2} />

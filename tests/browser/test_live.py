@@ -14,6 +14,7 @@ from opwire_service.settings import Settings
 from tests.browser.test_tensors import MODULES
 from tests.processes import process
 from tests.serving import serving
+from tests.unit.test_graphs import diamond
 
 REQUEST = {
     "operator": {
@@ -26,6 +27,8 @@ REQUEST = {
     },
     "inputs": {"InputTensor": {"data": [1, 3, 2]}},
 }
+
+ROWS = {"data": [[[[1, 2, 3], [4, 5, 6]]]]}
 
 
 def figure(page: Page, name: str) -> Any:
@@ -51,8 +54,10 @@ def test_a_load_a_pause_and_a_restart(tabs):
                 assert client.post("/v1/execute", json=REQUEST).status_code == 200
                 time.sleep(0.03)
             client.post("/v1/execute", json={"operator": {}})
+            assert client.post("/v1/execute", json={"graph": diamond(), "inputs": {"x": ROWS}}).status_code == 200
         expect(figure(page, "requests/s")).not_to_have_text("0")
-        expect(page.get_by_role("row", name=re.compile("^ARGMAX"))).to_contain_text("100 %")
+        expect(page.get_by_role("row", name=re.compile("^ARGMAX"))).to_be_visible()
+        expect(page.get_by_role("row", name=re.compile("^GRAPH"))).to_be_visible()
         expect(page.get_by_role("region", name="Refusals")).to_contain_text("invalid_request")
         expect(page.get_by_role("img", name=re.compile("Requests per second"))).to_be_visible()
         page.get_by_role("button", name="Pause").click()

@@ -104,7 +104,7 @@ export function rankText([least, most]) {
 
 /** @type {Record<string, [string, string]>} */
 const PROMISES = {
-  exact: ["exact", "the exact result"],
+  exact: ["exact", ""],
   correctly_rounded: ["correctly rounded", "the exact real result, rounded once to the type of the output"],
   within_1_ulp: ["within 1 ULP", "at most one unit in the last place from the exact result"],
 };
@@ -113,7 +113,8 @@ const PROMISES = {
 export function accuracyText({ accuracy }) {
   return accuracy.map(({ promise, where }) => {
     const [name, means] = PROMISES[promise] ?? [promise, ""];
-    return where ? `${name} where ${where}` : `${name} (${means})`;
+    if (where) return `${name} where ${where}`;
+    return means ? `${name} (${means})` : name;
   }).join("; ");
 }
 

@@ -4,9 +4,6 @@ const IMAGE = '{ "DataType": "FLOAT32", "Sizes": [1, 1, 8, 8] }';
 const SMALL = '{ "DataType": "FLOAT32", "Sizes": [1, 1, 4, 4] }';
 const WINDOW = `"InputTensor": ${IMAGE}, "Strides": [2, 2], "WindowSize": [2, 2]`;
 
-/** What stands for graphs among the operators. */
-export const GRAPH = "GRAPH";
-
 export const EXAMPLE = `{
   "nodes": {
     "edges": { "constant": { "data": [[[[-1, -1, -1], [-1, 8, -1], [-1, -1, -1]]]] } },

@@ -68,7 +68,7 @@ function allowedOf(member) {
   if (member.values) {
     return Object.entries(member.values).map(([name, value]) =>
       html`
-        <code>${name}</code> ${value};
+        <code>${name}</code> ${value};${" "}
       `
     );
   }

@@ -221,7 +221,7 @@ export function ProblemNote({ problem, again }) {
     <strong>${problem.title ?? "Error"}</strong>${
     problem.status
       ? html`
-        <span class="quiet">status ${problem.status}</span>
+        ${" "}<span class="quiet">status ${problem.status}</span>
       `
       : ""
   }

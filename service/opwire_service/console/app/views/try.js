@@ -2,7 +2,7 @@
 
 import { Fragment, html, useEffect, useLayoutEffect, useRef, useState } from "../../vendor/preact.js";
 import { completions, explain } from "../editor/completion.js";
-import { GRAPH } from "../graph/example.js";
+import { GRAPH } from "../graph/names.js";
 import { child, find, pointerAt, rangeOf } from "../json/pointers.js";
 import { scan } from "../json/scan.js";
 import { EditorPane } from "./editorPane.js";

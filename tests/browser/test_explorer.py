@@ -43,6 +43,16 @@ def test_all_operators_are_shown(explorer):
     expect(explorer.locator("thead th")).to_have_text(["operator", "state", *LEVELS])
 
 
+def test_the_contract_is_asked_for_once_and_with_the_scripts(tabs, console_url):
+    for path in ("", "operators/REDUCE", "try"):
+        tab = tabs.tab(f"{console_url}/{path}")
+        expect(tab.page.locator(".matrix, #examples, .passes").first).to_be_visible()
+        asked = [request.url.removeprefix(console_url) for request in tab.requests]
+        assert [asked.count(each) for each in ("/v1/schema", "/v1/operators")] == [1, 1]
+        assert asked.index("/v1/schema") < next(i for i, each in enumerate(asked) if "/app/views/" in each)
+        tab.page.wait_for_timeout(4000)  # so long a browser waits until it complains of what was asked for in vain
+
+
 ROWS_AT_ONCE = """window.most = 0;
     new MutationObserver((records) => {
         const added = records.flatMap((record) => [...record.addedNodes]).filter((node) => node.nodeType === 1);

@@ -66,6 +66,30 @@ function notJson(status, text) {
 }
 
 /**
+ * What needs no key, and which the page has asked for already: so the request is the very one that a preload makes.
+ * @param {string} path @returns {Promise<any>} @throws {Problem}
+ */
+export async function open(path) {
+  const response = await connect(path, { credentials: "same-origin" });
+  if (!response.ok) throw await problemOf(response);
+  return json(response);
+}
+
+/** @param {string} path @param {RequestInit} init @returns {Promise<Response>} */
+async function connect(path, init) {
+  try {
+    return await fetch(at(path), init);
+  } catch (error) {
+    if (init.signal?.aborted) throw error;
+    throw new Problem({
+      status: 0,
+      title: "The server cannot be reached",
+      detail: "no connection; it may be restarting",
+    });
+  }
+}
+
+/**
  * @param {string} path
  * @param {{method?: string, body?: BodyInit, headers?: Record<string, string>, signal?: AbortSignal, quiet?: boolean}} options
  *   quiet requests ask nobody for a key
@@ -82,17 +106,7 @@ async function send(path, { quiet = false, headers = {}, ...options } = {}) {
       credentials: "omit",
       redirect: "error",
     });
-    let response;
-    try {
-      response = await fetch(at(path), init);
-    } catch (error) {
-      if (options.signal?.aborted) throw error;
-      throw new Problem({
-        status: 0,
-        title: "The server cannot be reached",
-        detail: "no connection; it may be restarting",
-      });
-    }
+    const response = await connect(path, init);
     if (response.ok) return response;
     const problem = await problemOf(response);
     if (problem.status !== 401 || quiet || !askForKey || !(await askForKey(problem))) throw problem;

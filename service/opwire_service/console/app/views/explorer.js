@@ -1,7 +1,7 @@
 /** All operators by feature level: bands of equal support, search and filters, and what changed where. */
 
 import { Fragment, html, useEffect, useLayoutEffect, useMemo, useState } from "../../vendor/preact.js";
-import { get } from "../api.js";
+import { open } from "../api.js";
 import { nearest, NO_FILTER, rankText, readContract, select, typesText } from "../contract.js";
 import { at } from "../place.js";
 import { readParameters, writeParameters } from "../state.js";
@@ -24,7 +24,7 @@ export function useContract() {
     let pause = LEAST_PAUSE;
     const ask = async () => {
       try {
-        const [schema, { operators }] = await Promise.all([get("v1/schema"), get("v1/operators")]);
+        const [schema, { operators }] = await Promise.all([open("v1/schema"), open("v1/operators")]);
         setFound({ contract: readContract(schema, operators), problem: null });
       } catch (problem) {
         setFound({ contract: null, problem });
@@ -92,7 +92,7 @@ export function Explorer({ server }) {
   const ticked = view.ticked ? view.ticked.split(",") : [];
   const tick = (name) =>
     change({ ticked: (ticked.includes(name) ? ticked.filter((each) => each !== name) : [...ticked, name]).join(",") });
-  const open = contract.operators.find((operator) => operator.name === view.open);
+  const opened = contract.operators.find((operator) => operator.name === view.open);
   const counts = countStates(contract);
   return html`
     <${Fragment}>
@@ -104,16 +104,16 @@ export function Explorer({ server }) {
         ${ticked.length > 0 &&
           html`<${Compared} contract=${contract} names=${ticked} tick=${tick} clear=${() => change({ ticked: "" })} />`}
         ${rows.length === 0 ? html`<${Nothing} contract=${contract} view=${view} change=${change} />` : html`
-          <div class="split ${open ? "open" : ""}">
+          <div class="split ${opened ? "open" : ""}">
             ${narrow ? html`<${List} contract=${contract} rows=${rows} view=${view} change=${change} />` : html`
               <${Matrix} contract=${contract} rows=${rows} view=${view} change=${change} ticked=${ticked}
                 tick=${tick} />
             `}
-            ${open && html`
-              <${Detail} contract=${contract} operator=${open} band=${Number(view.band) || 0} server=${server}
+            ${opened && html`
+              <${Detail} contract=${contract} operator=${opened} band=${Number(view.band) || 0} server=${server}
                 close=${() => {
                   change({ open: "", band: "" });
-                  focusRow(open.name);
+                  focusRow(opened.name);
                 }} />
             `}
           </div>

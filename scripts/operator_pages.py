@@ -9,7 +9,7 @@ from opwire.describe import LimitsInfo, RowInfo, describe, support
 from opwire.fields import FieldInfo
 from opwire.level import FeatureLevel
 from opwire.listing import FAMILIES, state_of
-from opwire.schema import CATALOG, schema_of
+from opwire.schema import CATALOG, Accuracy, schema_of
 from opwire_service.kernels.executable import EXECUTABLE
 
 from .markdown import table
@@ -71,7 +71,13 @@ def _section(name: str) -> str:
     members = "\n".join(f"- {_member(field)}" for field in describe(CATALOG[name])["fields"])
     takes = table(columns, (list(_cells(row, tensors, has_when)) for row in rows))
     about = f"{schema.summary} It is {_state(name)}; its desc is [`{schema.struct}`]({schema.source})."
+    about += f" Its outputs are {'; '.join(map(_accuracy, schema.accuracy))}."
     return f"## {name}\n\n{about}\n\n{members}\n\n{takes}"
+
+
+def _accuracy(accuracy: Accuracy) -> str:
+    words = accuracy.promise.value.replace("_", " ").replace("ulp", "ULP")
+    return f"{words} where {accuracy.where}" if accuracy.where else f"[{words}](../semantics.md#accuracy)"
 
 
 def _member(field: FieldInfo) -> str:

@@ -84,6 +84,7 @@ def _take(browser: Browser, url: str) -> None:
     _save(page, "violations")
     _save(_pooled(browser, url), "try")
     _compare(browser, url)
+    _graph(browser, url)
     page = _open(browser, link(url, text=_BAD, level="2_1", inputs=_NUMBERS), PHONE)
     page.locator(".violations li").first.wait_for()
     _save(page, "phone")
@@ -116,6 +117,18 @@ def _compare(browser: Browser, url: str) -> None:
         page.get_by_text("they differ").wait_for()
     page.mouse.wheel(0, 700)
     _save(page, "compare")
+
+
+def _graph(browser: Browser, url: str) -> None:
+    """A graph, one of whose nodes is chosen and shown."""
+    page = _open(browser, link(url, operator="GRAPH", inputs={"image": {"kind": "ramp", "start": 0, "step": 1}}))
+    page.locator(".passes").wait_for()
+    page.locator("g.is-operator").nth(1).click()
+    page.get_by_label("show OutputTensor").check()
+    page.locator(".output").first.wait_for()
+    page.locator(".graph").scroll_into_view_if_needed()
+    page.evaluate("document.querySelector('.graph').scrollIntoView()")
+    _save(page, "graph")
 
 
 def _live(browser: Browser, url: str) -> None:

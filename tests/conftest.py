@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import gc
+import shutil
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -95,3 +98,18 @@ def make_client(request: pytest.FixtureRequest) -> Iterator[MakeClient]:
     """Makes clients, with and without ``await``: a test that uses it runs with either."""
     with clients(request.param) as make:
         yield make
+
+
+@pytest.fixture(scope="session")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A certificate for 127.0.0.1 and its key."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("openssl is not installed")
+    folder = tmp_path_factory.mktemp("tls")
+    certificate, key = folder / "certificate.pem", folder / "key.pem"
+    new = ("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2")
+    name = ("-subj", "/CN=opwire", "-addext", "subjectAltName=IP:127.0.0.1")
+    command = [openssl, *new, *name, "-keyout", str(key), "-out", str(certificate)]
+    subprocess.run(command, check=True, capture_output=True)
+    return certificate, key

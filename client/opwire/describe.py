@@ -80,6 +80,14 @@ class BadExampleInfo(TypedDict):
     pointer: str
 
 
+class AccuracyInfo(TypedDict):
+    """How near outputs are to the exact results: ``promise`` is a ``Promise``; ``where`` says for which descs, null for
+    all that nothing else is said of."""
+
+    promise: str
+    where: str | None
+
+
 class OperatorInfo(OperatorSummary):
     """One operator type of DirectML with all that the contract says of it.
 
@@ -89,6 +97,7 @@ class OperatorInfo(OperatorSummary):
 
     struct: str
     source: str
+    accuracy: list[AccuracyInfo]
     fields: list[FieldInfo]
     support: list[RowInfo]
     rules: list[RuleInfo]
@@ -182,6 +191,7 @@ def describe(kind: OperatorType, executable: Container[str] = ()) -> OperatorInf
         **summarise(kind, executable),
         "struct": schema.struct,
         "source": schema.source,
+        "accuracy": [{"promise": each.promise.value, "where": each.where or None} for each in schema.accuracy],
         "fields": [member.describe() for member in schema.members.every],
         "support": support(schema),
         "rules": [] if declared is None else _rules(declared),

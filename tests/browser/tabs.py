@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -67,6 +67,7 @@ class Tabs:
         *,
         expected: Collection[int] = (),
         before: str | None = None,
+        prepare: Callable[[Page], object] | None = None,
         **options: Any,
     ) -> Tab:
         """A tab that shows an address.
@@ -74,6 +75,7 @@ class Tabs:
         Args:
             expected: statuses of 400 and above that are no mistake; 0 is a lost connection.
             before: a script that runs before those of the page.
+            prepare: is called with the page before it has an address.
             options: of the context.
         """
         viewport = ViewportSize(width=size[0], height=size[1])
@@ -82,6 +84,8 @@ class Tabs:
             context.add_init_script(before)
         tab = Tab(context, url, expected)
         self._open.append(tab)
+        if prepare is not None:
+            prepare(tab.page)
         tab.page.goto(url)
         return tab
 

@@ -40,6 +40,7 @@ def pages(url: str) -> Iterator[tuple[str, str]]:
     yield f"{url}/#q=MAX_POOL&type=FLOAT16&open=MAX_POOLING2", ".detail"
     yield f"{url}/operators/REDUCE", "#examples"
     yield link(url, text=json.dumps(BAD, indent=1), inputs=NUMBERS, level="2_1"), ".violations li"
+    yield link(url, operator="GRAPH"), "g.box"
     yield f"{url}/live", ".figures"
 
 
@@ -70,10 +71,11 @@ def test_try_by_keyboard_alone(tabs, console_url):
     """From a violation to a run: it is found, mended and run without a pointer; the tab key leaves the editor."""
     page = tabs.open(link(console_url, text=json.dumps(BAD, indent=1), inputs=NUMBERS))
     expect(page.get_by_text("1 violation; first")).to_be_visible()
+    editor = page.get_by_role("textbox", name="Operator as JSON")
+    expect(editor).to_have_accessible_description(re.compile(r"line \d+: axis 1 "))
     page.keyboard.press("F8")
     page.keyboard.type("0")
     expect(page.get_by_text("violation; first")).to_have_count(0)
-    editor = page.get_by_role("textbox", name="Operator as JSON")
     expect(editor).to_be_focused()
     page.keyboard.press("Tab")
     expect(editor).not_to_be_focused()

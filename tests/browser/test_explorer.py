@@ -43,6 +43,48 @@ def test_all_operators_are_shown(explorer):
     expect(explorer.locator("thead th")).to_have_text(["operator", "state", *LEVELS])
 
 
+def test_the_contract_is_asked_for_once_and_with_the_scripts(tabs, console_url):
+    for path in ("", "operators/REDUCE", "try"):
+        tab = tabs.tab(f"{console_url}/{path}")
+        expect(tab.page.locator(".matrix, #examples, .passes").first).to_be_visible()
+        asked = [request.url.removeprefix(console_url) for request in tab.requests]
+        assert [asked.count(each) for each in ("/v1/schema", "/v1/operators")] == [1, 1]
+        assert asked.index("/v1/schema") < next(i for i, each in enumerate(asked) if "/app/views/" in each)
+        tab.page.wait_for_timeout(4000)  # so long a browser waits until it complains of what was asked for in vain
+
+
+ROWS_AT_ONCE = """window.most = 0;
+    new MutationObserver((records) => {
+        const added = records.flatMap((record) => [...record.addedNodes]).filter((node) => node.nodeType === 1);
+        const rows = added.map((node) => node.matches('tr') + node.querySelectorAll('tr').length);
+        window.most = Math.max(window.most, rows.reduce((sum, each) => sum + each, 0));
+    }).observe(document, { childList: true, subtree: true });"""
+
+
+def test_the_table_is_drawn_in_pieces(tabs, console_url):
+    """No task draws more than a screen of it: not at first, not for a key, and none waits for the end of it."""
+    page = tabs.open(f"{console_url}/", before=ROWS_AT_ONCE)
+    expect(rows(page)).to_have_count(177)
+    assert 0 < page.evaluate("window.most") <= 40
+    search = page.get_by_role("searchbox")
+    search.fill("gemm")
+    expect(count(page)).not_to_have_text("177 of 177")
+    page.evaluate("window.most = 0")
+    search.fill("")
+    expect(rows(page)).to_have_count(177)
+    assert 0 < page.evaluate("window.most") <= 40
+
+
+def test_the_last_row_is_reached_before_it_is_drawn(tabs, console_url):
+    page = tabs.open(f"{console_url}/", before="window.setTimeout = () => 0;")
+    expect(page.locator("[data-operator=ELEMENT_WISE_ABS]")).to_be_visible()
+    assert rows(page).count() < 177
+    page.locator(".matrix [tabindex='0']").focus()
+    page.keyboard.press("Control+End")
+    expect(rows(page)).to_have_count(177)
+    expect(rows(page).last.locator("td.band").last).to_be_focused()
+
+
 def test_search(explorer):
     search = explorer.get_by_role("searchbox")
     for given, found in (
@@ -179,6 +221,9 @@ def test_an_operator_page(tabs, console_url):
     members = page.get_by_role("region", name="Members")
     for field in FACTS["fields"]["REDUCE"].replace("?", "").split():
         expect(members).to_contain_text(field)
+    expect(page.get_by_text("Accuracy: correctly rounded (the exact real result, rounded once")).to_contain_text(
+        "within 1 ULP where Function is LOG_SUM or LOG_SUM_EXP"
+    )
     page.get_by_role("button", name="MULTIPLY, SUM").click()
     page.get_by_role("button", name=re.compile("^1_0")).click()
     expect(page.locator(".levels tbody tr").first.locator("td.yes")).to_have_count(2)

@@ -12,7 +12,9 @@ from playwright.sync_api import Page, expect
 
 from opwire_service.settings import Settings
 from tests.browser.test_tensors import MODULES
+from tests.processes import process
 from tests.serving import serving
+from tests.unit.test_graphs import diamond
 
 REQUEST = {
     "operator": {
@@ -25,6 +27,8 @@ REQUEST = {
     },
     "inputs": {"InputTensor": {"data": [1, 3, 2]}},
 }
+
+ROWS = {"data": [[[[1, 2, 3], [4, 5, 6]]]]}
 
 
 def figure(page: Page, name: str) -> Any:
@@ -50,8 +54,10 @@ def test_a_load_a_pause_and_a_restart(tabs):
                 assert client.post("/v1/execute", json=REQUEST).status_code == 200
                 time.sleep(0.03)
             client.post("/v1/execute", json={"operator": {}})
+            assert client.post("/v1/execute", json={"graph": diamond(), "inputs": {"x": ROWS}}).status_code == 200
         expect(figure(page, "requests/s")).not_to_have_text("0")
-        expect(page.get_by_role("row", name=re.compile("^ARGMAX"))).to_contain_text("100 %")
+        expect(page.get_by_role("row", name=re.compile("^ARGMAX"))).to_be_visible()
+        expect(page.get_by_role("row", name=re.compile("^GRAPH"))).to_be_visible()
         expect(page.get_by_role("region", name="Refusals")).to_contain_text("invalid_request")
         expect(page.get_by_role("img", name=re.compile("Requests per second"))).to_be_visible()
         page.get_by_role("button", name="Pause").click()
@@ -66,6 +72,40 @@ def test_a_load_a_pause_and_a_restart(tabs):
     with serving(Settings(port=port)):
         expect(page.get_by_text(re.compile("another server answers|answers again"))).to_be_visible(timeout=20_000)
         expect(page.get_by_text("The server cannot be reached")).to_have_count(0, timeout=20_000)
+
+
+HIDDEN = """let hidden = false;
+    Object.defineProperty(document, 'hidden', { get: () => hidden });
+    window.hide = (given) => { hidden = given; document.dispatchEvent(new Event('visibilitychange')); };"""
+
+
+def test_a_hidden_page_asks_for_nothing(tabs, console_url):
+    tab = tabs.tab(f"{console_url}/live", before=HIDDEN)
+    page = tab.page
+    expect(figure(page, "requests/s")).to_have_text("0")
+    page.evaluate("window.hide(true)")
+    page.wait_for_timeout(1500)  # what was under way comes to its end
+    asked = len(tab.requests)
+    page.wait_for_timeout(1500)
+    assert len(tab.requests) == asked
+    with page.expect_request("**/v1/server/load*"):
+        page.evaluate("window.hide(false)")
+    page.evaluate("window.hide(true)")
+    page.wait_for_timeout(1500)
+    with page.expect_request("**/v1/server/load*"):
+        page.get_by_label("keep going while hidden").check()
+
+
+@pytest.mark.thorough
+def test_all_processes_are_counted(tabs):
+    """Each connection goes to one of two processes; whichever answers, all requests are in what the page shows."""
+    with process("--workers", "2") as server:
+        page = tabs.open(f"{server.url}/live")
+        expect(page.get_by_text("2 of 2 processes")).to_be_visible()
+        for _ in range(30):
+            with httpx.Client(base_url=server.url) as client:
+                client.post("/v1/execute", json={"operator": {}})
+        expect(page.get_by_role("row", name=re.compile("^invalid_request"))).to_contain_text("30")
 
 
 def test_rates_and_quantiles(tabs, console_url):

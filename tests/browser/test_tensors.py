@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import io
 import json
+import re
+import struct
 import subprocess
 import sys
+import zlib
 from typing import Any
 
 import numpy as np
@@ -202,6 +205,63 @@ def test_what_is_no_number(tabs, console_url):
     for view in ("heat map", "picture", "histogram"):
         page.get_by_role("button", name=view).click()
         expect(page.locator(".output figure [role=img]")).to_be_visible()
+
+
+COUNTED = """window.bytes = 0; window.pixels = 0;
+    for (const { prototype } of [Blob, Response]) for (const name of ['arrayBuffer', 'bytes', 'text', 'json']) {
+        const read = prototype[name];
+        if (read) prototype[name] = async function () {
+            const found = await read.call(this);
+            window.bytes += found.byteLength ?? found.length ?? 0;
+            return found; };
+    }
+    const drawn = CanvasRenderingContext2D.prototype.putImageData;
+    CanvasRenderingContext2D.prototype.putImageData = function (image, ...rest) {
+        window.pixels = Math.max(window.pixels, image.width * image.height);
+        return drawn.call(this, image, ...rest); };"""
+"""Counts what the page's own thread reads of bodies, and how much it draws at a time."""
+
+
+def test_tensors_are_read_by_the_other_thread_alone(tabs, console_url):
+    """Whatever their size, the page's own thread reads the JSON of answers and draws what was coloured elsewhere."""
+    desc = {"Function": "MAX", "InputTensor": {"DataType": "FLOAT32", "Sizes": [1, 3, 1024, 1024]}, "Axes": []}
+    page = tabs.open(link(console_url, text=json.dumps({"type": "REDUCE", "desc": desc})), before=COUNTED)
+    expect(page.get_by_text("passes from")).to_be_visible()
+    page.evaluate("window.bytes = 0")
+    run(page)
+    expect(page.locator(".output dl.statistics")).to_contain_text("3,145,728")
+    for view, name in (("heat map", "Heat map"), ("picture", "Picture"), ("histogram", "Histogram")):
+        page.get_by_role("button", name=view).click()
+        expect(page.get_by_role("img", name=re.compile(f"^{name} of OutputTensor"))).to_be_visible()
+    assert 0 < page.evaluate("window.bytes") < 10_000
+    assert page.evaluate("window.pixels") == 512 * 512
+
+
+def png(rows: list[list[tuple[int, int, int]]]) -> bytes:
+    """A picture of 8 bits a channel."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    head = struct.pack(">IIBBBBB", len(rows[0]), len(rows), 8, 2, 0, 0, 0)
+    data = b"".join(b"\0" + bytes(value for pixel in row for value in pixel) for row in rows)
+    chunks = (chunk(b"IHDR", head), chunk(b"IDAT", zlib.compress(data)), chunk(b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
+
+
+def test_a_picture_is_a_tensor(tabs, console_url, tmp_path):
+    rows = [[(255, 0, 10), (0, 255, 20)], [(1, 2, 3), (4, 5, 6)]]
+    (tmp_path / "picture.png").write_bytes(png(rows))
+    desc = {"InputTensor": {"DataType": "FLOAT32", "Sizes": [1, 3, 2, 2]}}
+    page = tabs.open(link(console_url, text=json.dumps({"type": "ELEMENT_WISE_IDENTITY", "desc": desc})))
+    expect(page.get_by_text("passes from")).to_be_visible()
+    page.get_by_role("radio", name="picture").check()
+    page.locator("input[type=file]").set_input_files(tmp_path / "picture.png")
+    run(page)
+    assert numbers_of(page) == ["255", "0", "1", "4"]
+    page.get_by_label("index 1").fill("2")
+    expect(page.locator("table.numbers td").nth(1)).to_have_text("10")
+    assert numbers_of(page) == ["10", "20", "3", "6"]
 
 
 @pytest.mark.thorough

@@ -156,6 +156,7 @@ def test_the_load():
         told = re.search(r'opwire_stage_seconds_sum\{operator="ARGMAX",stage="run"\} (\S+)', text)
         assert told is not None
         assert load["operators"]["ARGMAX"]["run_us"] == round(float(told[1]) * 1e6)
+        assert client.get("/v1/server/load?operator=GRAPH").status_code == 200
         response = client.get("/v1/server/load?operator=NO")
         assert "none of DirectML's" in read_problem(400, response.headers, response.content)["detail"]
 

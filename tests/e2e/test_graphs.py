@@ -104,6 +104,11 @@ def test_validate_says_the_level_and_the_outputs(http):
     assert (found["valid"], found["minimum_feature_level"]) == (False, "DML_FEATURE_LEVEL_6_2")
     assert [violation["pointer"] for violation in found["violations"]] == ["/graph/nodes/w"]
     assert found["outputs"]["y"]["Sizes"] == [2, 1]
+    assert [node["name"] for node in found["nodes"]] == list(REQUEST["graph"]["nodes"])
+    assert {node["minimum_feature_level"] for node in found["nodes"]} == {
+        "DML_FEATURE_LEVEL_3_0",
+        "DML_FEATURE_LEVEL_6_2",
+    }
 
 
 def test_a_graph_of_twenty_nodes_is_one_request(http):

@@ -68,6 +68,28 @@ def test_both_spellings_make_the_same_plan(graph, x, y):
     assert plan.work == sum(step.plan.work for step in plan.attributes.steps)
 
 
+@pytest.mark.parametrize("graph", [diamond(), numbered()])
+def test_each_node_is_described_by_itself(graph):
+    nodes = validate_graph(graph, "2_0").nodes
+    assert [node.minimum_feature_level for node in nodes] == [FeatureLevel.V1_0] * 3
+    assert [desc.sizes for node in nodes for desc in node.outputs.values()] == [(1, 1, 2, 1)] * 3
+    assert [[desc.sizes for desc in node.inputs.values()] for node in nodes] == [
+        [(1, 1, 2, 1), (1, 1, 2, 1)],
+        *[[(1, 1, 2, 3)]] * 2,
+    ]
+
+
+def test_a_node_that_is_wrong_takes_nothing_from_the_others():
+    graph = diamond()
+    graph["nodes"]["left"]["desc"]["Axes"] = [9]
+    graph["nodes"]["w"] = {"constant": ""}
+    both, left, right, w = validate_graph(graph).nodes
+    assert (left.name, left.pointer, left.minimum_feature_level) == ("left", "/nodes/left", None)
+    assert both.outputs
+    assert right.outputs
+    assert (w.minimum_feature_level, w.inputs, w.outputs) == (FeatureLevel.V6_2, {}, {})
+
+
 def test_the_level_of_a_graph_is_that_of_its_nodes_and_of_graphs():
     assert validate_graph(diamond()).minimum_feature_level is FeatureLevel.V2_1
     assert ("operator_not_in_level", "") in found(diamond(), "2_0")

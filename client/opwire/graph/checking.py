@@ -53,9 +53,54 @@ def check_graph(graph: object, feature_level: FeatureLevel | str | int = HIGHEST
     return read.plan(level)
 
 
+@dataclass(frozen=True, slots=True)
+class NodeValidation:
+    """What is known of a node by itself.
+
+    Attributes:
+        name: of the node.
+        pointer: where its operator stands, or the node itself if it is a constant.
+        minimum_feature_level: the lowest level that takes its operator, or None if none does; of a constant the level
+            that brought constants.
+        inputs, outputs: the descs of its tensors, derived where left out; empty while they cannot be known, and of a
+            constant.
+    """
+
+    name: str
+    pointer: str
+    minimum_feature_level: FeatureLevel | None
+    inputs: Mapping[str, BufferTensorDesc]
+    outputs: Mapping[str, BufferTensorDesc]
+
+    def to_json(self) -> dict[str, object]:
+        minimum = self.minimum_feature_level
+        return {
+            "name": self.name,
+            "pointer": self.pointer,
+            "minimum_feature_level": None if minimum is None else str(minimum),
+            "inputs": {name: desc.to_json() for name, desc in self.inputs.items()},
+            "outputs": {name: desc.to_json() for name, desc in self.outputs.items()},
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class GraphValidation(Validation):
+    """What is known of a graph at a feature level.
+
+    Attributes:
+        nodes: each by itself, in the order of the graph.
+    """
+
+    nodes: tuple[NodeValidation, ...]
+
+    def to_json(self) -> dict[str, object]:
+        """What ``POST /v1/validate`` answers to a graph."""
+        return {**Validation.to_json(self), "nodes": [node.to_json() for node in self.nodes]}
+
+
 def validate_graph(
     graph: object, feature_level: FeatureLevel | str | int = HIGHEST, *, pointer: str = ""
-) -> Validation:
+) -> GraphValidation:
     """Like ``check_graph``, but returns what is wrong instead of raising it, and the lowest level that takes the graph.
 
     Raises:
@@ -66,7 +111,7 @@ def validate_graph(
     violations = read.violations_at(level)
     minimum = next((lowest for lowest in FeatureLevel if not read.violations_at(lowest)), None)
     known = not read.report.violations and not any(node.structural for node in read.descs.values())
-    return Validation(violations, minimum, read.outputs() if known else {})
+    return GraphValidation(violations, minimum, read.outputs() if known else {}, tuple(read.nodes()))
 
 
 @dataclass(slots=True, eq=False)
@@ -97,6 +142,15 @@ class ReadGraph:
         for node in self.descs.values():
             found += node.violations_at(level)
         return (*found, *self.report.violations)
+
+    def nodes(self) -> Iterator[NodeValidation]:
+        """What is known of each node by itself."""
+        for i, node in enumerate(self.form.nodes):
+            desc = self.descs.get(i)
+            if desc is None:
+                yield NodeValidation(node.name, node.pointer, CONSTANTS_FROM, {}, {})
+            else:
+                yield NodeValidation(node.name, node.pointer, desc.minimum_feature_level, desc.inputs, desc.outputs)
 
     def _early(self, level: FeatureLevel) -> Iterator[Violation]:
         if level < GRAPHS_FROM:

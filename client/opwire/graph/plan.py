@@ -75,6 +75,7 @@ _SCHEMA = OperatorSchema(
     "DML_GRAPH_DESC",
     "Runs operators that feed each other.",
     "https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_graph_desc",
+    (),
     Members.of([]),
     {},
     Support(None, ()),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..fields import NUMBERS, STRUCTS, Role, Schema
+from ..schema import Promise
 from ..tensor import MAX_RANK, DataType
 
 _LEVEL: Schema = {"type": "string", "pattern": "^[1-9]_[0-9]$", "description": "a feature level"}
@@ -56,6 +57,7 @@ _ROW = _object(
     {"from": _LEVEL, "tensors": {"type": "object", "propertyNames": _NAME, "additionalProperties": _LIMITS}},
     {"when": {"type": "object", "propertyNames": _NAME, "additionalProperties": _NAMES}, "basis": {}},
 )
+_ACCURACY = _object({"promise": {"enum": [promise.value for promise in Promise]}}, {"where": {"type": "string"}})
 _OPERATOR = _object(
     {
         "value": {"type": "integer", "minimum": 1},
@@ -64,6 +66,7 @@ _OPERATOR = _object(
         "struct": _NAME,
         "summary": {"type": "string"},
         "source": {"type": "string", "format": "uri"},
+        "accuracy": {"type": "array", "items": _ACCURACY, "minItems": 1},
         "members": {"type": "array", "items": {"$ref": "#/$defs/Member"}},
         "support": {"type": "array", "items": _ROW},
     },

@@ -5,15 +5,17 @@ The JSON files beside this module are the schema; they are read when they are as
 """
 
 from .catalog import CATALOG, PREFIX, OperatorType, find
-from .operators import OperatorSchema, schema_of
+from .operators import Accuracy, OperatorSchema, Promise, schema_of
 from .source import document
 from .whole import operator_document, whole_schema
 
 __all__ = [
     "CATALOG",
     "PREFIX",
+    "Accuracy",
     "OperatorSchema",
     "OperatorType",
+    "Promise",
     "document",
     "find",
     "operator_document",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..fields import Enumerated, Members
 from ..level import FeatureLevel
@@ -16,15 +17,36 @@ from .members import read_member
 from .source import document
 
 
+class Promise(StrEnum):
+    """How near an output is to the exact real result of the operator's formula. On integers every result is exact."""
+
+    EXACT = "exact"
+    CORRECTLY_ROUNDED = "correctly_rounded"
+    WITHIN_1_ULP = "within_1_ulp"
+
+
+class Accuracy(NamedTuple):
+    """What is promised of an operator's outputs.
+
+    Attributes:
+        promise: how near they are.
+        where: for which descs, in words; empty for all that nothing else is said of.
+    """
+
+    promise: Promise
+    where: str
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class OperatorSchema:
-    """What the header and the page of an operator say of its desc.
+    """What the header and the page of an operator say of its desc, and how accurate opwire makes its outputs.
 
     Attributes:
         name: without its prefix.
         struct: the name of the desc struct.
         summary: one sentence on what it computes.
         source: the address of the page.
+        accuracy: of the outputs; first that of most descs.
         members: of the struct.
         aliases: other names of members that are taken, by what they stand for.
         support: the support rows.
@@ -35,6 +57,7 @@ class OperatorSchema:
     struct: str
     summary: str
     source: str
+    accuracy: tuple[Accuracy, ...]
     members: Members
     aliases: Mapping[str, str]
     support: Support
@@ -55,6 +78,7 @@ def schema_of(name: str) -> OperatorSchema:
         found["struct"],
         found["summary"],
         found["source"],
+        tuple(Accuracy(Promise(row["promise"]), row.get("where", "")) for row in found["accuracy"]),
         members,
         {alias: row["name"] for row in found["members"] for alias in row.get("aliases", ())},
         _support(found["support"], members),

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Query, Request
 
 from opwire.desc import show
 from opwire.errors import ProblemCode, RequestError
+from opwire.graph import GRAPH
 from opwire.schema import CATALOG, find
 
 from ..telemetry.load import Load
@@ -26,7 +27,7 @@ _UNCOUNTED = frozenset({PATH, "/v1/server", *PATHS})
 async def server_load(
     request: Request,
     operator: Annotated[
-        list[str] | None, Query(max_length=len(CATALOG), description="whose buckets are wanted; may be given again")
+        list[str] | None, Query(max_length=1 + len(CATALOG), description="whose buckets are wanted; may be given again")
     ] = None,
 ) -> Load:
     """What all processes of the server have counted since it started, and what waits and runs now.
@@ -37,9 +38,10 @@ async def server_load(
     service.publish()
     named = set()
     for given in operator or ():
-        kind = find(given)
+        kind = GRAPH if given == GRAPH.name else find(given)
         if kind is None:
-            raise RequestError(ProblemCode.INVALID_REQUEST, f"{show(given)} is none of DirectML's operator types")
+            detail = f"{show(given)} is none of DirectML's operator types, nor {GRAPH.name}"
+            raise RequestError(ProblemCode.INVALID_REQUEST, detail)
         named.add(kind.name)
     settings = service.settings
     return read_load(service.metrics, settings.workers, settings.devices, uncounted=_UNCOUNTED, named=named)

@@ -111,6 +111,11 @@ SCHEMAS: dict[str, Schema] = {
             "violations": {"type": "array", "items": ref("Violation")},
             "minimum_feature_level": {"enum": [*(str(level) for level in FeatureLevel), None]},
             "outputs": {"type": "object", "additionalProperties": {"type": "object"}},
+            "nodes": {
+                "type": "array",
+                "items": {"type": "object"},
+                "description": "of a graph, each node by itself: its lowest level and the descs of its tensors",
+            },
             "dispatchables": {"type": "object", "description": "of a model, what is known of each of its operators"},
         },
     },

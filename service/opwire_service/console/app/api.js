@@ -1,19 +1,20 @@
 /** All requests to the server. The API key is sent as a header, kept for this tab alone, and asked for when it is needed. */
 
 import { at, base } from "./place.js";
+import { recall, remember } from "./storage.js";
 
 const BINARY = "application/octet-stream";
 const HEAD_LENGTH = "Inference-Header-Content-Length";
+const MOST_SHOWN = 200;
 const KEY = `opwire-key ${base.pathname}`;
 
 export function key() {
-  return sessionStorage.getItem(KEY);
+  return recall(KEY);
 }
 
 /** @param {string | null} given */
 export function keep(given) {
-  if (given) sessionStorage.setItem(KEY, given);
-  else sessionStorage.removeItem(KEY);
+  remember(KEY, given);
 }
 
 /** @type {((problem: Problem) => Promise<boolean>) | null} asks a person for a key; true once there is a new one */
@@ -42,7 +43,7 @@ export class Problem extends Error {
 
 /** @param {Response} response */
 async function problemOf(response) {
-  const text = await response.text();
+  const text = await response.text().catch(() => "");
   const requestId = response.headers.get("x-request-id") ?? "";
   const retryAfter = Number(response.headers.get("retry-after")) || 0;
   try {
@@ -55,13 +56,35 @@ async function problemOf(response) {
       retryAfter,
     });
   } catch {
-    const detail = text.slice(0, 200);
-    return new Problem({
-      status: response.status,
-      title: `The answer is no JSON (status ${response.status})`,
-      detail,
-      requestId,
-      retryAfter,
+    return new Problem({ ...notJson(response.status, text), requestId, retryAfter });
+  }
+}
+
+/** What is said of an answer that does not come from this server: a proxy's page. @param {number} status @param {string} text */
+function notJson(status, text) {
+  return { status, title: `The answer is no JSON (status ${status})`, detail: text.slice(0, MOST_SHOWN) };
+}
+
+/**
+ * What needs no key, and which the page has asked for already: so the request is the very one that a preload makes.
+ * @param {string} path @returns {Promise<any>} @throws {Problem}
+ */
+export async function open(path) {
+  const response = await connect(path, { credentials: "same-origin" });
+  if (!response.ok) throw await problemOf(response);
+  return json(response);
+}
+
+/** @param {string} path @param {RequestInit} init @returns {Promise<Response>} */
+async function connect(path, init) {
+  try {
+    return await fetch(at(path), init);
+  } catch (error) {
+    if (init.signal?.aborted) throw error;
+    throw new Problem({
+      status: 0,
+      title: "The server cannot be reached",
+      detail: "no connection; it may be restarting",
     });
   }
 }
@@ -83,17 +106,7 @@ async function send(path, { quiet = false, headers = {}, ...options } = {}) {
       credentials: "omit",
       redirect: "error",
     });
-    let response;
-    try {
-      response = await fetch(at(path), init);
-    } catch (error) {
-      if (options.signal?.aborted) throw error;
-      throw new Problem({
-        status: 0,
-        title: "The server cannot be reached",
-        detail: "no connection; it may be restarting",
-      });
-    }
+    const response = await connect(path, init);
     if (response.ok) return response;
     const problem = await problemOf(response);
     if (problem.status !== 401 || quiet || !askForKey || !(await askForKey(problem))) throw problem;
@@ -105,35 +118,37 @@ async function send(path, { quiet = false, headers = {}, ...options } = {}) {
  * @returns {Promise<any>}
  */
 export async function get(path, options = {}) {
-  const response = await send(path, options);
-  return read(response, () => response.json());
+  return json(await send(path, options));
 }
 
-/**
- * @param {Response} response @param {() => Promise<any>} body
- */
-async function read(response, body) {
+/** @param {Response} response */
+async function json(response) {
+  const text = await read(() => response.text());
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new Problem(notJson(response.status, text));
+  }
+}
+
+/** @param {() => Promise<any>} body */
+async function read(body) {
   try {
     return await body();
   } catch (error) {
     if (error instanceof DOMException && error.name === "AbortError") throw error;
-    throw new Problem({ status: response.status, title: "The answer cannot be read", detail: String(error) });
+    throw new Problem({ status: 0, title: "The server cannot be reached", detail: "the answer was cut off" });
   }
 }
 
 /**
  * What is known of an operator's text at a level.
- * @param {string} subject "operator" or "model" @param {string} text as JSON @param {string} level @param {AbortSignal} signal
+ * @param {string} subject "operator", "graph" or "model" @param {string} text as JSON @param {string} level @param {AbortSignal} signal
  */
 export async function validate(subject, text, level, signal) {
   const body = `{"feature_level":${JSON.stringify(level)},"${subject}":${text}}`;
-  const response = await send("v1/validate", {
-    method: "POST",
-    body,
-    headers: { "Content-Type": "application/json" },
-    signal,
-  });
-  return read(response, () => response.json());
+  const headers = { "Content-Type": "application/json" };
+  return json(await send("v1/validate", { method: "POST", body, headers, signal }));
 }
 
 /**
@@ -141,7 +156,8 @@ export async function validate(subject, text, level, signal) {
  * @param {{subject: string, text: string, level: string, device: string, timeout?: number}} request
  * @param {{name: string, blob: Blob}[]} inputs by name; those of an array as NAME[0], NAME[1], ...
  * @param {AbortSignal} signal
- * @returns {Promise<{answer: any, buffer: ArrayBuffer, tail: number, milliseconds: number}>} tail is where the tensors begin
+ * @returns {Promise<{answer: any, blob: Blob, tail: number, milliseconds: number}>} the body, which no thread has
+ *   read yet, and where in it the tensors begin
  */
 export async function execute(request, inputs, signal) {
   const { head, blobs } = requestHead(request, inputs);
@@ -155,10 +171,10 @@ export async function execute(request, inputs, signal) {
   };
   const begun = performance.now();
   const response = await send("v1/execute", { method: "POST", body: new Blob([bytes, ...blobs]), headers, signal });
-  const buffer = await read(response, () => response.arrayBuffer());
+  const blob = await read(() => response.blob());
   const milliseconds = performance.now() - begun;
-  const tail = Number(response.headers.get(HEAD_LENGTH) ?? buffer.byteLength);
-  return { answer: JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 0, tail))), buffer, tail, milliseconds };
+  const tail = Number(response.headers.get(HEAD_LENGTH) ?? blob.size);
+  return { answer: JSON.parse(await blob.slice(0, tail).text()), blob, tail, milliseconds };
 }
 
 /**
@@ -178,7 +194,7 @@ function requestHead({ subject, text, level, device, timeout }, inputs) {
   const rest = [
     `"feature_level":${JSON.stringify(level)}`,
     `"${subject}":${text}`,
-    ...(subject === "operator" ? [`"inputs":${JSON.stringify(Object.fromEntries(named))}`] : []),
+    ...(subject === "model" ? [] : [`"inputs":${JSON.stringify(Object.fromEntries(named))}`]),
     ...(device === "auto" ? [] : [`"device":${JSON.stringify(device)}`]),
     ...(timeout ? [`"timeout_ms":${timeout}`] : []),
   ];

@@ -4,8 +4,9 @@
  * @typedef {{ranks: [number, number], data_types: string[], required?: boolean}} Limits
  * @typedef {{from: string, when?: Record<string, string[]>, tensors: Record<string, Limits>}} Row
  * @typedef {{name: string, kind: string, role?: string, [more: string]: any}} Member
+ * @typedef {{promise: string, where?: string | null}} Accuracy
  * @typedef {{name: string, value: number, introduced: string, family: string, struct: string, summary: string,
- *   source: string, aliases?: string[], members: Member[], support: Row[], state: string}} Operator
+ *   source: string, accuracy: Accuracy[], aliases?: string[], members: Member[], support: Row[], state: string}} Operator
  * @typedef {{levels: string[], operators: Operator[], enums: Record<string, any>, structs: Record<string, any>}} Contract
  * @typedef {{from: number, to: number, rows: Row[], types: string[], ranks: [number, number], news: string[], wider: boolean}} Band
  *   what a run of levels supports: the rows that hold, all data types and ranks in them, and those new in it
@@ -99,6 +100,22 @@ export function bandsOf(operator, levels, when = "") {
 /** @param {[number, number]} ranks */
 export function rankText([least, most]) {
   return least === most ? `r${least}` : `r${least}-${most}`;
+}
+
+/** @type {Record<string, [string, string]>} */
+const PROMISES = {
+  exact: ["exact", ""],
+  correctly_rounded: ["correctly rounded", "the exact real result, rounded once to the type of the output"],
+  within_1_ulp: ["within 1 ULP", "at most one unit in the last place from the exact result"],
+};
+
+/** How near the outputs of an operator are to the exact results. @param {Operator} operator */
+export function accuracyText({ accuracy }) {
+  return accuracy.map(({ promise, where }) => {
+    const [name, means] = PROMISES[promise] ?? [promise, ""];
+    if (where) return `${name} where ${where}`;
+    return means ? `${name} (${means})` : name;
+  }).join("; ");
 }
 
 /** Data types shorter: F32, I64, U8. @param {string} type */

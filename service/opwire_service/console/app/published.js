@@ -1,15 +1,7 @@
 /** Whether a server's answer to an example is the one that was published with it. */
 
+import { tensorDesc } from "./descs.js";
 import { ask } from "./tensor/tensors.js";
-
-/**
- * The tensors of a desc's member by name; those of an array as NAME[0], NAME[1], ...
- * @param {any} desc @param {string} name
- */
-export function tensorDesc(desc, name) {
-  const [, array, index] = /^(.*)\[(\d+)\]$/.exec(name) ?? [];
-  return array === undefined ? desc[name] : desc[array]?.[Number(index)];
-}
 
 /**
  * The tensors of an answer by name, with where they lie in its body.
@@ -31,7 +23,7 @@ let last = 0;
 
 /**
  * @param {any} example
- * @param {(request: any, inputs: {name: string, blob: Blob}[]) => Promise<{answer: any, buffer: ArrayBuffer, tail: number}>} execute
+ * @param {(request: any, inputs: {name: string, blob: Blob}[]) => Promise<{answer: any, blob: Blob, tail: number}>} execute
  */
 export async function matchesPublished(example, execute) {
   const prefix = `example ${++last}`;
@@ -46,9 +38,9 @@ export async function matchesPublished(example, execute) {
     level: example.feature_level,
     device: "auto",
   };
-  const { answer, buffer, tail } = await execute(request, inputs);
+  const { answer, blob, tail } = await execute(request, inputs);
   const tensors = outputsOf(answer, tail).map((each) => ({ ...each, id: `${prefix} ${each.name}` }));
-  await ask("keep", { buffer, tensors }, [buffer]);
+  await ask("keep", { blob, tensors });
   let equal = true;
   const ids = [...tensors.map((each) => each.id), ...inputs.map((each) => `${prefix} ${each.name}`)];
   for (const { name, id, desc } of tensors) {

@@ -4,10 +4,8 @@ import { elementCount } from "./tensor/types.js";
 
 /**
  * @typedef {{name: string, desc: any, recipe: any, base64: string | null}} Input base64 where the tensor is small
- * @typedef {{url: string, level: string, device: string, text: string, operator: any, inputs: Input[], hasKey: boolean}} Request
+ * @typedef {{url: string, level: string, device: string, subject: string, text: string, operator: any, inputs: Input[], hasKey: boolean}} Request
  */
-
-const SMALL = 64;
 
 /** @param {string} text */
 function shell(text) {
@@ -36,12 +34,7 @@ export function requestJson(request, format = "numbers") {
     request,
     ({ base64, name }) => (base64 === null ? JSON.stringify(`base64 of ${name}`) : JSON.stringify(base64)),
   );
-  return `{"feature_level": "${request.level}", "operator": ${request.text}, "inputs": ${inputs}${device}, "output_format": "${format}"}`;
-}
-
-/** Whether all inputs can stand in the text. @param {Request} request */
-export function isSmall({ inputs }) {
-  return inputs.every((input) => input.base64 !== null);
+  return `{"feature_level": "${request.level}", "${request.subject}": ${request.text}, "inputs": ${inputs}${device}, "output_format": "${format}"}`;
 }
 
 /** @param {Request} request */
@@ -137,12 +130,12 @@ export function python(request) {
   const key = request.hasKey ? ', api_key=os.environ["OPWIRE_API_KEY"]' : "";
   return `${imports.join("\n")}
 
-${needs("random(") ? `${RANDOM}\n` : ""}operator = ${pythonLiteral(request.text)}
+${needs("random(") ? `${RANDOM}\n` : ""}${request.subject} = ${pythonLiteral(request.text)}
 inputs = {
 ${arrays.map(([name, made]) => `    ${JSON.stringify(name)}: ${made},`).join("\n")}
 }
 with Client(${JSON.stringify(request.url.replace(/\/$/, ""))}${key}) as client:
-    answer = client.execute(operator, inputs, feature_level="${request.level}"${device})
+    answer = client.execute(${request.subject}, inputs, feature_level="${request.level}"${device})
 for name, array in answer.outputs.items():
     print(name, array)
 `;
@@ -199,5 +192,3 @@ ${commands.join(",\n")}
 }
 `;
 }
-
-export { SMALL };

@@ -1,36 +1,39 @@
-/** What a text of the page Try is about: one operator, or a model of DxDispatch; and which tensors it takes. */
+/** What a text of the page Try is about: one operator, a graph, or a model of DxDispatch; and which tensors it takes. */
 
+import { descOf, tensorDesc, tensorOf } from "./descs.js";
 import { find } from "./json/pointers.js";
 import { scan, valueOf } from "./json/scan.js";
+import { byteCount, descMistake } from "./tensor/types.js";
 
 /**
- * @typedef {{node: import("./json/scan.js").Node | null, plain: string, mistakes: import("./json/scan.js").Mistake[], kind: "operator" | "model", value: any}} Subject
+ * @typedef {import("./json/scan.js").Node} Node
+ * @typedef {{node: Node | null, root: Node | null, below: string, plain: string, mistakes: import("./json/scan.js").Mistake[],
+ *   kind: "operator" | "graph" | "model", value: any}} Subject root is what the text is about, which stands below a pointer
+ *   in it: a graph may come in a whole request; plain is the root as JSON
  */
 
 /** @param {string} text @returns {Subject} */
 export function readSubject(text) {
   const { node, plain, mistakes } = scan(text);
-  const isModel = !!find(node, "/dispatchables");
-  return {
-    node,
-    plain,
-    mistakes,
-    kind: isModel ? "model" : "operator",
-    value: mistakes.length ? undefined : valueOf(node),
-  };
+  const whole = { node, root: node, below: "", plain, mistakes, value: mistakes.length ? undefined : valueOf(node) };
+  if (mistakes.length) return { ...whole, kind: guess(text) };
+  if (find(node, "/dispatchables")) return { ...whole, kind: "model" };
+  if (isGraph(node)) return { ...whole, kind: "graph" };
+  const graph = find(node, "/graph");
+  if (!graph || !isGraph(graph)) return { ...whole, kind: "operator" };
+  const own = scan(text.slice(graph.from, graph.to));
+  return { ...whole, kind: "graph", root: graph, below: "/graph", plain: own.plain };
 }
 
-/** The members of a desc, wherever DxDispatch lets them stand. @param {any} value */
-export function descOf(value) {
-  return value?.desc ?? value?.Desc ?? value ?? {};
+/** What a text seems to be about that is no JSON yet. @param {string} text @returns {Subject["kind"]} */
+function guess(text) {
+  if (/"dispatchables"\s*:/.test(text)) return "model";
+  return /"[nN]odes"\s*:/.test(text) ? "graph" : "operator";
 }
 
-/** A tensor desc, also one that is nested. @param {any} given */
-export function tensorOf(given) {
-  const desc = given?.Desc ?? given;
-  return desc && typeof desc === "object"
-    ? { ...desc, DataType: String(desc.DataType ?? "").replace("DML_TENSOR_DATA_TYPE_", ""), Sizes: desc.Sizes ?? [] }
-    : desc;
+/** @param {Node | null | undefined} node */
+function isGraph(node) {
+  return !!(find(node, "/nodes") ?? find(node, "/Nodes"));
 }
 
 /**
@@ -49,7 +52,24 @@ export function inputsOf(operator, value) {
   });
 }
 
-/** The operators of a model, or the operator itself. @param {Subject} subject @returns {string[]} */
-export function dispatchablesOf(subject) {
-  return subject.kind === "model" ? Object.keys(subject.value?.dispatchables ?? {}) : [];
+/**
+ * The inputs of a graph; what several nodes read is as the one says that reads most of it.
+ * @param {import("./graph/read.js").Drawing} drawing @param {any} given the tensors of a whole request, by name
+ * @returns {{name: string, desc: any, recipe?: any}[]} with values that came in the request
+ */
+export function graphInputs({ boxes, edges }, given) {
+  return boxes.filter(({ kind }) => kind === "input").map(({ id, name }) => {
+    const descs = edges.filter(({ from }) => from === id).flatMap(({ to, tensor }) => {
+      const reader = boxes.find((box) => box.id === to);
+      const desc = reader && tensorOf(tensorDesc(reader.desc, tensor));
+      return desc ? [desc] : [];
+    });
+    const size = (/** @type {any} */ desc) => (descMistake(desc) ? -1 : byteCount(desc));
+    const desc = descs.reduce((most, each) => (size(each) > size(most) ? each : most), descs[0]);
+    const data = given?.[name]?.data;
+    const recipe = data === undefined
+      ? undefined
+      : { kind: "numbers", text: JSON.stringify(data).replaceAll(",", ", ") };
+    return { name, desc, recipe };
+  });
 }

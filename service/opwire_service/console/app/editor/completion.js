@@ -2,8 +2,6 @@
 
 import { rankText, rowAt, typesText } from "../contract.js";
 import { contextAt } from "../json/context.js";
-import { find } from "../json/pointers.js";
-import { scan } from "../json/scan.js";
 
 /**
  * @typedef {import("../contract.js").Contract} Contract
@@ -37,6 +35,20 @@ export function operatorOf(contract, text) {
   return contract.operators.find((each) =>
     each.name === name || each.aliases?.includes(name ?? "") || String(each.value) === given?.[2]
   );
+}
+
+const TYPES = /(?<!Activation"\s*:\s*\{\s*)"[tT]ype"\s*:\s*(?:"[^"\n]*"|\d+)/g;
+
+/**
+ * The part of a text that is about the operator around an offset: all of it, or of a graph or a model that from its
+ * type to the next one.
+ * @param {string} text @param {number} offset
+ */
+export function around(text, offset) {
+  if (!/"(?:[nN]odes|dispatchables)"\s*:/.test(text)) return text;
+  const at = [...text.matchAll(TYPES)].map(({ index }) => index);
+  const next = at.findIndex((index) => index > offset);
+  return text.slice(at[(next < 0 ? at.length : next) - 1] ?? 0, next < 0 ? text.length : at[next]);
 }
 
 /** The rows of an operator that hold at a level, for the attribute values that its text has. @param {Operator} operator @param {Contract} contract @param {string} level @param {string} text */
@@ -132,15 +144,16 @@ function below(path) {
 export function completions(contract, source, offset, level) {
   const context = contextAt(source, offset);
   if (!context) return null;
+  const own = around(source, offset);
   const options = context.role === "key"
-    ? keysAt(contract, source, context, level)
-    : valuesAt(contract, source, context, level);
+    ? keysAt(contract, source, own, context, level)
+    : valuesAt(contract, own, context, level);
   return options.length ? { from: context.from, to: context.to, options } : null;
 }
 
-/** @param {Contract} contract @param {string} source @param {import("../json/context.js").Context} context @param {string} level @returns {Option[]} */
-function keysAt(contract, source, context, level) {
-  const operator = operatorOf(contract, source);
+/** @param {Contract} contract @param {string} source @param {string} own @param {import("../json/context.js").Context} context @param {string} level @returns {Option[]} */
+function keysAt(contract, source, own, context, level) {
+  const operator = operatorOf(contract, own);
   const inDesc = below(context.path);
   const left = (/** @type {string} */ name) => !context.keys.includes(name);
   if (!inDesc) {
@@ -152,7 +165,7 @@ function keysAt(contract, source, context, level) {
     return operator.members.filter(({ name }) => left(name)).map((each) =>
       member(
         each.name,
-        valueFor(contract, operator, each, level, source),
+        valueFor(contract, operator, each, level, own),
         each.role ?? each.number ?? each.kind,
         source,
         context,
@@ -209,13 +222,14 @@ function valuesAt(contract, source, context, level) {
 
 /**
  * What is known of the member at a pointer, in a few lines.
- * @param {Contract} contract @param {string} source @param {string} pointer @param {string} level
+ * @param {Contract} contract @param {string} text @param {number} offset @param {string} pointer @param {string} level
  */
-export function explain(contract, source, pointer, level) {
+export function explain(contract, text, offset, pointer, level) {
+  const source = around(text, offset);
   const operator = operatorOf(contract, source);
   const path = pointer.split("/").slice(1);
   if (!operator) return null;
-  if (path.length === 1 && path[0] === "type") return [operator.name, operator.summary, `from ${operator.introduced}`];
+  if (path.at(-1) === "type" && !below(path)) return [operator.name, operator.summary, `from ${operator.introduced}`];
   const inDesc = below(path);
   const holder = inDesc?.length ? operator.members.find(({ name }) => name === inDesc[0]) : undefined;
   if (!holder) return null;
@@ -239,10 +253,4 @@ export function explain(contract, source, pointer, level) {
   if (holder.counts) lines.push(`how many ${holder.counts.join(" and ")} have; may be left out`);
   if (holder.count) lines.push(`as many as ${holder.count}`);
   return lines;
-}
-
-/** The desc of a text as a node; undefined while it is no JSON. @param {string} text */
-export function descNode(text) {
-  const { node } = scan(text);
-  return find(node, "/desc") ?? find(node, "/Desc");
 }

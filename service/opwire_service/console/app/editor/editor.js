@@ -50,7 +50,7 @@ const typingOverSelection = EditorView.domEventHandlers({
 
 /**
  * @param {HTMLElement} host
- * @param {{text: string, label: string, describedBy: string, wraps: boolean, change: (text: string) => void, run: () => void,
+ * @param {{text: string, label: string, wraps: boolean, change: (text: string) => void, run: () => void,
  *   complete: (text: string, offset: number) => any, explain: (text: string, offset: number) => {from: number, to: number, lines: string[]} | null}} given
  */
 export function createEditor(host, given) {
@@ -99,7 +99,7 @@ export function createEditor(host, given) {
       autocompletion({ icons: false, override: [complete] }),
       keymap.of([...closeBracketsKeymap, ...defaultKeymap, ...historyKeymap, ...completionKeymap]),
       wrapping.of(given.wraps ? EditorView.lineWrapping : []),
-      EditorView.contentAttributes.of({ "aria-label": given.label, tabindex: "0" }),
+      EditorView.contentAttributes.of({ "aria-label": given.label, "aria-describedby": "said", tabindex: "0" }),
       EditorView.updateListener.of((update) => {
         if (update.docChanged) given.change(update.state.doc.toString());
       }),
@@ -108,6 +108,11 @@ export function createEditor(host, given) {
     ],
   });
   const view = new EditorView({ state, parent: root, root });
+  // What describes the editor stands beside it: from inside a shadow root nothing outside can be named.
+  const said = document.createElement("p");
+  said.id = "said";
+  said.hidden = true;
+  root.append(said);
 
   return {
     view,
@@ -120,6 +125,7 @@ export function createEditor(host, given) {
     /** @param {import("./marks.js").Mark[]} marks @param {(mark: any) => void} fix */
     mark(marks, fix) {
       const length = view.state.doc.length;
+      said.textContent = marks.map(({ line, message }) => `line ${line}: ${message}`).join("; ");
       view.dispatch(setDiagnostics(
         view.state,
         marks.map((mark) => ({

@@ -19,14 +19,12 @@ export function shortLevel(level) {
 
 /**
  * @param {string} text @param {import("../json/scan.js").Node | null} node @param {Violation[]} violations
- * @param {string} subject where the pointers begin: /operator or /model
+ * @param {string} begin of the pointers that stand below the text: /operator, /model, /graph or nothing
  * @returns {Mark[]} in the order of the text
  */
-export function marksOf(text, node, violations, subject) {
+export function marksOf(text, node, violations, begin) {
   return violations.map((violation) => {
-    const pointer = violation.pointer.startsWith(`/${subject}`)
-      ? violation.pointer.slice(subject.length + 1)
-      : violation.pointer;
+    const pointer = violation.pointer.startsWith(begin) ? violation.pointer.slice(begin.length) : violation.pointer;
     const range = rangeOf(node, pointer);
     const only = violation.allowed?.length === 1 ? JSON.stringify(violation.allowed[0]) : null;
     return {

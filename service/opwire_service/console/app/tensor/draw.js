@@ -1,4 +1,4 @@
-/** Slices of tensors on a canvas. */
+/** Slices of tensors as colours, and pictures as tensors. */
 
 /** Colours from low to high, and those of what is no number. @type {[number, number, number][]} */
 const SCALE = [[68, 1, 84], [59, 82, 139], [33, 145, 140], [94, 201, 98], [253, 231, 37]];
@@ -11,40 +11,59 @@ function colour(part) {
   return SCALE[i].map((low, k) => low + (SCALE[i + 1][k] - low) * (at - i));
 }
 
-/** @param {Float64Array} pixels */
-export function range(pixels) {
+const STEPS = 1024;
+
+/** @type {Uint8ClampedArray | null} */
+let ramp = null;
+
+/** The colours of the scale in equal steps. */
+function steps() {
+  if (ramp) return ramp;
+  ramp = new Uint8ClampedArray(STEPS * 3);
+  for (let i = 0; i < STEPS; i++) ramp.set(colour(i / (STEPS - 1)), i * 3);
+  return ramp;
+}
+
+/** @param {Float64Array[]} channels */
+function rangeOf(channels) {
   let min = Infinity;
   let max = -Infinity;
-  for (const pixel of pixels) {
-    if (!Number.isFinite(pixel)) continue;
-    if (pixel < min) min = pixel;
-    if (pixel > max) max = pixel;
+  for (const pixels of channels) {
+    for (const pixel of pixels) {
+      if (!Number.isFinite(pixel)) continue;
+      if (pixel < min) min = pixel;
+      if (pixel > max) max = pixel;
+    }
   }
   return { min, max };
 }
 
 /**
- * @param {HTMLCanvasElement} canvas
- * @param {{rows: number, columns: number, pixels: Float64Array}[]} channels one for a heat map, three for a colour picture
- * @param {{min: number, max: number, isPicture: boolean}} options
+ * The colours of pixels, four bytes each.
+ * @param {Float64Array[]} channels one for a heat map, three for a colour picture
+ * @param {{ends: [number, number] | null, isPicture: boolean}} options ends are those of the scale; of the pixels if null
  */
-export function draw(canvas, channels, { min, max, isPicture }) {
-  const { rows, columns } = channels[0];
-  canvas.width = columns;
-  canvas.height = rows;
-  const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
-  const image = context.createImageData(columns, rows);
+export function paint(channels, { ends, isPicture }) {
+  const [first] = channels;
+  const range = rangeOf(channels);
+  const [min, max] = ends ?? [range.min, range.max];
   const scale = max > min ? 1 / (max - min) : 0;
-  for (let i = 0; i < rows * columns; i++) {
-    const value = channels[0].pixels[i];
-    let rgb;
-    if (Number.isNaN(value)) rgb = ODD.nan;
-    else if (!Number.isFinite(value)) rgb = value > 0 ? ODD.positive : ODD.negative;
-    else if (isPicture) rgb = [0, 1, 2].map((k) => (channels[k % channels.length].pixels[i] - min) * scale * 255);
-    else rgb = colour(scale ? (value - min) * scale : 0.5);
-    image.data.set([rgb[0], rgb[1], rgb[2], 255], i * 4);
+  const colours = steps();
+  const rgba = new Uint8ClampedArray(first.length * 4).fill(255);
+  for (let i = 0, at = 0; i < first.length; i++, at += 4) {
+    const value = first[i];
+    if (!Number.isFinite(value)) rgba.set(Number.isNaN(value) ? ODD.nan : value > 0 ? ODD.positive : ODD.negative, at);
+    else if (isPicture) {
+      for (let k = 0; k < 3; k++) rgba[at + k] = (channels[k % channels.length][i] - min) * scale * 255;
+    } else {
+      const part = scale ? Math.min(1, Math.max(0, (value - min) * scale)) : 0.5;
+      const from = Math.round(part * (STEPS - 1)) * 3;
+      rgba[at] = colours[from];
+      rgba[at + 1] = colours[from + 1];
+      rgba[at + 2] = colours[from + 2];
+    }
   }
-  context.putImageData(image, 0, 0);
+  return { rgba, min, max };
 }
 
 /**
@@ -52,7 +71,7 @@ export function draw(canvas, channels, { min, max, isPicture }) {
  * @param {Blob} file
  * @param {{DataType: string, Sizes: number[]}} desc of rank 2 to 4
  * @param {{layout: string, scale: string}} options
- * @returns {Promise<number[]>} row-major
+ * @returns {Promise<Float64Array>} row-major
  */
 export async function pictureNumbers(file, { Sizes }, { layout, scale }) {
   const sizes = [1, 1, 1, ...Sizes].slice(-4);
@@ -61,15 +80,15 @@ export async function pictureNumbers(file, { Sizes }, { layout, scale }) {
     throw new Error(`${channels} channels given by Sizes as ${layout}; a picture has 1, 3 or 4`);
   }
   const bitmap = await createImageBitmap(file, { resizeWidth: width, resizeHeight: height, resizeQuality: "high" });
-  const canvas = document.createElement("canvas");
-  canvas.width = width;
-  canvas.height = height;
-  const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d", { willReadFrequently: true }));
+  const canvas = new OffscreenCanvas(width, height);
+  const context = /** @type {OffscreenCanvasRenderingContext2D} */ (canvas.getContext("2d", {
+    willReadFrequently: true,
+  }));
   context.drawImage(bitmap, 0, 0);
   const { data } = context.getImageData(0, 0, width, height);
   const most = scale === "0..1" ? 255 : 1;
   const count = sizes[0] * channels * height * width;
-  const found = new Array(count);
+  const found = new Float64Array(count);
   const plane = height * width;
   for (let k = 0; k < count; k++) {
     const inOne = k % (channels * plane);

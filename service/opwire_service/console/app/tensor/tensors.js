@@ -41,14 +41,14 @@ export function warm() {
 
 /**
  * Asks for one of the tasks of worker.js.
- * @param {string} task @param {object} given @param {Transferable[]} transfer
+ * @param {string} task @param {object} given
  * @returns {Promise<any>}
  */
-export function ask(task, given, transfer = []) {
+export function ask(task, given) {
   worker ??= start();
   const number = ++last;
   return new Promise((resolve, reject) => {
     waiting.set(number, { resolve, reject });
-    worker?.postMessage({ number, task, given }, transfer);
+    worker?.postMessage({ number, task, given });
   });
 }

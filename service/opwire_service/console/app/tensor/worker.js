@@ -1,6 +1,7 @@
 /** The thread that holds the tensors and does what takes long with them; the page asks it by messages. */
 
 import { compare } from "./compare.js";
+import { paint, pictureNumbers } from "./draw.js";
 import { generate } from "./generate.js";
 import { npyHead, readNpy } from "./npy.js";
 import { readNumbers } from "./numbers.js";
@@ -34,8 +35,10 @@ function packed({ desc, bytes }) {
 /** @type {Record<string, (given: any) => any>} */
 const TASKS = {
   /** Keeps the tensors that an answer has in its tail. */
-  keep({ buffer, tensors }) {
-    for (const { id, desc, from, to } of tensors) held.set(id, { desc, bytes: new Uint8Array(buffer.slice(from, to)) });
+  async keep({ blob, tensors }) {
+    for (const { id, desc, from, to } of tensors) {
+      held.set(id, { desc, bytes: new Uint8Array(await blob.slice(from, to).arrayBuffer()) });
+    }
   },
   forget({ ids }) {
     for (const id of ids) held.delete(id);
@@ -48,7 +51,8 @@ const TASKS = {
     held.set(id, { desc, bytes: generate(recipe, desc) });
     return new Blob([tensor(id).bytes]);
   },
-  picture({ id, values, desc }) {
+  async picture({ id, file, desc, recipe }) {
+    const values = await pictureNumbers(file, desc, recipe);
     const bytes = new Uint8Array(byteCount(desc));
     const to = elements(desc.DataType, bytes);
     const address = addressOf(desc);
@@ -80,8 +84,13 @@ const TASKS = {
   histogram({ id, min, max }) {
     return histogram(tensor(id).desc, tensor(id).bytes, min, max);
   },
-  sample({ id, slice, by }) {
-    return sample(tensor(id).desc, tensor(id).bytes, slice, by);
+  /** A slice in colours, or three of them as those of a picture. */
+  paint({ id, slices, by, ends, isPicture }) {
+    const { desc, bytes } = tensor(id);
+    const channels = slices.map((/** @type {any} */ slice) => sample(desc, bytes, slice, by));
+    const { rows, columns, height, width } = channels[0];
+    const pixels = channels.map((/** @type {any} */ channel) => channel.pixels);
+    return { ...paint(pixels, { ends, isPicture }), rows, columns, height, width };
   },
   window({ id, slice, part }) {
     const { desc, bytes } = tensor(id);
@@ -94,8 +103,8 @@ const TASKS = {
   compare({ id, other }) {
     const a = tensor(id);
     const b = tensor(other);
-    const found = compare(a.desc, a.bytes, b.desc, b.bytes);
-    const bytes = new Uint8Array(found.difference.buffer);
+    const { difference, ...found } = compare(a.desc, a.bytes, b.desc, b.bytes);
+    const bytes = new Uint8Array(difference.buffer);
     held.set(`${id} difference`, { desc: { DataType: "FLOAT64", Sizes: a.desc.Sizes }, bytes });
     return { ...found, difference: `${id} difference` };
   },

@@ -100,9 +100,8 @@ export function CompareView({ output, published, devices }) {
       ${
       found.equal < found.count && html`
         <${Slices} desc=${packed} slice=${slice} change=${setSlice} label="the difference of ${name}" />
-        <${Heat} key=${found.what} ids=${[
-          found.difference,
-        ]} slice=${slice} desc=${packed} label="the difference of ${name}" />
+        <${Heat} key=${found.what} id=${found
+          .difference} slice=${slice} desc=${packed} label="the difference of ${name}" />
       `
     }<//>`
   }

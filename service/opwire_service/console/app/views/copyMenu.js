@@ -6,7 +6,7 @@ import { base } from "../place.js";
 import { curl, dxDispatch, powershell, python, requestJson } from "../snippets.js";
 import { ask } from "../tensor/tensors.js";
 import { elementCount } from "../tensor/types.js";
-import { firstRecipe } from "./inputs.js";
+import { recipeOf } from "./inputs.js";
 import { material } from "./running.js";
 import { copy } from "./shell.js";
 
@@ -24,8 +24,9 @@ async function gather({ doc, subject, tensors }) {
   const inputs = [];
   /** @type {Record<string, string>} */
   const values = {};
-  for (const { name, desc } of tensors) {
-    const recipe = doc.recipes[name] ?? firstRecipe(desc);
+  for (const tensor of tensors) {
+    const { name, desc } = tensor;
+    const recipe = recipeOf(doc.recipes, tensor);
     const id = `copy ${name}`;
     await material(id, desc, recipe);
     const isSmall = elementCount(desc) <= MOST_INLINE;
@@ -37,6 +38,7 @@ async function gather({ doc, subject, tensors }) {
     url: base.href,
     level: doc.level,
     device: doc.device,
+    subject: subject.kind,
     text: subject.plain.trim(),
     operator: subject.value,
     inputs,
@@ -62,6 +64,8 @@ export function CopyMenu({ bench }) {
   const [form, setForm] = useState("curl");
   const [text, setText] = useState("");
   const [done, setDone] = useState("");
+  const isGraph = bench.subject.kind === "graph"; // of which DxDispatch has no JSON
+  const forms = Object.entries(FORMS).filter(([name]) => !isGraph || name !== "model");
   const show = async (chosen) => {
     setForm(chosen);
     setDone("");
@@ -72,7 +76,7 @@ export function CopyMenu({ bench }) {
     }
   };
   const open = async () => {
-    await show(form);
+    await show(isGraph && form === "model" ? "curl" : form);
     dialog.current.showModal();
   };
   return html`
@@ -80,15 +84,14 @@ export function CopyMenu({ bench }) {
       <button onClick=${open} disabled=${bench.subject.mistakes.length > 0}>Copy as …</button>
       <dialog ref=${dialog} class="copy" aria-labelledby="copy-title">
         <h2 id="copy-title">Copy as</h2>
-        <div class="tabs" role="group" aria-label="Form">${Object.entries(FORMS).map(([name, label]) =>
+        <div class="tabs" role="group" aria-label="Form">${forms.map(([name, label]) =>
           html`<button class="small" aria-pressed=${name === form} onClick=${() => show(name)}>${label}</button>`
         )}</div>
         <pre tabindex="0" aria-label="Text">${text}</pre>
         <p
           class="quiet">Tensors of more than ${MOST_INLINE} elements are named as files or made anew. A key is read from OPWIRE_API_KEY.</p>
         <p class="actions"><button class="main" onClick=${async () => {
-          await copy(text);
-          setDone("Copied.");
+          setDone(await copy(text) ? "Copied." : "Not copied: select the text and copy it.");
         }}>Copy</button>
             <button onClick=${() => dialog.current.close()}>Close</button> <span role="status">${done}</span></p>
       </dialog>

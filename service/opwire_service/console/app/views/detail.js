@@ -1,7 +1,7 @@
 /** What a band of levels supports, beside the table. */
 
-import { html, useEffect, useRef } from "../../vendor/preact.js";
-import { bandsOf, rankText, typesText, whenOf } from "../contract.js";
+import { html, useLayoutEffect, useRef } from "../../vendor/preact.js";
+import { accuracyText, bandsOf, rankText, typesText, whenOf } from "../contract.js";
 import { at } from "../place.js";
 
 /** The tensors of rows, with what of it is new since the rows before. */
@@ -54,7 +54,7 @@ export function Detail({ contract, operator, band, server, close }) {
   const { levels } = contract;
   const bands = bandsOf(operator, levels);
   const chosen = bands[Math.min(band, bands.length - 1)];
-  useEffect(() => title.current?.focus(), [operator.name, band]);
+  useLayoutEffect(() => title.current?.focus(), [operator.name, band]);
   if (!chosen) return null;
   const before = bands[bands.indexOf(chosen) - 1];
   const span = chosen.from === chosen.to ? levels[chosen.from] : `${levels[chosen.from]} to ${levels[chosen.to]}`;
@@ -67,6 +67,7 @@ export function Detail({ contract, operator, band, server, close }) {
     <p class="quiet">${
     operator.state === "executable" ? (devices.length ? `runs on ${devices.join(", ")}` : "runs") : operator.state
   }; family ${operator.family}</p>
+    <p>Accuracy: ${accuracyText(operator)}.</p>
     ${before && html`<p>Against ${levels[before.to]}: ${changes(before, chosen)}</p>`}
     <${Tensors} rows=${chosen.rows} before=${before?.rows} />
     <p class="actions"><a class="button main" href=${tryLink(operator.name, levels[chosen.from])}>Try at ${

@@ -14,10 +14,18 @@ export const KINDS = {
 };
 
 /** What a tensor has at first. */
-export function firstRecipe(desc) {
+function firstRecipe(desc) {
   return dataType(desc?.DataType)?.float
     ? { kind: "random", of: "uniform", seed: 1, low: -1, high: 1 }
     : { kind: "random", of: "integers", seed: 1, low: 0, high: 9 };
+}
+
+/**
+ * What makes a tensor: what was chosen, or came with it, or what it has at first.
+ * @param {Record<string, any>} recipes @param {{name: string, desc: any, recipe?: any}} tensor
+ */
+export function recipeOf(recipes, { name, desc, recipe }) {
+  return recipes[name] ?? recipe ?? firstRecipe(desc);
 }
 
 const DEFAULTS = {
@@ -108,7 +116,8 @@ function Options({ name, recipe, set, useDesc, desc }) {
     `
   }
     ${
-    recipe.stored && (recipe.stored.dataType !== desc.DataType || String(recipe.stored.shape) !== String(desc.Sizes)) &&
+    recipe.stored && useDesc &&
+    (recipe.stored.dataType !== desc.DataType || String(recipe.stored.shape) !== String(desc.Sizes)) &&
     html`
       <button class="small" onClick=${() => useDesc(name, recipe.stored)}>Use its ${recipe.stored.dataType} [${recipe
         .stored.shape.join(", ")}] in the desc</button>
@@ -151,11 +160,12 @@ function Input({ name, desc, recipe, set, mistake, useDesc }) {
 }
 
 export function Inputs({ tensors, recipes, set, mistakes, useDesc }) {
-  if (!tensors.length) return html`<p class="quiet">The operator takes no tensors.</p>`;
-  return tensors.map(({ name, desc }) =>
+  if (!tensors.length) return html`<p class="quiet">There are no input tensors.</p>`;
+  return tensors.map((tensor) =>
     html`
-      <${Input} key=${name} name=${name} desc=${desc} recipe=${recipes[name] ?? firstRecipe(desc)}
-        set=${(recipe) => set(name, recipe)} mistake=${mistakes[name]} useDesc=${useDesc} />
+      <${Input} key=${tensor.name} ...${tensor} recipe=${recipeOf(recipes, tensor)} set=${(recipe) =>
+        set(tensor.name, recipe)} mistake=${mistakes[tensor.name]}
+        useDesc=${useDesc} />
     `
   );
 }

@@ -2,6 +2,7 @@
 
 import { Fragment, html, useEffect, useMemo, useRef, useState } from "../../vendor/preact.js";
 import { get } from "../api.js";
+import { GRAPH } from "../graph/names.js";
 import { at } from "../place.js";
 import { between, kindOf, KINDS, MEANINGS, Ring } from "../metrics.js";
 import { Chart } from "./charts.js";
@@ -234,7 +235,9 @@ function Operators({ sample }) {
           <tbody>${rows.map((row) =>
             html`
               <tr key=${row.name}>
-                <th scope="row"><a href=${at(`operators/${row.name}`).href}>${row.name}</a></th>
+                <th scope="row">${row.name === GRAPH
+                  ? GRAPH
+                  : html`<a href=${at(`operators/${row.name}`).href}>${row.name}</a>`}</th>
                 <td>${row.rate.toFixed(1)}</td>
                 <td>${milliseconds(row.run)}</td>
                 <td>${milliseconds(row.p99)}</td>

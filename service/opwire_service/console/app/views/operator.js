@@ -2,12 +2,13 @@
 
 import { Fragment, html, useEffect, useMemo, useState } from "../../vendor/preact.js";
 import { execute, get } from "../api.js";
-import { bandsOf, groupsOf, rankText, shortType } from "../contract.js";
+import { accuracyText, bandsOf, groupsOf, rankText, shortType } from "../contract.js";
 import { at } from "../place.js";
 import { cStruct } from "../struct.js";
 import { matchesPublished } from "../published.js";
 import { devicesOf, Tensors, tryLink } from "./detail.js";
-import { STATE_WORDS, useContract } from "./explorer.js";
+import { useContract } from "./explorer.js";
+import { STATE_WORDS } from "./matrix.js";
 import { Copy, ProblemNote, Status } from "./shell.js";
 
 const NAME = decodeURIComponent(location.pathname.split("/").at(-1) ?? "").replace("DML_OPERATOR_", "");
@@ -54,6 +55,7 @@ export function OperatorPage({ server }) {
           <span>family <a href=${`${at("").href}#family=${operator.family}`}>${operator.family}</a></span>
           <span><a href=${info.source} target="_blank" rel="noreferrer">Microsoft's page of ${info
             .struct}</a></span></p>
+        <p>Accuracy: ${accuracyText(operator)}.</p>
         <${Members} info=${info} />
         <${Support} operator=${operator} contract=${contract} />
         <${Rules} info=${info} name=${name} />
@@ -66,7 +68,7 @@ function allowedOf(member) {
   if (member.values) {
     return Object.entries(member.values).map(([name, value]) =>
       html`
-        <code>${name}</code> ${value};
+        <code>${name}</code> ${value};${" "}
       `
     );
   }

@@ -115,8 +115,8 @@ function Output({ output, published, devices }) {
     html`<${Slices} desc=${desc} slice=${slice} change=${setSlice} label=${name} />`
   }
     ${view === "numbers" && html`<${Numbers} id=${id} desc=${desc} slice=${slice} label=${name} />`}
-    ${view === "heat" && html`<${Heat} ids=${[id]} slice=${slice} desc=${desc} label=${name} />`}
-    ${view === "picture" && html`<${Heat} ids=${[id]} slice=${slice} desc=${desc} label=${name} isPicture=${true} />`}
+    ${view === "heat" && html`<${Heat} id=${id} slice=${slice} desc=${desc} label=${name} />`}
+    ${view === "picture" && html`<${Heat} id=${id} slice=${slice} desc=${desc} label=${name} isPicture=${true} />`}
     ${view === "histogram" && html`<${Histogram} id=${id} found=${found} label=${name} />`}
     ${view === "compare" && html`<${CompareView} output=${output} published=${published} devices=${devices} />`}
   </article>`;

@@ -1,10 +1,10 @@
 /** One run: the inputs are made, sent, and the outputs kept by the other thread. */
 
+import { Problem } from "../api.js";
 import { outputsOf } from "../published.js";
-import { pictureNumbers } from "../tensor/draw.js";
 import { ask } from "../tensor/tensors.js";
 import { byteCount, descMistake } from "../tensor/types.js";
-import { firstRecipe } from "./inputs.js";
+import { recipeOf } from "./inputs.js";
 
 let last = 0;
 
@@ -18,8 +18,8 @@ export async function material(id, desc, recipe) {
   if (recipe.kind === "numbers") return { blob: await ask("numbers", { id, text: recipe.text, desc }) };
   if (recipe.kind === "picture") {
     if (!recipe.blob) throw new Error("choose a picture");
-    const values = await pictureNumbers(recipe.blob, desc, recipe);
-    return { blob: await ask("picture", { id, values, desc }) };
+    const { layout, scale } = recipe;
+    return { blob: await ask("picture", { id, file: recipe.blob, desc, recipe: { layout, scale } }) };
   }
   if (recipe.kind !== "file") return { blob: await ask("generate", { id, recipe, desc }) };
   if (!recipe.blob) throw new Error(recipe.file ? `choose ${recipe.file} again` : "choose a file");
@@ -44,18 +44,33 @@ export async function material(id, desc, recipe) {
 }
 
 /**
- * @param {{subject: string, text: string, level: string, device: string, timeout?: number}} request
- * @param {{name: string, desc: any}[]} tensors @param {Record<string, any>} recipes
+ * What the server would refuse is neither made nor sent.
+ * @param {{desc: any}[]} tensors @param {Record<string, number> | undefined} limits
+ */
+function refuseTooLarge(tensors, limits) {
+  const size = tensors.reduce((sum, { desc }) => sum + (descMistake(desc) ? 0 : byteCount(desc)), 0);
+  const limit = limits?.body_bytes ?? Infinity;
+  if (size <= limit) return;
+  const detail = "the input tensors are larger than a request may be; nothing was sent";
+  throw new Problem({ status: 413, title: "Body too large", detail, members: { limit, size: `${size} bytes` } });
+}
+
+/**
+ * @param {{subject: string, text: string, level: string, device: string, timeout?: number, names?: Map<string, string>,
+ *   limits?: Record<string, number>}} request names has other names for some outputs, limits are those of the server
+ * @param {{name: string, desc: any, recipe?: any}[]} tensors @param {Record<string, any>} recipes
  * @param {Function} execute of api.js @param {AbortSignal} signal
  */
 export async function runRequest(request, tensors, recipes, execute, signal) {
   const prefix = `run ${++last}`;
+  refuseTooLarge(tensors, request.limits);
   const inputs = [];
   const mistakes = {};
   const changed = {};
-  for (const { name, desc } of tensors) {
+  for (const tensor of tensors) {
+    const { name, desc } = tensor;
     try {
-      const { blob, recipe } = await material(`${prefix} ${name}`, desc, recipes[name] ?? firstRecipe(desc));
+      const { blob, recipe } = await material(`${prefix} ${name}`, desc, recipeOf(recipes, tensor));
       inputs.push({ name, blob });
       if (recipe) changed[name] = recipe;
     } catch (error) {
@@ -65,8 +80,11 @@ export async function runRequest(request, tensors, recipes, execute, signal) {
   }
   if (Object.keys(mistakes).length) return { mistakes, recipes: changed };
   await ask("forget", { ids: inputs.map(({ name }) => `${prefix} ${name}`) });
-  const { answer, buffer, tail, milliseconds } = await execute(request, inputs, signal);
-  const outputs = outputsOf(answer, tail).map((each) => ({ ...each, id: `${prefix} → ${each.name}` }));
-  await ask("keep", { buffer, tensors: outputs }, [buffer]);
+  const { answer, blob, tail, milliseconds } = await execute(request, inputs, signal);
+  const outputs = outputsOf(answer, tail).map((each) => {
+    const name = request.names?.get(each.name) ?? each.name;
+    return { ...each, name, id: `${prefix} → ${name}` };
+  });
+  await ask("keep", { blob, tensors: outputs });
   return { outputs, answer, milliseconds, request };
 }

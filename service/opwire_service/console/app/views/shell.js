@@ -1,8 +1,9 @@
 /** What all pages have: the header, the key dialog, the list of keys, messages, and how a page is started. */
 
-import { Fragment, h, html, render, useEffect, useRef, useState } from "../../vendor/preact.js";
+import { Fragment, h, html, render, useEffect, useLayoutEffect, useRef, useState } from "../../vendor/preact.js";
 import { get, keep, key, onUnauthorized } from "../api.js";
 import { at } from "../place.js";
+import { recall, remember } from "../storage.js";
 
 const THEMES = { auto: "◐", light: "○", dark: "●" };
 
@@ -84,7 +85,7 @@ function KeyDialog() {
   const done = useRef(null);
   const [state, setState] = useState({ problem: null, wrong: "" });
   const [busy, setBusy] = useState(false);
-  useEffect(() => {
+  useLayoutEffect(() => {
     let asking = null;
     openDialog = (problem) => {
       asking ??= new Promise((resolve) => {
@@ -161,12 +162,12 @@ const KEYS = [
 
 const LETTERS = "opwire-letters";
 
-const lettersAreKeys = () => localStorage.getItem(LETTERS) !== "off";
+const lettersAreKeys = () => recall(LETTERS) !== "off";
 
 function Keys() {
   const dialog = useRef(null);
   const [on, setOn] = useState(lettersAreKeys);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const pressed = (event) => {
       const inText = event.composedPath().some((each) =>
         each instanceof HTMLElement && (each.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(each.tagName))
@@ -184,8 +185,7 @@ function Keys() {
     return () => document.removeEventListener("keydown", pressed);
   }, []);
   const change = (event) => {
-    if (event.target.checked) localStorage.removeItem(LETTERS);
-    else localStorage.setItem(LETTERS, "off");
+    remember(LETTERS, event.target.checked ? null : "off");
     setOn(event.target.checked);
   };
   return html`
@@ -221,7 +221,7 @@ export function ProblemNote({ problem, again }) {
     <strong>${problem.title ?? "Error"}</strong>${
     problem.status
       ? html`
-        <span class="quiet">status ${problem.status}</span>
+        ${" "}<span class="quiet">status ${problem.status}</span>
       `
       : ""
   }
@@ -253,11 +253,18 @@ function adviceFor({ status, members }) {
   return "";
 }
 
-/** Puts a text onto the clipboard; also where the origin is not secure. */
+/**
+ * Puts a text onto the clipboard; also where the origin is not secure, or the permission is not given.
+ * @returns {Promise<boolean>} whether it is there
+ */
 export async function copy(text) {
-  if (navigator.clipboard && isSecureContext) {
-    await navigator.clipboard.writeText(text);
-    return;
+  try {
+    if (navigator.clipboard && isSecureContext) {
+      await navigator.clipboard.writeText(text);
+      return true;
+    }
+  } catch {
+    // Without the permission there is the older way.
   }
   const field = document.createElement("textarea");
   field.value = text;
@@ -265,19 +272,19 @@ export async function copy(text) {
   field.className = "offscreen";
   (document.querySelector("dialog[open]") ?? document.body).append(field);
   field.select();
-  document.execCommand("copy");
+  const done = document.execCommand("copy");
   field.remove();
+  return done;
 }
 
 export function Copy({ text, label, children }) {
-  const [done, setDone] = useState(false);
+  const [done, setDone] = useState("");
   const click = async () => {
-    await copy(typeof text === "function" ? await text() : text);
-    setDone(true);
-    setTimeout(() => setDone(false), 1500);
+    setDone(await copy(typeof text === "function" ? text() : text) ? "copied" : "not copied");
+    setTimeout(() => setDone(""), 1500);
   };
-  return html`<button type="button" class="small" aria-label=${done ? "Copied" : label} onClick=${click}>${
-    done ? "copied" : children
+  return html`<button type="button" class="small" aria-label=${done || label} onClick=${click}>${
+    done || children
   }</button>`;
 }
 
@@ -289,7 +296,7 @@ export function Status({ children }) {
 function Page({ page, View }) {
   const [server, setServer] = useState(null);
   const [problem, setProblem] = useState(null);
-  useEffect(() => {
+  useLayoutEffect(() => {
     let stopped = false;
     let timer = 0;
     let pause = 1000;

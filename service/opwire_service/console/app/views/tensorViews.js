@@ -1,7 +1,6 @@
 /** Views of a tensor: the numbers of a slice, a heat map or picture of it, and a histogram. */
 
 import { Fragment, html, useEffect, useRef, useState } from "../../vendor/preact.js";
-import { draw, range } from "../tensor/draw.js";
 import { ask } from "../tensor/tensors.js";
 
 /** The last two dimensions of a tensor, at the first index of all others. */
@@ -130,7 +129,7 @@ function channelSlices(desc, slice, isPicture) {
 
 const SCALES = { "0..255": [0, 255], "0..1": [0, 1], "-1..1": [-1, 1] };
 
-export function Heat({ ids, slice, desc, label, isPicture = false }) {
+export function Heat({ id, slice, desc, label, isPicture = false }) {
   const canvas = useRef(null);
   const [by, setBy] = useState("mean");
   const [scale, setScale] = useState("range");
@@ -138,28 +137,28 @@ export function Heat({ ids, slice, desc, label, isPicture = false }) {
   const [ends, setEnds] = useState(null);
   useEffect(() => {
     let stopped = false;
-    const wanted = channelSlices(desc, slice, isPicture);
-    Promise.all(wanted.map((each) => ask("sample", { id: ids[0], slice: each, by: isPicture ? "mean" : by }))).then(
-      (channels) => {
-        if (stopped || !canvas.current) return;
-        const ranges = channels.map(({ pixels }) => range(pixels));
-        const own = { min: Math.min(...ranges.map(({ min }) => min)), max: Math.max(...ranges.map(({ max }) => max)) };
-        const [min, max] = SCALES[scale] ?? [own.min, own.max];
-        draw(canvas.current, channels, { min, max, isPicture });
-        const { rows, columns, height, width } = channels[0];
-        const shrunk = rows < height || columns < width ? `, ${by} of blocks at ${rows} by ${columns}` : "";
-        setSaid(
-          `${isPicture ? "Picture" : "Heat map"} of ${label}: ${height} by ${width}${shrunk}, from ${
-            Number(min.toPrecision(5))
-          } to ${Number(max.toPrecision(5))}`,
-        );
-        setEnds([min, max]);
-      },
-    );
+    const given = {
+      id,
+      slices: channelSlices(desc, slice, isPicture),
+      by: isPicture ? "mean" : by,
+      ends: SCALES[scale] ?? null,
+      isPicture,
+    };
+    ask("paint", given).then(({ rgba, min, max, rows, columns, height, width }) => {
+      if (stopped || !canvas.current) return;
+      Object.assign(canvas.current, { width: columns, height: rows });
+      canvas.current.getContext("2d").putImageData(new ImageData(rgba, columns, rows), 0, 0);
+      const shrunk = rows < height || columns < width ? `, ${by} of blocks at ${rows} by ${columns}` : "";
+      const span = min <= max
+        ? `from ${Number(min.toPrecision(5))} to ${Number(max.toPrecision(5))}`
+        : "without a finite element";
+      setSaid(`${isPicture ? "Picture" : "Heat map"} of ${label}: ${height} by ${width}${shrunk}, ${span}`);
+      setEnds(min <= max ? [min, max] : null);
+    });
     return () => {
       stopped = true;
     };
-  }, [ids[0], slice, by, scale, isPicture]);
+  }, [id, slice, by, scale, isPicture]);
   return html`
     <figure class="heat ${isPicture ? "gray" : ""}">
       <canvas ref=${canvas} role="img" aria-label=${said}></canvas>

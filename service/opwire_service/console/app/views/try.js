@@ -1,11 +1,13 @@
 /** The page Try: a desc, its inputs, a run, and what comes out. */
 
-import { Fragment, html, useEffect, useRef, useState } from "../../vendor/preact.js";
+import { Fragment, html, useEffect, useLayoutEffect, useRef, useState } from "../../vendor/preact.js";
 import { completions, explain } from "../editor/completion.js";
-import { child, find, pointerAt } from "../json/pointers.js";
+import { GRAPH } from "../graph/names.js";
+import { child, find, pointerAt, rangeOf } from "../json/pointers.js";
 import { scan } from "../json/scan.js";
 import { EditorPane } from "./editorPane.js";
 import { useContract, useNarrow } from "./explorer.js";
+import { GraphView } from "./graph.js";
 import { Inputs } from "./inputs.js";
 import { LevelStrip, Violations } from "./levels.js";
 import { Outputs } from "./outputs.js";
@@ -30,8 +32,11 @@ export function Try({ server }) {
   return html`<${Bench} contract=${contract} server=${server} />`;
 }
 
+const NAMES = { graph: GRAPH, model: "MODEL" };
+const TITLES = { operator: "Desc", graph: "Graph as JSON", model: "DxDispatch model" };
+
 function Bench({ contract, server }) {
-  const bench = useTry(contract);
+  const bench = useTry(contract, server);
   const { doc, setDoc, subject, operator, validation, marks, run, start } = bench;
   const narrow = useNarrow();
   const editor = useRef(null);
@@ -39,14 +44,15 @@ function Bench({ contract, server }) {
   const runsNowhere = operator && subject.kind === "operator" && operator.state !== "executable";
   const canRun = !!doc && !subject.mistakes.length && !runsNowhere;
 
-  useEffect(() => {
+  useLayoutEffect(() => {
     const pressed = (event) => {
       if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && !event.defaultPrevented) {
         event.preventDefault();
         if (canRun) start();
       } else if (event.key === "F8" && !event.defaultPrevented && marks.length) {
         event.preventDefault();
-        editor.current.select(marks[0].from, marks[0].to);
+        const mark = event.shiftKey ? marks[marks.length - 1] : marks[0];
+        editor.current.select(mark.from, mark.to);
       }
     };
     document.addEventListener("keydown", pressed);
@@ -61,6 +67,16 @@ function Bench({ contract, server }) {
   const change = (changed) => setDoc((now) => ({ ...now, ...changed }));
   const setRecipe = (name, recipe) => setDoc((now) => ({ ...now, recipes: { ...now.recipes, [name]: recipe } }));
   const fix = (mark) => editor.current.replace(mark.from, mark.to, mark.fix);
+  const watch = (title) => {
+    const isWatched = doc.watched.includes(title);
+    const watched = isWatched ? doc.watched.filter((each) => each !== title) : [...doc.watched, title];
+    change({ watched });
+    if (!isWatched && canRun) start(watched);
+  };
+  const goTo = (pointer) => {
+    const { from, to } = rangeOf(subject.node, pointer);
+    editor.current.select(from, to);
+  };
   const useDesc = (name, { dataType, shape }) => {
     const { node } = scan(doc.text);
     const [, array, index] = /^(.*)\[(\d+)\]$/.exec(name) ?? [];
@@ -81,9 +97,7 @@ function Bench({ contract, server }) {
     ${bench.linkMistake && html`<p class="note bad" role="alert">${bench.linkMistake}</p>`}
     ${runsNowhere && html`<p class="note">No device runs ${operator.name} yet: its desc is checked, Run is off.</p>`}
     <div class="bench">
-      <section class="pane desc" aria-labelledby="desc-title"><h2 id="desc-title">${
-    subject.kind === "model" ? "DxDispatch model" : "Desc"
-  }</h2>
+      <section class="pane desc" aria-labelledby="desc-title"><h2 id="desc-title">${TITLES[subject.kind]}</h2>
         <${EditorPane} handle=${editor} text=${doc.text} revision=${doc.revision} marks=${marks} stale=${bench.stale} wraps=${narrow}
           change=${(text) => change({ text })} run=${() => canRun && start()} fix=${fix}
           complete=${(text, offset) => completions(contract, text, offset, doc.level)}
@@ -99,11 +113,17 @@ function Bench({ contract, server }) {
         ${
     subject.kind === "model" ? html`<${Dispatchables} subject=${subject} validation=${validation} />` : html`
       <${Inputs} tensors=${bench.tensors} recipes=${doc.recipes} set=${setRecipe} mistakes=${run
-        .mistakes} useDesc=${useDesc} />
+        .mistakes} useDesc=${subject.kind === "operator" ? useDesc : undefined} />
     `
   }
       </section>
     </div>
+    ${
+    bench.drawing && html`
+      <${GraphView} bench=${bench} contract=${contract} canRun=${canRun} watch=${watch}
+        go=${(mark) => editor.current.select(mark.from, mark.to)} goTo=${goTo} />
+    `
+  }
     <section class="outputs" aria-labelledby="outputs-title"><h2 id="outputs-title">Outputs</h2>
       <${RunStatus} bench=${bench} />
       ${run.problem && html`<${ProblemNote} problem=${run.problem} again=${() => start()} />`}
@@ -137,37 +157,38 @@ function explainAt(contract, text, offset, level) {
   const { node } = scan(text);
   if (!node) return null;
   const pointer = pointerAt(node, offset);
-  const lines = explain(contract, text, pointer, level);
+  const lines = explain(contract, text, offset, pointer, level);
   const found = find(node, pointer);
   return lines && found ? { from: offset, to: Math.min(found.to, offset + 1), lines } : null;
 }
 
 function Bar({ bench, contract, server, canRun }) {
-  const { doc, setDoc, info, run, start, cancel, show, fail } = bench;
+  const { doc, setDoc, info, run, start, cancel, show, showGraph, fail, subject } = bench;
   const devices = ["auto", ...(server?.devices ?? []).map((device) => device.name)];
-  const [written, setWritten] = useState(doc.operator);
-  useEffect(() => setWritten(doc.operator), [doc.operator]);
-  const choose = (name) => {
-    setWritten(name);
-    const found = contract.operators.find((each) =>
-      each.name === name.trim().toUpperCase().replace("DML_OPERATOR_", "")
-    );
-    if (found && found.name !== doc.operator) show(found.name, "", undefined).catch(fail);
+  const about = subject.kind === "operator" ? doc.operator : NAMES[subject.kind];
+  const [written, setWritten] = useState(about);
+  useEffect(() => setWritten(about), [about]);
+  const choose = (given) => {
+    setWritten(given);
+    const name = given.trim().toUpperCase().replace("DML_OPERATOR_", "");
+    if (name === GRAPH && about !== GRAPH) return showGraph();
+    const found = contract.operators.find((each) => each.name === name);
+    if (found && found.name !== about) show(found.name, "", undefined).catch(fail);
   };
   return html`<div class="bar">
     <label class="choice">Operator <input list="operators" class="operator-name" value=${written} spellcheck=${false} onInput=${(
     event,
   ) => choose(event.target.value)} onFocus=${(event) => event.target.select()} /></label>
-    <datalist id="operators">${
+    <datalist id="operators"><option value=${GRAPH}>several operators</option>${
     contract.operators.map(({ name, state }) =>
       html`<option value=${name}>${state === "executable" ? "runs" : state}</option>`
     )
   }</datalist>
     <label class="choice">Example <select onChange=${(event) =>
     event.target.value && show(doc.operator, event.target.value).catch(fail)}>
-      ${!doc.example && html`<option value="" selected>own</option>`}
+      ${(!doc.example || subject.kind !== "operator") && html`<option value="" selected>own</option>`}
       ${
-    (info?.examples ?? []).map(({ name }) =>
+    (subject.kind === "operator" ? info?.examples ?? [] : []).map(({ name }) =>
       html`<option value=${name} selected=${name === doc.example}>${name.replaceAll("_", " ")}</option>`
     )
   }</select></label>

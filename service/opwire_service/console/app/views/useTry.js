@@ -1,19 +1,27 @@
 /** The state of the page Try: its text and its inputs, in the address; what the server says of them; and runs. */
 
-import { useCallback, useEffect, useMemo, useRef, useState } from "../../vendor/preact.js";
+import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "../../vendor/preact.js";
 import { execute, get, validate } from "../api.js";
 import { operatorOf } from "../editor/completion.js";
 import { marksOf, mistakeMarks, shortLevel } from "../editor/marks.js";
 import { read, write } from "../state.js";
-import { inputsOf, readSubject } from "../subject.js";
+import { EXAMPLE } from "../graph/example.js";
+import { GRAPH } from "../graph/names.js";
+import { outputSlots, readGraph, readModel } from "../graph/read.js";
+import { watching } from "../graph/watch.js";
+import { graphInputs, inputsOf, readSubject } from "../subject.js";
 import { warm } from "../tensor/tensors.js";
 import { runRequest } from "./running.js";
 
 const VALIDATE_AFTER = 150;
 const REMEMBER_AFTER = 500;
 const MOST_TEXT = 4096;
+const MOST_WATCHED = 64;
 
-/** The state at first; revision counts how often the text was written by others than a person in the editor. */
+/**
+ * The state at first; revision counts how often the text was written by others than a person in the editor, watched has
+ * the outputs of nodes that are shown besides those of the graph, as NODE.TENSOR.
+ */
 export const EMPTY = {
   text: "",
   revision: 0,
@@ -23,6 +31,7 @@ export const EMPTY = {
   operator: "",
   example: "",
   timeout: 0,
+  watched: [],
 };
 
 /** What a link tells of a recipe: files by their names, long numbers not at all. */
@@ -76,6 +85,7 @@ function stateFrom(given, levels) {
     operator: typeof given.operator === "string" ? given.operator : "",
     example: typeof given.example === "string" ? given.example : "",
     timeout: Number.isInteger(given.timeout) && given.timeout > 0 ? given.timeout : 0,
+    watched: Array.isArray(given.watched) ? given.watched.slice(0, MOST_WATCHED).map(String) : [],
   };
 }
 
@@ -92,7 +102,13 @@ export function pretty(value) {
     );
 }
 
-export function useTry(contract) {
+/** The inputs of what a text is about. */
+function tensorsOf(subject, operator, drawing) {
+  if (subject.kind === "model") return [];
+  return subject.kind === "graph" ? graphInputs(drawing, subject.value?.inputs) : inputsOf(operator, subject.value);
+}
+
+export function useTry(contract, server) {
   const [doc, setDoc] = useState(null);
   const [info, setInfo] = useState(null);
   const [linkMistake, setLinkMistake] = useState("");
@@ -121,6 +137,7 @@ export function useTry(contract) {
       ...(now ?? EMPTY),
       revision: (now?.revision ?? 0) + 1,
       operator: name,
+      watched: [],
       example: chosen?.name ?? "",
       text: chosen
         ? pretty({ type: chosen.operator.type.replace("DML_OPERATOR_", ""), desc: chosen.operator.desc })
@@ -133,6 +150,23 @@ export function useTry(contract) {
       ),
     }));
   }, [load, levels]);
+
+  /** Shows the graph to begin with. */
+  const showGraph = useCallback((push = true) => {
+    pushes.current = push;
+    setResult(null);
+    setRun({ busy: false, problem: null, mistakes: {} });
+    setDoc((now) => ({
+      ...(now ?? EMPTY),
+      revision: (now?.revision ?? 0) + 1,
+      operator: GRAPH,
+      example: "",
+      text: EXAMPLE,
+      level: levels.at(-1),
+      recipes: {},
+      watched: [],
+    }));
+  }, [levels]);
 
   /** Reads the fragment; nothing that it holds is run. */
   const readLink = useCallback(async () => {
@@ -148,21 +182,23 @@ export function useTry(contract) {
     const fallback = contract.operators.find((each) => each.state === "executable") ?? contract.operators[0];
     if (!given) return show(fallback.name, "", levels.at(-1), false);
     const state = stateFrom(given, levels);
+    if (!state.text && state.operator === GRAPH) return showGraph(false);
     const known = contract.operators.find((each) => each.name === state.operator);
     if (!state.text && known) {
       return show(known.name, state.example, levels.includes(given.level) ? given.level : undefined, false);
     }
     setResult(null);
-    const about = operatorOf(contract, state.text);
+    const isOne = readSubject(state.text).kind === "operator";
+    const about = isOne ? operatorOf(contract, state.text) : undefined;
     setDoc((now) => ({ ...state, operator: about?.name ?? "", revision: (now?.revision ?? 0) + 1 }));
     if (about) load(about.name, "").then(({ found }) => setInfo(found)).catch(() => setInfo(null));
-  }, [contract, show, load, levels]);
+  }, [contract, show, showGraph, load, levels]);
 
   const fail = (problem) => setRun((now) => ({ ...now, problem }));
 
   useEffect(warm, []);
 
-  useEffect(() => {
+  useLayoutEffect(() => {
     readLink().catch(fail);
     const changed = () => readLink().catch(fail);
     addEventListener("popstate", changed);
@@ -186,7 +222,11 @@ export function useTry(contract) {
   }, [doc]);
 
   const subject = useMemo(() => readSubject(doc?.text ?? ""), [doc?.text]);
-  const operator = useMemo(() => operatorOf(contract, doc?.text ?? ""), [contract, doc?.text]);
+  const operator = useMemo(
+    () => (subject.kind === "operator" ? operatorOf(contract, doc?.text ?? "") : undefined),
+    [contract, subject],
+  );
+  const begin = subject.below ? "" : `/${subject.kind}`;
 
   // Validation follows what is written: one request at a time, older ones are given up.
   useEffect(() => {
@@ -229,7 +269,7 @@ export function useTry(contract) {
 
   // A text of another operator has other members.
   useEffect(() => {
-    if (!operator || subject.kind === "model" || !info || info.type === `DML_OPERATOR_${operator.name}`) return;
+    if (!operator || !info || info.type === `DML_OPERATOR_${operator.name}`) return;
     get(`v1/operators/${operator.name}`).then(setInfo).catch(() => {});
     setDoc((now) => ({ ...now, operator: operator.name, example: "" }));
   }, [operator]);
@@ -240,30 +280,38 @@ export function useTry(contract) {
     if (!doc) return [];
     if (subject.mistakes.length) return mistakeMarks(doc.text, subject.mistakes);
     if (!isFresh) return null;
-    return marksOf(doc.text, subject.node, checked.validation?.violations ?? [], subject.kind);
+    return marksOf(doc.text, subject.node, checked.validation?.violations ?? [], begin);
   }, [doc, subject, checked, isFresh]);
   const lastMarks = useRef([]);
   if (marks) lastMarks.current = marks;
 
-  const tensors = useMemo(() => (subject.kind === "operator" ? inputsOf(operator, subject.value) : []), [
-    subject,
-    operator,
-  ]);
+  // While a text is no JSON what was there before stays.
+  const drawn = useRef(null);
+  const drawing = useMemo(() => {
+    if (subject.kind === "operator") drawn.current = null;
+    else if (!subject.mistakes.length) {
+      drawn.current = (subject.kind === "graph" ? readGraph : readModel)(subject.root ?? undefined, contract);
+    }
+    return drawn.current;
+  }, [subject, contract]);
+  const before = useRef([]);
+  const tensors = useMemo(() => {
+    if (!subject.mistakes.length) before.current = tensorsOf(subject, operator, drawing);
+    return before.current;
+  }, [subject, operator, drawing]);
 
   const cancel = useCallback(() => running.current?.abort(), []);
-  const start = useCallback(async (device) => {
+  const start = useCallback(async (watched = doc.watched) => {
     running.current?.abort();
     const abort = new AbortController();
     running.current = abort;
     setRun({ busy: true, problem: null, mistakes: {} });
     try {
-      const request = {
-        subject: subject.kind,
-        text: subject.plain,
-        level: doc.level,
-        device: device ?? doc.device,
-        timeout: doc.timeout,
-      };
+      const { text, names } = drawing
+        ? watching(subject.plain, drawing, watched, (box) => outputSlots(contract, box))
+        : { text: subject.plain, names: new Map() };
+      const { level, device, timeout } = doc;
+      const request = { subject: subject.kind, text, names, level, device, timeout, limits: server?.limits };
       const found = await runRequest(request, tensors, doc.recipes, execute, abort.signal);
       if (running.current !== abort) return null;
       setRun({ busy: false, problem: null, mistakes: found.mistakes ?? {} });
@@ -277,7 +325,7 @@ export function useTry(contract) {
       if (problem.status === 0 && !isCancelled) document.dispatchEvent(new CustomEvent("opwire-lost"));
       return null;
     }
-  }, [subject, doc, tensors]);
+  }, [subject, doc, tensors, drawing, server]);
 
   return {
     doc,
@@ -287,6 +335,8 @@ export function useTry(contract) {
     subject,
     operator,
     validation,
+    isFresh,
+    drawing,
     problem: checked.problem,
     marks: marks ?? lastMarks.current,
     stale: !marks || !!checked.problem,
@@ -296,6 +346,7 @@ export function useTry(contract) {
     start,
     cancel,
     show,
+    showGraph,
     fail,
   };
 }

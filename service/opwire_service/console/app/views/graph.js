@@ -1,0 +1,256 @@
+/** A graph, drawn: its nodes with their levels and violations, what flows between them, and what each gives. */
+
+import { html, useMemo, useState } from "../../vendor/preact.js";
+import { shortType } from "../contract.js";
+import { tensorDesc, tensorOf } from "../descs.js";
+import { shortLevel } from "../editor/marks.js";
+import { BOX, layout } from "../graph/layout.js";
+import { at } from "../place.js";
+
+/** More than this is listed alone. */
+const MOST_BOXES = 200;
+const MOST_EDGES = 600;
+const UPWARDS = 48;
+
+/** A tensor in a few characters. */
+function shapeText(desc) {
+  const tensor = tensorOf(desc);
+  return tensor?.DataType ? `${shortType(tensor.DataType)} [${tensor.Sizes.join(", ")}]` : "";
+}
+
+function clipped(text, most) {
+  return text.length > most ? `${text.slice(0, most - 1)}…` : text;
+}
+
+/** What the server says of each box, by id: its level and its outputs. */
+function factsOf({ boxes, form }, validation) {
+  if (form === "model") {
+    const found = boxes.map(({ id, name }) => [id, validation?.dispatchables?.[name]]);
+    return new Map(/** @type {[string, any][]} */ (found.filter(([, each]) => each)));
+  }
+  const nodes = boxes.filter(({ kind }) => kind === "operator" || kind === "constant");
+  const given = validation?.nodes ?? [];
+  return new Map(given.length === nodes.length ? nodes.map(({ id }, i) => [id, given[i]]) : []);
+}
+
+/** The descs of a box's outputs, by name. */
+function outputsOf(box, facts, contract) {
+  const found = facts?.outputs ?? {};
+  if (Object.keys(found).length) {
+    return Object.fromEntries(
+      Object.entries(found).flatMap(([name, desc]) =>
+        Array.isArray(desc) ? desc.map((each, i) => [`${name}[${i}]`, each]) : [[name, desc]]
+      ),
+    );
+  }
+  const members = contract.operators.find(({ name }) => name === box.type)?.members ?? [];
+  return Object.fromEntries(
+    members.filter(({ role, name }) => role?.endsWith("output") && box.desc?.[name]).map(({ name }) => [
+      name,
+      box.desc[name],
+    ]),
+  );
+}
+
+/** All that is shown of a box, beside what is written of it. */
+function describe(drawing, { below, marks, validation, contract }) {
+  const facts = factsOf(drawing, validation);
+  const isAt = (pointer, place) => place && (pointer === below + place || pointer.startsWith(`${below}${place}/`));
+  const boxes = new Map(drawing.boxes.map((box) => [box.id, {
+    ...box,
+    level: shortLevel(facts.get(box.id)?.minimum_feature_level),
+    isKnown: facts.has(box.id),
+    outputs: box.kind === "operator" ? outputsOf(box, facts.get(box.id), contract) : {},
+    marks: marks.filter(({ pointer }) => isAt(pointer, box.place)),
+  }]));
+  const edges = drawing.edges.map((edge) => {
+    const { outputs = {} } = boxes.get(edge.from) ?? {};
+    const own = edge.slot ? outputs[edge.slot] : Object.values(outputs)[0];
+    const reader = boxes.get(edge.to);
+    const read = reader?.kind === "operator" ? tensorDesc(reader.desc, edge.tensor) : undefined;
+    return { ...edge, shape: shapeText(read ?? own), isBad: marks.some(({ pointer }) => isAt(pointer, edge.place)) };
+  });
+  return { boxes, edges };
+}
+
+function pathOf(points) {
+  const [first, ...rest] = points;
+  let text = `M${first.x},${first.y}`;
+  let before = first;
+  for (const point of rest) {
+    if (point.y > before.y) {
+      const bend = (point.y - before.y) / 2;
+      text += `C${before.x},${before.y + bend} ${point.x},${point.y - bend} ${point.x},${point.y}`;
+    } else { // upwards, around both boxes
+      const side = Math.max(before.x, point.x) + BOX.width * 0.8;
+      text += `C${before.x},${before.y + UPWARDS} ${side},${before.y + UPWARDS} ${side},${(before.y + point.y) / 2}`;
+      text += `S${point.x},${point.y - UPWARDS} ${point.x},${point.y}`;
+    }
+    before = point;
+  }
+  return text;
+}
+
+/** An edge and its shape; beside is how many edges end where it ends, k which of them it is. */
+function Edge({ edge, points, beside, k, isChosen }) {
+  const [before, last] = points.slice(-2);
+  // What is written stands aside of the line, and below that of a neighbour.
+  const isLeft = k === 0 && (beside > 1 || before.x > last.x);
+  const y = last.y - 13 - (k > 1 ? (k % 2) * 14 : 0);
+  return html`
+    <g class="edge ${edge.isBad ? "bad" : ""} ${isChosen ? "chosen" : ""}">
+      <path d=${pathOf(points)} marker-end="url(#arrow)" />
+      ${edge.shape &&
+        html`<text class=${isLeft ? "left" : ""} x=${last.x + (isLeft ? -9 : 9)} y=${y}>${edge.shape}</text>`}
+    </g>
+  `;
+}
+
+function Picture({ drawing, shown, chosen, choose }) {
+  const placed = useMemo(() => layout(drawing.boxes, drawing.edges), [drawing]);
+  const beside = (edge) => shown.edges.filter(({ to }) => to === edge.to);
+  return html`
+    <div class="scroll drawing" tabindex="0" role="region" aria-label="Drawing of the graph">
+      <svg role="img" aria-label=${sentenceOf(drawing, shown)} width=${placed.width} height=${placed.height}
+        viewBox=${`0 0 ${placed.width} ${placed.height}`}>
+        <defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="9" markerHeight="9"
+          markerUnits="userSpaceOnUse" orient="auto"><path d="M0,0 L8,4 L0,8 z" /></marker></defs>
+        ${shown.edges.map((edge, i) =>
+          html`
+            <${Edge} edge=${edge} points=${placed.lines[i]} beside=${beside(edge).length} k=${beside(edge).indexOf(
+              edge,
+            )}
+              isChosen=${edge.from === chosen || edge.to === chosen} />
+          `
+        )}
+        ${[...shown.boxes.values()].map((box) =>
+          html`<${Box} box=${box} place=${placed.boxes.get(box.id)} isChosen=${box.id === chosen} choose=${choose} />`
+        )}
+      </svg>
+    </div>
+  `;
+}
+
+function Box({ box, place, isChosen, choose }) {
+  const { width, height } = place;
+  const isNode = box.kind === "operator";
+  const bad = box.marks.length;
+  const level = box.isKnown ? (box.level ? `from ${box.level}` : "at no level") : "";
+  const middle = isNode ? 20 : height / 2 + 4;
+  return html`
+    <g class="box is-${box.kind} ${bad ? "bad" : ""} ${isChosen ? "chosen" : ""}"
+      transform=${`translate(${place.x},${place.y})`} onClick=${() => choose(box.id)}>
+      <title>${box.name} ${box.type}</title>
+      <rect width=${width} height=${height} rx=${isNode ? 6 : height / 2} />
+      <text class="name" x=${width / 2} y=${middle}>${clipped(box.name, isNode ? 26 : 18)}</text>
+      ${isNode && html`<text class="type" x=${width / 2} y="37">${clipped(box.type || "no type", 30)}</text>`}
+      ${isNode &&
+        html`<text class="level" x=${width / 2} y="53">${[level, box.note].filter(Boolean).join(", ")}${
+          bad ? html`<tspan class="count"> ✗ ${bad}</tspan>` : ""
+        }</text>`}
+    </g>
+  `;
+}
+
+function sentenceOf({ boxes, edges }, shown) {
+  const count = (kind) => boxes.filter((box) => box.kind === kind).length;
+  const bad = [...shown.boxes.values()].filter(({ marks }) => marks.length).length;
+  return `Graph of ${count("operator")} nodes, ${count("constant")} constants, ${count("input")} inputs, ${
+    count("output")
+  } outputs and ${edges.length} edges; ${bad ? `${bad} nodes have violations` : "no node has a violation"}`;
+}
+
+/** The boxes in words: what each takes, and what it gives. */
+function List({ shown, choose, chosen }) {
+  const from = (id) => shown.edges.filter((edge) => edge.to === id);
+  const nameOf = (id) => shown.boxes.get(id)?.name ?? "";
+  const kinds = { input: "input of the graph", output: "output of the graph", constant: "constant" };
+  return html`
+    <div class="scroll" tabindex="0" role="region" aria-label="Nodes of the graph">
+      <table class="wide">
+        <thead>
+          <tr>
+            <th scope="col">node</th>
+            <th scope="col">type</th>
+            <th scope="col">level</th>
+            <th scope="col">takes</th>
+            <th
+              scope="col">gives</th>
+            <th scope="col">violations</th>
+          </tr>
+        </thead>
+        <tbody>${[...shown.boxes.values()].map((box) =>
+          html`
+            <tr key=${box.id} class=${box.id === chosen ? "chosen" : ""}>
+              <th scope="row"><button class="small" aria-pressed=${box.id === chosen} onClick=${() =>
+                choose(box.id)}>${box.name}</button></th>
+              <td>${box.type || kinds[box.kind] || ""}${box.note ? `, ${box.note}` : ""}</td>
+              <td>${box.kind === "operator" && box.isKnown ? box.level || "none" : ""}</td>
+              <td>${from(box.id).map((edge) =>
+                html`<div>${edge.tensor && `${edge.tensor} ← `}${nameOf(edge.from)}${
+                  edge.slot && `.${edge.slot}`
+                } <span class="quiet">${edge.shape}</span></div>`
+              )}</td>
+              <td>${Object.entries(box.outputs).map(([name, desc]) =>
+                html`<div>${name} <span class="quiet">${shapeText(desc)}</span></div>`
+              )}</td>
+              <td class=${box.marks.length ? "bad" : ""}>${box.marks.length || ""}</td>
+            </tr>
+          `
+        )}</tbody>
+      </table>
+    </div>
+  `;
+}
+
+/** The chosen box: where it is written, what is wrong with it, and what it gives. */
+function Chosen({ box, watched, watch, go, canRun }) {
+  const outputs = Object.entries(box.outputs);
+  return html`
+    <aside class="node" aria-label=${`Node ${box.name}`}>
+      <h3>${box.name} ${box.type &&
+        html`<a class="small" href=${at(`operators/${box.type}`).href}>${box.type}</a>`}</h3>
+      <ul class="bad">${box.marks.map((mark) =>
+        html`<li><button class="go" onClick=${() => go(mark)}>L${mark.line}</button> ${mark.message}</li>`
+      )}</ul>
+      ${outputs.length > 0 && html`<ul class="gives">${
+        outputs.map(([name, desc]) => {
+          const title = `${box.name}.${name}`;
+          return html`<li><label class="inline"><input type="checkbox" checked=${watched.includes(title)}
+      disabled=${!canRun && !watched.includes(title)} onChange=${() => watch(title)} /> show ${name}</label>
+      <span class="quiet">${shapeText(desc)}</span></li>`;
+        })
+      }</ul>`}
+      ${box.place && html`<p><button class="small" onClick=${() => go(null)}>Go to its text</button></p>`}
+    </aside>
+  `;
+}
+
+/** @param {any} props go takes a mark, or a pointer into the text */
+export function GraphView({ bench, contract, go, goTo, canRun, watch }) {
+  const { drawing, subject, validation, marks, doc } = bench;
+  const [chosen, setChosen] = useState("");
+  const shown = useMemo(
+    () => describe(drawing, { below: subject.below, marks, validation, contract }),
+    [drawing, subject.below, marks, validation, contract],
+  );
+  const isDrawn = drawing.boxes.length <= MOST_BOXES && drawing.edges.length <= MOST_EDGES;
+  const box = shown.boxes.get(chosen);
+  const choose = (id) => setChosen(id === chosen ? "" : id);
+  if (!drawing.boxes.length) return null;
+  const list = html`<${List} shown=${shown} choose=${choose} chosen=${chosen} />`;
+  return html`
+    <section class="graph" aria-labelledby="graph-title">
+      <h2 id="graph-title">Graph</h2>
+      <div class="drawn ${box ? "open" : ""}">
+        ${isDrawn
+          ? html`<${Picture} drawing=${drawing} shown=${shown} chosen=${chosen} choose=${choose} />`
+          : html`<div><p class="quiet">${drawing.boxes.length} boxes are too many to draw.</p>${list}</div>`}
+        ${box &&
+          html`<${Chosen} box=${box} watched=${doc.watched} watch=${watch} canRun=${canRun} go=${(mark) =>
+            mark ? go(mark) : goTo(subject.below + box.place)} />`}
+      </div>
+      ${isDrawn && html`<details><summary>As a list</summary>${list}</details>`}
+    </section>
+  `;
+}

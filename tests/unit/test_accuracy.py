@@ -1,0 +1,77 @@
+"""What is promised of the outputs of each operator, against the bounds that its oracle puts on the answers."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from opwire.check import check
+from opwire.describe import describe
+from opwire.schema import CATALOG, Promise, schema_of, whole_schema
+from tests.examples import ROWS, Row, by_tensor
+from tests.oracle import LOGARITHMS
+from tests.oracles import Reals, oracle_of
+
+HALF = Fraction(1, 2)
+
+
+def bounds(row: Row) -> list[Fraction]:
+    """For each output of an example that is a real number the units in the last place that it may be off by."""
+    oracle = oracle_of(row.operator.name)
+    plan = check(row.request, row.example.level)
+    if oracle is None:
+        function = getattr(plan.attributes, "Function", None)
+        return [Fraction(1)] if function is not None and function.name in LOGARITHMS else []
+    inputs = {
+        name: np.array(values, str).astype(plan.inputs[name].data_type.dtype).reshape(plan.inputs[name].sizes)
+        for name, values in by_tensor(row.operator, row.example.inputs).items()
+    }
+    return [each.ulps for each in oracle(plan, inputs).values() if isinstance(each, Reals)]
+
+
+def by_operator() -> dict[str, list[Row]]:
+    found: dict[str, list[Row]] = {}
+    for row in ROWS:
+        found.setdefault(row.operator.name, []).append(row)
+    return found
+
+
+@pytest.mark.parametrize(("name", "rows"), by_operator().items(), ids=str)
+def test_oracles_allow_what_is_promised(name: str, rows: list[Row]) -> None:
+    promised = {each.promise for each in schema_of(name).accuracy}
+    found = {bound for row in rows for bound in bounds(row)}
+    assert found <= {HALF, Fraction(1)}
+    if Fraction(1) in found:
+        assert Promise.WITHIN_1_ULP in promised
+    if found:
+        assert promised != {Promise.EXACT}
+
+
+def test_every_operator_promises_something() -> None:
+    whole: dict[str, Any] = whole_schema()["operators"]
+    for name, kind in CATALOG.items():
+        first, *others = schema_of(name).accuracy
+        assert not first.where
+        assert all(each.where for each in others)
+        told = describe(kind)["accuracy"]
+        assert told == [{"promise": each.promise, "where": each.where or None} for each in (first, *others)]
+        assert json.loads(json.dumps(told))[0]["promise"] == whole[name]["accuracy"][0]["promise"]
+
+
+@pytest.mark.parametrize(
+    ("name", "promises"),
+    [
+        ("ARGMAX", ["exact"]),
+        ("GATHER", ["exact"]),
+        ("ELEMENT_WISE_EXP", ["correctly_rounded"]),
+        ("GEMM", ["correctly_rounded", "within_1_ulp"]),
+        ("REDUCE", ["correctly_rounded", "exact", "within_1_ulp"]),
+        ("ADAM_OPTIMIZER", ["within_1_ulp"]),
+    ],
+)
+def test_promises_are_those_of_the_documentation(name: str, promises: list[str]) -> None:
+    assert [each.promise.value for each in schema_of(name).accuracy] == promises

@@ -196,9 +196,7 @@ class Certified(Code):
             if primitive in ("sin", "cos", "tan"):
                 self.unsure.append(v.compare(">", v.absolute(numbers[0]), v.number(TURNS)))
             if primitive == "power":
-                self.unsure += [
-                    v.builder.not_(v.compare("<", v.absolute(each), v.infinity)) for each in numbers
-                ]
+                self.unsure += [v.builder.not_(v.compare("<", v.absolute(each), v.infinity)) for each in numbers]
             return FUNCTIONS[primitive](v, *numbers)
         return super()._computed(primitive, numbers)
 

@@ -40,6 +40,7 @@ class Way(Enum):
     INTEGERS = "in the tensors' own type of integers"
     CERTIFIED = "in FLOAT64, with a mask of the elements that this leaves open"
     UNROUNDED = "in FLOAT64, into FLOAT64"
+    TABLE = "by the results for all FLOAT16, which stand in place of the parameters"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ class Recipe:
 
     Attributes:
         expression: with parameters in place of its constants.
-        parameters: how many there are.
+        parameters: how many there are; those of a certified formula are followed by 1 less and 1 plus its error.
         sources: the tensors.
         output: the data type of the result.
         way: how it is computed.
@@ -100,6 +101,7 @@ _PRIMITIVES = {
     Way.INTEGERS: code.NATIVE_INTEGERS,
     Way.CERTIFIED: code.CERTIFIED,
     Way.UNROUNDED: code.CERTIFIED,
+    Way.TABLE: frozenset(),
 }
 
 
@@ -189,8 +191,8 @@ class _Writer:
             return self._number(place, DOUBLE)
         return self._number(place, stored_type(constant_type(self._recipe)))
 
-    def _loop(self, count: Any, step: int) -> _Loop:
-        return _Loop(self._builder, self._function, count, step)
+    def _loop(self, count: Any, step: int) -> Loop:
+        return Loop(self._builder, self._function, count, step)
 
     def _row(self, row: Any) -> None:
         builder, arguments = self._builder, self._arguments
@@ -211,7 +213,10 @@ class _Writer:
         builder, width = self._builder, self._recipe.width
         left = builder.sub(self._arguments[COLUMNS], column)
         is_last = builder.icmp_signed("<", left, ir.Constant(INTEGER, width))
-        here = [builder.add(place, builder.mul(column, _long(size))) for place, size in zip(places, self._sizes, strict=True)]
+        here = [
+            builder.add(place, builder.mul(column, _long(size)))
+            for place, size in zip(places, self._sizes, strict=True)
+        ]
         there = builder.add(target, builder.mul(column, _long(self._size)))
         packed = [number for number, source in enumerate(self._recipe.sources) if not source.is_spread]
         with builder.if_then(is_last, likely=False):
@@ -237,11 +242,15 @@ class _Writer:
             is_signed = recipe.sources[0].data_type.is_signed
             integers = code.NativeIntegers(v, {**leaves, **parameters}, is_signed=is_signed)
             return integers.stored(integers.of(recipe.expression), recipe.output)
+        if recipe.way is Way.TABLE:
+            return self._looked_up(leaves[recipe.expression])
         certified = code.Certified(v, parameters)
-        certified.know({
-            Tensor(source.name): certified.widened(leaves[Tensor(source.name)], source.data_type)
-            for source in recipe.sources
-        })
+        certified.know(
+            {
+                Tensor(source.name): certified.widened(leaves[Tensor(source.name)], source.data_type)
+                for source in recipe.sources
+            }
+        )
         value = certified.of(recipe.expression)
         if recipe.way is Way.UNROUNDED:
             return value
@@ -251,6 +260,17 @@ class _Writer:
             undecided = self._builder.or_(undecided, each)
         self._note(undecided, left)
         return high
+
+    def _looked_up(self, patterns: Vector) -> Vector:
+        """An entry of the table for each FLOAT16."""
+        builder, element = self._builder, stored_type(self._recipe.output)
+        result = ir.Constant(self._v.of(element), ir.Undefined)
+        for place in range(self._recipe.width):
+            pattern = builder.zext(builder.extract_element(patterns, ir.Constant(INT, place)), INTEGER)
+            address = builder.add(self._arguments[NUMBERS], builder.mul(pattern, _long(self._size)))
+            entry = builder.load(builder.inttoptr(address, element.as_pointer()))
+            result = builder.insert_element(result, entry, ir.Constant(INT, place))
+        return result
 
     def _note(self, undecided: Vector, left: Any) -> None:
         """Puts a vector of truth values into the mask."""
@@ -280,7 +300,7 @@ class _Writer:
         builder.call(function, [*addresses, count, ir.Constant(ir.IntType(1), 0)])
 
 
-class _Loop:
+class Loop:
     """A loop over 0, step, ... below a count."""
 
     def __init__(self, builder: Any, function: ir.Function, count: Any, step: int) -> None:
@@ -320,16 +340,12 @@ def constant_type(recipe: Recipe) -> DataType:
     return next((each for each in types if each.is_float), types[0])
 
 
-def packed_numbers(recipe: Recipe, numbers: list[float], error: float) -> Any:
-    """The parameters as a kernel takes them, eight bytes each.
+def packed_numbers(recipe: Recipe, numbers: list[float]) -> Any:
+    """The parameters of a kernel that computes in the tensors' own type as it takes them, eight bytes each.
 
     Raises:
-        OverflowError: an integer is none of the type of the tensors.
+        OverflowError: an integer is none of that type.
     """
-    if recipe.way is Way.CERTIFIED:
-        return np.array([*numbers, 1 - error, 1 + error], np.float64)
-    if recipe.way is Way.UNROUNDED:
-        return np.array(numbers, np.float64)
     packed = np.zeros(len(numbers), np.uint64)
     dtype = constant_type(recipe).dtype
     places = packed.view(np.uint8).reshape(-1, 8)

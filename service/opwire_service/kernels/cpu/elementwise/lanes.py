@@ -111,7 +111,12 @@ class Lanes:
         return self.call("copysign", size, sign)
 
     def polynomial(self, coefficients: Sequence[float], x: Vector) -> Vector:
-        """The highest power first."""
+        """The highest power first; the even and the odd ones apart, so that none waits long for another."""
+        squared = self.multiply(x, x)
+        odd, even = (self._horner(coefficients[::-1][first::2][::-1], squared) for first in (1, 0))
+        return self.multiply_add(odd, x, even)
+
+    def _horner(self, coefficients: Sequence[float], x: Vector) -> Vector:
         result = self.number(coefficients[0])
         for coefficient in coefficients[1:]:
             result = self.multiply_add(result, x, self.number(coefficient))

@@ -21,17 +21,15 @@ _PROTOTYPE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
 
 @dataclass(frozen=True, slots=True)
 class MachineCode:
-    """A kernel that can be called, without the GIL; it lives as long as this does.
+    """A kernel that can be called, without the GIL.
 
     Attributes:
-        call: takes the address of the arguments.
+        call: takes the address of the arguments; it owns the machine code.
         text: LLVM's code of it, as it was compiled.
-        owner: of the memory that the machine code is in.
     """
 
     call: Any
     text: str
-    owner: Any
 
 
 def begin() -> tuple[ir.Module, ir.Function]:
@@ -55,7 +53,9 @@ def compiled(module: ir.Module) -> MachineCode:
     text = str(parsed)
     engine = binding.create_mcjit_compiler(parsed, target)
     engine.finalize_object()
-    return MachineCode(_PROTOTYPE(engine.get_function_address(_NAME)), text, engine)
+    call: Any = _PROTOTYPE(engine.get_function_address(_NAME))
+    call.engine = engine  # whose end would be that of the machine code
+    return MachineCode(call, text)
 
 
 @cache

@@ -163,7 +163,7 @@ def computation(formula: PlanFormula) -> Computation:
     names = tuple(sorted(tensors(expression)))
     types = {name: inputs[name] for name in names}
     if _is_on_bits(expression):
-        form = form_of(expression, _as_bits(types), output, Way.INTEGERS)
+        form = form_of(expression, _as_bits(types), _bits(output), Way.INTEGERS)
         return Computation(partial(_on_bits, expression), _tile(expression, native.INTEGERS), names, form=form)
     if _scale(expression) is not None:
         return Computation(_scaled_first(formula), WIDE_TILE, names, WIDE_BYTES)
@@ -173,7 +173,7 @@ def computation(formula: PlanFormula) -> Computation:
         form = form_of(expression, types, output, Way.INTEGERS)
         return Computation(compute, _tile(expression, native.INTEGERS), names, form=form)
     if isinstance(expression, Tensor):
-        form = form_of(expression, _as_bits(types), output, Way.INTEGERS)
+        form = form_of(expression, _as_bits(types), _bits(output), Way.INTEGERS)
         return Computation(partial(_copied, expression.name), LONG_TILE, names, form=form)
     floats = {data_type for data_type in types.values() if data_type.is_float}
     unlike = {inputs[name] for name in names if name not in _conditions(expression)}
@@ -191,7 +191,11 @@ def computation(formula: PlanFormula) -> Computation:
 
 def _as_bits(types: Mapping[str, DataType]) -> dict[str, DataType]:
     """The unsigned integers that hold the bits of elements."""
-    return {name: DataType[f"UINT{data_type.bits}"] for name, data_type in types.items()}
+    return {name: _bits(data_type) for name, data_type in types.items()}
+
+
+def _bits(data_type: DataType) -> DataType:
+    return DataType[f"UINT{data_type.bits}"]
 
 
 def _tile(expression: Expression, functions: Mapping[str, native.Function]) -> int:

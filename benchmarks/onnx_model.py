@@ -9,10 +9,13 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-ELEMENT_TYPES = {"float32": 1, "uint8": 2, "int8": 3, "int32": 6, "int64": 7, "float16": 10}
+ELEMENT_TYPES = {"float32": 1, "uint8": 2, "int8": 3, "int32": 6, "int64": 7, "float16": 10, "bool": 9}
 """``TensorProto.DataType`` by NumPy name."""
 
 _IR_VERSION, _OPSET = 9, 18
+_ELEMENTWISE_OPSET = 20
+"""The first with Gelu."""
+
 _INT, _INTS = 2, 7
 """``AttributeProto.AttributeType``."""
 
@@ -79,3 +82,24 @@ def model(
     graph += _bytes(11, _tensor_info("x", dtype, sizes))
     graph += b"".join(_bytes(12, _tensor_info(name, of, None)) for name, of in outputs.items())
     return _integer(1, _IR_VERSION) + _bytes(8, _integer(2, _OPSET)) + _bytes(7, graph)
+
+
+def elementwise(operator: str, inputs: Sequence[tuple[str, Sequence[int], bool]], output: str) -> bytes:
+    """A model of an operator of single elements, with inputs ``x0``, ``x1`` and the output ``y``.
+
+    Args:
+        operator: of the default domain.
+        inputs: of each the data type, the sizes in memory, and whether its two dimensions are to be transposed.
+        output: the data type of the result.
+    """
+    graph, names = b"", []
+    for number, (_, _, is_transposed) in enumerate(inputs):
+        names.append(f"t{number}" if is_transposed else f"x{number}")
+        if is_transposed:
+            node = _bytes(1, f"x{number}") + _bytes(2, names[-1]) + _bytes(4, "Transpose")
+            graph += _bytes(1, node + _bytes(5, _attribute("perm", [1, 0])))
+    graph += _bytes(1, b"".join(_bytes(1, name) for name in names) + _bytes(2, "y") + _bytes(4, operator))
+    graph += _bytes(2, "benchmark")
+    graph += b"".join(_bytes(11, _tensor_info(f"x{i}", dtype, sizes)) for i, (dtype, sizes, _) in enumerate(inputs))
+    graph += _bytes(12, _tensor_info("y", output, None))
+    return _integer(1, _IR_VERSION) + _bytes(8, _integer(2, _ELEMENTWISE_OPSET)) + _bytes(7, graph)

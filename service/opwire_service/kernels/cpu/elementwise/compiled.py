@@ -234,8 +234,11 @@ class _Workspace:
     def open_places(self, rows: int, columns: int) -> Places:
         """The rows and the columns of open elements in the tile."""
         vectors = -(-columns // CERTIFIED_WIDTH)
-        bits = np.unpackbits(self._mask[: rows * vectors].view(np.uint8), bitorder="little")
-        return np.nonzero(bits.reshape(rows, -1)[:, :columns])
+        words = np.flatnonzero(self._mask[: rows * vectors])  # few: most vectors have no open element
+        bits = np.unpackbits(self._mask[words].view(np.uint8), bitorder="little").reshape(-1, CERTIFIED_WIDTH)
+        which, lanes = np.nonzero(bits)
+        found, vector = np.divmod(words[which], vectors)
+        return found, vector * CERTIFIED_WIDTH + lanes
 
 
 def _copy(tensor: Plane, rows: int, columns: int, place: int, staged: int, *, is_back: bool) -> None:

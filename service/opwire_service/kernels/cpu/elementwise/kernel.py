@@ -29,7 +29,7 @@ ROWS, COLUMNS, TARGET, TARGET_STEP, NUMBERS, MASK, SOURCES = range(7)
 CERTIFIED_WIDTH = 16
 """Elements of a vector, and bits of a mask."""
 
-_NATIVE_BYTES = 128
+_NATIVE_BYTES = 256
 """Of a vector of the widest elements."""
 
 
@@ -142,7 +142,8 @@ def _module(recipe: Recipe) -> ir.Module:
 class _Writer:
     """Writes the loops of a kernel: over rows, and over vectors of their elements.
 
-    The last vector of a row may have fewer: what there is of it is copied into vectors on the stack, and from there.
+    The last vector of a row begins so early that it is whole, and computes some elements once more. Of a row that is
+    shorter than a vector there is a copy on the stack.
     """
 
     def __init__(self, recipe: Recipe, function: ir.Function) -> None:
@@ -206,33 +207,32 @@ class _Writer:
             if source.is_spread:
                 pointer = builder.inttoptr(place, stored_type(source.data_type).as_pointer())
                 spread[Tensor(source.name)] = self._v.spread(builder.load(pointer, align=1))
-        with self._loop(arguments[COLUMNS], self._recipe.width) as column:
-            self._vector(column, places, target, spread)
-
-    def _vector(self, column: Any, places: list[Any], target: Any, spread: Mapping[Expression, Vector]) -> None:
-        builder, width = self._builder, self._recipe.width
-        left = builder.sub(self._arguments[COLUMNS], column)
-        is_last = builder.icmp_signed("<", left, ir.Constant(INTEGER, width))
-        here = [
-            builder.add(place, builder.mul(column, _long(size)))
-            for place, size in zip(places, self._sizes, strict=True)
-        ]
-        there = builder.add(target, builder.mul(column, _long(self._size)))
+        columns, width = arguments[COLUMNS], _long(self._recipe.width)
+        is_short = builder.icmp_signed("<", columns, width)
         packed = [number for number, source in enumerate(self._recipe.sources) if not source.is_spread]
-        with builder.if_then(is_last, likely=False):
+        with builder.if_then(is_short, likely=False):
             for number in packed:
-                self._copy(self._spaces[number], here[number], builder.mul(left, _long(self._sizes[number])))
-        leaves = dict(spread)
-        for number in packed:
-            source = self._recipe.sources[number]
-            address = builder.select(is_last, self._spaces[number], here[number])
-            leaves[Tensor(source.name)] = self._load(address, stored_type(source.data_type))
-        result = self._result(leaves, left)
-        self._store(result, builder.select(is_last, self._spaces[-1], there))
-        with builder.if_then(is_last, likely=False):
-            self._copy(there, self._spaces[-1], builder.mul(left, _long(self._size)))
+                self._copy(self._spaces[number], places[number], builder.mul(columns, _long(self._sizes[number])))
+        here = {number: builder.select(is_short, self._spaces[number], places[number]) for number in packed}
+        there = builder.select(is_short, self._spaces[-1], target)
+        last = builder.select(is_short, _long(0), builder.sub(columns, width))
+        with self._loop(columns, self._recipe.width) as column:
+            self._vector(column, last, here, there, spread)
+        with builder.if_then(is_short, likely=False):
+            self._copy(target, self._spaces[-1], builder.mul(columns, _long(self._size)))
 
-    def _result(self, leaves: dict[Expression, Vector], left: Any) -> Vector:
+    def _vector(self, column: Any, last: Any, here: dict[int, Any], there: Any, spread: Mapping[Any, Vector]) -> None:
+        builder = self._builder
+        start = builder.select(builder.icmp_signed("<", column, last), column, last)
+        leaves = dict(spread)
+        for number, address in here.items():
+            source, size = self._recipe.sources[number], _long(self._sizes[number])
+            place = builder.add(address, builder.mul(start, size))
+            leaves[Tensor(source.name)] = self._load(place, stored_type(source.data_type))
+        result = self._result(leaves, column, start)
+        self._store(result, builder.add(there, builder.mul(start, _long(self._size))))
+
+    def _result(self, leaves: dict[Expression, Vector], column: Any, start: Any) -> Vector:
         recipe, v = self._recipe, self._v
         parameters: dict[Expression, Vector] = {Parameter(i): each for i, each in enumerate(self._parameters)}
         if recipe.way is Way.FLOATS:
@@ -258,7 +258,7 @@ class _Writer:
         undecided = self._builder.icmp_signed("!=", low, high)
         for each in certified.unsure:
             undecided = self._builder.or_(undecided, each)
-        self._note(undecided, left)
+        self._note(undecided, column, start)
         return high
 
     def _looked_up(self, patterns: Vector) -> Vector:
@@ -272,12 +272,14 @@ class _Writer:
             result = builder.insert_element(result, entry, ir.Constant(INT, place))
         return result
 
-    def _note(self, undecided: Vector, left: Any) -> None:
-        """Puts a vector of truth values into the mask."""
+    def _note(self, undecided: Vector, column: Any, start: Any) -> None:
+        """Puts a vector of truth values into the mask, but for the elements before its column and after the row."""
         builder = self._builder
         bits = builder.zext(builder.bitcast(undecided, ir.IntType(CERTIFIED_WIDTH)), INTEGER)
+        left = builder.sub(self._arguments[COLUMNS], start)
         fewer = builder.select(builder.icmp_signed("<", left, _long(CERTIFIED_WIDTH)), left, _long(CERTIFIED_WIDTH))
         bits = builder.and_(bits, builder.sub(builder.shl(_long(1), fewer), _long(1)))
+        bits = builder.lshr(bits, builder.sub(column, start))
         place = builder.load(self._mask)
         short = ir.IntType(CERTIFIED_WIDTH)
         builder.store(builder.trunc(bits, short), builder.inttoptr(place, short.as_pointer()))

@@ -12,8 +12,13 @@ from typing import NamedTuple
 
 from .walk import collapsed
 
-MOST = 1 << 17
+MOST = 1 << 19
 """Elements of a tile."""
+
+TILES = 16
+"""As many there are at least, unless they would have fewer elements than ``FEWEST``."""
+
+FEWEST = 1 << 15
 
 STAGED_ROWS, STAGED_COLUMNS = 64, 1024
 """Of a tile where something is staged: it fits the second cache."""
@@ -138,5 +143,6 @@ def _is_staged(step: int, size: int, columns: int) -> bool:
 def _tile(rows: int, columns: int, *, is_staged: bool) -> tuple[int, int]:
     if is_staged:
         return min(rows, STAGED_ROWS), min(columns, STAGED_COLUMNS)
-    width = min(columns, MOST)
-    return min(rows, max(1, MOST // width)), width
+    most = min(MOST, max(FEWEST, rows * columns // TILES))
+    width = min(columns, most)
+    return min(rows, max(1, most // width)), width

@@ -20,7 +20,7 @@ from .forms import Form
 from .kernel import CERTIFIED_WIDTH, SOURCES, Recipe, is_ready, kernel_of
 from .machine_code import MachineCode
 from .planes import STAGED_ROWS, Plane, Planes
-from .staging import copy_of
+from .staging import SQUARE, copy_of, transposition_of
 
 WORTH = 1 << 14
 """Elements from which on a kernel is compiled."""
@@ -250,4 +250,5 @@ def _copy(tensor: Plane, rows: int, columns: int, place: int, staged: int, *, is
     here, there = (place, outer_step, inner_step), (staged, outer_staged, inner_staged)
     source, target = (there, here) if is_back else (here, there)
     arguments = (ctypes.c_int64 * 8)(outer, inner, *source, *target)
-    copy_of(tensor.size).call(ctypes.addressof(arguments))
+    is_square = min(outer, inner) >= SQUARE and source[2] == target[1] == tensor.size
+    (transposition_of if is_square else copy_of)(tensor.size).call(ctypes.addressof(arguments))

@@ -20,7 +20,7 @@ TILES = 16
 
 FEWEST = 1 << 15
 
-STAGED_ROWS, STAGED_COLUMNS = 64, 1024
+STAGED_ROWS, STAGED_COLUMNS = 256, 256
 """Of a tile where something is staged: it fits the second cache."""
 
 PADDING = 64

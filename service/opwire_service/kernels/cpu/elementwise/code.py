@@ -26,6 +26,9 @@ class Parameter(Expression):
     index: int
 
 
+ADD_TO_ODD = "add_to_odd"
+"""A sum in FLOAT64 whose last bit is set where it is not exact; besides the primitives of formulas."""
+
 COMPARISONS = {"equal": "==", "less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">="}
 
 _LLVM = {
@@ -192,6 +195,8 @@ class Certified(Code):
 
     def _computed(self, primitive: str, numbers: list[Vector]) -> Vector:
         v = self.v
+        if primitive == ADD_TO_ODD:
+            return _added_to_odd(v, *numbers)
         if primitive in FUNCTIONS:
             if primitive in ("sin", "cos", "tan"):
                 self.unsure.append(v.compare(">", v.absolute(numbers[0]), v.number(TURNS)))
@@ -217,6 +222,18 @@ class Certified(Code):
         if output is DataType.FLOAT32:
             return builder.bitcast(near, v.of(ir.IntType(32)))
         return builder.bitcast(builder.fptrunc(_odd(v, near, value), v.of(HALF)), v.of(SHORT))
+
+
+def _added_to_odd(v: Lanes, a: Vector, b: Vector) -> Vector:
+    builder = v.builder
+    total = v.add(a, b)
+    part = v.subtract(total, a)
+    rest = v.add(v.subtract(a, v.subtract(total, part)), v.subtract(b, part))
+    bits, one = v.bits(total), v.constant(LONG, 1)
+    is_even = builder.icmp_signed("==", builder.and_(bits, one), v.constant(LONG, 0))
+    changed = builder.and_(v.compare("!=", rest, v.number(0)), is_even)
+    unlike = builder.ashr(builder.xor(bits, v.bits(rest)), v.constant(LONG, 63))
+    return v.from_bits(v.choose(changed, builder.add(bits, builder.or_(unlike, one)), bits))
 
 
 def _odd(v: Lanes, near: Vector, value: Vector) -> Vector:

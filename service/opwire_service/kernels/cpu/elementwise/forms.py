@@ -14,6 +14,7 @@ from opwire.tensor import DataType
 from ...formulas.bounds import UNIT, error_bound
 from ...formulas.certified import Certified
 from .approximations import PRECISION
+from .code import ADD_TO_ODD
 from .kernel import Recipe, Source, Way, can_be_compiled, outlined, packed_numbers
 from .planes import Planes
 
@@ -75,9 +76,10 @@ def certified_form(certified: Certified) -> Form | None:
     error = error_bound(expression, types, PRECISION)
     if error is None:
         return None
+    exactly = to_odd(expression, types)
     numbers: list[float] = []
-    outline = outlined(expression, numbers)
-    reach = error + 2 * UNIT
+    outline = outlined(expression if exactly is None else exactly, numbers)
+    reach = error + 2 * UNIT if exactly is None else 0.0
     packed = np.array([*numbers, 1 - reach, 1 + reach])
     return Form(outline, packed, len(numbers), types, output, Way.CERTIFIED, certified)
 
@@ -97,6 +99,28 @@ def with_products(expression: Expression) -> Expression:
         case Call(primitive, operands):
             return Call(primitive, tuple(map(with_products, operands)))
     return expression
+
+
+def to_odd(expression: Expression, types: Mapping[str, DataType]) -> Expression | None:
+    """An expression that is rounded right if it is rounded to odd first: an exact one, or a last sum of exact operands.
+
+    A float of 53 bits whose last bit is set wherever it is not exact lies on the side of each middle of two narrower
+    floats on which the real number lies. What only moves it, or compares it with others, keeps that.
+    """
+    if error_bound(expression, types, PRECISION) == 0:
+        return expression
+    match expression:
+        case Call("add" | "subtract" as primitive, (a, b)) if (
+            error_bound(a, types, PRECISION) == 0 and error_bound(b, types, PRECISION) == 0
+        ):
+            return Call(ADD_TO_ODD, (a, b if primitive == "add" else -b))
+        case Call("select", (condition, yes, no)):
+            moved = to_odd(yes, types), to_odd(no, types)
+            return None if None in moved else Call("select", (condition, *moved))  # type: ignore[arg-type]
+        case Call("absolute" | "negate" | "minimum" | "maximum" as primitive, operands):
+            moved = tuple(to_odd(operand, types) for operand in operands)
+            return None if None in moved else Call(primitive, moved)  # type: ignore[arg-type]
+    return None
 
 
 def _has_mean(expression: Expression) -> bool:

@@ -122,9 +122,7 @@ _HALF_PI = 1.5707963267948966, 6.123233995736766e-17, -1.4973849048591691e-33
 TURNS = 2.0**20
 """Up to which an angle is told from multiples of pi/2 by three parts of that."""
 
-PRECISION = Precision(
-    53, 2 * FUNCTION, {"power": 2.0**-46, "erfc": 2.0**-47}, {**BINARY64.condition, "erfc": 215.0}
-)
+PRECISION = Precision(53, 2 * FUNCTION, {"power": 2.0**-46, "erfc": 2.0**-47}, {**BINARY64.condition, "erfc": 215.0})
 """What the functions keep: see each of them.
 
 The condition of erfc is that at 10.3: beyond, the one formula that has it gives less than 2**-151, which is rounded to

@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from opwire.tensor import Array
 
-from ....execution import Stop
-from ...formulas.certified import Certified
+from ....execution import Bound, Stop, Stopped
 from ..run.pool import Pool
 from .forms import Form
-from .kernel import CERTIFIED_WIDTH, SOURCES, Recipe, is_ready, kernel_of
+from .kernel import CERTIFIED_WIDTH, MASK, SOURCES, TARGET, is_ready, kernel_of
 from .machine_code import MachineCode
 from .planes import STAGED_ROWS, Plane, Planes
 from .staging import SQUARE, copy_of, transposition_of
 
-WORTH = 1 << 14
-"""Elements from which on a kernel is compiled."""
+WORTH = 1 << 15
+"""More elements than these are worth compiling a kernel; no more are computed where answers are waited for."""
 
 FEW = 1 << 8
 """Elements from which on a kernel that is compiled is faster than NumPy, which wants fewer words."""
@@ -33,6 +31,9 @@ MANY = 1 << 6
 
 WAITING = 1 << 13
 """Open elements that are decided together in the end."""
+
+KEPT = 1 << 7
+"""Tiles whose arguments are kept from one run to the next."""
 
 PART = 1 << 13
 """Elements that NumPy computes at a time."""
@@ -44,48 +45,42 @@ Places = tuple[Any, ...]
 """Indices along each collapsed dimension."""
 
 
-@dataclass(frozen=True, slots=True)
 class CompiledFormula:
     """A formula on tensors of known layout.
 
-    Attributes:
-        recipe: of its kernel.
-        numbers: its parameters, as the kernel takes them.
+    Args:
+        form: the formula.
         planes: of the tensors.
-        certified: decides open elements; None where there are none.
     """
 
-    recipe: Recipe
-    numbers: Any
-    planes: Planes
-    certified: Certified | None
-
-    @classmethod
-    def of(cls, form: Form, planes: Planes) -> CompiledFormula:
-        return cls(form.recipe(planes), form.numbers, planes, form.certified)
-
-    def with_table(self, table: Array) -> CompiledFormula:
-        """The formula with a table that is made."""
-        return replace(self, numbers=table)
+    def __init__(self, form: Form, planes: Planes) -> None:
+        self.recipe = form.recipe(planes)
+        self.numbers = form.numbers
+        self.planes = planes
+        self.certified = form.certified
+        self._kernel: MachineCode | None = None
 
     def serves(self, count: int) -> bool:
         """Whether so many elements are worth a kernel."""
-        return count >= WORTH or (count >= FEW and is_ready(self.recipe))
+        return count > WORTH or (count >= FEW and (self._kernel is not None or is_ready(self.recipe)))
 
-    def run(self, given: Mapping[str, Array], target: Array, pool: Pool, stop: Stop) -> None:
-        """Computes the output.
+    def bind(self, given: Mapping[str, Array], target: Array, pool: Pool, table: Array | None = None) -> Bound:
+        """What computes the output, any number of times, but one at a time.
 
-        Raises:
-            Stopped: ``stop()`` returned True.
+        Args:
+            given: the tensors by name.
+            target: the output.
+            pool: shares out the tiles.
+            table: in place of the numbers of the formula.
         """
-        names = [source.name for source in self.recipe.sources]
-        arrays = [*(np.broadcast_to(given[name], target.shape) for name in names), target]
-        run = _Run(self, kernel_of(self.recipe), names, arrays, stop)
-        if self.planes.units == 1:
-            run.piece(0, 1)
-        else:
-            pool.run(run.piece, self.planes.units, 1, stop)
-        run.decide_waiting()
+        if self._kernel is None:
+            self._kernel = kernel_of(self.recipe)
+        sources = (given[source.name] for source in self.recipe.sources)
+        # Most have the sizes of the output; the channels are to be broadcast.
+        arrays = [
+            source if source.shape == target.shape else np.broadcast_to(source, target.shape) for source in sources
+        ]
+        return _Run(self, self._kernel, [*arrays, target], pool, self.numbers if table is None else table)
 
     def scratch_bytes(self, threads: int) -> int:
         """The most memory that a run takes besides its tensors."""
@@ -100,39 +95,85 @@ def _mask_bytes(planes: Planes) -> int:
     return rows * -(-columns // CERTIFIED_WIDTH) * (CERTIFIED_WIDTH // 8)
 
 
+class _Tile(NamedTuple):
+    """A tile of the planes.
+
+    Attributes:
+        plane: which.
+        start: its first row and column.
+        size: its rows and columns.
+        places: where it begins in each tensor.
+        arguments: of the kernel.
+    """
+
+    plane: tuple[int, ...]
+    start: tuple[int, int]
+    size: tuple[int, int]
+    places: list[int]
+    arguments: ctypes.Array[ctypes.c_int64]
+
+
 class _Run:
-    """One run: what threads share."""
+    """What threads share when they compute a formula on some arrays."""
 
     def __init__(
-        self, formula: CompiledFormula, kernel: MachineCode, names: Sequence[str], arrays: list[Array], stop: Stop
+        self, formula: CompiledFormula, kernel: MachineCode, arrays: list[Array], pool: Pool, numbers: Array
     ) -> None:
         self._formula = formula
         self._kernel = kernel
-        self._names = names
+        self._names = [source.name for source in formula.recipe.sources]
         self._arrays = arrays
         self._addresses = [array.ctypes.data for array in arrays]
-        self._stop = stop
+        self._numbers = numbers
+        self._number_address = numbers.ctypes.data
+        self._pool = pool
+        self._tiles: dict[int, _Tile] = {}
         self._free: list[_Workspace] = []
+
+    def __call__(self, stop: Stop) -> None:
+        """Computes the output.
+
+        Raises:
+            Stopped: ``stop()`` returned True.
+        """
+        if stop():
+            raise Stopped
+        self._stop = stop
         self._waiting: list[Places] = []
         self._count = 0
+        if self._formula.planes.units == 1:
+            self._piece(0, 1)
+        else:
+            self._pool.run(self._piece, self._formula.planes.units, 1, stop)
+        if self._waiting:
+            self._decide(tuple(map(np.concatenate, zip(*self._waiting, strict=True))))
 
-    def piece(self, begin: int, end: int) -> None:
+    def _piece(self, begin: int, end: int) -> None:
         """Computes some tiles."""
         try:
             workspace = self._free.pop()
         except IndexError:
             workspace = _Workspace(self._formula)
-        planes = self._formula.planes
         for unit in range(begin, end):
-            plane, row, column = planes.place(unit)
-            rows, columns = min(planes.tile[0], planes.rows - row), min(planes.tile[1], planes.columns - column)
-            places = [
-                address + row * tensor.row + column * tensor.column + sum(map(int.__mul__, plane, tensor.outer))
-                for address, tensor in zip(self._addresses, planes.tensors, strict=True)
-            ]
-            if workspace.compute(self._kernel, places, rows, columns):
-                self._note(workspace.open_places(rows, columns), plane, (row, column), (rows, columns))
+            tile = self._tiles.get(unit) or self._tile(unit)
+            if workspace.compute(self._kernel, tile):
+                self._note(workspace.open_places(*tile.size), tile.plane, tile.start, tile.size)
         self._free.append(workspace)
+
+    def _tile(self, unit: int) -> _Tile:
+        planes = self._formula.planes
+        plane, row, column = planes.place(unit)
+        size = min(planes.tile[0], planes.rows - row), min(planes.tile[1], planes.columns - column)
+        places = [
+            address + row * tensor.row + column * tensor.column + sum(map(int.__mul__, plane, tensor.outer))
+            for address, tensor in zip(self._addresses, planes.tensors, strict=True)
+        ]
+        *sources, target = zip(places, (tensor.row for tensor in planes.tensors), strict=True)
+        numbers = *size, *target, self._number_address, 0, *(number for source in sources for number in source)
+        tile = _Tile(plane, (row, column), size, places, (ctypes.c_int64 * len(numbers))(*numbers))
+        if len(self._tiles) < KEPT:
+            self._tiles[unit] = tile
+        return tile
 
     def _note(self, found: Places, plane: tuple[int, ...], start: tuple[int, int], size: tuple[int, int]) -> None:
         """Keeps open elements of a tile for later, or decides them if they are many."""
@@ -155,11 +196,6 @@ class _Run:
             rows if axis == row else columns if axis == column else next(outer) for axis in range(len(planes.shape))
         ]
         return tuple(np.full(rows.shape, each) if isinstance(each, int) else each for each in found)
-
-    def decide_waiting(self) -> None:
-        """Decides what was kept."""
-        if self._waiting:
-            self._decide(tuple(map(np.concatenate, zip(*self._waiting, strict=True))))
 
     def _decide(self, places: Places) -> None:
         certified = self._formula.certified
@@ -203,32 +239,28 @@ class _Workspace:
     def __init__(self, formula: CompiledFormula) -> None:
         planes = formula.planes
         self._planes = planes
-        self._numbers = formula.numbers  # its address is among the arguments
         self._mask = np.empty(_mask_bytes(planes) // 2 if formula.certified is not None else 0, np.uint16)
+        self._mask_address = self._mask.ctypes.data
         self._staged = [
-            np.empty(STAGED_ROWS * tensor.staged_row, np.uint8) if tensor.is_staged else None
-            for tensor in planes.tensors
+            (number, tensor, np.empty(STAGED_ROWS * tensor.staged_row, np.uint8))
+            for number, tensor in enumerate(planes.tensors)
+            if tensor.is_staged
         ]
-        self._arguments = (ctypes.c_int64 * (SOURCES + 2 * (len(planes.tensors) - 1)))()
-        self._address = ctypes.addressof(self._arguments)
 
-    def compute(self, kernel: MachineCode, places: list[int], rows: int, columns: int) -> int:
-        """Computes a tile whose tensors begin at some addresses; whether elements are open."""
-        steps = [tensor.row for tensor in self._planes.tensors]
-        found = list(places)
-        for number, (tensor, room) in enumerate(zip(self._planes.tensors, self._staged, strict=True)):
-            if room is not None:
-                found[number], steps[number] = room.ctypes.data, tensor.staged_row
-                if number < len(found) - 1:
-                    _copy(tensor, rows, columns, places[number], found[number], is_back=False)
-        *sources, target = zip(found, steps, strict=True)
-        self._arguments[:] = [
-            *(rows, columns, *target, self._numbers.ctypes.data, self._mask.ctypes.data),
-            *(number for source in sources for number in source),
-        ]
-        is_open: int = kernel.call(self._address)
-        if self._staged[-1] is not None:
-            _copy(self._planes.tensors[-1], rows, columns, places[-1], found[-1], is_back=True)
+    def compute(self, kernel: MachineCode, tile: _Tile) -> int:
+        """Computes a tile; whether elements are open."""
+        arguments, output = tile.arguments, len(tile.places) - 1
+        arguments[MASK] = self._mask_address
+        for number, tensor, room in self._staged:
+            address = room.ctypes.data
+            place = TARGET if number == output else SOURCES + 2 * number
+            arguments[place : place + 2] = [address, tensor.staged_row]
+            if number != output:
+                _copy(tensor, tile.size, tile.places[number], address, is_back=False)
+        is_open: int = kernel.call(ctypes.addressof(arguments))
+        for number, tensor, room in self._staged:
+            if number == output:
+                _copy(tensor, tile.size, tile.places[number], room.ctypes.data, is_back=True)
         return is_open
 
     def open_places(self, rows: int, columns: int) -> Places:
@@ -241,9 +273,9 @@ class _Workspace:
         return found, vector * CERTIFIED_WIDTH + lanes
 
 
-def _copy(tensor: Plane, rows: int, columns: int, place: int, staged: int, *, is_back: bool) -> None:
+def _copy(tensor: Plane, size: tuple[int, int], place: int, staged: int, *, is_back: bool) -> None:
     """Copies a tile of a tensor to where its rows are of neighbours, or back; along the tensor's nearest elements."""
-    ways = [(rows, tensor.row, tensor.staged_row), (columns, tensor.column, tensor.size)]
+    ways = [(size[0], tensor.row, tensor.staged_row), (size[1], tensor.column, tensor.size)]
     if tensor.column > tensor.row > 0:
         ways.reverse()
     (outer, outer_step, outer_staged), (inner, inner_step, inner_staged) = ways

@@ -13,7 +13,7 @@ from opwire.formulas import Call, Constant, Expression, Tensor
 from opwire.operators import CATALOG
 from opwire.tensor import Array, BufferTensorDesc, DataType
 
-from ....execution import Arrays, Stop, Stopped
+from ....execution import Arrays, Bound, Stop, Stopped
 from ...formulas.bounds import is_single
 from ...formulas.certified import Certified
 from ...formulas.formula import PlanFormula, formula_of, tensors
@@ -99,8 +99,7 @@ class ElementsJob(Job):
         if table is not None and not table.serves(self._count):
             table = None
         if self._compiled is not None and self._compiled.serves(self._count):
-            compiled = self._compiled if table is None else self._compiled.with_table(table.found(stop))
-            compiled.run(given, target, pool, stop)
+            self._compiled.bind(given, target, pool, None if table is None else table.found(stop))(stop)
             return
         if self._count <= self._computation.tile:
             with np.errstate(all="ignore"):
@@ -120,6 +119,12 @@ class ElementsJob(Job):
                     )
 
         pool.run(piece, walk.units, 1, stop)
+
+    def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
+        compiled = self._compiled
+        if compiled is None or self._computation.table is not None or not compiled.serves(self._count):
+            return super().bind(inputs, outputs, find, pool)
+        return compiled.bind({**inputs, **self._channels}, outputs[self._output], pool)
 
     def scratch_bytes(self, threads: int) -> int:
         table = _TABLE_BYTES if self._computation.table is not None else 0
@@ -148,7 +153,7 @@ def _compiled(plan: Plan, formula: PlanFormula, found: Computation) -> CompiledF
     target = plan.outputs[formula.output_name]
     tensors = {name: (_steps(plan, formula, name), formula.inputs[name].bits // 8) for name in found.form.types}
     planes = planes_of(target.sizes, {**tensors, "": (_byte_strides(target), target.data_type.bits // 8)})
-    return CompiledFormula.of(found.form, planes) if planes.is_worth else None
+    return CompiledFormula(found.form, planes) if planes.is_worth else None
 
 
 def _byte_strides(desc: BufferTensorDesc) -> tuple[int, ...]:

@@ -86,8 +86,7 @@ class Lanes:
         """A function that LLVM has of vectors like the operands."""
         kind = operands[0].type
         names = {DOUBLE: "f64", FLOAT: "f32"}
-        element = kind.element
-        suffix = names[element] if element in names else f"i{element.width}"
+        suffix = names.get(kind.element) or f"i{kind.element.width}"
         full = f"llvm.{name}.v{self.width}{suffix}"
         module = self.builder.module
         function = module.globals.get(full)

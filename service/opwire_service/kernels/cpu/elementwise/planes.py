@@ -15,10 +15,10 @@ from .walk import collapsed
 MOST = 1 << 19
 """Elements of a tile."""
 
-TILES = 16
+TILES = 8
 """As many there are at least, unless they would have fewer elements than ``FEWEST``."""
 
-FEWEST = 1 << 15
+FEWEST = 1 << 16
 
 STAGED_ROWS, STAGED_COLUMNS = 256, 256
 """Of a tile where something is staged: it fits the second cache."""
@@ -123,7 +123,7 @@ def planes_of(sizes: Sequence[int], tensors: Mapping[str, tuple[tuple[int, ...],
     for steps, is_staged in zip(strides, staged, strict=True):
         walked = [axis for axis in others if steps[axis] and shape[axis] > 1]
         if is_staged and walked:
-            row = min(walked, key=lambda axis: steps[axis])  # noqa: B023 # used at once
+            row = min(walked, key=lambda axis: steps[axis])  # used at once
             break
     outer = [axis for axis in others if axis != row]
     planes = tuple(

@@ -29,7 +29,7 @@ ROWS, COLUMNS, TARGET, TARGET_STEP, NUMBERS, MASK, SOURCES = range(7)
 CERTIFIED_WIDTH = 16
 """Elements of a vector, and bits of a mask."""
 
-_NATIVE_BYTES = 256
+_NATIVE_BYTES = 128
 """Of a vector of the widest elements."""
 
 
@@ -120,7 +120,8 @@ def kernel_of(recipe: Recipe) -> MachineCode:
     """The kernel of a recipe, which is compiled if it is new."""
     found = _kernels.get(recipe)
     if found is None:
-        found = compiled(_module(recipe))
+        is_narrow = recipe.way in (Way.FLOATS, Way.INTEGERS, Way.TABLE)
+        found = compiled(_module(recipe), is_narrow=is_narrow)
         with _lock:
             _kernels[recipe] = found
             if len(_kernels) > KEPT:

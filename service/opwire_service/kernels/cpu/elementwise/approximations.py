@@ -333,7 +333,8 @@ def _long_log(v: Lanes, x: Vector) -> tuple[Vector, Vector]:
     high = v.add(whole, twice)
     lost = v.subtract(twice, v.subtract(high, whole))
     low = v.add(lost, v.multiply_add(e, v.number(_LN2_LOW), series))
-    return high, low
+    total = v.add(high, low)  # what is left is small: an exponential is reduced by the first part alone
+    return total, v.subtract(low, v.subtract(total, high))
 
 
 FUNCTIONS: Mapping[str, Callable[..., Vector]] = {

@@ -31,6 +31,9 @@ TYPES = {"FLOAT32": np.float32, "FLOAT16": np.float16}
 BITS = {"FLOAT32": (23, -126), "FLOAT16": (10, -14)}
 """Of the fraction, and the least exponent."""
 
+LONG = 1 << 17
+"""Elements of the tensors that opwire is given, for which it has kernels."""
+
 PRECISION = 240
 """Bits of the real results."""
 
@@ -38,6 +41,7 @@ Compute = Callable[[Function, list[Array]], Array | None]
 
 
 def _opwire(function: Function, inputs: list[Array], device: CpuDevice) -> Array:
+    count, inputs = inputs[0].size, [np.resize(array, LONG) for array in inputs]
     names = {1: ["InputTensor"], 2: ["InputTensor", "ExponentTensor"]}[function.inputs]
     if function.inputs == 2 and not function.name.endswith("POW"):
         names = ["ATensor", "BTensor"]
@@ -46,7 +50,7 @@ def _opwire(function: Function, inputs: list[Array], device: CpuDevice) -> Array
     plan = check({"type": function.name, "desc": desc})
     output = np.empty_like(inputs[0])
     device.run(plan, dict(zip(names, inputs, strict=True)), {"OutputTensor": output}, lambda: False)
-    return output
+    return output[:count]
 
 
 def _numpy(function: Function, inputs: list[Array]) -> Array | None:
@@ -138,7 +142,14 @@ def _measured(found: Array, high: Array, low: Array, type_name: str) -> dict[str
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--points", type=int, default=20_000, help="elements drawn of each function and type")
+    parser.add_argument(
+        "--points",
+        type=int,
+        default=20_000,
+        choices=range(1, LONG),
+        metavar="N",
+        help="elements drawn of each function and type",
+    )
     parser.add_argument("--output", type=Path, help="a file for the figures, as JSON")
     parser.add_argument("--picture", type=Path, help="a file for the picture, as SVG")
     given = parser.parse_args()

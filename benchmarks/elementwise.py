@@ -1,9 +1,9 @@
-"""Measures operators of single elements on the CPU device against NumPy, PyTorch, JAX and ONNX Runtime, if they are there.
+"""Measures operators of single elements on the CPU device against NumPy, PyTorch, JAX and ONNX Runtime.
 
 Run it from the root of the repository: ``python -m benchmarks.elementwise``. It prints a row a cell: nanoseconds an
 element of each, and how many times as fast as the best of the others the CPU device is. They take turns within a cell,
-each on a machine whose other threads sleep, and each counts by its median. NumPy has one thread. With ``--cpu-time`` all
-have one, and what counts is the time that the processor works for them: that tells them apart on a busy machine.
+while the threads of the others sleep, and each counts by its median. NumPy has one thread. With ``--cpu-time`` all have
+one, and what counts is the time that the processor works for them: that tells them apart on a busy machine.
 """
 
 from __future__ import annotations
@@ -66,6 +66,9 @@ CHAINS = tuple(
     for name in ("EXP", "TANH", "SQRT", "ABS", "ERF")
 )
 _GROUPS = {"arithmetic": ARITHMETIC, "transcendental": TRANSCENDENTAL, "chains of three": CHAINS}
+
+
+_NAMES = sorted({row.name for rows in _GROUPS.values() for row in rows})
 
 
 def _operands(row: Row, type_name: str, layout: str, size: int) -> dict[str, Operand]:
@@ -168,7 +171,7 @@ def main() -> None:
         for t in row.types
         if t in given.types
         for y in given.layouts
-        if y in ("packed", "transposed") or _is_pair(row)
+        if y == "packed" or _is_pair(row) or (y == "transposed" and not row.chain)
         for s in given.sizes
     ]
     for group, row, type_name, layout, size in cells:

@@ -59,7 +59,7 @@ def _points(name: str, count: int) -> Array:
     sizes = np.random.default_rng(8).uniform(-200, 200, count)
     with np.errstate(invalid="ignore"):
         drawn = drawn_floats(count, seed=6).astype(np.float64)
-    both = np.concatenate([usual[::2], drawn, usual * 2.0**sizes, np.float64(HARD)])
+    both = np.concatenate([usual[::2], drawn, usual * 2.0**sizes, np.array(HARD, np.float64)])
     both = both[(both >= low) & (both <= high) & (both != 0)]
     return np.random.default_rng(10).permutation(both)[:count]
 
@@ -170,7 +170,7 @@ def test_long_pairs(cpu_device, type_name):
 @pytest.mark.parametrize("name", ["ACTIVATION_LINEAR", "ACTIVATION_HARD_SIGMOID", "ELEMENT_WISE_CLIP"])
 def test_sums_that_lie_halfway(cpu_device, name):
     """Of many draws a sum is halfway between two floats, next to the middle, or a float."""
-    ties = np.float32([1 + 2**-23, 3, 5 + 2**-21, 2**-24, 2**-25, 1.5 * 2**-24, 2**-149, 2**24 + 2])
+    ties = np.array([1 + 2**-23, 3, 5 + 2**-21, 2**-24, 2**-25, 1.5 * 2**-24, 2**-149, 2**24 + 2], np.float32)
     arrays = {"InputTensor": np.concatenate([ties, -ties])}
     scale = {"ScaleBias": {"Scale": 0.5, "Bias": 1.0}} if takes_scale(name) else {"Alpha": 0.5, "Beta": 1.0}
     _assert_long(cpu_device, name, arrays, **scale)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -114,13 +114,20 @@ def to_odd(expression: Expression, types: Mapping[str, DataType]) -> Expression 
             error_bound(a, types, PRECISION) == 0 and error_bound(b, types, PRECISION) == 0
         ):
             return Call(ADD_TO_ODD, (a, b if primitive == "add" else -b))
-        case Call("select", (condition, yes, no)):
-            moved = to_odd(yes, types), to_odd(no, types)
-            return None if None in moved else Call("select", (condition, *moved))  # type: ignore[arg-type]
-        case Call("absolute" | "negate" | "minimum" | "maximum" as primitive, operands):
-            moved = tuple(to_odd(operand, types) for operand in operands)
-            return None if None in moved else Call(primitive, moved)  # type: ignore[arg-type]
+        case Call("select", (condition, *moved)):
+            return _moved("select", (condition,), moved, types)
+        case Call("absolute" | "negate" | "minimum" | "maximum" as primitive, moved):
+            return _moved(primitive, (), moved, types)
     return None
+
+
+def _moved(
+    primitive: str, before: tuple[Expression, ...], moved: Sequence[Expression], types: Mapping[str, DataType]
+) -> Expression | None:
+    """A call whose last operands are rounded to odd, if they can be."""
+    found = [odd for operand in moved if (odd := to_odd(operand, types)) is not None]
+    operands = (*before, *found)
+    return Call(primitive, operands) if len(found) == len(moved) else None
 
 
 def _has_mean(expression: Expression) -> bool:

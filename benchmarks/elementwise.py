@@ -113,6 +113,8 @@ def _opwire(device: CpuDevice, row: Row, operands: Mapping[str, Operand]) -> Cal
         }
         for name, array in arrays.items()
     }
+    if "LOGICAL" in row.name:  # truth values of one byte, as the others have them
+        descs["OutputTensor"] = {"DataType": "UINT8", "Sizes": list(next(iter(arrays.values())).shape)}
     plan = check({"type": row.name, "desc": {**descs, **row.attributes}})
     outputs = {name: np.empty(desc.sizes, desc.data_type.dtype) for name, desc in plan.outputs.items()}
     bound = device.bind(plan, arrays, outputs)

@@ -16,6 +16,7 @@ from ...formulas.certified import Certified
 from .approximations import PRECISION
 from .code import ADD_TO_ODD
 from .kernel import Recipe, Source, Way, can_be_compiled, outlined, packed_numbers
+from .machine_code import converts_halves
 from .planes import Planes
 
 
@@ -53,7 +54,7 @@ class Form:
 def form_of(expression: Expression, types: Mapping[str, DataType], output: DataType, way: Way) -> Form | None:
     """A formula that is computed in the tensors' own type, if there is code for it."""
     is_wide = any(data_type is DataType.FLOAT64 for data_type in types.values())
-    if not can_be_compiled(expression, way) or (is_wide and _has_mean(expression)):
+    if not _has_code(expression, types, output, way) or (is_wide and _has_mean(expression)):
         return None
     numbers: list[float] = []
     outline = outlined(expression, numbers)
@@ -71,7 +72,7 @@ def certified_form(certified: Certified) -> Form | None:
     expression = with_products(certified.expression)
     if output not in (DataType.FLOAT32, DataType.FLOAT16) or certified.infinite:
         return None
-    if not can_be_compiled(expression, Way.CERTIFIED):
+    if not _has_code(expression, types, output, Way.CERTIFIED):
         return None
     error = error_bound(expression, types, PRECISION)
     if error is None:
@@ -82,6 +83,11 @@ def certified_form(certified: Certified) -> Form | None:
     reach = error + 2 * UNIT if exactly is None else 0.0
     packed = np.array([*numbers, 1 - reach, 1 + reach])
     return Form(outline, packed, len(numbers), types, output, Way.CERTIFIED, certified)
+
+
+def _has_code(expression: Expression, types: Mapping[str, DataType], output: DataType, way: Way) -> bool:
+    has_halves = DataType.FLOAT16 in (*types.values(), output)
+    return can_be_compiled(expression, way) and (converts_halves() or not has_halves)
 
 
 def table_form(name: str, output: DataType) -> Form:

@@ -66,6 +66,13 @@ def compiled(module: ir.Module, *, is_narrow: bool = False) -> MachineCode:
 
 
 @cache
+def converts_halves() -> bool:
+    """Whether the processor converts FLOAT16: else LLVM calls functions that this process may not have."""
+    is_x86 = binding.get_process_triple().startswith(("x86_64", "i686"))
+    return not is_x86 or bool(binding.get_host_cpu_features().get("f16c"))
+
+
+@cache
 def _target() -> Any:
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()

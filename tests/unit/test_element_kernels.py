@@ -152,6 +152,15 @@ def test_long_scaled_tensors(cpu_device, name):
     _assert_long(cpu_device, name, {"InputTensor": drawn_floats(90)}, ScaleBias={"Scale": 0.5, "Bias": 0.25})
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_long_scaled_powers(cpu_device, dtype):
+    draw = np.random.default_rng(12)
+    bases, exponents = np.abs(draw.standard_normal(80)).astype(dtype), (draw.standard_normal(80) * 9).astype(dtype)
+    exponents[:6], bases[:3] = [2, 3, 0.5, -1, 0, 3000], [0, 3.5, 1]
+    arrays = {"InputTensor": bases, "ExponentTensor": exponents}
+    _assert_long(cpu_device, "ELEMENT_WISE_POW", arrays, ScaleBias={"Scale": 1.5, "Bias": 0.1})
+
+
 @pytest.mark.parametrize("type_name", ["FLOAT32", "FLOAT16", "INT32", "UINT8", "UINT64"])
 def test_long_pairs(cpu_device, type_name):
     data_type = DataType[type_name]

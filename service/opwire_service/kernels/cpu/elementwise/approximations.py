@@ -8,7 +8,7 @@ which those of the last steps of a polynomial count and those before are made sm
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from ...formulas.bounds import BINARY64, FUNCTION, Precision
 from .lanes import LONG, ROUNDER, Lanes, Vector
@@ -122,7 +122,18 @@ _HALF_PI = 1.5707963267948966, 6.123233995736766e-17, -1.4973849048591691e-33
 TURNS = 2.0**20
 """Up to which an angle is told from multiples of pi/2 by three parts of that."""
 
-PRECISION = Precision(53, 2 * FUNCTION, {"power": 2.0**-46, "erfc": 2.0**-47}, {**BINARY64.condition, "erfc": 215.0})
+STEEP = 2.0**10
+"""By how much the error of an operand may count in ``GUARDED`` functions; elements where it counts more are left open."""
+
+GUARDED = ("log", "sin", "cos", "tan", "power")
+"""Functions in which an error may count by any factor: next to their zeros, or with a large exponent."""
+
+PRECISION = Precision(
+    53,
+    2 * FUNCTION,
+    {"power": 2.0**-46, "erfc": 2.0**-47},
+    {**BINARY64.condition, "erfc": 215.0, **dict.fromkeys(GUARDED, STEEP)},
+)
 """What the functions keep: see each of them.
 
 The condition of erfc is that at 10.3: beyond, the one formula that has it gives less than 2**-151, which is rounded to
@@ -335,6 +346,23 @@ def _long_log(v: Lanes, x: Vector) -> tuple[Vector, Vector]:
     low = v.add(lost, v.multiply_add(e, v.number(_LN2_LOW), series))
     total = v.add(high, low)  # what is left is small: an exponential is reduced by the first part alone
     return total, v.subtract(low, v.subtract(total, high))
+
+
+def is_steep(v: Lanes, name: str, operands: Sequence[Vector], value: Vector) -> Vector:
+    """Where the relative error of the first operand counts more than ``STEEP`` times in a guarded function.
+
+    The condition of the logarithm is 1/log(x); of sine and cosine at most x over their value, of the tangent
+    ``x * (t + 1/t)``, and of a power its exponent.
+    """
+    x, steep = v.absolute(operands[0]), v.number(STEEP)
+    size = v.absolute(value)
+    if name == "power":
+        return v.compare(">", v.absolute(operands[1]), steep)
+    if name == "log":
+        return v.compare("<", size, v.number(1 / STEEP))
+    if name == "tan":
+        return v.compare("<", v.multiply(size, steep), v.multiply(x, v.multiply_add(size, size, v.number(1))))
+    return v.compare("<", v.multiply(size, steep), x)
 
 
 FUNCTIONS: Mapping[str, Callable[..., Vector]] = {

@@ -11,7 +11,7 @@ from llvmlite import ir
 from opwire.formulas import Call, Expression, Tensor
 from opwire.tensor import DataType
 
-from .approximations import FUNCTIONS, TURNS
+from .approximations import FUNCTIONS, TURNS, is_steep
 from .lanes import BIT, DOUBLE, FLOAT, HALF, LONG, SHORT, Lanes, Vector
 
 
@@ -28,6 +28,12 @@ class Parameter(Expression):
 
 ADD_TO_ODD = "add_to_odd"
 """A sum in FLOAT64 whose last bit is set where it is not exact; besides the primitives of formulas."""
+
+GUARD = "guarded "
+"""Before the name of a function whose operand is not exact, or of one that gives integers, of an operand to odd."""
+
+_WHOLE_BELOW = 2.0**51
+"""Below it, numbers that are rounded to odd are on the same side of each integer as they were."""
 
 COMPARISONS = {"equal": "==", "less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">="}
 
@@ -197,6 +203,8 @@ class Certified(Code):
         v = self.v
         if primitive == ADD_TO_ODD:
             return _added_to_odd(v, *numbers)
+        if primitive.startswith(GUARD):
+            return self._guarded(primitive.removeprefix(GUARD), numbers)
         if primitive in FUNCTIONS:
             if primitive in ("sin", "cos", "tan"):
                 self.unsure.append(v.compare(">", v.absolute(numbers[0]), v.number(TURNS)))
@@ -204,6 +212,16 @@ class Certified(Code):
                 self.unsure += [v.builder.not_(v.compare("<", v.absolute(each), v.infinity)) for each in numbers]
             return FUNCTIONS[primitive](v, *numbers)
         return super()._computed(primitive, numbers)
+
+    def _guarded(self, primitive: str, numbers: list[Vector]) -> Vector:
+        """A function, but for where an error of its operand counts too much."""
+        v = self.v
+        if primitive in _LLVM:
+            self.unsure.append(v.compare(">=", v.absolute(numbers[0]), v.number(_WHOLE_BELOW)))
+            return v.call(_LLVM[primitive], *numbers)
+        value = self._computed(primitive, numbers)
+        self.unsure.append(is_steep(v, primitive, numbers, value))
+        return value
 
     def widened(self, value: Vector, data_type: DataType) -> Vector:
         """An element as a number."""

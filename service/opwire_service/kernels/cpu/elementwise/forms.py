@@ -13,8 +13,8 @@ from opwire.tensor import DataType
 
 from ...formulas.bounds import UNIT, error_bound
 from ...formulas.certified import Certified
-from .approximations import PRECISION
-from .code import ADD_TO_ODD
+from .approximations import GUARDED, PRECISION
+from .code import ADD_TO_ODD, GUARD
 from .kernel import Recipe, Source, Way, can_be_compiled, outlined, packed_numbers
 from .machine_code import converts_halves
 from .planes import Planes
@@ -74,13 +74,12 @@ def certified_form(certified: Certified) -> Form | None:
         return None
     if not _has_code(expression, types, output, Way.CERTIFIED):
         return None
-    error = error_bound(expression, types, PRECISION)
-    if error is None:
+    exactly, error = to_odd(expression, types), error_bound(expression, types, PRECISION)
+    if exactly is None and error is None:
         return None
-    exactly = to_odd(expression, types)
     numbers: list[float] = []
-    outline = outlined(expression if exactly is None else exactly, numbers)
-    reach = error + 2 * UNIT if exactly is None else 0.0
+    outline = outlined(guarded(expression, types) if exactly is None else exactly, numbers)
+    reach = error + 2 * UNIT if exactly is None and error is not None else 0.0
     packed = np.array([*numbers, 1 - reach, 1 + reach])
     return Form(outline, packed, len(numbers), types, output, Way.CERTIFIED, certified)
 
@@ -107,6 +106,15 @@ def with_products(expression: Expression) -> Expression:
     return expression
 
 
+def guarded(expression: Expression, types: Mapping[str, DataType]) -> Expression:
+    """An expression in which functions of operands that are not exact leave open what they amplify too much."""
+    if not isinstance(expression, Call):
+        return expression
+    operands = tuple(guarded(operand, types) for operand in expression.operands)
+    is_exact = expression.primitive not in GUARDED or error_bound(expression.operands[0], types, PRECISION) == 0
+    return Call(expression.primitive if is_exact else GUARD + expression.primitive, operands)
+
+
 def to_odd(expression: Expression, types: Mapping[str, DataType]) -> Expression | None:
     """An expression that is rounded right if it is rounded to odd first: an exact one, or a last sum of exact operands.
 
@@ -120,6 +128,8 @@ def to_odd(expression: Expression, types: Mapping[str, DataType]) -> Expression 
             error_bound(a, types, PRECISION) == 0 and error_bound(b, types, PRECISION) == 0
         ):
             return Call(ADD_TO_ODD, (a, b if primitive == "add" else -b))
+        case Call("ceil" | "floor" as primitive, (operand,)) if (odd := to_odd(operand, types)) is not None:
+            return Call(GUARD + primitive, (odd,))
         case Call("select", (condition, *moved)):
             return _moved("select", (condition,), moved, types)
         case Call("absolute" | "negate" | "minimum" | "maximum" as primitive, moved):

@@ -123,7 +123,7 @@ TURNS = 2.0**20
 """Up to which an angle is told from multiples of pi/2 by three parts of that."""
 
 STEEP = 2.0**10
-"""By how much the error of an operand may count in ``GUARDED`` functions; elements where it counts more are left open."""
+"""By how much the error of an operand may count in ``GUARDED`` functions; where it counts more, they are left open."""
 
 GUARDED = ("log", "sin", "cos", "tan", "power")
 """Functions in which an error may count by any factor: next to their zeros, or with a large exponent."""

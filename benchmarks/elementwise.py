@@ -1,8 +1,9 @@
-"""Measures operators of single elements on the CPU device against NumPy, PyTorch and JAX, as far as they are there.
+"""Measures operators of single elements on the CPU device against NumPy, PyTorch, JAX and ONNX Runtime.
 
 Run it from the root of the repository: ``python -m benchmarks.elementwise``. It prints a row a cell: nanoseconds an
 element of each, and how many times as fast as the best of the others the CPU device is. They take turns within a cell,
-and each counts by its median, so that what else the machine does hits all of them. NumPy has one thread.
+while the threads of the others sleep, and each counts by its median. NumPy has one thread. With ``--cpu-time`` all have
+one, and what counts is the time that the processor works for them: that tells them apart on a busy machine.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import time
-from collections.abc import Callable, Mapping
-from importlib.util import find_spec
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -23,69 +25,53 @@ from opwire.check import check
 from opwire.tensor import Array, DataType
 from opwire_service.devices.cpu import CpuDevice
 
-Call = Callable[[], Any]
+from .elementwise_peers import BIAS, PEERS, SCALE, Call, Operand, Row
 
 TYPES = {"FLOAT32": np.float32, "FLOAT16": np.float16, "INT32": np.int32, "UINT8": np.uint8}
 LAYOUTS = ("packed", "row", "column", "transposed")
-SIZES = {"16MB": 16 << 20, "64MB": 64 << 20}
-
-
-class Row(NamedTuple):
-    """An operator, and what it is called elsewhere.
-
-    Attributes:
-        name: of the operator.
-        numpy: takes the inputs and the output.
-        torch: the name of a function of PyTorch, or of ``torch.nn.functional``.
-        jax: that of a function of ``jax.numpy``, or of ``jax.nn``.
-        types: that it is measured for.
-        attributes: of the desc.
-    """
-
-    name: str
-    numpy: Callable[..., Any] | None
-    torch: str
-    jax: str
-    types: tuple[str, ...] = ("FLOAT32", "FLOAT16")
-    attributes: Mapping[str, Any] = {}
-
+SIZES = {"16MB": 16 << 20, "64MB": 64 << 20, "256KB": 256 << 10, "4KB": 4 << 10}
 
 _ALL = tuple(TYPES)
 _INTEGERS = ("INT32", "UINT8")
 
+
+def _relu(x: Array, out: Array) -> None:
+    np.maximum(x, x.dtype.type(0), out=out)
+
+
 ARITHMETIC = (
-    Row("ELEMENT_WISE_ADD", np.add, "add", "add", _ALL),
-    Row("ELEMENT_WISE_MULTIPLY", np.multiply, "mul", "multiply", _ALL),
-    Row("ELEMENT_WISE_DIVIDE", np.true_divide, "true_divide", "true_divide"),
-    Row("ELEMENT_WISE_MAX", np.maximum, "maximum", "maximum", _ALL),
-    Row("ELEMENT_WISE_LOGICAL_GREATER_THAN", np.greater, "gt", "greater", _ALL),
-    Row("ELEMENT_WISE_BIT_AND", np.bitwise_and, "bitwise_and", "bitwise_and", _INTEGERS),
-    Row("ELEMENT_WISE_ABS", np.abs, "abs", "abs"),
-    Row("ELEMENT_WISE_SQRT", np.sqrt, "sqrt", "sqrt"),
-    Row("ACTIVATION_RELU", lambda x, out: np.maximum(x, x.dtype.type(0), out=out), "relu", "relu"),
+    Row("ELEMENT_WISE_ADD", np.add, "add", "add", "Add", _ALL),
+    Row("ELEMENT_WISE_MULTIPLY", np.multiply, "mul", "multiply", "Mul", _ALL),
+    Row("ELEMENT_WISE_DIVIDE", np.true_divide, "true_divide", "true_divide", "Div"),
+    Row("ELEMENT_WISE_MAX", np.maximum, "maximum", "maximum", "Max", _ALL),
+    Row("ELEMENT_WISE_LOGICAL_GREATER_THAN", np.greater, "gt", "greater", "Greater", _ALL),
+    Row("ELEMENT_WISE_BIT_AND", np.bitwise_and, "bitwise_and", "bitwise_and", "BitwiseAnd", _INTEGERS),
+    Row("ELEMENT_WISE_ABS", np.abs, "abs", "abs", "Abs"),
+    Row("ELEMENT_WISE_SQRT", np.sqrt, "sqrt", "sqrt", "Sqrt"),
+    Row("ACTIVATION_RELU", _relu, "relu", "relu", "Relu"),
 )
 TRANSCENDENTAL = (
-    Row("ELEMENT_WISE_EXP", np.exp, "exp", "exp"),
-    Row("ELEMENT_WISE_LOG", np.log, "log", "log"),
-    Row("ELEMENT_WISE_SIN", np.sin, "sin", "sin"),
-    Row("ELEMENT_WISE_TANH", np.tanh, "tanh", "tanh"),
-    Row("ELEMENT_WISE_ERF", None, "erf", ""),
-    Row("ELEMENT_WISE_POW", np.power, "pow", "power"),
-    Row("ACTIVATION_SIGMOID", None, "sigmoid", "sigmoid"),
-    Row("ACTIVATION_GELU", None, "gelu", ""),
+    Row("ELEMENT_WISE_EXP", np.exp, "exp", "exp", "Exp"),
+    Row("ELEMENT_WISE_LOG", np.log, "log", "log", "Log"),
+    Row("ELEMENT_WISE_SIN", np.sin, "sin", "sin", "Sin"),
+    Row("ELEMENT_WISE_TANH", np.tanh, "tanh", "tanh", "Tanh"),
+    Row("ELEMENT_WISE_ERF", None, "erf", "", "Erf"),
+    Row("ELEMENT_WISE_POW", np.power, "pow", "power", "Pow"),
+    Row("ACTIVATION_SIGMOID", None, "sigmoid", "sigmoid", "Sigmoid"),
+    Row("ACTIVATION_GELU", None, "gelu", "", "Gelu"),
 )
+_SCALED: Mapping[str, Any] = {"ScaleBias": {"Scale": SCALE, "Bias": BIAS}}
+CHAINS = tuple(
+    Row(f"ELEMENT_WISE_{name}", None, name.lower(), "", "", ("FLOAT32",), _SCALED, True)
+    for name in ("EXP", "TANH", "SQRT", "ABS", "ERF")
+)
+_GROUPS = {"arithmetic": ARITHMETIC, "transcendental": TRANSCENDENTAL, "chains of three": CHAINS}
 
 
-def _laid_out(array: Array, layout: str) -> Array:
-    rows = array.reshape(1024, -1)
-    if layout == "row":
-        return np.broadcast_to(rows[:1], rows.shape)
-    if layout == "column":
-        return np.broadcast_to(rows[:, :1], rows.shape)
-    return np.ascontiguousarray(rows.T).T if layout == "transposed" else rows
+_NAMES = sorted({row.name for rows in _GROUPS.values() for row in rows})
 
 
-def _inputs(row: Row, type_name: str, layout: str, size: int) -> dict[str, Array]:
+def _operands(row: Row, type_name: str, layout: str, size: int) -> dict[str, Operand]:
     dtype = np.dtype(TYPES[type_name])
     draw, count = np.random.default_rng(1), size // dtype.itemsize
     names = ("ATensor", "BTensor") if _is_pair(row) else ("InputTensor",)
@@ -93,18 +79,32 @@ def _inputs(row: Row, type_name: str, layout: str, size: int) -> dict[str, Array
     made = {}
     for name in names:
         values = draw.standard_normal(count, np.float32) if dtype.kind == "f" else draw.integers(1, 100, count)
-        made[name] = (np.abs(values) if row.name.endswith(("LOG", "SQRT", "POW")) else values).astype(dtype)
-    first, *others = made
-    if not others:
-        return {first: _laid_out(made[first], layout)}
-    return {first: made[first].reshape(1024, -1), **{name: _laid_out(made[name], layout) for name in others}}
+        laid = layout if name == names[-1] else "packed"
+        made[name] = _laid((np.abs(values) if row.name.endswith(_POSITIVE) else values).astype(dtype), laid)
+    return made
+
+
+_POSITIVE = ("LOG", "SQRT", "POW")
+
+
+def _laid(array: Array, layout: str) -> Operand:
+    rows = array.reshape(min(1024, array.size // 64), -1)
+    if layout == "row":
+        return Operand(rows[:1].copy(), layout, np.broadcast_to(rows[:1], rows.shape))
+    if layout == "column":
+        return Operand(rows[:, :1].copy(), layout, np.broadcast_to(rows[:, :1], rows.shape))
+    if layout == "transposed":
+        memory = np.ascontiguousarray(rows.T)
+        return Operand(memory, layout, memory.T)
+    return Operand(rows, layout, rows)
 
 
 def _is_pair(row: Row) -> bool:
     return isinstance(row.numpy, np.ufunc) and row.numpy.nin == 2
 
 
-def _opwire(device: CpuDevice, row: Row, arrays: Mapping[str, Array]) -> Call:
+def _opwire(device: CpuDevice, row: Row, operands: Mapping[str, Operand]) -> Call:
+    arrays = {name: operand.view for name, operand in operands.items()}
     descs = {
         name: {
             "DataType": DataType.of(array.dtype).name,
@@ -113,98 +113,126 @@ def _opwire(device: CpuDevice, row: Row, arrays: Mapping[str, Array]) -> Call:
         }
         for name, array in arrays.items()
     }
+    if "LOGICAL" in row.name:  # truth values of one byte, as the others have them
+        descs["OutputTensor"] = {"DataType": "UINT8", "Sizes": list(next(iter(arrays.values())).shape)}
     plan = check({"type": row.name, "desc": {**descs, **row.attributes}})
     outputs = {name: np.empty(desc.sizes, desc.data_type.dtype) for name, desc in plan.outputs.items()}
-    bound = device.bind(plan, dict(arrays), outputs)
+    bound = device.bind(plan, arrays, outputs)
     return lambda: bound(lambda: False)
 
 
-def _numpy(row: Row, arrays: Mapping[str, Array]) -> Call | None:
-    function = row.numpy
-    if function is None:
-        return None
-    inputs = tuple(arrays.values())
-    output = np.empty(inputs[0].shape, bool if "LOGICAL" in row.name else inputs[0].dtype)
-    return lambda: function(*inputs, out=output)
-
-
-def _torch(row: Row, arrays: Mapping[str, Array], threads: int) -> Call | None:
-    if find_spec("torch") is None:
-        return None
-    import torch
-
-    torch.set_num_threads(threads)
-    function = getattr(torch, row.torch, None) or getattr(torch.nn.functional, row.torch)
-    inputs = [torch.from_numpy(array) for array in arrays.values()]
-    return lambda: function(*inputs)
-
-
-def _jax(row: Row, arrays: Mapping[str, Array]) -> Call | None:
-    if find_spec("jax") is None or not row.jax:
-        return None
-    import jax
-
-    function = jax.jit(getattr(jax.numpy, row.jax, None) or getattr(jax.nn, row.jax))
-    inputs = [jax.numpy.asarray(array) for array in arrays.values()]
-    return lambda: function(*inputs).block_until_ready()
-
-
-def _interleaved(calls: Mapping[str, Call], rounds: int) -> dict[str, float]:
+def _interleaved(calls: Mapping[str, Call], rounds: int, *, cpu_time: bool) -> dict[str, float]:
+    clock = time.process_time if cpu_time else time.perf_counter
     times: dict[str, list[float]] = {name: [] for name in calls}
-    for call in calls.values():
-        call()
     for _ in range(rounds):
         for name, call in calls.items():
-            started = time.perf_counter()
+            _rest()
             call()
-            times[name].append(time.perf_counter() - started)
+            repeats, used = 0, 0.0
+            while used < 5e-3:  # what takes less than the clock tells is repeated
+                started = clock()
+                call()
+                used += clock() - started
+                repeats += 1
+            times[name].append(used / repeats)
     return {name: median(taken) for name, taken in times.items()}
+
+
+def _rest() -> None:
+    """Waits until the threads of all libraries sleep, which spin for a while after a call."""
+    for _ in range(50):
+        before = time.process_time()
+        time.sleep(4e-3)
+        if time.process_time() - before < 1e-3:
+            return
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--operators", nargs="+", default=[row.name for row in (*ARITHMETIC, *TRANSCENDENTAL)])
+    parser.add_argument(
+        "--operators", nargs="+", default=sorted({row.name for rows in _GROUPS.values() for row in rows})
+    )
     parser.add_argument("--types", nargs="+", default=list(TYPES))
     parser.add_argument("--layouts", nargs="+", default=list(LAYOUTS))
-    parser.add_argument("--sizes", nargs="+", default=list(SIZES), choices=list(SIZES))
+    parser.add_argument("--sizes", nargs="+", default=["16MB", "64MB"], choices=list(SIZES))
+    parser.add_argument("--groups", nargs="+", default=list(_GROUPS), choices=list(_GROUPS))
+    parser.add_argument("--cpu-time", action="store_true", help="one thread each, and the time of the processor")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--output", type=Path, help="a file for the figures, as JSON")
     given = parser.parse_args()
+    if given.cpu_time:
+        given.threads = 1
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     device, figures = CpuDevice(given.threads), []
-    rows = [row for row in (*ARITHMETIC, *TRANSCENDENTAL) if row.name in given.operators]
     cells = [
-        (row, t, y, s)
+        (group, row, t, y, s)
+        for group, rows in _GROUPS.items()
         for row in rows
+        if row.name in given.operators and group in given.groups
         for t in row.types
         if t in given.types
         for y in given.layouts
+        if y == "packed" or _is_pair(row) or (y == "transposed" and not row.chain)
         for s in given.sizes
     ]
-    for row, type_name, layout, size in cells:
-        arrays = _inputs(row, type_name, layout, SIZES[size])
-        calls = {
-            "opwire": _opwire(device, row, arrays),
-            "numpy": _numpy(row, arrays),
-            "torch": _torch(row, arrays, given.threads),
-            "jax": _jax(row, arrays),
-        }
-        times = _interleaved({name: call for name, call in calls.items() if call is not None}, given.rounds)
+    for group, row, type_name, layout, size in cells:
+        operands = _operands(row, type_name, layout, SIZES[size])
+        calls = {"opwire": _opwire(device, row, operands)}
+        started = time.perf_counter()
+        calls["opwire"]()
+        first = time.perf_counter() - started
+        for name, make in PEERS.items():
+            call = make(row, list(operands.values()), given.threads)
+            if call is not None:
+                call()
+                calls[name] = call
+        times = _interleaved(calls, given.rounds, cpu_time=given.cpu_time)
         peers = {name: taken for name, taken in times.items() if name != "opwire"}
         if not peers:
             continue
         ratio = min(peers.values()) / times["opwire"]
-        count = next(iter(arrays.values())).size
-        figures.append({"cell": [row.name, type_name, layout, size], "seconds": times, "ratio": ratio})
+        count = next(iter(operands.values())).view.size
+        figures.append(
+            {
+                "group": group,
+                "cell": [row.name, type_name, layout, size],
+                "seconds": times,
+                "first": first,
+                "ratio": ratio,
+            }
+        )
         each = "  ".join(f"{name} {taken / count * 1e9:6.2f}" for name, taken in times.items())
         print(f"{row.name:34} {type_name:8} {layout:11} {size:5} {each}  x{ratio:.2f}", flush=True)
-    for title, of in (("arithmetic", ARITHMETIC), ("transcendental", TRANSCENDENTAL)):
-        ratios = [math.log(f["ratio"]) for f in figures if f["cell"][0] in {row.name for row in of}]
+    for group in _GROUPS:
+        ratios = [figure["ratio"] for figure in figures if figure["group"] == group]
         if ratios:
-            print(f"{title}: geometric mean x{math.exp(sum(ratios) / len(ratios)):.2f}")
-    if given.output:
-        given.output.write_text(json.dumps(figures, indent=1))
+            mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+            print(f"{group}: geometric mean x{mean:.2f}, least x{min(ratios):.2f}, {len(ratios)} cells")
+    if figures:
+        print(f"slowest first call: {max(figure['first'] for figure in figures):.2f} s")
+    if given.output is not None:
+        given.output.write_text(json.dumps({"machine": _machine(device, given), "cells": figures}, indent=1) + "\n")
     device.close()
+
+
+def _machine(device: CpuDevice, given: argparse.Namespace) -> dict[str, Any]:
+    versions = {}
+    for name in ("numpy", "torch", "jax", "onnxruntime"):
+        try:
+            versions[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    load = os.getloadavg()[0]
+    described = device.describe()
+    return {
+        "processor": described["processor"],
+        "threads": given.threads,
+        "cpu_time": given.cpu_time,
+        "python": described["python"],
+        "load": round(load, 1),
+        "versions": versions,
+    }
 
 
 if __name__ == "__main__":

@@ -12,10 +12,13 @@ import numpy as np
 
 from opwire.tensor import Array
 
-ELEMENT_TYPES = {"float32": 1, "uint8": 2, "int8": 3, "int32": 6, "int64": 7, "float16": 10}
+ELEMENT_TYPES = {"float32": 1, "uint8": 2, "int8": 3, "int32": 6, "int64": 7, "bool": 9, "float16": 10}
 """``TensorProto.DataType`` by NumPy name."""
 
 _IR_VERSION, _OPSET = 9, 18
+_ELEMENTWISE_OPSET = 20
+"""The first with Gelu."""
+
 _FLOAT, _INT, _INTS = 1, 2, 7
 """``AttributeProto.AttributeType``."""
 
@@ -117,3 +120,19 @@ def model(
     constants = {} if axes is None else {"axes": np.array(axes, "<i8")}
     only = node(operator, ["x", *constants], list(outputs), attributes)
     return network([only], constants, {"x": (dtype, sizes)}, outputs, {"": _OPSET})
+
+
+def elementwise(operator: str, inputs: Sequence[tuple[str, Sequence[int], bool]], output: str) -> bytes:
+    """A model of an operator of single elements, with inputs ``x0``, ``x1`` and the output ``y``.
+
+    Args:
+        operator: of the default domain.
+        inputs: of each the data type, the sizes in memory, and whether its two dimensions are to be transposed.
+        output: the data type of the result.
+    """
+    names = [f"t{number}" if is_transposed else f"x{number}" for number, (_, _, is_transposed) in enumerate(inputs)]
+    transposed = [number for number, (_, _, is_transposed) in enumerate(inputs) if is_transposed]
+    nodes = [node("Transpose", [f"x{number}"], [f"t{number}"], {"perm": [1, 0]}) for number in transposed]
+    nodes.append(node(operator, names, ["y"], {}))
+    given = {f"x{number}": (dtype, sizes) for number, (dtype, sizes, _) in enumerate(inputs)}
+    return network(nodes, {}, given, {"y": output}, {"": _ELEMENTWISE_OPSET})

@@ -140,7 +140,91 @@ def cuda_scaling() -> str:
     return table(["operator", ">GPUs", ">operators a second", ">times one GPU"], rows)
 
 
+_LIBRARIES = {
+    "opwire": "**opwire**",
+    "numpy": "NumPy",
+    "onnxruntime": "ONNX Runtime",
+    "torch": "PyTorch",
+    "jax": "JAX",
+}
+
+
+def accuracy(type_name: str) -> str:
+    """The largest error and the share of correctly rounded results, a row a function."""
+    rows = [
+        [
+            row["function"].removeprefix("ELEMENT_WISE_").removeprefix("ACTIVATION_"),
+            *(_accuracy(row["libraries"].get(library)) for library in _LIBRARIES),
+        ]
+        for row in _read("accuracy.json")["rows"]
+        if row["type"] == type_name
+    ]
+    return table(["function", *(f">{title}" for title in _LIBRARIES.values())], rows)
+
+
+def _accuracy(found: Mapping[str, Any] | None) -> str:
+    if found is None:
+        return ""
+    largest, share = found["largest"], 100 * found["correct"]
+    # Rounded to the side that flatters none: a share of 100 % is one of all results.
+    shown = "100" if share == 100 else f"{min(share, 99.99):.2f}"
+    return f"{'∞' if largest is None else _ulp(largest)} · {shown} %"
+
+
+def _ulp(error: float) -> str:
+    return f"{error:.3f}" if error < 10 else f"{error:,.0f}"
+
+
+def accuracy_machine() -> str:
+    """What was measured."""
+    found = _read("accuracy.json")
+    return f"{found['points']:,} elements of each function and type; {_versions(found['versions'])}."
+
+
+def _versions(versions: Mapping[str, str]) -> str:
+    titles = {**_LIBRARIES, "mpmath": "mpmath"}
+    return ", ".join(f"{titles[name]} {number}" for name, number in versions.items())
+
+
+def elementwise() -> str:
+    """Operators of single elements beside the fastest of their peers: a row an operator and type."""
+    groups: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
+    for cell in _read("elementwise.json")["cells"]:
+        name, type_name, *_ = cell["cell"]
+        groups.setdefault((cell["group"], name, type_name), []).append(cell)
+    rows = []
+    for (group, name, type_name), cells in groups.items():
+        title = name.removeprefix("ELEMENT_WISE_").removeprefix("ACTIVATION_")
+        title = f"x * 0.5 + 0.25, {title}" if group == "chains of three" else title
+        rows.append([title, type_name, len(cells), *_ratios(cells)])
+    for group in dict.fromkeys(group for group, _, _ in groups):
+        cells = [cell for (of, _, _), found in groups.items() if of == group for cell in found]
+        rows.append([f"**{group}**", "", len(cells), *_ratios(cells)])
+    return table(["operator", "type", ">cells", ">times as fast", "least", "most"], rows)
+
+
+def _ratios(cells: list[Mapping[str, Any]]) -> list[str]:
+    ordered = sorted(cells, key=lambda cell: float(cell["ratio"]))
+    ends = [f"{cell['ratio']:.2f} ({cell['cell'][2]})" for cell in (ordered[0], ordered[-1])]
+    return [_mean(cell["ratio"] for cell in cells), *ends]
+
+
+def elementwise_machine() -> str:
+    """On what operators of single elements were measured."""
+    machine = _read("elementwise.json")["machine"]
+    clock = "the processor's time of one thread each" if machine["cpu_time"] else f"{machine['threads']} threads"
+    return (
+        f"Processor `{machine['processor']}`, {clock}, while other work kept {machine['load']} processes busy; "
+        f"Python {machine['python']}, {_versions(machine['versions'])}."
+    )
+
+
 REGIONS: dict[str, Callable[[], str]] = {
+    "accuracy-float32": lambda: accuracy("FLOAT32"),
+    "accuracy-float16": lambda: accuracy("FLOAT16"),
+    "accuracy-machine": accuracy_machine,
+    "elementwise": elementwise,
+    "elementwise-machine": elementwise_machine,
     "kernels": kernels,
     "kernels-machine": kernels_machine,
     "serving-base64": lambda: _serving("base64"),

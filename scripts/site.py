@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 ELSEWHERE = {
     "contributing.md": "CONTRIBUTING.md",
     "changelog.md": "CHANGELOG.md",
+    "images/accuracy.svg": "benchmarks/results/accuracy.svg",
     "images/kernels.svg": "benchmarks/results/kernels.svg",
     "images/serving.png": "benchmarks/results/serving.png",
 }

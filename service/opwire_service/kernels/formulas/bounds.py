@@ -183,7 +183,10 @@ def _own(precision: Precision, primitive: str) -> float:
 
 
 def _two(precision: Precision, primitive: str, a: Known, b: Known) -> Known | None:
-    return Known(_own(precision, primitive), precision.bits) if a.error == b.error == 0 else None
+    own, condition = _own(precision, primitive), precision.condition.get(primitive)
+    if a.error == b.error == 0:
+        return Known(own, precision.bits)
+    return None if b.error or condition is None else Known(own + 2 * condition * a.error, precision.bits)
 
 
 def _log1p(precision: Precision, primitive: str, a: Known) -> Known | None:

@@ -60,7 +60,7 @@ class Certified:
         """
         if self.error is None:
             places = tuple(index.ravel() for index in np.indices(target.shape, np.int32))
-            self._decide(tensors, target, places, stop)
+            self.decide(tensors, target, places, stop)
             return
         wide = {name: array.astype(np.float64) for name, array in tensors.items()}
         values = float64.evaluate(self.expression, wide) if not self.absolute else self._cosine(wide)
@@ -76,7 +76,7 @@ class Certified:
         if self.infinite:
             undecided |= np.isnan(above)
         if undecided.any():
-            self._decide(tensors, target, np.nonzero(undecided), stop)
+            self.decide(tensors, target, np.nonzero(undecided), stop)
 
     def _cosine(self, wide: Mapping[str, Array]) -> Any:
         """The cosine by the tangent of half the angle, which NumPy has vectors for."""
@@ -85,8 +85,8 @@ class Certified:
         t *= t
         return (1 - t) / (1 + t)
 
-    def _decide(self, tensors: Mapping[str, Array], target: Array, places: Any, stop: Stop) -> None:
-        """Elements at given places, with a bound for each, and those that are open even then exactly."""
+    def decide(self, tensors: Mapping[str, Array], target: Array, places: Any, stop: Stop) -> None:
+        """Decides elements at given places, with a bound for each, and those that are open even then exactly."""
         taken = {name: np.broadcast_to(array, target.shape)[places] for name, array in tensors.items()}
         if self.output.bits == 64:
             self._long(taken, target, places, stop)

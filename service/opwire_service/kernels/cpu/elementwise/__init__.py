@@ -1,1 +1,1 @@
-"""Operators that work on each element alone, by NumPy over tiles."""
+"""Operators that work on each element alone: small tensors by NumPy, larger ones by kernels made for the formula."""

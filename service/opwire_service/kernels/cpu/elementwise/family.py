@@ -13,7 +13,7 @@ from opwire.formulas import Call, Constant, Expression, Tensor
 from opwire.operators import CATALOG
 from opwire.tensor import Array, BufferTensorDesc, DataType
 
-from ....execution import Arrays, Stop, Stopped
+from ....execution import Arrays, Bound, Stop, Stopped
 from ...formulas.bounds import is_single
 from ...formulas.certified import Certified
 from ...formulas.formula import PlanFormula, formula_of, tensors
@@ -22,6 +22,10 @@ from ..jit.compiler import Kernel
 from ..run.job import Job
 from ..run.pool import Find, Pool
 from . import native
+from .compiled import CompiledFormula
+from .forms import Form, certified_form, form_of, table_form
+from .kernel import Way
+from .planes import planes_of
 from .tables import Table
 from .walk import Walk, walk_of
 
@@ -59,6 +63,7 @@ class Computation:
         tensors: the names of those that it reads.
         bytes: that it takes for each element of a tile.
         table: in place of all that where there are many elements, if there is one.
+        form: for a kernel that takes the place of all that where there are many, if there is code for it.
     """
 
     compute: Compute
@@ -66,6 +71,7 @@ class Computation:
     tensors: tuple[str, ...]
     bytes: int = BYTES
     table: Table | None = None
+    form: Form | None = None
 
 
 class ElementsJob(Job):
@@ -86,6 +92,7 @@ class ElementsJob(Job):
         self.target = plan.outputs[self.output]
         self._count = self.target.element_count
         self._walk = _walk(plan, formula, self.computation)
+        self._compiled = _compiled(plan, formula, self.computation)
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
@@ -99,6 +106,9 @@ class ElementsJob(Job):
         table = self.computation.table
         if table is not None and not table.serves(self._count):
             table = None
+        if self._compiled is not None and self._compiled.serves(self._count):
+            self._compiled.bind(given, target, pool, None if table is None else table.found(stop))(stop)
+            return
         if self._count <= self.computation.tile:
             with np.errstate(all="ignore"):
                 (self.computation.compute if table is None else table.compute)(given, target, stop)
@@ -118,22 +128,40 @@ class ElementsJob(Job):
 
         pool.run(piece, walk.units, 1, stop)
 
+    def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
+        compiled = self._compiled
+        if compiled is None or self.computation.table is not None or not compiled.serves(self._count):
+            return super().bind(inputs, outputs, find, pool)
+        return compiled.bind({**inputs, **self.channels}, outputs[self.output], pool)
+
     def scratch_bytes(self, threads: int) -> int:
         table = TABLE_BYTES if self.computation.table is not None else 0
         elements = min(self._count, self.computation.tile)
-        return min(threads, self._walk.units) * elements * self.computation.bytes + table
+        by_numpy = min(threads, self._walk.units) * elements * self.computation.bytes
+        return table + max(by_numpy, 0 if self._compiled is None else self._compiled.scratch_bytes(threads))
 
 
 def _walk(plan: Plan, formula: PlanFormula, found: Computation) -> Walk:
     target = plan.outputs[formula.output_name]
-    strides = {}
-    for name in found.tensors:
-        if name in formula.channels:
-            shape = np.broadcast_to(formula.channels[name], target.sizes)
-            strides[name] = shape.strides
-        else:
-            strides[name] = byte_strides(plan.inputs[name])
+    strides = {name: _steps(plan, formula, name) for name in found.tensors}
     return walk_of(target.sizes, {**strides, "": byte_strides(target)}, found.tile)
+
+
+def _steps(plan: Plan, formula: PlanFormula, name: str) -> tuple[int, ...]:
+    """The strides of a tensor in bytes."""
+    if name in formula.channels:
+        return np.broadcast_to(formula.channels[name], plan.outputs[formula.output_name].sizes).strides
+    return byte_strides(plan.inputs[name])
+
+
+def _compiled(plan: Plan, formula: PlanFormula, found: Computation) -> CompiledFormula | None:
+    """The kernel for a layout, if it has tiles that are worth it."""
+    if found.form is None:
+        return None
+    target = plan.outputs[formula.output_name]
+    tensors = {name: (_steps(plan, formula, name), formula.inputs[name].bits // 8) for name in found.form.types}
+    planes = planes_of(target.sizes, {**tensors, "": (byte_strides(target), target.data_type.bits // 8)})
+    return CompiledFormula(found.form, planes) if planes.is_worth else None
 
 
 def byte_strides(desc: BufferTensorDesc) -> tuple[int, ...]:
@@ -147,32 +175,41 @@ def computation(formula: PlanFormula) -> Computation:
     expression, inputs, output = formula.expression, formula.inputs, formula.output
     compute: Compute
     names = tuple(sorted(tensors(expression)))
-    types = {inputs[name] for name in names}
+    types = {name: inputs[name] for name in names}
     if _is_on_bits(expression):
-        return Computation(partial(_on_bits, expression), _tile(expression, native.INTEGERS), names)
+        form = form_of(expression, _as_bits(types), _bits(output), Way.INTEGERS)
+        return Computation(partial(_on_bits, expression), _tile(expression, native.INTEGERS), names, form=form)
     if _scale(expression) is not None:
         return Computation(_scaled_first(formula), WIDE_TILE, names, WIDE_BYTES)
-    if not any(data_type.is_float for data_type in types):
-        constant = partial(_integer_constant, next(iter(types)))
-        return Computation(
-            partial(_natively, expression, native.INTEGERS, constant), _tile(expression, native.INTEGERS), names
-        )
+    if not any(data_type.is_float for data_type in types.values()):
+        constant = partial(_integer_constant, next(iter(types.values())))
+        compute = partial(_natively, expression, native.INTEGERS, constant)
+        form = form_of(expression, types, output, Way.INTEGERS)
+        return Computation(compute, _tile(expression, native.INTEGERS), names, form=form)
     if isinstance(expression, Tensor):
-        return Computation(partial(_copied, expression.name), LONG_TILE, names)
-    floats = {data_type for data_type in types if data_type.is_float}
+        form = form_of(expression, _as_bits(types), _bits(output), Way.INTEGERS)
+        return Computation(partial(_copied, expression.name), LONG_TILE, names, form=form)
+    floats = {data_type for data_type in types.values() if data_type.is_float}
     unlike = {inputs[name] for name in names if name not in _conditions(expression)}
-    single = len(floats) == 1 and unlike == floats and is_single(expression, next(iter(floats)))
-    if single:
+    if len(floats) == 1 and unlike == floats and is_single(expression, next(iter(floats))):
         (data_type,) = floats
         compute = partial(_natively, expression, native.FLOATS, data_type.dtype.type)
-    else:
-        compute = Certified.of(expression, {name: inputs[name] for name in names}, output).compute
-    table = None
-    if len(names) == 1 and types == {DataType.FLOAT16} and not _is_sign(expression):
-        table = Table(expression, names[0], output, compute)
-    if single:
-        return Computation(compute, _tile(expression, native.FLOATS), names, BYTES, table)
-    return Computation(compute, WIDE_TILE, names, WIDE_BYTES, table)
+        form = form_of(expression, types, output, Way.FLOATS)
+        return Computation(compute, _tile(expression, native.FLOATS), names, form=form)
+    certified = Certified.of(expression, types, output)
+    if list(types.values()) == [DataType.FLOAT16]:
+        table = Table(expression, names[0], output, certified.compute)
+        return Computation(certified.compute, WIDE_TILE, names, WIDE_BYTES, table, table_form(names[0], output))
+    return Computation(certified.compute, WIDE_TILE, names, WIDE_BYTES, form=certified_form(certified))
+
+
+def _as_bits(types: Mapping[str, DataType]) -> dict[str, DataType]:
+    """The unsigned integers that hold the bits of elements."""
+    return {name: _bits(data_type) for name, data_type in types.items()}
+
+
+def _bits(data_type: DataType) -> DataType:
+    return DataType[f"UINT{data_type.bits}"]
 
 
 def _tile(expression: Expression, functions: Mapping[str, native.Function]) -> int:
@@ -181,14 +218,6 @@ def _tile(expression: Expression, functions: Mapping[str, native.Function]) -> i
 
 def _is_on_bits(expression: Expression) -> bool:
     return isinstance(expression, Call) and expression.primitive in native.ON_BITS
-
-
-def _is_sign(expression: Expression) -> bool:
-    return (
-        isinstance(expression, Call)
-        and expression.primitive in ("negate", "absolute")
-        and isinstance(expression.operands[0], Tensor)
-    )
 
 
 def _conditions(expression: Expression) -> set[str]:

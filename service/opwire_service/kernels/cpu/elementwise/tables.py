@@ -54,7 +54,7 @@ class Table:
 
     def compute(self, given: Mapping[str, Array], target: Array, stop: Stop) -> None:
         """Looks up each element."""
-        table = self._found(stop)
+        table = self.found(stop)
         place = target.view(table.dtype)
         source = given[self._name].view(np.uint16)
         if place.flags.c_contiguous:
@@ -62,7 +62,8 @@ class Table:
         else:
             place[...] = table[source]
 
-    def _found(self, stop: Stop) -> Array:
+    def found(self, stop: Stop) -> Array:
+        """The results by the bits of the elements, as bits."""
         table = _tables.get(self._key)
         if table is None:
             table = self._made(stop)
@@ -77,5 +78,6 @@ class Table:
         results = np.empty(_PATTERNS, self._output.dtype)
         for start in range(0, _PATTERNS, _PIECE):
             part = slice(start, start + _PIECE)
-            self._compute({self._name: patterns[part]}, results[part], stop)
+            with np.errstate(all="ignore"):
+                self._compute({self._name: patterns[part]}, results[part], stop)
         return results.view(f"<u{results.dtype.itemsize}")

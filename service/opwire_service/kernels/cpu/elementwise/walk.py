@@ -60,7 +60,20 @@ def walk_of(sizes: Sequence[int], tensors: Mapping[str, tuple[int, ...]], most: 
         tensors: strides in bytes, the output's last.
         most: elements of a tile.
     """
-    columns = [column for column in zip(sizes, *tensors.values(), strict=True) if column[0] > 1]
+    shape, strides = collapsed(sizes, list(tensors.values()))
+    return Walk(shape, _tile(shape, strides, most), strides)
+
+
+def collapsed(
+    sizes: Sequence[int], strides: Sequence[tuple[int, ...]]
+) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
+    """The dimensions that are left, outermost first, and the strides along them.
+
+    Args:
+        sizes: of all tensors.
+        strides: in bytes, the output's last.
+    """
+    columns = [column for column in zip(sizes, *strides, strict=True) if column[0] > 1]
     columns.sort(key=lambda column: column[:0:-1], reverse=True)
     merged: list[tuple[int, ...]] = []
     for column in columns:
@@ -69,9 +82,9 @@ def walk_of(sizes: Sequence[int], tensors: Mapping[str, tuple[int, ...]], most: 
             merged[-1] = (merged[-1][0] * size, *steps)
         else:
             merged.append(column)
-    merged = merged or [(1, *(0 for _ in tensors))]
-    shape, *strides = zip(*merged, strict=True)
-    return Walk(tuple(shape), _tile(shape, strides, most), tuple(strides))
+    merged = merged or [(1, *(0 for _ in strides))]
+    shape, *kept = zip(*merged, strict=True)
+    return tuple(shape), tuple(kept)
 
 
 def _tile(shape: Sequence[int], strides: Sequence[Sequence[int]], most: int) -> tuple[int, ...]:

@@ -1,0 +1,345 @@
+"""Formulas as code for vectors: in the tensors' own type, and in FLOAT64 with elements that are to be decided apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from llvmlite import ir
+
+from opwire.formulas import Call, Expression, Tensor
+from opwire.tensor import DataType
+
+from .approximations import FUNCTIONS, TURNS, is_steep
+from .lanes import BIT, DOUBLE, FLOAT, HALF, LONG, SHORT, Lanes, Vector
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter(Expression):
+    """A number that a kernel is given when it is called.
+
+    Attributes:
+        index: which one.
+    """
+
+    index: int
+
+
+ADD_TO_ODD = "add_to_odd"
+"""A sum in FLOAT64 whose last bit is set where it is not exact; besides the primitives of formulas."""
+
+GUARD = "guarded "
+"""Before the name of a function whose operand is not exact, or of one that gives integers, of an operand to odd."""
+
+_WHOLE_BELOW = 2.0**51
+"""Below it, numbers that are rounded to odd are on the same side of each integer as they were."""
+
+COMPARISONS = {"equal": "==", "less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">="}
+
+_LLVM = {
+    "sqrt": "sqrt",
+    "ceil": "ceil",
+    "floor": "floor",
+    "truncate": "trunc",
+    "round_even": "rint",
+    "round_away": "round",
+    "absolute": "fabs",
+}
+"""Functions that LLVM has, with the bits of NumPy's."""
+
+_ARITHMETIC = ("add", "subtract", "multiply", "divide", "negate")
+_EXTREMES = ("minimum", "maximum")
+_LOGIC = ("not_", "and_", "or_", "xor")
+
+NATIVE_FLOATS = frozenset((*COMPARISONS, *_LLVM, *_ARITHMETIC, *_EXTREMES, "not_", "sign", "select", "mean"))
+"""Primitives that are rounded once, of floats."""
+
+CERTIFIED = frozenset((*COMPARISONS, *_LLVM, *_ARITHMETIC, *_EXTREMES, "not_", "sign", "select", *FUNCTIONS))
+"""Primitives of real numbers."""
+
+NATIVE_INTEGERS = frozenset(
+    (
+        *("add", "subtract", "multiply", "negate", "absolute", "sign", "select"),
+        *COMPARISONS,
+        *_EXTREMES,
+        *_LOGIC,
+        *("bit_and", "bit_or", "bit_xor", "bit_not", "bit_count", "shift_left", "shift_right"),
+    )
+)
+"""Primitives modulo two to the power of the width."""
+
+
+def stored_type(data_type: DataType) -> Any:
+    """The type of LLVM of an element in memory; a half float is its bits."""
+    names = {DataType.FLOAT64: DOUBLE, DataType.FLOAT32: FLOAT}
+    return names[data_type] if data_type in names else ir.IntType(data_type.bits)
+
+
+def is_truth(value: Vector) -> bool:
+    return bool(value.type.element == BIT)
+
+
+class Code:
+    """Code of formulas of floats.
+
+    Args:
+        v: writes it.
+        leaves: the tensors and parameters.
+    """
+
+    def __init__(self, v: Lanes, leaves: Mapping[Expression, Vector]) -> None:
+        self.v = v
+        self._known: dict[Expression, Vector] = dict(leaves)
+
+    def know(self, leaves: Mapping[Expression, Vector]) -> None:
+        """Adds values of tensors."""
+        self._known.update(leaves)
+
+    def of(self, expression: Expression) -> Vector:
+        """The value of an expression; parts that are alike are computed once."""
+        if expression not in self._known:
+            assert isinstance(expression, Call)
+            self._known[expression] = self._call(expression.primitive, [self.of(each) for each in expression.operands])
+        return self._known[expression]
+
+    def number(self, value: Vector) -> Vector:
+        """A value as what is computed with."""
+        return value
+
+    def constant(self, value: Vector, number: float) -> Vector:
+        """A number of the type of a value."""
+        return self.v.constant(value.type.element, number)
+
+    def _call(self, primitive: str, operands: list[Vector]) -> Vector:
+        v = self.v
+        if primitive == "select":
+            condition, yes, no = operands
+            return v.choose(self.truth(condition), *self._alike(yes, no))
+        if primitive == "not_":
+            return v.builder.not_(self.truth(operands[0]))
+        if primitive in _EXTREMES:
+            return self._extreme(primitive, *operands)
+        if primitive == "absolute" and operands[0].type.element == SHORT:
+            return v.builder.and_(operands[0], v.constant(SHORT, 0x7FFF))
+        if primitive == "negate" and operands[0].type.element == SHORT:
+            return v.builder.xor(operands[0], v.constant(SHORT, 0x8000))
+        numbers = [self.number(each) for each in operands]
+        if primitive in COMPARISONS:
+            return v.compare(COMPARISONS[primitive], *numbers)
+        if primitive in _LLVM:
+            return v.call(_LLVM[primitive], *numbers)
+        return self._computed(primitive, numbers)
+
+    def _computed(self, primitive: str, numbers: list[Vector]) -> Vector:
+        v = self.v
+        if primitive == "sign":
+            (x,) = numbers
+            above, below = (v.compare(how, x, self.constant(x, 0)) for how in "><")
+            one, zero = self.constant(x, 1), self.constant(x, 0)
+            return v.subtract(v.choose(above, one, zero), v.choose(below, one, zero))
+        return getattr(v, primitive)(*numbers)
+
+    def truth(self, value: Vector) -> Vector:
+        """Whether a value is not zero."""
+        if is_truth(value):
+            return value
+        if isinstance(value.type.element, ir.IntType) and value.type.element != SHORT:
+            return self.v.builder.icmp_unsigned("!=", value, self.constant(value, 0))
+        number = self.number(value)
+        return self.v.builder.fcmp_unordered("!=", number, self.constant(number, 0))
+
+    def _extreme(self, primitive: str, a: Vector, b: Vector) -> Vector:
+        """The first of equals, and whatever is no NaN."""
+        v = self.v
+        order = v.compare("<=" if primitive == "minimum" else ">=", self.number(a), self.number(b))
+        return v.choose(v.builder.or_(order, v.is_nan(self.number(b))), *self._alike(a, b))
+
+    def _alike(self, a: Vector, b: Vector) -> tuple[Vector, Vector]:
+        """Two values in one type: as they are stored, so that they keep their bits, if both are."""
+        return (a, b) if a.type == b.type else (self.number(a), self.number(b))
+
+
+class NativeFloats(Code):
+    """Code in the tensors' own type; half floats are computed with as FLOAT32, which rounds them right."""
+
+    def number(self, value: Vector) -> Vector:
+        if value.type.element != SHORT:
+            return value
+        v = self.v
+        return v.builder.fpext(v.builder.bitcast(value, v.of(HALF)), v.of(FLOAT))
+
+    def _computed(self, primitive: str, numbers: list[Vector]) -> Vector:
+        if primitive != "mean":
+            return super()._computed(primitive, numbers)
+        v, (a, b) = self.v, numbers
+        wide = [v.builder.fpext(each, v.of(DOUBLE)) for each in (a, b)]  # their sum does not overflow
+        return v.builder.fptrunc(v.multiply(v.add(*wide), v.number(0.5)), v.of(FLOAT))
+
+    def stored(self, value: Vector, output: DataType) -> Vector:
+        """A value as it is stored."""
+        v, builder, element = self.v, self.v.builder, stored_type(output)
+        if is_truth(value):
+            if not output.is_float:
+                return builder.zext(value, v.of(element))
+            value = builder.uitofp(value, v.of(FLOAT))
+        if output is DataType.FLOAT16 and value.type.element == FLOAT:
+            return builder.bitcast(builder.fptrunc(value, v.of(HALF)), v.of(SHORT))
+        return value
+
+
+class Certified(Code):
+    """Code in FLOAT64, of results that are within a bound.
+
+    Attributes:
+        unsure: where the bound does not hold.
+    """
+
+    def __init__(self, v: Lanes, leaves: Mapping[Expression, Vector]) -> None:
+        super().__init__(v, leaves)
+        self.unsure: list[Vector] = []
+
+    def _computed(self, primitive: str, numbers: list[Vector]) -> Vector:
+        v = self.v
+        if primitive == ADD_TO_ODD:
+            return _added_to_odd(v, *numbers)
+        if primitive.startswith(GUARD):
+            return self._guarded(primitive.removeprefix(GUARD), numbers)
+        if primitive in FUNCTIONS:
+            if primitive in ("sin", "cos", "tan"):
+                self.unsure.append(v.compare(">", v.absolute(numbers[0]), v.number(TURNS)))
+            if primitive == "power":
+                self.unsure += [v.builder.not_(v.compare("<", v.absolute(each), v.infinity)) for each in numbers]
+            return FUNCTIONS[primitive](v, *numbers)
+        return super()._computed(primitive, numbers)
+
+    def _guarded(self, primitive: str, numbers: list[Vector]) -> Vector:
+        """A function, but for where an error of its operand counts too much."""
+        v = self.v
+        if primitive in _LLVM:
+            self.unsure.append(v.compare(">=", v.absolute(numbers[0]), v.number(_WHOLE_BELOW)))
+            return v.call(_LLVM[primitive], *numbers)
+        value = self._computed(primitive, numbers)
+        self.unsure.append(is_steep(v, primitive, numbers, value))
+        return value
+
+    def widened(self, value: Vector, data_type: DataType) -> Vector:
+        """An element as a number."""
+        v, builder = self.v, self.v.builder
+        if data_type is DataType.FLOAT16:
+            value = builder.fpext(builder.bitcast(value, v.of(HALF)), v.of(FLOAT))
+        if data_type.is_float:
+            return builder.fpext(value, v.of(DOUBLE)) if data_type.bits < 64 else value
+        convert = builder.sitofp if data_type.is_signed else builder.uitofp
+        return convert(value, v.of(DOUBLE))
+
+    def rounded(self, value: Vector, output: DataType) -> Vector:
+        """A number as an element."""
+        v, builder = self.v, self.v.builder
+        near = builder.fptrunc(value, v.of(FLOAT))
+        if output is DataType.FLOAT32:
+            return builder.bitcast(near, v.of(ir.IntType(32)))
+        return builder.bitcast(builder.fptrunc(_odd(v, near, value), v.of(HALF)), v.of(SHORT))
+
+
+def _added_to_odd(v: Lanes, a: Vector, b: Vector) -> Vector:
+    builder = v.builder
+    total = v.add(a, b)
+    part = v.subtract(total, a)
+    rest = v.add(v.subtract(a, v.subtract(total, part)), v.subtract(b, part))
+    bits, one = v.bits(total), v.constant(LONG, 1)
+    is_even = builder.icmp_signed("==", builder.and_(bits, one), v.constant(LONG, 0))
+    changed = builder.and_(v.compare("!=", rest, v.number(0)), is_even)
+    unlike = builder.ashr(builder.xor(bits, v.bits(rest)), v.constant(LONG, 63))
+    return v.from_bits(v.choose(changed, builder.add(bits, builder.or_(unlike, one)), bits))
+
+
+def _odd(v: Lanes, near: Vector, value: Vector) -> Vector:
+    """A FLOAT32 that rounds to FLOAT16 as the number does: where it differs, its last bit is set."""
+    builder, back = v.builder, v.builder.fpext(near, v.of(DOUBLE))
+    bits = v.bits(near)
+    one = v.constant(bits.type.element, 1)
+    is_even = builder.icmp_signed("==", builder.and_(bits, one), v.constant(bits.type.element, 0))
+    changed = builder.and_(v.compare("!=", back, value), is_even)
+    is_below = v.compare("<", v.absolute(back), v.absolute(value))
+    step = v.choose(is_below, one, v.constant(bits.type.element, -1))
+    return v.from_bits(v.choose(changed, builder.add(bits, step), bits))
+
+
+class NativeIntegers:
+    """Code of integers, modulo two to the power of the width.
+
+    Args:
+        v: writes it.
+        leaves: the tensors and parameters.
+        is_signed: whether the tensors have signs.
+    """
+
+    def __init__(self, v: Lanes, leaves: Mapping[Expression, Vector], *, is_signed: bool) -> None:
+        self.v = v
+        self._leaves = leaves
+        builder = v.builder
+        compare = builder.icmp_signed if is_signed else builder.icmp_unsigned
+        self._compare: Callable[..., Vector] = compare
+        self._is_signed = is_signed
+        self._methods: dict[str, Callable[..., Vector]] = {
+            "add": builder.add,
+            "subtract": builder.sub,
+            "multiply": builder.mul,
+            "negate": builder.neg,
+            "bit_and": builder.and_,
+            "bit_or": builder.or_,
+            "bit_xor": builder.xor,
+            "bit_not": builder.not_,
+            "bit_count": lambda x: v.call("ctpop", x),
+            "minimum": lambda a, b: v.choose(compare("<", a, b), a, b),
+            "maximum": lambda a, b: v.choose(compare(">", a, b), a, b),
+            "absolute": self._absolute,
+            "sign": self._sign,
+            "shift_left": lambda a, b: self._shifted(builder.shl, a, b),
+            "shift_right": lambda a, b: self._shifted(builder.lshr, a, b),
+            "select": lambda condition, yes, no: v.choose(self._truth(condition), yes, no),
+            "not_": lambda x: builder.not_(self._truth(x)),
+            "and_": lambda a, b: builder.and_(self._truth(a), self._truth(b)),
+            "or_": lambda a, b: builder.or_(self._truth(a), self._truth(b)),
+            "xor": lambda a, b: builder.xor(self._truth(a), self._truth(b)),
+        }
+
+    def of(self, expression: Expression) -> Vector:
+        """The value of an expression."""
+        if isinstance(expression, Tensor | Parameter):
+            return self._leaves[expression]
+        assert isinstance(expression, Call)
+        operands = [self.of(each) for each in expression.operands]
+        if expression.primitive in COMPARISONS:
+            return self._compare(COMPARISONS[expression.primitive], *operands)
+        return self._methods[expression.primitive](*operands)
+
+    def stored(self, value: Vector, output: DataType) -> Vector:
+        """A value as it is stored."""
+        builder, kind = self.v.builder, self.v.of(stored_type(output))
+        if value.type.element.width < kind.element.width:
+            return builder.zext(value, kind)
+        return builder.trunc(value, kind) if value.type.element.width > kind.element.width else value
+
+    def _constant(self, like: Vector, number: int) -> Vector:
+        return self.v.constant(like.type.element, number)
+
+    def _truth(self, value: Vector) -> Vector:
+        return value if is_truth(value) else self._compare("!=", value, self._constant(value, 0))
+
+    def _absolute(self, x: Vector) -> Vector:
+        if not self._is_signed:
+            return x
+        return self.v.choose(self._compare("<", x, self._constant(x, 0)), self.v.builder.neg(x), x)
+
+    def _sign(self, x: Vector) -> Vector:
+        zero = self._constant(x, 0)
+        above, below = (self.v.builder.zext(self._compare(how, x, zero), x.type) for how in "><")
+        return self.v.builder.sub(above, below)
+
+    def _shifted(self, shift: Callable[..., Vector], a: Vector, b: Vector) -> Vector:
+        width = a.type.element.width
+        inside = self.v.builder.icmp_unsigned("<", b, self._constant(b, width))
+        shifted = shift(a, self.v.builder.and_(b, self._constant(b, width - 1)))
+        return self.v.choose(inside, shifted, self._constant(a, 0))

@@ -1,0 +1,150 @@
+"""Formulas as kernels take them: with their numbers apart, so that one kernel serves all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from opwire.formulas import Call, Constant, Expression, Tensor
+from opwire.tensor import DataType
+
+from ...formulas.bounds import UNIT, error_bound
+from ...formulas.certified import Certified
+from .approximations import GUARDED, PRECISION
+from .code import ADD_TO_ODD, GUARD
+from .kernel import Recipe, Source, Way, can_be_compiled, outlined, packed_numbers
+from .machine_code import converts_halves
+from .planes import Planes
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A formula, whatever the layout of its tensors.
+
+    Attributes:
+        expression: with parameters in place of constants.
+        numbers: the parameters, as a kernel takes them.
+        parameters: how many there are.
+        types: of the tensors by name.
+        output: the data type of the result.
+        way: how it is computed.
+        certified: decides what is left open, if anything is.
+    """
+
+    expression: Expression
+    numbers: Any
+    parameters: int
+    types: Mapping[str, DataType]
+    output: DataType
+    way: Way
+    certified: Certified | None = None
+
+    def recipe(self, planes: Planes) -> Recipe:
+        """What the kernel for a layout is made from."""
+        sources = tuple(
+            Source(name, data_type, is_spread=plane.column == 0 and planes.columns > 1)
+            for (name, data_type), plane in zip(self.types.items(), planes.tensors[:-1], strict=True)
+        )
+        return Recipe(self.expression, self.parameters, sources, self.output, self.way)
+
+
+def form_of(expression: Expression, types: Mapping[str, DataType], output: DataType, way: Way) -> Form | None:
+    """A formula that is computed in the tensors' own type, if there is code for it."""
+    is_wide = any(data_type is DataType.FLOAT64 for data_type in types.values())
+    if not _has_code(expression, types, output, way) or (is_wide and _has_mean(expression)):
+        return None
+    numbers: list[float] = []
+    outline = outlined(expression, numbers)
+    recipe = Recipe(outline, len(numbers), tuple(Source(*each, False) for each in types.items()), output, way)
+    try:
+        packed = packed_numbers(recipe, numbers)
+    except OverflowError:  # an integer that is none of the type of the tensors
+        return None
+    return Form(outline, packed, len(numbers), types, output, way)
+
+
+def certified_form(certified: Certified) -> Form | None:
+    """A formula of the real numbers, if there is code for it."""
+    types, output = certified.inputs, certified.output
+    expression = with_products(certified.expression)
+    if output not in (DataType.FLOAT32, DataType.FLOAT16) or certified.infinite:
+        return None
+    if not _has_code(expression, types, output, Way.CERTIFIED):
+        return None
+    exactly, error = to_odd(expression, types), error_bound(expression, types, PRECISION)
+    if exactly is None and error is None:
+        return None
+    numbers: list[float] = []
+    outline = outlined(guarded(expression, types) if exactly is None else exactly, numbers)
+    reach = error + 2 * UNIT if exactly is None and error is not None else 0.0
+    packed = np.array([*numbers, 1 - reach, 1 + reach])
+    return Form(outline, packed, len(numbers), types, output, Way.CERTIFIED, certified)
+
+
+def _has_code(expression: Expression, types: Mapping[str, DataType], output: DataType, way: Way) -> bool:
+    has_halves = DataType.FLOAT16 in (*types.values(), output)
+    return can_be_compiled(expression, way) and (converts_halves() or not has_halves)
+
+
+def table_form(name: str, output: DataType) -> Form:
+    """The lookup of each FLOAT16; the numbers are those of the table, which is not made yet."""
+    return Form(Tensor(name), np.empty(0), 0, {name: DataType.FLOAT16}, output, Way.TABLE)
+
+
+def with_products(expression: Expression) -> Expression:
+    """An expression with products and quotients in place of whole powers that are near."""
+    match expression:
+        case Call("power", (base, Constant(exponent))) if exponent in (-1, 1, 2, 3):
+            base = with_products(base)
+            whole = {-1: Constant(1) / base, 1: base, 2: base * base, 3: base * base * base}
+            return whole[int(exponent)]
+        case Call(primitive, operands):
+            return Call(primitive, tuple(map(with_products, operands)))
+    return expression
+
+
+def guarded(expression: Expression, types: Mapping[str, DataType]) -> Expression:
+    """An expression in which functions of operands that are not exact leave open what they amplify too much."""
+    if not isinstance(expression, Call):
+        return expression
+    operands = tuple(guarded(operand, types) for operand in expression.operands)
+    is_exact = expression.primitive not in GUARDED or error_bound(expression.operands[0], types, PRECISION) == 0
+    return Call(expression.primitive if is_exact else GUARD + expression.primitive, operands)
+
+
+def to_odd(expression: Expression, types: Mapping[str, DataType]) -> Expression | None:
+    """An expression that is rounded right if it is rounded to odd first: an exact one, or a last sum of exact operands.
+
+    A float of 53 bits whose last bit is set wherever it is not exact lies on the side of each middle of two narrower
+    floats on which the real number lies. What only moves it, or compares it with others, keeps that.
+    """
+    if error_bound(expression, types, PRECISION) == 0:
+        return expression
+    match expression:
+        case Call("add" | "subtract" as primitive, (a, b)) if (
+            error_bound(a, types, PRECISION) == 0 and error_bound(b, types, PRECISION) == 0
+        ):
+            return Call(ADD_TO_ODD, (a, b if primitive == "add" else -b))
+        case Call("ceil" | "floor" as primitive, (operand,)) if (odd := to_odd(operand, types)) is not None:
+            return Call(GUARD + primitive, (odd,))
+        case Call("select", (condition, *moved)):
+            return _moved("select", (condition,), moved, types)
+        case Call("absolute" | "negate" | "minimum" | "maximum" as primitive, moved):
+            return _moved(primitive, (), moved, types)
+    return None
+
+
+def _moved(
+    primitive: str, before: tuple[Expression, ...], moved: Sequence[Expression], types: Mapping[str, DataType]
+) -> Expression | None:
+    """A call whose last operands are rounded to odd, if they can be."""
+    found = [odd for operand in moved if (odd := to_odd(operand, types)) is not None]
+    operands = (*before, *found)
+    return Call(primitive, operands) if len(found) == len(moved) else None
+
+
+def _has_mean(expression: Expression) -> bool:
+    return isinstance(expression, Call) and (expression.primitive == "mean" or any(map(_has_mean, expression.operands)))

@@ -1,0 +1,358 @@
+"""Kernels of single formulas: one for each form of a formula, type and way of broadcasting, compiled when needed."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from threading import Lock
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+
+from opwire.formulas import Call, Constant, Expression, Tensor
+from opwire.tensor import DataType
+
+from . import code
+from .code import Parameter, stored_type
+from .lanes import DOUBLE, INT, LONG, Lanes, Vector
+from .machine_code import INTEGER, MachineCode, begin, compiled
+
+KEPT = 512
+"""Kernels that are kept, those used last: some 20 KB each."""
+
+ROWS, COLUMNS, TARGET, TARGET_STEP, NUMBERS, MASK, SOURCES = range(7)
+"""Places of the arguments; of each source follow its address and the bytes between its rows."""
+
+CERTIFIED_WIDTH = 16
+"""Elements of a vector, and bits of a mask."""
+
+_NATIVE_BYTES = 128
+"""Of a vector of the widest elements."""
+
+
+class Way(Enum):
+    """How a formula is computed."""
+
+    FLOATS = "in the tensors' own type of floats"
+    INTEGERS = "in the tensors' own type of integers"
+    CERTIFIED = "in FLOAT64, with a mask of the elements that this leaves open"
+    UNROUNDED = "in FLOAT64, into FLOAT64"
+    TABLE = "by the results for all FLOAT16, which stand in place of the parameters"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A tensor that a kernel reads.
+
+    Attributes:
+        name: in the formula.
+        data_type: of its elements.
+        is_spread: whether there is one element a row.
+    """
+
+    name: str
+    data_type: DataType
+    is_spread: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """What a kernel is made from.
+
+    Attributes:
+        expression: with parameters in place of its constants.
+        parameters: how many there are; those of a certified formula are followed by 1 less and 1 plus its error.
+        sources: the tensors.
+        output: the data type of the result.
+        way: how it is computed.
+    """
+
+    expression: Expression
+    parameters: int
+    sources: tuple[Source, ...]
+    output: DataType
+    way: Way
+
+    @property
+    def width(self) -> int:
+        """Elements of a vector."""
+        if self.way in (Way.CERTIFIED, Way.UNROUNDED):
+            return CERTIFIED_WIDTH
+        types = (*(source.data_type for source in self.sources), self.output)
+        return _NATIVE_BYTES * 8 // max(32 if each is DataType.FLOAT16 else each.bits for each in types)
+
+
+def outlined(expression: Expression, numbers: list[float]) -> Expression:
+    """An expression with parameters in place of its constants, whose numbers it adds."""
+    match expression:
+        case Constant(value):
+            numbers.append(value)
+            return Parameter(len(numbers) - 1)
+        case Call(primitive, operands):
+            return Call(primitive, tuple(outlined(operand, numbers) for operand in operands))
+    return expression
+
+
+_PRIMITIVES = {
+    Way.FLOATS: code.NATIVE_FLOATS,
+    Way.INTEGERS: code.NATIVE_INTEGERS,
+    Way.CERTIFIED: code.CERTIFIED,
+    Way.UNROUNDED: code.CERTIFIED,
+    Way.TABLE: frozenset(),
+}
+
+
+def can_be_compiled(expression: Expression, way: Way) -> bool:
+    """Whether there is code for each primitive."""
+    if not isinstance(expression, Call):
+        return True
+    return expression.primitive in _PRIMITIVES[way] and all(can_be_compiled(each, way) for each in expression.operands)
+
+
+_kernels: OrderedDict[Recipe, MachineCode] = OrderedDict()
+_lock = Lock()
+
+
+def kernel_of(recipe: Recipe) -> MachineCode:
+    """The kernel of a recipe, which is compiled if it is new."""
+    found = _kernels.get(recipe)
+    if found is None:
+        is_narrow = recipe.way in (Way.FLOATS, Way.INTEGERS, Way.TABLE)
+        found = compiled(_module(recipe), is_narrow=is_narrow)
+        with _lock:
+            _kernels[recipe] = found
+            if len(_kernels) > KEPT:
+                _kernels.popitem(last=False)
+    return found
+
+
+def is_ready(recipe: Recipe) -> bool:
+    """Whether the kernel of a recipe is compiled."""
+    return recipe in _kernels
+
+
+def _module(recipe: Recipe) -> ir.Module:
+    module, function = begin()
+    _Writer(recipe, function).write()
+    return module
+
+
+class _Writer:
+    """Writes the loops of a kernel: over rows, and over vectors of their elements.
+
+    The last vector of a row begins so early that it is whole, and computes some elements once more. Of a row that is
+    shorter than a vector there is a copy on the stack.
+    """
+
+    def __init__(self, recipe: Recipe, function: ir.Function) -> None:
+        self._recipe = recipe
+        self._function = function
+        self._builder: Any = ir.IRBuilder(function.append_basic_block("entry"))
+        self._v = Lanes(self._builder, recipe.width)
+
+    def write(self) -> None:
+        builder, recipe = self._builder, self._recipe
+        arguments = builder.inttoptr(self._function.args[0], LONG.as_pointer())
+        self._arguments = [
+            builder.load(builder.gep(arguments, [ir.Constant(INT, place)]))
+            for place in range(SOURCES + 2 * len(recipe.sources))
+        ]
+        self._sizes = [source.data_type.bits // 8 for source in recipe.sources]
+        self._size = recipe.output.bits // 8
+        self._spaces = [self._space(size) for size in (*self._sizes, self._size)]
+        self._parameters = [self._parameter(place) for place in range(recipe.parameters)]
+        if recipe.way is Way.CERTIFIED:
+            low, high = (self._number(recipe.parameters + place, DOUBLE) for place in range(2))
+            self._reach = low, high
+        self._open = self._variable(INTEGER)
+        self._mask = self._variable(INTEGER)
+        builder.store(self._arguments[MASK], self._mask)
+        with self._loop(self._arguments[ROWS], 1) as row:
+            self._row(row)
+        builder.ret(builder.load(self._open))
+
+    def _variable(self, kind: Any) -> Any:
+        place = self._builder.alloca(kind)
+        self._builder.store(ir.Constant(kind, 0), place)
+        return place
+
+    def _space(self, size: int) -> Any:
+        """Room for a vector on the stack; its address."""
+        kind = ir.ArrayType(ir.IntType(8), size * self._recipe.width)
+        return self._builder.ptrtoint(self._builder.alloca(kind), INTEGER)
+
+    def _number(self, place: int, element: Any) -> Vector:
+        address = self._builder.add(self._arguments[NUMBERS], ir.Constant(INTEGER, 8 * place))
+        return self._v.spread(self._builder.load(self._builder.inttoptr(address, element.as_pointer())))
+
+    def _parameter(self, place: int) -> Vector:
+        if self._recipe.way in (Way.CERTIFIED, Way.UNROUNDED):
+            return self._number(place, DOUBLE)
+        return self._number(place, stored_type(constant_type(self._recipe)))
+
+    def _loop(self, count: Any, step: int) -> Loop:
+        return Loop(self._builder, self._function, count, step)
+
+    def _row(self, row: Any) -> None:
+        builder, arguments = self._builder, self._arguments
+        target = builder.add(arguments[TARGET], builder.mul(row, arguments[TARGET_STEP]))
+        places = []
+        for number in range(len(self._recipe.sources)):
+            address, step = arguments[SOURCES + 2 * number : SOURCES + 2 * number + 2]
+            places.append(builder.add(address, builder.mul(row, step)))
+        spread: dict[Expression, Vector] = {}
+        for source, place in zip(self._recipe.sources, places, strict=True):
+            if source.is_spread:
+                pointer = builder.inttoptr(place, stored_type(source.data_type).as_pointer())
+                spread[Tensor(source.name)] = self._v.spread(builder.load(pointer, align=1))
+        columns, width = arguments[COLUMNS], _long(self._recipe.width)
+        is_short = builder.icmp_signed("<", columns, width)
+        packed = [number for number, source in enumerate(self._recipe.sources) if not source.is_spread]
+        with builder.if_then(is_short, likely=False):
+            for number in packed:
+                self._copy(self._spaces[number], places[number], builder.mul(columns, _long(self._sizes[number])))
+        here = {number: builder.select(is_short, self._spaces[number], places[number]) for number in packed}
+        there = builder.select(is_short, self._spaces[-1], target)
+        last = builder.select(is_short, _long(0), builder.sub(columns, width))
+        with self._loop(columns, self._recipe.width) as column:
+            self._vector(column, last, here, there, spread)
+        with builder.if_then(is_short, likely=False):
+            self._copy(target, self._spaces[-1], builder.mul(columns, _long(self._size)))
+
+    def _vector(self, column: Any, last: Any, here: dict[int, Any], there: Any, spread: Mapping[Any, Vector]) -> None:
+        builder = self._builder
+        start = builder.select(builder.icmp_signed("<", column, last), column, last)
+        leaves = dict(spread)
+        for number, address in here.items():
+            source, size = self._recipe.sources[number], _long(self._sizes[number])
+            place = builder.add(address, builder.mul(start, size))
+            leaves[Tensor(source.name)] = self._load(place, stored_type(source.data_type))
+        result = self._result(leaves, column, start)
+        self._store(result, builder.add(there, builder.mul(start, _long(self._size))))
+
+    def _result(self, leaves: dict[Expression, Vector], column: Any, start: Any) -> Vector:
+        recipe, v = self._recipe, self._v
+        parameters: dict[Expression, Vector] = {Parameter(i): each for i, each in enumerate(self._parameters)}
+        if recipe.way is Way.FLOATS:
+            floats = code.NativeFloats(v, {**leaves, **parameters})
+            return floats.stored(floats.of(recipe.expression), recipe.output)
+        if recipe.way is Way.INTEGERS:
+            is_signed = recipe.sources[0].data_type.is_signed
+            integers = code.NativeIntegers(v, {**leaves, **parameters}, is_signed=is_signed)
+            return integers.stored(integers.of(recipe.expression), recipe.output)
+        if recipe.way is Way.TABLE:
+            return self._looked_up(leaves[recipe.expression])
+        certified = code.Certified(v, parameters)
+        certified.know(
+            {
+                Tensor(source.name): certified.widened(leaves[Tensor(source.name)], source.data_type)
+                for source in recipe.sources
+            }
+        )
+        value = certified.of(recipe.expression)
+        if recipe.way is Way.UNROUNDED:
+            return value
+        low, high = (certified.rounded(v.multiply(value, each), recipe.output) for each in self._reach)
+        undecided = self._builder.icmp_signed("!=", low, high)
+        for each in certified.unsure:
+            undecided = self._builder.or_(undecided, each)
+        self._note(undecided, column, start)
+        return high
+
+    def _looked_up(self, patterns: Vector) -> Vector:
+        """An entry of the table for each FLOAT16."""
+        builder, element = self._builder, stored_type(self._recipe.output)
+        result = ir.Constant(self._v.of(element), ir.Undefined)
+        for place in range(self._recipe.width):
+            pattern = builder.zext(builder.extract_element(patterns, ir.Constant(INT, place)), INTEGER)
+            address = builder.add(self._arguments[NUMBERS], builder.mul(pattern, _long(self._size)))
+            entry = builder.load(builder.inttoptr(address, element.as_pointer()))
+            result = builder.insert_element(result, entry, ir.Constant(INT, place))
+        return result
+
+    def _note(self, undecided: Vector, column: Any, start: Any) -> None:
+        """Puts a vector of truth values into the mask, but for the elements before its column and after the row."""
+        builder = self._builder
+        bits = builder.zext(builder.bitcast(undecided, ir.IntType(CERTIFIED_WIDTH)), INTEGER)
+        left = builder.sub(self._arguments[COLUMNS], start)
+        fewer = builder.select(builder.icmp_signed("<", left, _long(CERTIFIED_WIDTH)), left, _long(CERTIFIED_WIDTH))
+        bits = builder.and_(bits, builder.sub(builder.shl(_long(1), fewer), _long(1)))
+        bits = builder.lshr(bits, builder.sub(column, start))
+        place = builder.load(self._mask)
+        short = ir.IntType(CERTIFIED_WIDTH)
+        builder.store(builder.trunc(bits, short), builder.inttoptr(place, short.as_pointer()))
+        builder.store(builder.add(place, _long(CERTIFIED_WIDTH // 8)), self._mask)
+        builder.store(builder.or_(builder.load(self._open), bits), self._open)
+
+    def _load(self, address: Any, element: Any) -> Vector:
+        return self._builder.load(self._builder.inttoptr(address, self._v.of(element).as_pointer()), align=1)
+
+    def _store(self, value: Vector, address: Any) -> None:
+        self._builder.store(value, self._builder.inttoptr(address, value.type.as_pointer()), align=1)
+
+    def _copy(self, target: Any, source: Any, count: Any) -> None:
+        """Copies so many bytes."""
+        builder, byte = self._builder, ir.IntType(8).as_pointer()
+        name = "llvm.memcpy.p0.p0.i64"
+        kind = ir.FunctionType(ir.VoidType(), [byte, byte, INTEGER, ir.IntType(1)])
+        function = builder.module.globals.get(name) or ir.Function(builder.module, kind, name)
+        addresses = (builder.inttoptr(each, byte) for each in (target, source))
+        builder.call(function, [*addresses, count, ir.Constant(ir.IntType(1), 0)])
+
+
+class Loop:
+    """A loop over 0, step, ... below a count."""
+
+    def __init__(self, builder: Any, function: ir.Function, count: Any, step: int) -> None:
+        self._builder = builder
+        self._function = function
+        self._count = count
+        self._step = step
+
+    def __enter__(self) -> Any:
+        builder = self._builder
+        before = builder.block
+        self._head, self._body, self._after = (
+            self._function.append_basic_block(name) for name in ("head", "body", "after")
+        )
+        builder.branch(self._head)
+        builder.position_at_end(self._head)
+        self._index = builder.phi(INTEGER)
+        self._index.add_incoming(_long(0), before)
+        builder.cbranch(builder.icmp_signed("<", self._index, self._count), self._body, self._after)
+        builder.position_at_end(self._body)
+        return self._index
+
+    def __exit__(self, *_: object) -> None:
+        builder = self._builder
+        self._index.add_incoming(builder.add(self._index, _long(self._step)), builder.block)
+        builder.branch(self._head)
+        builder.position_at_end(self._after)
+
+
+def _long(number: int) -> Any:
+    return ir.Constant(INTEGER, number)
+
+
+def constant_type(recipe: Recipe) -> DataType:
+    """The type of the numbers of a formula that is computed in the tensors' own type."""
+    types = [source.data_type for source in recipe.sources]
+    return next((each for each in types if each.is_float), types[0])
+
+
+def packed_numbers(recipe: Recipe, numbers: list[float]) -> Any:
+    """The parameters of a kernel that computes in the tensors' own type as it takes them, eight bytes each.
+
+    Raises:
+        OverflowError: an integer is none of that type.
+    """
+    packed = np.zeros(len(numbers), np.uint64)
+    dtype = constant_type(recipe).dtype
+    places = packed.view(np.uint8).reshape(-1, 8)
+    with np.errstate(over="ignore"):
+        for place, number in zip(places, numbers, strict=True):
+            place[: dtype.itemsize] = np.array([number], dtype).view(np.uint8)
+    return packed

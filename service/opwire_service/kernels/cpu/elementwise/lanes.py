@@ -1,0 +1,137 @@
+"""Vectors in LLVM's code: what formulas are written with, without branches."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from llvmlite import ir
+
+Vector = Any
+"""A value of LLVM: so many numbers, or as many truth values."""
+
+DOUBLE, FLOAT, HALF = ir.DoubleType(), ir.FloatType(), ir.HalfType()
+LONG, INT, SHORT, BIT = ir.IntType(64), ir.IntType(32), ir.IntType(16), ir.IntType(1)
+
+ROUNDER = 1.5 * 2.0**52
+"""Added to a number below 2**51 it leaves the nearest integer in the lowest bits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """Writes code for vectors.
+
+    Attributes:
+        builder: of the block that it is written to.
+        width: numbers in a vector.
+    """
+
+    builder: Any
+    width: int
+
+    def of(self, element: Any) -> Any:
+        """The type of vectors of an element."""
+        return ir.VectorType(element, self.width)
+
+    def constant(self, element: Any, number: float) -> Vector:
+        """The same number in all places."""
+        one = ir.Constant(element, number)
+        return ir.Constant(self.of(element), [one] * self.width)
+
+    def number(self, number: float) -> Vector:
+        """The same FLOAT64 in all places."""
+        return self.constant(DOUBLE, number)
+
+    def spread(self, value: Any) -> Vector:
+        """A scalar in all places."""
+        vector = ir.Constant(self.of(value.type), ir.Undefined)
+        first = self.builder.insert_element(vector, value, ir.Constant(INT, 0))
+        return self.builder.shuffle_vector(first, vector, ir.Constant(self.of(INT), [0] * self.width))
+
+    def add(self, a: Vector, b: Vector) -> Vector:
+        return self.builder.fadd(a, b)
+
+    def subtract(self, a: Vector, b: Vector) -> Vector:
+        return self.builder.fsub(a, b)
+
+    def multiply(self, a: Vector, b: Vector) -> Vector:
+        return self.builder.fmul(a, b)
+
+    def divide(self, a: Vector, b: Vector) -> Vector:
+        return self.builder.fdiv(a, b)
+
+    def negate(self, a: Vector) -> Vector:
+        return self.builder.fneg(a)
+
+    def compare(self, how: str, a: Vector, b: Vector) -> Vector:
+        """Truth values; none holds of NaN."""
+        return self.builder.fcmp_ordered(how, a, b)
+
+    def is_nan(self, a: Vector) -> Vector:
+        return self.builder.fcmp_unordered("uno", a, a)
+
+    def choose(self, condition: Vector, yes: Vector, no: Vector) -> Vector:
+        return self.builder.select(condition, yes, no)
+
+    def bits(self, a: Vector) -> Vector:
+        return self.builder.bitcast(a, self.of({DOUBLE: LONG, FLOAT: INT, HALF: SHORT}[a.type.element]))
+
+    def from_bits(self, a: Vector) -> Vector:
+        element = {64: DOUBLE, 32: FLOAT, 16: HALF}[a.type.element.width]
+        return self.builder.bitcast(a, self.of(element))
+
+    def call(self, name: str, *operands: Vector) -> Vector:
+        """A function that LLVM has of vectors like the operands."""
+        kind = operands[0].type
+        names = {DOUBLE: "f64", FLOAT: "f32"}
+        suffix = names.get(kind.element) or f"i{kind.element.width}"
+        full = f"llvm.{name}.v{self.width}{suffix}"
+        module = self.builder.module
+        function = module.globals.get(full)
+        if function is None:
+            function = ir.Function(module, ir.FunctionType(kind, [kind] * len(operands)), full)
+        return self.builder.call(function, operands)
+
+    def fused(self, a: Vector, b: Vector, c: Vector) -> Vector:
+        """``a*b + c``, rounded once."""
+        return self.call("fma", a, b, c)
+
+    def multiply_add(self, a: Vector, b: Vector, c: Vector) -> Vector:
+        """``a*b + c``, rounded once where the processor can do so, else twice."""
+        return self.call("fmuladd", a, b, c)
+
+    def absolute(self, a: Vector) -> Vector:
+        return self.call("fabs", a)
+
+    def sign_of(self, size: Vector, sign: Vector) -> Vector:
+        """A size with the sign of another number."""
+        return self.call("copysign", size, sign)
+
+    def polynomial(self, coefficients: Sequence[float], x: Vector) -> Vector:
+        """The highest power first; the even and the odd ones apart, so that none waits long for another."""
+        squared = self.multiply(x, x)
+        odd, even = (self._horner(coefficients[::-1][first::2][::-1], squared) for first in (1, 0))
+        return self.multiply_add(odd, x, even)
+
+    def _horner(self, coefficients: Sequence[float], x: Vector) -> Vector:
+        result = self.number(coefficients[0])
+        for coefficient in coefficients[1:]:
+            result = self.multiply_add(result, x, self.number(coefficient))
+        return result
+
+    def nearest(self, a: Vector) -> tuple[Vector, Vector]:
+        """The nearest integer, of numbers below 2**51, as a number and in the lowest bits of an integer."""
+        rounder = self.number(ROUNDER)
+        moved = self.add(a, rounder)
+        return self.subtract(moved, rounder), self.bits(moved)
+
+    def exponent_added(self, a: Vector, exponent: Vector) -> Vector:
+        """A number times two to the power in the lowest bits of an integer, where neither is subnormal."""
+        shifted = self.builder.shl(exponent, self.constant(LONG, 52))
+        return self.from_bits(self.builder.add(self.bits(a), shifted))
+
+    @property
+    def infinity(self) -> Vector:
+        return self.number(math.inf)

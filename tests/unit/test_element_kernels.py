@@ -1,0 +1,211 @@
+"""Kernels of formulas in machine code: the bounds of their functions, values of long tensors, and odd layouts."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+from numpy.lib.stride_tricks import as_strided
+
+from opwire.formulas import Tensor, call
+from opwire.operators import OPERATORS
+from opwire.tensor import Array, DataType
+from opwire_service.kernels.cpu.elementwise.approximations import FUNCTIONS, PRECISION, TURNS
+from opwire_service.kernels.cpu.elementwise.kernel import Recipe, Source, Way, kernel_of
+from opwire_service.kernels.cpu.elementwise.planes import SHORT, planes_of
+from tests import oracle
+from tests.elements import EDGES, FORMULAS, HARD, answer, drawn_floats, plan_of, takes_scale, unary
+
+LONG = 40_000
+"""Elements for which a kernel is compiled."""
+
+RANGES: dict[str, tuple[float, float]] = {
+    "exp": (-700, 700),
+    "expm1": (-700, 700),
+    "log": (1e-300, 1e300),
+    "log1p": (0, 1),
+    "sinh": (-700, 700),
+    "cosh": (-700, 700),
+    "sin": (-TURNS, TURNS),
+    "cos": (-TURNS, TURNS),
+    "tan": (-TURNS, TURNS),
+    "tanh": (-400, 400),
+    "erf": (-4, 4),
+    "erfc": (-10.3, 10.3),
+}
+"""Where the functions keep their bounds."""
+
+
+def _values(name: str, *operands: Array) -> Array:
+    """A function of FLOAT64 elements, not rounded further."""
+    names = ["x", "y"][: len(operands)]
+    expression = call(name)(*map(Tensor, names))
+    sources = tuple(Source(each, DataType.FLOAT64, is_spread=False) for each in names)
+    recipe = Recipe(expression, 0, sources, DataType.FLOAT64, Way.UNROUNDED)
+    found = np.empty(operands[0].shape)
+    addresses = [number for operand in operands for number in (operand.ctypes.data, 0)]
+    arguments = np.array([1, found.size, found.ctypes.data, 0, 0, 0, *addresses], np.int64)
+    kernel_of(recipe).call(arguments.ctypes.data)
+    return found
+
+
+def _points(name: str, count: int) -> Array:
+    """Arguments of all sizes, hard ones, and those that are likely."""
+    low, high = RANGES[name]
+    usual = np.random.default_rng(7).uniform(max(low, -12), min(high, 12), count)
+    sizes = np.random.default_rng(8).uniform(-200, 200, count)
+    with np.errstate(invalid="ignore"):
+        drawn = drawn_floats(count, seed=6).astype(np.float64)
+    both = np.concatenate([usual[::2], drawn, usual * 2.0**sizes, np.array(HARD, np.float64)])
+    both = both[(both >= low) & (both <= high) & (both != 0)]
+    return np.random.default_rng(10).permutation(both)[:count]
+
+
+def _assert_within(name: str, found: Array, right: list[Any], points: list[Any]) -> None:
+    bound = PRECISION.own.get(name, PRECISION.function)
+    for point, value, exact in zip(points, found.tolist(), right, strict=True):
+        error = abs(mpmath.mpf(value) - exact) / abs(exact) if exact else abs(value)
+        assert error <= bound, f"{name} of {point!r} is off by {mpmath.log(error, 2)} bits"
+
+
+def _assert_bound(name: str, count: int) -> None:
+    with mpmath.workprec(200):
+        if name == "power":
+            draw = np.random.default_rng(9)
+            x = np.concatenate([np.exp2(draw.uniform(-149, 128, count)), draw.uniform(0.9, 1.1, count)])
+            x = x.astype(np.float32).astype(np.float64)
+            y = draw.uniform(-100, 100, x.size) / np.maximum(1, np.abs(np.log(x)))
+            right = [mpmath.mpf(a) ** mpmath.mpf(b) for a, b in zip(x.tolist(), y.tolist(), strict=True)]
+            _assert_within(name, _values(name, x, y), right, list(zip(x.tolist(), y.tolist(), strict=True)))
+            return
+        points = _points(name, count)
+        right = [getattr(mpmath, name)(mpmath.mpf(point)) for point in points.tolist()]
+        _assert_within(name, _values(name, points), right, points.tolist())
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_keep_their_bounds(name):
+    _assert_bound(name, 300)
+
+
+@pytest.mark.thorough
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_keep_their_bounds_at_many_points(name):
+    _assert_bound(name, 100_000)
+
+
+SPECIAL = np.array([0.0, -0.0, np.inf, -np.inf, np.nan])
+
+AT_SPECIAL = {
+    "exp": [1, 1, np.inf, 0, np.nan],
+    "expm1": [0, -0.0, np.inf, -1, np.nan],
+    "log": [-np.inf, -np.inf, np.inf, np.nan, np.nan],
+    "sinh": [0, -0.0, np.inf, -np.inf, np.nan],
+    "cosh": [1, 1, np.inf, np.inf, np.nan],
+    "tanh": [0, -0.0, 1, -1, np.nan],
+    "erf": [0, -0.0, 1, -1, np.nan],
+    "erfc": [1, 1, 0, 2, np.nan],
+}
+
+
+@pytest.mark.parametrize("name", AT_SPECIAL)
+def test_functions_of_zeros_infinities_and_nan(name):
+    found, right = _values(name, SPECIAL), np.array(AT_SPECIAL[name], float)
+    np.testing.assert_array_equal(found, right)
+    np.testing.assert_array_equal(np.signbit(found[:4]), np.signbit(right[:4]))
+
+
+def test_code_has_vectors_and_calls_no_library():
+    for name in FUNCTIONS:
+        operands = [Tensor(each) for each in ("x", "y")[: 2 if name == "power" else 1]]
+        sources = tuple(Source(each.name, DataType.FLOAT32, is_spread=False) for each in operands)
+        text = kernel_of(Recipe(call(name)(*operands), 0, sources, DataType.FLOAT32, Way.CERTIFIED)).text
+        assert "<16 x double>" in text
+        assert not re.findall(r"call [^@]*@(?!llvm\.)", text), name
+
+
+def _assert_long(device: Any, name: str, arrays: dict[str, Array], **attributes: Any) -> None:
+    """The values of a long tensor in which a few elements are repeated."""
+    few = plan_of(name, arrays, **attributes)
+    ((output, right),) = oracle.expected(few, arrays).items()
+    assert isinstance(right, np.ndarray), output
+    repeated = {key: np.resize(array, LONG) for key, array in arrays.items()}
+    actual = answer(device, plan_of(name, repeated, **attributes), repeated)
+    expected = np.resize(right, LONG)
+    kept = actual.view(f"u{actual.itemsize}") == expected.view(f"u{actual.itemsize}")
+    for place in np.flatnonzero(~kept & ~((actual != actual) & (expected != expected)))[:1]:
+        given = {key: array[place] for key, array in repeated.items()}
+        pytest.fail(f"{name} of {given} is {actual[place]!r}; right is {expected[place]!r}")
+
+
+@pytest.mark.parametrize("name", unary(DataType.FLOAT32))
+def test_long_tensors(cpu_device, name):
+    _assert_long(cpu_device, name, {"InputTensor": drawn_floats(130, seed=11)})
+
+
+@pytest.mark.parametrize("name", [name for name in unary(DataType.FLOAT32) if takes_scale(name)])
+def test_long_scaled_tensors(cpu_device, name):
+    _assert_long(cpu_device, name, {"InputTensor": drawn_floats(90)}, ScaleBias={"Scale": 0.5, "Bias": 0.25})
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_long_scaled_powers(cpu_device, dtype):
+    draw = np.random.default_rng(12)
+    bases, exponents = np.abs(draw.standard_normal(80)).astype(dtype), (draw.standard_normal(80) * 9).astype(dtype)
+    exponents[:6], bases[:3] = [2, 3, 0.5, -1, 0, 3000], [0, 3.5, 1]
+    arrays = {"InputTensor": bases, "ExponentTensor": exponents}
+    _assert_long(cpu_device, "ELEMENT_WISE_POW", arrays, ScaleBias={"Scale": 1.5, "Bias": 0.1})
+
+
+@pytest.mark.parametrize("type_name", ["FLOAT32", "FLOAT16", "INT32", "UINT8", "UINT64"])
+def test_long_pairs(cpu_device, type_name):
+    data_type = DataType[type_name]
+    edges: Array = np.array([0, 1, 2, 3, 31, 64, 127, 128, 200, 255], np.uint8).astype(data_type.dtype)
+    if data_type.is_float:
+        with np.errstate(over="ignore"):
+            edges = np.array(EDGES[:20], np.float32).astype(data_type.dtype)
+    first, second = np.repeat(edges, edges.size), np.tile(edges, edges.size)
+    for name in FORMULAS:
+        inputs = [member.name for member in OPERATORS[name].members.inputs]
+        types = OPERATORS[name].support.rows({})[0].tensors[inputs[0]].data_types
+        if len(inputs) == 2 and data_type in types:
+            _assert_long(cpu_device, name, dict(zip(inputs, (first, second), strict=True)))
+
+
+@pytest.mark.parametrize("name", ["ACTIVATION_LINEAR", "ACTIVATION_HARD_SIGMOID", "ELEMENT_WISE_CLIP"])
+def test_sums_that_lie_halfway(cpu_device, name):
+    """Of many draws a sum is halfway between two floats, next to the middle, or a float."""
+    ties = np.array([1 + 2**-23, 3, 5 + 2**-21, 2**-24, 2**-25, 1.5 * 2**-24, 2**-149, 2**24 + 2], np.float32)
+    arrays = {"InputTensor": np.concatenate([ties, -ties])}
+    scale = {"ScaleBias": {"Scale": 0.5, "Bias": 1.0}} if takes_scale(name) else {"Alpha": 0.5, "Beta": 1.0}
+    _assert_long(cpu_device, name, arrays, **scale)
+
+
+@pytest.mark.parametrize("sizes", [(15_000, 3), (3, 15_000), (12_000, 1, 4), (5, 6, 7, 8, 31), (300, 150)])
+@pytest.mark.parametrize("dtype", [np.uint8, np.float16, np.float32, np.int64])
+def test_rows_of_any_length(cpu_device, sizes, dtype):
+    a = np.random.default_rng(1).integers(0, 9, sizes).astype(dtype)
+    packed = np.random.default_rng(2).integers(0, 9, sizes).astype(dtype)
+    wide = np.zeros((*sizes[:-1], sizes[-1] * 3), dtype)[..., ::3]
+    wide[...] = packed
+    one_row = as_strided(packed, sizes, (*(0 for _ in sizes[1:]), a.itemsize))
+    for b in (wide, one_row, np.ascontiguousarray(packed.T).T):
+        arrays = {"ATensor": a, "BTensor": b}
+        for target in (None, wide.copy()[..., :], np.zeros((*sizes[:-1], sizes[-1] * 2), dtype)[..., ::2]):
+            steps = None if target is None else [step // a.itemsize for step in target.strides]
+            desc = {"DataType": DataType.of(a.dtype).name, "Sizes": list(sizes), "Strides": steps}
+            plan = plan_of("ELEMENT_WISE_ADD", arrays, OutputTensor=desc)
+            np.testing.assert_array_equal(answer(cpu_device, plan, arrays, target), a + b)
+
+
+def test_planes_have_long_rows():
+    short = planes_of((15_000, 3), {"a": ((24, 4), 4), "": ((12, 4), 4)})
+    assert (short.columns, short.rows) == (15_000, 3)
+    assert all(tensor.is_staged for tensor in short.tensors)
+    broadcast = planes_of((300, SHORT), {"a": ((0, 4), 4), "": ((4 * SHORT, 4), 4)})
+    assert (broadcast.rows, broadcast.columns) == (300, SHORT)
+    assert not any(tensor.is_staged for tensor in broadcast.tensors)

@@ -1,7 +1,10 @@
-"""CONVOLUTION: tiles of filters times unfolded columns, rounded as the products of matrices are."""
+"""CONVOLUTION: tiles of filters times unfolded columns, or the lines of each filter where a group has but a few."""
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from math import prod
 from typing import Any, NamedTuple
@@ -14,42 +17,134 @@ from opwire.tensor import Array
 from ....execution import Arrays, Stop, Stopped
 from ...activation import activated
 from ...layout import coordinates
-from ..jit.compiler import Kernel
-from ..run.job import Job
+from ..jit.compiler import Entry, Kernel
+from ..run.job import Job, Step
 from ..run.pool import Find, Pool
 from . import blas
-from .certified import EXACT_BYTES, STRIP, Expression, Tile, finish
-from .rounding import ROWS, Round, rounding
-from .unfolding import CHANNELS, MOST_SUMS, MOST_UNFOLDED, WASTE, Box, Boxes, Columns, Cut, Geometry, Line, halved
+from .certified import EXACT_BYTES, Expression, Tile, finish
+from .columns import UNFOLD
+from .direct import DIRECT, LINE
+from .finishing import NOTHING, Finish, Steps, of_type
+from .operands import ROWS, multiply, widened
+from .unfolding import MOST_SUMS, Box, Boxes, Columns, Geometry, Line, halved
+from .widening import WIDEN
+from .window import COUNT, FIRST, IMAGES, PLACES, SPATIAL
+from .workspace import Sizes, Workspace, Workspaces
 
-MOST_CONVERTED = 64 << 20
-"""Bytes of a filter in float64 that all threads share; of a larger one each thread converts what a tile needs."""
+COPIED = 1 << 20
+"""Elements of filters that are copied at a time."""
+
+MOST_UNFOLDED = 1 << 18
+"""Elements of the columns of a tile."""
+
+FILTERS = 512
+"""Filters of a tile, at most."""
+
+FEW = 8
+"""Filters of a group, at most, whose lines are summed without BLAS."""
+
+SHALLOW = 1 << 12
+"""Products of a sum in such lines, at most: a line takes a ms."""
+
+UNITS = 4
+"""Tiles that a phase is cut into, if they do not get too small, for threads to share."""
+
+LEAST_POSITIONS, LEAST_FILTERS = 128, 32
+"""Of a tile that is cut for that."""
+
+
+class Cut(NamedTuple):
+    """A phase cut into tiles.
+
+    Attributes:
+        groups, filters: of a tile.
+        places: sizes of a box of images and positions.
+        depth: products that are summed at a time.
+        is_deep: whether there are more of them.
+    """
+
+    groups: int
+    filters: int
+    places: list[int]
+    depth: int
+    is_deep: bool
+
+    @classmethod
+    def of(cls, geometry: Geometry, extents: Sequence[int], depth: int) -> Cut:
+        filters, is_deep = min(geometry.filters, FILTERS), depth > blas.DEPTH
+        depth = min(depth, blas.DEPTH)
+        sizes = halved(extents, min(MOST_UNFOLDED // depth, MOST_SUMS // filters))
+        groups = 1
+        if filters == geometry.filters:
+            several = min(MOST_UNFOLDED // depth, MOST_SUMS // filters) // prod(sizes)
+            groups = max(1, min(geometry.groups, several))
+        while -(-geometry.groups // groups) * -(-geometry.filters // filters) * len(Boxes(extents, sizes)) < UNITS:
+            if groups > 1:
+                groups = -(-groups // 2)
+            elif prod(sizes) >= 2 * LEAST_POSITIONS:
+                sizes = halved(sizes, prod(sizes) - 1)
+            elif filters >= 2 * LEAST_FILTERS:
+                filters = -(-filters // 2)
+            else:
+                break
+        return cls(groups, filters, sizes, depth, is_deep)
+
+    @property
+    def sizes(self) -> Sizes:
+        return Sizes(self.groups, self.filters, prod(self.places), self.depth, self.is_deep)
 
 
 class Phase(NamedTuple):
     """What the tiles of a phase have in common.
 
     Attributes:
-        columns: where its columns are read.
-        filters: a view ``[groups, filters, *taps, channels]``, in float64 where that is shared.
-        norms: of the filters in float64, ``[groups, filters]``.
+        lines: of its spatial dimensions.
+        source: the input, ``[groups, channels, images, *spatial]``.
+        filters: ``[groups, filters, channels * taps]``.
+        shape: channels, and taps of each dimension.
+        bias: ``[groups, filters]``, or None.
         target: the part of the output, ``[groups, filters, images, *positions]``.
         cut: into tiles.
-        round_rows: rounds sums.
+        finish: of their sums.
+        workspaces: of the threads.
+        find: gives the kernels.
     """
 
-    columns: Columns
+    lines: tuple[Line, ...]
+    source: Array
     filters: Array
-    norms: Array
+    shape: tuple[int, ...]
+    bias: Array | None
     target: Array
     cut: Cut
-    round_rows: Round
+    finish: Finish
+    workspaces: Workspaces
+    find: Find
+
+    def window(self, groups: slice, places: Box) -> array[int]:
+        """What kernels read the columns of some groups and places by."""
+        steps = [step // self.source.itemsize for step in self.source.strides]
+        missing = SPATIAL - len(self.lines)
+        images, *positions = places
+        rows = [
+            (step, line.taps, line.size, line.base + at.start * line.step, line.step, line.turn, at.stop - at.start)
+            for step, line, at in zip(steps[3:], self.lines, positions, strict=True)
+        ]
+        spatial = zip(*[(0, 1, 1, 0, 1, 0, 1)] * missing, *rows, strict=True)
+        values = *steps[:3], *(value for each in spatial for value in each), 0, 0, images.stop - images.start
+        return array("q", values)
+
+    def begin(self, groups: slice, places: Box) -> int:
+        """The address of the first image of some groups."""
+        begin: int = self.source[groups.start :, :, places[0].start :].ctypes.data
+        return begin
 
 
 class Unit(NamedTuple):
-    """A tile: some groups, images and positions."""
+    """A tile: some groups and filters, images and positions."""
 
     groups: slice
+    filters: slice
     places: Box
 
 
@@ -60,23 +155,26 @@ def grouped(tensor: Array, groups: int) -> Array:
 
 
 class ConvolutionJob(Job):
-    """All phases, one after the other, by tiles."""
+    """All phases, one after the other, by tiles or by lines."""
 
     def __init__(self, plan: Plan) -> None:
-        self._geometry = Geometry(plan)
+        self._geometry = geometry = Geometry(plan)
         self._expression = Expression(1.0, 1.0, plan.attributes.FusedActivation)
         kernel = plan.inputs["FilterTensor"]
-        self._filter_elements = kernel.element_count
-        self._is_shared = 8 * kernel.element_count <= MOST_CONVERTED
-        self._depth = prod(kernel.sizes[2:]) * self._geometry.channels
+        self._filter_elements, self._dtype = kernel.element_count, kernel.data_type.dtype
+        self._depth = prod(kernel.sizes[2:]) * geometry.channels
+        is_few = geometry.filters <= FEW and self._depth <= SHALLOW
+        self._by_lines = is_few and self._expression.is_rounded
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
-        return (ROWS,)
+        if self._by_lines:
+            return (of_type(DIRECT, self._dtype),)
+        kernels = tuple(of_type(pair, self._dtype) for pair in (WIDEN, UNFOLD))
+        return kernels + self._finish_of(self._depth).kernels
 
     def scratch_bytes(self, threads: int) -> int:
-        shared = 8 * self._filter_elements if self._is_shared else 0
-        return shared + threads * TILE_BYTES
+        return 4 * self._filter_elements + threads * TILE_BYTES
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         blas.single_threaded()
@@ -88,13 +186,16 @@ class ConvolutionJob(Job):
             bias = inputs["BiasTensor"].reshape(geometry.groups, geometry.filters)
         if not geometry.is_whole:
             self._fill(target, bias, stop)
-        round_rows = rounding(find(ROWS).call)
         for number in range(geometry.phases):
             if stop():
                 raise Stopped
             lines = geometry.phase(number)
             if lines is not None:
-                self._run_phase(lines, source, inputs["FilterTensor"], target, bias, round_rows, pool, stop)
+                phase = self._phase(lines, source, inputs["FilterTensor"], target, bias, find, stop)
+                (self._run_lines if self._by_lines else self._run_tiles)(phase, pool, stop)
+
+    def _finish_of(self, depth: int) -> Finish:
+        return Finish(self._expression, blas.summation_error(depth), depth, self._dtype)
 
     def _fill(self, target: Array, bias: Array | None, stop: Stop) -> None:
         """Writes what no element of the input reaches."""
@@ -108,144 +209,191 @@ class ConvolutionJob(Job):
                         raise Stopped
                     target[(group, channel, *place)] = value[0]
 
-    def _run_phase(
+    def _phase(
         self,
         lines: tuple[Line, ...],
         source: Array,
         kernel: Array,
         target: Array,
         bias: Array | None,
-        round_rows: Round,
-        pool: Pool,
+        find: Find,
         stop: Stop,
-    ) -> None:
-        geometry = self._geometry
-        filters = geometry.filters_of(kernel, lines)
-        cut = Cut.of(geometry, lines)
-        with np.errstate(all="ignore"):
-            if self._is_shared:
-                filters = filters.astype(np.float64, order="C")
-            norms = _norms(filters, stop)
+    ) -> Phase:
+        filters = self._geometry.filters_of(kernel, lines)
+        filters = filters.transpose(0, 1, filters.ndim - 1, *range(2, filters.ndim - 1))
+        shape = filters.shape[2:]
+        filters, depth = _flat(filters, stop), prod(shape)
         place: tuple[Any, ...] = (..., *(line.outputs for line in lines))
-        part = target[place]
-        phase = Phase(Columns(source, lines, np.float64), filters, norms, part, cut, round_rows)
-        places = (geometry.images, *(line.length for line in lines))
-        sizes = [cut.groups, *cut.places]
-        units = Boxes((geometry.groups, *places), sizes)
-        work = partial(self._units, phase, bias, units, stop)
+        cut = Cut.of(self._geometry, (self._geometry.images, *(line.length for line in lines)), depth)
+        spaces = Workspaces(partial(Workspace, cut.sizes))
+        return Phase(lines, source, filters, shape, bias, target[place], cut, self._finish_of(depth), spaces, find)
+
+    def _run_lines(self, phase: Phase, pool: Pool, stop: Stop) -> None:
+        groups, filters, *extents = phase.target.shape
+        window = phase.window(slice(0, groups), tuple(slice(0, extent) for extent in extents))
+        group, filter_, image, *space = (step // phase.target.itemsize for step in phase.target.strides)
+        space = [0] * (SPATIAL - len(space)) + space
+        geometry = phase.finish.direct_geometry(
+            window, filters, Steps.of(phase.filters), phase.source.ctypes.data,
+            Steps(phase.target.ctypes.data, group, filter_, 0), _addend(phase.bias), (image, *space),
+        )  # fmt: skip
+        units = groups * filters * prod(extents[:-1]) * -(-extents[-1] // LINE)
+        step = Step(of_type(DIRECT, self._dtype), geometry, units, min(extents[-1], LINE) * prod(phase.shape))
+        step.bind(0, 0, 0, phase.find, pool, (phase,))(stop)
+
+    def _run_tiles(self, phase: Phase, pool: Pool, stop: Stop) -> None:
+        groups, filters, *extents = phase.target.shape
+        units = Boxes((groups, filters, *extents), (phase.cut.groups, phase.cut.filters, *phase.cut.places))
+        work = partial(self._units, phase, units, stop)
         if len(units) == 1:
             work(0, 1)
         else:
             pool.run(work, len(units), 1, stop)
 
-    def _units(self, phase: Phase, bias: Array | None, units: Boxes, stop: Stop, begin: int, end: int) -> None:
-        with np.errstate(all="ignore"):
-            for groups, *places in units[begin:end]:
-                self._unit(phase, bias, Unit(groups, tuple(places)), stop)
+    def _units(self, phase: Phase, units: Boxes, stop: Stop, begin: int, end: int) -> None:
+        with np.errstate(all="ignore"), phase.workspaces.one() as workspace:
+            for groups, filters, *places in units[begin:end]:
+                self._unit(phase, Unit(groups, filters, tuple(places)), workspace, stop)
 
-    def _unit(self, phase: Phase, bias: Array | None, unit: Unit, stop: Stop) -> None:
-        *taps, channels = phase.filters.shape[2:]
-        depths = Boxes((*taps, channels), phase.cut.depths)
-        kept = phase.columns.unfold(*unit, depths[0]) if len(depths) == 1 else None
-        for first in range(0, self._geometry.filters, CHANNELS):
-            filters = slice(first, min(first + CHANNELS, self._geometry.filters))
-            total, squares = None, np.zeros(())
-            for depth in depths:
-                columns, more = kept or phase.columns.unfold(*unit, depth)
-                weights = phase.filters[(unit.groups, filters, *depth)].astype(np.float64, copy=False)
-                weights = weights.reshape(*weights.shape[:2], -1)
-                squares = squares + more
-                special = ~np.isfinite(phase.norms[unit.groups, filters])
-                if special.any():
-                    weights = np.where(special[..., None], 0, weights)
-                total = _add_product(total, weights, columns, stop)
-                if special.any():
-                    self._add_special(phase, unit, filters, depth, columns, total, stop)
-            assert total is not None
-            self._finish(phase, bias, unit, filters, total, np.sqrt(squares), len(depths), stop)
+    def _unit(self, phase: Phase, unit: Unit, workspace: Workspace, stop: Stop) -> None:
+        window = phase.window(unit.groups, unit.places)
+        source = phase.begin(unit.groups, unit.places)
+        filters = phase.filters[unit.groups, unit.filters]
+        sums = self._sums(phase, filters, window, source, workspace, stop)
+        view = phase.target[(unit.groups, unit.filters, *unit.places)]
+        target = _columns(view)
+        rounded = np.empty(sums.shape, view.dtype) if target is None else target
+        if phase.finish.is_able:
+            matrices, rows, columns = sums.shape
+            bias = None if phase.bias is None else phase.bias[unit.groups, unit.filters]
+            geometry = phase.finish.geometry(
+                window, rows, columns, Steps.of(filters), source, Steps.of(rounded), _addend(bias), workspace
+            )
+            phase.finish.run(geometry, matrices * rows, workspace, phase.find, stop)
+        else:
+            self._evaluate(phase, unit, sums, rounded, workspace, stop)
+        if target is None:
+            view[...] = rounded.reshape(view.shape)
 
-    def _add_special(
-        self, phase: Phase, unit: Unit, filters: slice, depth: Box, columns: Array, total: Array, stop: Stop
-    ) -> None:
-        """Adds the products of filters that hold an infinity or NaN, which in the padding adds nothing."""
-        ones = np.broadcast_to(np.ones(()), phase.columns.source.shape)
-        reached = phase.columns._replace(source=ones, has_norms=False).unfold(*unit, depth)[0] != 0
-        first = unit.groups.start
-        for group, number in zip(*np.nonzero(~np.isfinite(phase.norms[unit.groups, filters])), strict=True):
+    def _sums(
+        self, phase: Phase, filters: Array, window: array[int], source: int, workspace: Workspace, stop: Stop
+    ) -> Array:
+        """The sums of a tile, ``[groups, filters, places]``; in its memory it leaves the squares of the operands."""
+        (groups, rows, depth), columns = filters.shape, _count(window)
+        widen, unfold = (phase.find(of_type(pair, self._dtype)) for pair in (WIDEN, UNFOLD))
+        workspace.row_squares.fill(0)
+        workspace.column_squares.fill(0)
+        into, more = (memory[: groups * rows * columns] for memory in (workspace.sums, workspace.more))
+        into = into.reshape(groups, rows, columns)
+        for first in range(0, depth, blas.DEPTH):
             if stop():
                 raise Stopped
-            weights = phase.filters[(first + group, filters.start + number, *depth)].astype(np.float64).reshape(-1, 1)
-            total[group, number] += np.where(reached[group], weights * columns[group], 0).sum(0)
+            part = slice(first, min(first + blas.DEPTH, depth))
+            window[FIRST], window[COUNT] = part.start, part.stop - part.start
+            left = widened(widen, filters[:, :, part], workspace.left, workspace.row_squares, ROWS)
+            right = workspace.right[: groups * window[COUNT] * columns].reshape(groups, window[COUNT], columns)
+            places = right.ctypes.data, workspace.column_squares.ctypes.data, window.buffer_info()[0]
+            unfold.call(0, source, *places, 0, groups * window[COUNT])
+            special = ~np.isfinite(workspace.row_squares[: groups * rows]).reshape(groups, rows)
+            kept = left[special].copy() if special.any() else None
+            if kept is not None:
+                left[special] = 0
+            if first == 0:
+                multiply(left, right, into)
+            else:
+                multiply(left, right, more.reshape(into.shape))
+                np.add(into, more.reshape(into.shape), out=into)
+            if kept is not None:
+                _add_special(unfold, window, special, kept, right, into, stop)
+        return into
 
-    def _finish(
-        self,
-        phase: Phase,
-        bias: Array | None,
-        unit: Unit,
-        filters: slice,
-        total: Array,
-        norms: Array,
-        pieces: int,
-        stop: Stop,
+    def _evaluate(
+        self, phase: Phase, unit: Unit, sums: Array, rounded: Array, workspace: Workspace, stop: Stop
     ) -> None:
-        groups, count, places = total.shape
-        depth = prod(phase.filters.shape[2:])
-        # A tile of several boxes of depths has a sum more of each.
-        error = blas.summation_error(depth) + 2 * pieces * 2.0**-53
-        row_bounds = phase.norms[unit.groups, filters].reshape(-1) * error
-
-        def terms(rows: Array, columns: Array, part: slice) -> tuple[Array, Array]:
-            return _terms(phase, unit, filters, rows, columns, part)
-
-        addend = None if bias is None else bias[unit.groups, filters].reshape(-1, 1)
-        rounded = np.empty((groups * count, places), phase.target.dtype)
-        tile = Tile(total.reshape(-1, places), row_bounds, norms, addend, rounded, terms, depth)
-        finish(tile, self._expression, phase.round_rows, stop)
-        target = phase.target[(unit.groups, filters, *unit.places)]
-        target[...] = rounded.reshape(target.shape)
+        """Finishes what the kernels do not: what something else than rounding becomes of."""
+        groups, rows, columns = sums.shape
+        bias = None if phase.bias is None else phase.bias[unit.groups, unit.filters].reshape(-1, 1)
+        row_bounds = np.sqrt(workspace.row_squares[: groups * rows]) * blas.summation_error(prod(phase.shape))
+        column_bounds = np.sqrt(workspace.column_squares[: groups * columns]).reshape(groups, columns)
+        flat = rounded if rounded.flags.c_contiguous else np.empty(rounded.shape, rounded.dtype)
+        tile = Tile(
+            sums.reshape(-1, columns), row_bounds, column_bounds, bias, flat.reshape(-1, columns),
+            partial(_terms, phase, unit), prod(phase.shape),
+        )  # fmt: skip
+        finish(tile, self._expression, stop)
+        if flat is not rounded:
+            rounded[...] = flat
 
 
-def _add_product(total: Array | None, weights: Array, columns: Array, stop: Stop) -> Array:
-    """The sums so far and the product of filters and columns, ``blas.DEPTH`` products at a time."""
-    for first in range(0, weights.shape[-1], blas.DEPTH):
+def _count(window: array[int]) -> int:
+    """The columns of a window."""
+    return window[IMAGES] * prod(window[PLACES : PLACES + SPATIAL])
+
+
+def _addend(bias: Array | None) -> Steps:
+    if bias is None:
+        return NOTHING
+    group, filter_ = (step // bias.itemsize for step in bias.strides)
+    return Steps(bias.ctypes.data, group, filter_, 0)
+
+
+def _columns(view: Array) -> Array | None:
+    """``[groups, filters, places]`` of a part of an output whose places are neighbours, or None."""
+    try:
+        flat = view.reshape(*view.shape[:2], -1, copy=False)
+    except ValueError:
+        return None
+    return flat if flat.shape[2] == 1 or flat.strides[2] == flat.itemsize else None
+
+
+def _flat(filters: Array, stop: Stop) -> Array:
+    """``[groups, filters, depth]`` of filters, a copy only where their memory asks for one."""
+    groups, count, *shape = filters.shape
+    with suppress(ValueError):
+        return filters.reshape(groups, count, prod(shape), copy=False)
+    copy = np.empty((groups, count, *shape), filters.dtype)
+    for place in Boxes(filters.shape, halved(filters.shape, COPIED)):
         if stop():
             raise Stopped
-        part = slice(first, first + blas.DEPTH)
-        found: Array = np.matmul(weights[..., part], columns[:, part])
-        total = found if total is None else np.add(total, found, out=total)
-    assert total is not None
-    return total
+        copy[place] = filters[place]
+    return copy.reshape(groups, count, prod(shape))
 
 
-def _norms(filters: Array, stop: Stop) -> Array:
-    """The Euclidean norms of filters, one group at a time or some filters of one."""
-    flat = filters.reshape(*filters.shape[:2], -1) if filters.dtype == np.float64 else None
-    if flat is not None:
-        return np.sqrt(np.einsum("gmk,gmk->gm", flat, flat))
-    norms = np.zeros(filters.shape[:2])
-    *taps, channels = filters.shape[2:]
-    for group, filter_ in coordinates(norms.shape):
-        for depth in Boxes((*taps, channels), halved((*taps, channels), STRIP)):
-            if stop():
-                raise Stopped
-            part = filters[(group, filter_, *depth)].astype(np.float64)
-            norms[group, filter_] += (part * part).sum()
-    return np.sqrt(norms)
+def _add_special(
+    unfold: Entry, window: array[int], special: Array, weights: Array, columns: Array, into: Array, stop: Stop
+) -> None:
+    """Adds the products of filters that hold an infinity or NaN, which in the padding adds nothing."""
+    ones = array("q", window)
+    ones[: SPATIAL * 2] = array("q", [0] * SPATIAL * 2)
+    is_inside, squares = np.empty(columns.shape), np.zeros(columns.shape[::2])
+    # As the input has one element, every step is 0.
+    source = np.ones(1, np.float32)
+    place, _ = ones.buffer_info()
+    unfold.call(
+        0, source.ctypes.data, is_inside.ctypes.data, squares.ctypes.data, place, 0, len(columns) * columns.shape[1]
+    )
+    for number, (group, row) in enumerate(zip(*np.nonzero(special), strict=True)):
+        if stop():
+            raise Stopped
+        products = weights[number][:, None] * columns[group]
+        into[group, row] += np.where(is_inside[group] != 0, products, 0).sum(0)
 
 
-def _terms(phase: Phase, unit: Unit, filters: slice, rows: Array, columns: Array, part: slice) -> tuple[Array, Array]:
+def _terms(phase: Phase, unit: Unit, rows: Array, columns: Array, part: slice) -> tuple[Array, Array]:
     """The weights and the elements of the input that are multiplied for elements of a tile."""
-    count = filters.stop - filters.start
+    count = unit.filters.stop - unit.filters.start
     group = (unit.groups.start + rows // count)[:, None]
-    *taps, channel = np.unravel_index(np.arange(part.start, part.stop), phase.filters.shape[2:])
+    steps = np.arange(part.start, part.stop)
+    channel, *taps = np.unravel_index(steps, phase.shape)
     shape = [place.stop - place.start for place in unit.places]
     found = zip(np.unravel_index(columns, shape), unit.places, strict=True)
     image, *positions = ((index + place.start)[:, None] for index, place in found)
-    left = phase.filters[(group, (filters.start + rows % count)[:, None], *taps, channel)]
-    right = phase.columns.gather(group, channel, image, list(taps), list(positions))
+    left = phase.filters[group, (unit.filters.start + rows % count)[:, None], steps]
+    reader = Columns(phase.source, phase.lines, np.float64)
+    right = reader.gather(group, channel, image, list(taps), list(positions))
     # An infinity or NaN of the filter adds nothing in the padding; where it meets the input nobody asks.
     return np.where(np.isfinite(left), left, 0).astype(np.float64), right
 
 
-TILE_BYTES = 8 * (MOST_UNFOLDED * (3 + WASTE) + 4 * MOST_SUMS + CHANNELS * blas.DEPTH) + 2 * EXACT_BYTES
-"""What a tile takes on each thread: columns, what they are read from, and sums."""
+TILE_BYTES = 8 * (3 * MOST_UNFOLDED + 4 * MOST_SUMS + FILTERS * blas.DEPTH) + EXACT_BYTES
+"""What a tile takes on each thread: operands, sums and their rounding."""

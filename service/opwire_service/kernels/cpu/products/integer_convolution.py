@@ -14,10 +14,13 @@ from ..jit.compiler import Kernel
 from ..run.job import Job
 from ..run.pool import Find, Pool
 from . import blas
-from .convolution import TILE_BYTES, grouped
+from .convolution import grouped
 from .integer_products import BYTES_DEPTH
 from .requantizing import Finishing, Quantized, Wrapped
-from .unfolding import CHANNELS, Box, Boxes, Columns, Cut, Geometry
+from .unfolding import CHANNELS, MOST_SUMS, MOST_UNFOLDED, WASTE, Box, Boxes, Columns, Cut, Geometry
+
+TILE_BYTES = 8 * (MOST_UNFOLDED * (2 + WASTE) + 8 * MOST_SUMS)
+"""What a tile takes on each thread: columns, what they are read from, and sums."""
 
 
 class IntegerConvolutionJob(Job):

@@ -70,6 +70,7 @@ class Finish:
 
     def __init__(self, expression: Expression, error: float, depth: int, dtype: np.dtype[Any]) -> None:
         self._depth, self._dtype = depth, dtype
+        self._kernels = of_type(ROUND, dtype), of_type(SETTLE, dtype)
         alpha = _alpha(expression.alpha)
         self.is_able = alpha is not None and expression.is_rounded and depth <= MOST_DEPTH
         factor, power = alpha or (1, 0)
@@ -77,8 +78,8 @@ class Finish:
         self._numbers = (*bits, factor, power)
 
     @property
-    def kernels(self) -> tuple[Kernel, ...]:
-        return tuple(of_type(pair, self._dtype) for pair in (ROUND, SETTLE))
+    def kernels(self) -> tuple[Kernel, Kernel]:
+        return self._kernels
 
     def geometry(
         self,
@@ -92,10 +93,20 @@ class Finish:
         workspace: Workspace,
     ) -> array[int]:
         """The row for the kernels; columns of the target must be neighbours."""
-        squares = workspace.row_squares.ctypes.data, workspace.column_squares.ctypes.data
+        places = workspace.places
         sizes = rows, columns, self._depth
-        values = *window, *sizes, *left, right, *squares, *target[:3], *addend, *self._numbers
-        return array("q", (*values, workspace.stage.ctypes.data))
+        values = (
+            *window,
+            *sizes,
+            *left,
+            right,
+            places.row_squares,
+            places.column_squares,
+            *target[:3],
+            *addend,
+            *self._numbers,
+        )
+        return array("q", (*values, places.stage))
 
     def direct_geometry(
         self,
@@ -118,19 +129,20 @@ class Finish:
             Stopped: ``stop()`` returned True.
         """
         place, _ = geometry.buffer_info()
-        sums, opens = workspace.sums.ctypes.data, workspace.opens
-        rounding, settling = (find(kernel).call for kernel in self.kernels)
-        rounding(0, sums, 0, opens.ctypes.data, place, 0, rows)
+        sums, opens = workspace.places.sums, workspace.opens
+        rounding, settling = self.kernels
+        find(rounding).call(0, sums, 0, workspace.places.opens, place, 0, rows)
         count = int(opens[0])
         if count == 0:
             return
+        settle = find(settling).call
         # In the order of their columns, so that neighbours are read together.
         opens[1 : 1 + count].sort()
         groups, several = -(-count // TOGETHER), max(1, MOST_DEPTH // self._depth)
         for first in range(0, groups, several):
             if stop():
                 raise Stopped
-            settling(0, sums, 0, opens.ctypes.data, place, first, min(first + several, groups))
+            settle(0, sums, 0, workspace.places.opens, place, first, min(first + several, groups))
 
 
 def _alpha(alpha: float) -> tuple[int, int] | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Callable
 from functools import partial
 from math import prod
 from typing import NamedTuple
@@ -19,7 +21,7 @@ from ..run.pool import Find, Pool
 from . import blas
 from .certified import EXACT_BYTES, Expression, Tile, finish
 from .finishing import NOTHING, Finish, Steps, matrix_window, of_type
-from .operands import COLUMNS, ROWS, multiply, widened
+from .operands import COLUMNS, ROWS, multiply, widening
 from .softmax import SOFTMAX, Softmax
 from .widening import WIDEN
 from .workspace import Sizes, Workspace, Workspaces
@@ -28,6 +30,9 @@ TILE = 512
 """Rows and columns of a tile, at most."""
 
 LEAST_TILE = 64
+
+LEAST_WORK = 1 << 22
+"""Products for which it takes longer to wake another thread than to compute them."""
 
 UNITS = 4
 """Tiles that a product is cut into, if they do not get too small, for threads to share."""
@@ -68,7 +73,8 @@ class Cut(NamedTuple):
         if several > 1:
             groups = -(-batch[1] // several)
             return cls(rows, columns, 1, 1, several, groups, batch[0] * groups)
-        while prod(batch) * -(-rows // height) * -(-columns // width) < UNITS and max(height, width) > LEAST_TILE:
+        least = UNITS if prod(batch) * rows * columns * depth >= LEAST_WORK else 1
+        while prod(batch) * -(-rows // height) * -(-columns // width) < least and max(height, width) > LEAST_TILE:
             if height >= width:
                 height = -(-height // 2)
             else:
@@ -107,6 +113,39 @@ class Place(NamedTuple):
     several: slice
     rows: slice
     columns: slice
+
+
+class Copying(NamedTuple):
+    """What copies operands into float64, and the copies."""
+
+    copy_left: Callable[[], None]
+    copy_right: Callable[[], None]
+    left: Array
+    right: Array
+
+
+class Prepared(NamedTuple):
+    """A tile ready to be computed.
+
+    Attributes:
+        place: where it is.
+        a, b: its operands, ``[matrices, rows, depth]`` and ``[matrices, depth, columns]``.
+        first: copies those of the depth that is summed first.
+        sums, more: its part of the memory.
+        target: its part of the output.
+        rounded: the same, or where rounding leaves it if columns of the output are no neighbours.
+        geometry: for the kernels.
+    """
+
+    place: Place
+    a: Array
+    b: Array
+    first: Copying
+    sums: Array
+    more: Array
+    target: Array
+    rounded: Array
+    geometry: array[int]
 
 
 class GemmJob(Job):
@@ -158,19 +197,24 @@ class GemmJob(Job):
         )
         addend = self._batched(inputs["CTensor"]) if "CTensor" in inputs else None
         product = Product(a, b, addend, self._batched(target), Workspaces(partial(Workspace, self._sizes)), find)
-        return partial(self._run, product, target, pool)
+        if self._cut.units > 1 or self._softmax is not None:
+            return partial(self._run, product, target, pool)
+        workspace = Workspace(self._sizes)
+        tile = self._prepare(product, Place(*self._cut.place(0)), workspace)
+        return partial(self._run_alone, product, tile, workspace)
 
     def _run(self, product: Product, target: Array, pool: Pool, stop: Stop) -> None:
         softmax = self._softmax
         sums = target if softmax is None else softmax.sums()
         if softmax is not None:
             product = product._replace(target=self._batched(sums))
-        if self._cut.units == 1:
-            self._tiles(product, stop, 0, 1)
-        else:
-            pool.run(partial(self._tiles, product, stop), self._cut.units, 1, stop)
+        pool.run(partial(self._tiles, product, stop), self._cut.units, 1, stop)
         if softmax is not None:
             softmax.finish(sums, target, pool, stop)
+
+    def _run_alone(self, product: Product, tile: Prepared, workspace: Workspace, stop: Stop) -> None:
+        with np.errstate(all="ignore"):
+            self._compute(product, tile, workspace, stop)
 
     def _batched(self, array: Array) -> Array:
         array = array[(None,) * (4 - array.ndim)]
@@ -179,50 +223,56 @@ class GemmJob(Job):
     def _tiles(self, product: Product, stop: Stop, begin: int, end: int) -> None:
         with np.errstate(all="ignore"), product.workspaces.one() as workspace:
             for unit in range(begin, end):
-                place = Place(*self._cut.place(unit))
-                sums = self._sums(product, place, workspace, stop)
-                if self._finish.is_able:
-                    self._round(product, place, sums.shape, workspace, stop)
-                else:
-                    self._evaluate(product, place, sums, workspace, stop)
+                tile = self._prepare(product, Place(*self._cut.place(unit)), workspace)
+                self._compute(product, tile, workspace, stop)
 
-    def _sums(self, product: Product, place: Place, workspace: Workspace, stop: Stop) -> Array:
-        """The sums of a tile, ``[matrices, rows, columns]``; in its memory it leaves the squares of the operands."""
-        widen, total, shape = product.find(self._widen), workspace.sums, product.target[place].shape
+    def _prepare(self, product: Product, place: Place, workspace: Workspace) -> Prepared:
+        target = product.target[place]
+        shape, (rows, columns) = target.shape, target.shape[1:]
+        a = product.a[place.first, place.several, place.rows]
+        b = product.b[place.first, place.several, :, place.columns]
+        is_run = columns == 1 or target.strides[-1] == target.itemsize
+        rounded = target if is_run else np.empty(shape, target.dtype)
+        addend = NOTHING if product.addend is None else Steps.of(product.addend[place])
+        geometry = self._finish.geometry(
+            matrix_window(Steps.of(b), columns), rows, columns, Steps.of(a), b.ctypes.data,
+            Steps.of(rounded), addend, workspace,
+        )  # fmt: skip
+        sums = workspace.sums[: target.size].reshape(shape)
+        more = workspace.more[: target.size].reshape(shape) if self._sizes.is_deep else sums
+        first = self._copying(product, a, b, 0, workspace)
+        return Prepared(place, a, b, first, sums, more, target, rounded, geometry)
+
+    def _copying(self, product: Product, a: Array, b: Array, begin: int, workspace: Workspace) -> Copying:
+        """What copies the operands of some depth."""
+        widen, part = product.find(self._widen), slice(begin, begin + blas.DEPTH)
+        copy_a, left = widening(widen, a[:, :, part], workspace.left, workspace.row_squares, ROWS)
+        copy_b, right = widening(widen, b[:, part], workspace.right, workspace.column_squares, COLUMNS)
+        return Copying(copy_a, copy_b, left, right)
+
+    def _compute(self, product: Product, tile: Prepared, workspace: Workspace, stop: Stop) -> None:
+        self._sum(product, tile, workspace, stop)
+        if not self._finish.is_able:
+            self._evaluate(product, tile.place, tile.sums, workspace, stop)
+            return
+        matrices, rows, _ = tile.sums.shape
+        self._finish.run(tile.geometry, matrices * rows, workspace, product.find, stop)
+        if tile.rounded is not tile.target:
+            tile.target[...] = tile.rounded
+
+    def _sum(self, product: Product, tile: Prepared, workspace: Workspace, stop: Stop) -> None:
+        """Sums a tile; in the memory it leaves the squares of the operands."""
         workspace.row_squares.fill(0)
         workspace.column_squares.fill(0)
-        into = total[: prod(shape)].reshape(shape)
         for begin in range(0, self._depth, blas.DEPTH):
             if stop():
                 raise Stopped
-            part = slice(begin, begin + blas.DEPTH)
-            given = product.a[place.first, place.several, place.rows, part]
-            left = widened(widen, given, workspace.left, workspace.row_squares, ROWS)
-            given = product.b[place.first, place.several, part, place.columns]
-            right = widened(widen, given, workspace.right, workspace.column_squares, COLUMNS)
-            if begin == 0:
-                multiply(left, right, into)
-            else:
-                more = workspace.more[: into.size].reshape(shape)
-                multiply(left, right, more)
-                np.add(into, more, out=into)
-        return into
-
-    def _round(self, product: Product, place: Place, shape: tuple[int, ...], workspace: Workspace, stop: Stop) -> None:
-        matrices, rows, columns = shape
-        target = product.target[place]
-        is_run = columns == 1 or target.strides[-1] == target.itemsize
-        rounded = target if is_run else np.empty(shape, target.dtype)
-        left = product.a[place.first, place.several, place.rows]
-        right = product.b[place.first, place.several, :, place.columns]
-        addend = NOTHING if product.addend is None else Steps.of(product.addend[place])
-        geometry = self._finish.geometry(
-            matrix_window(Steps.of(right), columns), rows, columns, Steps.of(left), right.ctypes.data,
-            Steps.of(rounded), addend, workspace,
-        )  # fmt: skip
-        self._finish.run(geometry, matrices * rows, workspace, product.find, stop)
-        if rounded is not target:
-            target[...] = rounded
+            copying = self._copying(product, tile.a, tile.b, begin, workspace) if begin else tile.first
+            copying.copy_left()
+            copying.copy_right()
+            multiply(copying.left, copying.right, tile.more if begin else tile.sums)
+            if begin:
+                np.add(tile.sums, tile.more, out=tile.sums)
 
     def _evaluate(self, product: Product, place: Place, sums: Array, workspace: Workspace, stop: Stop) -> None:
         """Finishes what the kernels do not: what something else than rounding becomes of."""

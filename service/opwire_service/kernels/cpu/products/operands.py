@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Callable
 
 import numpy as np
 
@@ -13,8 +14,10 @@ from ..jit.compiler import Entry
 ROWS, COLUMNS = 1, 2
 
 
-def widened(entry: Entry, view: Array, memory: Array, squares: Array, squared: int) -> Array:
-    """Copies ``[matrices, rows, columns]``.
+def widening(
+    entry: Entry, view: Array, memory: Array, squares: Array, squared: int
+) -> tuple[Callable[[], None], Array]:
+    """What copies ``[matrices, rows, columns]``.
 
     Args:
         entry: of ``WIDEN``.
@@ -24,7 +27,8 @@ def widened(entry: Entry, view: Array, memory: Array, squares: Array, squared: i
         squared: ``ROWS`` or ``COLUMNS``.
 
     Returns:
-        The copy, in the order of memory of the view, so that nothing goes against it.
+        A function that does it, and the copy, in the order of memory of the view, so that nothing goes against it.
+        Both live no longer than the view and the memory.
     """
     count, rows, columns = view.shape
     item = view.itemsize
@@ -34,10 +38,20 @@ def widened(entry: Entry, view: Array, memory: Array, squares: Array, squared: i
         rows, columns, down, across = columns, rows, across, down
     along = ROWS if is_turned else COLUMNS
     geometry = array("q", (rows, columns, matrix, down, across, squared == along))
-    place, _ = geometry.buffer_info()
-    entry.call(0, view.ctypes.data, memory.ctypes.data, squares.ctypes.data, place, 0, count * rows)
     copy = memory[: count * rows * columns].reshape(count, rows, columns)
-    return copy.swapaxes(1, 2) if is_turned else copy
+    places = view.ctypes.data, memory.ctypes.data, squares.ctypes.data, geometry.buffer_info()[0]
+
+    def copy_all(kept: array[int] = geometry) -> None:
+        entry.call(0, *places, 0, count * rows)
+
+    return copy_all, copy.swapaxes(1, 2) if is_turned else copy
+
+
+def widened(entry: Entry, view: Array, memory: Array, squares: Array, squared: int) -> Array:
+    """The copy that ``widening`` makes."""
+    copy_all, copy = widening(entry, view, memory, squares, squared)
+    copy_all()
+    return copy
 
 
 def multiply(left: Array, right: Array, into: Array) -> None:

@@ -6,8 +6,8 @@ off the leading bits of all products on a common grid, so wide that their sum is
 
 from __future__ import annotations
 
-from ..jit.compiler import Kernel, inner, kernel
-from ..jit.element import FLOAT32, HALF, bits_double, load, read, store
+from ..jit.compiler import Kernel, inlined, inner, kernel
+from ..jit.element import FLOAT32, HALF, bits_double, choose, load, read, store
 from ..numbers.accumulator import LIMBS, add_value, clear_limbs, high_and_low, propagate_carries
 from ..numbers.formats import narrow, number_of, put
 from ..numbers.rounding import to_odd
@@ -36,7 +36,7 @@ from .tiles import (
     TARGET_ROW,
     double_at,
 )
-from .window import GROUP, element_at, place_of, taps_of
+from .window import CHANNEL, GROUP, IMAGE, SIZE, SPACE, SPATIAL, TAPS, TURN, place_of, spot, taps_of
 
 TOGETHER = 8
 """Elements whose factors are copied together."""
@@ -47,8 +47,8 @@ CHUNK = 512
 _HEADROOM = 11
 """Bits that a sum of so many numbers is longer than they are, and its sign."""
 
-STAGE_BYTES = 8 * ((TOGETHER + 1) * CHUNK + TOGETHER * LIMBS)
-"""Of the memory of a thread: factors of each element, the products of one, and the limbs of each."""
+STAGE_BYTES = 8 * ((TOGETHER + 1) * CHUNK + TOGETHER * (LIMBS + 4))
+"""Of the memory of a thread: factors of each element, products of one, limbs of each and where it lies."""
 
 GREATEST_POWER = 32
 """Of the power of two in alpha, in magnitude: limbs hold whatever is multiplied by so much."""
@@ -64,16 +64,53 @@ def _place(geometry: int, code: int) -> tuple[int, int, int]:
 
 
 @inner
-def _stage(zero: float, geometry: int, codes: int, count: int, first: int, length: int) -> None:
+def _corners(geometry: int, codes: int, count: int, corners: int) -> None:
+    """Where elements meet the first tap of the first channel: the offset of group and image, and the spots."""
+    for i in range(count):
+        matrix, _, column = _place(geometry, load(codes, i, 0))
+        place = place_of(geometry, column)
+        store(corners, 4 * i, matrix * at(geometry, GROUP) + place[0] * at(geometry, IMAGE))
+        for j in range(SPATIAL):
+            store(corners, 4 * i + 1 + j, spot(geometry, j, place[1 + j], 0))
+
+
+@inner
+def _stage(zero: float, geometry: int, corners: int, count: int, first: int, length: int) -> None:
     """Copies the factors on the right of some elements."""
+    channel, high, middle, low = taps_of(geometry, first)
+    source, stage = at(geometry, RIGHT), at(geometry, STAGE)
     for k in range(length):
-        taps = taps_of(geometry, first + k)
         for i in range(count):
-            matrix, _, column = _place(geometry, load(codes, i, 0))
-            value = element_at(
-                at(geometry, RIGHT), geometry, matrix * at(geometry, GROUP), taps, place_of(geometry, column), zero
-            )
-            store(at(geometry, STAGE), i * CHUNK + k, value)
+            here = corners + 32 * i
+            a = load(here, 1, 0) + high * at(geometry, TURN)
+            b = load(here, 2, 0) + middle * at(geometry, TURN + 1)
+            c = load(here, 3, 0) + low * at(geometry, TURN + 2)
+            offset = load(here, 0, 0) + channel * at(geometry, CHANNEL) + a * at(geometry, SPACE)
+            offset += b * at(geometry, SPACE + 1) + c * at(geometry, SPACE + 2)
+            inside = 0 <= a < at(geometry, SIZE) and 0 <= b < at(geometry, SIZE + 1) and 0 <= c < at(geometry, SIZE + 2)
+            store(stage, i * CHUNK + k, number_of(read(source, offset, zero)) if inside else 0.0)
+        low += 1
+        if low == at(geometry, TAPS + 2):
+            low, middle = 0, middle + 1
+            if middle == at(geometry, TAPS + 1):
+                middle, high = 0, high + 1
+                if high == at(geometry, TAPS):
+                    high, channel = 0, channel + 1
+
+
+@inner
+def _stage_plainly(zero: float, geometry: int, corners: int, count: int, first: int, length: int) -> None:
+    """The same for one tap and no padding: columns of a matrix."""
+    step, stage = at(geometry, CHANNEL), at(geometry, STAGE)
+    for i in range(count):
+        here = corners + 32 * i
+        offset = load(here, 0, 0)
+        for j in range(SPATIAL):
+            offset += load(here, 1 + j, 0) * at(geometry, SPACE + j)
+        store(here, 0, advance(at(geometry, RIGHT), offset, zero))
+    for k in range(length):
+        for i in range(count):
+            store(stage, i * CHUNK + k, number_of(read(load(corners, 4 * i, 0), (first + k) * step, zero)))
 
 
 @inner
@@ -83,11 +120,19 @@ def _multiply(zero: float, geometry: int, code: int, factors: int, products: int
     step = at(geometry, LEFT_STEP)
     offset = matrix * at(geometry, LEFT_MATRIX) + row * at(geometry, LEFT_ROW) + first * step
     left = advance(at(geometry, LEFT), offset, zero)
-    for k in range(length):
-        product = number_of(read(left, k * step, zero)) * load(factors, k, 0.0)
-        store(products, k, product if product - product == 0.0 else 0.0)
+    if step == 1:
+        _multiply_line(zero, left, 1, factors, products, length)
+    else:
+        _multiply_line(zero, left, step, factors, products, length)
     for k in range(length, -(-length // WIDTH) * WIDTH):
         store(products, k, 0.0)
+
+
+@inlined
+def _multiply_line(zero: float, left: int, step: int, factors: int, products: int, length: int) -> None:
+    for k in range(length):
+        product = number_of(read(left, k * step, zero)) * load(factors, k, 0.0)
+        store(products, k, choose(product - product == 0.0, product, 0.0))
 
 
 @inner
@@ -158,14 +203,24 @@ def settle(zero: float, source: int, target: int, states: int, geometry: int, be
     """
     stage = at(geometry, STAGE)
     products = stage + 8 * TOGETHER * CHUNK
+    corners = products + 8 * (CHUNK + TOGETHER * LIMBS)
     for unit in range(begin, end):
         codes = states + 8 * (1 + unit * TOGETHER)
         count, depth = min(TOGETHER, load(states, 0, 0) - unit * TOGETHER), at(geometry, DEPTH)
         for i in range(count):
             clear_limbs(products + 8 * (CHUNK + i * LIMBS))
+        _corners(geometry, codes, count, corners)
+        is_plain = at(geometry, TAPS) * at(geometry, TAPS + 1) * at(geometry, TAPS + 2) == 1
+        for i in range(SPATIAL * count):
+            there = load(corners, 4 * (i // SPATIAL) + 1 + i % SPATIAL, 0)
+            is_plain &= 0 <= there < at(geometry, SIZE + i % SPATIAL)
         for first in range(0, depth, CHUNK):
             length = min(CHUNK, depth - first)
-            _stage(zero, geometry, codes, count, first, length)
+            if is_plain:
+                _corners(geometry, codes, count, corners)
+                _stage_plainly(zero, geometry, corners, count, first, length)
+            else:
+                _stage(zero, geometry, corners, count, first, length)
             for i in range(count):
                 _multiply(zero, geometry, load(codes, i, 0), stage + 8 * i * CHUNK, products, first, length)
                 _add(products + 8 * (CHUNK + i * LIMBS), products, length)

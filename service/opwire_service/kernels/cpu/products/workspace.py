@@ -34,8 +34,18 @@ class Sizes(NamedTuple):
         return 8 * (operands + sums * (3 if self.is_deep else 2) + squares + 1) + STAGE_BYTES
 
 
+class Places(NamedTuple):
+    """Addresses of memory of a thread, which take NumPy long to tell."""
+
+    sums: int
+    row_squares: int
+    column_squares: int
+    opens: int
+    stage: int
+
+
 class Workspace:
-    """Memory of one thread; addresses come with it.
+    """Memory of one thread.
 
     Attributes:
         left, right: operands in float64, flat.
@@ -43,6 +53,7 @@ class Workspace:
         row_squares, column_squares: of the operands.
         opens: how many elements are open, then which.
         stage: memory of the kernel that settles those.
+        places: addresses.
     """
 
     def __init__(self, sizes: Sizes) -> None:
@@ -55,6 +66,8 @@ class Workspace:
         self.column_squares = np.empty(sizes.matrices * sizes.columns)
         self.opens = np.empty(1 + elements, np.int64)
         self.stage = np.empty(STAGE_BYTES // 8)
+        memory = self.sums, self.row_squares, self.column_squares, self.opens, self.stage
+        self.places = Places(*(each.ctypes.data for each in memory))
 
 
 class Workspaces:

@@ -27,7 +27,7 @@ class GivenStatisticsJob(Job):
 
     def __init__(self, plan: Plan) -> None:
         self._layout = Arrangement.of(plan.inputs["InputTensor"])
-        self._epsilon = plan.attributes.Epsilon
+        self._epsilon = plan.attributes.Epsilon + 0.0  # a zero has no sign
         self._activation = plan.attributes.FusedActivation
         # A result so much smaller than the bias may be off by more than half a unit.
         self._share = 16 * 2.0**-53 * 2.0 ** (FORMATS[plan.inputs["InputTensor"].data_type].fraction_bits + 2)

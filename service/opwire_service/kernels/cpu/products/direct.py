@@ -8,9 +8,20 @@ from __future__ import annotations
 import numpy as np
 
 from ..jit.compiler import Kernel, inlined, inner, kernel
-from ..jit.element import FLOAT32, HALF, address_of, load, read, store
+from ..jit.element import FLOAT32, HALF, address_of, int64, load, read, store
 from ..numbers.accumulator import LIMBS, add_value, clear_limbs
-from ..numbers.formats import infinity_bits, narrow, number_of, put
+from ..numbers.formats import infinity_bits, narrow, narrow_vector, number_of, put
+from ..numbers.vectors import (
+    WIDTH,
+    absolutes,
+    any_of,
+    fused_vectors,
+    load_vector,
+    number,
+    put_vector,
+    spread,
+    store_vector,
+)
 from ..run.geometry import advance, at
 from .rounding import SLACK
 from .settling import exactly
@@ -31,7 +42,22 @@ from .tiles import (
     TILE,
     double_at,
 )
-from .window import BASE, CHANNEL, GROUP, IMAGE, IMAGES, MOVE, PLACES, SIZE, SPACE, TURN, element_at, spot, taps_of
+from .window import (
+    BASE,
+    CHANNEL,
+    GROUP,
+    IMAGE,
+    IMAGES,
+    MOVE,
+    PLACES,
+    SIZE,
+    SPACE,
+    TAPS,
+    TURN,
+    element_at,
+    spot,
+    taps_of,
+)
 
 OUT_IMAGE, OUT_SPACE = TILE, TILE + 1
 """Steps in elements of the output."""
@@ -39,8 +65,8 @@ OUT_IMAGE, OUT_SPACE = TILE, TILE + 1
 LINE = 256
 """Positions of a unit, at most."""
 
-STAGE_ELEMENTS = 2 * LINE + LIMBS
-"""float64 that a unit works on."""
+STAGE_ELEMENTS = 5 * LINE + LIMBS + 2 * WIDTH
+"""Of the memory of a thread: sums, magnitudes, limbs, a line of the input and the places of open elements."""
 
 
 @inlined
@@ -69,22 +95,70 @@ def _add_tap(
 
 
 @inner
+def _copy(geometry: int, source: int, first: int, count: int, copy: int, zero: float) -> None:
+    """Part of a line of the input from an element on, with zeros for padding, and some more of them."""
+    step = at(geometry, SPACE + 2)
+    begin, end = min(max(0, -first), count), min(max(0, at(geometry, SIZE + 2) - first), count)
+    for i in range(begin):
+        store(copy, i, 0.0)
+    for i in range(begin, end):
+        store(copy, i, number_of(read(source, (first + i) * step, zero)))
+    for i in range(max(begin, end), count + WIDTH):
+        store(copy, i, 0.0)
+
+
+@inner
+def _add_line(
+    zero: float, geometry: int, copy: int, turn: int, weights: int, taps: int, length: int, sums: int
+) -> None:
+    """Adds the products of some weights and a copied line, which begins where the lowest tap meets position 0."""
+    for j in range(0, length, WIDTH):
+        total, magnitude = load_vector(sums, j, 0.0), load_vector(sums, LINE + j, 0.0)
+        for t in range(taps):
+            weight = number_of(read(weights, t, zero))
+            found = load_vector(copy, j + (t * turn if turn >= 0 else (t + 1 - taps) * turn), 0.0)
+            total = fused_vectors(found, weight, total)
+            magnitude = fused_vectors(absolutes(found), abs(weight), magnitude)
+        store_vector(sums, j, total)
+        store_vector(sums, LINE + j, magnitude)
+
+
+@inner
+def _are_finite(weights: int, count: int, zero: float) -> bool:
+    for k in range(count):
+        weight = number_of(read(weights, k, zero))
+        if weight - weight != 0.0:
+            return False
+    return True
+
+
+@inner
 def _sum(
     zero: float, geometry: int, source: int, weights: int, place: tuple[int, int, int, int], length: int, sums: int
 ) -> None:
     """The sums of part of a line, and those of the magnitudes."""
-    for j in range(length):
-        store(sums, j, 0.0)
-        store(sums, LINE + j, 0.0)
+    for j in range(0, length, WIDTH):
+        store_vector(sums, j, spread(0.0))
+        store_vector(sums, LINE + j, spread(0.0))
     image, first, middle, last = place
-    for k in range(at(geometry, DEPTH)):
+    across, turn, depth = at(geometry, TAPS + 2), at(geometry, TURN + 2), at(geometry, DEPTH)
+    reach = (across - 1) * abs(turn)
+    is_padded = at(geometry, MOVE + 2) == 1 and reach <= LINE and _are_finite(weights, depth, zero)
+    copy = sums + 8 * (2 * LINE + LIMBS)
+    begin = at(geometry, BASE + 2) + last - (reach if turn < 0 else 0)
+    for k in range(0, depth, across):
         taps = taps_of(geometry, k)
         high, low = spot(geometry, 0, first, taps[1]), spot(geometry, 1, middle, taps[2])
         if 0 <= high < at(geometry, SIZE) and 0 <= low < at(geometry, SIZE + 1):
             offset = taps[0] * at(geometry, CHANNEL) + image * at(geometry, IMAGE)
             offset += high * at(geometry, SPACE) + low * at(geometry, SPACE + 1)
-            weight = number_of(read(weights, k, zero))
-            _add_tap(zero, geometry, advance(source, offset, zero), taps[3], last, length, weight, sums)
+            here, those = advance(source, offset, zero), advance(weights, k, zero)
+            if is_padded:
+                _copy(geometry, here, begin, length + reach, copy, zero)
+                _add_line(zero, geometry, copy, turn, those, across, length, sums)
+            else:
+                for t in range(across):
+                    _add_tap(zero, geometry, here, t, last, length, number_of(read(those, t, zero)), sums)
 
 
 @inner
@@ -100,12 +174,35 @@ def _settle(
     return exactly(limbs, 1, 0, addend)
 
 
+@inner
+def _round(zero: float, sums: int, length: int, addend: float, error: float, target: int, step: int, opens: int) -> int:
+    """Rounds a line; leaves the places of open elements, and returns how many there are."""
+    found, infinity, slack = 0, infinity_bits(zero), abs(addend) * SLACK
+    for j in range(0, length, WIDTH):
+        value = load_vector(sums, j, 0.0) + addend
+        margin = load_vector(sums, LINE + j, 0.0) * error + slack
+        high, low = narrow_vector(value + margin, zero), narrow_vector(value - margin, zero)
+        count = min(WIDTH, length - j)
+        if step == 1 and count == WIDTH:
+            put_vector(target, j, high, zero)
+        else:
+            for i in range(count):
+                put(target, (j + i) * step, int64(number(high, i)), zero)
+        differing, special = high ^ low, (high & infinity) > infinity - 1
+        if any_of((differing < 0) | (differing > 0) | special):
+            for i in range(count):
+                store(opens, found, j + i)
+                found += (number(differing, i) != 0) | (number(high, i) & infinity == infinity)
+    return found
+
+
 @kernel
 def convolve(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
     """Units are parts of lines: of all groups, filters, images and positions."""
     memory = np.empty(STAGE_ELEMENTS)
     stage = address_of(memory)
-    addends, infinity, error = at(geometry, ADDEND), infinity_bits(zero), double_at(geometry, ERROR)
+    limbs, opens = stage + 16 * LINE, stage + 8 * (4 * LINE + LIMBS + WIDTH)
+    addends, error, step = at(geometry, ADDEND), double_at(geometry, ERROR), at(geometry, OUT_SPACE + 2)
     for unit in range(begin, end):
         rest, part = divmod(unit, -(-at(geometry, PLACES + 2) // LINE))
         rest, middle = divmod(rest, at(geometry, PLACES + 1))
@@ -122,18 +219,15 @@ def convolve(zero: float, source: int, target: int, states: int, geometry: int, 
             addend = number_of(
                 read(addends, group * at(geometry, ADDEND_MATRIX) + row * at(geometry, ADDEND_ROW), zero)
             )
-        there = group * at(geometry, TARGET_MATRIX) + row * at(geometry, TARGET_ROW) + image * at(geometry, OUT_IMAGE)
-        there += first * at(geometry, OUT_SPACE) + middle * at(geometry, OUT_SPACE + 1)
-        step = at(geometry, OUT_SPACE + 2)
-        for j in range(length):
-            value, slack = load(stage, j, 0.0) + addend, load(stage, LINE + j, 0.0) * error + abs(addend) * SLACK
-            high, low = narrow(value + slack, zero), narrow(value - slack, zero)
-            if high != low or high & infinity == infinity:
-                if value - value == 0.0:
-                    place = (image, first, middle, start + j)
-                    value = _settle(zero, geometry, here, weights, place, addend, stage + 16 * LINE)
-                high = narrow(value, zero)
-            put(at(geometry, TARGET), there + (start + j) * step, high, zero)
+        place = group * at(geometry, TARGET_MATRIX) + row * at(geometry, TARGET_ROW) + image * at(geometry, OUT_IMAGE)
+        place += first * at(geometry, OUT_SPACE) + middle * at(geometry, OUT_SPACE + 1) + start * step
+        there = advance(at(geometry, TARGET), place, zero)
+        for i in range(_round(zero, stage, length, addend, error, there, step, opens)):
+            j = load(opens, i, 0)
+            value = load(stage, j, 0.0) + addend
+            if value - value == 0.0:
+                value = _settle(zero, geometry, here, weights, (image, first, middle, start + j), addend, limbs)
+            put(there, j * step, narrow(value, zero), zero)
 
 
 DIRECT = Kernel(convolve, FLOAT32), Kernel(convolve, HALF)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from math import prod
@@ -17,7 +17,7 @@ from opwire.tensor import Array
 from ....execution import Arrays, Stop, Stopped
 from ...activation import activated
 from ...layout import coordinates
-from ..jit.compiler import Entry, Kernel
+from ..jit.compiler import Kernel
 from ..run.job import Job, Step
 from ..run.pool import Find, Pool
 from . import blas
@@ -163,6 +163,7 @@ class ConvolutionJob(Job):
         kernel = plan.inputs["FilterTensor"]
         self._filter_elements, self._dtype = kernel.element_count, kernel.data_type.dtype
         self._depth = prod(kernel.sizes[2:]) * geometry.channels
+        self._one = np.ones(1, self._dtype)
         is_few = geometry.filters <= FEW and self._depth <= SHALLOW
         self._by_lines = is_few and self._expression.is_rounded
 
@@ -304,7 +305,7 @@ class ConvolutionJob(Job):
                 multiply(left, right, more.reshape(into.shape))
                 np.add(into, more.reshape(into.shape), out=into)
             if kept is not None:
-                _add_special(unfold, window, special, kept, right, into, stop)
+                _add_special(partial(unfold.call, 0, self._one.ctypes.data), window, special, kept, right, into, stop)
         return into
 
     def _evaluate(
@@ -360,18 +361,23 @@ def _flat(filters: Array, stop: Stop) -> Array:
 
 
 def _add_special(
-    unfold: Entry, window: array[int], special: Array, weights: Array, columns: Array, into: Array, stop: Stop
+    unfold: Callable[..., None],
+    window: array[int],
+    special: Array,
+    weights: Array,
+    columns: Array,
+    into: Array,
+    stop: Stop,
 ) -> None:
-    """Adds the products of filters that hold an infinity or NaN, which in the padding adds nothing."""
+    """Adds the products of filters that hold an infinity or NaN, which in the padding adds nothing.
+
+    ``unfold`` reads an input of one element, a one.
+    """
     ones = array("q", window)
     ones[: SPATIAL * 2] = array("q", [0] * SPATIAL * 2)
     is_inside, squares = np.empty(columns.shape), np.zeros(columns.shape[::2])
-    # As the input has one element, every step is 0.
-    source = np.ones(1, np.float32)
     place, _ = ones.buffer_info()
-    unfold.call(
-        0, source.ctypes.data, is_inside.ctypes.data, squares.ctypes.data, place, 0, len(columns) * columns.shape[1]
-    )
+    unfold(is_inside.ctypes.data, squares.ctypes.data, place, 0, len(columns) * columns.shape[1])
     for number, (group, row) in enumerate(zip(*np.nonzero(special), strict=True)):
         if stop():
             raise Stopped

@@ -104,20 +104,31 @@ def apply(entry: Entry, source: Array, target: Array, parameters: Sequence[Array
         Whether no result is below its limit in magnitude; if one is, the target holds nothing of worth.
     """
     order = sorted(range(source.ndim), key=lambda i: (source.shape[i] > 1, -abs(source.strides[i])))
-    views = [view.transpose(order) for view in (source, target, *parameters)]
-    shape = views[0].shape
-    steps = [[step // each.itemsize for step in each.strides] for each in views[:2]]
-    steps += [
-        [0 if size == 1 else step // 8 for size, step in zip(each.shape, each.strides, strict=True)]
-        for each in views[2:]
+    sizes = [source.shape[i] for i in order]
+    steps = [
+        [0 if each.shape[i] == 1 else each.strides[i] // each.itemsize for i in order]
+        for each in (source, target, *parameters)
     ]
-    inner = [each[-1] for each in steps[2:]]
-    vary = 0 if not any(inner) else 2 if all(step in (0, 1) for step in inner) else 1
-    row = [len(shape) - 1, shape[-1], steps[0][-1], steps[1][-1], vary]
-    row += [each.ctypes.data for each in views[2:]] + inner
-    for i, size in enumerate(shape[:-1]):
-        row += [size, *(each[i] for each in steps)]
+    loops = _merged(sizes, list(zip(*steps, strict=True)))
+    *outer, (length, inner) = loops
+    varying = inner[2:]
+    vary = 0 if not any(varying) else 2 if all(step in (0, 1) for step in varying) else 1
+    row = [len(outer), length, *inner[:2], vary, *(each.ctypes.data for each in parameters), *varying]
+    for size, each in outer:
+        row += [size, *each]
     geometry, state = array("q", row), array("q", [0])
-    units = source.size // shape[-1]
+    units = source.size // length
     entry.call(0, source.ctypes.data, target.ctypes.data, state.buffer_info()[0], geometry.buffer_info()[0], 0, units)
     return state[0] == 0
+
+
+def _merged(sizes: list[int], steps: list[tuple[int, ...]]) -> list[tuple[int, tuple[int, ...]]]:
+    """Loops, the innermost last; two are one where all tensors go on in the outer one as in the inner one."""
+    loops = [(sizes[0], steps[0])]
+    for size, each in zip(sizes[1:], steps[1:], strict=True):
+        outer, before = loops[-1]
+        if outer == 1 or all(a == b * size for a, b in zip(before, each, strict=True)):
+            loops[-1] = (outer * size, each)
+        else:
+            loops.append((size, each))
+    return loops

@@ -5,6 +5,7 @@ What comes so near to 0 that too much cancelled is counted; the caller does such
 
 from __future__ import annotations
 
+import math
 from array import array
 from collections.abc import Sequence
 
@@ -13,7 +14,7 @@ from opwire.tensor import Array
 from ..jit.compiler import Entry, Kernel, inlined, kernel
 from ..jit.element import FLOAT32, HALF, load, read, store
 from ..numbers.formats import narrow, narrow_vector, number_of, put, values
-from ..numbers.vectors import WIDTH, absolutes, any_of, elements, load_vector, put_vector, spread
+from ..numbers.vectors import WIDTH, absolutes, any_of, elements, load_vector, pick, put_vector, spread
 from ..run.geometry import advance, at
 
 PARAMETERS = 5
@@ -59,17 +60,18 @@ def affine(zero: float, source: int, target: int, states: int, geometry: int, be
             last = length - length % WIDTH
             m, r, f = load(mean, 0, 0.0), load(more, 0, 0.0), load(factor, 0, 0.0)
             b, least = load(bias, 0, 0.0), load(limit, 0, 0.0)
-            any_near = spread(0.0) > 1.0
+            lowest = spread(math.inf)
             for j in range(0, last, WIDTH):
                 y = (values(elements(advance(here, j, zero), None, zero)) - m - r) * f + b
-                any_near = any_near | (absolutes(y) < least)
+                above = absolutes(y) - least
+                lowest = pick(above < lowest, above, lowest)
                 put_vector(there, j, narrow_vector(y, zero), zero)
-            near += any_of(any_near)
+            near += any_of(lowest < 0.0)
         elif step == 1 and apart == 1 and vary == 2:
             last = length - length % WIDTH
             a, c = at(geometry, STEPS), at(geometry, STEPS + 1)
             d, e, g = at(geometry, STEPS + 2), at(geometry, STEPS + 3), at(geometry, STEPS + 4)
-            any_near = spread(0.0) > 1.0
+            lowest = spread(math.inf)
             for j in range(0, last, WIDTH):
                 m = load_vector(mean, j, 0.0) if a else spread(load(mean, 0, 0.0))
                 r = load_vector(more, j, 0.0) if c else spread(load(more, 0, 0.0))
@@ -77,9 +79,10 @@ def affine(zero: float, source: int, target: int, states: int, geometry: int, be
                 b = load_vector(bias, j, 0.0) if e else spread(load(bias, 0, 0.0))
                 least = load_vector(limit, j, 0.0) if g else spread(load(limit, 0, 0.0))
                 y = (values(elements(advance(here, j, zero), None, zero)) - m - r) * f + b
-                any_near = any_near | (absolutes(y) < least)
+                above = absolutes(y) - least
+                lowest = pick(above < lowest, above, lowest)
                 put_vector(there, j, narrow_vector(y, zero), zero)
-            near += any_of(any_near)
+            near += any_of(lowest < 0.0)
         for j in range(last, length):
             x = number_of(read(here, j * step, zero)) - _parameter(mean, j, at(geometry, STEPS))
             x -= _parameter(more, j, at(geometry, STEPS + 1))

@@ -43,7 +43,7 @@ def gemm(depth: int, **options: Any) -> dict[str, Any]:
 
 def convolution(channels: int, **options: Any) -> dict[str, Any]:
     each = {"Strides": 1, "Dilations": 1, "StartPadding": 1, "EndPadding": 1, "OutputPadding": 0}
-    desc = {name: [value] * 2 for name, value in each.items()} | {"GroupCount": 1}
+    desc: dict[str, Any] = {name: [value] * 2 for name, value in each.items()} | {"GroupCount": 1}
     desc |= {"Mode": "CROSS_CORRELATION", "Direction": "FORWARD"}
     desc |= {"InputTensor": repeated(1, channels, 32, 32), "FilterTensor": repeated(400, channels, 3, 3)}
     return request("CONVOLUTION", desc, ("InputTensor", "FilterTensor"), **options)

@@ -226,6 +226,28 @@ def test_a_convolution_is_rounded_as_the_product_that_it_is(cpu):
     np.testing.assert_array_equal(found.reshape(200, 600), product)
 
 
+@pytest.mark.parametrize("filters", [3, 40])
+def test_convolutions_that_cancel_are_summed_exactly(cpu, filters):
+    a, b = cancelling(0, 70, 90)
+    b = b[:, :filters]
+    inputs = {"InputTensor": a[:, :, None, None], "FilterTensor": np.ascontiguousarray(b.T)[:, :, None, None]}
+    found = answer(cpu, "CONVOLUTION", inputs, **FORWARD, **conv_fields(2, 1, 1, 0, 1))
+    assert_rounded(found[:, :, 0, 0], a, b)
+
+
+@pytest.mark.parametrize("filters", [1, 9])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_an_infinite_weight_adds_nothing_in_the_padding(cpu, filters, dtype):
+    source, kernel = np.ones((1, 1, 1, 40), dtype), np.ones((filters, 1, 1, 3), dtype)
+    kernel[-1, 0, 0, 0] = np.inf
+    fields = conv_fields(2, 1, 1, 1, 1) | {"StartPadding": [0, 1], "EndPadding": [0, 1]}
+    found = answer(cpu, "CONVOLUTION", {"InputTensor": source, "FilterTensor": kernel}, **FORWARD, **fields)[0, :, 0]
+    right = np.full((filters, 40), 3, dtype)
+    right[:, [0, -1]] = 2
+    right[-1, 1:] = np.inf
+    np.testing.assert_array_equal(found, right)
+
+
 def test_a_transposed_convolution_is_the_adjoint(cpu):
     """The products <x, F y> and <F' x, y> agree, exactly for integers."""
     chosen = np.random.default_rng(0)

@@ -66,3 +66,14 @@ def test_an_infinite_gradient_comes_back_to_the_first_element(device):
     found = gradients(device, "BATCH_NORMALIZATION_TRAINING_GRAD", [3, 1, 1, 3], [INF, 1, 1, 1])
     right = np.array([NAN, NAN, NAN, -INF], np.float32)
     assert np.array_equal(found["OutputGradientTensor"].ravel(), right, equal_nan=True)
+
+
+def test_a_variance_and_an_epsilon_of_negative_zero_are_zero(device):
+    """Zeros of real numbers have no sign, so what is over their sum has its own."""
+    inputs: dict[str, list[float]] = {"InputTensor": [1, -1, 0, 2], "MeanTensor": [0], "VarianceTensor": [-0.0]}
+    inputs |= {"ScaleTensor": [1], "BiasTensor": [0]}
+    tensors = {name: {"DataType": "FLOAT32", "Sizes": [1, 1, 1, len(row)]} for name, row in inputs.items()}
+    plan = check({"type": "BATCH_NORMALIZATION", "desc": {**tensors, "Spatial": True, "Epsilon": -0.0}})
+    found = execute(device, plan, {name: np.array(row, np.float32).tobytes() for name, row in inputs.items()})
+    right = np.array([INF, -INF, NAN, INF], np.float32)
+    assert np.array_equal(found["OutputTensor"].ravel(), right, equal_nan=True)

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opwire.check import check
+from opwire_service.engine.calibration import UNMEASURED
 from opwire_service.engine.placement import HALF_LIFE, Cost, Demand, Placement, crossover
 
 CPU = Cost(fixed=10e-6, per_byte=0.0, per_visit=1e-9)
@@ -36,6 +37,18 @@ def test_small_goes_to_the_cpu_and_large_to_the_card():
     placement = pair()
     assert placement.order(reduction(9), 0) == ["cpu", "cuda"]
     assert placement.order(reduction(10**7), 0) == ["cuda", "cpu"]
+
+
+def product(size: int) -> Demand:
+    matrix = {"DataType": "FLOAT32", "Sizes": [size, size]}
+    fields = {"TransA": "NONE", "TransB": "NONE", "Alpha": 1, "Beta": 1}
+    return Demand.of(check({"type": "GEMM", "desc": {"ATensor": matrix, "BTensor": matrix, **fields}}))
+
+
+def test_a_large_product_goes_to_the_card_before_anything_was_measured():
+    placement = Placement({name: UNMEASURED[name] for name in ("cuda", "cpu")})
+    assert placement.order(product(64), 0) == ["cpu", "cuda"]
+    assert placement.order(product(2048), 0) == ["cuda", "cpu"]
 
 
 def test_the_transfer_counts():

@@ -10,7 +10,7 @@ import numpy as np
 from opwire.check import Plan
 from opwire.tensor import Array, BufferTensorDesc, DataType, packed_strides
 
-from ....execution import Arrays, Bound, Stop
+from ....execution import Arrays, Bound, Stop, Stopped
 from ..jit.compiler import Kernel
 from ..jit.element import FLOAT32, HALF, INT64
 from ..run.blocks import Blocks
@@ -93,6 +93,11 @@ class CastJob(Job):
     def _run_blocks(self, source: Array, target: Array, find: Find, pool: Pool, stop: Stop) -> None:
         if self._is_packed:
             source, target = source.reshape(-1), target.reshape(-1)
+        if target.size <= BLOCK:
+            if stop():
+                raise Stopped
+            self._convert(find, source, target)
+            return
         blocks = Blocks.of(source.shape, BLOCK)
 
         def piece(begin: int, end: int) -> None:

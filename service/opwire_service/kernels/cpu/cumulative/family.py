@@ -2,29 +2,41 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable
 from functools import partial
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from opwire.check import Plan
 from opwire.enums import AxisDirection
-from opwire.tensor import Array
+from opwire.tensor import Array, DataType
 
-from ....execution import Arrays, Stop, Stopped
+from ....execution import Arrays, Bound, Stop, Stopped
 from ...exact import FORMATS, exact_sum, multiply
 from ...reference.elements import Elements
 from ..jit.compiler import Kernel
-from ..run.job import Job
+from ..numbers.vectors import WIDTH
+from ..run.geometry import KEPT, KEPT_LOOPS, KEPT_SLOTS, SLOTS
+from ..run.job import Job, Step
 from ..run.pool import Find, Pool
 from ..run.tiles import TILE, Tiles
+from . import lines
+from .lines import ACROSS, EXCLUSIVE, LENGTH, SLICES, SOURCE_STEP, TARGET_STEP
 from .running import FACTORS, Carried, Products, Sums, Wrapped
 
-KERNELS: tuple[Kernel, ...] = ()
+KERNELS: tuple[Kernel, ...] = lines.SUMS
+
+COST = 4
+"""How many times as long as an element of a maximum one of these takes."""
 
 _SIDE_BY_SIDE = 16
 """Lines that a tile has at least, if there are as many."""
+
+LONGEST = 1 << 20
+"""Elements of a line that a kernel walks without being asked whether to stop: some ms."""
 
 
 class RunningJob(Job):
@@ -116,7 +128,62 @@ class RunningJob(Job):
             target[(*place[:axis], at, *place[axis + 1 :])] = result + 0 if self._exclusive and self._sums else result
 
 
+class LinesJob(Job):
+    """Running sums of floats by a kernel.
+
+    Args:
+        plan: of them, with lines of at most ``LONGEST`` elements.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        source, target = plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
+        attributes, axis = plan.attributes, plan.attributes.Axis
+        self._kernel = lines.SUMS[source.data_type is DataType.FLOAT16]
+        steps, moves, length = source.element_strides, target.element_strides, source.sizes[axis]
+        others = [i for i in range(source.rank) if i != axis and source.sizes[i] > 1]
+        beside = next((i for i in others if steps[i] == moves[i] == 1 and source.sizes[i] >= WIDTH), None)
+        row = [0] * SLOTS
+        row[LENGTH], row[SOURCE_STEP], row[TARGET_STEP] = length, steps[axis], moves[axis]
+        row[EXCLUSIVE] = int(attributes.HasExclusiveSum)
+        kept = [i for i in others if i != beside]
+        units = prod(source.sizes[i] for i in kept)
+        if beside is not None:
+            row[ACROSS], row[SLICES] = source.sizes[beside], -(-source.sizes[beside] // WIDTH)
+            units *= row[SLICES]
+        row[KEPT_LOOPS] = len(kept)
+        for i, dimension in enumerate(kept):
+            here = source.sizes[dimension], steps[dimension], moves[dimension]
+            row[KEPT + KEPT_SLOTS * i : KEPT + KEPT_SLOTS * (i + 1)] = here
+        self._first = 0, 0
+        if attributes.AxisDirection is AxisDirection.DECREASING:
+            itemsize = source.data_type.dtype.itemsize
+            self._first = (length - 1) * steps[axis] * itemsize, (length - 1) * moves[axis] * itemsize
+            row[SOURCE_STEP], row[TARGET_STEP] = -row[SOURCE_STEP], -row[TARGET_STEP]
+        several = 1 if beside is None else WIDTH
+        self._step = Step(self._kernel, array("q", row), units, COST * length * several)
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        return (self._kernel,)
+
+    def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
+        self.bind(inputs, outputs, find, pool)(stop)
+
+    def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
+        source, target = inputs["InputTensor"], outputs["OutputTensor"]
+        first, last = self._first
+        return self._step.bind(source.ctypes.data + first, target.ctypes.data + last, 0, find, pool, (source, target))
+
+
+def _sums(plan: Plan) -> Job:
+    desc = plan.inputs["InputTensor"]
+    is_walked = desc.data_type in (DataType.FLOAT32, DataType.FLOAT16)
+    if is_walked and desc.sizes[plan.attributes.Axis] <= LONGEST:
+        return LinesJob(plan)
+    return RunningJob(plan, sums=True)
+
+
 PREPARE: dict[str, Callable[[Plan], Job]] = {
-    "CUMULATIVE_SUMMATION": partial(RunningJob, sums=True),
+    "CUMULATIVE_SUMMATION": _sums,
     "CUMULATIVE_PRODUCT": partial(RunningJob, sums=False),
 }

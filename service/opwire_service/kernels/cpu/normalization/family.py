@@ -8,13 +8,15 @@ from opwire.check import Plan
 
 from ..jit.compiler import Kernel
 from ..run.job import Job
+from .affine import AFFINE
 from .given import GivenStatisticsJob
 from .gradients import GradientsJob
 from .lengths import LengthsJob
+from .moments import MOMENTS
 from .response import PREPARE as RESPONSES
 from .statistics import StatisticsJob
 
-KERNELS: tuple[Kernel, ...] = ()
+KERNELS: tuple[Kernel, ...] = (*AFFINE, *MOMENTS)
 
 PREPARE: dict[str, Callable[[Plan], Job]] = {
     "BATCH_NORMALIZATION": GivenStatisticsJob,

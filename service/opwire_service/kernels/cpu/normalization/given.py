@@ -5,18 +5,19 @@ from __future__ import annotations
 import numpy as np
 
 from opwire.check import Plan
-from opwire.tensor import Array
+from opwire.tensor import Array, DataType
 
 from ....execution import Arrays, Stop
 from ...activation import activated
 from ...exact import FORMATS
 from ...reference.normalization import normalized
 from ...reference.reals import Real, add, real, root
-from ..jit.compiler import Kernel
+from ..jit.compiler import Entry, Kernel
 from ..run.arranged import Arrangement, part_of
 from ..run.job import Job
 from ..run.pool import Find, Pool
 from ..run.tiles import TILE
+from .affine import AFFINE, apply
 from .exactly import PIECE_BYTES, exact_results, in_pieces
 
 _NAMES = ("Mean", "Variance", "Scale", "Bias")
@@ -27,14 +28,15 @@ class GivenStatisticsJob(Job):
 
     def __init__(self, plan: Plan) -> None:
         self._layout = Arrangement.of(plan.inputs["InputTensor"])
-        self._epsilon = plan.attributes.Epsilon
+        self._epsilon = plan.attributes.Epsilon + 0.0  # a zero has no sign
         self._activation = plan.attributes.FusedActivation
         # A result so much smaller than the bias may be off by more than half a unit.
+        self._affine = AFFINE[plan.inputs["InputTensor"].data_type is DataType.FLOAT16]
         self._share = 16 * 2.0**-53 * 2.0 ** (FORMATS[plan.inputs["InputTensor"].data_type].fraction_bits + 2)
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
-        return ()
+        return () if self._activation else (self._affine,)
 
     def scratch_bytes(self, threads: int) -> int:
         return (80 * TILE + PIECE_BYTES) * min(threads, self._layout.tiles.count)
@@ -46,21 +48,28 @@ class GivenStatisticsJob(Job):
         parameters = [self._layout.arranged(inputs[f"{name}Tensor"]) for name in _NAMES]
         tiles = self._layout.tiles
 
+        entry = None if self._activation else find(self._affine)
+
         def piece(begin: int, end: int) -> None:
             with np.errstate(all="ignore"):
                 for number in range(begin, end):
                     at = tiles.at(number)
-                    self._tile(source[at], target[at], [part_of(array, at) for array in parameters], stop)
+                    self._tile(source[at], target[at], [part_of(array, at) for array in parameters], entry, stop)
 
         pool.run(piece, tiles.count, 1, stop)
 
-    def _tile(self, source: Array, target: Array, parameters: list[Array], stop: Stop) -> None:
+    def _tile(self, source: Array, target: Array, parameters: list[Array], entry: Entry | None, stop: Stop) -> None:
         mean, variance, scale, bias = (array.astype(np.float64) for array in parameters)
+        factor, limit = scale / np.sqrt(variance + self._epsilon), np.abs(bias) * self._share
+        if entry is not None:
+            # A bound that is just above, as what equals the limit is near, too.
+            above = np.where(limit > 0, np.nextafter(limit, np.inf), 0.0)
+            if apply(entry, source, target, (mean, np.zeros((1,) * mean.ndim), factor, bias, above)):
+                return
         x = np.array(source, np.float64, order="C")
         x -= mean
-        x *= scale / np.sqrt(variance + self._epsilon)
+        x *= factor
         x += bias
-        limit = np.abs(bias) * self._share
         greatest = limit.max() if limit.size > 1 else limit.reshape(-1)[0]
         if np.abs(x).min(initial=np.inf) <= greatest:
             self._mend(x, limit, source, parameters, stop)

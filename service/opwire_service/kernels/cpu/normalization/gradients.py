@@ -44,7 +44,7 @@ class GradientsJob(Job):
 
     def __init__(self, plan: Plan) -> None:
         desc, statistics = plan.inputs["InputTensor"], plan.inputs["MeanTensor"]
-        self._epsilon = plan.attributes.Epsilon
+        self._epsilon = plan.attributes.Epsilon + 0.0  # a zero has no sign
         self._by_batch = "TRAINING" in plan.operator.name
         self._layout = Arrangement.of(desc, [i for i, size in enumerate(statistics.sizes) if size == 1])
         self._of = FORMATS[desc.data_type]

@@ -21,7 +21,7 @@ class LengthsJob(Job):
     def __init__(self, plan: Plan) -> None:
         self._layout = Arrangement.of(plan.inputs["InputTensor"], (plan.attributes.Axis,))
         self._squared = plan.attributes.P == 2
-        self._epsilon = plan.attributes.Epsilon
+        self._epsilon = plan.attributes.Epsilon + 0.0  # a zero has no sign
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:

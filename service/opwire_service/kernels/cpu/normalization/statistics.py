@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping
 from functools import partial
 from math import prod
@@ -10,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from opwire.check import Plan
-from opwire.tensor import Array
+from opwire.tensor import Array, DataType
 
 from ....execution import Arrays, Stop
 from ...activation import activated
@@ -19,12 +20,14 @@ from ...reference.elements import Elements
 from ...reference.moments import moments
 from ...reference.normalization import axes_of, normalized, statistics_of, uses
 from ...reference.reals import Real, add, real, rounded
-from ..jit.compiler import Kernel
+from ..jit.compiler import Entry, Kernel
 from ..run.arranged import Arrangement, part_of
 from ..run.job import Job
 from ..run.pool import Find, Pool
 from ..run.tiles import TILE, Slices
+from .affine import AFFINE, apply
 from .exactly import PIECE_BYTES, exact_results, in_pieces
+from .moments import MOMENTS, roundings
 from .rows import Rows, long_rows, rows_of
 
 _PAIRWISE = 48
@@ -58,14 +61,19 @@ class StatisticsJob(Job):
         self._of = FORMATS[desc.data_type]
         tiles = self._layout.tiles
         neighbours = self._layout.neighbours or not tiles.whole
-        roundings = _PAIRWISE if neighbours else min(tiles.length, TILE) + _PAIRWISE
+        summed = _PAIRWISE if neighbours else min(tiles.length, TILE) + _PAIRWISE
+        is_half = desc.data_type is DataType.FLOAT16
+        self._kernels = (MOMENTS[is_half], AFFINE[is_half])
+        self._is_compiled = neighbours and tiles.whole and plan.attributes.FusedActivation is None
+        if self._is_compiled:
+            summed = max(summed, roundings(tiles.length))
         # Below these shares of the scale and the bias a result may be off by more than half a unit.
         units = 2.0 ** (self._of.fraction_bits + 2)
-        self._of_scale, self._of_bias = roundings * 2.0**-53 * units, 4 * 2.0**-53 * units
+        self._of_scale, self._of_bias = summed * 2.0**-53 * units, 4 * 2.0**-53 * units
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
-        return ()
+        return self._kernels if self._is_compiled else ()
 
     def scratch_bytes(self, threads: int) -> int:
         tiles = self._layout.tiles
@@ -79,27 +87,57 @@ class StatisticsJob(Job):
         tensors = _Tensors(
             inputs["InputTensor"].transpose(order),
             outputs["OutputTensor"].transpose(order),
-            *(None if array is None else arranged(array) for array in others),
+            *(None if other is None else arranged(other) for other in others),
         )
         statistics = {name: array.transpose(order) for name, array in outputs.items() if name != "OutputTensor"}
         if self._layout.tiles.whole:
-            self._run_whole(tensors, statistics, pool, stop)
+            self._run_whole(tensors, statistics, find, pool, stop)
         else:
             self._run_long(tensors, statistics, pool, stop)
 
-    def _run_whole(self, tensors: _Tensors, statistics: Mapping[str, Array], pool: Pool, stop: Stop) -> None:
+    def _run_whole(
+        self, tensors: _Tensors, statistics: Mapping[str, Array], find: Find, pool: Pool, stop: Stop
+    ) -> None:
         layout = self._layout
+        entries = [find(kernel) for kernel in self.kernels]
 
         def piece(begin: int, end: int) -> None:
             with np.errstate(all="ignore"):
                 for number in range(begin, end):
                     at = layout.tiles.at(number)
+                    if entries and self._compiled(entries, tensors, statistics, at, stop):
+                        continue
                     x = np.array(tensors.source[at], np.float64, order="C")
                     found = rows_of(x, layout, about_mean=self._use_mean)
                     self._put_statistics(found, tensors.source, statistics, at, stop)
                     self._finish(x, found, tensors, at, {}, stop)
 
         pool.run(piece, layout.tiles.count, 1, stop)
+
+    def _compiled(
+        self, entries: list[Entry], tensors: _Tensors, statistics: Mapping[str, Array], at: Slices, stop: Stop
+    ) -> bool:
+        """Does a tile by machine code, if its rows are neighbours in memory and no result is too near to 0."""
+        source, length = tensors.source[at], self._layout.tiles.length
+        kept = source.shape[: source.ndim - len(self._layout.axes)]
+        try:
+            rows = source.reshape(prod(kept), length, copy=False)
+        except ValueError:
+            return False
+        if length > 1 and rows.strides[1] != rows.itemsize:
+            return False
+        geometry = array("q", (length, rows.strides[0] // rows.itemsize, self._use_mean))
+        numbers = np.empty((3, *kept, *(1 for _ in self._layout.axes)))
+        place, _ = geometry.buffer_info()
+        entries[0].call(0, rows.ctypes.data, 0, numbers.ctypes.data, place, 0, len(rows))
+        found = Rows(*numbers)
+        factor, bias, limit = self._parameters(found, tensors, at)
+        # What equals its limit is near to 0, too.
+        above = np.nextafter(limit, np.inf)
+        if not apply(entries[1], source, tensors.target[at], (found.mean, found.rest, factor, bias, above)):
+            return False
+        self._put_statistics(found, tensors.source, statistics, at, stop)
+        return True
 
     def _run_long(self, tensors: _Tensors, statistics: Mapping[str, Array], pool: Pool, stop: Stop) -> None:
         layout, per_row = self._layout, self._layout.tiles.tiles_of_row
@@ -139,6 +177,15 @@ class StatisticsJob(Job):
 
     def _finish(self, x: Array, found: Rows, tensors: _Tensors, at: Slices, known: _Known, stop: Stop) -> None:
         """From deviations to the output; what is near 0 compared with what it is made of is done exactly."""
+        factor, bias, limit = self._parameters(found, tensors, at)
+        x *= factor
+        x += bias
+        self._mend(x, limit, tensors, at, known, stop)
+        into = tensors.target[at]
+        into[...] = activated(self._plan.attributes.FusedActivation, x)
+
+    def _parameters(self, found: Rows, tensors: _Tensors, at: Slices) -> tuple[Array, Array, Array]:
+        """What deviations are multiplied by, what is added, and below which magnitude results are doubtful."""
         factor = np.ones_like(found.spread)
         size = np.ones_like(found.spread) if self._use_variance else np.sqrt(found.spread)
         if self._use_variance:
@@ -146,16 +193,13 @@ class StatisticsJob(Job):
         if tensors.scale is not None:
             scale = part_of(tensors.scale, at).astype(np.float64)
             factor, size = factor * scale, size * np.abs(scale)
-        x *= factor
         limit = size * self._of_scale
+        bias = np.zeros((1,) * factor.ndim)
         for summand in (tensors.bias, tensors.added):
             if summand is not None:
                 term = part_of(summand, at).astype(np.float64)
-                x += term
-                limit = limit + np.abs(term) * self._of_bias
-        self._mend(x, limit, tensors, at, known, stop)
-        into = tensors.target[at]
-        into[...] = activated(self._plan.attributes.FusedActivation, x)
+                bias, limit = bias + term, limit + np.abs(term) * self._of_bias
+        return factor, bias, limit
 
     def _mend(self, x: Array, limit: Array, tensors: _Tensors, at: Slices, known: _Known, stop: Stop) -> None:
         greatest = limit.max() if limit.size > 1 else limit.reshape(-1)[0]

@@ -13,6 +13,7 @@ from numba.extending import overload
 from ..jit.compiler import inner
 from ..jit.element import (
     FLOAT32,
+    HALF,
     bits_double,
     bits_float,
     double_bits,
@@ -51,6 +52,17 @@ def _masked(element, mask):
     if element == FLOAT32:
         return lambda element, mask: float64(bits_float(float_bits(element) & int32(mask)))
     return lambda element, mask: float64(half_to_float(uint16(element & uint16(mask))))
+
+
+def number_of(element: Any) -> Any:
+    """An element as a float64."""
+
+
+@overload(number_of, inline="always")
+def _number_of(element):
+    if element == HALF:
+        return lambda element: float64(half_to_float(element))
+    return lambda element: float64(element)
 
 
 @inner

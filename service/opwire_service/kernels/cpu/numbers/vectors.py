@@ -155,6 +155,22 @@ def store_vector(typing: Any, address: Any, index: Any, vector: Any) -> tuple[An
 
 
 @intrinsic
+def put_vector(typing: Any, address: Any, index: Any, bits: Any, zero: Any) -> tuple[Any, Code]:
+    """Stores the lowest bits of sixteen integers as elements of an output, which are neighbours."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        element = ir.IntType(zero.bitwidth)
+        vector = ir.VectorType(element, WIDTH)
+        first = builder.gep(builder.inttoptr(args[0], element.as_pointer()), [args[1]])
+        cut = builder.trunc(args[2], vector) if zero.bitwidth < 32 else args[2]
+        stored = builder.store(cut, builder.bitcast(first, vector.as_pointer()), align=zero.bitwidth // 8)
+        stored.set_metadata("alias.scope", metadata_of_written(builder))
+        return context.get_dummy_value()
+
+    return types.void(ADDRESS, ADDRESS, INTS, zero), code
+
+
+@intrinsic
 def singles(typing: Any, bits: Any) -> tuple[Any, Code]:
     """The elements that have some bits, as FLOAT32."""
 

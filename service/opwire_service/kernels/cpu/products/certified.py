@@ -14,7 +14,6 @@ from opwire.tensor import Array
 from ....execution import Stop, Stopped
 from ...activation import activated
 from .exact_sums import ExactSums, times
-from .rounding import Round
 
 STRIP = 1 << 14
 """Elements that are rounded at a time: they stay in the cache."""
@@ -98,53 +97,18 @@ class Tile:
         return bounds
 
 
-def finish(tile: Tile, expression: Expression, round_rows: Round, stop: Stop) -> None:
-    """Rounds a tile into its target; ``round_rows`` does most of those in FLOAT32.
+def finish(tile: Tile, expression: Expression, stop: Stop) -> None:
+    """Rounds a tile into its target.
 
     Raises:
         Stopped: ``stop()`` returned True.
     """
     rows = max(1, STRIP // tile.sums.shape[1])
-    if _is_usual(tile, expression):
-        _finish_usual(tile, expression, round_rows, stop)
-        return
     with np.errstate(all="ignore"):
         for first in range(0, len(tile.sums), rows):
             if stop():
                 raise Stopped
             _finish_rows(tile, slice(first, first + rows), expression, stop)
-
-
-def _is_usual(tile: Tile, expression: Expression) -> bool:
-    """Whether sums are rounded to FLOAT32 as they are, or with an addend that each row has for itself."""
-    is_plain = expression.alpha == 1 and expression.is_rounded and tile.target.dtype == np.float32
-    return is_plain and (tile.addend is None or (tile.addend.shape[1] == 1 and expression.beta == 1))
-
-
-def _finish_usual(tile: Tile, expression: Expression, round_rows: Round, stop: Stop) -> None:
-    addends = None
-    if tile.addend is not None:
-        addends = np.ascontiguousarray(np.broadcast_to(tile.addend[:, 0], len(tile.sums)), np.float64)
-    row_bounds = np.ascontiguousarray(tile.row_bounds)
-    found = round_rows(tile.sums, row_bounds, np.ascontiguousarray(tile.column_bounds), addends, tile.target)
-    marked = np.flatnonzero(found)
-    with np.errstate(all="ignore"):
-        several = max(1, STRIP // tile.sums.shape[1])
-        for first in range(0, len(marked), several):
-            if stop():
-                raise Stopped
-            _decide(tile, marked[first : first + several], expression, stop)
-
-
-def _decide(tile: Tile, rows: Array, expression: Expression, stop: Stop) -> None:
-    """Rounds what is open in some rows."""
-    values, across = tile.sums[rows], tile.column_bounds
-    bounds = tile.row_bounds[rows, None] * across[rows // (len(tile.sums) // len(across))]
-    if tile.addend is not None:
-        addend = np.broadcast_to(tile.addend, (len(tile.sums), 1))[rows].astype(np.float64)
-        values, bounds = values + addend, bounds + np.abs(addend) * 2.0**-51
-    places, columns = _places((values - bounds).astype(np.float32) != (values + bounds).astype(np.float32))
-    _write_open(tile, rows[places], columns, values[places, columns], expression, stop)
 
 
 def _write_open(tile: Tile, rows: Array, columns: Array, values: Array, expression: Expression, stop: Stop) -> None:

@@ -1,10 +1,12 @@
-"""CONVOLUTION: tiles of filters times unfolded columns, rounded as the products of matrices are."""
+"""CONVOLUTION: tiles of filters times unfolded columns, or the lines of each filter where a group has but a few."""
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Callable
 from functools import partial
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -15,68 +17,49 @@ from ....execution import Arrays, Stop, Stopped
 from ...activation import activated
 from ...layout import coordinates
 from ..jit.compiler import Kernel
-from ..run.job import Job
+from ..run.job import Job, Step
 from ..run.pool import Find, Pool
 from . import blas
-from .certified import EXACT_BYTES, STRIP, Expression, Tile, finish
-from .rounding import ROWS, Round, rounding
-from .unfolding import CHANNELS, MOST_SUMS, MOST_UNFOLDED, WASTE, Box, Boxes, Columns, Cut, Geometry, Line, halved
+from .certified import EXACT_BYTES, Expression, Tile, finish
+from .columns import UNFOLD
+from .direct import DIRECT, LINE
+from .finishing import NOTHING, Finish, Steps, of_type
+from .operands import ROWS, multiply, widened
+from .phases import FILTERS, MOST_UNFOLDED, Cut, Phase, Unit, columns_of, flat_filters, grouped
+from .unfolding import MOST_SUMS, Boxes, Columns, Geometry, Line, halved
+from .widening import WIDEN
+from .window import COUNT, FIRST, SPATIAL
+from .workspace import Workspace, Workspaces
 
-MOST_CONVERTED = 64 << 20
-"""Bytes of a filter in float64 that all threads share; of a larger one each thread converts what a tile needs."""
+FEW = 8
+"""Filters of a group, at most, whose lines are summed without BLAS."""
 
-
-class Phase(NamedTuple):
-    """What the tiles of a phase have in common.
-
-    Attributes:
-        columns: where its columns are read.
-        filters: a view ``[groups, filters, *taps, channels]``, in float64 where that is shared.
-        norms: of the filters in float64, ``[groups, filters]``.
-        target: the part of the output, ``[groups, filters, images, *positions]``.
-        cut: into tiles.
-        round_rows: rounds sums.
-    """
-
-    columns: Columns
-    filters: Array
-    norms: Array
-    target: Array
-    cut: Cut
-    round_rows: Round
-
-
-class Unit(NamedTuple):
-    """A tile: some groups, images and positions."""
-
-    groups: slice
-    places: Box
-
-
-def grouped(tensor: Array, groups: int) -> Array:
-    """``[groups, channels, images, *spatial]`` of ``[images, channels, *spatial]``, without a copy."""
-    images, _, *spatial = tensor.shape
-    return tensor.reshape(images, groups, -1, *spatial).transpose(1, 2, 0, *range(3, len(spatial) + 3))
+SHALLOW = 1 << 12
+"""Products of a sum in such lines, at most: a line takes a ms."""
 
 
 class ConvolutionJob(Job):
-    """All phases, one after the other, by tiles."""
+    """All phases, one after the other, by tiles or by lines."""
 
     def __init__(self, plan: Plan) -> None:
-        self._geometry = Geometry(plan)
+        self._geometry = geometry = Geometry(plan)
         self._expression = Expression(1.0, 1.0, plan.attributes.FusedActivation)
         kernel = plan.inputs["FilterTensor"]
-        self._filter_elements = kernel.element_count
-        self._is_shared = 8 * kernel.element_count <= MOST_CONVERTED
-        self._depth = prod(kernel.sizes[2:]) * self._geometry.channels
+        self._filter_elements, self._dtype = kernel.element_count, kernel.data_type.dtype
+        self._depth = prod(kernel.sizes[2:]) * geometry.channels
+        self._one = np.ones(1, self._dtype)
+        is_few = geometry.filters <= FEW and self._depth <= SHALLOW
+        self._by_lines = is_few and self._expression.is_rounded
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
-        return (ROWS,)
+        if self._by_lines:
+            return (of_type(DIRECT, self._dtype),)
+        kernels = tuple(of_type(pair, self._dtype) for pair in (WIDEN, UNFOLD))
+        return kernels + self._finish_of(self._depth).kernels
 
     def scratch_bytes(self, threads: int) -> int:
-        shared = 8 * self._filter_elements if self._is_shared else 0
-        return shared + threads * TILE_BYTES
+        return 4 * self._filter_elements + threads * TILE_BYTES
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         blas.single_threaded()
@@ -88,13 +71,16 @@ class ConvolutionJob(Job):
             bias = inputs["BiasTensor"].reshape(geometry.groups, geometry.filters)
         if not geometry.is_whole:
             self._fill(target, bias, stop)
-        round_rows = rounding(find(ROWS).call)
         for number in range(geometry.phases):
             if stop():
                 raise Stopped
             lines = geometry.phase(number)
             if lines is not None:
-                self._run_phase(lines, source, inputs["FilterTensor"], target, bias, round_rows, pool, stop)
+                phase = self._phase(lines, source, inputs["FilterTensor"], target, bias, find, stop)
+                (self._run_lines if self._by_lines else self._run_tiles)(phase, pool, stop)
+
+    def _finish_of(self, depth: int) -> Finish:
+        return Finish(self._expression, blas.summation_error(depth), depth, self._dtype)
 
     def _fill(self, target: Array, bias: Array | None, stop: Stop) -> None:
         """Writes what no element of the input reaches."""
@@ -108,144 +94,178 @@ class ConvolutionJob(Job):
                         raise Stopped
                     target[(group, channel, *place)] = value[0]
 
-    def _run_phase(
+    def _phase(
         self,
         lines: tuple[Line, ...],
         source: Array,
         kernel: Array,
         target: Array,
         bias: Array | None,
-        round_rows: Round,
-        pool: Pool,
+        find: Find,
         stop: Stop,
-    ) -> None:
-        geometry = self._geometry
-        filters = geometry.filters_of(kernel, lines)
-        cut = Cut.of(geometry, lines)
-        with np.errstate(all="ignore"):
-            if self._is_shared:
-                filters = filters.astype(np.float64, order="C")
-            norms = _norms(filters, stop)
+    ) -> Phase:
+        filters = self._geometry.filters_of(kernel, lines)
+        filters = filters.transpose(0, 1, filters.ndim - 1, *range(2, filters.ndim - 1))
+        shape = filters.shape[2:]
+        filters, depth = flat_filters(filters, stop), prod(shape)
         place: tuple[Any, ...] = (..., *(line.outputs for line in lines))
-        part = target[place]
-        phase = Phase(Columns(source, lines, np.float64), filters, norms, part, cut, round_rows)
-        places = (geometry.images, *(line.length for line in lines))
-        sizes = [cut.groups, *cut.places]
-        units = Boxes((geometry.groups, *places), sizes)
-        work = partial(self._units, phase, bias, units, stop)
+        cut = Cut.of(self._geometry, (self._geometry.images, *(line.length for line in lines)), depth)
+        spaces = Workspaces(partial(Workspace, cut.sizes))
+        return Phase(lines, source, filters, shape, bias, target[place], cut, self._finish_of(depth), spaces, find)
+
+    def _run_lines(self, phase: Phase, pool: Pool, stop: Stop) -> None:
+        groups, filters, *extents = phase.target.shape
+        window = phase.window(slice(0, groups), tuple(slice(0, extent) for extent in extents))
+        group, filter_, image, *space = (step // phase.target.itemsize for step in phase.target.strides)
+        space = [0] * (SPATIAL - len(space)) + space
+        geometry = phase.finish.direct_geometry(
+            window, filters, Steps.of(phase.filters), phase.source.ctypes.data,
+            Steps(phase.target.ctypes.data, group, filter_, 0), _addend(phase.bias), (image, *space),
+        )  # fmt: skip
+        units = groups * filters * prod(extents[:-1]) * -(-extents[-1] // LINE)
+        step = Step(of_type(DIRECT, self._dtype), geometry, units, min(extents[-1], LINE) * prod(phase.shape))
+        step.bind(0, 0, 0, phase.find, pool, (phase,))(stop)
+
+    def _run_tiles(self, phase: Phase, pool: Pool, stop: Stop) -> None:
+        groups, filters, *extents = phase.target.shape
+        units = Boxes((groups, filters, *extents), (phase.cut.groups, phase.cut.filters, *phase.cut.places))
+        work = partial(self._units, phase, units, stop)
         if len(units) == 1:
             work(0, 1)
         else:
             pool.run(work, len(units), 1, stop)
 
-    def _units(self, phase: Phase, bias: Array | None, units: Boxes, stop: Stop, begin: int, end: int) -> None:
-        with np.errstate(all="ignore"):
-            for groups, *places in units[begin:end]:
-                self._unit(phase, bias, Unit(groups, tuple(places)), stop)
+    def _units(self, phase: Phase, units: Boxes, stop: Stop, begin: int, end: int) -> None:
+        with np.errstate(all="ignore"), phase.workspaces.one() as workspace:
+            for groups, filters, *places in units[begin:end]:
+                self._unit(phase, Unit(groups, filters, tuple(places)), workspace, stop)
 
-    def _unit(self, phase: Phase, bias: Array | None, unit: Unit, stop: Stop) -> None:
-        *taps, channels = phase.filters.shape[2:]
-        depths = Boxes((*taps, channels), phase.cut.depths)
-        kept = phase.columns.unfold(*unit, depths[0]) if len(depths) == 1 else None
-        for first in range(0, self._geometry.filters, CHANNELS):
-            filters = slice(first, min(first + CHANNELS, self._geometry.filters))
-            total, squares = None, np.zeros(())
-            for depth in depths:
-                columns, more = kept or phase.columns.unfold(*unit, depth)
-                weights = phase.filters[(unit.groups, filters, *depth)].astype(np.float64, copy=False)
-                weights = weights.reshape(*weights.shape[:2], -1)
-                squares = squares + more
-                special = ~np.isfinite(phase.norms[unit.groups, filters])
-                if special.any():
-                    weights = np.where(special[..., None], 0, weights)
-                total = _add_product(total, weights, columns, stop)
-                if special.any():
-                    self._add_special(phase, unit, filters, depth, columns, total, stop)
-            assert total is not None
-            self._finish(phase, bias, unit, filters, total, np.sqrt(squares), len(depths), stop)
+    def _unit(self, phase: Phase, unit: Unit, workspace: Workspace, stop: Stop) -> None:
+        window = phase.window(unit.groups, unit.places)
+        source = phase.begin(unit.groups, unit.places)
+        filters = phase.filters[unit.groups, unit.filters]
+        sums = self._sums(phase, filters, window, source, workspace, stop)
+        view = phase.target[(unit.groups, unit.filters, *unit.places)]
+        target = _columns(view)
+        rounded = np.empty(sums.shape, view.dtype) if target is None else target
+        if phase.finish.is_able:
+            matrices, rows, columns = sums.shape
+            bias = None if phase.bias is None else phase.bias[unit.groups, unit.filters]
+            geometry = phase.finish.geometry(
+                window, rows, columns, Steps.of(filters), source, Steps.of(rounded), _addend(bias), workspace
+            )
+            phase.finish.run(geometry, matrices * rows, workspace, phase.find, stop)
+        else:
+            self._evaluate(phase, unit, sums, rounded, workspace, stop)
+        if target is None:
+            view[...] = rounded.reshape(view.shape)
 
-    def _add_special(
-        self, phase: Phase, unit: Unit, filters: slice, depth: Box, columns: Array, total: Array, stop: Stop
-    ) -> None:
-        """Adds the products of filters that hold an infinity or NaN, which in the padding adds nothing."""
-        ones = np.broadcast_to(np.ones(()), phase.columns.source.shape)
-        reached = phase.columns._replace(source=ones, has_norms=False).unfold(*unit, depth)[0] != 0
-        first = unit.groups.start
-        for group, number in zip(*np.nonzero(~np.isfinite(phase.norms[unit.groups, filters])), strict=True):
+    def _sums(
+        self, phase: Phase, filters: Array, window: array[int], source: int, workspace: Workspace, stop: Stop
+    ) -> Array:
+        """The sums of a tile, ``[groups, filters, places]``; in its memory it leaves the squares of the operands."""
+        (groups, rows, depth), columns = filters.shape, columns_of(window)
+        widen, unfold = (phase.find(of_type(pair, self._dtype)) for pair in (WIDEN, UNFOLD))
+        workspace.row_squares.fill(0)
+        workspace.column_squares.fill(0)
+        into, more = (memory[: groups * rows * columns] for memory in (workspace.sums, workspace.more))
+        into = into.reshape(groups, rows, columns)
+        for first in range(0, depth, blas.DEPTH):
             if stop():
                 raise Stopped
-            weights = phase.filters[(first + group, filters.start + number, *depth)].astype(np.float64).reshape(-1, 1)
-            total[group, number] += np.where(reached[group], weights * columns[group], 0).sum(0)
+            part = slice(first, min(first + blas.DEPTH, depth))
+            window[FIRST], window[COUNT] = part.start, part.stop - part.start
+            left = widened(widen, filters[:, :, part], workspace.left, workspace.row_squares, ROWS)
+            right = workspace.right[: groups * window[COUNT] * columns].reshape(groups, window[COUNT], columns)
+            places = right.ctypes.data, workspace.column_squares.ctypes.data, window.buffer_info()[0]
+            unfold.call(0, source, *places, 0, groups * window[COUNT])
+            special = ~np.isfinite(workspace.row_squares[: groups * rows]).reshape(groups, rows)
+            kept = left[special].copy() if special.any() else None
+            if kept is not None:
+                left[special] = 0
+            if first == 0:
+                multiply(left, right, into)
+            else:
+                multiply(left, right, more.reshape(into.shape))
+                np.add(into, more.reshape(into.shape), out=into)
+            if kept is not None:
+                _add_special(partial(unfold.call, 0, self._one.ctypes.data), window, special, kept, right, into, stop)
+        return into
 
-    def _finish(
-        self,
-        phase: Phase,
-        bias: Array | None,
-        unit: Unit,
-        filters: slice,
-        total: Array,
-        norms: Array,
-        pieces: int,
-        stop: Stop,
+    def _evaluate(
+        self, phase: Phase, unit: Unit, sums: Array, rounded: Array, workspace: Workspace, stop: Stop
     ) -> None:
-        groups, count, places = total.shape
-        depth = prod(phase.filters.shape[2:])
-        # A tile of several boxes of depths has a sum more of each.
-        error = blas.summation_error(depth) + 2 * pieces * 2.0**-53
-        row_bounds = phase.norms[unit.groups, filters].reshape(-1) * error
-
-        def terms(rows: Array, columns: Array, part: slice) -> tuple[Array, Array]:
-            return _terms(phase, unit, filters, rows, columns, part)
-
-        addend = None if bias is None else bias[unit.groups, filters].reshape(-1, 1)
-        rounded = np.empty((groups * count, places), phase.target.dtype)
-        tile = Tile(total.reshape(-1, places), row_bounds, norms, addend, rounded, terms, depth)
-        finish(tile, self._expression, phase.round_rows, stop)
-        target = phase.target[(unit.groups, filters, *unit.places)]
-        target[...] = rounded.reshape(target.shape)
+        """Finishes what the kernels do not: what something else than rounding becomes of."""
+        groups, rows, columns = sums.shape
+        bias = None if phase.bias is None else phase.bias[unit.groups, unit.filters].reshape(-1, 1)
+        row_bounds = np.sqrt(workspace.row_squares[: groups * rows]) * blas.summation_error(prod(phase.shape))
+        column_bounds = np.sqrt(workspace.column_squares[: groups * columns]).reshape(groups, columns)
+        flat = rounded if rounded.flags.c_contiguous else np.empty(rounded.shape, rounded.dtype)
+        tile = Tile(
+            sums.reshape(-1, columns), row_bounds, column_bounds, bias, flat.reshape(-1, columns),
+            partial(_terms, phase, unit), prod(phase.shape),
+        )  # fmt: skip
+        finish(tile, self._expression, stop)
+        if flat is not rounded:
+            rounded[...] = flat
 
 
-def _add_product(total: Array | None, weights: Array, columns: Array, stop: Stop) -> Array:
-    """The sums so far and the product of filters and columns, ``blas.DEPTH`` products at a time."""
-    for first in range(0, weights.shape[-1], blas.DEPTH):
+def _addend(bias: Array | None) -> Steps:
+    if bias is None:
+        return NOTHING
+    group, filter_ = (step // bias.itemsize for step in bias.strides)
+    return Steps(bias.ctypes.data, group, filter_, 0)
+
+
+def _columns(view: Array) -> Array | None:
+    """``[groups, filters, places]`` of a part of an output whose places are neighbours, or None."""
+    try:
+        flat = view.reshape(*view.shape[:2], -1, copy=False)
+    except ValueError:
+        return None
+    return flat if flat.shape[2] == 1 or flat.strides[2] == flat.itemsize else None
+
+
+def _add_special(
+    unfold: Callable[..., None],
+    window: array[int],
+    special: Array,
+    weights: Array,
+    columns: Array,
+    into: Array,
+    stop: Stop,
+) -> None:
+    """Adds the products of filters that hold an infinity or NaN, which in the padding adds nothing.
+
+    ``unfold`` reads an input of one element, a one.
+    """
+    ones = array("q", window)
+    ones[: SPATIAL * 2] = array("q", [0] * SPATIAL * 2)
+    is_inside, squares = np.empty(columns.shape), np.zeros(columns.shape[::2])
+    place, _ = ones.buffer_info()
+    unfold(is_inside.ctypes.data, squares.ctypes.data, place, 0, len(columns) * columns.shape[1])
+    for number, (group, row) in enumerate(zip(*np.nonzero(special), strict=True)):
         if stop():
             raise Stopped
-        part = slice(first, first + blas.DEPTH)
-        found: Array = np.matmul(weights[..., part], columns[:, part])
-        total = found if total is None else np.add(total, found, out=total)
-    assert total is not None
-    return total
+        products = weights[number][:, None] * columns[group]
+        into[group, row] += np.where(is_inside[group] != 0, products, 0).sum(0)
 
 
-def _norms(filters: Array, stop: Stop) -> Array:
-    """The Euclidean norms of filters, one group at a time or some filters of one."""
-    flat = filters.reshape(*filters.shape[:2], -1) if filters.dtype == np.float64 else None
-    if flat is not None:
-        return np.sqrt(np.einsum("gmk,gmk->gm", flat, flat))
-    norms = np.zeros(filters.shape[:2])
-    *taps, channels = filters.shape[2:]
-    for group, filter_ in coordinates(norms.shape):
-        for depth in Boxes((*taps, channels), halved((*taps, channels), STRIP)):
-            if stop():
-                raise Stopped
-            part = filters[(group, filter_, *depth)].astype(np.float64)
-            norms[group, filter_] += (part * part).sum()
-    return np.sqrt(norms)
-
-
-def _terms(phase: Phase, unit: Unit, filters: slice, rows: Array, columns: Array, part: slice) -> tuple[Array, Array]:
+def _terms(phase: Phase, unit: Unit, rows: Array, columns: Array, part: slice) -> tuple[Array, Array]:
     """The weights and the elements of the input that are multiplied for elements of a tile."""
-    count = filters.stop - filters.start
+    count = unit.filters.stop - unit.filters.start
     group = (unit.groups.start + rows // count)[:, None]
-    *taps, channel = np.unravel_index(np.arange(part.start, part.stop), phase.filters.shape[2:])
+    steps = np.arange(part.start, part.stop)
+    channel, *taps = np.unravel_index(steps, phase.shape)
     shape = [place.stop - place.start for place in unit.places]
     found = zip(np.unravel_index(columns, shape), unit.places, strict=True)
     image, *positions = ((index + place.start)[:, None] for index, place in found)
-    left = phase.filters[(group, (filters.start + rows % count)[:, None], *taps, channel)]
-    right = phase.columns.gather(group, channel, image, list(taps), list(positions))
+    left = phase.filters[group, (unit.filters.start + rows % count)[:, None], steps]
+    reader = Columns(phase.source, phase.lines, np.float64)
+    right = reader.gather(group, channel, image, list(taps), list(positions))
     # An infinity or NaN of the filter adds nothing in the padding; where it meets the input nobody asks.
     return np.where(np.isfinite(left), left, 0).astype(np.float64), right
 
 
-TILE_BYTES = 8 * (MOST_UNFOLDED * (3 + WASTE) + 4 * MOST_SUMS + CHANNELS * blas.DEPTH) + 2 * EXACT_BYTES
-"""What a tile takes on each thread: columns, what they are read from, and sums."""
+TILE_BYTES = 8 * (3 * MOST_UNFOLDED + 4 * MOST_SUMS + FILTERS * blas.DEPTH) + EXACT_BYTES
+"""What a tile takes on each thread: operands, sums and their rounding."""

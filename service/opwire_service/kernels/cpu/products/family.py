@@ -9,14 +9,18 @@ from opwire.check import Plan
 from ..jit.compiler import Kernel
 from ..run.job import Job
 from .attention import AttentionJob
+from .columns import UNFOLD
 from .convolution import ConvolutionJob
+from .direct import DIRECT
 from .gemm import GemmJob
 from .integer_convolution import IntegerConvolutionJob
 from .integer_products import IntegerProductJob
 from .recurrent import GRU, LSTM, RNN
-from .rounding import ROWS
+from .rounding import ROUND
+from .settling import SETTLE
+from .widening import WIDEN
 
-KERNELS: tuple[Kernel, ...] = (ROWS,)
+KERNELS: tuple[Kernel, ...] = (*WIDEN, *UNFOLD, *ROUND, *SETTLE, *DIRECT)
 
 PREPARE: dict[str, Callable[[Plan], Job]] = {
     "CONVOLUTION": ConvolutionJob,

@@ -1,10 +1,12 @@
-"""GEMM: tiles of float64 sums, each rounded where its bound decides the rounding and summed exactly elsewhere."""
+"""GEMM: tiles of float64 sums, each rounded where its bound decides it and summed exactly elsewhere."""
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Callable
 from functools import partial
 from math import prod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,22 +14,25 @@ from opwire.check import Plan
 from opwire.enums import MatrixTransform
 from opwire.tensor import Array
 
-from ....execution import Arrays, Stop, Stopped
+from ....execution import Arrays, Bound, Stop, Stopped
 from ..jit.compiler import Kernel
 from ..run.job import Job
 from ..run.pool import Find, Pool
 from . import blas
 from .certified import EXACT_BYTES, Expression, Tile, finish
-from .rounding import ROWS, Round, rounding
+from .finishing import NOTHING, Finish, Steps, matrix_window, of_type
+from .operands import COLUMNS, ROWS, multiply, widening
 from .softmax import SOFTMAX, Softmax
-
-MOST_CONVERTED = 64 << 20
-"""Bytes of operands in float64 that all threads share; of larger ones each thread converts what a tile needs."""
+from .widening import WIDEN
+from .workspace import Sizes, Workspace, Workspaces
 
 TILE = 512
 """Rows and columns of a tile, at most."""
 
 LEAST_TILE = 64
+
+LEAST_WORK = 1 << 22
+"""Products for which it takes longer to wake another thread than to compute them."""
 
 UNITS = 4
 """Tiles that a product is cut into, if they do not get too small, for threads to share."""
@@ -68,7 +73,8 @@ class Cut(NamedTuple):
         if several > 1:
             groups = -(-batch[1] // several)
             return cls(rows, columns, 1, 1, several, groups, batch[0] * groups)
-        while prod(batch) * -(-rows // height) * -(-columns // width) < UNITS and max(height, width) > LEAST_TILE:
+        least = UNITS if prod(batch) * rows * columns * depth >= LEAST_WORK else 1
+        while prod(batch) * -(-rows // height) * -(-columns // width) < least and max(height, width) > LEAST_TILE:
             if height >= width:
                 height = -(-height // 2)
             else:
@@ -89,31 +95,57 @@ class Cut(NamedTuple):
         )
 
 
-class Operand(NamedTuple):
-    """The matrices of one side, ``[batch, batch, rows, columns]``.
-
-    Attributes:
-        view: as they are given, transposed where the plan says so.
-        doubles: the same in float64, or None where tiles convert them.
-        norms: of the rows of the left side, the columns of the right one; None where tiles compute them.
-    """
-
-    view: Array
-    doubles: Array | None = None
-    norms: Array | None = None
-
-    def part(self, place: tuple[Any, ...]) -> Array:
-        """Some rows and columns in float64."""
-        return blas.doubles(self.view[place]) if self.doubles is None else self.doubles[place]
-
-
 class Product(NamedTuple):
-    """The tensors of a run, all with two dimensions of batch."""
+    """A run: its tensors, all with two dimensions of batch, the memory of its threads, and what it calls."""
 
-    a: Operand
-    b: Operand
+    a: Array
+    b: Array
     addend: Array | None
     target: Array
+    workspaces: Workspaces
+    find: Find
+
+
+class Place(NamedTuple):
+    """A tile: the first index of the batch, the second ones, rows and columns."""
+
+    first: int
+    several: slice
+    rows: slice
+    columns: slice
+
+
+class Copying(NamedTuple):
+    """What copies operands into float64, and the copies."""
+
+    copy_left: Callable[[], None]
+    copy_right: Callable[[], None]
+    left: Array
+    right: Array
+
+
+class Prepared(NamedTuple):
+    """A tile ready to be computed.
+
+    Attributes:
+        place: where it is.
+        a, b: its operands, ``[matrices, rows, depth]`` and ``[matrices, depth, columns]``.
+        first: copies those of the depth that is summed first.
+        sums, more: its part of the memory.
+        target: its part of the output.
+        rounded: the same, or where rounding leaves it if columns of the output are no neighbours.
+        geometry: for the kernels.
+    """
+
+    place: Place
+    a: Array
+    b: Array
+    first: Copying
+    sums: Array
+    more: Array
+    target: Array
+    rounded: Array
+    geometry: array[int]
 
 
 class GemmJob(Job):
@@ -133,110 +165,132 @@ class GemmJob(Job):
         if fused is not None and fused.name in SOFTMAX:
             self._softmax, fused = Softmax(target.sizes, fused.values.get("Axes", (target.rank - 1,))), None
         self._expression = Expression(attributes.Alpha, attributes.Beta, fused, self._softmax is not None)
-        self._operands = 8 * prod(batch) * (rows + columns) * (self._depth + 1)
-        self._whole = self._operands <= MOST_CONVERTED
         self._cut = Cut.of(self._batch, rows, columns, self._depth)
         self._error = self._expression.error(blas.summation_error(self._depth))
+        dtype = plan.inputs["ATensor"].data_type.dtype
+        self._widen = of_type(WIDEN, dtype)
+        self._finish = Finish(self._expression, self._error, self._depth, dtype)
+        cut = self._cut
+        depth = min(self._depth, blas.DEPTH)
+        self._sizes = Sizes(cut.several, cut.rows, cut.columns, depth, depth < self._depth)
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
-        return (ROWS,)
+        return self._widen, *self._finish.kernels
 
     def scratch_bytes(self, threads: int) -> int:
         cut = self._cut
-        elements = cut.several * cut.rows * cut.columns
-        tile = 8 * (4 * elements + 2 * cut.several * (cut.rows + cut.columns)) + EXACT_BYTES
-        if not self._whole:
-            tile += 16 * (cut.rows + cut.columns) * min(self._depth, blas.DEPTH)
+        # Of the elements of a tile in the type of the output, and what exact sums and activations take.
+        tile = 4 * cut.several * cut.rows * cut.columns + EXACT_BYTES
         softmax = 0 if self._softmax is None else self._softmax.scratch_bytes(threads)
-        return min(threads, cut.units) * tile + (self._operands if self._whole else 0) + softmax
+        return min(threads, cut.units) * (self._sizes.bytes + tile) + softmax
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
+        self.bind(inputs, outputs, find, pool)(stop)
+
+    def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
         blas.single_threaded()
         target = outputs["OutputTensor"]
-        sums = target if self._softmax is None else self._softmax.sums()
         a, b = (
             self._batched(inputs[name] if transform is MatrixTransform.NONE else inputs[name].swapaxes(-1, -2))
             for name, transform in zip(("ATensor", "BTensor"), self._transforms, strict=True)
         )
         addend = self._batched(inputs["CTensor"]) if "CTensor" in inputs else None
+        product = Product(a, b, addend, self._batched(target), Workspaces(partial(Workspace, self._sizes)), find)
+        if self._cut.units > 1 or self._softmax is not None:
+            return partial(self._run, product, target, pool)
+        workspace = Workspace(self._sizes)
+        tile = self._prepare(product, Place(*self._cut.place(0)), workspace)
+        return partial(self._run_alone, product, tile, workspace)
+
+    def _run(self, product: Product, target: Array, pool: Pool, stop: Stop) -> None:
+        softmax = self._softmax
+        sums = target if softmax is None else softmax.sums()
+        if softmax is not None:
+            product = product._replace(target=self._batched(sums))
+        pool.run(partial(self._tiles, product, stop), self._cut.units, 1, stop)
+        if softmax is not None:
+            softmax.finish(sums, target, pool, stop)
+
+    def _run_alone(self, product: Product, tile: Prepared, workspace: Workspace, stop: Stop) -> None:
         with np.errstate(all="ignore"):
-            product = Product(self._left(a), self._right(b), addend, self._batched(sums))
-        work = partial(self._tiles, product, rounding(find(ROWS).call), stop)
-        if self._cut.units == 1:
-            work(0, 1)
-        else:
-            pool.run(work, self._cut.units, 1, stop)
-        if self._softmax is not None:
-            self._softmax.finish(sums, target, pool, stop)
+            self._compute(product, tile, workspace, stop)
 
     def _batched(self, array: Array) -> Array:
         array = array[(None,) * (4 - array.ndim)]
         return array.swapaxes(0, 1) if self._swapped else array
 
-    def _left(self, view: Array) -> Operand:
-        if not self._whole:
-            return Operand(view)
-        doubles = blas.doubles(view)
-        return Operand(view, doubles, blas.row_norms(doubles))
-
-    def _right(self, view: Array) -> Operand:
-        if not self._whole:
-            return Operand(view)
-        doubles = blas.doubles(view)
-        return Operand(view, doubles, blas.column_norms(doubles))
-
-    def _tiles(self, product: Product, round_rows: Round, stop: Stop, begin: int, end: int) -> None:
-        with np.errstate(all="ignore"):
+    def _tiles(self, product: Product, stop: Stop, begin: int, end: int) -> None:
+        with np.errstate(all="ignore"), product.workspaces.one() as workspace:
             for unit in range(begin, end):
-                self._tile(product, *self._cut.place(unit), round_rows, stop)
+                tile = self._prepare(product, Place(*self._cut.place(unit)), workspace)
+                self._compute(product, tile, workspace, stop)
 
-    def _tile(
-        self, product: Product, first: int, several: slice, rows: slice, columns: slice, round_rows: Round, stop: Stop
-    ) -> None:
-        sums, row_norms, column_norms = self._sums(product, first, several, rows, columns, stop)
-        count, height, width = sums.shape
-        row_bounds = row_norms.reshape(-1) * self._error
+    def _prepare(self, product: Product, place: Place, workspace: Workspace) -> Prepared:
+        target = product.target[place]
+        shape, (rows, columns) = target.shape, target.shape[1:]
+        a = product.a[place.first, place.several, place.rows]
+        b = product.b[place.first, place.several, :, place.columns]
+        is_run = columns == 1 or target.strides[-1] == target.itemsize
+        rounded = target if is_run else np.empty(shape, target.dtype)
+        addend = NOTHING if product.addend is None else Steps.of(product.addend[place])
+        geometry = self._finish.geometry(
+            matrix_window(Steps.of(b), columns), rows, columns, Steps.of(a), b.ctypes.data,
+            Steps.of(rounded), addend, workspace,
+        )  # fmt: skip
+        sums = workspace.sums[: target.size].reshape(shape)
+        more = workspace.more[: target.size].reshape(shape) if self._sizes.is_deep else sums
+        first = self._copying(product, a, b, 0, workspace)
+        return Prepared(place, a, b, first, sums, more, target, rounded, geometry)
 
-        def terms(places: Array, across: Array, part: slice) -> tuple[Array, Array]:
-            if count == 1:
-                left = product.a.view[first, several.start][rows.start + places, part]
-                right = product.b.view[first, several.start][part, columns.start + across].T
-                return left.astype(np.float64), right.astype(np.float64)
-            matrices, down = several.start + places // height, rows.start + places % height
-            left = product.a.view[first][matrices, down, part]
-            right = product.b.view[first][matrices, part, columns.start + across]
-            return left.astype(np.float64), right.astype(np.float64)
+    def _copying(self, product: Product, a: Array, b: Array, begin: int, workspace: Workspace) -> Copying:
+        """What copies the operands of some depth."""
+        widen, part = product.find(self._widen), slice(begin, begin + blas.DEPTH)
+        copy_a, left = widening(widen, a[:, :, part], workspace.left, workspace.row_squares, ROWS)
+        copy_b, right = widening(widen, b[:, part], workspace.right, workspace.column_squares, COLUMNS)
+        return Copying(copy_a, copy_b, left, right)
 
-        target = product.target[first, several, rows, columns]
-        addend = None if product.addend is None else product.addend[first, several, rows, columns]
-        if addend is not None:
-            addend = addend[0] if count == 1 else addend.reshape(-1, width)
-        rounded = target[0] if count == 1 else np.empty((count * height, width), target.dtype)
-        flat = sums.reshape(-1, width)
-        tile = Tile(flat, row_bounds, column_norms, addend, rounded, terms, self._depth)
-        finish(tile, self._expression, round_rows, stop)
-        if count > 1:
-            target[...] = rounded.reshape(sums.shape)
+    def _compute(self, product: Product, tile: Prepared, workspace: Workspace, stop: Stop) -> None:
+        self._sum(product, tile, workspace, stop)
+        if not self._finish.is_able:
+            self._evaluate(product, tile.place, tile.sums, workspace, stop)
+            return
+        matrices, rows, _ = tile.sums.shape
+        self._finish.run(tile.geometry, matrices * rows, workspace, product.find, stop)
+        if tile.rounded is not tile.target:
+            tile.target[...] = tile.rounded
 
-    def _sums(
-        self, product: Product, first: int, several: slice, rows: slice, columns: slice, stop: Stop
-    ) -> tuple[Array, Array, Array]:
-        """The sums of a tile, the norms of its rows and those of its columns."""
-        total: Array | None = None
-        squares = [np.zeros(()), np.zeros(())]
+    def _sum(self, product: Product, tile: Prepared, workspace: Workspace, stop: Stop) -> None:
+        """Sums a tile; in the memory it leaves the squares of the operands."""
+        workspace.row_squares.fill(0)
+        workspace.column_squares.fill(0)
         for begin in range(0, self._depth, blas.DEPTH):
             if stop():
                 raise Stopped
-            part = slice(begin, begin + blas.DEPTH)
-            left = product.a.part((first, several, rows, part))
-            right = product.b.part((first, several, part, columns))
-            if not self._whole:
-                squares[0] = squares[0] + blas.row_norms(left) ** 2
-                squares[1] = squares[1] + blas.column_norms(right) ** 2
-            found = np.matmul(left, right)
-            total = found if total is None else np.add(total, found, out=total)
-        assert total is not None
-        if product.a.norms is None or product.b.norms is None:
-            return total, np.sqrt(squares[0]), np.sqrt(squares[1])
-        return total, product.a.norms[first, several, rows], product.b.norms[first, several, columns]
+            copying = self._copying(product, tile.a, tile.b, begin, workspace) if begin else tile.first
+            copying.copy_left()
+            copying.copy_right()
+            multiply(copying.left, copying.right, tile.more if begin else tile.sums)
+            if begin:
+                np.add(tile.sums, tile.more, out=tile.sums)
+
+    def _evaluate(self, product: Product, place: Place, sums: Array, workspace: Workspace, stop: Stop) -> None:
+        """Finishes what the kernels do not: what something else than rounding becomes of."""
+        count, height, width = sums.shape
+        first, several, rows, columns = place
+
+        def terms(places: Array, across: Array, part: slice) -> tuple[Array, Array]:
+            matrices, down = several.start + places // height, rows.start + places % height
+            left = product.a[first][matrices, down, part]
+            right = product.b[first][matrices, part, columns.start + across]
+            return left.astype(np.float64), right.astype(np.float64)
+
+        target = product.target[place]
+        addend = None if product.addend is None else product.addend[place].reshape(-1, width)
+        rounded = target[0] if count == 1 else np.empty((count * height, width), target.dtype)
+        row_bounds = np.sqrt(workspace.row_squares[: count * height]) * self._error
+        column_bounds = np.sqrt(workspace.column_squares[: count * width]).reshape(count, width)
+        tile = Tile(sums.reshape(-1, width), row_bounds, column_bounds, addend, rounded, terms, self._depth)
+        finish(tile, self._expression, stop)
+        if count > 1:
+            target[...] = rounded.reshape(sums.shape)

@@ -14,10 +14,13 @@ from ..jit.compiler import Kernel
 from ..run.job import Job
 from ..run.pool import Find, Pool
 from . import blas
-from .convolution import TILE_BYTES, grouped
 from .integer_products import BYTES_DEPTH
+from .phases import grouped
 from .requantizing import Finishing, Quantized, Wrapped
-from .unfolding import CHANNELS, Box, Boxes, Columns, Cut, Geometry
+from .unfolding import CHANNELS, MOST_SUMS, MOST_UNFOLDED, WASTE, Box, Boxes, Columns, Cut, Geometry
+
+TILE_BYTES = 8 * (MOST_UNFOLDED * (2 + WASTE) + 8 * MOST_SUMS)
+"""What a tile takes on each thread: columns, what they are read from, and sums."""
 
 
 class IntegerConvolutionJob(Job):
@@ -44,7 +47,7 @@ class IntegerConvolutionJob(Job):
         zero = inputs.get("InputZeroPointTensor")
         source = grouped(inputs["InputTensor"], self._geometry.groups)
         point = 0 if zero is None else int(zero.reshape(-1)[0])
-        columns = Columns(source, self._lines, np.float32, point, has_norms=False)
+        columns = Columns(source, self._lines, np.float32, point)
         target = grouped(outputs["OutputTensor"], self._geometry.groups)
         work = partial(self._run_units, columns, inputs, target, stop)
         if len(self._units) == 1:
@@ -61,12 +64,12 @@ class IntegerConvolutionJob(Job):
         geometry = self._geometry
         kernel = geometry.filters_of(inputs["FilterTensor"], self._lines)
         depths = Boxes(kernel.shape[2:], self._cut.depths)
-        kept = columns.unfold(groups, places, depths[0])[0] if len(depths) == 1 else None
+        kept = columns.unfold(groups, places, depths[0]) if len(depths) == 1 else None
         for first in range(0, geometry.filters, CHANNELS):
             filters = slice(first, min(first + CHANNELS, geometry.filters))
             total: Array | None = None
             for depth in depths:
-                unfolded = columns.unfold(groups, places, depth)[0] if kept is None else kept
+                unfolded = columns.unfold(groups, places, depth) if kept is None else kept
                 weights = self._weights(inputs, kernel, groups, filters, depth)
                 total = _add_product(total, weights, unfolded, stop)
             assert total is not None

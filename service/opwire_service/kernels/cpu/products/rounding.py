@@ -1,76 +1,122 @@
-"""Rounds rows of float64 sums to FLOAT32, with the bounds on their errors, and counts where those leave it open."""
+"""Rounds float64 sums with the bounds on their errors, and lists where those leave it open."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-import numpy as np
-
-from opwire.tensor import Array
+import math
 
 from ..jit.compiler import Kernel, inner, kernel
-from ..jit.element import FLOAT32, float32, read, store
-from ..run.geometry import at
+from ..jit.element import FLOAT32, HALF, load, read, store
+from ..numbers.formats import infinity_bits, narrow, narrow_vector, number_of, put, values
+from ..numbers.vectors import WIDTH, absolutes, any_of, elements, load_vector, number, put_vector
+from ..run.geometry import advance, at
+from .tiles import (
+    ADDEND,
+    ADDEND_MATRIX,
+    ADDEND_ROW,
+    ADDEND_STEP,
+    ALPHA,
+    BETA,
+    COLUMN_SQUARES,
+    COLUMNS,
+    ERROR,
+    ROW_SQUARES,
+    ROWS,
+    TARGET,
+    TARGET_MATRIX,
+    TARGET_ROW,
+    double_at,
+)
 
-COLUMNS, STEP, ACROSS, DOWN, HEIGHT, ROW_BOUNDS, COLUMN_BOUNDS, ADDENDS = range(8)
-"""Places in the geometry: sizes and steps in elements, then addresses; rows of a matrix share its columns' bounds."""
-
-Round = Callable[[Array, Array, Array, Array | None, Array], Array]
-"""Takes sums, bounds of rows and of columns, an addend of each row and the target; gives how many of a row are open."""
+SLACK = 2.0**-51
+"""What an addend adds to the error, in parts of it."""
 
 
 @inner
-def _row(source: int, target: int, bounds: int, columns: int, across: int, bound: float, addend: float) -> int:
-    """One row; how many of its elements the bounds leave open."""
-    ends, slack = 0, abs(addend) * 2.0**-51
-    for j in range(columns):
-        value = read(source, j, 0.0) + addend
-        error = bound * read(bounds, j, 0.0) + slack
-        high = float32(value + error)
-        store(target, j * across, high)
-        ends += high != float32(value - error)
-    return ends
+def _vectors(
+    zero: float,
+    geometry: int,
+    sums: int,
+    bounds: int,
+    bound: float,
+    addend: int,
+    target: int,
+    opens: int,
+    found: int,
+    code: int,
+) -> int:
+    """Rounds the vectors of a row; how many elements are open so far."""
+    alpha, beta, rows = double_at(geometry, ALPHA), double_at(geometry, BETA), at(geometry, ROWS)
+    columns, step, infinity = at(geometry, COLUMNS), at(geometry, ADDEND_STEP), infinity_bits(zero)
+    for j in range(0, columns - columns % WIDTH, WIDTH):
+        value, error = load_vector(sums, j, 0.0) * alpha, load_vector(bounds, j, 0.0) * bound
+        if addend:
+            here = advance(addend, j * step, zero)
+            more = (values(elements(here, None, zero)) if step == 1 else values(elements(here, step, zero))) * beta
+            value, error = value + more, error + absolutes(more) * SLACK
+        high, low = narrow_vector(value + error, zero), narrow_vector(value - error, zero)
+        put_vector(target, j, high, zero)
+        differing, special = high ^ low, (high & infinity) > infinity - 1
+        if any_of((differing < 0) | (differing > 0) | special):
+            for i in range(WIDTH):
+                store(opens, found, code + (j + i) * rows)
+                found += (number(differing, i) != 0) | (number(high, i) & infinity == infinity)
+    return found
+
+
+@inner
+def _rest(
+    zero: float,
+    geometry: int,
+    sums: int,
+    bounds: int,
+    bound: float,
+    addend: int,
+    target: int,
+    opens: int,
+    found: int,
+    code: int,
+) -> int:
+    """Rounds what is left of a row."""
+    alpha, beta, rows = double_at(geometry, ALPHA), double_at(geometry, BETA), at(geometry, ROWS)
+    columns, step, infinity = at(geometry, COLUMNS), at(geometry, ADDEND_STEP), infinity_bits(zero)
+    for j in range(columns - columns % WIDTH, columns):
+        value, error = load(sums, j, 0.0) * alpha, load(bounds, j, 0.0) * bound
+        if addend:
+            more = number_of(read(addend, j * step, zero)) * beta
+            value, error = value + more, error + abs(more) * SLACK
+        high, low = narrow(value + error, zero), narrow(value - error, zero)
+        put(target, j, high, zero)
+        store(opens, found, code + j * rows)
+        found += (high != low) | (high & infinity == infinity)
+    return found
 
 
 @kernel
 def rows(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    columns, across = at(geometry, COLUMNS), at(geometry, ACROSS)
-    for i in range(begin, end):
-        here = source + 8 * i * at(geometry, STEP)
-        there = target + 4 * i * at(geometry, DOWN)
-        bounds = at(geometry, COLUMN_BOUNDS) + 8 * columns * (i // at(geometry, HEIGHT))
-        bound = read(at(geometry, ROW_BOUNDS), i, 0.0)
-        addends = at(geometry, ADDENDS)
-        addend = read(addends, i, 0.0) if addends else 0.0
-        if across == 1:
-            store(states, i, _row(here, there, bounds, columns, 1, bound, addend))
-        else:
-            store(states, i, _row(here, there, bounds, columns, across, bound, addend))
+    """Units are rows of all matrices. Of the sums of squares it makes bounds, so it must see each row once.
+
+    The states are how many elements are open, and after that for each ``column * rows + row``, where columns of all
+    matrices are counted.
+    """
+    height, columns, error = at(geometry, ROWS), at(geometry, COLUMNS), double_at(geometry, ERROR)
+    found, opens = 0, states + 8
+    for unit in range(begin, end):
+        matrix = unit // height
+        row = unit - matrix * height
+        bounds = at(geometry, COLUMN_SQUARES) + 8 * matrix * columns
+        if row == 0:
+            for j in range(columns):
+                store(bounds, j, math.sqrt(load(bounds, j, 0.0)))
+        bound = math.sqrt(load(at(geometry, ROW_SQUARES), unit, 0.0)) * error
+        addend = at(geometry, ADDEND)
+        if addend:
+            addend = advance(addend, matrix * at(geometry, ADDEND_MATRIX) + row * at(geometry, ADDEND_ROW), zero)
+        place = matrix * at(geometry, TARGET_MATRIX) + row * at(geometry, TARGET_ROW)
+        there, sums = advance(at(geometry, TARGET), place, zero), source + 8 * unit * columns
+        code = matrix * columns * height + row
+        found = _vectors(zero, geometry, sums, bounds, bound, addend, there, opens, found, code)
+        found = _rest(zero, geometry, sums, bounds, bound, addend, there, opens, found, code)
+    store(states, 0, found)
 
 
-ROWS = Kernel(rows, FLOAT32)
-
-
-def rounding(call: Callable[[int, int, int, int, int, int, int], None]) -> Round:
-    """What rounds by the machine code of ``ROWS``."""
-
-    def round_rows(sums: Array, row_bounds: Array, column_bounds: Array, addends: Array | None, target: Array) -> Array:
-        count, columns = sums.shape
-        found = np.empty(count, np.int64)
-        geometry = np.array(
-            [
-                columns,
-                sums.strides[0] // 8,
-                target.strides[1] // 4,
-                target.strides[0] // 4,
-                count // len(column_bounds),
-                row_bounds.ctypes.data,
-                column_bounds.ctypes.data,
-                0 if addends is None else addends.ctypes.data,
-            ],
-            np.int64,
-        )
-        call(0, sums.ctypes.data, target.ctypes.data, found.ctypes.data, geometry.ctypes.data, 0, count)
-        return found
-
-    return round_rows
+ROUND = Kernel(rows, FLOAT32), Kernel(rows, HALF)

@@ -216,9 +216,6 @@ class Cut(NamedTuple):
         return cls(groups, sizes, box)
 
 
-_NO_NORMS = np.empty((0, 0))
-
-
 class Columns(NamedTuple):
     """Where the columns of a phase are read.
 
@@ -227,17 +224,15 @@ class Columns(NamedTuple):
         phase: its lines.
         dtype: of the columns.
         zero: that of what is read; padding stands for it.
-        has_norms: whether anybody wants the squares.
     """
 
     source: Array
     phase: tuple[Line, ...]
     dtype: Any
     zero: int = 0
-    has_norms: bool = True
 
-    def unfold(self, groups: slice, places: Box, depths: Box) -> tuple[Array, Array]:
-        """The columns of a tile, ``[groups, depth, places]``, and the sums of their squares, ``[groups, places]``."""
+    def unfold(self, groups: slice, places: Box, depths: Box) -> Array:
+        """The columns of a tile, ``[groups, depth, places]``."""
         images, *positions = places
         *taps, channels = depths
         inner = [_length(part) for part in taps], [_length(part) for part in places]
@@ -245,20 +240,14 @@ class Columns(NamedTuple):
         pairs = list(zip(self.phase, positions, taps, strict=True))
         spans = [_span(line, at, tap) for line, at, tap in pairs]
         if _length(channels) * _length(images) * prod(map(len, spans)) > WASTE * depth * prod(inner[1]):
-            columns = self._gather_box(groups, places, depths).reshape(count, depth, -1)
-            return columns, np.einsum("gkp,gkp->gp", columns, columns) if self.has_norms else _NO_NORMS
+            return self._gather_box(groups, places, depths).reshape(count, depth, -1)
         copy = self._copy(groups, channels, images, spans)
         origin = tuple(
             line.base + at.start * line.step + tap.start * line.turn - span[0]
             for (line, at, tap), span in zip(pairs, spans, strict=True)
         )
         windows = self._windows(_from(copy, origin), inner[0], inner[1], _length(channels))
-        columns = windows.reshape(count, depth, -1)
-        if not self.has_norms:
-            return columns, _NO_NORMS
-        squares = np.einsum("gc...,gc...->g...", copy, copy)[:, None]
-        folded = self._windows(_from(squares, origin), inner[0], inner[1], 1)
-        return columns, folded.sum(tuple(range(1, 2 + len(taps)))).reshape(count, -1)
+        return windows.reshape(count, depth, -1)
 
     def _windows(self, begin: Array, taps: list[int], places: list[int], channels: int) -> Array:
         """``[groups, *taps, channels, *places]`` of ``[groups, channels, images, *spatial]``, without a copy."""

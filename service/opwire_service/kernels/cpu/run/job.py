@@ -104,7 +104,7 @@ def _run_kept(bound: Bound, kept: Kept, stop: Stop) -> None:
     bound(stop)
 
 
-def _at_once(units: Callable[[], None], kept: Kept, stop: Stop) -> None:
+def _at_once(units: Callable[[], object], kept: Kept, stop: Stop) -> None:
     """Runs so few units that no other thread is worth a word, on memory that must not go away before."""
     if stop():
         raise Stopped
@@ -164,7 +164,12 @@ class ArrayJob(Job):
         return ()
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
+        self.bind(inputs, outputs, find, pool)(stop)
+
+    def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
         source, target = inputs["InputTensor"], outputs["OutputTensor"]
+        if target.size <= PIECE:
+            return partial(_at_once, partial(self.apply, source, target), (source, target))
         order = np.argsort(target.shape)[::-1]
         source, target = source.transpose(order), target.transpose(order)
         # Slices of one dimension, the longest ones, or of the next one where those are too large still.
@@ -178,7 +183,7 @@ class ArrayJob(Job):
                 part: tuple[Any, ...] = (*place, slice(number * grain, (number + 1) * grain))
                 self.apply(source[part], target[part])
 
-        pool.run(piece, prod(slices), 1, stop)
+        return partial(pool.run, piece, prod(slices), 1)
 
     def scratch_bytes(self, threads: int) -> int:
         return 0

@@ -83,6 +83,11 @@ class Pool:
         Raises:
             Stopped: ``stop()`` returned True.
         """
+        if units <= grain:  # nothing to share
+            if stop():
+                raise Stopped
+            piece(0, units)
+            return
         work = _Pieces(piece, units, grain, stop)
         self._wake(work, self._wanted(units, grain))
         work.run()

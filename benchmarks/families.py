@@ -1,0 +1,141 @@
+"""Measures the families without a product on the CPU against NumPy, PyTorch and JAX, as far as they are installed.
+
+Run it from the root of the repository: ``python -m benchmarks.families``. All participants of a cell take turns in one
+process; each counts by the fastest of its calls. A ratio is how many times as fast as the best peer opwire is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from itertools import product
+from math import exp, log
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from opwire.check import check
+from opwire.tensor import Array, DataType
+from opwire_service.devices.cpu import CpuDevice
+
+from .family_cells import FAMILIES, Cell
+
+Call = Callable[[], Any]
+
+SIZES = {"16KB": 1 << 12, "16MB": 1 << 22, "64MB": 1 << 24}
+"""Elements of four bytes."""
+
+TURN = 0.02
+"""Seconds that a participant has at a time."""
+
+
+def _drawn(layout: str) -> Callable[..., Array]:
+    """Makes inputs; strided ones have their last two dimensions in the other order in memory."""
+
+    def draw(*sizes: int) -> Array:
+        values = np.random.default_rng(0).standard_normal(sizes, np.float32)
+        return values if layout == "packed" else np.ascontiguousarray(values.swapaxes(-1, -2)).swapaxes(-1, -2)
+
+    return draw
+
+
+def _described(array: Array) -> dict[str, Any]:
+    strides = [step // array.itemsize for step in array.strides]
+    return {"DataType": DataType.of(array.dtype).name, "Sizes": list(array.shape), "Strides": strides}
+
+
+def _opwire(device: CpuDevice, cell: Cell) -> Call:
+    desc: dict[str, Any] = dict(cell.fields)
+    for name, array in cell.inputs.items():
+        if name.endswith("]"):
+            desc.setdefault(name[:-3], []).append(_described(array))
+        else:
+            desc[name] = _described(array)
+    plan = check({"type": cell.operator, "desc": desc})
+    outputs = {name: tensor.allocate()[1] for name, tensor in plan.outputs.items()}
+    device.run(plan, cell.inputs, outputs, lambda: False)
+    bound = device.bind(plan, cell.inputs, outputs)
+    return lambda: bound(lambda: False)
+
+
+def _peers(cell: Cell, layout: str, threads: int) -> dict[str, Call]:
+    """What peers there are; JAX has no strided tensors."""
+    calls: dict[str, Call] = {}
+    arrays = list(cell.inputs.values())
+    if (function := cell.numpy) is not None:
+        calls["NumPy"] = lambda: function(*arrays)
+    if (function_of_torch := cell.torch) is not None and find_spec("torch"):
+        import torch
+
+        torch.set_num_threads(threads)
+        tensors = [torch.from_numpy(array) for array in arrays]
+        calls["PyTorch"] = lambda: function_of_torch(*tensors)
+    if (function_of_jax := cell.jax) is not None and layout == "packed" and find_spec("jax"):
+        import jax
+
+        compiled, given = jax.jit(function_of_jax), [jax.numpy.asarray(array) for array in arrays]
+        calls["JAX"] = lambda: compiled(*given).block_until_ready()
+    return calls
+
+
+def _measure(calls: dict[str, Call], rounds: int) -> dict[str, float]:
+    """The least seconds of each, which take turns: it says most on a machine that does other things too."""
+    least = dict.fromkeys(calls, float("inf"))
+    for _ in range(rounds):
+        for name, call in calls.items():
+            call()
+            end = now = time.perf_counter()
+            end += TURN
+            while now < end:
+                begin = now
+                call()
+                now = time.perf_counter()
+                least[name] = min(least[name], now - begin)
+    return least
+
+
+def _summary(figures: list[dict[str, Any]]) -> Table:
+    table = Table("family", "cells", "times as fast", "least", "most")
+    for family in dict.fromkeys(figure["family"] for figure in figures):
+        cells = sorted((f for f in figures if f["family"] == family), key=lambda f: float(f["ratio"]))
+        mean = exp(sum(log(f["ratio"]) for f in cells) / len(cells))
+        ends = (f"{f['ratio']:.2f} ({f['name']}, {f['layout']} {f['size']})" for f in (cells[0], cells[-1]))
+        table.add_row(family, str(len(cells)), f"{mean:.2f}", *ends)
+    return table
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--sizes", nargs="+", default=list(SIZES), choices=list(SIZES))
+    parser.add_argument("--layouts", nargs="+", default=["packed", "strided"])
+    parser.add_argument("--only", default="", help="families and cells whose names contain this")
+    parser.add_argument("--json", type=Path, help="where to write the figures")
+    options = parser.parse_args(arguments)
+    device, figures = CpuDevice(options.threads), []
+    for family, size, layout in product(FAMILIES, options.sizes, options.layouts):
+        for cell in family(SIZES[size], _drawn(layout)):
+            if options.only not in f"{cell.family} {cell.name}":
+                continue
+            calls = {"opwire": _opwire(device, cell), **_peers(cell, layout, options.threads)}
+            taken = _measure(calls, options.rounds)
+            ratio = min(value for name, value in taken.items() if name != "opwire") / taken["opwire"]
+            figures.append({"family": cell.family, "name": cell.name, "size": size, "layout": layout, "ratio": ratio})
+            figures[-1]["seconds"] = taken
+            each = "  ".join(f"{name} {value * 1e3:.3f}" for name, value in taken.items())
+            print(f"{cell.family:20} {cell.name:26} {layout:7} {size:5} {each}  x{ratio:.2f}", flush=True)
+    Console(width=160).print(_summary(figures))
+    if options.json:
+        options.json.write_text(json.dumps({"threads": options.threads, "cells": figures}, indent=1) + "\n")
+    device.close()
+
+
+if __name__ == "__main__":
+    main()

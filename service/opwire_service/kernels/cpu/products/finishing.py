@@ -1,0 +1,161 @@
+"""Rounds the sums of a tile by machine code: bounds decide most elements, exact sums the others."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from math import frexp, isfinite
+from struct import pack, unpack
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from opwire.tensor import Array
+
+from ....execution import Stop, Stopped
+from ..jit.compiler import Kernel
+from ..run.pool import Find
+from .certified import Expression
+from .rounding import ROUND
+from .settling import GREATEST_POWER, SETTLE, TOGETHER
+from .workspace import Workspace
+
+AT_ONCE = 1 << 21
+"""Terms that are summed exactly at a time, some ms of work."""
+
+MOST_DEPTH = AT_ONCE // TOGETHER
+
+
+def of_type(pair: tuple[Kernel, Kernel], dtype: np.dtype[Any]) -> Kernel:
+    """That for a type of float."""
+    single, half = pair
+    return single if dtype == np.float32 else half
+
+
+class Steps(NamedTuple):
+    """Where the elements of an operand or the output of a tile lie: an address, and steps in elements."""
+
+    address: int
+    matrix: int
+    row: int
+    column: int
+
+    @classmethod
+    def of(cls, view: Array) -> Steps:
+        """Those of ``[matrices, rows, columns]``."""
+        matrix, row, column = (step // view.itemsize for step in view.strides)
+        return cls(view.ctypes.data, matrix, row, column)
+
+
+NOTHING = Steps(0, 0, 0, 0)
+
+
+def matrix_window(right: Steps, columns: int) -> tuple[int, ...]:
+    """The window of a matrix: a channel for each row, and the columns are positions."""
+    steps = right.matrix, right.row, 0
+    space, taps, size, base = (0, 0, right.column), (1, 1, 1), (1, 1, columns), (0, 0, 0)
+    move, turn, places = (0, 0, 1), (0, 0, 0), (1, 1, columns)
+    return *steps, *space, *taps, *size, *base, *move, *turn, *places, 0, 0, 1
+
+
+class Finish:
+    """What tiles of an operator have in common when they are finished.
+
+    Args:
+        expression: of sums.
+        error: of a sum, in parts of the product of the norms.
+        depth: products of a sum.
+        dtype: of the tensors.
+    """
+
+    def __init__(self, expression: Expression, error: float, depth: int, dtype: np.dtype[Any]) -> None:
+        self._depth, self._dtype = depth, dtype
+        self._kernels = of_type(ROUND, dtype), of_type(SETTLE, dtype)
+        alpha = _alpha(expression.alpha)
+        self.is_able = alpha is not None and expression.is_rounded and depth <= MOST_DEPTH
+        factor, power = alpha or (1, 0)
+        bits = (_bits(value) for value in (expression.alpha, expression.beta, error))
+        self._numbers = (*bits, factor, power)
+
+    @property
+    def kernels(self) -> tuple[Kernel, Kernel]:
+        return self._kernels
+
+    def geometry(
+        self,
+        window: Sequence[int],
+        rows: int,
+        columns: int,
+        left: Steps,
+        right: int,
+        target: Steps,
+        addend: Steps,
+        workspace: Workspace,
+    ) -> array[int]:
+        """The row for the kernels; columns of the target must be neighbours."""
+        places = workspace.places
+        sizes = rows, columns, self._depth
+        values = (
+            *window,
+            *sizes,
+            *left,
+            right,
+            places.row_squares,
+            places.column_squares,
+            *target[:3],
+            *addend,
+            *self._numbers,
+        )
+        return array("q", (*values, places.stage))
+
+    def direct_geometry(
+        self,
+        window: Sequence[int],
+        rows: int,
+        left: Steps,
+        right: int,
+        target: Steps,
+        addend: Steps,
+        steps: Sequence[int],
+    ) -> array[int]:
+        """The row for the kernel that sums lines; ``steps`` are those of images and positions of the output."""
+        values = *window, rows, 0, self._depth, *left, right, 0, 0, *target[:3], *addend
+        return array("q", (*values, _bits(1.0), _bits(1.0), _bits((self._depth + 16) * 2.0**-53), 1, 0, 0, *steps))
+
+    def run(self, geometry: array[int], rows: int, workspace: Workspace, find: Find, stop: Stop) -> None:
+        """Rounds so many rows, those of all matrices, whose sums are in the workspace.
+
+        Raises:
+            Stopped: ``stop()`` returned True.
+        """
+        place, _ = geometry.buffer_info()
+        sums, opens = workspace.places.sums, workspace.opens
+        rounding, settling = self.kernels
+        find(rounding).call(0, sums, 0, workspace.places.opens, place, 0, rows)
+        count = int(opens[0])
+        if count == 0:
+            return
+        settle = find(settling).call
+        # In the order of their columns, so that neighbours are read together.
+        opens[1 : 1 + count].sort()
+        groups, several = -(-count // TOGETHER), max(1, MOST_DEPTH // self._depth)
+        for first in range(0, groups, several):
+            if stop():
+                raise Stopped
+            settle(0, sums, 0, workspace.places.opens, place, first, min(first + several, groups))
+
+
+def _alpha(alpha: float) -> tuple[int, int] | None:
+    """A FLOAT32 as an integer times a power of two, or None where kernels cannot take it."""
+    if not isfinite(alpha):
+        return None
+    fraction, power = frexp(alpha)
+    factor, power = int(fraction * 2**24), power - 24
+    while factor and factor % 2 == 0:
+        factor, power = factor // 2, power + 1
+    return (factor, power if factor else 0) if not factor or abs(power) <= GREATEST_POWER else None
+
+
+def _bits(value: float) -> int:
+    bits: int = unpack("q", pack("d", value))[0]
+    return bits

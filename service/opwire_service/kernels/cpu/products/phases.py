@@ -1,0 +1,155 @@
+"""How convolutions are cut: phases, and of each the tiles of groups, filters and places."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from contextlib import suppress
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+
+from opwire.tensor import Array
+
+from ....execution import Stop, Stopped
+from ..run.pool import Find
+from . import blas
+from .finishing import Finish
+from .unfolding import MOST_SUMS, Box, Boxes, Geometry, Line, halved
+from .window import IMAGES, PLACES, SPATIAL
+from .workspace import Sizes, Workspaces
+
+COPIED = 1 << 20
+"""Elements of filters that are copied at a time."""
+
+MOST_UNFOLDED = 1 << 18
+"""Elements of the columns of a tile."""
+
+FILTERS = 512
+"""Filters of a tile, at most."""
+
+UNITS = 4
+"""Tiles that a phase is cut into, if they do not get too small, for threads to share."""
+
+LEAST_POSITIONS, LEAST_FILTERS = 128, 32
+"""Of a tile that is cut for that."""
+
+
+class Cut(NamedTuple):
+    """A phase cut into tiles.
+
+    Attributes:
+        groups, filters: of a tile.
+        places: sizes of a box of images and positions.
+        depth: products that are summed at a time.
+        is_deep: whether there are more of them.
+    """
+
+    groups: int
+    filters: int
+    places: list[int]
+    depth: int
+    is_deep: bool
+
+    @classmethod
+    def of(cls, geometry: Geometry, extents: Sequence[int], depth: int) -> Cut:
+        filters, is_deep = min(geometry.filters, FILTERS), depth > blas.DEPTH
+        depth = min(depth, blas.DEPTH)
+        sizes = halved(extents, min(MOST_UNFOLDED // depth, MOST_SUMS // filters))
+        groups = 1
+        if filters == geometry.filters:
+            several = min(MOST_UNFOLDED // depth, MOST_SUMS // filters) // prod(sizes)
+            groups = max(1, min(geometry.groups, several))
+        while -(-geometry.groups // groups) * -(-geometry.filters // filters) * len(Boxes(extents, sizes)) < UNITS:
+            if groups > 1:
+                groups = -(-groups // 2)
+            elif prod(sizes) >= 2 * LEAST_POSITIONS:
+                sizes = halved(sizes, prod(sizes) - 1)
+            elif filters >= 2 * LEAST_FILTERS:
+                filters = -(-filters // 2)
+            else:
+                break
+        return cls(groups, filters, sizes, depth, is_deep)
+
+    @property
+    def sizes(self) -> Sizes:
+        return Sizes(self.groups, self.filters, prod(self.places), self.depth, self.is_deep)
+
+
+class Phase(NamedTuple):
+    """What the tiles of a phase have in common.
+
+    Attributes:
+        lines: of its spatial dimensions.
+        source: the input, ``[groups, channels, images, *spatial]``.
+        filters: ``[groups, filters, channels * taps]``.
+        shape: channels, and taps of each dimension.
+        bias: ``[groups, filters]``, or None.
+        target: the part of the output, ``[groups, filters, images, *positions]``.
+        cut: into tiles.
+        finish: of their sums.
+        workspaces: of the threads.
+        find: gives the kernels.
+    """
+
+    lines: tuple[Line, ...]
+    source: Array
+    filters: Array
+    shape: tuple[int, ...]
+    bias: Array | None
+    target: Array
+    cut: Cut
+    finish: Finish
+    workspaces: Workspaces
+    find: Find
+
+    def window(self, groups: slice, places: Box) -> array[int]:
+        """What kernels read the columns of some groups and places by."""
+        steps = [step // self.source.itemsize for step in self.source.strides]
+        missing = SPATIAL - len(self.lines)
+        images, *positions = places
+        rows = [
+            (step, line.taps, line.size, line.base + at.start * line.step, line.step, line.turn, at.stop - at.start)
+            for step, line, at in zip(steps[3:], self.lines, positions, strict=True)
+        ]
+        spatial = zip(*[(0, 1, 1, 0, 1, 0, 1)] * missing, *rows, strict=True)
+        values = *steps[:3], *(value for each in spatial for value in each), 0, 0, images.stop - images.start
+        return array("q", values)
+
+    def begin(self, groups: slice, places: Box) -> int:
+        """The address of the first image of some groups."""
+        begin: int = self.source[groups.start :, :, places[0].start :].ctypes.data
+        return begin
+
+
+class Unit(NamedTuple):
+    """A tile: some groups and filters, images and positions."""
+
+    groups: slice
+    filters: slice
+    places: Box
+
+
+def grouped(tensor: Array, groups: int) -> Array:
+    """``[groups, channels, images, *spatial]`` of ``[images, channels, *spatial]``, without a copy."""
+    images, _, *spatial = tensor.shape
+    return tensor.reshape(images, groups, -1, *spatial).transpose(1, 2, 0, *range(3, len(spatial) + 3))
+
+
+def columns_of(window: array[int]) -> int:
+    """The columns of a window."""
+    return window[IMAGES] * prod(window[PLACES : PLACES + SPATIAL])
+
+
+def flat_filters(filters: Array, stop: Stop) -> Array:
+    """``[groups, filters, depth]`` of filters, a copy only where their memory asks for one."""
+    groups, count, *shape = filters.shape
+    with suppress(ValueError):
+        return filters.reshape(groups, count, prod(shape), copy=False)
+    copy = np.empty((groups, count, *shape), filters.dtype)
+    for place in Boxes(filters.shape, halved(filters.shape, COPIED)):
+        if stop():
+            raise Stopped
+        copy[place] = filters[place]
+    return copy.reshape(groups, count, prod(shape))

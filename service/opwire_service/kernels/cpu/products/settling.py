@@ -1,0 +1,231 @@
+"""The exact sums of the elements of a tile that bounds leave open.
+
+The factors of some elements are copied together first, so that neighbouring columns are read together. Each round takes
+off the leading bits of all products on a common grid, so wide that their sum is exact, until nothing is left.
+"""
+
+from __future__ import annotations
+
+from ..jit.compiler import Kernel, inlined, inner, kernel
+from ..jit.element import FLOAT32, HALF, bits_double, choose, load, read, store
+from ..numbers.accumulator import LIMBS, add_value, clear_limbs, high_and_low, propagate_carries
+from ..numbers.formats import narrow, number_of, put
+from ..numbers.rounding import to_odd
+from ..numbers.vectors import WIDTH, load_vector, spread, store_vector, total_of
+from ..run.geometry import advance, at
+from .tiles import (
+    ADDEND,
+    ADDEND_MATRIX,
+    ADDEND_ROW,
+    ADDEND_STEP,
+    ALPHA,
+    BETA,
+    COLUMNS,
+    DEPTH,
+    FACTOR,
+    LEFT,
+    LEFT_MATRIX,
+    LEFT_ROW,
+    LEFT_STEP,
+    POWER,
+    RIGHT,
+    ROWS,
+    STAGE,
+    TARGET,
+    TARGET_MATRIX,
+    TARGET_ROW,
+    double_at,
+)
+from .window import CHANNEL, GROUP, IMAGE, SIZE, SPACE, SPATIAL, TAPS, TURN, place_of, spot, taps_of
+
+TOGETHER = 8
+"""Elements whose factors are copied together."""
+
+CHUNK = 512
+"""Products that are summed at a time."""
+
+_HEADROOM = 11
+"""Bits that a sum of so many numbers is longer than they are, and its sign."""
+
+STAGE_BYTES = 8 * ((TOGETHER + 1) * CHUNK + TOGETHER * (LIMBS + 4))
+"""Of the memory of a thread: factors of each element, products of one, limbs of each and where it lies."""
+
+GREATEST_POWER = 32
+"""Of the power of two in alpha, in magnitude: limbs hold whatever is multiplied by so much."""
+
+
+@inner
+def _place(geometry: int, code: int) -> tuple[int, int, int]:
+    """The matrix, the row and the column of an element."""
+    rows, columns = at(geometry, ROWS), at(geometry, COLUMNS)
+    column, row = divmod(code, rows)
+    matrix = column // columns
+    return matrix, row, column - matrix * columns
+
+
+@inner
+def _corners(geometry: int, codes: int, count: int, corners: int) -> None:
+    """Where elements meet the first tap of the first channel: the offset of group and image, and the spots."""
+    for i in range(count):
+        matrix, _, column = _place(geometry, load(codes, i, 0))
+        place = place_of(geometry, column)
+        store(corners, 4 * i, matrix * at(geometry, GROUP) + place[0] * at(geometry, IMAGE))
+        for j in range(SPATIAL):
+            store(corners, 4 * i + 1 + j, spot(geometry, j, place[1 + j], 0))
+
+
+@inner
+def _stage(zero: float, geometry: int, corners: int, count: int, first: int, length: int) -> None:
+    """Copies the factors on the right of some elements."""
+    channel, high, middle, low = taps_of(geometry, first)
+    source, stage = at(geometry, RIGHT), at(geometry, STAGE)
+    for k in range(length):
+        for i in range(count):
+            here = corners + 32 * i
+            a = load(here, 1, 0) + high * at(geometry, TURN)
+            b = load(here, 2, 0) + middle * at(geometry, TURN + 1)
+            c = load(here, 3, 0) + low * at(geometry, TURN + 2)
+            offset = load(here, 0, 0) + channel * at(geometry, CHANNEL) + a * at(geometry, SPACE)
+            offset += b * at(geometry, SPACE + 1) + c * at(geometry, SPACE + 2)
+            inside = 0 <= a < at(geometry, SIZE) and 0 <= b < at(geometry, SIZE + 1) and 0 <= c < at(geometry, SIZE + 2)
+            store(stage, i * CHUNK + k, number_of(read(source, offset, zero)) if inside else 0.0)
+        low += 1
+        if low == at(geometry, TAPS + 2):
+            low, middle = 0, middle + 1
+            if middle == at(geometry, TAPS + 1):
+                middle, high = 0, high + 1
+                if high == at(geometry, TAPS):
+                    high, channel = 0, channel + 1
+
+
+@inner
+def _stage_plainly(zero: float, geometry: int, corners: int, count: int, first: int, length: int) -> None:
+    """The same for one tap and no padding: columns of a matrix."""
+    step, stage = at(geometry, CHANNEL), at(geometry, STAGE)
+    for i in range(count):
+        here = corners + 32 * i
+        offset = load(here, 0, 0)
+        for j in range(SPATIAL):
+            offset += load(here, 1 + j, 0) * at(geometry, SPACE + j)
+        store(here, 0, advance(at(geometry, RIGHT), offset, zero))
+    for k in range(length):
+        for i in range(count):
+            store(stage, i * CHUNK + k, number_of(read(load(corners, 4 * i, 0), (first + k) * step, zero)))
+
+
+@inner
+def _multiply(zero: float, geometry: int, code: int, factors: int, products: int, first: int, length: int) -> None:
+    """The products of an element; those that are no numbers only met padding, which adds nothing."""
+    matrix, row, _ = _place(geometry, code)
+    step = at(geometry, LEFT_STEP)
+    offset = matrix * at(geometry, LEFT_MATRIX) + row * at(geometry, LEFT_ROW) + first * step
+    left = advance(at(geometry, LEFT), offset, zero)
+    if step == 1:
+        _multiply_line(zero, left, 1, factors, products, length)
+    else:
+        _multiply_line(zero, left, step, factors, products, length)
+    for k in range(length, -(-length // WIDTH) * WIDTH):
+        store(products, k, 0.0)
+
+
+@inlined
+def _multiply_line(zero: float, left: int, step: int, factors: int, products: int, length: int) -> None:
+    for k in range(length):
+        product = number_of(read(left, k * step, zero)) * load(factors, k, 0.0)
+        store(products, k, choose(product - product == 0.0, product, 0.0))
+
+
+@inner
+def _greatest(products: int, length: int) -> int:
+    """The bits of the greatest magnitude."""
+    greatest = 0
+    for k in range(length):
+        greatest = max(greatest, load(products, k, 0) & 0x7FFFFFFFFFFFFFFF)
+    return greatest
+
+
+@inner
+def _add(limbs: int, products: int, length: int) -> None:
+    """Adds products to limbs without error."""
+    greatest = _greatest(products, length)
+    while greatest > 0:
+        grid = bits_double(((greatest >> 52) + _HEADROOM) << 52)
+        total = spread(0.0)
+        for k in range(0, length, WIDTH):
+            found = load_vector(products, k, 0.0)
+            leading = (found + grid) - grid
+            store_vector(products, k, found - leading)
+            total = total + leading
+        add_value(limbs, total_of(total))
+        greatest = _greatest(products, length)
+
+
+@inner
+def _addend(zero: float, geometry: int, matrix: int, row: int, column: int) -> float:
+    addend = at(geometry, ADDEND)
+    if addend == 0:
+        return 0.0
+    offset = matrix * at(geometry, ADDEND_MATRIX) + row * at(geometry, ADDEND_ROW) + column * at(geometry, ADDEND_STEP)
+    return number_of(read(addend, offset, zero)) * double_at(geometry, BETA)
+
+
+@inner
+def exactly(limbs: int, factor: int, power: int, addend: float) -> float:
+    """``limbs * factor * 2**power + addend``, rounded to odd."""
+    propagate_carries(limbs)
+    for i in range(LIMBS):
+        store(limbs, i, load(limbs, i, 0) * factor)
+    propagate_carries(limbs)
+    add_value(limbs, addend * bits_double((1023 - power) << 52))
+    propagate_carries(limbs)
+    high, low = high_and_low(limbs)
+    return to_odd(high, low) * bits_double((1023 + power) << 52)
+
+
+@inner
+def _finish(zero: float, geometry: int, sums: int, code: int, limbs: int) -> None:
+    """Rounds an element into the output."""
+    matrix, row, column = _place(geometry, code)
+    addend = _addend(zero, geometry, matrix, row, column)
+    place = (matrix * at(geometry, ROWS) + row) * at(geometry, COLUMNS) + column
+    value = read(sums, place, 0.0) * double_at(geometry, ALPHA) + addend
+    if value - value == 0.0:
+        value = exactly(limbs, at(geometry, FACTOR), at(geometry, POWER), addend)
+    place = matrix * at(geometry, TARGET_MATRIX) + row * at(geometry, TARGET_ROW) + column
+    put(at(geometry, TARGET), place, narrow(value, zero), zero)
+
+
+@kernel
+def settle(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
+    """Units are groups of elements whose codes follow the first of the states, which says how many there are.
+
+    The source are the sums: those that are infinite or no numbers stay so.
+    """
+    stage = at(geometry, STAGE)
+    products = stage + 8 * TOGETHER * CHUNK
+    corners = products + 8 * (CHUNK + TOGETHER * LIMBS)
+    for unit in range(begin, end):
+        codes = states + 8 * (1 + unit * TOGETHER)
+        count, depth = min(TOGETHER, load(states, 0, 0) - unit * TOGETHER), at(geometry, DEPTH)
+        for i in range(count):
+            clear_limbs(products + 8 * (CHUNK + i * LIMBS))
+        _corners(geometry, codes, count, corners)
+        is_plain = at(geometry, TAPS) * at(geometry, TAPS + 1) * at(geometry, TAPS + 2) == 1
+        for i in range(SPATIAL * count):
+            there = load(corners, 4 * (i // SPATIAL) + 1 + i % SPATIAL, 0)
+            is_plain &= 0 <= there < at(geometry, SIZE + i % SPATIAL)
+        for first in range(0, depth, CHUNK):
+            length = min(CHUNK, depth - first)
+            if is_plain:
+                _corners(geometry, codes, count, corners)
+                _stage_plainly(zero, geometry, corners, count, first, length)
+            else:
+                _stage(zero, geometry, corners, count, first, length)
+            for i in range(count):
+                _multiply(zero, geometry, load(codes, i, 0), stage + 8 * i * CHUNK, products, first, length)
+                _add(products + 8 * (CHUNK + i * LIMBS), products, length)
+        for i in range(count):
+            _finish(zero, geometry, source, load(codes, i, 0), products + 8 * (CHUNK + i * LIMBS))
+
+
+SETTLE = Kernel(settle, FLOAT32), Kernel(settle, HALF)

@@ -1,0 +1,62 @@
+"""Copies of parts of matrices in float64, so that the products of their elements are exact, with sums of squares."""
+
+from __future__ import annotations
+
+from ..jit.compiler import Kernel, inner, kernel
+from ..jit.element import FLOAT32, HALF, load, read, store
+from ..numbers.formats import number_of, values
+from ..numbers.vectors import WIDTH, elements, fused_vectors, load_vector, spread, store_vector, total_of
+from ..run.geometry import advance, at
+
+LINES, LENGTH, MATRIX, LINE, STEP, ACROSS = range(6)
+"""Places in the geometry: lines of a matrix and elements of a line, the steps in elements from a matrix, a line and an
+element to the next, and whether squares are summed across the lines, not along them."""
+
+
+@inner
+def _along(source: int, step: int, target: int, length: int, zero: float) -> float:
+    """Copies a line; the sum of its squares."""
+    squares, last = spread(0.0), length - length % WIDTH
+    for j in range(0, last, WIDTH):
+        here = advance(source, j * step, zero)
+        found = values(elements(here, None, zero)) if step == 1 else values(elements(here, step, zero))
+        store_vector(target, j, found)
+        squares = fused_vectors(found, found, squares)
+    total = total_of(squares)
+    for j in range(last, length):
+        value = number_of(read(source, j * step, zero))
+        store(target, j, value)
+        total += value * value
+    return total
+
+
+@inner
+def _across(source: int, step: int, target: int, squares: int, length: int, zero: float) -> None:
+    """Copies a line, and adds its squares to those of other lines."""
+    last = length - length % WIDTH
+    for j in range(0, last, WIDTH):
+        here = advance(source, j * step, zero)
+        found = values(elements(here, None, zero)) if step == 1 else values(elements(here, step, zero))
+        store_vector(target, j, found)
+        store_vector(squares, j, fused_vectors(found, found, load_vector(squares, j, 0.0)))
+    for j in range(last, length):
+        value = number_of(read(source, j * step, zero))
+        store(target, j, value)
+        store(squares, j, load(squares, j, 0.0) + value * value)
+
+
+@kernel
+def widen(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
+    """Units are lines of matrices, which the target has one after the other; the states are the squares so far."""
+    lines, length, step = at(geometry, LINES), at(geometry, LENGTH), at(geometry, STEP)
+    for unit in range(begin, end):
+        matrix = unit // lines
+        place = matrix * at(geometry, MATRIX) + (unit - matrix * lines) * at(geometry, LINE)
+        here, there = advance(source, place, zero), target + 8 * unit * length
+        if at(geometry, ACROSS):
+            _across(here, step, there, states + 8 * matrix * length, length, zero)
+        else:
+            store(states, unit, load(states, unit, 0.0) + _along(here, step, there, length, zero))
+
+
+WIDEN = Kernel(widen, FLOAT32), Kernel(widen, HALF)

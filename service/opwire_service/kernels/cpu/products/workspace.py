@@ -1,0 +1,89 @@
+"""The memory that a thread works in while it computes tiles of products."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import numpy as np
+
+from .settling import STAGE_BYTES
+
+
+class Sizes(NamedTuple):
+    """Of what a tile needs.
+
+    Attributes:
+        matrices, rows, columns: of the tile.
+        depth: products that are summed at a time.
+        is_deep: whether there are more of them.
+    """
+
+    matrices: int
+    rows: int
+    columns: int
+    depth: int
+    is_deep: bool
+
+    @property
+    def bytes(self) -> int:
+        sums = self.matrices * self.rows * self.columns
+        operands = self.matrices * (self.rows + self.columns) * self.depth
+        squares = self.matrices * (self.rows + self.columns)
+        return 8 * (operands + sums * (3 if self.is_deep else 2) + squares + 1) + STAGE_BYTES
+
+
+class Places(NamedTuple):
+    """Addresses of memory of a thread, which take NumPy long to tell."""
+
+    sums: int
+    row_squares: int
+    column_squares: int
+    opens: int
+    stage: int
+
+
+class Workspace:
+    """Memory of one thread.
+
+    Attributes:
+        left, right: operands in float64, flat.
+        sums, more: of products, flat; ``more`` is empty where one call of BLAS sums all.
+        row_squares, column_squares: of the operands.
+        opens: how many elements are open, then which.
+        stage: memory of the kernel that settles those.
+        places: addresses.
+    """
+
+    def __init__(self, sizes: Sizes) -> None:
+        elements = sizes.matrices * sizes.rows * sizes.columns
+        self.left = np.empty(sizes.matrices * sizes.rows * sizes.depth)
+        self.right = np.empty(sizes.matrices * sizes.depth * sizes.columns)
+        self.sums = np.empty(elements)
+        self.more = np.empty(elements if sizes.is_deep else 0)
+        self.row_squares = np.empty(sizes.matrices * sizes.rows)
+        self.column_squares = np.empty(sizes.matrices * sizes.columns)
+        self.opens = np.empty(1 + elements, np.int64)
+        self.stage = np.empty(STAGE_BYTES // 8)
+        memory = self.sums, self.row_squares, self.column_squares, self.opens, self.stage
+        self.places = Places(*(each.ctypes.data for each in memory))
+
+
+class Workspaces:
+    """Those of the threads of a run: each is made when no other is free."""
+
+    def __init__(self, make: Callable[[], Workspace]) -> None:
+        self._make = make
+        self._free: list[Workspace] = []
+
+    @contextmanager
+    def one(self) -> Iterator[Workspace]:
+        try:
+            workspace = self._free.pop()
+        except IndexError:
+            workspace = self._make()
+        try:
+            yield workspace
+        finally:
+            self._free.append(workspace)

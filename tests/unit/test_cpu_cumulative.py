@@ -1,0 +1,64 @@
+"""Running sums on the CPU device whose exact values need more bits than a float64 has."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import accumulate
+
+import numpy as np
+import pytest
+
+from opwire.check import check
+from opwire.tensor import Array
+from opwire_service.devices.cpu import CpuDevice
+from tests import oracle
+from tests.execution import go_on
+
+
+@pytest.fixture(scope="module")
+def cpu():
+    device = CpuDevice(threads=2)
+    yield device
+    device.close()
+
+
+def running(device: CpuDevice, values: Array, axis: int, *, backwards: bool, exclusive: bool) -> Array:
+    strides = [step // values.itemsize for step in values.strides]
+    source = {"DataType": values.dtype.name.upper(), "Sizes": list(values.shape), "Strides": strides}
+    desc = {"InputTensor": source, "Axis": axis, "HasExclusiveSum": exclusive}
+    desc["AxisDirection"] = "DECREASING" if backwards else "INCREASING"
+    plan = check({"type": "CUMULATIVE_SUMMATION", "desc": desc})
+    outputs = {name: each.allocate()[1] for name, each in plan.outputs.items()}
+    device.run(plan, {"InputTensor": values}, outputs, go_on)
+    return outputs["OutputTensor"]
+
+
+def right(line: list[float], dtype: np.dtype[np.float32], *, backwards: bool, exclusive: bool) -> list[float]:
+    """By fractions."""
+    numbers = [Fraction(x) for x in (line[::-1] if backwards else line)]
+    sums = [oracle.rounded(each, dtype) for each in accumulate(numbers, initial=Fraction(0))]
+    found = sums[:-1] if exclusive else sums[1:]
+    return found[::-1] if backwards else found
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize(("backwards", "exclusive"), [(False, False), (True, False), (False, True), (True, True)])
+def test_sums_of_all_magnitudes_are_rounded_once(cpu, dtype, axis, backwards, exclusive):
+    chosen = np.random.default_rng(0)
+    reach = 60 if dtype == np.float32 else 12
+    values = chosen.standard_normal((70, 40)) * 2.0 ** chosen.integers(-reach, reach // 4, (70, 40))
+    values[35:] = -values[:35]  # what is left after the first half cancels
+    given = values.astype(dtype)
+    found = running(cpu, given, axis, backwards=backwards, exclusive=exclusive)
+    for i in (0, 1, 17, 33, 39):
+        line, mine = (given[:, i], found[:, i]) if axis == 0 else (given[i], found[i])
+        assert mine.tolist() == right(line.tolist(), mine.dtype, backwards=backwards, exclusive=exclusive)
+
+
+def test_infinities_and_negative_zeros_go_on(cpu):
+    line = np.array([[-0.0, -0.0, 1e30, 1, np.inf, 1, -np.inf, 1]], np.float32)
+    found = running(cpu, line, 1, backwards=False, exclusive=False)[0]
+    assert np.signbit(found[:2]).all()
+    np.testing.assert_array_equal(found, np.array([0, 0, 1e30, 1e30, np.inf, np.inf, np.nan, np.nan], np.float32))
+    assert not np.signbit(running(cpu, line, 1, backwards=False, exclusive=True)[0, :3]).any()

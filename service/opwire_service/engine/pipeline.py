@@ -20,6 +20,7 @@ from opwire.errors import (
     OpwireError,
     ProblemCode,
     RequestError,
+    UnavailableError,
 )
 from opwire.graph import GRAPH, validate_graph
 from opwire.operator import Code, Violation
@@ -34,8 +35,8 @@ from opwire.wire import (
     read_inputs,
 )
 
-from ..devices import AUTO
-from ..devices.base import Inputs
+from ..devices import AUTO, CLUSTER
+from ..devices.base import DeviceLost, Inputs
 from ..settings import Limits
 from ..telemetry.metrics import Metrics
 from .dialect import Completed, Dialect
@@ -48,6 +49,9 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 DEFAULT_PRIORITY = 5
+
+RERUNS = 2
+"""How often a plan is run again whose device went away."""
 
 INLINE_BYTES = 256 * 1024
 """More bytes than this take longer to parse, decode or encode than handing them to another thread."""
@@ -258,16 +262,41 @@ class Engine:
             progress.lap("decode")
             progress.ran(self.dispatcher.run_inline(plan, inputs, outputs, device=device, deadline=deadline))
             return Completed(prepared, buffers, self.dispatcher.inline_name if device == AUTO else device)
+        return await self._run_somewhere(request, prepared, device, progress, guard, is_part=is_part)
+
+    async def _run_somewhere(
+        self,
+        request: ExecuteRequest,
+        prepared: Prepared,
+        device: str,
+        progress: Progress,
+        guard: Guard,
+        *,
+        is_part: bool,
+    ) -> Completed:
+        """Runs a plan on the device that is expected to be done first; where that goes away, on another one."""
+        plan, lost = prepared.plan, list[str]()
         priority = DEFAULT_PRIORITY if request.priority is None else request.priority
-        with self.dispatcher.place(plan, device) as chosen:
-            given = read_inputs(plan, request) if is_small else await self._inputs(prepared, request, chosen)
-            buffers, outputs = prepared.allocate()
-            progress.lap("decode")
-            work = self.dispatcher.run(
-                plan, given, outputs, device=chosen, priority=priority, deadline=deadline, part=is_part
-            )
-            progress.ran(await guard(work))
-        return Completed(prepared, buffers, chosen)
+        while True:
+            with self.dispatcher.place(plan, device, lost) as chosen:
+                is_small = prepared.input_bytes <= INLINE_BYTES
+                given = read_inputs(plan, request) if is_small else await self._inputs(prepared, request, chosen)
+                buffers, outputs = prepared.allocate()
+                progress.lap("decode")
+                work = self.dispatcher.run(
+                    plan, given, outputs, device=chosen, priority=priority, deadline=progress.deadline, part=is_part
+                )
+                try:
+                    progress.ran(await guard(work))
+                except DeviceLost:
+                    progress.lap("queue")
+                    lost.append(chosen)
+                else:
+                    return Completed(prepared, buffers, chosen)
+            log.info("%s went away with a plan for %s", chosen, plan.operator.name)
+            if len(lost) > RERUNS:
+                message = f"the devices that it ran on went away: {', '.join(lost)}"
+                raise UnavailableError(ProblemCode.NOT_READY, message, retry_after=1)
 
     async def _inputs(self, prepared: Prepared, request: ExecuteRequest, device: str) -> Inputs:
         """Large inputs: decoded in another thread, unless the device does that or there is nothing to decode."""
@@ -283,9 +312,9 @@ class Engine:
         given = request.device
         if given is None or given == AUTO:
             return self.default_device
-        if given in self.dispatcher.devices:
+        if given in self.dispatcher.devices or (given == CLUSTER and self.dispatcher.has_cluster):
             return given
-        known = [AUTO, *self.dispatcher.devices]
+        known = [AUTO, *([CLUSTER] if self.dispatcher.has_cluster else ()), *self.dispatcher.devices]
         message = f"{show(given)} given; this server has {', '.join(known)}"
         at = Violation(Code.UNKNOWN_VALUE, pointer_to(request.pointer, "device"), message, known)
         raise RequestError(ProblemCode.INVALID_REQUEST, message, violations=[at])

@@ -83,7 +83,9 @@ class _Device:
     """A device: what it was given, and how many plans share it.
 
     Attributes:
-        expected: seconds of the plans that it was given and that are not over.
+        is_open: whether it takes work.
+        held: plans that it was given and that are not over.
+        expected: seconds of those.
         clock: seconds that each of the plans that run has been charged since the beginning.
         at: up to when.
         given: seconds of all plans that it was ever given.
@@ -91,6 +93,8 @@ class _Device:
 
     pool: str
     cost: Cost
+    is_open: bool = True
+    held: int = 0
     expected: float = 0.0
     running: int = 0
     clock: float = 0.0
@@ -115,7 +119,25 @@ class Placement:
         self._learned: dict[tuple[str, str, int], _Correction] = {}
 
     def __contains__(self, device: str) -> bool:
-        return device in self._devices
+        found = self._devices.get(device)
+        return found is not None and found.is_open
+
+    def add(self, device: str, cost: Cost) -> None:
+        """A device takes plans from now on. It learns from itself alone: the way to it is its own."""
+        found = self._devices.setdefault(device, _Device(device, cost))
+        found.cost, found.is_open = cost, True
+
+    def remove(self, device: str) -> None:
+        """A device takes no more plans; those that it was given end."""
+        self._devices[device].is_open = False
+        self._forget(device)
+
+    def _forget(self, device: str) -> None:
+        found = self._devices[device]
+        if not (found.is_open or found.held or found.running):
+            del self._devices[device]
+            for key in [key for key in self._learned if key[0] == found.pool and found.pool == device]:
+                del self._learned[key]
 
     def seconds(self, device: str, demand: Demand, now: float) -> float:
         """The expected duration of a plan that has the device to itself."""
@@ -135,12 +157,13 @@ class Placement:
             done = device.expected + self.seconds(name, demand, now)
             return done * GAIN if device.cost.per_byte else done, device.given
 
-        return sorted(self._devices, key=completion)
+        return sorted((name for name, device in self._devices.items() if device.is_open), key=completion)
 
     def accept(self, device: str, demand: Demand, now: float) -> float:
         """The device is given a plan. Returns the seconds that it is expected to take, for ``release``."""
         seconds = self.seconds(device, demand, now)
         found = self._devices[device]
+        found.held += 1
         found.expected += seconds
         found.given += seconds
         return seconds
@@ -148,7 +171,9 @@ class Placement:
     def release(self, device: str, seconds: float) -> None:
         """A plan that the device was given is over, whether it ran or not."""
         found = self._devices[device]
+        found.held -= 1
         found.expected = max(0.0, found.expected - seconds)
+        self._forget(device)
 
     def start(self, device: str, now: float) -> float:
         """A plan starts to run. Returns what ``finish`` wants to know."""
@@ -168,6 +193,7 @@ class Placement:
         found.charge(now)
         found.running -= 1
         if not whole:
+            self._forget(device)
             return
         measured = found.cost.seconds(demand)
         seen = log2(max(found.clock - started, _LEAST) / measured)
@@ -175,6 +201,7 @@ class Placement:
         power = learned.now(now)
         # A step is bounded: one plan that waited for a compiler says little.
         learned.power, learned.at = power + max(-1.0, min(1.0, (seen - power) / 2)), now
+        self._forget(device)
 
 
 def _key(device: _Device, demand: Demand, measured: float) -> tuple[str, str, int]:

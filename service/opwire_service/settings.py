@@ -120,6 +120,16 @@ class Settings:
             flag="--otel/--no-otel",
         ),
     ] = False
+    ray: Annotated[
+        str | None,
+        Option(
+            "Use the devices of a Ray cluster too. auto: the one that this machine is a node of; HOST:PORT: the one with "
+            "its head there; local: a new one. Needs opwire[ray].",
+            metavar="auto|local|HOST:PORT",
+        ),
+    ] = None
+    node_device: str = "opwire_service.devices.cpu:CpuDevice"
+    """Module and class of the device of a node's processors; no option, since it must be installed on all nodes."""
     shared_memory_prefix: Annotated[
         str | None,
         Option(

@@ -119,7 +119,8 @@ class Dispatcher:
         if device == AUTO:
             runners = [self._small, *self._members()[:1]]
         else:
-            runners = self._members()[:1] if device == CLUSTER else [self.devices[device]]
+            named = self.devices.get(device)
+            runners = self._members()[:1] if device == CLUSTER else [] if named is None else [named]
         return max((runner.scratch_bytes(plan) for runner in runners), default=0)
 
     def _members(self) -> list[Device]:

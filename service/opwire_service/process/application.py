@@ -8,12 +8,12 @@ from ..http.app import Application, route_labels
 from ..oip.routes import LABELS, OpenInference
 from ..oip.statistics import CELLS
 from ..settings import Settings
-from ..telemetry.metrics import Layout, Metrics
+from ..telemetry.metrics import SEATS, Layout, Metrics
 
 
 def layout(settings: Settings) -> Layout:
     """What a server counts."""
-    return Layout(settings.devices, route_labels(LABELS), CELLS)
+    return Layout(settings.devices, route_labels(LABELS), CELLS, SEATS if settings.ray else 0)
 
 
 def create_app(settings: Settings, metrics: Metrics | None = None, regions: Path | None = None) -> Application:

@@ -12,7 +12,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import ray
 from ray.exceptions import RayError, RayTaskError
 
@@ -190,7 +189,7 @@ def _follow(members: Members, channel: Channel[Heard, Said]) -> None:
             members.follow()
             heard = time.monotonic()
         except Exception as error:
-            print(f"the head does not answer: {error}", file=sys.stderr, flush=True)
+            sys.stderr.write(f"the head does not answer: {error}\n")
             members.listen()
         time.sleep(LOOKS_EVERY)
     channel.close()

@@ -6,16 +6,13 @@ import logging
 import os
 import threading
 from collections.abc import Callable
-from importlib.util import find_spec
-from typing import TypedDict
 
-from ..base import DeviceUnavailable, Usage
+from opwire.describe import ClusterInfo
+
+from ..base import Usage
 from .device import RemoteDevice
 from .link import Link, Options
 from .messages import Draining, Failed, Heard, Joined, Lost, Nodes, Up, Used
-
-CPU_DEVICE = "opwire_service.devices.cpu:CpuDevice"
-"""Module and class of the device of a node's processors."""
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 5.0
 """Seconds between the end of a bridge and the start of the next."""
@@ -27,20 +24,6 @@ LEAST_STORE = 100 << 20
 """Bytes: Ray takes no smaller object store."""
 
 log = logging.getLogger("opwire")
-
-
-class ClusterInfo(TypedDict):
-    """How a server stands with its cluster.
-
-    ``state`` is ``joining``, ``joined``, or ``refused`` where versions do not fit, and ``reason`` says why it is not
-    joined. ``nodes`` are those with devices; ``refused`` has the reason of each node that cannot be used.
-    """
-
-    address: str
-    state: str
-    reason: str | None
-    nodes: list[str]
-    refused: dict[str, str]
 
 
 class Cluster:
@@ -60,7 +43,7 @@ class Cluster:
         memory_bytes: int,
         on_join: Callable[[RemoteDevice], None],
         on_leave: Callable[[RemoteDevice], None],
-        cpu_device: str = CPU_DEVICE,
+        cpu_device: str,
     ) -> None:
         self._options = Options(address, store_bytes(memory_bytes), cpu_device)
         self._on_join = on_join
@@ -153,15 +136,6 @@ class Cluster:
             log.log(logging.ERROR if failed.refused else logging.WARNING, "no cluster: %s", failed.reason)
         state = "refused" if failed.refused else "joining"
         self._info = {**self._info, "state": state, "reason": failed.reason}
-
-
-def require_ray() -> None:
-    """
-    Raises:
-        DeviceUnavailable: Ray is not installed.
-    """
-    if find_spec("ray") is None:
-        raise DeviceUnavailable("--ray needs Ray: pip install 'opwire[ray]'")
 
 
 def store_bytes(memory_bytes: int) -> int:

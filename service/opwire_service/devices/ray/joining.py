@@ -95,7 +95,9 @@ def _node(address: str, name: str, store_bytes: int) -> Iterator[None]:
         *(sys.executable, "-m", "ray.scripts.scripts", "start", "--block", f"--address={address}"),
         *(f"--node-name={name}", "--num-cpus=0", "--num-gpus=0", f"--object-store-memory={store_bytes}"),
     ]
-    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, preexec_fn=_end_with_parent)
+    process = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, preexec_fn=_end_with_parent
+    )
     try:
         yield
     finally:

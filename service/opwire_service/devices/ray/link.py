@@ -37,6 +37,11 @@ _LINES = 20
 log = logging.getLogger("opwire")
 
 
+def environment() -> dict[str, str]:
+    """That of a process that uses Ray."""
+    return {**ENVIRONMENT, **os.environ}
+
+
 class Options(NamedTuple):
     """What a bridge is to do.
 
@@ -68,7 +73,7 @@ class Link:
             self._process = subprocess.Popen(
                 command,
                 pass_fds=[theirs.fileno()],
-                env={**ENVIRONMENT, **os.environ},
+                env=environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,

@@ -123,8 +123,8 @@ class Settings:
     ray: Annotated[
         str | None,
         Option(
-            "Use the devices of a Ray cluster too. auto: the one that this machine is a node of; HOST:PORT: the one with "
-            "its head there; local: a new one. Needs opwire[ray].",
+            "Use the devices of a Ray cluster too. auto: the one that this machine is a node of; HOST:PORT: the one "
+            "with its head there; local: a new one. Needs opwire[ray].",
             metavar="auto|local|HOST:PORT",
         ),
     ] = None

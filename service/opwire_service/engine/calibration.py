@@ -64,10 +64,9 @@ def read_costs(devices: Mapping[str, Device]) -> dict[str, Cost]:
 
 def read_far_cost(device: RemoteDevice) -> Cost:
     """The cost of a device of another machine: that of its kind, as measured here or guessed, and of the way there."""
-    known = _kept().get(identity(device))
     cost = UNMEASURED.get(str(device.describe().get("kind")), UNMEASURED["cpu"])
     with suppress(AttributeError, KeyError, TypeError, ValueError):
-        cost = _read(known)
+        cost = _read(_kept()[identity(device)])
     return replace(cost, fixed=cost.fixed + device.fixed, per_byte=cost.per_byte + device.per_byte)
 
 

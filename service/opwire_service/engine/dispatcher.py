@@ -115,7 +115,7 @@ class Dispatcher:
         return runner is not None and runner.runs_inline(plan)
 
     def scratch_bytes(self, plan: Plan, device: str) -> int:
-        """What a plan takes of the host's memory besides its tensors; where it may go far away, the most that may be."""
+        """What a plan takes of the host's memory besides its tensors, wherever it may go."""
         if device == AUTO:
             runners = [self._small, *self._members()[:1]]
         else:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from functools import partial
 from importlib.metadata import version
 from typing import cast
 
@@ -70,8 +69,8 @@ class Service:
         self.cluster = Cluster(
             address,
             self.settings.limits.memory_bytes,
-            partial(loop.call_soon_threadsafe, self._join),
-            partial(loop.call_soon_threadsafe, self._part),
+            lambda device: loop.call_soon_threadsafe(self._join, device),
+            lambda device: loop.call_soon_threadsafe(self._part, device),
             self.settings.node_device,
         )
         self.cluster.start()

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from itertools import product
 from random import getrandbits
-from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -362,12 +361,9 @@ class Totals:
     """
 
     def __init__(
-        self,
-        layout: Layout,
-        cells: NDArray[np.int64],
-        comers: Mapping[str, Mapping[Metric, int]] = MappingProxyType({}),
+        self, layout: Layout, cells: NDArray[np.int64], comers: Mapping[str, Mapping[Metric, int]] | None = None
     ) -> None:
-        self.comers = comers
+        self.comers = comers or {}
         self._layout = layout
         self._cells = cells
         self.instance = f"{int(cells[_INSTANCE]):08x}"

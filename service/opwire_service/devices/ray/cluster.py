@@ -41,8 +41,8 @@ class Cluster:
         self,
         address: str,
         memory_bytes: int,
-        on_join: Callable[[RemoteDevice], None],
-        on_leave: Callable[[RemoteDevice], None],
+        on_join: Callable[[RemoteDevice], object],
+        on_leave: Callable[[RemoteDevice], object],
         cpu_device: str,
     ) -> None:
         self._options = Options(address, store_bytes(memory_bytes), cpu_device)

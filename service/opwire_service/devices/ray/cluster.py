@@ -122,7 +122,8 @@ class Cluster:
     def _leave(self, number: int, why: str = "is lost with the cluster") -> None:
         device = self._devices.pop(number, None)
         if device is not None:
-            log.warning("%s %s", device.name, why)
+            if not self._closing.is_set():
+                log.warning("%s %s", device.name, why)
             self._on_leave(device)
 
     def _count(self, nodes: Nodes) -> None:

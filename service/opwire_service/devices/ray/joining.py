@@ -5,17 +5,17 @@ from __future__ import annotations
 import ctypes
 import json
 import platform
-import secrets
 import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import ray
-from ray._raylet import GcsClient
+from ray._raylet import GcsClient  # type: ignore[attr-defined]
 
 NAMESPACE = "opwire"
 """Of the actors: all servers of a cluster find them there."""
@@ -66,8 +66,12 @@ def joined(address: str, store_bytes: int) -> Iterator[Place]:
             yield place
     else:
         require_same(address)
-        name = f"opwire-{secrets.token_hex(6)}"
-        with _node(address, name, store_bytes), _connected(address, _node_name=name) as place:
+        # Of several nodes of one machine Ray tells a program which is its own by their folders.
+        with (
+            TemporaryDirectory(prefix="opwire-", ignore_cleanup_errors=True) as folder,
+            _node(address, folder, store_bytes),
+            _connected(address, _temp_dir=folder) as place,
+        ):
             yield place
 
 
@@ -89,11 +93,11 @@ def _connected(address: str, **options: Any) -> Iterator[Place]:
 
 
 @contextmanager
-def _node(address: str, name: str, store_bytes: int) -> Iterator[None]:
+def _node(address: str, folder: str, store_bytes: int) -> Iterator[None]:
     """Makes this machine a node that only sends and receives: to speak with a cluster, a process needs one."""
     command = [
         *(sys.executable, "-m", "ray.scripts.scripts", "start", "--block", f"--address={address}"),
-        *(f"--node-name={name}", "--num-cpus=0", "--num-gpus=0", f"--object-store-memory={store_bytes}"),
+        *(f"--temp-dir={folder}", "--num-cpus=0", "--num-gpus=0", f"--object-store-memory={store_bytes}"),
     ]
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, preexec_fn=_end_with_parent

@@ -29,9 +29,6 @@ THREADS = 256
 LOOKS_FOR_LOSS = 0.25
 """Seconds between two looks whether the device of a call is gone."""
 
-HEAD_SILENT = 30.0
-"""Seconds without the head after which the bridge ends, so that the cluster is joined anew."""
-
 LEAVES_WITHIN = 10.0
 """Seconds that leaving a cluster without a head may take."""
 
@@ -155,20 +152,21 @@ def tell(channel: Channel[Heard, Said], message: Heard) -> None:
         return
 
 
-def main(descriptor: str, address: str, store_bytes: str, cpu_device: str) -> None:
+def main(descriptor: str, address: str, store_bytes: str, cpu_device: str, folder: str) -> None:
     """Joins a cluster, and carries calls until the server ends or the cluster is lost.
 
     Args:
         descriptor: of the socket to the server.
-        address, store_bytes, cpu_device: see Options.
+        address, store_bytes, cpu_device, folder: see Options.
     """
     channel: Channel[Heard, Said] = Channel(socket.socket(fileno=int(descriptor)))
     try:
-        with joined(address, int(store_bytes)) as place:
+        with joined(address, int(store_bytes), folder) as place:
             channel.send(Joined(place.address, int(_store(place) * LARGEST_SHARE)))
             server = secrets.token_hex(8)
             members = Members(lambda message: tell(channel, message), place.node, server, cpu_device)
-            threading.Thread(target=_follow, args=(members, channel), name="opwire-members", daemon=True).start()
+            threading.Thread(target=_follow, args=(members,), name="opwire-nodes", daemon=True).start()
+            threading.Thread(target=_listen, args=(members, channel), name="opwire-signs", daemon=True).start()
             Bridge(channel, members, server).serve()
     except NotJoined as error:
         tell(channel, Failed(str(error), isinstance(error, Refused)))
@@ -181,16 +179,20 @@ def _store(place: Place) -> float:
     return float(found[0]["object_store_memory"]) if found else 0.0
 
 
-def _follow(members: Members, channel: Channel[Heard, Said]) -> None:
-    """Follows the members; without the head those that are known go on, for a while."""
-    heard = time.monotonic()
-    while time.monotonic() - heard < HEAD_SILENT:
+def _follow(members: Members) -> None:
+    """Follows the nodes; without the head, the devices that are known go on."""
+    while True:
         try:
             members.follow()
-            heard = time.monotonic()
         except Exception as error:
             sys.stderr.write(f"the head does not answer: {error}\n")
-            members.listen()
+        time.sleep(LOOKS_EVERY)
+
+
+def _listen(members: Members, channel: Channel[Heard, Said]) -> None:
+    """Asks the devices for signs of life; ends the bridge if the head has given none for long."""
+    while not members.is_headless:
+        members.listen()
         time.sleep(LOOKS_EVERY)
     channel.close()
     time.sleep(LEAVES_WITHIN)

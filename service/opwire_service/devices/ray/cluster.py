@@ -6,13 +6,15 @@ import logging
 import os
 import threading
 from collections.abc import Callable
+from functools import partial
+from tempfile import TemporaryDirectory
 
 from opwire.describe import ClusterInfo
 
 from ..base import Usage
 from .device import RemoteDevice
 from .link import Link, Options
-from .messages import Draining, Failed, Heard, Joined, Lost, Nodes, Up, Used
+from .messages import Draining, Failed, Heard, Joined, Lost, Unused, Up, Used
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 5.0
 """Seconds between the end of a bridge and the start of the next."""
@@ -45,7 +47,7 @@ class Cluster:
         on_leave: Callable[[RemoteDevice], object],
         cpu_device: str,
     ) -> None:
-        self._options = Options(address, store_bytes(memory_bytes), cpu_device)
+        self._make_options = partial(Options, address, store_bytes(memory_bytes), cpu_device)
         self._on_join = on_join
         self._on_leave = on_leave
         self._devices: dict[int, RemoteDevice] = {}
@@ -61,7 +63,7 @@ class Cluster:
 
     def describe(self) -> ClusterInfo:
         """How the server stands with it."""
-        return self._info
+        return {**self._info, "nodes": sorted({device.node for device in list(self._devices.values())})}
 
     def close(self) -> None:
         """Leaves the cluster; what runs there is given up."""
@@ -76,12 +78,13 @@ class Cluster:
     def _keep(self) -> None:
         pause = FIRST_PAUSE
         while not self._closing.is_set():
-            with self._lock:
-                if self._closing.is_set():
-                    return
-                self._link = link = Link(self._options)
-            was_joined = self._follow(link)
-            code = link.close()
+            with TemporaryDirectory(prefix="opwire-", ignore_cleanup_errors=True) as folder:
+                with self._lock:
+                    if self._closing.is_set():
+                        return
+                    self._link = link = Link(self._make_options(folder))
+                was_joined = self._follow(link)
+                code = link.close()
             if self._closing.is_set():
                 return
             pause = FIRST_PAUSE if was_joined else min(2 * pause, LONGEST_PAUSE)
@@ -96,7 +99,7 @@ class Cluster:
             self._heed(link, message)
         for number in list(self._devices):
             self._leave(number)
-        self._info = {**self._info, "nodes": []}
+        self._info = {**self._info, "refused": {}}
         return bool(link.largest)
 
     def _heed(self, link: Link, message: Heard) -> None:
@@ -111,8 +114,8 @@ class Cluster:
         elif isinstance(message, Used):
             if message.device in self._devices:
                 self._devices[message.device].used = Usage(message.memory, message.memory_limit, message.kernels)
-        elif isinstance(message, Nodes):
-            self._count(message)
+        elif isinstance(message, Unused):
+            self._refuse(message)
         elif isinstance(message, Joined):
             log.info("joined the cluster at %s", message.address)
             self._info = {**self._info, "address": message.address, "state": "joined", "reason": None}
@@ -126,11 +129,11 @@ class Cluster:
                 log.warning("%s %s", device.name, why)
             self._on_leave(device)
 
-    def _count(self, nodes: Nodes) -> None:
-        for node, reason in nodes.refused.items():
-            if self._info["refused"].get(node) != reason:
-                log.error("the node %s is not used: %s", node, reason)
-        self._info = {**self._info, "nodes": list(nodes.used), "refused": dict(nodes.refused)}
+    def _refuse(self, unused: Unused) -> None:
+        for name, reason in unused.reasons.items():
+            if self._info["refused"].get(name) != reason:
+                log.error("%s is not used: %s", name, reason)
+        self._info = {**self._info, "refused": dict(unused.reasons)}
 
     def _fail(self, failed: Failed) -> None:
         if self._info["reason"] != failed.reason:

@@ -11,7 +11,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import ray
@@ -23,7 +22,7 @@ NAMESPACE = "opwire"
 _PR_SET_PDEATHSIG = 1
 
 REACHED_WITHIN = 5.0
-LEAVES_WITHIN = 5.0
+LEAVES_WITHIN = 8.0
 
 
 class NotJoined(Exception):
@@ -47,13 +46,14 @@ class Place(NamedTuple):
 
 
 @contextmanager
-def joined(address: str, store_bytes: int) -> Iterator[Place]:
+def joined(address: str, store_bytes: int, folder: str) -> Iterator[Place]:
     """Belongs to a cluster for as long as the context lasts.
 
     Args:
         address: ``auto`` is the cluster that this machine is a node of, ``local`` a new one with this machine alone;
             HOST:PORT has the head, and this machine becomes a node of it that offers nothing.
         store_bytes: of the object store of a node that is started.
+        folder: for what Ray leaves on disk of such a node.
 
     Raises:
         NotJoined: it is not there, or does not take this process.
@@ -67,11 +67,7 @@ def joined(address: str, store_bytes: int) -> Iterator[Place]:
     else:
         require_same(address)
         # Of several nodes of one machine Ray tells a program which is its own by their folders.
-        with (
-            TemporaryDirectory(prefix="opwire-", ignore_cleanup_errors=True) as folder,
-            _node(address, folder, store_bytes),
-            _connected(address, _temp_dir=folder) as place,
-        ):
+        with _node(address, folder, store_bytes), _connected(address, _temp_dir=folder) as place:
             yield place
 
 
@@ -98,6 +94,7 @@ def _node(address: str, folder: str, store_bytes: int) -> Iterator[None]:
     command = [
         *(sys.executable, "-m", "ray.scripts.scripts", "start", "--block", f"--address={address}"),
         *(f"--temp-dir={folder}", "--num-cpus=0", "--num-gpus=0", f"--object-store-memory={store_bytes}"),
+        "--dashboard-agent-listen-port=0",
     ]
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, preexec_fn=_end_with_parent

@@ -23,6 +23,7 @@ PROGRAM = "import sys; from opwire_service.devices.ray.bridge import main; main(
 
 ENVIRONMENT = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": "0",  # a node that a server starts has nothing to drain
     "RAY_DEFAULT_PYTHON_VERSION_MATCH_LEVEL": "minor",
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_gcs_rpc_server_reconnect_timeout_s": "20",
@@ -49,11 +50,13 @@ class Options(NamedTuple):
         address: of the cluster: auto, local or HOST:PORT.
         store_bytes: of the object store of a node that it starts.
         cpu_device: module and class of the device of a node's processors.
+        folder: for what Ray leaves on disk of such a node.
     """
 
     address: str
     store_bytes: int
     cpu_device: str
+    folder: str
 
 
 class Link:

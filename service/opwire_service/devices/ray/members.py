@@ -18,7 +18,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from .host import ANSWERING, WORKING, DeviceHost, versions
 from .joining import NAMESPACE
-from .messages import Draining, Heard, Lost, Nodes, Up, Used
+from .messages import Draining, Heard, Lost, Unused, Up, Used
 from .nodes import Names, Wanted, wanted
 
 LOOKS_EVERY = 0.5
@@ -27,6 +27,9 @@ LOOKS_EVERY = 0.5
 BEATS_EVERY = 1.0
 SILENT = 6.0
 """Seconds without a sign of life after which a device is given up."""
+
+HEAD_SILENT = 30.0
+"""Seconds without the head after which a cluster counts as lost; Ray itself may end the bridge before."""
 
 STARTS_WITHIN = 120.0
 """Seconds that an actor may take to start: it may have to load CUDA."""
@@ -95,9 +98,15 @@ class Members:
         self._members: dict[Wanted, Member] = {}
         self._numbers = count(1)
         self._names = Names()
-        self._told: Nodes | None = None
+        self._told: Mapping[str, str] = {}
         self._lock = threading.Lock()
         self._up: dict[int, Member] = {}
+        self._headed = time.monotonic()
+
+    @property
+    def is_headless(self) -> bool:
+        """Whether the head has been silent for so long that the cluster is to be joined anew."""
+        return time.monotonic() - self._headed > HEAD_SILENT
 
     def host(self, number: int) -> Any:
         """The actor of a device; None if it is gone."""
@@ -130,8 +139,8 @@ class Members:
                 self._drain(each)
             elif each not in self._members:
                 self._start(self._members.setdefault(each, Member(each)))
-        self.listen()
         self._tell()
+        self._headed = time.monotonic()
 
     def listen(self) -> None:
         """Asks devices for signs of life; gives up those that are silent, and tries again those that are due."""
@@ -220,16 +229,14 @@ class Members:
             self._say(Used(member.number, *found))
 
     def _tell(self) -> None:
-        up = {self._names[member.wanted.node] for member in list(self._up.values()) if not member.draining}
         refused = {
             f"{self._names[each.node]}/{each.device}": member.refused
             for each, member in self._members.items()
             if member.refused is not None
         }
-        told = Nodes(tuple(sorted(up)), refused)
-        if told != self._told:
-            self._told = told
-            self._say(told)
+        if refused != self._told:
+            self._told = refused
+            self._say(Unused(refused))
 
 
 class VersionMismatch(Exception):

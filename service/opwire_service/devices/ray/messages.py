@@ -132,15 +132,14 @@ class Used(NamedTuple):
     kernels: int
 
 
-class Nodes(NamedTuple):
-    """The nodes that have a device, and those that cannot be used with the reason."""
+class Unused(NamedTuple):
+    """The devices that cannot be used, by name, with the reason."""
 
-    used: tuple[str, ...]
-    refused: Mapping[str, str]
+    reasons: Mapping[str, str]
 
 
 Said = NewBlock | DropBlock | Run | Stop
 """By the server."""
 
-Heard = Done | Joined | Failed | Up | Draining | Lost | Used | Nodes
+Heard = Done | Joined | Failed | Up | Draining | Lost | Used | Unused
 """From the bridge."""

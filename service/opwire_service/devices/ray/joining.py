@@ -59,7 +59,8 @@ def joined(address: str, store_bytes: int, folder: str) -> Iterator[Place]:
         NotJoined: it is not there, or does not take this process.
     """
     if address == "local":
-        with _connected("local", object_store_memory=store_bytes, include_dashboard=False) as place:
+        store = {"object_store_memory": store_bytes, "include_dashboard": False, "_temp_dir": folder}
+        with _connected("local", **store) as place:
             yield place
     elif address == "auto":
         with _connected("auto") as place:

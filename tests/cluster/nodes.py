@@ -25,6 +25,7 @@ STORE = 150 << 20
 
 ENVIRONMENT = {
     "PYTHONPATH": f"{ROOT / 'client'}:{ROOT / 'service'}:{ROOT}",
+    "RAY_AUTH_MODE": "disabled",
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_gcs_rpc_server_reconnect_timeout_s": "20",
@@ -46,6 +47,11 @@ class Node:
                 stderr=log,
                 env=environment,
             )
+
+    @property
+    def pid(self) -> int:
+        """Of the process that starts and ends those of the node."""
+        return self._process.pid
 
     def await_started(self) -> None:
         """Waits until Ray says that the node runs."""
@@ -72,7 +78,8 @@ class Nodes:
         address: of the head.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, env: Mapping[str, str]) -> None:
+        self._env = env
         self._folder = folder
         self._nodes: list[Node] = []
         self.port = _free_port()
@@ -91,7 +98,7 @@ class Nodes:
 
     def _start(self, env: Mapping[str, str], *arguments: str) -> Node:
         folder = Path(tempfile.mkdtemp(dir=self._folder))
-        made = Node(folder, env, *arguments)
+        made = Node(folder, {**self._env, **env}, *arguments)
         self._nodes.append(made)
         made.await_started()
         return made
@@ -103,11 +110,11 @@ class Nodes:
 
 
 @contextlib.contextmanager
-def nodes(*names: str) -> Iterator[Nodes]:
+def nodes(*names: str, env: Mapping[str, str] | None = None) -> Iterator[Nodes]:
     """A cluster with nodes of one processor each; it is ended at the end."""
     # Ray's sockets have their paths below this, which must be short.
     with tempfile.TemporaryDirectory(prefix="ray", dir="/tmp", ignore_cleanup_errors=True) as folder:
-        made = Nodes(Path(folder))
+        made = Nodes(Path(folder), env or {})
         try:
             for name in names:
                 made.add(name)

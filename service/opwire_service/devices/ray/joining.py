@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import ray
 from ray._raylet import GcsClient  # type: ignore[attr-defined]
+from ray.exceptions import AuthenticationError
 
 NAMESPACE = "opwire"
 """Of the actors: all servers of a cluster find them there."""
@@ -30,7 +31,7 @@ class NotJoined(Exception):
 
 
 class Refused(NotJoined):
-    """The cluster cannot be joined until somebody changes a version."""
+    """The cluster cannot be joined until somebody changes a version, or has a token for it."""
 
 
 class Place(NamedTuple):
@@ -131,6 +132,8 @@ def require_same(address: str) -> None:
         found = GcsClient(address=address).internal_kv_get(
             b"CLUSTER_METADATA", namespace=b"cluster", timeout=REACHED_WITHIN
         )
+    except AuthenticationError:
+        raise Refused(f"the cluster at {address} asks for a token: see RAY_AUTH_MODE and RAY_AUTH_TOKEN") from None
     except Exception as error:
         raise NotJoined(f"no head of a Ray cluster answers at {address}: {_line(error)}") from None
     if found is not None:

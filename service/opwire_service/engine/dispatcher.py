@@ -91,8 +91,8 @@ class Dispatcher:
         assert self._placement is not None
         self.devices[device.name] = device
         self._joined[device.name] = at_home
-        self.schedule.add(device.name, device.places or self._own_places)
-        self._placement.add(device.name, cost)
+        self.schedule.add(device.name, (device.places or self._own_places) + 1)  # one is on its way there or back
+        self._placement.add(device.name, cost, f"far {kind_of(device.name.rpartition('/')[2])}")
 
     def remove(self, device: Device) -> None:
         """A device of a cluster takes no more work. What waits for it goes to others, what it runs goes on."""

@@ -83,6 +83,8 @@ class _Device:
     """A device: what it was given, and how many plans share it.
 
     Attributes:
+        pool: with which it shares what was learned.
+        like: a pool whose knowledge holds where its own has none.
         is_open: whether it takes work.
         held: plans that it was given and that are not over.
         expected: seconds of those.
@@ -93,6 +95,7 @@ class _Device:
 
     pool: str
     cost: Cost
+    like: str = ""
     is_open: bool = True
     held: int = 0
     expected: float = 0.0
@@ -122,9 +125,13 @@ class Placement:
         found = self._devices.get(device)
         return found is not None and found.is_open
 
-    def add(self, device: str, cost: Cost) -> None:
-        """A device takes plans from now on. It learns from itself alone: the way to it is its own."""
-        found = self._devices.setdefault(device, _Device(device, cost))
+    def add(self, device: str, cost: Cost, like: str) -> None:
+        """A device takes plans from now on.
+
+        Args:
+            like: the devices from which it learns until it has run something itself: the way to it is its own.
+        """
+        found = self._devices.setdefault(device, _Device(device, cost, like))
         found.cost, found.is_open = cost, True
 
     def remove(self, device: str) -> None:
@@ -136,14 +143,16 @@ class Placement:
         found = self._devices[device]
         if not (found.is_open or found.held or found.running):
             del self._devices[device]
-            for key in [key for key in self._learned if key[0] == found.pool and found.pool == device]:
+            for key in [key for key in self._learned if key[0] == device]:
                 del self._learned[key]
 
     def seconds(self, device: str, demand: Demand, now: float) -> float:
         """The expected duration of a plan that has the device to itself."""
         found = self._devices[device]
         measured = found.cost.seconds(demand)
-        learned = self._learned.get(_key(found, demand, measured))
+        learned = self._learned.get(_key(found.pool, demand, measured))
+        if learned is None:
+            learned = self._learned.get(_key(found.like, demand, measured))
         return measured if learned is None else measured * exp2(learned.now(now))
 
     def order(self, demand: Demand, now: float) -> list[str]:
@@ -197,16 +206,17 @@ class Placement:
             return
         measured = found.cost.seconds(demand)
         seen = log2(max(found.clock - started, _LEAST) / measured)
-        learned = self._learned.setdefault(_key(found, demand, measured), _Correction(0.0, now))
-        power = learned.now(now)
-        # A step is bounded: one plan that waited for a compiler says little.
-        learned.power, learned.at = power + max(-1.0, min(1.0, (seen - power) / 2)), now
+        for pool in filter(None, (found.pool, found.like)):
+            learned = self._learned.setdefault(_key(pool, demand, measured), _Correction(0.0, now))
+            power = learned.now(now)
+            # A step is bounded: one plan that waited for a compiler says little.
+            learned.power, learned.at = power + max(-1.0, min(1.0, (seen - power) / 2)), now
         self._forget(device)
 
 
-def _key(device: _Device, demand: Demand, measured: float) -> tuple[str, str, int]:
+def _key(pool: str, demand: Demand, measured: float) -> tuple[str, str, int]:
     """Plans of a kind that take within four times as long share what was learned."""
-    return device.pool, demand.kind, frexp(measured)[1] >> 1
+    return pool, demand.kind, frexp(measured)[1] >> 1
 
 
 def crossover(small: Cost, large: Cost, kind: str) -> int | None:

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import httpx
 import pytest
@@ -32,8 +33,9 @@ MEMORY = 256 << 20
 @contextmanager
 def server(cluster: Nodes, *names: str, device: str | None = None) -> Iterator[HttpServer]:
     """A server with the devices of some nodes."""
-    given = {} if device is None else {"node_device": device}
-    settings = Settings(port=0, ray=cluster.address, limits=Limits(memory_bytes=MEMORY), **given)
+    settings = Settings(port=0, ray=cluster.address, limits=Limits(memory_bytes=MEMORY))
+    if device is not None:
+        settings = replace(settings, node_device=device)
     with serving(settings) as served:
         await_devices(served, *names)
         yield served

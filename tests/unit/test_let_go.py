@@ -18,8 +18,9 @@ from starlette.types import Message
 
 from opwire.check import Plan
 from opwire.errors import DeadlineExceededError, OpwireError
+from opwire_service.engine.bounds import Allowance
 from opwire_service.engine.dispatcher import Dispatcher
-from opwire_service.engine.pipeline import Allowance, Engine
+from opwire_service.engine.pipeline import Engine
 from opwire_service.engine.progress import Progress
 from opwire_service.execution import Arrays, Stop, Stopped
 from opwire_service.http.data_routes import while_connected

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from traceback import clear_frames
@@ -15,7 +14,6 @@ from opwire.check import Plan, Validation, read_level, validate
 from opwire.desc import pointer_to, show
 from opwire.errors import (
     InternalError,
-    LimitExceededError,
     NotExecutableError,
     OpwireError,
     ProblemCode,
@@ -39,11 +37,12 @@ from ..devices import AUTO, CLUSTER
 from ..devices.base import DeviceLost, Inputs
 from ..settings import Limits
 from ..telemetry.metrics import Metrics
+from .bounds import Allowance, Guard, exceeded
 from .dialect import Completed, Dialect
 from .dispatcher import Dispatcher
 from .memory import SMALL, Hold, Memory
 from .plan_cache import PlanCache, Prepared
-from .progress import Progress, Ran
+from .progress import Progress
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -63,9 +62,6 @@ _VALUES_PER_CONTAINER = 16
 """So many times more values than lists and objects: these take much longer to make, and to free."""
 
 log = logging.getLogger(__name__)
-
-Guard = Callable[[Coroutine[Any, Any, Ran]], Awaitable[Ran]]
-"""Awaits work, and cancels it once nobody wants the answer any more."""
 
 
 class Engine:
@@ -366,24 +362,6 @@ _FEW_BYTES = 4096
 """Of JSON, that cannot hold enough values to matter."""
 
 
-class Allowance:
-    """For the outputs of a batch, which all exist until its answer is sent."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._taken = 0
-
-    def take(self, size: int) -> None:
-        """
-        Raises:
-            LimitExceededError: so many bytes are not left.
-        """
-        if self._taken + size > self._limit:
-            what = "bytes of output in one batch"
-            raise exceeded(ProblemCode.TENSOR_TOO_LARGE, what, self._taken + size, self._limit)
-        self._taken += size
-
-
 def _let_go(error: BaseException | None) -> None:
     """Takes from the frames that an error has ended what they hold, tensors among it.
 
@@ -392,28 +370,6 @@ def _let_go(error: BaseException | None) -> None:
     while error is not None:
         clear_frames(error.__traceback__)
         error = error.__context__
-
-
-def few_at_a_time(most: int) -> Guard:
-    """Keeps the work of a batch from filling the queue, where that of others has to wait for it."""
-    gate = asyncio.Semaphore(most)
-
-    async def guard(work: Coroutine[Any, Any, Ran]) -> Ran:
-        began = time.monotonic()
-        try:
-            async with gate:
-                waited = round((time.monotonic() - began) * 1e6)
-                ran = await work
-        finally:
-            work.close()  # it has not begun if the client went away before
-        return ran._replace(queue=ran.queue + waited)
-
-    return guard
-
-
-def exceeded(code: ProblemCode, what: str, size: int, limit: int) -> LimitExceededError:
-    """The error for something that is larger than the server takes."""
-    return LimitExceededError(code, f"{size} {what}; this server takes at most {limit}", limit=limit, size=size)
 
 
 def _json_bytes(body: Buffer, head_length: str | None) -> int:

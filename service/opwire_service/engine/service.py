@@ -18,8 +18,9 @@ from ..devices.ray.cluster import Cluster
 from ..devices.ray.device import RemoteDevice
 from ..settings import Settings
 from ..telemetry import metrics as counted
-from ..telemetry.metrics import SEATS, Metrics
+from ..telemetry.metrics import Metrics
 from ..telemetry.prometheus import registry
+from ..telemetry.seats import SEATS
 from .calibration import read_costs, read_far_cost
 from .dispatcher import Dispatcher
 from .pipeline import Engine

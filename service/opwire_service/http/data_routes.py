@@ -25,8 +25,9 @@ from opwire.wire import (
     write_error,
 )
 
+from ..engine.bounds import Allowance, few_at_a_time
 from ..engine.memory import Hold
-from ..engine.pipeline import Allowance, Engine, few_at_a_time
+from ..engine.pipeline import Engine
 from ..telemetry import access_log
 from ..telemetry.metrics import BATCH_RESULTS, CLIENT_GONE, OK, STAGES
 from ..telemetry.requests import Ended

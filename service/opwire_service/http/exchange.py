@@ -23,8 +23,8 @@ from opwire.errors import (
 )
 from opwire.wire import BINARY, HEAD_LENGTH, JSON, Answer, Buffer
 
+from ..engine.bounds import exceeded
 from ..engine.memory import Hold
-from ..engine.pipeline import exceeded
 from ..engine.progress import Progress
 from ..settings import Limits
 from .connection import FIRST_WINDOW, Admit, Incoming, incoming

@@ -34,8 +34,9 @@ from opwire.wire import (
     write_outcome,
 )
 
+from ..engine.bounds import Guard, exceeded
 from ..engine.memory import Hold
-from ..engine.pipeline import DEFAULT_PRIORITY, Engine, Guard, exceeded
+from ..engine.pipeline import DEFAULT_PRIORITY, Engine
 from ..engine.progress import Ran
 from ..offline.run import Launch, Show, Step, prepare
 from .exchange import Exchange

@@ -13,9 +13,10 @@ from opwire.errors import ContractViolation, OpwireError, ProblemCode, RequestEr
 from opwire.tensor_names import split
 from opwire.wire import NODE_BYTES, Answer, ExecuteRequest, RequestBody
 
+from ..engine.bounds import exceeded
 from ..engine.dialect import Completed, Dialect
 from ..engine.memory import Hold
-from ..engine.pipeline import INLINE_BYTES, exceeded
+from ..engine.pipeline import INLINE_BYTES
 from ..engine.plan_cache import PlanCache, Prepared
 from ..engine.progress import Progress
 from .answer import numbers_in, pack, write_infer

@@ -8,7 +8,8 @@ from ..http.app import Application, route_labels
 from ..oip.routes import LABELS, OpenInference
 from ..oip.statistics import CELLS
 from ..settings import Settings
-from ..telemetry.metrics import SEATS, Layout, Metrics
+from ..telemetry.metrics import Layout, Metrics
+from ..telemetry.seats import SEATS
 
 
 def layout(settings: Settings) -> Layout:

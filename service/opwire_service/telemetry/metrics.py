@@ -21,6 +21,8 @@ from opwire.errors import ProblemCode
 from opwire.graph import GRAPH
 from opwire.schema import CATALOG
 
+from .seats import NAME_CELLS, is_seat, name_cells, names, seat_label
+
 STAGES = ("receive", "parse", "check", "decode", "queue", "run", "encode", "total")
 
 OK = "ok"
@@ -124,18 +126,6 @@ OPERATORS = (*CATALOG, GRAPH.name)
 """What is counted by operator: all operator types, and graphs."""
 
 
-SEATS = 256
-"""Devices of a cluster that a process counts at a time."""
-
-_NAME_CELLS = 16
-"""For the name of such a device."""
-
-
-def _seat(number: int) -> str:
-    """The label of a place for a device that comes and goes; its name is in the row."""
-    return f"~{number}"
-
-
 class Layout:
     """Where the cells of each metric are in a row; the same in all processes of a server.
 
@@ -156,7 +146,7 @@ class Layout:
             "stage": STAGES,
             "route": (*routes, OTHER),
             "code": OUTCOMES,
-            "device": (*devices, *map(_seat, range(seats))),
+            "device": (*devices, *map(seat_label, range(seats))),
         }
         self._places: dict[Metric, dict[tuple[str, ...], int]] = {}
         self.size = _STARTED + 1
@@ -169,7 +159,7 @@ class Layout:
         self.size += further
         self.seats = seats
         self.names = self.size
-        self.size += seats * _NAME_CELLS
+        self.size += seats * NAME_CELLS
 
     def places(self, metric: Metric) -> Mapping[tuple[str, ...], int]:
         """The first cell of a metric, for each set of label values."""
@@ -265,7 +255,7 @@ class Metrics:
 
     def set(self, metric: Metric, value: int, *labels: str) -> None:
         """Sets a gauge."""
-        labels = tuple(_seat(self._seats[label]) if label in self._seats else label for label in labels)
+        labels = tuple(seat_label(self._seats[label]) if label in self._seats else label for label in labels)
         self.cells[self.layout.places(metric)[labels]] = value
 
     def seat(self, device: str) -> bool:
@@ -286,14 +276,13 @@ class Metrics:
         if number is None:
             return
         for metric in DEVICE_METRICS:
-            self.cells[self.layout.places(metric)[_seat(number),]] = 0
+            self.cells[self.layout.places(metric)[seat_label(number),]] = 0
         self._name(number, "")
 
     def _name(self, number: int, name: str) -> None:
-        start = self.layout.names + number * _NAME_CELLS
-        written = name.encode()[: _NAME_CELLS * 8].ljust(_NAME_CELLS * 8, b"\0")
-        for offset, cell in enumerate(np.frombuffer(written, np.int64).tolist()):
-            self.cells[start + offset] = cell
+        start = self.layout.names + number * NAME_CELLS
+        for cell, value in enumerate(name_cells(name), start):
+            self.cells[cell] = value
 
     def follow(self, metric: Metric, total: int, *labels: str) -> None:
         """Brings a counter up to a total that this process keeps elsewhere, from 0 at its start."""
@@ -345,7 +334,7 @@ class Metrics:
         comers = seated(self.layout, rows)
         for metric in METRICS:
             places = self.layout.places(metric).items()
-            samples = [_sample(metric, labels, totals, place) for labels, place in places if not _is_seat(labels)]
+            samples = [_sample(metric, labels, totals, place) for labels, place in places if not is_seat(labels)]
             samples += [Sample((name,), counted[metric]) for name, counted in comers.items() if metric in counted]
             every = metric.kind is Kind.GAUGE or not metric.labels
             yield metric, [sample for sample in samples if every or sample.value]
@@ -393,16 +382,11 @@ def seated(layout: Layout, rows: NDArray[np.int64]) -> dict[str, dict[Metric, in
     """The gauges of the devices that are there at the moment and may go, by name, summed over the rows."""
     found: dict[str, dict[Metric, int]] = {}
     for row in rows:
-        names = row[layout.names : layout.names + layout.seats * _NAME_CELLS].reshape(layout.seats, _NAME_CELLS)
-        for number in np.flatnonzero(names.any(axis=1)).tolist():
-            counted = found.setdefault(names[number].tobytes().rstrip(b"\0").decode(), dict.fromkeys(DEVICE_METRICS, 0))
+        for number, name in names(row[layout.names : layout.size]):
+            counted = found.setdefault(name, dict.fromkeys(DEVICE_METRICS, 0))
             for metric in DEVICE_METRICS:
-                counted[metric] += int(row[layout.places(metric)[_seat(number),]])
+                counted[metric] += int(row[layout.places(metric)[seat_label(number),]])
     return found
-
-
-def _is_seat(labels: tuple[str, ...]) -> bool:
-    return bool(labels) and labels[0].startswith("~")
 
 
 def _sample(metric: Metric, labels: tuple[str, ...], totals: Sequence[int], place: int) -> Sample:

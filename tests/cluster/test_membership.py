@@ -136,13 +136,29 @@ def test_deadlines_and_clients_that_go_away_stop_the_work_of_a_node():
             client.execute(*short, device="a/cpu")
 
 
+def test_a_process_that_dies_is_started_again():
+    with nodes("a", "b") as cluster, server(cluster, "a", "b") as served, load(str(served.url)) as asked:
+        asked.answers(20, "a/cpu")
+        (pid,) = _pids(served, "a/cpu")
+        os.kill(pid, signal.SIGKILL)
+        asked.answers(20)
+        until(lambda: _pids(served, "a/cpu") not in ([], [pid]))
+        asked.answers(20, "a/cpu")
+    assert (asked.errors, asked.wrong) == ([], 0)
+
+
+def _pids(served: HttpServer, device: str) -> list[int]:
+    return [each["pid"] for each in server_info(str(served.url))["devices"] if each["name"] == device]
+
+
+def test_a_server_finds_the_cluster_of_its_machine():
+    with nodes("a") as cluster, process("--ray", "auto", env={"RAY_ADDRESS": cluster.address}) as served:
+        until(lambda: "a/cpu" in device_names(served.url))
+
+
 def test_several_servers_share_the_devices_of_a_cluster():
     with nodes("a") as cluster, server(cluster, "a") as one, server(cluster, "a") as other:
-        pids = [
-            next(each["pid"] for each in server_info(str(served.url))["devices"] if each["name"] == "a/cpu")
-            for served in (one, other)
-        ]
-        assert pids[0] == pids[1]
+        assert _pids(one, "a/cpu") == _pids(other, "a/cpu")
         with load(str(one.url), clients=2) as asked, load(str(other.url), clients=2) as asked_too:
             asked.answers(30)
             asked_too.answers(30)

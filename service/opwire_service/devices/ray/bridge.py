@@ -13,15 +13,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import ray
-from ray.exceptions import RayError, RayTaskError
+from ray.exceptions import ObjectStoreFullError, OutOfDiskError, OutOfMemoryError, RayError, RayTaskError
 
+from opwire.errors import OverloadedError, ProblemCode, to_problem
 from opwire.tensor import Array
 
 from .blocks import opened
 from .channel import Channel
 from .joining import NotJoined, Place, Refused, joined
 from .members import LOOKS_EVERY, Members
-from .messages import Done, DropBlock, Failed, Heard, Joined, NewBlock, Outcome, Run, Said, Stop
+from .messages import Done, Failed, Heard, Joined, NewBlock, Outcome, Run, Said, Stop
 
 THREADS = 256
 """Calls that are under way at a time."""
@@ -34,6 +35,9 @@ LEAVES_WITHIN = 10.0
 
 LARGEST_SHARE = 0.4
 """Of the object store, that one plan may take."""
+
+
+_FULL = (ObjectStoreFullError, OutOfDiskError, OutOfMemoryError)
 
 
 @dataclass(slots=True, eq=False)
@@ -86,7 +90,7 @@ class Bridge:
             descriptor = self._channel.receive_descriptor()
             self._blocks[message.block] = opened(descriptor, message.size)
             os.close(descriptor)
-        elif isinstance(message, DropBlock):
+        else:
             del self._blocks[message.block]
 
     def _stop(self, number: int) -> None:
@@ -117,10 +121,13 @@ class Bridge:
         try:
             name = self._name(run.call)
             outcome, answer = self._await(host.run.remote(self._server, name, run.plan, memory[: run.sent]), run)
-        except RayTaskError as error:
-            return Done(run.call, Outcome.FAILED, str(error.cause))
+        except _FULL as error:
+            return Done(run.call, Outcome.FAILED, to_problem(_refusal(error)))
         except RayError as error:
-            self._members.lose(run.device, type(error).__name__)
+            cause = error.cause if isinstance(error, RayTaskError) else error
+            if not isinstance(cause, RayError):
+                return Done(run.call, Outcome.FAILED, str(cause))
+            self._members.lose(run.device, type(cause).__name__)
             return Done(run.call, Outcome.LOST)
         if outcome == Outcome.DONE.value:
             memory[: answer.size] = answer
@@ -142,6 +149,11 @@ class Bridge:
 
     def _name(self, number: int) -> str:
         return f"{self._server}-{number}"
+
+
+def _refusal(error: Exception) -> OverloadedError:
+    what = type(error).__name__
+    return OverloadedError(ProblemCode.MEMORY_FULL, f"the way to the cluster has no room left: {what}", retry_after=1)
 
 
 def tell(channel: Channel[Heard, Said], message: Heard) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -145,7 +145,7 @@ class RemoteDevice(Device):
             self._carrier.blocks.give_back(block)
 
     @contextmanager
-    def _returned(self, block: Block) -> Iterator[None]:
+    def _returned(self, block: Block) -> Generator[None]:
         """Gives a block back if an error comes before it is sent."""
         try:
             yield

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import json
+import logging
 import platform
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -47,7 +48,7 @@ class Place(NamedTuple):
 
 
 @contextmanager
-def joined(address: str, store_bytes: int, folder: str) -> Iterator[Place]:
+def joined(address: str, store_bytes: int, folder: str) -> Generator[Place]:
     """Belongs to a cluster for as long as the context lasts.
 
     Args:
@@ -74,9 +75,9 @@ def joined(address: str, store_bytes: int, folder: str) -> Iterator[Place]:
 
 
 @contextmanager
-def _connected(address: str, **options: Any) -> Iterator[Place]:
+def _connected(address: str, **options: Any) -> Generator[Place]:
     try:
-        ray.init(address, namespace=NAMESPACE, log_to_driver=False, logging_level="error", **options)
+        ray.init(address, namespace=NAMESPACE, log_to_driver=False, logging_level=logging.ERROR, **options)
     except RuntimeError as error:
         if "ersion mismatch" in str(error):
             raise Refused(" ".join(str(error).split())) from None
@@ -91,7 +92,7 @@ def _connected(address: str, **options: Any) -> Iterator[Place]:
 
 
 @contextmanager
-def _node(address: str, folder: str, store_bytes: int) -> Iterator[None]:
+def _node(address: str, folder: str, store_bytes: int) -> Generator[None]:
     """Makes this machine a node that only sends and receives: to speak with a cluster, a process needs one."""
     command = [
         *(sys.executable, "-m", "ray.scripts.scripts", "start", "--block", f"--address={address}"),

@@ -167,7 +167,7 @@ class Members:
     def _bring_up(self, member: Member) -> None:
         try:
             host = self._actor(member.wanted)
-            known = ray.get(host.introduce.remote(), timeout=STARTS_WITHIN)
+            known: Any = ray.get(host.introduce.remote(), timeout=STARTS_WITHIN)
             self._require_same(known["versions"])
             fixed, per_byte = measure(host)
             node = self._names[member.wanted.node]
@@ -196,7 +196,8 @@ class Members:
         """The actor of a device, which another server may have made."""
         name = f"{wanted.node}/{wanted.device}"
         target, arguments = (self._cpu_device, {"threads": wanted.threads}) if wanted.threads else (CUDA_DEVICE, {})
-        made: Any = ray.remote(concurrency_groups={WORKING: WORKERS, ANSWERING: ANSWERERS}, num_cpus=0)(DeviceHost)
+        make: Any = ray.remote
+        made = make(concurrency_groups={WORKING: WORKERS, ANSWERING: ANSWERERS}, num_cpus=0)(DeviceHost)
         return made.options(
             name=name,
             namespace=NAMESPACE,

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import httpx
 import pytest
@@ -163,6 +164,14 @@ def test_several_servers_share_the_devices_of_a_cluster():
             asked.answers(30)
             asked_too.answers(30)
     assert (asked.errors, asked.wrong, asked_too.errors, asked_too.wrong) == ([], 0, [], 0)
+
+
+def test_what_servers_leave_on_a_node_ends_when_no_server_asks_for_it():
+    with nodes("a") as cluster:
+        with server(cluster, "a") as served:
+            (pid,) = _pids(served, "a/cpu")
+        assert Path(f"/proc/{pid}").exists()  # another server would find it
+        until(lambda: not Path(f"/proc/{pid}").exists())
 
 
 def test_a_node_with_another_opwire_is_refused_by_name(tmp_path):

@@ -128,8 +128,10 @@ class Settings:
             metavar="auto|local|HOST:PORT",
         ),
     ] = None
-    node_device: str = "opwire_service.devices.cpu:CpuDevice"
-    """Module and class of the device of a node's processors; no option, since it must be installed on all nodes."""
+    node_device: Annotated[
+        str,
+        Option("Device of the processors of each node of a cluster, where it is installed.", metavar="MODULE:CLASS"),
+    ] = "opwire_service.devices.cpu:CpuDevice"
     shared_memory_prefix: Annotated[
         str | None,
         Option(

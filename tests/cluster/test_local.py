@@ -13,7 +13,7 @@ import pytest
 from opwire.client import Client
 from opwire.errors import RequestError
 from tests.cluster.loads import OPERATOR, numbers, right
-from tests.cluster.nodes import device_names, server_info, until
+from tests.cluster.nodes import descendants, device_names, server_info, until
 from tests.commands import opwire
 from tests.processes import process
 
@@ -46,6 +46,11 @@ def test_a_cluster_of_this_machine_serves_as_the_machine_does():
         metrics = httpx.get(f"{served.url}/metrics", timeout=30).text
         assert f'opwire_running_operators_limit{{device="{far}"}}' in metrics
         assert far in httpx.get(f"{served.url}/v1/server/load", timeout=30).json()["devices"]
+        started = descendants(served.process.pid)
+        assert len(started) > 3
+        served.process.terminate()
+        assert served.finish() == 0
+        until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in started))
 
 
 @pytest.mark.parametrize("given", ["remote", "127.0.0.1", "127.0.0.1:head", "http://127.0.0.1:1"])
@@ -53,6 +58,12 @@ def test_an_address_has_one_of_three_forms(given):
     done = opwire("serve", "--ray", given)
     assert done.returncode == 2
     assert "auto, local, or HOST:PORT" in " ".join(done.stderr.split())
+
+
+def test_several_processes_cannot_each_start_a_cluster():
+    done = opwire("serve", "--ray", "local", "--workers", "2")
+    assert done.returncode == 2
+    assert "each of --workers would start a cluster of its own" in " ".join(done.stderr.replace("│", "").split())
 
 
 def test_without_ray_a_server_says_what_to_install(tmp_path):

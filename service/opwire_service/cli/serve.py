@@ -65,6 +65,8 @@ def parse_settings(given: dict[str, Any]) -> Settings:
     given["cors_origins"] = tuple(given["cors_origins"] or ())
     given["root_path"] = _root_path(given["root_path"])
     given["ray"] = _ray(given["ray"])
+    if given["ray"] == "local" and given["workers"] > 1:
+        raise typer.BadParameter("each of --workers would start a cluster of its own", param_hint="--ray")
     given["shared_memory_prefix"] = _shared_memory_prefix(given["shared_memory_prefix"])
     return Settings(limits=limits, **given)
 

@@ -138,9 +138,23 @@ class DeviceInfo(TypedDict):
     broken: str | None
 
 
+class ClusterInfo(TypedDict):
+    """How a server stands with its Ray cluster.
+
+    ``state`` is ``joining``, ``joined``, or ``refused`` where versions do not fit; ``reason`` says why it is not
+    joined. ``nodes`` are those with devices; ``refused`` has the reason for each device that cannot be used.
+    """
+
+    address: str
+    state: str
+    reason: str | None
+    nodes: list[str]
+    refused: dict[str, str]
+
+
 class ServerInfo(TypedDict):
     """What a server is. ``limits`` are bounds by name; ``default_device`` runs the requests that name none, which
-    ``auto`` means is decided for each."""
+    ``auto`` means is decided for each. ``cluster`` is null where the server has none."""
 
     name: str
     version: str
@@ -148,6 +162,7 @@ class ServerInfo(TypedDict):
     feature_levels: list[str]
     default_feature_level: str
     devices: list[DeviceInfo]
+    cluster: ClusterInfo | None
     default_device: str
     limits: dict[str, int]
     encodings: list[str]

@@ -12,14 +12,15 @@ from registry import EXAMPLES, check
 
 from opwire import Client
 
-PROFILES = ("--profile", "scale", "--profile", "gpu")
+PROFILES = ("--profile", "scale", "--profile", "gpu", "--profile", "ray")
 
 
 def test_compose_file_is_valid():
     done = run(*COMPOSE, *PROFILES, "config")
     assert done.stderr == ""
     services = run(*COMPOSE, *PROFILES, "config", "--services").stdout.split()
-    assert sorted(services) == ["grafana", "nginx", "opwire", "opwire-gpu", "prometheus", "replica"]
+    cluster = ["opwire-ray", "ray-head", "ray-worker"]
+    assert sorted(services) == sorted(["grafana", "nginx", "opwire", "opwire-gpu", "prometheus", "replica", *cluster])
 
 
 @pytest.mark.parametrize("name", ["Dockerfile", "cuda.Dockerfile", "tests/Dockerfile"])

@@ -124,6 +124,18 @@ class Settings:
             flag="--otel/--no-otel",
         ),
     ] = False
+    ray: Annotated[
+        str | None,
+        Option(
+            "Use the devices of a Ray cluster too. auto: the one that this machine is a node of; HOST:PORT: the one "
+            "with its head there; local: a new one. Needs opwire[ray].",
+            metavar="auto|local|HOST:PORT",
+        ),
+    ] = None
+    node_device: Annotated[
+        str,
+        Option("Device of the processors of each node of a cluster, where it is installed.", metavar="MODULE:CLASS"),
+    ] = "opwire_service.devices.cpu:CpuDevice"
     shared_memory_prefix: Annotated[
         str | None,
         Option(

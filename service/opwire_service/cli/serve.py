@@ -16,6 +16,8 @@ from ..settings import Limits, Option, Settings
 
 UNREADABLE = 2
 
+_HEAD = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}")
+
 _ROOT_PATH = re.compile("(/[A-Za-z0-9._~-]+)+")
 
 
@@ -42,6 +44,12 @@ def _shared_memory_prefix(given: str | None) -> str | None:
     return given
 
 
+def _ray(given: str | None) -> str | None:
+    if given is not None and given not in ("auto", "local") and not _HEAD.fullmatch(given):
+        raise typer.BadParameter(f"{given!r} given; allowed: auto, local, or HOST:PORT", param_hint="--ray")
+    return given
+
+
 def parse_settings(given: dict[str, Any]) -> Settings:
     """The settings that the values of the options stand for.
 
@@ -56,6 +64,9 @@ def parse_settings(given: dict[str, Any]) -> Settings:
     )
     given["cors_origins"] = tuple(given["cors_origins"] or ())
     given["root_path"] = _root_path(given["root_path"])
+    given["ray"] = _ray(given["ray"])
+    if given["ray"] == "local" and given["workers"] > 1:
+        raise typer.BadParameter("each of --workers would start a cluster of its own", param_hint="--ray")
     given["shared_memory_prefix"] = _shared_memory_prefix(given["shared_memory_prefix"])
     return Settings(limits=limits, **given)
 

@@ -18,6 +18,9 @@ DEVICES = {
 AUTO = "auto"
 """In the place of a name: every numbered device that there is, and the CPU."""
 
+CLUSTER = "cluster"
+"""In the place of a name, in a request: any device of the cluster."""
+
 NUMBERED = frozenset({"cuda"})
 """Devices of which a machine may have several, or none: ``cuda:1`` is the second."""
 

@@ -23,6 +23,10 @@ class DeviceUnavailable(ValueError):
     """A device cannot be made on this machine; the message says why, in one line."""
 
 
+class DeviceLost(Exception):
+    """A device went away with what it ran, which can be run again on another one: the message is its name."""
+
+
 @dataclass(frozen=True, slots=True)
 class Usage:
     """What a device uses at the moment.

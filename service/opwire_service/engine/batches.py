@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
-from .pipeline import Guard
 from .progress import Ran
+
+Guard = Callable[[Coroutine[Any, Any, Ran]], Awaitable[Ran]]
+"""Awaits work, and cancels it once nobody wants the answer any more."""
 
 
 def few_at_a_time(most: int) -> Guard:

@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from opwire.tensor import Array
 
 from ..devices import kind_of
 from ..devices.base import Device
+from ..devices.ray.device import RemoteDevice
 from ..kernels.folder import cache_folder
 from .placement import Cost, Demand
 
@@ -59,6 +60,14 @@ def read_costs(devices: Mapping[str, Device]) -> dict[str, Cost]:
         with suppress(AttributeError, KeyError, TypeError, ValueError):  # not there, or written by another version
             costs[name] = _read(kept[identity(device)])
     return costs
+
+
+def read_far_cost(device: RemoteDevice) -> Cost:
+    """The cost of a device of another machine: that of its kind, as measured here or guessed, and of the way there."""
+    cost = UNMEASURED.get(str(device.describe().get("kind")), UNMEASURED["cpu"])
+    with suppress(AttributeError, KeyError, TypeError, ValueError):
+        cost = _read(_kept()[identity(device)])
+    return replace(cost, fixed=cost.fixed + device.fixed, per_byte=cost.per_byte + device.per_byte)
 
 
 def _kept() -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
@@ -15,13 +15,13 @@ from opwire.check import Plan
 from opwire.errors import DeadlineExceededError, LimitExceededError, OverloadedError, ProblemCode, UnavailableError
 from opwire.graph import operator_plans
 
-from ..devices import AUTO, kind_of
-from ..devices.base import Device, Inputs
+from ..devices import AUTO, CLUSTER, kind_of
+from ..devices.base import Device, DeviceLost, Inputs
 from ..execution import Arrays, Bound, Stop, Stopped
 from .durations import kind_of_work
 from .placement import UNKNOWN, Cost, Demand, Placement
 from .progress import Ran
-from .schedule import MAX_WAIT, Action, Job, QueueFull, Schedule, Start
+from .schedule import MAX_WAIT, Action, Evict, Job, NoLane, QueueFull, Schedule, Start
 
 ORACLE = "reference"
 """The device that runs what names it, and nothing else where there is another one."""
@@ -37,11 +37,14 @@ class Dispatcher:
         max_wait: seconds that a plan may be expected to wait.
         costs: of the devices among which plans are placed that name none, if there are several.
         on_broken: called when a device turns out to be of no use any more.
+        joining: threads for devices that come and go, see ``add``; 0 if none ever does.
 
     Attributes:
+        devices: by name, those of a cluster among them.
         places: plans that run at the same time on one device.
         default: the device of plans that name none, or ``auto`` where that is decided for each.
         inline_name: the device on which ``auto`` runs what fits inline.
+        has_cluster: whether devices may come and go.
         cancelled: how many plans were given up, by the stage that they were in.
     """
 
@@ -53,63 +56,122 @@ class Dispatcher:
         max_wait: float = MAX_WAIT,
         costs: Mapping[str, Cost] | None = None,
         on_broken: Callable[[Device], None] = lambda device: None,
+        joining: int = 0,
     ) -> None:
-        self.devices = devices
+        self.devices = dict(devices)
         places = {name: device.places or threads for name, device in devices.items()}
         self.schedule = Schedule.of(places, queued, max_wait)
         self.cancelled = {"queue": 0, "run": 0}
         self.places = max(places.values())
         chosen = candidates(devices)
-        self.default = chosen[0] if len(chosen) == 1 else AUTO
+        self.default = chosen[0] if len(chosen) == 1 and not joining else AUTO
         measured = {name: (costs or {}).get(name, UNKNOWN) for name in chosen}
         self._placement = Placement(measured) if self.default == AUTO else None
         small = next((name for name in chosen if kind_of(name) == "cpu"), chosen[0])
         self.inline_name = small
-        self._runners = {**devices, AUTO: devices[small]}
+        self._small = devices[small]
+        self._own_places = threads
+        self.has_cluster = joining > 0
+        self._joined: dict[str, bool] = {}
         self._on_broken = on_broken
-        self._threads = ThreadPoolExecutor(sum(places.values()), "opwire-device")
+        self._threads = ThreadPoolExecutor(sum(places.values()) + joining, "opwire-device")
         self._waiting: dict[Job, asyncio.Future[None]] = {}
         self._idle = asyncio.Event()
         self._idle.set()
         self._timer: asyncio.TimerHandle | None = None
         self._closing = False
 
+    def add(self, device: Device, cost: Cost, *, at_home: bool) -> None:
+        """A device of a cluster takes work from now on.
+
+        Args:
+            cost: of it, the way there included.
+            at_home: whether it uses what the devices of this server use too. It runs what asks for it then, or for the
+                cluster, and what names no device goes elsewhere.
+        """
+        assert self._placement is not None
+        self.devices[device.name] = device
+        self._joined[device.name] = at_home
+        self.schedule.add(device.name, (device.places or self._own_places) + 1)  # one is on its way there or back
+        self._placement.add(device.name, cost, f"far {kind_of(device.name.rpartition('/')[2])}")
+
+    def remove(self, device: Device) -> None:
+        """A device of a cluster takes no more work. What waits for it goes to others, what it runs goes on."""
+        name = device.name
+        if self.devices.get(name) is not device:  # another one has come in its place
+            return
+        assert self._placement is not None
+        del self.devices[name], self._joined[name]
+        self._placement.remove(name)
+        self._perform(self.schedule.remove(name))
+
     def decodes(self, device: str) -> bool:
         """Whether a device takes inputs that are still text."""
-        return self.devices[device].decodes
+        found = self.devices.get(device)
+        return found is not None and found.decodes
 
     def fits_inline(self, plan: Plan, device: str) -> bool:
         """Whether a plan is over sooner than another thread could take it."""
-        return self._runners[device].runs_inline(plan)
+        runner = self._small if device == AUTO else self.devices.get(device)
+        return runner is not None and runner.runs_inline(plan)
 
     def scratch_bytes(self, plan: Plan, device: str) -> int:
-        """What a plan takes of the host's memory besides its tensors."""
-        return self._runners[device].scratch_bytes(plan)
+        """What a plan takes of the host's memory besides its tensors, wherever it may go."""
+        if device == AUTO:
+            runners = [self._small, *self._members()[:1]]
+        else:
+            named = self.devices.get(device)
+            runners = self._members()[:1] if device == CLUSTER else [] if named is None else [named]
+        return max((runner.scratch_bytes(plan) for runner in runners), default=0)
+
+    def _members(self) -> list[Device]:
+        """The devices of the cluster, which take the same of the host's memory for a plan."""
+        return [self.devices[name] for name in self._joined]
 
     @contextmanager
-    def place(self, plan: Plan, device: str) -> Generator[str]:
+    def place(self, plan: Plan, device: str, without: Collection[str] = ()) -> Generator[str]:
         """Gives a plan to a device, for as long as the context lasts, and holds what it needs there of memory.
 
         Args:
-            device: that the plan asks for, or ``auto``: of those with room the one expected to be done with it first.
+            device: that the plan asks for, or ``auto``: of those with room the one expected to be done with it first;
+                ``cluster`` is the same for the devices of the cluster alone.
+            without: devices that have lost the plan already.
 
         Raises:
             LimitExceededError: the plan needs more memory than the device has.
             OverloadedError: it needs more than others leave.
+            UnavailableError: no device is left, or the one that the plan asks for has gone.
         """
         placement = self._placement
-        if placement is None or not (device == AUTO or device in placement):
-            with self.devices[device].admit(plan):
+        if placement is None or not (device in (AUTO, CLUSTER) or device in placement):
+            with self._device(device, without).admit(plan):
                 yield device
             return
         demand, now = Demand.of(plan), time.monotonic()
         with ExitStack() as held:
             able = self.devices_for(plan)
-            order = [name for name in placement.order(demand, now) if name in able]
-            name = self._admit(plan, order if device == AUTO else [device], held)
+            order = [name for name in placement.order(demand, now) if name in able and name not in without]
+            chosen = self._among(order, device)
+            if not chosen:
+                raise _gone(device)
+            name = self._admit(plan, chosen, held)
             seconds = placement.accept(name, demand, now)
             held.callback(placement.release, name, seconds)
             yield name
+
+    def _device(self, name: str, without: Collection[str]) -> Device:
+        found = None if name in without else self.devices.get(name)
+        if found is None:
+            raise _gone(name)
+        return found
+
+    def _among(self, order: list[str], device: str) -> list[str]:
+        """Of devices in their order those that a plan may go to."""
+        if device == AUTO:
+            return [name for name in order if not self._joined.get(name, False)]
+        if device == CLUSTER:
+            return [name for name in order if name in self._joined]
+        return [name for name in order if name == device]
 
     def devices_for(self, plan: Plan) -> list[str]:
         """The devices that run all operators of a plan."""
@@ -119,6 +181,8 @@ class Dispatcher:
     def runs(self, plan: Plan, device: str) -> bool:
         """Whether a device runs a plan, or ``auto`` finds one that does."""
         able = self.devices_for(plan)
+        if device == CLUSTER:
+            return not self._joined or not self._joined.keys().isdisjoint(able)
         return not set(able).isdisjoint(candidates(self.devices)) if device == AUTO else device in able
 
     def _admit(self, plan: Plan, order: list[str], held: ExitStack) -> str:
@@ -138,7 +202,8 @@ class Dispatcher:
             DeadlineExceededError: in the stage ``run``.
         """
         self._refuse_if_closing()
-        run = partial(self._runners[device].run, plan, inputs, outputs)
+        runner = self._small if device == AUTO else self.devices[device]
+        run = partial(runner.run, plan, inputs, outputs)
         return Ran(0, _run(run, lambda: time.monotonic() > deadline))
 
     async def run(
@@ -163,9 +228,12 @@ class Dispatcher:
             OverloadedError: too much waits already.
             UnavailableError: the dispatcher is closing.
             DeadlineExceededError: in the stage ``queue`` or ``run``.
+            DeviceLost: the device went away; the plan may run on another one.
         """
         self._refuse_if_closing()
-        runner = self.devices[device]
+        runner = self.devices.get(device)
+        if runner is None:
+            raise DeviceLost(device)
         arrived = time.monotonic()
         job = Job(device, priority, arrived, deadline, plan.work, kind_of_work(plan), part)
         await self._place(job)
@@ -175,7 +243,7 @@ class Dispatcher:
         bound = partial(runner.run, plan, cast(Arrays, inputs), outputs)  # text is there for those alone that decode it
         work = self._threads.submit(_run, bound, lambda: stop.is_set() or time.monotonic() > deadline)
         loop = asyncio.get_running_loop()
-        work.add_done_callback(lambda done: loop.call_soon_threadsafe(self._ended, job, charge, _took(done)))
+        work.add_done_callback(lambda done: loop.call_soon_threadsafe(self._ended, job, runner, charge, _took(done)))
         try:
             return Ran(round(queued * 1e6), await _result(work, stop))
         except asyncio.CancelledError:
@@ -191,10 +259,9 @@ class Dispatcher:
         started = placement.start(device, time.monotonic())
         return lambda whole: placement.finish(device, demand, started, time.monotonic(), whole=whole)
 
-    def _ended(self, job: Job, charge: Callable[[bool], None], took: float | None) -> None:
+    def _ended(self, job: Job, runner: Device, charge: Callable[[bool], None], took: float | None) -> None:
         charge(took is not None)
         self._finish(job, took)
-        runner = self.devices[job.device]
         if runner.broken is not None:
             self._on_broken(runner)
 
@@ -216,6 +283,8 @@ class Dispatcher:
                 limit=self.schedule.limit,
                 retry_after=round(full.retry_after, 3),
             ) from None
+        except NoLane:
+            raise DeviceLost(job.device) from None
         except asyncio.CancelledError:
             self.cancelled["queue"] += 1
             if self.schedule.is_running(job):
@@ -236,6 +305,8 @@ class Dispatcher:
                 continue
             if isinstance(action, Start):
                 waiting.set_result(None)
+            elif isinstance(action, Evict):
+                waiting.set_exception(DeviceLost(action.job.device))
             else:
                 waiting.set_exception(_too_late("queue"))
         if self.schedule.running:
@@ -299,3 +370,9 @@ async def _result(work: Future[int], stop: threading.Event) -> int:
 def _too_late(stage: str) -> DeadlineExceededError:
     what = {"queue": "it waited for a device", "run": "the operator ran"}[stage]
     return DeadlineExceededError(ProblemCode.DEADLINE_EXCEEDED, f"the deadline passed while {what}", stage=stage)
+
+
+def _gone(device: str) -> UnavailableError:
+    """The error of a plan for which there is no device at the moment."""
+    what = {AUTO: "no device is left", CLUSTER: "no device of the cluster is there"}.get(device, f"{device} has gone")
+    return UnavailableError(ProblemCode.NOT_READY, f"{what} that could run the operator", retry_after=1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from traceback import clear_frames
 from typing import Any, TypeVar
@@ -17,6 +17,7 @@ from opwire.errors import (
     OpwireError,
     ProblemCode,
     RequestError,
+    UnavailableError,
 )
 from opwire.graph import GRAPH, operator_plans
 from opwire.operator import Code, Violation
@@ -31,23 +32,27 @@ from opwire.wire import (
     read_inputs,
 )
 
-from ..devices import AUTO
-from ..devices.base import Inputs
+from ..devices import AUTO, CLUSTER
+from ..devices.base import DeviceLost, Inputs
 from ..settings import Limits
 from ..telemetry.metrics import Metrics
+from .batches import Guard
 from .dialect import Completed, Dialect
 from .dispatcher import Dispatcher
 from .graph_registry import GraphRegistry
 from .limits import Allowance, exceeded
 from .memory import SMALL, Hold, Memory
 from .plan_cache import PlanCache, Prepared
-from .progress import Progress, Ran
+from .progress import Progress
 from .registered_graph import RegisteredGraph
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 DEFAULT_PRIORITY = 5
+
+RERUNS = 2
+"""How often a plan is run again whose device went away."""
 
 INLINE_BYTES = 256 * 1024
 """More bytes than this take longer to parse, decode or encode than handing them to another thread."""
@@ -59,9 +64,6 @@ _VALUES_PER_CONTAINER = 16
 """So many times more values than lists and objects: these take much longer to make, and to free."""
 
 log = logging.getLogger(__name__)
-
-Guard = Callable[[Coroutine[Any, Any, Ran]], Awaitable[Ran]]
-"""Awaits work, and cancels it once nobody wants the answer any more."""
 
 
 class Engine:
@@ -275,16 +277,41 @@ class Engine:
             progress.lap("decode")
             progress.ran(self.dispatcher.run_inline(plan, inputs, outputs, device=device, deadline=deadline))
             return Completed(prepared, buffers, self.dispatcher.inline_name if device == AUTO else device)
+        return await self._run_somewhere(request, prepared, device, progress, guard, is_part=is_part)
+
+    async def _run_somewhere(
+        self,
+        request: ExecuteRequest,
+        prepared: Prepared,
+        device: str,
+        progress: Progress,
+        guard: Guard,
+        *,
+        is_part: bool,
+    ) -> Completed:
+        """Runs a plan on the device that is expected to be done first; where that goes away, on another one."""
+        plan, lost = prepared.plan, list[str]()
         priority = DEFAULT_PRIORITY if request.priority is None else request.priority
-        with self.dispatcher.place(plan, device) as chosen:
-            given = read_inputs(plan, request) if is_small else await self._inputs(prepared, request, chosen)
-            buffers, outputs = prepared.allocate()
-            progress.lap("decode")
-            work = self.dispatcher.run(
-                plan, given, outputs, device=chosen, priority=priority, deadline=deadline, part=is_part
-            )
-            progress.ran(await guard(work))
-        return Completed(prepared, buffers, chosen)
+        while True:
+            with self.dispatcher.place(plan, device, lost) as chosen:
+                is_small = prepared.input_bytes <= INLINE_BYTES
+                given = read_inputs(plan, request) if is_small else await self._inputs(prepared, request, chosen)
+                buffers, outputs = prepared.allocate()
+                progress.lap("decode")
+                work = self.dispatcher.run(
+                    plan, given, outputs, device=chosen, priority=priority, deadline=progress.deadline, part=is_part
+                )
+                try:
+                    progress.ran(await guard(work))
+                except DeviceLost:
+                    progress.lap("queue")
+                    lost.append(chosen)
+                else:
+                    return Completed(prepared, buffers, chosen)
+            log.info("%s went away with a plan for %s", chosen, plan.operator.name)
+            if len(lost) > RERUNS:
+                message = f"the devices that it ran on went away: {', '.join(lost)}"
+                raise UnavailableError(ProblemCode.NOT_READY, message, retry_after=1)
 
     async def _scratch_bytes(self, plan: Plan, device: str) -> int:
         """What a device takes for a plan; a long graph is made ready for the device in another thread."""
@@ -306,9 +333,9 @@ class Engine:
         given = request.device
         if given is None or given == AUTO:
             return self.default_device
-        if given in self.dispatcher.devices:
+        if given in self.dispatcher.devices or (given == CLUSTER and self.dispatcher.has_cluster):
             return given
-        known = [AUTO, *self.dispatcher.devices]
+        known = [AUTO, *([CLUSTER] if self.dispatcher.has_cluster else ()), *self.dispatcher.devices]
         message = f"{show(given)} given; this server has {', '.join(known)}"
         at = Violation(Code.UNKNOWN_VALUE, pointer_to(request.pointer, "device"), message, known)
         raise RequestError(ProblemCode.INVALID_REQUEST, message, violations=[at])

@@ -83,7 +83,11 @@ class _Device:
     """A device: what it was given, and how many plans share it.
 
     Attributes:
-        expected: seconds of the plans that it was given and that are not over.
+        pool: with which it shares what was learned.
+        like: a pool whose knowledge holds where its own has none.
+        is_open: whether it takes work.
+        held: plans that it was given and that are not over.
+        expected: seconds of those.
         clock: seconds that each of the plans that run has been charged since the beginning.
         at: up to when.
         given: seconds of all plans that it was ever given.
@@ -91,6 +95,9 @@ class _Device:
 
     pool: str
     cost: Cost
+    like: str = ""
+    is_open: bool = True
+    held: int = 0
     expected: float = 0.0
     running: int = 0
     clock: float = 0.0
@@ -115,13 +122,37 @@ class Placement:
         self._learned: dict[tuple[str, str, int], _Correction] = {}
 
     def __contains__(self, device: str) -> bool:
-        return device in self._devices
+        found = self._devices.get(device)
+        return found is not None and found.is_open
+
+    def add(self, device: str, cost: Cost, like: str) -> None:
+        """A device takes plans from now on.
+
+        Args:
+            like: the devices from which it learns until it has run something itself: the way to it is its own.
+        """
+        found = self._devices.setdefault(device, _Device(device, cost, like))
+        found.cost, found.is_open = cost, True
+
+    def remove(self, device: str) -> None:
+        """A device takes no more plans; those that it was given end."""
+        self._devices[device].is_open = False
+        self._forget(device)
+
+    def _forget(self, device: str) -> None:
+        found = self._devices[device]
+        if not (found.is_open or found.held or found.running):
+            del self._devices[device]
+            for key in [key for key in self._learned if key[0] == device]:
+                del self._learned[key]
 
     def seconds(self, device: str, demand: Demand, now: float) -> float:
         """The expected duration of a plan that has the device to itself."""
         found = self._devices[device]
         measured = found.cost.seconds(demand)
-        learned = self._learned.get(_key(found, demand, measured))
+        learned = self._learned.get(_key(found.pool, demand, measured))
+        if learned is None:
+            learned = self._learned.get(_key(found.like, demand, measured))
         return measured if learned is None else measured * exp2(learned.now(now))
 
     def order(self, demand: Demand, now: float) -> list[str]:
@@ -135,12 +166,13 @@ class Placement:
             done = device.expected + self.seconds(name, demand, now)
             return done * GAIN if device.cost.per_byte else done, device.given
 
-        return sorted(self._devices, key=completion)
+        return sorted((name for name, device in self._devices.items() if device.is_open), key=completion)
 
     def accept(self, device: str, demand: Demand, now: float) -> float:
         """The device is given a plan. Returns the seconds that it is expected to take, for ``release``."""
         seconds = self.seconds(device, demand, now)
         found = self._devices[device]
+        found.held += 1
         found.expected += seconds
         found.given += seconds
         return seconds
@@ -148,7 +180,9 @@ class Placement:
     def release(self, device: str, seconds: float) -> None:
         """A plan that the device was given is over, whether it ran or not."""
         found = self._devices[device]
+        found.held -= 1
         found.expected = max(0.0, found.expected - seconds)
+        self._forget(device)
 
     def start(self, device: str, now: float) -> float:
         """A plan starts to run. Returns what ``finish`` wants to know."""
@@ -168,18 +202,21 @@ class Placement:
         found.charge(now)
         found.running -= 1
         if not whole:
+            self._forget(device)
             return
         measured = found.cost.seconds(demand)
         seen = log2(max(found.clock - started, _LEAST) / measured)
-        learned = self._learned.setdefault(_key(found, demand, measured), _Correction(0.0, now))
-        power = learned.now(now)
-        # A step is bounded: one plan that waited for a compiler says little.
-        learned.power, learned.at = power + max(-1.0, min(1.0, (seen - power) / 2)), now
+        for pool in filter(None, (found.pool, found.like)):
+            learned = self._learned.setdefault(_key(pool, demand, measured), _Correction(0.0, now))
+            power = learned.now(now)
+            # A step is bounded: one plan that waited for a compiler says little.
+            learned.power, learned.at = power + max(-1.0, min(1.0, (seen - power) / 2)), now
+        self._forget(device)
 
 
-def _key(device: _Device, demand: Demand, measured: float) -> tuple[str, str, int]:
+def _key(pool: str, demand: Demand, measured: float) -> tuple[str, str, int]:
     """Plans of a kind that take within four times as long share what was learned."""
-    return device.pool, demand.kind, frexp(measured)[1] >> 1
+    return pool, demand.kind, frexp(measured)[1] >> 1
 
 
 def crossover(small: Cost, large: Cost, kind: str) -> int | None:

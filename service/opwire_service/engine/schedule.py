@@ -29,6 +29,10 @@ MAX_WAIT = 5.0
 _LONGEST_RETRY = 60.0
 
 
+class NoLane(Exception):
+    """The device of a job takes no work any more."""
+
+
 class QueueFull(Exception):
     """No further work is taken; a new try is worthwhile after ``retry_after`` seconds."""
 
@@ -68,7 +72,14 @@ class Expire:
     job: Job
 
 
-Action = Start | Expire
+@dataclass(frozen=True, slots=True)
+class Evict:
+    """The job's device takes no more work while it waited; it is gone."""
+
+    job: Job
+
+
+Action = Start | Expire | Evict
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +103,13 @@ class _Waiting(NamedTuple):
 
 @dataclass(slots=True)
 class _Lane:
-    """One device: its places, who has them since when, and who waits for them."""
+    """One device: its places, who has them since when, and who waits for them.
+
+    ``is_open`` is false of one that ends what it runs and takes nothing more.
+    """
 
     capacity: int
+    is_open: bool = True
     running: dict[Job, float] = field(default_factory=dict)
     waiting: list[_Waiting] = field(default_factory=list)
     durations: Durations = field(default_factory=Durations)
@@ -168,24 +183,48 @@ class Schedule:
     def running(self) -> int:
         return sum(len(lane.running) for lane in self._lanes.values())
 
+    def add(self, device: str, places: int) -> None:
+        """A device takes work from now on. One of its name that has not ended yet all it ran is taken for it."""
+        lane = self._lanes.setdefault(device, _Lane(places))
+        lane.capacity, lane.is_open = places, True
+
+    def remove(self, device: str) -> list[Action]:
+        """A device takes no more work; what it runs goes on, what waits for it is gone."""
+        lane = self._lanes[device]
+        lane.is_open = False
+        evicted: list[Action] = [Evict(entry.job) for entry in lane.waiting]
+        lane.waiting.clear()
+        self._forget(device)
+        return evicted
+
+    def _forget(self, device: str) -> None:
+        lane = self._lanes[device]
+        if not lane.is_open and not lane.running:
+            del self._lanes[device]
+
     def loads(self) -> dict[str, DeviceLoad]:
         """What each device has to do."""
         return {
             name: DeviceLoad(len(lane.waiting), len(lane.running), lane.capacity, lane.pending)
             for name, lane in self._lanes.items()
+            if lane.is_open
         }
 
     def is_running(self, job: Job) -> bool:
         """Whether the job has a place."""
-        return job in self._lanes[job.device].running
+        lane = self._lanes.get(job.device)
+        return lane is not None and job in lane.running
 
     def submit(self, job: Job) -> list[Action]:
         """A job arrives.
 
         Raises:
             QueueFull: the job is not taken.
+            NoLane: its device takes no work any more.
         """
-        lane = self._lanes[job.device]
+        lane = self._lanes.get(job.device)
+        if lane is None or not lane.is_open:
+            raise NoLane(job.device)
         seconds = lane.expected(job)
         start = job.arrived + job.priority * PRIORITY_STEP
         long = _is_long(seconds)
@@ -213,11 +252,15 @@ class Schedule:
         del lane.running[job]
         if job.work and took is not None:
             lane.durations.learn(job.kind, job.work, max(took, 1e-6))
+        self._forget(job.device)
         return self._fill(lane, now)
 
     def withdraw(self, job: Job) -> None:
         """Nobody wants a job that waits any more. A job that runs keeps its place until it is finished."""
-        waiting = self._lanes[job.device].waiting
+        lane = self._lanes.get(job.device)
+        if lane is None:
+            return
+        waiting = lane.waiting
         waiting[:] = [entry for entry in waiting if entry.job is not job]
         heapify(waiting)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from importlib.metadata import version
 from pathlib import Path
@@ -12,16 +13,22 @@ from opwire.errors import ProblemCode, UnavailableError
 from opwire.level import HIGHEST, FeatureLevel
 from opwire.wire import Encoding
 
-from ..devices import load
+from ..devices import kind_of, load
 from ..devices.base import Device
+from ..devices.ray.cluster import Cluster
+from ..devices.ray.device import RemoteDevice
 from ..settings import Limits, Settings
 from ..telemetry import metrics as counted
 from ..telemetry.metrics import Metrics
 from ..telemetry.prometheus import registry
-from .calibration import read_costs
+from ..telemetry.seats import SEATS
+from .calibration import read_costs, read_far_cost
 from .dispatcher import Dispatcher
 from .graph_registry import GraphRegistry
 from .pipeline import Engine
+
+JOINING = 256
+"""Plans that run at a time on the devices of a cluster."""
 
 log = logging.getLogger("opwire")
 
@@ -45,6 +52,7 @@ class Service:
         self.folder = folder
         self.metrics = metrics
         self.registry = registry(metrics, alone=settings.workers == 1)
+        self.cluster: Cluster | None = None
         devices = {name: load(name, settings.workers) for name in settings.devices}
         limits = settings.limits
         dispatcher = Dispatcher(
@@ -54,11 +62,38 @@ class Service:
             limits.max_wait_ms / 1000,
             read_costs(devices),
             self._lose,
+            JOINING if settings.ray else 0,
         )
         self.engine = Engine(dispatcher, limits, settings.cached_plans, metrics, _registry(folder, limits))
         self.ready = True
         self.draining = False
         self.broken: str | None = None
+        if settings.ray:
+            self._follow(settings.ray)
+
+    def _follow(self, address: str) -> None:
+        """Joins a cluster, whose devices come and go in the loop of the server."""
+        loop = asyncio.get_running_loop()
+        self.cluster = Cluster(
+            address,
+            self.settings.limits.memory_bytes,
+            lambda device: loop.call_soon_threadsafe(self._join, device),
+            lambda device: loop.call_soon_threadsafe(self._part, device),
+            self.settings.node_device,
+        )
+        self.cluster.start()
+
+    def _join(self, device: RemoteDevice) -> None:
+        if not self.metrics.seat(device.name):
+            log.error("%s is not used: a server counts %d devices of a cluster", device.name, SEATS)
+            return
+        at_home = device.at_home and kind_of(device.name.rpartition("/")[2]) in map(kind_of, self.settings.devices)
+        self.engine.dispatcher.add(device, read_far_cost(device), at_home=at_home)
+
+    def _part(self, device: RemoteDevice) -> None:
+        self.engine.dispatcher.remove(device)
+        if device.name not in self.engine.dispatcher.devices:
+            self.metrics.unseat(device.name)
 
     def _lose(self, device: Device) -> None:
         """A device is of no use any more, nor is this process: work goes to others until it is replaced."""
@@ -86,6 +121,8 @@ class Service:
         """Takes no more work, lets what runs end, and gives up the devices."""
         self.drain()
         await self.engine.close()
+        if self.cluster is not None:
+            await asyncio.to_thread(self.cluster.close)
 
     def publish(self) -> None:
         """Brings up to date the metrics that others keep: what waits, runs and is held, and the cache of plans."""
@@ -122,6 +159,7 @@ class Service:
             "feature_levels": [str(level) for level in FeatureLevel],
             "default_feature_level": str(HIGHEST),
             "devices": self._devices(),
+            "cluster": None if self.cluster is None else self.cluster.describe(),
             "default_device": self.engine.default_device,
             "limits": self.settings.limits.to_json(),
             "encodings": [encoding.value for encoding in Encoding],

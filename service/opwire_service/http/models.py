@@ -34,9 +34,10 @@ from opwire.wire import (
     write_outcome,
 )
 
+from ..engine.batches import Guard
 from ..engine.limits import exceeded
 from ..engine.memory import Hold
-from ..engine.pipeline import DEFAULT_PRIORITY, Engine, Guard
+from ..engine.pipeline import DEFAULT_PRIORITY, Engine
 from ..engine.progress import Ran
 from ..offline.run import Launch, Show, Step, prepare
 from .exchange import Exchange

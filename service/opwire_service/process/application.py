@@ -9,11 +9,12 @@ from ..oip.routes import LABELS, OpenInference
 from ..oip.statistics import cells
 from ..settings import Settings
 from ..telemetry.metrics import Layout, Metrics
+from ..telemetry.seats import SEATS
 
 
 def layout(settings: Settings) -> Layout:
     """What a server counts."""
-    return Layout(settings.devices, route_labels(LABELS), cells(settings.limits.graphs))
+    return Layout(settings.devices, route_labels(LABELS), cells(settings.limits.graphs), SEATS if settings.ray else 0)
 
 
 def create_app(settings: Settings, metrics: Metrics | None = None, folder: Path | None = None) -> Application:

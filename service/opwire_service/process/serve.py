@@ -7,6 +7,7 @@ from dataclasses import replace
 from ipaddress import ip_address
 
 from ..devices import NUMBERED, kind_of, resolve
+from ..devices.ray.requirements import require_ray
 from ..settings import Settings
 from .logging import configure
 from .memory_trim import keep_what_is_there
@@ -27,6 +28,8 @@ def serve(settings: Settings) -> int:
     configure(settings.log_level, settings.log_format)
     _warn(settings)
     settings = replace(settings, devices=resolve(settings.devices))
+    if settings.ray:
+        require_ray(settings.ray)
     log.info("devices: %s", ", ".join(settings.devices))
     if settings.workers > 1 or any(kind_of(name) in NUMBERED for name in settings.devices):
         return Supervisor(settings).run()

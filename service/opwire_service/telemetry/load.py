@@ -94,10 +94,12 @@ def load(
 
     Args:
         workers: processes that are meant to serve.
+        devices: that the server has always; those of its cluster are added.
         uncounted: routes whose requests are left out.
         named: the operators whose buckets are wanted.
     """
     totals = metrics.totals()
+    devices = (*devices, *totals.comers)
     stages = totals.stages()
     return {
         "instance": totals.instance,

@@ -21,6 +21,8 @@ from opwire.errors import ProblemCode
 from opwire.graph import GRAPH
 from opwire.schema import CATALOG
 
+from .seats import NAME_CELLS, is_seat, name_cells, names, seat_label
+
 STAGES = ("receive", "parse", "check", "decode", "queue", "run", "encode", "total")
 
 OK = "ok"
@@ -117,6 +119,8 @@ METRICS = (
     *(DEVICE_MEMORY, DEVICE_MEMORY_LIMIT, DEVICE_KERNELS, WORKERS, WORKER_RESTARTS),
 )
 
+DEVICE_METRICS = tuple(metric for metric in METRICS if metric.labels == ("device",))
+"""All of them are gauges."""
 
 OPERATORS = (*CATALOG, GRAPH.name)
 """What is counted by operator: all operator types, and graphs."""
@@ -127,19 +131,22 @@ class Layout:
 
     Args:
         further: cells that are no metrics.
+        seats: places for devices that come and go, whose names each row has for itself.
 
     Attributes:
         size: cells of a row.
         further: the first of the further cells.
+        seats: see above.
+        names: the first cell of the names.
     """
 
-    def __init__(self, devices: Sequence[str], routes: Sequence[str], further: int = 0) -> None:
+    def __init__(self, devices: Sequence[str], routes: Sequence[str], further: int = 0, seats: int = 0) -> None:
         values = {
             "operator": OPERATORS,
             "stage": STAGES,
             "route": (*routes, OTHER),
             "code": OUTCOMES,
-            "device": tuple(devices),
+            "device": (*devices, *map(seat_label, range(seats))),
         }
         self._places: dict[Metric, dict[tuple[str, ...], int]] = {}
         self.size = _STARTED + 1
@@ -150,6 +157,9 @@ class Layout:
                 self.size += metric.cells
         self.further = self.size
         self.size += further
+        self.seats = seats
+        self.names = self.size
+        self.size += seats * NAME_CELLS
 
     def places(self, metric: Metric) -> Mapping[tuple[str, ...], int]:
         """The first cell of a metric, for each set of label values."""
@@ -207,6 +217,7 @@ class Metrics:
         if is_alone:
             self.begin()
         self._seen: dict[int, int] = {}
+        self._seats: dict[str, int] = {}
         self._stages: dict[str, dict[str, int]] = {}
         for (operator, stage), place in layout.places(STAGE_SECONDS).items():
             self._stages.setdefault(operator, {})[stage] = place
@@ -244,7 +255,34 @@ class Metrics:
 
     def set(self, metric: Metric, value: int, *labels: str) -> None:
         """Sets a gauge."""
+        labels = tuple(seat_label(self._seats[label]) if label in self._seats else label for label in labels)
         self.cells[self.layout.places(metric)[labels]] = value
+
+    def seat(self, device: str) -> bool:
+        """A device has come, and is counted from now on. Returns whether there was a place for it."""
+        if device in self._seats:
+            return True
+        taken = self._seats.values()
+        free = next((number for number in range(self.layout.seats) if number not in taken), None)
+        if free is None:
+            return False
+        self._seats[device] = free
+        self._name(free, device)
+        return True
+
+    def unseat(self, device: str) -> None:
+        """A device has gone."""
+        number = self._seats.pop(device, None)
+        if number is None:
+            return
+        for metric in DEVICE_METRICS:
+            self.cells[self.layout.places(metric)[seat_label(number),]] = 0
+        self._name(number, "")
+
+    def _name(self, number: int, name: str) -> None:
+        start = self.layout.names + number * NAME_CELLS
+        for cell, value in enumerate(name_cells(name), start):
+            self.cells[cell] = value
 
     def follow(self, metric: Metric, total: int, *labels: str) -> None:
         """Brings a counter up to a total that this process keeps elsewhere, from 0 at its start."""
@@ -269,6 +307,8 @@ class Metrics:
             if metric.kind is Kind.GAUGE:
                 for place in self.layout.places(metric).values():
                     cells[place] = 0
+        for place in range(self.layout.names, self.layout.size):
+            cells[place] = 0
 
     def release(self) -> None:
         """Lets go of the memory; nothing can be counted any more."""
@@ -284,13 +324,18 @@ class Metrics:
 
     def totals(self) -> Totals:
         """What all processes together have counted, until now."""
-        return Totals(self.layout, self.rows().sum(axis=0))
+        rows = self.rows()
+        return Totals(self.layout, rows.sum(axis=0), seated(self.layout, rows))
 
     def collect(self) -> Iterator[tuple[Metric, list[Sample]]]:
         """Every metric, summed over the rows; of labelled counters and histograms only what is not zero."""
-        totals: list[int] = self.rows().sum(axis=0).tolist()
+        rows = self.rows()
+        totals: list[int] = rows.sum(axis=0).tolist()
+        comers = seated(self.layout, rows)
         for metric in METRICS:
-            samples = [_sample(metric, labels, totals, place) for labels, place in self.layout.places(metric).items()]
+            places = self.layout.places(metric).items()
+            samples = [_sample(metric, labels, totals, place) for labels, place in places if not is_seat(labels)]
+            samples += [Sample((name,), counted[metric]) for name, counted in comers.items() if metric in counted]
             every = metric.kind is Kind.GAUGE or not metric.labels
             yield metric, [sample for sample in samples if every or sample.value]
 
@@ -301,9 +346,13 @@ class Totals:
     Attributes:
         instance: tells the server from others; the same in all its processes.
         started: when it started, in seconds since the epoch.
+        comers: the gauges of the devices that come and go, see ``seated``.
     """
 
-    def __init__(self, layout: Layout, cells: NDArray[np.int64]) -> None:
+    def __init__(
+        self, layout: Layout, cells: NDArray[np.int64], comers: Mapping[str, Mapping[Metric, int]] | None = None
+    ) -> None:
+        self.comers = comers or {}
         self._layout = layout
         self._cells = cells
         self.instance = f"{int(cells[_INSTANCE]):08x}"
@@ -311,6 +360,8 @@ class Totals:
 
     def value(self, metric: Metric, *labels: str) -> int:
         """Of a counter or a gauge."""
+        if labels and labels[0] in self.comers:
+            return self.comers[labels[0]][metric]
         return int(self._cells[self._layout.places(metric)[labels]])
 
     def stages(self) -> NDArray[np.int64]:
@@ -325,6 +376,17 @@ class Totals:
         places = self._layout.places(REQUESTS)
         starts = {route: place for (route, code), place in places.items() if code == OUTCOMES[0]}
         return {route: self._cells[place : place + len(OUTCOMES)] for route, place in starts.items()}
+
+
+def seated(layout: Layout, rows: NDArray[np.int64]) -> dict[str, dict[Metric, int]]:
+    """The gauges of the devices that are there at the moment and may go, by name, summed over the rows."""
+    found: dict[str, dict[Metric, int]] = {}
+    for row in rows:
+        for number, name in names(row[layout.names : layout.size]):
+            counted = found.setdefault(name, dict.fromkeys(DEVICE_METRICS, 0))
+            for metric in DEVICE_METRICS:
+                counted[metric] += int(row[layout.places(metric)[seat_label(number),]])
+    return found
 
 
 def _sample(metric: Metric, labels: tuple[str, ...], totals: Sequence[int], place: int) -> Sample:

@@ -1,0 +1,54 @@
+"""Measures a cluster: what a call to a node costs, how throughput grows with nodes, and that nothing is left behind.
+
+All nodes are simulated on this machine, by ``ray.cluster_utils.Cluster``; to see how throughput grows they have a
+device that takes its time without a processor. So this shows what the way to nodes costs, and nothing of networks.
+
+    python -m benchmarks.cluster [calls stopping leaks scaling kernels gpus] [--calls 10000]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from .clustering.costs import measure_calls, measure_leaks, measure_stopping
+from .clustering.gpus import measure_gpus
+from .clustering.scaling import measure_kernels, measure_scaling
+from .clustering.simulated import simulated
+
+PARTS = ("calls", "stopping", "leaks", "scaling", "kernels", "gpus")
+
+
+def main() -> int:
+    """Measures what is asked for. Returns 1 if a bound was missed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"any of {', '.join(PARTS)}; all where none is given")
+    parser.add_argument("--calls", type=int, default=10_000, help="of which nothing may be left in an object store")
+    given = parser.parse_args()
+    asked = given.parts or list(PARTS)
+    if not set(asked) <= set(PARTS):
+        parser.error(f"allowed: {', '.join(PARTS)}")
+    kept = [_measured(part, given.calls) for part in asked]
+    return 0 if all(kept) else 1
+
+
+def _measured(part: str, calls: int) -> bool:
+    print(f"-- {part}, load {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors", flush=True)
+    if part == "gpus":
+        return measure_gpus()
+    with simulated({"kernels": 2}.get(part, 1)) as cluster:
+        if part == "calls":
+            return measure_calls(cluster)
+        if part == "leaks":
+            return measure_leaks(cluster, calls)
+        if part == "scaling":
+            return measure_scaling(cluster)
+        if part == "kernels":
+            return measure_kernels(cluster)
+        measure_stopping(cluster)
+        return True
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,165 @@
+"""What a call to a node costs, next to a bare actor of Ray that has the same device."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from opwire.check import Plan, check
+from opwire_service.devices.ray.device import RemoteDevice
+from opwire_service.execution import Stopped
+
+from .simulated import Simulated, pool
+from .waiting import TARGET
+
+CPU = "opwire_service.devices.cpu:CpuDevice"
+
+SIZES = {"4 B": 1, "3.2 MB": 800_000, "64 MB": 16_000_000}
+RUNS = {"4 B": 60, "3.2 MB": 30, "64 MB": 10}
+
+FIXED = 2.5e-3
+FACTOR = 1.3
+"""A call may take so many seconds, and so many times those of a bare actor for the same bytes."""
+
+
+def reduction(count: int, strides: list[int] | None = None) -> Plan:
+    """A maximum of so many numbers."""
+    tensor: dict[str, object] = {"DataType": "FLOAT32", "Sizes": [count]}
+    if strides is not None:
+        tensor["Strides"] = strides
+    return check({"type": "REDUCE", "desc": {"Function": "MAX", "InputTensor": tensor, "Axes": [0]}})
+
+
+def bare_actor(node: str) -> Any:
+    """An actor on a node that runs a maximum on a device, and nothing else."""
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    class Bare:
+        def __init__(self) -> None:
+            from opwire_service.devices.cpu import CpuDevice
+
+            self._device = CpuDevice(1)
+
+        def run(self, count: int, array: Any) -> Any:
+            plan = reduction(count)
+            output = np.empty(1, "f4")
+            self._device.run(plan, {"InputTensor": array}, {"OutputTensor": output}, lambda: False)
+            return output
+
+    made: Any = ray.remote(num_cpus=0)(Bare)
+    return made.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote()
+
+
+def measure_calls(cluster: Simulated) -> bool:
+    """Prints the time of a call to a node, and of one to a bare actor there, in turns. Returns whether it is kept."""
+    import ray
+
+    ray.init(cluster.address, log_to_driver=False, logging_level="error")
+    try:
+        with pool(cluster.address, 1, CPU) as (device, *_):
+            bare = bare_actor(cluster.ids[0])
+            kept = [_compare(label, count, device, bare) for label, count in SIZES.items()]
+            return all(kept)
+    finally:
+        ray.shutdown()
+
+
+def _compare(label: str, count: int, device: RemoteDevice, bare: Any) -> bool:
+    import ray
+
+    array = np.random.default_rng(0).integers(-(1 << 20), 1 << 20, count).astype("f4")
+    plan, output = reduction(count), np.empty(1, "f4")
+
+    def call() -> None:
+        device.run(plan, {"InputTensor": array}, {"OutputTensor": output}, lambda: False)
+
+    def call_bare() -> None:
+        assert ray.get(bare.run.remote(count, array))[0] == output[0] == array.max()
+
+    times: dict[Callable[[], None], list[float]] = {call: [], call_bare: []}
+    for turn in range(RUNS[label] + 3):
+        for each, taken in times.items():
+            started = time.perf_counter()
+            each()
+            if turn >= 3:
+                taken.append(time.perf_counter() - started)
+    # The least tells what a call costs, on whatever machine; medians tell what else it does.
+    ours, theirs = (min(taken) for taken in times.values())
+    most = FIXED + FACTOR * theirs
+    medians = " and ".join(f"{statistics.median(taken) * 1e3:.2f}" for taken in times.values())
+    print(
+        f"{label:>7}: call {ours * 1e3:7.2f} ms, bare actor {theirs * 1e3:7.2f} ms, ratio {ours / theirs:.2f}; at most "
+        f"{most * 1e3:7.2f} ms: {'kept' if ours <= most else 'MISSED'} (the least; medians {medians})"
+    )
+    return ours <= most
+
+
+def measure_stopping(cluster: Simulated) -> None:
+    """Prints how long a node goes on with work that nobody wants any more."""
+    long, short = reduction(60_000_000, [0]), reduction(1)
+    one, output = {"InputTensor": np.zeros(1, "f4")}, {"OutputTensor": np.empty(1, "f4")}
+    with pool(cluster.address, 1, TARGET) as (device, *_):
+        usual, stopped = [], []
+        for _ in range(10):
+            started = time.perf_counter()
+            device.run(short, one, output, lambda: False)
+            usual.append(time.perf_counter() - started)
+            end = time.perf_counter() + 0.3
+            try:
+                device.run(long, one, output, partial(_is_after, end))
+            except Stopped:
+                device.run(short, one, output, lambda: False)  # it does one after the other
+            stopped.append(time.perf_counter() - end)
+    over = statistics.median(stopped) - statistics.median(usual)
+    print(
+        f"stopping: {over * 1e3:.1f} ms from the wish to the node's doing something else, beyond a call of "
+        f"{statistics.median(usual) * 1e3:.1f} ms (medians of 10; the worst {max(stopped) * 1e3:.0f} ms with the call)"
+    )
+
+
+def _is_after(moment: float) -> bool:
+    return time.perf_counter() > moment
+
+
+def measure_leaks(cluster: Simulated, calls: int) -> bool:
+    """Prints what the object stores hold before and after many calls. Returns whether it is the same."""
+    import ray
+
+    ray.init(cluster.address, log_to_driver=False, logging_level="error")
+    array = np.ones(75_000, "f4")
+    plan = reduction(75_000)
+    try:
+        with pool(cluster.address, 1, CPU) as (device, *_), ThreadPoolExecutor(8) as threads:
+
+            def call(_: int) -> None:
+                output = np.empty(1, "f4")
+                device.run(plan, {"InputTensor": array}, {"OutputTensor": output}, lambda: False)
+                assert output[0] == 1
+
+            list(threads.map(call, range(100)))
+            time.sleep(2)
+            before, started = _held(), time.perf_counter()
+            list(threads.map(call, range(calls)))
+            rate = calls / (time.perf_counter() - started)
+            time.sleep(3)
+            after = _held()
+    finally:
+        ray.shutdown()
+    print(
+        f"leaks: {calls} calls of 300 KB at {rate:.0f} a second; object stores held {before:.0f} B, then {after:.0f} B"
+    )
+    return after <= before
+
+
+def _held() -> float:
+    import ray
+
+    name = "object_store_memory"
+    return float(ray.cluster_resources()[name]) - float(ray.available_resources().get(name, 0.0))

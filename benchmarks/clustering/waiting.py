@@ -1,0 +1,58 @@
+"""A device that takes its time without a processor, so that one machine can stand for many."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import numpy as np
+
+from opwire.check import Plan
+from opwire_service.devices.base import Device
+from opwire_service.execution import Arrays, Stop, Stopped
+from opwire_service.kernels.executable import EXECUTABLE
+
+SECONDS_PER_VISIT = 1e-6
+
+TARGET = "benchmarks.clustering.waiting:WaitingDevice"
+"""As a server is told of it, see ``Settings.node_device``."""
+
+_LOOKS_EVERY = 0.005
+
+
+class WaitingDevice(Device):
+    """Waits a microsecond for each element visit, one plan after the other; its outputs are zero.
+
+    Args:
+        threads: of its node, which do nothing.
+    """
+
+    name = "cpu"
+    inline_work = 0
+
+    def __init__(self, threads: int = 1) -> None:
+        self._threads = threads
+        self._busy = threading.Lock()
+
+    def run(self, plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+        """See ``Device.run``."""
+        while not self._busy.acquire(timeout=_LOOKS_EVERY):
+            if stop():
+                raise Stopped
+        try:
+            end = time.monotonic() + plan.work * SECONDS_PER_VISIT
+            while (left := end - time.monotonic()) > 0:
+                if stop():
+                    raise Stopped
+                time.sleep(min(left, _LOOKS_EVERY))
+            for output in outputs.values():
+                output[...] = np.zeros((), output.dtype)
+        finally:
+            self._busy.release()
+
+    def describe(self) -> dict[str, object]:
+        """See ``Device.describe``."""
+        return {"name": self.name, "kind": "waiting", "threads": self._threads, "operators": sorted(EXECUTABLE)}
+
+    def close(self) -> None:
+        """There is nothing to end."""

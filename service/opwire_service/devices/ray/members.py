@@ -1,0 +1,270 @@
+"""The devices of a cluster as their bridge keeps them: an actor each, started, asked for signs of life, given up."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+from itertools import count
+from typing import Any
+
+import numpy as np
+import ray
+from ray._private.state import state as cluster_state
+from ray.exceptions import RayError, RayTaskError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from .host import ANSWERING, WORKING, DeviceHost, versions
+from .joining import NAMESPACE
+from .messages import Draining, Heard, Lost, Unused, Up, Used
+from .nodes import Names, Wanted, wanted
+
+LOOKS_EVERY = 0.5
+"""Seconds between two looks at the nodes."""
+
+BEATS_EVERY = 1.0
+SILENT = 6.0
+"""Seconds without a sign of life after which a device is given up."""
+
+HEAD_SILENT = 30.0
+"""Seconds without the head after which a cluster counts as lost; Ray itself may end the bridge before."""
+
+STARTS_WITHIN = 120.0
+"""Seconds that an actor may take to start: it may have to load CUDA."""
+
+TRIES_EVERY = 5.0
+"""Seconds until a device that could not be started is tried again."""
+
+WORKERS, ANSWERERS = 16, 4
+"""Plans that an actor runs at a time at most, for all servers, and what else it does at a time."""
+
+MEASURED_BYTES = 4 << 20
+"""Of the tensor with which the way to a node is measured."""
+
+CUDA_DEVICE = "opwire_service.devices.cuda.device:CudaDevice"
+
+
+class State(Enum):
+    """What becomes of a member."""
+
+    STARTING = auto()
+    UP = auto()
+    DOWN = auto()
+    """It was lost, or could not be started; it is tried again while its node lives."""
+
+
+@dataclass(slots=True, eq=False)
+class Member:
+    """A device of a node.
+
+    Attributes:
+        number: the last one that it had; it has a new one each time that it comes up.
+        host: its actor.
+        due: when it is tried again.
+        draining: whether its node is about to go.
+        heard: when it last gave a sign of life.
+        beat: the sign of life that it was asked for.
+    """
+
+    wanted: Wanted
+    state: State = State.STARTING
+    number: int = 0
+    host: Any = None
+    due: float = 0.0
+    draining: bool = False
+    heard: float = 0.0
+    beat: Any = None
+    used: tuple[int, ...] = ()
+    refused: str | None = None
+
+
+class Members:
+    """Follows the nodes of the cluster.
+
+    Args:
+        say: tells the server.
+        home: the id of the node that the bridge is attached to.
+        server: by which actors know this server.
+        cpu_device: module and class of the device of a node's processors.
+    """
+
+    def __init__(self, say: Callable[[Heard], None], home: str, server: str, cpu_device: str) -> None:
+        self._say = say
+        self._home = home
+        self._server = server
+        self._cpu_device = cpu_device
+        self._members: dict[Wanted, Member] = {}
+        self._numbers = count(1)
+        self._names = Names()
+        self._told: Mapping[str, str] = {}
+        self._lock = threading.Lock()
+        self._up: dict[int, Member] = {}
+        self._headed = time.monotonic()
+
+    @property
+    def is_headless(self) -> bool:
+        """Whether the head has been silent for so long that the cluster is to be joined anew."""
+        return time.monotonic() - self._headed > HEAD_SILENT
+
+    def host(self, number: int) -> Any:
+        """The actor of a device; None if it is gone."""
+        member = self._up.get(number)
+        return None if member is None else member.host
+
+    def lose(self, number: int, reason: str) -> None:
+        """A device did not answer as it should: it is given up, and tried again while its node lives."""
+        with self._lock:
+            member = self._up.pop(number, None)
+            if member is None:
+                return
+            member.state, member.beat, member.due = State.DOWN, None, time.monotonic() + LOOKS_EVERY
+        self._say(Lost(number, reason))
+
+    def follow(self) -> None:
+        """Looks at the nodes, and at the signs of life of the devices.
+
+        Raises:
+            RayError, RuntimeError: the head cannot be asked.
+        """
+        nodes = ray.nodes()
+        self._names.follow(nodes)
+        there = wanted(nodes)
+        staying = set(wanted(nodes, cluster_state.get_draining_nodes()))
+        for gone in self._members.keys() - set(there):
+            self.lose(self._members.pop(gone).number, "its node is gone")
+        for each in there:
+            if each not in staying:
+                self._drain(each)
+            elif each not in self._members:
+                self._start(self._members.setdefault(each, Member(each)))
+        self._tell()
+        self._headed = time.monotonic()
+
+    def listen(self) -> None:
+        """Asks devices for signs of life; gives up those that are silent, and tries again those that are due."""
+        now = time.monotonic()
+        for member in list(self._members.values()):
+            if member.state is State.UP:
+                self._beat(member, now)
+            elif member.state is State.DOWN and member.due <= now and not member.draining:
+                self._start(member)
+
+    def _drain(self, each: Wanted) -> None:
+        """A node is about to go: what it runs goes on, and its actor stays known for that."""
+        member = self._members.get(each)
+        if member is None or member.state is not State.UP:
+            return
+        if not member.draining:
+            member.draining = True
+            self._say(Draining(member.number))
+
+    def _start(self, member: Member) -> None:
+        member.state = State.STARTING
+        threading.Thread(target=self._bring_up, args=(member,), daemon=True).start()
+
+    def _bring_up(self, member: Member) -> None:
+        try:
+            host = self._actor(member.wanted)
+            known: Any = ray.get(host.introduce.remote(), timeout=STARTS_WITHIN)
+            self._require_same(known["versions"])
+            fixed, per_byte = measure(host)
+            node = self._names[member.wanted.node]
+        except Exception as error:
+            self._refuse(member, error)
+            return
+        name = f"{node}/{member.wanted.device}"
+        at_home = member.wanted.node == self._home
+        with self._lock:
+            member.host, member.heard, member.refused, member.beat = host, time.monotonic(), None, None
+            member.number = next(self._numbers)
+            member.state, self._up[member.number] = State.UP, member
+        self._say(Up(member.number, name, node, at_home, known["places"], known["described"], fixed, per_byte))
+
+    def _refuse(self, member: Member, error: Exception) -> None:
+        member.refused = _reason(error)
+        member.due = time.monotonic() + TRIES_EVERY
+        member.state = State.DOWN
+
+    def _require_same(self, theirs: Mapping[str, str]) -> None:
+        ours = versions()
+        if theirs != ours:
+            raise VersionMismatch(f"it has {_listed(theirs)}, this server {_listed(ours)}: install the same on both")
+
+    def _actor(self, wanted: Wanted) -> Any:
+        """The actor of a device, which another server may have made."""
+        name = f"{wanted.node}/{wanted.device}"
+        target, arguments = (self._cpu_device, {"threads": wanted.threads}) if wanted.threads else (CUDA_DEVICE, {})
+        make: Any = ray.remote
+        made = make(concurrency_groups={WORKING: WORKERS, ANSWERING: ANSWERERS}, num_cpus=0)(DeviceHost)
+        return made.options(
+            name=name,
+            namespace=NAMESPACE,
+            get_if_exists=True,
+            lifetime="detached",
+            max_restarts=-1,
+            num_gpus=0 if wanted.threads else 1,
+            scheduling_strategy=NodeAffinitySchedulingStrategy(wanted.node, soft=False),
+        ).remote(name, target, arguments)
+
+    def _beat(self, member: Member, now: float) -> None:
+        if member.beat is None:
+            if now - member.heard >= BEATS_EVERY:
+                member.beat = member.host.beat.remote(self._server)
+            return
+        try:
+            *used, broken = ray.get(member.beat, timeout=0)
+        except TimeoutError:
+            if now - member.heard > SILENT:
+                self.lose(member.number, f"no sign of life for {SILENT:.0f} s")
+            return
+        except RayError as error:
+            self.lose(member.number, _reason(error))
+            return
+        member.beat, member.heard = None, now
+        if broken is not None:
+            self.lose(member.number, broken)
+        elif member.used != (found := tuple(used)):
+            member.used = found
+            self._say(Used(member.number, *found))
+
+    def _tell(self) -> None:
+        refused = {
+            f"{self._names[each.node]}/{each.device}": member.refused
+            for each, member in self._members.items()
+            if member.refused is not None
+        }
+        if refused != self._told:
+            self._told = refused
+            self._say(Unused(refused))
+
+
+class VersionMismatch(Exception):
+    """A node has other versions than the server."""
+
+
+def measure(host: Any) -> tuple[float, float]:
+    """The seconds of a call to an actor that does nothing, and those for each byte on the way."""
+    fixed = min(_timed(host, np.zeros(1, np.uint8)) for _ in range(5))
+    large = np.zeros(MEASURED_BYTES, np.uint8)
+    return fixed, max(0.0, min(_timed(host, large) for _ in range(3)) - fixed) / MEASURED_BYTES
+
+
+def _timed(host: Any, payload: Any) -> float:
+    started = time.perf_counter()
+    ray.get(host.measure.remote(payload), timeout=STARTS_WITHIN)
+    return time.perf_counter() - started
+
+
+def _reason(error: Exception) -> str:
+    """The last line of an error, which says most; Ray puts what happened elsewhere first."""
+    if isinstance(error, RayTaskError):
+        error = error.cause if isinstance(error.cause, Exception) else error
+    lines = str(error).strip().splitlines()
+    missing = [line for line in lines if "ModuleNotFoundError" in line]
+    return (missing or lines or [type(error).__name__])[-1].strip()
+
+
+def _listed(versions: Mapping[str, str]) -> str:
+    return " and ".join(f"{name} {number}" for name, number in versions.items())

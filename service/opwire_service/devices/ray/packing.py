@@ -1,0 +1,118 @@
+"""A plan on its way to a node: itself, and its tensors one behind the other."""
+
+from __future__ import annotations
+
+import ctypes
+import io
+import pickle
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from opwire.check import Plan
+from opwire.graph import GRAPH
+from opwire.operator import Operator
+from opwire.operators import OPERATORS
+from opwire.tensor import Array, BufferTensorDesc
+
+from ...execution import Arrays, Stop, Stopped
+
+ALIGNMENT = 64
+"""Bytes: where vectors begin, whatever the processor."""
+
+PIECE = 1 << 24
+"""Bytes that are copied between two looks at ``stop``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """Where tensors lie: offsets by name, and the bytes of all together."""
+
+    offsets: Mapping[str, int]
+    size: int
+
+    @classmethod
+    def of(cls, descs: Mapping[str, BufferTensorDesc]) -> Packing:
+        offsets, end = {}, 0
+        for name, desc in descs.items():
+            offsets[name] = end
+            end += -(-desc.data_size_in_bytes // ALIGNMENT) * ALIGNMENT
+        return cls(offsets, end)
+
+    def views(self, descs: Mapping[str, BufferTensorDesc], memory: Array) -> dict[str, Array]:
+        """The tensors in memory that begins with the first of them."""
+        return {name: desc.view(memory, self.offsets[name]) for name, desc in descs.items()}
+
+
+def allocate(descs: Iterable[BufferTensorDesc], size: int) -> Array:
+    """Memory for so many bytes of tensors, with nothing in their gaps."""
+    has_gaps = any(desc.extent != desc.element_count for desc in descs)
+    return (np.zeros if has_gaps else np.empty)(size, np.uint8)
+
+
+def pack(descs: Mapping[str, BufferTensorDesc], arrays: Arrays, memory: Array, stop: Stop) -> None:
+    """Copies tensors into memory, gaps included.
+
+    Raises:
+        Stopped: ``stop()`` returned True.
+    """
+    offsets = Packing.of(descs).offsets
+    for name, desc in descs.items():
+        start, size = offsets[name], desc.data_size_in_bytes
+        _copy(_bytes_of(arrays[name], size), memory[start : start + size], stop)
+
+
+def unpack(descs: Mapping[str, BufferTensorDesc], memory: Array, arrays: Arrays, stop: Stop) -> None:
+    """Copies tensors out of memory; what is in the gaps of the arrays stays.
+
+    Raises:
+        Stopped: ``stop()`` returned True.
+    """
+    for name, view in Packing.of(descs).views(descs, memory).items():
+        desc = descs[name]
+        if desc.extent == desc.element_count:
+            size = desc.data_size_in_bytes
+            start = Packing.of(descs).offsets[name]
+            _copy(memory[start : start + size], _bytes_of(arrays[name], size), stop)
+        else:
+            arrays[name][...] = view
+
+
+def _bytes_of(array: Array, size: int) -> Array:
+    """The bytes of a tensor's extent behind an array that is laid out as its desc says."""
+    found: Array = np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(array.ctypes.data))
+    return found
+
+
+def _copy(source: Array, target: Array, stop: Stop) -> None:
+    for start in range(0, source.size, PIECE):
+        if stop():
+            raise Stopped
+        target[start : start + PIECE] = source[start : start + PIECE]
+
+
+class _Pickler(pickle.Pickler):
+    """Writes declarations of operators by their names: both sides have them."""
+
+    def persistent_id(self, obj: Any) -> str | None:
+        return obj.name if isinstance(obj, Operator) else None
+
+
+class _Unpickler(pickle.Unpickler):
+    def persistent_load(self, pid: str) -> Operator[Any]:
+        return GRAPH if pid == GRAPH.name else OPERATORS[pid]
+
+
+def dump_plan(plan: Plan) -> bytes:
+    """A plan as bytes, for another process with the same version of opwire."""
+    written = io.BytesIO()
+    _Pickler(written, pickle.HIGHEST_PROTOCOL).dump(plan)
+    return written.getvalue()
+
+
+def load_plan(written: bytes) -> Plan:
+    """The plan that ``dump_plan`` wrote. What is read comes from a server of the same cluster."""
+    plan: Plan = _Unpickler(io.BytesIO(written)).load()
+    return plan

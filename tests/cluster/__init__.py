@@ -1,0 +1,1 @@
+"""Servers with real Ray clusters, whose nodes are processes of this machine."""

@@ -1,0 +1,102 @@
+"""Requests for a cluster, and many of them at a time."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from opwire.client import Client
+from tests.cluster.nodes import until
+
+ROWS, COLUMNS = 256, 300
+
+OPERATOR: dict[str, Any] = {
+    "type": "REDUCE",
+    "desc": {
+        "Function": "SUM",
+        "InputTensor": {"DataType": "FLOAT32", "Sizes": [ROWS, COLUMNS]},
+        "Axes": [1],
+    },
+}
+"""Sums of rows: 300 KB, more than Ray sends without its object store."""
+
+
+def numbers(seed: int = 0) -> Any:
+    """Whole numbers, whose sums are exact in any order."""
+    return np.random.default_rng(seed).integers(-1000, 1000, (ROWS, COLUMNS)).astype("f4")
+
+
+def right(array: Any) -> bytes:
+    """The answer, by integers."""
+    return bytes(array.astype("i8").sum(axis=1).astype("f4").tobytes())
+
+
+def waiting(seconds: float) -> tuple[dict[str, Any], dict[str, Any]]:
+    """An operator and its inputs for which a WaitingDevice takes so long."""
+    count = round(seconds * 1e6)
+    tensor = {"DataType": "FLOAT32", "Sizes": [count], "Strides": [0]}
+    desc = {"Function": "SUM", "InputTensor": tensor, "Axes": [0]}
+    return {"type": "REDUCE", "desc": desc}, {"InputTensor": np.zeros(1, "f4").tobytes()}
+
+
+class Load:
+    """Clients that ask for the same over and over.
+
+    Attributes:
+        answered: right answers by device.
+        wrong: answers that were not right.
+        errors: what was raised, as text.
+    """
+
+    def __init__(self, url: str, device: str, clients: int) -> None:
+        self.answered: Counter[str] = Counter()
+        self.wrong = 0
+        self.errors: list[str] = []
+        self._ended = threading.Event()
+        self._threads = [threading.Thread(target=self._ask, args=(url, device, seed)) for seed in range(clients)]
+        for thread in self._threads:
+            thread.start()
+
+    def _ask(self, url: str, device: str, seed: int) -> None:
+        array = numbers(seed)
+        wanted = right(array)
+        with Client(url, max_retries=0, timeout=60) as client:
+            while not self._ended.is_set():
+                try:
+                    result = client.execute(OPERATOR, {"InputTensor": array}, device=device)
+                except Exception as error:
+                    self.errors.append(repr(error))
+                    continue
+                if result.outputs["OutputTensor"].tobytes() == wanted:
+                    self.answered[str(result.device)] += 1
+                else:
+                    self.wrong += 1
+
+    def answers(self, count: int, device: str | None = None) -> None:
+        """Waits until there are so many more right answers, of one device or of all."""
+        before = self._count(device)
+        until(lambda: self._count(device) >= before + count)
+
+    def _count(self, device: str | None) -> int:
+        return self.answered.total() if device is None else self.answered[device]
+
+    def end(self) -> None:
+        """Lets the clients end."""
+        self._ended.set()
+        for thread in self._threads:
+            thread.join()
+
+
+@contextmanager
+def load(url: str, device: str = "cluster", clients: int = 4) -> Iterator[Load]:
+    """Clients for as long as the context lasts."""
+    made = Load(url, device, clients)
+    try:
+        yield made
+    finally:
+        made.end()

@@ -1,0 +1,158 @@
+"""A Ray cluster on this machine: a head that runs no work, and nodes that come and go."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tests.processes import ROOT
+
+WITHIN = 120.0
+"""Seconds; more than a machine with other work needs."""
+
+STORE = 150 << 20
+
+ENVIRONMENT = {
+    "PYTHONPATH": f"{ROOT / 'client'}:{ROOT / 'service'}:{ROOT}",
+    "RAY_AUTH_MODE": "disabled",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_gcs_rpc_server_reconnect_timeout_s": "20",
+}
+
+
+class Node:
+    """A node, as ``ray start`` makes it."""
+
+    def __init__(self, folder: Path, env: Mapping[str, str], *arguments: str) -> None:
+        command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", f"--object-store-memory={STORE}"]
+        environment = {**os.environ, **ENVIRONMENT, **env}
+        self._log = folder / "log"
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [*command, f"--temp-dir={folder}", "--dashboard-agent-listen-port=0", *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=environment,
+            )
+
+    @property
+    def pid(self) -> int:
+        """Of the process that starts and ends those of the node."""
+        return self._process.pid
+
+    def await_started(self) -> None:
+        """Waits until Ray says that the node runs."""
+        until(lambda: b"Ray runtime started" in self._log.read_bytes() or self._process.poll() is not None)
+        assert self._process.poll() is None, self._log.read_text()
+
+    def kill(self) -> None:
+        """SIGKILL for all processes of the node, as if its power had gone."""
+        every = [self._process.pid, *descendants(self._process.pid)]
+        for pid in every:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGSTOP)  # so that none starts another one meanwhile
+        for pid in {*every, *descendants(self._process.pid)}:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self._process.wait()
+
+
+class Nodes:
+    """The nodes of a cluster.
+
+    Attributes:
+        port: that the head listens on.
+        address: of the head.
+    """
+
+    def __init__(self, folder: Path, env: Mapping[str, str]) -> None:
+        self._env = env
+        self._folder = folder
+        self._nodes: list[Node] = []
+        self.port = _free_port()
+        self.address = f"127.0.0.1:{self.port}"
+        self.start_head()
+
+    def start_head(self) -> None:
+        """Starts the head, for the first time or again."""
+        arguments = ("--head", f"--port={self.port}", "--include-dashboard=false", "--num-cpus=0", "--num-gpus=0")
+        self.head = self._start({}, "--node-ip-address=127.0.0.1", *arguments)
+
+    def add(self, name: str, env: Mapping[str, str] | None = None) -> Node:
+        """A node more, of one processor."""
+        address = (f"--address={self.address}", "--node-ip-address=127.0.0.1")
+        return self._start(env or {}, *address, f"--node-name={name}", "--num-cpus=1", "--num-gpus=0")
+
+    def _start(self, env: Mapping[str, str], *arguments: str) -> Node:
+        folder = Path(tempfile.mkdtemp(dir=self._folder))
+        made = Node(folder, {**self._env, **env}, *arguments)
+        self._nodes.append(made)
+        made.await_started()
+        return made
+
+    def close(self) -> None:
+        """Ends all nodes."""
+        for node in self._nodes:
+            node.kill()
+
+
+@contextlib.contextmanager
+def nodes(*names: str, env: Mapping[str, str] | None = None) -> Iterator[Nodes]:
+    """A cluster with nodes of one processor each; it is ended at the end."""
+    # Ray's sockets have their paths below this, which must be short.
+    with tempfile.TemporaryDirectory(prefix="ray", dir="/tmp", ignore_cleanup_errors=True) as folder:
+        made = Nodes(Path(folder), env or {})
+        try:
+            for name in names:
+                made.add(name)
+            yield made
+        finally:
+            made.close()
+
+
+def descendants(pid: int) -> list[int]:
+    """The processes that a process has started, and those that they have."""
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            for child in map(int, (task / "children").read_text().split()):
+                found += [child, *descendants(child)]
+    return found
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        return int(listening.getsockname()[1])
+
+
+def server_info(url: str) -> dict[str, Any]:
+    """What a server says of itself."""
+    found: dict[str, Any] = httpx.get(f"{url}/v1/server", timeout=30).json()
+    return found
+
+
+def device_names(url: str) -> set[str]:
+    """The names of a server's devices."""
+    return {device["name"] for device in server_info(url)["devices"]}
+
+
+def until(condition: Callable[[], bool], within: float = WITHIN) -> float:
+    """Waits for what must come to pass. Returns the seconds that it took."""
+    began = time.monotonic()
+    while not condition():
+        assert time.monotonic() - began < within, f"it did not come to pass within {within:.0f} s"
+        time.sleep(0.05)
+    return time.monotonic() - began

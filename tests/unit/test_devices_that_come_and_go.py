@@ -1,0 +1,254 @@
+"""Devices that join a dispatcher and leave it: where plans go, and what becomes of those under way."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+
+from opwire.check import Plan, check
+from opwire.errors import ProblemCode, UnavailableError
+from opwire_service.devices.base import DeviceLost
+from opwire_service.engine.dispatcher import Dispatcher
+from opwire_service.engine.pipeline import RERUNS, Engine
+from opwire_service.engine.placement import Cost, Demand, Placement
+from opwire_service.engine.progress import Progress, Ran
+from opwire_service.engine.schedule import Evict, Job, NoLane, Schedule, Start
+from opwire_service.execution import Arrays, Stop
+from opwire_service.http.native import Native
+from opwire_service.process.application import layout
+from opwire_service.settings import Limits, Settings
+from opwire_service.telemetry.metrics import QUEUED, RUNNING, Layout, Metrics
+from opwire_service.telemetry.prometheus import registry
+from tests.dispatching import IN_TIME, until_schedule_is
+from tests.fake_device import FakeDevice
+
+LARGE: dict[str, Any] = {
+    "type": "REDUCE",
+    "desc": {"Function": "SUM", "InputTensor": {"DataType": "FLOAT32", "Sizes": [2**20]}, "Axes": [0]},
+}
+NEAR, FAR = Cost(0.0, 0.0, 1e-9), Cost(1e-3, 1e-9, 1e-9)
+
+
+class Far(FakeDevice):
+    """A device of a node."""
+
+    places = 1
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
+
+
+def job(device: str = "far", arrived: float = 0.0) -> Job:
+    return Job(device, 0, arrived, arrived + 100, 1)
+
+
+def test_a_device_that_leaves_ends_what_it_runs_and_gives_up_what_waits():
+    schedule = Schedule.of({"cpu": 1}, 10)
+    schedule.add("far", 1)
+    first, second = job(), job()
+    assert schedule.submit(first) == [Start(first)]
+    assert schedule.submit(second) == []
+    assert schedule.remove("far") == [Evict(second)]
+    assert "far" not in schedule.loads()
+    with pytest.raises(NoLane):
+        schedule.submit(job())
+    assert schedule.is_running(first)
+    assert schedule.running == 1
+    assert schedule.finish(first, 1.0, 1.0) == []
+    assert (schedule.running, schedule.queued) == (0, 0)
+    assert not schedule.is_running(first)
+
+
+def test_a_device_that_returns_takes_the_place_of_the_one_that_left():
+    schedule = Schedule.of({"cpu": 1}, 10)
+    schedule.add("far", 1)
+    first = job()
+    schedule.submit(first)
+    schedule.remove("far")
+    schedule.add("far", 2)
+    second, third = job(), job()
+    assert schedule.submit(second) == [Start(second)]
+    assert schedule.submit(third) == []
+    assert schedule.finish(first, 1.0, None) == [Start(third)]
+
+
+def test_placement_forgets_a_device_when_all_that_it_was_given_is_over():
+    placement = Placement({"cpu": NEAR})
+    demand = Demand("SUM", 4 << 20, 1 << 20)
+    placement.add("far", FAR, "nodes")
+    assert placement.order(demand, 0) == ["cpu", "far"]
+    seconds = placement.accept("far", demand, 0)
+    started = placement.start("far", 0)
+    placement.remove("far")
+    assert placement.order(demand, 0) == ["cpu"]
+    assert "far" not in placement
+    placement.release("far", seconds)
+    placement.finish("far", demand, started, 1.0, whole=False)
+    placement.add("far", FAR, "nodes")
+    assert "far" in placement
+
+
+def test_a_node_learns_from_nodes_like_it_until_it_has_run_something():
+    placement = Placement({"cpu": NEAR})
+    demand = Demand("SUM", 4 << 20, 1 << 20)
+    placement.add("one/cpu", FAR, "nodes")
+    for at in range(20):
+        placement.finish("one/cpu", demand, placement.start("one/cpu", at), at + 0.5, whole=True)
+    placement.add("two/cpu", FAR, "nodes")
+    assert placement.seconds("two/cpu", demand, 20) == pytest.approx(0.5, rel=0.3)
+    for at in range(20, 40):
+        placement.finish("two/cpu", demand, placement.start("two/cpu", at), at + 0.05, whole=True)
+    assert placement.seconds("two/cpu", demand, 40) == pytest.approx(0.05, rel=0.3)
+    assert placement.seconds("one/cpu", demand, 40) > 0.1
+
+
+@pytest.mark.anyio
+async def test_plans_go_to_the_cluster_where_it_is_asked_for_or_pays():
+    near, far, home = FakeDevice(), Far("node/cpu"), Far("here/cpu")
+    made = Dispatcher({"cpu": near}, 2, 8, costs={"cpu": NEAR}, joining=4)
+    plan = check(LARGE)
+    assert made.default == "auto"
+    with pytest.raises(UnavailableError, match="no device of the cluster"), made.place(plan, "cluster"):
+        pass
+    made.add(home, NEAR, at_home=True)
+    made.add(far, Cost(1e-3, 0.0, 1e-9), at_home=False)
+    with made.place(plan, "auto") as first, made.place(plan, "auto") as second, made.place(plan, "auto") as third:
+        assert {first, second, third} == {"cpu", "node/cpu"}
+    with made.place(plan, "cluster") as first, made.place(plan, "cluster") as second:
+        assert {first, second} == {"here/cpu", "node/cpu"}
+    with made.place(plan, "cluster", ["here/cpu"]) as other:
+        assert other == "node/cpu"
+    made.remove(far)
+    with pytest.raises(UnavailableError, match="node/cpu has gone"), made.place(plan, "node/cpu"):
+        pass
+    await made.close()
+
+
+@pytest.mark.anyio
+async def test_what_waits_for_a_device_that_leaves_is_lost_and_what_runs_goes_on():
+    far = Far("node/cpu")
+    made = Dispatcher({"cpu": FakeDevice()}, 1, 8, joining=4)
+    made.add(far, FAR, at_home=False)
+    plan = check(LARGE)
+
+    def start() -> asyncio.Task[Any]:
+        work = made.run(plan, {}, {}, device="node/cpu", priority=5, deadline=time.monotonic() + IN_TIME)
+        return asyncio.create_task(work)
+
+    running = [start(), start()]
+    await far.started(2)
+    waits = start()
+    await until_schedule_is(made, "1 queued, cpu 0/1 busy, node/cpu 2/2 busy")
+    made.remove(far)
+    with pytest.raises(DeviceLost):
+        await waits
+    with pytest.raises(DeviceLost):
+        await start()
+    for run in far.runs:
+        run.finish()
+    for each in running:
+        await each
+    await until_schedule_is(made, "0 queued, cpu 0/1 busy")
+    await made.close()
+
+
+def counted(metrics: Metrics) -> str:
+    from prometheus_client import generate_latest
+
+    return generate_latest(registry(metrics, alone=False)).decode()
+
+
+def test_devices_that_come_and_go_are_counted_by_name_over_all_processes():
+    layout = Layout(("cpu",), (), 3, seats=2)
+    memory = memoryview(bytearray(2 * layout.row_bytes()))
+    one, other = (Metrics(layout, memory, row) for row in range(2))
+    assert one.seat("first/cpu")
+    assert other.seat("second/cpu")
+    assert other.seat("first/cpu")
+    assert not other.seat("third/cpu")
+    one.set(QUEUED, 2, "first/cpu")
+    other.set(QUEUED, 3, "first/cpu")
+    other.set(RUNNING, 5, "second/cpu")
+    other.set(RUNNING, 7, "cpu")
+    totals = one.totals()
+    assert (totals.value(QUEUED, "first/cpu"), totals.value(RUNNING, "second/cpu")) == (5, 5)
+    text = counted(one)
+    assert 'opwire_queued_operators{device="first/cpu"} 5.0' in text
+    assert 'opwire_running_operators{device="cpu"} 7.0' in text
+    assert "~" not in text
+    other.unseat("second/cpu")
+    assert other.seat("third/cpu")
+    assert other.totals().value(RUNNING, "third/cpu") == 0
+    one.clear_gauges(1)  # the process has ended
+    assert set(one.totals().comers) == {"first/cpu"}
+    assert one.totals().value(QUEUED, "first/cpu") == 2
+
+
+class Fleeting(Far):
+    """A device that goes away with each plan, or is 3."""
+
+    def __init__(self, name: str, *, stays: bool) -> None:
+        super().__init__(name)
+        self.stays = stays
+        self.given = 0
+
+    def run(self, plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+        """See ``Device.run``."""
+        self.given += 1
+        if not self.stays:
+            raise DeviceLost(self.name)
+        outputs["OutputTensor"][...] = 3
+
+
+async def ask(engine: Engine, device: str) -> Any:
+    """The answer to a request for a sum, as JSON."""
+    operator = {
+        "type": "REDUCE",
+        "desc": {"Function": "SUM", "InputTensor": {"DataType": "FLOAT32", "Sizes": [3]}, "Axes": [0]},
+    }
+    body = json.dumps({"operator": operator, "inputs": {"InputTensor": {"data": [0, 1, 2]}}, "device": device}).encode()
+
+    async def guard(work: Coroutine[Any, Any, Ran]) -> Ran:
+        return await work
+
+    with engine.memory.open() as hold:
+        answer = await engine.answer(Native("id", binary=False), body, None, Progress(), hold, guard)
+    return json.loads(b"".join(map(bytes, answer.head)))
+
+
+def engine_of(*devices: Fleeting) -> Engine:
+    made = Dispatcher({"cpu": FakeDevice()}, 1, 8, joining=8)
+    for device in devices:
+        made.add(device, FAR, at_home=False)
+    return Engine(made, Limits(), 8, Metrics(layout(Settings(devices=("cpu",)))))
+
+
+@pytest.mark.anyio
+async def test_what_a_device_takes_with_it_runs_on_another_one():
+    lost = [Fleeting(f"{name}/cpu", stays=False) for name in "ab"]
+    engine = engine_of(*lost, Fleeting("c/cpu", stays=True))
+    answer = await ask(engine, "cluster")
+    assert answer["device"] == "c/cpu"
+    assert sum(device.given for device in lost) <= RERUNS
+    await engine.close()
+
+
+@pytest.mark.anyio
+async def test_what_devices_take_with_them_is_run_again_twice_and_then_refused():
+    lost = [Fleeting(f"{name}/cpu", stays=False) for name in "abcde"]
+    engine = engine_of(*lost)
+    with pytest.raises(
+        UnavailableError, match=r"the devices that it ran on went away: ./cpu, ./cpu, ./cpu$"
+    ) as refused:
+        await ask(engine, "cluster")
+    assert refused.value.code is ProblemCode.NOT_READY
+    assert sum(device.given for device in lost) == 1 + RERUNS
+    with pytest.raises(UnavailableError, match="a/cpu has gone"):  # it was asked for, and no other
+        await ask(engine, "a/cpu")
+    await engine.close()

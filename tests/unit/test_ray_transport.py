@@ -1,0 +1,146 @@
+"""What goes between a server, its bridge and its nodes: plans, tensors, shared memory and messages."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from opwire.check import check
+from opwire.graph import check_graph
+from opwire.operators import OPERATORS
+from opwire_service.devices.ray.blocks import IDLE_BYTES, LEAST, Block, Blocks, block_size, opened
+from opwire_service.devices.ray.channel import Channel
+from opwire_service.devices.ray.packing import Packing, allocate, dump_plan, load_plan, pack, unpack
+from opwire_service.devices.reference import ReferenceDevice
+from opwire_service.execution import Stopped
+from tests.unit.test_graph_runs import chain
+
+
+def never() -> bool:
+    return False
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_the_plans_of_all_examples_come_as_they_were_sent(name):
+    operator = OPERATORS[name]
+    for example in operator.examples:
+        plan = check({"type": name, "desc": dict(example.desc)}, example.level)
+        read = load_plan(dump_plan(plan))
+        assert (read.operator, read.level) == (operator, example.level)
+        assert (read.attributes, read.inputs, read.outputs, read.work) == (
+            plan.attributes,
+            plan.inputs,
+            plan.outputs,
+            plan.work,
+        )
+
+
+def test_tensors_come_as_they_were_sent_and_gaps_stay():
+    desc = {"DataType": "FLOAT32", "Sizes": [2, 3], "Strides": [5, 1]}
+    plan = check({"type": "ELEMENT_WISE_IDENTITY", "desc": {"InputTensor": desc, "OutputTensor": desc}})
+    (given_desc,) = plan.inputs.values()
+    numbers = np.arange(8, dtype="f4")
+    memory = np.full(Packing.of(plan.inputs).size, 0xFF, np.uint8)
+    pack(plan.inputs, {"InputTensor": given_desc.view(numbers)}, memory, never)
+    assert memory[:32].tobytes() == numbers.tobytes()  # the extent, gaps included
+
+    made = allocate(plan.outputs.values(), Packing.of(plan.outputs).size)
+    views = Packing.of(plan.outputs).views(plan.outputs, made)
+    ReferenceDevice().run(plan, Packing.of(plan.inputs).views(plan.inputs, memory), views, never)
+    target = np.full(8, 9, "f4")
+    unpack(plan.outputs, made, {"OutputTensor": given_desc.view(target)}, never)
+    assert target.tolist() == [0, 1, 2, 9, 9, 5, 6, 7]
+
+
+def test_copying_stops_when_nobody_wants_it():
+    plan = check({"type": "REDUCE", "desc": {"Function": "SUM", "InputTensor": _tensor(4), "Axes": [0]}})
+    array = np.zeros(4, "f4")
+    with pytest.raises(Stopped):
+        pack(plan.inputs, {"InputTensor": array}, np.empty(64, np.uint8), lambda: True)
+
+
+def _tensor(count: int) -> dict[str, object]:
+    return {"DataType": "FLOAT32", "Sizes": [count]}
+
+
+@given(st.integers(0, 1 << 34))
+def test_a_block_is_at_most_a_quarter_larger_than_what_is_in_it(size):
+    found = block_size(size)
+    assert size <= found <= max(LEAST, size * 1.25)
+    assert block_size(found) == found
+
+
+class Told:
+    """What a bridge would be told of blocks."""
+
+    def __init__(self) -> None:
+        self.opened: dict[int, Any] = {}
+        self.dropped: list[int] = []
+
+    def new(self, block: Block, descriptor: int) -> None:
+        self.opened[block.number] = opened(os.dup(descriptor), block.size)
+
+    def drop(self, block: Block) -> None:
+        self.dropped.append(block.number)
+
+
+def test_blocks_are_shared_and_used_again():
+    told = Told()
+    blocks = Blocks(told.new, told.drop)
+    first, second = blocks.take(100), blocks.take(LEAST)
+    first.memory[:3] = [1, 2, 3]
+    assert told.opened[first.number][:4].tolist() == [1, 2, 3, 0]
+    told.opened[second.number][0] = 7
+    assert second.memory[0] == 7
+    blocks.give_back(first)
+    assert blocks.take(5) is first
+    large = [blocks.take(IDLE_BYTES // 2 + 1) for _ in range(2)]
+    for block in large:
+        blocks.give_back(block)
+    assert told.dropped == [large[1].number]
+
+
+def test_a_channel_carries_messages_and_descriptors_in_order():
+    ours, theirs = (Channel[Any, Any](end) for end in socket.socketpair())
+    read, write = os.pipe()
+    ours.send("first")
+    ours.send("with", write)
+    ours.send("last")
+    os.close(write)
+    assert theirs.receive() == "first"
+    assert theirs.receive() == "with"
+    received = theirs.receive_descriptor()
+    assert theirs.receive() == "last"
+    os.write(received, b"here")
+    assert os.read(read, 4) == b"here"
+    for each in (received, read):
+        os.close(each)
+    ended = threading.Event()
+
+    def listen() -> None:
+        with pytest.raises(EOFError):
+            theirs.receive()
+        ended.set()
+
+    listening = threading.Thread(target=listen)
+    listening.start()
+    ours.close()
+    assert ended.wait(30)
+    listening.join()
+    theirs.close()
+
+
+def test_the_plan_of_a_graph_comes_as_it_was_sent():
+    plan = check_graph(chain(3, 100))
+    read = load_plan(dump_plan(plan))
+    assert (read.inputs, read.outputs, read.work) == (plan.inputs, plan.outputs, plan.work)
+    assert [step.plan.operator for step in read.attributes.steps] == [
+        step.plan.operator for step in plan.attributes.steps
+    ]

@@ -129,7 +129,7 @@ def _without_files(value: Mapping[str, Any], folder: Path) -> tuple[Mapping[str,
 
 
 def _is_file(tensor: object) -> bool:
-    return isinstance(tensor, Mapping) and tensor.keys() == {"sourcePath"} and isinstance(tensor["sourcePath"], str)
+    return isinstance(tensor, Mapping) and set(tensor) == {"sourcePath"} and isinstance(tensor["sourcePath"], str)
 
 
 def _request(request: ExecuteRequest | ValidateRequest, files: Mapping[str, Path]) -> Single:

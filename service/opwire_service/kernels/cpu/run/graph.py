@@ -32,6 +32,7 @@ class Part(Protocol):
 
     def scratch_bytes(self, threads: int) -> int:
         """The most memory that a run on so many threads takes besides those tensors."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -145,6 +145,7 @@ def test_a_batch_and_a_validation_name_it_too(http, name):
         ("right", {"graph": "other"}, 400, "malformed"),
         ("right", {"graph": adds(1, [3, 3])}, 422, "violation"),
         ("right", {"graph": adds(1), "feature_level": "5_0"}, 422, "violation"),
+        ("right", {"graph": {**adds(1), "outputs": {f"y{i}": "sum" for i in range(512)}}}, 413, "inputs and outputs"),
     ],
 )
 def test_what_cannot_be_registered(http, name, body, status, said):

@@ -139,9 +139,9 @@ class GraphRegistry:
     def plan(
         self, graph: RegisteredGraph, request: ExecuteRequest, prepare: Callable[[ExecuteRequest], Prepared]
     ) -> Prepared:
-        """The plan for a request that names a graph; may be called on any thread.
+        """The plan for a request that names a graph, which is kept if it is at the graph's own level.
 
-        That at the graph's own level is kept; where there are too many, those made longest ago are dropped.
+        It may be called on any thread.
 
         Raises:
             ContractViolation: the graph is not valid at the level of the request.
@@ -150,9 +150,12 @@ class GraphRegistry:
             made = prepare(request._replace(operator=graph.graph))
         except ContractViolation as error:
             raise ContractViolation(as_named(error.violations, request.plan_pointer)) from None
-        made.input_bytes -= graph.constant_bytes  # they are there, and no request takes memory for them
-        if made.plan.level is not graph.level:
-            return made
+        return self.keep_plan(graph, made) if made.plan.level is graph.level else made
+
+    def keep_plan(self, graph: RegisteredGraph, made: Prepared) -> Prepared:
+        """Keeps the plan of a graph at its own level; where there are too many, those made longest ago are dropped."""
+        # Its constants are there, and no request takes memory for them.
+        made = replace(made, input_bytes=made.input_bytes - graph.constant_bytes)
         with self._lock:
             graph.prepared = made
             self._planned[graph] = None

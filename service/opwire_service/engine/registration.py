@@ -45,7 +45,8 @@ async def register(
     """
     refuse_name(name)
     request = await engine.read(parse_registration, body, head_length, progress, hold)
-    plan = (await engine.plan(request)).plan
+    prepared = await engine.plan(request)
+    plan = prepared.plan
     tensors = len(plan.outputs) + sum(not each.startswith(CONSTANT) for each in plan.inputs)
     if tensors > MOST_TENSORS:
         what = "inputs and outputs of the graph"
@@ -55,4 +56,7 @@ async def register(
     await hold.grow(size, progress.deadline)
     constants = await engine.code(size, read_constants, plan, request)
     progress.lap("decode")
-    return await asyncio.to_thread(engine.graphs.put, name, owner, GraphFile(request.operator, plan, constants))
+    written = GraphFile(request.operator, plan, constants)
+    graph, is_new = await asyncio.to_thread(engine.graphs.put, name, owner, written)
+    engine.graphs.keep_plan(graph, prepared)
+    return graph, is_new

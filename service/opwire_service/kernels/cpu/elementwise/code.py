@@ -11,7 +11,8 @@ from llvmlite import ir
 from opwire.formulas import Call, Expression, Tensor
 from opwire.tensor import DataType
 
-from .approximations import FUNCTIONS, TURNS, is_steep
+from .approximations import TURNS, is_steep
+from .inverse_functions import FUNCTIONS
 from .lanes import BIT, DOUBLE, FLOAT, HALF, LONG, SHORT, Lanes, Vector
 
 

@@ -257,7 +257,7 @@ class _Workspace:
             arguments[place : place + 2] = [address, tensor.staged_row]
             if number != output:
                 _copy(tensor, tile.size, tile.places[number], address, is_back=False)
-        is_open: int = kernel.call(ctypes.addressof(arguments))
+        is_open: int = kernel(ctypes.addressof(arguments))
         for number, tensor, room in self._staged:
             if number == output:
                 _copy(tensor, tile.size, tile.places[number], room.ctypes.data, is_back=True)
@@ -283,4 +283,4 @@ def _copy(tensor: Plane, size: tuple[int, int], place: int, staged: int, *, is_b
     source, target = (there, here) if is_back else (here, there)
     arguments = (ctypes.c_int64 * 8)(outer, inner, *source, *target)
     is_square = min(outer, inner) >= SQUARE and source[2] == target[1] == tensor.size
-    (transposition_of if is_square else copy_of)(tensor.size).call(ctypes.addressof(arguments))
+    (transposition_of if is_square else copy_of)(tensor.size)(ctypes.addressof(arguments))

@@ -21,7 +21,7 @@ from .lanes import DOUBLE, INT, LONG, Lanes, Vector
 from .machine_code import INTEGER, MachineCode, begin, compiled
 
 KEPT = 512
-"""Kernels that are kept, those used last: some 20 KB each."""
+"""Kernels that are kept, those made last: some 20 KB each."""
 
 ROWS, COLUMNS, TARGET, TARGET_STEP, NUMBERS, MASK, SOURCES = range(7)
 """Places of the arguments; of each source follow its address and the bytes between its rows."""
@@ -121,7 +121,7 @@ def kernel_of(recipe: Recipe) -> MachineCode:
     found = _kernels.get(recipe)
     if found is None:
         is_narrow = recipe.way in (Way.FLOATS, Way.INTEGERS, Way.TABLE)
-        found = compiled(_module(recipe), is_narrow=is_narrow)
+        found = compiled(module_of(recipe), is_narrow=is_narrow)
         with _lock:
             _kernels[recipe] = found
             if len(_kernels) > KEPT:
@@ -134,7 +134,8 @@ def is_ready(recipe: Recipe) -> bool:
     return recipe in _kernels
 
 
-def _module(recipe: Recipe) -> ir.Module:
+def module_of(recipe: Recipe) -> ir.Module:
+    """The code of a kernel."""
     module, function = begin()
     _Writer(recipe, function).write()
     return module

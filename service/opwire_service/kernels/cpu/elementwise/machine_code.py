@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -19,17 +19,8 @@ SIGNATURE = ir.FunctionType(INTEGER, [INTEGER])
 _PROTOTYPE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
 
 
-@dataclass(frozen=True, slots=True)
-class MachineCode:
-    """A kernel that can be called, without the GIL.
-
-    Attributes:
-        call: takes the address of the arguments; it owns the machine code.
-        text: LLVM's code of it, as it was compiled.
-    """
-
-    call: Any
-    text: str
+MachineCode = Callable[[int], int]
+"""A kernel that can be called, without the GIL; it takes the address of its arguments, and owns its code."""
 
 
 def begin() -> tuple[ir.Module, ir.Function]:
@@ -43,8 +34,13 @@ def begin() -> tuple[ir.Module, ir.Function]:
 _NARROW = '"min-legal-vector-width"="0" "prefer-vector-width"="256"'
 
 
-def compiled(module: ir.Module, *, is_narrow: bool = False) -> MachineCode:
-    """The machine code of what ``begin`` gave; narrow with registers of 256 bits, which copy faster than wider ones."""
+def optimized(module: ir.Module, *, is_narrow: bool) -> tuple[Any, Any]:
+    """What ``begin`` gave as LLVM compiles it, and for which machine.
+
+    Args:
+        module: the kernel.
+        is_narrow: whether registers have 256 bits, which copy faster than wider ones.
+    """
     text = str(module)
     if is_narrow:
         head = next(line for line in text.splitlines() if line.startswith("define"))
@@ -57,12 +53,17 @@ def compiled(module: ir.Module, *, is_narrow: bool = False) -> MachineCode:
     options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = False
     passes = binding.create_pass_builder(target, options)
     passes.getModulePassManager().run(parsed, passes)
-    text = str(parsed)
-    engine = binding.create_mcjit_compiler(parsed, target)
+    return parsed, target
+
+
+def compiled(module: ir.Module, *, is_narrow: bool = False) -> MachineCode:
+    """The machine code of a module."""
+    engine = binding.create_mcjit_compiler(*optimized(module, is_narrow=is_narrow))
     engine.finalize_object()
     call: Any = _PROTOTYPE(engine.get_function_address(_NAME))
     call.engine = engine  # whose end would be that of the machine code
-    return MachineCode(call, text)
+    kernel: MachineCode = call
+    return kernel
 
 
 @cache

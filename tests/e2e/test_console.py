@@ -158,7 +158,7 @@ async def calls_of_a_request(app: ASGIApp) -> set[str]:
         started.set()
 
     await lifespan.put({"type": "lifespan.startup"})
-    running = asyncio.create_task(app({"type": "lifespan", "asgi": {"version": "3.0"}}, lifespan.get, send))
+    running = asyncio.ensure_future(app({"type": "lifespan", "asgi": {"version": "3.0"}}, lifespan.get, send))
     await started.wait()
     await post(app)
     called: set[str] = set()

@@ -12,6 +12,7 @@ from tests.browser.tabs import Tabs
 from tests.serving import serving
 
 playwright = pytest.importorskip("playwright.sync_api")
+playwright.expect.set_options(timeout=20_000)  # a busy machine is slow, and that is no failure
 
 # What Chromium does on its own besides showing pages would be requests to elsewhere.
 _QUIET = (

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+import json
 import re
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from starlette.types import ASGIApp
 
 import opwire_service
 from opwire.dxdispatch import read_text
+from opwire_service.process.application import create_app
 from opwire_service.settings import Limits, Settings
 from tests.problems import read_problem
 from tests.processes import process
@@ -133,6 +138,61 @@ REQUEST = {
     },
     "inputs": {"InputTensor": {"data": [1, 3, 2]}},
 }
+
+
+def test_data_routes_run_nothing_of_the_console():
+    """What a request to a data route calls is the same with the console as without it; none of its files are read."""
+    called = [asyncio.run(calls_of_a_request(create_app(Settings(port=0, console=has)))) for has in (True, False)]
+    assert called[0] == called[1]
+    assert any(name.endswith("http/exchange.py") for name in called[0])
+    assert not any(name.endswith("http/console.py") for name in called[0])
+
+
+async def calls_of_a_request(app: ASGIApp) -> set[str]:
+    """The files of this project in which something is called for a request that came before."""
+    started = asyncio.Event()
+    lifespan: asyncio.Queue[Any] = asyncio.Queue()
+
+    async def send(message: Any) -> None:
+        assert message["type"] in ("lifespan.startup.complete", "lifespan.shutdown.complete")
+        started.set()
+
+    await lifespan.put({"type": "lifespan.startup"})
+    running = asyncio.ensure_future(app({"type": "lifespan", "asgi": {"version": "3.0"}}, lifespan.get, send))
+    await started.wait()
+    await post(app)
+    called: set[str] = set()
+    sys.setprofile(lambda frame, event, _: called.add(frame.f_code.co_filename) if event == "call" else None)
+    try:
+        await post(app)
+    finally:
+        sys.setprofile(None)
+    await lifespan.put({"type": "lifespan.shutdown"})
+    await running
+    return {name for name in called if "opwire" in name}
+
+
+async def post(app: ASGIApp) -> None:
+    body = json.dumps(REQUEST).encode()
+    statuses = []
+    sent = iter([{"type": "http.request", "body": body, "more_body": False}])
+
+    async def receive() -> Any:
+        for message in sent:
+            return message
+        return await asyncio.Future()  # the client stays, and says no more
+
+    async def send(message: Any) -> None:
+        statuses.append(message.get("status", 200))
+
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+    scope = {
+        **{"type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "POST", "scheme": "http"},
+        **{"path": "/v1/execute", "raw_path": b"/v1/execute", "query_string": b"", "root_path": "", "headers": headers},
+        **{"client": ("127.0.0.1", 1), "server": ("127.0.0.1", 80), "state": {}},
+    }
+    await app(scope, receive, send)
+    assert set(statuses) == {200}
 
 
 def test_the_load():

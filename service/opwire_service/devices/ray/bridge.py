@@ -204,7 +204,10 @@ def _follow(members: Members) -> None:
 def _listen(members: Members, channel: Channel[Heard, Said]) -> None:
     """Asks the devices for signs of life; ends the bridge if the head has given none for long."""
     while not members.is_headless:
-        members.listen()
+        try:
+            members.listen()
+        except Exception as error:
+            sys.stderr.write(f"a device cannot be asked for a sign of life: {error}\n")
         time.sleep(LOOKS_EVERY)
     channel.close()
     time.sleep(LEAVES_WITHIN)

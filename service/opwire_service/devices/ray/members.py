@@ -34,7 +34,7 @@ HEAD_SILENT = 30.0
 STARTS_WITHIN = 120.0
 """Seconds that an actor may take to start: it may have to load CUDA."""
 
-TRIES_EVERY = 5.0
+FIRST_PAUSE, LONGEST_PAUSE = 2.0, 60.0
 """Seconds until a device that could not be started is tried again."""
 
 WORKERS, ANSWERERS = 16, 4
@@ -63,6 +63,7 @@ class Member:
         number: the last one that it had; it has a new one each time that it comes up.
         host: its actor.
         due: when it is tried again.
+        failures: tries in vain since it was up.
         draining: whether its node is about to go.
         heard: when it last gave a sign of life.
         beat: the sign of life that it was asked for.
@@ -73,6 +74,7 @@ class Member:
     number: int = 0
     host: Any = None
     due: float = 0.0
+    failures: int = 0
     draining: bool = False
     heard: float = 0.0
     beat: Any = None
@@ -133,7 +135,9 @@ class Members:
         there = wanted(nodes)
         staying = set(wanted(nodes, cluster_state.get_draining_nodes()))
         for gone in self._members.keys() - set(there):
-            self.lose(self._members.pop(gone).number, "its node is gone")
+            with self._lock:
+                member = self._members.pop(gone)
+            self.lose(member.number, "its node is gone")
         for each in there:
             if each not in staying:
                 self._drain(each)
@@ -177,14 +181,17 @@ class Members:
         name = f"{node}/{member.wanted.device}"
         at_home = member.wanted.node == self._home
         with self._lock:
+            if self._members.get(member.wanted) is not member:  # its node has gone meanwhile
+                return
             member.host, member.heard, member.refused, member.beat = host, time.monotonic(), None, None
-            member.number = next(self._numbers)
+            member.number, member.failures, member.used = next(self._numbers), 0, ()
             member.state, self._up[member.number] = State.UP, member
         self._say(Up(member.number, name, node, at_home, known["places"], known["described"], fixed, per_byte))
 
     def _refuse(self, member: Member, error: Exception) -> None:
         member.refused = _reason(error)
-        member.due = time.monotonic() + TRIES_EVERY
+        member.due = time.monotonic() + min(FIRST_PAUSE * 2**member.failures, LONGEST_PAUSE)
+        member.failures = min(member.failures + 1, 10)
         member.state = State.DOWN
 
     def _require_same(self, theirs: Mapping[str, str]) -> None:

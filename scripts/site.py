@@ -15,6 +15,7 @@ ELSEWHERE = {
     "contributing.md": "CONTRIBUTING.md",
     "changelog.md": "CHANGELOG.md",
     "images/kernels.svg": "benchmarks/results/kernels.svg",
+    "images/products.svg": "benchmarks/results/products.svg",
     "images/serving.png": "benchmarks/results/serving.png",
 }
 """Files of the site that are not below docs, by where they are in the site."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -78,7 +78,7 @@ class Workspaces:
         self._free: list[Workspace] = []
 
     @contextmanager
-    def one(self) -> Iterator[Workspace]:
+    def one(self) -> Generator[Workspace]:
         try:
             workspace = self._free.pop()
         except IndexError:

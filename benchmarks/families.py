@@ -119,9 +119,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--sizes", nargs="+", default=list(SIZES), choices=list(SIZES))
     parser.add_argument("--layouts", nargs="+", default=["packed", "strided"])
-    parser.add_argument(
-        "--processor-time", action="store_true", help="for a busy machine, with one thread"
-    )
+    parser.add_argument("--processor-time", action="store_true", help="for a busy machine, with one thread")
     parser.add_argument("--only", default="", help="families and cells whose names contain this")
     parser.add_argument("--json", type=Path, help="where to write the figures")
     options = parser.parse_args(arguments)

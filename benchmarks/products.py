@@ -275,9 +275,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument(
-        "--processor-time", action="store_true", help="for a busy machine, with one thread"
-    )
+    parser.add_argument("--processor-time", action="store_true", help="for a busy machine, with one thread")
     parser.add_argument("--only", default="", help="cells whose names contain this")
     parser.add_argument("--json", type=Path, help="where to write the figures")
     parser.add_argument("--picture", type=Path, help="where to draw the shares of correctly rounded results")

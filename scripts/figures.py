@@ -143,7 +143,7 @@ def cuda_scaling() -> str:
 _PEERS = {"numpy": "NumPy", "onnxruntime": "ONNX Runtime", "torch": "PyTorch", "jax": "JAX"}
 
 
-def families() -> str:
+def other_families() -> str:
     """The families without a product beside the fastest of their peers: a row a family."""
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for cell in _read("families.json")["cells"]:
@@ -191,8 +191,8 @@ def _measured(name: str) -> str:
 
 
 REGIONS: dict[str, Callable[[], str]] = {
-    "families": families,
-    "families-machine": lambda: _measured("families.json"),
+    "other-families": other_families,
+    "other-families-machine": lambda: _measured("families.json"),
     "products": products,
     "products-machine": lambda: _measured("products.json"),
     "correctly-rounded": correctly_rounded,

@@ -64,7 +64,7 @@ def _movement(n: int, drawn: Drawn) -> Iterator[Cell]:
     yield Cell("movement", "pad", "PADDING", {"InputTensor": x}, pads,
                lambda a: np.pad(a, ((0, 0), (3, 5))), lambda a: torch.nn.functional.pad(a, (3, 5)))  # fmt: skip
     yield Cell("movement", "transposed copy", "ELEMENT_WISE_IDENTITY", {"InputTensor": x.T}, {},
-               lambda a: np.ascontiguousarray(a), lambda a: a.contiguous())  # fmt: skip
+               lambda a: np.array(a, order="C"), lambda a: a.clone(memory_format=torch.contiguous_format))  # fmt: skip
     image = drawn(*_images(n))
     if image.shape[1] % 4 == 0:
         fields = {"BlockSize": 2, "Order": "COLUMN_ROW_DEPTH"}
@@ -179,7 +179,9 @@ def _casting(n: int, drawn: Drawn) -> Iterator[Cell]:
              ("int64", "int8"), ("int8", "float32"), ("int32", "int16"))  # fmt: skip
     for source, target in pairs:
         x = chosen(source)
-        fields = {"OutputTensor": {"DataType": target.upper(), "Sizes": list(x.shape)}}
+        # Peers leave elements in the order of memory that they have.
+        strides = [step // x.itemsize for step in x.strides]
+        fields = {"OutputTensor": {"DataType": target.upper(), "Sizes": list(x.shape), "Strides": strides}}
         yield Cell("casts", f"{source} to {target}", "CAST", {"InputTensor": x}, fields,
                    lambda a, t=target: a.astype(t), lambda a, t=target: a.to(getattr(torch, t)))  # fmt: skip
 

@@ -2,21 +2,26 @@
 
 Run it from the root of the repository: ``python -m benchmarks.products``. All participants of a cell take turns in one
 process with as many threads as ``--threads`` says; each counts by the fastest of its calls. The last column is the
-share of NumPy's FLOAT32 results that are rounded correctly, those of opwire all are.
+share of a peer's results that are rounded correctly; those of opwire all are.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import matplotlib as mpl
 import numpy as np
+from llvmlite.binding import get_host_cpu_name
 from rich.console import Console
 from rich.table import Table
 from threadpoolctl import threadpool_limits
@@ -26,6 +31,12 @@ from opwire.tensor import Array, DataType
 from opwire_service.devices.cpu import CpuDevice
 
 Call = Callable[[], Any]
+
+Clock = Callable[[], float]
+
+NAMES = {"numpy": "NumPy", "onnxruntime": "ONNX Runtime", "torch": "PyTorch"}
+
+SQUARE = re.compile(r"GEMM FLOAT32 [0-9]+")
 
 TURN = 0.03
 """Seconds that a participant has at a time."""
@@ -178,12 +189,16 @@ def _participants(device: CpuDevice, cell: Cell, threads: int) -> tuple[dict[str
     plan = check({"type": cell.operator, "desc": {**tensors, **cell.fields}})
     outputs = {name: desc.allocate()[1] for name, desc in plan.outputs.items()}
     bound = device.bind(plan, cell.inputs, outputs)
+    if find_spec("torch"):
+        import torch
+
+        torch.set_num_threads(threads)
     calls: dict[str, Call] = {"opwire": lambda: bound(lambda: False), **cell.peers}
     session = _onnxruntime(cell, outputs, threads)
     return calls | ({} if session is None else {"onnxruntime": session}), outputs
 
 
-def _measure(calls: dict[str, Call], threads: int, rounds: int) -> dict[str, float]:
+def _measure(calls: dict[str, Call], threads: int, rounds: int, clock: Clock) -> dict[str, float]:
     """The least seconds of each participant, which take turns, some calls each.
 
     BLAS of NumPy has all threads, that of opwire one a thread of its own. The least of many says most on a machine that
@@ -196,21 +211,21 @@ def _measure(calls: dict[str, Call], threads: int, rounds: int) -> dict[str, flo
                 call()  # threads of the one before may still be awake
                 end = time.perf_counter() + TURN
                 while True:
-                    begin = time.perf_counter()
+                    begin = clock()
                     call()
-                    now = time.perf_counter()
-                    least[name] = min(least[name], now - begin)
-                    if now > end:
+                    least[name] = min(least[name], clock() - begin)
+                    if time.perf_counter() > end:
                         break
     return least
 
 
-def _share_of_numpy(cell: Cell, outputs: dict[str, Array]) -> float | None:
-    """The share of NumPy's results that are those of opwire, so correctly rounded."""
+def _shares(cell: Cell, calls: dict[str, Call], outputs: dict[str, Array]) -> dict[str, float]:
+    """Of each peer that has FLOAT32 or FLOAT16 results the share that are those of opwire, so correctly rounded."""
     if cell.operator != "GEMM":
-        return None
-    found = np.matmul(cell.inputs["ATensor"], cell.inputs["BTensor"])
-    return float((found == outputs["OutputTensor"]).mean())
+        return {}
+    right = outputs["OutputTensor"].reshape(-1)
+    found = {name: np.asarray(call()).reshape(-1) for name, call in calls.items() if name != "opwire"}
+    return {name: float((values.astype(right.dtype) == right).mean()) for name, values in found.items()}
 
 
 def _cells() -> list[Cell]:
@@ -221,29 +236,71 @@ def _cells() -> list[Cell]:
     return [*cells, _attention(), _lstm()]
 
 
+def _row(name: str, taken: dict[str, float], shares: dict[str, float]) -> list[str]:
+    own, peers = taken["opwire"], {peer: value for peer, value in taken.items() if peer != "opwire"}
+    listed = ", ".join(f"{peer} {value * 1e3:.3f}" for peer, value in peers.items())
+    rounded = ", ".join(f"{peer} {share:.1%}" for peer, share in shares.items())
+    return [name, f"{own * 1e3:.3f}", listed, f"{own / min(peers.values()):.2f}" if peers else "", rounded]
+
+
+def picture(cells: dict[str, Any], path: Path) -> None:
+    """Draws which share of the results of square products each library rounds correctly."""
+    mpl.use("svg")
+    from matplotlib import pyplot
+
+    squares = {name.split()[-1]: cell["correctly_rounded"] for name, cell in cells.items() if SQUARE.fullmatch(name)}
+    chart, axes = pyplot.subplots(figsize=(8, 3.6))
+    for peer in dict.fromkeys(peer for shares in squares.values() for peer in shares):
+        axes.plot(list(squares), [100 * shares[peer] for shares in squares.values()], marker="o", label=NAMES[peer])
+    axes.plot(list(squares), [100] * len(squares), marker="o", color="black", label="opwire")
+    axes.set_ylim(0, 105)
+    axes.set_xlabel("rows, columns and depth of FLOAT32 matrices")
+    axes.set_ylabel("% correctly rounded")
+    axes.grid(axis="y", alpha=0.3)
+    axes.legend(fontsize=8)
+    chart.tight_layout()
+    chart.savefig(path)
+    pyplot.close(chart)
+
+
+def machine(threads: int, is_processor_time: bool) -> dict[str, object]:
+    """What a report says of the machine."""
+    versions = {name: version(name) for name in ("numpy", "torch", "onnxruntime", "jax") if find_spec(name)}
+    load = os.getloadavg()[1] if hasattr(os, "getloadavg") else None
+    known = {"processor": get_host_cpu_name(), "cores": os.cpu_count(), "threads": threads}
+    return {**known, "load": load, "processor_time": is_processor_time, **versions}
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--processor-time", action="store_true", help="for a busy machine, with one thread")
     parser.add_argument("--only", default="", help="cells whose names contain this")
     parser.add_argument("--json", type=Path, help="where to write the figures")
+    parser.add_argument("--picture", type=Path, help="where to draw the shares of correctly rounded results")
     options = parser.parse_args(arguments)
+    if options.processor_time and options.threads != 1:
+        parser.error("--processor-time compares one thread with one thread: give --threads 1")
+    clock = time.process_time if options.processor_time else time.perf_counter
     device = CpuDevice(threads=options.threads)
-    table, figures = Table("cell", "opwire ms", "peers ms", "over the best peer", "NumPy correctly rounded"), {}
+    table, figures = Table("cell", "opwire ms", "peers ms", "over the best peer", "correctly rounded"), {}
     for cell in _cells():
         if options.only not in cell.name:
             continue
         calls, outputs = _participants(device, cell, options.threads)
-        taken = _measure(calls, options.threads, options.rounds)
-        share = _share_of_numpy(cell, outputs)
-        figures[cell.name] = {"seconds": taken, "numpy_correctly_rounded": share}
-        own, peers = taken["opwire"], {name: value for name, value in taken.items() if name != "opwire"}
-        listed = ", ".join(f"{name} {value * 1e3:.3f}" for name, value in peers.items())
-        ratio = f"{own / min(peers.values()):.2f}" if peers else ""
-        table.add_row(cell.name, f"{own * 1e3:.3f}", listed, ratio, "" if share is None else f"{share:.1%}")
-    Console(width=140).print(table)
+        taken = _measure(calls, options.threads, options.rounds, clock)
+        shares = _shares(cell, calls, outputs)
+        figures[cell.name] = {"seconds": taken, "correctly_rounded": shares}
+        row = _row(cell.name, taken, shares)
+        table.add_row(*row)
+        print(*row, sep="  ", flush=True)
+    Console(width=170).print(table)
     if options.json:
-        options.json.write_text(json.dumps({"threads": options.threads, "cells": figures}, indent=1) + "\n")
+        report = {"machine": machine(options.threads, options.processor_time), "cells": figures}
+        options.json.write_text(json.dumps(report, indent=1) + "\n")
+    if options.picture:
+        picture(figures, options.picture)
     device.close()
 
 

@@ -219,12 +219,64 @@ def elementwise_machine() -> str:
     )
 
 
+def other_families() -> str:
+    """The families without a product beside the fastest of their peers: a row a family."""
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for cell in _read("families.json")["cells"]:
+        groups.setdefault(cell["family"], []).append(cell)
+    rows = []
+    for name, cells in groups.items():
+        ordered = sorted(cells, key=lambda cell: float(cell["ratio"]))
+        ends = (
+            f"{cell['ratio']:.2f} ({cell['name']}, {cell['layout']}, {cell['size']})"
+            for cell in ordered[:: len(ordered) - 1]
+        )
+        rows.append([name, len(cells), _mean(cell["ratio"] for cell in cells), *ends])
+    return table(["family", ">cells", ">times as fast", "least", "most"], rows)
+
+
+def products() -> str:
+    """The products beside their peers: a row a cell."""
+    rows = []
+    for name, cell in _read("products.json")["cells"].items():
+        own, *peers = (cell["seconds"].get(each) for each in ("opwire", "numpy", "onnxruntime", "torch"))
+        best = min(seconds for each, seconds in cell["seconds"].items() if each != "opwire")
+        times = ("" if seconds is None else f"{1000 * seconds:.3f}" for seconds in (own, *peers))
+        rows.append([name, *times, f"{own / best:.2f}"])
+    names = (">opwire", *(f">{_LIBRARIES[name]}" for name in ("numpy", "onnxruntime", "torch")))
+    return table(["ms", *names, ">over the fastest"], rows)
+
+
+def correctly_rounded() -> str:
+    """The shares of results that are correctly rounded: a row a size."""
+    rows = []
+    for name, cell in _read("products.json")["cells"].items():
+        if cell["correctly_rounded"]:
+            shares = (f"{cell['correctly_rounded'][peer]:.1%}" for peer in ("numpy", "onnxruntime", "torch"))
+            rows.append([name.removeprefix("GEMM "), "100 %", *(share.replace("%", " %") for share in shares)])
+    return table(["GEMM", ">opwire", *(f">{_LIBRARIES[peer]}" for peer in ("numpy", "onnxruntime", "torch"))], rows)
+
+
+def _measured(name: str) -> str:
+    """On what a run was measured."""
+    machine = _read(name)["machine"]
+    libraries = ", ".join(f"{_LIBRARIES[peer]} {machine[peer]}" for peer in _LIBRARIES if peer in machine)
+    clock = "processor time" if machine["processor_time"] else "time"
+    found = f"Processor `{machine['processor']}`, threads: {machine['threads']}; the least {clock} of several calls."
+    return f"{found} {libraries}. The machine had {machine['cores']} cores and a load of {machine['load']:.0f}."
+
+
 REGIONS: dict[str, Callable[[], str]] = {
     "accuracy-float32": lambda: accuracy("FLOAT32"),
     "accuracy-float16": lambda: accuracy("FLOAT16"),
     "accuracy-machine": accuracy_machine,
     "elementwise": elementwise,
     "elementwise-machine": elementwise_machine,
+    "other-families": other_families,
+    "other-families-machine": lambda: _measured("families.json"),
+    "products": products,
+    "products-machine": lambda: _measured("products.json"),
+    "correctly-rounded": correctly_rounded,
     "kernels": kernels,
     "kernels-machine": kernels_machine,
     "serving-base64": lambda: _serving("base64"),

@@ -16,6 +16,7 @@ ELSEWHERE = {
     "changelog.md": "CHANGELOG.md",
     "images/accuracy.svg": "benchmarks/results/accuracy.svg",
     "images/kernels.svg": "benchmarks/results/kernels.svg",
+    "images/products.svg": "benchmarks/results/products.svg",
     "images/serving.png": "benchmarks/results/serving.png",
 }
 """Files of the site that are not below docs, by where they are in the site."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -68,7 +69,8 @@ class CastJob(Job):
     """The conversion of one type to another one."""
 
     def __init__(self, source: BufferTensorDesc, target: BufferTensorDesc) -> None:
-        self._is_packed = _is_packed(source) and _is_packed(target)
+        self._order = sorted(range(source.rank), key=lambda i: (source.sizes[i] > 1, -source.element_strides[i]))
+        self._is_packed = _is_packed(source, self._order) and _is_packed(target, self._order)
         self._geometry = geometry_to(target.data_type)
         self._count = source.element_count
         self._kernel = FLOATS.get(source.data_type)
@@ -92,7 +94,7 @@ class CastJob(Job):
 
     def _run_blocks(self, source: Array, target: Array, find: Find, pool: Pool, stop: Stop) -> None:
         if self._is_packed:
-            source, target = source.reshape(-1), target.reshape(-1)
+            source, target = (array.transpose(self._order).reshape(-1) for array in (source, target))
         if target.size <= BLOCK:
             if stop():
                 raise Stopped
@@ -129,9 +131,11 @@ class CastJob(Job):
             target[...] = result.reshape(target.shape)
 
 
-def _is_packed(desc: BufferTensorDesc) -> bool:
-    pairs = zip(desc.sizes, desc.element_strides, packed_strides(desc.sizes), strict=True)
-    return all(size == 1 or stride == packed for size, stride, packed in pairs)
+def _is_packed(desc: BufferTensorDesc, order: Sequence[int]) -> bool:
+    """Whether elements follow one another in memory, with the dimensions in an order."""
+    sizes = [desc.sizes[i] for i in order]
+    pairs = zip(order, sizes, packed_strides(sizes), strict=True)
+    return all(size == 1 or desc.element_strides[i] == packed for i, size, packed in pairs)
 
 
 PREPARE = {"CAST": prepare}

@@ -15,6 +15,7 @@ from ..run.arranged import Arrangement, part_of
 from ..run.job import Job
 from ..run.pool import Find, Pool
 from ..run.tiles import TILE
+from .linear import DEQUANTIZE, QUANTIZE, apply
 from .packed import bytes_of, pack_into, strided
 from .rounding import put_products, saturated
 
@@ -36,6 +37,10 @@ def _blocked(array: Array, counts: tuple[int, ...]) -> Array:
 def _of_blocks(array: Array) -> Array:
     """A view of parameters that has one element for each block."""
     return array.reshape(tuple(each for size in array.shape for each in (size, 1)))
+
+
+def _is_run(source: Array, target: Array) -> bool:
+    return source.flags.c_contiguous and target.flags.c_contiguous
 
 
 class LinearJob(Job):
@@ -60,6 +65,17 @@ class LinearJob(Job):
         if scale.startswith("Quantization") and not integers.data_type.is_signed:
             self._default = 2.0 ** (integers.data_type.bits - 1)
         self._layout = Arrangement.of(self._split(self._source))
+        self._limits = integers.data_type.limits
+        self._kernel = self._chosen()
+
+    def _chosen(self) -> Kernel | None:
+        """The kernel for runs with one scale, if there is one for the types."""
+        source, target = self._source.data_type, self._target.data_type
+        if self._quantizes:
+            is_taken = not target.is_packed and target.bits <= 32
+            return QUANTIZE[source is DataType.FLOAT16] if is_taken else None
+        is_taken = not source.is_packed and source.bits == 8 and target is DataType.FLOAT32
+        return DEQUANTIZE if is_taken else None
 
     def _split(self, desc: BufferTensorDesc) -> BufferTensorDesc:
         """The input with two dimensions for each."""
@@ -70,7 +86,7 @@ class LinearJob(Job):
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
-        return ()
+        return () if self._kernel is None else (self._kernel,)
 
     def scratch_bytes(self, threads: int) -> int:
         tiles = 48 * TILE * min(threads, self._layout.tiles.count)
@@ -90,12 +106,19 @@ class LinearJob(Job):
         assert scale is not None
         tiles, convert = self._layout.tiles, self._quantize if self._quantizes else self._dequantize
 
+        entry = None if self._kernel is None else find(self._kernel)
+
         def piece(begin: int, end: int) -> None:
             with np.errstate(all="ignore"):
                 for number in range(begin, end):
                     at = tiles.at(number)
                     moved = self._default if zero_point is None else part_of(zero_point, at).astype(np.float64)
-                    convert(source[at], target[at], part_of(scale, at).astype(np.float64), moved)
+                    factor, given, into = part_of(scale, at).astype(np.float64), source[at], target[at]
+                    if entry is not None and factor.size == np.size(moved) == 1 and _is_run(given, into):
+                        point = float(np.reshape(moved, ()))
+                        apply(entry, given, into, float(factor.reshape(())), point, self._limits)
+                    else:
+                        convert(given, into, factor, moved)
 
         pool.run(piece, tiles.count, 1, stop)
         if "OutputTensor" in whole:

@@ -9,7 +9,7 @@ export const ANSWERS = { yes: "✓", no: "✗", partly: "◐" };
 
 /** Rows that fill a screen, and those that are added at a time. */
 const FIRST = 32;
-const PIECE = 16;
+const PIECE = 24;
 
 /** A band in a few characters: how many types, which ranks, and what is new. */
 function BandText({ band }) {

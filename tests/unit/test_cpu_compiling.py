@@ -15,7 +15,7 @@ import pytest
 
 from opwire.check import check
 from opwire_service.execution import Stopped
-from opwire_service.kernels.cpu.families import PREPARE
+from opwire_service.kernels.cpu.families import KERNELS, PREPARE
 from opwire_service.kernels.cpu.jit.compiler import Kernel, kernel, uncached_kernel
 from opwire_service.kernels.cpu.jit.compiling import CompilingFailed
 from opwire_service.kernels.cpu.jit.element import FLOAT32, HALF, INT8, INT16, INT32, INT64, store
@@ -201,10 +201,10 @@ def test_a_kernel_that_is_found_to_be_missing_is_asked_for(tmp_path, monkeypatch
 @pytest.mark.parametrize(
     ("sizes", "axis", "needed"),
     [
-        ([1, 64, 112, 112], 1, {"sums.columns[float32]", "open_sums.columns[float32]"}),
-        ([1, 4096, 4, 16], 1, {"sums.columns[float32]", "sums.finish[float32]"}),
-        ([1, 64, 112, 112], 3, {"sums.rows[float32]", "open_sums.rows[float32]"}),
-        ([1, 1, 1, 1 << 20], 3, {"sums.rows[float32]", "sums.finish[float32]"}),
+        ([1, 64, 112, 112], 1, {"reduce.sums.columns[float32]", "reduce.open_sums.columns[float32]"}),
+        ([1, 4096, 4, 16], 1, {"reduce.sums.columns[float32]", "reduce.sums.finish[float32]"}),
+        ([1, 64, 112, 112], 3, {"reduce.sums.rows[float32]", "reduce.open_sums.rows[float32]"}),
+        ([1, 1, 1, 1 << 20], 3, {"reduce.sums.rows[float32]", "reduce.sums.finish[float32]"}),
     ],
 )
 def test_a_first_request_waits_for_the_kernels_that_it_calls_for_sure(sizes, axis, needed):
@@ -213,7 +213,7 @@ def test_a_first_request_waits_for_the_kernels_that_it_calls_for_sure(sizes, axi
         check({"type": "REDUCE", "desc": {"Function": "SUM", "InputTensor": tensor, "Axes": [axis]}})
     )
     assert {kernel.name for kernel in job.kernels if kernel not in job.later} == needed
-    assert {kernel.name for kernel in job.later} <= {"open_sums.rows[float32]", "open_sums.columns[float32]"}
+    assert {kernel.name for kernel in job.later} <= {"reduce.open_sums.rows[float32]", "reduce.open_sums.columns[float32]"}
 
 
 def test_a_library_that_is_closed_lets_nobody_wait(tmp_path, monkeypatch):
@@ -233,3 +233,7 @@ def test_what_cannot_be_kept_on_disk_is_compiled_in_this_process():
     with library(kernels) as made:
         assert made.obtain(kernels, go_on)
         assert made.find(kernels[0]).address
+
+
+def test_no_two_kernels_have_one_name():
+    assert len({kernel.name for kernel in KERNELS}) == len(KERNELS)

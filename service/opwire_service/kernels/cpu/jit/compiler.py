@@ -73,7 +73,9 @@ class Kernel:
 
     @property
     def name(self) -> str:
-        return f"{self.function.py_func.__module__.rpartition('.')[2]}.{self.function.py_func.__name__}[{self.element}]"
+        """Where it stands below the room of the CPU; processes that compile know it by that."""
+        made_of = self.function.py_func
+        return f"{made_of.__module__.partition('.cpu.')[2]}.{made_of.__name__}[{self.element}]"
 
     @property
     def is_float(self) -> bool:

@@ -213,7 +213,10 @@ def test_a_first_request_waits_for_the_kernels_that_it_calls_for_sure(sizes, axi
         check({"type": "REDUCE", "desc": {"Function": "SUM", "InputTensor": tensor, "Axes": [axis]}})
     )
     assert {kernel.name for kernel in job.kernels if kernel not in job.later} == needed
-    assert {kernel.name for kernel in job.later} <= {"reduce.open_sums.rows[float32]", "reduce.open_sums.columns[float32]"}
+    assert {kernel.name for kernel in job.later} <= {
+        "reduce.open_sums.rows[float32]",
+        "reduce.open_sums.columns[float32]",
+    }
 
 
 def test_a_library_that_is_closed_lets_nobody_wait(tmp_path, monkeypatch):

@@ -40,13 +40,13 @@ def by_operator() -> dict[str, list[Row]]:
     return found
 
 
-ROWS = by_operator()
+BY_OPERATOR = by_operator()
 
 
-@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("name", BY_OPERATOR)
 def test_oracles_allow_what_is_promised(name: str) -> None:
     promised = {each.promise for each in schema_of(name).accuracy}
-    found = {bound for row in ROWS[name] for bound in bounds(row)}
+    found = {bound for row in BY_OPERATOR[name] for bound in bounds(row)}
     assert found <= {HALF, Fraction(1)}
     if Fraction(1) in found:
         assert Promise.WITHIN_1_ULP in promised

@@ -12,6 +12,7 @@ import select
 import socket
 import ssl
 import time
+from traceback import clear_frames
 from typing import Any
 
 import httpx
@@ -113,8 +114,9 @@ class ConnectionPool:
                 opened.set_tunnel(host, port, _authorization(self._proxy))
         try:
             opened.connect()
-        except BaseException:
+        except BaseException as error:
             opened.close()
+            clear_frames(error.__traceback__)  # what refused a tunnel keeps the socket open in one of them
             raise
         connected: socket.socket = opened.sock
         return connected

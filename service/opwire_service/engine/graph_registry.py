@@ -2,9 +2,9 @@
 
 Each is a file of a folder that the processes share: ``slots/NUMBER``, with a second link ``owners/OWNER/NAME``. A link
 is made, replaced and removed in one step that no other process sees half done, so none has to ask another, and what one
-has answered holds for the next request to any of them. Slots are claimed before they are filled, so all processes
-together keep to the bounds. Files are mapped, not read: a process that uses a graph has its bytes until it is done,
-also if the graph is removed meanwhile.
+has answered holds for the next request to any of them. Slots are claimed under a lock before they are filled, so all
+processes together keep to the bounds. Files are mapped, not read: a process that uses a graph has its bytes until it
+is done, also if the graph is removed meanwhile.
 
 Each owner of an API key has names of their own, which mean nothing to another.
 """
@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from secrets import randbits
@@ -61,6 +62,7 @@ class GraphRegistry:
         self._known: dict[tuple[str | None, str], RegisteredGraph] = {}
         self._planned: OrderedDict[RegisteredGraph, None] = OrderedDict()
         self._lock = Lock()
+        self._claims = Lock()
 
     def close(self) -> None:
         """Forgets all graphs of a process that is alone."""
@@ -208,33 +210,42 @@ class GraphRegistry:
         One that takes the place of another is one too many for a while.
         """
         most, most_bytes = self._limits.graphs, self._limits.graph_bytes
-        for number in range(most + 1):
-            slot = self._slots / str(number)
-            try:
-                file = os.open(slot, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-            except FileExistsError:
-                continue
-            os.link(slot, _unnamed(slot))
-            os.ftruncate(file, size)
-            sizes = [found.st_size for _, found in self._files()]
-            if len(sizes) <= most + (not is_new) and sum(sizes) <= most_bytes:
-                return slot, file
-            os.close(file)
-            _free(slot)
-            if sum(sizes) > most_bytes:
-                there = sum(sizes) - size
+        with self._alone():
+            sizes = {int(slot.name): found.st_size for slot, found in self._files()}
+            if len(sizes) >= most + (not is_new):
+                detail = f"{most} graphs are registered already, and this server keeps no more"
+                raise LimitExceededError(ProblemCode.GRAPHS_FULL, detail, limit=most, size=most + 1)
+            there = sum(sizes.values())
+            if there + size > most_bytes:
                 detail = f"the graph has {size} bytes, the registered ones {there}; this server keeps {most_bytes}"
                 raise LimitExceededError(ProblemCode.GRAPHS_FULL, detail, limit=most_bytes, size=size)
-            break
-        detail = f"{most} graphs are registered already, and this server keeps no more"
-        raise LimitExceededError(ProblemCode.GRAPHS_FULL, detail, limit=most, size=most + 1)
+            slot = self._slots / str(next(number for number in range(most + 1) if number not in sizes))
+            file = os.open(slot, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+            os.link(slot, _unnamed(slot))
+            os.ftruncate(file, size)
+            return slot, file
 
     def _free_unused(self) -> None:
         """Frees the slots of graphs that have no name any more, and those that a process left unfinished."""
-        for slot, found in self._files():
-            is_late = time.time() - found.st_mtime > _UNFINISHED_SECONDS
-            if (found.st_nlink == 1 and (found.st_size or is_late)) or (is_late and _unnamed(slot).exists()):
-                _free(slot)
+        with self._alone():
+            for slot, found in self._files():
+                is_late = time.time() - found.st_mtime > _UNFINISHED_SECONDS
+                if found.st_nlink == 1 or (is_late and _unnamed(slot).exists()):
+                    _free(slot)
+
+    @contextmanager
+    def _alone(self) -> Generator[None]:
+        """Keeps other threads and processes from claiming and freeing slots."""
+        assert self._folder is not None
+        if sys.platform == "win32":  # where one process serves
+            with self._claims:
+                yield
+            return
+        import fcntl
+
+        with (self._folder / "lock").open("ab") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
 
     def _files(self) -> Iterator[tuple[Path, os.stat_result]]:
         for name in os.listdir(self._slots):

@@ -84,8 +84,8 @@ export function CompareView({ output, published, devices }) {
     ${
     found && html`<${Fragment}>
       <p role="status" class=${found.equal === found.count ? "good" : "bad"}><strong>${
-      found.equal === found.count ? "✓ all equal" : "✗ they differ"
-    }</strong> to ${found.what}: equal bits ${found.equal.toLocaleString("en")} of ${
+      found.equal === found.count ? "✓ all equal to" : "✗ they differ from"
+    }</strong> ${found.what}: equal bits ${found.equal.toLocaleString("en")} of ${
       found.count.toLocaleString("en")
     }</p>
       <dl class="statistics">

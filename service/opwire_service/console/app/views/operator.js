@@ -66,9 +66,9 @@ export function OperatorPage({ server }) {
 
 function allowedOf(member) {
   if (member.values) {
-    return Object.entries(member.values).map(([name, value]) =>
+    return Object.entries(member.values).map(([name, value], number) =>
       html`
-        <code>${name}</code> ${value};${" "}
+        ${number ? "; " : ""}<code>${name}</code> ${value}
       `
     );
   }

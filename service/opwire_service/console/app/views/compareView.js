@@ -85,9 +85,7 @@ export function CompareView({ output, published, devices }) {
     found && html`<${Fragment}>
       <p role="status" class=${found.equal === found.count ? "good" : "bad"}><strong>${
       found.equal === found.count ? "✓ all equal to" : "✗ they differ from"
-    }</strong> ${found.what}: equal bits ${found.equal.toLocaleString("en")} of ${
-      found.count.toLocaleString("en")
-    }</p>
+    }</strong> ${found.what}: equal bits ${found.equal.toLocaleString("en")} of ${found.count.toLocaleString("en")}</p>
       <dl class="statistics">
         <div><dt>greatest ULP</dt><dd>${found.mostUlp}</dd></div><div><dt>mean ULP</dt><dd>${
       round(found.meanUlp)

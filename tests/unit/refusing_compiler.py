@@ -10,6 +10,6 @@ from pathlib import Path
 for line in sys.stdin:
     with Path(os.environ["OPWIRE_TEST_NOTES"]).open("a", encoding="utf-8") as notes:
         notes.write(line)
-    time.sleep(0.1)
+    time.sleep(0.3)
     sys.stdout.write("no\n")
     sys.stdout.flush()

@@ -164,9 +164,9 @@ def test_what_is_waited_for_is_compiled_before_what_is_not(tmp_path, monkeypatch
         until(notes.exists)
         assert not made.obtain([UNCOMPILED[-1]], go_on)
         begun = notes.read_text("utf-8").split()
-    # Two compilers were about one kernel each, and try each twice.
+    # Two compilers were about one kernel each or had gone on to the next, and try each twice.
     assert UNCOMPILED[-1].name in begun
-    assert len(set(begun)) <= 5
+    assert len(set(begun)) <= 7
 
 
 def test_a_first_request_does_not_wait_for_all_that_every_request_needs(tmp_path, monkeypatch):

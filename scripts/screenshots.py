@@ -8,6 +8,8 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -52,7 +54,7 @@ def main() -> int:
     with serving() as server, sync_playwright() as driver:
         assert server.url is not None
         browser = driver.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
-        _take(browser, server.url)
+        take(browser, server.url, FOLDER)
         browser.close()
     return 0
 
@@ -64,31 +66,42 @@ def _open(browser: Browser, url: str, size: tuple[int, int] = WIDE, *, dark: boo
     return page
 
 
-def _save(page: Page, name: str) -> None:
-    page.wait_for_timeout(500)
-    page.screenshot(path=FOLDER / f"console-{name}.png")
-    page.close()
+def take(browser: Browser, url: str, folder: Path) -> None:
+    """Takes all pictures.
 
+    Args:
+        browser: that shows them.
+        url: of a server.
+        folder: where they are put, as ``console-NAME.png``.
+    """
 
-def _take(browser: Browser, url: str) -> None:
+    def save(page: Page, name: str) -> None:
+        page.wait_for_timeout(500)
+        page.screenshot(path=folder / f"console-{name}.png")
+        page.close()
+
     explorer = f"{url}/#q=pool&type=FLOAT16&open=MAX_POOLING2&band=1"
     for name, dark in (("explorer", False), ("dark", True)):
         page = _open(browser, explorer, dark=dark)
         page.locator(".detail").wait_for()
-        _save(page, name)
+        save(page, name)
     page = _open(browser, f"{url}/operators/REDUCE")
     page.locator("#examples").wait_for()
-    _save(page, "operator")
+    save(page, "operator")
     page = _open(browser, link(url, text=_BAD, level="2_1", inputs=_NUMBERS))
     page.locator(".violations li").first.wait_for()
-    _save(page, "violations")
-    _save(_pooled(browser, url), "try")
-    _compare(browser, url)
-    _graph(browser, url)
+    save(page, "violations")
+    save(_pooled(browser, url), "try")
+    save(_compare(browser, url), "compare")
+    save(_graph(browser, url), "graph")
     page = _open(browser, link(url, text=_BAD, level="2_1", inputs=_NUMBERS), PHONE)
     page.locator(".violations li").first.wait_for()
-    _save(page, "phone")
-    _live(browser, url)
+    save(page, "phone")
+    with _loaded(url):
+        page = _open(browser, f"{url}/live")
+        page.locator(".figures").wait_for()
+        time.sleep(15)  # so much history that the charts have a shape
+        save(page, "live")
 
 
 def _pooled(browser: Browser, url: str) -> Page:
@@ -101,7 +114,7 @@ def _pooled(browser: Browser, url: str) -> Page:
     return page
 
 
-def _compare(browser: Browser, url: str) -> None:
+def _compare(browser: Browser, url: str) -> Page:
     page = _open(browser, link(url, text=_POOLING, inputs=_RANDOM))
     page.locator(".passes").wait_for()
     page.keyboard.press("Control+Enter")
@@ -116,10 +129,10 @@ def _compare(browser: Browser, url: str) -> None:
         page.get_by_label("Expected OutputTensor").first.set_input_files(file)
         page.get_by_text("they differ").wait_for()
     page.mouse.wheel(0, 700)
-    _save(page, "compare")
+    return page
 
 
-def _graph(browser: Browser, url: str) -> None:
+def _graph(browser: Browser, url: str) -> Page:
     """A graph, one of whose nodes is chosen and shown."""
     page = _open(browser, link(url, operator="GRAPH", inputs={"image": {"kind": "ramp", "start": 0, "step": 1}}))
     page.locator(".passes").wait_for()
@@ -128,19 +141,20 @@ def _graph(browser: Browser, url: str) -> None:
     page.locator(".output").first.wait_for()
     page.locator(".graph").scroll_into_view_if_needed()
     page.evaluate("document.querySelector('.graph').scrollIntoView()")
-    _save(page, "graph")
+    return page
 
 
-def _live(browser: Browser, url: str) -> None:
-    page = _open(browser, f"{url}/live")
-    page.locator(".figures").wait_for()
+@contextmanager
+def _loaded(url: str) -> Generator[None]:
+    """Requests are sent meanwhile."""
     stop = threading.Event()
     thread = threading.Thread(target=_load, args=(url, stop))
     thread.start()
-    time.sleep(15)  # so much history that the charts have a shape
-    _save(page, "live")
-    stop.set()
-    thread.join()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
 
 
 def _load(url: str, stop: threading.Event) -> None:

@@ -1,4 +1,4 @@
-"""The work of plans against the time that they take, for drawn descs of every operator.
+"""The work of plans against the time that they take on the reference device, for drawn descs of every operator.
 
 Work counts element visits, which are dearer for some operators, data types and modes than for others; what the server
 expects of a plan it learns from others of its kind. So among plans of a kind the time of a visit must be much the same.
@@ -11,7 +11,6 @@ import math
 import time
 from collections import defaultdict
 from contextlib import suppress
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,9 +19,8 @@ from hypothesis import Phase, given, settings
 from opwire.check import Plan, check
 from opwire.errors import ContractViolation, OpwireError
 from opwire.tensor import Array, BufferTensorDesc
-from opwire_service.devices import load
 from opwire_service.devices.base import Device
-from opwire_service.devices.reference import visits_of
+from opwire_service.devices.reference import ReferenceDevice, visits_of
 from opwire_service.engine.durations import kind_of_work
 from opwire_service.execution import Stopped
 from opwire_service.kernels.executable import EXECUTABLE
@@ -32,11 +30,12 @@ from tests.profiles import request_examples
 FACTOR = 3
 """By which the time of a visit may differ from that of others of its kind."""
 
-SIZES = {"reference": (1, 3, 8, 12), "cpu": (1, 4, 32, 64)}
-LEAST_SECONDS = {"reference": 0.002, "cpu": 0.004}
+SIZES = (1, 3, 8, 12)
+
+LEAST_SECONDS = 0.002
 """Below these, what is done once for a plan counts more than what is done for each element."""
 
-MOST_WORK = {"reference": 3 * 10**5, "cpu": 2**28}
+LEAST_WORK, MOST_WORK = 100, 3 * 10**5
 MOST_BYTES = 1 << 25
 SECONDS = 0.5
 """After which a plan is stopped and tells nothing."""
@@ -47,37 +46,30 @@ ALL_SECONDS = 8.0
 DRAWN = settings(request_examples(60), derandomize=True, database=None, phases=[Phase.generate])
 
 
-@pytest.fixture(scope="module", params=SIZES)
-def device(request: pytest.FixtureRequest) -> Any:
-    made = load(request.param)
-    yield made
-    made.close()
-
-
 @pytest.mark.thorough
 @pytest.mark.serial
 @pytest.mark.parametrize("name", EXECUTABLE)
-def test_a_visit_takes_about_as_long_as_others_of_its_kind(device: Device, name: str) -> None:
+def test_a_visit_takes_about_as_long_as_others_of_its_kind(name: str) -> None:
+    device = ReferenceDevice()
     measured: dict[str, list[tuple[Plan, float]]] = defaultdict(list)
     end = time.monotonic() + ALL_SECONDS
 
     @DRAWN
-    @given(descs(EXECUTABLE[name], SIZES[device.name]))
+    @given(descs(EXECUTABLE[name], SIZES))
     def measure(drawn):
         if time.monotonic() > end or not is_plain(drawn.request):
             return
         with suppress(ContractViolation):  # more elements than a tensor may have
             plan = check(drawn.request, drawn.level)
-            if is_measured(plan, device.name):
+            if is_measured(plan):
                 seconds = taken(device, plan)
-                if seconds is not None and seconds > LEAST_SECONDS[device.name]:
+                if seconds is not None and seconds > LEAST_SECONDS:
                     measured[kind_of_work(plan)].append((plan, seconds))
 
     measure()
     for kind, found in measured.items():
-        units = [[plan.work for plan, _ in found]]
-        if device.name == "reference":  # where an output may be dearer than what is visited for it
-            units.append([visits_of(plan) for plan, _ in found])
+        # An output may be dearer than what is visited for it.
+        units = [[plan.work for plan, _ in found], [visits_of(plan) for plan, _ in found]]
         unlike = min((unlike_others(counts, found) for counts in units), key=len)
         assert not unlike, f"{kind}: " + "; ".join(unlike)
 
@@ -111,9 +103,9 @@ def is_plain(value: object) -> bool:
     return True
 
 
-def is_measured(plan: Plan, device: str) -> bool:
+def is_measured(plan: Plan) -> bool:
     size = sum(desc.total_size_in_bytes for desc in (*plan.inputs.values(), *plan.outputs.values()))
-    return size <= MOST_BYTES and 100 <= plan.work <= MOST_WORK[device]
+    return size <= MOST_BYTES and LEAST_WORK <= plan.work <= MOST_WORK
 
 
 def taken(device: Device, plan: Plan) -> float | None:

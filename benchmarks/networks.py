@@ -80,7 +80,10 @@ class Network:
             end_padding=padding,
         )
         attributes = {"strides": [stride] * 2, "pads": [padding] * 4, "kernel_shape": [window] * 2}
-        run = lambda a, w, b: conv2d(a, w, b, stride=stride, padding=padding)  # noqa: E731 - beside what it is for
+
+        def run(a: Any, w: Any, b: Any) -> Any:
+            return conv2d(a, w, b, stride=stride, padding=padding)
+
         return self.add(tensor, "Conv", attributes, run, [x], (kernel, bias))
 
     def relu(self, x: Value) -> Value:
@@ -141,7 +144,10 @@ class Network:
         tensor = self.graph.mean_variance_normalization1(
             x.tensor, scale.reshape(shape), bias.reshape(shape), axes=[2], normalize_variance=True, epsilon=1e-5
         )
-        run = lambda a, s, b: layer_norm(a, (size,), s, b, 1e-5)  # noqa: E731 - beside what it is for
+
+        def run(a: Any, s: Any, b: Any) -> Any:
+            return layer_norm(a, (size,), s, b, 1e-5)
+
         attributes = {"axis": 2, "epsilon": 1e-5}
         return self.add(tensor, "LayerNormalization", attributes, run, [x], (scale, bias))
 

@@ -12,21 +12,10 @@ from playwright.sync_api import Page, expect
 
 from opwire_service.settings import Settings
 from tests.browser.test_tensors import MODULES
+from tests.e2e.test_console import REQUEST
 from tests.processes import process
 from tests.serving import serving
 from tests.unit.test_graphs import diamond
-
-REQUEST = {
-    "operator": {
-        "type": "ARGMAX",
-        "desc": {
-            "InputTensor": {"DataType": "FLOAT32", "Sizes": [3]},
-            "Axes": [0],
-            "AxisDirection": "INCREASING",
-        },
-    },
-    "inputs": {"InputTensor": {"data": [1, 3, 2]}},
-}
 
 ROWS = {"data": [[[[1, 2, 3], [4, 5, 6]]]]}
 

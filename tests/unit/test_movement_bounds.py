@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import tracemalloc
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -11,8 +9,7 @@ import pytest
 
 from opwire.check import Plan, check
 from opwire.errors import ContractViolation
-from opwire_service.execution import Stopped
-from tests.unit.test_device_bounds import HELD, LATE, Watch, ticking
+from tests.unit.test_device_bounds import assert_stops_soon_in_bounds
 
 FAR = 2**25
 
@@ -125,19 +122,7 @@ def test_large_movements_stop_and_let_others_run(device, name):
     operator, desc = NASTY[name]
     plan = check({"type": operator, "desc": desc})
     inputs, outputs = tensors(plan)
-    watch = Watch()
-    tracemalloc.start()
-    try:
-        with ticking() as gaps:
-            with suppress(Stopped):
-                device.run(plan, inputs, outputs, watch)
-            watch.note()
-        taken = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert watch.most < LATE
-    assert gaps[0] < HELD
-    assert taken <= device.scratch_bytes(plan) + 2**20
+    assert_stops_soon_in_bounds(device, plan, inputs, outputs)
 
 
 BLOWN_UP = {

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import tracemalloc
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import pytest
 
 from opwire.check import check
-from opwire_service.execution import Stopped
-from tests.unit.test_device_bounds import HELD, LATE, Watch, ticking
+from tests.unit.test_device_bounds import assert_stops_soon_in_bounds
 
 WIDE = 1 << 23
 
@@ -77,16 +74,4 @@ def test_nasty_work_stops_and_lets_others_run(device, name):
         buffer[: one.nbytes] = np.frombuffer(one.tobytes(), np.uint8)
         inputs[key] = desc.view(buffer)
     outputs = {key: desc.allocate()[1] for key, desc in plan.outputs.items()}
-    watch = Watch()
-    tracemalloc.start()
-    try:
-        with ticking() as gaps:
-            with suppress(Stopped):
-                device.run(plan, inputs, outputs, watch)
-            watch.note()
-        taken = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert watch.most < LATE
-    assert gaps[0] < HELD
-    assert taken <= device.scratch_bytes(plan) + 2**20
+    assert_stops_soon_in_bounds(device, plan, inputs, outputs)

@@ -196,7 +196,7 @@ def _follow(members: Members) -> None:
     while True:
         try:
             members.follow()
-        except Exception as error:
+        except Exception as error:  # what Ray raises has no class in common
             sys.stderr.write(f"the head does not answer: {error}\n")
         time.sleep(LOOKS_EVERY)
 
@@ -206,7 +206,7 @@ def _listen(members: Members, channel: Channel[Heard, Said]) -> None:
     while not members.is_headless:
         try:
             members.listen()
-        except Exception as error:
+        except Exception as error:  # what Ray raises has no class in common
             sys.stderr.write(f"a device cannot be asked for a sign of life: {error}\n")
         time.sleep(LOOKS_EVERY)
     channel.close()

@@ -135,7 +135,7 @@ def require_same(address: str) -> None:
         )
     except AuthenticationError:
         raise Refused(f"the cluster at {address} asks for a token: see RAY_AUTH_MODE and RAY_AUTH_TOKEN") from None
-    except Exception as error:
+    except Exception as error:  # what Ray raises has no class in common
         raise NotJoined(f"no head of a Ray cluster answers at {address}: {_line(error)}") from None
     if found is not None:
         theirs = json.loads(found)

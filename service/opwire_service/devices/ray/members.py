@@ -175,7 +175,7 @@ class Members:
             self._require_same(known["versions"])
             fixed, per_byte = measure(host)
             node = self._names[member.wanted.node]
-        except Exception as error:
+        except Exception as error:  # what Ray raises has no class in common
             self._refuse(member, error)
             return
         name = f"{node}/{member.wanted.device}"

@@ -60,7 +60,7 @@ def test_a_device_that_leaves_ends_what_it_runs_and_gives_up_what_waits():
         schedule.submit(job())
     assert schedule.is_running(first)
     assert schedule.running == 1
-    assert schedule.finish(first, 1.0, 1.0) == []
+    assert schedule.finish(first, 1.0, whole=True) == []
     assert (schedule.running, schedule.queued) == (0, 0)
     assert not schedule.is_running(first)
 
@@ -75,7 +75,7 @@ def test_a_device_that_returns_takes_the_place_of_the_one_that_left():
     second, third = job(), job()
     assert schedule.submit(second) == [Start(second)]
     assert schedule.submit(third) == []
-    assert schedule.finish(first, 1.0, None) == [Start(third)]
+    assert schedule.finish(first, 1.0, whole=False) == [Start(third)]
 
 
 def test_placement_forgets_a_device_when_all_that_it_was_given_is_over():

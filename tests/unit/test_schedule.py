@@ -39,9 +39,9 @@ def test_each_device_runs_as_many_jobs_as_it_can():
     assert schedule.submit(third) == []
     assert started(schedule.submit(other)) == [other]
     assert schedule.submit(waiting) == []
-    assert started(schedule.finish(other, 1, None)) == [waiting]
-    assert started(schedule.finish(first, 1, None)) == [third]
-    assert schedule.finish(second, 2, None) == []
+    assert started(schedule.finish(other, 1, whole=False)) == [waiting]
+    assert started(schedule.finish(first, 1, whole=False)) == [third]
+    assert schedule.finish(second, 2, whole=False) == []
     assert {each for each in (first, second, third, other, waiting) if schedule.is_running(each)} == {third, waiting}
     assert schedule.running == 2
 
@@ -62,7 +62,7 @@ def order(schedule: Schedule, running: Job, waiting: list[Job]) -> list[Job]:
         assert schedule.submit(each) == []
     found: list[Job] = []
     while schedule.running:
-        found += started(schedule.finish(found[-1] if found else running, 100, None))
+        found += started(schedule.finish(found[-1] if found else running, 100, whole=False))
     return found
 
 
@@ -93,7 +93,7 @@ def test_no_job_waits_for_ever():
     schedule.submit(patient)
     for now in range(1, 20):
         schedule.submit(job(priority=0, arrived=now))
-        (running,) = started(schedule.finish(running, now, None))
+        (running,) = started(schedule.finish(running, now, whole=False))
         if running is patient:
             assert now <= 6
             return
@@ -112,7 +112,7 @@ def test_deadlines():
     # What runs is its device's business.
     assert schedule.expire(15) == []
     assert schedule.is_running(running)
-    assert expired(schedule.finish(running, 20, None)) == [soon]
+    assert expired(schedule.finish(running, 20, whole=False)) == [soon]
     assert schedule.next_deadline() is None
     assert repr(schedule) == "<Schedule 0 queued, a 0/1 busy>"
 
@@ -129,7 +129,7 @@ def test_an_expired_job_gives_way_to_the_next():
     running, late, fine = job(), job(deadline=3), job()
     for each in (running, late, fine):
         schedule.submit(each)
-    assert schedule.finish(running, 4, None) == [Expire(late), Start(fine)]
+    assert schedule.finish(running, 4, whole=False) == [Expire(late), Start(fine)]
 
 
 def test_withdrawn_jobs_are_gone_and_the_others_keep_their_order():
@@ -145,7 +145,7 @@ def test_withdrawn_jobs_are_gone_and_the_others_keep_their_order():
     assert schedule.is_running(running)
     found: list[Job] = []
     while schedule.running:
-        found += started(schedule.finish(found[-1] if found else running, 1, None))
+        found += started(schedule.finish(found[-1] if found else running, 1, whole=False))
     assert [each.priority for each in found] == [2, 7, 8, 9]
 
 
@@ -162,7 +162,7 @@ def test_a_full_queue_takes_no_more():
     with pytest.raises(QueueFull):
         schedule.submit(job("b"))
     assert schedule.queued == 2
-    schedule.finish(running, 1, None)
+    schedule.finish(running, 1, whole=False)
     assert schedule.submit(job()) == []
 
 
@@ -172,7 +172,7 @@ def test_without_a_queue_only_free_places_are_given():
     assert started(schedule.submit(running)) == [running]
     with pytest.raises(QueueFull):
         schedule.submit(job())
-    schedule.finish(running, 1, None)
+    schedule.finish(running, 1, whole=False)
     assert schedule.submit(job())
 
 
@@ -195,10 +195,10 @@ def test_long_jobs_leave_one_place_to_the_short():
     short = job(priority=9, work=RATE // 1000)
     assert started(schedule.submit(short)) == [short]
     assert schedule.submit(long[3]) == []
-    assert schedule.finish(short, 1, None) == []
-    assert started(schedule.finish(long[0], 1, None)) == [long[2]]
+    assert schedule.finish(short, 1, whole=False) == []
+    assert started(schedule.finish(long[0], 1, whole=False)) == [long[2]]
     schedule.withdraw(long[3])
-    assert schedule.finish(long[1], 1, None) == schedule.finish(long[2], 1, None) == []
+    assert schedule.finish(long[1], 1, whole=False) == schedule.finish(long[2], 1, whole=False) == []
     again = [job(work=RATE) for _ in range(2)]
     assert [started(schedule.submit(each)) for each in again] == [[each] for each in again]
 
@@ -214,9 +214,9 @@ def test_a_job_that_turns_out_to_be_long_leaves_a_place_to_the_short():
     small = Job("a", 5, 0.1, NEVER, RATE // 1000, "SMALL")
     assert schedule.submit(small) == []
     # The first of its kind tells nothing of the others, so the next takes its place.
-    assert started(schedule.finish(giants[0], 1, 1.0)) == [giants[2]]
-    assert started(schedule.finish(giants[1], 1, 1.0)) == [small]
-    assert schedule.finish(small, 1, 0.001) == []
+    assert started(schedule.finish(giants[0], 1, whole=True)) == [giants[2]]
+    assert started(schedule.finish(giants[1], 1, whole=True)) == [small]
+    assert schedule.finish(small, 1, whole=True) == []
     another = Job("a", 5, 1.5, NEVER, RATE // 1000, "SMALL")
     assert started(schedule.submit(another)) == [another]
     # Before anything of the kind was measured, what runs tells as much.
@@ -253,7 +253,7 @@ def test_the_least_urgent_job_waits_no_longer_than_its_priority_says():
     schedule.submit(patient)
     for now in range(1, 30):
         schedule.submit(job(priority=0, arrived=now, work=RATE))
-        (running,) = started(schedule.finish(running, now, None))
+        (running,) = started(schedule.finish(running, now, whole=False))
         if running is patient:
             assert now <= 6
             return
@@ -345,7 +345,7 @@ def test_the_wait_is_expected_by_the_measured_rate():
     for now in range(0, 800, 2):
         measured = job(arrived=now, work=1000)
         schedule.submit(measured)
-        schedule.finish(measured, now + 2, 2.0)
+        schedule.finish(measured, now + 2, whole=True)
     assert admitted(schedule, 800, 10, work=1000) == 3
 
 
@@ -354,7 +354,7 @@ def test_work_that_was_given_up_tells_nothing_of_the_rate():
     for now in range(3):
         given_up = job(work=RATE, arrived=now)
         schedule.submit(given_up)
-        schedule.finish(given_up, now + 0.001, None)
+        schedule.finish(given_up, now + 0.001, whole=False)
     assert admitted(schedule, 4, 10, work=RATE) == 6
 
 
@@ -381,7 +381,7 @@ class Crowd:
             now += self.chance.expovariate(self.load * self.places / self.seconds)
             while self.ends and self.ends[0][0] <= now:
                 end, done = self.ends.pop(0)
-                self.start(self.schedule.finish(done, end, self.seconds), end)
+                self.start(self.schedule.finish(done, end, whole=True), end)
             try:
                 self.start(self.schedule.submit(Job("a", 5, now, NEVER, round(self.seconds * RATE))), now)
             except QueueFull:
@@ -455,7 +455,7 @@ class Jobs(RuleBasedStateMachine):
     def finish(self, data):
         ended = data.draw(st.sampled_from(self.running))
         self.running.remove(ended)
-        self.perform(self.schedule.finish(ended, self.now, 1.0))
+        self.perform(self.schedule.finish(ended, self.now, whole=True))
 
     @precondition(lambda self: self.waiting)
     @rule(data=st.data())

@@ -78,7 +78,7 @@ class Dispatcher:
         self._waiting: dict[Job, asyncio.Future[None]] = {}
         self._idle = asyncio.Event()
         self._idle.set()
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: tuple[float, asyncio.TimerHandle] | None = None
         self._closing = False
 
     def add(self, device: Device, cost: Cost, *, at_home: bool) -> None:
@@ -243,7 +243,9 @@ class Dispatcher:
         bound = partial(runner.run, plan, cast(Arrays, inputs), outputs)  # text is there for those alone that decode it
         work = self._threads.submit(_run, bound, lambda: stop.is_set() or time.monotonic() > deadline)
         loop = asyncio.get_running_loop()
-        work.add_done_callback(lambda done: loop.call_soon_threadsafe(self._ended, job, runner, charge, _took(done)))
+        work.add_done_callback(
+            lambda done: loop.call_soon_threadsafe(self._ended, job, runner, charge, _is_whole(done))
+        )
         try:
             return Ran(round(queued * 1e6), await _result(work, stop))
         except asyncio.CancelledError:
@@ -259,9 +261,9 @@ class Dispatcher:
         started = placement.start(device, time.monotonic())
         return lambda whole: placement.finish(device, demand, started, time.monotonic(), whole=whole)
 
-    def _ended(self, job: Job, runner: Device, charge: Callable[[bool], None], took: float | None) -> None:
-        charge(took is not None)
-        self._finish(job, took)
+    def _ended(self, job: Job, runner: Device, charge: Callable[[bool], None], whole: bool) -> None:
+        charge(whole)
+        self._finish(job, whole=whole)
         if runner.broken is not None:
             self._on_broken(runner)
 
@@ -275,6 +277,8 @@ class Dispatcher:
         self._waiting[job] = started
         try:
             self._perform(self.schedule.submit(job))
+            if not started.done():
+                self._wake_by(job.deadline)
             await started
         except QueueFull as full:
             raise OverloadedError(
@@ -288,15 +292,15 @@ class Dispatcher:
         except asyncio.CancelledError:
             self.cancelled["queue"] += 1
             if self.schedule.is_running(job):
-                self._finish(job, None)
+                self._finish(job, whole=False)
             else:
                 self.schedule.withdraw(job)
             raise
         finally:
             self._waiting.pop(job, None)
 
-    def _finish(self, job: Job, took: float | None) -> None:
-        self._perform(self.schedule.finish(job, time.monotonic(), took))
+    def _finish(self, job: Job, *, whole: bool) -> None:
+        self._perform(self.schedule.finish(job, time.monotonic(), whole=whole))
 
     def _perform(self, actions: list[Action]) -> None:
         for action in actions:
@@ -313,24 +317,27 @@ class Dispatcher:
             self._idle.clear()
         else:
             self._idle.set()
-        self._set_timer()
 
-    def _set_timer(self) -> None:
+    def _wake_by(self, deadline: float | None) -> None:
+        """Sees to it that what waits is looked at by then: a timer that is too early does no harm."""
+        if deadline is None or (self._timer is not None and self._timer[0] <= deadline):
+            return
         if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        deadline = self.schedule.next_deadline()
-        if deadline is not None:
-            delay = max(0.0, deadline - time.monotonic())
-            self._timer = asyncio.get_running_loop().call_later(delay, self._expire)
+            self._timer[1].cancel()
+        delay = max(0.0, deadline - time.monotonic())
+        self._timer = deadline, asyncio.get_running_loop().call_later(delay, self._expire)
 
     def _expire(self) -> None:
+        self._timer = None
         self._perform(self.schedule.expire(time.monotonic()))
+        self._wake_by(self.schedule.next_deadline())
 
     async def close(self) -> None:
         """Takes no more work, waits for what runs, and ends the devices."""
         self._closing = True
         await self._idle.wait()
+        if self._timer is not None:
+            self._timer[1].cancel()
         self._threads.shutdown()
         for device in self.devices.values():
             device.close()
@@ -351,9 +358,9 @@ def _run(run: Bound, stop: Stop) -> int:
     return (time.perf_counter_ns() - started) // 1000
 
 
-def _took(work: Future[int]) -> float | None:
-    """The seconds that some work took; None if it was not done."""
-    return None if work.cancelled() or work.exception() is not None else work.result() / 1e6
+def _is_whole(work: Future[int]) -> bool:
+    """Whether some work was done to its end."""
+    return not work.cancelled() and work.exception() is None
 
 
 async def _result(work: Future[int], stop: threading.Event) -> int:

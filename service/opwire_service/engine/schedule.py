@@ -10,9 +10,11 @@ A job is refused only where the queue is full, or where what is ahead of it is e
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
+from itertools import chain
+from math import inf
 from typing import NamedTuple
 
 from .durations import Durations
@@ -102,6 +104,47 @@ class _Waiting(NamedTuple):
 
 
 @dataclass(slots=True)
+class _Queue:
+    """Jobs that wait, by when they are due.
+
+    What they should take together is kept as a sum, since each job that comes asks for it, however many wait.
+    """
+
+    entries: list[_Waiting] = field(default_factory=list)
+    _seconds: float = 0.0
+    _latest: float = -inf
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def push(self, entry: _Waiting) -> None:
+        heappush(self.entries, entry)
+        self._seconds += entry.seconds
+        self._latest = max(self._latest, entry.start)
+
+    def pop(self) -> _Waiting:
+        entry = heappop(self.entries)
+        if self.entries:
+            self._seconds -= entry.seconds
+        else:
+            self._seconds, self._latest = 0.0, -inf  # a sum of many leaves a rest of its roundings
+        return entry
+
+    def remove(self, job: Job) -> None:
+        kept = [entry for entry in self.entries if entry.job is not job]
+        if len(kept) < len(self.entries):
+            heapify(kept)
+            self.entries = kept
+            self._seconds = sum(entry.seconds for entry in kept)
+
+    def seconds_before(self, start: float) -> float:
+        """What the jobs should take that are due no later."""
+        if start >= self._latest:
+            return self._seconds
+        return sum(entry.seconds for entry in self.entries if entry.start <= start)
+
+
+@dataclass(slots=True)
 class _Lane:
     """One device: its places, who has them since when, and who waits for them.
 
@@ -111,8 +154,19 @@ class _Lane:
     capacity: int
     is_open: bool = True
     running: dict[Job, float] = field(default_factory=dict)
-    waiting: list[_Waiting] = field(default_factory=list)
+    short: _Queue = field(default_factory=_Queue)
+    long: _Queue = field(default_factory=_Queue)
     durations: Durations = field(default_factory=Durations)
+
+    @property
+    def waiting(self) -> Iterator[Job]:
+        """The jobs that wait, in no order."""
+        return (entry.job for entry in chain(self.short.entries, self.long.entries))
+
+    @property
+    def queued(self) -> int:
+        """How many jobs wait."""
+        return len(self.short) + len(self.long)
 
     def has_room(self, now: float, *, long: bool) -> bool:
         """Whether a job may start; of several places one is kept from long jobs."""
@@ -133,7 +187,7 @@ class _Lane:
     @property
     def pending(self) -> int:
         """Element visits that wait or run."""
-        return sum(job.work for job in self.running) + sum(entry.job.work for entry in self.waiting)
+        return sum(job.work for job in chain(self.running, self.waiting))
 
     def wait(self, start: float, now: float, *, long: bool) -> float:
         """Seconds until what runs, and what is ahead of a job with this place in the queue, is expected to be done.
@@ -144,12 +198,34 @@ class _Lane:
             (max(0.0, since + self.expected(job) - now), self._runs_long(job, now))
             for job, since in self.running.items()
         ]
-        ahead = [(entry.seconds, _is_long(entry.seconds)) for entry in self.waiting if entry.start <= start]
+        ahead = self.short.seconds_before(start)
         if long or self.capacity == 1:
-            places = max(1, self.capacity - 1)
-            return sum(seconds for seconds, _ in (*left, *ahead)) / places
-        places = max(1, self.capacity - self.long_running(now))
-        return sum(seconds for seconds, is_long in (*left, *ahead) if not is_long) / places
+            ahead += self.long.seconds_before(start) + sum(seconds for seconds, _ in left)
+            return ahead / max(1, self.capacity - 1)
+        ahead += sum(seconds for seconds, is_long in left if not is_long)
+        return ahead / max(1, self.capacity - self.long_running(now))
+
+    def push(self, entry: _Waiting) -> None:
+        """A job waits."""
+        (self.long if _is_long(entry.seconds) else self.short).push(entry)
+
+    def withdraw(self, job: Job) -> None:
+        """A job waits no more."""
+        self.short.remove(job)
+        self.long.remove(job)
+
+    def next(self, now: float) -> Job | None:
+        """Takes the first of the jobs that wait and have room."""
+        while queues := [queue for queue in (self.short, self.long) if queue and self._has_room_for(queue, now)]:
+            entry = min(queues, key=lambda queue: queue.entries[0]).pop()
+            seconds = self.expected(entry.job)  # others of its kind may have shown it since it came
+            if self.has_room(now, long=_is_long(seconds)):
+                return entry.job
+            self.push(entry._replace(seconds=seconds))
+        return None
+
+    def _has_room_for(self, queue: _Queue, now: float) -> bool:
+        return self.has_room(now, long=queue is self.long and _is_long(self.expected(queue.entries[0].job)))
 
 
 def _is_long(seconds: float) -> bool:
@@ -177,7 +253,7 @@ class Schedule:
 
     @property
     def queued(self) -> int:
-        return sum(len(lane.waiting) for lane in self._lanes.values())
+        return sum(lane.queued for lane in self._lanes.values())
 
     @property
     def running(self) -> int:
@@ -192,8 +268,8 @@ class Schedule:
         """A device takes no more work; what it runs goes on, what waits for it is gone."""
         lane = self._lanes[device]
         lane.is_open = False
-        evicted: list[Action] = [Evict(entry.job) for entry in lane.waiting]
-        lane.waiting.clear()
+        evicted: list[Action] = [Evict(job) for job in lane.waiting]
+        lane.short, lane.long = _Queue(), _Queue()
         self._forget(device)
         return evicted
 
@@ -205,7 +281,7 @@ class Schedule:
     def loads(self) -> dict[str, DeviceLoad]:
         """What each device has to do."""
         return {
-            name: DeviceLoad(len(lane.waiting), len(lane.running), lane.capacity, lane.pending)
+            name: DeviceLoad(lane.queued, len(lane.running), lane.capacity, lane.pending)
             for name, lane in self._lanes.items()
             if lane.is_open
         }
@@ -231,7 +307,7 @@ class Schedule:
         if not lane.has_room(job.arrived, long=long):
             self._refuse_late(job, lane.wait(start, job.arrived, long=long))
         self._sequence += 1
-        heappush(lane.waiting, _Waiting(start, self._sequence, job, seconds))
+        lane.push(_Waiting(start, self._sequence, job, seconds))
         return self._fill(lane, job.arrived)
 
     def _refuse_late(self, job: Job, wait: float) -> None:
@@ -242,54 +318,44 @@ class Schedule:
         if wait > most and not job.part:
             raise QueueFull(f"{wait:.1f} s of work are ahead, and it may wait for {most:.1f} s", retry_after)
 
-    def finish(self, job: Job, now: float, took: float | None) -> list[Action]:
+    def finish(self, job: Job, now: float, *, whole: bool) -> list[Action]:
         """A running job has ended; its place is free.
 
         Args:
-            took: seconds that its work took; None if not all of it was done, which tells nothing of the device.
+            whole: whether all of its work was done; otherwise the time that it had its place tells nothing.
         """
         lane = self._lanes[job.device]
-        del lane.running[job]
-        if job.work and took is not None:
-            lane.durations.learn(job.kind, job.work, max(took, 1e-6))
+        seconds = now - lane.running.pop(job)
+        if job.work and whole:
+            lane.durations.learn(job.kind, job.work, max(seconds, 1e-6))
         self._forget(job.device)
         return self._fill(lane, now)
 
     def withdraw(self, job: Job) -> None:
         """Nobody wants a job that waits any more. A job that runs keeps its place until it is finished."""
         lane = self._lanes.get(job.device)
-        if lane is None:
-            return
-        waiting = lane.waiting
-        waiting[:] = [entry for entry in waiting if entry.job is not job]
-        heapify(waiting)
+        if lane is not None:
+            lane.withdraw(job)
 
     def expire(self, now: float) -> list[Action]:
         """Time has passed: jobs that waited beyond their deadline are gone."""
-        late = [job for lane in self._lanes.values() for _, _, job, _ in lane.waiting if job.deadline <= now]
+        late = [job for lane in self._lanes.values() for job in lane.waiting if job.deadline <= now]
         for job in late:
             self.withdraw(job)
         return [Expire(job) for job in late]
 
     def next_deadline(self) -> float | None:
         """When ``expire`` is worth calling again."""
-        return min((job.deadline for lane in self._lanes.values() for _, _, job, _ in lane.waiting), default=None)
+        return min((job.deadline for lane in self._lanes.values() for job in lane.waiting), default=None)
 
     def _fill(self, lane: _Lane, now: float) -> list[Action]:
         actions: list[Action] = []
-        passed: list[_Waiting] = []
-        while lane.waiting and len(lane.running) < lane.capacity:
-            entry = heappop(lane.waiting)
-            seconds = lane.expected(entry.job)  # others of its kind may have shown it since it came
-            if entry.job.deadline <= now:
-                actions.append(Expire(entry.job))
-            elif not lane.has_room(now, long=_is_long(seconds)):
-                passed.append(entry._replace(seconds=seconds))
+        while (job := lane.next(now)) is not None:
+            if job.deadline <= now:
+                actions.append(Expire(job))
             else:
-                lane.running[entry.job] = now
-                actions.append(Start(entry.job))
-        for entry in passed:
-            heappush(lane.waiting, entry)
+                lane.running[job] = now
+                actions.append(Start(job))
         return actions
 
     def __repr__(self) -> str:

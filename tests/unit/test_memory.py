@@ -16,8 +16,8 @@ from tests.profiles import examples
 pytestmark = pytest.mark.anyio
 
 LIMIT = 64 * SMALL
-BODIES, GROWTH = LIMIT // 8 * 5, LIMIT // 8 * 6
-"""What large bodies leave of it, and what their growth leaves to small requests."""
+BODIES, GROWTH = LIMIT // 8 * 2, LIMIT // 8 * 6
+"""What requests with large bodies have of it together, and what the growth of all leaves to small ones."""
 
 SOON = 30.0
 
@@ -91,6 +91,23 @@ async def test_a_request_alone_may_have_more_than_there_is():
         assert hold.grow_now(LIMIT)
 
 
+async def test_large_bodies_wait_for_each_other_while_others_find_room():
+    memory = Memory(LIMIT, 8)
+    with memory.open() as first, memory.open() as growing, memory.open() as small:
+        await first.take_body(BODIES, BODIES, in_time())
+        waiting, task = asks(memory, SMALL + 1)
+        await growing.take_body(1, 1, in_time())
+        assert growing.grow_now(BODIES)
+        await small.take_body(SMALL, SMALL, in_time())
+        await settled()
+        assert not task.done(), "all of what large bodies may hold is held"
+        first.give_back(SMALL + 1)
+        await settled()
+        assert task.done()
+        with waiting:
+            pass
+
+
 async def test_those_that_have_read_their_bodies_never_wait_for_each_other():
     memory = Memory(LIMIT, 8)
     holds = [memory.open() for _ in range(3)]
@@ -101,8 +118,8 @@ async def test_those_that_have_read_their_bodies_never_wait_for_each_other():
 
     async def work(number: int) -> None:
         with holds[number] as hold:
-            await hold.grow(BODIES, in_time())
-            assert memory.held <= 2 * BODIES, "only one of them has more than there is"
+            await hold.grow(GROWTH - BODIES, in_time())
+            assert memory.held <= GROWTH, "only one of them has more than there is"
             await asyncio.sleep(0.001)
             done.append(number)
 

@@ -17,6 +17,9 @@ from opwire.errors import DeadlineExceededError, OverloadedError, ProblemCode
 SMALL = 16 * 2**20
 """Bytes up to which a request is small, if there is memory for sixteen of them."""
 
+LARGE_SHARE = 1 / 4
+"""Of the limit, for requests with large bodies: more of them at a time would only leave the caches to each other."""
+
 _RETRY_AFTER = 1.0
 
 
@@ -66,6 +69,7 @@ class Memory:
         self._large_bodies, self._large_growth = _Line(limit - 3 * eighth), _Line(limit - 2 * eighth)
         self._small_bodies, self._small_growth = _Line(limit - eighth), _Line(limit)
         self._arrived: set[Hold] = set()
+        self._large: set[Hold] = set()
         # Those that are nearest to their end come first.
         self._lines = (self._small_growth, self._small_bodies, self._large_growth, self._large_bodies)
 
@@ -106,6 +110,7 @@ class Memory:
         hold.bytes -= size
         if not hold.bytes:
             self._arrived.discard(hold)
+            self._large.discard(hold)
             self._leave(hold)
         self._admit_waiting()
 
@@ -117,7 +122,7 @@ class Memory:
             line.served.discard(hold)
 
     def _admits(self, line: _Line, hold: Hold, size: int) -> bool:
-        if self.held + size <= line.ceiling or self.held == hold.bytes:
+        if self._has_room(line, size) or self.held == hold.bytes:
             return True
         # The first in line gets what there is not, if all others wait too: they would wait for each other.
         alone = {hold}
@@ -125,11 +130,22 @@ class Memory:
             return self._arrived <= alone and self._small_bodies.served <= alone and self._large_bodies.served <= alone
         return line.served <= alone
 
+    def _has_room(self, line: _Line, size: int) -> bool:
+        if self.held + size > line.ceiling:
+            return False
+        return line is not self._large_bodies or self._held_by_large + size <= LARGE_SHARE * self.limit
+
+    @property
+    def _held_by_large(self) -> int:
+        return sum(hold.bytes for hold in self._large)
+
     def _grant(self, line: _Line, hold: Hold, size: int) -> None:
         self.held += size
         self.taken += size
         hold.bytes += size
         line.served.add(hold)
+        if line is self._large_bodies:
+            self._large.add(hold)
 
     def _take_now(self, line: _Line, hold: Hold, size: int) -> bool:
         if line.waiting or not self._admits(line, hold, size):

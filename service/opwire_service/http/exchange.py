@@ -38,6 +38,9 @@ _JSON = JSON.encode()
 _BINARY = BINARY.encode()
 _ALIGNMENT = 64
 
+_LARGE_PAGES_FROM = 2**22
+"""Bytes of an array for which NumPy asks for large pages."""
+
 JOINED_BYTES = 64 * 1024
 """Up to this size it is cheaper to join the pieces of an answer than to send them one by one."""
 
@@ -134,7 +137,7 @@ class Exchange:
         if size > limits.body_bytes:
             raise exceeded(ProblemCode.BODY_TOO_LARGE, "bytes in the body", size, limits.body_bytes)
         deadline = self.progress.started + limits.timeout_ms / 1000
-        await hold.take_body(min(size, FIRST_WINDOW), size, deadline)
+        await hold.take_body(_first_bytes(size), size, deadline)
         self.unread = 0
         request = incoming(self.scope)
         arrived = None if request is None else request.whole_body(size)
@@ -258,6 +261,11 @@ class Exchange:
             request.refuse(response)
         else:
             await response(self.scope, self.receive, self._send)
+
+
+def _first_bytes(size: int) -> int:
+    """What the first window of a body takes of memory: of large pages it may touch one more than its bytes fill."""
+    return min(size, FIRST_WINDOW) + (FIRST_WINDOW if size >= _LARGE_PAGES_FROM else 0)
 
 
 def _cut(pieces: Sequence[Buffer]) -> Iterator[Buffer]:

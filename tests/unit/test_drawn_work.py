@@ -43,14 +43,14 @@ SECONDS = 0.5
 ALL_SECONDS = 1.0
 """For the plans of an operator."""
 
-DRAWN = settings(request_examples(60), derandomize=True, database=None, phases=[Phase.generate])
+DRAWN = settings(request_examples(60), derandomize=True, database=None, deadline=None, phases=[Phase.generate])
 
 
-UNEVEN = ("ACTIVATION_SOFTMAX1", "ACTIVATION_HARDMAX1")
-"""Their work does not count what is done once for a line, which short lines show."""
+UNEVEN = ("ACTIVATION_SOFTMAX1",)
+"""What is done once for a block counts on the CPU device, and hardly here."""
 
 NAMES = [
-    pytest.param(name, marks=[pytest.mark.xfail(strict=False, reason="short lines")] if name in UNEVEN else [])
+    pytest.param(name, marks=[pytest.mark.xfail(strict=False, reason="short blocks")] if name in UNEVEN else [])
     for name in EXECUTABLE
 ]
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..formulas import Expression
-from ..operator import Attributes, BadExample, Example, Operator, declare
+from ..operator import Attributes, BadExample, Example, Operator, Tensors, declare
 from ..rules import Output, Rule, like, same_rank, same_sizes, same_type
 from .work import elements_written
 
@@ -16,6 +16,7 @@ def unary(
     *rules: Rule | tuple[Rule, ...],
     formula: Expression | None = None,
     output: Output | None = None,
+    work: Callable[[Attributes, Tensors], int] = elements_written,
     examples: tuple[Example, ...] = (),
     bad_examples: tuple[BadExample, ...] = (),
 ) -> Operator[Attributes]:
@@ -25,7 +26,7 @@ def unary(
         name,
         rules=rules,
         outputs=outputs,
-        work=elements_written,
+        work=work,
         formula=formula,
         examples=examples,
         bad_examples=bad_examples,

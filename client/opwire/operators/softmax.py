@@ -6,14 +6,18 @@ Source: ``DML_ACTIVATION_SOFTMAX_OPERATOR_DESC``, ``DML_ACTIVATION_LOG_SOFTMAX_O
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 from ..level import FeatureLevel
-from ..operator import Attributes, BadExample, Example, Operator
+from ..operator import Attributes, BadExample, Example, Operator, Tensors
 from ..rules import axes, leading_ones, not_empty, term
 from ..violation import Code
 from .elementwise import unary
+
+_PER_BLOCK = 24
+"""Element visits that take as long as what is done once for a row or block, however small that is."""
 
 _BLOCKS = [[[12, 0], [-101, 11]], [[3, 234], [0, -101]]]
 """The tensor of the page of HARDMAX1."""
@@ -36,6 +40,19 @@ def _example(
     )
 
 
+def _work_of(name: str) -> Callable[[Attributes, Tensors], int]:
+    """Each element is visited once. A softmax of a single one is known; where it is the greatest is looked for."""
+    least = 1 if "HARDMAX" in name else 2
+
+    def work(attributes: Attributes, tensors: Tensors) -> int:
+        output = tensors["OutputTensor"]
+        size = prod(output.sizes[axis] for axis in getattr(attributes, "Axes", [-1]))
+        count: int = output.element_count
+        return count + (_PER_BLOCK * (count // size) if size >= least else 0)
+
+    return work
+
+
 def _of_rows(name: str, source: list[Any], output: list[Any]) -> Operator[Attributes]:
     """An operator along the last dimension of what is a matrix but for leading ones."""
     bad = (
@@ -51,7 +68,8 @@ def _of_rows(name: str, source: list[Any], output: list[Any]) -> Operator[Attrib
         ),
     )
     rule = leading_ones("InputTensor", term(2))
-    return unary(name, rule, examples=(_example("rows", [2, 2], source, output),), bad_examples=bad)
+    examples = (_example("rows", [2, 2], source, output),)
+    return unary(name, rule, work=_work_of(name), examples=examples, bad_examples=bad)
 
 
 def _along_axes(name: str, *examples: Example) -> Operator[Attributes]:
@@ -62,7 +80,7 @@ def _along_axes(name: str, *examples: Example) -> Operator[Attributes]:
         BadExample(name="axis_twice", desc=_desc([2, 3], [1, 1]), code=Code.DUPLICATE_AXIS, pointer="/Axes/1"),
     )
     rules = (axes("Axes", of="InputTensor"), not_empty("Axes"))
-    return unary(name, *rules, examples=examples, bad_examples=bad)
+    return unary(name, *rules, work=_work_of(name), examples=examples, bad_examples=bad)
 
 
 _HALF = -0.6931471805599453

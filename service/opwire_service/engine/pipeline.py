@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from traceback import clear_frames
 from typing import Any, TypeVar
 
@@ -40,7 +41,7 @@ from .batches import Guard
 from .dialect import Completed, Dialect
 from .dispatcher import Dispatcher
 from .graph_registry import GraphRegistry
-from .limits import Allowance, exceeded
+from .limits import Allowance, refuse_large_json, refuse_large_plan, refuse_many_numbers
 from .memory import SMALL, Hold, Memory
 from .plan_cache import PlanCache, Prepared
 from .progress import Progress
@@ -56,12 +57,6 @@ RERUNS = 2
 
 INLINE_BYTES = 256 * 1024
 """More bytes than this take longer to parse, decode or encode than handing them to another thread."""
-
-_BYTES_PER_VALUE = 16
-"""Of JSON text, at most, for each value that a request may have."""
-
-_VALUES_PER_CONTAINER = 16
-"""So many times more values than lists and objects: these take much longer to make, and to free."""
 
 log = logging.getLogger(__name__)
 
@@ -88,7 +83,7 @@ class Engine:
         self.metrics = metrics
         self.limits = limits
         self.memory = Memory(limits.memory_bytes, limits.queued)
-        self.plans = PlanCache(cached_plans, self._bound)
+        self.plans = PlanCache(cached_plans, partial(refuse_large_plan, limits))
         self.graphs = graphs or GraphRegistry(None, limits)
         # JSON is parsed by one thread: it holds the interpreter, so that several would keep all others from running.
         self._parser = ThreadPoolExecutor(1, "opwire-parser")
@@ -157,7 +152,7 @@ class Engine:
         split = RequestBody.split
         taken = await self._parse(split, body, head_length) if is_large else split(body, head_length)
         if len(taken.text) > _FEW_BYTES:
-            self._bound_json(taken)
+            refuse_large_json(self.limits, taken, INLINE_BYTES)
             await hold.grow(taken.objects_bytes, progress.deadline)
         parsed = await self._parse(parse, taken) if len(taken.text) > INLINE_BYTES else parse(taken)
         progress.lap("parse")
@@ -220,7 +215,7 @@ class Engine:
             prepared = await self.plan(execute)
             self._refuse_not_executable(prepared.plan, device)
             writing, numbers = dialect.answer_bytes(request, prepared)
-            self._bound_numbers(numbers)
+            refuse_many_numbers(self.limits, numbers)
             if room is not None:
                 room.take(prepared.output_bytes)
             progress.lap("check")
@@ -340,19 +335,6 @@ class Engine:
         at = Violation(Code.UNKNOWN_VALUE, pointer_to(request.pointer, "device"), message, known)
         raise RequestError(ProblemCode.INVALID_REQUEST, message, violations=[at])
 
-    def _bound_json(self, body: RequestBody) -> None:
-        values = self.limits.json_values
-        size = max(values * _BYTES_PER_VALUE, INLINE_BYTES)
-        if len(body.text) > size:  # then nothing is counted
-            what = "bytes of JSON besides tensors in base64"
-            raise exceeded(ProblemCode.BODY_TOO_LARGE, what, len(body.text), size)
-        containers = values // _VALUES_PER_CONTAINER
-        if body.containers > containers:
-            what = "lists and objects in the JSON of the request"
-            raise exceeded(ProblemCode.BODY_TOO_LARGE, what, body.containers, containers)
-        if body.nodes > values:
-            raise exceeded(ProblemCode.BODY_TOO_LARGE, "values in the JSON of the request", body.nodes, values)
-
     def _refuse_not_executable(self, plan: Plan, device: str) -> None:
         if self.dispatcher.runs(plan, device):
             return
@@ -363,24 +345,6 @@ class Engine:
             known = ", ".join(self.dispatcher.devices)
             detail = f"the desc is valid, but none of this server's devices runs {operator}: {known}"
         raise NotExecutableError(ProblemCode.OPERATOR_NOT_EXECUTABLE, detail, operator=operator, devices=able)
-
-    def _bound(self, plan: Plan) -> None:
-        """Refuses what is too large before any memory is taken for it."""
-        limits = self.limits
-        for name, desc in (*plan.inputs.items(), *plan.outputs.items()):
-            if desc.element_count > limits.tensor_elements:
-                what = f"elements in {name}"
-                raise exceeded(ProblemCode.TENSOR_TOO_LARGE, what, desc.element_count, limits.tensor_elements)
-        size = sum(desc.data_size_in_bytes for desc in plan.outputs.values())
-        if size > limits.output_bytes:
-            raise exceeded(ProblemCode.TENSOR_TOO_LARGE, "bytes of output", size, limits.output_bytes)
-        if plan.work > limits.work:
-            raise exceeded(ProblemCode.WORK_TOO_LARGE, "element visits", plan.work, limits.work)
-
-    def _bound_numbers(self, count: int) -> None:
-        most = self.limits.output_numbers
-        if count > most:
-            raise exceeded(ProblemCode.TENSOR_TOO_LARGE, "elements of output as numbers", count, most)
 
 
 _FEW_STEPS = 32

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from opwire.enums import PaddingMode
-from opwire_service.kernels.cpu.views.folding import parts_of
+from opwire_service.kernels.views.folding import parts_of
 from opwire_service.kernels.cpu.views.geometry import SQUARES_LONG, TILE_BYTES
 from tests.moving import counted, moved, same_bits, tensor
 

@@ -1,0 +1,14 @@
+"""The operators that move, convert, pick and choose elements, with what makes their jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from opwire.check import Plan
+
+from ..job import CudaJob
+from . import cast, folding, pick, scatter, view
+
+JOBS: dict[str, Callable[[Plan, int], CudaJob]] = {
+    name: job for family in (view, cast, pick, scatter, folding) for name, job in family.JOBS.items()
+}

@@ -11,6 +11,7 @@ struct Tiles {
     u32 first, count;   // tiles
     u32 rows, columns;  // of the matrix
     u32 across, down;   // steps between columns in the source, and between rows in the target
+    u32 begin, unused;  // the unit of the source from which steps count
     Walk walk;          // source, target, row, column
 };
 
@@ -23,7 +24,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) transpose_tiles(const __gr
 #pragma unroll
     for (int n = 0; n < SHARE; ++n) {
         u32 i = n * THREADS + threadIdx.x, row = i % ROWS, column = i / ROWS;
-        if (row < rows && column < columns) units[n] = tiles.source[at[0] + row + column * tiles.across];
+        if (row < rows && column < columns) units[n] = tiles.source[tiles.begin + at[0] + row + column * tiles.across];
     }
 #pragma unroll
     for (int n = 0; n < SHARE; ++n) {

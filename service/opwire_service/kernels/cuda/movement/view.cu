@@ -9,24 +9,25 @@ struct Copy {
     TargetUnit *target;
     u64 value[2];      // of FILL
     u32 first, count;  // units
+    u32 begin, unused;  // the unit of the source from which steps count, which may go backwards
     u32 start, span;   // of BAND: what the third offset begins with, and what it stays below
     Walk walk;         // in units: source, target
 };
 
 extern "C" __global__ void __launch_bounds__(THREADS) copy_units(const __grid_constant__ Copy copy) {
-    u32 begin = blockIdx.x * (THREADS * BATCH) + threadIdx.x;
+    u32 thread = blockIdx.x * (THREADS * BATCH) + threadIdx.x;
     SourceUnit units[BATCH];
     u32 targets[BATCH];
     bool chosen[BATCH];
 #pragma unroll
     for (int n = 0; n < BATCH; ++n) {
-        u32 place = begin + n * THREADS, offset[STEPS];
+        u32 place = thread + n * THREADS, offset[STEPS];
         chosen[n] = place < copy.count;
         if (!chosen[n]) continue;
         walk(copy.walk, copy.first + place, offset);
         if (BAND && copy.start + offset[STEPS - 1] >= copy.span) chosen[n] = false;
         if (!chosen[n]) continue;
-        units[n] = FILL ? *reinterpret_cast<const SourceUnit *>(copy.value) : copy.source[offset[0]];
+        units[n] = FILL ? *reinterpret_cast<const SourceUnit *>(copy.value) : copy.source[copy.begin + offset[0]];
         targets[n] = offset[1];
     }
 #pragma unroll

@@ -36,11 +36,11 @@ FEWEST_ROWS, FEWEST_COLUMNS = 2, 8
 COPY_HEAD = [
     *((name, "<u8") for name in ("source", "target")),
     ("value", "<u8", (2,)),
-    *((name, "<u4") for name in ("first", "count", "start", "span")),
+    *((name, "<u4") for name in ("first", "count", "begin", "unused", "start", "span")),
 ]
 _TILES_HEAD = [
     *((name, "<u8") for name in ("source", "target")),
-    *((name, "<u4") for name in ("first", "count", "rows", "columns", "across", "down")),
+    *((name, "<u4") for name in ("first", "count", "rows", "columns", "across", "down", "begin", "unused")),
 ]
 
 
@@ -82,7 +82,10 @@ def copy_part(copy: Copy, item: int, value: Array | None = None) -> Part:
     units = Units.of(copy, most, repeats=value is not None)
     size = units.lanes * item
     tiled = _transposed(units.loops, size) if value is None and copy.band is None else None
-    return tiled or _plain(copy, units, size, value)
+    part = tiled or _plain(copy, units, size, value)
+    if value is None:
+        part.parameter["begin"] = copy.source_offset // units.lanes % 2**32
+    return part
 
 
 def _plain(copy: Copy, units: Units, size: int, value: Array | None) -> Part:
@@ -170,29 +173,26 @@ class PlacedCopy(NamedTuple):
     Attributes:
         part: the kernel.
         source, target: numbers of tensors, inputs first; a source beyond them is a constant, written by FILL.
-        source_bytes, target_bytes: from their beginnings.
+        target_bytes: from its beginning.
     """
 
     part: Part
     source: int
     target: int
-    source_bytes: int
     target_bytes: int
 
     @classmethod
     def of(cls, copy: Copy, movement: Movement, tensors: int) -> PlacedCopy:
-        first = _at_band(copy)
-        offsets = first.source_offset * movement.item, first.target_offset * movement.item
+        value = None
         if copy.source >= tensors:
             assert movement.constants is not None
-            value = movement.constants.reshape(-1)[copy.source_offset]
-            part = copy_part(copy, movement.item, np.asarray(value))
-            return cls(part, 0, copy.target, 0, offsets[1])
-        return cls(copy_part(copy, movement.item), copy.source, copy.target, *offsets)
+            value = np.asarray(movement.constants.reshape(-1)[copy.source_offset])
+        first = _at_band(copy)
+        part = copy_part(first, movement.item, value)
+        return cls(part, copy.source if value is None else 0, copy.target, first.target_offset * movement.item)
 
     def launches(self, addresses: list[int]) -> Iterator[KernelLaunch]:
-        source, target = addresses[self.source] + self.source_bytes, addresses[self.target] + self.target_bytes
-        return self.part.launches(source, target)
+        return self.part.launches(addresses[self.source], addresses[self.target] + self.target_bytes)
 
 
 class CopyJob(CertainJob):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from math import gcd
+from operator import itemgetter
 
 import numpy as np
 
@@ -59,7 +60,7 @@ class PickJob(CertainJob):
         source, index = plan.inputs["InputTensor"], plan.inputs[indices]
         beside = places or (0,) * len(picks.points)
         points = sorted(zip(picks.points, beside, strict=True), key=lambda pair: pair[0].target, reverse=True)
-        loops = merged([(each.size, each.indices, each.source, place) for each, place in points])
+        loops = merged(((each.size, each.indices, each.source, place) for each, place in points), 3)
         item = source.data_type.bits // 8
         lanes = _lanes(loops, picks.components, LOAD_BYTES // item)
         *outer, inner = loops
@@ -67,7 +68,8 @@ class PickJob(CertainJob):
             [
                 *((size, at, here // lanes, place) for size, at, here, place in outer),
                 (inner[0] // lanes, inner[1], 1 if lanes > 1 else inner[2], inner[3]),
-            ]
+            ],
+            3,
         )
         parameter = np.zeros(1, [*_PICK_HEAD, ("walk", walk_type(3))])
         components = [part._replace(step=part.step // lanes) for part in picks.components]
@@ -111,10 +113,10 @@ class OneHotJob(CertainJob):
         steps = [
             (out, size, 0 if i == axis else step, int(i == axis)) for i, (size, step, out) in enumerate(dimensions)
         ]
-        loops = merged([loop for _, *loop in sorted(steps, key=lambda each: each[0], reverse=True)])  # type: ignore[misc]
+        loops = merged((loop for _, *loop in sorted(steps, key=itemgetter(0), reverse=True)), 2)
         *outer, (size, index, place) = loops
         lanes = gcd(LOAD_BYTES // item, size) if (index, place) == (0, 1) else 1
-        loops = merged([*outer, (size // lanes, index, place * lanes)])
+        loops = merged([*outer, (size // lanes, index, place * lanes)], 2)
         parameter = np.zeros(1, [*_HOT_HEAD, ("walk", walk_type(2))])
         parameter["on"], parameter["size"] = _second_place(values), target.sizes[axis]
         write_walk(loops, parameter["walk"][0])
@@ -130,8 +132,9 @@ class OneHotJob(CertainJob):
 
 
 def _second_place(desc: BufferTensorDesc) -> int:
-    """Where the second element of a tensor of two stands."""
-    return next(step for size, step in zip(desc.sizes, desc.element_strides, strict=True) if size > 1)
+    """Where the second element of a tensor stands, row by row."""
+    dimensions = zip(desc.sizes, desc.element_strides, strict=True)
+    return [step for size, step in dimensions if size > 1][-1]
 
 
 def _pick(plan: Plan, processors: int) -> CudaJob:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from math import gcd, prod
+from operator import itemgetter
 
 import numpy as np
 
@@ -63,9 +64,10 @@ class Scattering:
             [
                 (size, step, 0, 1) if i == axis else (size, step, slots[i], 0)
                 for i, (size, step) in enumerate(zip(indices.sizes, indices.element_strides, strict=True))
-            ]
+            ],
+            _STEPS,
         )
-        self.tuples = merged([(indices.sizes[axis], 0, 0, updates.element_strides[axis])])
+        self.tuples = merged([(indices.sizes[axis], 0, 0, updates.element_strides[axis])], _STEPS)
         steps = zip(target.sizes, slots, source.element_strides, updates.element_strides, strict=True)
         self._set_places(
             [
@@ -85,12 +87,9 @@ class Scattering:
         self.slots = prod(named)
         self.components = [Component(i * place, *each) for i, each in enumerate(zip(named, slots, strict=True))]
         numbers = packed_strides([size for size, _ in field])
-        self.claims = merged(
-            [(size, step, 0, number) for (size, step), number in zip(field, numbers, strict=True)] or [(1, 0, 0, 0)]
-        )
-        self.tuples = merged(
-            [(size, 0, 0, step) for (size, _), step in zip(field, updates, strict=False)] or [(1, 0, 0, 0)]
-        )
+        counted = zip(field, numbers, strict=True)
+        self.claims = merged([(size, step, 0, number) for (size, step), number in counted], _STEPS)
+        self.tuples = merged([(size, 0, 0, step) for (size, _), step in zip(field, updates, strict=False)], _STEPS)
         steps = zip(
             target,
             source,
@@ -102,8 +101,7 @@ class Scattering:
 
     def _set_places(self, steps: Sequence[Loop]) -> None:
         """Takes loops that begin with the step in the target."""
-        ordered = sorted(steps, key=lambda each: each[0], reverse=True)
-        self.places = merged([loop for _, *loop in ordered])  # type: ignore[misc]
+        self.places = merged((loop for _, *loop in sorted(steps, key=itemgetter(0), reverse=True)), _STEPS)
 
     def lanes(self, most: int) -> int:
         """Elements that move together: neighbours in one slot."""
@@ -118,9 +116,8 @@ def _in_lanes(loops: Sequence[Loop], lanes: int) -> list[Loop]:
     if lanes == 1:
         return list(loops)
     *outer, (size, *_) = loops
-    return merged(
-        [*((loop[0], loop[1], *(step // lanes for step in loop[2:])) for loop in outer), (size // lanes, 0, 1, 1)]
-    )
+    wide = ((loop[0], loop[1], *(step // lanes for step in loop[2:])) for loop in outer)
+    return merged([*wide, (size // lanes, 0, 1, 1)], _STEPS)
 
 
 class ScatterJob(CertainJob):

@@ -71,9 +71,9 @@ class Units(NamedTuple):
             sources = [] if repeats else [copy.source_offset, *(loop.source for loop in outer)]
             lanes = gcd(most, inner.size, copy.target_offset, *sources, *(loop.target for loop in outer))
         if lanes == 1:
-            return cls(1, without_ones([tuple(loop) for loop in loops]))
+            return cls(1, without_ones([tuple(loop) for loop in loops], 2))
         found = [(loop.size, loop.source // lanes, loop.target // lanes) for loop in outer]
-        return cls(lanes, without_ones([*found, (inner.size // lanes, int(not repeats), 1)]))
+        return cls(lanes, without_ones([*found, (inner.size // lanes, int(not repeats), 1)], 2))
 
 
 def copy_part(copy: Copy, item: int, value: Array | None = None) -> Part:
@@ -152,7 +152,8 @@ def _transposed(loops: list[Loop], size: int) -> Part | None:
             *((*loop, 0, 0) for loop in outer),
             (-(-rows[0] // high), high, high * rows[2], high, 0),
             (-(-columns[0] // wide), wide * columns[1], wide, 0, wide),
-        ]
+        ],
+        4,
     )
     parameter = np.zeros(1, [*_TILES_HEAD, ("walk", walk_type(4))])
     parameter["rows"], parameter["columns"] = rows[0], columns[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
@@ -35,23 +35,22 @@ def walk_type(steps: int) -> np.dtype[Any]:
     return np.dtype([("count", "<u4"), ("unused", "<u4"), ("loop", loop, (MOST_LOOPS,))])
 
 
-def without_ones(loops: Sequence[Loop]) -> list[Loop]:
-    """The loops that do something; of nothing but single elements one of them."""
-    steps = len(loops[0]) - 1 if loops else 2
+def without_ones(loops: Sequence[Loop], steps: int) -> list[Loop]:
+    """The loops that do something; of a single element one that does not, with so many steps."""
     return [loop for loop in loops if loop[0] > 1] or [(1, *(0,) * steps)]
 
 
-def merged(loops: Sequence[Loop]) -> list[Loop]:
-    """The fewest loops that visit the same places in the same order, given outermost first."""
+def merged(loops: Iterable[Sequence[int]], steps: int) -> list[Loop]:
+    """The fewest loops that visit the same places in the same order, given outermost first, with so many steps."""
     found: list[Loop] = []
-    for size, *steps in loops:
+    for size, *made in loops:
         if size == 1:
             continue
-        if found and found[-1][1:] == tuple(size * step for step in steps):
-            found[-1] = (found[-1][0] * size, *steps)
+        if found and found[-1][1:] == tuple(size * step for step in made):
+            found[-1] = (found[-1][0] * size, *made)
         else:
-            found.append((size, *steps))
-    return found or without_ones(loops)
+            found.append((size, *made))
+    return without_ones(found, steps)
 
 
 def depth_macro(loops: Sequence[Loop]) -> tuple[str, int]:

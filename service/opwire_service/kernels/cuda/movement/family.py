@@ -7,8 +7,8 @@ from collections.abc import Callable
 from opwire.check import Plan
 
 from ..job import CudaJob
-from . import cast, folding, pick, scatter, view
+from . import cast, folding, nonzero, pick, scatter, top, view
 
 JOBS: dict[str, Callable[[Plan, int], CudaJob]] = {
-    name: job for family in (view, cast, pick, scatter, folding) for name, job in family.JOBS.items()
+    name: job for family in (view, cast, pick, scatter, folding, top, nonzero) for name, job in family.JOBS.items()
 }

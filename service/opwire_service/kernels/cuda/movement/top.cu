@@ -81,12 +81,12 @@ static __device__ __forceinline__ void put(const Top &top, const u32 (&at)[STEPS
 extern "C" __global__ void __launch_bounds__(THREADS) sort_pieces(const __grid_constant__ Top top) {
     __shared__ Entry entries[SORTED];
     const u32 GROUP = SORTED / SEGMENT;
-    u64 first = (u64)(top.first + blockIdx.x) * GROUP, all = (u64)top.sequences * top.pieces;
+    u32 first = (top.first + blockIdx.x) * GROUP, all = top.sequences * top.pieces;
     for (u32 i = threadIdx.x; i < SORTED; i += THREADS) {
         // Neighbouring threads read neighbours.
         u32 slot = top.step == 1 || top.from_entries ? i : i % GROUP * SEGMENT + i / GROUP;
-        u64 piece = first + slot / SEGMENT;
-        u32 sequence = (u32)(piece / top.pieces), place = (u32)(piece % top.pieces) * SEGMENT + slot % SEGMENT;
+        u32 piece = first + slot / SEGMENT, sequence = top.pieces == 1 ? piece : piece / top.pieces;
+        u32 place = (piece - sequence * top.pieces) * SEGMENT + slot % SEGMENT;
         Entry entry = entry_of((Key)~(Key)0, ~0u);
         if (piece < all && place < top.size) {
             if (top.from_entries) {
@@ -116,8 +116,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) sort_pieces(const __grid_c
     __syncthreads();
     for (u32 i = threadIdx.x; i < SORTED; i += THREADS) {
         u32 slot = top.value_step == 1 || top.to_entries ? i : i % GROUP * SEGMENT + i / GROUP;
-        u64 piece = first + slot / SEGMENT;
-        u32 sequence = (u32)(piece / top.pieces), place = (u32)(piece % top.pieces) * SEGMENT + slot % SEGMENT;
+        u32 piece = first + slot / SEGMENT, sequence = top.pieces == 1 ? piece : piece / top.pieces;
+        u32 place = (piece - sequence * top.pieces) * SEGMENT + slot % SEGMENT;
         if (piece >= all) continue;
         if (top.to_entries) {
             if (place < top.size) top.entries[(u64)sequence * top.size + place] = entries[slot];

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import groupby
-from math import prod
 from typing import Any
 
 import numpy as np

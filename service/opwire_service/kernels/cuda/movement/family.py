@@ -7,8 +7,10 @@ from collections.abc import Callable
 from opwire.check import Plan
 
 from ..job import CudaJob
-from . import cast, folding, nonzero, pick, scatter, top, view
+from . import cast, folding, identity, nonzero, pick, scatter, sequence, top, view
+
+_FAMILIES = (view, cast, identity, pick, scatter, sequence, folding, top, nonzero)
 
 JOBS: dict[str, Callable[[Plan, int], CudaJob]] = {
-    name: job for family in (view, cast, pick, scatter, folding, top, nonzero) for name, job in family.JOBS.items()
+    name: job for family in _FAMILIES for name, job in family.JOBS.items()
 }

@@ -63,7 +63,11 @@ class TopJob(CertainJob):
         strides = source.element_strides, values.element_strides, indices.element_strides
         loops = merged(((source.sizes[i], *(each[i] for each in strides)) for i in others), 3)
         self._task = np.zeros(1, _TOP)
-        self._task["sequences"], self._task["length"], self._task["wanted"] = self._sequences, self._length, self._wanted
+        self._task["sequences"], self._task["length"], self._task["wanted"] = (
+            self._sequences,
+            self._length,
+            self._wanted,
+        )
         for name, each in zip(("step", "value_step", "index_step"), strides, strict=True):
             self._task[name] = each[axis]
         write_walk(loops, self._task["walk"][0])
@@ -129,14 +133,16 @@ class TopJob(CertainJob):
         """Runs that grow to twice their width each time, from one buffer to the other."""
         width = self._segment
         while width < self._size:
-            merge = self._part("merge_runs", self._sequences * self._size, THREADS, PIECE // 4, size=self._size, width=width)
+            merge = self._part(
+                "merge_runs", self._sequences * self._size, THREADS, PIECE // 4, size=self._size, width=width
+            )
             yield from merge.launches(*tensors, *buffers)
             buffers, width = (buffers[1], buffers[0]), 2 * width
         write = self._part("write_best", self._sequences * self._wanted, THREADS, size=self._size)
         yield from write.launches(*tensors, *buffers)
 
     def _search(self) -> Iterator[Part]:
-        """What finds the best: digit by digit of the last of them, of its key and then of its place; and collects them."""
+        """What finds the last of the best, digit by digit of its key and then of its place, and collects them all."""
         parts = -(-self._length // (THREADS * SHARE))
         blocks, at_once = self._sequences * parts, PIECE // (THREADS * SHARE)
         digits = [(1, shift) for shift in range(self._bits - 8, -1, -8)]

@@ -14,7 +14,7 @@ struct Claims {
 extern "C" __global__ void __launch_bounds__(THREADS) claim_slots(const __grid_constant__ Claims claims) {
     u32 place = blockIdx.x * THREADS + threadIdx.x, offset[STEPS];
     if (place >= claims.count) return;
-    walk(claims.walk, claims.first + place, offset);
+    walk_all(claims.walk, claims.first + place, offset);
     u32 slot = written_offset(claims.tuple, claims.indices + offset[0]);
     if (slot != NOWHERE) atomicMax(claims.owners + offset[1] + slot, offset[2] + 1);
 }

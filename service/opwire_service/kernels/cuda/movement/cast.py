@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from opwire.check import Plan
 
 from ...views.movements import Movement
 from ...views.view import View, copy
-from ..job import LOAD_BYTES, TYPES, CudaJob, CudaMemory, KernelLaunch, Program
-from .view import BATCH, COPY_HEAD, CopyJob, Units
-from .walk import THREADS, CertainJob, Part, count_of, depth_macro, on_card, walk_type, write_walk
+from ..job import LOAD_BYTES, TYPES, CudaJob, CudaMemory, KernelLaunch
+from .view import CopyJob, Units, strided_part
+from .walk import CertainJob, on_card
 
 
 class CastJob(CertainJob):
@@ -22,15 +20,9 @@ class CastJob(CertainJob):
         source, target = plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
         whole = copy(View.of(0, source), View.of(1, target))
         units = Units.of(whole, LOAD_BYTES * 8 // max(source.data_type.bits, target.data_type.bits))
-        parameter = np.zeros(1, [*COPY_HEAD, ("walk", walk_type(2))])
-        write_walk(units.loops, parameter["walk"][0])
         types = ("SOURCE", TYPES[source.data_type]), ("TARGET", TYPES[target.data_type]), ("LANES", units.lanes)
-        program = Program(
-            ("scalars", "movement/walk", "movement/cast", "movement/view"),
-            (("STEPS", 2), depth_macro(units.loops), ("FILL", 0), ("BAND", 0), *types),
-        )
-        self._part = Part(program, "copy_units", parameter, count_of(units.loops), THREADS * BATCH)
-        self.programs = (program,)
+        self._part = strided_part(units.loops, ("scalars", "movement/walk", "movement/cast"), types)
+        self.programs = (self._part.program,)
 
     def launches(self, memory: CudaMemory) -> Iterator[KernelLaunch]:
         """See ``CudaJob.launches``."""

@@ -1,7 +1,6 @@
 // Copies where neighbours in the source lie apart in the target and the other way round: tiles of ROWS along the source
-// and COLUMNS along the target, both powers of two, pass through shared memory.
+// and COLUMNS along the target, both powers of two, pass through shared memory. A block has THREADS threads.
 
-const u32 THREADS = 256;
 const u32 PAD = sizeof(SourceUnit) < 4 ? 4 / sizeof(SourceUnit) : 1;  // moves each column on by a bank
 const int SHARE = ROWS * COLUMNS / THREADS;
 

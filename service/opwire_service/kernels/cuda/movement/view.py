@@ -16,13 +16,30 @@ from ...views import phases
 from ...views.movements import MOVEMENTS, Movement
 from ...views.view import Copy
 from ..job import LOAD_BYTES, CudaJob, CudaMemory, KernelLaunch, Program
-from .walk import THREADS, CertainJob, Loop, Part, count_of, depth_macro, on_card, walk_type, without_ones, write_walk
+from .walk import (
+    PIECE,
+    THREADS,
+    CertainJob,
+    Loop,
+    Part,
+    count_of,
+    depth_macro,
+    on_card,
+    walk_type,
+    without_ones,
+    write_walk,
+)
 
 UNITS = {1: "u8", 2: "u16", 4: "u32", 8: "u64", 16: "Pack<u64, 2>"}
 """What is moved at once, by its bytes."""
 
 BATCH = 4
 """Units of a thread, as in the kernel."""
+
+PLAIN = ("scalars", "movement/walk", "movement/plain")
+"""Sources for units that are moved as they are."""
+
+Macros = tuple[tuple[str, str | int], ...]
 
 WIDEST_TILED = 8
 """Bytes of a unit that is worth a detour through shared memory."""
@@ -33,11 +50,24 @@ TILE_SIDES = {1: 64, 2: 64, 4: 32, 8: 32}
 FEWEST_ROWS, FEWEST_COLUMNS = 2, 8
 """Of a matrix that is transposed in tiles; the threads of narrower ones read and write neighbours anyway."""
 
+MANY_LOOPS = 4
+"""So many cost so much that narrow matrices are transposed in tiles too."""
+
+NARROWEST, MOST_LAYERS = 64, 2**16 - 1
+"""Units of a row that is worth a walk of its own, and the most blocks that have parts of the same rows."""
+
 COPY_HEAD = [
     *((name, "<u8") for name in ("source", "target")),
     ("value", "<u8", (2,)),
     *((name, "<u4") for name in ("first", "count", "begin", "unused", "start", "span")),
 ]
+_ROWS = np.dtype(
+    [
+        *((name, "<u8") for name in ("source", "target")),
+        *((name, "<u4") for name in ("first", "count", "begin", "width", "step", "target_step")),
+        ("walk", walk_type(2)),
+    ]
+)
 _TILES_HEAD = [
     *((name, "<u8") for name in ("source", "target")),
     *((name, "<u4") for name in ("first", "count", "rows", "columns", "across", "down", "begin", "unused")),
@@ -88,22 +118,51 @@ def copy_part(copy: Copy, item: int, value: Array | None = None) -> Part:
     return part
 
 
-def _plain(copy: Copy, units: Units, size: int, value: Array | None) -> Part:
-    loops, start, span = units.loops, 0, 0
-    if copy.band is not None:
-        loops, start, span = _band_loops(copy, *copy.band)
+def strided_part(loops: list[Loop], sources: tuple[str, ...], macros: Macros) -> Part:
+    """The kernel that makes a copy of units.
+
+    Args:
+        loops: outermost first: sizes and the steps in source and target, in units.
+        sources: what moves a unit, as ``movement/plain``.
+        macros: of that.
+    """
+    *outer, (width, step, target_step) = loops
+    layers = -(-width // (THREADS * BATCH))
+    if not outer or width < NARROWEST or layers > MOST_LAYERS:
+        return _flat_part(loops, sources, macros)
+    across = -(-width // (layers * BATCH))
+    down = THREADS // across
+    parameter = np.zeros(1, _ROWS)
+    parameter["width"], parameter["step"], parameter["target_step"] = width, step % 2**32, target_step
+    write_walk(outer, parameter["walk"][0])
+    program = Program((*sources, "movement/rows"), (("STEPS", 2), depth_macro(outer), *macros))
+    piece = max(down, PIECE // width)
+    return Part(program, "copy_rows", parameter, count_of(outer), down, piece, (across, down), layers)
+
+
+def _flat_part(loops: list[Loop], sources: tuple[str, ...], macros: Macros, band: tuple[int, int] | None = None,
+               value: Array | None = None) -> Part:  # fmt: skip
+    """The kernel in which each thread finds out where its units are."""
     steps = len(loops[0]) - 1
     parameter = np.zeros(1, [*COPY_HEAD, ("walk", walk_type(steps))])
     if value is not None:
         parameter["value"] = np.frombuffer(value.tobytes() * (LOAD_BYTES // value.itemsize), "<u8")
-    parameter["start"], parameter["span"] = start, span
+    if band is not None:
+        parameter["start"], parameter["span"] = band
     write_walk(loops, parameter["walk"][0])
-    macros = (("UNIT", UNITS[size]), ("FILL", int(value is not None)), ("BAND", int(copy.band is not None)))
-    program = Program(
-        ("scalars", "movement/walk", "movement/plain", "movement/view"),
-        (("STEPS", steps), depth_macro(loops), *macros),
-    )
+    flags = ("FILL", int(value is not None)), ("BAND", int(band is not None))
+    program = Program((*sources, "movement/view"), (("STEPS", steps), depth_macro(loops), *flags, *macros))
     return Part(program, "copy_units", parameter, count_of(loops), THREADS * BATCH)
+
+
+def _plain(copy: Copy, units: Units, size: int, value: Array | None) -> Part:
+    macros = (("UNIT", UNITS[size]),)
+    if copy.band is not None:
+        loops, *band = _band_loops(copy, *copy.band)
+        return _flat_part(loops, PLAIN, macros, (band[0], band[1]), value)
+    if value is not None:
+        return _flat_part(units.loops, PLAIN, macros, value=value)
+    return strided_part(units.loops, PLAIN, macros)
 
 
 def _is_narrow(copy: Copy) -> bool:
@@ -137,16 +196,15 @@ def _transposed(loops: list[Loop], size: int) -> Part | None:
     """The kernel that transposes tiles, where the copy is one of matrices that lie the other way in the target."""
     columns, outer = loops[-1], loops[:-1]
     rows = next((loop for loop in outer if loop[1] == 1 and loop[0] >= FEWEST_ROWS), None)
-    is_turned = columns[2] == 1 and columns[1] not in (0, 1) and columns[0] >= FEWEST_COLUMNS
+    fewest = FEWEST_COLUMNS if len(loops) < MANY_LOOPS else FEWEST_ROWS
+    is_turned = columns[2] == 1 and columns[1] not in (0, 1) and columns[0] >= fewest
     if rows is None or not is_turned or size > WIDEST_TILED:
         return None
     outer.remove(rows)
-    side = TILE_SIDES[size]
-    high = min(side, _power_above(rows[0]))
-    wide = side * side // high
-    if columns[0] <= wide // 2:
-        wide = _power_above(columns[0])
-        high = side * side // wide
+    elements = TILE_SIDES[size] ** 2
+    high = min(TILE_SIDES[size], _power_above(rows[0]))
+    wide = min(elements // high, _power_above(columns[0]))
+    high = min(elements // wide, _power_above(rows[0]))
     tiles = without_ones(
         [
             *((*loop, 0, 0) for loop in outer),
@@ -159,9 +217,17 @@ def _transposed(loops: list[Loop], size: int) -> Part | None:
     parameter["rows"], parameter["columns"] = rows[0], columns[0]
     parameter["across"], parameter["down"] = columns[1] % 2**32, rows[2]
     write_walk(tiles, parameter["walk"][0])
-    macros = ("STEPS", 4), depth_macro(tiles), ("UNIT", UNITS[size]), ("ROWS", high), ("COLUMNS", wide)
-    program = Program(("scalars", "movement/walk", "movement/plain", "movement/transpose"), macros)
-    return Part(program, "transpose_tiles", parameter, count_of(tiles), 1)
+    threads = min(THREADS, high * wide)
+    macros = (
+        ("STEPS", 4),
+        depth_macro(tiles),
+        ("UNIT", UNITS[size]),
+        ("ROWS", high),
+        ("COLUMNS", wide),
+        ("THREADS", threads),
+    )
+    program = Program((*PLAIN, "movement/transpose"), macros)
+    return Part(program, "transpose_tiles", parameter, count_of(tiles), 1, PIECE // elements, (threads, 1))
 
 
 def _power_above(number: int) -> int:

@@ -87,6 +87,8 @@ class Part:
         count: items.
         per_block: items of a block.
         piece: items of a launch at most.
+        block: its threads.
+        layers: blocks side by side that have the same items.
     """
 
     program: Program
@@ -95,6 +97,8 @@ class Part:
     count: int
     per_block: int
     piece: int = PIECE
+    block: tuple[int, int] = (THREADS, 1)
+    layers: int = 1
 
     def launches(self, *addresses: int) -> Iterator[KernelLaunch]:
         """The launches on memory."""
@@ -106,7 +110,7 @@ class Part:
             part = parameter.copy() if first else parameter
             count = min(piece, self.count - first)
             part["first"], part["count"] = first, count
-            yield KernelLaunch(self.program, self.entry, (-(-count // self.per_block), 1), (THREADS, 1), part)
+            yield KernelLaunch(self.program, self.entry, (-(-count // self.per_block), self.layers), self.block, part)
 
 
 class CertainJob:

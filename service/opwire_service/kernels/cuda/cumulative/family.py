@@ -30,7 +30,7 @@ from ..movement.walk import (
     write_walk,
 )
 
-SHARE = 8
+SHARE = 16
 """Elements of a thread that shares a chunk, as in the kernel."""
 
 CHUNK = THREADS * SHARE
@@ -54,8 +54,8 @@ _LINES = np.dtype(
         *((name, "<u8") for name in ("source", "target", "totals", "uncertain")),
         ("depth", "<f8"),
         *((name, "<u4") for name in ("terms", "unused_terms", "first", "count", "lines", "length")),
-        *((name, "<u4") for name in ("sharing", "chunks", "step", "target_step", "begin", "target_begin")),
-        *((name, "<u4") for name in ("room", "unused")),
+        *((name, "<u4") for name in ("chunks", "unused", "step", "target_step", "begin", "target_begin")),
+        *((name, "<u4") for name in ("room", "spare")),
         ("walk", walk_type(2)),
     ]
 )
@@ -111,6 +111,7 @@ class RunningJob:
             ("EXCLUSIVE", int(self._exclusive)),
             ("STEPS", 2),
             depth_macro(self._loops),
+            ("SHARING", self._sharing),
         )
         if not self._type.is_float:
             combine, start = _COMBINE[self._sums]
@@ -126,9 +127,9 @@ class RunningJob:
     def _parameter(self) -> Array:
         task = np.zeros(1, _LINES)
         task["terms"], task["lines"], task["length"] = self._length, self._count, self._length
-        # Of a chunk, of chunks, and of the tiles of chunks.
-        task["depth"] = self._length if self._by_lines else 64 + self._chunks // THREADS
-        task["sharing"], task["chunks"], task["room"] = self._sharing, self._chunks, self._room
+        # Of neighbours, of threads, and of chunks.
+        task["depth"] = self._length if self._by_lines else 2 * SHARE + 64 + 2 * (self._chunks // THREADS)
+        task["chunks"], task["room"] = self._chunks, self._room
         task["step"], task["target_step"] = self._step % 2**32, self._target_step % 2**32
         task["begin"], task["target_begin"] = self._begin, self._target_begin
         write_walk(self._loops, task["walk"][0])

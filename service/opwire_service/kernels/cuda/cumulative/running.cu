@@ -1,8 +1,9 @@
-// Running values along lines: one thread walks a line that lies beside others, or several threads share a chunk of a line
-// that is longer, whose chunks are added up before. EXCLUSIVE leaves each element out of its own.
+// Running values along lines: one thread walks a line that lies beside others, or SHARING threads, a power of two, share a
+// chunk of a line, whose chunks are added up before where it has more. EXCLUSIVE leaves each element out of its own.
 
 const u32 THREADS = 256;
-const u32 SHARE = 8;  // neighbours that a thread has
+const u32 SHARE = 16;  // neighbours that a thread has
+const u32 AHEAD = 8;   // elements that the thread of a line reads at once
 
 struct Lines {
     const Input *source;
@@ -12,11 +13,10 @@ struct Lines {
     Terms terms;
     u32 first, count;    // lines, or blocks
     u32 lines, length;
-    u32 sharing;         // threads that share a chunk, a power of two
-    u32 chunks;          // of a line
+    u32 chunks, unused;  // of a line
     u32 step, target_step;
     u32 begin, target_begin;  // of a line, which may be walked backwards
-    u32 room, unused;
+    u32 room, spare;
     Walk walk;  // source, target
 };
 
@@ -45,24 +45,24 @@ extern "C" __global__ void __launch_bounds__(THREADS) run_lines(const __grid_con
     u32 here = at[0] + all.begin, there = at[1] + all.target_begin;
     Running running;
     running.clear();
-    for (u32 i = 0; i < all.length; i += SHARE) {
-        Input items[SHARE];
+    for (u32 i = 0; i < all.length; i += AHEAD) {
+        Input items[AHEAD];
 #pragma unroll
-        for (u32 k = 0; k < SHARE; ++k)
+        for (u32 k = 0; k < AHEAD; ++k)
             if (i + k < all.length) items[k] = all.source[here + (i + k) * all.step];
 #pragma unroll
-        for (u32 k = 0; k < SHARE; ++k)
+        for (u32 k = 0; k < AHEAD; ++k)
             if (i + k < all.length)
                 all.target[there + (i + k) * all.target_step] = one_step(all, running, items[k], line, i + k);
     }
 }
 
 // Makes of the value of each thread that of all up to its own that share its chunk.
-static __device__ __forceinline__ void run_up(Running *shared, Running &own, u32 sharing) {
-    u32 number = threadIdx.x % sharing;
+template <u32 COUNT> static __device__ __forceinline__ void run_up(Running *shared, Running &own) {
+    u32 number = threadIdx.x % COUNT;
     __syncthreads();
     shared[threadIdx.x] = own;
-    for (u32 apart = 1; apart < sharing; apart *= 2) {
+    for (u32 apart = 1; apart < COUNT; apart *= 2) {
         __syncthreads();
         if (number >= apart) own.merge(shared[threadIdx.x - apart]);
         __syncthreads();
@@ -73,15 +73,14 @@ static __device__ __forceinline__ void run_up(Running *shared, Running &own, u32
 
 // Where the threads that share a chunk are.
 struct Chunk {
-    u32 line, number, first, place;  // `first` is the place of its first element, `place` that of this thread's
+    u32 line, number, place;  // `place` is that of the first element of a thread
     bool is_there;
-    __device__ Chunk(const Lines &all, u32 thread) {
-        u32 group = (all.first + blockIdx.x) * (THREADS / all.sharing) + thread / all.sharing;
+    __device__ __forceinline__ Chunk(const Lines &all, u32 thread) {
+        u32 group = (all.first + blockIdx.x) * (THREADS / SHARING) + (SHARING == THREADS ? 0 : thread / SHARING);
         line = all.chunks == 1 ? group : group / all.chunks;
         number = group - line * all.chunks;
         is_there = line < all.lines;
-        first = number * all.sharing * SHARE;
-        place = first + thread % all.sharing * SHARE;
+        place = (number * SHARING + thread % SHARING) * SHARE;
     }
 };
 
@@ -116,26 +115,29 @@ extern "C" __global__ void __launch_bounds__(THREADS) total_chunks(const __grid_
     Chunk chunk(all, threadIdx.x);
     load_items(all, items);
     Running own = own_total(all, chunk, items);
-    run_up(shared, own, all.sharing);
-    if (chunk.is_there && threadIdx.x % all.sharing == all.sharing - 1)
+    run_up<SHARING>(shared, own);
+    if (chunk.is_there && threadIdx.x % SHARING == SHARING - 1)
         all.totals[(u64)chunk.line * all.chunks + chunk.number] = own;
 }
 
-// Makes of the total of each chunk that of all before it.
+// Makes of the total of each chunk that of all before it: each thread has several neighbours.
 extern "C" __global__ void __launch_bounds__(THREADS) total_lines(const __grid_constant__ Lines all) {
     __shared__ Running shared[THREADS];
+    Running *totals = all.totals + (u64)(all.first + blockIdx.x) * all.chunks, own;
+    u32 several = (all.chunks + THREADS - 1) / THREADS;
+    u32 begin = min(threadIdx.x * several, all.chunks), end = min(begin + several, all.chunks);
+    own.clear();
+#pragma unroll 4
+    for (u32 i = begin; i < end; ++i) own.merge(totals[i]);
+    run_up<THREADS>(shared, own);
     Running before;
     before.clear();
-    Running *totals = all.totals + (u64)(all.first + blockIdx.x) * all.chunks;
-    for (u32 chunk = threadIdx.x; chunk - threadIdx.x < all.chunks; chunk += THREADS) {
-        Running own;
-        own.clear();
-        if (chunk < all.chunks) own = totals[chunk];
-        run_up(shared, own, THREADS);
-        Running result = before;
-        if (threadIdx.x) result.merge(shared[threadIdx.x - 1]);
-        if (chunk < all.chunks) totals[chunk] = result;
-        before.merge(shared[THREADS - 1]);
+    if (threadIdx.x) before = shared[threadIdx.x - 1];
+#pragma unroll 4
+    for (u32 i = begin; i < end; ++i) {
+        Running total = totals[i];
+        totals[i] = before;
+        before.merge(total);
     }
 }
 
@@ -145,11 +147,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) run_chunks(const __grid_co
     Chunk chunk(all, threadIdx.x);
     load_items(all, items);
     Running own = own_total(all, chunk, items);
-    run_up(shared, own, all.sharing);
+    run_up<SHARING>(shared, own);
     Running running;
     running.clear();
     if (chunk.is_there && all.chunks > 1) running = all.totals[(u64)chunk.line * all.chunks + chunk.number];
-    if (threadIdx.x % all.sharing) running.merge(shared[threadIdx.x - 1]);
+    if (threadIdx.x % SHARING) running.merge(shared[threadIdx.x - 1]);
 #pragma unroll
     for (u32 k = 0; k < SHARE; ++k) {
         u32 place = chunk.place + k, i = slot(threadIdx.x * SHARE + k);

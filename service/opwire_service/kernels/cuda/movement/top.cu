@@ -1,9 +1,11 @@
 // The best elements of sequences, in their order. An entry is a key, by which unsigned numbers stand in that order, and a
 // place in the sequence, so that no two entries are equal. Short sequences are sorted in shared memory, as are pieces of
 // long ones, which are merged; where few of many are wanted those are found first, digit by digit of the last of them.
+// BEST is a power of two: so many of a piece of SEGMENT entries are kept at least, which are as many where all are wanted.
 
 const u32 THREADS = 256;
-const u32 DIGITS = 256;
+const u32 DIGITS = 2048;
+const u32 DIGIT_SHARE = DIGITS / THREADS;
 const u32 SHARE = 32;  // elements of a thread that counts or collects
 
 #if WIDE
@@ -48,9 +50,8 @@ struct Top {
     u32 pieces;  // into which a sequence is cut
     u32 from_entries, to_entries;
     u32 width;                    // of the runs that are merged
-    u32 upper, shift;             // which half of an entry has the digit, and its lowest bit
+    u32 upper, shift, bits;       // which half of an entry has the digit, its lowest bit, and how many it has
     u32 step, value_step, index_step;  // along a sequence
-    u32 unused;
     Walk walk;  // of a sequence: source, values, indices
 };
 
@@ -77,6 +78,43 @@ static __device__ __forceinline__ void put(const Top &top, const u32 (&at)[STEPS
     top.indices[at[2] + number * top.index_step] = place;
 }
 
+// A step of sorting the first entries of each piece, as many as are left: those that stand apart change places.
+static __device__ __forceinline__ void exchange(Entry *entries, u32 left, u32 apart, u32 sorted) {
+    const u32 half = left / 2, shift = __ffs(half) - 1;  // a power of two
+    __syncthreads();
+    for (u32 i = threadIdx.x; i < SORTED / SEGMENT * half; i += THREADS) {
+        u32 within = i & (half - 1), one = 2 * within - (within & (apart - 1)), at = (i >> shift) * SEGMENT + one;
+        bool upwards = sorted == BEST || !(one & sorted);
+        Entry a = entries[at], b = entries[at + apart];
+        if (before(b, a) == upwards) {
+            entries[at] = b;
+            entries[at + apart] = a;
+        }
+    }
+}
+
+// Of two sorted groups of BEST each the better half, as one that rises and falls; pieces have half as many entries then.
+static __device__ __forceinline__ void keep_better(Entry *entries, u32 left) {
+    const u32 MOST = SORTED / 2 > THREADS ? SORTED / 2 / THREADS : 1;
+    Entry kept[MOST];
+    const u32 half = left / 2, shift = __ffs(half) - 1;
+    __syncthreads();
+#pragma unroll
+    for (u32 n = 0; n < MOST; ++n) {
+        u32 i = n * THREADS + threadIdx.x, within = i & (half - 1);
+        if (i >= SORTED / SEGMENT * half) break;
+        const Entry *groups = entries + (i >> shift) * SEGMENT + within / BEST * 2 * BEST;
+        Entry a = groups[within % BEST], b = groups[2 * BEST - 1 - within % BEST];
+        kept[n] = before(a, b) ? a : b;
+    }
+    __syncthreads();
+#pragma unroll
+    for (u32 n = 0; n < MOST; ++n) {
+        u32 i = n * THREADS + threadIdx.x;
+        if (i < SORTED / SEGMENT * half) entries[(i >> shift) * SEGMENT + (i & (half - 1))] = kept[n];
+    }
+}
+
 // Sorts SORTED entries, which are pieces of SEGMENT each.
 extern "C" __global__ void __launch_bounds__(THREADS) sort_pieces(const __grid_constant__ Top top) {
     __shared__ Entry entries[SORTED];
@@ -99,19 +137,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) sort_pieces(const __grid_c
         }
         entries[slot] = entry;
     }
-    for (u32 sorted = 2; sorted <= SEGMENT; sorted *= 2) {
-        for (u32 apart = sorted / 2; apart; apart /= 2) {
-            __syncthreads();
-            for (u32 i = threadIdx.x; i < SORTED / 2; i += THREADS) {
-                u32 one = 2 * i - (i & (apart - 1)), other = one + apart;
-                bool upwards = sorted == SEGMENT || !(one & sorted);
-                Entry a = entries[one], b = entries[other];
-                if (before(b, a) == upwards) {
-                    entries[one] = b;
-                    entries[other] = a;
-                }
-            }
-        }
+    for (u32 sorted = 2; sorted <= BEST; sorted *= 2)
+        for (u32 apart = sorted / 2; apart; apart /= 2) exchange(entries, SEGMENT, apart, sorted);
+    for (u32 left = SEGMENT; left > BEST; left /= 2) {
+        keep_better(entries, left);
+        for (u32 apart = BEST / 2; apart; apart /= 2) exchange(entries, left / 2, apart, BEST);
     }
     __syncthreads();
     for (u32 i = threadIdx.x; i < SORTED; i += THREADS) {
@@ -164,7 +194,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) write_best(const __grid_co
 }
 
 static __device__ __forceinline__ bool has_digits(const Top &top, const Search &search, const Entry &entry) {
-    const u32 above = top.shift + 8;
+    const u32 above = top.shift + top.bits;
     u64 found = half_of(entry, top.upper), wanted = top.upper ? search.key : search.place;
     if (!top.upper && half_of(entry, true) != search.key) return false;
     return above >= 64 || found >> above == wanted >> above;
@@ -176,7 +206,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) count_digits(const __grid_
     const Search search = top.searches[sequence];
     if (search.done) return;
     walk(top.walk, sequence, at);
-    counts[threadIdx.x] = 0;
+#pragma unroll
+    for (u32 i = 0; i < DIGIT_SHARE; ++i) counts[i * THREADS + threadIdx.x] = 0;
     __syncthreads();
     u32 begin = (block - sequence * top.pieces) * (THREADS * SHARE) + threadIdx.x;
 #pragma unroll 4
@@ -184,33 +215,43 @@ extern "C" __global__ void __launch_bounds__(THREADS) count_digits(const __grid_
         u32 place = begin + n * THREADS;
         if (place >= top.length) break;
         Entry entry = entry_at(top, at[0], place);
-        if (has_digits(top, search, entry)) atomicAdd(counts + (half_of(entry, top.upper) >> top.shift) % DIGITS, 1u);
+        u32 digit = (u32)(half_of(entry, top.upper) >> top.shift) & ((1u << top.bits) - 1);
+        if (has_digits(top, search, entry)) atomicAdd(counts + digit, 1u);
     }
     __syncthreads();
-    if (counts[threadIdx.x]) atomicAdd(top.counts + (u64)sequence * DIGITS + threadIdx.x, counts[threadIdx.x]);
+#pragma unroll
+    for (u32 i = 0; i < DIGIT_SHARE; ++i) {
+        u32 digit = i * THREADS + threadIdx.x;
+        if (counts[digit]) atomicAdd(top.counts + (u64)sequence * DIGITS + digit, counts[digit]);
+    }
 }
 
 // Finds the digit that the last of the best has.
 extern "C" __global__ void __launch_bounds__(THREADS) choose_digit(const __grid_constant__ Top top) {
-    __shared__ u32 ends[DIGITS];
+    __shared__ u32 ends[THREADS];
     u32 sequence = top.first + blockIdx.x;
     Search search = top.searches[sequence];
     if (search.done) return;
-    u32 *counts = top.counts + (u64)sequence * DIGITS, own = counts[threadIdx.x];
-    counts[threadIdx.x] = 0;
-    ends[threadIdx.x] = own;
-    for (u32 apart = 1; apart < DIGITS; apart *= 2) {
+    u32 *counts = top.counts + (u64)sequence * DIGITS + threadIdx.x * DIGIT_SHARE, own[DIGIT_SHARE], sum = 0;
+#pragma unroll
+    for (u32 i = 0; i < DIGIT_SHARE; ++i) {
+        sum += own[i] = counts[i];
+        counts[i] = 0;
+    }
+    ends[threadIdx.x] = sum;
+    for (u32 apart = 1; apart < THREADS; apart *= 2) {
         __syncthreads();
         u32 more = threadIdx.x >= apart ? ends[threadIdx.x - apart] : 0;
         __syncthreads();
         ends[threadIdx.x] += more;
     }
-    u32 end = ends[threadIdx.x], left = top.wanted - search.taken;
+    u32 end = ends[threadIdx.x] - sum, left = top.wanted - search.taken, number = 0;
     __syncthreads();
-    if (end < left || end - own >= left) return;
-    u64 digit = (u64)threadIdx.x << top.shift, rest = top.shift ? (1ull << top.shift) - 1 : 0;
-    search.taken += end - own;
-    search.done = end == left;
+    if (end >= left || end + sum < left) return;
+    for (; end + own[number] < left; ++number) end += own[number];
+    search.taken += end;
+    search.done = end + own[number] == left;
+    u64 digit = (u64)(threadIdx.x * DIGIT_SHARE + number) << top.shift, rest = top.shift ? (1ull << top.shift) - 1 : 0;
     (top.upper ? search.key : search.place) |= digit;
     if (search.done) {
         (top.upper ? search.key : search.place) |= rest;

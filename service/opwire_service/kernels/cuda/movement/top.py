@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from math import prod
 
 import numpy as np
@@ -27,7 +28,10 @@ FEW = 4
 ENTRY_BYTES = {False: 8, True: 16}
 """Of a key and a place, by whether the key has 64 bits."""
 
-SEARCH_BYTES, COUNTS_BYTES = 32, 4 * 256
+DIGIT_BITS = 11
+"""Of a digit that is counted at once."""
+
+SEARCH_BYTES, COUNTS_BYTES = 32, 4 << DIGIT_BITS
 """What the search takes for each sequence."""
 
 INFINITIES = {DataType.FLOAT16: "0x7c00", DataType.FLOAT32: "0x7f800000u", DataType.FLOAT64: "0x7ff0000000000000ull"}
@@ -35,7 +39,7 @@ INFINITIES = {DataType.FLOAT16: "0x7c00", DataType.FLOAT32: "0x7f800000u", DataT
 _ADDRESSES = ("source", "values", "indices", "entries", "merged", "searches", "counts")
 _NUMBERS = (
     *("first", "count", "sequences", "length", "wanted", "size", "pieces", "from_entries", "to_entries"),
-    *("width", "upper", "shift", "step", "value_step", "index_step", "unused"),
+    *("width", "upper", "shift", "bits", "step", "value_step", "index_step"),
 )
 _TOP = np.dtype(
     [
@@ -48,6 +52,12 @@ _TOP = np.dtype(
 
 def _power_above(number: int) -> int:
     return 1 << (number - 1).bit_length()
+
+
+def _digits(bits: int) -> list[tuple[int, int]]:
+    """The digits of a number of so many bits, the first one first: their lowest bits, and how many they have."""
+    ends = [*range(0, bits, DIGIT_BITS), bits]
+    return [(low, high - low) for low, high in pairwise(ends)][::-1]
 
 
 class TopJob(CertainJob):
@@ -63,11 +73,8 @@ class TopJob(CertainJob):
         strides = source.element_strides, values.element_strides, indices.element_strides
         loops = merged(((source.sizes[i], *(each[i] for each in strides)) for i in others), 3)
         self._task = np.zeros(1, _TOP)
-        self._task["sequences"], self._task["length"], self._task["wanted"] = (
-            self._sequences,
-            self._length,
-            self._wanted,
-        )
+        self._task["sequences"], self._task["length"] = self._sequences, self._length
+        self._task["wanted"] = self._wanted
         for name, each in zip(("step", "value_step", "index_step"), strides, strict=True):
             self._task[name] = each[axis]
         write_walk(loops, self._task["walk"][0])
@@ -79,6 +86,8 @@ class TopJob(CertainJob):
         self._segment = min(_power_above(self._size), most if self._is_short else most // 2)
         self._sorted = max(self._segment, most // 4)
         self._pieces = -(-self._size // self._segment)
+        # A piece that is merged keeps all of its entries, of which a search has found the best.
+        self._best = min(self._segment, _power_above(self._wanted)) if self._pieces == 1 else self._segment
         direction = getattr(plan.attributes, "AxisDirection", AxisDirection.DECREASING)
         self.programs = (
             Program(
@@ -95,9 +104,11 @@ class TopJob(CertainJob):
                     ("GREATEST", int(direction is AxisDirection.DECREASING)),
                     ("SEGMENT", self._segment),
                     ("SORTED", self._sorted),
+                    ("BEST", self._best),
                 ),
             ),
         )
+        self._parts = tuple(self._prepared())
         buffers = 0 if self._is_short else 1 if self._pieces == 1 else 2
         self.scratch_bytes = buffers * self._buffer
         self.state_bytes = self._sequences * (SEARCH_BYTES + COUNTS_BYTES) if self._selects else 0
@@ -115,41 +126,40 @@ class TopJob(CertainJob):
         )
         searches = memory.state, memory.state + self._sequences * SEARCH_BYTES
         buffers = memory.scratch, memory.scratch + self._buffer
+        for part, turned in self._parts:
+            yield from part.launches(*tensors, *(reversed(buffers) if turned else buffers), *searches)
+
+    def _prepared(self) -> Iterator[tuple[Part, bool]]:
+        """The kernels, and whether the two buffers have changed places."""
         if self._selects:
             for part in self._search():
-                yield from part.launches(*tensors, *buffers, *searches)
+                yield part, False
         is_merged = self._pieces > 1
-        sort = self._part("sort_pieces", self._sort_blocks, 1, PIECE // self._sorted // 2, size=self._size,
-                          pieces=self._pieces, from_entries=self._selects, to_entries=is_merged)  # fmt: skip
-        yield from sort.launches(*tensors, *buffers, *searches)
+        blocks = -(-self._sequences * self._pieces // (self._sorted // self._segment))
+        numbers = {"size": self._size, "pieces": self._pieces}
+        flags = {"from_entries": int(self._selects), "to_entries": int(is_merged)}
+        yield self._part("sort_pieces", blocks, 1, PIECE // self._sorted // 2, **numbers, **flags), False
         if is_merged:
-            yield from self._merges(tensors, buffers)
+            yield from self._merges()
 
-    @property
-    def _sort_blocks(self) -> int:
-        return -(-self._sequences * self._pieces // (self._sorted // self._segment))
-
-    def _merges(self, tensors: tuple[int, ...], buffers: tuple[int, int]) -> Iterator[KernelLaunch]:
+    def _merges(self) -> Iterator[tuple[Part, bool]]:
         """Runs that grow to twice their width each time, from one buffer to the other."""
-        width = self._segment
+        width, turned, entries = self._segment, False, self._sequences * self._size
         while width < self._size:
-            merge = self._part(
-                "merge_runs", self._sequences * self._size, THREADS, PIECE // 4, size=self._size, width=width
-            )
-            yield from merge.launches(*tensors, *buffers)
-            buffers, width = (buffers[1], buffers[0]), 2 * width
-        write = self._part("write_best", self._sequences * self._wanted, THREADS, size=self._size)
-        yield from write.launches(*tensors, *buffers)
+            yield self._part("merge_runs", entries, THREADS, PIECE // 4, size=self._size, width=width), turned
+            turned, width = not turned, 2 * width
+        yield self._part("write_best", self._sequences * self._wanted, THREADS, size=self._size), turned
 
     def _search(self) -> Iterator[Part]:
         """What finds the last of the best, digit by digit of its key and then of its place, and collects them all."""
         parts = -(-self._length // (THREADS * SHARE))
         blocks, at_once = self._sequences * parts, PIECE // (THREADS * SHARE)
-        digits = [(1, shift) for shift in range(self._bits - 8, -1, -8)]
-        digits += [(0, shift) for shift in reversed(range(0, (self._length - 1).bit_length(), 8))]
-        for upper, shift in digits:
-            yield self._part("count_digits", blocks, 1, at_once, pieces=parts, upper=upper, shift=shift)
-            yield self._part("choose_digit", self._sequences, 1, upper=upper, shift=shift)
+        places = (self._length - 1).bit_length()
+        for upper, digits in ((1, _digits(self._bits)), (0, _digits(places))):
+            for shift, bits in digits:
+                numbers = {"upper": upper, "shift": shift, "bits": bits}
+                yield self._part("count_digits", blocks, 1, at_once, pieces=parts, **numbers)
+                yield self._part("choose_digit", self._sequences, 1, **numbers)
         yield self._part("collect", blocks, 1, at_once, pieces=parts, size=self._size)
 
     def _part(self, entry: str, count: int, per_block: int, piece: int = PIECE, **numbers: int) -> Part:

@@ -1,8 +1,8 @@
 """Families of operators on one NVIDIA GPU: opwire and PyTorch on the same data, as shares of a copy's speed.
 
-Run ``python -m benchmarks.cuda_families RESULTS.json [NAMES]``; it needs CuPy and PyTorch. What is measured stands in the
-modules of ``benchmarks.cuda_cells``: each has ``FAMILIES``, functions that yield cells. With names only the cells are
-measured whose family or name contains one of them. Times are medians of single runs between two events.
+Run ``python -m benchmarks.cuda_families RESULTS.json [NAMES]``; it needs CuPy and PyTorch. What is measured stands in
+the modules of ``benchmarks.cuda_cells``: each has ``FAMILIES``, functions that yield cells. With names only the cells
+are measured whose family or name contains one of them. Times are medians of single runs between two events.
 """
 
 from __future__ import annotations

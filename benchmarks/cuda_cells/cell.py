@@ -24,7 +24,7 @@ class Cell:
         peer: does the same in PyTorch, of the inputs in their order.
         is_bound_by_memory: whether only the bytes that move matter.
         moved: bytes that must be read and written at least; by default all inputs and outputs.
-        compares: says whether the outputs, in their order, are right for the peer's result; None if their bits are equal.
+        compares: says whether the outputs, in their order, are right for the peer's result; by default bit for bit.
     """
 
     family: str

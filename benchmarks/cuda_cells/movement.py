@@ -58,25 +58,35 @@ def views() -> Iterator[Cell]:
                {**shape, "Value": 1.5})  # fmt: skip
 
 
+def blocks() -> Iterator[Cell]:
+    ones, threes = [1, 1], [3, 3]
+    window = {"WindowSizes": threes, "Strides": ones, "Dilations": ones, "StartPadding": ones, "EndPadding": ones}
+    image = (8, 16, 256, 256)
+    yield Cell("blocks", "columns of 3 x 3", "UNFOLD", _drawn(*image), partial(F.unfold, kernel_size=3, padding=1),
+               window)  # fmt: skip
+    output = {"OutputTensor": {"DataType": "FLOAT32", "Sizes": list(image)}}
+    yield Cell("blocks", "sums of 3 x 3", "FOLD", _drawn(8, 16 * 9, 256 * 256),
+               partial(F.fold, output_size=(256, 256), kernel_size=3, padding=1), {**window, **output},
+               compares=_near)  # fmt: skip
+
+
 def _pair() -> dict[str, torch.Tensor]:
     return {f"InputTensors[{i}]": _values((ROWS, WIDTH // 2), torch.float32) for i in range(2)}
 
 
 def transposes() -> Iterator[Cell]:
-    sizes = {torch.float32: 2**13, torch.float16: 2**13, torch.uint8: 2**14, torch.int64: 2**12}
-    for dtype, side in sizes.items():
+    sides = {torch.float32: 2**13, torch.float16: 2**13, torch.uint8: 2**14, torch.int64: 2**12}
+    for dtype, side in sides.items():
         name = str(dtype).removeprefix("torch.")
         yield Cell("transposes", f"matrix of {name}", "TILE", _turned((side, side), (1, 0), dtype),
                    torch.Tensor.contiguous, {"Repeats": [1, 1]})  # fmt: skip
-    for name, order in (("channels last to first", (0, 3, 1, 2)), ("channels first to last", (0, 2, 3, 1))):
-        for channels in (3, 64):
-            sizes_of = (
-                (64 * 64 // channels, 128, 128, channels)
-                if order[1] == 3
-                else (64 * 64 // channels, channels, 128, 128)
-            )
-            yield Cell("transposes", f"{channels} {name}", "ELEMENT_WISE_IDENTITY", _turned(sizes_of, order, torch.float32),
-                       lambda x: x.clone(memory_format=torch.contiguous_format))  # fmt: skip
+    packed = partial(torch.clone, memory_format=torch.contiguous_format)
+    for channels in (3, 64):
+        images = 64 * 64 // channels
+        last, first = (images, 128, 128, channels), (images, channels, 128, 128)
+        for name, sizes, order in (("last to first", last, (0, 3, 1, 2)), ("first to last", first, (0, 2, 3, 1))):
+            made = _turned(sizes, order, torch.float32)
+            yield Cell("transposes", f"{channels} channels {name}", "ELEMENT_WISE_IDENTITY", made, packed)
     yield Cell("transposes", "heads", "TILE", _turned((64, 1024, 16, 64), (0, 2, 1, 3), torch.float16),
                torch.Tensor.contiguous, {"Repeats": [1] * 4})  # fmt: skip
 
@@ -86,8 +96,14 @@ def _turned(sizes: tuple[int, ...], order: tuple[int, ...], dtype: torch.dtype) 
 
 
 def casts() -> Iterator[Cell]:
-    pairs = (("FLOAT32", "FLOAT16"), ("FLOAT16", "FLOAT32"), ("FLOAT32", "INT8"), ("INT32", "FLOAT32"), ("INT64", "INT32"),
-             ("UINT8", "FLOAT16"))  # fmt: skip
+    pairs = (
+        ("FLOAT32", "FLOAT16"),
+        ("FLOAT16", "FLOAT32"),
+        ("FLOAT32", "INT8"),
+        ("INT32", "FLOAT32"),
+        ("INT64", "INT32"),
+        ("UINT8", "FLOAT16"),
+    )
     for source, target in pairs:
         output = {"OutputTensor": {"DataType": target, "Sizes": [ROWS, WIDTH]}}
         made = _drawn(ROWS, WIDTH, dtype=getattr(torch, source.lower()))
@@ -142,13 +158,8 @@ def _classes() -> dict[str, torch.Tensor]:
 
 
 def chosen() -> Iterator[Cell]:
-    for rows, width, count in (
-        (2**16, 1000, 5),
-        (2**12, 2**14, 50),
-        (1, 2**24, 100),
-        (16, 2**20, 2**10),
-        (1, 2**22, 2**22),
-    ):
+    sizes = (2**16, 1000, 5), (2**12, 2**14, 50), (1, 2**24, 100), (16, 2**20, 2**10), (1, 2**22, 2**22)
+    for rows, width, count in sizes:
         fields = {"Axis": 1, "K": count, "AxisDirection": "DECREASING"}
         yield Cell("chosen", f"best {count} of {rows} x {width}", "TOP_K1", _drawn(rows, width),
                    partial(torch.topk, k=count), fields, False, compares=_same_values)  # fmt: skip
@@ -170,12 +181,7 @@ def _same_rows(outputs: Tensors, result: Any) -> bool:
 
 
 def running() -> Iterator[Cell]:
-    shapes: tuple[tuple[tuple[int, int], int], ...] = (
-        ((2**16, 1024), 1),
-        ((1024, 2**16), 0),
-        ((1, 2**25), 1),
-        ((2**19, 64), 1),
-    )
+    shapes = ((2**16, 1024), 1), ((1024, 2**16), 0), ((1, 2**25), 1), ((2**19, 64), 1)
     for sizes, axis in shapes:
         fields = {"Axis": axis, "AxisDirection": "INCREASING", "HasExclusiveSum": False}
         for dtype in (torch.float32, torch.int32):
@@ -193,4 +199,4 @@ def _near(outputs: Tensors, result: Any) -> bool:
     return torch.allclose(outputs[0].double(), result.double(), rtol=1e-3, atol=0.3)
 
 
-FAMILIES = (views, transposes, casts, indices, chosen, running)
+FAMILIES = (views, blocks, transposes, casts, indices, chosen, running)

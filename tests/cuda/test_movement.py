@@ -57,16 +57,19 @@ def test_windows_and_tiles(cuda, dtype):
     assert same_bits(tiled, np.tile(array, (3, 2)))
 
 
-MODES = {"EDGE": "edge", "REFLECTION": "reflect", "SYMMETRIC": "symmetric", "WRAP": "wrap"}
+MODES = {"CONSTANT": "constant", "EDGE": "edge", "REFLECTION": "reflect", "SYMMETRIC": "symmetric", "WRAP": "wrap"}
 
 
+@pytest.mark.parametrize("width", [1, 2, 90])
 @pytest.mark.parametrize("mode", MODES)
-def test_padding_folds_again_and_again(cuda, mode):
-    array = counted(np.float32, 7, 90)
-    value = {"PaddingValueDataType": "FLOAT32"} if mode == "WRAP" else {}
-    fields = {"PaddingMode": mode, "PaddingValue": 0, "StartPadding": [20, 3], "EndPadding": [5, 1000], **value}
-    found = moved(cuda, "PADDING1" if mode == "WRAP" else "PADDING", {"InputTensor": array}, **fields)["OutputTensor"]
-    assert same_bits(found, np.pad(array.view(np.uint32), ((20, 5), (3, 1000)), MODES[mode]).view(np.float32))
+def test_padding_folds_again_and_again(cuda, mode, width):
+    array = counted(np.int16, 7, width)
+    value = {"PaddingValueDataType": "INT16"} if mode == "WRAP" else {}
+    for before, after in ((3, 1000), (700, 2), (0, 64)):
+        fields = {"PaddingMode": mode, "PaddingValue": 0, "StartPadding": [20, before], "EndPadding": [5, after]}
+        operator = "PADDING1" if mode == "WRAP" else "PADDING"
+        found = moved(cuda, operator, {"InputTensor": array}, **fields, **value)["OutputTensor"]
+        assert same_bits(found, np.pad(array, ((20, 5), (before, after)), MODES[mode]))
 
 
 def test_bands_of_matrices(cuda):

@@ -101,13 +101,18 @@ def _blocks(plan: Plan, space: View, depth: View) -> tuple[View, View]:
     return space, depth.split(1, channels, block, block).ordered(0, 1, 4, 2, 5, 3)
 
 
-def padding(plan: Plan) -> Phases:
-    """The input first; what is before and after it, of constants at once, else of one dimension after the other."""
+def padding(plan: Plan, *, rows: bool = True) -> Phases:
+    """The input first; what is before and after it, of constants at once, else of one dimension after the other.
+
+    Args:
+        plan: of a padding.
+        rows: whether the rows of the input are copied, and padded along the last dimension.
+    """
     source, target = _tensors(plan)
     sizes, starts, ends = source.sizes, plan.attributes.StartPadding, plan.attributes.EndPadding
-    phases: list[list[Copy]] = [[copy(source, _within(target, range(len(sizes)), starts, sizes))]]
+    phases: list[list[Copy]] = [[copy(source, _within(target, range(len(sizes)), starts, sizes))] if rows else []]
     is_constant = plan.attributes.PaddingMode == PaddingMode.CONSTANT
-    for axis in reversed(range(len(sizes))):
+    for axis in reversed(range(len(sizes) - (not rows))):
         # Along the dimensions before it only as wide as the input, so that no element is written twice.
         slab = _within(target, range(axis), starts, sizes)
         begins = ((-starts[axis], starts[axis]), (sizes[axis], ends[axis]))

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from opwire.check import Plan
 
 from ..job import CudaJob
-from . import cast, folding, identity, nonzero, pick, scatter, sequence, top, view
+from . import cast, folding, identity, nonzero, padding, pick, scatter, sequence, top, view
 
-_FAMILIES = (view, cast, identity, pick, scatter, sequence, folding, top, nonzero)
+_FAMILIES = (view, padding, cast, identity, pick, scatter, sequence, folding, top, nonzero)
 
 JOBS: dict[str, Callable[[Plan, int], CudaJob]] = {
     name: job for family in _FAMILIES for name, job in family.JOBS.items()

@@ -118,6 +118,32 @@ def copy_part(copy: Copy, item: int, value: Array | None = None) -> Part:
     return part
 
 
+class RowBlocks(NamedTuple):
+    """How blocks share rows of units.
+
+    Attributes:
+        threads: across and down.
+        layers: blocks that have parts of the same rows.
+    """
+
+    threads: tuple[int, int]
+    layers: int
+
+    @property
+    def rows(self) -> int:
+        """Those of a block."""
+        return self.threads[1]
+
+    @classmethod
+    def of(cls, width: int) -> RowBlocks | None:
+        """For rows of so many units; None where they are too short, or too long."""
+        layers = -(-width // (THREADS * BATCH))
+        if width < NARROWEST or layers > MOST_LAYERS:
+            return None
+        across = -(-width // (layers * BATCH))
+        return cls((across, THREADS // across), layers)
+
+
 def strided_part(loops: list[Loop], sources: tuple[str, ...], macros: Macros) -> Part:
     """The kernel that makes a copy of units.
 
@@ -127,17 +153,15 @@ def strided_part(loops: list[Loop], sources: tuple[str, ...], macros: Macros) ->
         macros: of that.
     """
     *outer, (width, step, target_step) = loops
-    layers = -(-width // (THREADS * BATCH))
-    if not outer or width < NARROWEST or layers > MOST_LAYERS:
+    blocks = RowBlocks.of(width)
+    if not outer or blocks is None:
         return _flat_part(loops, sources, macros)
-    across = -(-width // (layers * BATCH))
-    down = THREADS // across
     parameter = np.zeros(1, _ROWS)
     parameter["width"], parameter["step"], parameter["target_step"] = width, step % 2**32, target_step
     write_walk(outer, parameter["walk"][0])
     program = Program((*sources, "movement/rows"), (("STEPS", 2), depth_macro(outer), *macros))
-    piece = max(down, PIECE // width)
-    return Part(program, "copy_rows", parameter, count_of(outer), down, piece, (across, down), layers)
+    piece = max(blocks.rows, PIECE // width)
+    return Part(program, "copy_rows", parameter, count_of(outer), blocks.rows, piece, blocks.threads, blocks.layers)
 
 
 def _flat_part(loops: list[Loop], sources: tuple[str, ...], macros: Macros, band: tuple[int, int] | None = None,

@@ -100,17 +100,31 @@ class Part:
     block: tuple[int, int] = (THREADS, 1)
     layers: int = 1
 
+    def __post_init__(self) -> None:
+        parameter = self.parameter.copy()
+        parameter["first"], parameter["count"] = 0, min(self.count, self._at_once)
+        object.__setattr__(self, "parameter", parameter)
+
+    @property
+    def _at_once(self) -> int:
+        return max(1, self.piece // self.per_block) * self.per_block
+
     def launches(self, *addresses: int) -> Iterator[KernelLaunch]:
         """The launches on memory."""
-        parameter = self.parameter.copy()
-        # One number after the other: as bytes, which are written faster than fields.
-        parameter.view(np.uint8)[: 8 * len(addresses)].view("<u8")[:] = addresses
-        piece = max(1, self.piece // self.per_block) * self.per_block
-        for first in range(0, self.count, piece):
-            part = parameter.copy() if first else parameter
-            count = min(piece, self.count - first)
+        # As bytes, which are copied faster than fields; the size of each parameter is a multiple of 8.
+        parameter = self.parameter.view(np.dtype((np.void, self.parameter.itemsize))).copy()
+        parameter.view("<u8")[: len(addresses)] = addresses
+        at_once = self._at_once
+        yield self._launch(parameter, min(self.count, at_once))
+        for first in range(at_once, self.count, at_once):
+            part = parameter.view(self.parameter.dtype).copy()
+            count = min(at_once, self.count - first)
             part["first"], part["count"] = first, count
-            yield KernelLaunch(self.program, self.entry, (-(-count // self.per_block), self.layers), self.block, part)
+            yield self._launch(part, count)
+
+    def _launch(self, parameter: Array, count: int) -> KernelLaunch:
+        grid = -(-count // self.per_block), self.layers
+        return KernelLaunch(self.program, self.entry, grid, self.block, parameter)
 
 
 class CertainJob:

@@ -115,7 +115,8 @@ def test_transposed_matrices_pass_through_tiles(sizes, item):
 @pytest.mark.parametrize("ends", [(-3, 4), (0, 1), (-30, -2), (-7, 9), (8, 9)])
 def test_bands_leave_out_what_lies_beside_the_matrix(ends):
     desc = BufferTensorDesc(DataType.INT8, (2, 8, 9))
-    made = copy_band(View.of(0, desc), View.of(1, desc), max(-8, ends[0]), ends[1])
+    begin, end = max(-8, ends[0]), ends[1]
+    made = copy_band(View.of(0, desc), View.of(1, desc), begin, end)
     part = copy_part(made, 1)
     (task,) = part.parameter
     found = [
@@ -124,11 +125,11 @@ def test_bands_leave_out_what_lies_beside_the_matrix(ends):
         if (int(task["start"]) + third) % 2**32 < int(task["span"])
     ]
     # A narrow one begins at the first of its diagonals.
-    first = ends[0] if ends[1] - max(-8, ends[0]) <= 9 else 0
+    first = begin if end - begin <= 9 else 0
     right = [
         72 * matrix + 9 * row + column
         for matrix, row, column in itertools.product(range(2), range(8), range(9))
-        if ends[0] <= column - row < ends[1]
+        if begin <= column - row < end
     ]
     assert sorted(target + first for target in found) == right
 

@@ -9,8 +9,8 @@ struct Copy {
     TargetUnit *target;
     u64 value[2];      // of FILL
     u32 first, count;  // units
-    u32 begin, unused;  // the unit of the source from which steps count, which may go backwards
-    u32 start, span;   // of BAND: what the third offset begins with, and what it stays below
+    u32 begin, target_begin;  // the units from which steps count; those of the source may go backwards
+    u32 start, span;          // of BAND: what the third offset begins with, and what it stays below
     Walk walk;         // in units: source, target
 };
 
@@ -28,7 +28,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) copy_units(const __grid_co
         if (BAND && copy.start + offset[STEPS - 1] >= copy.span) chosen[n] = false;
         if (!chosen[n]) continue;
         units[n] = FILL ? *reinterpret_cast<const SourceUnit *>(copy.value) : copy.source[copy.begin + offset[0]];
-        targets[n] = offset[1];
+        targets[n] = copy.target_begin + offset[1];
     }
 #pragma unroll
     for (int n = 0; n < BATCH; ++n)

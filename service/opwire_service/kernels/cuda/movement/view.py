@@ -59,7 +59,7 @@ NARROWEST, MOST_LAYERS = 64, 2**16 - 1
 COPY_HEAD = [
     *((name, "<u8") for name in ("source", "target")),
     ("value", "<u8", (2,)),
-    *((name, "<u4") for name in ("first", "count", "begin", "unused", "start", "span")),
+    *((name, "<u4") for name in ("first", "count", "begin", "target_begin", "start", "span")),
 ]
 _ROWS = np.dtype(
     [
@@ -107,7 +107,8 @@ class Units(NamedTuple):
 
 
 def copy_part(copy: Copy, item: int, value: Array | None = None) -> Part:
-    """The kernel that makes a copy of elements of ``item`` bytes, or writes a value."""
+    """The kernel that makes a copy of elements of ``item`` bytes, or writes a value; see ``target_bytes``."""
+    copy = _at_band(copy)
     most = LOAD_BYTES // item if copy.band is None else 1
     units = Units.of(copy, most, repeats=value is not None)
     size = units.lanes * item
@@ -115,7 +116,14 @@ def copy_part(copy: Copy, item: int, value: Array | None = None) -> Part:
     part = tiled or _plain(copy, units, size, value)
     if value is None:
         part.parameter["begin"] = copy.source_offset // units.lanes % 2**32
+    if copy.band is not None:
+        part.parameter["target_begin"] = copy.target_offset % 2**32
     return part
+
+
+def target_bytes(copy: Copy, item: int) -> int:
+    """How far from the beginning of the target the kernel of a copy begins; that of a band knows it itself."""
+    return copy.target_offset * item if copy.band is None else 0
 
 
 class RowBlocks(NamedTuple):
@@ -264,13 +272,13 @@ class PlacedCopy(NamedTuple):
     Attributes:
         part: the kernel.
         source, target: numbers of tensors, inputs first; a source beyond them is a constant, written by FILL.
-        target_bytes: from its beginning.
+        first: bytes from the beginning of the target.
     """
 
     part: Part
     source: int
     target: int
-    target_bytes: int
+    first: int
 
     @classmethod
     def of(cls, copy: Copy, movement: Movement, tensors: int) -> PlacedCopy:
@@ -278,12 +286,11 @@ class PlacedCopy(NamedTuple):
         if copy.source >= tensors:
             assert movement.constants is not None
             value = np.asarray(movement.constants.reshape(-1)[copy.source_offset])
-        first = _at_band(copy)
-        part = copy_part(first, movement.item, value)
-        return cls(part, copy.source if value is None else 0, copy.target, first.target_offset * movement.item)
+        source = copy.source if value is None else 0
+        return cls(copy_part(copy, movement.item, value), source, copy.target, target_bytes(copy, movement.item))
 
     def launches(self, addresses: list[int]) -> Iterator[KernelLaunch]:
-        return self.part.launches(addresses[self.source], addresses[self.target] + self.target_bytes)
+        return self.part.launches(addresses[self.source], addresses[self.target] + self.first)
 
 
 class CopyJob(CertainJob):

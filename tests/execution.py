@@ -25,6 +25,12 @@ def go_on() -> bool:
     return False
 
 
+def skip_unless_executed(device: Device, plan: Plan) -> None:
+    """Skips a test of what a device does not run."""
+    if not device.executes(plan.operator.name):
+        pytest.skip(f"{device.name} does not run {plan.operator.name}")
+
+
 def execute(
     device: Device, plan: Plan, buffers: Mapping[str, bytes | bytearray], stop: Stop = go_on
 ) -> dict[str, Array]:
@@ -36,8 +42,7 @@ def execute(
         buffers: for each input at least the bytes of its extent.
         stop: given to the device.
     """
-    if not device.executes(plan.operator.name):
-        pytest.skip(f"{device.name} does not run {plan.operator.name}")
+    skip_unless_executed(device, plan)
     inputs = {name: desc.view(buffers[name]) for name, desc in plan.inputs.items()}
     written = {name: bytearray([CANARY]) * desc.total_size_in_bytes for name, desc in plan.outputs.items()}
     views = {name: desc.view(written[name]) for name, desc in plan.outputs.items()}

@@ -78,6 +78,31 @@ POOLINGS: dict[str, dict[str, list[int]]] = {
     "three dimensions": {"sizes": [1, 2, 5, 6, 7], "window": [2, 3, 2], "stride": [1, 2, 1], "padding": [1, 1, 0]},
 }
 
+
+def packed(*sizes: int, data_type: str = "FLOAT32") -> dict[str, object]:
+    return {"DataType": data_type, "Sizes": list(sizes)}
+
+
+def running(*sizes: int, axis: int, data_type: str = "FLOAT32") -> dict[str, object]:
+    fields = {"Axis": axis, "AxisDirection": "INCREASING", "HasExclusiveSum": False}
+    return {"InputTensor": packed(*sizes, data_type=data_type), **fields}
+
+
+ROWS: dict[str, object] = {"StartPadding": [1, 1], "EndPadding": [1, 1], "PaddingMode": "REFLECTION", "PaddingValue": 0}
+WINDOW = {"InputWindowOffsets": [0, 1], "InputWindowSizes": [5, 90], "InputWindowStrides": [1, 1]}
+
+LARGER: tuple[tuple[str, dict[str, object]], ...] = (
+    ("SLICE1", {"InputTensor": packed(5, 100), **WINDOW}),
+    ("TILE", {"InputTensor": {**packed(64, 70), "Strides": [1, 64]}, "Repeats": [1, 1]}),
+    ("PADDING", {"InputTensor": packed(3, 70), **ROWS}),
+    ("TOP_K", {"InputTensor": packed(2, 5000), "Axis": 1, "K": 3}),
+    ("TOP_K", {"InputTensor": packed(2, 5000), "Axis": 1, "K": 5000}),
+    ("CUMULATIVE_SUMMATION", running(2, 5000, axis=1)),
+    ("CUMULATIVE_SUMMATION", running(3, 8500, axis=0)),
+    ("CUMULATIVE_SUMMATION", running(4, 5, axis=1, data_type="INT32")),
+)
+"""Operators whose worked examples are too small for some of their kernels."""
+
 WALKS = ("DENSE", "ROWS", "SAME", "GATHER")
 """How an input may lie beside the output of a formula."""
 
@@ -152,13 +177,23 @@ def formulas() -> Iterator[Plan]:
         yield formula("ELEMENT_WISE_ADD", strides)
 
 
+def others() -> Iterator[Plan]:
+    """The worked examples of all other operators, and larger ones."""
+    for name in kernels.JOBS:
+        if name not in {"REDUCE", *FORMULAS}:
+            for example in OPERATORS[name].examples:
+                yield check({"type": name, "desc": example.desc})
+    for name, desc in LARGER:
+        yield check({"type": name, "desc": desc})
+
+
 def cases() -> Iterator[Case]:
     """All that is run."""
     generator = np.random.default_rng(1)
 
     def any_bytes(plans: Iterable[Plan]) -> Iterator[Case]:
         for plan in plans:
-            yield plan, generator.bytes(max(desc.data_size_in_bytes for desc in plan.inputs.values()))
+            yield plan, generator.bytes(max((desc.data_size_in_bytes for desc in plan.inputs.values()), default=0))
 
     for function, data_type, layout in itertools.product(FUNCTIONS, DATA_TYPES, SMALL.values()):
         yield from any_bytes(reduction(function, data_type, layout))
@@ -171,6 +206,7 @@ def cases() -> Iterator[Case]:
     for operator in ("MAX_POOLING", "MAX_POOLING1"):
         yield from any_bytes(pooling(POOLINGS["strips"], "FLOAT32", operator))
     yield from any_bytes(formulas())
+    yield from any_bytes(others())
 
 
 def left_open(plan: Plan, values: list[float], rest: float | None) -> bytearray:
@@ -198,6 +234,8 @@ def launched(plan: Plan) -> Iterator[Kernel]:
         elif "elementwise" in launch.program.sources:
             for number in range(len(plan.inputs)):
                 yield Kernel(launch.entry, (dict(launch.program.macros)[f"WALK{number}"],))
+        elif "windows" not in launch.program.sources:
+            yield Kernel(launch.entry, ())
         else:
             indices, dimensions = len(plan.outputs) > 1, len(plan.inputs["InputTensor"].sizes) - 2
             yield Kernel(launch.entry, (plan.inputs["InputTensor"].data_type.name, indices, dimensions))
@@ -206,7 +244,13 @@ def launched(plan: Plan) -> Iterator[Kernel]:
 def entries() -> dict[str, str]:
     """Every kernel that the sources define, and the source."""
     pattern = re.compile(r"__global__ void (?:__launch_bounds__\(.*?\) )?(\w+)\(")
-    return {name: path.stem for path in SOURCES.glob("*.cu") for name in pattern.findall(path.read_text("utf-8"))}
+    return {name: source for source, path in sources() for name in pattern.findall(path.read_text("utf-8"))}
+
+
+def sources() -> Iterator[tuple[str, Path]]:
+    """The names of the sources, as programs have them, and their files."""
+    for path in SOURCES.rglob("*.cu"):
+        yield path.relative_to(SOURCES).with_suffix("").as_posix(), path
 
 
 def required() -> Iterator[Kernel]:
@@ -232,7 +276,7 @@ def missing(plans: Iterable[Plan]) -> list[object]:
     found = {kernel for plan in plans for kernel in launched(plan)}
     programs = {program for plan in plans for program in kernels.JOBS[plan.operator.name](plan, PROCESSORS).programs}
     return [
-        *sorted({path.stem for path in SOURCES.glob("*.cu")} - {name for each in programs for name in each.sources}),
+        *sorted({name for name, _ in sources()} - {name for each in programs for name in each.sources}),
         *sorted(entries().keys() - {kernel.entry for kernel in found}),
         *sorted(kernels.JOBS.keys() - {plan.operator.name for plan in plans}),
         *dict.fromkeys(kernel for kernel in required() if kernel not in found),

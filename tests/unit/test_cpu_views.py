@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from opwire.enums import PaddingMode
-from opwire_service.kernels.cpu.views.folding import parts_of
 from opwire_service.kernels.cpu.views.geometry import SQUARES_LONG, TILE_BYTES
+from opwire_service.kernels.views.folding import parts_of
 from tests.moving import counted, moved, same_bits, tensor
 
 TYPES = [np.uint8, np.float16, np.float32, np.int64]

@@ -7,9 +7,11 @@ from collections.abc import Callable
 from opwire.check import Plan
 
 from . import argreduce, elementwise, max_pooling, reduce
+from .cumulative import family as cumulative
 from .job import CudaJob
+from .movement import family as movement
 
-_FAMILIES = (argreduce, reduce, max_pooling, elementwise)
+_FAMILIES = (argreduce, reduce, max_pooling, elementwise, movement, cumulative)
 
 JOBS: dict[str, Callable[[Plan, int], CudaJob]] = {
     name: job for family in _FAMILIES for name, job in family.JOBS.items()

@@ -12,13 +12,13 @@ from opwire.check import Plan
 from opwire.tensor import Array, BufferTensorDesc, DataType, packed_strides
 
 from ....execution import Arrays, Bound, Stop, Stopped
+from ...views.view import View, copy
 from ..jit.compiler import Kernel
 from ..jit.element import FLOAT32, HALF, INT64
 from ..run.blocks import Blocks
 from ..run.job import Job, Step
 from ..run.pool import Find, Pool
 from ..views.job import CopyJob
-from ..views.view import View, copy
 from . import floats
 
 FLOATS = {

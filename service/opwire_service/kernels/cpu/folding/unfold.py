@@ -11,12 +11,12 @@ from opwire.check import Plan
 
 from ....execution import Arrays, Stop, Stopped
 from ...reference.folds import Axis, axes_of
+from ...views.phases import constant
+from ...views.view import Copy, Dimension, View, copy
 from ..jit.compiler import Kernel
 from ..run.job import Job, Step
 from ..run.pool import Find, Pool
 from ..views.job import KERNELS, bind_steps, steps_of
-from ..views.phases import constant
-from ..views.view import Copy, Dimension, View, copy
 from .boxes import Box, is_inside, lines, whole
 
 BATCH = 256

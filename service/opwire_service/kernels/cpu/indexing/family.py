@@ -8,22 +8,22 @@ from opwire.check import Plan
 from opwire.tensor import Array, BufferTensorDesc, DataType
 
 from ....execution import Arrays
+from ...picking import PICKS, Component, Point, aligned_strides, last_dimensions
 from ...reference.moves import view_at
+from ...views.phases import constant
+from ...views.view import View, copy
 from ..run.job import Job, Step
 from ..views.job import steps_of
-from ..views.phases import constant
-from ..views.view import View, copy
-from . import points
-from .geometry import Component, Point
+from . import points as kernel
 from .job import MOVE, IndexJob, Indices, gather_step, reverse_step, scatter_step
 
 KERNELS = (MOVE,)
 
 INDEX_TYPES = {
-    DataType.INT64: points.SIGNED_64,
-    DataType.UINT64: points.UNSIGNED_64,
-    DataType.INT32: points.SIGNED_32,
-    DataType.UINT32: points.UNSIGNED_32,
+    DataType.INT64: kernel.SIGNED_64,
+    DataType.UINT64: kernel.UNSIGNED_64,
+    DataType.INT32: kernel.SIGNED_32,
+    DataType.UINT32: kernel.UNSIGNED_32,
 }
 
 
@@ -48,57 +48,10 @@ class _Layout:
         return Indices(INDEX_TYPES[self._desc.data_type], tuple(scaled))
 
 
-def _aligned(desc: BufferTensorDesc, rank: int) -> tuple[int, ...]:
-    """The strides of a tensor for as many sizes as there are: leading ones are added to its own, or taken away."""
-    strides = (0,) * rank + desc.element_strides
-    return strides[len(strides) - rank :]
-
-
 def _gather(plan: Plan) -> Job:
-    source, indices = plan.inputs["InputTensor"], plan.inputs["IndicesTensor"]
-    axis, count = plan.attributes.Axis, plan.attributes.IndexDimensions
-    layout, strides = _Layout(plan), source.element_strides
-    chosen = range(indices.rank - count, indices.rank)
-    loops = [
-        *((source.sizes[i], 0, strides[i]) for i in range(axis)),
-        *((indices.sizes[i], indices.element_strides[i], 0) for i in chosen),
-        *((source.sizes[i], 0, strides[i]) for i in range(axis + 1, source.rank)),
-    ]
-    targets = _aligned(plan.outputs["OutputTensor"], len(loops))
-    moved = [layout.point(*loop, target) for loop, target in zip(loops, targets, strict=True)]
-    named = layout.indices((0, source.sizes[axis], strides[axis]))
-    return IndexJob(gather_step(layout.item, named, moved), _tensors)
-
-
-def _gather_elements(plan: Plan) -> Job:
-    source, indices, target = plan.inputs["InputTensor"], plan.inputs["IndicesTensor"], plan.outputs["OutputTensor"]
-    axis, layout, strides = plan.attributes.Axis, _Layout(plan), source.element_strides
-    moved = [
-        layout.point(size, indices.element_strides[i], 0 if i == axis else strides[i], target.element_strides[i])
-        for i, size in enumerate(indices.sizes)
-    ]
-    named = layout.indices((0, source.sizes[axis], strides[axis]))
-    return IndexJob(gather_step(layout.item, named, moved), _tensors)
-
-
-def _gather_nd(plan: Plan) -> Job:
-    layout, attributes = _Layout(plan), plan.attributes
-    batches = getattr(attributes, "BatchDimensionCount", 0)
-    source = _last(plan.inputs["InputTensor"], attributes.InputDimensionCount)
-    *field, (length, place) = _last(plan.inputs["IndicesTensor"], attributes.IndicesDimensionCount)
-    loops = [
-        *((size, step, source[i][1] if i < batches else 0) for i, (size, step) in enumerate(field)),
-        *((size, 0, step) for size, step in source[batches + length :]),
-    ]
-    targets = _aligned(plan.outputs["OutputTensor"], len(loops))
-    moved = [layout.point(*loop, target) for loop, target in zip(loops, targets, strict=True)]
-    named = layout.indices(*((i * place, *source[batches + i]) for i in range(length)))
-    return IndexJob(gather_step(layout.item, named, moved), _tensors)
-
-
-def _last(desc: BufferTensorDesc, count: int) -> list[tuple[int, int]]:
-    """The sizes and strides of the last dimensions of a tensor."""
-    return list(zip(desc.sizes, desc.element_strides, strict=True))[desc.rank - count :]
+    layout, picks = _Layout(plan), PICKS[plan.operator.name](plan)
+    points = [layout.point(*point) for point in picks.points]
+    return IndexJob(gather_step(layout.item, layout.indices(*picks.components), points), _tensors)
 
 
 def _scatter_elements(plan: Plan) -> Job:
@@ -117,9 +70,9 @@ def _scatter_elements(plan: Plan) -> Job:
 
 def _scatter_nd(plan: Plan) -> Job:
     layout, attributes = _Layout(plan), plan.attributes
-    target = _last(plan.outputs["OutputTensor"], attributes.InputDimensionCount)
-    *field, (length, place) = _last(plan.inputs["IndicesTensor"], attributes.IndicesDimensionCount)
-    sources = _aligned(plan.inputs["UpdatesTensor"], len(field) + len(target) - length)
+    target = last_dimensions(plan.outputs["OutputTensor"], attributes.InputDimensionCount)
+    *field, (length, place) = last_dimensions(plan.inputs["IndicesTensor"], attributes.IndicesDimensionCount)
+    sources = aligned_strides(plan.inputs["UpdatesTensor"], len(field) + len(target) - length)
     ordered = [layout.point(size, step, source, 0) for (size, step), source in zip(field, sources, strict=False)]
     rest = zip(target[length:], sources[len(field) :], strict=True)
     free = [layout.point(size, 0, source, step) for (size, step), source in rest]
@@ -180,10 +133,7 @@ def _reverse(plan: Plan) -> Job:
 
 
 PREPARE = {
-    "GATHER": _gather,
-    "GATHER_ELEMENTS": _gather_elements,
-    "GATHER_ND": _gather_nd,
-    "GATHER_ND1": _gather_nd,
+    **dict.fromkeys(PICKS, _gather),
     "SCATTER_ELEMENTS": _scatter_elements,
     "SCATTER_ND": _scatter_nd,
     "ONE_HOT": _one_hot,

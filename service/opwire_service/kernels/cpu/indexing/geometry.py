@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from math import prod
 from typing import NamedTuple
 
+from ...picking import Component, Point
+
 # Slots of the row. Steps are in bytes.
 MODE, INDEX_TYPE, RUN = 0, 1, 2  # what is done, how an index is read, and the bytes that move for each
 FIRST, LAST, TILE, TILES = 3, 4, 5, 6  # of the points of the outer loops, which are counted through
@@ -27,23 +29,6 @@ TILE_POINTS = 1 << 14
 
 TILE_BYTES = 1 << 18
 """What a unit moves, at most, where a point moves many bytes."""
-
-
-class Point(NamedTuple):
-    """A loop over points: its size, and the steps in the indices, in the source and in the target."""
-
-    size: int
-    indices: int
-    source: int
-    target: int
-
-
-class Component(NamedTuple):
-    """An index of a tuple: elements from the tuple's first one to it, the size it counts in, the step it makes."""
-
-    place: int
-    size: int
-    step: int
 
 
 def collapse(loops: Iterable[Point]) -> list[Point]:

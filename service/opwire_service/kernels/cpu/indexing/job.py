@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from opwire.tensor import Array
 
 from ....execution import Arrays, Bound, Stop
+from ...picking import Component, Point
 from ..jit.compiler import Kernel
 from ..jit.element import INT8
 from ..run.job import Job, Step
 from ..run.pool import Find, Pool
 from ..views.job import bind_steps
 from . import geometry as g
-from .geometry import Component, Point, collapse, encode
+from .geometry import collapse, encode
 from .points import move_points
 
 MOVE = Kernel(move_points, INT8)

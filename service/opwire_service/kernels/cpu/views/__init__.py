@@ -1,1 +1,1 @@
-"""Movements as copies between strided views."""
+"""Movements as copies, by compiled kernels."""

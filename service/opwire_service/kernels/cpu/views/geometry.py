@@ -8,10 +8,10 @@ from math import prod
 from typing import NamedTuple
 
 from ...layout import Loop
+from ...views.view import Copy
 from ..jit.compiler import inlined, inner
 from ..run.geometry import at
 from .moves import VECTOR
-from .view import Copy
 
 # Slots of the record of a copy. Steps and offsets are in bytes.
 END = 0  # units of the copies before it and its own

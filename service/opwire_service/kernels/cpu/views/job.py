@@ -10,13 +10,13 @@ from itertools import groupby
 from opwire.tensor import Array
 
 from ....execution import Arrays, Bound, Stop
+from ...views.view import Copy, Phases
 from ..jit.compiler import Kernel
 from ..jit.element import INT8, INT16, INT32, INT64
 from ..run.job import Job, Step
 from ..run.pool import Find, Pool
 from . import copies as kernels
 from .geometry import RUNS, Form, encode, form_of
-from .view import Copy, Phases
 
 ITEMS = {1: INT8, 2: INT16, 4: INT32, 8: INT64}
 """Types that are as wide as elements."""

@@ -9,7 +9,7 @@ from itertools import accumulate, pairwise
 from opwire.check import Plan
 from opwire.enums import DepthSpaceOrder, PaddingMode
 
-from ...reference.slices import window_steps
+from ..reference.slices import window_steps
 from .folding import Part, parts_of
 from .view import Copy, Dimension, Phases, View, copy, copy_band
 
@@ -101,13 +101,18 @@ def _blocks(plan: Plan, space: View, depth: View) -> tuple[View, View]:
     return space, depth.split(1, channels, block, block).ordered(0, 1, 4, 2, 5, 3)
 
 
-def padding(plan: Plan) -> Phases:
-    """The input first; what is before and after it, of constants at once, else of one dimension after the other."""
+def padding(plan: Plan, *, rows: bool = True) -> Phases:
+    """The input first; what is before and after it, of constants at once, else of one dimension after the other.
+
+    Args:
+        plan: of a padding.
+        rows: whether the rows of the input are copied, and padded along the last dimension.
+    """
     source, target = _tensors(plan)
     sizes, starts, ends = source.sizes, plan.attributes.StartPadding, plan.attributes.EndPadding
-    phases: list[list[Copy]] = [[copy(source, _within(target, range(len(sizes)), starts, sizes))]]
+    phases: list[list[Copy]] = [[copy(source, _within(target, range(len(sizes)), starts, sizes))] if rows else []]
     is_constant = plan.attributes.PaddingMode == PaddingMode.CONSTANT
-    for axis in reversed(range(len(sizes))):
+    for axis in reversed(range(len(sizes) - (not rows))):
         # Along the dimensions before it only as wide as the input, so that no element is written twice.
         slab = _within(target, range(axis), starts, sizes)
         begins = ((-starts[axis], starts[axis]), (sizes[axis], ends[axis]))
@@ -142,18 +147,32 @@ def fill(plan: Plan) -> Phases:
     return [[copy(constant(target, 1), target)]]
 
 
-def band(plan: Plan, begin: int, end: int) -> Phases:
-    """The first constant on the diagonals from ``begin`` to before ``end``, or outside of those from ``end`` on.
+def band(plan: Plan, *, over_all: bool = False) -> Phases:
+    """The first constant on some diagonals, or outside of them; elsewhere the input, or the second constant.
 
-    Elsewhere there is the input, or the second constant.
+    Args:
+        plan: of a diagonal matrix.
+        over_all: whether what stands outside is written everywhere first, or each diagonal once.
     """
     target = View.of(len(plan.inputs), plan.outputs["OutputTensor"])
     value = constant(target, len(plan.inputs) + 1)
     rest = constant(target, len(plan.inputs) + 1, 1)
     if "InputTensor" in plan.inputs:
         rest = View.of(0, plan.inputs["InputTensor"])
+    begin, end = _diagonals(plan)
     inside, outside = (value, rest) if begin <= end else (rest, value)
     rows, columns = target.sizes[-2:]
     ends = -rows, *(max(-rows, min(diagonal, columns)) for diagonal in sorted((begin, end))), columns
+    if over_all:
+        within = [copy_band(inside, target, *ends[1:3])] if ends[1] < ends[2] else []
+        return [[copy(outside, target)], within]
     parts = zip((outside, inside, outside), pairwise(ends), strict=True)
     return [[copy_band(source, target, *between) for source, between in parts if between[0] < between[1]]]
+
+
+def _diagonals(plan: Plan) -> tuple[int, int]:
+    """The first diagonal that is filled, and the one after the last; the other way round to fill all others."""
+    attributes = plan.attributes
+    if plan.operator.name == "DIAGONAL_MATRIX":
+        return attributes.Offset, attributes.Offset + 1
+    return attributes.DiagonalFillBegin, attributes.DiagonalFillEnd

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from opwire.tensor import BufferTensorDesc
 
-from ...layout import Loop, collapse
+from ..layout import Loop, collapse
 
 
 class Dimension(NamedTuple):

@@ -1,0 +1,183 @@
+"""Families of operators on one NVIDIA GPU: opwire and PyTorch on the same data, as shares of a copy's speed.
+
+Run ``python -m benchmarks.cuda_families RESULTS.json [NAMES]``; it needs CuPy and PyTorch. What is measured stands in
+the modules of ``benchmarks.cuda_cells``: each has ``FAMILIES``, functions that yield cells. With names only the cells
+are measured whose family or name contains one of them. Times are medians of single runs between two events.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+from typing import Any
+
+import cupy
+import torch
+
+from benchmarks import cuda_cells
+from benchmarks.cuda import INPUTS, copy_bandwidth, measure
+from benchmarks.cuda_cells.cell import Cell, same_bits
+from opwire.check import check
+from opwire.tensor import DataType
+from opwire_service.devices.cuda.device import CudaDevice, Room
+from opwire_service.kernels.cuda.job import CudaMemory, device_desc
+
+TYPES = {
+    each: getattr(torch, each.name.lower())
+    for each in DataType
+    if not each.is_packed and hasattr(torch, each.name.lower())
+}
+
+
+@dataclass
+class Row:
+    """One measurement; times in microseconds, shares of the copy's bandwidth."""
+
+    family: str
+    name: str
+    operator: str
+    bound_by_memory: bool
+    bytes: int
+    opwire_us: float
+    torch_us: float
+    opwire_share: float
+    torch_share: float
+    speedup: float
+    is_right: bool
+
+
+class Case:
+    """A cell whose tensors lie on the card."""
+
+    def __init__(self, device: CudaDevice, cell: Cell) -> None:
+        self._device, self._cell = device, cell
+        self._inputs = [cell.inputs() for _ in range(INPUTS)]
+        self._plan = check({"type": cell.operator, "desc": _desc(cell, self._inputs[0])})
+        self._job = device.job(self._plan)
+        room = Room.of(self._plan, self._job)
+        self._block = torch.zeros(room.size, dtype=torch.uint8, device="cuda")
+        memory = room.at(self._block.data_ptr())
+        self._memories = [
+            CudaMemory(_addresses(inputs), memory.outputs, memory.scratch, memory.state, memory.uncertain)
+            for inputs in self._inputs
+        ]
+        self._room = room
+
+    @property
+    def bytes(self) -> int:
+        tensors = *self._plan.inputs.values(), *self._plan.outputs.values()
+        return self._cell.moved or sum(desc.data_size_in_bytes for desc in tensors)
+
+    def run(self, turn: int) -> None:
+        self._device.enqueue(self._job, self._memories[turn], cupy.cuda.Stream.null, lambda: False)
+
+    def run_peer(self, turn: int) -> Any:
+        return self._cell.peer(*self._inputs[turn].values())
+
+    def is_right(self) -> bool:
+        self.run(0)
+        torch.cuda.synchronize()
+        outputs = [self._output(name) for name in self._plan.outputs]
+        return (self._cell.compares or same_bits)(outputs, self.run_peer(0))
+
+    def _output(self, name: str) -> torch.Tensor:
+        desc, start = device_desc(self._plan.outputs[name]), self._room.outputs[name]
+        elements = self._block[start : start + desc.data_size_in_bytes].view(TYPES[desc.data_type])
+        return elements.as_strided(desc.sizes, desc.element_strides)
+
+
+def _addresses(inputs: Mapping[str, torch.Tensor]) -> dict[str, int]:
+    return {name: tensor.data_ptr() for name, tensor in inputs.items()}
+
+
+def _desc(cell: Cell, inputs: Mapping[str, torch.Tensor]) -> dict[str, Any]:
+    """The desc of a cell, whose tensors lie as they do in PyTorch."""
+    names = {dtype: data_type.name for data_type, dtype in TYPES.items()}
+    desc: dict[str, Any] = dict(cell.fields)
+    for name, tensor in inputs.items():
+        each = {"DataType": names[tensor.dtype], "Sizes": list(tensor.shape), "Strides": list(tensor.stride())}
+        member, _, index = name.partition("[")
+        if index:
+            desc.setdefault(member, []).append(each)
+        else:
+            desc[name] = each
+    return desc
+
+
+def cells(only: list[str]) -> Iterator[Cell]:
+    """What is measured, of the modules in the order of their names."""
+    for module in sorted(each.name for each in iter_modules(cuda_cells.__path__)):
+        for family in getattr(import_module(f"benchmarks.cuda_cells.{module}"), "FAMILIES", ()):
+            for cell in family():
+                if not only or any(each in f"{cell.family} {cell.name}" for each in only):
+                    yield cell
+
+
+def measured(device: CudaDevice, bandwidth: float, only: list[str]) -> Iterator[Row]:
+    for cell in cells(only):
+        case = Case(device, cell)
+        is_right = case.is_right()
+        ours, theirs = measure(case.run), measure(case.run_peer)
+        share = case.bytes / bandwidth * 1e6
+        yield Row(
+            cell.family,
+            cell.name,
+            cell.operator,
+            cell.is_bound_by_memory,
+            case.bytes,
+            round(ours, 1),
+            round(theirs, 1),
+            round(share / ours, 3),
+            round(share / theirs, 3),
+            round(theirs / ours, 2),
+            is_right,
+        )
+
+
+def means(rows: list[Row]) -> dict[str, float]:
+    """How many times as fast as PyTorch each family is, and all together."""
+    sets = {family: [row for row in rows if row.family == family] for family in dict.fromkeys(r.family for r in rows)}
+    sets["all"] = rows
+    return {
+        name: round(statistics.geometric_mean(row.torch_us / row.opwire_us for row in chosen), 3)
+        for name, chosen in sets.items()
+    }
+
+
+def main(results: Path, only: list[str]) -> None:
+    device = CudaDevice(memory_bytes=2**30)
+    card, bandwidth = torch.cuda.get_device_name(), copy_bandwidth()
+    print(f"{card}: a copy moves {bandwidth / 1e12:.2f} TB/s")
+    rows = []
+    for row in measured(device, bandwidth, only):
+        rows.append(row)
+        mark = "*" if row.bound_by_memory else " "
+        print(
+            f"{row.family:14} {row.name:34}{mark} {row.opwire_us:9.1f} us {row.opwire_share:5.2f} of copy  "
+            f"torch {row.torch_us:9.1f} us {row.torch_share:5.2f}  x{row.speedup:5.2f}"
+            f"{'' if row.is_right else '  WRONG'}",
+            flush=True,
+        )
+    for name, mean in means(rows).items():
+        print(f"geometric mean of {name}: {mean:.3f} times PyTorch; * is bound by memory")
+    report = {
+        "card": card,
+        "copy_bytes_per_second": round(bandwidth),
+        "torch": torch.__version__,
+        "cupy": cupy.__version__,
+        "geometric_mean_speedup": means(rows),
+        "rows": [asdict(row) for row in rows],
+    }
+    results.write_text(json.dumps(report, indent=1) + "\n")
+    if not all(row.is_right for row in rows):
+        sys.exit("some answers are wrong")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2:])

@@ -1,0 +1,207 @@
+"""CUMULATIVE_SUMMATION and CUMULATIVE_PRODUCT: lines side by side, or chunks of lines that several threads share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+
+from opwire.check import Plan
+from opwire.enums import AxisDirection
+from opwire.tensor import Array, DataType
+
+from ....execution import Arrays, Stop, Stopped
+from ...exact import FORMATS, Sum, multiply
+from ...reference.elements import Elements
+from ..job import TYPES, CudaJob, CudaMemory, KernelLaunch, Program
+from ..movement.walk import (
+    PIECE,
+    THREADS,
+    Loop,
+    Part,
+    count_of,
+    depth_macro,
+    merged,
+    on_card,
+    walk_type,
+    write_walk,
+)
+
+SHARE = 16
+"""Elements of a thread that shares a chunk, as in the kernel."""
+
+CHUNK = THREADS * SHARE
+
+LONGEST = 2**17
+"""Elements of a line that one thread walks: some milliseconds."""
+
+FEWEST = 64
+"""Lines for each multiprocessor that are worth a thread each."""
+
+UNCERTAIN = 2**20
+"""The most places of uncertain results that a card lists; if there are more, all are computed again."""
+
+EXACTLY = 1024
+"""Elements that the host adds up between two questions whether to stop."""
+
+_SUM = tuple((name, 0) for name in ("SQUARED", "MAGNITUDE", "LOGARITHM", "ROOT", "MEAN"))
+_COMBINE = {True: ("a + b", 0), False: ("a * b", 1)}
+_LINES = np.dtype(
+    [
+        *((name, "<u8") for name in ("source", "target", "totals", "uncertain")),
+        ("depth", "<f8"),
+        *((name, "<u4") for name in ("terms", "unused_terms", "first", "count", "lines", "length")),
+        *((name, "<u4") for name in ("chunks", "unused", "step", "target_step", "begin", "target_begin")),
+        *((name, "<u4") for name in ("room", "spare")),
+        ("walk", walk_type(2)),
+    ]
+)
+
+
+class RunningJob:
+    """The running values of a plan.
+
+    Args:
+        plan: as it lies on the card.
+        processors: of the card.
+        sums: whether of sums, or of products.
+    """
+
+    def __init__(self, plan: Plan, processors: int, *, sums: bool) -> None:
+        source, target = plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
+        attributes, axis = plan.attributes, plan.attributes.Axis
+        self._sums, self._type = sums, source.data_type
+        self._exclusive = bool(attributes.HasExclusiveSum if sums else attributes.HasExclusiveProduct)
+        self._length = source.sizes[axis]
+        steps = [(source.sizes[i], source.element_strides[i], target.element_strides[i]) for i in range(source.rank)]
+        others = sorted((each for i, each in enumerate(steps) if i != axis), key=lambda each: each[1], reverse=True)
+        self._loops: list[Loop] = merged(others, 2)
+        self._count = count_of(self._loops)
+        self._step, self._target_step = source.element_strides[axis], target.element_strides[axis]
+        self._begin, self._target_begin = 0, 0
+        if attributes.AxisDirection is AxisDirection.DECREASING:
+            self._begin, self._target_begin = (self._length - 1) * self._step, (self._length - 1) * self._target_step
+            self._step, self._target_step = -self._step, -self._target_step
+        is_beside = self._loops[-1][1] == 1 and abs(self._step) != 1 and self._count >= FEWEST * processors
+        self._by_lines = self._length == 1 or (is_beside and self._length <= LONGEST)
+        sharing = 1 << (-(-self._length // SHARE) - 1).bit_length()
+        self._sharing = min(THREADS, sharing)
+        self._chunks = -(-self._length // (self._sharing * SHARE))
+        self._room = min(source.element_count, UNCERTAIN) if source.data_type.is_float else 0
+        self.uncertain_bytes = 8 + 8 * self._room if self._room else 0
+        self.state_bytes = 0
+        self.scratch_bytes = 0 if self._by_lines or self._chunks == 1 else self._count * self._chunks * self._state
+        self.programs = (self._program(),)
+        self._task = self._parameter()
+
+    @property
+    def _state(self) -> int:
+        """Bytes of a running value."""
+        if not self._type.is_float:
+            return self._type.bits // 8
+        return 24 if self._sums else 32
+
+    def _program(self) -> Program:
+        macros: tuple[tuple[str, str | int], ...] = (
+            ("INPUT", TYPES[self._type]),
+            ("OUTPUT", TYPES[self._type]),
+            ("EXCLUSIVE", int(self._exclusive)),
+            ("STEPS", 2),
+            depth_macro(self._loops),
+            ("SHARING", self._sharing),
+        )
+        if not self._type.is_float:
+            combine, start = _COMBINE[self._sums]
+            macros += (("UNSIGNED", f"u{self._type.bits}"), ("COMBINE", combine), ("START", start))
+            sources: tuple[str, ...] = ("cumulative/types", "cumulative/wrapping")
+        else:
+            macros += (("PASS", "ONLY"), ("HALF", int(self._type is DataType.FLOAT16)))
+            macros += _SUM if self._sums else ()
+            name = "sum" if self._sums else "product"
+            sources = ("types", "rounding", "sums" if self._sums else "product", f"cumulative/{name}")
+        return Program(("scalars", *sources, "movement/walk", "cumulative/running"), macros)
+
+    def _parameter(self) -> Array:
+        task = np.zeros(1, _LINES)
+        task["terms"], task["lines"], task["length"] = self._length, self._count, self._length
+        # Of neighbours, of threads, and of chunks.
+        task["depth"] = self._length if self._by_lines else 2 * SHARE + 64 + 2 * (self._chunks // THREADS)
+        task["chunks"], task["room"] = self._chunks, self._room
+        task["step"], task["target_step"] = self._step % 2**32, self._target_step % 2**32
+        task["begin"], task["target_begin"] = self._begin, self._target_begin
+        write_walk(self._loops, task["walk"][0])
+        return task
+
+    def launches(self, memory: CudaMemory) -> Iterator[KernelLaunch]:
+        """See ``CudaJob.launches``."""
+        tensors = memory.inputs["InputTensor"], memory.outputs["OutputTensor"], memory.scratch, memory.uncertain
+        (program,) = self.programs
+        if self._by_lines:
+            piece = max(THREADS, PIECE // self._length // 4)
+            parts = [Part(program, "run_lines", self._task, self._count, THREADS, piece)]
+        else:
+            blocks = -(-self._count * self._chunks // (THREADS // self._sharing))
+            at_once = PIECE // CHUNK
+            parts = [Part(program, "run_chunks", self._task, blocks, 1, at_once)]
+            if self._chunks > 1:
+                before = Part(program, "total_chunks", self._task, blocks, 1, at_once)
+                parts = [before, Part(program, "total_lines", self._task, self._count, 1, at_once), *parts]
+        for part in parts:
+            yield from part.launches(*tensors)
+
+    def recompute(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+        """See ``CudaJob.recompute``; a place is the number of a line, and a place in it."""
+        pairs: Any = self._all_places() if places is None else sorted(map(tuple, places.tolist()))
+        for line, group in groupby(pairs, key=lambda pair: pair[0]):
+            here, there = self._offsets(line)
+            elements = _strided(inputs["InputTensor"], here + self._begin, self._step, self._length)
+            target = _strided(outputs["OutputTensor"], there + self._target_begin, self._target_step, self._length)
+            exactly = self._exact_sums if self._sums else self._exact_products
+            exactly(elements, target, [place for _, place in group], stop)
+
+    def _all_places(self) -> Iterator[tuple[int, int]]:
+        return ((line, place) for line in range(self._count) for place in range(self._length))
+
+    def _offsets(self, line: int) -> tuple[int, int]:
+        here = there = 0
+        for size, step, out in reversed(self._loops):
+            line, at = divmod(line, size)
+            here, there = here + at * step, there + at * out
+        return here, there
+
+    def _exact_sums(self, elements: Array, target: Array, places: list[int], stop: Stop) -> None:
+        """One sum that goes on from place to place."""
+        total, end = Sum(FORMATS[self._type]), 0
+        for place in places:
+            last = place + 1 - self._exclusive
+            for begin in range(end, last, EXACTLY):
+                if stop():
+                    raise Stopped
+                total.add(elements[begin : min(begin + EXACTLY, last)])
+            end = last
+            # A sum that starts at 0 is never -0.
+            target[place] = total.rounded() + 0 if self._exclusive else total.rounded()
+
+    def _exact_products(self, elements: Array, target: Array, places: list[int], stop: Stop) -> None:
+        for place in places:
+            factors = elements[: place + 1 - self._exclusive]
+            target[place] = multiply(Elements(factors, stop, EXACTLY), FORMATS[self._type])
+
+
+def _strided(flat: Array, begin: int, step: int, length: int) -> Array:
+    """Elements of a line, which may go backwards."""
+    view: Array = np.lib.stride_tricks.as_strided(flat[begin:], (length,), (step * flat.itemsize,))
+    return view
+
+
+def _job(plan: Plan, processors: int, *, sums: bool) -> CudaJob:
+    return RunningJob(on_card(plan), processors, sums=sums)
+
+
+JOBS: dict[str, Callable[[Plan, int], CudaJob]] = {
+    "CUMULATIVE_SUMMATION": partial(_job, sums=True),
+    "CUMULATIVE_PRODUCT": partial(_job, sums=False),
+}

@@ -1,0 +1,170 @@
+// Running values along lines: one thread walks a line that lies beside others, or SHARING threads, a power of two, share a
+// chunk of a line, whose chunks are added up before where it has more. EXCLUSIVE leaves each element out of its own.
+
+const u32 THREADS = 256;
+const u32 SHARE = 16;  // neighbours that a thread has
+const u32 AHEAD = 8;   // elements that the thread of a line reads at once
+
+struct Lines {
+    const Input *source;
+    Output *target;
+    Running *totals;  // of the chunks, line by line
+    u32 *uncertain;   // how many, 0, then for each open result its line and its place in it
+    Terms terms;
+    u32 first, count;    // lines, or blocks
+    u32 lines, length;
+    u32 chunks, unused;  // of a line
+    u32 step, target_step;
+    u32 begin, target_begin;  // of a line, which may be walked backwards
+    u32 room, spare;
+    Walk walk;  // source, target
+};
+
+static __device__ void note_open(const Lines &all, u32 line, u32 place) {
+    u32 i = atomicAdd(all.uncertain, 1u);
+    if (i >= all.room) return;
+    all.uncertain[2 + 2 * i] = line;
+    all.uncertain[3 + 2 * i] = place;
+}
+
+static __device__ __forceinline__ Output one_step(const Lines &all, Running &running, Input x, u32 line, u32 place) {
+    Output result;
+    bool certain = true;
+    if (EXCLUSIVE) certain = running.result(result, all.terms);
+    running.take(x);
+    if (!EXCLUSIVE) certain = running.result(result, all.terms);
+    if (!certain) note_open(all, line, place);
+    return result;
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) run_lines(const __grid_constant__ Lines all) {
+    u32 line = blockIdx.x * THREADS + threadIdx.x, at[STEPS];
+    if (line >= all.count) return;
+    line += all.first;
+    walk(all.walk, line, at);
+    u32 here = at[0] + all.begin, there = at[1] + all.target_begin;
+    Running running;
+    running.clear();
+    for (u32 i = 0; i < all.length; i += AHEAD) {
+        Input items[AHEAD];
+#pragma unroll
+        for (u32 k = 0; k < AHEAD; ++k)
+            if (i + k < all.length) items[k] = all.source[here + (i + k) * all.step];
+#pragma unroll
+        for (u32 k = 0; k < AHEAD; ++k)
+            if (i + k < all.length)
+                all.target[there + (i + k) * all.target_step] = one_step(all, running, items[k], line, i + k);
+    }
+}
+
+// Makes of the value of each thread that of all up to its own that share its chunk.
+template <u32 COUNT> static __device__ __forceinline__ void run_up(Running *shared, Running &own) {
+    u32 number = threadIdx.x % COUNT;
+    __syncthreads();
+    shared[threadIdx.x] = own;
+    for (u32 apart = 1; apart < COUNT; apart *= 2) {
+        __syncthreads();
+        if (number >= apart) own.merge(shared[threadIdx.x - apart]);
+        __syncthreads();
+        shared[threadIdx.x] = own;
+    }
+    __syncthreads();
+}
+
+// Where the threads that share a chunk are.
+struct Chunk {
+    u32 line, number, place;  // `place` is that of the first element of a thread
+    bool is_there;
+    __device__ __forceinline__ Chunk(const Lines &all, u32 thread) {
+        u32 group = (all.first + blockIdx.x) * (THREADS / SHARING) + (SHARING == THREADS ? 0 : thread / SHARING);
+        line = all.chunks == 1 ? group : group / all.chunks;
+        number = group - line * all.chunks;
+        is_there = line < all.lines;
+        place = (number * SHARING + thread % SHARING) * SHARE;
+    }
+};
+
+// An element of a block among the items in shared memory: apart, so that neighbouring threads use different banks.
+static __device__ __forceinline__ u32 slot(u32 i) { return i + i / SHARE; }
+
+static __device__ __forceinline__ void load_items(const Lines &all, Input *items) {
+#pragma unroll
+    for (u32 n = 0; n < SHARE; ++n) {
+        u32 i = n * THREADS + threadIdx.x, at[STEPS];
+        Chunk chunk(all, i / SHARE);
+        u32 place = chunk.place + i % SHARE;
+        if (!chunk.is_there || place >= all.length) continue;
+        walk(all.walk, chunk.line, at);
+        items[slot(i)] = all.source[at[0] + all.begin + place * all.step];
+    }
+    __syncthreads();
+}
+
+static __device__ __forceinline__ Running own_total(const Lines &all, const Chunk &chunk, const Input *items) {
+    Running own;
+    own.clear();
+#pragma unroll
+    for (u32 k = 0; k < SHARE; ++k)
+        if (chunk.is_there && chunk.place + k < all.length) own.take(items[slot(threadIdx.x * SHARE + k)]);
+    return own;
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) total_chunks(const __grid_constant__ Lines all) {
+    __shared__ Input items[THREADS * SHARE + THREADS];
+    __shared__ Running shared[THREADS];
+    Chunk chunk(all, threadIdx.x);
+    load_items(all, items);
+    Running own = own_total(all, chunk, items);
+    run_up<SHARING>(shared, own);
+    if (chunk.is_there && threadIdx.x % SHARING == SHARING - 1)
+        all.totals[(u64)chunk.line * all.chunks + chunk.number] = own;
+}
+
+// Makes of the total of each chunk that of all before it: each thread has several neighbours.
+extern "C" __global__ void __launch_bounds__(THREADS) total_lines(const __grid_constant__ Lines all) {
+    __shared__ Running shared[THREADS];
+    Running *totals = all.totals + (u64)(all.first + blockIdx.x) * all.chunks, own;
+    u32 several = (all.chunks + THREADS - 1) / THREADS;
+    u32 begin = min(threadIdx.x * several, all.chunks), end = min(begin + several, all.chunks);
+    own.clear();
+#pragma unroll 4
+    for (u32 i = begin; i < end; ++i) own.merge(totals[i]);
+    run_up<THREADS>(shared, own);
+    Running before;
+    before.clear();
+    if (threadIdx.x) before = shared[threadIdx.x - 1];
+#pragma unroll 4
+    for (u32 i = begin; i < end; ++i) {
+        Running total = totals[i];
+        totals[i] = before;
+        before.merge(total);
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) run_chunks(const __grid_constant__ Lines all) {
+    __shared__ Input items[THREADS * SHARE + THREADS];
+    __shared__ Running shared[THREADS];
+    Chunk chunk(all, threadIdx.x);
+    load_items(all, items);
+    Running own = own_total(all, chunk, items);
+    run_up<SHARING>(shared, own);
+    Running running;
+    running.clear();
+    if (chunk.is_there && all.chunks > 1) running = all.totals[(u64)chunk.line * all.chunks + chunk.number];
+    if (threadIdx.x % SHARING) running.merge(shared[threadIdx.x - 1]);
+#pragma unroll
+    for (u32 k = 0; k < SHARE; ++k) {
+        u32 place = chunk.place + k, i = slot(threadIdx.x * SHARE + k);
+        if (chunk.is_there && place < all.length) items[i] = one_step(all, running, items[i], chunk.line, place);
+    }
+    __syncthreads();
+#pragma unroll
+    for (u32 n = 0; n < SHARE; ++n) {
+        u32 i = n * THREADS + threadIdx.x, at[STEPS];
+        Chunk there(all, i / SHARE);
+        u32 place = there.place + i % SHARE;
+        if (!there.is_there || place >= all.length) continue;
+        walk(all.walk, there.line, at);
+        all.target[at[1] + all.target_begin + place * all.target_step] = items[slot(i)];
+    }
+}

@@ -1,0 +1,4 @@
+// The element types of running values.
+
+typedef INPUT Input;
+typedef OUTPUT Output;

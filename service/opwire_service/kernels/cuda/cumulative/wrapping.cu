@@ -1,0 +1,26 @@
+// Running values of integers, modulo two to the power of their width. COMBINE makes one of a and b, START is that of none.
+
+struct Terms {
+    double depth;
+    u32 count, unused;
+};
+
+struct Accumulator {
+    UNSIGNED value;
+
+    __device__ __forceinline__ void clear() { value = START; }
+    __device__ __forceinline__ void merge(const Accumulator &other) {
+        UNSIGNED a = value, b = other.value;
+        value = COMBINE;
+    }
+    __device__ __forceinline__ void take(Input x) {
+        UNSIGNED a = value, b = (UNSIGNED)x;
+        value = COMBINE;
+    }
+    __device__ __forceinline__ bool result(Output &to, const Terms &) const {
+        to = (Output)value;
+        return true;
+    }
+};
+
+typedef Accumulator Running;

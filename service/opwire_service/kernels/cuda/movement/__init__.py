@@ -1,0 +1,1 @@
+"""Elements that are moved, converted, picked and chosen on a card."""

@@ -1,0 +1,64 @@
+// Elements of one type made into another: floats to the nearest, floats to integers without the fraction and within the
+// type, NaN to 0, integers to integers modulo two to the power of the width.
+
+typedef Pack<SOURCE, LANES> SourceUnit;
+typedef Pack<TARGET, LANES> TargetUnit;
+
+template <class T> struct Limits;  // of the integers that a float is cut to first
+template <> struct Limits<i8> { static const i32 least = -128, greatest = 127; };
+template <> struct Limits<u8> { static const i32 least = 0, greatest = 255; };
+template <> struct Limits<i16> { static const i32 least = -32768, greatest = 32767; };
+template <> struct Limits<u16> { static const i32 least = 0, greatest = 65535; };
+
+// Widened for arithmetic that is exact: to float, double, or 64 bits.
+static __device__ __forceinline__ float whole(f16 x) { return widen(x); }
+static __device__ __forceinline__ float whole(f32 x) { return x; }
+static __device__ __forceinline__ double whole(f64 x) { return x; }
+static __device__ __forceinline__ u64 whole(u64 x) { return x; }
+template <class T> static __device__ __forceinline__ i64 whole(T x) { return x; }
+
+// The instructions keep within the type, but make NaN anything.
+static __device__ __forceinline__ void cut(i32 &to, float x) { to = __float2int_rz(x); }
+static __device__ __forceinline__ void cut(i32 &to, double x) { to = __double2int_rz(x); }
+static __device__ __forceinline__ void cut(u32 &to, float x) { to = __float2uint_rz(x); }
+static __device__ __forceinline__ void cut(u32 &to, double x) { to = __double2uint_rz(x); }
+static __device__ __forceinline__ void cut(i64 &to, float x) { to = __float2ll_rz(x); }
+static __device__ __forceinline__ void cut(i64 &to, double x) { to = __double2ll_rz(x); }
+static __device__ __forceinline__ void cut(u64 &to, float x) { to = __float2ull_rz(x); }
+static __device__ __forceinline__ void cut(u64 &to, double x) { to = __double2ull_rz(x); }
+template <class T, class W> static __device__ __forceinline__ void cut(T &to, W x) {
+    i32 wide;
+    cut(wide, x);
+    to = (T)max(Limits<T>::least, min(wide, Limits<T>::greatest));
+}
+
+template <class T, class W> static __device__ __forceinline__ void of_float(T &to, W x) {
+    if (x != x)
+        to = 0;
+    else
+        cut(to, x);
+}
+static __device__ __forceinline__ void of_float(f64 &to, float x) { to = x; }
+static __device__ __forceinline__ void of_float(f32 &to, float x) { to = x; }
+static __device__ __forceinline__ void of_float(f32 &to, double x) { to = __double2float_rn(x); }
+static __device__ __forceinline__ void of_float(f16 &to, float x) { narrow(to, x); }
+static __device__ __forceinline__ void of_float(f16 &to, double x) { to = Format<f16>::make(Format<f16>::nearest(x)); }
+
+template <class T> static __device__ __forceinline__ void make(T &to, float x) { of_float(to, x); }
+template <class T> static __device__ __forceinline__ void make(T &to, double x) { of_float(to, x); }
+template <class T> static __device__ __forceinline__ void make(T &to, i64 x) { to = (T)x; }
+template <class T> static __device__ __forceinline__ void make(T &to, u64 x) { to = (T)x; }
+static __device__ __forceinline__ void make(f64 &to, i64 x) { to = __ll2double_rn(x); }
+static __device__ __forceinline__ void make(f64 &to, u64 x) { to = __ull2double_rn(x); }
+static __device__ __forceinline__ void make(f32 &to, i64 x) { to = __ll2float_rn(x); }
+static __device__ __forceinline__ void make(f32 &to, u64 x) { to = __ull2float_rn(x); }
+// Beyond the greatest FLOAT16 any number is as good as any, and those below it fit a float.
+static __device__ __forceinline__ void make(f16 &to, i64 x) { narrow(to, (float)(i32)max(-70000ll, min(x, 70000ll))); }
+static __device__ __forceinline__ void make(f16 &to, u64 x) { narrow(to, (float)(u32)min(x, 70000ull)); }
+
+static __device__ __forceinline__ TargetUnit moved(const SourceUnit &unit) {
+    TargetUnit made;
+#pragma unroll
+    for (int k = 0; k < LANES; ++k) make(made.lane[k], whole(unit.lane[k]));
+    return made;
+}

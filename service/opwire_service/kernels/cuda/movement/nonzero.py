@@ -1,0 +1,69 @@
+"""NONZERO_COORDINATES: counted tile by tile, then written where the tiles before end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from opwire.check import Plan
+
+from ..job import CudaJob, CudaMemory, KernelLaunch, Program
+from .view import UNITS
+from .walk import PIECE, THREADS, CertainJob, Part, depth_macro, merged, on_card, walk_type, write_walk
+
+SHARE = 8
+"""Neighbours that a thread looks at, as in the kernel."""
+
+_NONZERO = np.dtype(
+    [
+        *((name, "<u8") for name in ("source", "ends", "rows", "total")),
+        *((name, "<u4") for name in ("first", "count", "elements", "tiles", "columns", "unused")),
+        *((name, "<u4") for name in ("row_step", "column_step")),
+        ("walk", walk_type(1)),
+        ("coordinates", walk_type(1)),
+    ]
+)
+
+
+class NonzeroJob(CertainJob):
+    """The coordinates of what is not zero, and how many there are."""
+
+    def __init__(self, plan: Plan) -> None:
+        source, rows = plan.inputs["InputTensor"], plan.outputs["OutputCoordinatesTensor"]
+        columns = rows.sizes[-1]
+        tiles = -(-source.element_count // (THREADS * SHARE))
+        loops = merged(zip(source.sizes, source.element_strides, strict=True), 1)
+        task = np.zeros(1, _NONZERO)
+        task["elements"], task["tiles"], task["columns"] = source.element_count, tiles, columns
+        task["row_step"], task["column_step"] = rows.element_strides[-2:]
+        write_walk(loops, task["walk"][0])
+        write_walk([(size, 0) for size in source.sizes], task["coordinates"][0])
+        data_type = source.data_type
+        macros = ("UNIT", UNITS[data_type.bits // 8]), ("REAL", int(data_type.is_float)), ("STEPS", 1)
+        program = Program(
+            ("scalars", "movement/walk", "movement/plain", "movement/nonzero"), (*macros, depth_macro(loops))
+        )
+        self.programs = (program,)
+        at_once = PIECE // (THREADS * SHARE)
+        self._parts = (
+            Part(program, "count_tiles", task, tiles, 1, at_once),
+            Part(program, "sum_tiles", task, 1, 1),
+            Part(program, "write_rows", task, tiles, 1, at_once),
+            Part(program, "clear_rows", task, rows.sizes[-2] * columns, THREADS),
+        )
+        self.scratch_bytes = 4 * tiles
+
+    def launches(self, memory: CudaMemory) -> Iterator[KernelLaunch]:
+        """See ``CudaJob.launches``."""
+        rows, total = memory.outputs["OutputCoordinatesTensor"], memory.outputs["OutputCountTensor"]
+        for part in self._parts:
+            yield from part.launches(memory.inputs["InputTensor"], memory.scratch, rows, total)
+
+
+def job(plan: Plan, processors: int) -> CudaJob:
+    """The job of a plan of NONZERO_COORDINATES."""
+    return NonzeroJob(on_card(plan))
+
+
+JOBS = {"NONZERO_COORDINATES": job}

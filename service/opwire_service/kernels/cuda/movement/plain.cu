@@ -1,0 +1,7 @@
+// Units that are copied as they are.
+
+typedef UNIT Unit;
+typedef Unit SourceUnit;
+typedef Unit TargetUnit;
+
+static __device__ __forceinline__ const TargetUnit &moved(const SourceUnit &unit) { return unit; }

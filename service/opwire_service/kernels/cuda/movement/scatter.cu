@@ -1,0 +1,44 @@
+// Writing by index in two passes. Each tuple claims the slot that it names, and the last one that does has it. Then the
+// output is written: what the owner of its slot brings, or the input where there is none.
+
+const u32 THREADS = 256;
+
+struct Claims {
+    u32 *owners;  // of each slot the number of the last tuple that claims it, counted from 1; 0 at first
+    const Index *indices;
+    u32 first, count;  // tuples
+    Tuple tuple;
+    Walk walk;  // indices, slots, number of the tuple
+};
+
+extern "C" __global__ void __launch_bounds__(THREADS) claim_slots(const __grid_constant__ Claims claims) {
+    u32 place = blockIdx.x * THREADS + threadIdx.x, offset[STEPS];
+    if (place >= claims.count) return;
+    walk_all(claims.walk, claims.first + place, offset);
+    u32 slot = written_offset(claims.tuple, claims.indices + offset[0]);
+    if (slot != NOWHERE) atomicMax(claims.owners + offset[1] + slot, offset[2] + 1);
+}
+
+struct Settlement {
+    const Unit *source, *updates;
+    Unit *target;
+    const u32 *owners;
+    u32 first, count;  // units of a dense target
+    Walk walk;         // slots, and in units: source, updates
+    Walk tuples;       // in units: updates
+};
+
+extern "C" __global__ void __launch_bounds__(THREADS) settle(const __grid_constant__ Settlement all) {
+    u32 place = blockIdx.x * THREADS + threadIdx.x, offset[STEPS];
+    if (place >= all.count) return;
+    place += all.first;
+    walk(all.walk, place, offset);
+    u32 owner = all.owners[offset[0]];
+    if (owner) {
+        u32 brought[STEPS];
+        walk_all(all.tuples, owner - 1, brought);
+        all.target[place] = all.updates[offset[2] + brought[2]];
+    } else {
+        all.target[place] = all.source[offset[1]];
+    }
+}

@@ -1,0 +1,162 @@
+"""SCATTER_ELEMENTS and SCATTER_ND: of tuples that name the same slot the last one writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import gcd, prod
+from operator import itemgetter
+
+import numpy as np
+
+from opwire.check import Plan
+from opwire.tensor import packed_strides
+
+from ...picking import Component, aligned_strides, last_dimensions
+from ..job import LOAD_BYTES, TYPES, CudaJob, CudaMemory, KernelLaunch, Program
+from .pick import INDEX_SOURCES, TUPLE, tuple_parameter
+from .view import UNITS
+from .walk import THREADS, CertainJob, Loop, Part, count_of, depth_macro, merged, on_card, walk_type, write_walk
+
+_STEPS = 3
+
+_CLAIMS = [
+    *((name, "<u8") for name in ("owners", "indices")),
+    *((name, "<u4") for name in ("first", "count")),
+    ("tuple", TUPLE),
+    ("walk", walk_type(_STEPS)),
+]
+_SETTLEMENT = [
+    *((name, "<u8") for name in ("source", "updates", "target", "owners")),
+    *((name, "<u4") for name in ("first", "count")),
+    ("walk", walk_type(_STEPS)),
+    ("tuples", walk_type(_STEPS)),
+]
+
+
+class Scattering:
+    """What is written where; steps count elements, or slots.
+
+    Attributes:
+        claims: loops over tuples: steps in the indices, in the slots, and to the number of the tuple.
+        components: of a tuple, with steps in the slots.
+        slots: how many there are.
+        places: loops over the target in the order of its memory: steps in the slots, the input and the updates.
+        tuples: loops over tuples in the order of their numbers: steps in the updates, the third ones.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self.components: list[Component] = []
+        self.places: list[Loop] = []
+        make = self._elements if plan.operator.name == "SCATTER_ELEMENTS" else self._tuples
+        make(plan)
+
+    def _elements(self, plan: Plan) -> None:
+        indices, updates, target = (
+            plan.inputs["IndicesTensor"],
+            plan.inputs["UpdatesTensor"],
+            plan.outputs["OutputTensor"],
+        )
+        source, axis = plan.inputs["InputTensor"], plan.attributes.Axis
+        slots = target.element_strides
+        self.slots = target.element_count
+        self.components = [Component(0, target.sizes[axis], slots[axis])]
+        self.claims = merged(
+            [
+                (size, step, 0, 1) if i == axis else (size, step, slots[i], 0)
+                for i, (size, step) in enumerate(zip(indices.sizes, indices.element_strides, strict=True))
+            ],
+            _STEPS,
+        )
+        self.tuples = merged([(indices.sizes[axis], 0, 0, updates.element_strides[axis])], _STEPS)
+        steps = zip(target.sizes, slots, source.element_strides, updates.element_strides, strict=True)
+        self._set_places(
+            [
+                (slot, size, slot, here, 0 if i == axis else brought)
+                for i, (size, slot, here, brought) in enumerate(steps)
+            ]
+        )
+
+    def _tuples(self, plan: Plan) -> None:
+        attributes = plan.attributes
+        target = last_dimensions(plan.outputs["OutputTensor"], attributes.InputDimensionCount)
+        source = last_dimensions(plan.inputs["InputTensor"], attributes.InputDimensionCount)
+        *field, (length, place) = last_dimensions(plan.inputs["IndicesTensor"], attributes.IndicesDimensionCount)
+        updates = aligned_strides(plan.inputs["UpdatesTensor"], len(field) + len(target) - length)
+        named = [size for size, _ in target[:length]]
+        slots = packed_strides(named)
+        self.slots = prod(named)
+        self.components = [Component(i * place, *each) for i, each in enumerate(zip(named, slots, strict=True))]
+        numbers = packed_strides([size for size, _ in field])
+        counted = zip(field, numbers, strict=True)
+        self.claims = merged([(size, step, 0, number) for (size, step), number in counted], _STEPS)
+        self.tuples = merged([(size, 0, 0, step) for (size, _), step in zip(field, updates, strict=False)], _STEPS)
+        steps = zip(
+            target,
+            source,
+            (*slots, *(0,) * (len(target) - length)),
+            (*(0,) * length, *updates[len(field) :]),
+            strict=True,
+        )
+        self._set_places([(out, size, slot, here, brought) for (size, out), (_, here), slot, brought in steps])
+
+    def _set_places(self, steps: Sequence[Loop]) -> None:
+        """Takes loops that begin with the step in the target."""
+        self.places = merged((loop for _, *loop in sorted(steps, key=itemgetter(0), reverse=True)), _STEPS)
+
+    def lanes(self, most: int) -> int:
+        """Elements that move together: neighbours in one slot."""
+        *outer, (size, slot, here, brought) = self.places
+        if (slot, here, brought) != (0, 1, 1):
+            return 1
+        return gcd(most, size, *(step for loop in outer for step in loop[2:]), *(loop[3] for loop in self.tuples))
+
+
+def _in_lanes(loops: Sequence[Loop], lanes: int) -> list[Loop]:
+    """Loops over units, of which the innermost one is along a unit."""
+    if lanes == 1:
+        return list(loops)
+    *outer, (size, *_) = loops
+    wide = ((loop[0], loop[1], *(step // lanes for step in loop[2:])) for loop in outer)
+    return merged([*wide, (size // lanes, 0, 1, 1)], _STEPS)
+
+
+class ScatterJob(CertainJob):
+    """Claims, then the output."""
+
+    def __init__(self, plan: Plan) -> None:
+        found = Scattering(plan)
+        item = plan.outputs["OutputTensor"].data_type.bits // 8
+        lanes = found.lanes(LOAD_BYTES // item)
+        places = _in_lanes(found.places, lanes)
+        macros = (
+            ("STEPS", _STEPS),
+            depth_macro(places),
+            ("UNIT", UNITS[lanes * item]),
+            ("INDEX", TYPES[plan.inputs["IndicesTensor"].data_type]),
+        )
+        program = Program((*INDEX_SOURCES, "movement/scatter"), macros)
+        claims = np.zeros(1, _CLAIMS)
+        claims["tuple"] = tuple_parameter(found.components)
+        write_walk(found.claims, claims["walk"][0])
+        settlement = np.zeros(1, _SETTLEMENT)
+        write_walk(places, settlement["walk"][0])
+        write_walk([(*loop[:3], loop[3] // lanes) for loop in found.tuples], settlement["tuples"][0])
+        self._claims = Part(program, "claim_slots", claims, count_of(found.claims), THREADS)
+        self._settlement = Part(program, "settle", settlement, count_of(places), THREADS)
+        self.programs = (program,)
+        self.state_bytes = 4 * found.slots
+
+    def launches(self, memory: CudaMemory) -> Iterator[KernelLaunch]:
+        """See ``CudaJob.launches``."""
+        owners = memory.state
+        yield from self._claims.launches(owners, memory.inputs["IndicesTensor"])
+        source, updates = memory.inputs["InputTensor"], memory.inputs["UpdatesTensor"]
+        yield from self._settlement.launches(source, updates, memory.outputs["OutputTensor"], owners)
+
+
+def job(plan: Plan, processors: int) -> CudaJob:
+    """The job of a plan that writes by index."""
+    return ScatterJob(on_card(plan))
+
+
+JOBS = dict.fromkeys(("SCATTER_ELEMENTS", "SCATTER_ND"), job)

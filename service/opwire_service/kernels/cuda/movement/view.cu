@@ -1,0 +1,36 @@
+// Copies between two strided views: units of elements that lie side by side in both, each moved by one thread. FILL
+// writes one unit everywhere. BAND leaves out the places whose third offset is not within a range.
+
+const u32 THREADS = 256;
+const int BATCH = 4;  // units that a thread has on their way
+
+struct Copy {
+    const SourceUnit *source;
+    TargetUnit *target;
+    u64 value[2];      // of FILL
+    u32 first, count;  // units
+    u32 begin, target_begin;  // the units from which steps count; those of the source may go backwards
+    u32 start, span;          // of BAND: what the third offset begins with, and what it stays below
+    Walk walk;         // in units: source, target
+};
+
+extern "C" __global__ void __launch_bounds__(THREADS) copy_units(const __grid_constant__ Copy copy) {
+    u32 thread = blockIdx.x * (THREADS * BATCH) + threadIdx.x;
+    SourceUnit units[BATCH];
+    u32 targets[BATCH];
+    bool chosen[BATCH];
+#pragma unroll
+    for (int n = 0; n < BATCH; ++n) {
+        u32 place = thread + n * THREADS, offset[STEPS];
+        chosen[n] = place < copy.count;
+        if (!chosen[n]) continue;
+        walk(copy.walk, copy.first + place, offset);
+        if (BAND && copy.start + offset[STEPS - 1] >= copy.span) chosen[n] = false;
+        if (!chosen[n]) continue;
+        units[n] = FILL ? *reinterpret_cast<const SourceUnit *>(copy.value) : copy.source[copy.begin + offset[0]];
+        targets[n] = copy.target_begin + offset[1];
+    }
+#pragma unroll
+    for (int n = 0; n < BATCH; ++n)
+        if (chosen[n]) copy.target[targets[n]] = moved(units[n]);
+}

@@ -1,0 +1,342 @@
+"""Copies between strided views on a card, in units of up to 16 bytes or in tiles that are transposed on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from math import gcd
+from typing import NamedTuple
+
+import numpy as np
+
+from opwire.check import Plan
+from opwire.tensor import Array
+
+from ...layout import Loop as Step
+from ...views import phases
+from ...views.movements import MOVEMENTS, Movement
+from ...views.view import Copy
+from ..job import LOAD_BYTES, CudaJob, CudaMemory, KernelLaunch, Program
+from .walk import (
+    PIECE,
+    THREADS,
+    CertainJob,
+    Loop,
+    Part,
+    count_of,
+    depth_macro,
+    on_card,
+    walk_type,
+    without_ones,
+    write_walk,
+)
+
+UNITS = {1: "u8", 2: "u16", 4: "u32", 8: "u64", 16: "Pack<u64, 2>"}
+"""What is moved at once, by its bytes."""
+
+BATCH = 4
+"""Units of a thread, as in the kernel."""
+
+PLAIN = ("scalars", "movement/walk", "movement/plain")
+"""Sources for units that are moved as they are."""
+
+Macros = tuple[tuple[str, str | int], ...]
+
+WIDEST_TILED = 8
+"""Bytes of a unit that is worth a detour through shared memory."""
+
+TILE_SIDES = {1: 64, 2: 64, 4: 32, 8: 32}
+"""Of a square tile, by the bytes of a unit."""
+
+FEWEST_ROWS, FEWEST_COLUMNS = 2, 8
+"""Of a matrix that is transposed in tiles; the threads of narrower ones read and write neighbours anyway."""
+
+MANY_LOOPS = 4
+"""So many cost so much that narrow matrices are transposed in tiles too."""
+
+NARROWEST, MOST_LAYERS = 64, 2**16 - 1
+"""Units of a row that is worth a walk of its own, and the most blocks that have parts of the same rows."""
+
+COPY_HEAD = [
+    *((name, "<u8") for name in ("source", "target")),
+    ("value", "<u8", (2,)),
+    *((name, "<u4") for name in ("first", "count", "begin", "target_begin", "start", "span")),
+]
+_ROWS = np.dtype(
+    [
+        *((name, "<u8") for name in ("source", "target")),
+        *((name, "<u4") for name in ("first", "count", "begin", "width", "step", "target_step")),
+        ("walk", walk_type(2)),
+    ]
+)
+_TILES_HEAD = [
+    *((name, "<u8") for name in ("source", "target")),
+    *((name, "<u4") for name in ("first", "count", "rows", "columns", "across", "down", "begin", "unused")),
+]
+
+
+class Units(NamedTuple):
+    """A copy of units.
+
+    Attributes:
+        lanes: elements of a unit, which lie side by side in both views.
+        loops: outermost first: sizes and the steps in source and target, in units.
+    """
+
+    lanes: int
+    loops: list[Loop]
+
+    @classmethod
+    def of(cls, copy: Copy, most: int, *, repeats: bool = False) -> Units:
+        """The widest units of a copy.
+
+        Args:
+            copy: between views of packed or strided tensors.
+            most: elements of a unit, a power of two.
+            repeats: whether one element goes everywhere.
+        """
+        loops = list(copy.loops) or [Step(1, 0, 0)]
+        *outer, inner = loops
+        lanes = 1
+        if inner.target == 1 and (repeats or inner.source == 1):
+            sources = [] if repeats else [copy.source_offset, *(loop.source for loop in outer)]
+            lanes = gcd(most, inner.size, copy.target_offset, *sources, *(loop.target for loop in outer))
+        if lanes == 1:
+            return cls(1, without_ones([tuple(loop) for loop in loops], 2))
+        found = [(loop.size, loop.source // lanes, loop.target // lanes) for loop in outer]
+        return cls(lanes, without_ones([*found, (inner.size // lanes, int(not repeats), 1)], 2))
+
+
+def copy_part(copy: Copy, item: int, value: Array | None = None) -> Part:
+    """The kernel that makes a copy of elements of ``item`` bytes, or writes a value; see ``target_bytes``."""
+    copy = _at_band(copy)
+    most = LOAD_BYTES // item if copy.band is None else 1
+    units = Units.of(copy, most, repeats=value is not None)
+    size = units.lanes * item
+    tiled = _transposed(units.loops, size) if value is None and copy.band is None else None
+    part = tiled or _plain(copy, units, size, value)
+    if value is None:
+        part.parameter["begin"] = copy.source_offset // units.lanes % 2**32
+    if copy.band is not None:
+        part.parameter["target_begin"] = copy.target_offset % 2**32
+    return part
+
+
+def target_bytes(copy: Copy, item: int) -> int:
+    """How far from the beginning of the target the kernel of a copy begins; that of a band knows it itself."""
+    return copy.target_offset * item if copy.band is None else 0
+
+
+class RowBlocks(NamedTuple):
+    """How blocks share rows of units.
+
+    Attributes:
+        threads: across and down.
+        layers: blocks that have parts of the same rows.
+    """
+
+    threads: tuple[int, int]
+    layers: int
+
+    @property
+    def rows(self) -> int:
+        """Those of a block."""
+        return self.threads[1]
+
+    @classmethod
+    def of(cls, width: int) -> RowBlocks | None:
+        """For rows of so many units; None where they are too short, or too long."""
+        layers = -(-width // (THREADS * BATCH))
+        if width < NARROWEST or layers > MOST_LAYERS:
+            return None
+        across = -(-width // (layers * BATCH))
+        return cls((across, THREADS // across), layers)
+
+
+def strided_part(loops: list[Loop], sources: tuple[str, ...], macros: Macros) -> Part:
+    """The kernel that makes a copy of units.
+
+    Args:
+        loops: outermost first: sizes and the steps in source and target, in units.
+        sources: what moves a unit, as ``movement/plain``.
+        macros: of that.
+    """
+    *outer, (width, step, target_step) = loops
+    blocks = RowBlocks.of(width)
+    if not outer or blocks is None:
+        return _flat_part(loops, sources, macros)
+    parameter = np.zeros(1, _ROWS)
+    parameter["width"], parameter["step"], parameter["target_step"] = width, step % 2**32, target_step
+    write_walk(outer, parameter["walk"][0])
+    program = Program((*sources, "movement/rows"), (("STEPS", 2), depth_macro(outer), *macros))
+    piece = max(blocks.rows, PIECE // width)
+    return Part(program, "copy_rows", parameter, count_of(outer), blocks.rows, piece, blocks.threads, blocks.layers)
+
+
+def _flat_part(loops: list[Loop], sources: tuple[str, ...], macros: Macros, band: tuple[int, int] | None = None,
+               value: Array | None = None) -> Part:  # fmt: skip
+    """The kernel in which each thread finds out where its units are."""
+    steps = len(loops[0]) - 1
+    parameter = np.zeros(1, [*COPY_HEAD, ("walk", walk_type(steps))])
+    if value is not None:
+        parameter["value"] = np.frombuffer(value.tobytes() * (LOAD_BYTES // value.itemsize), "<u8")
+    if band is not None:
+        parameter["start"], parameter["span"] = band
+    write_walk(loops, parameter["walk"][0])
+    flags = ("FILL", int(value is not None)), ("BAND", int(band is not None))
+    program = Program((*sources, "movement/view"), (("STEPS", steps), depth_macro(loops), *flags, *macros))
+    return Part(program, "copy_units", parameter, count_of(loops), THREADS * BATCH)
+
+
+def _plain(copy: Copy, units: Units, size: int, value: Array | None) -> Part:
+    macros = (("UNIT", UNITS[size]),)
+    if copy.band is not None:
+        loops, *band = _band_loops(copy, *copy.band)
+        return _flat_part(loops, PLAIN, macros, (band[0], band[1]), value)
+    if value is not None:
+        return _flat_part(units.loops, PLAIN, macros, value=value)
+    return strided_part(units.loops, PLAIN, macros)
+
+
+def _is_narrow(copy: Copy) -> bool:
+    return copy.band is not None and copy.band[1] - copy.band[0] <= copy.loops[-1].size
+
+
+def _band_loops(copy: Copy, begin: int, end: int) -> tuple[list[Loop], int, int]:
+    """The loops over a band, with a third offset that begins with the second result and must stay below the third.
+
+    Of a narrow band they are over rows and diagonals, and the offset is the column; else over rows and columns, and it
+    is the diagonal less the first one.
+    """
+    *outer, rows, columns = copy.loops
+    free = [(*loop, 0) for loop in outer]
+    if not _is_narrow(copy):
+        return [*free, (*rows, -1), (*columns, 1)], -begin % 2**32, end - begin
+    along = (rows.size, rows.source + columns.source, rows.target + columns.target, 1)
+    return [*free, along, (end - begin, columns.source, columns.target, 1)], begin % 2**32, columns.size
+
+
+def _at_band(copy: Copy) -> Copy:
+    """A copy whose offsets are those of the first diagonal, where its loops begin there."""
+    if copy.band is None or not _is_narrow(copy):
+        return copy
+    begin, columns = copy.band[0], copy.loops[-1]
+    source, target = copy.source_offset + begin * columns.source, copy.target_offset + begin * columns.target
+    return copy._replace(source_offset=source, target_offset=target)
+
+
+def _transposed(loops: list[Loop], size: int) -> Part | None:
+    """The kernel that transposes tiles, where the copy is one of matrices that lie the other way in the target."""
+    columns, outer = loops[-1], loops[:-1]
+    rows = next((loop for loop in outer if loop[1] == 1 and loop[0] >= FEWEST_ROWS), None)
+    fewest = FEWEST_COLUMNS if len(loops) < MANY_LOOPS else FEWEST_ROWS
+    is_turned = columns[2] == 1 and columns[1] not in (0, 1) and columns[0] >= fewest
+    if rows is None or not is_turned or size > WIDEST_TILED:
+        return None
+    outer.remove(rows)
+    elements = TILE_SIDES[size] ** 2
+    high = min(TILE_SIDES[size], _power_above(rows[0]))
+    wide = min(elements // high, _power_above(columns[0]))
+    high = min(elements // wide, _power_above(rows[0]))
+    tiles = without_ones(
+        [
+            *((*loop, 0, 0) for loop in outer),
+            (-(-rows[0] // high), high, high * rows[2], high, 0),
+            (-(-columns[0] // wide), wide * columns[1], wide, 0, wide),
+        ],
+        4,
+    )
+    parameter = np.zeros(1, [*_TILES_HEAD, ("walk", walk_type(4))])
+    parameter["rows"], parameter["columns"] = rows[0], columns[0]
+    parameter["across"], parameter["down"] = columns[1] % 2**32, rows[2]
+    write_walk(tiles, parameter["walk"][0])
+    threads = min(THREADS, high * wide)
+    macros = (
+        ("STEPS", 4),
+        depth_macro(tiles),
+        ("UNIT", UNITS[size]),
+        ("ROWS", high),
+        ("COLUMNS", wide),
+        ("THREADS", threads),
+    )
+    program = Program((*PLAIN, "movement/transpose"), macros)
+    return Part(program, "transpose_tiles", parameter, count_of(tiles), 1, PIECE // elements, (threads, 1))
+
+
+def _power_above(number: int) -> int:
+    return 1 << (number - 1).bit_length()
+
+
+class PlacedCopy(NamedTuple):
+    """A kernel between two tensors of a plan.
+
+    Attributes:
+        part: the kernel.
+        source, target: numbers of tensors, inputs first; a source beyond them is a constant, written by FILL.
+        first: bytes from the beginning of the target.
+    """
+
+    part: Part
+    source: int
+    target: int
+    first: int
+
+    @classmethod
+    def of(cls, copy: Copy, movement: Movement, tensors: int) -> PlacedCopy:
+        value = None
+        if copy.source >= tensors:
+            assert movement.constants is not None
+            value = np.asarray(movement.constants.reshape(-1)[copy.source_offset])
+        source = copy.source if value is None else 0
+        return cls(copy_part(copy, movement.item, value), source, copy.target, target_bytes(copy, movement.item))
+
+    def launches(self, addresses: list[int]) -> Iterator[KernelLaunch]:
+        return self.part.launches(addresses[self.source], addresses[self.target] + self.first)
+
+
+class CopyJob(CertainJob):
+    """Copies one after the other.
+
+    Args:
+        movement: of a plan as it lies on the card.
+        inputs, outputs: names of its tensors.
+    """
+
+    def __init__(self, movement: Movement, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> None:
+        self._inputs, self._outputs = inputs, outputs
+        tensors = len(inputs) + len(outputs)
+        self._copies = [PlacedCopy.of(copy, movement, tensors) for phase in movement.phases for copy in phase]
+        self.programs = tuple(dict.fromkeys(copy.part.program for copy in self._copies))
+
+    def launches(self, memory: CudaMemory) -> Iterator[KernelLaunch]:
+        """See ``CudaJob.launches``."""
+        addresses = [memory.inputs[name] for name in self._inputs]
+        addresses += [memory.outputs[name] for name in self._outputs]
+        for copy in self._copies:
+            yield from copy.launches(addresses)
+
+
+def copies(plan: Plan, movement: Callable[[Plan], Movement]) -> CopyJob:
+    """The job of a plan that moves elements."""
+    placed = on_card(plan)
+    return CopyJob(movement(placed), tuple(placed.inputs), tuple(placed.outputs))
+
+
+def _job(name: str) -> Callable[[Plan, int], CudaJob]:
+    return lambda plan, processors: copies(plan, MOVEMENTS[name])
+
+
+def _band(plan: Plan, processors: int) -> CudaJob:
+    """What stands outside of a band everywhere, and then the band: two copies in place of three."""
+
+    def movement(placed: Plan) -> Movement:
+        found = MOVEMENTS[plan.operator.name](placed)
+        return found._replace(phases=phases.band(placed, over_all=True))
+
+    return copies(plan, movement)
+
+
+JOBS: dict[str, Callable[[Plan, int], CudaJob]] = {
+    **{name: _job(name) for name in MOVEMENTS},
+    "DIAGONAL_MATRIX": _band,
+    "DIAGONAL_MATRIX1": _band,
+}

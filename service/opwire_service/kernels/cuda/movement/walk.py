@@ -1,0 +1,143 @@
+"""Nested loops with several steps each, as the kernels that move elements read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from opwire.check import Plan
+from opwire.tensor import Array
+
+from ..job import KernelLaunch, Program, device_desc
+
+MOST_LOOPS = 16
+"""Those of a copy that splits each dimension of a tensor in two."""
+
+UNROLLED = 4
+"""Loops that a kernel is compiled for; it counts more of them as it runs."""
+
+THREADS = 256
+
+PIECE = 2**28
+"""Threads' items, of up to 16 bytes, of one launch at most: some milliseconds."""
+
+Loop = tuple[int, ...]
+"""A size, and the steps that a kernel wants."""
+
+
+def walk_type(steps: int) -> np.dtype[Any]:
+    """The loops as a field of a parameter, with so many steps each."""
+    loop = np.dtype([*((name, "<u4") for name in ("size", "factor", "shift1", "shift2")), ("step", "<u4", (steps,))])
+    return np.dtype([("count", "<u4"), ("unused", "<u4"), ("loop", loop, (MOST_LOOPS,))])
+
+
+def without_ones(loops: Sequence[Loop], steps: int) -> list[Loop]:
+    """The loops that do something; of a single element one that does not, with so many steps."""
+    return [loop for loop in loops if loop[0] > 1] or [(1, *(0,) * steps)]
+
+
+def merged(loops: Iterable[Sequence[int]], steps: int) -> list[Loop]:
+    """The fewest loops that visit the same places in the same order, given outermost first, with so many steps."""
+    found: list[Loop] = []
+    for size, *made in loops:
+        if size == 1:
+            continue
+        if found and found[-1][1:] == tuple(size * step for step in made):
+            found[-1] = (found[-1][0] * size, *made)
+        else:
+            found.append((size, *made))
+    return without_ones(found, steps)
+
+
+def depth_macro(loops: Sequence[Loop]) -> tuple[str, int]:
+    return "DEPTH", len(loops) if len(loops) <= UNROLLED else 0
+
+
+def count_of(loops: Sequence[Loop]) -> int:
+    return prod(loop[0] for loop in loops)
+
+
+def write_walk(loops: Sequence[Loop], into: Array) -> None:
+    """Writes loops, given outermost first, with the numbers that replace divisions by multiplications."""
+    into["count"] = len(loops)
+    for i, (size, *steps) in enumerate(reversed(loops)):
+        bits = (size - 1).bit_length()
+        factor = (2**32 * (2**bits - size)) // size + 1
+        wrapped = [step % 2**32 for step in steps]
+        into["loop"][i] = (size, factor, min(bits, 1), max(bits - 1, 0), wrapped)
+
+
+def on_card(plan: Plan) -> Plan:
+    """The plan with its outputs as they lie on the card."""
+    outputs = {name: device_desc(desc) for name, desc in plan.outputs.items()}
+    return replace(plan, outputs=outputs)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A kernel over many items, as one launch or more.
+
+    Attributes:
+        program, entry: of the kernel.
+        parameter: of which the addresses stand first; it has the fields ``first`` and ``count``.
+        count: items.
+        per_block: items of a block.
+        piece: items of a launch at most.
+        block: its threads.
+        layers: blocks side by side that have the same items.
+    """
+
+    program: Program
+    entry: str
+    parameter: Array
+    count: int
+    per_block: int
+    piece: int = PIECE
+    block: tuple[int, int] = (THREADS, 1)
+    layers: int = 1
+
+    def __post_init__(self) -> None:
+        parameter = self.parameter.copy()
+        parameter["first"], parameter["count"] = 0, min(self.count, self._at_once)
+        object.__setattr__(self, "parameter", parameter)
+
+    @property
+    def _at_once(self) -> int:
+        return max(1, self.piece // self.per_block) * self.per_block
+
+    def launches(self, *addresses: int) -> Iterator[KernelLaunch]:
+        """The launches on memory."""
+        # As bytes, which are copied faster than fields; the size of each parameter is a multiple of 8.
+        parameter = self.parameter.view(np.dtype((np.void, self.parameter.itemsize))).copy()
+        parameter.view("<u8")[: len(addresses)] = addresses
+        at_once = self._at_once
+        yield self._launch(parameter, min(self.count, at_once))
+        for first in range(at_once, self.count, at_once):
+            part = parameter.view(self.parameter.dtype).copy()
+            count = min(at_once, self.count - first)
+            part["first"], part["count"] = first, count
+            yield self._launch(part, count)
+
+    def _launch(self, parameter: Array, count: int) -> KernelLaunch:
+        grid = -(-count // self.per_block), self.layers
+        return KernelLaunch(self.program, self.entry, grid, self.block, parameter)
+
+
+class CertainJob:
+    """A job that never leaves anything to the host, nor needs memory of its own.
+
+    Attributes:
+        programs: see ``CudaJob``.
+    """
+
+    scratch_bytes = 0
+    state_bytes = 0
+    uncertain_bytes = 0
+    programs: tuple[Program, ...]
+
+    def recompute(self, places: Array | None, inputs: Any, outputs: Any, stop: Any) -> None:
+        """Nothing is ever uncertain."""

@@ -1,0 +1,86 @@
+"""Which copies the operators are that move elements, and what is written besides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from opwire.check import Plan
+from opwire.tensor import Array
+
+from ..reference.casts import converted
+from . import phases
+from .view import Phases
+
+
+class Movement(NamedTuple):
+    """Copies between tensors that count from 0, inputs first, then outputs, and last the constants.
+
+    Attributes:
+        item: bytes of an element.
+        phases: what is copied.
+        constants: elements that are written.
+    """
+
+    item: int
+    phases: Phases
+    constants: Array | None = None
+
+
+def _copies(make: Callable[[Plan], Phases]) -> Callable[[Plan], Movement]:
+    """The movement of an operator that needs no constants."""
+
+    def movement(plan: Plan) -> Movement:
+        return Movement(_item(plan), make(plan))
+
+    return movement
+
+
+def _item(plan: Plan) -> int:
+    """Bytes of an element."""
+    return next(iter(plan.outputs.values())).data_type.bits // 8
+
+
+def _padding(plan: Plan) -> Movement:
+    value = converted(plan.attributes.PaddingValue, plan.outputs["OutputTensor"].data_type)
+    return Movement(_item(plan), phases.padding(plan), value)
+
+
+def _slice_grad(plan: Plan) -> Movement:
+    return Movement(_item(plan), phases.slice_grad(plan), np.zeros((), f"<u{_item(plan)}"))
+
+
+def _fill(plan: Plan) -> Movement:
+    return Movement(_item(plan), phases.fill(plan), _value(plan))
+
+
+def _band(plan: Plan) -> Movement:
+    return Movement(_item(plan), phases.band(plan), _value(plan))
+
+
+def _value(plan: Plan) -> Array:
+    """The value of a plan, and zero."""
+    value = converted(plan.attributes.Value, plan.outputs["OutputTensor"].data_type)
+    return np.array([value, 0], value.dtype)
+
+
+MOVEMENTS: dict[str, Callable[[Plan], Movement]] = {
+    "SPLIT": _copies(phases.split),
+    "JOIN": _copies(phases.join),
+    "TILE": _copies(phases.tile),
+    "SLICE": _copies(phases.slice_),
+    "SLICE1": _copies(phases.slice1),
+    "SLICE_GRAD": _slice_grad,
+    "SPACE_TO_DEPTH": _copies(phases.space_to_depth),
+    "SPACE_TO_DEPTH1": _copies(phases.space_to_depth),
+    "DEPTH_TO_SPACE": _copies(phases.depth_to_space),
+    "DEPTH_TO_SPACE1": _copies(phases.depth_to_space),
+    "PADDING": _padding,
+    "PADDING1": _padding,
+    "FILL_VALUE_CONSTANT": _fill,
+    "DIAGONAL_MATRIX": _band,
+    "DIAGONAL_MATRIX1": _band,
+}
+"""By operator."""

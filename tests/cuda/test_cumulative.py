@@ -1,0 +1,88 @@
+"""Running values on a card: lines of many chunks, many lines, and sums that only exact arithmetic rounds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from opwire.tensor import Array
+from opwire_service.devices import load
+from opwire_service.devices.base import Device, DeviceUnavailable
+from tests.moving import moved
+
+pytestmark = [pytest.mark.cuda, pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="module")
+def cuda() -> Iterator[Device]:
+    try:
+        device = load("cuda")
+    except DeviceUnavailable as reason:
+        pytest.skip(str(reason))
+    yield device
+    device.close()
+
+
+def running(
+    cuda: Device, array: Array, axis: int, *, exclusive: bool = False, backwards: bool = False, sums: bool = True
+) -> Array:
+    fields = {
+        "Axis": axis,
+        "AxisDirection": "DECREASING" if backwards else "INCREASING",
+        "HasExclusiveSum" if sums else "HasExclusiveProduct": exclusive,
+    }
+    name = "CUMULATIVE_SUMMATION" if sums else "CUMULATIVE_PRODUCT"
+    return moved(cuda, name, {"InputTensor": array}, **fields)["OutputTensor"]
+
+
+SIZES = [((3, 9000), 1), ((9000, 3), 0), ((40, 50), 1), ((2, 5, 20_000), 1), ((1, 1_200_000), 1), ((30, 7), 1)]
+
+
+@pytest.mark.parametrize("sums", [True, False])
+@pytest.mark.parametrize(("sizes", "axis"), SIZES)
+@pytest.mark.parametrize("dtype", [np.int32, np.uint64])
+def test_integers_wrap(cuda, dtype, sizes, axis, sums):
+    array = np.random.default_rng(1).integers(0, 2**31 - 1, sizes).astype(dtype) | dtype(1)
+    right = (np.cumsum if sums else np.cumprod)(array, axis, dtype)
+    assert np.array_equal(running(cuda, array, axis, sums=sums), right)
+    turned = (np.cumsum if sums else np.cumprod)(np.flip(array, axis), axis, dtype)
+    assert np.array_equal(running(cuda, array, axis, sums=sums, backwards=True), np.flip(turned, axis))
+
+
+@pytest.mark.parametrize(("sizes", "axis"), SIZES)
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_exclusive_sums_of_small_numbers(cuda, dtype, sizes, axis):
+    array = np.random.default_rng(2).integers(-3, 4, sizes).astype(dtype)
+    whole = np.cumsum(array, axis, np.float64)
+    assert np.array_equal(running(cuda, array, axis, exclusive=True), (whole - array).astype(dtype))
+
+
+@pytest.mark.parametrize(("sizes", "axis"), SIZES)
+def test_sums_of_any_floats_are_rounded_once(cuda, sizes, axis):
+    draw = np.random.default_rng(3)
+    array = (draw.standard_normal(sizes) * 2.0 ** draw.integers(-40, 40, sizes)).astype(np.float32)
+    found = np.moveaxis(running(cuda, array, axis), axis, -1)
+    lines = np.moveaxis(array, axis, -1)
+    for _ in range(30):
+        at = tuple(int(draw.integers(size)) for size in found.shape)
+        right = math.fsum(lines[at[:-1]][: at[-1] + 1].tolist())
+        assert found[at] == np.float32(right) or abs(found[at] - right) <= abs(right) * 2.0**-24 * (1 + 2.0**-20)
+
+
+def test_what_the_card_leaves_open_is_added_up_exactly(cuda):
+    # Halfway between two floats, but for a number that two doubles do not hold beside the greatest ones.
+    line = np.array([2.0**100, 1.0, 2.0**-24, 2.0**-149, -(2.0**100), 0, 0, 0], np.float32)
+    found = running(cuda, np.tile(line, (700, 1)), 1)
+    assert set(found[:, 3].tolist()) == {2.0**100}
+    assert set(found[:, 4].tolist()) == {float(np.nextafter(np.float32(1), np.float32(2)))}
+    assert set(found[:, 7].tolist()) == {float(np.nextafter(np.float32(1), np.float32(2)))}
+
+
+def test_products_of_powers_of_two(cuda):
+    powers = np.random.default_rng(4).integers(-1, 2, (4, 5000))
+    array = np.ldexp(1.0, powers).astype(np.float32)
+    right = np.ldexp(1.0, np.cumsum(powers, 1)).astype(np.float32)
+    assert np.array_equal(running(cuda, array, 1, sums=False), right)

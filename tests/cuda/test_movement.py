@@ -1,0 +1,179 @@
+"""Elements that a card moves, picks and chooses, in sizes that take many blocks, pieces and launches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+import pytest
+
+from opwire.tensor import Array
+from opwire_service.devices import load
+from opwire_service.devices.base import Device, DeviceUnavailable
+from tests.moving import counted, moved, same_bits
+
+pytestmark = [pytest.mark.cuda, pytest.mark.timeout(600)]
+
+ITEMS = [np.uint8, np.float16, np.float32, np.int64]
+
+
+@pytest.fixture(scope="module")
+def cuda() -> Iterator[Device]:
+    try:
+        device = load("cuda")
+    except DeviceUnavailable as reason:
+        pytest.skip(str(reason))
+    yield device
+    device.close()
+
+
+SHAPES = [(3, 70, 129), (64, 32, 96), (2, 1000, 3), (5, 2, 700)]
+
+
+@pytest.mark.parametrize("dtype", ITEMS)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_transposed_copies(cuda, shape, dtype):
+    for order in permutations(range(3)):
+        array = counted(dtype, *shape).transpose(order)
+        (copied,) = moved(cuda, "ELEMENT_WISE_IDENTITY" if dtype == np.float32 else "TILE", {"InputTensor": array},
+                          **({} if dtype == np.float32 else {"Repeats": [1, 1, 1]})).values()  # fmt: skip
+        assert same_bits(copied, np.ascontiguousarray(array))
+
+
+@pytest.mark.parametrize("dtype", ITEMS)
+def test_windows_and_tiles(cuda, dtype):
+    array = counted(dtype, 40, 300)
+    for offset, size, stride in ((0, 300, 1), (1, 298, 1), (4, 256, 1), (3, 290, -1), (2, 297, 3), (1, 299, -2)):
+        fields = {
+            "InputWindowOffsets": [3, offset],
+            "InputWindowSizes": [30, size],
+            "InputWindowStrides": [-1, stride],
+        }
+        found = moved(cuda, "SLICE1", {"InputTensor": array}, **fields)["OutputTensor"]
+        assert same_bits(found, array[3:33, offset : offset + size][::-1, ::stride])
+    tiled = moved(cuda, "TILE", {"InputTensor": array}, Repeats=[3, 2])["OutputTensor"]
+    assert same_bits(tiled, np.tile(array, (3, 2)))
+
+
+MODES = {"CONSTANT": "constant", "EDGE": "edge", "REFLECTION": "reflect", "SYMMETRIC": "symmetric", "WRAP": "wrap"}
+
+
+@pytest.mark.parametrize("width", [1, 2, 90])
+@pytest.mark.parametrize("mode", MODES)
+def test_padding_folds_again_and_again(cuda, mode, width):
+    array = counted(np.int16, 7, width)
+    value = {"PaddingValueDataType": "INT16"} if mode == "WRAP" else {}
+    for before, after in ((3, 1000), (700, 2), (0, 64)):
+        fields = {"PaddingMode": mode, "PaddingValue": 0, "StartPadding": [20, before], "EndPadding": [5, after]}
+        operator = "PADDING1" if mode == "WRAP" else "PADDING"
+        found = moved(cuda, operator, {"InputTensor": array}, **fields, **value)["OutputTensor"]
+        assert same_bits(found, np.pad(array, ((20, 5), (before, after)), MODES[mode]))
+
+
+def test_bands_of_matrices(cuda):
+    for begin, end in ((-3, 4), (0, 1), (-500, 30), (2, -40)):
+        fields = {"DiagonalFillBegin": begin, "DiagonalFillEnd": end, "ValueDataType": "INT32", "Value": 7}
+        shape = {"DataType": "INT32", "Sizes": [2, 90, 130]}
+        found = moved(cuda, "DIAGONAL_MATRIX1", {}, OutputTensor=shape, **fields)["OutputTensor"]
+        diagonals = np.arange(130) - np.arange(90)[:, None]
+        inside = (begin <= diagonals) & (diagonals < end) if begin <= end else (diagonals < end) | (begin <= diagonals)
+        assert np.array_equal(found, np.broadcast_to(np.where(inside, 7, 0), (2, 90, 130)))
+
+
+@pytest.mark.parametrize("width", [1, 3, 64])
+@pytest.mark.parametrize("dtype", ITEMS)
+def test_rows_by_index(cuda, dtype, width):
+    table, draw = counted(dtype, 500, width), np.random.default_rng(1)
+    indices = draw.integers(-600, 600, (1, 3000)).astype(np.int64)
+    fields = {"Axis": 0, "IndexDimensions": 1}
+    found = moved(cuda, "GATHER", {"InputTensor": table, "IndicesTensor": indices}, **fields)["OutputTensor"]
+    at = np.clip(np.where(indices[0] < 0, indices[0] + 500, indices[0]), 0, 499)
+    assert same_bits(found.reshape(3000, width), table[at])
+
+
+@pytest.mark.parametrize("dtype", ITEMS)
+def test_the_last_of_equal_indices_writes(cuda, dtype):
+    table, updates, draw = counted(dtype, 50, 70), counted(dtype, 4000, 70)[::-1], np.random.default_rng(2)
+    updates = np.ascontiguousarray(updates)
+    indices = draw.integers(-60, 60, (4000, 1)).astype(np.int64)
+    given = {"InputTensor": table, "IndicesTensor": indices, "UpdatesTensor": updates}
+    fields = {"InputDimensionCount": 2, "IndicesDimensionCount": 2}
+    found = moved(cuda, "SCATTER_ND", given, **fields)["OutputTensor"]
+    right = table.copy()
+    for i, index in enumerate(indices[:, 0]):
+        if -50 <= index < 50:
+            right.view(f"u{right.itemsize}")[index] = updates.view(f"u{right.itemsize}")[i]
+    assert same_bits(found, right)
+
+
+def test_the_last_of_equal_elements_writes(cuda):
+    table, updates, draw = counted(np.int32, 50, 70), counted(np.int32, 900, 70), np.random.default_rng(3)
+    indices = draw.integers(-60, 60, updates.shape).astype(np.int32)
+    given = {"InputTensor": table, "IndicesTensor": indices, "UpdatesTensor": updates}
+    found = moved(cuda, "SCATTER_ELEMENTS", given, Axis=0)["OutputTensor"]
+    right = table.copy()
+    for (row, column), index in np.ndenumerate(indices):
+        if -50 <= index < 50:
+            right[index, column] = updates[row, column]
+    assert np.array_equal(found, right)
+
+
+def chosen(array: Array, count: int, axis: int, *, greatest: bool) -> Array:
+    """Where the best stand, of equals those that come first; NaN is last."""
+    keys = np.where(array == array, array, 0).astype(object)
+    order = -keys if greatest else keys
+    return np.lexsort((order, array != array), axis=axis).take(range(count), axis)
+
+
+def elements(dtype: Any, *sizes: int) -> Array:
+    """Many equals, and all kinds of numbers."""
+    draw = np.random.default_rng(4)
+    if np.dtype(dtype).kind != "f":
+        limits = np.iinfo(dtype)
+        wide = draw.integers(limits.min, limits.max, sizes, dtype, endpoint=True)
+        return np.where(draw.random(sizes) < 0.3, limits.max, wide)
+    values = (draw.standard_normal(sizes) * 10).astype(dtype)
+    values[draw.random(sizes) < 0.1] = 0
+    values[draw.random(sizes) < 0.1] *= -0.0
+    values[draw.random(sizes) < 0.02] = np.nan
+    values[draw.random(sizes) < 0.02] = np.inf
+    return values
+
+
+LONG = [((3, 9000), 1, 9000), ((2, 40_000), 1, 3), ((2, 30_000), 1, 5000), ((20_000, 2), 0, 40), ((700, 33), 1, 5)]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int64, np.uint8])
+@pytest.mark.parametrize(("sizes", "axis", "count"), LONG)
+def test_the_best_of_long_sequences(cuda, sizes, axis, count, dtype):
+    array = elements(dtype, *sizes)
+    for direction in ("DECREASING", "INCREASING"):
+        fields = {"Axis": axis, "K": count, "AxisDirection": direction}
+        found = moved(cuda, "TOP_K1", {"InputTensor": array}, **fields)
+        right = chosen(array, count, axis, greatest=direction == "DECREASING")
+        assert np.array_equal(found["OutputIndexTensor"], right)
+        assert same_bits(found["OutputValueTensor"], np.take_along_axis(array, right, axis))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int8])
+def test_coordinates_of_many_tiles(cuda, dtype):
+    array = elements(dtype, 30, 100, 17)
+    array[np.random.default_rng(5).random(array.shape) < 0.5] = 0
+    array = array.transpose(1, 0, 2)
+    found = moved(cuda, "NONZERO_COORDINATES", {"InputTensor": array})
+    right = np.argwhere(array != 0)
+    rows = found["OutputCoordinatesTensor"][0]
+    assert found["OutputCountTensor"].ravel().tolist() == [len(right)]
+    assert np.array_equal(rows[: len(right)], right)
+    assert not rows[len(right) :].any()
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.int32])
+def test_long_sequences_of_numbers(cuda, dtype):
+    name = {np.float16: "FLOAT16", np.float32: "FLOAT32", np.int32: "INT32"}[dtype]
+    fields = {"ValueDataType": name, "ValueStart": -3, "ValueDelta": 2}
+    shape = {"DataType": name, "Sizes": [70, 11]}
+    found = moved(cuda, "FILL_VALUE_SEQUENCE", {}, OutputTensor=shape, **fields)["OutputTensor"]
+    assert np.array_equal(found.ravel(), (2 * np.arange(770) - 3).astype(dtype))

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from opwire.check import Plan
 
 from . import argreduce, elementwise, max_pooling, reduce
 from .job import CudaJob
+from .normalization import softmax, statistics
+from .pooling import averages
 
-_FAMILIES = (argreduce, reduce, max_pooling, elementwise)
+_FAMILIES = (argreduce, reduce, max_pooling, elementwise, softmax, statistics, averages)
 
-JOBS: dict[str, Callable[[Plan, int], CudaJob]] = {
-    name: job for family in _FAMILIES for name, job in family.JOBS.items()
-}
+_BY_FAMILY: tuple[Mapping[str, Callable[[Plan, int], CudaJob]], ...] = tuple(family.JOBS for family in _FAMILIES)
+
+JOBS: dict[str, Callable[[Plan, int], CudaJob]] = {name: job for jobs in _BY_FAMILY for name, job in jobs.items()}
 """Operator -> job of a plan for a card with so many multiprocessors."""

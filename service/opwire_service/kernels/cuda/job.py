@@ -36,7 +36,7 @@ class Program:
     """Sources, read as one, and the macros that specialise them.
 
     Attributes:
-        sources: names of files.
+        sources: files, relative to this one.
         macros: names and what stands for them.
         generated: more of the program, behind the sources.
     """
@@ -53,7 +53,7 @@ class Program:
 
 @cache
 def _source(name: str) -> str:
-    return Path(__file__).with_name(f"{name}.cu").read_text("utf-8")
+    return (Path(__file__).parent / f"{name}.cu").read_text("utf-8")
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,9 @@ from . import argreduce, elementwise, max_pooling, reduce
 from .job import CudaJob
 from .normalization import softmax, statistics
 from .pooling import averages
+from .quantization import linear
 
-_FAMILIES = (argreduce, reduce, max_pooling, elementwise, softmax, statistics, averages)
+_FAMILIES = (argreduce, reduce, max_pooling, elementwise, softmax, statistics, averages, linear)
 
 _BY_FAMILY: tuple[Mapping[str, Callable[[Plan, int], CudaJob]], ...] = tuple(family.JOBS for family in _FAMILIES)
 

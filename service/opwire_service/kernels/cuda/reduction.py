@@ -43,6 +43,9 @@ UNCERTAIN = 2**20
 
 _LOOP = np.dtype([(name, "<u4") for name in ("size", "source", "target", "factor", "shift1", "shift2")])
 LOOPS = np.dtype([("count", "<u4"), ("unused", "<u4"), ("loop", _LOOP, (8,))])
+DOUBLE_LOOPS = np.dtype([("count", "<u4"), ("unused", "<u4"), ("loop", _LOOP, (16,))])
+"""Of a program that sets ``LOOPS`` to 16: two loops for each dimension."""
+
 TASK = np.dtype(
     [
         *((name, "<u8") for name in ("source", "target", "partial", "uncertain", "state")),

@@ -11,8 +11,9 @@ from .job import CudaJob
 from .normalization import softmax, statistics
 from .pooling import averages
 from .quantization import linear
+from .resampling import resample
 
-_FAMILIES = (argreduce, reduce, max_pooling, elementwise, softmax, statistics, averages, linear)
+_FAMILIES = (argreduce, reduce, max_pooling, elementwise, softmax, statistics, averages, linear, resample)
 
 _BY_FAMILY: tuple[Mapping[str, Callable[[Plan, int], CudaJob]], ...] = tuple(family.JOBS for family in _FAMILIES)
 

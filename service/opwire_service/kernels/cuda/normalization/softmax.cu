@@ -7,7 +7,7 @@ struct State {
     double lost;    // by its additions
     float peak;     // the greatest
     u32 peaks;      // elements that equal it
-    u32 rescaled;   // how often the sum was multiplied by another peak's exponential
+    u32 rescaled;   // how often any term was multiplied by the exponential of a difference of peaks, at most
     u32 unused;
 
     static const bool PEAKED = true;
@@ -59,7 +59,7 @@ struct State {
         add_term(other.sum);
         lost += other.lost;
         peaks += other.peaks;
-        rescaled += other.rescaled;
+        rescaled = max(rescaled, other.rescaled);
     }
 };
 

@@ -8,12 +8,12 @@ from opwire.check import Plan
 
 from . import argreduce, elementwise, max_pooling, reduce
 from .job import CudaJob
-from .normalization import softmax, statistics
-from .pooling import averages
+from .normalization import response, softmax, statistics
+from .pooling import averages, unpool
 from .quantization import linear
-from .resampling import resample
+from .resampling import regions, resample
 
-_FAMILIES = (argreduce, reduce, max_pooling, elementwise, softmax, statistics, averages, linear, resample)
+_FAMILIES = (argreduce, reduce, max_pooling, elementwise, softmax, statistics, averages, linear, resample, response, unpool, regions)
 
 _BY_FAMILY: tuple[Mapping[str, Callable[[Plan, int], CudaJob]], ...] = tuple(family.JOBS for family in _FAMILIES)
 

@@ -90,3 +90,12 @@ def stretched_strides(desc: BufferTensorDesc | None, sizes: Sequence[int]) -> tu
     strides = (0,) * missing + tuple(desc.element_strides)
     own = (1,) * missing + tuple(desc.sizes)
     return tuple(0 if one == 1 else step for one, step in zip(own, strides, strict=True))
+
+
+def coordinates_at(desc: BufferTensorDesc, place: int) -> tuple[int, ...]:
+    """The coordinate of the element that lies somewhere in a tensor without gaps."""
+    found, strides = [0] * desc.rank, desc.element_strides
+    for i in sorted(range(desc.rank), key=strides.__getitem__, reverse=True):
+        if desc.sizes[i] > 1:
+            found[i], place = divmod(place, strides[i])
+    return tuple(found)

@@ -1,6 +1,8 @@
 // HARDMAX: 1 at the first of the greatest elements, NaN skipped, or at the first element where all are NaN.
 
-const double NONE = -1.0;
+const bool KEEPS = false;
+
+static __device__ __forceinline__ void prepare() {}
 
 struct State {
     float best;
@@ -31,6 +33,11 @@ struct Row {
     static __device__ __forceinline__ Row of(const State &state, const Numbers &) {
         return {state.index == ~0u ? 0 : state.index};
     }
+    template <class Sum>
+    static __device__ __forceinline__ Row of_held(const State &state, const Numbers &numbers, Sum) {
+        return of(state, numbers);
+    }
+    template <bool IS_KEPT>
     __device__ __forceinline__ bool value(
         float, u32 index, double, const Beside &, const Numbers &, Element &result
     ) const {

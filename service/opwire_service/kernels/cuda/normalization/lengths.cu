@@ -1,6 +1,8 @@
 // LP_NORMALIZATION: elements over the sum of their magnitudes, or over the root of that of their squares if SQUARED.
 
-const double NONE = -1.0;
+const bool KEEPS = false;
+
+static __device__ __forceinline__ void prepare() {}
 
 struct State {
     double sum;
@@ -25,6 +27,11 @@ struct Row {
         double norm = SQUARED ? sqrt(state.sum) : state.sum;
         return {norm >= numbers.epsilon ? norm : numbers.epsilon};
     }
+    template <class Sum>
+    static __device__ __forceinline__ Row of_held(const State &state, const Numbers &numbers, Sum) {
+        return of(state, numbers);
+    }
+    template <bool IS_KEPT>
     __device__ __forceinline__ bool value(
         float x, u32, double, const Beside &, const Numbers &, Element &result
     ) const {

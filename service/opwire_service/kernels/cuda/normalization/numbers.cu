@@ -17,7 +17,7 @@ struct Numbers {
 
 // What beside its row an element meets.
 struct Beside {
-    double scale, bias, added;
+    float scale, bias, added;
 };
 
 static __device__ __forceinline__ double two_sum(double a, double b, double &error) {

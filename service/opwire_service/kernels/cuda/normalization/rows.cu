@@ -1,8 +1,9 @@
 // Rows of elements, each of which is computed from what all of its row come to. A family defines
 //   State: what elements come to: clear(peak), add(values, first, kept), merge(other); PEAKED if the greatest element
 //          is to be known first where that costs nothing; kept are terms that `value` can use again
-//   Row:   of(state, numbers), and whether element by element is certain: value(x, index, kept, beside, numbers, result);
-//          kept is NONE where no term was kept
+//   Row:   of(state, numbers), or of_held(state, numbers, sum), where sum(term) adds up a term of each element; and
+//          whether an element is certain: value<IS_KEPT>(x, index, kept, beside, numbers, result)
+//   KEEPS: whether terms are kept at all; prepare(): what a block does at first
 // LANES neighbours of a row lie side by side, if BY_ROWS; threads then share a row along x, else along y. SCALE, BIAS
 // and ADDED say how those tensors are walked.
 
@@ -59,6 +60,7 @@ static __device__ __forceinline__ void list(const Task &task, u32 row, u32 index
 }
 
 // Computes and stores the results of LANES neighbours, which begin at an item of a row.
+template <bool IS_KEPT>
 static __device__ __forceinline__ void put(
     const Task &task, const Row &row, u32 output, Offsets at, u32 item, const float (&x)[LANES], const double (&kept)[LANES]
 ) {
@@ -72,7 +74,7 @@ static __device__ __forceinline__ void put(
 #pragma unroll
     for (int k = 0; k < LANES; ++k) {
         Beside beside = {scale[k], bias[k], added[k]};
-        open |= (u32)!row.value(x[k], item * LANES + k, kept[k], beside, task.numbers, results.lane[k]) << k;
+        open |= (u32)!row.value<IS_KEPT>(x[k], item * LANES + k, kept[k], beside, task.numbers, results.lane[k]) << k;
     }
     *reinterpret_cast<Lanes *>(task.target + at.of[TARGET_AT]) = results;
     for (; open; open &= open - 1) list(task, output, item * LANES + __ffs(open) - 1);
@@ -200,13 +202,11 @@ static __device__ __forceinline__ State gathered(const Task &task, const Part &p
 }
 
 static __device__ __forceinline__ void put_all(const Task &task, const Part &part, const Row &row, u32 begin, u32 end) {
-    double kept[LANES];
-#pragma unroll
-    for (int k = 0; k < LANES; ++k) kept[k] = NONE;
+    double kept[LANES] = {};
     visit(task, part, begin, end, [&](const Lanes &lanes, u32 item) {
         float values[LANES];
         widened(lanes, values);
-        put(task, row, part.output, part.at, item, values, kept);
+        put<false>(task, row, part.output, part.at, item, values, kept);
     });
 }
 
@@ -224,6 +224,7 @@ static __device__ __forceinline__ void put_statistics(const Task &task, const Ro
 #if HELD
 // Rows that the registers of a block hold.
 extern "C" __global__ void __launch_bounds__(BLOCK) held_rows(const __grid_constant__ Task task) {
+    prepare();
     Part part = part_of(task);
     const Element *source = task.source + part.at.of[SOURCE_AT];
     float values[HELD][LANES];
@@ -250,18 +251,29 @@ extern "C" __global__ void __launch_bounds__(BLOCK) held_rows(const __grid_const
         if (part.present && item < task.items) state.add(values[n], item * LANES, kept[n]);
     }
     join_along_x(state, blockDim.x, cleared(), [](State &a, const State &b) { a.merge(b); });
-    Row row = Row::of(state, task.numbers);
+    auto sum = [&](auto term) {
+        double total = 0;
+#pragma unroll
+        for (int n = 0; n < HELD; ++n)
+#pragma unroll
+            for (int k = 0; k < LANES; ++k)
+                if (part.present && threadIdx.x + n * blockDim.x < task.items) total += term(values[n][k]);
+        join_along_x(total, blockDim.x, 0.0, [](double &a, double b) { a += b; });
+        return total;
+    };
+    Row row = Row::of_held(state, task.numbers, sum);
     if (!part.present) return;
     if (threadIdx.x == 0) put_statistics(task, row, part.output, part.at);
 #pragma unroll
     for (int n = 0; n < HELD; ++n) {
         u32 item = threadIdx.x + n * blockDim.x;
-        if (item < task.items) put(task, row, part.output, part.at, item, values[n], kept[n]);
+        if (item < task.items) put<KEEPS>(task, row, part.output, part.at, item, values[n], kept[n]);
     }
 }
 #else
 // Rows that a block reads twice.
 extern "C" __global__ void __launch_bounds__(BLOCK) whole_rows(const __grid_constant__ Task task) {
+    prepare();
     Part part = part_of(task);
     Row row = Row::of(gathered(task, part, 0, task.items), task.numbers);
     if (part.present && part.lead == 0) put_statistics(task, row, part.output, part.at);
@@ -271,12 +283,14 @@ extern "C" __global__ void __launch_bounds__(BLOCK) whole_rows(const __grid_cons
 // Rows that several blocks share, in three launches: what each split comes to, what they come to together, and the
 // results.
 extern "C" __global__ void __launch_bounds__(BLOCK) split_rows(const __grid_constant__ Task task) {
+    prepare();
     Part part = part_of(task);
     State state = gathered(task, part, split_begin(task), split_end(task));
     if (part.present && part.lead == 0) task.partial[(u64)blockIdx.y * task.outputs + (part.output - task.first)] = state;
 }
 
 extern "C" __global__ void __launch_bounds__(BLOCK) join_splits(const __grid_constant__ Task task) {
+    prepare();
     u64 number = (u64)blockIdx.x * blockDim.y + threadIdx.y;
     bool present = number < task.outputs;
     State state = cleared();
@@ -293,6 +307,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK) join_splits(const __grid_con
 }
 
 extern "C" __global__ void __launch_bounds__(BLOCK) put_rows(const __grid_constant__ Task task) {
+    prepare();
     Part part = part_of(task);
     if (!part.present) return;
 #if GIVEN

@@ -19,7 +19,7 @@ from ...reference.reals import add, real, root, rounded
 from ..fused import activated_source
 from .rows import Named, RowKernels, Rows
 
-_STATE_BYTES, _ROW_BYTES, _STATISTICS_BYTES = 40, 40, 16
+_STATE_BYTES, _ROW_BYTES, _STATISTICS_BYTES = 40, 32, 24
 
 _BESIDE = {"scale": "ScaleTensor", "bias": "BiasTensor", "added": "FusedAddTensor"}
 

@@ -18,7 +18,7 @@ from ...reference.elements import Elements
 from ...reference.pooling import average_of, norm_of
 from ...windows import dimensions_of, places, slices
 from ..job import TYPES, CudaJob, CudaMemory, KernelLaunch, Program, device_desc
-from ..nests import Axis, Nest, merged, nest_dtype, offsets, size_of, write_nest
+from ..nests import Axis, Nest, coordinates_at, merged, nest_dtype, offsets, size_of, write_nest
 from ..reduce import accumulator_of
 from ..reduction import Reduction
 
@@ -163,7 +163,7 @@ class Averages:
         for place in offsets(self._nest, numbers, 1).tolist():
             if stop():
                 raise Stopped
-            at = self._coordinate(place)
+            at = coordinates_at(self._target, place)
             ranges = places(dimensions, at[2:])
             elements = Elements(source[(*at[:2], *slices(ranges))], stop)
             found = (
@@ -172,15 +172,6 @@ class Averages:
                 else average_of(attributes, dimensions, ranges, elements, to)
             )
             outputs["OutputTensor"][place] = found
-
-    def _coordinate(self, place: int) -> tuple[int, ...]:
-        """The coordinate of an output that lies somewhere."""
-        found = [0] * self._target.rank
-        strides = self._target.element_strides
-        for i in sorted(range(self._target.rank), key=strides.__getitem__, reverse=True):
-            if self._target.sizes[i] > 1:
-                found[i], place = divmod(place, strides[i])
-        return tuple(found)
 
 
 FUNCTIONS = {0: ReduceFunction.AVERAGE, 1: ReduceFunction.L1, 2: ReduceFunction.L2}

@@ -49,7 +49,7 @@ static __device__ __forceinline__ double heights(double centre, double scale, do
 static __device__ Taps taps_of(const Sampled &axis, bool is_triangle, u32 output) {
     double at = coordinate(axis, output), last = axis.size - 1.0;
     if (!is_triangle || !isfinite(at)) {
-        Pair pair = neighbours(at, axis.size, 1);
+        Pair pair = neighbours((float)at, axis.size, 1);
         return {pair.offset, pair.offset + pair.step, pair.weight, 0, 0, 0};
     }
     double half = 1 / (double)axis.scale;
@@ -111,34 +111,50 @@ extern "C" __global__ void __launch_bounds__(THREADS) resample_triangles(const _
     }
     if (!present || threadIdx.x) return;
     Element result;
-    bool is_sure = settled(value, mass, result);
+    bool is_sure = settled(value, (float)mass, result);
     task.target[at.of[TARGET_AT]] = result;
     if (!is_sure) list(task, task.first + (u32)number);
 }
 #else
 #if LINEAR
-// An output between 2**RESAMPLED elements, of which those without weight are not read.
-static __device__ __forceinline__ bool interpolate(const Element *source, const Pair (&pairs)[RESAMPLED], Element &result) {
-    // Weights of so few bits that nothing is rounded.
-    const double FEW = (double)(1ull << 40 / RESAMPLED);
-    double value = 0, mass = 0;
-    bool is_exact = sizeof(Element) == 1;
-    for (int i = 0; i < RESAMPLED; ++i) is_exact &= pairs[i].weight * FEW == floor(pairs[i].weight * FEW);
-#pragma unroll
-    for (int n = 0; n < 1 << RESAMPLED; ++n) {
-        double weight = 1;
-        u32 from = 0;
-#pragma unroll
-        for (int i = 0; i < RESAMPLED; ++i) {
-            weight *= n >> i & 1 ? pairs[i].weight : 1 - pairs[i].weight;
-            from += pairs[i].offset + (n >> i & 1 ? pairs[i].step : 0);
-        }
-        if (weight == 0) continue;
-        double term = weight * (double)widen(source[from]);
-        value += term;
-        mass += fabs(term);
+// The dimension along which neighbours lie comes last.
+static __device__ constexpr int in_order(int i) {
+    return INNER < 0 ? i : i == RESAMPLED - 1 ? INNER : i == INNER ? RESAMPLED - 1 : i;
+}
+
+// The value between the elements from a dimension on, and the same of the magnitudes; those without weight do not count.
+template <int DIMENSION>
+static __device__ __forceinline__ double between(const Element *source, const Pair (&pairs)[RESAMPLED], float &mass) {
+    if constexpr (DIMENSION == RESAMPLED) {
+        auto x = widen(*source);
+        mass = fabsf((float)x);
+        return x;
+    } else {
+        const Pair &pair = pairs[in_order(DIMENSION)];
+        float more;
+        source += pair.offset;
+        double low = between<DIMENSION + 1>(source, pairs, mass);
+        double high = between<DIMENSION + 1>(source + pair.step, pairs, more);
+        if (pair.weight == 0) return low;
+        double weight = pair.weight;
+        mass = (1 - pair.weight) * mass + pair.weight * more;
+        return (1 - weight) * low + weight * high;
     }
-    return settled(value, is_exact ? 0 : mass, result) || (is_exact && sizeof(Element) == 1);
+}
+
+// Whether weights have so few bits that nothing is rounded.
+static __device__ __forceinline__ bool is_exact(const Pair (&pairs)[RESAMPLED]) {
+    const float FEW = (float)(1ull << 40 / RESAMPLED);
+    bool are_few = true;
+#pragma unroll
+    for (int i = 0; i < RESAMPLED; ++i) are_few &= pairs[i].weight * FEW == floorf(pairs[i].weight * FEW);
+    return are_few;
+}
+
+static __device__ __forceinline__ bool interpolate(const Element *source, const Pair (&pairs)[RESAMPLED], Element &result) {
+    float mass;
+    double value = between<0>(source, pairs, mass);
+    return settled(value, mass, result) || (sizeof(Element) == 1 && is_exact(pairs));
 }
 
 static __device__ __noinline__ bool interpolate_exactly(

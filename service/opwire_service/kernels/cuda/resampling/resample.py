@@ -15,7 +15,7 @@ from ....execution import Arrays, Stop, Stopped
 from ...reference.resampling import interpolated
 from ...sampling import ResampledAxis, is_linear, resampled_axes
 from ..job import LOAD_BYTES, TYPES, CudaMemory, KernelLaunch, Program, device_desc
-from ..nests import Axis, Nest, in_packs, merged, nest_dtype, offsets, size_of, write_nest
+from ..nests import Axis, Nest, coordinates_at, in_packs, merged, nest_dtype, offsets, size_of, write_nest
 
 THREADS = 256
 RANK = 4
@@ -168,16 +168,8 @@ class Resampling:
         for place in offsets(self._nest, numbers, 1).tolist():
             if stop():
                 raise Stopped
-            at = self._coordinate(place)
+            at = coordinates_at(self._target, place)
             target[place] = interpolated(self._plan, self._axes, source, stop, at, target)
-
-    def _coordinate(self, place: int) -> tuple[int, ...]:
-        """The coordinate of an output that lies somewhere."""
-        found, strides = [0] * self._target.rank, self._target.element_strides
-        for i in sorted(range(self._target.rank), key=strides.__getitem__, reverse=True):
-            if self._target.sizes[i] > 1:
-                found[i], place = divmod(place, strides[i])
-        return tuple(found)
 
 
 JOBS = dict.fromkeys(("UPSAMPLE_2D", "RESAMPLE", "RESAMPLE1", "RESAMPLE2", "RESAMPLE3"), Resampling)

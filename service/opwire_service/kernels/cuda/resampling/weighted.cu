@@ -2,23 +2,27 @@
 // is far below the last place.
 
 template <class T> struct Enough;
-template <> struct Enough<f32> { static constexpr double share = 0x1p-26, least = 0x1p-151; };
-template <> struct Enough<f16> { static constexpr double share = 0x1p-13, least = 0x1p-26; };
+template <> struct Enough<f32> { static constexpr float share = 0x1p-26f, least = 0; };
+template <> struct Enough<f16> { static constexpr float share = 0x1p-13f, least = 0x1p-26f; };
 
-const double SLACK = 0x1p-48;  // of a sum, as a part of that of the magnitudes
+const float SLACK = 0x1p-47f;  // of a sum, as a part of that of the magnitudes
 
-template <class T> static __device__ __forceinline__ bool settled(double value, double mass, T &to) {
+template <class T> static __device__ __forceinline__ bool settled(double value, float mass, T &to) {
     to = Format<T>::make(Format<T>::nearest(value));
-    double error = SLACK * mass;
-    return !(error > Enough<T>::share * fabs(value) && error > Enough<T>::least);
+    float error = SLACK * mass;
+    return !(error > Enough<T>::share * fabsf((float)value) && error > Enough<T>::least);
 }
 
-template <class T> static __device__ __forceinline__ bool settled_integer(double value, double mass, T &to) {
+// Mostly a float tells.
+template <class T> static __device__ __forceinline__ bool settled_integer(double value, float mass, T &to) {
+    float nearly = (float)value;
+    to = (T)(int)rintf(nearly);
+    if (fabsf(fabsf(nearly - floorf(nearly)) - 0.5f) > 0x1p-12f) return true;
     to = (T)(int)rint(value);
     return fabs(fabs(value - floor(value)) - 0.5) > SLACK * mass;
 }
-template <> __device__ __forceinline__ bool settled(double value, double mass, i8 &to) { return settled_integer(value, mass, to); }
-template <> __device__ __forceinline__ bool settled(double value, double mass, u8 &to) { return settled_integer(value, mass, to); }
+template <> __device__ __forceinline__ bool settled(double value, float mass, i8 &to) { return settled_integer(value, mass, to); }
+template <> __device__ __forceinline__ bool settled(double value, float mass, u8 &to) { return settled_integer(value, mass, to); }
 
 // A sum that nothing was lost of, as two doubles.
 struct Exactly {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import prod
 
 import numpy as np
@@ -17,7 +17,7 @@ from ...exact import FORMATS
 from ...reference.elements import Elements
 from ...reference.pooling import average_of, norm_of
 from ...windows import dimensions_of, places, slices
-from ..job import TYPES, CudaJob, CudaMemory, KernelLaunch, Program, device_desc
+from ..job import LOAD_BYTES, TYPES, CudaJob, CudaMemory, KernelLaunch, Program, device_desc
 from ..nests import Axis, Nest, coordinates_at, merged, nest_dtype, offsets, size_of, write_nest
 from ..reduce import accumulator_of
 from ..reduction import Reduction
@@ -28,6 +28,10 @@ LARGEST_WINDOW, MOST_ELEMENTS = 7, 49
 
 READS_PER_THREAD = 16
 """Elements of a large window that are worth a thread of their own."""
+
+LARGEST_STEP = 4
+WIDEST_STRIP = 20
+"""Of strips of outputs: stride and dilation, and columns of the input."""
 
 LAUNCH_READS = 2**30
 """Elements that one launch reads at most: some milliseconds."""
@@ -79,7 +83,26 @@ class Averages:
         self._nest = window_nest(self._source, self._target)
         windows = [dimension.window for dimension in self._dimensions]
         self._is_small = max(windows) <= LARGEST_WINDOW and prod(windows) <= MOST_ELEMENTS
+        self._strip = self._strip_macros() if self._is_small and self._power < 2 else {"STRIP": 0}
         self._program = self._made(windows)
+
+    def _strip_macros(self) -> dict[str, int]:
+        """How strips of outputs are compiled for these windows, if they are."""
+        across, item_bytes = self._dimensions[-1], self._source.data_type.dtype.itemsize
+        inner = self._nest[-1] if self._nest else None
+        if inner is None or inner.steps != (0, 1, *(0,) * (SPATIAL - 1), 1) or self._source.element_strides[-1] != 1:
+            return {"STRIP": 0}
+        if across.stride > LARGEST_STEP or across.dilation > LARGEST_STEP or across.start > LARGEST_WINDOW:
+            return {"STRIP": 0}
+        full = LOAD_BYTES // item_bytes
+        targets = [inner.size, *(axis.steps[1] for axis in self._nest[:-1])]
+        sources = [self._source.sizes[-1], *self._source.element_strides[:-1]]
+        strip = _dividing(full, targets)
+        pack = _dividing(full, [*sources, strip * across.stride])
+        if strip == 1 or (strip - 1) * across.stride + across.dilated_window > WIDEST_STRIP:
+            return {"STRIP": 0}
+        sizes = {"STRIDE": across.stride, "DILATION": across.dilation, "START": across.start}
+        return {"STRIP": strip, "PACK": pack, **sizes}
 
     def _made(self, windows: list[int]) -> Program:
         kind = TYPES[self._source.data_type]
@@ -102,10 +125,12 @@ class Averages:
             ("TENSORS", _TENSORS),
             ("THREADS", THREADS),
             *((name, int(flag)) for name, flag in flags.items()),
+            *self._strip.items(),
             *((f"WINDOW{i}", window if self._is_small else 0) for i, window in enumerate(windows)),
         )
         sums = "pooling/powers" if power > 2 else "sums"
-        return Program(("scalars", "types", "rounding", "nests", sums, "pooling/windows"), macros)
+        sources = ("scalars", "floats", "certified", "types", "rounding", "nests", sums, "pooling/windows")
+        return Program(sources, macros)
 
     @property
     def programs(self) -> tuple[Program, ...]:
@@ -128,13 +153,14 @@ class Averages:
         if self._is_small or outputs >= self._processors * THREADS * 8:
             sharing = 1
         block = (THREADS, 1) if self._is_small else (sharing, THREADS // sharing)
-        entry = "pool_small" if self._is_small else "pool_windows"
-        piece = max(1, LAUNCH_READS // reads)
+        strip = max(1, self._strip["STRIP"])
+        entry = "pool_strips" if strip > 1 else "pool_small" if self._is_small else "pool_windows"
+        piece = max(1, LAUNCH_READS // reads // strip) * strip
         for first in range(0, outputs, piece):
             part = whole.copy()
             count = min(piece, outputs - first)
             part["first"], part["outputs"] = first, count
-            along = THREADS if self._is_small else block[1]
+            along = THREADS * strip if self._is_small else block[1]
             yield KernelLaunch(self._program, entry, (-(-count // along), 1), block, part)
 
     def _parameter(self, memory: CudaMemory) -> Array:
@@ -172,6 +198,13 @@ class Averages:
                 else average_of(attributes, dimensions, ranges, elements, to)
             )
             outputs["OutputTensor"][place] = found
+
+
+def _dividing(most: int, numbers: Sequence[int]) -> int:
+    """The greatest power of two up to one that divides all numbers."""
+    while any(number % most for number in numbers):
+        most //= 2
+    return most
 
 
 FUNCTIONS = {0: ReduceFunction.AVERAGE, 1: ReduceFunction.L1, 2: ReduceFunction.L2}

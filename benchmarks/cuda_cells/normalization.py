@@ -64,7 +64,10 @@ def _normalized(scale: int, data_type: str) -> Iterator[Cell]:
 
     moments = {"NormalizeVariance": True}
     yield Cell("layers", "MEAN_VARIANCE_NORMALIZATION1", {**own, **moments}, layer, data_type)
-    squares = {key: value for key, value in own.items() if key != "BiasTensor"} | {"UseMean": False, "UseVariance": True}
+    squares = {key: value for key, value in own.items() if key != "BiasTensor"} | {
+        "UseMean": False,
+        "UseVariance": True,
+    }
 
     def root_mean_square(t: Tensors) -> torch.Tensor:
         return F.rms_norm(_x(t), (1024,), t["ScaleTensor"][0], 1e-5)
@@ -73,13 +76,13 @@ def _normalized(scale: int, data_type: str) -> Iterator[Cell]:
     instances = {"InputTensor": image, "CrossChannel": False, "Epsilon": 1e-5, **moments}
     yield Cell("instances", "MEAN_VARIANCE_NORMALIZATION", instances, lambda t: F.instance_norm(_x(t)), data_type)
     names = ("MeanTensor", "VarianceTensor", "ScaleTensor", "BiasTensor")
-    given = {"InputTensor": image, **dict.fromkeys(names, [1, 64, 1, 1]), "Spatial": True, "Epsilon": 1e-5}
+    given = {"InputTensor": image, **{name: [1, 64, 1, 1] for name in names}, "Spatial": True, "Epsilon": 1e-5}
 
     def batch(t: Tensors) -> torch.Tensor:
         return F.batch_norm(_x(t), *(t[name].flatten() for name in names))
 
     yield Cell("given", "BATCH_NORMALIZATION", given, batch, data_type)
-    training = {"InputTensor": image, **dict.fromkeys(names[2:], [1, 64, 1, 1]), "Epsilon": 1e-5}
+    training = {"InputTensor": image, **{name: [1, 64, 1, 1] for name in names[2:]}, "Epsilon": 1e-5}
 
     def trained(t: Tensors) -> torch.Tensor:
         return F.batch_norm(_x(t), None, None, *(t[name].flatten() for name in names[2:]), training=True)

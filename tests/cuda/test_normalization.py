@@ -130,7 +130,25 @@ def _resampled() -> Iterator[Case]:
     yield Case("RESAMPLE3", 1, _input(2, 3, 25, 30, **{**rounded, **small, **{key: [0.5] * 4 for key in offsets}}))
 
 
-CASES = [*_rows(), *_windows(), *_integers(), *_resampled()]
+def _others() -> Iterator[Case]:
+    yield Case(
+        "MAX_UNPOOLING", 0, _input(2, 3, 20, 30, IndicesTensor=("UINT32", [2, 3, 20, 30]), OutputTensor=[2, 3, 9, 50])
+    )
+    for across in (True, False):
+        for size, beta, bias in ((5, 0.75, 1.0), (40, 2.0, 0.5)):
+            numbers = {"LocalSize": size, "Alpha": 0.5, "Beta": beta, "Bias": bias}
+            yield Case("LOCAL_RESPONSE_NORMALIZATION", 1, _input(2, 50, 7, 30, CrossChannel=across, **numbers))
+    regions = {"ROITensor": [40, 4], "BatchIndicesTensor": ("UINT32", [40]), "OutputTensor": [40, 3, 5, 6]}
+    for function in ("AVERAGE", "MAX"):
+        for mode in ("LINEAR", "NEAREST_NEIGHBOR"):
+            samples = {"MinimumSamplesPerOutput": 1, "MaximumSamplesPerOutput": 9, "OutOfBoundsInputValue": 0.25}
+            modes = {"ReductionFunction": function, "InterpolationMode": mode, "SpatialScaleX": 4, "SpatialScaleY": 7}
+            yield Case("ROI_ALIGN", 1, _input(2, 3, 20, 30, **regions, **modes, **samples))
+    pooled = {"ROITensor": [1, 1, 40, 5], "SpatialScale": 5, "PooledSize": {"Height": 5, "Width": 6}}
+    yield Case("ROI_POOLING", 0, _input(2, 3, 20, 30, **pooled))
+
+
+CASES = [*_rows(), *_windows(), *_integers(), *_resampled(), *_others()]
 
 
 def plan_of(case: Case, data_type: str) -> Plan:
@@ -161,7 +179,8 @@ def drawn(name: str, desc: BufferTensorDesc, seed: int) -> Array:
         return draw.integers(0, 256, desc.data_size_in_bytes, np.uint8)
     if not desc.data_type.is_float:
         info = np.iinfo(desc.data_type.dtype)
-        flat = draw.integers(info.min, info.max, desc.extent, desc.data_type.dtype, endpoint=True)
+        most = 3 if name.startswith("Batch") else 4000 if name.startswith("Indices") else int(info.max)
+        flat = draw.integers(info.min, most, desc.extent, desc.data_type.dtype, endpoint=True)
     else:
         flat = draw.standard_normal(desc.extent) * 2.0 ** draw.integers(-3, 3, desc.extent)
         flat[::7] = flat[: flat[::7].size]

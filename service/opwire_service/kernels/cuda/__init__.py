@@ -13,7 +13,20 @@ from .pooling import averages, unpool
 from .quantization import linear
 from .resampling import regions, resample
 
-_FAMILIES = (argreduce, reduce, max_pooling, elementwise, softmax, statistics, averages, linear, resample, response, unpool, regions)
+_FAMILIES = (
+    argreduce,
+    reduce,
+    max_pooling,
+    elementwise,
+    softmax,
+    statistics,
+    averages,
+    linear,
+    resample,
+    response,
+    unpool,
+    regions,
+)
 
 _BY_FAMILY: tuple[Mapping[str, Callable[[Plan, int], CudaJob]], ...] = tuple(family.JOBS for family in _FAMILIES)
 

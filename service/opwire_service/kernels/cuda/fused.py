@@ -10,8 +10,9 @@ from ..formulas.formula import PlanFormula
 from ..formulas.resolve import activated_expression
 from .formula_source import FormulaSource
 
+
 def activated_source(activation: NestedOperator | None) -> str:
-    """The function ``double activated(double)``: the activation of a value, or the value where there is none; it needs ``floats``."""
+    """The function ``double activated(double)``: the activation, or the value itself; it needs ``floats``."""
     expression = Tensor("Values") if activation is None else activated_expression(activation, Tensor("Values"))
     formula = PlanFormula(expression, {"Values": DataType.FLOAT64}, DataType.FLOAT64, "Values", {})
     return FormulaSource.of(formula).in_double("activated")

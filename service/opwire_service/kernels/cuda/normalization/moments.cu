@@ -151,7 +151,8 @@ struct Row {
             row.factor = 1 / sqrt(sum);
             if (error > 0) row.share = error < fabs(sum) * 0x1p-10 ? row.share + 1.01f * (float)(error / fabs(sum)) : 1;
         }
-        row.drift = mean.error > 0 ? 1.01f * (float)(mean.error * fabs(row.factor)) : 0;
+        double error_of_mean = mean.error + (HALF ? fabs(mean.low) : 0);
+        row.drift = error_of_mean > 0 ? 1.01f * (float)(error_of_mean * fabs(row.factor)) : 0;
 #if STATISTICS
         row.spread = spread;
         row.spread_error = error + 4 * UNIT * fabs(spread);
@@ -186,6 +187,14 @@ struct Row {
         float x, u32, double kept, const Beside &beside, const Numbers &, Element &result
     ) const {
         if (share >= 1) return false;
+        if (HALF && !ACTIVATED) {  // mostly floats will do
+            float scaled = (float)(MEAN ? x - mean : (double)x) * (float)factor * (SCALE ? beside.scale : 1.0f);
+            float found = scaled + (BIAS ? beside.bias : 0.0f) + (ADDED ? beside.added : 0.0f);
+            float terms = fabsf(scaled) + (BIAS ? fabsf(beside.bias) : 0.0f) + (ADDED ? fabsf(beside.added) : 0.0f);
+            float slack = (share + 0x1p-21f) * terms + (SCALE ? drift * fabsf(beside.scale) : drift);
+            result = narrowed<Element>(found);
+            if (found == found && is_enough(found, slack)) return true;
+        }
         double found = (MEAN ? (x - mean) - rest : (double)x) * factor;
         if (SCALE) found *= beside.scale;
         float slack = share * fabsf((float)found) + (SCALE ? drift * fabsf(beside.scale) : drift);

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -12,8 +13,8 @@ from opwire.tensor import Array, BufferTensorDesc
 
 from ....execution import Arrays, Stop, Stopped
 from ..job import TYPES, CudaMemory, KernelLaunch, Program, device_desc
-from ..nests import Nest, in_packs, nest_dtype, offsets, size_of, stretched_strides, write_nest
-from .shape import RowShape, nests_of, row_shape
+from ..nests import in_packs, nest_dtype, offsets, size_of, stretched_strides, write_nest
+from .shape import nests_of, row_shape
 
 TENSORS = ("source", "target", "scale", "bias", "added", "mean", "variance")
 """As the sources count them."""
@@ -155,7 +156,15 @@ class Rows:
             *((name.upper(), self._walk(name)) for name in ("scale", "bias", "added")),
             *kernels.macros,
         )
-        sources = ("scalars", "floats", "certified", "nests", "normalization/numbers", *kernels.source, "normalization/rows")
+        sources = (
+            "scalars",
+            "floats",
+            "certified",
+            "nests",
+            "normalization/numbers",
+            *kernels.source,
+            "normalization/rows",
+        )
         return Program(sources, macros, kernels.generated)
 
     def _walk(self, name: str) -> str:
@@ -270,6 +279,6 @@ def _by_row(places: Array) -> Iterator[tuple[int, Array]]:
     order = np.argsort(places[:, 0], kind="stable")
     rows, indices = places[order, 0], places[order, 1].astype(np.int64)
     bounds = [0, *(np.flatnonzero(np.diff(rows)) + 1).tolist(), rows.size]
-    for begin, end in zip(bounds[:-1], bounds[1:], strict=True):
+    for begin, end in pairwise(bounds):
         for first in range(begin, end, HOST_AT_ONCE):
             yield int(rows[first]), indices[first : min(first + HOST_AT_ONCE, end)]

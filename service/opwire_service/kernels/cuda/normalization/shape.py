@@ -134,10 +134,10 @@ def _lanes(kept: Nest, reduced: Nest, full: int) -> int:
     if not reduced or reduced[-1].steps[:2] != (1, 1):
         return 1
     steps = [reduced[-1].size, *(step for axis in (*kept, *reduced[:-1]) for step in axis.steps[:2])]
-    return next((lanes for lanes in (full, full // 2, full // 4) if lanes > 1 and not any(step % lanes for step in steps)), 1)
+    return next(
+        (lanes for lanes in (full, full // 2, full // 4) if lanes > 1 and not any(step % lanes for step in steps)), 1
+    )
 
 
 def _power_above(number: int) -> int:
     return 1 << (number - 1).bit_length()
-
-

@@ -1,8 +1,12 @@
 // SOFTMAX, or its logarithm if LOGARITHM: sums of exponentials beside the greatest element.
 
 const bool KEEPS = !LOGARITHM;
+const bool HALF = sizeof(Element) == 2;
 
-// e**x for x of 0 and less, within four units of the last place, at half the cost of `exp`: 2**(n/16) from a table, and
+// Units of the last place of a double that results may be off by; two terms of the series less will do for FLOAT16.
+const u32 SLACK = HALF ? 1u << 20 : 192;
+
+// e**x for x of 0 and less, within a few units of the last place, at half the cost of `exp`: 2**(n/16) from a table, and
 // the rest, which is at most ln(2)/32, by the series. What would be less than 1e-300 is that: where there are others, a
 // sum is never that of the greatest alone.
 __shared__ double powers[16];
@@ -18,9 +22,11 @@ static __device__ __forceinline__ double exponential(float x, float peak) {
     const double SHIFT = 0x1.8p52, STEP = 0x1.62e42fefa39efp-5, REST = 0x1.abc9e3b39803fp-60;
     double d = (double)x - (double)peak;
     double shifted = fma(d, 0x1.71547652b82fep+4, SHIFT), whole = shifted - SHIFT;
-    double r = fma(-whole, REST, fma(-whole, STEP, d));
-    double series = fma(r, 0x1.6c16c16c16c17p-10, 0x1.1111111111111p-7);
-    series = fma(r, series, 0x1.5555555555555p-5);
+    double r = fma(-whole, STEP, d), series = 0x1.5555555555555p-5;
+    if (!HALF) {
+        r = fma(-whole, REST, r);
+        series = fma(r, fma(r, 0x1.6c16c16c16c17p-10, 0x1.1111111111111p-7), series);
+    }
     series = fma(r, series, 0x1.5555555555555p-3);
     series = fma(r, series, 0.5);
     series = fma(r, series, 1.0) * r;
@@ -92,11 +98,18 @@ struct Row {
     float peak;
     u32 slack;  // units of the last place of a double that results may be off by
 
+    __device__ __forceinline__ bool is_certain(double found, f32 &result) const {
+        return certainly(found, slack, slack * 0x1p-53, result);
+    }
+    // Mostly a float tells.
+    __device__ __forceinline__ bool is_certain(double found, f16 &result) const {
+        return certainly_half((float)found, 0x1p-22f, result) || certainly(found, slack, slack * 0x1p-53, result);
+    }
     static __device__ __forceinline__ Row of(const State &state, const Numbers &) {
         double others = state.sum + state.lost, total = others + state.peaks;
         Row row;
         row.peak = state.peak;
-        row.slack = 192 + 4 * min(state.rescaled, 1u << 24);
+        row.slack = SLACK + 4 * min(state.rescaled, 1u << 24);
         // Infinity, or nothing but negative infinity, or NaN, which the sum then is.
         if (!(fabsf(state.peak) < Bounds<float>::greatest())) total = others = __longlong_as_double(0x7ff8000000000000ll);
 #if LOGARITHM
@@ -120,6 +133,6 @@ struct Row {
         double term = IS_KEPT ? kept : x > Bounds<float>::lowest() || x != x ? exponential(x, peak) : 0.0;
         double found = term * factor;
 #endif
-        return certainly(found, slack, slack * 0x1p-53, result);
+        return is_certain(found, result);
     }
 };

@@ -30,7 +30,7 @@ def _kernels(plan: Plan, *, mean: bool, variance: bool) -> RowKernels:
         ("normalization/moments",),
         _STATE_BYTES,
         _ROW_BYTES,
-        (("MEAN", int(mean)), ("VARIANCE", int(variance))),
+        (("MEAN", int(mean)), ("VARIANCE", int(variance)), ("ACTIVATED", int(activation is not None))),
         activated_source(activation),
         epsilon=plan.attributes.Epsilon,
     )

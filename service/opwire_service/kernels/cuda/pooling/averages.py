@@ -191,7 +191,8 @@ class Averages:
                 raise Stopped
             at = coordinates_at(self._target, place)
             ranges = places(dimensions, at[2:])
-            elements = Elements(source[(*at[:2], *slices(ranges))], stop)
+            index: tuple[int | slice, ...] = (*at[:2], *slices(ranges))
+            elements = Elements(source[index], stop)
             found = (
                 norm_of(elements, self._power, to)
                 if self._power

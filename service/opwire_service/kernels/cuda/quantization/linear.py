@@ -134,4 +134,3 @@ JOBS = {
     "DEQUANTIZE": partial(_BY_BLOCK, quantizes=False),
     "DYNAMIC_QUANTIZE_LINEAR": partial(Linear, scale=None, zero_point="", quantizes=True),
 }
-

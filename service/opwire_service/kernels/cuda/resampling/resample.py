@@ -121,7 +121,14 @@ class Resampling:
             ("TRIANGLES", self._triangles),
             ("ROUNDING", _ROUNDINGS[getattr(self._plan.attributes, "RoundingDirection", None)]),
         )
-        sources = ("scalars", "rounding", "nests", "resampling/coordinates", "resampling/weighted", "resampling/resample")
+        sources = (
+            "scalars",
+            "rounding",
+            "nests",
+            "resampling/coordinates",
+            "resampling/weighted",
+            "resampling/resample",
+        )
         return Program(sources, macros)
 
     @property
@@ -173,4 +180,3 @@ class Resampling:
 
 
 JOBS = dict.fromkeys(("UPSAMPLE_2D", "RESAMPLE", "RESAMPLE1", "RESAMPLE2", "RESAMPLE3"), Resampling)
-

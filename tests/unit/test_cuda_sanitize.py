@@ -15,12 +15,14 @@ def plans() -> list[Plan]:
 
 def test_every_kernel_is_run(plans):
     assert sanitize.missing(plans) == []
-    assert sanitize.entries() == {
-        "reduce_rows": "reduction",
-        "reduce_columns": "reduction",
-        "pool_windows": "windows",
-        "pool_strips": "strips",
-        "compute": "elementwise",
+    assert sanitize.entries() >= {
+        ("reduction", "reduce_rows"),
+        ("reduction", "reduce_columns"),
+        ("windows", "pool_windows"),
+        ("strips", "pool_strips"),
+        ("elementwise", "compute"),
+        ("normalization/rows", "held_rows"),
+        ("resampling/resample", "resample_triangles"),
     }
 
 
@@ -52,4 +54,4 @@ def test_a_layout_that_is_not_run_is_missed(plans, entry, passes, splits):
 
 def test_a_source_that_is_not_run_is_missed(plans):
     rest = [plan for plan in plans if not any(k.entry == "pool_strips" for k in sanitize.launched(plan))]
-    assert {"strips", "pool_strips"} <= set(sanitize.missing(rest))
+    assert {"strips", ("strips", "pool_strips")} <= set(sanitize.missing(rest))

@@ -111,6 +111,7 @@ struct State {
         error = 0;
         if (MEAN && !is_finite(sum)) return mean.high - mean.high;
         if (!is_finite(squares)) return squares;
+        if (MEAN && numbers.count == 1) return 0;
         double rest, total = two_sum(squares, lost_squares, rest), high = total / n;
         double low = (fma(-high, n, total) + rest) / n;
         error = (share(numbers) + (HALF ? 16 * UNIT : 0x1p-100)) * high;

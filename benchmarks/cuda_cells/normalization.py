@@ -1,151 +1,172 @@
-"""Cells of softmax, normalizations, poolings, quantizations and resamplings."""
+"""Softmax, normalizations, poolings, quantizations and resamplings."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 
+from .cell import Cell, Tensors
+
 F = torch.nn.functional
-Tensors = Mapping[str, torch.Tensor]
+
+TYPES = {"FLOAT32": (torch.float32, 1), "FLOAT16": (torch.float16, 2)}
+"""Data types, and by how many times more elements there are in 256 MB than of FLOAT32."""
+
+TOLERANCES = {torch.float32: 1e-3, torch.float16: 2e-2}
+"""How far PyTorch's results may lie, as a part of 1 and more."""
+
+
+def is_near(outputs: Tensors, result: Any) -> bool:
+    """Whether the first output is the peer's but for its rounding."""
+    ours, theirs = outputs[0].float(), result.float()
+    tolerance = TOLERANCES.get(outputs[0].dtype, 1.0)
+    return bool(((ours - theirs).abs() <= tolerance * (1 + theirs.abs())).all())
 
 
 @dataclass(frozen=True)
-class Cell:
-    """An operator with what it is given, and the same in PyTorch.
+class Drawn:
+    """Makes tensors by name, of normal random numbers; scales and variances are positive.
 
     Attributes:
-        name: what is special about it.
-        operator: its name.
-        desc: attributes, with sizes in place of tensors, or pairs of a data type and sizes.
-        peer: of the inputs by name, None where PyTorch has nothing of the kind.
-        data_type: of all tensors that name none.
-        is_bound_by_memory: whether it computes so little that only the memory counts.
-        tolerance: how far PyTorch's results may lie.
+        dtype: of those that name none.
+        tensors: names, and sizes or pairs of sizes and another type.
     """
 
-    name: str
-    operator: str
-    desc: Mapping[str, Any]
-    peer: Callable[[Tensors], torch.Tensor] | None
-    data_type: str = "FLOAT32"
-    is_bound_by_memory: bool = True
-    tolerance: float = field(default=1e-4)
+    dtype: torch.dtype
+    tensors: dict[str, Any]
+
+    def __call__(self) -> dict[str, torch.Tensor]:
+        return {name: self._drawn(name, given) for name, given in self.tensors.items()}
+
+    def _drawn(self, name: str, given: Any) -> torch.Tensor:
+        sizes, dtype = given if isinstance(given, tuple) else (given, self.dtype)
+        if not dtype.is_floating_point:
+            return torch.randint(0, 256, sizes, device="cuda").to(dtype)
+        values = torch.randn(sizes, device="cuda").to(dtype)
+        return values.abs_().add_(0.01) if name.startswith(("Variance", "Quantization")) else values
 
 
-def _x(tensors: Tensors) -> torch.Tensor:
-    return tensors["InputTensor"]
+def _cell(family: str, name: str, operator: str, inputs: Drawn, peer: Callable[..., Any], **fields: Any) -> Cell:
+    kind = "" if inputs.dtype is torch.float32 else " of float16"
+    return Cell(family, name + kind, operator, inputs, peer, fields, compares=is_near)
 
 
-def _softmax(scale: int, data_type: str) -> Iterator[Cell]:
-    for name, sizes, axis in (
-        ("rows of 1024", [64 * 1024 * scale, 1024], 1),
-        ("rows of 128", [512 * 1024 * scale, 128], 1),
-        ("rows of 50000", [1342 * scale, 50_000], 1),
-        ("channels", [16 * scale, 64, 256, 256], 1),
-    ):
-        for operator, peer in (
-            ("SOFTMAX1", lambda t, axis=axis: _x(t).softmax(axis)),
-            ("LOG_SOFTMAX1", lambda t, axis=axis: _x(t).log_softmax(axis)),
-        ):
-            if operator == "SOFTMAX1" or name == "rows of 1024":
-                desc = {"InputTensor": sizes, "Axes": [axis]}
-                yield Cell(name, f"ACTIVATION_{operator}", desc, peer, data_type)
-
-
-def _normalized(scale: int, data_type: str) -> Iterator[Cell]:
-    rows, image = [64 * 1024 * scale, 1024], [16 * scale, 64, 256, 256]
-    own = {"InputTensor": rows, "ScaleTensor": [1, 1024], "BiasTensor": [1, 1024], "Axes": [1], "Epsilon": 1e-5}
-
-    def layer(t: Tensors) -> torch.Tensor:
-        return F.layer_norm(_x(t), (1024,), t["ScaleTensor"][0], t["BiasTensor"][0])
-
-    moments = {"NormalizeVariance": True}
-    yield Cell("layers", "MEAN_VARIANCE_NORMALIZATION1", {**own, **moments}, layer, data_type)
-    squares = {key: value for key, value in own.items() if key != "BiasTensor"} | {
-        "UseMean": False,
-        "UseVariance": True,
-    }
-
-    def root_mean_square(t: Tensors) -> torch.Tensor:
-        return F.rms_norm(_x(t), (1024,), t["ScaleTensor"][0], 1e-5)
-
-    yield Cell("mean squares", "MEAN_VARIANCE_NORMALIZATION2", squares, root_mean_square, data_type)
-    instances = {"InputTensor": image, "CrossChannel": False, "Epsilon": 1e-5, **moments}
-    yield Cell("instances", "MEAN_VARIANCE_NORMALIZATION", instances, lambda t: F.instance_norm(_x(t)), data_type)
-    names = ("MeanTensor", "VarianceTensor", "ScaleTensor", "BiasTensor")
-    given = {"InputTensor": image, **{name: [1, 64, 1, 1] for name in names}, "Spatial": True, "Epsilon": 1e-5}
-
-    def batch(t: Tensors) -> torch.Tensor:
-        return F.batch_norm(_x(t), *(t[name].flatten() for name in names))
-
-    yield Cell("given", "BATCH_NORMALIZATION", given, batch, data_type)
-    training = {"InputTensor": image, **{name: [1, 64, 1, 1] for name in names[2:]}, "Epsilon": 1e-5}
-
-    def trained(t: Tensors) -> torch.Tensor:
-        return F.batch_norm(_x(t), None, None, *(t[name].flatten() for name in names[2:]), training=True)
-
-    yield Cell("training", "BATCH_NORMALIZATION_TRAINING", training, trained, data_type)
-    length = {"InputTensor": rows, "Axis": 1, "Epsilon": 1e-12, "P": 2}
-    yield Cell("lengths", "LP_NORMALIZATION", length, lambda t: F.normalize(_x(t), dim=1), data_type)
-
-
-def _pooled(scale: int, data_type: str) -> Iterator[Cell]:
-    image = [16 * scale, 64, 256, 256]
-    for window, stride, pad in ((3, 2, 1), (2, 2, 0), (3, 1, 1)):
-        desc = {
-            "InputTensor": image,
-            "DimensionCount": 2,
-            "Strides": [stride] * 2,
-            "WindowSize": [window] * 2,
-            "StartPadding": [pad] * 2,
-            "EndPadding": [pad] * 2,
+def softmax() -> Iterator[Cell]:
+    for dtype, scale in TYPES.values():
+        shapes = {
+            "rows of 1024": ([64 * 1024 * scale, 1024], 1),
+            "rows of 128": ([512 * 1024 * scale, 128], 1),
+            "rows of 50000": ([1342 * scale, 50_000], 1),
+            "channels": ([16 * scale, 64, 256, 256], 1),
         }
-
-        def average(t: Tensors, window: int = window, stride: int = stride, pad: int = pad) -> torch.Tensor:
-            return F.avg_pool2d(_x(t), window, stride, pad)
-
-        name = f"{window}x{window}/{stride}"
-        yield Cell(name, "AVERAGE_POOLING", {**desc, "IncludePadding": True}, average, data_type)
-        if not pad:
-
-            def norm(t: Tensors, window: int = window, stride: int = stride) -> torch.Tensor:
-                return F.lp_pool2d(_x(t), 2.0, window, stride)
-
-            yield Cell(name, "LP_POOLING", {**desc, "P": 2}, norm, data_type)
+        for name, (sizes, axis) in shapes.items():
+            inputs = Drawn(dtype, {"InputTensor": sizes})
+            yield _cell("softmax", name, "ACTIVATION_SOFTMAX1", inputs, partial(torch.softmax, dim=axis), Axes=[axis])
+        sizes, axis = shapes["rows of 1024"]
+        inputs = Drawn(dtype, {"InputTensor": sizes})
+        peer = partial(torch.log_softmax, dim=axis)
+        yield _cell("softmax", "logarithms of 1024", "ACTIVATION_LOG_SOFTMAX1", inputs, peer, Axes=[axis])
 
 
-def _quantized(scale: int, data_type: str) -> Iterator[Cell]:
-    sizes = [64 * scale, 1024, 1024]
-    for name, scales in (("one scale", [1, 1, 1]), ("a scale for each row", [64 * scale, 1024, 1])):
-        both = {"QuantizationType": "SCALE_ZERO_POINT", "QuantizationTensors": [scales, ("UINT8", scales)]}
-        yield Cell(name, "QUANTIZE", {"InputTensor": sizes, **both}, None, data_type)
-        yield Cell(name, "DEQUANTIZE", {"InputTensor": ("UINT8", sizes), **both}, None, data_type)
-    yield Cell("from extremes", "DYNAMIC_QUANTIZE_LINEAR", {"InputTensor": sizes}, None, data_type)
+def normalizations() -> Iterator[Cell]:
+    for dtype, scale in TYPES.values():
+        rows, image = [64 * 1024 * scale, 1024], [16 * scale, 64, 256, 256]
+        cell = partial(_cell, "normalizations")
+        named = Drawn(dtype, {"InputTensor": rows, "ScaleTensor": [1, 1024], "BiasTensor": [1, 1024]})
+        moments: dict[str, Any] = {"NormalizeVariance": True, "Epsilon": 1e-5}
+        yield cell("layers", "MEAN_VARIANCE_NORMALIZATION1", named, _layers, Axes=[1], **moments)
+        named = Drawn(dtype, {"InputTensor": rows, "ScaleTensor": [1, 1024]})
+        squares: dict[str, Any] = {"UseMean": False, "UseVariance": True, "Epsilon": 1e-5}
+        yield cell("mean squares", "MEAN_VARIANCE_NORMALIZATION2", named, _mean_squares, Axes=[1], **squares)
+        images = Drawn(dtype, {"InputTensor": image})
+        yield cell("instances", "MEAN_VARIANCE_NORMALIZATION", images, F.instance_norm, CrossChannel=False, **moments)
+        names = ("MeanTensor", "VarianceTensor", "ScaleTensor", "BiasTensor")
+        named = Drawn(dtype, {"InputTensor": image, **{name: [1, 64, 1, 1] for name in names}})
+        yield cell("batches", "BATCH_NORMALIZATION", named, _batches, Spatial=True, Epsilon=1e-5)
+        named = Drawn(dtype, {"InputTensor": image, **{name: [1, 64, 1, 1] for name in names[2:]}})
+        yield cell("training", "BATCH_NORMALIZATION_TRAINING", named, _training, Epsilon=1e-5)
+        lengths = Drawn(dtype, {"InputTensor": rows})
+        yield cell("lengths", "LP_NORMALIZATION", lengths, F.normalize, Axis=1, Epsilon=1e-12, P=2)
+        numbers = {"LocalSize": 5, "Alpha": 1e-4, "Beta": 0.75, "Bias": 1}
+        peer = partial(F.local_response_norm, size=5)
+        yield cell("responses", "LOCAL_RESPONSE_NORMALIZATION", images, peer, CrossChannel=True, **numbers)
 
 
-def _resampled(scale: int, data_type: str) -> Iterator[Cell]:
-    for name, sizes, factor in (("twice", [16 * scale, 64, 128, 128], 2), ("half", [16 * scale, 64, 256, 256], 0.5)):
-        output = [*sizes[:2], *(int(size * factor) for size in sizes[2:])]
-        for mode, other in (("LINEAR", "bilinear"), ("NEAREST_NEIGHBOR", "nearest")):
-            desc = {
-                "InputTensor": sizes,
-                "OutputTensor": output,
-                "InterpolationMode": mode,
-                "Scales": [1, 1, factor, factor],
+def _layers(x: torch.Tensor, scale: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    return F.layer_norm(x, (1024,), scale[0], bias[0])
+
+
+def _mean_squares(x: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+    return F.rms_norm(x, (1024,), scale[0], 1e-5)
+
+
+def _batches(x: torch.Tensor, *parameters: torch.Tensor) -> torch.Tensor:
+    return F.batch_norm(x, *(each.flatten() for each in parameters))
+
+
+def _training(x: torch.Tensor, scale: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    return F.batch_norm(x, None, None, scale.flatten(), bias.flatten(), training=True)
+
+
+def poolings() -> Iterator[Cell]:
+    for dtype, scale in TYPES.values():
+        inputs = Drawn(dtype, {"InputTensor": [16 * scale, 64, 256, 256]})
+        for size, stride, pad in ((3, 2, 1), (2, 2, 0), (3, 1, 1)):
+            name = f"{size}x{size}/{stride}"
+            fields = {
+                "DimensionCount": 2,
+                "Strides": [stride] * 2,
+                "WindowSize": [size] * 2,
+                "StartPadding": [pad] * 2,
+                "EndPadding": [pad] * 2,
             }
+            peer = partial(F.avg_pool2d, kernel_size=size, stride=stride, padding=pad)
+            yield _cell("averages", name, "AVERAGE_POOLING", inputs, peer, IncludePadding=True, **fields)
+            if not pad:
+                norm = partial(F.lp_pool2d, norm_type=2.0, kernel_size=size, stride=stride)
+                yield _cell("averages", f"norms of {name}", "LP_POOLING", inputs, norm, P=2, **fields)
 
-            def resized(t: Tensors, other: str = other, factor: float = factor) -> torch.Tensor:
-                return F.interpolate(_x(t), scale_factor=factor, mode=other)
 
-            peer = resized if mode == "LINEAR" or factor > 1 else None
-            yield Cell(f"{name} {other}", "RESAMPLE", desc, peer, data_type)
+def quantizations() -> Iterator[Cell]:
+    for dtype, scale in TYPES.values():
+        sizes = [64 * scale, 1024, 1024]
+        for name, scales in (("one scale", [1, 1, 1]), ("a scale for each row", [*sizes[:2], 1])):
+            names = {"QuantizationTensors[0]": scales, "QuantizationTensors[1]": (scales, torch.uint8)}
+            fields = {"QuantizationType": "SCALE_ZERO_POINT"}
+            inputs = Drawn(dtype, {"InputTensor": sizes, **names})
+            yield _cell("quantizations", name, "QUANTIZE", inputs, _quantized, **fields)
+            inputs = Drawn(dtype, {"InputTensor": (sizes, torch.uint8), **names})
+            yield _cell("quantizations", f"{name}, back", "DEQUANTIZE", inputs, _dequantized, **fields)
 
 
-def cells() -> Iterator[Cell]:
-    """What is measured: 256 MB of input each, but where the output is larger."""
-    for data_type, scale in (("FLOAT32", 1), ("FLOAT16", 2)):
-        for make in (_softmax, _normalized, _pooled, _quantized, _resampled):
-            yield from make(scale, data_type)
+def _quantized(x: torch.Tensor, scale: torch.Tensor, zero_point: torch.Tensor) -> torch.Tensor:
+    return (x / scale).round_().add_(zero_point).clamp_(0, 255).to(torch.uint8)
+
+
+def _dequantized(x: torch.Tensor, scale: torch.Tensor, zero_point: torch.Tensor) -> torch.Tensor:
+    return (x.to(scale.dtype) - zero_point) * scale
+
+
+def resamplings() -> Iterator[Cell]:
+    for dtype, scale in TYPES.values():
+        for name, sizes, factor in (
+            ("twice", [16 * scale, 64, 128, 128], 2),
+            ("half", [16 * scale, 64, 256, 256], 0.5),
+        ):
+            output = [*sizes[:2], *(int(size * factor) for size in sizes[2:])]
+            inputs = Drawn(dtype, {"InputTensor": sizes})
+            kind = "FLOAT32" if dtype is torch.float32 else "FLOAT16"
+            fields = {"OutputTensor": {"DataType": kind, "Sizes": output}, "Scales": [1, 1, factor, factor]}
+            peer = partial(F.interpolate, scale_factor=factor, mode="bilinear")
+            yield _cell("resamplings", name, "RESAMPLE", inputs, peer, InterpolationMode="LINEAR", **fields)
+            if factor > 1:  # PyTorch takes other neighbours where there are two
+                nearest = partial(F.interpolate, scale_factor=factor)
+                mode = {"InterpolationMode": "NEAREST_NEIGHBOR"}
+                yield _cell("resamplings", f"{name}, nearest", "RESAMPLE", inputs, nearest, **mode, **fields)
+
+
+FAMILIES = (softmax, normalizations, poolings, quantizations, resamplings)

@@ -158,7 +158,7 @@ def plan_of(case: Case, data_type: str) -> Plan:
         kind, sizes = given if isinstance(given, tuple) else (data_type, given)
         return {"DataType": kind, "Sizes": sizes}
 
-    desc = {}
+    desc: dict[str, Any] = {}
     for name, value in case.desc.items():
         if name == "QuantizationTensors":
             desc[name] = [tensor(each) for each in value]

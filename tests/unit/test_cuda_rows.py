@@ -40,8 +40,8 @@ def items_of(shape: RowShape, split: int, thread: int) -> range:
 @given(SIZES, st.data())
 def test_every_element_of_a_row_is_visited_once(sizes, data):
     order = data.draw(st.permutations(range(len(sizes))))
-    strides = np.empty(sizes, np.float32).transpose(order).strides
-    strides = [strides[order.index(i)] // 4 for i in range(len(sizes))]
+    turned = np.empty(sizes, np.float32).transpose(order).strides
+    strides = [turned[order.index(i)] // 4 for i in range(len(sizes))]
     axes = data.draw(st.sets(st.integers(0, len(sizes) - 1), min_size=1))
     ordered = data.draw(st.booleans())
     kept, reduced = nests_of(sizes, [strides, strides], axes, ordered=ordered)

@@ -22,10 +22,14 @@ from opwire.operators import OPERATORS
 from opwire_service.devices.cuda.device import CudaDevice
 from opwire_service.kernels import cuda as kernels
 from opwire_service.kernels.cuda.job import CudaMemory, Program
+from tests.cuda.test_normalization import CASES
+from tests.cuda.test_normalization import Case as DrawnCase
+from tests.cuda.test_normalization import plan_of as plan_of_case
 from tests.elements import FORMULAS, plan_of
 from tests.execution import execute
 
 SOURCES = Path(kernels.__file__).parent
+
 FUNCTIONS = tuple(function.name for function in ReduceFunction)
 DATA_TYPES = ("FLOAT32", "FLOAT16", "INT32", "INT64", "UINT8")
 PROCESSORS = 132
@@ -102,6 +106,21 @@ LARGER: tuple[tuple[str, dict[str, object]], ...] = (
     ("CUMULATIVE_SUMMATION", running(4, 5, axis=1, data_type="INT32")),
 )
 """Operators whose worked examples are too small for some of their kernels."""
+LEFT_TO_THE_HOST = DrawnCase(
+    "ROI_ALIGN",
+    1,
+    {
+        "InputTensor": [1, 1, 4, 4],
+        "ROITensor": [2, 4],
+        "BatchIndicesTensor": ("UINT32", [2]),
+        "OutputTensor": [2, 1, 1, 1],
+        "ReductionFunction": "AVERAGE",
+        "InterpolationMode": "LINEAR",
+        **dict.fromkeys(("SpatialScaleX", "SpatialScaleY", "OutOfBoundsInputValue"), 1),
+        **dict.fromkeys(("MinimumSamplesPerOutput", "MaximumSamplesPerOutput"), 2**16),
+    },
+)
+"""More samples than a launch takes."""
 
 WALKS = ("DENSE", "ROWS", "SAME", "GATHER")
 """How an input may lie beside the output of a formula."""
@@ -179,10 +198,9 @@ def formulas() -> Iterator[Plan]:
 
 def others() -> Iterator[Plan]:
     """The worked examples of all other operators, and larger ones."""
-    for name in kernels.JOBS:
-        if name not in {"REDUCE", *FORMULAS}:
-            for example in OPERATORS[name].examples:
-                yield check({"type": name, "desc": example.desc})
+    for name in sorted(kernels.JOBS.keys() - {"REDUCE", *FORMULAS}):
+        for example in OPERATORS[name].examples:
+            yield check({"type": name, "desc": example.desc}, example.level)
     for name, desc in LARGER:
         yield check({"type": name, "desc": desc})
 
@@ -206,6 +224,8 @@ def cases() -> Iterator[Case]:
     for operator in ("MAX_POOLING", "MAX_POOLING1"):
         yield from any_bytes(pooling(POOLINGS["strips"], "FLOAT32", operator))
     yield from any_bytes(formulas())
+    yield from any_bytes(plan_of_case(case, data_type) for case in CASES for data_type in ("FLOAT32", "FLOAT16"))
+    yield from any_bytes([plan_of_case(LEFT_TO_THE_HOST, "FLOAT32")])
     yield from any_bytes(others())
 
 
@@ -235,28 +255,36 @@ def launched(plan: Plan) -> Iterator[Kernel]:
             for number in range(len(plan.inputs)):
                 yield Kernel(launch.entry, (dict(launch.program.macros)[f"WALK{number}"],))
         elif "windows" not in launch.program.sources:
-            yield Kernel(launch.entry, ())
+            yield Kernel(launch.entry, launch.program.sources[-1:])
         else:
             indices, dimensions = len(plan.outputs) > 1, len(plan.inputs["InputTensor"].sizes) - 2
             yield Kernel(launch.entry, (plan.inputs["InputTensor"].data_type.name, indices, dimensions))
 
 
-def entries() -> dict[str, str]:
-    """Every kernel that the sources define, and the source."""
+def sources() -> Iterator[str]:
+    """The names of all sources, as programs have them."""
+    return (path.relative_to(SOURCES).with_suffix("").as_posix() for path in SOURCES.rglob("*.cu"))
+
+
+def entries() -> set[tuple[str, str]]:
+    """Every kernel that the sources define, behind the source."""
     pattern = re.compile(r"__global__ void (?:__launch_bounds__\(.*?\) )?(\w+)\(")
-    return {name: source for source, path in sources() for name in pattern.findall(path.read_text("utf-8"))}
+    return {
+        (name, entry) for name in sources() for entry in pattern.findall((SOURCES / f"{name}.cu").read_text("utf-8"))
+    }
 
 
-def sources() -> Iterator[tuple[str, Path]]:
-    """The names of the sources, as programs have them, and their files."""
-    for path in SOURCES.rglob("*.cu"):
-        yield path.relative_to(SOURCES).with_suffix("").as_posix(), path
+def reached(plan: Plan) -> Iterator[tuple[str, str]]:
+    """The kernels that a plan launches, behind their sources."""
+    nowhere = CudaMemory(dict.fromkeys(plan.inputs, 0), dict.fromkeys(plan.outputs, 0), 0, 0, 0)
+    for launch in kernels.JOBS[plan.operator.name](plan, PROCESSORS).launches(nowhere):
+        yield from ((source, launch.entry) for source in launch.program.sources)
 
 
 def required() -> Iterator[Kernel]:
     """The passes of every reduction, along rows and columns, with and without splits; poolings also with indices;
     and every walk of an input of a formula."""
-    reductions = [entry for entry, source in entries().items() if source == "reduction"]
+    reductions = [entry for source, entry in sorted(entries()) if source == "reduction"]
     for function, data_type, size in itertools.product(FUNCTIONS, DATA_TYPES, (2, 2**16)):
         for plan in reduction(function, data_type, ([1, size], [1], None)):
             for program in kernels.JOBS[plan.operator.name](plan, PROCESSORS).programs:
@@ -276,8 +304,8 @@ def missing(plans: Iterable[Plan]) -> list[object]:
     found = {kernel for plan in plans for kernel in launched(plan)}
     programs = {program for plan in plans for program in kernels.JOBS[plan.operator.name](plan, PROCESSORS).programs}
     return [
-        *sorted({name for name, _ in sources()} - {name for each in programs for name in each.sources}),
-        *sorted(entries().keys() - {kernel.entry for kernel in found}),
+        *sorted(set(sources()) - {name for each in programs for name in each.sources}),
+        *sorted(entries() - {kernel for plan in plans for kernel in reached(plan)}),
         *sorted(kernels.JOBS.keys() - {plan.operator.name for plan in plans}),
         *dict.fromkeys(kernel for kernel in required() if kernel not in found),
     ]

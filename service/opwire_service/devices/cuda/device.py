@@ -217,7 +217,7 @@ class CudaDevice(Device):
         for name, desc in plan.outputs.items():
             packed = device_desc(desc)
             if packed is not desc:
-                outputs[name][...] = packed.view(landings[name])
+                desc.put(packed.elements(packed.view(landings[name])), outputs[name])
 
     def enqueue(self, job: CudaJob, memory: CudaMemory, stream: Any, stop: Stop) -> None:
         """Puts the launches of a job on a stream; returns before they have run, but not long before."""

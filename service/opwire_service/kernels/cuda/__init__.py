@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from opwire.check import Plan
 
@@ -10,10 +10,29 @@ from . import argreduce, elementwise, max_pooling, reduce
 from .cumulative import family as cumulative
 from .job import CudaJob
 from .movement import family as movement
+from .normalization import response, softmax, statistics
+from .pooling import averages, unpool
+from .quantization import linear
+from .resampling import regions, resample
 
-_FAMILIES = (argreduce, reduce, max_pooling, elementwise, movement, cumulative)
+_FAMILIES = (
+    argreduce,
+    reduce,
+    max_pooling,
+    elementwise,
+    movement,
+    cumulative,
+    softmax,
+    statistics,
+    averages,
+    linear,
+    resample,
+    response,
+    unpool,
+    regions,
+)
 
-JOBS: dict[str, Callable[[Plan, int], CudaJob]] = {
-    name: job for family in _FAMILIES for name, job in family.JOBS.items()
-}
+_BY_FAMILY: tuple[Mapping[str, Callable[[Plan, int], CudaJob]], ...] = tuple(family.JOBS for family in _FAMILIES)
+
+JOBS: dict[str, Callable[[Plan, int], CudaJob]] = {name: job for jobs in _BY_FAMILY for name, job in jobs.items()}
 """Operator -> job of a plan for a card with so many multiprocessors."""

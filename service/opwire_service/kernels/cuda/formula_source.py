@@ -143,6 +143,13 @@ class FormulaSource:
         first = at_first or in_doubles or ["    return false;"]
         return self._function("quick", first) + self._function("careful", later)
 
+    def in_double(self, name: str) -> str:
+        """A function of doubles of a formula of one tensor, with the errors of CUDA's own functions."""
+        body = Body()
+        value = self._double_value(self.formula.expression, body)
+        head = f"static __device__ double {name}(double x0) {{\n"
+        return head + "\n".join([*body.lines, f"    return {value};"]) + "\n}\n"
+
     @property
     def _is_certified(self) -> bool:
         """Whether results are rounded from wider ones."""

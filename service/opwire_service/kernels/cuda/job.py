@@ -36,7 +36,7 @@ class Program:
     """Sources, read as one, and the macros that specialise them.
 
     Attributes:
-        sources: names of files, in folders beside this module where they say so.
+        sources: files, relative to this one.
         macros: names and what stands for them.
         generated: more of the program, behind the sources.
     """
@@ -123,7 +123,11 @@ class CudaJob(Protocol):
 
 
 def device_desc(desc: BufferTensorDesc) -> BufferTensorDesc:
-    """How an output lies on the card: as declared, or packed where it has gaps, whose bytes nobody may write."""
-    if desc.strides is None or desc.extent == desc.element_count:
+    """How an output lies on the card: as declared, or packed where it has gaps, whose bytes nobody may write.
+
+    Half a byte behind an odd number of elements is a gap.
+    """
+    has_gaps = desc.strides is not None and desc.extent != desc.element_count
+    if not has_gaps and not (desc.data_type.is_packed and desc.extent % 2):
         return desc
     return BufferTensorDesc(desc.data_type, desc.sizes)

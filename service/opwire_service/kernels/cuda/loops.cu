@@ -1,6 +1,8 @@
 // Nested loops as the kernels walk them, and the division that tells where in them an index is.
 
-const int LOOPS = 8;
+#ifndef LOOPS
+#define LOOPS 8
+#endif
 
 struct Loop {
     u32 size, source, target;

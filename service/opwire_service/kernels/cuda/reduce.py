@@ -71,11 +71,11 @@ TUNINGS: dict[tuple[str, DataType], Tuning] = {
 def job(plan: Plan, processors: int) -> Reduction:
     """The job of a plan of REDUCE."""
     source, target = plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
-    accumulator = _accumulator(plan.attributes.Function, source.data_type)
+    accumulator = accumulator_of(plan.attributes.Function, source.data_type)
     return Reduction(source, target, plan.attributes.Axes, accumulator, processors)
 
 
-def _accumulator(function: ReduceFunction, data_type: DataType) -> Accumulator:
+def accumulator_of(function: ReduceFunction, data_type: DataType) -> Accumulator:
     if function in POSITIONS:
         return extreme(data_type, greatest=POSITIONS[function], first=True, position=True)
     if function in EXTREMES:

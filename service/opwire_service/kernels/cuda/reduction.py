@@ -14,6 +14,7 @@ from opwire.tensor import Array, BufferTensorDesc
 from ...execution import Arrays, Stop
 from ..layout import Loop, ReductionLayout, coordinates, reduction_layout
 from .job import LOAD_BYTES, TYPES, CudaMemory, KernelLaunch, Program, device_desc
+from .nests import division
 
 THREADS = 256
 ROW_THREADS = 128
@@ -42,6 +43,9 @@ UNCERTAIN = 2**20
 
 _LOOP = np.dtype([(name, "<u4") for name in ("size", "source", "target", "factor", "shift1", "shift2")])
 LOOPS = np.dtype([("count", "<u4"), ("unused", "<u4"), ("loop", _LOOP, (8,))])
+DOUBLE_LOOPS = np.dtype([("count", "<u4"), ("unused", "<u4"), ("loop", _LOOP, (16,))])
+"""Of a program that sets ``LOOPS`` to 16: two loops for each dimension."""
+
 TASK = np.dtype(
     [
         *((name, "<u8") for name in ("source", "target", "partial", "uncertain", "state")),
@@ -213,9 +217,7 @@ def loops_parameter(loops: Sequence[Loop], into: Array) -> None:
     """Writes loops, given outermost first, with the numbers that replace divisions by multiplications."""
     into["count"] = len(loops)
     for i, loop in enumerate(reversed(loops)):
-        bits = (loop.size - 1).bit_length()
-        factor = (2**32 * (2**bits - loop.size)) // loop.size + 1
-        into["loop"][i] = (loop.size, loop.source, loop.target, factor, min(bits, 1), max(bits - 1, 0))
+        into["loop"][i] = (*loop, *division(loop.size))
 
 
 class Reduction:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import lru_cache
 
@@ -10,7 +10,7 @@ from opwire.check import Plan
 from opwire.tensor import Array
 
 from ...execution import Arrays, Stop
-from ..exact import FORMATS
+from ..exact import FORMATS, Float, FloatFormat
 from .elements import Elements
 from .moments import moments
 from .places import places
@@ -54,12 +54,17 @@ class _Response:
         return add(real(self._attributes.Bias), multiply(self.share, squares))
 
 
+def response_of(plan: Plan, source: Array, to: FloatFormat, stop: Stop) -> Callable[[Place], Float]:
+    """What gives the normalized element of a coordinate."""
+    response, beta = _Response(plan, source, stop), real(plan.attributes.Beta)
+    return lambda place: rounded(divide(real(source[place]), power(response(place), beta)), to)
+
+
 def normalize(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
     source, target = inputs["InputTensor"], outputs["OutputTensor"]
-    response, beta = _Response(plan, source, stop), real(plan.attributes.Beta)
-    to = FORMATS[plan.outputs["OutputTensor"].data_type]
+    normalized = response_of(plan, source, FORMATS[plan.outputs["OutputTensor"].data_type], stop)
     for place in places(source.shape, stop, 4):
-        target[place] = rounded(divide(real(source[place]), power(response(place), beta)), to)
+        target[place] = normalized(place)
 
 
 class Gradient:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import product
 from math import copysign, inf, isfinite, isinf, isnan, nan
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from opwire.check import Plan
+from opwire.rules.dimension import Dimension
 from opwire.tensor import Array
 
 from ...execution import Arrays, Stop, Stopped
@@ -36,29 +37,38 @@ def _windows(
         yield coordinate, ranges, Elements(source[(*coordinate[:2], *slices(ranges))], stop)
 
 
+def average_of(
+    attributes: Any, dimensions: Sequence[Dimension], ranges: Sequence[range], elements: Elements, to: exact.FloatFormat
+) -> exact.Float:
+    """The mean of a window, whose positions inside the input are those of the ranges."""
+    count = divisor(attributes, dimensions, ranges)
+    total = exact.sum_of(elements, to)
+    total.negative_zeros &= total.count == count  # padding adds +0
+    return total.rounded(count) if count else to.of(nan)
+
+
+def norm_of(elements: Elements, power: int, to: exact.FloatFormat) -> exact.Float:
+    """The norm of the elements of a window."""
+    if not elements.view.size:
+        return to.of(0)
+    if power == 1:
+        return exact.l1(elements, to)
+    return exact.l2(elements, to) if power == 2 else root_of_powers(elements, power, to)
+
+
 def _average(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
     source, target = inputs["InputTensor"], outputs["OutputTensor"]
     to = exact.FORMATS[plan.inputs["InputTensor"].data_type]
     dimensions = dimensions_of(plan.attributes, source.shape)
     for coordinate, ranges, elements in _windows(plan, source, target, stop):
-        count = divisor(plan.attributes, dimensions, ranges)
-        total = exact.sum_of(elements, to)
-        total.negative_zeros &= total.count == count  # padding adds +0
-        target[coordinate] = total.rounded(count) if count else to.of(nan)
+        target[coordinate] = average_of(plan.attributes, dimensions, ranges, elements, to)
 
 
 def _norm(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
     source, target = inputs["InputTensor"], outputs["OutputTensor"]
     to = exact.FORMATS[plan.inputs["InputTensor"].data_type]
     for coordinate, _, elements in _windows(plan, source, target, stop):
-        if not elements.view.size:
-            target[coordinate] = to.of(0)
-        elif plan.attributes.P == 1:
-            target[coordinate] = exact.l1(elements, to)
-        elif plan.attributes.P == 2:
-            target[coordinate] = exact.l2(elements, to)
-        else:
-            target[coordinate] = root_of_powers(elements, plan.attributes.P, to)
+        target[coordinate] = norm_of(elements, plan.attributes.P, to)
 
 
 def _average_gradient(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:

@@ -44,20 +44,28 @@ class _Sample(NamedTuple):
     share: Fraction
 
 
+def pooled(
+    plan: Plan, source: Array, regions: Array, place: tuple[int, ...], sizes: tuple[int, ...], stop: Stop
+) -> exact.Float:
+    """One element of a pooled region, of an output of some sizes."""
+    region, channel, down, across = place
+    image, left, top, right, bottom = corners_of(regions[0, 0, region], plan.attributes.SpatialScale)
+    value: exact.Float = source.dtype.type(0)
+    if 0 <= image < source.shape[0]:
+        rows = bin_of(top, bottom, down, sizes[2], source.shape[2])
+        columns = bin_of(left, right, across, sizes[3], source.shape[3])
+        view = source[image, channel, rows.start : rows.stop, columns.start : columns.stop]
+        if view.size:
+            value = FIRST_GREATEST.winner(Elements(view, stop))[1]
+    return value
+
+
 def _pool(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
     source, regions, target = inputs["InputTensor"], inputs["ROITensor"], outputs["OutputTensor"]
-    for region, channel, down, across in coordinates(target.shape):
+    for place in coordinates(target.shape):
         if stop():
             raise Stopped
-        image, left, top, right, bottom = corners_of(regions[0, 0, region], plan.attributes.SpatialScale)
-        value = source.dtype.type(0)
-        if 0 <= image < source.shape[0]:
-            rows = bin_of(top, bottom, down, target.shape[2], source.shape[2])
-            columns = bin_of(left, right, across, target.shape[3], source.shape[3])
-            view = source[image, channel, rows.start : rows.stop, columns.start : columns.stop]
-            if view.size:
-                value = FIRST_GREATEST.winner(Elements(view, stop))[1]
-        target[region, channel, down, across] = value
+        target[place] = pooled(plan, source, regions, place, target.shape, stop)
 
 
 def _align(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:

@@ -1,0 +1,101 @@
+"""Nests of loops that walk several tensors at once, and where in each of them an index is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from opwire.tensor import Array, BufferTensorDesc
+
+AXES = 8
+"""The most loops of a nest, ``nests.cu`` has room for."""
+
+
+class Axis(NamedTuple):
+    """A loop: its size, and the elements that it steps in each tensor."""
+
+    size: int
+    steps: tuple[int, ...]
+
+
+Nest = tuple[Axis, ...]
+"""Outermost first."""
+
+
+def nest_dtype(tensors: int) -> np.dtype[Any]:
+    """The structure ``Nest`` of ``nests.cu``."""
+    axis = [(name, "<u4") for name in ("size", "factor", "shift1", "shift2")] + [("step", "<u4", (tensors,))]
+    return np.dtype([("count", "<u4"), ("unused", "<u4"), ("axis", np.dtype(axis), (AXES,))])
+
+
+def division(size: int) -> tuple[int, int, int]:
+    """The numbers that replace divisions of 32 bits by multiplications: a factor and two shifts."""
+    bits = (size - 1).bit_length()
+    factor = (2**32 * (2**bits - size)) // size + 1
+    return factor, min(bits, 1), max(bits - 1, 0)
+
+
+def write_nest(nest: Nest, into: Array) -> None:
+    """Writes a nest to a structure of ``nest_dtype``; steps may be negative."""
+    into["count"] = len(nest)
+    for i, axis in enumerate(reversed(nest)):
+        steps = [step % 2**32 for step in axis.steps]
+        into["axis"][i] = (axis.size, *division(axis.size), steps)
+
+
+def merged(axes: Iterable[Axis]) -> Nest:
+    """Without loops of one step; each is merged with the one outside it where all tensors go on as before."""
+    found: list[Axis] = []
+    for axis in axes:
+        if axis.size == 1:
+            continue
+        if found and all(a == b * axis.size for a, b in zip(found[-1].steps, axis.steps, strict=True)):
+            found[-1] = Axis(found[-1].size * axis.size, axis.steps)
+        else:
+            found.append(axis)
+    return tuple(found)
+
+
+def size_of(nest: Nest) -> int:
+    """How many indices a nest has."""
+    return prod(axis.size for axis in nest)
+
+
+def in_packs(nest: Nest, lanes: int) -> Nest:
+    """The nest over so many neighbours of the innermost loop at a time."""
+    if lanes == 1:
+        return nest
+    inner = nest[-1]
+    return (*nest[:-1], Axis(inner.size // lanes, tuple(step * lanes for step in inner.steps)))
+
+
+def offsets(nest: Nest, indices: Array, tensor: int) -> Array:
+    """Where in a tensor some indices are, int64."""
+    rest = indices.astype(np.int64)
+    found = np.zeros(rest.shape, np.int64)
+    for axis in reversed(nest):
+        rest, place = np.divmod(rest, axis.size)
+        found += place * axis.steps[tensor]
+    return found
+
+
+def stretched_strides(desc: BufferTensorDesc | None, sizes: Sequence[int]) -> tuple[int, ...]:
+    """The strides of a tensor that is broadcast to sizes; all 0 of one that there is not."""
+    if desc is None:
+        return (0,) * len(sizes)
+    missing = len(sizes) - desc.rank
+    strides = (0,) * missing + tuple(desc.element_strides)
+    own = (1,) * missing + tuple(desc.sizes)
+    return tuple(0 if one == 1 else step for one, step in zip(own, strides, strict=True))
+
+
+def coordinates_at(desc: BufferTensorDesc, place: int) -> tuple[int, ...]:
+    """The coordinate of the element that lies somewhere in a tensor without gaps."""
+    found, strides = [0] * desc.rank, desc.element_strides
+    for i in sorted(range(desc.rank), key=strides.__getitem__, reverse=True):
+        if desc.sizes[i] > 1:
+            found[i], place = divmod(place, strides[i])
+    return tuple(found)

@@ -1,0 +1,47 @@
+// HARDMAX: 1 at the first of the greatest elements, NaN skipped, or at the first element where all are NaN.
+
+const bool KEEPS = false;
+
+static __device__ __forceinline__ void prepare() {}
+
+struct State {
+    float best;
+    u32 index;  // of it, the greatest index if there is none
+
+    static const bool PEAKED = false;
+
+    __device__ __forceinline__ void clear(float) {
+        best = Bounds<float>::lowest();
+        index = ~0u;
+    }
+    __device__ __forceinline__ void offer(float value, u32 at) {
+        if (value > best || (value == best && at < index)) {
+            best = value;
+            index = at;
+        }
+    }
+    __device__ __forceinline__ void add(const float (&values)[LANES], u32 first, double (&)[LANES]) {
+#pragma unroll
+        for (int k = 0; k < LANES; ++k) offer(values[k], first + k);
+    }
+    __device__ __forceinline__ void merge(const State &other) { offer(other.best, other.index); }
+};
+
+struct Row {
+    u32 winner;
+
+    static __device__ __forceinline__ Row of(const State &state, const Numbers &) {
+        return {state.index == ~0u ? 0 : state.index};
+    }
+    template <class Sum>
+    static __device__ __forceinline__ Row of_held(const State &state, const Numbers &numbers, Sum) {
+        return of(state, numbers);
+    }
+    template <bool IS_KEPT>
+    __device__ __forceinline__ bool value(
+        float, u32 index, double, const Beside &, const Numbers &, Element &result
+    ) const {
+        result = nearest(index == winner ? 1.0 : 0.0);
+        return true;
+    }
+};

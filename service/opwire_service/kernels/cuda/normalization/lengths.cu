@@ -1,0 +1,41 @@
+// LP_NORMALIZATION: elements over the sum of their magnitudes, or over the root of that of their squares if SQUARED.
+
+const bool KEEPS = false;
+
+static __device__ __forceinline__ void prepare() {}
+
+struct State {
+    double sum;
+
+    static const bool PEAKED = false;
+
+    __device__ __forceinline__ void clear(float) { sum = 0; }
+    __device__ __forceinline__ void add(const float (&values)[LANES], u32, double (&)[LANES]) {
+#pragma unroll
+        for (int k = 0; k < LANES; ++k) {
+            double x = values[k];
+            sum = SQUARED ? fma(x, x, sum) : sum + fabs(x);
+        }
+    }
+    __device__ __forceinline__ void merge(const State &other) { sum += other.sum; }
+};
+
+struct Row {
+    double divisor;
+
+    static __device__ __forceinline__ Row of(const State &state, const Numbers &numbers) {
+        double norm = SQUARED ? sqrt(state.sum) : state.sum;
+        return {norm >= numbers.epsilon ? norm : numbers.epsilon};
+    }
+    template <class Sum>
+    static __device__ __forceinline__ Row of_held(const State &state, const Numbers &numbers, Sum) {
+        return of(state, numbers);
+    }
+    template <bool IS_KEPT>
+    __device__ __forceinline__ bool value(
+        float x, u32, double, const Beside &, const Numbers &, Element &result
+    ) const {
+        result = nearest(x / divisor);
+        return true;
+    }
+};

@@ -1,0 +1,213 @@
+// Mean and variance: sums in pairs of doubles, with a bound on what they lack. Rows that are held have their deviations
+// squared; of others the squares are added up beside the elements, just as exactly. MEAN and VARIANCE say which counts.
+
+const bool KEEPS = false;
+const double UNIT = 0x1p-53;
+const bool HALF = sizeof(Element) == 2;
+
+static __device__ __forceinline__ void prepare() {}
+
+// How much smaller than the result its error must be, and what errors count for nothing.
+const float ENOUGH = HALF ? 0x1p-13f : 0x1p-26f, LEAST = HALF ? 0x1p-26f : 0.0f;
+
+static __device__ __forceinline__ bool is_enough(float value, float error) {
+    return !(error > ENOUGH * fabsf(value) && error > LEAST);
+}
+
+// Whether doubles add up neighbours exactly: the exponents of FLOAT32 are close, those of FLOAT16 always are.
+static __device__ __forceinline__ bool are_close(const float (&values)[LANES]) {
+    if (HALF || LANES == 1) return true;
+    float top = 0;
+    u32 least = ~0u;  // twice the bits of the least magnitude, less 1, so that zero is not the least
+#pragma unroll
+    for (int k = 0; k < LANES; ++k) {
+        top = fmaxf(top, fabsf(values[k]));
+        least = min(least, 2 * __float_as_uint(values[k]) - 1);
+    }
+    return __float_as_uint(top) <= (least >> 1) + (25u << 23);
+}
+
+// The mean of a row, as a sum of two, and how far it may be off.
+struct Mean {
+    double high, low, error;
+};
+
+struct State {
+    double sum, lost;     // what the sum lost is added up beside it
+    double squares, lost_squares;
+    u32 inexact, unused;  // not 0 if that was rounded, too
+
+    static const bool PEAKED = false;
+
+    __device__ __forceinline__ void clear(float) {
+        sum = lost = squares = lost_squares = 0;
+        inexact = unused = 0;
+    }
+    __device__ __forceinline__ void add_term(double x) {
+        double error;
+        sum = two_sum(sum, x, error);
+        lost += error;
+        u64 bits = same_bits<u64>(error);
+        inexact |= (u32)bits | (u32)(bits >> 32);
+    }
+    __device__ __forceinline__ void add_square(double square) {
+        double error;
+        squares = two_sum(squares, square, error);
+        lost_squares += error;
+    }
+    __device__ __forceinline__ void add(const float (&values)[LANES], u32, double (&)[LANES]) {
+        if (MEAN) {
+            double together = values[0];
+#pragma unroll
+            for (int k = 1; k < LANES; ++k) together += values[k];
+            if (are_close(values)) {
+                add_term(together);
+            } else {
+#pragma unroll
+                for (int k = 0; k < LANES; ++k) add_term(values[k]);
+            }
+        }
+        if (HELD) return;
+        double together = 0;
+#pragma unroll
+        for (int k = 0; k < LANES; ++k) {
+            double x = values[k];
+            if (HALF)
+                together = fma(x, x, together);
+            else
+                add_square(x * x);
+        }
+        if (HALF) add_square(together);
+    }
+    __device__ __forceinline__ void merge(const State &other) {
+        double error, rest;
+        if (MEAN) {
+            sum = two_sum(sum, other.sum, error);
+            lost = two_sum(lost, error, rest);
+            inexact |= other.inexact | (rest != 0);
+            lost = two_sum(lost, other.lost, rest);
+            inexact |= rest != 0;
+        }
+        if (HELD) return;
+        squares = two_sum(squares, other.squares, error);
+        lost_squares += error + other.lost_squares;
+    }
+    // What additions of what was lost may have lost, as a part of the sum of the magnitudes.
+    static __device__ __forceinline__ double share(const Numbers &numbers) {
+        double depth = UNIT * numbers.depth;
+        return 2 * depth * depth;
+    }
+    __device__ __forceinline__ Mean mean(const Numbers &numbers) const {
+        if (!MEAN) return {0, 0, 0};
+        double n = numbers.count;
+        if (!is_finite(sum)) return {sum, 0, 0};
+        double rest, total = two_sum(sum, lost, rest), high = total / n;
+        double low = (fma(-high, n, total) + rest) / n;
+        return {high, low, 4 * UNIT * fabs(low)};
+    }
+    // The mean of the squares, of which FLOAT16 lost something in each load.
+    __device__ __forceinline__ double variance(const Mean &mean, const Numbers &numbers, double &error) const {
+        double n = numbers.count;
+        error = 0;
+        if (MEAN && !is_finite(sum)) return mean.high - mean.high;
+        if (!is_finite(squares)) return squares;
+        if (MEAN && numbers.count == 1) return 0;
+        double rest, total = two_sum(squares, lost_squares, rest), high = total / n;
+        double low = (fma(-high, n, total) + rest) / n;
+        error = (share(numbers) + (HALF ? 16 * UNIT : 0x1p-100)) * high;
+        if (!MEAN || high == 0) return high;
+        double square = mean.high * mean.high;
+        double below = fma(mean.high, mean.high, -square) + 2 * mean.high * mean.low;
+        error += 2 * fabs(mean.high) * mean.error;
+        double difference = two_sum(high, -square, rest);
+        return difference + (rest + (low - below));
+    }
+};
+
+static __device__ double activated(double x);
+
+struct Row {
+    double mean, rest;  // of the mean
+    double factor;      // of deviations
+    float share;        // error of a scaled deviation, as a part of it
+    float drift;        // and what the mean adds to it
+#if STATISTICS
+    double spread, spread_error, mean_error;
+
+    __device__ __forceinline__ bool statistics(Element &to_mean, Element &to_variance) const {
+        to_mean = nearest(mean + rest);
+        to_variance = nearest(spread);
+        return is_enough(mean + rest, 1.01f * (float)mean_error) && is_enough(spread, 1.01f * (float)spread_error);
+    }
+#endif
+
+    static __device__ __forceinline__ Row with(const Mean &mean, double spread, double error, const Numbers &numbers) {
+        Row row;
+        row.mean = mean.high;
+        row.rest = mean.low;
+        row.factor = 1;
+        row.share = 0x1p-50f;
+        if (VARIANCE) {
+            double sum = spread + numbers.epsilon;
+            row.factor = 1 / sqrt(sum);
+            if (error > 0) row.share = error < fabs(sum) * 0x1p-10 ? row.share + 1.01f * (float)(error / fabs(sum)) : 1;
+        }
+        double error_of_mean = mean.error + (HALF ? fabs(mean.low) : 0);
+        row.drift = error_of_mean > 0 ? 1.01f * (float)(error_of_mean * fabs(row.factor)) : 0;
+#if STATISTICS
+        row.spread = spread;
+        row.spread_error = error + 4 * UNIT * fabs(spread);
+        row.mean_error = mean.error;
+#endif
+        return row;
+    }
+    static __device__ __forceinline__ Row given(double mean, double variance, const Numbers &numbers) {
+        return with(Mean{mean, 0, 0}, variance, 0, numbers);
+    }
+    static __device__ __forceinline__ Row of(const State &state, const Numbers &numbers) {
+        double error = 0, spread = 0;
+        Mean mean = state.mean(numbers);
+        if (VARIANCE) spread = state.variance(mean, numbers, error);
+        // The magnitudes add up to no more than the root of n times the squares.
+        if (state.inexact) mean.error += State::share(numbers) * sqrt(state.squares / numbers.count);
+        return with(mean, spread, error, numbers);
+    }
+    template <class Sum>
+    static __device__ __forceinline__ Row of_held(const State &state, const Numbers &numbers, Sum sum) {
+        Mean mean = state.mean(numbers);
+        double spread = sum([&](float x) {
+            double deviation = MEAN ? (x - mean.high) - mean.low : (double)x;
+            return deviation * deviation;
+        }) / numbers.count;
+        if (state.inexact) mean.error += 2 * State::share(numbers) * sqrt(spread + mean.high * mean.high);
+        double error = 2 * UNIT * numbers.depth * spread + mean.error * mean.error;
+        return with(mean, spread, error, numbers);
+    }
+    template <bool IS_KEPT>
+    __device__ __forceinline__ bool value(
+        float x, u32, double kept, const Beside &beside, const Numbers &, Element &result
+    ) const {
+        if (share >= 1) return false;
+        if (HALF && !ACTIVATED) {  // mostly floats will do
+            float scaled = (float)(MEAN ? x - mean : (double)x) * (float)factor * (SCALE ? beside.scale : 1.0f);
+            float found = scaled + (BIAS ? beside.bias : 0.0f) + (ADDED ? beside.added : 0.0f);
+            float terms = fabsf(scaled) + (BIAS ? fabsf(beside.bias) : 0.0f) + (ADDED ? fabsf(beside.added) : 0.0f);
+            float slack = (share + 0x1p-21f) * terms + (SCALE ? drift * fabsf(beside.scale) : drift);
+            result = narrowed<Element>(found);
+            if (found == found && is_enough(found, slack)) return true;
+        }
+        double found = (MEAN ? (x - mean) - rest : (double)x) * factor;
+        if (SCALE) found *= beside.scale;
+        float slack = share * fabsf((float)found) + (SCALE ? drift * fabsf(beside.scale) : drift);
+        if (BIAS) {
+            slack += 0x1p-51f * fabsf(beside.bias);
+            found += beside.bias;
+        }
+        if (ADDED) {
+            slack += 0x1p-51f * (fabsf(beside.added) + fabsf((float)found));
+            found += beside.added;
+        }
+        result = nearest(activated(found));
+        return is_enough((float)found, slack);
+    }
+};

@@ -1,0 +1,33 @@
+// What the states of rows may know of the whole job. ELEMENT names the type of all tensors.
+
+typedef ELEMENT Element;
+
+// How tensors beside the input are walked.
+const int NOTHING = 0;  // there is no such tensor
+const int SAME = 1;     // LANES neighbours have the same
+const int DENSE = 2;    // LANES neighbours lie side by side
+const int GATHER = 3;   // anyhow
+
+struct Numbers {
+    double epsilon;
+    double depth;  // additions that an element takes part in, at most
+    u32 count;     // elements of a row
+    u32 unused;
+};
+
+// What beside its row an element meets.
+struct Beside {
+    float scale, bias, added;
+};
+
+static __device__ __forceinline__ double two_sum(double a, double b, double &error) {
+    double sum = a + b;
+    double other = sum - a;
+    error = (a - (sum - other)) + (b - other);
+    return sum;
+}
+
+static __device__ __forceinline__ Element nearest(double x) {
+    typedef Format<Element> F;
+    return F::make(F::nearest(x));
+}

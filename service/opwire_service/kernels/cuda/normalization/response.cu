@@ -1,0 +1,63 @@
+// LOCAL_RESPONSE_NORMALIZATION: elements over a power of what the squares of their region add up to.
+
+const int DIMENSIONS = 4;
+const int SOURCE_AT = 0, TARGET_AT = 1, PLACE_AT = 2;
+
+struct Task {
+    const Element *source;
+    Element *target;
+    u32 *uncertain;      // how many, 0, then numbers of outputs that must be computed again, each with a 0
+    double share, beta, bias;
+    u32 first, outputs;  // the outputs to compute
+    u32 room;
+    u32 before, after;   // how far a region reaches
+    u32 unused;
+    u32 size[2], step[2];  // of the dimensions along which it does, one or two
+    Nest nest;             // over the outputs: source, target, and the places in those dimensions
+};
+
+// The threads along x share an output.
+extern "C" __global__ void __launch_bounds__(THREADS) respond(const __grid_constant__ Task task) {
+    __shared__ double shared[THREADS];
+    u64 number = (u64)blockIdx.x * blockDim.y + threadIdx.y;
+    bool present = number < task.outputs;
+    Offsets at = {};
+    double squares = 0;
+    if (present) {
+        go_to(task.nest, task.first + (u32)number, at);
+        u32 begin[2], count[2];
+        for (int i = 0; i < 2; ++i) {
+            u32 place = at.of[PLACE_AT + i], end = (u32)min((u64)place + task.after, (u64)task.size[i] - 1);
+            begin[i] = place > task.before ? place - task.before : 0;
+            count[i] = end - begin[i] + 1;
+        }
+        const Element *source = task.source + at.of[SOURCE_AT] - at.of[PLACE_AT] * task.step[0] -
+                                at.of[PLACE_AT + 1] * task.step[1] + begin[0] * task.step[0] + begin[1] * task.step[1];
+        u64 elements = (u64)count[0] * count[1];
+        for (u64 n = threadIdx.x; n < elements; n += blockDim.x) {
+            u32 row = count[1] == 1 ? (u32)n : (u32)(n / count[1]), column = (u32)(n - (u64)row * count[1]);
+            double x = widen(source[row * task.step[0] + column * task.step[1]]);
+            squares = fma(x, x, squares);
+        }
+    }
+    u32 mine = threadIdx.y * blockDim.x + threadIdx.x;
+    for (u32 half = blockDim.x / 2; half; half /= 2) {
+        shared[mine] = squares;
+        __syncthreads();
+        if (threadIdx.x < half) squares += shared[mine + half];
+        __syncthreads();
+    }
+    if (!present || threadIdx.x) return;
+    double scaled = task.share * squares, response = task.bias + scaled, raised = pow(response, task.beta);
+    double x = widen(task.source[at.of[SOURCE_AT]]);
+    task.target[at.of[TARGET_AT]] = nearest(x / raised);
+    // Terms of different signs may cancel, and a power may leave the range of doubles.
+    double error = fabs(task.beta) * (fabs(task.bias) + fabs(scaled)) * ERROR;
+    bool is_lost = isfinite(response) && response != 0 && (raised == 0 || isinf(raised));
+    if (!is_lost && !(error > fabs(response) * ENOUGH)) return;
+    u32 i = atomicAdd(task.uncertain, 1u);
+    if (i < task.room) {
+        task.uncertain[2 + 2 * i] = task.first + (u32)number;
+        task.uncertain[3 + 2 * i] = 0;
+    }
+}

@@ -1,0 +1,118 @@
+"""LOCAL_RESPONSE_NORMALIZATION."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+
+import numpy as np
+
+from opwire.check import Plan
+from opwire.tensor import Array, DataType
+
+from ....execution import Arrays, Stop, Stopped
+from ...exact import FORMATS
+from ...reference.local_response import response_of
+from ..job import TYPES, CudaMemory, KernelLaunch, Program, device_desc
+from ..nests import Axis, coordinates_at, merged, nest_dtype, offsets, size_of, write_nest
+
+THREADS = 128
+
+READS_PER_THREAD = 64
+"""Elements of a large region that are worth a thread of their own."""
+
+LAUNCH_READS = 2**30
+"""Elements that one launch reads at most: some milliseconds."""
+
+UNCERTAIN = 2**20
+"""The most places of uncertain results that a card lists; if there are more, all are computed again."""
+
+_TENSORS = 4
+_TASK = np.dtype(
+    [
+        *((name, "<u8") for name in ("source", "target", "uncertain")),
+        *((name, "<f8") for name in ("share", "beta", "bias")),
+        *((name, "<u4") for name in ("first", "outputs", "room", "before", "after", "unused")),
+        *((name, "<u4", (2,)) for name in ("size", "step")),
+        ("nest", nest_dtype(_TENSORS)),
+    ]
+)
+
+
+class Response:
+    """The job."""
+
+    scratch_bytes = 0
+    state_bytes = 0
+
+    def __init__(self, plan: Plan, processors: int) -> None:
+        self._plan, self._source = plan, plan.inputs["InputTensor"]
+        self._target = device_desc(plan.outputs["OutputTensor"])
+        self._along = (1,) if plan.attributes.CrossChannel else (2, 3)
+        self._region = prod(min(plan.attributes.LocalSize, self._source.sizes[i]) for i in self._along)
+        strides = self._target.element_strides
+        axes = []
+        for i in sorted(range(self._target.rank), key=strides.__getitem__, reverse=True):
+            places = [int(number < len(self._along) and self._along[number] == i) for number in range(2)]
+            axes.append(Axis(self._target.sizes[i], (self._source.element_strides[i], strides[i], *places)))
+        self._nest = merged(axes)
+        is_half = self._source.data_type is DataType.FLOAT16
+        error = (self._region + 16) * 2.0**-53
+        macros: tuple[tuple[str, str | int], ...] = (
+            ("ELEMENT", TYPES[self._source.data_type]),
+            ("TENSORS", _TENSORS),
+            ("THREADS", THREADS),
+            ("ENOUGH", float(2.0**-13 if is_half else 2.0**-26).hex()),
+            ("ERROR", error.hex()),
+        )
+        sources = ("scalars", "nests", "normalization/numbers", "normalization/response")
+        self._program = Program(sources, macros)
+
+    @property
+    def programs(self) -> tuple[Program, ...]:
+        return (self._program,)
+
+    @property
+    def uncertain_bytes(self) -> int:
+        return 8 + 8 * self._room
+
+    @property
+    def _room(self) -> int:
+        return min(self._target.element_count, UNCERTAIN)
+
+    def launches(self, memory: CudaMemory) -> Iterator[KernelLaunch]:
+        """See ``CudaJob.launches``."""
+        (task,) = whole = np.zeros(1, _TASK)
+        attributes, outputs = self._plan.attributes, self._target.element_count
+        task["source"], task["target"] = memory.inputs["InputTensor"], memory.outputs["OutputTensor"]
+        task["uncertain"], task["room"] = memory.uncertain, self._room
+        task["share"] = attributes.Alpha / attributes.LocalSize
+        task["beta"], task["bias"] = attributes.Beta, attributes.Bias
+        task["before"], task["after"] = (attributes.LocalSize - 1) // 2, attributes.LocalSize // 2
+        task["size"] = 1
+        for number, i in enumerate(self._along):
+            task["size"][number], task["step"][number] = self._source.sizes[i], self._source.element_strides[i]
+        write_nest(self._nest, task["nest"])
+        sharing = min(THREADS, 1 << (max(1, self._region // READS_PER_THREAD).bit_length() - 1))
+        block = sharing, THREADS // sharing
+        piece = max(1, LAUNCH_READS // self._region)
+        for first in range(0, outputs, piece):
+            part = whole.copy()
+            count = min(piece, outputs - first)
+            part["first"], part["outputs"] = first, count
+            yield KernelLaunch(self._program, "respond", (-(-count // block[1]), 1), block, part)
+
+    def recompute(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+        """See ``CudaJob.recompute``; a place is the number of an output in the order of its memory, and 0."""
+        numbers = np.arange(size_of(self._nest)) if places is None else places[:, 0]
+        flat, to = inputs["InputTensor"], FORMATS[self._source.data_type]
+        strides = [step * flat.itemsize for step in self._source.element_strides]
+        source = np.lib.stride_tricks.as_strided(flat, self._source.sizes, strides, writeable=False)
+        found = response_of(self._plan, source, to, stop)
+        for place in offsets(self._nest, numbers, 1).tolist():
+            if stop():
+                raise Stopped
+            outputs["OutputTensor"][place] = found(coordinates_at(self._target, place))
+
+
+JOBS = {"LOCAL_RESPONSE_NORMALIZATION": Response}

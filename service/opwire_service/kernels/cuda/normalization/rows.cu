@@ -1,0 +1,320 @@
+// Rows of elements, each of which is computed from what all of its row come to. A family defines
+//   State: what elements come to: clear(peak), add(values, first, kept), merge(other); PEAKED if the greatest element
+//          is to be known first where that costs nothing; kept are terms that `value` can use again
+//   Row:   of(state, numbers), or of_held(state, numbers, sum), where sum(term) adds up a term of each element; and
+//          whether an element is certain: value<IS_KEPT>(x, index, kept, beside, numbers, result)
+//   KEEPS: whether terms are kept at all; prepare(): what a block does at first
+// LANES neighbours of a row lie side by side, if BY_ROWS; threads then share a row along x, else along y. SCALE, BIAS
+// and ADDED say how those tensors are walked.
+
+const int SOURCE_AT = 0, TARGET_AT = 1, SCALE_AT = 2, BIAS_AT = 3, ADDED_AT = 4, MEAN_AT = 5, VARIANCE_AT = 6;
+const u32 STATISTIC = ~0u;  // in place of an element's index: that the statistics of a row are open
+
+static_assert(sizeof(State) == STATE_BYTES && sizeof(Row) == ROW_BYTES, "the caller sizes the scratch memory");
+
+struct Task {
+    const Element *source;
+    Element *target;
+    const Element *scale, *bias, *added;
+    Element *mean, *variance;  // given, or asked for, or null
+    State *partial;            // of each split and each row, in that order
+    Row *rows;
+    u32 *uncertain;  // how many, 0, then rows and indices of the results that must be computed again
+    Numbers numbers;
+    u32 first, outputs;  // the rows of this launch
+    u32 items;           // of a row, LANES elements each
+    u32 stretch;         // items of a split
+    u32 splits;
+    u32 room;            // for uncertain results
+    u32 step[TENSORS];   // between LANES neighbours
+    u32 unused;
+    Nest kept, reduced;
+};
+
+typedef Pack<Element, LANES> Lanes;
+
+static __device__ __forceinline__ Lanes load(const Element *at) { return *reinterpret_cast<const Lanes *>(at); }
+
+static __device__ __forceinline__ void widened(const Lanes &lanes, float (&values)[LANES]) {
+#pragma unroll
+    for (int k = 0; k < LANES; ++k) values[k] = widen(lanes.lane[k]);
+}
+
+template <int WALK>
+static __device__ __forceinline__ void load_beside(const Element *from, u32 step, float otherwise, float (&values)[LANES]) {
+    if (WALK == DENSE) {
+        widened(load(from), values);
+        return;
+    }
+#pragma unroll
+    for (int k = 0; k < LANES; ++k)
+        values[k] = WALK == NOTHING ? otherwise : WALK == SAME && k ? values[0] : (float)widen(from[k * step]);
+}
+
+static __device__ __forceinline__ void list(const Task &task, u32 row, u32 index) {
+    u32 i = atomicAdd(task.uncertain, 1u);
+    if (i < task.room) {
+        task.uncertain[2 + 2 * i] = row;
+        task.uncertain[3 + 2 * i] = index;
+    }
+}
+
+// Computes and stores the results of LANES neighbours, which begin at an item of a row.
+template <bool IS_KEPT>
+static __device__ __forceinline__ void put(
+    const Task &task, const Row &row, u32 output, Offsets at, u32 item, const float (&x)[LANES], const double (&kept)[LANES]
+) {
+    go_to(task.reduced, item, at);
+    float scale[LANES], bias[LANES], added[LANES];
+    load_beside<SCALE>(task.scale + at.of[SCALE_AT], task.step[SCALE_AT], 1, scale);
+    load_beside<BIAS>(task.bias + at.of[BIAS_AT], task.step[BIAS_AT], 0, bias);
+    load_beside<ADDED>(task.added + at.of[ADDED_AT], task.step[ADDED_AT], 0, added);
+    Lanes results;
+    u32 open = 0;
+#pragma unroll
+    for (int k = 0; k < LANES; ++k) {
+        Beside beside = {scale[k], bias[k], added[k]};
+        open |= (u32)!row.value<IS_KEPT>(x[k], item * LANES + k, kept[k], beside, task.numbers, results.lane[k]) << k;
+    }
+    *reinterpret_cast<Lanes *>(task.target + at.of[TARGET_AT]) = results;
+    for (; open; open &= open - 1) list(task, output, item * LANES + __ffs(open) - 1);
+}
+
+template <class T> static __device__ __forceinline__ T from_lane(T mine, u32 distance) {
+    const int WORDS = sizeof(T) / 4;
+    union Words {
+        T whole;
+        u32 word[WORDS];
+        __device__ Words() {}
+    } words;
+    words.whole = mine;
+#pragma unroll
+    for (int i = 0; i < WORDS; ++i) words.word[i] = __shfl_xor_sync(~0u, words.word[i], distance);
+    return words.whole;
+}
+
+// Joins what neighbouring threads have, `width` of them, a power of two; all of them get the result.
+template <class T, class Join> static __device__ __forceinline__ void join_along_x(T &mine, u32 width, T nothing, Join join) {
+    for (u32 distance = min(width, 32) / 2; distance; distance /= 2) {
+        T other = from_lane(mine, distance);
+        join(mine, other);
+    }
+    if (width <= 32) return;
+    __shared__ __align__(16) char memory[32 * sizeof(T)];
+    T *shared = reinterpret_cast<T *>(memory);
+    // Such a block has one row or few: its warps lie one after the other in them.
+    u32 thread = threadIdx.y * blockDim.x + threadIdx.x, warp = thread / 32, warps = width / 32, first = warp / warps * warps;
+    __syncthreads();
+    if (thread % 32 == 0) shared[warp] = mine;
+    __syncthreads();
+    u32 lane = thread % 32;
+    mine = lane < warps ? shared[first + lane] : nothing;
+    for (u32 distance = 16; distance; distance /= 2) {
+        if (distance >= warps) continue;
+        T other = from_lane(mine, distance);
+        join(mine, other);
+    }
+    // Lanes beyond the warps hold nothing yet.
+    __syncthreads();
+    if (thread % 32 == 0) shared[warp] = mine;
+    __syncthreads();
+    mine = shared[warp];
+}
+
+static __device__ __forceinline__ State cleared() {
+    State state;
+    state.clear(Bounds<float>::lowest());
+    return state;
+}
+
+static __device__ __forceinline__ void join_rows(State &state) {
+    join_along_x(state, blockDim.x, cleared(), [](State &a, const State &b) { a.merge(b); });
+}
+
+// The same along y, for threads that share columns.
+static __device__ __forceinline__ void join_columns(State &state) {
+    __shared__ __align__(16) char memory[BLOCK * sizeof(State)];
+    State *shared = reinterpret_cast<State *>(memory);
+    u32 mine = threadIdx.y * blockDim.x + threadIdx.x;
+    shared[mine] = state;
+    for (u32 half = blockDim.y / 2; half; half /= 2) {
+        __syncthreads();
+        if (threadIdx.y < half) {
+            state.merge(shared[mine + half * blockDim.x]);
+            shared[mine] = state;
+        }
+    }
+    __syncthreads();
+    state = shared[threadIdx.x];
+}
+
+// Which row a thread works at, and which of those who share it it is.
+struct Part {
+    u32 output, lead, sharing;
+    bool present;
+    Offsets at;
+};
+
+static __device__ __forceinline__ Part part_of(const Task &task) {
+    Part part;
+    u64 output = (u64)blockIdx.x * (BY_ROWS ? blockDim.y : blockDim.x) + (BY_ROWS ? threadIdx.y : threadIdx.x);
+    part.present = output < task.outputs;
+    part.output = task.first + (u32)output;
+    part.lead = BY_ROWS ? threadIdx.x : threadIdx.y;
+    part.sharing = BY_ROWS ? blockDim.x : blockDim.y;
+    part.at = Offsets{};
+    if (part.present) go_to(task.kept, part.output, part.at);
+    return part;
+}
+
+// Visits a thread's items from `begin` to `end`, BATCH loads at a time.
+template <class Visit>
+static __device__ __forceinline__ void visit(const Task &task, const Part &part, u32 begin, u32 end, Visit use) {
+    if (!part.present) return;
+    const Element *source = task.source + part.at.of[SOURCE_AT];
+    bool is_straight = task.reduced.count <= 1;
+    u32 step = task.reduced.axis[0].step[SOURCE_AT];
+    auto from = [&](u32 item) { return load(source + (is_straight ? item * step : first_offset(task.reduced, item))); };
+    u64 item = (u64)begin + part.lead;
+    for (; item + (u64)(BATCH - 1) * part.sharing < end; item += (u64)BATCH * part.sharing) {
+        Lanes lanes[BATCH];
+#pragma unroll
+        for (int n = 0; n < BATCH; ++n) lanes[n] = from((u32)item + n * part.sharing);
+#pragma unroll
+        for (int n = 0; n < BATCH; ++n) use(lanes[n], (u32)item + n * part.sharing);
+    }
+    for (; item < end; item += part.sharing) use(from((u32)item), (u32)item);
+}
+
+static __device__ __forceinline__ State gathered(const Task &task, const Part &part, u32 begin, u32 end) {
+    State state = cleared();
+    visit(task, part, begin, end, [&](const Lanes &lanes, u32 item) {
+        float values[LANES];
+        double kept[LANES];
+        widened(lanes, values);
+        state.add(values, item * LANES, kept);
+    });
+    if (BY_ROWS)
+        join_rows(state);
+    else
+        join_columns(state);
+    return state;
+}
+
+static __device__ __forceinline__ void put_all(const Task &task, const Part &part, const Row &row, u32 begin, u32 end) {
+    double kept[LANES] = {};
+    visit(task, part, begin, end, [&](const Lanes &lanes, u32 item) {
+        float values[LANES];
+        widened(lanes, values);
+        put<false>(task, row, part.output, part.at, item, values, kept);
+    });
+}
+
+static __device__ __forceinline__ u32 split_begin(const Task &task) { return blockIdx.y * task.stretch; }
+static __device__ __forceinline__ u32 split_end(const Task &task) {
+    return (u32)min((u64)blockIdx.y * task.stretch + task.stretch, (u64)task.items);
+}
+
+static __device__ __forceinline__ void put_statistics(const Task &task, const Row &row, u32 output, const Offsets &at) {
+#if STATISTICS
+    if (!row.statistics(task.mean[at.of[MEAN_AT]], task.variance[at.of[VARIANCE_AT]])) list(task, output, STATISTIC);
+#endif
+}
+
+#if HELD
+// Rows that the registers of a block hold.
+extern "C" __global__ void __launch_bounds__(BLOCK) held_rows(const __grid_constant__ Task task) {
+    prepare();
+    Part part = part_of(task);
+    const Element *source = task.source + part.at.of[SOURCE_AT];
+    float values[HELD][LANES];
+    double kept[HELD][LANES];
+#pragma unroll
+    for (int n = 0; n < HELD; ++n) {
+        u32 item = threadIdx.x + n * blockDim.x;
+        if (part.present && item < task.items) widened(load(source + first_offset(task.reduced, item)), values[n]);
+    }
+    State state;
+    float peak = Bounds<float>::lowest();
+    if (State::PEAKED) {
+#pragma unroll
+        for (int n = 0; n < HELD; ++n)
+#pragma unroll
+            for (int k = 0; k < LANES; ++k)
+                if (part.present && threadIdx.x + n * blockDim.x < task.items) peak = fmaxf(peak, values[n][k]);
+        join_along_x(peak, blockDim.x, peak, [](float &a, float b) { a = fmaxf(a, b); });
+    }
+    state.clear(peak);
+#pragma unroll
+    for (int n = 0; n < HELD; ++n) {
+        u32 item = threadIdx.x + n * blockDim.x;
+        if (part.present && item < task.items) state.add(values[n], item * LANES, kept[n]);
+    }
+    join_along_x(state, blockDim.x, cleared(), [](State &a, const State &b) { a.merge(b); });
+    auto sum = [&](auto term) {
+        double total = 0;
+#pragma unroll
+        for (int n = 0; n < HELD; ++n)
+#pragma unroll
+            for (int k = 0; k < LANES; ++k)
+                if (part.present && threadIdx.x + n * blockDim.x < task.items) total += term(values[n][k]);
+        join_along_x(total, blockDim.x, 0.0, [](double &a, double b) { a += b; });
+        return total;
+    };
+    Row row = Row::of_held(state, task.numbers, sum);
+    if (!part.present) return;
+    if (threadIdx.x == 0) put_statistics(task, row, part.output, part.at);
+#pragma unroll
+    for (int n = 0; n < HELD; ++n) {
+        u32 item = threadIdx.x + n * blockDim.x;
+        if (item < task.items) put<KEEPS>(task, row, part.output, part.at, item, values[n], kept[n]);
+    }
+}
+#else
+// Rows that a block reads twice.
+extern "C" __global__ void __launch_bounds__(BLOCK) whole_rows(const __grid_constant__ Task task) {
+    prepare();
+    Part part = part_of(task);
+    Row row = Row::of(gathered(task, part, 0, task.items), task.numbers);
+    if (part.present && part.lead == 0) put_statistics(task, row, part.output, part.at);
+    put_all(task, part, row, 0, task.items);
+}
+
+// Rows that several blocks share, in three launches: what each split comes to, what they come to together, and the
+// results.
+extern "C" __global__ void __launch_bounds__(BLOCK) split_rows(const __grid_constant__ Task task) {
+    prepare();
+    Part part = part_of(task);
+    State state = gathered(task, part, split_begin(task), split_end(task));
+    if (part.present && part.lead == 0) task.partial[(u64)blockIdx.y * task.outputs + (part.output - task.first)] = state;
+}
+
+extern "C" __global__ void __launch_bounds__(BLOCK) join_splits(const __grid_constant__ Task task) {
+    prepare();
+    u64 number = (u64)blockIdx.x * blockDim.y + threadIdx.y;
+    bool present = number < task.outputs;
+    State state = cleared();
+    if (present)
+        for (u32 split = threadIdx.x; split < task.splits; split += blockDim.x)
+            state.merge(task.partial[(u64)split * task.outputs + number]);
+    join_rows(state);
+    if (!present || threadIdx.x) return;
+    Row row = Row::of(state, task.numbers);
+    Offsets at = {};
+    go_to(task.kept, task.first + (u32)number, at);
+    put_statistics(task, row, task.first + (u32)number, at);
+    task.rows[number] = row;
+}
+
+extern "C" __global__ void __launch_bounds__(BLOCK) put_rows(const __grid_constant__ Task task) {
+    prepare();
+    Part part = part_of(task);
+    if (!part.present) return;
+#if GIVEN
+    Row row = Row::given(widen(task.mean[part.at.of[MEAN_AT]]), widen(task.variance[part.at.of[VARIANCE_AT]]), task.numbers);
+#else
+    Row row = task.rows[part.output - task.first];
+#endif
+    put_all(task, part, row, split_begin(task), split_end(task));
+}
+#endif

@@ -1,0 +1,284 @@
+"""Jobs whose elements are computed from what all of their row come to, whatever that is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from opwire.tensor import Array, BufferTensorDesc
+
+from ....execution import Arrays, Stop, Stopped
+from ..job import TYPES, CudaMemory, KernelLaunch, Program, device_desc
+from ..nests import in_packs, nest_dtype, offsets, size_of, stretched_strides, write_nest
+from .shape import nests_of, row_shape
+
+TENSORS = ("source", "target", "scale", "bias", "added", "mean", "variance")
+"""As the sources count them."""
+
+LAUNCH_ELEMENTS = 2**28
+"""Elements of one launch at most, unless a row has more: some milliseconds."""
+
+UNCERTAIN = 2**20
+"""The most places of uncertain results that a card lists; if there are more, all are computed again."""
+
+STATISTIC = 2**32 - 1
+"""In place of an element's index: the statistics of its row."""
+
+HOST_AT_ONCE = 4096
+"""Elements that the host computes between two questions whether to stop."""
+
+_NUMBERS = np.dtype([("epsilon", "<f8"), ("depth", "<f8"), ("count", "<u4"), ("unused", "<u4")])
+_NEST = nest_dtype(len(TENSORS))
+_TASK = np.dtype(
+    [
+        *((name, "<u8") for name in (*TENSORS, "partial", "rows", "uncertain")),
+        ("numbers", _NUMBERS),
+        *((name, "<u4") for name in ("first", "outputs", "items", "stretch", "splits", "room")),
+        ("step", "<u4", (len(TENSORS),)),
+        ("unused", "<u4"),
+        ("kept", _NEST),
+        ("reduced", _NEST),
+    ]
+)
+
+
+class Exact(Protocol):
+    """The exact results of a row, on the host."""
+
+    def __call__(self, row: Array, values: Array, beside: Mapping[str, Array], stop: Stop) -> Array:
+        """The results of some elements.
+
+        Args:
+            row: all elements of the row.
+            values: those whose results are wanted, 1-dimensional.
+            beside: the elements of other inputs that they meet.
+            stop: asked now and then.
+        """
+        ...
+
+
+class ExactStatistics(Protocol):
+    """The exact mean and variance of a row, on the host, as elements of the output."""
+
+    def __call__(self, row: Array, stop: Stop) -> tuple[object, object]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class RowKernels:
+    """What is computed of rows.
+
+    Attributes:
+        source: the file that defines ``State`` and ``Row``, and those before it.
+        state_bytes, row_bytes: the sizes of both.
+        macros: of the source.
+        generated: see ``Program``.
+        exact: the results that the kernel does not certify; None if it always does.
+        statistics: the same of mean and variance, where they are outputs.
+        ordered: whether the places of elements in their row matter.
+        given: whether mean and variance are inputs.
+        epsilon: added to the variance, or the least length.
+    """
+
+    source: tuple[str, ...]
+    state_bytes: int
+    row_bytes: int
+    macros: tuple[tuple[str, str | int], ...] = ()
+    generated: str = ""
+    exact: Exact | None = None
+    statistics: ExactStatistics | None = None
+    ordered: bool = False
+    given: bool = False
+    epsilon: float = 0.0
+
+
+class Named(NamedTuple):
+    """A tensor beside input and output: its name in the plan, its desc, and whether it is an output."""
+
+    name: str
+    desc: BufferTensorDesc
+    is_output: bool = False
+
+
+class Rows:
+    """The job.
+
+    Args:
+        source, target: the tensors.
+        beside: the others, by the names of ``TENSORS``.
+        axes: along which a row lies.
+        kernels: what is computed.
+        processors: of the card.
+    """
+
+    state_bytes = 0
+
+    def __init__(
+        self,
+        source: BufferTensorDesc,
+        target: BufferTensorDesc,
+        beside: Mapping[str, Named],
+        axes: Sequence[int],
+        kernels: RowKernels,
+        processors: int,
+    ) -> None:
+        self._kernels, self._beside, self._element = kernels, beside, source.data_type
+        descs = {name: device_desc(each.desc) if each.is_output else each.desc for name, each in beside.items()}
+        strides = [
+            source.element_strides,
+            device_desc(target).element_strides,
+            *(stretched_strides(descs.get(name), source.sizes) for name in TENSORS[2:]),
+        ]
+        self._kept, self._reduced = nests_of(source.sizes, strides, axes, ordered=kernels.ordered)
+        shape = row_shape(self._kept, self._reduced, source.data_type.dtype.itemsize, processors)
+        self._shape = replace(shape, held=0) if kernels.given else shape
+        self._program = self._made()
+        elements = size_of(self._reduced)
+        self._piece = max(1, LAUNCH_ELEMENTS // elements // self._shape.outputs_of_block) * self._shape.outputs_of_block
+
+    def _made(self) -> Program:
+        shape, kernels = self._shape, self._kernels
+        macros: tuple[tuple[str, str | int], ...] = (
+            ("ELEMENT", TYPES[self._element]),
+            ("TENSORS", len(TENSORS)),
+            ("LANES", shape.lanes),
+            ("BY_ROWS", int(shape.by_rows)),
+            ("BLOCK", shape.block[0] * shape.block[1]),
+            ("HELD", shape.held),
+            ("BATCH", shape.batch),
+            ("STATE_BYTES", kernels.state_bytes),
+            ("ROW_BYTES", kernels.row_bytes),
+            ("STATISTICS", int(kernels.statistics is not None)),
+            ("GIVEN", int(kernels.given)),
+            *((name.upper(), self._walk(name)) for name in ("scale", "bias", "added")),
+            *kernels.macros,
+        )
+        sources = (
+            "scalars",
+            "floats",
+            "certified",
+            "nests",
+            "normalization/numbers",
+            *kernels.source,
+            "normalization/rows",
+        )
+        return Program(sources, macros, kernels.generated)
+
+    def _walk(self, name: str) -> str:
+        if name not in self._beside:
+            return "NOTHING"
+        lanes, number = self._shape.lanes, TENSORS.index(name)
+        if lanes == 1:
+            return "GATHER"
+        *others, inner = *self._kept, *self._reduced
+        if inner.steps[number] == 0:
+            return "SAME"
+        is_dense = inner.steps[number] == 1 and not any(axis.steps[number] % lanes for axis in others)
+        return "DENSE" if is_dense else "GATHER"
+
+    @property
+    def programs(self) -> tuple[Program, ...]:
+        return (self._program,)
+
+    @property
+    def scratch_bytes(self) -> int:
+        if self._shape.splits == 1:
+            return 0
+        rows = min(self._piece, size_of(self._kept))
+        return rows * (self._shape.splits * self._kernels.state_bytes + self._kernels.row_bytes)
+
+    @property
+    def uncertain_bytes(self) -> int:
+        return 8 + 8 * self._room if self._kernels.exact else 0
+
+    @property
+    def _room(self) -> int:
+        return min(size_of(self._kept) * (size_of(self._reduced) + 1), UNCERTAIN)
+
+    def launches(self, memory: CudaMemory) -> Iterator[KernelLaunch]:
+        """See ``CudaJob.launches``."""
+        (task,) = whole = np.zeros(1, _TASK)
+        task["source"], task["target"] = memory.inputs["InputTensor"], memory.outputs["OutputTensor"]
+        for name, each in self._beside.items():
+            task[name] = (memory.outputs if each.is_output else memory.inputs)[each.name]
+        shape, kept = self._shape, size_of(self._kept)
+        task["uncertain"], task["room"] = memory.uncertain, self._room
+        task["numbers"] = (self._kernels.epsilon, shape.depth, size_of(self._reduced), 0)
+        task["items"], task["stretch"], task["splits"] = shape.items, shape.stretch, shape.splits
+        task["step"] = [step % 2**32 for step in self._reduced[-1].steps] if self._reduced else 0
+        write_nest(self._kept, task["kept"])
+        write_nest(in_packs(self._reduced, shape.lanes), task["reduced"])
+        task["partial"] = memory.scratch
+        for first in range(0, kept, self._piece):
+            part = whole.copy()
+            count = min(self._piece, kept - first)
+            part["first"], part["outputs"] = first, count
+            part["rows"] = memory.scratch + count * shape.splits * self._kernels.state_bytes
+            yield from self._of_piece(count, part)
+
+    def _of_piece(self, outputs: int, task: Array) -> Iterator[KernelLaunch]:
+        shape = self._shape
+        grid = -(-outputs // shape.outputs_of_block)
+        if self._kernels.given:
+            yield KernelLaunch(self._program, "put_rows", (grid, shape.splits), shape.block, task)
+        elif shape.splits == 1:
+            entry = "held_rows" if shape.held else "whole_rows"
+            yield KernelLaunch(self._program, entry, (grid, 1), shape.block, task)
+        else:
+            joining = 32, shape.block[0] * shape.block[1] // 32
+            yield KernelLaunch(self._program, "split_rows", (grid, shape.splits), shape.block, task)
+            yield KernelLaunch(self._program, "join_splits", (-(-outputs // joining[1]), 1), joining, task)
+            yield KernelLaunch(self._program, "put_rows", (grid, shape.splits), shape.block, task)
+
+    def recompute(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+        """See ``CudaJob.recompute``; a place is the number of a row, and that of an element in it."""
+        for row, indices in self._all_places() if places is None else _by_row(places):
+            if stop():
+                raise Stopped
+            self._recompute_row(row, indices, inputs, outputs, stop)
+
+    def _recompute_row(self, row: int, indices: Array, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+        starts = [int(offsets(self._kept, np.array([row]), number)[0]) for number in range(len(TENSORS))]
+        source = inputs["InputTensor"]
+        sizes = [axis.size for axis in self._reduced]
+        strides = [axis.steps[0] * source.itemsize for axis in self._reduced]
+        view = np.lib.stride_tricks.as_strided(source[starts[0] :], sizes, strides, writeable=False)
+        elements = indices[indices != STATISTIC]
+        if self._kernels.statistics is not None and elements.size < indices.size:
+            found = self._kernels.statistics(view, stop)
+            for name, value in zip(("mean", "variance"), found, strict=True):
+                outputs[self._beside[name].name][starts[TENSORS.index(name)]] = value
+        if not elements.size or self._kernels.exact is None:
+            return
+
+        def at(number: int) -> Array:
+            found: Array = starts[number] + offsets(self._reduced, elements, number)
+            return found
+
+        beside = {
+            name: inputs[each.name][at(TENSORS.index(name))]
+            for name, each in self._beside.items()
+            if not each.is_output
+        }
+        outputs["OutputTensor"][at(1)] = self._kernels.exact(view, source[at(0)], beside, stop)
+
+    def _all_places(self) -> Iterator[tuple[int, Array]]:
+        elements = size_of(self._reduced)
+        for row in range(size_of(self._kept)):
+            for first in range(0, elements, HOST_AT_ONCE):
+                indices = np.arange(first, min(first + HOST_AT_ONCE, elements))
+                is_last = first + HOST_AT_ONCE >= elements and self._kernels.statistics is not None
+                yield row, np.append(indices, STATISTIC) if is_last else indices
+
+
+def _by_row(places: Array) -> Iterator[tuple[int, Array]]:
+    """The indices of each row in pieces."""
+    order = np.argsort(places[:, 0], kind="stable")
+    rows, indices = places[order, 0], places[order, 1].astype(np.int64)
+    bounds = [0, *(np.flatnonzero(np.diff(rows)) + 1).tolist(), rows.size]
+    for begin, end in pairwise(bounds):
+        for first in range(begin, end, HOST_AT_ONCE):
+            yield int(rows[first]), indices[first : min(first + HOST_AT_ONCE, end)]

@@ -1,0 +1,143 @@
+"""How rows are laid over the threads of a card."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from ..job import LOAD_BYTES
+from ..nests import Axis, Nest, merged, size_of
+
+THREADS = 256
+MOST_THREADS = 512
+"""Of a block that holds a row in its registers."""
+
+HELD_ELEMENTS = 16
+"""That a thread holds at most; with terms kept in double they take 48 registers."""
+
+BATCH = 4
+"""Loads that a thread has in flight where rows are read twice."""
+
+BLOCKS_PER_PROCESSOR = 8
+
+COLUMNS = 32
+"""Neighbouring columns of a block: 128 bytes of FLOAT32."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowShape:
+    """Blocks and splits.
+
+    Attributes:
+        by_rows: whether neighbouring threads have neighbours of a row, or different rows.
+        lanes: neighbours of a row that are loaded at once.
+        held: loads of a thread that its registers hold, or 0 if rows are read twice.
+        block: threads along x and y.
+        items: loads of a row.
+        splits: parts of each row.
+        stretch: loads of a part.
+    """
+
+    by_rows: bool
+    lanes: int
+    held: int
+    block: tuple[int, int]
+    items: int
+    splits: int
+    stretch: int
+
+    @property
+    def sharing(self) -> int:
+        """Threads of a block that share a row."""
+        return self.block[0] if self.by_rows else self.block[1]
+
+    @property
+    def outputs_of_block(self) -> int:
+        return self.block[1] if self.by_rows else self.block[0]
+
+    @property
+    def batch(self) -> int:
+        return max(1, BATCH // max(1, self.lanes // 4))
+
+    @property
+    def depth(self) -> int:
+        """Additions that an element takes part in, at most."""
+        return -(-self.stretch // self.sharing) * self.lanes + self.sharing + self.splits + 32
+
+
+def nests_of(
+    sizes: Sequence[int], strides: Sequence[Sequence[int]], axes: Iterable[int], *, ordered: bool
+) -> tuple[Nest, Nest]:
+    """The loops over rows, and those over the elements of a row.
+
+    Args:
+        sizes: of all tensors.
+        strides: of each tensor; the first one is the input, the second the output.
+        axes: along which a row lies.
+        ordered: whether the elements of a row must be visited in row-major order; if not, in that of memory.
+    """
+    along = frozenset(axes)
+    every = [Axis(size, tuple(each[i] for each in strides)) for i, size in enumerate(sizes)]
+    kept = _by_memory(axis for i, axis in enumerate(every) if i not in along)
+    reduced = [axis for i, axis in enumerate(every) if i in along]
+    return merged(kept), merged(reduced if ordered else _by_memory(reduced))
+
+
+def _by_memory(axes: Iterable[Axis]) -> list[Axis]:
+    return sorted(axes, key=lambda axis: axis.steps[:2], reverse=True)
+
+
+def row_shape(kept: Nest, reduced: Nest, item_bytes: int, processors: int) -> RowShape:
+    """Lays rows over a card.
+
+    Args:
+        kept, reduced: the loops.
+        item_bytes: of an element.
+        processors: multiprocessors of the card.
+    """
+    outputs, elements = size_of(kept), size_of(reduced)
+    inner, beside = (nest[-1].steps[0] if nest else 0 for nest in (reduced, kept))
+    by_rows = not kept or inner == 1 or (bool(reduced) and 1 != beside >= inner)
+    if not by_rows:
+        along = min(COLUMNS, _power_above(outputs))
+        block = along, min(THREADS // along, _power_above(elements))
+        splits = _splits(-(-outputs // along), elements, block[1], processors)
+        return _cut(by_rows, 1, 0, block, elements, splits)
+    lanes = _lanes(kept, reduced, LOAD_BYTES // item_bytes)
+    items = elements // lanes
+    held = min(max(1, HELD_ELEMENTS // lanes), items)
+    sharing = _power_above(-(-items // held))
+    while held > 1 and sharing < 32 and outputs * sharing < processors * THREADS:
+        held = -(-held // 2)
+        sharing = _power_above(-(-items // held))
+    few = outputs < processors and items > 8 * THREADS
+    if sharing <= MOST_THREADS and not few:
+        return _cut(by_rows, lanes, held, (sharing, max(1, THREADS // sharing)), items, 1)
+    block = THREADS, 1
+    return _cut(by_rows, lanes, 0, block, items, _splits(outputs, items, THREADS, processors))
+
+
+def _splits(blocks: int, items: int, sharing: int, processors: int) -> int:
+    wanted = processors * BLOCKS_PER_PROCESSOR
+    if 2 * blocks > wanted:
+        return 1
+    return max(1, min(wanted // blocks, items // (sharing * 2 * BATCH)))
+
+
+def _cut(by_rows: bool, lanes: int, held: int, block: tuple[int, int], items: int, splits: int) -> RowShape:
+    stretch = -(-items // splits)
+    return RowShape(by_rows, lanes, held, block, items, -(-items // stretch), stretch)
+
+
+def _lanes(kept: Nest, reduced: Nest, full: int) -> int:
+    """How many elements are loaded and stored at once, at most ``full``, so that all loads and stores are aligned."""
+    if not reduced or reduced[-1].steps[:2] != (1, 1):
+        return 1
+    steps = [reduced[-1].size, *(step for axis in (*kept, *reduced[:-1]) for step in axis.steps[:2])]
+    return next(
+        (lanes for lanes in (full, full // 2, full // 4) if lanes > 1 and not any(step % lanes for step in steps)), 1
+    )
+
+
+def _power_above(number: int) -> int:
+    return 1 << (number - 1).bit_length()

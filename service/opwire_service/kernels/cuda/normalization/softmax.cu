@@ -1,0 +1,138 @@
+// SOFTMAX, or its logarithm if LOGARITHM: sums of exponentials beside the greatest element.
+
+const bool KEEPS = !LOGARITHM;
+const bool HALF = sizeof(Element) == 2;
+
+// Units of the last place of a double that results may be off by; two terms of the series less will do for FLOAT16.
+const u32 SLACK = HALF ? 1u << 20 : 192;
+
+// e**x for x of 0 and less, within a few units of the last place, at half the cost of `exp`: 2**(n/16) from a table, and
+// the rest, which is at most ln(2)/32, by the series. What would be less than 1e-300 is that: where there are others, a
+// sum is never that of the greatest alone.
+__shared__ double powers[16];
+
+static __device__ __forceinline__ void prepare() {
+    const double POWERS[16] = {1, 0x1.0b5586cf9890fp+0, 0x1.172b83c7d517bp+0, 0x1.2387a6e756238p+0, 0x1.306fe0a31b715p+0, 0x1.3dea64c123422p+0, 0x1.4bfdad5362a27p+0, 0x1.5ab07dd485429p+0, 0x1.6a09e667f3bcdp+0, 0x1.7a11473eb0187p+0, 0x1.8ace5422aa0dbp+0, 0x1.9c49182a3f090p+0, 0x1.ae89f995ad3adp+0, 0x1.c199bdd85529cp+0, 0x1.d5818dcfba487p+0, 0x1.ea4afa2a490dap+0};
+    u32 thread = threadIdx.y * blockDim.x + threadIdx.x, threads = blockDim.x * blockDim.y;
+    for (u32 n = thread; n < 16; n += threads) powers[n] = POWERS[n];
+    __syncthreads();
+}
+
+static __device__ __forceinline__ double exponential(float x, float peak) {
+    const double SHIFT = 0x1.8p52, STEP = 0x1.62e42fefa39efp-5, REST = 0x1.abc9e3b39803fp-60;
+    double d = (double)x - (double)peak;
+    double shifted = fma(d, 0x1.71547652b82fep+4, SHIFT), whole = shifted - SHIFT;
+    double r = fma(-whole, STEP, d), series = 0x1.5555555555555p-5;
+    if (!HALF) {
+        r = fma(-whole, REST, r);
+        series = fma(r, fma(r, 0x1.6c16c16c16c17p-10, 0x1.1111111111111p-7), series);
+    }
+    series = fma(r, series, 0x1.5555555555555p-3);
+    series = fma(r, series, 0.5);
+    series = fma(r, series, 1.0) * r;
+    i32 n = (i32)(u32)bits_of(shifted);
+    double power = powers[n & 15], value = fma(power, series, power);
+    value = __longlong_as_double(__double_as_longlong(value) + ((i64)(n >> 4) << 52));
+    float nearly = x - peak;
+    return nearly > -690.0f ? value : nearly <= -690.0f ? 1e-300 : d;
+}
+
+struct State {
+    double sum;     // of exponentials of what is not the greatest
+    double lost;    // by its additions
+    float peak;     // the greatest
+    u32 peaks;      // elements that equal it
+    u32 rescaled;   // how often any term was multiplied by the exponential of a difference of peaks, at most
+    u32 unused;
+
+    static const bool PEAKED = true;
+
+    __device__ __forceinline__ void clear(float to) {
+        sum = lost = 0;
+        peak = to;
+        peaks = rescaled = unused = 0;
+    }
+    __device__ __forceinline__ void add_term(double term) {
+        double error;
+        sum = two_sum(sum, term, error);
+        lost += error;
+    }
+    // Nothing but negative infinity comes to nothing; NaN stays.
+    __device__ __forceinline__ void raise(float to) {
+        if (!(to > peak)) return;
+        double factor = exponential(peak, to);
+        sum = peak > Bounds<float>::lowest() ? (sum + lost + peaks) * factor : sum;
+        lost = 0;
+        rescaled += sum != 0;
+        peak = to;
+        peaks = 0;
+    }
+    __device__ __forceinline__ void add(const float (&values)[LANES], u32, double (&kept)[LANES]) {
+        float greatest = values[0];
+#pragma unroll
+        for (int k = 1; k < LANES; ++k) greatest = fmaxf(greatest, values[k]);
+        raise(greatest);
+        double terms = 0;
+#pragma unroll
+        for (int k = 0; k < LANES; ++k) {
+            bool is_peak = values[k] == peak, is_nothing = values[k] == Bounds<float>::lowest();
+            double term = is_peak ? 1 : is_nothing ? 0 : exponential(values[k], peak);
+            kept[k] = term;
+            peaks += is_peak;
+            if (!is_peak) terms += term;
+        }
+        add_term(terms);
+    }
+    __device__ __forceinline__ void merge(State other) {
+        raise(other.peak);
+        other.raise(peak);
+        add_term(other.sum);
+        lost += other.lost;
+        peaks += other.peaks;
+        rescaled = max(rescaled, other.rescaled);
+    }
+};
+
+struct Row {
+    double factor;  // or the logarithm
+    float peak;
+    u32 slack;  // units of the last place of a double that results may be off by
+
+    __device__ __forceinline__ bool is_certain(double found, f32 &result) const {
+        return certainly(found, slack, slack * 0x1p-53, result);
+    }
+    // Mostly a float tells.
+    __device__ __forceinline__ bool is_certain(double found, f16 &result) const {
+        return certainly_half((float)found, 0x1p-22f, result) || certainly(found, slack, slack * 0x1p-53, result);
+    }
+    static __device__ __forceinline__ Row of(const State &state, const Numbers &) {
+        double others = state.sum + state.lost, total = others + state.peaks;
+        Row row;
+        row.peak = state.peak;
+        row.slack = SLACK + 4 * min(state.rescaled, 1u << 24);
+        // Infinity, or nothing but negative infinity, or NaN, which the sum then is.
+        if (!(fabsf(state.peak) < Bounds<float>::greatest())) total = others = __longlong_as_double(0x7ff8000000000000ll);
+#if LOGARITHM
+        row.factor = state.peaks == 1 ? log1p(others) : log(total);
+#else
+        row.factor = 1 / total;
+#endif
+        return row;
+    }
+    template <class Sum>
+    static __device__ __forceinline__ Row of_held(const State &state, const Numbers &numbers, Sum) {
+        return of(state, numbers);
+    }
+    template <bool IS_KEPT>
+    __device__ __forceinline__ bool value(
+        float x, u32, double kept, const Beside &, const Numbers &, Element &result
+    ) const {
+#if LOGARITHM
+        double found = ((double)x - peak) - factor;
+#else
+        double term = IS_KEPT ? kept : x > Bounds<float>::lowest() || x != x ? exponential(x, peak) : 0.0;
+        double found = term * factor;
+#endif
+        return is_certain(found, result);
+    }
+};

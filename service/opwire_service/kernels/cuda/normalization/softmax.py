@@ -1,0 +1,44 @@
+"""SOFTMAX, LOG_SOFTMAX and HARDMAX."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from opwire.check import Plan
+from opwire.tensor import Array
+
+from ....execution import Stop
+from ...cpu.softmax.exactly import Row
+from ...reference.softmax import LOG_SOFTMAX, SOFTMAX, axes_of
+from .rows import RowKernels, Rows
+
+
+def _exact(row: Array, values: Array, beside: Mapping[str, Array], stop: Stop, *, logarithm: bool) -> Array:
+    share = LOG_SOFTMAX if logarithm else SOFTMAX
+    return Row(row, share, logarithm=logarithm, stop=stop).results(values)
+
+
+def _kernels(*, logarithm: bool) -> RowKernels:
+    exact = partial(_exact, logarithm=logarithm)
+    return RowKernels(("normalization/softmax",), 32, 16, (("LOGARITHM", int(logarithm)),), exact=exact)
+
+
+HARDMAX = RowKernels(("normalization/hardmax",), 8, 4, ordered=True)
+
+
+def job(plan: Plan, processors: int, *, kernels: RowKernels) -> Rows:
+    """The job of a plan of one of them."""
+    source, target = plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
+    return Rows(source, target, {}, axes_of(plan), kernels, processors)
+
+
+_FORMS = {
+    "SOFTMAX": _kernels(logarithm=False),
+    "LOG_SOFTMAX": _kernels(logarithm=True),
+    "HARDMAX": HARDMAX,
+}
+
+JOBS: dict[str, Callable[[Plan, int], Rows]] = {
+    f"ACTIVATION_{name}{form}": partial(job, kernels=kernels) for name, kernels in _FORMS.items() for form in ("", "1")
+}

@@ -1,0 +1,115 @@
+"""Normalizations by mean and variance, of the rows themselves or given, and by lengths."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from opwire.check import Plan
+from opwire.tensor import Array
+
+from ....execution import Stop
+from ...exact import FORMATS
+from ...reference.elements import Elements
+from ...reference.moments import moments
+from ...reference.normalization import axes_of, finished, normalized, statistics_of, uses
+from ...reference.reals import add, real, root, rounded
+from ..fused import activated_source
+from .rows import Named, RowKernels, Rows
+
+_STATE_BYTES, _ROW_BYTES, _STATISTICS_BYTES = 40, 32, 24
+
+_BESIDE = {"scale": "ScaleTensor", "bias": "BiasTensor", "added": "FusedAddTensor"}
+
+
+def _kernels(plan: Plan, *, mean: bool, variance: bool) -> RowKernels:
+    activation = getattr(plan.attributes, "FusedActivation", None)
+    return RowKernels(
+        ("normalization/moments",),
+        _STATE_BYTES,
+        _ROW_BYTES,
+        (("MEAN", int(mean)), ("VARIANCE", int(variance)), ("ACTIVATED", int(activation is not None))),
+        activated_source(activation),
+        epsilon=plan.attributes.Epsilon,
+    )
+
+
+def _by_own_statistics(plan: Plan, processors: int) -> Rows:
+    """Normalization by the statistics of the rows."""
+    source, target = plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
+    mean, variance = uses(plan)
+    to, attributes = FORMATS[source.data_type], plan.attributes
+
+    def exact(row: Array, values: Array, beside: Mapping[str, Array], stop: Stop) -> Array:
+        center, divisor = statistics_of(moments(Elements(row, stop), to), plan)
+        ones, zeros = np.ones(values.shape), np.zeros(values.shape)
+        columns = (values, beside.get("scale", ones), beside.get("bias", zeros), beside.get("added", zeros))
+        found = np.empty(values.shape, to.dtype)
+        known: dict[tuple[float, ...], object] = {}
+        for place, key in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
+            if key not in known:
+                value, scale, *summands = key
+                number = normalized(value, center, divisor, real(scale), *map(real, summands))
+                known[key] = finished(number, attributes.FusedActivation, to)
+            found[place] = known[key]
+        return found
+
+    def statistics(row: Array, stop: Stop) -> tuple[object, object]:
+        found = moments(Elements(row, stop), to)
+        return rounded(found.mean, to), rounded(found.spread(found.mean), to)
+
+    beside = {key: Named(name, plan.inputs[name]) for key, name in _BESIDE.items() if name in plan.inputs}
+    kernels = replace(_kernels(plan, mean=mean, variance=variance), exact=exact)
+    if "OutputMeanTensor" in plan.outputs:
+        for key in ("mean", "variance"):
+            name = f"Output{key.capitalize()}Tensor"
+            beside[key] = Named(name, plan.outputs[name], is_output=True)
+        kernels = replace(kernels, statistics=statistics, row_bytes=_ROW_BYTES + _STATISTICS_BYTES)
+    return Rows(source, target, beside, axes_of(plan), kernels, processors)
+
+
+def _by_given_statistics(plan: Plan, processors: int) -> Rows:
+    """BATCH_NORMALIZATION: rows lie along the dimensions in which mean and variance repeat."""
+    source, target = plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
+    names = {"mean": "MeanTensor", "variance": "VarianceTensor", "scale": "ScaleTensor", "bias": "BiasTensor"}
+    beside = {key: Named(name, plan.inputs[name]) for key, name in names.items()}
+    to, attributes = FORMATS[source.data_type], plan.attributes
+
+    def exact(row: Array, values: Array, beside: Mapping[str, Array], stop: Stop) -> Array:
+        keys = zip(values.tolist(), *(beside[key].tolist() for key in names), strict=True)
+        found = np.empty(values.shape, to.dtype)
+        for place, (value, mean, variance, scale, bias) in enumerate(keys):
+            divisor = root(add(real(variance), real(attributes.Epsilon)))
+            number = normalized(value, real(mean), divisor, real(scale), real(bias))
+            found[place] = finished(number, attributes.FusedActivation, to)
+        return found
+
+    statistics = beside["mean"].desc, beside["variance"].desc
+    axes = [i for i in range(source.rank) if all(desc.sizes[i] == 1 for desc in statistics)]
+    kernels = replace(_kernels(plan, mean=True, variance=True), exact=exact, given=True)
+    return Rows(source, target, beside, axes, kernels, processors)
+
+
+def _by_lengths(plan: Plan, processors: int) -> Rows:
+    attributes = plan.attributes
+    squared = ("SQUARED", int(attributes.P == 2))
+    kernels = RowKernels(("normalization/lengths",), 8, 8, (squared,), epsilon=attributes.Epsilon)
+    source, target = plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
+    return Rows(source, target, {}, (attributes.Axis,), kernels, processors)
+
+
+JOBS: dict[str, Callable[[Plan, int], Rows]] = {
+    "BATCH_NORMALIZATION": _by_given_statistics,
+    "LP_NORMALIZATION": _by_lengths,
+    **dict.fromkeys(
+        (
+            "BATCH_NORMALIZATION_TRAINING",
+            "MEAN_VARIANCE_NORMALIZATION",
+            "MEAN_VARIANCE_NORMALIZATION1",
+            "MEAN_VARIANCE_NORMALIZATION2",
+        ),
+        _by_own_statistics,
+    ),
+}

@@ -1,0 +1,1 @@
+"""Windows that are added up, and what is put back where a window was."""

@@ -1,0 +1,229 @@
+"""AVERAGE_POOLING and LP_POOLING: windows that are added up exactly, or within one unit for powers beyond squares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import prod
+
+import numpy as np
+
+from opwire.check import Plan
+from opwire.enums import ReduceFunction
+from opwire.rules.dimension import Dimension
+from opwire.tensor import Array, BufferTensorDesc, DataType
+
+from ....execution import Arrays, Stop, Stopped
+from ...exact import FORMATS
+from ...reference.elements import Elements
+from ...reference.pooling import average_of, norm_of
+from ...windows import dimensions_of, places, slices
+from ..job import LOAD_BYTES, TYPES, CudaJob, CudaMemory, KernelLaunch, Program, device_desc
+from ..nests import Axis, Nest, coordinates_at, merged, nest_dtype, offsets, size_of, write_nest
+from ..reduce import accumulator_of
+from ..reduction import Reduction
+
+THREADS = 128
+LARGEST_WINDOW, MOST_ELEMENTS = 7, 49
+"""Of a window that has a thread and a program of its own."""
+
+READS_PER_THREAD = 16
+"""Elements of a large window that are worth a thread of their own."""
+
+LARGEST_STEP = 4
+WIDEST_STRIP = 20
+"""Of strips of outputs: stride and dilation, and columns of the input."""
+
+LAUNCH_READS = 2**30
+"""Elements that one launch reads at most: some milliseconds."""
+
+UNCERTAIN = 2**20
+"""The most places of uncertain results that a card lists; if there are more, all are computed again."""
+
+SPATIAL = 3
+_TENSORS = 2 + SPATIAL
+_POSITIONS = 2**30
+"""Beyond it places in a dimension, padding included, are counted in 64 bits."""
+
+_DIMENSION = np.dtype([(name, "<u4") for name in ("size", "stride", "window", "start", "dilation", "step")])
+_POOLING = np.dtype(
+    [
+        *((name, "<u8") for name in ("source", "target", "uncertain")),
+        *((name, "<u4") for name in ("first", "outputs", "room", "divisor")),
+        ("dimension", _DIMENSION, (SPATIAL,)),
+        ("nest", nest_dtype(_TENSORS)),
+    ]
+)
+_NO_DIMENSION = Dimension(1, 1, 1, 0, 0, 1)
+
+
+def window_nest(source: BufferTensorDesc, target: BufferTensorDesc) -> Nest:
+    """The loops over outputs in the order of their memory: source, target, and the place along each dimension."""
+    strides = target.element_strides
+    missing = SPATIAL - (target.rank - 2)
+    axes = []
+    for i in sorted(range(target.rank), key=strides.__getitem__, reverse=True):
+        place = [int(i >= 2 and number == i - 2 + missing) for number in range(SPATIAL)]
+        axes.append(Axis(target.sizes[i], (source.element_strides[i] if i < 2 else 0, strides[i], *place)))
+    return merged(axes)
+
+
+class Averages:
+    """The job of an average or norm of windows."""
+
+    scratch_bytes = 0
+    state_bytes = 0
+
+    def __init__(self, plan: Plan, processors: int) -> None:
+        self._plan, self._processors = plan, processors
+        self._source = plan.inputs["InputTensor"]
+        self._target = device_desc(plan.outputs["OutputTensor"])
+        self._power = getattr(plan.attributes, "P", 0)
+        given = dimensions_of(plan.attributes, self._source.sizes)
+        self._dimensions = (_NO_DIMENSION,) * (SPATIAL - len(given)) + given
+        self._nest = window_nest(self._source, self._target)
+        windows = [dimension.window for dimension in self._dimensions]
+        self._is_small = max(windows) <= LARGEST_WINDOW and prod(windows) <= MOST_ELEMENTS
+        self._strip = self._strip_macros() if self._is_small and self._power < 2 else {"STRIP": 0}
+        self._program = self._made(windows)
+
+    def _strip_macros(self) -> dict[str, int]:
+        """How strips of outputs are compiled for these windows, if they are."""
+        across, item_bytes = self._dimensions[-1], self._source.data_type.dtype.itemsize
+        inner = self._nest[-1] if self._nest else None
+        if inner is None or inner.steps != (0, 1, *(0,) * (SPATIAL - 1), 1) or self._source.element_strides[-1] != 1:
+            return {"STRIP": 0}
+        if across.stride > LARGEST_STEP or across.dilation > LARGEST_STEP or across.start > LARGEST_WINDOW:
+            return {"STRIP": 0}
+        full = LOAD_BYTES // item_bytes
+        targets = [inner.size, *(axis.steps[1] for axis in self._nest[:-1])]
+        sources = [self._source.sizes[-1], *self._source.element_strides[:-1]]
+        strip = _dividing(full, targets)
+        pack = _dividing(full, [*sources, strip * across.stride])
+        if strip == 1 or (strip - 1) * across.stride + across.dilated_window > WIDEST_STRIP:
+            return {"STRIP": 0}
+        sizes = {"STRIDE": across.stride, "DILATION": across.dilation, "START": across.start}
+        return {"STRIP": strip, "PACK": pack, **sizes}
+
+    def _made(self, windows: list[int]) -> Program:
+        kind = TYPES[self._source.data_type]
+        is_wide = any(dimension.padded + dimension.dilated_window > _POSITIONS for dimension in self._dimensions)
+        power = self._power
+        flags = {
+            "HALF": self._source.data_type is DataType.FLOAT16,
+            "MEAN": not power,
+            "MAGNITUDE": power == 1,
+            "SQUARED": power == 2,
+            "ROOT": power == 2,
+            "LOGARITHM": False,
+        }
+        macros: tuple[tuple[str, str | int], ...] = (
+            ("INPUT", kind),
+            ("OUTPUT", kind),
+            ("PASS", "ONLY"),
+            ("POWER", f"{power}u"),
+            ("POSITION", "i64" if is_wide else "i32"),
+            ("TENSORS", _TENSORS),
+            ("THREADS", THREADS),
+            *((name, int(flag)) for name, flag in flags.items()),
+            *self._strip.items(),
+            *((f"WINDOW{i}", window if self._is_small else 0) for i, window in enumerate(windows)),
+        )
+        sums = "pooling/powers" if power > 2 else "sums"
+        sources = ("scalars", "floats", "certified", "types", "rounding", "nests", sums, "pooling/windows")
+        return Program(sources, macros)
+
+    @property
+    def programs(self) -> tuple[Program, ...]:
+        return (self._program,)
+
+    @property
+    def uncertain_bytes(self) -> int:
+        return 0 if self._power > 2 else 8 + 8 * self._room
+
+    @property
+    def _room(self) -> int:
+        return min(self._target.element_count, UNCERTAIN)
+
+    def launches(self, memory: CudaMemory) -> Iterator[KernelLaunch]:
+        """See ``CudaJob.launches``."""
+        whole = self._parameter(memory)
+        outputs = self._target.element_count
+        reads = prod(min(dimension.window, dimension.size) for dimension in self._dimensions)
+        sharing = min(THREADS, 1 << (max(1, reads // READS_PER_THREAD).bit_length() - 1))
+        if self._is_small or outputs >= self._processors * THREADS * 8:
+            sharing = 1
+        block = (THREADS, 1) if self._is_small else (sharing, THREADS // sharing)
+        strip = max(1, self._strip["STRIP"])
+        entry = "pool_strips" if strip > 1 else "pool_small" if self._is_small else "pool_windows"
+        piece = max(1, LAUNCH_READS // reads // strip) * strip
+        for first in range(0, outputs, piece):
+            part = whole.copy()
+            count = min(piece, outputs - first)
+            part["first"], part["outputs"] = first, count
+            along = THREADS * strip if self._is_small else block[1]
+            yield KernelLaunch(self._program, entry, (-(-count // along), 1), block, part)
+
+    def _parameter(self, memory: CudaMemory) -> Array:
+        (task,) = whole = np.zeros(1, _POOLING)
+        task["source"], task["target"] = memory.inputs["InputTensor"], memory.outputs["OutputTensor"]
+        task["uncertain"], task["room"] = memory.uncertain, self._room
+        if getattr(self._plan.attributes, "IncludePadding", False):
+            task["divisor"] = prod(dimension.window for dimension in self._dimensions)
+        steps = (*(0,) * SPATIAL, *self._source.element_strides[2:])[-SPATIAL:]
+        for i, (row, step) in enumerate(zip(self._dimensions, steps, strict=True)):
+            task["dimension"][i] = (row.size, row.stride, row.window, row.start, row.dilation, step)
+        write_nest(self._nest, task["nest"])
+        return whole
+
+    def recompute(self, places_: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+        """See ``CudaJob.recompute``; a place is the number of an output in the order of its memory, and 0."""
+        numbers = np.arange(size_of(self._nest)) if places_ is None else places_[:, 0]
+        source = np.lib.stride_tricks.as_strided(
+            inputs["InputTensor"],
+            self._source.sizes,
+            [step * inputs["InputTensor"].itemsize for step in self._source.element_strides],
+            writeable=False,
+        )
+        dimensions = dimensions_of(self._plan.attributes, self._source.sizes)
+        to, attributes = FORMATS[self._source.data_type], self._plan.attributes
+        for place in offsets(self._nest, numbers, 1).tolist():
+            if stop():
+                raise Stopped
+            at = coordinates_at(self._target, place)
+            ranges = places(dimensions, at[2:])
+            index: tuple[int | slice, ...] = (*at[:2], *slices(ranges))
+            elements = Elements(source[index], stop)
+            found = (
+                norm_of(elements, self._power, to)
+                if self._power
+                else average_of(attributes, dimensions, ranges, elements, to)
+            )
+            outputs["OutputTensor"][place] = found
+
+
+def _dividing(most: int, numbers: Sequence[int]) -> int:
+    """The greatest power of two up to one that divides all numbers."""
+    while any(number % most for number in numbers):
+        most //= 2
+    return most
+
+
+FUNCTIONS = {0: ReduceFunction.AVERAGE, 1: ReduceFunction.L1, 2: ReduceFunction.L2}
+"""Power -> what a window that is the whole image is reduced by."""
+
+
+def job(plan: Plan, processors: int) -> CudaJob:
+    """The job of a plan of average or norm pooling."""
+    source, target = plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
+    function = FUNCTIONS.get(getattr(plan.attributes, "P", 0))
+    is_whole = all(
+        dimension.window == dimension.padded == dimension.size and dimension.dilation == 1
+        for dimension in dimensions_of(plan.attributes, source.sizes)
+    )
+    if is_whole and function is not None:
+        axes = tuple(range(2, source.rank))
+        return Reduction(source, target, axes, accumulator_of(function, source.data_type), processors)
+    return Averages(plan, processors)
+
+
+JOBS = dict.fromkeys(("AVERAGE_POOLING", "AVERAGE_POOLING1", "LP_POOLING", "LP_POOLING1"), job)

@@ -1,0 +1,83 @@
+"""MAX_UNPOOLING: who comes last to each place of the output is found first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from opwire.check import Plan
+from opwire.tensor import Array
+
+from ....execution import Arrays, Stop
+from ..job import TYPES, CudaMemory, KernelLaunch, Program, device_desc
+from ..nests import Axis, Nest, merged, nest_dtype, write_nest
+
+THREADS = 256
+
+LAUNCH_ELEMENTS = 2**28
+"""Elements of one launch at most: some milliseconds."""
+
+_UNSIGNED = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
+_TENSORS = 2
+_TASK = np.dtype(
+    [
+        *((name, "<u8") for name in ("source", "indices", "target", "owner")),
+        *((name, "<u4") for name in ("first", "count", "elements", "unused")),
+        *((name, nest_dtype(_TENSORS)) for name in ("from", "to")),
+    ]
+)
+
+
+class Unpooling:
+    """The job."""
+
+    scratch_bytes = 0
+    uncertain_bytes = 0
+
+    def __init__(self, plan: Plan, processors: int) -> None:
+        source, indices = plan.inputs["InputTensor"], plan.inputs["IndicesTensor"]
+        self._target = device_desc(plan.outputs["OutputTensor"])
+        self._elements = source.element_count
+        self._from = _rows(source.sizes, source.element_strides, indices.element_strides)
+        self._to = _rows(self._target.sizes, self._target.element_strides, (0,) * self._target.rank)
+        macros: tuple[tuple[str, str | int], ...] = (
+            ("ELEMENT", _UNSIGNED[source.data_type.dtype.itemsize]),
+            ("INDEX", TYPES[indices.data_type]),
+            ("TENSORS", _TENSORS),
+        )
+        self._program = Program(("scalars", "nests", "pooling/unpool"), macros)
+
+    @property
+    def programs(self) -> tuple[Program, ...]:
+        return (self._program,)
+
+    @property
+    def state_bytes(self) -> int:
+        return 4 * self._target.element_count
+
+    def launches(self, memory: CudaMemory) -> Iterator[KernelLaunch]:
+        """See ``CudaJob.launches``."""
+        (task,) = whole = np.zeros(1, _TASK)
+        task["source"], task["indices"] = memory.inputs["InputTensor"], memory.inputs["IndicesTensor"]
+        task["target"], task["owner"] = memory.outputs["OutputTensor"], memory.state
+        task["elements"] = self._target.element_count
+        write_nest(self._from, task["from"])
+        write_nest(self._to, task["to"])
+        for entry, elements in (("find_owners", self._elements), ("put_elements", self._target.element_count)):
+            for first in range(0, elements, LAUNCH_ELEMENTS):
+                part = whole.copy()
+                part["first"], part["count"] = first, min(LAUNCH_ELEMENTS, elements - first)
+                blocks = -(-int(part["count"][0]) // THREADS)
+                yield KernelLaunch(self._program, entry, (blocks, 1), (THREADS, 1), part)
+
+    def recompute(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+        """Nothing is ever uncertain."""
+
+
+def _rows(sizes: tuple[int, ...], *strides: tuple[int, ...]) -> Nest:
+    """The loops over tensors of the same sizes, row by row."""
+    return merged(Axis(size, tuple(each[i] for each in strides)) for i, size in enumerate(sizes))
+
+
+JOBS = {"MAX_UNPOOLING": Unpooling}

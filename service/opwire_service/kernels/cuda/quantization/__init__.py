@@ -1,0 +1,1 @@
+"""Numbers as integers with a scale and a zero point."""

@@ -1,0 +1,1 @@
+"""Elements between elements: resampling, and regions of interest."""

@@ -1,0 +1,39 @@
+// Where outputs lie in the input along one dimension, and what is read there.
+
+struct Sampled {
+    u32 size, step;  // of the input
+    float scale, input_offset, output_offset;
+    u32 unused;
+};
+
+// Two neighbours, or one with all the weight.
+struct Pair {
+    u32 offset, step;  // of the first, and from it to the second, 0 if there is none
+    float weight;      // of the second, exact
+};
+
+// Step by step in float, as everywhere.
+static __device__ __forceinline__ float coordinate(const Sampled &axis, u32 output) {
+    float moved = __fdiv_rn(__fsub_rn((float)output, axis.output_offset), axis.scale);
+    return __fsub_rn(moved, axis.input_offset);
+}
+
+static __device__ __forceinline__ u32 whole(float x) { return x < 0x1p32f ? (u32)x : ~0u; }
+
+// What lies outside is moved to the edges, and NaN to the first.
+static __device__ __forceinline__ Pair neighbours(float at, u32 size, u32 step) {
+    float inside = at > 0 ? at : 0, first = floorf(inside), weight = inside - first;
+    u32 index = whole(first);
+    if (index >= size - 1) return {(size - 1) * step, 0, 0};
+    return {index * step, weight > 0 ? step : 0, weight};
+}
+
+// HALVES_UP, UPWARDS or DOWNWARDS.
+const int HALVES_UP = 0, UPWARDS = 1, DOWNWARDS = 2;
+
+template <int ROUNDING> static __device__ __forceinline__ u32 nearest_index(float at, u32 size) {
+    float inside = at > 0 ? at : 0, first = floorf(inside), rest = inside - first;
+    u32 index = whole(first);
+    if (index >= size - 1) return size - 1;
+    return index + (ROUNDING == HALVES_UP ? rest >= 0.5f : ROUNDING == UPWARDS && rest > 0);
+}

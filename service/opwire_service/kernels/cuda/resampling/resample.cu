@@ -1,0 +1,231 @@
+// Resampling along RESAMPLED dimensions; LANES outputs at a time, neighbours in memory. INNER is the resampled dimension
+// along which they lie, or -1. LINEAR, else the nearest element by ROUNDING; TRIANGLES has a bit for each dimension
+// along which a triangle of neighbours counts.
+
+const u32 THREADS = 256;
+const int SOURCE_AT = 0, TARGET_AT = 1, PLACE_AT = 2;
+
+typedef ELEMENT Element;
+
+struct Task {
+    const Element *source;
+    Element *target;
+    u32 *uncertain;     // how many, 0, then numbers of outputs that must be computed again, each with a 0
+    u32 first, packs;   // the outputs to compute, LANES at a time
+    u32 room, unused;
+    u32 step[TENSORS];  // between LANES neighbours
+    Sampled axis[4];
+    Nest nest;  // over packs: of the source without resampled dimensions, the target, and the places in those
+};
+
+static __device__ __forceinline__ void list(const Task &task, u32 output) {
+    u32 i = atomicAdd(task.uncertain, 1u);
+    if (i < task.room) {
+        task.uncertain[2 + 2 * i] = output;
+        task.uncertain[3 + 2 * i] = 0;
+    }
+}
+
+static __device__ __forceinline__ u32 place(const Task &task, const Offsets &at, int tensor, int lane) {
+    return at.of[tensor] + lane * task.step[tensor];
+}
+
+#if TRIANGLES
+struct Taps {
+    u32 begin, end;         // indices, both included
+    double centre, share;   // of a triangle; without one the share is 0 and the centre the second one's weight
+    double low, high;       // where a triangle ends
+};
+
+static __device__ __forceinline__ double straight(double centre, double slope, double first, double last) {
+    return (last - first + 1) * (1 - slope * (centre - (first + last) / 2));
+}
+
+static __device__ __forceinline__ double heights(double centre, double scale, double begin, double end) {
+    double middle = fmin(fmax(floor(centre), begin - 1), end);
+    return fmax(straight(centre, scale, begin, middle) + straight(centre, -scale, middle + 1, end), 0.0);
+}
+
+static __device__ Taps taps_of(const Sampled &axis, bool is_triangle, u32 output) {
+    double at = coordinate(axis, output), last = axis.size - 1.0;
+    if (!is_triangle || !isfinite(at)) {
+        Pair pair = neighbours((float)at, axis.size, 1);
+        return {pair.offset, pair.offset + pair.step, pair.weight, 0, 0, 0};
+    }
+    double half = 1 / (double)axis.scale;
+    double centre = fmin(fmax(at, -half - 2), last + half + 2), low = floor(centre - half), high = ceil(centre + half);
+    double begin = fmin(fmax(low, 0.0), last), end = fmin(fmax(high, 0.0), last);
+    return {(u32)begin, (u32)end, centre, 1 / heights(centre, axis.scale, low + 1, high - 1), low, high};
+}
+
+static __device__ double weight_of(const Taps &taps, const Sampled &axis, u32 index) {
+    if (taps.share == 0) return index == taps.begin ? 1 - taps.centre : taps.centre;
+    double low = index ? index : fmin(taps.low, 0.0), high = index < axis.size - 1 ? index : fmax(taps.high, (double)index);
+    low = fmax(low, taps.low + 1);
+    high = fmin(high, taps.high - 1);
+    return low <= high ? heights(taps.centre, axis.scale, low, high) * taps.share : 0;
+}
+
+// The threads along x share an output.
+extern "C" __global__ void __launch_bounds__(THREADS) resample_triangles(const __grid_constant__ Task task) {
+    __shared__ double shared[2][THREADS];
+    u64 number = (u64)blockIdx.x * blockDim.y + threadIdx.y;
+    bool present = number < task.packs;
+    Offsets at = {};
+    double value = 0, mass = 0;
+    if (present) {
+        go_to(task.nest, task.first + (u32)number, at);
+        Taps taps[RESAMPLED];
+        u64 count = 1;
+        for (int i = 0; i < RESAMPLED; ++i) {
+            taps[i] = taps_of(task.axis[i], TRIANGLES >> i & 1, at.of[PLACE_AT + i]);
+            count *= taps[i].end - taps[i].begin + 1;
+        }
+        for (u64 n = threadIdx.x; n < count; n += blockDim.x) {
+            u64 rest = n;
+            double weight = 1, most = 1;
+            u32 from = at.of[SOURCE_AT];
+            for (int i = RESAMPLED - 1; i >= 0; --i) {
+                u32 size = taps[i].end - taps[i].begin + 1, index = taps[i].begin + (u32)(rest % size);
+                rest /= size;
+                double own = weight_of(taps[i], task.axis[i], index);
+                weight *= own;
+                most *= own + taps[i].share;
+                from += index * task.axis[i].step;
+            }
+            double x = widen(task.source[from]);
+            if (weight > 0) value += weight * x;
+            mass += most * fabs(x);
+        }
+    }
+    u32 mine = threadIdx.y * blockDim.x + threadIdx.x;
+    for (u32 half = blockDim.x / 2; half; half /= 2) {
+        shared[0][mine] = value;
+        shared[1][mine] = mass;
+        __syncthreads();
+        if (threadIdx.x < half) {
+            value += shared[0][mine + half];
+            mass += shared[1][mine + half];
+        }
+        __syncthreads();
+    }
+    if (!present || threadIdx.x) return;
+    Element result;
+    bool is_sure = settled(value, (float)mass, result);
+    task.target[at.of[TARGET_AT]] = result;
+    if (!is_sure) list(task, task.first + (u32)number);
+}
+#else
+#if LINEAR
+// The dimension along which neighbours lie comes last.
+static __device__ constexpr int in_order(int i) {
+    return INNER < 0 ? i : i == RESAMPLED - 1 ? INNER : i == INNER ? RESAMPLED - 1 : i;
+}
+
+// The value between the elements from a dimension on, and the same of the magnitudes; those without weight do not count.
+template <int DIMENSION>
+static __device__ __forceinline__ double between(const Element *source, const Pair (&pairs)[RESAMPLED], float &mass) {
+    if constexpr (DIMENSION == RESAMPLED) {
+        auto x = widen(*source);
+        mass = fabsf((float)x);
+        return x;
+    } else {
+        const Pair &pair = pairs[in_order(DIMENSION)];
+        float more;
+        source += pair.offset;
+        double low = between<DIMENSION + 1>(source, pairs, mass);
+        double high = between<DIMENSION + 1>(source + pair.step, pairs, more);
+        if (pair.weight == 0) return low;
+        double weight = pair.weight;
+        mass = (1 - pair.weight) * mass + pair.weight * more;
+        return (1 - weight) * low + weight * high;
+    }
+}
+
+// Whether weights have so few bits that nothing is rounded.
+static __device__ __forceinline__ bool is_exact(const Pair (&pairs)[RESAMPLED]) {
+    const float FEW = (float)(1ull << 40 / RESAMPLED);
+    bool are_few = true;
+#pragma unroll
+    for (int i = 0; i < RESAMPLED; ++i) are_few &= pairs[i].weight * FEW == floorf(pairs[i].weight * FEW);
+    return are_few;
+}
+
+static __device__ __forceinline__ bool interpolate(const Element *source, const Pair (&pairs)[RESAMPLED], Element &result) {
+    float mass;
+    double value = between<0>(source, pairs, mass);
+    return settled(value, mass, result) || (sizeof(Element) == 1 && is_exact(pairs));
+}
+
+static __device__ __noinline__ bool interpolate_exactly(
+    const Element *source, const Pair (&pairs)[RESAMPLED], Element &result
+) {
+    Exactly sum = {0, 0, true};
+    for (int n = 0; n < 1 << RESAMPLED; ++n) {
+        double weight = 1;
+        u32 from = 0;
+        bool is_read = true;
+        for (int i = 0; i < RESAMPLED; ++i) {
+            double second = pairs[i].weight, first = 1 - second, factor = n >> i & 1 ? second : first;
+            sum.is_exact &= 1 - first == second;
+            is_read &= factor != 0;
+            double product = weight * factor;
+            sum.is_exact &= fma(weight, factor, -product) == 0 && (product > 1e-200 || factor == 0);
+            weight = product;
+            from += pairs[i].offset + (n >> i & 1 ? pairs[i].step : 0);
+        }
+        if (is_read) sum.add(weight, widen(source[from]));
+    }
+    return settled(sum, result);
+}
+#endif
+
+extern "C" __global__ void __launch_bounds__(THREADS) resample(const __grid_constant__ Task task) {
+    u64 number = (u64)blockIdx.x * THREADS + threadIdx.x;
+    if (number >= task.packs) return;
+    Offsets at = {};
+    go_to(task.nest, task.first + (u32)number, at);
+    Pack<Element, LANES> results;
+#if LINEAR
+    Pair pairs[RESAMPLED];
+#pragma unroll
+    for (int i = 0; i < RESAMPLED; ++i)
+        if (i != INNER) {
+            const Sampled &axis = task.axis[i];
+            pairs[i] = neighbours(coordinate(axis, at.of[PLACE_AT + i]), axis.size, axis.step);
+        }
+    u32 open = 0;
+#pragma unroll
+    for (int k = 0; k < LANES; ++k) {
+        if (INNER >= 0) {
+            const Sampled &axis = task.axis[INNER];
+            pairs[INNER] = neighbours(coordinate(axis, place(task, at, PLACE_AT + INNER, k)), axis.size, axis.step);
+        }
+        const Element *source = task.source + place(task, at, SOURCE_AT, k);
+        bool is_sure = interpolate(source, pairs, results.lane[k]);
+        if (!is_sure) is_sure = interpolate_exactly(source, pairs, results.lane[k]);
+        open |= (u32)!is_sure << k;
+    }
+    for (; open; open &= open - 1) list(task, (task.first + (u32)number) * LANES + __ffs(open) - 1);
+#else
+    u32 from = at.of[SOURCE_AT];
+#pragma unroll
+    for (int i = 0; i < RESAMPLED; ++i)
+        if (i != INNER) {
+            const Sampled &axis = task.axis[i];
+            from += nearest_index<ROUNDING>(coordinate(axis, at.of[PLACE_AT + i]), axis.size) * axis.step;
+        }
+#pragma unroll
+    for (int k = 0; k < LANES; ++k) {
+        u32 inner = k * task.step[SOURCE_AT];
+        if (INNER >= 0) {
+            const Sampled &axis = task.axis[INNER];
+            double here = coordinate(axis, place(task, at, PLACE_AT + INNER, k));
+            inner = nearest_index<ROUNDING>(here, axis.size) * axis.step;
+        }
+        results.lane[k] = task.source[from + inner];
+    }
+#endif
+    *reinterpret_cast<Pack<Element, LANES> *>(task.target + at.of[TARGET_AT]) = results;
+}
+#endif

@@ -1,0 +1,182 @@
+"""RESAMPLE and its successors, and UPSAMPLE_2D."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import ceil, prod
+
+import numpy as np
+
+from opwire.check import Plan
+from opwire.enums import AxisDirection
+from opwire.tensor import Array
+
+from ....execution import Arrays, Stop, Stopped
+from ...reference.resampling import interpolated
+from ...sampling import ResampledAxis, is_linear, resampled_axes
+from ..job import LOAD_BYTES, TYPES, CudaMemory, KernelLaunch, Program, device_desc
+from ..nests import Axis, Nest, coordinates_at, in_packs, merged, nest_dtype, offsets, size_of, write_nest
+
+THREADS = 256
+RANK = 4
+"""The most dimensions that are resampled."""
+
+LONGEST_LOOKED_AT = 2**16
+"""Outputs along a dimension up to which it is looked whether each is simply an element of the input."""
+
+LAUNCH_READS = 2**29
+"""Elements that one launch reads at most: some milliseconds."""
+
+UNCERTAIN = 2**20
+"""The most places of uncertain results that a card lists; if there are more, all are computed again."""
+
+_TENSORS = 2 + RANK
+_SAMPLED = np.dtype(
+    [
+        *((name, "<u4") for name in ("size", "step")),
+        *((name, "<f4") for name in ("scale", "input_offset", "output_offset")),
+        ("unused", "<u4"),
+    ]
+)
+_TASK = np.dtype(
+    [
+        *((name, "<u8") for name in ("source", "target", "uncertain")),
+        *((name, "<u4") for name in ("first", "packs", "room", "unused")),
+        ("step", "<u4", (_TENSORS,)),
+        ("axis", _SAMPLED, (RANK,)),
+        ("nest", nest_dtype(_TENSORS)),
+    ]
+)
+_ROUNDINGS = {None: "HALVES_UP", AxisDirection.INCREASING: "UPWARDS", AxisDirection.DECREASING: "DOWNWARDS"}
+_UNSIGNED = {1: "u8", 2: "u16", 4: "u32"}
+"""Elements that are only moved, by their bytes."""
+
+
+def is_plain(axis: ResampledAxis) -> bool:
+    """Whether each output is simply the element of its own place, as far as that is looked at."""
+    if axis.outputs > min(axis.size, LONGEST_LOOKED_AT):
+        return False
+    places = np.arange(axis.outputs)
+    return bool((axis.coordinates(places) == places).all())
+
+
+class Resampling:
+    """The job of a resampling."""
+
+    scratch_bytes = 0
+    state_bytes = 0
+
+    def __init__(self, plan: Plan, processors: int) -> None:
+        self._plan = plan
+        self._source, self._target = plan.inputs["InputTensor"], device_desc(plan.outputs["OutputTensor"])
+        self._axes = resampled_axes(plan, self._source.sizes, self._target.sizes)
+        self._resampled = [i for i, axis in enumerate(self._axes) if not is_plain(axis)]
+        self._linear = is_linear(plan.attributes) and bool(self._resampled)
+        is_antialiased = self._linear and getattr(plan.attributes, "Antialiased", False)
+        triangles = [is_antialiased and self._axes[i].scale < 0.5 for i in self._resampled]
+        self._triangles = sum(1 << number for number, is_triangle in enumerate(triangles) if is_triangle)
+        self._taps = prod(self._taps_of(self._axes[i]) for i in self._resampled)
+        self._nest = self._made_nest()
+        self._lanes = 1 if self._triangles else self._lanes_of(self._nest)
+        self._program = self._made()
+
+    def _taps_of(self, axis: ResampledAxis) -> int:
+        if not self._linear:
+            return 1
+        return min(axis.size, ceil(2 / axis.scale) + 2) if self._triangles and axis.scale < 0.5 else 2
+
+    def _made_nest(self) -> Nest:
+        strides = self._target.element_strides
+        axes = []
+        for i in sorted(range(self._target.rank), key=strides.__getitem__, reverse=True):
+            places = [int(i in self._resampled and self._resampled[number] == i) for number in range(self._count)]
+            places += [0] * (RANK - self._count)
+            step = 0 if i in self._resampled else self._source.element_strides[i]
+            axes.append(Axis(self._target.sizes[i], (step, strides[i], *places)))
+        return merged(axes)
+
+    @property
+    def _count(self) -> int:
+        return len(self._resampled)
+
+    def _lanes_of(self, nest: Nest) -> int:
+        """Outputs that are stored at once: every row of the output has a multiple of them."""
+        if not nest or nest[-1].steps[1] != 1:
+            return 1
+        full = min(8, LOAD_BYTES // self._target.data_type.dtype.itemsize)
+        sizes = [nest[-1].size, *(axis.steps[1] for axis in nest[:-1])]
+        return next((lanes for lanes in (8, 4, 2) if lanes <= full and not any(size % lanes for size in sizes)), 1)
+
+    def _made(self) -> Program:
+        data_type = self._source.data_type
+        kind = TYPES[data_type] if self._linear else _UNSIGNED[data_type.dtype.itemsize]
+        places = self._nest[-1].steps[2:] if self._nest else ()
+        macros: tuple[tuple[str, str | int], ...] = (
+            ("ELEMENT", kind),
+            ("TENSORS", _TENSORS),
+            ("RESAMPLED", self._count),
+            ("INNER", places.index(1) if any(places) else -1),
+            ("LANES", self._lanes),
+            ("LINEAR", int(self._linear)),
+            ("TRIANGLES", self._triangles),
+            ("ROUNDING", _ROUNDINGS[getattr(self._plan.attributes, "RoundingDirection", None)]),
+        )
+        sources = (
+            "scalars",
+            "rounding",
+            "nests",
+            "resampling/coordinates",
+            "resampling/weighted",
+            "resampling/resample",
+        )
+        return Program(sources, macros)
+
+    @property
+    def programs(self) -> tuple[Program, ...]:
+        return (self._program,)
+
+    @property
+    def uncertain_bytes(self) -> int:
+        return 8 + 8 * self._room if self._linear else 0
+
+    @property
+    def _room(self) -> int:
+        return min(self._target.element_count, UNCERTAIN)
+
+    def launches(self, memory: CudaMemory) -> Iterator[KernelLaunch]:
+        """See ``CudaJob.launches``."""
+        (task,) = whole = np.zeros(1, _TASK)
+        task["source"], task["target"] = memory.inputs["InputTensor"], memory.outputs["OutputTensor"]
+        task["uncertain"], task["room"] = memory.uncertain, self._room
+        task["step"] = self._nest[-1].steps if self._nest else 0
+        for number, i in enumerate(self._resampled):
+            axis, step = self._axes[i], self._source.element_strides[i]
+            offsets_ = (axis.scale, axis.input_offset, axis.output_offset)
+            task["axis"][number] = (axis.size, step, *offsets_, 0)
+        write_nest(in_packs(self._nest, self._lanes), task["nest"])
+        packs = self._target.element_count // self._lanes
+        sharing = min(THREADS, 1 << (max(1, self._taps // 32).bit_length() - 1)) if self._triangles else 1
+        block = (sharing, THREADS // sharing) if self._triangles else (THREADS, 1)
+        along = block[1] if self._triangles else THREADS
+        piece = max(1, LAUNCH_READS // (self._taps * self._lanes))
+        for first in range(0, packs, piece):
+            part = whole.copy()
+            count = min(piece, packs - first)
+            part["first"], part["packs"] = first, count
+            entry = "resample_triangles" if self._triangles else "resample"
+            yield KernelLaunch(self._program, entry, (-(-count // along), 1), block, part)
+
+    def recompute(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+        """See ``CudaJob.recompute``; a place is the number of an output in the order of its memory, and 0."""
+        numbers = np.arange(size_of(self._nest)) if places is None else places[:, 0]
+        flat, target = inputs["InputTensor"], outputs["OutputTensor"]
+        strides = [step * flat.itemsize for step in self._source.element_strides]
+        source = np.lib.stride_tricks.as_strided(flat, self._source.sizes, strides, writeable=False)
+        for place in offsets(self._nest, numbers, 1).tolist():
+            if stop():
+                raise Stopped
+            at = coordinates_at(self._target, place)
+            target[place] = interpolated(self._plan, self._axes, source, stop, at, target)
+
+
+JOBS = dict.fromkeys(("UPSAMPLE_2D", "RESAMPLE", "RESAMPLE1", "RESAMPLE2", "RESAMPLE3"), Resampling)

@@ -1,0 +1,241 @@
+"""Normalizations, poolings, quantizations and resamplings on a card at sizes that span blocks and splits.
+
+Right is what the CPU device answers, which other tests hold against exact values: the very bits where results are
+rounded correctly, else a neighbour at most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from opwire.check import Plan, check
+from opwire.tensor import Array, BufferTensorDesc
+from opwire_service.devices import load
+from opwire_service.devices.base import Device, DeviceUnavailable
+
+pytestmark = [pytest.mark.cuda, pytest.mark.timeout(600)]
+
+
+class Case(NamedTuple):
+    """An operator of tensors of some sizes.
+
+    Attributes:
+        ulps: how far results may be from those of the CPU, 0 for the same bits.
+        desc: the desc, with sizes in place of tensors, or pairs of a data type and sizes.
+        strides: of the input, if it is not packed.
+    """
+
+    operator: str
+    ulps: int
+    desc: dict[str, Any]
+    strides: list[int] | None = None
+
+
+FLOATS = ("FLOAT32", "FLOAT16")
+ELU = {"FusedActivation": {"Type": "ACTIVATION_ELU", "Desc": {"Alpha": 0.5}}}
+MOMENTS = {"NormalizeVariance": True, "Epsilon": 1e-5}
+
+
+def _input(*sizes: int, **others: Any) -> dict[str, Any]:
+    return {"InputTensor": list(sizes), **others}
+
+
+def _rows() -> Iterator[Case]:
+    shapes: list[tuple[list[int], list[int]]] = [
+        ([70, 40], [1]),
+        ([9, 1000], [1]),
+        ([5, 1001], [1]),
+        ([3, 12_000], [1]),
+        ([2, 150_000], [1]),
+        ([600, 40], [0]),
+        ([20_000, 3], [0]),
+        ([3, 50, 96], [1]),
+        ([6, 30, 50], [0, 2]),
+        ([4, 4, 8, 8], [2, 3]),
+        ([7, 3, 5, 11, 13], [1, 3]),
+        ([33, 1, 8], [1]),
+    ]
+    for sizes, axes in shapes:
+        for name in ("SOFTMAX1", "LOG_SOFTMAX1", "HARDMAX1"):
+            yield Case(f"ACTIVATION_{name}", 0, _input(*sizes, Axes=axes))
+        more = {"Axes": axes, **MOMENTS, **ELU}
+        last = [size if i == len(sizes) - 1 else 1 for i, size in enumerate(sizes)]
+        yield Case("MEAN_VARIANCE_NORMALIZATION1", 1, _input(*sizes, ScaleTensor=last, BiasTensor=sizes, **more))
+        mean_square = {"UseMean": False, "UseVariance": True, "Epsilon": 0}
+        yield Case("MEAN_VARIANCE_NORMALIZATION2", 1, _input(*sizes, ScaleTensor=last, Axes=axes, **mean_square))
+        kept = [1 if i in axes else size for i, size in enumerate(sizes)]
+        both = {"ScaleTensor": kept, "BiasTensor": kept, "FusedAddTensor": sizes, "Epsilon": 1e-5}
+        yield Case("BATCH_NORMALIZATION_TRAINING", 1, _input(*sizes, **both))
+        names = ("MeanTensor", "VarianceTensor", "ScaleTensor", "BiasTensor")
+        given = dict.fromkeys(names, kept) | {"Spatial": True, "Epsilon": 1e-5}
+        yield Case("BATCH_NORMALIZATION", 1, _input(*sizes, **given, **ELU))
+        yield Case("LP_NORMALIZATION", 1, _input(*sizes, Axis=axes[0], Epsilon=1e-5, P=2))
+    yield Case("ACTIVATION_SOFTMAX1", 0, _input(40, 60, Axes=[1]), [1, 40])
+    yield Case("MEAN_VARIANCE_NORMALIZATION2", 1, _input(40, 60, Axes=[1], UseMean=True, UseVariance=False, Epsilon=0))
+
+
+def _windows() -> Iterator[Case]:
+    def window(*size: int, stride: int = 1, pad: int = 0, **more: Any) -> dict[str, Any]:
+        n = len(size)
+        pads = {"StartPadding": [pad] * n, "EndPadding": [pad] * n}
+        return {"DimensionCount": n, "Strides": [stride] * n, "WindowSize": list(size), **pads, **more}
+
+    for sizes, desc in (
+        ([2, 3, 33, 40], window(3, 3, stride=2, pad=1)),
+        ([2, 3, 33, 40], window(2, 2)),
+        ([1, 4, 30, 30], window(9, 30, pad=2)),
+        ([2, 5, 40, 60], window(40, 60)),
+        ([1, 2, 9, 10, 11], window(3, 2, 2, pad=1)),
+    ):
+        for included in (False, True):
+            yield Case("AVERAGE_POOLING", 0, _input(*sizes, IncludePadding=included, **desc))
+        for power in (1, 2, 3):
+            yield Case("LP_POOLING", 0 if power < 3 else 1, _input(*sizes, P=power, **desc))
+    apart = window(3, 3, Dilations=[2, 3], IncludePadding=False)
+    yield Case("AVERAGE_POOLING1", 0, _input(2, 3, 33, 40, **apart))
+
+
+def _integers() -> Iterator[Case]:
+    for sizes, scales in (([3, 1000], [3, 10]), ([7, 129], [1, 129]), ([5, 16, 9], [5, 1, 1]), ([513], [1])):
+        for kind in ("INT8", "UINT8", "INT4", "UINT4"):
+            both = {"QuantizationType": "SCALE_ZERO_POINT", "QuantizationTensors": [scales, (kind, scales)]}
+            yield Case("QUANTIZE", 0, _input(*sizes, **both))
+            yield Case("DEQUANTIZE", 0, {"InputTensor": (kind, sizes), **both})
+        yield Case("DYNAMIC_QUANTIZE_LINEAR", 0, _input(*sizes))
+    yield Case("ELEMENT_WISE_QUANTIZE_LINEAR", 0, _input(7, 129, ScaleTensor=[7, 129]))
+    for kind in ("INT32", "UINT16", "INT8"):
+        whole = {"InputTensor": (kind, [7, 129]), "ZeroPointTensor": (kind, [7, 129])}
+        yield Case("ELEMENT_WISE_DEQUANTIZE_LINEAR", 0, {**whole, "ScaleTensor": [7, 129]})
+
+
+def _resampled() -> Iterator[Case]:
+    for sizes, output in (
+        ([2, 3, 20, 24], [2, 3, 40, 48]),
+        ([1, 2, 33, 31], [1, 2, 20, 77]),
+        ([3, 50], [6, 20]),
+        ([2, 3, 4, 5], [3, 5, 9, 8]),
+    ):
+        scales = [new / old for old, new in zip(sizes, output, strict=True)]
+        for mode in ("NEAREST_NEIGHBOR", "LINEAR"):
+            more = {"OutputTensor": output, "InterpolationMode": mode, "Scales": scales}
+            yield Case("RESAMPLE", int(mode == "LINEAR"), _input(*sizes, **more))
+        offsets = {"InputPixelOffsets": [0.5] * len(sizes), "OutputPixelOffsets": [-0.5] * len(sizes)}
+        rounded = {**more, **offsets, "RoundingDirection": "DECREASING", "Antialiased": True}
+        yield Case("RESAMPLE3", 1, _input(*sizes, **rounded))
+    small = {"OutputTensor": [2, 3, 5, 9], "InterpolationMode": "LINEAR", "Scales": [1, 1, 0.2, 0.3]}
+    yield Case("RESAMPLE3", 1, _input(2, 3, 25, 30, **{**rounded, **small, **{key: [0.5] * 4 for key in offsets}}))
+
+
+def _others() -> Iterator[Case]:
+    yield Case(
+        "MAX_UNPOOLING", 0, _input(2, 3, 20, 30, IndicesTensor=("UINT32", [2, 3, 20, 30]), OutputTensor=[2, 3, 9, 50])
+    )
+    for across in (True, False):
+        for size, beta, bias in ((5, 0.75, 1.0), (40, 2.0, 0.5)):
+            numbers = {"LocalSize": size, "Alpha": 0.5, "Beta": beta, "Bias": bias}
+            yield Case("LOCAL_RESPONSE_NORMALIZATION", 1, _input(2, 50, 7, 30, CrossChannel=across, **numbers))
+    regions = {"ROITensor": [40, 4], "BatchIndicesTensor": ("UINT32", [40]), "OutputTensor": [40, 3, 5, 6]}
+    for function in ("AVERAGE", "MAX"):
+        for mode in ("LINEAR", "NEAREST_NEIGHBOR"):
+            samples = {"MinimumSamplesPerOutput": 1, "MaximumSamplesPerOutput": 9, "OutOfBoundsInputValue": 0.25}
+            modes = {"ReductionFunction": function, "InterpolationMode": mode, "SpatialScaleX": 4, "SpatialScaleY": 7}
+            yield Case("ROI_ALIGN", 1, _input(2, 3, 20, 30, **regions, **modes, **samples))
+    pooled = {"ROITensor": [1, 1, 40, 5], "SpatialScale": 5, "PooledSize": {"Height": 5, "Width": 6}}
+    yield Case("ROI_POOLING", 0, _input(2, 3, 20, 30, **pooled))
+
+
+CASES = [*_rows(), *_windows(), *_integers(), *_resampled(), *_others()]
+
+
+def plan_of(case: Case, data_type: str) -> Plan:
+    """The plan of a case whose tensors have a data type where none is named."""
+
+    def tensor(given: Any) -> dict[str, Any]:
+        kind, sizes = given if isinstance(given, tuple) else (data_type, given)
+        return {"DataType": kind, "Sizes": sizes}
+
+    desc: dict[str, Any] = {}
+    for name, value in case.desc.items():
+        if name == "QuantizationTensors":
+            desc[name] = [tensor(each) for each in value]
+        else:
+            desc[name] = tensor(value) if name.endswith("Tensor") else value
+    if case.strides:
+        desc["InputTensor"]["Strides"] = case.strides
+    if case.operator == "QUANTIZE":
+        kind = case.desc["QuantizationTensors"][1][0]
+        desc["OutputTensor"] = {"DataType": kind, "Sizes": case.desc["InputTensor"]}
+    return check({"type": case.operator, "desc": desc})
+
+
+def drawn(name: str, desc: BufferTensorDesc, seed: int) -> Array:
+    """Elements as the tensor lies: of several magnitudes, some of them equal, and none negative where that is odd."""
+    draw = np.random.default_rng(seed)
+    if desc.data_type.is_packed:
+        return draw.integers(0, 256, desc.data_size_in_bytes, np.uint8)
+    if not desc.data_type.is_float:
+        info = np.iinfo(desc.data_type.dtype)
+        most = 3 if name.startswith("Batch") else 4000 if name.startswith("Indices") else int(info.max)
+        flat = draw.integers(info.min, most, desc.extent, desc.data_type.dtype, endpoint=True)
+    else:
+        flat = draw.standard_normal(desc.extent) * 2.0 ** draw.integers(-3, 3, desc.extent)
+        flat[::7] = flat[: flat[::7].size]
+        flat = (np.abs(flat) + 0.01 if name.startswith(("Variance", "Quantization")) else flat).astype(
+            desc.data_type.dtype
+        )
+    return desc.view(flat.view(np.uint8))
+
+
+def answers(device: Device, plan: Plan, inputs: dict[str, Array]) -> dict[str, Array]:
+    """The logical elements of all outputs."""
+    views = {name: desc.allocate()[1] for name, desc in plan.outputs.items()}
+    device.run(plan, inputs, views, lambda: False)
+    return {name: plan.outputs[name].elements(view) for name, view in views.items()}
+
+
+def assert_like(given: Array, right: Array, ulps: int) -> None:
+    """The same bits but for those of NaN, or neighbours."""
+    if given.dtype.kind != "f":
+        np.testing.assert_array_equal(given, right)
+        return
+    with np.errstate(invalid="ignore", over="ignore"):
+        unit = np.spacing(np.maximum(np.abs(given), np.abs(right))).astype(np.float64)
+        near = np.abs(given.astype(np.float64) - right) <= ulps * unit
+    same = given.view(f"u{given.itemsize}") == right.view(f"u{right.itemsize}")
+    unlike = ~(same | (np.isnan(given) & np.isnan(right)) | (near if ulps else False))
+    for place in map(tuple, np.argwhere(unlike)[:1]):
+        pytest.fail(f"{place}: {given[place]!r}, on the CPU {right[place]!r}; {unlike.sum()} of {unlike.size} unlike")
+
+
+def hold(device: Device, cpu: Device, case: Case, data_type: str) -> None:
+    """A device answers what the CPU answers."""
+    plan = plan_of(case, data_type)
+    inputs = {name: drawn(name, desc, seed) for seed, (name, desc) in enumerate(plan.inputs.items())}
+    found, right = answers(device, plan, inputs), answers(cpu, plan, inputs)
+    for name in right:
+        assert_like(found[name], right[name], case.ulps)
+
+
+@pytest.fixture(scope="module")
+def cuda() -> Iterator[Device]:
+    try:
+        device = load("cuda")
+    except DeviceUnavailable as reason:
+        pytest.skip(str(reason))
+    yield device
+    device.close()
+
+
+@pytest.fixture(scope="module")
+def cpu() -> Device:
+    return load("cpu")
+
+
+@pytest.mark.parametrize("data_type", FLOATS)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.operator}-{case.desc['InputTensor']}")
+def test_like_the_cpu(cuda, cpu, case, data_type):
+    hold(cuda, cpu, case, data_type)

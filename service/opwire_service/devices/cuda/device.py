@@ -24,8 +24,9 @@ from opwire.wire import EncodedTensor
 from ...execution import Arrays, Stop, Stopped
 from ...kernels.cuda import JOBS
 from ...kernels.cuda.compiler import Compiler
-from ...kernels.cuda.job import CudaJob, CudaMemory, device_desc
+from ...kernels.cuda.job import CudaJob, CudaMemory, MatrixProduct, device_desc
 from ..base import Device, Inputs, Usage
+from .blas import Blas
 from .library import cupy_for
 from .memory import DeviceMemory, Staging, aligned
 
@@ -138,6 +139,7 @@ class CudaDevice(Device):
         self.memory = DeviceMemory(self._runtime, memory_bytes or int(free * MEMORY_SHARE / processes))
         self._staging = Staging(self._cuda, STAGING_BYTES, STREAMS * BUFFERS_PER_STREAM)
         self._compiler = Compiler(self._cupy, index)
+        self._blas = Blas(self._cupy)
         self._prepared = lru_cache(PREPARED)(self._prepare)
 
     @property
@@ -226,9 +228,14 @@ class CudaDevice(Device):
             self._runtime.memsetAsync(memory.state, 0, aligned(job.state_bytes) + counter, stream.ptr)
         last: Any = None
         for number, launch in enumerate(job.launches(memory), 1):
-            kernel = self._compiler.kernel(launch.program, launch.entry, stop)
-            kernel(launch.grid, launch.block, (launch.parameter,), stream=stream)
+            if isinstance(launch, MatrixProduct):
+                self._blas.multiply(launch, stream)
+            else:
+                kernel = self._compiler.kernel(launch.program, launch.entry, stop)
+                kernel(launch.grid, launch.block, (launch.parameter,), stream=stream)
             if number % _LAUNCHES_AHEAD == 0:
+                if stop():
+                    raise Stopped
                 if last is not None:
                     _wait(last, stop)
                 last = stream.record()
@@ -351,6 +358,7 @@ class CudaDevice(Device):
         self._staging.close()
         if self.broken is None:
             with self._cuda.Device(self._index):
+                self._blas.close()
                 self.memory.close()
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from opwire.tensor import Array, BufferTensorDesc, DataType
 
@@ -36,7 +36,7 @@ class Program:
     """Sources, read as one, and the macros that specialise them.
 
     Attributes:
-        sources: names of files.
+        sources: names of files, with their folder below this one.
         macros: names and what stands for them.
         generated: more of the program, behind the sources.
     """
@@ -53,7 +53,7 @@ class Program:
 
 @cache
 def _source(name: str) -> str:
-    return Path(__file__).with_name(f"{name}.cu").read_text("utf-8")
+    return (Path(__file__).parent / f"{name}.cu").read_text("utf-8")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +65,47 @@ class KernelLaunch:
     grid: tuple[int, int]
     block: tuple[int, int]
     parameter: Array
+
+
+class Matrices(NamedTuple):
+    """Float64 matrices of one size.
+
+    Attributes:
+        address: of the first.
+        step: elements from one matrix to the next.
+        pitch: elements from one line to the next; those of a line are neighbours.
+        is_transposed: whether lines are columns.
+    """
+
+    address: int
+    step: int
+    pitch: int
+    is_transposed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixProduct:
+    """A call of the library that multiplies float64 matrices: ``target = left @ right``, for each of some.
+
+    Attributes:
+        count: of matrices.
+        rows, columns: of the target, whose lines are rows.
+        depth: columns of the left and rows of the right matrix.
+        left, right, target: where they lie.
+        adds: to what the target holds.
+    """
+
+    count: int
+    rows: int
+    columns: int
+    depth: int
+    left: Matrices
+    right: Matrices
+    target: Matrices
+    adds: bool
+
+
+Launch = KernelLaunch | MatrixProduct
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +148,7 @@ class CudaJob(Protocol):
     @property
     def uncertain_bytes(self) -> int: ...
 
-    def launches(self, memory: CudaMemory) -> Iterator[KernelLaunch]:
+    def launches(self, memory: CudaMemory) -> Iterator[Launch]:
         """The launches in their order, each at most some 10 ms of work."""
         ...
 

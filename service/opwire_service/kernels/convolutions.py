@@ -9,6 +9,8 @@ from __future__ import annotations
 from math import gcd, prod
 from typing import NamedTuple
 
+import numpy as np
+
 from opwire.check import Plan
 from opwire.enums import ConvolutionDirection, ConvolutionMode
 from opwire.tensor import Array

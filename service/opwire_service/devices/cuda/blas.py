@@ -6,12 +6,19 @@ import threading
 from importlib import import_module
 from typing import Any
 
+import numpy as np
+
+from opwire.tensor import Array
+
 from ...kernels.cuda.job import Matrices, MatrixProduct
 
 _PEDANTIC = 2
-"""The mode in which cuBLAS computes as the type says: what emulates float64 by narrower types may lose more than float64."""
+"""The mode in which cuBLAS computes as the type says: float64 that narrower types emulate may lose more."""
 
 _NOT_TRANSPOSED, _TRANSPOSED = 0, 1
+
+_ONE, _ZERO = np.ones(1), np.zeros(1)
+"""Factors, which cuBLAS reads before a call returns."""
 
 
 class Blas:
@@ -34,23 +41,18 @@ class Blas:
             CUDARuntimeError: cuBLAS failed.
         """
         # The library takes columns for lines, and sees all matrices transposed: so the right operand comes first.
-        right, left, target = product.right, product.left, product.target
         handle = self._handle(stream)
+        right, left, target = (_operand(each, product.count) for each in (product.right, product.left, product.target))
         sizes = product.columns, product.rows, product.depth
-        operations = _operation(right), _operation(left)
-        adds = 1.0 if product.adds else 0.0
+        operations = _operation(product.right), _operation(product.left)
+        adds = _address(_ONE if product.adds else _ZERO)
+        numbers = handle, *operations, *sizes, _address(_ONE), *right, *left, adds, *target
         try:
             with stream:
                 if product.count == 1:
-                    operands = right.address, right.pitch, left.address, left.pitch
-                    self._library.dgemm(
-                        handle, *operations, *sizes, 1.0, *operands, adds, target.address, target.pitch
-                    )
+                    self._library.dgemm(*numbers)
                 else:
-                    self._library.dgemmStridedBatched(
-                        handle, *operations, *sizes, 1.0, *_batch(right), *_batch(left), adds, *_batch(target),
-                        product.count,
-                    )  # fmt: skip
+                    self._library.dgemmStridedBatched(*numbers, product.count)
         except self._library.CUBLASError as error:
             raise self._failed(error) from error
 
@@ -91,5 +93,11 @@ def _operation(matrices: Matrices) -> int:
     return _TRANSPOSED if matrices.is_transposed else _NOT_TRANSPOSED
 
 
-def _batch(matrices: Matrices) -> tuple[int, int, int]:
-    return matrices.address, matrices.pitch, matrices.step
+def _address(number: Array) -> int:
+    address: int = number.ctypes.data
+    return address
+
+
+def _operand(matrices: Matrices, count: int) -> tuple[int, ...]:
+    """As the library is told of one matrix, or of several."""
+    return (matrices.address, matrices.pitch, *((matrices.step,) if count > 1 else ()))

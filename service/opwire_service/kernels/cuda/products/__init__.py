@@ -1,1 +1,1 @@
-"""Products of matrices and convolutions on a card: float64 sums with a bound on their error, summed exactly elsewhere."""
+"""Matrix products and convolutions on a card: float64 sums with bounds on their errors, or exact sums."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from math import prod
 
 import numpy as np
@@ -165,7 +166,7 @@ def _plain_step(sizes: Sequence[int], steps: Sequence[int]) -> int | None:
     dimensions = [(size, step) for size, step in zip(sizes, steps, strict=True) if size > 1]
     if not dimensions:
         return 1
-    for (_, outer), (size, inner) in zip(dimensions, dimensions[1:], strict=False):
+    for (_, outer), (size, inner) in pairwise(dimensions):
         if outer != inner * size:
             return None
     return dimensions[-1][1]

@@ -119,7 +119,7 @@ class Products:
         return self.outer * self.inner
 
     def error(self, depth: int) -> float:
-        """The error of alpha times a sum, in parts of the product of the norms, if so many products are summed at a time.
+        """The error of alpha times a sum, so many products at a time, in parts of the product of the norms.
 
         However a library orders the additions, no product takes part in more of them than there are products in a
         piece, and then in one for each piece; each loses at most 2**-53 of a sum of magnitudes. Some steps more than

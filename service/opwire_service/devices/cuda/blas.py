@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from importlib import import_module
 from typing import Any
@@ -12,8 +13,11 @@ from opwire.tensor import Array
 
 from ...kernels.cuda.job import Matrices, MatrixProduct
 
-_PEDANTIC = 2
-"""The mode in which cuBLAS computes as the type says: float64 that narrower types emulate may lose more."""
+_DEFAULT, _PEDANTIC = 0, 2
+"""Modes of cuBLAS. The second one computes as the type says, but slower, without tensor cores for float64."""
+
+_EMULATION = "CUBLAS_EMULATE_DOUBLE_PRECISION"
+"""The variable that lets cuBLAS emulate float64 by narrower types, which may lose more than float64 itself."""
 
 _NOT_TRANSPOSED, _TRANSPOSED = 0, 1
 
@@ -67,7 +71,8 @@ class Blas:
                     handle = self._handles[stream.ptr] = int(self._library.create())
                 except self._library.CUBLASError as error:
                     raise self._failed(error) from error
-                self._library.setMathMode(handle, _PEDANTIC)
+                emulates = os.environ.get(_EMULATION, "0") not in ("", "0")
+                self._library.setMathMode(handle, _PEDANTIC if emulates else _DEFAULT)
             return handle
 
     def _failed(self, error: Exception) -> Exception:

@@ -47,6 +47,7 @@ COMPILERS = 4
 """Programs that are compiled at a time ahead of any request."""
 
 _LAUNCHES_AHEAD = 4
+_SHORT_LAUNCH = 0.1
 _SPINS = 20
 _PAUSE = 20e-6
 """Waiting looks so often at once, and then after so many seconds each time: sleeping leaves Python to other threads."""
@@ -227,13 +228,16 @@ class CudaDevice(Device):
             counter = 8 if job.uncertain_bytes else 0
             self._runtime.memsetAsync(memory.state, 0, aligned(job.state_bytes) + counter, stream.ptr)
         last: Any = None
-        for number, launch in enumerate(job.launches(memory), 1):
+        ahead = 0.0
+        for launch in job.launches(memory):
             if isinstance(launch, MatrixProduct):
                 self._blas.multiply(launch, stream)
             else:
                 kernel = self._compiler.kernel(launch.program, launch.entry, stop)
                 kernel(launch.grid, launch.block, (launch.parameter,), stream=stream)
-            if number % _LAUNCHES_AHEAD == 0:
+            ahead += _SHORT_LAUNCH if launch.is_short else 1
+            if ahead >= _LAUNCHES_AHEAD:
+                ahead = 0
                 if stop():
                     raise Stopped
                 if last is not None:

@@ -31,6 +31,10 @@ LOAD_BYTES = 16
 """The most that a thread loads at once."""
 
 
+_SHORT_PRODUCT = 1 << 30
+"""Multiplications that take a small part of a millisecond."""
+
+
 @dataclass(frozen=True, slots=True)
 class Program:
     """Sources, read as one, and the macros that specialise them.
@@ -58,13 +62,18 @@ def _source(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class KernelLaunch:
-    """One launch of a kernel, whose only parameter is a structure: an array of one element."""
+    """One launch of a kernel, whose only parameter is a structure: an array of one element.
+
+    Attributes:
+        is_short: it takes a small part of a millisecond, so that many may wait on the card.
+    """
 
     program: Program
     entry: str
     grid: tuple[int, int]
     block: tuple[int, int]
     parameter: Array
+    is_short: bool = False
 
 
 class Matrices(NamedTuple):
@@ -103,6 +112,11 @@ class MatrixProduct:
     right: Matrices
     target: Matrices
     adds: bool
+
+    @property
+    def is_short(self) -> bool:
+        """See ``KernelLaunch``."""
+        return self.count * self.rows * self.columns * self.depth <= _SHORT_PRODUCT
 
 
 Launch = KernelLaunch | MatrixProduct

@@ -33,44 +33,60 @@ static __device__ __forceinline__ bool certified(const Task &task, double sum, d
 #endif
 }
 
-// One place in the list for each thread of the warp that wants one.
-static __device__ __forceinline__ void list_open(const Task &task, bool is_open, u32 element) {
-    u32 those = __ballot_sync(~0u, is_open);
-    if (!those) return;
-    u32 lane = threadIdx.x % WARP, leader = __ffs(those) - 1, begin = 0;
-    if (lane == leader) begin = atomicAdd(task.open, __popc(those));
-    begin = __shfl_sync(~0u, begin, leader);
-    if (is_open) task.open[2 + begin + __popc(those & ((1u << lane) - 1))] = element;
+// Lists the elements that threads of the block leave open, so that those of a block stay together: bit i of `open` stands
+// for the one that comes i blocks of threads after the first.
+static __device__ __forceinline__ void list_open(const Task &task, u32 open, u32 first) {
+    __shared__ u32 begins[CERTIFY_THREADS / WARP];
+    u32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, count = __popc(open), end = count;
+    if (!__syncthreads_or((int)count)) return;
+#pragma unroll
+    for (u32 other = 1; other < WARP; other *= 2) {
+        u32 before = __shfl_up_sync(~0u, end, other);
+        if (lane >= other) end += before;
+    }
+    if (lane == WARP - 1) begins[warp] = end;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        u32 total = 0;
+        for (u32 i = 0; i < CERTIFY_THREADS / WARP; ++i) total += begins[i];
+        u32 begin = atomicAdd(task.open, total);
+        for (u32 i = 0; i < CERTIFY_THREADS / WARP; ++i) {
+            u32 own = begins[i];
+            begins[i] = begin;
+            begin += own;
+        }
+    }
+    __syncthreads();
+    u32 *to = task.open + 2 + begins[warp] + end - count;
+    for (; open; open &= open - 1) *to++ = first + (__ffs((int)open) - 1) * CERTIFY_THREADS;
 }
 
 extern "C" __global__ void __launch_bounds__(CERTIFY_THREADS) certify(const __grid_constant__ Task task) {
-    u32 i = blockIdx.x * CERTIFY_THREADS + threadIdx.x;
-    bool is_open = false;
-    if (i < task.count) {
-        u32 element = task.first + i, line = element / task.columns, column = element - line * task.columns;
-        u32 matrix = line / task.rows, row = line - matrix * task.rows;
-        double row_bound = task.row_bounds[line];
-        double bound = row_bound * task.column_bounds[(u64)matrix * task.columns + column];
-        double addend = task.addend ? addend_of(task, matrix, row, column) : 0;
+    u32 first = blockIdx.x * CERTIFY_THREADS * task.share + threadIdx.x, open = 0;
+    for (u32 i = 0; i < task.share; ++i) {
+        u32 element = first + i * CERTIFY_THREADS;
+        if (element >= task.count) break;
+        Spot spot(task, element);
+        double row_bound = task.row_bounds[spot.line], bound = row_bound * task.column_bounds[spot.across];
+        double addend = task.addend ? addend_of(task, spot.matrix, spot.row, spot.column) : 0;
         Output into;
         // An infinite weight adds nothing in the padding.
-        is_open = WINDOW && !is_finite(row_bound);
-        is_open = is_open || !certified(task, task.sums[element], bound, addend, into);
-        if (!is_open) task.target[target_offset(task, matrix, row, column)] = into;
+        bool is_certain = !(WINDOW && !is_finite(row_bound));
+        is_certain = is_certain && certified(task, task.sums[element], bound, addend, into);
+        if (is_certain) task.target[target_offset(task, spot.matrix, spot.row, spot.column)] = into;
+        else open |= 1u << i;
     }
-    list_open(task, is_open, task.first + i);
+    list_open(task, open, first);
 }
 
 #if WINDOW
 // Sums of few products: each thread computes one, and the sum of their magnitudes, which bounds the error.
 extern "C" __global__ void __launch_bounds__(CERTIFY_THREADS) convolve(const __grid_constant__ Task task) {
-    u32 i = blockIdx.x * CERTIFY_THREADS + threadIdx.x;
-    bool is_open = false;
-    if (i < task.count) {
-        u32 element = task.first + i, line = element / task.columns, column = element - line * task.columns;
-        u32 matrix = line / task.rows, row = line - matrix * task.rows;
-        LeftLine left(task, matrix, row);
-        RightLine right(task, matrix, column);
+    u32 element = task.first + blockIdx.x * CERTIFY_THREADS + threadIdx.x, open = 0;
+    if (element - task.first < task.count) {
+        Spot spot(task, element);
+        LeftLine left(task, spot.matrix, spot.row);
+        RightLine right(task, spot.matrix, spot.column);
         Taps taps(task.window, 0);
         double sum = 0, magnitudes = 0;
         for (u32 k = 0; k < task.depth; ++k, taps.next(task.window)) {
@@ -80,11 +96,13 @@ extern "C" __global__ void __launch_bounds__(CERTIFY_THREADS) convolve(const __g
             sum += product;
             magnitudes += fabs(product);
         }
-        double addend = task.addend ? addend_of(task, matrix, row, column) : 0;
+        double addend = task.addend ? addend_of(task, spot.matrix, spot.row, spot.column) : 0;
         Output into;
-        is_open = !certified(task, sum, magnitudes * task.error, addend, into);
-        if (!is_open) task.target[target_offset(task, matrix, row, column)] = into;
+        if (certified(task, sum, magnitudes * task.error, addend, into))
+            task.target[target_offset(task, spot.matrix, spot.row, spot.column)] = into;
+        else
+            open = 1;
     }
-    list_open(task, is_open, task.first + i);
+    list_open(task, open, element);
 }
 #endif

@@ -15,6 +15,7 @@ from opwire.tensor import Array, BufferTensorDesc
 from ....execution import Arrays, Stop
 from ...convolutions import Geometry, Line
 from ..job import CudaMemory, Launch, Program, device_desc
+from .batches import Batch, Batches
 from .launching import ACTIVATED, ROUNDED, Launching
 from .tiles import NOWHERE, SPATIAL, WINDOW, Cut, Products, Scratch, Steps
 
@@ -23,11 +24,6 @@ FEW = 8
 
 SHALLOW = 1 << 12
 """Products of such a sum, at most."""
-
-UNFOLDED = 1 << 22
-"""Elements of the columns of a tile that a card may keep near, if that leaves enough of them."""
-
-LEAST_COLUMNS = 1 << 13
 
 
 class Convolution:
@@ -48,7 +44,8 @@ class Convolution:
         self._plan, self._geometry, self._target = plan, geometry, target
         # Phases differ by little, and there may be many.
         most = _largest(geometry)
-        self._cut = Cut.of(most, max(LEAST_COLUMNS, UNFOLDED // most.depth))
+        self._cut = Cut.of(most)
+        self._batches = Batches(self._recorded)
         self._fill = None if geometry.is_whole else _outputs_alone(plan, geometry, target)
         self._scratch = Scratch.of(most, self._cut, is_direct=self._is_direct).size
         if self._fill is not None:
@@ -71,14 +68,17 @@ class Convolution:
         }
         if self._has_bias:
             addresses["addend"] = memory.inputs["BiasTensor"]
+        for batch in self._batches:
+            yield from batch.placed(self._launching.program, addresses, memory.scratch)
+
+    def _recorded(self) -> Iterator[Batch]:
         if self._fill is not None:
-            yield from self._launching.direct(self._fill, Cut.of(self._fill), addresses, memory.scratch)
-        launches = self._launching.direct if self._is_direct else self._launching.launches
+            yield from self._launching.computed(self._fill, Cut.of(self._fill))
+        record = self._launching.computed if self._is_direct else self._launching.multiplied
         for number in range(self._geometry.phases):
             lines = self._geometry.phase(number)
             if lines is not None:
-                products = _phase(self._plan, self._geometry, self._target, lines)
-                yield from launches(products, self._cut, addresses, memory.scratch)
+                yield from record(_phase(self._plan, self._geometry, self._target, lines), self._cut)
 
     def recompute(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
         """Nothing is ever left to the host."""

@@ -84,6 +84,37 @@ extern "C" __global__ void __launch_bounds__(COPY_THREADS) unfold(const __grid_c
     atomicAdd(task.column_bounds + (u64)matrix * task.columns + column, total);
 }
 #else
+// Copies an operand so that the depth of a line lies side by side, for exact sums. The copy's matrices have no gaps.
+const u32 TURN = 32, TURN_ROWS = 8;
+
+template <class Line> static __device__ __forceinline__ void turn(const Task &task, u32 lines, double *copy) {
+    __shared__ Input part[TURN][TURN + 1];
+    u32 across = (lines + TURN - 1) / TURN, matrix = blockIdx.x / across;
+    u32 first = (blockIdx.x - matrix * across) * TURN, begin = blockIdx.y * TURN;
+    Input *to = (Input *)copy + (u64)matrix * lines * task.depth;
+    for (; begin < task.depth; begin += gridDim.y * TURN) {
+        u32 number = first + threadIdx.x;
+        if (number < lines) {
+            Line line(task, matrix, number);
+            for (u32 i = threadIdx.y; i < TURN && begin + i < task.depth; i += TURN_ROWS)
+                part[i][threadIdx.x] = line.begin[(begin + i) * line.step];
+        }
+        __syncthreads();
+        u32 along = begin + threadIdx.x;
+        for (u32 i = threadIdx.y; i < TURN && first + i < lines; i += TURN_ROWS)
+            if (along < task.depth) to[(u64)(first + i) * task.depth + along] = part[threadIdx.x][i];
+        __syncthreads();
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(TURN *TURN_ROWS) turn_left(const __grid_constant__ Task task) {
+    turn<LeftLine>(task, task.rows, task.left_copy);
+}
+
+extern "C" __global__ void __launch_bounds__(TURN *TURN_ROWS) turn_right(const __grid_constant__ Task task) {
+    turn<RightLine>(task, task.columns, task.right_copy);
+}
+
 extern "C" __global__ void __launch_bounds__(COPY_THREADS) copy_left_across(const __grid_constant__ Task task) {
     copy_across<LeftLine>(task, task.rows, task.left_copy, task.left_pitch, task.row_bounds);
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from math import prod
 
 import numpy as np
@@ -14,6 +15,7 @@ from opwire.tensor import Array, BufferTensorDesc
 
 from ....execution import Arrays, Stop
 from ..job import TYPES, CudaMemory, KernelLaunch, Launch, Program, device_desc
+from .batches import Batches
 from .launching import ACTIVATED, OPEN, ROUNDED, Launching
 from .tiles import ALIGNMENT, NOWHERE, Cut, Products, Scratch, Steps
 
@@ -102,6 +104,7 @@ class Gemm:
         if self._softmax is not None:
             self._products = replace(self._products, target=self._softmax.steps)
         self._cut = Cut.of(self._products)
+        self._batches = Batches(partial(self._launching.multiplied, self._products, self._cut))
         self._has_addend = "CTensor" in plan.inputs
 
     @property
@@ -123,7 +126,8 @@ class Gemm:
             addresses["addend"] = memory.inputs["CTensor"]
         if self._softmax is not None:
             scratch += self._softmax.bytes
-        yield from self._launching.launches(self._products, self._cut, addresses, scratch)
+        for batch in self._batches:
+            yield from batch.placed(self._launching.program, addresses, scratch)
         if self._softmax is not None:
             yield from self._softmax.launches(values, target)
 

@@ -1,4 +1,4 @@
-"""The launches of products of matrices: tiles are copied, multiplied, certified, and settled where they are open."""
+"""The launches of products: tiles are copied, multiplied, certified, and summed again where they are open."""
 
 from __future__ import annotations
 
@@ -9,9 +9,23 @@ import numpy as np
 from opwire.fields.member import NestedOperator
 from opwire.tensor import Array, DataType
 
-from ..job import TYPES, KernelLaunch, Launch, Matrices, MatrixProduct, Program
+from ..job import TYPES, Matrices, MatrixProduct, Program
 from .activation import activated_source
-from .tiles import KEPT, MOST_SETTLED, NOWHERE, POINTERS, TASK, Cut, Products, Scratch, Steps, Tile, even
+from .batches import Batch, Recording
+from .tiles import (
+    ALIGNMENT,
+    KEPT,
+    MOST_SETTLED,
+    NOWHERE,
+    TASK,
+    TENSORS,
+    Cut,
+    Products,
+    Scratch,
+    Steps,
+    Tile,
+    even,
+)
 
 ROUNDED, ACTIVATED, OPEN = range(3)
 """What becomes of sums."""
@@ -20,6 +34,8 @@ SOURCES = tuple(f"products/{name}" for name in ("operands", "copies", "certify",
 
 WARP = 32
 COPY_LINES, COPY_THREADS, CERTIFY_THREADS, SETTLE_THREADS = 8, 128, 256, 128
+AGAIN_THREADS, AGAIN_SUMS, CHAINS = 256, 32, 128
+TURN, TURN_ROWS = 32, 8
 """As the kernels have them."""
 
 SETTLED_AT_ONCE = 1 << 33
@@ -30,6 +46,9 @@ LEAST_DEPTH = 1024
 
 COMPUTED_AT_ONCE = 1 << 33
 """Products that one launch sums directly, at most."""
+
+WORTH_TURNING = 1 << 29
+"""Products of a tile from which on operands are copied for what is summed again."""
 
 BLOCKS = 16
 """Of each multiprocessor, for kernels whose blocks go on with the next piece."""
@@ -56,41 +75,44 @@ class Launching:
         self._processors = processors
         self._has_window = has_window
 
-    def launches(self, products: Products, cut: Cut, addresses: dict[str, int], scratch: int) -> Iterator[Launch]:
-        """Those of all tiles.
-
-        Args:
-            products: what is multiplied.
-            cut: into which tiles.
-            addresses: of the tensors ``left``, ``right`` and ``target``, and of the ``addend`` if there is one.
-            scratch: the address of the memory for tiles.
-        """
+    def multiplied(self, products: Products, cut: Cut) -> Iterator[Batch]:
+        """The launches of each tile of some products."""
+        scratch = Scratch.of(products, cut, is_direct=False)
         for tile in cut.tiles(products):
-            whole = self._task(products, tile, addresses)
-            Scratch.of(products, cut, is_direct=False).fill(whole[0], scratch)
-            whole["error"] = products.error(cut.depth)
-            yield self._few("clear", whole)
+            record = Recording(self._task(products, tile, scratch))
+            record.task["error"] = products.error(cut.depth)
+            self._visit_lines("clear", record, tile)
             for first in range(0, products.depth, cut.depth):
-                yield from self._summed(products, tile, whole, first, min(cut.depth, products.depth - first))
-            yield self._few("take_roots", whole)
-            yield self._certified("certify", whole, 0, tile.sums)
-            yield from self._settled(products, tile, whole)
+                self._add(record, products, tile, first, min(cut.depth, products.depth - first))
+            self._visit_lines("take_roots", record, tile)
+            record.task["share"] = share = min(16, max(1, tile.sums >> 16))
+            record.task["count"] = tile.sums
+            record.launch("certify", (-(-tile.sums // (CERTIFY_THREADS * share)), 1), (CERTIFY_THREADS, 1))
+            record.task["part"] = products.part(cut.depth, CHAINS)
+            self._turn(record, products, tile)
+            self._settle(record, products, tile, with_bounds=True)
+            yield record.batch
 
-    def direct(self, products: Products, cut: Cut, addresses: dict[str, int], scratch: int) -> Iterator[Launch]:
+    def computed(self, products: Products, cut: Cut) -> Iterator[Batch]:
         """The same for few products of a window, each sum of which a thread computes."""
+        scratch = Scratch.of(products, cut, is_direct=True)
         for tile in cut.tiles(products):
-            whole = self._task(products, tile, addresses)
-            Scratch.of(products, cut, is_direct=True).fill(whole[0], scratch)
+            record = Recording(self._task(products, tile, scratch))
             # The magnitudes themselves are summed, and that may be off as well.
-            whole["error"] = products.error(products.depth) * 1.01
-            yield self._few("clear", whole)
-            several = COMPUTED_AT_ONCE // max(1, products.depth)
+            record.task["error"] = products.error(products.depth + 1) * 1.01
+            record.task["matrices"] = 0  # there are no bounds to clear
+            record.launch("clear", (1, 1), (CERTIFY_THREADS, 1))
+            record.task["matrices"] = tile.matrices
+            several = min(COMPUTED_AT_ONCE // max(1, products.depth), 1 << 28)
             for first in range(0, tile.sums, several):
-                yield self._certified("convolve", whole, first, min(several, tile.sums - first))
-            yield from self._settled(products, tile, whole)
+                record.task["first"], record.task["count"] = first, min(several, tile.sums - first)
+                blocks = -(-int(record.task["count"]) // CERTIFY_THREADS)
+                record.launch("convolve", (blocks, 1), (CERTIFY_THREADS, 1), is_short=False)
+            self._settle(record, products, tile, with_bounds=False)
+            yield record.batch
 
-    def _task(self, products: Products, tile: Tile, addresses: dict[str, int]) -> Array:
-        (task,) = whole = np.zeros(1, TASK)
+    def _task(self, products: Products, tile: Tile, scratch: Scratch) -> Array:
+        task = np.zeros((), TASK)
         left, right, addend, target = products.left, products.right, products.addend, products.target
         offsets = {
             "left": products.begin[0] + tile.row * left.line,
@@ -98,71 +120,87 @@ class Launching:
             "addend": tile.row * addend.line + tile.column * addend.along,
             "target": products.begin[1] + tile.row * target.line + tile.column * target.along,
         }
-        for name in POINTERS[:4]:
-            if name in addresses:
-                item_bytes = self._target_bytes if name == "target" else self._item_bytes
-                task[name] = addresses[name] + item_bytes * offsets[name]
-        for name, steps in zip(POINTERS[:4], (left, right, addend, target), strict=True):
+        for name, steps in zip(TENSORS, (left, right, addend, target), strict=True):
+            item_bytes = self._target_bytes if name == "target" else self._item_bytes
+            task[name] = item_bytes * offsets[name] % 2**64
             task[f"{name}_steps"] = steps
         task["alpha"], task["beta"] = products.alpha, products.beta
         task["matrices"], task["rows"], task["columns"] = tile.matrices, tile.rows, tile.columns
         task["depth"], task["matrix"], task["inner"] = products.depth, tile.matrix, products.inner
         if products.window is not None:
             task["window"], task["column"] = products.window, tile.column
-        return whole
+        scratch.fill(task)
+        return task
 
-    def _few(self, entry: str, task: Array) -> KernelLaunch:
-        """A launch of a kernel that visits each line of both operands."""
-        lines = int(task["matrices"][0]) * int(max(task["rows"][0], task["columns"][0]))
+    def _visit_lines(self, entry: str, record: Recording, tile: Tile) -> None:
+        """Launches a kernel that visits each line of both operands."""
+        lines = tile.matrices * max(tile.rows, tile.columns)
         blocks = min(-(-lines // CERTIFY_THREADS), self._processors * BLOCKS)
-        return KernelLaunch(self.program, entry, (blocks, 1), (CERTIFY_THREADS, 1), task.copy())
+        record.launch(entry, (blocks, 1), (CERTIFY_THREADS, 1))
 
-    def _summed(self, products: Products, tile: Tile, task: Array, first: int, count: int) -> Iterator[Launch]:
+    def _add(self, record: Recording, products: Products, tile: Tile, first: int, count: int) -> None:
         """Copies some of the depth of both operands, and adds their products to the sums."""
-        task["first"], task["count"] = first, count
-        left, launch = self._copied("left", products.left, tile.rows, task)
-        yield launch
+        record.task["first"], record.task["count"] = first, count
+        left = self._copied("left", products.left, tile.rows, record)
         right_steps = NOWHERE._replace(along=1) if self._has_window else products.right
-        right, launch = self._copied("right", right_steps, tile.columns, task)
-        yield launch
-        sums = Matrices(int(task["sums"][0]), tile.rows * tile.columns, tile.columns)
+        right = self._copied("right", right_steps, tile.columns, record)
+        sums = Matrices(int(record.task["sums"]), tile.rows * tile.columns, tile.columns)
         # The lines of a copy of the right operand are columns where it lies along the depth.
         right = right._replace(is_transposed=not right.is_transposed)
-        yield MatrixProduct(tile.matrices, tile.rows, tile.columns, count, left, right, sums, adds=first > 0)
+        record.multiply(MatrixProduct(tile.matrices, tile.rows, tile.columns, count, left, right, sums, adds=first > 0))
 
-    def _copied(self, side: str, steps: Steps, lines: int, task: Array) -> tuple[Matrices, KernelLaunch]:
-        """Where an operand is copied to, and the launch that copies it; lines of it are those along the depth."""
-        matrices, count = int(task["matrices"][0]), int(task["count"][0])
-        address = int(task[f"{side}_copy"][0])
-        if steps.is_along:
-            pitch = even(count)
-            task[f"{side}_pitch"] = pitch
-            grid, block = (-(-matrices * lines // COPY_LINES), 1), (WARP, COPY_LINES)
-            launch = KernelLaunch(self.program, f"copy_{side}_along", grid, block, task.copy())
-            return Matrices(address, lines * pitch, pitch), launch
-        pitch = even(lines)
-        task[f"{side}_pitch"] = pitch
+    def _copied(self, side: str, steps: Steps, lines: int, record: Recording) -> Matrices:
+        """Copies an operand; lines of the copy are those of the operand where its depth lies along them."""
+        task = record.task
+        matrices, count, address = int(task["matrices"]), int(task["count"]), int(task[f"{side}_copy"])
+        is_unfolded = self._has_window and side == "right"
+        if (steps.is_along or self._has_window) and not is_unfolded:
+            task[f"{side}_pitch"] = pitch = even(count)
+            record.launch(f"copy_{side}_along", (-(-matrices * lines // COPY_LINES), 1), (WARP, COPY_LINES))
+            return Matrices(address, lines * pitch, pitch)
+        task[f"{side}_pitch"] = pitch = even(lines)
         blocks = matrices * -(-lines // COPY_THREADS)
         slices = max(1, min(self._processors * BLOCKS // blocks, -(-count // 8)))
         task["share"] = share = max(-(-count // slices), -(-count // 65535))
-        entry = "unfold" if self._has_window else f"copy_{side}_across"
-        launch = KernelLaunch(self.program, entry, (blocks, -(-count // share)), (COPY_THREADS, 1), task.copy())
-        return Matrices(address, count * pitch, pitch, is_transposed=True), launch
+        entry = "unfold" if is_unfolded else f"copy_{side}_across"
+        record.launch(entry, (blocks, -(-count // share)), (COPY_THREADS, 1))
+        return Matrices(address, count * pitch, pitch, is_transposed=True)
 
-    def _certified(self, entry: str, task: Array, first: int, count: int) -> KernelLaunch:
-        task["first"], task["count"] = first, count
-        return KernelLaunch(self.program, entry, (-(-count // CERTIFY_THREADS), 1), (CERTIFY_THREADS, 1), task.copy())
+    def _turn(self, record: Recording, products: Products, tile: Tile) -> None:
+        """Copies operands whose depth does not lie side by side, where there is room in place of earlier copies."""
+        if self._has_window or products.depth * tile.sums < WORTH_TURNING:
+            return
+        task = record.task
+        begin, end = int(task["left_copy"]), int(task["sums"])
+        for side, steps, lines in (("left", products.left, tile.rows), ("right", products.right, tile.columns)):
+            needed = tile.matrices * lines * products.depth * self._item_bytes
+            if steps.is_along or begin + needed > end:
+                continue
+            task[f"{side}_copy"] = begin
+            blocks = tile.matrices * -(-lines // TURN)
+            slices = max(1, min(-(-products.depth // TURN), self._processors * BLOCKS // blocks))
+            record.launch(f"turn_{side}", (blocks, slices), (TURN, TURN_ROWS))
+            matrix = lines * products.depth
+            task[side] = (begin - tile.matrix * matrix * self._item_bytes) % 2**64
+            task[f"{side}_steps"] = (products.inner * matrix, matrix, products.depth, 1)
+            task[f"{side}_is_copied"] = 1
+            begin += -(-needed // ALIGNMENT) * ALIGNMENT
 
-    def _settled(self, products: Products, tile: Tile, task: Array) -> Iterator[KernelLaunch]:
-        """The launches for as many open sums as there may be; mostly they find few."""
+    def _settle(self, record: Recording, products: Products, tile: Tile, *, with_bounds: bool) -> None:
+        """Launches for as many open sums as there may be; mostly they find few."""
+        task = record.task
         depth, is_deep = products.depth, products.depth > MOST_SETTLED
         several = KEPT if is_deep else SETTLED_AT_ONCE // max(depth, LEAST_DEPTH)
         length = MOST_SETTLED if is_deep else max(1, depth)
         if not is_deep:
             task["limbs"] = 0
         for first in range(0, tile.sums, several):
-            task["first"], task["count"] = first, min(several, tile.sums - first)
+            task["first"], task["count"] = first, count = first, min(several, tile.sums - first)
+            is_short = count * depth < SETTLED_AT_ONCE >> 3
+            if with_bounds and not is_deep:
+                blocks = min(-(-count // AGAIN_SUMS), self._processors * BLOCKS // 2)
+                record.launch("sum_again", (blocks, 1), (AGAIN_THREADS, 1), is_short=is_short)
             for begin in range(0, max(1, depth), length):
                 task["begin"], task["length"] = begin, length
-                blocks = min(int(task["count"][0]), self._processors * BLOCKS)
-                yield KernelLaunch(self.program, "settle", (blocks, 1), (SETTLE_THREADS, 1), task.copy())
+                blocks = min(count, self._processors * BLOCKS)
+                record.launch("settle", (blocks, 1), (SETTLE_THREADS, 1), is_short=is_short)

@@ -41,11 +41,12 @@ struct Task {
     i64 *limbs;                          // of those, if they are summed in several launches
     Steps left_steps, right_steps, addend_steps, target_steps;
     double alpha, beta, error;
+    double part;                         // of the bounds, for sums that are summed again
     u32 matrices, rows, columns, depth;
     u32 matrix, inner;           // the first matrix, and how many there are along the inner dimension
     u32 first, count;            // of the depth, or of the open sums, or of the elements that are computed
     u32 left_pitch, right_pitch; // from a line of a copy to the next
-    u32 share;                   // of the depth that a thread copies
+    u32 share;                   // of the depth that a thread copies, or of the sums that it certifies
     u32 column;                  // the first one, where the operand begins before it
     u32 begin, length;           // of the depth, in exact sums
     Window window;
@@ -55,6 +56,19 @@ static __device__ __forceinline__ i64 matrix_offset(const Task &task, const Step
     u32 number = task.matrix + matrix, outer = number / task.inner;
     return outer * steps.outer + (number - outer * task.inner) * steps.inner;
 }
+
+// Where a sum of the tile lies.
+struct Spot {
+    u32 line, matrix, row, column, across;  // rows and columns of all matrices are counted in `line` and `across`
+
+    __device__ __forceinline__ Spot(const Task &task, u32 element) {
+        line = element / task.columns;
+        column = element - line * task.columns;
+        matrix = line / task.rows;
+        row = line - matrix * task.rows;
+        across = matrix * task.columns + column;
+    }
+};
 
 static __device__ __forceinline__ double number_at(const Input *at) { return (double)widen(*at); }
 

@@ -1,4 +1,78 @@
-// The exact sums of what bounds leave open, one after the other for each block. A warp takes off the leading bits of its
+// What bounds leave open is summed again, in short chains whose bound is much smaller, and exactly where that leaves it
+// open as well.
+
+const u32 AGAIN_WARPS = 8;
+const u32 TOGETHER = 4;  // sums of a warp at a time: neighbours in the list mostly have the same row
+const u32 CHAINS = 4;    // of a lane for each sum
+const u32 SETTLED = ~0u; // stands in the list for what is no longer open
+
+extern "C" __global__ void __launch_bounds__(AGAIN_WARPS *WARP) sum_again(const __grid_constant__ Task task) {
+    u32 lane = threadIdx.x % WARP, last = min(task.open[0], task.first + task.count);
+    u32 begin = task.first + (blockIdx.x * AGAIN_WARPS + threadIdx.x / WARP) * TOGETHER;
+    for (; begin < last; begin += gridDim.x * AGAIN_WARPS * TOGETHER) {
+        Spot spots[TOGETHER] = {
+            Spot(task, task.open[2 + begin]),
+            Spot(task, task.open[2 + min(begin + 1, last - 1)]),
+            Spot(task, task.open[2 + min(begin + 2, last - 1)]),
+            Spot(task, task.open[2 + min(begin + 3, last - 1)]),
+        };
+        LeftLine left(task, spots[0].matrix, spots[0].row);
+        RightLine right[TOGETHER] = {
+            RightLine(task, spots[0].matrix, spots[0].column),
+            RightLine(task, spots[1].matrix, spots[1].column),
+            RightLine(task, spots[2].matrix, spots[2].column),
+            RightLine(task, spots[3].matrix, spots[3].column),
+        };
+        double sums[TOGETHER][CHAINS] = {};
+        bool is_one_row = true;
+#pragma unroll
+        for (u32 j = 1; j < TOGETHER; ++j) is_one_row &= spots[j].line == spots[0].line;
+        for (u32 k = lane; k < task.depth; k += WARP * CHAINS) {
+#pragma unroll
+            for (u32 i = 0; i < CHAINS; ++i) {
+                u32 along = k + i * WARP;
+                if (along >= task.depth) continue;
+#if WINDOW
+                Taps taps(task.window, along);
+                double weight = left.at(task, taps);
+#else
+                double weight = left.at(task, along);
+#endif
+#pragma unroll
+                for (u32 j = 0; j < TOGETHER; ++j) {
+#if WINDOW
+                    if (!is_one_row && j > 0) weight = LeftLine(task, spots[j].matrix, spots[j].row).at(task, taps);
+                    const Input *from = right[j].find(task, taps);
+                    double other = from ? number_at(from) : 0;
+#else
+                    if (!is_one_row && j > 0) weight = LeftLine(task, spots[j].matrix, spots[j].row).at(task, along);
+                    double other = right[j].at(task, along);
+#endif
+                    sums[j][i] = fma(weight, other, sums[j][i]);
+                }
+            }
+        }
+#pragma unroll
+        for (u32 j = 0; j < TOGETHER; ++j) {
+            double sum = (sums[j][0] + sums[j][1]) + (sums[j][2] + sums[j][3]);
+#pragma unroll
+            for (u32 other = WARP / 2; other; other /= 2) sum += __shfl_xor_sync(~0u, sum, other);
+            if (lane == 0 && begin + j < last) {
+                const Spot &spot = spots[j];
+                double row_bound = task.row_bounds[spot.line];
+                double addend = task.addend ? addend_of(task, spot.matrix, spot.row, spot.column) : 0;
+                double bound = row_bound * task.column_bounds[spot.across] * task.part;
+                Output into;
+                if (is_finite(row_bound) && certified(task, sum, bound, addend, into)) {
+                    task.target[target_offset(task, spot.matrix, spot.row, spot.column)] = into;
+                    task.open[2 + begin + j] = SETTLED;
+                }
+            }
+        }
+    }
+}
+
+// The exact sums, one after the other for each block. A warp takes off the leading bits of its
 // products on a common grid, so wide that their sum is exact, until nothing is left of them; what was taken off goes into
 // a long integer, of which each lane holds 32 bits.
 
@@ -113,10 +187,11 @@ extern "C" __global__ void __launch_bounds__(SETTLE_WARPS *WARP) settle(const __
     u32 begin = task.begin, end = min(task.depth - begin, task.length) + begin;
     double factor = is_finite(task.alpha) ? task.alpha : 1;
     for (u32 i = task.first + blockIdx.x; i < last; i += gridDim.x) {
-        u32 element = task.open[2 + i], line = element / task.columns, column = element - line * task.columns;
-        u32 matrix = line / task.rows, row = line - matrix * task.rows;
-        LeftLine left(task, matrix, row);
-        RightLine right(task, matrix, column);
+        u32 element = task.open[2 + i];
+        if (element == SETTLED) continue;
+        Spot spot(task, element);
+        LeftLine left(task, spot.matrix, spot.row);
+        RightLine right(task, spot.matrix, spot.column);
         i64 limb = 0;
         double special = 0;
         if (warp == 0) shared.limbs[lane] = 0;
@@ -144,7 +219,7 @@ extern "C" __global__ void __launch_bounds__(SETTLE_WARPS *WARP) settle(const __
                 if (lane == 0) kept[WARP] = (i64)bits_of(special);
             }
             if (end == task.depth) {
-                double addend = task.addend ? addend_of(task, matrix, row, column) : 0;
+                double addend = task.addend ? addend_of(task, spot.matrix, spot.row, spot.column) : 0;
                 if (is_finite(addend) && is_finite(task.alpha)) add_number(limb, addend);
                 shared.limbs[lane] = (u64)limb;
                 __syncwarp();
@@ -157,7 +232,7 @@ extern "C" __global__ void __launch_bounds__(SETTLE_WARPS *WARP) settle(const __
                     }
                     Output into;
                     finished(into, value);
-                    task.target[target_offset(task, matrix, row, column)] = into;
+                    task.target[target_offset(task, spot.matrix, spot.row, spot.column)] = into;
                 }
             }
         }

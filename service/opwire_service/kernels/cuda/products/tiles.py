@@ -55,18 +55,20 @@ WINDOW = np.dtype(
         ("is_plain", "<u4"),
     ]
 )
-POINTERS = ("left", "right", "addend", "target", "left_copy", "right_copy", "sums", "row_bounds", "column_bounds")
+TENSORS = ("left", "right", "addend", "target")
+COPIES = ("left_copy", "right_copy", "sums", "row_bounds", "column_bounds", "open")
 TASK = np.dtype(
     [
-        *((name, "<u8") for name in (*POINTERS, "open", "limbs")),
+        *((name, "<u8") for name in (*TENSORS, *COPIES, "limbs")),
         *((name, STEPS) for name in ("left_steps", "right_steps", "addend_steps", "target_steps")),
-        *((name, "<f8") for name in ("alpha", "beta", "error")),
+        *((name, "<f8") for name in ("alpha", "beta", "error", "part")),
         *((name, "<u4") for name in ("matrices", "rows", "columns", "depth", "matrix", "inner", "first", "count")),
         *((name, "<u4") for name in ("left_pitch", "right_pitch", "share", "column", "begin", "length")),
         ("window", WINDOW),
+        *((f"{name}_is_copied", "<u4") for name in TENSORS[:2]),
     ]
 )
-"""``Task`` of ``operands.cu``."""
+"""``Task`` of ``operands.cu``, and whether operands are read from copies."""
 
 
 class Steps(NamedTuple):
@@ -118,6 +120,11 @@ class Products:
     def matrices(self) -> int:
         return self.outer * self.inner
 
+    @property
+    def scale(self) -> float:
+        """What becomes of the error of a sum."""
+        return abs(self.alpha) if isfinite(self.alpha) else 1.0
+
     def error(self, depth: int) -> float:
         """The error of alpha times a sum, so many products at a time, in parts of the product of the norms.
 
@@ -125,8 +132,16 @@ class Products:
         piece, and then in one for each piece; each loses at most 2**-53 of a sum of magnitudes. Some steps more than
         there are stand for what follows and for the rounding of the bound itself.
         """
-        steps = min(depth, self.depth) + -(-self.depth // depth)
-        return (abs(self.alpha) if isfinite(self.alpha) else 1.0) * (steps * (1 + 2.0**-18) + 16) * 2.0**-53
+        steps = min(depth, self.depth) + -(-self.depth // max(1, depth))
+        return self.scale * _error(steps)
+
+    def part(self, depth: int, chains: int) -> float:
+        """The part of that error which remains if a sum is split among chains, which are then added two by two."""
+        return _error(-(-self.depth // chains) + chains.bit_length()) * self.scale / (self.error(depth) or 1.0)
+
+
+def _error(steps: int) -> float:
+    return (steps * (1 + 2.0**-18) + 16) * 2.0**-53
 
 
 class Tile(NamedTuple):
@@ -153,10 +168,11 @@ class Cut(NamedTuple):
     depth: int
 
     @classmethod
-    def of(cls, products: Products, most_columns: int = LONGEST_SIDE) -> Cut:
+    def of(cls, products: Products) -> Cut:
         rows, columns, depth = products.rows, products.columns, max(1, products.depth)
         height = min(rows, max(TILE_SIDE, min(LONGEST_SIDE, MOST_SUMS // columns)))
-        width = min(columns, max(1, MOST_SUMS // height), most_columns)
+        # All of a shallow depth is copied at once.
+        width = min(columns, max(1, MOST_SUMS // height), max(TILE_SIDE, MOST_COPIED // min(depth, DEPTH) - height))
         height, width = _evenly(rows, height), _evenly(columns, width)
         side = MOST_COPIED // (height + width)
         count = min(depth, side, DEPTH if height * width >= FEW_SUMS else side)
@@ -212,7 +228,7 @@ class Scratch(NamedTuple):
             ends.append(ends[-1] + -(-part // ALIGNMENT) * ALIGNMENT)
         return cls(*ends)
 
-    def fill(self, task: Array, base: int) -> None:
-        """Tells a task the addresses."""
+    def fill(self, task: Array) -> None:
+        """Tells a task where everything is."""
         for name, offset in zip(self._fields[:-1], self, strict=False):
-            task[name] = base + offset
+            task[name] = offset

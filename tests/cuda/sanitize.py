@@ -34,6 +34,8 @@ PROCESSORS = 132
 Layout = tuple[list[int], list[int], list[int] | None]
 """Sizes, axes and strides."""
 
+Product = tuple[list[int], list[int], dict[str, object]]
+
 SMALL: dict[str, Layout] = {
     "last": ([40, 96], [1], None),
     "last in splits": ([1, 33001], [1], None),
@@ -77,6 +79,24 @@ POOLINGS: dict[str, dict[str, list[int]]] = {
     "large windows": {"sizes": [1, 1, 40, 40], "window": [35, 35], "stride": [1, 1], "padding": [0, 0]},
     "three dimensions": {"sizes": [1, 2, 5, 6, 7], "window": [2, 3, 2], "stride": [1, 2, 1], "padding": [1, 1, 0]},
 }
+
+PRODUCTS: dict[str, Product] = {
+    "plain": ([70, 33], [33, 40], {}),
+    "transposed": ([33, 70], [40, 33], {"TransA": "TRANSPOSE", "TransB": "TRANSPOSE", "Alpha": 0.3}),
+    "batch": ([3, 2, 9, 17], [3, 2, 17, 5], {"FusedActivation": {"Type": "ACTIVATION_GELU"}}),
+    "softmax": ([30, 40], [40, 50], {"FusedActivation": {"Type": "ACTIVATION_SOFTMAX1", "Axes": [0]}}),
+    "large": ([1030, 1030], [1030, 1030], {}),
+    "large and transposed": ([1030, 1030], [1030, 1030], {"TransA": "TRANSPOSE"}),
+    "deep": ([2, 2**20 + 77], [2**20 + 77, 2], {}),
+}
+"""Sizes of both matrices, and attributes."""
+
+CONVOLUTIONS: dict[str, tuple[list[int], list[int], dict[str, object]]] = {
+    "several filters": ([2, 6, 9, 11], [10, 3, 3, 2], {"GroupCount": 2}),
+    "few filters": ([2, 8, 9], [8, 1, 3], {"GroupCount": 8}),
+    "transposed": ([1, 10, 5, 4, 6], [10, 12, 2, 1, 2], {"Direction": "BACKWARD", "Strides": [3, 1, 2]}),
+}
+"""Sizes of the input and of the filter, and attributes."""
 
 WALKS = ("DENSE", "ROWS", "SAME", "GATHER")
 """How an input may lie beside the output of a formula."""
@@ -131,6 +151,36 @@ def pooling(row: Mapping[str, list[int]], data_type: str, operator: str) -> Iter
         yield check({"type": operator, "desc": {**desc, "OutputIndicesTensor": indices}})
 
 
+def product(row: Product, data_type: str) -> Plan:
+    a, b, attributes = row
+    tensors = {"ATensor": {"DataType": data_type, "Sizes": a}, "BTensor": {"DataType": data_type, "Sizes": b}}
+    plain = {"TransA": "NONE", "TransB": "NONE", "Alpha": 1, "Beta": 1}
+    return check({"type": "GEMM", "desc": {**tensors, **plain, **attributes}})
+
+
+def convolution(sizes: list[int], kernel: list[int], attributes: Mapping[str, object], data_type: str) -> Plan:
+    spatial = len(sizes) - 2
+    names = {"Strides": 1, "Dilations": 1, "StartPadding": 1, "EndPadding": 1, "OutputPadding": 0}
+    desc = {
+        "InputTensor": {"DataType": data_type, "Sizes": sizes},
+        "FilterTensor": {"DataType": data_type, "Sizes": kernel},
+        "Mode": "CROSS_CORRELATION",
+        "Direction": "FORWARD",
+        "GroupCount": 1,
+        **{name: [value] * spatial for name, value in names.items()},
+    }
+    return check({"type": "CONVOLUTION", "desc": desc | attributes})
+
+
+def products() -> Iterator[Plan]:
+    """Products of matrices and convolutions."""
+    for data_type in ("FLOAT32", "FLOAT16"):
+        for row in PRODUCTS.values():
+            yield product(row, data_type)
+        for sizes, kernel, attributes in CONVOLUTIONS.values():
+            yield convolution(sizes, kernel, attributes, data_type)
+
+
 def formula(name: str, strides: tuple[int, ...] = (96, 32, 8, 1)) -> Plan:
     """A plan of an operator of single elements, whose last input has some strides."""
     members = OPERATORS[name].members.inputs
@@ -171,6 +221,7 @@ def cases() -> Iterator[Case]:
     for operator in ("MAX_POOLING", "MAX_POOLING1"):
         yield from any_bytes(pooling(POOLINGS["strips"], "FLOAT32", operator))
     yield from any_bytes(formulas())
+    yield from any_bytes(products())
 
 
 def left_open(plan: Plan, values: list[float], rest: float | None) -> bytearray:
@@ -197,6 +248,8 @@ def launched(plan: Plan) -> Iterator[Kernel]:
             continue
         if "reduction" in launch.program.sources:
             yield Kernel(launch.entry, computes(launch.program), launch.grid[1] > 1)
+        elif any(source.startswith("products/") for source in launch.program.sources):
+            yield Kernel(launch.entry, (dict(launch.program.macros)["INPUT"],))
         elif "elementwise" in launch.program.sources:
             for number in range(len(plan.inputs)):
                 yield Kernel(launch.entry, (dict(launch.program.macros)[f"WALK{number}"],))
@@ -208,12 +261,12 @@ def launched(plan: Plan) -> Iterator[Kernel]:
 def entries() -> dict[str, str]:
     """Every kernel that the sources define, and the source."""
     pattern = re.compile(r"__global__ void (?:__launch_bounds__\(.*?\) )?(\w+)\(")
-    return {name: path.stem for path in SOURCES.glob("*.cu") for name in pattern.findall(path.read_text("utf-8"))}
+    return {name: path.stem for path in SOURCES.rglob("*.cu") for name in pattern.findall(path.read_text("utf-8"))}
 
 
 def required() -> Iterator[Kernel]:
     """The passes of every reduction, along rows and columns, with and without splits; poolings also with indices;
-    and every walk of an input of a formula."""
+    every walk of an input of a formula; and the kernels of products of both types."""
     reductions = [entry for entry, source in entries().items() if source == "reduction"]
     for function, data_type, size in itertools.product(FUNCTIONS, DATA_TYPES, (2, 2**16)):
         for plan in reduction(function, data_type, ([1, size], [1], None)):
@@ -226,6 +279,9 @@ def required() -> Iterator[Kernel]:
         yield Kernel("pool_windows", (data_type, indices, 3))
     for walk in WALKS:
         yield Kernel("compute", (walk,))
+    for entry, source in entries().items():
+        if (SOURCES / "products" / f"{source}.cu").exists():
+            yield from (Kernel(entry, (kind,)) for kind in ("f32", "f16"))
 
 
 def missing(plans: Iterable[Plan]) -> list[object]:
@@ -234,7 +290,10 @@ def missing(plans: Iterable[Plan]) -> list[object]:
     found = {kernel for plan in plans for kernel in launched(plan)}
     programs = {program for plan in plans for program in kernels.JOBS[plan.operator.name](plan, PROCESSORS).programs}
     return [
-        *sorted({path.stem for path in SOURCES.glob("*.cu")} - {name for each in programs for name in each.sources}),
+        *sorted(
+            {path.stem for path in SOURCES.rglob("*.cu")}
+            - {Path(name).name for each in programs for name in each.sources}
+        ),
         *sorted(entries().keys() - {kernel.entry for kernel in found}),
         *sorted(kernels.JOBS.keys() - {plan.operator.name for plan in plans}),
         *dict.fromkeys(kernel for kernel in required() if kernel not in found),

@@ -21,6 +21,11 @@ def test_every_kernel_is_run(plans):
         "pool_windows": "windows",
         "pool_strips": "strips",
         "compute": "elementwise",
+        **dict.fromkeys(("clear", "take_roots", "copy_left_along", "copy_left_across"), "copies"),
+        **dict.fromkeys(("copy_right_along", "copy_right_across", "unfold", "turn_left", "turn_right"), "copies"),
+        **dict.fromkeys(("certify", "convolve"), "certify"),
+        **dict.fromkeys(("sum_again", "settle"), "settle"),
+        "normalise": "softmax",
     }
 
 

@@ -41,6 +41,12 @@ TURN, TURN_ROWS = 32, 8
 SETTLED_AT_ONCE = 1 << 33
 """Products that one launch sums exactly, at most: some ms."""
 
+MOST_TIMES = 4
+"""How many times as much a later launch may find."""
+
+NEAR = 1024
+"""Products of sums that are summed again at a time, so that the card keeps near what several of them read."""
+
 LEAST_DEPTH = 1024
 """Products that a sum of fewer takes as long as."""
 
@@ -88,7 +94,7 @@ class Launching:
             record.task["share"] = share = min(16, max(1, tile.sums >> 16))
             record.task["count"] = tile.sums
             record.launch("certify", (-(-tile.sums // (CERTIFY_THREADS * share)), 1), (CERTIFY_THREADS, 1))
-            record.task["part"] = products.part(cut.depth, CHAINS)
+            record.task["part"] = products.part(cut.depth, CHAINS, -(-products.depth // NEAR))
             self._turn(record, products, tile)
             self._settle(record, products, tile, with_bounds=True)
             yield record.batch
@@ -190,17 +196,30 @@ class Launching:
         """Launches for as many open sums as there may be; mostly they find few."""
         task = record.task
         depth, is_deep = products.depth, products.depth > MOST_SETTLED
+        # Limbs that are kept between launches are those of so many sums.
         several = KEPT if is_deep else SETTLED_AT_ONCE // max(depth, LEAST_DEPTH)
         length = MOST_SETTLED if is_deep else max(1, depth)
         if not is_deep:
             task["limbs"] = 0
-        for first in range(0, tile.sums, several):
-            task["first"], task["count"] = first, count = first, min(several, tile.sums - first)
-            is_short = count * depth < SETTLED_AT_ONCE >> 3
+        first = 0
+        while first < tile.sums:
+            # The list is seldom long, so that later launches mostly find nothing, and may find more.
+            count = min(tile.sums - first, several * (1 if is_deep else min(MOST_TIMES, max(1, first // several))))
+            task["first"], task["count"] = first, count
             if with_bounds and not is_deep:
-                blocks = min(-(-count // AGAIN_SUMS), self._processors * BLOCKS // 2)
-                record.launch("sum_again", (blocks, 1), (AGAIN_THREADS, 1), is_short=is_short)
+                self._sum_again(record, depth, NEAR if first == 0 else depth)
             for begin in range(0, max(1, depth), length):
                 task["begin"], task["length"] = begin, length
                 blocks = min(count, self._processors * BLOCKS)
+                is_short = count * depth < SETTLED_AT_ONCE >> 3
                 record.launch("settle", (blocks, 1), (SETTLE_THREADS, 1), is_short=is_short)
+            first += count
+
+    def _sum_again(self, record: Recording, depth: int, length: int) -> None:
+        task = record.task
+        count = int(task["count"])
+        blocks = min(-(-count // AGAIN_SUMS), self._processors * BLOCKS // 2)
+        for begin in range(0, depth, length):
+            task["begin"], task["length"] = begin, length
+            is_short = count * min(depth, length) < SETTLED_AT_ONCE >> 3
+            record.launch("sum_again", (blocks, 1), (AGAIN_THREADS, 1), is_short=is_short)

@@ -1,5 +1,5 @@
 // What bounds leave open is summed again, in short chains whose bound is much smaller, and exactly where that leaves it
-// open as well.
+// open as well. Where one launch after the other goes over part of the depth, all that they read stays near.
 
 const u32 AGAIN_WARPS = 8;
 const u32 TOGETHER = 4;  // sums of a warp at a time: neighbours in the list mostly have the same row
@@ -8,6 +8,7 @@ const u32 SETTLED = ~0u; // stands in the list for what is no longer open
 
 extern "C" __global__ void __launch_bounds__(AGAIN_WARPS *WARP) sum_again(const __grid_constant__ Task task) {
     u32 lane = threadIdx.x % WARP, last = min(task.open[0], task.first + task.count);
+    u32 end = min(task.depth - task.begin, task.length) + task.begin;
     u32 begin = task.first + (blockIdx.x * AGAIN_WARPS + threadIdx.x / WARP) * TOGETHER;
     for (; begin < last; begin += gridDim.x * AGAIN_WARPS * TOGETHER) {
         Spot spots[TOGETHER] = {
@@ -27,11 +28,11 @@ extern "C" __global__ void __launch_bounds__(AGAIN_WARPS *WARP) sum_again(const 
         bool is_one_row = true;
 #pragma unroll
         for (u32 j = 1; j < TOGETHER; ++j) is_one_row &= spots[j].line == spots[0].line;
-        for (u32 k = lane; k < task.depth; k += WARP * CHAINS) {
+        for (u32 k = task.begin + lane; k < end; k += WARP * CHAINS) {
 #pragma unroll
             for (u32 i = 0; i < CHAINS; ++i) {
                 u32 along = k + i * WARP;
-                if (along >= task.depth) continue;
+                if (along >= end) continue;
 #if WINDOW
                 Taps taps(task.window, along);
                 double weight = left.at(task, taps);
@@ -59,6 +60,12 @@ extern "C" __global__ void __launch_bounds__(AGAIN_WARPS *WARP) sum_again(const 
             for (u32 other = WARP / 2; other; other /= 2) sum += __shfl_xor_sync(~0u, sum, other);
             if (lane == 0 && begin + j < last) {
                 const Spot &spot = spots[j];
+                double *kept = task.sums + task.open[2 + begin + j];
+                if (task.begin > 0) sum += *kept;
+                if (end < task.depth) {  // another launch goes on
+                    *kept = sum;
+                    continue;
+                }
                 double row_bound = task.row_bounds[spot.line];
                 double addend = task.addend ? addend_of(task, spot.matrix, spot.row, spot.column) : 0;
                 double bound = row_bound * task.column_bounds[spot.across] * task.part;

@@ -135,9 +135,10 @@ class Products:
         steps = min(depth, self.depth) + -(-self.depth // max(1, depth))
         return self.scale * _error(steps)
 
-    def part(self, depth: int, chains: int) -> float:
-        """The part of that error which remains if a sum is split among chains, which are then added two by two."""
-        return _error(-(-self.depth // chains) + chains.bit_length()) * self.scale / (self.error(depth) or 1.0)
+    def part(self, depth: int, chains: int, pieces: int) -> float:
+        """The part of that error which is left if pieces of a sum are split among chains."""
+        steps = -(-self.depth // chains) + chains.bit_length() + pieces
+        return _error(steps) * self.scale / (self.error(depth) or 1.0)
 
 
 def _error(steps: int) -> float:

@@ -169,7 +169,7 @@ def convolution(sizes: list[int], kernel: list[int], attributes: Mapping[str, ob
         "GroupCount": 1,
         **{name: [value] * spatial for name, value in names.items()},
     }
-    return check({"type": "CONVOLUTION", "desc": desc | attributes})
+    return check({"type": "CONVOLUTION", "desc": {**desc, **attributes}})
 
 
 def products() -> Iterator[Plan]:

@@ -8,9 +8,9 @@ from opwire.check import Plan
 
 from . import argreduce, elementwise, max_pooling, reduce
 from .job import CudaJob
-from .products import convolution, gemm
+from .products import convolution, gemm, integers
 
-_FAMILIES = (argreduce, reduce, max_pooling, elementwise, gemm, convolution)
+_FAMILIES = (argreduce, reduce, max_pooling, elementwise, gemm, convolution, integers)
 
 JOBS: dict[str, Callable[[Plan, int], CudaJob]] = {
     name: job for family in _FAMILIES for name, job in family.JOBS.items()

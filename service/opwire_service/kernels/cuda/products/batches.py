@@ -10,7 +10,7 @@ import numpy as np
 from opwire.tensor import Array
 
 from ..job import KernelLaunch, Launch, MatrixProduct, Program
-from .tiles import COPIES, TENSORS
+from .tiles import COPIES, PARAMETERS, TENSORS
 
 KEPT = 256
 """Launches of a job that are kept; those of larger ones are recorded anew at each run."""
@@ -37,6 +37,9 @@ class Batch(NamedTuple):
         tasks = self.tasks.copy()
         for name in TENSORS:
             tasks[name] += np.uint64(tensors.get(name, 0))
+        for name in PARAMETERS:
+            if name in tensors:
+                tasks[name]["at"] += np.uint64(tensors[name])
         for name in COPIES:
             tasks[name] += np.uint64(scratch)
         tasks["limbs"] += np.uint64(scratch) * (tasks["limbs"] != 0)

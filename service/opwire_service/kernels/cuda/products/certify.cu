@@ -90,7 +90,7 @@ extern "C" __global__ void __launch_bounds__(CERTIFY_THREADS) convolve(const __g
         Taps taps(task.window, 0);
         double sum = 0, magnitudes = 0;
         for (u32 k = 0; k < task.depth; ++k, taps.next(task.window)) {
-            const Input *from = right.find(task, taps);
+            const Right *from = right.find(task, taps);
             if (!from) continue;
             double product = number_at(from) * left.at(task, taps);
             sum += product;

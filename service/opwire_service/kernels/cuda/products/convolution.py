@@ -16,8 +16,8 @@ from ....execution import Arrays, Stop
 from ...convolutions import Geometry, Line
 from ..job import CudaMemory, Launch, Program, device_desc
 from .batches import Batch, Batches
-from .launching import ACTIVATED, ROUNDED, Launching
-from .tiles import NOWHERE, SPATIAL, WINDOW, Cut, Products, Scratch, Steps
+from .launching import ACTIVATED, ROUNDED, Launching, float_program
+from .tiles import NOWHERE, SPATIAL, TENSORS, WINDOW, Cut, Products, Scratch, Steps
 
 FEW = 8
 """Filters of a group, at most, whose sums are computed each by itself."""
@@ -37,7 +37,9 @@ class Convolution:
         fused = plan.attributes.FusedActivation
         finish = ROUNDED if fused is None else ACTIVATED
         target = device_desc(plan.outputs["OutputTensor"])
-        self._launching = Launching(target.data_type, processors, has_window=True, finish=finish, activation=fused)
+        program = float_program(target.data_type, has_window=True, finish=finish, activation=fused)
+        item_bytes = dict.fromkeys(TENSORS, target.data_type.dtype.itemsize)
+        self._launching = Launching(program, item_bytes, processors, has_window=True)
         self._has_bias = "BiasTensor" in plan.inputs
         depth = prod(plan.inputs["FilterTensor"].sizes[2:]) * geometry.channels
         self._is_direct = geometry.filters <= FEW and depth <= SHALLOW
@@ -78,7 +80,7 @@ class Convolution:
         for number in range(self._geometry.phases):
             lines = self._geometry.phase(number)
             if lines is not None:
-                yield from record(_phase(self._plan, self._geometry, self._target, lines), self._cut)
+                yield from record(phase_products(self._plan, self._geometry, self._target, lines), self._cut)
 
     def recompute(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
         """Nothing is ever left to the host."""
@@ -91,7 +93,7 @@ def _largest(geometry: Geometry) -> Products:
     return Products(1, geometry.groups, geometry.filters, columns, depth, NOWHERE, NOWHERE, NOWHERE, NOWHERE)
 
 
-def _phase(plan: Plan, geometry: Geometry, target: BufferTensorDesc, lines: tuple[Line, ...]) -> Products:
+def phase_products(plan: Plan, geometry: Geometry, target: BufferTensorDesc, lines: tuple[Line, ...]) -> Products:
     """The products of a phase: filters, and columns of all images and positions."""
     source, kernel = plan.inputs["InputTensor"], plan.inputs["FilterTensor"]
     memory = np.zeros(1, np.uint8)  # nobody reads it: steps of single bytes are those of elements
@@ -134,7 +136,7 @@ def _phase(plan: Plan, geometry: Geometry, target: BufferTensorDesc, lines: tupl
 def _outputs_alone(plan: Plan, geometry: Geometry, target: BufferTensorDesc) -> Products:
     """Sums of nothing for all outputs: some of them no element of the input reaches."""
     lines = tuple(Line(1, 0, 1, size, 0, 1, 1, 0, 0, 0) for size in target.sizes[2:])
-    whole = _phase(plan, geometry, target, lines)
+    whole = phase_products(plan, geometry, target, lines)
     return Products(
         outer=1,
         inner=whole.inner,

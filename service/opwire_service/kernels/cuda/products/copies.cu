@@ -75,8 +75,8 @@ extern "C" __global__ void __launch_bounds__(COPY_THREADS) unfold(const __grid_c
     double *to = task.right_copy + ((u64)matrix * task.count + begin) * task.right_pitch + column, total = 0;
 #pragma unroll 4
     for (u32 i = begin; i < end; ++i, taps.next(task.window)) {
-        const Input *from = line.find(task, taps);
-        double value = from ? number_at(from) : 0;
+        const Right *from = line.find(task, taps);
+        double value = from ? line.number(from) : 0;
         *to = value;
         to += task.right_pitch;
         total = fma(value, value, total);
@@ -87,11 +87,12 @@ extern "C" __global__ void __launch_bounds__(COPY_THREADS) unfold(const __grid_c
 // Copies an operand so that the depth of a line lies side by side, for exact sums. The copy's matrices have no gaps.
 const u32 TURN = 32, TURN_ROWS = 8;
 
-template <class Line> static __device__ __forceinline__ void turn(const Task &task, u32 lines, double *copy) {
-    __shared__ Input part[TURN][TURN + 1];
+template <class Line, class T>
+static __device__ __forceinline__ void turn(const Task &task, u32 lines, double *copy) {
+    __shared__ T part[TURN][TURN + 1];
     u32 across = (lines + TURN - 1) / TURN, matrix = blockIdx.x / across;
     u32 first = (blockIdx.x - matrix * across) * TURN, begin = blockIdx.y * TURN;
-    Input *to = (Input *)copy + (u64)matrix * lines * task.depth;
+    T *to = (T *)copy + (u64)matrix * lines * task.depth;
     for (; begin < task.depth; begin += gridDim.y * TURN) {
         u32 number = first + threadIdx.x;
         if (number < lines) {
@@ -108,11 +109,11 @@ template <class Line> static __device__ __forceinline__ void turn(const Task &ta
 }
 
 extern "C" __global__ void __launch_bounds__(TURN *TURN_ROWS) turn_left(const __grid_constant__ Task task) {
-    turn<LeftLine>(task, task.rows, task.left_copy);
+    turn<LeftLine, Left>(task, task.rows, task.left_copy);
 }
 
 extern "C" __global__ void __launch_bounds__(TURN *TURN_ROWS) turn_right(const __grid_constant__ Task task) {
-    turn<RightLine>(task, task.columns, task.right_copy);
+    turn<RightLine, Right>(task, task.columns, task.right_copy);
 }
 
 extern "C" __global__ void __launch_bounds__(COPY_THREADS) copy_left_across(const __grid_constant__ Task task) {

@@ -16,8 +16,8 @@ from opwire.tensor import Array, BufferTensorDesc
 from ....execution import Arrays, Stop
 from ..job import TYPES, CudaMemory, KernelLaunch, Launch, Program, device_desc
 from .batches import Batches
-from .launching import ACTIVATED, OPEN, ROUNDED, Launching
-from .tiles import ALIGNMENT, NOWHERE, Cut, Products, Scratch, Steps
+from .launching import ACTIVATED, OPEN, ROUNDED, Launching, float_program
+from .tiles import ALIGNMENT, NOWHERE, TENSORS, Cut, Products, Scratch, Steps
 
 SOFTMAX = ("ACTIVATION_SOFTMAX", "ACTIVATION_SOFTMAX1")
 
@@ -99,8 +99,12 @@ class Gemm:
             self._softmax, fused = _Softmax(target, fused.values.get("Axes", (target.rank - 1,))), None
         finish = OPEN if self._softmax else ACTIVATED if fused is not None else ROUNDED
         data_type = target.data_type
-        self._launching = Launching(data_type, processors, has_window=False, finish=finish, activation=fused)
-        self._products = _products(plan, target)
+        program = float_program(data_type, has_window=False, finish=finish, activation=fused)
+        item_bytes = dict.fromkeys(TENSORS, data_type.dtype.itemsize)
+        if self._softmax is not None:
+            item_bytes["target"] = 8
+        self._launching = Launching(program, item_bytes, processors, has_window=False)
+        self._products = matrix_products(plan, target)
         if self._softmax is not None:
             self._products = replace(self._products, target=self._softmax.steps)
         self._cut = Cut.of(self._products)
@@ -135,10 +139,11 @@ class Gemm:
         """Nothing is ever left to the host."""
 
 
-def _products(plan: Plan, target: BufferTensorDesc) -> Products:
+def matrix_products(plan: Plan, target: BufferTensorDesc) -> Products:
+    """The products of matrices of a plan, whose output lies as ``target`` says."""
     attributes = plan.attributes
     a, b, addend = plan.inputs["ATensor"], plan.inputs["BTensor"], plan.inputs.get("CTensor")
-    is_turned = [each is MatrixTransform.TRANSPOSE for each in (attributes.TransA, attributes.TransB)]
+    is_turned = [getattr(attributes, name, None) is MatrixTransform.TRANSPOSE for name in ("TransA", "TransB")]
     outer, inner, rows, columns = (1,) * (RANK - target.rank) + target.sizes
     return Products(
         outer=outer,
@@ -150,8 +155,8 @@ def _products(plan: Plan, target: BufferTensorDesc) -> Products:
         right=_steps(b.element_strides, transposed=not is_turned[1]),
         addend=NOWHERE if addend is None else _steps(addend.element_strides, transposed=False),
         target=_steps(target.element_strides, transposed=False),
-        alpha=attributes.Alpha,
-        beta=attributes.Beta,
+        alpha=getattr(attributes, "Alpha", 1.0),
+        beta=getattr(attributes, "Beta", 1.0),
     )
 
 

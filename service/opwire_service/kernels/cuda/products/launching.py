@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -60,24 +60,38 @@ BLOCKS = 16
 """Of each multiprocessor, for kernels whose blocks go on with the next piece."""
 
 
+def float_program(
+    data_type: DataType, *, has_window: bool, finish: int, activation: NestedOperator | None = None
+) -> Program:
+    """The kernels of products of floats, of which something becomes, after an activation if there is one."""
+    kind = TYPES[data_type]
+    types = (("LEFT", kind), ("RIGHT", kind), ("ADDEND", kind), ("OUTPUT", "f64" if finish == OPEN else kind))
+    macros = (*types, ("WINDOW", int(has_window)), ("FINISH", finish), ("HAS_ZEROS", 0))
+    return Program(("scalars", "floats", *SOURCES), macros, activated_source(activation))
+
+
+def integer_program(types: Mapping[str, DataType], *, has_window: bool, is_quantized: bool) -> Program:
+    """The kernels of products of integers, whose types are those of ``left``, ``right`` and ``target``."""
+    kinds = {name: TYPES[data_type] for name, data_type in types.items()}
+    named = (("LEFT", kinds["left"]), ("RIGHT", kinds["right"]), ("ADDEND", "i32"), ("OUTPUT", kinds["target"]))
+    macros = (("WINDOW", int(has_window)), ("FINISH", ROUNDED), ("HAS_ZEROS", 1), ("QUANTIZED", int(is_quantized)))
+    sources = ("scalars", *(f"products/{name}" for name in ("operands", "copies", "requantize")))
+    return Program(sources, (*named, *macros))
+
+
 class Launching:
     """What all products of a plan launch.
 
     Args:
-        data_type: of the tensors.
+        program: of the kernels.
+        item_bytes: of the elements of ``left``, ``right``, ``addend`` and ``target``.
         processors: of the card.
         has_window: whether the right operands are what windows see.
-        finish: what becomes of sums.
-        activation: that follows.
     """
 
-    def __init__(
-        self, data_type: DataType, processors: int, *, has_window: bool, finish: int, activation: NestedOperator | None
-    ) -> None:
-        macros = (("INPUT", TYPES[data_type]), ("WINDOW", int(has_window)), ("FINISH", finish))
-        self.program = Program(("scalars", "floats", *SOURCES), macros, activated_source(activation))
-        self._item_bytes = data_type.dtype.itemsize
-        self._target_bytes = 8 if finish == OPEN else self._item_bytes
+    def __init__(self, program: Program, item_bytes: Mapping[str, int], processors: int, *, has_window: bool) -> None:
+        self.program = program
+        self._item_bytes = item_bytes
         self._processors = processors
         self._has_window = has_window
 
@@ -117,6 +131,17 @@ class Launching:
             self._settle(record, products, tile, with_bounds=False)
             yield record.batch
 
+    def exact(self, products: Products, cut: Cut) -> Iterator[Batch]:
+        """The same for integers, whose sums in float64 are exact."""
+        scratch = Scratch.of(products, cut, is_direct=False)
+        for tile in cut.tiles(products):
+            record = Recording(self._task(products, tile, scratch))
+            for first in range(0, products.depth, cut.depth):
+                self._add(record, products, tile, first, min(cut.depth, products.depth - first))
+            record.task["count"] = tile.sums
+            record.launch("requantize", (-(-tile.sums // CERTIFY_THREADS), 1), (CERTIFY_THREADS, 1))
+            yield record.batch
+
     def _task(self, products: Products, tile: Tile, scratch: Scratch) -> Array:
         task = np.zeros((), TASK)
         left, right, addend, target = products.left, products.right, products.addend, products.target
@@ -127,14 +152,16 @@ class Launching:
             "target": products.begin[1] + tile.row * target.line + tile.column * target.along,
         }
         for name, steps in zip(TENSORS, (left, right, addend, target), strict=True):
-            item_bytes = self._target_bytes if name == "target" else self._item_bytes
-            task[name] = item_bytes * offsets[name] % 2**64
+            task[name] = self._item_bytes[name] * offsets[name] % 2**64
             task[f"{name}_steps"] = steps
         task["alpha"], task["beta"] = products.alpha, products.beta
         task["matrices"], task["rows"], task["columns"] = tile.matrices, tile.rows, tile.columns
         task["depth"], task["matrix"], task["inner"] = products.depth, tile.matrix, products.inner
         if products.window is not None:
             task["window"], task["column"] = products.window, tile.column
+        for name, row in products.parameters.items():
+            line = tile.row if row.of_rows else tile.column * (not self._has_window)
+            task[name] = (row.item_bytes * line * row.line % 2**64, row.inner, row.line)
         scratch.fill(task)
         return task
 
@@ -179,7 +206,7 @@ class Launching:
         task = record.task
         begin, end = int(task["left_copy"]), int(task["sums"])
         for side, steps, lines in (("left", products.left, tile.rows), ("right", products.right, tile.columns)):
-            needed = tile.matrices * lines * products.depth * self._item_bytes
+            needed = tile.matrices * lines * products.depth * self._item_bytes[side]
             if steps.is_along or begin + needed > end:
                 continue
             task[f"{side}_copy"] = begin
@@ -187,7 +214,7 @@ class Launching:
             slices = max(1, min(-(-products.depth // TURN), self._processors * BLOCKS // blocks))
             record.launch(f"turn_{side}", (blocks, slices), (TURN, TURN_ROWS))
             matrix = lines * products.depth
-            task[side] = (begin - tile.matrix * matrix * self._item_bytes) % 2**64
+            task[side] = (begin - tile.matrix * matrix * self._item_bytes[side]) % 2**64
             task[f"{side}_steps"] = (products.inner * matrix, matrix, products.depth, 1)
             task[f"{side}_is_copied"] = 1
             begin += -(-needed // ALIGNMENT) * ALIGNMENT

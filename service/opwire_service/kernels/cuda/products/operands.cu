@@ -1,17 +1,16 @@
 // A tile of products: matrices of sums, each of rows of the left operand and columns of the right one. With WINDOW the
 // right operand is what a window sees of an input: its rows are channels and taps, its columns images and positions.
-// FINISH says what becomes of a sum, and a generated function `activated` which activation follows.
+// LEFT, RIGHT, ADDEND and OUTPUT are the types of the tensors. FINISH says what becomes of a sum, and a generated function
+// `activated` which activation follows.
 
 const int ROUNDED = 0;    // it is rounded
 const int ACTIVATED = 1;  // an activation of it is rounded
 const int OPEN = 2;       // it stays a double
 
-typedef INPUT Input;
-#if FINISH == 2
-typedef double Output;
-#else
-typedef INPUT Output;
-#endif
+typedef LEFT Left;
+typedef RIGHT Right;
+typedef ADDEND Addend;
+typedef OUTPUT Output;
 
 const u32 SPATIAL = 3;
 const u32 WARP = 32;
@@ -21,6 +20,12 @@ struct Steps {
     i64 outer, inner;  // matrices lie in two dimensions
     i64 line;          // a row, or a column
     i64 along;         // an element of the depth; of what lies like the sums, a column
+};
+
+// Numbers of which there is one, or one for each line.
+struct Parameter {
+    const void *at;  // or there is none
+    i64 inner, line; // steps in elements
 };
 
 struct Window {
@@ -33,13 +38,17 @@ struct Window {
 };
 
 struct Task {
-    const Input *left, *right, *addend;  // where the tile begins; there may be no addend
+    const Left *left;      // where the tile begins
+    const Right *right;
+    const Addend *addend;  // or there is none
     Output *target;
     double *left_copy, *right_copy, *sums;
     double *row_bounds, *column_bounds;  // sums of squares at first
     u32 *open;                           // how many sums the bounds leave open, 0, and then which
     i64 *limbs;                          // of those, if they are summed in several launches
     Steps left_steps, right_steps, addend_steps, target_steps;
+    Parameter left_zero, right_zero;                // what is taken off operands
+    Parameter left_scale, right_scale, scale, zero; // of rows, of columns, and those of the output
     double alpha, beta, error;
     double part;                         // of the bounds, for sums that are summed again
     u32 matrices, rows, columns, depth;
@@ -70,7 +79,13 @@ struct Spot {
     }
 };
 
-static __device__ __forceinline__ double number_at(const Input *at) { return (double)widen(*at); }
+template <class T> static __device__ __forceinline__ double number_at(const T *at) { return (double)widen(*at); }
+
+template <class T>
+static __device__ __forceinline__ double parameter_of(const Task &task, const Parameter &row, u32 matrix, u32 line) {
+    u32 number = (task.matrix + matrix) % task.inner;
+    return number_at((const T *)row.at + number * row.inner + line * row.line);
+}
 
 // Where a row of the right operand of a window lies: which channel, and which tap of each dimension.
 struct Taps {
@@ -97,15 +112,20 @@ struct Taps {
 
 // A row of the left operand.
 struct LeftLine {
-    const Input *begin;
+    const Left *begin;
     i64 step;
+    double zero = 0;
 
     __device__ __forceinline__ LeftLine(const Task &task, u32 matrix, u32 row)
         : begin(task.left + matrix_offset(task, task.left_steps, matrix) + row * task.left_steps.line),
-          step(task.left_steps.along) {}
-
+          step(task.left_steps.along) {
+        if (HAS_ZEROS && task.left_zero.at) zero = parameter_of<Left>(task, task.left_zero, matrix, row);
+    }
+    __device__ __forceinline__ double number(const Left *at) const {
+        return HAS_ZEROS ? number_at(at) - zero : number_at(at);
+    }
     __device__ __forceinline__ double at(const Task &task, u32 along) const {
-        if (!WINDOW || task.window.is_plain) return number_at(begin + along * step);
+        if (!WINDOW || task.window.is_plain) return number(begin + along * step);
         return at(task, Taps(task.window, along));
     }
     __device__ __forceinline__ double at(const Task &task, const Taps &taps) const {
@@ -113,7 +133,7 @@ struct LeftLine {
         i64 offset = taps.channel * window.weight_channel;
 #pragma unroll
         for (int i = 0; i < SPATIAL; ++i) offset += taps.tap[i] * window.weight[i];
-        return number_at(begin + offset);
+        return number(begin + offset);
     }
 };
 
@@ -135,8 +155,9 @@ struct Place {
 
 // A column of the right operand. Outside of the input there is padding.
 struct RightLine {
-    const Input *begin;
+    const Right *begin;
     i64 spot[SPATIAL];
+    double zero = 0;
 
     __device__ __forceinline__ RightLine(const Task &task, u32 matrix, u32 column) {
         const Window &window = task.window;
@@ -144,8 +165,12 @@ struct RightLine {
         begin = task.right + matrix_offset(task, task.right_steps, matrix) + place.image * window.image;
 #pragma unroll
         for (int i = 0; i < SPATIAL; ++i) spot[i] = window.base[i] + place.position[i] * window.move[i];
+        if (HAS_ZEROS && task.right_zero.at) zero = parameter_of<Right>(task, task.right_zero, matrix, 0);
     }
-    __device__ __forceinline__ const Input *find(const Task &task, const Taps &taps) const {
+    __device__ __forceinline__ double number(const Right *at) const {
+        return HAS_ZEROS ? number_at(at) - zero : number_at(at);
+    }
+    __device__ __forceinline__ const Right *find(const Task &task, const Taps &taps) const {
         const Window &window = task.window;
         i64 offset = taps.channel * window.channel;
         bool is_inside = true;
@@ -170,14 +195,19 @@ static __device__ __forceinline__ i64 target_offset(const Task &task, u32 matrix
 }
 #else
 struct RightLine {
-    const Input *begin;
+    const Right *begin;
     i64 step;
+    double zero = 0;
 
     __device__ __forceinline__ RightLine(const Task &task, u32 matrix, u32 column)
         : begin(task.right + matrix_offset(task, task.right_steps, matrix) + column * task.right_steps.line),
-          step(task.right_steps.along) {}
-
-    __device__ __forceinline__ double at(const Task &, u32 along) const { return number_at(begin + along * step); }
+          step(task.right_steps.along) {
+        if (HAS_ZEROS && task.right_zero.at) zero = parameter_of<Right>(task, task.right_zero, matrix, column);
+    }
+    __device__ __forceinline__ double at(const Task &, u32 along) const {
+        double number = number_at(begin + along * step);
+        return HAS_ZEROS ? number - zero : number;
+    }
 };
 
 static __device__ __forceinline__ i64 target_offset(const Task &task, u32 matrix, u32 row, u32 column) {
@@ -189,10 +219,11 @@ static __device__ __forceinline__ i64 target_offset(const Task &task, u32 matrix
 // beta times the addend, which is exact in double.
 static __device__ __forceinline__ double addend_of(const Task &task, u32 matrix, u32 row, u32 column) {
     const Steps &steps = task.addend_steps;
-    const Input *at = task.addend + matrix_offset(task, steps, matrix) + row * steps.line + column * steps.along;
+    const Addend *at = task.addend + matrix_offset(task, steps, matrix) + row * steps.line + column * steps.along;
     return task.beta * number_at(at);
 }
 
+#if !HAS_ZEROS
 // From a generated part: the activation that follows, if one does.
 static __device__ double activated(double x);
 
@@ -206,3 +237,4 @@ static __device__ __forceinline__ void finished(Output &into, double value) {
     into = value != value ? F::make(F::quiet_nan) : F::make(F::nearest(value));
 #endif
 }
+#endif

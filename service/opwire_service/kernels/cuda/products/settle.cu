@@ -43,7 +43,7 @@ extern "C" __global__ void __launch_bounds__(AGAIN_WARPS *WARP) sum_again(const 
                 for (u32 j = 0; j < TOGETHER; ++j) {
 #if WINDOW
                     if (!is_one_row && j > 0) weight = LeftLine(task, spots[j].matrix, spots[j].row).at(task, taps);
-                    const Input *from = right[j].find(task, taps);
+                    const Right *from = right[j].find(task, taps);
                     double other = from ? number_at(from) : 0;
 #else
                     if (!is_one_row && j > 0) weight = LeftLine(task, spots[j].matrix, spots[j].row).at(task, along);
@@ -175,7 +175,7 @@ static __device__ __forceinline__ void load_products(
         if (along < end) {
 #if WINDOW
             Taps taps(task.window, along);
-            const Input *from = right.find(task, taps);
+            const Right *from = right.find(task, taps);
             if (from) product = number_at(from) * left.at(task, taps);
 #else
             product = left.at(task, along) * right.at(task, along);

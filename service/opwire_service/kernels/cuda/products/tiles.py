@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from math import isfinite
 from typing import NamedTuple
 
@@ -56,11 +56,14 @@ WINDOW = np.dtype(
     ]
 )
 TENSORS = ("left", "right", "addend", "target")
+PARAMETERS = ("left_zero", "right_zero", "left_scale", "right_scale", "scale", "zero")
+PARAMETER = np.dtype([("at", "<u8"), ("inner", "<i8"), ("line", "<i8")])
 COPIES = ("left_copy", "right_copy", "sums", "row_bounds", "column_bounds", "open")
 TASK = np.dtype(
     [
         *((name, "<u8") for name in (*TENSORS, *COPIES, "limbs")),
         *((name, STEPS) for name in ("left_steps", "right_steps", "addend_steps", "target_steps")),
+        *((name, PARAMETER) for name in PARAMETERS),
         *((name, "<f8") for name in ("alpha", "beta", "error", "part")),
         *((name, "<u4") for name in ("matrices", "rows", "columns", "depth", "matrix", "inner", "first", "count")),
         *((name, "<u4") for name in ("left_pitch", "right_pitch", "share", "column", "begin", "length")),
@@ -88,6 +91,21 @@ class Steps(NamedTuple):
 NOWHERE = Steps(0, 0, 0, 0)
 
 
+class Parameter(NamedTuple):
+    """Numbers of which there is one, or one for each line.
+
+    Attributes:
+        of_rows: whether lines are rows, not columns.
+        item_bytes: of a number.
+        inner, line: steps in elements, between matrices and between lines.
+    """
+
+    of_rows: bool
+    item_bytes: int
+    inner: int
+    line: int
+
+
 @dataclass(frozen=True, slots=True)
 class Products:
     """Products of matrices of one size.
@@ -100,6 +118,7 @@ class Products:
         begin: of the left operand and of the target, in elements.
         window: a record, or None.
         alpha, beta: of the sum and of the addend.
+        parameters: of integers, by the names of ``PARAMETERS``.
     """
 
     outer: int
@@ -115,6 +134,7 @@ class Products:
     window: Array | None = None
     alpha: float = 1.0
     beta: float = 1.0
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
 
     @property
     def matrices(self) -> int:

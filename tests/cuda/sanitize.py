@@ -172,8 +172,29 @@ def convolution(sizes: list[int], kernel: list[int], attributes: Mapping[str, ob
     return check({"type": "CONVOLUTION", "desc": {**desc, **attributes}})
 
 
+def tensor(data_type: str, *sizes: int) -> dict[str, object]:
+    return {"DataType": data_type, "Sizes": list(sizes)}
+
+
+def integer_products() -> Iterator[Plan]:
+    """Products of matrices and convolutions of bytes."""
+    scales = {f"{name}ScaleTensor": tensor("FLOAT32", 1) for name in ("A", "B", "Output")}
+    matrices = {"ATensor": tensor("UINT8", 9, 17), "BTensor": tensor("INT8", 17, 33)}
+    zeros = {"AZeroPointTensor": tensor("UINT8", 9, 1), "BZeroPointTensor": tensor("INT8", 1, 33)}
+    yield check({"type": "MATRIX_MULTIPLY_INTEGER", "desc": {**matrices, **zeros}})
+    yield check({"type": "QUANTIZED_LINEAR_MATRIX_MULTIPLY", "desc": {**matrices, **scales}})
+    images = {"InputTensor": tensor("INT8", 2, 6, 9, 11), "FilterTensor": tensor("UINT8", 10, 3, 3, 2)}
+    arrays = {"Strides": [1, 2], "Dilations": [1, 1], "StartPadding": [1, 1], "EndPadding": [1, 1], "GroupCount": 2}
+    zero = {"InputZeroPointTensor": tensor("INT8", 1, 1, 1, 1)}
+    yield check({"type": "CONVOLUTION_INTEGER", "desc": {**images, **zero, **arrays}})
+    scales = {f"{name}ScaleTensor": tensor("FLOAT32", 1, 1, 1, 1) for name in ("Input", "Filter", "Output")}
+    bias = {"BiasTensor": tensor("INT32", 1, 10, 1, 1)}
+    yield check({"type": "QUANTIZED_LINEAR_CONVOLUTION", "desc": {**images, **scales, **bias, **arrays}})
+
+
 def products() -> Iterator[Plan]:
     """Products of matrices and convolutions."""
+    yield from integer_products()
     for data_type in ("FLOAT32", "FLOAT16"):
         for row in PRODUCTS.values():
             yield product(row, data_type)
@@ -249,7 +270,8 @@ def launched(plan: Plan) -> Iterator[Kernel]:
         if "reduction" in launch.program.sources:
             yield Kernel(launch.entry, computes(launch.program), launch.grid[1] > 1)
         elif any(source.startswith("products/") for source in launch.program.sources):
-            yield Kernel(launch.entry, (dict(launch.program.macros)["INPUT"],))
+            macros = dict(launch.program.macros)
+            yield Kernel(launch.entry, (macros.get("LEFT", macros.get("INPUT")), macros.get("QUANTIZED")))
         elif "elementwise" in launch.program.sources:
             for number in range(len(plan.inputs)):
                 yield Kernel(launch.entry, (dict(launch.program.macros)[f"WALK{number}"],))
@@ -280,8 +302,10 @@ def required() -> Iterator[Kernel]:
     for walk in WALKS:
         yield Kernel("compute", (walk,))
     for entry, source in entries().items():
-        if (SOURCES / "products" / f"{source}.cu").exists():
-            yield from (Kernel(entry, (kind,)) for kind in ("f32", "f16"))
+        if source == "requantize":
+            yield from (Kernel(entry, ("u8", is_quantized)) for is_quantized in (0, 1))
+        elif (SOURCES / "products" / f"{source}.cu").exists():
+            yield from (Kernel(entry, (kind, None)) for kind in ("f32", "f16"))
 
 
 def missing(plans: Iterable[Plan]) -> list[object]:

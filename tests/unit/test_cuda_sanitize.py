@@ -26,6 +26,7 @@ def test_every_kernel_is_run(plans):
         **dict.fromkeys(("certify", "convolve"), "certify"),
         **dict.fromkeys(("sum_again", "settle"), "settle"),
         "normalise": "softmax",
+        "requantize": "requantize",
     }
 
 

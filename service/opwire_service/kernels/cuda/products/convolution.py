@@ -38,7 +38,7 @@ class Convolution:
         finish = ROUNDED if fused is None else ACTIVATED
         target = device_desc(plan.outputs["OutputTensor"])
         program = float_program(target.data_type, has_window=True, finish=finish, activation=fused)
-        item_bytes = dict.fromkeys(TENSORS, target.data_type.dtype.itemsize)
+        item_bytes: dict[str, int] = dict.fromkeys(TENSORS, target.data_type.dtype.itemsize)
         self._launching = Launching(program, item_bytes, processors, has_window=True)
         self._has_bias = "BiasTensor" in plan.inputs
         depth = prod(plan.inputs["FilterTensor"].sizes[2:]) * geometry.channels

@@ -100,7 +100,7 @@ class Gemm:
         finish = OPEN if self._softmax else ACTIVATED if fused is not None else ROUNDED
         data_type = target.data_type
         program = float_program(data_type, has_window=False, finish=finish, activation=fused)
-        item_bytes = dict.fromkeys(TENSORS, data_type.dtype.itemsize)
+        item_bytes: dict[str, int] = dict.fromkeys(TENSORS, data_type.dtype.itemsize)
         if self._softmax is not None:
             item_bytes["target"] = 8
         self._launching = Launching(program, item_bytes, processors, has_window=False)

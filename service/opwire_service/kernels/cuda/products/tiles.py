@@ -55,7 +55,7 @@ WINDOW = np.dtype(
         ("is_plain", "<u4"),
     ]
 )
-TENSORS = ("left", "right", "addend", "target")
+TENSORS: tuple[str, ...] = ("left", "right", "addend", "target")
 PARAMETERS = ("left_zero", "right_zero", "left_scale", "right_scale", "scale", "zero")
 PARAMETER = np.dtype([("at", "<u8"), ("inner", "<i8"), ("line", "<i8")])
 COPIES = ("left_copy", "right_copy", "sums", "row_bounds", "column_bounds", "open")

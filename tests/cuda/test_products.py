@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -177,6 +178,8 @@ def test_convolutions_span_tiles(cuda, shape):
     fields = conv_fields(2, stride, dilation, pad, groups)
     inputs = {"InputTensor": source.astype(np.float32), "FilterTensor": kernel.astype(np.float32)}
     np.testing.assert_array_equal(answer(cuda, "CONVOLUTION", inputs, **FORWARD, **fields), right)
+    inputs = {"InputTensor": source.astype(np.int8), "FilterTensor": kernel.astype(np.int8)}
+    np.testing.assert_array_equal(answer(cuda, "CONVOLUTION_INTEGER", inputs, **fields), right)
 
 
 @pytest.mark.parametrize("filters", [5, 200])
@@ -224,6 +227,37 @@ def test_a_transposed_convolution_is_the_adjoint(cuda):
     forward = answer(cuda, "CONVOLUTION", {"InputTensor": other, "FilterTensor": kernel}, **fields)
     totals = [(x.astype(np.int64) * y.astype(np.int64)).sum() for x, y in ((found, other), (forward, source))]
     assert totals[0] == totals[1]
+
+
+def test_integer_products_span_tiles(cuda):
+    chosen = np.random.default_rng(0)
+    a, b = chosen.integers(0, 256, (530, 4700), np.uint8), chosen.integers(-128, 128, (4700, 600), np.int8)
+    zero_a, zero_b = chosen.integers(0, 256, (530, 1), np.uint8), chosen.integers(-128, 128, (1, 600), np.int8)
+    inputs = {"ATensor": a, "AZeroPointTensor": zero_a, "BTensor": b, "BZeroPointTensor": zero_b}
+    right = (a.astype(np.int64) - zero_a) @ (b.astype(np.int64) - zero_b)
+    np.testing.assert_array_equal(answer(cuda, "MATRIX_MULTIPLY_INTEGER", inputs), right)
+
+
+def test_sums_of_bytes_wrap(cuda):
+    a, b = np.full((2, 40_000), 255, np.uint8), np.full((40_000, 3), -128, np.int8)
+    zeros = {"AZeroPointTensor": np.zeros((1, 1), np.uint8), "BZeroPointTensor": np.full((1, 1), 127, np.int8)}
+    right = (255 * -255 * 40_000 + 2**31) % 2**32 - 2**31
+    found = answer(cuda, "MATRIX_MULTIPLY_INTEGER", {"ATensor": a, "BTensor": b, **zeros})
+    np.testing.assert_array_equal(found, np.full((2, 3), right))
+
+
+def test_quotients_in_the_middle_go_to_the_even_integer(cuda):
+    chosen = np.random.default_rng(0)
+    a, b = chosen.integers(-4, 5, (300, 60)).astype(np.int8), chosen.integers(-4, 5, (60, 300)).astype(np.int8)
+    names = ("AScaleTensor", "BScaleTensor", "OutputScaleTensor")
+    for scales in ((0.3, 0.7, 0.42), (0.5, 3, 3), (0.5, 3, -3)):
+        given = [np.array([value], np.float32) for value in scales]
+        inputs: dict[str, Array] = {"ATensor": a, "BTensor": b, **dict(zip(names, given, strict=True))}
+        x, y, z = (Fraction(float(scale[0])) for scale in given)
+        sums = a.astype(int) @ b.astype(int)
+        table = {n: max(-128, min(127, round(n * x * y / z))) for n in set(sums.reshape(-1).tolist())}
+        right = np.vectorize(table.__getitem__)(sums)
+        np.testing.assert_array_equal(answer(cuda, "QUANTIZED_LINEAR_MATRIX_MULTIPLY", inputs), right)
 
 
 def test_a_large_product_stops_soon(cuda):

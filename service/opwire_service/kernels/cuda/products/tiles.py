@@ -190,7 +190,7 @@ class Cut(NamedTuple):
 
     @classmethod
     def of(cls, products: Products) -> Cut:
-        rows, columns, depth = products.rows, products.columns, max(1, products.depth)
+        rows, columns, depth = products.rows, products.columns, max(2, products.depth)
         height = min(rows, max(TILE_SIDE, min(LONGEST_SIDE, MOST_SUMS // columns)))
         # All of a shallow depth is copied at once.
         width = min(columns, max(1, MOST_SUMS // height), max(TILE_SIDE, MOST_COPIED // min(depth, DEPTH) - height))

@@ -10,10 +10,13 @@ import numpy as np
 from opwire.tensor import Array
 
 from ..job import KernelLaunch, Launch, MatrixProduct, Program
-from .tiles import COPIES, PARAMETERS, TENSORS
+from .tiles import COPIES, PARAMETERS, TASK, TENSORS
 
 KEPT = 64
 """Launches of a job that are kept; those of larger ones are recorded anew at each run."""
+
+TOGETHER = 64
+"""Launches of a batch, more or less: what takes a few ms to record."""
 
 
 class Step(NamedTuple):
@@ -27,14 +30,19 @@ class Step(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Launches whose addresses count from the beginning of each tensor and of the memory for tiles."""
+    """Launches whose addresses count from the beginning of each tensor and of the memory for tiles.
 
-    tasks: Array
+    Attributes:
+        tasks: the bytes of all tasks.
+        steps: the launches.
+    """
+
+    tasks: bytes
     steps: tuple[Step | MatrixProduct, ...]
 
     def placed(self, program: Program, tensors: Mapping[str, int], scratch: int) -> Iterator[Launch]:
         """The launches of a run: where its tensors are, and its memory for tiles."""
-        tasks = self.tasks.copy()
+        tasks = np.frombuffer(bytearray(self.tasks), TASK)
         for name in TENSORS:
             tasks[name] += np.uint64(tensors.get(name, 0))
         for name in PARAMETERS:
@@ -62,7 +70,7 @@ class Batch(NamedTuple):
 
 
 class Recording:
-    """The launches of a tile so far.
+    """The launches of a tile.
 
     Args:
         task: of the tile, a record; it is changed from launch to launch.
@@ -70,20 +78,22 @@ class Recording:
 
     def __init__(self, task: Array) -> None:
         self.task = task
-        self._tasks: list[Array] = []
+        self._tasks: list[bytes] = []
         self._steps: list[Step | MatrixProduct] = []
 
     def launch(self, entry: str, grid: tuple[int, int], block: tuple[int, int], *, is_short: bool = True) -> None:
         """Adds a launch of a kernel with the task as it is."""
         self._steps.append(Step(entry, grid, block, is_short, len(self._tasks)))
-        self._tasks.append(self.task.copy())
+        self._tasks.append(self.task.tobytes())
 
     def multiply(self, product: MatrixProduct) -> None:
         self._steps.append(product)
 
-    @property
-    def batch(self) -> Batch:
-        return Batch(np.stack(self._tasks), tuple(self._steps))
+    def batches(self, *, last: bool = False) -> Iterator[Batch]:
+        """What was recorded since the last batch, once that is enough or nothing follows."""
+        if self._steps and (last or len(self._steps) >= TOGETHER):
+            yield Batch(b"".join(self._tasks), tuple(self._steps))
+            self._tasks, self._steps = [], []
 
 
 class Batches:

@@ -47,6 +47,9 @@ MOST_TIMES = 4
 NEAR = 1024
 """Products of sums that are summed again at a time, so that the card keeps near what several of them read."""
 
+MOST_PIECES, WORTH_NEARNESS = 16, 256
+"""Pieces of a depth for that, and rows and columns of a tile from which on sums share enough of them."""
+
 LEAST_DEPTH = 1024
 """Products that a sum of fewer takes as long as."""
 
@@ -104,14 +107,14 @@ class Launching:
             self._visit_lines("clear", record, tile)
             for first in range(0, products.depth, cut.depth):
                 self._add(record, products, tile, first, min(cut.depth, products.depth - first))
+                yield from record.batches()
             self._visit_lines("take_roots", record, tile)
             record.task["share"] = share = min(16, max(1, tile.sums >> 16))
             record.task["count"] = tile.sums
             record.launch("certify", (-(-tile.sums // (CERTIFY_THREADS * share)), 1), (CERTIFY_THREADS, 1))
             record.task["part"] = products.part(cut.depth, CHAINS, -(-products.depth // NEAR))
             self._turn(record, products, tile)
-            self._settle(record, products, tile, with_bounds=True)
-            yield record.batch
+            yield from self._settled(record, products, tile, with_bounds=True)
 
     def computed(self, products: Products, cut: Cut) -> Iterator[Batch]:
         """The same for few products of a window, each sum of which a thread computes."""
@@ -128,8 +131,7 @@ class Launching:
                 record.task["first"], record.task["count"] = first, min(several, tile.sums - first)
                 blocks = -(-int(record.task["count"]) // CERTIFY_THREADS)
                 record.launch("convolve", (blocks, 1), (CERTIFY_THREADS, 1), is_short=False)
-            self._settle(record, products, tile, with_bounds=False)
-            yield record.batch
+            yield from self._settled(record, products, tile, with_bounds=False)
 
     def exact(self, products: Products, cut: Cut) -> Iterator[Batch]:
         """The same for integers, whose sums in float64 are exact."""
@@ -138,9 +140,10 @@ class Launching:
             record = Recording(self._task(products, tile, scratch))
             for first in range(0, products.depth, cut.depth):
                 self._add(record, products, tile, first, min(cut.depth, products.depth - first))
+                yield from record.batches()
             record.task["count"] = tile.sums
             record.launch("requantize", (-(-tile.sums // CERTIFY_THREADS), 1), (CERTIFY_THREADS, 1))
-            yield record.batch
+            yield from record.batches(last=True)
 
     def _task(self, products: Products, tile: Tile, scratch: Scratch) -> Array:
         task = np.zeros((), TASK)
@@ -219,8 +222,8 @@ class Launching:
             task[f"{side}_is_copied"] = 1
             begin += -(-needed // ALIGNMENT) * ALIGNMENT
 
-    def _settle(self, record: Recording, products: Products, tile: Tile, *, with_bounds: bool) -> None:
-        """Launches for as many open sums as there may be; mostly they find few."""
+    def _settled(self, record: Recording, products: Products, tile: Tile, *, with_bounds: bool) -> Iterator[Batch]:
+        """The launches so far, and those for as many open sums as there may be; mostly they find few."""
         task = record.task
         depth, is_deep = products.depth, products.depth > MOST_SETTLED
         # Limbs that are kept between launches are those of so many sums.
@@ -234,13 +237,18 @@ class Launching:
             count = min(tile.sums - first, several * (1 if is_deep else min(MOST_TIMES, max(1, first // several))))
             task["first"], task["count"] = first, count
             if with_bounds and not is_deep:
-                self._sum_again(record, depth, NEAR if first == 0 else depth)
+                is_shared = (
+                    first == 0 and depth <= MOST_PIECES * NEAR and min(tile.rows, tile.columns) >= WORTH_NEARNESS
+                )
+                self._sum_again(record, depth, NEAR if is_shared else depth)
             for begin in range(0, max(1, depth), length):
                 task["begin"], task["length"] = begin, length
                 blocks = min(count, self._processors * BLOCKS)
                 is_short = count * depth < SETTLED_AT_ONCE >> 3
                 record.launch("settle", (blocks, 1), (SETTLE_THREADS, 1), is_short=is_short)
+                yield from record.batches()
             first += count
+        yield from record.batches(last=True)
 
     def _sum_again(self, record: Recording, depth: int, length: int) -> None:
         task = record.task

@@ -21,7 +21,7 @@ from opwire.errors import ContractViolation
 from opwire.operators import OPERATORS
 from opwire_service.devices.cuda.device import CudaDevice
 from opwire_service.kernels import cuda as kernels
-from opwire_service.kernels.cuda.job import CudaMemory, Program
+from opwire_service.kernels.cuda.job import CudaMemory, MatrixProduct, Program
 from tests.cuda.test_normalization import CASES
 from tests.cuda.test_normalization import Case as DrawnCase
 from tests.cuda.test_normalization import plan_of as plan_of_case
@@ -37,6 +37,8 @@ PROCESSORS = 132
 
 Layout = tuple[list[int], list[int], list[int] | None]
 """Sizes, axes and strides."""
+
+Product = tuple[list[int], list[int], dict[str, object]]
 
 SMALL: dict[str, Layout] = {
     "last": ([40, 96], [1], None),
@@ -121,6 +123,23 @@ LEFT_TO_THE_HOST = DrawnCase(
     },
 )
 """More samples than a launch takes."""
+PRODUCTS: dict[str, Product] = {
+    "plain": ([70, 33], [33, 40], {}),
+    "transposed": ([33, 70], [40, 33], {"TransA": "TRANSPOSE", "TransB": "TRANSPOSE", "Alpha": 0.3}),
+    "batch": ([3, 2, 9, 17], [3, 2, 17, 5], {"FusedActivation": {"Type": "ACTIVATION_GELU"}}),
+    "softmax": ([30, 40], [40, 50], {"FusedActivation": {"Type": "ACTIVATION_SOFTMAX1", "Axes": [0]}}),
+    "large": ([1030, 1030], [1030, 1030], {}),
+    "large and transposed": ([1030, 1030], [1030, 1030], {"TransA": "TRANSPOSE"}),
+    "deep": ([2, 2**20 + 77], [2**20 + 77, 2], {}),
+}
+"""Sizes of both matrices, and attributes."""
+
+CONVOLUTIONS: dict[str, tuple[list[int], list[int], dict[str, object]]] = {
+    "several filters": ([2, 6, 9, 11], [10, 3, 3, 2], {"GroupCount": 2}),
+    "few filters": ([2, 8, 9], [8, 1, 3], {"GroupCount": 8}),
+    "transposed": ([1, 10, 5, 4, 6], [10, 12, 2, 1, 2], {"Direction": "BACKWARD", "Strides": [3, 1, 2]}),
+}
+"""Sizes of the input and of the filter, and attributes."""
 
 WALKS = ("DENSE", "ROWS", "SAME", "GATHER")
 """How an input may lie beside the output of a formula."""
@@ -175,6 +194,57 @@ def pooling(row: Mapping[str, list[int]], data_type: str, operator: str) -> Iter
         yield check({"type": operator, "desc": {**desc, "OutputIndicesTensor": indices}})
 
 
+def product(row: Product, data_type: str) -> Plan:
+    a, b, attributes = row
+    tensors = {"ATensor": {"DataType": data_type, "Sizes": a}, "BTensor": {"DataType": data_type, "Sizes": b}}
+    plain = {"TransA": "NONE", "TransB": "NONE", "Alpha": 1, "Beta": 1}
+    return check({"type": "GEMM", "desc": {**tensors, **plain, **attributes}})
+
+
+def convolution(sizes: list[int], kernel: list[int], attributes: Mapping[str, object], data_type: str) -> Plan:
+    spatial = len(sizes) - 2
+    names = {"Strides": 1, "Dilations": 1, "StartPadding": 1, "EndPadding": 1, "OutputPadding": 0}
+    desc = {
+        "InputTensor": {"DataType": data_type, "Sizes": sizes},
+        "FilterTensor": {"DataType": data_type, "Sizes": kernel},
+        "Mode": "CROSS_CORRELATION",
+        "Direction": "FORWARD",
+        "GroupCount": 1,
+        **{name: [value] * spatial for name, value in names.items()},
+    }
+    return check({"type": "CONVOLUTION", "desc": {**desc, **attributes}})
+
+
+def tensor(data_type: str, *sizes: int) -> dict[str, object]:
+    return {"DataType": data_type, "Sizes": list(sizes)}
+
+
+def integer_products() -> Iterator[Plan]:
+    """Products of matrices and convolutions of bytes."""
+    scales = {f"{name}ScaleTensor": tensor("FLOAT32", 1) for name in ("A", "B", "Output")}
+    matrices = {"ATensor": tensor("UINT8", 9, 17), "BTensor": tensor("INT8", 17, 33)}
+    zeros = {"AZeroPointTensor": tensor("UINT8", 9, 1), "BZeroPointTensor": tensor("INT8", 1, 33)}
+    yield check({"type": "MATRIX_MULTIPLY_INTEGER", "desc": {**matrices, **zeros}})
+    yield check({"type": "QUANTIZED_LINEAR_MATRIX_MULTIPLY", "desc": {**matrices, **scales}})
+    images = {"InputTensor": tensor("INT8", 2, 6, 9, 11), "FilterTensor": tensor("UINT8", 10, 3, 3, 2)}
+    arrays = {"Strides": [1, 2], "Dilations": [1, 1], "StartPadding": [1, 1], "EndPadding": [1, 1], "GroupCount": 2}
+    zero = {"InputZeroPointTensor": tensor("INT8", 1, 1, 1, 1)}
+    yield check({"type": "CONVOLUTION_INTEGER", "desc": {**images, **zero, **arrays}})
+    scales = {f"{name}ScaleTensor": tensor("FLOAT32", 1, 1, 1, 1) for name in ("Input", "Filter", "Output")}
+    bias = {"BiasTensor": tensor("INT32", 1, 10, 1, 1)}
+    yield check({"type": "QUANTIZED_LINEAR_CONVOLUTION", "desc": {**images, **scales, **bias, **arrays}})
+
+
+def products() -> Iterator[Plan]:
+    """Products of matrices and convolutions."""
+    yield from integer_products()
+    for data_type in ("FLOAT32", "FLOAT16"):
+        for row in PRODUCTS.values():
+            yield product(row, data_type)
+        for sizes, kernel, attributes in CONVOLUTIONS.values():
+            yield convolution(sizes, kernel, attributes, data_type)
+
+
 def formula(name: str, strides: tuple[int, ...] = (96, 32, 8, 1)) -> Plan:
     """A plan of an operator of single elements, whose last input has some strides."""
     members = OPERATORS[name].members.inputs
@@ -227,6 +297,7 @@ def cases() -> Iterator[Case]:
     yield from any_bytes(plan_of_case(case, data_type) for case in CASES for data_type in ("FLOAT32", "FLOAT16"))
     yield from any_bytes([plan_of_case(LEFT_TO_THE_HOST, "FLOAT32")])
     yield from any_bytes(others())
+    yield from any_bytes(products())
 
 
 def left_open(plan: Plan, values: list[float], rest: float | None) -> bytearray:
@@ -249,8 +320,13 @@ def launched(plan: Plan) -> Iterator[Kernel]:
     """The kernels of a plan."""
     nowhere = CudaMemory(dict.fromkeys(plan.inputs, 0), dict.fromkeys(plan.outputs, 0), 0, 0, 0)
     for launch in kernels.JOBS[plan.operator.name](plan, PROCESSORS).launches(nowhere):
+        if isinstance(launch, MatrixProduct):
+            continue
         if "reduction" in launch.program.sources:
             yield Kernel(launch.entry, computes(launch.program), launch.grid[1] > 1)
+        elif any(source.startswith("products/") for source in launch.program.sources):
+            macros = dict(launch.program.macros)
+            yield Kernel(launch.entry, (macros.get("LEFT", macros.get("INPUT")), macros.get("QUANTIZED")))
         elif "elementwise" in launch.program.sources:
             for number in range(len(plan.inputs)):
                 yield Kernel(launch.entry, (dict(launch.program.macros)[f"WALK{number}"],))
@@ -278,12 +354,13 @@ def reached(plan: Plan) -> Iterator[tuple[str, str]]:
     """The kernels that a plan launches, behind their sources."""
     nowhere = CudaMemory(dict.fromkeys(plan.inputs, 0), dict.fromkeys(plan.outputs, 0), 0, 0, 0)
     for launch in kernels.JOBS[plan.operator.name](plan, PROCESSORS).launches(nowhere):
-        yield from ((source, launch.entry) for source in launch.program.sources)
+        if not isinstance(launch, MatrixProduct):
+            yield from ((source, launch.entry) for source in launch.program.sources)
 
 
 def required() -> Iterator[Kernel]:
     """The passes of every reduction, along rows and columns, with and without splits; poolings also with indices;
-    and every walk of an input of a formula."""
+    every walk of an input of a formula; and the kernels of products of both types."""
     reductions = [entry for source, entry in sorted(entries()) if source == "reduction"]
     for function, data_type, size in itertools.product(FUNCTIONS, DATA_TYPES, (2, 2**16)):
         for plan in reduction(function, data_type, ([1, size], [1], None)):
@@ -296,6 +373,11 @@ def required() -> Iterator[Kernel]:
         yield Kernel("pool_windows", (data_type, indices, 3))
     for walk in WALKS:
         yield Kernel("compute", (walk,))
+    for source, entry in sorted(entries()):
+        if source == "products/requantize":
+            yield from (Kernel(entry, ("u8", is_quantized)) for is_quantized in (0, 1))
+        elif (SOURCES / "products" / f"{source}.cu").exists():
+            yield from (Kernel(entry, (kind, None)) for kind in ("f32", "f16"))
 
 
 def missing(plans: Iterable[Plan]) -> list[object]:

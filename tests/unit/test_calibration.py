@@ -52,13 +52,14 @@ def test_what_is_measured_is_what_it_takes():
     device = Timed()
     cost = measure(device, device.clock)
     assert cost.fixed == pytest.approx(FIXED, rel=0.1)
-    assert set(cost.kinds) == {*ReduceFunction.__members__, "MAX_POOLING"}
+    assert set(cost.kinds) == {*ReduceFunction.__members__, "MAX_POOLING", "GEMM"}
     tensor = {"DataType": "FLOAT32", "Sizes": [1024, 4096]}
     plan = check({"type": "REDUCE", "desc": {"Function": "L1", "InputTensor": tensor, "Axes": [1]}})
     demand = Demand.of(plan)
     right = FIXED + demand.bytes * PER_BYTE + demand.work * PER_VISIT
     assert cost.seconds(demand) == pytest.approx(right, rel=0.1)
     assert cost.kinds["MAX_POOLING"] == pytest.approx(2 * PER_VISIT, rel=0.1)
+    assert cost.kinds["GEMM"] == pytest.approx(PER_VISIT, rel=0.1)
 
 
 @pytest.fixture(autouse=True)

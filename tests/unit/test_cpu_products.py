@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
-import operator
-import random
 import time
 import tracemalloc
 from contextlib import suppress
@@ -15,13 +12,25 @@ from typing import Any
 import numpy as np
 import pytest
 
-from opwire.check import Plan, check
-from opwire.tensor import Array, DataType
+from opwire.check import check
+from opwire.tensor import Array
 from opwire_service.devices.cpu import CpuDevice
 from opwire_service.execution import Stopped
 from opwire_service.kernels.cpu.products.exact_sums import ExactSums
 from tests import oracle
 from tests.execution import go_on
+from tests.products import (
+    FORWARD,
+    SHAPES,
+    answer,
+    assert_rounded,
+    cancelling,
+    conv_fields,
+    convolve,
+    gemm,
+    normal,
+    plan_of,
+)
 
 TOP, LEAST = float(np.finfo(np.float32).max), 2.0**-149
 
@@ -31,45 +40,6 @@ def cpu(request):
     device = CpuDevice(threads=request.param)
     yield device
     device.close()
-
-
-def tensor(array: Array) -> dict[str, Any]:
-    strides = [step // array.itemsize for step in array.strides]
-    return {"DataType": DataType.of(array.dtype).name, "Sizes": list(array.shape), "Strides": strides}
-
-
-def plan_of(kind: str, inputs: dict[str, Array], **fields: Any) -> Plan:
-    return check({"type": kind, "desc": {name: tensor(array) for name, array in inputs.items()} | fields})
-
-
-def answer(device: CpuDevice, kind: str, inputs: dict[str, Array], **fields: Any) -> Array:
-    plan = plan_of(kind, inputs, **fields)
-    outputs = {name: desc.allocate()[1] for name, desc in plan.outputs.items()}
-    device.run(plan, inputs, outputs, go_on)
-    return outputs["OutputTensor"]
-
-
-def gemm(device: CpuDevice, a: Array, b: Array, c: Array | None = None, **fields: Any) -> Array:
-    inputs = {"ATensor": a, "BTensor": b} | ({} if c is None else {"CTensor": c})
-    return answer(device, "GEMM", inputs, **({"TransA": "NONE", "TransB": "NONE", "Alpha": 1, "Beta": 1} | fields))
-
-
-def assert_rounded(
-    actual: Array, a: Array, b: Array, alpha: float = 1, beta: float = 0, c: Array | None = None
-) -> None:
-    """Some elements against fractions."""
-    chosen, unit = random.Random(1), 2**149
-    for _ in range(60):
-        i, j = chosen.randrange(actual.shape[0]), chosen.randrange(actual.shape[1])
-        left, right = ([int(math.ldexp(x, 149)) for x in numbers.tolist()] for numbers in (a[i], b[:, j]))
-        exact = Fraction(sum(map(operator.mul, left, right)), unit * unit)
-        exact = Fraction(alpha) * exact + (Fraction(beta) * Fraction(float(c[i, j])) if c is not None else 0)
-        right = oracle.rounded(exact, actual.dtype)
-        assert actual[i, j] == right, (i, j, actual[i, j], right)
-
-
-def normal(*shape: int, dtype: Any = np.float32, seed: int = 0) -> Array:
-    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
@@ -99,15 +69,6 @@ def test_a_batch_is_its_matrices(cpu):
         np.testing.assert_array_equal(together[first, second], gemm(cpu, a[first, second], b[first, second]))
     swapped = gemm(cpu, a.swapaxes(0, 1), b.swapaxes(0, 1))
     np.testing.assert_array_equal(swapped, together.swapaxes(0, 1))
-
-
-def cancelling(seed: int, rows: int, depth: int) -> tuple[Array, Array]:
-    """Numbers that cancel but for a rest far below them, of all magnitudes."""
-    chosen = np.random.default_rng(seed)
-    half = (chosen.standard_normal((rows, depth)) * 2.0 ** chosen.integers(-60, 60, (rows, depth))).astype(np.float32)
-    rest = (chosen.standard_normal((rows, 3)) * 2.0**-40).astype(np.float32)
-    column = chosen.standard_normal((depth, rows)).astype(np.float32)
-    return np.hstack([half, rest, -half]), np.vstack([column, np.ones((3, rows), np.float32), column])
 
 
 def test_cancellation_is_summed_exactly(cpu):
@@ -168,39 +129,6 @@ def test_exact_sums_are_those_of_fractions():
     with np.errstate(over="ignore"):
         found = sums.odd().astype(np.float32)
     np.testing.assert_array_equal(found, np.array([oracle.rounded(e, np.dtype(np.float32)) for e in exact]))
-
-
-def convolve(source: Array, kernel: Array, stride: int, dilation: int, pad: int, groups: int) -> Array:
-    """A convolution of integers in two dimensions."""
-    padded = np.pad(source, ((0, 0), (0, 0), (pad, pad), (pad, pad)))
-    high, wide = (1 + (size - 1) * dilation for size in kernel.shape[2:])
-    windows = np.lib.stride_tricks.sliding_window_view(padded, (high, wide), (2, 3))
-    windows = windows[:, :, ::stride, ::stride, ::dilation, ::dilation]
-    split = windows.reshape(len(source), groups, -1, *windows.shape[2:])
-    filters = kernel.reshape(groups, -1, *kernel.shape[1:])
-    found = np.einsum("ngcyxij,gmcij->ngmyx", split, filters)
-    joined: Array = found.reshape(len(source), -1, *found.shape[3:])
-    return joined
-
-
-def conv_fields(spatial: int, stride: int, dilation: int, pad: int, groups: int) -> dict[str, Any]:
-    each = {"Strides": stride, "Dilations": dilation, "StartPadding": pad, "EndPadding": pad}
-    return {name: [value] * spatial for name, value in each.items()} | {"GroupCount": groups}
-
-
-FORWARD = {"Mode": "CROSS_CORRELATION", "Direction": "FORWARD", "OutputPadding": [0, 0]}
-
-SHAPES = [
-    # images, channels, size, filters, window, stride, dilation, padding, groups
-    (2, 48, 60, 96, 3, 1, 1, 1, 1),
-    (1, 40, 9, 530, 3, 1, 1, 1, 1),
-    (1, 2300, 10, 6, 3, 1, 1, 1, 1),
-    (5, 30, 31, 60, 5, 2, 2, 3, 3),
-    (1, 64, 40, 64, 3, 1, 1, 1, 64),
-    (2, 8, 200, 12, 2, 50, 1, 0, 1),
-    (3, 700, 14, 40, 1, 1, 1, 0, 1),
-    (1, 2, 70, 3, 2, 1, 60, 5, 1),
-]
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)

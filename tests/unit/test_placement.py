@@ -51,6 +51,15 @@ def test_a_large_product_goes_to_the_card_before_anything_was_measured():
     assert placement.order(product(2048), 0) == ["cuda", "cpu"]
 
 
+def test_products_go_by_what_products_take():
+    """Not by what other kinds take: sums are bound by memory, of which products need little."""
+    card = Cost(300e-6, 1.2e-10, 1e-12, {"GEMM": 4e-13})
+    cpu = Cost(20e-6, 0.0, 2e-11, {"GEMM": 3e-12})  # a hundred cores
+    placement = Placement({"cuda": card, "cpu": cpu})
+    assert placement.order(product(64), 0) == ["cpu", "cuda"]
+    assert placement.order(product(2048), 0) == ["cuda", "cpu"]
+
+
 def test_the_transfer_counts():
     far = Placement({"cuda": Cost(200e-6, 1e-9, 0.01e-9), "cpu": CPU})
     assert far.order(reduction(10**7), 0)[0] == "cpu"

@@ -44,6 +44,8 @@ LONG_ENOUGH = 4e-3
 RUNS = 5
 
 _ROW = 4096
+_SIDE = 512
+"""Rows and columns of a product."""
 
 
 def costs_file() -> Path:
@@ -116,9 +118,10 @@ def measure(device: Device, clock: Clock = time.perf_counter) -> Cost:
 
 
 def _kinds() -> Iterator[Callable[[int], Plan]]:
-    """For each kind of computation the plan for so many rows."""
+    """For each kind of computation the plan for so many rows, or for so deep a product."""
     yield from (partial(_reduction, function.name, repeated=True) for function in ReduceFunction)
     yield _pooling
+    yield _product
 
 
 def _per_visit(best: Callable[[Plan, int], float], kind: Callable[[int], Plan], fixed: float) -> float:
@@ -147,6 +150,19 @@ def _pooling(rows: int) -> Plan:
         "EndPadding": [1, 1],
     }
     return check({"type": "MAX_POOLING", "desc": desc})
+
+
+def _product(depth: int) -> Plan:
+    """A product of matrices, each of which is one line over and over."""
+    desc = {
+        "ATensor": {"DataType": "FLOAT32", "Sizes": [_SIDE, depth], "Strides": [0, 1]},
+        "BTensor": {"DataType": "FLOAT32", "Sizes": [depth, _SIDE], "Strides": [1, 0]},
+        "TransA": "NONE",
+        "TransB": "NONE",
+        "Alpha": 1,
+        "Beta": 1,
+    }
+    return check({"type": "GEMM", "desc": desc})
 
 
 def _best(device: Device, clock: Clock, plan: Plan, runs: int) -> float:

@@ -24,8 +24,9 @@ from opwire.wire import EncodedTensor
 from ...execution import Arrays, Stop, Stopped
 from ...kernels.cuda import JOBS
 from ...kernels.cuda.compiler import Compiler
-from ...kernels.cuda.job import CudaJob, CudaMemory, device_desc
+from ...kernels.cuda.job import CudaJob, CudaMemory, MatrixProduct, device_desc
 from ..base import Device, Inputs, Usage
+from .blas import Blas
 from .library import cupy_for
 from .memory import DeviceMemory, Staging, aligned
 
@@ -46,6 +47,7 @@ COMPILERS = 4
 """Programs that are compiled at a time ahead of any request."""
 
 _LAUNCHES_AHEAD = 4
+_SHORT_LAUNCH = 0.1
 _SPINS = 20
 _PAUSE = 20e-6
 """Waiting looks so often at once, and then after so many seconds each time: sleeping leaves Python to other threads."""
@@ -138,6 +140,7 @@ class CudaDevice(Device):
         self.memory = DeviceMemory(self._runtime, memory_bytes or int(free * MEMORY_SHARE / processes))
         self._staging = Staging(self._cuda, STAGING_BYTES, STREAMS * BUFFERS_PER_STREAM)
         self._compiler = Compiler(self._cupy, index)
+        self._blas = Blas(self._cupy)
         self._prepared = lru_cache(PREPARED)(self._prepare)
 
     @property
@@ -225,10 +228,18 @@ class CudaDevice(Device):
             counter = 8 if job.uncertain_bytes else 0
             self._runtime.memsetAsync(memory.state, 0, aligned(job.state_bytes) + counter, stream.ptr)
         last: Any = None
-        for number, launch in enumerate(job.launches(memory), 1):
-            kernel = self._compiler.kernel(launch.program, launch.entry, stop)
-            kernel(launch.grid, launch.block, (launch.parameter,), stream=stream)
-            if number % _LAUNCHES_AHEAD == 0:
+        ahead = 0.0
+        for launch in job.launches(memory):
+            if isinstance(launch, MatrixProduct):
+                self._blas.multiply(launch, stream)
+            else:
+                kernel = self._compiler.kernel(launch.program, launch.entry, stop)
+                kernel(launch.grid, launch.block, (launch.parameter,), stream=stream)
+            ahead += _SHORT_LAUNCH if launch.is_short else 1
+            if ahead >= _LAUNCHES_AHEAD:
+                ahead = 0
+                if stop():
+                    raise Stopped
                 if last is not None:
                     _wait(last, stop)
                 last = stream.record()
@@ -351,6 +362,7 @@ class CudaDevice(Device):
         self._staging.close()
         if self.broken is None:
             with self._cuda.Device(self._index):
+                self._blas.close()
                 self.memory.close()
 
 

@@ -12,6 +12,7 @@ from .job import CudaJob
 from .movement import family as movement
 from .normalization import response, softmax, statistics
 from .pooling import averages, unpool
+from .products import convolution, gemm, integers
 from .quantization import linear
 from .resampling import regions, resample
 
@@ -30,6 +31,9 @@ _FAMILIES = (
     response,
     unpool,
     regions,
+    gemm,
+    convolution,
+    integers,
 )
 
 _BY_FAMILY: tuple[Mapping[str, Callable[[Plan, int], CudaJob]], ...] = tuple(family.JOBS for family in _FAMILIES)

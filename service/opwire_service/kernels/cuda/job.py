@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from opwire.tensor import Array, BufferTensorDesc, DataType
 
@@ -29,6 +29,10 @@ TYPES = {
 
 LOAD_BYTES = 16
 """The most that a thread loads at once."""
+
+
+_SHORT_PRODUCT = 1 << 30
+"""Multiplications that take a small part of a millisecond."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +62,64 @@ def _source(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class KernelLaunch:
-    """One launch of a kernel, whose only parameter is a structure: an array of one element."""
+    """One launch of a kernel, whose only parameter is a structure: an array of one element.
+
+    Attributes:
+        is_short: it takes a small part of a millisecond, so that many may wait on the card.
+    """
 
     program: Program
     entry: str
     grid: tuple[int, int]
     block: tuple[int, int]
     parameter: Array
+    is_short: bool = False
+
+
+class Matrices(NamedTuple):
+    """Float64 matrices of one size.
+
+    Attributes:
+        address: of the first.
+        step: elements from one matrix to the next.
+        pitch: elements from one line to the next; those of a line are neighbours.
+        is_transposed: whether lines are columns.
+    """
+
+    address: int
+    step: int
+    pitch: int
+    is_transposed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixProduct:
+    """A call of the library that multiplies float64 matrices: ``target = left @ right``, for each of some.
+
+    Attributes:
+        count: of matrices.
+        rows, columns: of the target, whose lines are rows.
+        depth: columns of the left and rows of the right matrix.
+        left, right, target: where they lie.
+        adds: to what the target holds.
+    """
+
+    count: int
+    rows: int
+    columns: int
+    depth: int
+    left: Matrices
+    right: Matrices
+    target: Matrices
+    adds: bool
+
+    @property
+    def is_short(self) -> bool:
+        """See ``KernelLaunch``."""
+        return self.count * self.rows * self.columns * self.depth <= _SHORT_PRODUCT
+
+
+Launch = KernelLaunch | MatrixProduct
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +162,7 @@ class CudaJob(Protocol):
     @property
     def uncertain_bytes(self) -> int: ...
 
-    def launches(self, memory: CudaMemory) -> Iterator[KernelLaunch]:
+    def launches(self, memory: CudaMemory) -> Iterator[Launch]:
         """The launches in their order, each at most some 10 ms of work."""
         ...
 

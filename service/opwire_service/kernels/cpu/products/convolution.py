@@ -15,6 +15,7 @@ from opwire.tensor import Array
 
 from ....execution import Arrays, Stop, Stopped
 from ...activation import activated
+from ...convolutions import Geometry, Line
 from ...layout import coordinates
 from ..jit.compiler import Kernel
 from ..run.job import Job, Step
@@ -26,7 +27,7 @@ from .direct import DIRECT, LINE
 from .finishing import NOTHING, Finish, Steps, of_type
 from .operands import ROWS, multiply, widened
 from .phases import FILTERS, MOST_UNFOLDED, Cut, Phase, Unit, columns_of, flat_filters, grouped
-from .unfolding import MOST_SUMS, Boxes, Columns, Geometry, Line, halved
+from .unfolding import MOST_SUMS, Boxes, Columns, halved
 from .widening import WIDEN
 from .window import COUNT, FIRST, SPATIAL
 from .workspace import Workspace, Workspaces

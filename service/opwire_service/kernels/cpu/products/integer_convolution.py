@@ -10,6 +10,7 @@ from opwire.check import Plan
 from opwire.tensor import Array
 
 from ....execution import Arrays, Stop, Stopped
+from ...convolutions import Geometry
 from ..jit.compiler import Kernel
 from ..run.job import Job
 from ..run.pool import Find, Pool
@@ -17,7 +18,7 @@ from . import blas
 from .integer_products import BYTES_DEPTH
 from .phases import grouped
 from .requantizing import Finishing, Quantized, Wrapped
-from .unfolding import CHANNELS, MOST_SUMS, MOST_UNFOLDED, WASTE, Box, Boxes, Columns, Cut, Geometry
+from .unfolding import CHANNELS, MOST_SUMS, MOST_UNFOLDED, WASTE, Box, Boxes, Columns, Cut
 
 TILE_BYTES = 8 * (MOST_UNFOLDED * (2 + WASTE) + 8 * MOST_SUMS)
 """What a tile takes on each thread: columns, what they are read from, and sums."""

@@ -13,10 +13,11 @@ import numpy as np
 from opwire.tensor import Array
 
 from ....execution import Stop, Stopped
+from ...convolutions import Geometry, Line
 from ..run.pool import Find
 from . import blas
 from .finishing import Finish
-from .unfolding import MOST_SUMS, Box, Boxes, Geometry, Line, halved
+from .unfolding import MOST_SUMS, Box, Boxes, halved
 from .window import IMAGES, PLACES, SPATIAL
 from .workspace import Sizes, Workspaces
 

@@ -1,21 +1,17 @@
-"""Convolutions as products of matrices: filters times columns, of which only a tile is unfolded at a time.
-
-A transposed convolution falls into phases: outputs that lie a stride apart meet the same elements of the filter. Within
-a phase it is a convolution of stride one, so both directions are unfolded alike.
-"""
+"""Convolutions as products of matrices: filters times columns, of which only a tile is unfolded at a time."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import gcd, prod
+from math import prod
 from typing import Any, NamedTuple, overload
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from opwire.check import Plan
-from opwire.enums import ConvolutionDirection, ConvolutionMode
 from opwire.tensor import Array
+
+from ...convolutions import Geometry, Line
 
 MOST_UNFOLDED = 1 << 19
 """Elements of the columns of a tile."""
@@ -34,106 +30,6 @@ UNITS = 4
 
 WASTE = 4
 """How many times as large as the columns a copy of the input may be that they are read from."""
-
-
-class Line(NamedTuple):
-    """One spatial dimension of a phase.
-
-    Attributes:
-        size: of the input.
-        first, stride, length: the outputs, from the first one in steps.
-        tap, apart, taps: the elements of the filter, likewise.
-        base, step, turn: output ``j`` meets by tap ``t`` the element ``base + j * step + t * turn`` of the input.
-    """
-
-    size: int
-    first: int
-    stride: int
-    length: int
-    tap: int
-    apart: int
-    taps: int
-    base: int
-    step: int
-    turn: int
-
-    @property
-    def outputs(self) -> slice:
-        return slice(self.first, self.first + (self.length - 1) * self.stride + 1, self.stride)
-
-    @property
-    def filter(self) -> slice:
-        return slice(self.tap, self.tap + (self.taps - 1) * self.apart + 1, self.apart)
-
-
-class Geometry:
-    """The sizes of a convolution, and how it is cut.
-
-    Attributes:
-        groups, filters, channels: groups, channels of the output in each, channels of the input in each.
-        images: of the batch.
-        is_whole: whether each output belongs to a phase; if not, some consist of the bias alone.
-    """
-
-    def __init__(self, plan: Plan) -> None:
-        attributes = plan.attributes
-        self._transposed = getattr(attributes, "Direction", None) is ConvolutionDirection.BACKWARD
-        self._mirrored = getattr(attributes, "Mode", None) is ConvolutionMode.CONVOLUTION
-        source, kernel = plan.inputs["InputTensor"].sizes, plan.inputs["FilterTensor"].sizes
-        target = plan.outputs["OutputTensor"].sizes
-        self.groups, self.images = attributes.GroupCount, source[0]
-        self.channels, self.filters = source[1] // self.groups, target[1] // self.groups
-        arrays = (getattr(attributes, name) for name in ("Strides", "Dilations", "StartPadding"))
-        self._lines = list(zip(source[2:], kernel[2:], target[2:], *arrays, strict=True))
-        self._counts = [
-            min(window, stride // gcd(stride, dilation)) if self._transposed else 1
-            for _, window, _, stride, dilation, _ in self._lines
-        ]
-        self.is_whole = not self._transposed or all(
-            count == stride for count, (_, _, _, stride, _, _) in zip(self._counts, self._lines, strict=True)
-        )
-
-    @property
-    def phases(self) -> int:
-        """How many there may be."""
-        return prod(self._counts)
-
-    def phase(self, number: int) -> tuple[Line, ...] | None:
-        """The lines of a phase, or None where it has no outputs."""
-        lines = []
-        for count, line in zip(self._counts, self._lines, strict=True):
-            number, tap = divmod(number, count)
-            found = _phase(tap, *line) if self._transposed else _forward(*line)
-            if found is None:
-                return None
-            lines.append(found)
-        return tuple(lines)
-
-    def filters_of(self, kernel: Array, phase: tuple[Line, ...]) -> Array:
-        """A view of the filter, ``[groups, filters, *taps, channels]``."""
-        spatial = tuple(range(3, kernel.ndim + 1))
-        view = np.flip(kernel, tuple(range(2, kernel.ndim))) if self._mirrored else kernel
-        split = (self.groups, -1, *view.shape[1:])
-        own, shared = (2, 1) if self._transposed else (1, 2)
-        return view.reshape(split).transpose(0, own, *spatial, shared)[
-            (slice(None), slice(None), *(line.filter for line in phase))
-        ]
-
-
-def _forward(size: int, window: int, target: int, stride: int, dilation: int, start: int) -> Line:
-    return Line(size, 0, 1, target, 0, 1, window, -start, stride, dilation)
-
-
-def _phase(tap: int, size: int, window: int, target: int, stride: int, dilation: int, start: int) -> Line | None:
-    """The outputs that element ``tap`` of the filter reaches; ``apart`` further on others reach them too."""
-    first = (tap * dilation - start) % stride
-    if first >= target:
-        return None
-    common = gcd(stride, dilation)
-    apart = stride // common
-    base = (first + start - tap * dilation) // stride
-    count = -(-(target - first) // stride)
-    return Line(size, first, stride, count, tap, apart, -(-(window - tap) // apart), base, 1, -(dilation // common))
 
 
 Box = tuple[slice, ...]

@@ -1,0 +1,44 @@
+"""Fused activations as C: a function of a double, within a few units of its last place."""
+
+from __future__ import annotations
+
+import struct
+
+from opwire.fields.member import NestedOperator
+from opwire.formulas import Call, Constant, Expression, Tensor
+
+from ...formulas.resolve import activated_expression
+from ..formula_source import FLOATS, TRUTHS, Body
+
+_VALUE = Tensor("Value")
+
+
+def activated_source(activation: NestedOperator | None) -> str:
+    """The function ``activated`` of ``operands.cu``; without an activation it gives its operand.
+
+    Raises:
+        ValueError: the activation works on more than one element at a time.
+    """
+    body = Body()
+    result = _value(activated_expression(activation, _VALUE), body)
+    lines = [*body.lines, f"    return {result};"]
+    return "static __device__ double activated(double x) {\n" + "\n".join(lines) + "\n}\n"
+
+
+def _value(expression: Expression, body: Body) -> str:
+    key = "double", expression
+    if key in body.names:
+        return body.names[key]
+    match expression:
+        case Tensor():
+            return "x"
+        case Constant(number):
+            (bits,) = struct.unpack("<Q", struct.pack("<d", number))
+            return f"__longlong_as_double({bits:#x}ll)"
+        case Call(primitive, operands):
+            given = [_value(operand, body) for operand in operands]
+            value = FLOATS[primitive].format(*given) if primitive in FLOATS else f"{primitive}({', '.join(given)})"
+            return body.variable(*key, "bool" if primitive in TRUTHS else "double", value)
+        case _:
+            pass
+    raise TypeError(expression)

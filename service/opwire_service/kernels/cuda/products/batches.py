@@ -1,0 +1,126 @@
+"""The launches of a tile, recorded once and placed in the memory of each run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from opwire.tensor import Array
+
+from ..job import KernelLaunch, Launch, MatrixProduct, Program
+from .tiles import COPIES, PARAMETERS, TASK, TENSORS
+
+KEPT = 64
+"""Launches of a job that are kept; those of larger ones are recorded anew at each run."""
+
+TOGETHER = 64
+"""Launches of a batch, more or less: what takes a few ms to record."""
+
+
+class Step(NamedTuple):
+    """A launch of a kernel with the task of that number."""
+
+    entry: str
+    grid: tuple[int, int]
+    block: tuple[int, int]
+    is_short: bool
+    task: int
+
+
+class Batch(NamedTuple):
+    """Launches whose addresses count from the beginning of each tensor and of the memory for tiles.
+
+    Attributes:
+        tasks: the bytes of all tasks.
+        steps: the launches.
+    """
+
+    tasks: bytes
+    steps: tuple[Step | MatrixProduct, ...]
+
+    def placed(self, program: Program, tensors: Mapping[str, int], scratch: int) -> Iterator[Launch]:
+        """The launches of a run: where its tensors are, and its memory for tiles."""
+        tasks = np.frombuffer(bytearray(self.tasks), TASK)
+        for name in TENSORS:
+            tasks[name] += np.uint64(tensors.get(name, 0))
+        for name in PARAMETERS:
+            if name in tensors:
+                tasks[name]["at"] += np.uint64(tensors[name])
+        for name in COPIES:
+            tasks[name] += np.uint64(scratch)
+        tasks["limbs"] += np.uint64(scratch) * (tasks["limbs"] != 0)
+        for name in ("left", "right"):  # or a copy in the place of the tensor
+            instead = np.uint64((scratch - tensors.get(name, 0)) % 2**64)
+            tasks[name] += instead * (tasks[f"{name}_is_copied"] != 0)
+        for step in self.steps:
+            if isinstance(step, MatrixProduct):
+                left, right, target = (
+                    each._replace(address=each.address + scratch) for each in (step.left, step.right, step.target)
+                )
+                yield MatrixProduct(
+                    step.count, step.rows, step.columns, step.depth, left, right, target, adds=step.adds
+                )
+            else:
+                number = step.task
+                yield KernelLaunch(
+                    program, step.entry, step.grid, step.block, tasks[number : number + 1], is_short=step.is_short
+                )
+
+
+class Recording:
+    """The launches of a tile.
+
+    Args:
+        task: of the tile, a record; it is changed from launch to launch.
+    """
+
+    def __init__(self, task: Array) -> None:
+        self.task = task
+        self._tasks: list[bytes] = []
+        self._steps: list[Step | MatrixProduct] = []
+
+    def launch(self, entry: str, grid: tuple[int, int], block: tuple[int, int], *, is_short: bool = True) -> None:
+        """Adds a launch of a kernel with the task as it is."""
+        self._steps.append(Step(entry, grid, block, is_short, len(self._tasks)))
+        self._tasks.append(self.task.tobytes())
+
+    def multiply(self, product: MatrixProduct) -> None:
+        self._steps.append(product)
+
+    def batches(self, *, last: bool = False) -> Iterator[Batch]:
+        """What was recorded since the last batch, once that is enough or nothing follows."""
+        if self._steps and (last or len(self._steps) >= TOGETHER):
+            yield Batch(b"".join(self._tasks), tuple(self._steps))
+            self._tasks, self._steps = [], []
+
+
+class Batches:
+    """Batches that can be iterated over and over.
+
+    Args:
+        record: makes them.
+    """
+
+    def __init__(self, record: Callable[[], Iterator[Batch]]) -> None:
+        self._record = record
+        self._kept: tuple[Batch, ...] | None = None
+        self._is_long = False
+
+    def __iter__(self) -> Iterator[Batch]:
+        if self._kept is not None:
+            yield from self._kept
+            return
+        kept: list[Batch] = []
+        launches = 0
+        for batch in self._record():
+            yield batch
+            launches += len(batch.steps)
+            if launches <= KEPT and not self._is_long:
+                kept.append(batch)
+            else:
+                self._is_long = True
+                kept.clear()
+        if not self._is_long:
+            self._kept = tuple(kept)

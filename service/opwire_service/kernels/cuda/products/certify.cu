@@ -1,0 +1,108 @@
+// Sums with the bounds on their errors: where both ends of what a sum may be are rounded alike, that is the result. All
+// other sums are listed.
+
+const u32 CERTIFY_THREADS = 256;
+const double SLACK = 0x1p-51;     // what an addend adds to the error, in parts of it
+const double CLOSE = 0x1p-36;     // the relative error of what an activation is applied to, at most
+const double ABSOLUTE = 0x1p-40;  // the error of what stays a double, at most
+
+// False if the bound leaves it open.
+static __device__ __forceinline__ bool certified(const Task &task, double sum, double bound, double addend, Output &into) {
+    double value = sum * task.alpha;
+    if (!is_finite(task.alpha)) {  // the sign decides
+        if (is_finite(sum) && !(fabs(sum) > bound)) return false;
+        bound = 0;
+    }
+    if (task.addend) {
+        value += addend;
+        bound += fabs(addend) * SLACK;
+    }
+    if (!is_finite(value)) {
+        finished(into, value);
+        return true;
+    }
+#if FINISH == 0
+    typedef Format<Output> F;
+    u32 high = F::nearest(value + bound), low = F::nearest(value - bound);
+    into = F::make(value == 0 && bound == 0 ? 0 : high);
+    return high == low || (value == 0 && bound == 0);
+#else
+    if (bound > (FINISH == OPEN ? ABSOLUTE : CLOSE * fabs(value))) return false;
+    finished(into, value == 0 ? 0.0 : value);
+    return true;
+#endif
+}
+
+// Lists the elements that threads of the block leave open, so that those of a block stay together: bit i of `open` stands
+// for the one that comes i blocks of threads after the first.
+static __device__ __forceinline__ void list_open(const Task &task, u32 open, u32 first) {
+    __shared__ u32 begins[CERTIFY_THREADS / WARP];
+    u32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, count = __popc(open), end = count;
+    if (!__syncthreads_or((int)count)) return;
+#pragma unroll
+    for (u32 other = 1; other < WARP; other *= 2) {
+        u32 before = __shfl_up_sync(~0u, end, other);
+        if (lane >= other) end += before;
+    }
+    if (lane == WARP - 1) begins[warp] = end;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        u32 total = 0;
+        for (u32 i = 0; i < CERTIFY_THREADS / WARP; ++i) total += begins[i];
+        u32 begin = atomicAdd(task.open, total);
+        for (u32 i = 0; i < CERTIFY_THREADS / WARP; ++i) {
+            u32 own = begins[i];
+            begins[i] = begin;
+            begin += own;
+        }
+    }
+    __syncthreads();
+    u32 *to = task.open + 2 + begins[warp] + end - count;
+    for (; open; open &= open - 1) *to++ = first + (__ffs((int)open) - 1) * CERTIFY_THREADS;
+}
+
+extern "C" __global__ void __launch_bounds__(CERTIFY_THREADS) certify(const __grid_constant__ Task task) {
+    u32 first = blockIdx.x * CERTIFY_THREADS * task.share + threadIdx.x, open = 0;
+    for (u32 i = 0; i < task.share; ++i) {
+        u32 element = first + i * CERTIFY_THREADS;
+        if (element >= task.count) break;
+        Spot spot(task, element);
+        double row_bound = task.row_bounds[spot.line], bound = row_bound * task.column_bounds[spot.across];
+        double addend = task.addend ? addend_of(task, spot.matrix, spot.row, spot.column) : 0;
+        Output into;
+        // An infinite weight adds nothing in the padding.
+        bool is_certain = !(WINDOW && !is_finite(row_bound));
+        is_certain = is_certain && certified(task, task.sums[element], bound, addend, into);
+        if (is_certain) task.target[target_offset(task, spot.matrix, spot.row, spot.column)] = into;
+        else open |= 1u << i;
+    }
+    list_open(task, open, first);
+}
+
+#if WINDOW
+// Sums of few products: each thread computes one, and the sum of their magnitudes, which bounds the error.
+extern "C" __global__ void __launch_bounds__(CERTIFY_THREADS) convolve(const __grid_constant__ Task task) {
+    u32 element = task.first + blockIdx.x * CERTIFY_THREADS + threadIdx.x, open = 0;
+    if (element - task.first < task.count) {
+        Spot spot(task, element);
+        LeftLine left(task, spot.matrix, spot.row);
+        RightLine right(task, spot.matrix, spot.column);
+        Taps taps(task.window, 0);
+        double sum = 0, magnitudes = 0;
+        for (u32 k = 0; k < task.depth; ++k, taps.next(task.window)) {
+            const Right *from = right.find(task, taps);
+            if (!from) continue;
+            double product = number_at(from) * left.at(task, taps);
+            sum += product;
+            magnitudes += fabs(product);
+        }
+        double addend = task.addend ? addend_of(task, spot.matrix, spot.row, spot.column) : 0;
+        Output into;
+        if (certified(task, sum, magnitudes * task.error, addend, into))
+            task.target[target_offset(task, spot.matrix, spot.row, spot.column)] = into;
+        else
+            open = 1;
+    }
+    list_open(task, open, element);
+}
+#endif

@@ -1,0 +1,177 @@
+"""CONVOLUTION: filters times the columns that a window sees, or each sum by itself where a group has few filters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from math import prod
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from opwire.check import Plan
+from opwire.tensor import Array, BufferTensorDesc
+
+from ....execution import Arrays, Stop
+from ...convolutions import Geometry, Line
+from ..job import CudaMemory, Launch, Program, device_desc
+from .batches import Batch, Batches
+from .launching import ACTIVATED, ROUNDED, Launching, float_program
+from .tiles import NOWHERE, SPATIAL, TENSORS, WINDOW, Cut, Products, Scratch, Steps
+
+FEW = 8
+"""Filters of a group, at most, whose sums are computed each by itself."""
+
+SHALLOW = 1 << 12
+"""Products of such a sum, at most."""
+
+
+class Convolution:
+    """The job of a convolution: its phases, one after the other."""
+
+    state_bytes = 0
+    uncertain_bytes = 0
+
+    def __init__(self, plan: Plan, processors: int) -> None:
+        geometry = Geometry(plan)
+        fused = plan.attributes.FusedActivation
+        finish = ROUNDED if fused is None else ACTIVATED
+        target = device_desc(plan.outputs["OutputTensor"])
+        program = float_program(target.data_type, has_window=True, finish=finish, activation=fused)
+        item_bytes: dict[str, int] = dict.fromkeys(TENSORS, target.data_type.dtype.itemsize)
+        self._launching = Launching(program, item_bytes, processors, has_window=True)
+        self._has_bias = "BiasTensor" in plan.inputs
+        depth = prod(plan.inputs["FilterTensor"].sizes[2:]) * geometry.channels
+        self._is_direct = geometry.filters <= FEW and depth <= SHALLOW
+        self._plan, self._geometry, self._target = plan, geometry, target
+        # Phases differ by little, and there may be many.
+        most = _largest(geometry)
+        self._cut = Cut.of(most)
+        self._batches = Batches(self._recorded)
+        self._fill = None if geometry.is_whole else _outputs_alone(plan, geometry, target)
+        self._scratch = Scratch.of(most, self._cut, is_direct=self._is_direct).size
+        if self._fill is not None:
+            self._scratch = max(self._scratch, Scratch.of(self._fill, Cut.of(self._fill), is_direct=True).size)
+
+    @property
+    def programs(self) -> tuple[Program, ...]:
+        return (self._launching.program,)
+
+    @property
+    def scratch_bytes(self) -> int:
+        return self._scratch
+
+    def launches(self, memory: CudaMemory) -> Iterator[Launch]:
+        """See ``CudaJob.launches``."""
+        addresses = {
+            "left": memory.inputs["FilterTensor"],
+            "right": memory.inputs["InputTensor"],
+            "target": memory.outputs["OutputTensor"],
+        }
+        if self._has_bias:
+            addresses["addend"] = memory.inputs["BiasTensor"]
+        for batch in self._batches:
+            yield from batch.placed(self._launching.program, addresses, memory.scratch)
+
+    def _recorded(self) -> Iterator[Batch]:
+        if self._fill is not None:
+            yield from self._launching.computed(self._fill, Cut.of(self._fill))
+        record = self._launching.computed if self._is_direct else self._launching.multiplied
+        for number in range(self._geometry.phases):
+            lines = self._geometry.phase(number)
+            if lines is not None:
+                yield from record(phase_products(self._plan, self._geometry, self._target, lines), self._cut)
+
+    def recompute(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+        """Nothing is ever left to the host."""
+
+
+def _largest(geometry: Geometry) -> Products:
+    """Products as large as those of any phase, lying nowhere."""
+    columns = geometry.images * prod(outputs for _, outputs in geometry.longest)
+    depth = geometry.channels * prod(taps for taps, _ in geometry.longest)
+    return Products(1, geometry.groups, geometry.filters, columns, depth, NOWHERE, NOWHERE, NOWHERE, NOWHERE)
+
+
+def phase_products(plan: Plan, geometry: Geometry, target: BufferTensorDesc, lines: tuple[Line, ...]) -> Products:
+    """The products of a phase: filters, and columns of all images and positions."""
+    source, kernel = plan.inputs["InputTensor"], plan.inputs["FilterTensor"]
+    memory = np.zeros(1, np.uint8)  # nobody reads it: steps of single bytes are those of elements
+    weights = geometry.filters_of(as_strided(memory, kernel.sizes, kernel.element_strides), lines)
+    taps, channels = weights.shape[2:-1], weights.shape[-1]
+    group, filter_, *weight, weight_channel = weights.strides
+    window = np.zeros((), WINDOW)
+    window["channel"], window["image"] = source.element_strides[1], source.element_strides[0]
+    window["weight_channel"], window["target_image"] = weight_channel, target.element_strides[0]
+    spatial = {
+        "space": source.element_strides[2:],
+        "base": [line.base for line in lines],
+        "move": [line.step for line in lines],
+        "turn": [line.turn for line in lines],
+        "weight": weight,
+        "target": [step * line.stride for step, line in zip(target.element_strides[2:], lines, strict=True)],
+    }
+    for name, values in spatial.items():
+        window[name] = _filled(values, 0)
+    for name, sizes in (("size", source.sizes[2:]), ("taps", taps), ("places", [line.length for line in lines])):
+        window[name] = _filled(sizes, 1)
+    step = _plain_step((channels, *taps), (weight_channel, *weight))
+    window["is_plain"] = step is not None
+    begin = sum(step * line.first for step, line in zip(target.element_strides[2:], lines, strict=True))
+    return Products(
+        outer=1,
+        inner=geometry.groups,
+        rows=geometry.filters,
+        columns=geometry.images * prod(line.length for line in lines),
+        depth=channels * prod(taps),
+        left=Steps(0, group, filter_, step or 0),
+        right=Steps(0, source.element_strides[1] * geometry.channels, 0, 0),
+        addend=_bias(plan, geometry),
+        target=Steps(0, target.element_strides[1] * geometry.filters, target.element_strides[1], 0),
+        begin=(weights.__array_interface__["data"][0] - memory.__array_interface__["data"][0], begin),
+        window=window,
+    )
+
+
+def _outputs_alone(plan: Plan, geometry: Geometry, target: BufferTensorDesc) -> Products:
+    """Sums of nothing for all outputs: some of them no element of the input reaches."""
+    lines = tuple(Line(1, 0, 1, size, 0, 1, 1, 0, 0, 0) for size in target.sizes[2:])
+    whole = phase_products(plan, geometry, target, lines)
+    return Products(
+        outer=1,
+        inner=whole.inner,
+        rows=whole.rows,
+        columns=whole.columns,
+        depth=0,
+        left=NOWHERE,
+        right=NOWHERE,
+        addend=whole.addend,
+        target=whole.target,
+        window=whole.window,
+    )
+
+
+def _bias(plan: Plan, geometry: Geometry) -> Steps:
+    if "BiasTensor" not in plan.inputs:
+        return NOWHERE
+    step = plan.inputs["BiasTensor"].element_strides[1]
+    return Steps(0, step * geometry.filters, step, 0)
+
+
+def _filled(values: Sequence[int], value: int) -> list[int]:
+    """As many as there are spatial dimensions at most; the outer ones are those that are missing."""
+    return [*(value,) * (SPATIAL - len(values)), *values]
+
+
+def _plain_step(sizes: Sequence[int], steps: Sequence[int]) -> int | None:
+    """The step between neighbours if all dimensions are walked in even steps, or None."""
+    dimensions = [(size, step) for size, step in zip(sizes, steps, strict=True) if size > 1]
+    if not dimensions:
+        return 1
+    for (_, outer), (size, inner) in pairwise(dimensions):
+        if outer != inner * size:
+            return None
+    return dimensions[-1][1]
+
+
+JOBS = {"CONVOLUTION": Convolution}

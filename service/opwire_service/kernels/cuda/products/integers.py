@@ -1,0 +1,123 @@
+"""Products and convolutions of bytes: their sums in float64 are exact, and are wrapped or quantized again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+
+from opwire.check import Plan
+from opwire.tensor import Array, BufferTensorDesc
+
+from ....execution import Arrays, Stop
+from ...convolutions import Geometry
+from ..job import CudaMemory, Launch, Program, device_desc
+from .batches import Batches
+from .convolution import phase_products
+from .gemm import matrix_products
+from .launching import Launching, integer_program
+from .tiles import Cut, Parameter, Products, Scratch
+
+_MATRIX = {"left": "ATensor", "right": "BTensor", "target": "OutputTensor"}
+_MATRIX_ROWS = {
+    "left_zero": "AZeroPointTensor",
+    "left_scale": "AScaleTensor",
+    "scale": "OutputScaleTensor",
+    "zero": "OutputZeroPointTensor",
+}
+_MATRIX_COLUMNS = {"right_zero": "BZeroPointTensor", "right_scale": "BScaleTensor"}
+
+_CONVOLUTION = {"left": "FilterTensor", "right": "InputTensor", "addend": "BiasTensor", "target": "OutputTensor"}
+_CONVOLUTION_ROWS = {
+    "left_zero": "FilterZeroPointTensor",
+    "left_scale": "FilterScaleTensor",
+    "scale": "OutputScaleTensor",
+    "zero": "OutputZeroPointTensor",
+}
+_CONVOLUTION_COLUMNS = {"right_zero": "InputZeroPointTensor", "right_scale": "InputScaleTensor"}
+"""The tensors by the names that the kernels give them."""
+
+
+class IntegerProducts:
+    """The job of products of bytes.
+
+    Args:
+        plan: of an operator.
+        processors: of the card.
+        products: what is multiplied.
+        tensors: names of all tensors, by those in the kernels.
+    """
+
+    state_bytes = 0
+    uncertain_bytes = 0
+
+    def __init__(
+        self, plan: Plan, processors: int, products: Products, tensors: dict[str, str], *, has_window: bool
+    ) -> None:
+        descs = {**plan.inputs, **plan.outputs}
+        self._tensors = {name: tensor for name, tensor in tensors.items() if tensor in descs}
+        types = {name: descs[tensor].data_type for name, tensor in self._tensors.items()}
+        is_quantized = "OutputScaleTensor" in plan.inputs
+        program = integer_program(types, has_window=has_window, is_quantized=is_quantized)
+        item_bytes = {name: data_type.dtype.itemsize for name, data_type in types.items()}
+        self._launching = Launching(program, {"addend": 4, **item_bytes}, processors, has_window=has_window)
+        cut = Cut.of(products)
+        self.scratch_bytes = Scratch.of(products, cut, is_direct=False).size
+        self._batches = Batches(partial(self._launching.exact, products, cut))
+
+    @property
+    def programs(self) -> tuple[Program, ...]:
+        return (self._launching.program,)
+
+    def launches(self, memory: CudaMemory) -> Iterator[Launch]:
+        """See ``CudaJob.launches``."""
+        places = {**memory.inputs, **memory.outputs}
+        addresses = {name: places[tensor] for name, tensor in self._tensors.items()}
+        for batch in self._batches:
+            yield from batch.placed(self._launching.program, addresses, memory.scratch)
+
+    def recompute(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+        """Nothing is ever left to the host."""
+
+
+def _parameters(plan: Plan, rows: dict[str, str], columns: dict[str, str], group: int = 0) -> dict[str, Parameter]:
+    """Those that a plan has; of rows there may be a group for each matrix."""
+    every = [(name, tensor, True) for name, tensor in rows.items()]
+    every += [(name, tensor, False) for name, tensor in columns.items()]
+    return {
+        name: _parameter(plan.inputs[tensor], group, of_rows=of_rows)
+        for name, tensor, of_rows in every
+        if tensor in plan.inputs
+    }
+
+
+def _parameter(desc: BufferTensorDesc, group: int, *, of_rows: bool) -> Parameter:
+    step = next((step for size, step in zip(desc.sizes, desc.element_strides, strict=True) if size > 1), 0)
+    return Parameter(of_rows, desc.data_type.dtype.itemsize, step * group, step)
+
+
+def matrices(plan: Plan, processors: int) -> IntegerProducts:
+    """The job of a product of matrices of bytes."""
+    products = matrix_products(plan, device_desc(plan.outputs["OutputTensor"]))
+    products = replace(products, parameters=_parameters(plan, _MATRIX_ROWS, _MATRIX_COLUMNS))
+    tensors = {**_MATRIX, **_MATRIX_ROWS, **_MATRIX_COLUMNS}
+    return IntegerProducts(plan, processors, products, tensors, has_window=False)
+
+
+def convolution(plan: Plan, processors: int) -> IntegerProducts:
+    """The job of a convolution of bytes."""
+    geometry = Geometry(plan)
+    lines = geometry.phase(0)
+    assert lines is not None  # a convolution that is not transposed is one phase
+    products = phase_products(plan, geometry, device_desc(plan.outputs["OutputTensor"]), lines)
+    parameters = _parameters(plan, _CONVOLUTION_ROWS, _CONVOLUTION_COLUMNS, geometry.filters)
+    tensors = {**_CONVOLUTION, **_CONVOLUTION_ROWS, **_CONVOLUTION_COLUMNS}
+    return IntegerProducts(plan, processors, replace(products, parameters=parameters), tensors, has_window=True)
+
+
+JOBS = {
+    "CONVOLUTION_INTEGER": convolution,
+    "MATRIX_MULTIPLY_INTEGER": matrices,
+    "QUANTIZED_LINEAR_CONVOLUTION": convolution,
+    "QUANTIZED_LINEAR_MATRIX_MULTIPLY": matrices,
+}

@@ -1,0 +1,260 @@
+"""The launches of products: tiles are copied, multiplied, certified, and summed again where they are open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from opwire.fields.member import NestedOperator
+from opwire.tensor import Array, DataType
+
+from ..job import TYPES, Matrices, MatrixProduct, Program
+from .activation import activated_source
+from .batches import Batch, Recording
+from .tiles import (
+    ALIGNMENT,
+    KEPT,
+    MOST_SETTLED,
+    NOWHERE,
+    TASK,
+    TENSORS,
+    Cut,
+    Products,
+    Scratch,
+    Steps,
+    Tile,
+    even,
+)
+
+ROUNDED, ACTIVATED, OPEN = range(3)
+"""What becomes of sums."""
+
+SOURCES = tuple(f"products/{name}" for name in ("operands", "copies", "certify", "settle"))
+
+WARP = 32
+COPY_LINES, COPY_THREADS, CERTIFY_THREADS, SETTLE_THREADS = 8, 128, 256, 128
+AGAIN_THREADS, AGAIN_SUMS, CHAINS = 256, 32, 128
+TURN, TURN_ROWS = 32, 8
+"""As the kernels have them."""
+
+SETTLED_AT_ONCE = 1 << 33
+"""Products that one launch sums exactly, at most: some ms."""
+
+MOST_TIMES = 4
+"""How many times as much a later launch may find."""
+
+NEAR = 1024
+"""Products of sums that are summed again at a time, so that the card keeps near what several of them read."""
+
+MOST_PIECES, WORTH_NEARNESS = 16, 256
+"""Pieces of a depth for that, and rows and columns of a tile from which on sums share enough of them."""
+
+LEAST_DEPTH = 1024
+"""Products that a sum of fewer takes as long as."""
+
+COMPUTED_AT_ONCE = 1 << 33
+"""Products that one launch sums directly, at most."""
+
+WORTH_TURNING = 1 << 29
+"""Products of a tile from which on operands are copied for what is summed again."""
+
+BLOCKS = 16
+"""Of each multiprocessor, for kernels whose blocks go on with the next piece."""
+
+
+def float_program(
+    data_type: DataType, *, has_window: bool, finish: int, activation: NestedOperator | None = None
+) -> Program:
+    """The kernels of products of floats, of which something becomes, after an activation if there is one."""
+    kind = TYPES[data_type]
+    types = (("LEFT", kind), ("RIGHT", kind), ("ADDEND", kind), ("OUTPUT", "f64" if finish == OPEN else kind))
+    macros = (*types, ("WINDOW", int(has_window)), ("FINISH", finish), ("HAS_ZEROS", 0))
+    return Program(("scalars", "floats", *SOURCES), macros, activated_source(activation))
+
+
+def integer_program(types: Mapping[str, DataType], *, has_window: bool, is_quantized: bool) -> Program:
+    """The kernels of products of integers, whose types are those of ``left``, ``right`` and ``target``."""
+    kinds = {name: TYPES[data_type] for name, data_type in types.items()}
+    named = (("LEFT", kinds["left"]), ("RIGHT", kinds["right"]), ("ADDEND", "i32"), ("OUTPUT", kinds["target"]))
+    macros = (("WINDOW", int(has_window)), ("FINISH", ROUNDED), ("HAS_ZEROS", 1), ("QUANTIZED", int(is_quantized)))
+    sources = ("scalars", *(f"products/{name}" for name in ("operands", "copies", "requantize")))
+    return Program(sources, (*named, *macros))
+
+
+class Launching:
+    """What all products of a plan launch.
+
+    Args:
+        program: of the kernels.
+        item_bytes: of the elements of ``left``, ``right``, ``addend`` and ``target``.
+        processors: of the card.
+        has_window: whether the right operands are what windows see.
+    """
+
+    def __init__(self, program: Program, item_bytes: Mapping[str, int], processors: int, *, has_window: bool) -> None:
+        self.program = program
+        self._item_bytes = item_bytes
+        self._processors = processors
+        self._has_window = has_window
+
+    def multiplied(self, products: Products, cut: Cut) -> Iterator[Batch]:
+        """The launches of each tile of some products."""
+        scratch = Scratch.of(products, cut, is_direct=False)
+        for tile in cut.tiles(products):
+            record = Recording(self._task(products, tile, scratch))
+            record.task["error"] = products.error(cut.depth)
+            self._visit_lines("clear", record, tile)
+            for first in range(0, products.depth, cut.depth):
+                self._add(record, products, tile, first, min(cut.depth, products.depth - first))
+                yield from record.batches()
+            self._visit_lines("take_roots", record, tile)
+            record.task["share"] = share = min(16, max(1, tile.sums >> 16))
+            record.task["count"] = tile.sums
+            record.launch("certify", (-(-tile.sums // (CERTIFY_THREADS * share)), 1), (CERTIFY_THREADS, 1))
+            record.task["part"] = products.part(cut.depth, CHAINS, -(-products.depth // NEAR))
+            self._turn(record, products, tile)
+            yield from self._settled(record, products, tile, with_bounds=True)
+
+    def computed(self, products: Products, cut: Cut) -> Iterator[Batch]:
+        """The same for few products of a window, each sum of which a thread computes."""
+        scratch = Scratch.of(products, cut, is_direct=True)
+        for tile in cut.tiles(products):
+            record = Recording(self._task(products, tile, scratch))
+            # The magnitudes themselves are summed, and that may be off as well.
+            record.task["error"] = products.error(products.depth + 1) * 1.01
+            record.task["matrices"] = 0  # there are no bounds to clear
+            record.launch("clear", (1, 1), (CERTIFY_THREADS, 1))
+            record.task["matrices"] = tile.matrices
+            several = min(COMPUTED_AT_ONCE // max(1, products.depth), 1 << 28)
+            for first in range(0, tile.sums, several):
+                record.task["first"], record.task["count"] = first, min(several, tile.sums - first)
+                blocks = -(-int(record.task["count"]) // CERTIFY_THREADS)
+                record.launch("convolve", (blocks, 1), (CERTIFY_THREADS, 1), is_short=False)
+            yield from self._settled(record, products, tile, with_bounds=False)
+
+    def exact(self, products: Products, cut: Cut) -> Iterator[Batch]:
+        """The same for integers, whose sums in float64 are exact."""
+        scratch = Scratch.of(products, cut, is_direct=False)
+        for tile in cut.tiles(products):
+            record = Recording(self._task(products, tile, scratch))
+            for first in range(0, products.depth, cut.depth):
+                self._add(record, products, tile, first, min(cut.depth, products.depth - first))
+                yield from record.batches()
+            record.task["count"] = tile.sums
+            record.launch("requantize", (-(-tile.sums // CERTIFY_THREADS), 1), (CERTIFY_THREADS, 1))
+            yield from record.batches(last=True)
+
+    def _task(self, products: Products, tile: Tile, scratch: Scratch) -> Array:
+        task = np.zeros((), TASK)
+        left, right, addend, target = products.left, products.right, products.addend, products.target
+        offsets = {
+            "left": products.begin[0] + tile.row * left.line,
+            "right": 0 if self._has_window else tile.column * right.line,
+            "addend": tile.row * addend.line + tile.column * addend.along,
+            "target": products.begin[1] + tile.row * target.line + tile.column * target.along,
+        }
+        for name, steps in zip(TENSORS, (left, right, addend, target), strict=True):
+            task[name] = self._item_bytes[name] * offsets[name] % 2**64
+            task[f"{name}_steps"] = steps
+        task["alpha"], task["beta"] = products.alpha, products.beta
+        task["matrices"], task["rows"], task["columns"] = tile.matrices, tile.rows, tile.columns
+        task["depth"], task["matrix"], task["inner"] = products.depth, tile.matrix, products.inner
+        if products.window is not None:
+            task["window"], task["column"] = products.window, tile.column
+        for name, row in products.parameters.items():
+            line = tile.row if row.of_rows else tile.column * (not self._has_window)
+            task[name] = (row.item_bytes * line * row.line % 2**64, row.inner, row.line)
+        scratch.fill(task)
+        return task
+
+    def _visit_lines(self, entry: str, record: Recording, tile: Tile) -> None:
+        """Launches a kernel that visits each line of both operands."""
+        lines = tile.matrices * max(tile.rows, tile.columns)
+        blocks = min(-(-lines // CERTIFY_THREADS), self._processors * BLOCKS)
+        record.launch(entry, (blocks, 1), (CERTIFY_THREADS, 1))
+
+    def _add(self, record: Recording, products: Products, tile: Tile, first: int, count: int) -> None:
+        """Copies some of the depth of both operands, and adds their products to the sums."""
+        record.task["first"], record.task["count"] = first, count
+        left = self._copied("left", products.left, tile.rows, record)
+        right_steps = NOWHERE._replace(along=1) if self._has_window else products.right
+        right = self._copied("right", right_steps, tile.columns, record)
+        sums = Matrices(int(record.task["sums"]), tile.rows * tile.columns, tile.columns)
+        # The lines of a copy of the right operand are columns where it lies along the depth.
+        right = right._replace(is_transposed=not right.is_transposed)
+        record.multiply(MatrixProduct(tile.matrices, tile.rows, tile.columns, count, left, right, sums, adds=first > 0))
+
+    def _copied(self, side: str, steps: Steps, lines: int, record: Recording) -> Matrices:
+        """Copies an operand; lines of the copy are those of the operand where its depth lies along them."""
+        task = record.task
+        matrices, count, address = int(task["matrices"]), int(task["count"]), int(task[f"{side}_copy"])
+        is_unfolded = self._has_window and side == "right"
+        if (steps.is_along or self._has_window) and not is_unfolded:
+            task[f"{side}_pitch"] = pitch = even(count)
+            record.launch(f"copy_{side}_along", (-(-matrices * lines // COPY_LINES), 1), (WARP, COPY_LINES))
+            return Matrices(address, lines * pitch, pitch)
+        task[f"{side}_pitch"] = pitch = even(lines)
+        blocks = matrices * -(-lines // COPY_THREADS)
+        slices = max(1, min(self._processors * BLOCKS // blocks, -(-count // 8)))
+        task["share"] = share = max(-(-count // slices), -(-count // 65535))
+        entry = "unfold" if is_unfolded else f"copy_{side}_across"
+        record.launch(entry, (blocks, -(-count // share)), (COPY_THREADS, 1))
+        return Matrices(address, count * pitch, pitch, is_transposed=True)
+
+    def _turn(self, record: Recording, products: Products, tile: Tile) -> None:
+        """Copies operands whose depth does not lie side by side, where there is room in place of earlier copies."""
+        if self._has_window or products.depth * tile.sums < WORTH_TURNING:
+            return
+        task = record.task
+        begin, end = int(task["left_copy"]), int(task["sums"])
+        for side, steps, lines in (("left", products.left, tile.rows), ("right", products.right, tile.columns)):
+            needed = tile.matrices * lines * products.depth * self._item_bytes[side]
+            if steps.is_along or begin + needed > end:
+                continue
+            task[f"{side}_copy"] = begin
+            blocks = tile.matrices * -(-lines // TURN)
+            slices = max(1, min(-(-products.depth // TURN), self._processors * BLOCKS // blocks))
+            record.launch(f"turn_{side}", (blocks, slices), (TURN, TURN_ROWS))
+            matrix = lines * products.depth
+            task[side] = (begin - tile.matrix * matrix * self._item_bytes[side]) % 2**64
+            task[f"{side}_steps"] = (products.inner * matrix, matrix, products.depth, 1)
+            task[f"{side}_is_copied"] = 1
+            begin += -(-needed // ALIGNMENT) * ALIGNMENT
+
+    def _settled(self, record: Recording, products: Products, tile: Tile, *, with_bounds: bool) -> Iterator[Batch]:
+        """The launches so far, and those for as many open sums as there may be; mostly they find few."""
+        task = record.task
+        depth, is_deep = products.depth, products.depth > MOST_SETTLED
+        # Limbs that are kept between launches are those of so many sums.
+        several = KEPT if is_deep else SETTLED_AT_ONCE // max(depth, LEAST_DEPTH)
+        length = MOST_SETTLED if is_deep else max(1, depth)
+        if not is_deep:
+            task["limbs"] = 0
+        first = 0
+        while first < tile.sums:
+            # The list is seldom long, so that later launches mostly find nothing, and may find more.
+            count = min(tile.sums - first, several * (1 if is_deep else min(MOST_TIMES, max(1, first // several))))
+            task["first"], task["count"] = first, count
+            if with_bounds and not is_deep:
+                is_shared = (
+                    first == 0 and depth <= MOST_PIECES * NEAR and min(tile.rows, tile.columns) >= WORTH_NEARNESS
+                )
+                self._sum_again(record, depth, NEAR if is_shared else depth)
+            for begin in range(0, max(1, depth), length):
+                task["begin"], task["length"] = begin, length
+                blocks = min(count, self._processors * BLOCKS)
+                is_short = count * depth < SETTLED_AT_ONCE >> 3
+                record.launch("settle", (blocks, 1), (SETTLE_THREADS, 1), is_short=is_short)
+                yield from record.batches()
+            first += count
+        yield from record.batches(last=True)
+
+    def _sum_again(self, record: Recording, depth: int, length: int) -> None:
+        task = record.task
+        count = int(task["count"])
+        blocks = min(-(-count // AGAIN_SUMS), self._processors * BLOCKS // 2)
+        for begin in range(0, depth, length):
+            task["begin"], task["length"] = begin, length
+            is_short = count * min(depth, length) < SETTLED_AT_ONCE >> 3
+            record.launch("sum_again", (blocks, 1), (AGAIN_THREADS, 1), is_short=is_short)

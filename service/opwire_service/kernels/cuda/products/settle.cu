@@ -1,0 +1,248 @@
+// What bounds leave open is summed again, in short chains whose bound is much smaller, and exactly where that leaves it
+// open as well. Where one launch after the other goes over part of the depth, all that they read stays near.
+
+const u32 AGAIN_WARPS = 8;
+const u32 TOGETHER = 4;  // sums of a warp at a time: neighbours in the list mostly have the same row
+const u32 CHAINS = 4;    // of a lane for each sum
+const u32 SETTLED = ~0u; // stands in the list for what is no longer open
+
+extern "C" __global__ void __launch_bounds__(AGAIN_WARPS *WARP) sum_again(const __grid_constant__ Task task) {
+    u32 lane = threadIdx.x % WARP, last = min(task.open[0], task.first + task.count);
+    u32 end = min(task.depth - task.begin, task.length) + task.begin;
+    u32 begin = task.first + (blockIdx.x * AGAIN_WARPS + threadIdx.x / WARP) * TOGETHER;
+    for (; begin < last; begin += gridDim.x * AGAIN_WARPS * TOGETHER) {
+        Spot spots[TOGETHER] = {
+            Spot(task, task.open[2 + begin]),
+            Spot(task, task.open[2 + min(begin + 1, last - 1)]),
+            Spot(task, task.open[2 + min(begin + 2, last - 1)]),
+            Spot(task, task.open[2 + min(begin + 3, last - 1)]),
+        };
+        LeftLine left(task, spots[0].matrix, spots[0].row);
+        RightLine right[TOGETHER] = {
+            RightLine(task, spots[0].matrix, spots[0].column),
+            RightLine(task, spots[1].matrix, spots[1].column),
+            RightLine(task, spots[2].matrix, spots[2].column),
+            RightLine(task, spots[3].matrix, spots[3].column),
+        };
+        double sums[TOGETHER][CHAINS] = {};
+        bool is_one_row = true;
+#pragma unroll
+        for (u32 j = 1; j < TOGETHER; ++j) is_one_row &= spots[j].line == spots[0].line;
+        for (u32 k = task.begin + lane; k < end; k += WARP * CHAINS) {
+#pragma unroll
+            for (u32 i = 0; i < CHAINS; ++i) {
+                u32 along = k + i * WARP;
+                if (along >= end) continue;
+#if WINDOW
+                Taps taps(task.window, along);
+                double weight = left.at(task, taps);
+#else
+                double weight = left.at(task, along);
+#endif
+#pragma unroll
+                for (u32 j = 0; j < TOGETHER; ++j) {
+#if WINDOW
+                    if (!is_one_row && j > 0) weight = LeftLine(task, spots[j].matrix, spots[j].row).at(task, taps);
+                    const Right *from = right[j].find(task, taps);
+                    double other = from ? number_at(from) : 0;
+#else
+                    if (!is_one_row && j > 0) weight = LeftLine(task, spots[j].matrix, spots[j].row).at(task, along);
+                    double other = right[j].at(task, along);
+#endif
+                    sums[j][i] = fma(weight, other, sums[j][i]);
+                }
+            }
+        }
+#pragma unroll
+        for (u32 j = 0; j < TOGETHER; ++j) {
+            double sum = (sums[j][0] + sums[j][1]) + (sums[j][2] + sums[j][3]);
+#pragma unroll
+            for (u32 other = WARP / 2; other; other /= 2) sum += __shfl_xor_sync(~0u, sum, other);
+            if (lane == 0 && begin + j < last) {
+                const Spot &spot = spots[j];
+                double *kept = task.sums + task.open[2 + begin + j];
+                if (task.begin > 0) sum += *kept;
+                if (end < task.depth) {  // another launch goes on
+                    *kept = sum;
+                    continue;
+                }
+                double row_bound = task.row_bounds[spot.line];
+                double addend = task.addend ? addend_of(task, spot.matrix, spot.row, spot.column) : 0;
+                double bound = row_bound * task.column_bounds[spot.across] * task.part;
+                Output into;
+                if (is_finite(row_bound) && certified(task, sum, bound, addend, into)) {
+                    task.target[target_offset(task, spot.matrix, spot.row, spot.column)] = into;
+                    task.open[2 + begin + j] = SETTLED;
+                }
+            }
+        }
+    }
+}
+
+// The exact sums, one after the other for each block. A warp takes off the leading bits of its
+// products on a common grid, so wide that their sum is exact, until nothing is left of them; what was taken off goes into
+// a long integer, of which each lane holds 32 bits.
+
+const u32 SETTLE_WARPS = 4;
+const u32 EACH = 8;           // products of a lane at a time
+const u32 HEADROOM = 10;      // bits that a sum of EACH * WARP numbers is longer than they are, and its sign
+const i32 LEAST_POWER = -448; // of two, that the lowest bit stands for: no product with alpha has a lower one
+
+// Adds a number that is the same in all lanes, a multiple of the lowest bit.
+static __device__ __forceinline__ void add_number(i64 &limb, double number) {
+    u64 bits = bits_of(number);
+    if (bits << 1 == 0) return;
+    u64 significand = (bits & 0xfffffffffffffull) | 0x10000000000000ull;
+    i32 shift = (i32)(bits >> 52 & 0x7ff) - 1075 - LEAST_POWER - 32 * (i32)(threadIdx.x % WARP);
+    u64 digit = 0;
+    if (shift >= 0) digit = shift < 32 ? significand << shift : 0;
+    else if (shift > -64) digit = significand >> -shift;
+    digit &= 0xffffffffull;
+    limb += (i64)bits < 0 ? -(i64)digit : (i64)digit;
+}
+
+// Adds the product with a float, in two parts that are exact.
+static __device__ __forceinline__ void add_scaled(i64 &limb, double number, double factor) {
+    double product = number * factor;
+    add_number(limb, product);
+    if (factor != 1) add_number(limb, fma(number, factor, -product));
+}
+
+static __device__ __forceinline__ void add_products(i64 &limb, double (&x)[EACH], double factor) {
+    while (true) {
+        u32 exponent = 0;
+#pragma unroll
+        for (u32 i = 0; i < EACH; ++i) exponent = max(exponent, (u32)(bits_of(x[i]) >> 52) & 0x7ff);
+        exponent = __reduce_max_sync(~0u, exponent);
+        if (exponent == 0) return;
+        double grid = made<f64>((u64)(exponent + HEADROOM) << 52), total = 0;
+#pragma unroll
+        for (u32 i = 0; i < EACH; ++i) {
+            double leading = (x[i] + grid) - grid;
+            x[i] -= leading;
+            total += leading;
+        }
+#pragma unroll
+        for (u32 lane = WARP / 2; lane; lane /= 2) total += __shfl_xor_sync(~0u, total, lane);
+        add_scaled(limb, total, factor);
+    }
+}
+
+// The number that limbs hold, rounded to odd: what is not exact ends in a one, so that another rounding is as good as one.
+static __device__ double long_number(i64 *limbs) {
+    i64 carry = 0;
+    for (u32 i = 0; i < WARP; ++i) {
+        carry += limbs[i];
+        limbs[i] = carry & 0xffffffffll;
+        carry >>= 32;
+    }
+    bool is_negative = carry < 0;
+    i32 top = -1;
+    u64 borrowed = 1;
+    for (u32 i = 0; i < WARP; ++i) {
+        if (is_negative) {
+            borrowed += ~(u64)limbs[i] & 0xffffffffull;
+            limbs[i] = (i64)(borrowed & 0xffffffffull);
+            borrowed >>= 32;
+        }
+        if (limbs[i]) top = (i32)i;
+    }
+    if (top < 0) return 0;
+    u64 high = (u64)limbs[top] << 32 | (top > 0 ? (u64)limbs[top - 1] : 0);
+    u64 low = top > 1 ? (u64)limbs[top - 2] : 0;
+    u32 zeros = __clzll((i64)high);  // fewer than 32
+    u64 significand = zeros ? high << zeros | low >> (32 - zeros) : high;
+    bool is_inexact = (significand & 0x7ff) != 0 || (low << zeros & 0xffffffffull) != 0;
+    for (i32 i = 0; i < top - 2; ++i) is_inexact |= limbs[i] != 0;
+    double number = ldexp((double)(significand >> 11 | (u64)is_inexact), 32 * (top - 1) - (i32)zeros + 11 + LEAST_POWER);
+    return is_negative ? -number : number;
+}
+
+// What the warps of a block add up: limbs, and `special`, the sum of all products that are infinite or no numbers.
+struct Shared {
+    u64 limbs[WARP];
+    double special[SETTLE_WARPS];
+};
+
+// The products of a warp: those from each EACH * WARP of them on. The ones that are no finite numbers go elsewhere.
+static __device__ __forceinline__ void load_products(
+    double (&x)[EACH], double &special, const Task &task, const LeftLine &left, const RightLine &right, u32 begin, u32 end
+) {
+#pragma unroll
+    for (u32 i = 0; i < EACH; ++i) {
+        u32 along = begin + i * WARP + threadIdx.x % WARP;
+        double product = 0;
+        if (along < end) {
+#if WINDOW
+            Taps taps(task.window, along);
+            const Right *from = right.find(task, taps);
+            if (from) product = number_at(from) * left.at(task, taps);
+#else
+            product = left.at(task, along) * right.at(task, along);
+#endif
+        }
+        bool is_number = is_finite(product);
+        if (!is_number) special += product;
+        x[i] = is_number ? product : 0;
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(SETTLE_WARPS *WARP) settle(const __grid_constant__ Task task) {
+    __shared__ Shared shared;
+    u32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+    u32 last = min(task.open[0], task.first + task.count);
+    u32 begin = task.begin, end = min(task.depth - begin, task.length) + begin;
+    double factor = is_finite(task.alpha) ? task.alpha : 1;
+    for (u32 i = task.first + blockIdx.x; i < last; i += gridDim.x) {
+        u32 element = task.open[2 + i];
+        if (element == SETTLED) continue;
+        Spot spot(task, element);
+        LeftLine left(task, spot.matrix, spot.row);
+        RightLine right(task, spot.matrix, spot.column);
+        i64 limb = 0;
+        double special = 0;
+        if (warp == 0) shared.limbs[lane] = 0;
+        for (u32 at = begin + warp * (EACH * WARP); at < end; at += SETTLE_WARPS * EACH * WARP) {
+            double x[EACH];
+            load_products(x, special, task, left, right, at, end);
+            add_products(limb, x, factor);
+        }
+        for (u32 other = WARP / 2; other; other /= 2) special += __shfl_xor_sync(~0u, special, other);
+        if (lane == 0) shared.special[warp] = special;
+        __syncthreads();
+        atomicAdd(&shared.limbs[lane], (u64)limb);
+        __syncthreads();
+        if (warp == 0) {
+            limb = (i64)shared.limbs[lane];
+            for (u32 j = 1; j < SETTLE_WARPS; ++j) special += shared.special[j];
+            if (task.limbs) {
+                i64 *kept = task.limbs + (u64)(i - task.first) * (WARP + 1);
+                if (begin > 0) {
+                    limb += kept[lane];
+                    special += made<f64>((u64)kept[WARP]);
+                    __syncwarp();
+                }
+                kept[lane] = limb;
+                if (lane == 0) kept[WARP] = (i64)bits_of(special);
+            }
+            if (end == task.depth) {
+                double addend = task.addend ? addend_of(task, spot.matrix, spot.row, spot.column) : 0;
+                if (is_finite(addend) && is_finite(task.alpha)) add_number(limb, addend);
+                shared.limbs[lane] = (u64)limb;
+                __syncwarp();
+                if (lane == 0) {
+                    double value = long_number((i64 *)shared.limbs);
+                    if (special != 0 || !is_finite(task.alpha)) {
+                        value = (special != 0 ? special : value) * task.alpha + addend;
+                    } else if (!is_finite(addend)) {
+                        value = addend;
+                    }
+                    Output into;
+                    finished(into, value);
+                    task.target[target_offset(task, spot.matrix, spot.row, spot.column)] = into;
+                }
+            }
+        }
+        __syncthreads();
+    }
+}

@@ -1,0 +1,255 @@
+"""How products are cut into tiles: what the kernels are told about one, and the memory that it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import NamedTuple
+
+import numpy as np
+
+from opwire.tensor import Array
+
+SPATIAL = 3
+
+TILE_SIDE = 4096
+"""Rows and columns of a tile, if the other side is as long."""
+
+LONGEST_SIDE = 1 << 14
+
+MOST_SUMS = 1 << 24
+"""Sums of a tile, at most: 128 MiB."""
+
+MOST_COPIED = 1 << 24
+"""Elements of the operands of a tile that are copied at a time, at most: 128 MiB."""
+
+DEPTH = 2048
+"""Products that are summed at a time where there are many sums: the bound on the error grows with it."""
+
+FEW_SUMS = 1 << 20
+"""Of a tile, below which more products are summed at a time."""
+
+MOST_SETTLED = 1 << 20
+"""Products of an exact sum that one launch adds up, at most."""
+
+KEPT = 4096
+"""Exact sums of more products that are added up side by side."""
+
+LIMBS = 33
+"""Numbers of 64 bits that hold an exact sum between two launches."""
+
+ALIGNMENT = 256
+
+STEPS = np.dtype([(name, "<i8") for name in ("outer", "inner", "line", "along")])
+_EACH = (SPATIAL,)
+WINDOW = np.dtype(
+    [
+        *((name, "<i8") for name in ("channel", "image")),
+        *((name, "<i8", _EACH) for name in ("space", "base", "move", "turn")),
+        ("weight_channel", "<i8"),
+        ("weight", "<i8", _EACH),
+        ("target_image", "<i8"),
+        ("target", "<i8", _EACH),
+        *((name, "<u4", _EACH) for name in ("size", "taps", "places")),
+        ("is_plain", "<u4"),
+    ]
+)
+TENSORS: tuple[str, ...] = ("left", "right", "addend", "target")
+PARAMETERS = ("left_zero", "right_zero", "left_scale", "right_scale", "scale", "zero")
+PARAMETER = np.dtype([("at", "<u8"), ("inner", "<i8"), ("line", "<i8")])
+COPIES = ("left_copy", "right_copy", "sums", "row_bounds", "column_bounds", "open")
+TASK = np.dtype(
+    [
+        *((name, "<u8") for name in (*TENSORS, *COPIES, "limbs")),
+        *((name, STEPS) for name in ("left_steps", "right_steps", "addend_steps", "target_steps")),
+        *((name, PARAMETER) for name in PARAMETERS),
+        *((name, "<f8") for name in ("alpha", "beta", "error", "part")),
+        *((name, "<u4") for name in ("matrices", "rows", "columns", "depth", "matrix", "inner", "first", "count")),
+        *((name, "<u4") for name in ("left_pitch", "right_pitch", "share", "column", "begin", "length")),
+        ("window", WINDOW),
+        *((f"{name}_is_copied", "<u4") for name in TENSORS[:2]),
+    ]
+)
+"""``Task`` of ``operands.cu``, and whether operands are read from copies."""
+
+
+class Steps(NamedTuple):
+    """Steps in elements: between matrices, which lie in two dimensions, between lines, and along a line."""
+
+    outer: int
+    inner: int
+    line: int
+    along: int
+
+    @property
+    def is_along(self) -> bool:
+        """Whether neighbours of a line are closer than lines, so that they are copied side by side."""
+        return abs(self.along) <= abs(self.line)
+
+
+NOWHERE = Steps(0, 0, 0, 0)
+
+
+class Parameter(NamedTuple):
+    """Numbers of which there is one, or one for each line.
+
+    Attributes:
+        of_rows: whether lines are rows, not columns.
+        item_bytes: of a number.
+        inner, line: steps in elements, between matrices and between lines.
+    """
+
+    of_rows: bool
+    item_bytes: int
+    inner: int
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Products:
+    """Products of matrices of one size.
+
+    Attributes:
+        outer, inner: how many there are, in two dimensions.
+        rows, columns, depth: of each.
+        left, right, addend, target: how rows and the depth, columns and the depth, and twice rows and columns lie. In a
+            window the right one is what the window sees.
+        begin: of the left operand and of the target, in elements.
+        window: a record, or None.
+        alpha, beta: of the sum and of the addend.
+        parameters: of integers, by the names of ``PARAMETERS``.
+    """
+
+    outer: int
+    inner: int
+    rows: int
+    columns: int
+    depth: int
+    left: Steps
+    right: Steps
+    addend: Steps
+    target: Steps
+    begin: tuple[int, int] = (0, 0)
+    window: Array | None = None
+    alpha: float = 1.0
+    beta: float = 1.0
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+
+    @property
+    def matrices(self) -> int:
+        return self.outer * self.inner
+
+    @property
+    def scale(self) -> float:
+        """What becomes of the error of a sum."""
+        return abs(self.alpha) if isfinite(self.alpha) else 1.0
+
+    def error(self, depth: int) -> float:
+        """The error of alpha times a sum, so many products at a time, in parts of the product of the norms.
+
+        However a library orders the additions, no product takes part in more of them than there are products in a
+        piece, and then in one for each piece; each loses at most 2**-53 of a sum of magnitudes. Some steps more than
+        there are stand for what follows and for the rounding of the bound itself.
+        """
+        steps = min(depth, self.depth) + -(-self.depth // max(1, depth))
+        return self.scale * _error(steps)
+
+    def part(self, depth: int, chains: int, pieces: int) -> float:
+        """The part of that error which is left if pieces of a sum are split among chains."""
+        steps = -(-self.depth // chains) + chains.bit_length() + pieces
+        return _error(steps) * self.scale / (self.error(depth) or 1.0)
+
+
+def _error(steps: int) -> float:
+    return (steps * (1 + 2.0**-18) + 16) * 2.0**-53
+
+
+class Tile(NamedTuple):
+    """Some matrices, rows and columns: where they begin, and how many there are."""
+
+    matrix: int
+    row: int
+    column: int
+    matrices: int
+    rows: int
+    columns: int
+
+    @property
+    def sums(self) -> int:
+        return self.matrices * self.rows * self.columns
+
+
+class Cut(NamedTuple):
+    """Products cut into tiles of at most so many matrices, rows and columns, and of so many products at a time."""
+
+    matrices: int
+    rows: int
+    columns: int
+    depth: int
+
+    @classmethod
+    def of(cls, products: Products) -> Cut:
+        rows, columns, depth = products.rows, products.columns, max(2, products.depth)
+        height = min(rows, max(TILE_SIDE, min(LONGEST_SIDE, MOST_SUMS // columns)))
+        # All of a shallow depth is copied at once.
+        width = min(columns, max(1, MOST_SUMS // height), max(TILE_SIDE, MOST_COPIED // min(depth, DEPTH) - height))
+        height, width = _evenly(rows, height), _evenly(columns, width)
+        side = MOST_COPIED // (height + width)
+        count = min(depth, side, DEPTH if height * width >= FEW_SUMS else side)
+        several = 1
+        if height == rows and width == columns:
+            several = min(products.matrices, MOST_SUMS // (rows * columns), side // count)
+        return cls(max(1, several), height, width, max(1, count))
+
+    def tiles(self, products: Products) -> Iterator[Tile]:
+        for matrix in range(0, products.matrices, self.matrices):
+            matrices = min(self.matrices, products.matrices - matrix)
+            for row in range(0, products.rows, self.rows):
+                rows = min(self.rows, products.rows - row)
+                for column in range(0, products.columns, self.columns):
+                    columns = min(self.columns, products.columns - column)
+                    yield Tile(matrix, row, column, matrices, rows, columns)
+
+
+def _evenly(length: int, most: int) -> int:
+    """The length of parts of at most so many elements, as few and as equal as can be but for some at the end."""
+    parts = -(-length // most)
+    return length if parts == 1 else min(most, -(-length // parts // 128) * 128)
+
+
+def even(count: int) -> int:
+    """Of neighbours in a copy: libraries like two doubles at a time."""
+    return count + count % 2
+
+
+class Scratch(NamedTuple):
+    """Where a tile keeps what, in bytes from the beginning of its memory, and how long all of it is."""
+
+    left_copy: int
+    right_copy: int
+    sums: int
+    row_bounds: int
+    column_bounds: int
+    open: int
+    limbs: int
+    size: int
+
+    @classmethod
+    def of(cls, products: Products, cut: Cut, *, is_direct: bool) -> Scratch:
+        """That of the largest tile; direct sums need no copies."""
+        sums = cut.matrices * cut.rows * cut.columns
+        parts = [0, 0, 0, 0, 0]
+        if not is_direct:
+            copies = [8 * cut.matrices * even(count) * even(cut.depth) for count in (cut.rows, cut.columns)]
+            parts = [*copies, 8 * sums, 8 * cut.matrices * cut.rows, 8 * cut.matrices * cut.columns]
+        kept = 8 * LIMBS * min(KEPT, sums) if products.depth > MOST_SETTLED else 0
+        ends = [0]
+        for part in (*parts, 8 + 4 * sums, kept):
+            ends.append(ends[-1] + -(-part // ALIGNMENT) * ALIGNMENT)
+        return cls(*ends)
+
+    def fill(self, task: Array) -> None:
+        """Tells a task where everything is."""
+        for name, offset in zip(self._fields[:-1], self, strict=False):
+            task[name] = offset

@@ -1,0 +1,148 @@
+"""Products for a card, as far as they can be checked without one: tiles, memory, and the launches of a run."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterable
+from fractions import Fraction
+from math import prod
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from opwire.check import Plan, check
+from opwire_service.kernels.cuda import JOBS
+from opwire_service.kernels.cuda.job import CudaMemory, KernelLaunch, Launch, MatrixProduct
+from opwire_service.kernels.cuda.products.activation import activated_source
+from opwire_service.kernels.cuda.products.tiles import NOWHERE, Cut, Products, Scratch
+
+PROCESSORS = 132
+MEMORY = CudaMemory({"ATensor": 2**40, "BTensor": 2**41}, {"OutputTensor": 2**42}, 2**43, 0, 0)
+
+
+def products(matrices: int, rows: int, columns: int, depth: int, **changes: Any) -> Products:
+    return Products(1, matrices, rows, columns, depth, NOWHERE, NOWHERE, NOWHERE, NOWHERE, **changes)
+
+
+SIZES = st.sampled_from([1, 2, 63, 64, 700, 4096, 4097, 8192, 10_000, 2**18, 2**22])
+
+
+@given(st.sampled_from([1, 3, 900]), SIZES, SIZES, SIZES)
+def test_tiles_cover_all_sums_once_in_bounded_memory(matrices, rows, columns, depth):
+    whole = products(matrices, rows, columns, depth)
+    cut = Cut.of(whole)
+    assert Scratch.of(whole, cut, is_direct=False).size <= 400 * 2**20
+    if matrices * -(-rows // cut.rows) * -(-columns // cut.columns) > 10_000:
+        return
+    tiles = list(cut.tiles(whole))
+    assert sum(tile.sums for tile in tiles) == matrices * rows * columns
+    corners = Counter((tile.matrix, tile.row, tile.column) for tile in tiles)
+    assert max(corners.values()) == 1
+    for tile in tiles:
+        assert tile.sums < 2**25
+        assert tile.row + tile.rows <= rows
+        assert tile.column + tile.columns <= columns
+        assert tile.matrix + tile.matrices <= matrices
+
+
+@given(st.integers(1, 2**32 - 1), st.integers(1, 2**24), st.sampled_from([1.0, -0.3, 1e-40, 3e38]))
+def test_the_bound_covers_every_order_of_additions(depth, several, alpha):
+    several = min(several, depth)
+    bound = Fraction(products(1, 1, 1, depth, alpha=alpha).error(several))
+    unit, additions = Fraction(1, 2**53), several - 1 + -(-depth // several) - 1
+    # Sums of magnitudes of so many additions grow by (1 + unit) each time, and norms are off by their own sums.
+    assert bound >= abs(Fraction(alpha)) * additions * unit * (1 + 2 * depth * unit)
+
+
+def gemm(a: list[int], b: list[int], **changes: Any) -> Plan:
+    tensors = {"ATensor": {"DataType": "FLOAT32", "Sizes": a}, "BTensor": {"DataType": "FLOAT32", "Sizes": b}}
+    plain = {"TransA": "NONE", "TransB": "NONE", "Alpha": 1, "Beta": 1}
+    return check({"type": "GEMM", "desc": {**tensors, **plain, **changes}})
+
+
+def launches(plan: Plan, memory: CudaMemory = MEMORY) -> list[Launch]:
+    return list(JOBS[plan.operator.name](plan, PROCESSORS).launches(memory))
+
+
+def tasks(every: Iterable[Launch]) -> list[Any]:
+    return [launch.parameter[0] for launch in every if isinstance(launch, KernelLaunch)]
+
+
+@pytest.mark.parametrize("depth", [5, 2048, 300_001])
+def test_pieces_of_the_depth_follow_one_another(depth):
+    pieces = [each for each in launches(gemm([3000, depth], [depth, 1000])) if isinstance(each, MatrixProduct)]
+    tiles = Counter(itertools.accumulate(not each.adds for each in pieces))
+    summed: Counter[int] = Counter()
+    for tile, each in zip(itertools.accumulate(not each.adds for each in pieces), pieces, strict=True):
+        summed[tile] += each.depth
+    assert set(summed.values()) == {depth}
+    assert len(pieces) == sum(tiles.values())
+
+
+def test_a_second_run_uses_its_own_addresses():
+    job = JOBS["GEMM"](gemm([64, 40], [40, 50]), PROCESSORS)
+    other = CudaMemory({"ATensor": 2**20, "BTensor": 2**21}, {"OutputTensor": 2**22}, 2**23, 0, 0)
+    first, second = list(job.launches(MEMORY)), list(job.launches(other))
+    for one, two in zip(tasks(first), tasks(second), strict=True):
+        assert (one["left"], one["right"], one["target"]) == (2**40, 2**41, 2**42)
+        assert (two["left"], two["right"], two["target"]) == (2**20, 2**21, 2**22)
+        assert one["addend"] == two["addend"] == 0
+        assert one["sums"] - 2**43 == two["sums"] - 2**23
+    assert tasks(first)[-1]["limbs"] == 0
+    (one,), (two,) = ([each for each in every if isinstance(each, MatrixProduct)] for every in (first, second))
+    assert one.target.address - 2**43 == two.target.address - 2**23
+
+
+def test_all_that_a_tile_uses_lies_in_its_memory():
+    plan = gemm([5000, 3000], [3000, 4500], TransA="NONE", TransB="NONE")
+    job = JOBS["GEMM"](plan, PROCESSORS)
+    end = 2**43 + job.scratch_bytes
+    for launch in job.launches(MEMORY):
+        if isinstance(launch, MatrixProduct):
+            for each, lines, length in (
+                (launch.left, launch.rows, launch.depth),
+                (launch.right, launch.depth, launch.columns),
+                (launch.target, launch.rows, launch.columns),
+            ):
+                lines, length = (length, lines) if each.is_transposed else (lines, length)
+                last = each.address + 8 * ((launch.count - 1) * each.step + (lines - 1) * each.pitch + length)
+                assert 2**43 <= each.address < last <= end
+        else:
+            (task,) = launch.parameter
+            assert task["open"] + 8 + 4 * int(task["matrices"]) * int(task["rows"]) * int(task["columns"]) <= end
+
+
+def convolution(sizes: list[int], kernel: list[int], **changes: Any) -> Plan:
+    spatial = len(sizes) - 2
+    names = {"Strides": 1, "Dilations": 1, "StartPadding": 0, "EndPadding": 0, "OutputPadding": 0}
+    desc = {
+        "InputTensor": {"DataType": "FLOAT32", "Sizes": sizes},
+        "FilterTensor": {"DataType": "FLOAT32", "Sizes": kernel},
+        "Mode": "CROSS_CORRELATION",
+        "Direction": "FORWARD",
+        "GroupCount": 1,
+        **{name: [value] * spatial for name, value in names.items()},
+    }
+    return check({"type": "CONVOLUTION", "desc": {**desc, **changes}})
+
+
+def test_phases_are_not_counted_out_before_they_run():
+    """A transposed convolution of large strides has many of them; memory is known without a look at each."""
+    plan = convolution([1, 1, 2, 2], [1, 1, 3000, 3000], Direction="BACKWARD", Strides=[3000, 3000])
+    memory = CudaMemory({"InputTensor": 0, "FilterTensor": 2**41}, {"OutputTensor": 2**42}, 2**43, 0, 0)
+    job = JOBS["CONVOLUTION"](plan, PROCESSORS)
+    assert len(list(itertools.islice(job.launches(memory), 30))) == 30
+    assert job.scratch_bytes < 2**20
+
+
+def test_columns_of_a_convolution_are_never_unfolded_at_once():
+    plan = convolution([64, 256, 56, 56], [256, 256, 3, 3], StartPadding=[1, 1], EndPadding=[1, 1])
+    unfolded = 8 * prod((64, 56, 56)) * 256 * 9
+    assert JOBS["CONVOLUTION"](plan, PROCESSORS).scratch_bytes < 400 * 2**20 < unfolded
+
+
+def test_without_an_activation_a_sum_stays_as_it_is():
+    assert activated_source(None).splitlines()[1:] == ["    return x;", "}"]

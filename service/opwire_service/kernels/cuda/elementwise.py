@@ -132,7 +132,7 @@ class Elements:
                 (f"WALK{number}", self._walks[number].kind if is_there else "SAME"),
                 (f"DEPTH{number}", len(self._walks[number].loops) if is_there else 0),
             ]
-        sources = ("scalars", "floats", "wholes", "certified", "bounded", "loops", "elementwise")
+        sources = ("scalars", "floats", "wholes", "certified", "quick", "bounded", "loops", "elementwise")
         return Program(sources, tuple(macros), self._source.text)
 
     @property

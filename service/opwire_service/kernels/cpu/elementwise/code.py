@@ -11,6 +11,7 @@ from llvmlite import ir
 from opwire.formulas import Call, Expression, Tensor
 from opwire.tensor import DataType
 
+from ...formulas import quick
 from .approximations import TURNS, is_steep
 from .inverse_functions import FUNCTIONS
 from .lanes import BIT, DOUBLE, FLOAT, HALF, LONG, SHORT, Lanes, Vector
@@ -69,6 +70,15 @@ NATIVE_INTEGERS = frozenset(
     )
 )
 """Primitives modulo two to the power of the width."""
+
+
+_LOST = {32: 29, 16: 42}
+"""Bits of FLOAT64 that elements so wide do not have."""
+
+_NORMAL = {32: (0x0100_0000, 0x7F00_0000), 16: (0x0800, 0x7800)}
+"""The bits of the least and of the greatest elements that are surely normal, whatever they are rounded from."""
+
+_FAR = 2.0**200
 
 
 def stored_type(data_type: DataType) -> Any:
@@ -241,6 +251,52 @@ class Certified(Code):
         if output is DataType.FLOAT32:
             return builder.bitcast(near, v.of(ir.IntType(32)))
         return builder.bitcast(builder.fptrunc(_odd(v, near, value), v.of(HALF)), v.of(SHORT))
+
+
+class Quick(Certified):
+    """Code in FLOAT64 with quick functions; see ``opens``."""
+
+    def _computed(self, primitive: str, numbers: list[Vector]) -> Vector:
+        if primitive not in quick.FUNCTIONS:
+            return super()._computed(primitive, numbers)
+        self.unsure += quick.unsure(self.v, primitive, numbers)
+        return quick.FUNCTIONS[primitive](self.v, *numbers)
+
+    def rounded(self, value: Vector, output: DataType) -> Vector:
+        """A number as an element, where it is not open."""
+        v, builder = self.v, self.v.builder
+        near = builder.fptrunc(value, v.of(FLOAT))
+        if output is DataType.FLOAT16:
+            near = builder.fptrunc(near, v.of(HALF))
+        return v.bits(near)
+
+    def opens(self, value: Vector, element: Vector, slack: int) -> Vector:
+        """Where two to the power of ``slack`` units of the last place may change the element, or none may be normal."""
+        v, builder = self.v, self.v.builder
+        bits, kind = v.bits(value), element.type.element
+        lost = _LOST[kind.width]
+        moved = builder.add(bits, v.constant(LONG, (1 << slack) - (1 << lost - 1)))
+        high = v.constant(LONG, (1 << lost) - (2 << slack))  # 0 where it is the slack at most from the middle
+        found = builder.icmp_signed("==", builder.and_(moved, high), v.constant(LONG, 0))
+        size = builder.add(element, element)
+        least, greatest = _NORMAL[kind.width]
+        from_least = builder.sub(size, v.constant(kind, 2 * least))
+        found = builder.or_(found, builder.icmp_unsigned(">", from_least, v.constant(kind, 2 * (greatest - least))))
+        for each in self.unsure:
+            found = builder.or_(found, each)
+        return found
+
+    def unless_far(self, opened: Vector, value: Vector) -> Vector:
+        """What is open but for numbers so far from normal elements that they stand for zero or an infinity."""
+        v, builder = self.v, self.v.builder
+        size = v.absolute(value)
+        far = v.builder.or_(
+            v.compare("<", size, v.number(1 / _FAR)),
+            builder.and_(v.compare(">", size, v.number(_FAR)), v.compare("<", size, v.infinity)),
+        )
+        for each in self.unsure:
+            far = builder.and_(far, v.not_(each))
+        return builder.and_(opened, v.not_(far))
 
 
 def _added_to_odd(v: Lanes, a: Vector, b: Vector) -> Vector:

@@ -69,6 +69,9 @@ class Lanes:
         """Truth values; none holds of NaN."""
         return self.builder.fcmp_ordered(how, a, b)
 
+    def not_(self, a: Vector) -> Vector:
+        return self.builder.not_(a)
+
     def is_nan(self, a: Vector) -> Vector:
         return self.builder.fcmp_unordered("uno", a, a)
 
@@ -102,6 +105,10 @@ class Lanes:
         """``a*b + c``, rounded once where the processor can do so, else twice."""
         return self.call("fmuladd", a, b, c)
 
+    def root(self, x: Vector) -> Vector:
+        """The square root."""
+        return self.call("sqrt", x)
+
     def absolute(self, a: Vector) -> Vector:
         return self.call("fabs", a)
 
@@ -112,10 +119,11 @@ class Lanes:
     def polynomial(self, coefficients: Sequence[float], x: Vector) -> Vector:
         """The highest power first; the even and the odd ones apart, so that none waits long for another."""
         squared = self.multiply(x, x)
-        odd, even = (self._horner(coefficients[::-1][first::2][::-1], squared) for first in (1, 0))
+        odd, even = (self.horner(coefficients[::-1][first::2][::-1], squared) for first in (1, 0))
         return self.multiply_add(odd, x, even)
 
-    def _horner(self, coefficients: Sequence[float], x: Vector) -> Vector:
+    def horner(self, coefficients: Sequence[float], x: Vector) -> Vector:
+        """A polynomial in as few operations as there are; the highest power first."""
         result = self.number(coefficients[0])
         for coefficient in coefficients[1:]:
             result = self.multiply_add(result, x, self.number(coefficient))
@@ -131,6 +139,29 @@ class Lanes:
         """A number times two to the power in the lowest bits of an integer, where neither is subnormal."""
         shifted = self.builder.shl(exponent, self.constant(LONG, 52))
         return self.from_bits(self.builder.add(self.bits(a), shifted))
+
+    def split(self, x: Vector) -> tuple[Vector, Vector]:
+        """How much a number divided by a power of two lies above 1, from -0.3 to 0.42, and the exponent of that."""
+        bits = self.bits(x)
+        least = self.constant(LONG, 0x3FE6A09E667F3BCD)  # sqrt(1/2)
+        exponent = self.builder.ashr(self.builder.sub(bits, least), self.constant(LONG, 52))
+        shifted = self.builder.shl(exponent, self.constant(LONG, 52))
+        m = self.from_bits(self.builder.sub(bits, shifted))
+        rounder = self.number(ROUNDER)
+        e = self.subtract(self.from_bits(self.builder.add(exponent, self.bits(rounder))), rounder)
+        return self.subtract(m, self.number(1)), e
+
+    def turned(self, quarters: Vector, sine: Vector, cosine: Vector) -> Vector:
+        """The sine of an angle, so many quarters of a circle further than that of which both are given."""
+        builder = self.builder
+        is_odd = builder.icmp_signed("<", builder.shl(quarters, self.constant(LONG, 63)), self.constant(LONG, 0))
+        size = self.choose(is_odd, cosine, sine)
+        half = builder.shl(builder.lshr(quarters, self.constant(LONG, 1)), self.constant(LONG, 63))
+        return self.from_bits(builder.xor(self.bits(size), half))
+
+    def further(self, quarters: Vector) -> Vector:
+        """One more."""
+        return self.builder.add(quarters, self.constant(LONG, 1))
 
     @property
     def infinity(self) -> Vector:

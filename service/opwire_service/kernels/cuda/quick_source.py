@@ -1,0 +1,168 @@
+"""Quick functions as C for NVRTC: one statement for each operation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import ceil
+
+from opwire.formulas import Call, Constant, Expression, Tensor
+from opwire.tensor import DataType
+
+from ..formulas import quick
+from ..formulas.bounds import error_bound
+from ..formulas.formula import PlanFormula
+from .primitives import COMPARISONS, double, of_floats
+
+ROUNDER = "0x1.8p52"
+"""Added to a number below 2**31 it leaves the nearest integer in the low word."""
+
+WORTH = 2.0**-33
+"""The error up to which quick functions settle most results."""
+
+
+@dataclass
+class QuickSource:
+    """Writes code: see ``formulas.quick.Writer``. Numbers are the names of variables, or constants.
+
+    Attributes:
+        names: of the tensors, in the order of the arguments.
+        known: the variable of each part of a formula.
+        lines: the statements.
+        unsure: conditions on which what is computed may be anything.
+    """
+
+    names: tuple[str, ...]
+    known: dict[Expression, str] = field(default_factory=dict)
+    lines: list[str] = field(default_factory=list)
+    unsure: list[str] = field(default_factory=list)
+
+    def named(self, declared: str, value: str) -> str:
+        """A new variable."""
+        name = f"q{len(self.lines)}"
+        self.lines.append(f"    {declared} {name} = {value};")
+        return name
+
+    def _double(self, value: str) -> str:
+        return self.named("double", value)
+
+    def number(self, number: float) -> str:
+        return double(Constant(number))
+
+    def add(self, a: str, b: str) -> str:
+        return self._double(f"{a} + {b}")
+
+    def subtract(self, a: str, b: str) -> str:
+        return self._double(f"{a} - {b}")
+
+    def multiply(self, a: str, b: str) -> str:
+        return self._double(f"{a} * {b}")
+
+    def divide(self, a: str, b: str) -> str:
+        return self._double(f"quick_quotient({a}, {b})")
+
+    def fused(self, a: str, b: str, c: str) -> str:
+        return self._double(f"fma({a}, {b}, {c})")
+
+    multiply_add = fused
+
+    def horner(self, coefficients: Sequence[float], x: str) -> str:
+        result = self.number(coefficients[0])
+        for coefficient in coefficients[1:]:
+            result = self.fused(result, x, self.number(coefficient))
+        return result
+
+    def root(self, x: str) -> str:
+        return self._double(f"quick_root({x})")
+
+    def negate(self, a: str) -> str:
+        return self._double(f"-{a}")
+
+    def absolute(self, a: str) -> str:
+        return self._double(f"fabs({a})")
+
+    def sign_of(self, size: str, sign: str) -> str:
+        return self._double(f"copysign({size}, {sign})")
+
+    def compare(self, how: str, a: str, b: str) -> str:
+        return self.named("bool", f"{a} {how} {b}")
+
+    def not_(self, a: str) -> str:
+        return self.named("bool", f"!{a}")
+
+    def choose(self, condition: str, yes: str, no: str) -> str:
+        return self._double(f"{condition} ? {yes} : {no}")
+
+    def nearest(self, a: str) -> tuple[str, str]:
+        moved = self._double(f"{a} + {ROUNDER}")
+        return self._double(f"{moved} - {ROUNDER}"), self.named("i32", f"__double2loint({moved})")
+
+    def exponent_added(self, a: str, exponent: str) -> str:
+        high = f"__double2hiint({a}) + ({exponent} << 20)"
+        return self._double(f"__hiloint2double({high}, __double2loint({a}))")
+
+    def split(self, x: str) -> tuple[str, str]:
+        exponent = self.named("i32", f"(__double2hiint({x}) - 0x3fe6a09e) >> 20")  # from the square root of 1/2
+        high = f"__double2hiint({x}) - ({exponent} << 20)"
+        mantissa = self._double(f"__hiloint2double({high}, __double2loint({x}))")
+        moved = f"__hiloint2double(0x43300000, {exponent} ^ 0x80000000)"
+        return self._double(f"{mantissa} - 1"), self._double(f"{moved} - 0x1.000008p52")
+
+    def further(self, quarters: str) -> str:
+        return self.named("i32", f"{quarters} + 1")
+
+    def turned(self, quarters: str, sine: str, cosine: str) -> str:
+        size = self._double(f"{quarters} & 1 ? {cosine} : {sine}")
+        high = f"__double2hiint({size}) ^ (({quarters} & 2) << 30)"
+        return self._double(f"__hiloint2double({high}, __double2loint({size}))")
+
+    def of(self, expression: Expression) -> str:
+        """The value of a formula."""
+        if expression not in self.known:
+            self.known[expression] = self._of(expression)
+        return self.known[expression]
+
+    def _of(self, expression: Expression) -> str:
+        match expression:
+            case Tensor(name):
+                return self._double(f"(double)widen(x{self.names.index(name)})")
+            case Constant(value):
+                return self.number(value)
+            case Call("maximum", (Constant() as low, Call("minimum", (limited, Constant() as high)))):
+                return self._double(f"limited_to({', '.join(map(self.of, (limited, low, high)))})")
+            case Call(primitive, operands):
+                return self._call(primitive, [self.of(operand) for operand in operands])
+            case _:
+                pass
+        raise TypeError(expression)
+
+    def _call(self, primitive: str, operands: list[str]) -> str:
+        if primitive in quick.FUNCTIONS:
+            self.unsure += quick.unsure(self, primitive, operands)
+            found: str = quick.FUNCTIONS[primitive](self, *operands)
+            return found
+        if primitive == "divide":
+            return self.divide(*operands)
+        if primitive in COMPARISONS or primitive == "not_":
+            return self.named("bool", of_floats(primitive, operands))
+        return self._double(of_floats(primitive, operands))
+
+
+def quick_lines(formula: PlanFormula, names: tuple[str, ...]) -> list[str]:
+    """Statements that evaluate a formula with quick functions and tell whether that settles it; none if it has none.
+
+    Args:
+        formula: whose numbers are all finite.
+        names: of its tensors, in the order of the arguments.
+    """
+    expression, inputs = formula.expression, formula.inputs
+    if formula.output not in (DataType.FLOAT32, DataType.FLOAT16) or not quick.is_worth(expression):
+        return []
+    bound = error_bound(expression, inputs, quick.QUICK)
+    if bound is None or bound > WORTH:
+        return []
+    source = QuickSource(names)
+    value = source.of(expression)
+    reach = bound + 2 * quick.QUICK.unit
+    settled = f"quickly({value}, {ceil(reach * 2.0**53) + 1}u, {reach.hex()}, result)"
+    return [*source.lines, f"    return {' && '.join((settled, *(f'!{each}' for each in source.unsure)))};"]

@@ -121,6 +121,27 @@ _ASIN = (
 )
 """asin(t)/t as a polynomial of t*t, for t up to 1/2: within 2**-38."""
 
+_TANH = (
+    6.75871426432162e-14,
+    3.6679501305447274e-10,
+    2.70209465862035e-07,
+    6.097320208928859e-05,
+    0.005052375485111772,
+    0.14550308846225654,
+    0.9999999999999528,
+)
+
+_TANH_OVER = (
+    7.206353189774008e-12,
+    1.1829392622280948e-08,
+    4.6224324024957426e-06,
+    0.0006280985135471944,
+    0.03133118275147684,
+    0.4788364217949616,
+    1.0,
+)
+"""tanh(x)/x as a quotient of polynomials of x*x, for x up to 9.2: within 2**-44."""
+
 _ERF = (
     -1.6147120024791943e-11,
     8.538185292010916e-09,
@@ -170,8 +191,8 @@ _ERFC_OVER = (
 _LOG2_E, _LN2 = 1 / math.log(2), math.log(2)
 _HALF_PI = 1.5707963267948966, 6.123233995736766e-17
 
-MOST = 1000.0
-"""Powers of two lie within those to this one and its negative, in place of what lies beyond."""
+MOST = 690.0
+"""Exponents have this size at most: what they are of is beyond the range of FLOAT32, and 0 or an infinity in it."""
 
 TURNS = 2.0**20
 """Up to which an angle is told from multiples of pi/2 by two parts of that."""
@@ -185,38 +206,30 @@ QUICK = Precision(
 """What the functions keep, and a quotient."""
 
 
-def _limited(v: Writer, x: Number, most: float) -> Number:
-    """NaN stays."""
-    x = v.choose(v.compare(">", x, v.number(most)), v.number(most), x)
-    return v.choose(v.compare("<", x, v.number(-most)), v.number(-most), x)
+def _exp2(v: Writer, a: Number, b: Number) -> Number:
+    """Two to the power of a product."""
+    k, exponent = v.nearest_product(a, b)
+    f = v.multiply_add(a, b, v.negate(k))
+    return v.exponent_added(v.horner(_EXP2, f), exponent)
 
 
-def _at_most(v: Writer, x: Number, most: float) -> Number:
-    return v.choose(v.compare(">", x, v.number(most)), v.number(most), x)
-
-
-def _exp2(v: Writer, x: Number) -> Number:
-    k, exponent = v.nearest(x)
-    return v.exponent_added(v.horner(_EXP2, v.subtract(x, k)), exponent)
-
-
-def _exp2m1(v: Writer, x: Number) -> Number:
+def _exp2m1(v: Writer, a: Number, b: Number) -> Number:
     """The error of the polynomial counts where the result is not near -1; where it is small there is no exponent."""
-    k, exponent = v.nearest(x)
-    f = v.subtract(x, k)
+    k, exponent = v.nearest_product(a, b)
+    f = v.multiply_add(a, b, v.negate(k))
     power = v.multiply(f, v.horner(_EXP2M1, f))
     scale = v.exponent_added(v.number(1), exponent)
-    return v.multiply_add(scale, power, v.subtract(scale, v.number(1)))
+    return v.multiply_add(scale, power, v.negate(v.subtract(v.number(1), scale)))  # of -0 it is -0
 
 
 def exp(v: Writer, x: Number) -> Number:
-    """The product is within 2**-44 of the real one up to 1000."""
-    return _exp2(v, _limited(v, v.multiply(x, v.number(_LOG2_E)), MOST))
+    """The product is within 2**-44 of the real one."""
+    return _exp2(v, v.limited(x, MOST), v.number(_LOG2_E))
 
 
 def expm1(v: Writer, x: Number) -> Number:
     """Likewise."""
-    return v.sign_of(_exp2m1(v, _limited(v, v.multiply(x, v.number(_LOG2_E)), MOST)), x)
+    return _exp2m1(v, v.limited(x, MOST), v.number(_LOG2_E))
 
 
 def log(v: Writer, x: Number) -> Number:
@@ -236,18 +249,28 @@ def power(v: Writer, x: Number, y: Number) -> Number:
     f, e = v.split(x)
     s = v.divide(f, v.add(f, v.number(2)))
     logarithm = v.multiply_add(s, v.horner(_LOG2, v.multiply(s, s)), e)
-    return _exp2(v, _limited(v, v.multiply(y, logarithm), MOST))
+    return _exp2(v, v.limited(v.multiply(y, logarithm), MOST), v.number(1))
 
 
 def tanh(v: Writer, x: Number) -> Number:
-    """Above 16 it is 1, but for 2**-45."""
-    size = _at_most(v, v.absolute(x), 16)
-    less = _exp2m1(v, v.multiply(size, v.number(-2 * _LOG2_E)))
-    return v.sign_of(v.divide(less, v.add(less, v.number(2))), x)
+    """Beyond 16 it is 1, but for 2**-45."""
+    more = _exp2m1(v, v.limited(x, 16), v.number(2 * _LOG2_E))
+    return v.divide(more, v.add(more, v.number(2)))
+
+
+def rounded_tanh(v: Writer, x: Number) -> Number:
+    """Where nothing is computed from it: beyond 9.2 it is 1, to which FLOAT32 and FLOAT16 round it."""
+    return _odd_quotient(v, v.limited(x, 9.2), _TANH, _TANH_OVER)
+
+
+def _odd_quotient(v: Writer, x: Number, above: Sequence[float], below: Sequence[float]) -> Number:
+    """A number times a quotient of polynomials of its square."""
+    z = v.multiply(x, x)
+    return v.divide(v.multiply(x, v.horner(above, z)), v.horner(below, z))
 
 
 def sinh(v: Writer, x: Number) -> Number:
-    more = _exp2m1(v, _at_most(v, v.multiply(v.absolute(x), v.number(_LOG2_E)), MOST))
+    more = _exp2m1(v, v.limited(v.absolute(x), MOST), v.number(_LOG2_E))
     both = v.add(more, v.divide(more, v.add(more, v.number(1))))
     return v.sign_of(v.multiply(both, v.number(0.5)), x)
 
@@ -259,22 +282,20 @@ def cosh(v: Writer, x: Number) -> Number:
 
 def erf(v: Writer, x: Number) -> Number:
     """Beyond 4 it is 1, to which FLOAT32 and FLOAT16 round it."""
-    size = _at_most(v, v.absolute(x), 4)
-    z = v.multiply(size, size)
-    return v.sign_of(v.divide(v.multiply(size, v.horner(_ERF, z)), v.horner(_ERF_OVER, z)), x)
+    return _odd_quotient(v, v.limited(x, 4), _ERF, _ERF_OVER)
 
 
 def erfc(v: Writer, x: Number) -> Number:
     """Beyond 10.5 as there, where FLOAT32 and FLOAT16 round it to 0 times numbers near 10."""
-    size = _at_most(v, v.absolute(x), 10.5)
-    falling = _exp2(v, v.multiply(v.multiply(size, size), v.number(-_LOG2_E)))
+    size = v.absolute(v.limited(x, 10.5))
+    falling = _exp2(v, v.multiply(size, size), v.number(-_LOG2_E))
     tail = v.divide(v.multiply(falling, v.horner(_ERFC, size)), v.horner(_ERFC_OVER, size))
     return v.choose(v.compare("<", x, v.number(0)), v.subtract(v.number(2), tail), tail)
 
 
 def _sine_and_cosine(v: Writer, x: Number) -> tuple[Number, Number, Number]:
     """Those of an angle less quarters of a circle, and how many quarters."""
-    k, quarters = v.nearest(v.multiply(x, v.number(2 / math.pi)))
+    k, quarters = v.nearest_product(x, v.number(2 / math.pi))
     r = x
     for part in _HALF_PI:
         r = v.fused(k, v.number(-part), r)
@@ -336,6 +357,9 @@ FUNCTIONS: Mapping[str, Callable[..., Number]] = {
     function.__name__: function
     for function in (exp, expm1, log, log1p, power, tanh, sinh, cosh, erf, erfc, sin, cos, tan, atan, asin, acos)
 }
+
+LAST: Mapping[str, Callable[..., Number]] = {**FUNCTIONS, "tanh": rounded_tanh}
+"""Those of which nothing is computed, but which are rounded."""
 
 
 def unsure(v: Writer, name: str, operands: Sequence[Number]) -> list[Number]:

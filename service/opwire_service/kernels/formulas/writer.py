@@ -56,8 +56,12 @@ class Writer(Protocol):
 
     def choose(self, condition: Number, yes: Number, no: Number) -> Number: ...
 
-    def nearest(self, a: Number) -> tuple[Number, Number]:
-        """The nearest integer, of numbers below 2**31, as a number and as an integer."""
+    def limited(self, x: Number, most: float) -> Number:
+        """The nearest number within those to this one and its negative; NaN stays."""
+        ...
+
+    def nearest_product(self, a: Number, b: Number) -> tuple[Number, Number]:
+        """An integer next to a product below 2**31, as a number and as an integer."""
         ...
 
     def exponent_added(self, a: Number, exponent: Number) -> Number:

@@ -14,7 +14,7 @@ from opwire.tensor import DataType
 from ...formulas import quick
 from .approximations import TURNS, is_steep
 from .inverse_functions import FUNCTIONS
-from .lanes import BIT, DOUBLE, FLOAT, HALF, LONG, SHORT, Lanes, Vector
+from .lanes import BIT, DOUBLE, FLOAT, HALF, INT, LONG, SHORT, Lanes, Vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +210,10 @@ class Certified(Code):
         super().__init__(v, leaves)
         self.unsure: list[Vector] = []
 
+    def last(self, expression: Expression) -> Vector:
+        """The value of an expression of which nothing else is computed."""
+        return self.of(expression)
+
     def _computed(self, primitive: str, numbers: list[Vector]) -> Vector:
         v = self.v
         if primitive == ADD_TO_ODD:
@@ -256,6 +260,14 @@ class Certified(Code):
 class Quick(Certified):
     """Code in FLOAT64 with quick functions; see ``opens``."""
 
+    def last(self, expression: Expression) -> Vector:
+        """The value of an expression that is then rounded."""
+        match expression:
+            case Call(primitive, (operand,)) if primitive in quick.LAST:
+                self.unsure += quick.unsure(self.v, primitive, [self.of(operand)])
+                return quick.LAST[primitive](self.v, self.of(operand))
+        return self.of(expression)
+
     def _computed(self, primitive: str, numbers: list[Vector]) -> Vector:
         if primitive not in quick.FUNCTIONS:
             return super()._computed(primitive, numbers)
@@ -273,18 +285,29 @@ class Quick(Certified):
     def opens(self, value: Vector, element: Vector, slack: int) -> Vector:
         """Where two to the power of ``slack`` units of the last place may change the element, or none may be normal."""
         v, builder = self.v, self.v.builder
-        bits, kind = v.bits(value), element.type.element
-        lost = _LOST[kind.width]
-        moved = builder.add(bits, v.constant(LONG, (1 << slack) - (1 << lost - 1)))
-        high = v.constant(LONG, (1 << lost) - (2 << slack))  # 0 where it is the slack at most from the middle
-        found = builder.icmp_signed("==", builder.and_(moved, high), v.constant(LONG, 0))
-        size = builder.add(element, element)
+        bits, kind = self._lost_bits(value, element), element.type.element
+        lost, part = _LOST[kind.width], bits.type.element
+        moved = builder.add(bits, v.constant(part, (1 << slack) - (1 << lost - 1)))
+        # 0 where it is the slack at most from the middle, and then the greatest of all integers
+        above = builder.and_(moved, v.constant(part, (1 << lost) - (2 << slack)))
+        above = builder.sub(above, v.constant(part, 1))
+        if part != kind:
+            above = builder.trunc(builder.lshr(above, v.constant(part, 1 + lost - kind.width)), element.type)
         least, greatest = _NORMAL[kind.width]
-        from_least = builder.sub(size, v.constant(kind, 2 * least))
-        found = builder.or_(found, builder.icmp_unsigned(">", from_least, v.constant(kind, 2 * (greatest - least))))
+        from_least = builder.sub(builder.add(element, element), v.constant(kind, 2 * least))
+        found = builder.icmp_unsigned(">", v.call("umax", above, from_least), v.constant(kind, 2 * (greatest - least)))
         for each in self.unsure:
             found = builder.or_(found, each)
         return found
+
+    def _lost_bits(self, value: Vector, element: Vector) -> Vector:
+        """Bits of a number, among them those that its element does not have."""
+        v, builder = self.v, self.v.builder
+        if element.type.element != INT:
+            return v.bits(value)
+        words = builder.bitcast(value, ir.VectorType(INT, 2 * v.width))
+        low = ir.Constant(v.of(INT), [2 * place for place in range(v.width)])
+        return builder.shuffle_vector(words, ir.Constant(words.type, ir.Undefined), low)
 
     def unless_far(self, opened: Vector, value: Vector) -> Vector:
         """What is open but for numbers so far from normal elements that they stand for zero or an infinity."""

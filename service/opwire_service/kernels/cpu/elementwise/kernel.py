@@ -278,7 +278,7 @@ class _Writer:
         certified.know(
             {Tensor(each.name): certified.widened(leaves[Tensor(each.name)], each.data_type) for each in sources}
         )
-        return certified.of(self._recipe.expression), certified
+        return certified.last(self._recipe.expression), certified
 
     def _result(self, leaves: dict[Expression, Vector], column: Any, start: Any) -> Vector:
         recipe, v = self._recipe, self._v

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,7 +63,7 @@ class Lanes:
         return self.builder.fdiv(a, b)
 
     def negate(self, a: Vector) -> Vector:
-        return self.builder.fneg(a)
+        return self._before_widening(a, self.builder.fneg)
 
     def compare(self, how: str, a: Vector, b: Vector) -> Vector:
         """Truth values; none holds of NaN."""
@@ -110,7 +110,23 @@ class Lanes:
         return self.call("sqrt", x)
 
     def absolute(self, a: Vector) -> Vector:
-        return self.call("fabs", a)
+        return self._before_widening(a, lambda x: self.call("fabs", x))
+
+    def limited(self, x: Vector, most: float) -> Vector:
+        """The nearest number within those to this one and its negative; NaN stays."""
+        return self._before_widening(x, lambda y: self._limited(y, most))
+
+    def _limited(self, x: Vector, most: float) -> Vector:
+        for how, end in ((">", most), ("<", -most)):
+            limit = self.constant(x.type.element, end)
+            x = self.choose(self.compare(how, x, limit), limit, x)
+        return x
+
+    def _before_widening(self, a: Vector, operation: Callable[[Vector], Vector]) -> Vector:
+        """An operation that is exact in FLOAT32, too, in which twice as many elements fit a register."""
+        if getattr(a, "opname", "") != "fpext" or a.operands[0].type.element != FLOAT:
+            return operation(a)
+        return self.builder.fpext(operation(a.operands[0]), a.type)
 
     def sign_of(self, size: Vector, sign: Vector) -> Vector:
         """A size with the sign of another number."""
@@ -133,6 +149,12 @@ class Lanes:
         """The nearest integer, of numbers below 2**51, as a number and in the lowest bits of an integer."""
         rounder = self.number(ROUNDER)
         moved = self.add(a, rounder)
+        return self.subtract(moved, rounder), self.bits(moved)
+
+    def nearest_product(self, a: Vector, b: Vector) -> tuple[Vector, Vector]:
+        """The same of a product, or the next integer where it is halfway."""
+        rounder = self.number(ROUNDER)
+        moved = self.multiply_add(a, b, rounder)
         return self.subtract(moved, rounder), self.bits(moved)
 
     def exponent_added(self, a: Vector, exponent: Vector) -> Vector:

@@ -226,8 +226,7 @@ class CudaDevice(Device):
             self._runtime.memsetAsync(memory.state, 0, aligned(job.state_bytes) + counter, stream.ptr)
         last: Any = None
         for number, launch in enumerate(job.launches(memory), 1):
-            kernel = self._compiler.kernel(launch.program, launch.entry, stop)
-            kernel(launch.grid, launch.block, (launch.parameter,), stream=stream)
+            self._compiler.kernel(launch, stop)(stream)
             if number % _LAUNCHES_AHEAD == 0:
                 if last is not None:
                     _wait(last, stop)

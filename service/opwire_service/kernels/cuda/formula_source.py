@@ -104,19 +104,19 @@ class FormulaSource:
 
     @property
     def text(self) -> str:
-        """The functions ``quick`` and ``careful``."""
+        """The functions ``quick`` and ``careful``, and ``begin_block``."""
         if not self._is_certified:
             body = Body()
             body.lines.append(f"    result = {self._stored(self.formula.expression, body)};")
             body.lines.append("    return true;")
-            return self._function("quick", body.lines) + self._function("careful", [f"    return quick({_ARGUMENTS});"])
+            return self.functions(body.lines, [f"    return quick({_ARGUMENTS});"])
         at_first = self._in_floats() or quick_lines(self.formula, self.names)
         in_doubles = self._in_doubles()
         later = self._bounded_lines()
         if at_first and in_doubles:
             later = ["    {", *in_doubles[:-1], f"    if ({_returned(in_doubles)}) return true;", "    }", *later]
         first = at_first or in_doubles or ["    return false;"]
-        return self._function("quick", first) + self._function("careful", later)
+        return self.functions(first, later)
 
     @property
     def _is_certified(self) -> bool:
@@ -135,6 +135,11 @@ class FormulaSource:
     @property
     def _is_on_bits(self) -> bool:
         return isinstance(self.formula.expression, Call) and self.formula.expression.primitive in ON_BITS
+
+    def functions(self, quick: list[str], careful: list[str], at_first: str = "") -> str:
+        """What ``elementwise.cu`` takes of a formula: the bodies of two functions, and what a block begins with."""
+        begin = f"static __device__ __forceinline__ void begin_block() {{{at_first}}}\n"
+        return begin + self._function("quick", quick) + self._function("careful", careful)
 
     def _function(self, name: str, lines: list[str]) -> str:
         types = [TYPES[self.formula.inputs[each]] for each in self.names] + ["u8"] * (3 - len(self.names))

@@ -58,13 +58,18 @@ def _source(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class KernelLaunch:
-    """One launch of a kernel, whose only parameter is a structure: an array of one element."""
+    """One launch of a kernel, whose only parameter is a structure: an array of one element.
+
+    Attributes:
+        shared_bytes: that each block may have of its multiprocessor's own memory; where a card has fewer it gives none.
+    """
 
     program: Program
     entry: str
     grid: tuple[int, int]
     block: tuple[int, int]
     parameter: Array
+    shared_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,12 @@ static __device__ __forceinline__ double quick_quotient(double a, double b) {
     return a * fma(inverse, rest, inverse);
 }
 
+// NaN stays.
+template <class W> static __device__ __forceinline__ W quick_limited(W x, W most) {
+    x = x > most ? most : x;
+    return x < -most ? -most : x;
+}
+
 // Of normal numbers; of 0 and those below NaN. The coarse inverse is made twice as long, and the root corrected then.
 static __device__ __forceinline__ double quick_root(double x) {
     double inverse;

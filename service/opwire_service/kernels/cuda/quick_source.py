@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
 
@@ -27,13 +27,17 @@ class QuickSource:
 
     Attributes:
         names: of the tensors, in the order of the arguments.
+        inputs: their data types.
         known: the variable of each part of a formula.
+        singles: the floats from which numbers are widened.
         lines: the statements.
         unsure: conditions on which what is computed may be anything.
     """
 
     names: tuple[str, ...]
+    inputs: Mapping[str, DataType]
     known: dict[Expression, str] = field(default_factory=dict)
+    singles: dict[str, str] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
     unsure: list[str] = field(default_factory=list)
 
@@ -76,10 +80,16 @@ class QuickSource:
         return self._double(f"quick_root({x})")
 
     def negate(self, a: str) -> str:
-        return self._double(f"-{a}")
+        return self._changed(a, "-{}")
 
     def absolute(self, a: str) -> str:
-        return self._double(f"fabs({a})")
+        return self._changed(a, "fabs({})")
+
+    def _changed(self, a: str, change: str) -> str:
+        name = self._double(change.format(a))
+        if a in self.singles:
+            self.singles[name] = self.named("float", change.format(self.singles[a]))
+        return name
 
     def sign_of(self, size: str, sign: str) -> str:
         return self._double(f"copysign({size}, {sign})")
@@ -93,8 +103,15 @@ class QuickSource:
     def choose(self, condition: str, yes: str, no: str) -> str:
         return self._double(f"{condition} ? {yes} : {no}")
 
-    def nearest(self, a: str) -> tuple[str, str]:
-        moved = self._double(f"{a} + {ROUNDER}")
+    def limited(self, x: str, most: float) -> str:
+        """In float where the number comes from one, of which twice as many are compared at a time."""
+        end = double(Constant(most))
+        if x in self.singles:
+            return self._double(f"(double)quick_limited({self.singles[x]}, (float){end})")
+        return self._double(f"quick_limited({x}, {end})")
+
+    def nearest_product(self, a: str, b: str) -> tuple[str, str]:
+        moved = self._double(f"fma({a}, {b}, {ROUNDER})")
         return self._double(f"{moved} - {ROUNDER}"), self.named("i32", f"__double2loint({moved})")
 
     def exponent_added(self, a: str, exponent: str) -> str:
@@ -125,7 +142,7 @@ class QuickSource:
     def _of(self, expression: Expression) -> str:
         match expression:
             case Tensor(name):
-                return self._double(f"(double)widen(x{self.names.index(name)})")
+                return self._tensor(name)
             case Constant(value):
                 return self.number(value)
             case Call("maximum", (Constant() as low, Call("minimum", (limited, Constant() as high)))):
@@ -136,13 +153,30 @@ class QuickSource:
                 pass
         raise TypeError(expression)
 
+    def _tensor(self, name: str) -> str:
+        given = f"widen(x{self.names.index(name)})"
+        number = self._double(f"(double){given}")
+        if self.inputs[name] in (DataType.FLOAT32, DataType.FLOAT16):
+            self.singles[number] = given
+        return number
+
+    def last(self, expression: Expression) -> str:
+        """The value of a formula that is then rounded."""
+        match expression:
+            case Call(primitive, (operand,)) if primitive in quick.LAST:
+                return self._quick(quick.LAST[primitive], primitive, [self.of(operand)])
+            case _:
+                return self.of(expression)
+
+    def _quick(self, function: Callable[..., str], primitive: str, operands: list[str]) -> str:
+        self.unsure += quick.unsure(self, primitive, operands)
+        return function(self, *operands)
+
     def _call(self, primitive: str, operands: list[str]) -> str:
         if primitive in quick.FUNCTIONS:
-            self.unsure += quick.unsure(self, primitive, operands)
-            found: str = quick.FUNCTIONS[primitive](self, *operands)
-            return found
-        if primitive == "divide":
-            return self.divide(*operands)
+            return self._quick(quick.FUNCTIONS[primitive], primitive, operands)
+        if primitive in ("divide", "negate", "absolute"):
+            return getattr(self, primitive)(*operands)
         if primitive in COMPARISONS or primitive == "not_":
             return self.named("bool", of_floats(primitive, operands))
         return self._double(of_floats(primitive, operands))
@@ -161,8 +195,8 @@ def quick_lines(formula: PlanFormula, names: tuple[str, ...]) -> list[str]:
     bound = error_bound(expression, inputs, quick.QUICK)
     if bound is None or bound > WORTH:
         return []
-    source = QuickSource(names)
-    value = source.of(expression)
+    source = QuickSource(names, inputs)
+    value = source.last(expression)
     reach = bound + 2 * quick.QUICK.unit
     settled = f"quickly({value}, {ceil(reach * 2.0**53) + 1}u, {reach.hex()}, result)"
     return [*source.lines, f"    return {' && '.join((settled, *(f'!{each}' for each in source.unsure)))};"]

@@ -1,6 +1,7 @@
 // A formula on all elements of an output that lies densely, LANES of them at once. SOURCE0 to SOURCE2 are the types of
 // the inputs, of which there are INPUTS, and WALK0 to WALK2 say how each is walked, in nests of DEPTH0 to DEPTH2 loops.
-// THREADS belong to a block. A launch has threads for all elements, or else each GOES_ON as many elements further.
+// THREADS belong to a block, of which BLOCKS fit a multiprocessor at least. A launch has threads for all elements, or
+// each thread GOES_ON as many elements further.
 
 const int DENSE = 0;   // as the output
 const int ROWS = 1;    // LANES neighbours at a time lie side by side
@@ -115,7 +116,7 @@ static __device__ __forceinline__ void some(const Task &task, u32 begin) {
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) compute(const __grid_constant__ Task task) {
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) compute(const __grid_constant__ Task task) {
     const u32 share = THREADS * BATCH * LANES;
     begin_block();
     u32 first = blockIdx.x * share;

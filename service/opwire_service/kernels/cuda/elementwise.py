@@ -24,6 +24,9 @@ from .table_source import TABLE_BYTES, table_serves, table_source
 
 THREADS = 256
 TABLE_THREADS = 1024
+BLOCKS = 8
+"""That share a multiprocessor where much is computed: then it has all the threads that it can."""
+
 BATCH = 2
 """Loads of each input that a thread has in flight, where what it computes takes few registers."""
 
@@ -133,6 +136,7 @@ class Elements:
             ("LANES", self._lanes),
             ("BATCH", self._batch),
             ("THREADS", self._threads),
+            ("BLOCKS", 1 if self._is_certain else BLOCKS),
             ("GOES_ON", int(self._has_table)),
             ("CHANNELS", -1 if self._channels is None else names.index(self._channels)),
         ]

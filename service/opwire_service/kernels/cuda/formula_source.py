@@ -110,7 +110,7 @@ class FormulaSource:
             body.lines.append(f"    result = {self._stored(self.formula.expression, body)};")
             body.lines.append("    return true;")
             return self.functions(body.lines, [f"    return quick({_ARGUMENTS});"])
-        at_first = self._in_floats() or quick_lines(self.formula, self.names)
+        at_first = quick_lines(self.formula, self.names) or self._in_floats()
         in_doubles = self._in_doubles()
         later = self._bounded_lines()
         if at_first and in_doubles:

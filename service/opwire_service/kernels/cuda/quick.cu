@@ -12,13 +12,23 @@ static __device__ __forceinline__ double quick_quotient(double a, double b) {
 }
 
 // NaN stays.
-template <class W> static __device__ __forceinline__ W quick_limited(W x, W most) {
+static __device__ __forceinline__ float quick_limited(float x, float most) {
     x = x > most ? most : x;
     return x < -most ? -most : x;
 }
+static __device__ __forceinline__ double quick_limited(double x, double most) {
+    u32 high = (u32)__double2hiint(x) & 0x7fffffff, end = (u32)__double2hiint(most);
+    bool is_beyond = high - end < 0x7ff00001 - end;  // by their high words, those of infinities included
+    return is_beyond ? copysign(most, x) : x;
+}
 
-// Of normal numbers; of 0 and those below NaN. The coarse inverse is made twice as long, and the root corrected then.
+static __device__ __forceinline__ bool is_usual(double x) {
+    return ((u32)__double2hiint(x) & 0x7fffffff) - 0x00100000 < 0x7fe00000;
+}
+
+// The coarse inverse is made twice as long, and the root corrected then.
 static __device__ __forceinline__ double quick_root(double x) {
+    if (!is_usual(x)) return sqrt(x);
     double inverse;
     asm("rsqrt.approx.ftz.f64 %0, %1;" : "=d"(inverse) : "d"(x));
     double root = x * inverse, half = 0.5 * inverse;
@@ -29,13 +39,13 @@ static __device__ __forceinline__ double quick_root(double x) {
 }
 
 // What any number within `slack` units of the last place, a part `reach` of it, is rounded to. False if there is more
-// than one such element, or if the number may be anything. One that is far from all elements stands for those beyond.
+// than one such element. A number that is far from all elements stands for those beyond.
 template <class T> static __device__ __forceinline__ bool quickly(double x, u32 slack, double reach, T &to) {
     typedef Format<T> F;
     typedef Binary64<T> B;
     to = F::make(F::nearest(x));
     u32 exponent = ((u32)__double2hiint(x) >> 20) & 0x7ff;
     if (exponent - B::least < B::range) return is_clear(x, slack, to);
-    if (exponent - (1023 - 200) > 400) return exponent != 0x7ff;
+    if (exponent - (1023 - 200) > 400) return true;
     return F::nearest(x * (1 - reach)) == F::nearest(x * (1 + reach));
 }

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import ceil
+from math import ceil, nan
+
+import numpy as np
 
 from opwire.formulas import Call, Constant, Expression, Tensor
 from opwire.tensor import DataType
@@ -21,6 +23,9 @@ WORTH = 2.0**-33
 """The error up to which quick functions settle most results."""
 
 
+_LEAST = 2.0**-200
+
+
 @dataclass
 class QuickSource:
     """Writes code: see ``formulas.quick.Writer``. Numbers are the names of variables, or constants.
@@ -29,7 +34,8 @@ class QuickSource:
         names: of the tensors, in the order of the arguments.
         inputs: their data types.
         known: the variable of each part of a formula.
-        singles: the floats from which numbers are widened.
+        singles: the floats from which numbers are widened, of which twice as many are compared at a time.
+        constants: numbers by how they are written.
         lines: the statements.
         unsure: conditions on which what is computed may be anything.
     """
@@ -38,6 +44,7 @@ class QuickSource:
     inputs: Mapping[str, DataType]
     known: dict[Expression, str] = field(default_factory=dict)
     singles: dict[str, str] = field(default_factory=dict)
+    constants: dict[str, float] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
     unsure: list[str] = field(default_factory=list)
 
@@ -51,7 +58,9 @@ class QuickSource:
         return self.named("double", value)
 
     def number(self, number: float) -> str:
-        return double(Constant(number))
+        name = double(Constant(number))
+        self.constants[name] = number
+        return name
 
     def add(self, a: str, b: str) -> str:
         return self._double(f"{a} + {b}")
@@ -64,6 +73,12 @@ class QuickSource:
 
     def divide(self, a: str, b: str) -> str:
         return self._double(f"quick_quotient({a}, {b})")
+
+    def _divided(self, a: str, by: Expression) -> str:
+        """By a number that is known its inverse is."""
+        if isinstance(by, Constant) and _LEAST < abs(by.value) < 1 / _LEAST:
+            return self.multiply(a, self.number(1 / by.value))
+        return self.divide(a, self.of(by))
 
     def fused(self, a: str, b: str, c: str) -> str:
         return self._double(f"fma({a}, {b}, {c})")
@@ -95,7 +110,15 @@ class QuickSource:
         return self._double(f"copysign({size}, {sign})")
 
     def compare(self, how: str, a: str, b: str) -> str:
+        if a in self.singles and b in self.constants and self.constants[b] == np.float32(self.constants[b]):
+            a, b = self.singles[a], f"(float){b}"
         return self.named("bool", f"{a} {how} {b}")
+
+    def is_usual(self, a: str) -> str:
+        return self.named("bool", f"is_usual({a})")
+
+    def of_positive(self, x: str, value: str) -> str:
+        return self.choose(self.compare("<", x, self.number(0)), self.number(nan), value)
 
     def not_(self, a: str) -> str:
         return self.named("bool", f"!{a}")
@@ -104,7 +127,6 @@ class QuickSource:
         return self._double(f"{condition} ? {yes} : {no}")
 
     def limited(self, x: str, most: float) -> str:
-        """In float where the number comes from one, of which twice as many are compared at a time."""
         end = double(Constant(most))
         if x in self.singles:
             return self._double(f"(double)quick_limited({self.singles[x]}, (float){end})")
@@ -147,6 +169,8 @@ class QuickSource:
                 return self.number(value)
             case Call("maximum", (Constant() as low, Call("minimum", (limited, Constant() as high)))):
                 return self._double(f"limited_to({', '.join(map(self.of, (limited, low, high)))})")
+            case Call("divide", (above, below)):
+                return self._divided(self.of(above), below)
             case Call(primitive, operands):
                 return self._call(primitive, [self.of(operand) for operand in operands])
             case _:
@@ -175,7 +199,7 @@ class QuickSource:
     def _call(self, primitive: str, operands: list[str]) -> str:
         if primitive in quick.FUNCTIONS:
             return self._quick(quick.FUNCTIONS[primitive], primitive, operands)
-        if primitive in ("divide", "negate", "absolute"):
+        if primitive in ("negate", "absolute"):
             return getattr(self, primitive)(*operands)
         if primitive in COMPARISONS or primitive == "not_":
             return self.named("bool", of_floats(primitive, operands))

@@ -235,7 +235,8 @@ def expm1(v: Writer, x: Number) -> Number:
 def log(v: Writer, x: Number) -> Number:
     f, e = v.split(x)
     s = v.divide(f, v.add(f, v.number(2)))
-    return v.multiply_add(e, v.number(_LN2), v.multiply(s, v.horner(_LOG, v.multiply(s, s))))
+    result = v.multiply_add(e, v.number(_LN2), v.multiply(s, v.horner(_LOG, v.multiply(s, s))))
+    return v.of_positive(x, result)
 
 
 def log1p(v: Writer, x: Number) -> Number:
@@ -286,10 +287,11 @@ def erf(v: Writer, x: Number) -> Number:
 
 
 def erfc(v: Writer, x: Number) -> Number:
-    """Beyond 10.5 as there, where FLOAT32 and FLOAT16 round it to 0 times numbers near 10."""
-    size = v.absolute(v.limited(x, 10.5))
+    """Beyond 10.5 it is 0, as is what FLOAT32 and FLOAT16 round it to times numbers near 10."""
+    size = v.absolute(x)
     falling = _exp2(v, v.multiply(size, size), v.number(-_LOG2_E))
     tail = v.divide(v.multiply(falling, v.horner(_ERFC, size)), v.horner(_ERFC_OVER, size))
+    tail = v.choose(v.compare(">", size, v.number(10.5)), v.number(0), tail)
     return v.choose(v.compare("<", x, v.number(0)), v.subtract(v.number(2), tail), tail)
 
 
@@ -363,12 +365,15 @@ LAST: Mapping[str, Callable[..., Number]] = {**FUNCTIONS, "tanh": rounded_tanh}
 
 
 def unsure(v: Writer, name: str, operands: Sequence[Number]) -> list[Number]:
-    """Where a function does not keep its bound."""
+    """Where a function does not keep its bound; elsewhere it gives NaN just where it has no value."""
     x = operands[0]
     if name in ("sin", "cos", "tan"):
         return [v.not_(v.compare("<=", v.absolute(x), v.number(TURNS)))]
-    if name in ("log", "power"):
-        return [v.not_(v.compare(end, x, v.number(number))) for end, number in ((">", 0), ("<", math.inf))]
+    if name == "log":
+        return [v.not_(v.is_usual(x))]
+    if name == "power":
+        is_finite = v.compare("<", v.absolute(operands[1]), v.number(math.inf))
+        return [v.not_(v.is_usual(x)), v.compare("<", x, v.number(0)), v.not_(is_finite)]
     return []
 
 

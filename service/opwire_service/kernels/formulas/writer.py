@@ -37,7 +37,7 @@ class Writer(Protocol):
         ...
 
     def root(self, x: Number) -> Number:
-        """A square root within 2**-50; anything of 0."""
+        """A square root within 2**-50."""
         ...
 
     def negate(self, a: Number) -> Number: ...
@@ -50,6 +50,14 @@ class Writer(Protocol):
 
     def compare(self, how: str, a: Number, b: Number) -> Number:
         """A truth value; none holds of NaN."""
+        ...
+
+    def is_usual(self, a: Number) -> Number:
+        """False where a number is 0, subnormal, infinite or NaN, and perhaps where it is below 0."""
+        ...
+
+    def of_positive(self, x: Number, value: Number) -> Number:
+        """A value, in place of which stands NaN where a usual number is below 0."""
         ...
 
     def not_(self, a: Number) -> Number: ...

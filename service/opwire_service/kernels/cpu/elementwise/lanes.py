@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -67,10 +68,22 @@ class Lanes:
 
     def compare(self, how: str, a: Vector, b: Vector) -> Vector:
         """Truth values; none holds of NaN."""
+        if _is_widened(a) and isinstance(b, ir.Constant) and isinstance(b.constant, list):
+            (number,) = {each.constant for each in b.constant}
+            if abs(number) == math.inf or struct.unpack("<f", struct.pack("<f", number)) == (number,):
+                a, b = a.operands[0], self.constant(FLOAT, number)
         return self.builder.fcmp_ordered(how, a, b)
 
     def not_(self, a: Vector) -> Vector:
         return self.builder.not_(a)
+
+    def is_usual(self, a: Vector) -> Vector:
+        """Whether a number is above 0, and finite."""
+        return self.builder.and_(self.compare(">", a, self.number(0)), self.compare("<", a, self.infinity))
+
+    def of_positive(self, x: Vector, value: Vector) -> Vector:
+        """A value of a number; there are no usual ones below 0."""
+        return value
 
     def is_nan(self, a: Vector) -> Vector:
         return self.builder.fcmp_unordered("uno", a, a)
@@ -124,7 +137,7 @@ class Lanes:
 
     def _before_widening(self, a: Vector, operation: Callable[[Vector], Vector]) -> Vector:
         """An operation that is exact in FLOAT32, too, in which twice as many elements fit a register."""
-        if getattr(a, "opname", "") != "fpext" or a.operands[0].type.element != FLOAT:
+        if not _is_widened(a):
             return operation(a)
         return self.builder.fpext(operation(a.operands[0]), a.type)
 
@@ -188,3 +201,8 @@ class Lanes:
     @property
     def infinity(self) -> Vector:
         return self.number(math.inf)
+
+
+def _is_widened(a: Vector) -> bool:
+    """Whether numbers come from FLOAT32."""
+    return getattr(a, "opname", "") == "fpext" and a.operands[0].type.element == FLOAT

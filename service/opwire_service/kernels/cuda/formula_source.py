@@ -110,13 +110,14 @@ class FormulaSource:
             body.lines.append(f"    result = {self._stored(self.formula.expression, body)};")
             body.lines.append("    return true;")
             return self.functions(body.lines, [f"    return quick({_ARGUMENTS});"])
-        at_first = quick_lines(self.formula, self.names) or self._in_floats()
+        numbers, quick = quick_lines(self.formula, self.names)
+        at_first = quick or self._in_floats()
         in_doubles = self._in_doubles()
         later = self._bounded_lines()
         if at_first and in_doubles:
             later = ["    {", *in_doubles[:-1], f"    if ({_returned(in_doubles)}) return true;", "    }", *later]
         first = at_first or in_doubles or ["    return false;"]
-        return self.functions(first, later)
+        return numbers + self.functions(first, later)
 
     @property
     def _is_certified(self) -> bool:

@@ -39,13 +39,13 @@ static __device__ __forceinline__ double quick_root(double x) {
 }
 
 // What any number within `slack` units of the last place, a part `reach` of it, is rounded to. False if there is more
-// than one such element. A number that is far from all elements stands for those beyond.
+// than one such element, or an infinity. A number that is far from all elements stands for those beyond.
 template <class T> static __device__ __forceinline__ bool quickly(double x, u32 slack, double reach, T &to) {
     typedef Format<T> F;
     typedef Binary64<T> B;
     to = F::make(F::nearest(x));
     u32 exponent = ((u32)__double2hiint(x) >> 20) & 0x7ff;
     if (exponent - B::least < B::range) return is_clear(x, slack, to);
-    if (exponent - (1023 - 200) > 400) return true;
+    if (exponent - (1023 - 200) > 400) return exponent != 0x7ff || x != x;
     return F::nearest(x * (1 - reach)) == F::nearest(x * (1 + reach));
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import ceil, nan
+from math import ceil, isfinite, nan
 
 import numpy as np
 
@@ -36,6 +36,7 @@ class QuickSource:
         known: the variable of each part of a formula.
         singles: the floats from which numbers are widened, of which twice as many are compared at a time.
         constants: numbers by how they are written.
+        kept: the places of those in constant memory.
         lines: the statements.
         unsure: conditions on which what is computed may be anything.
     """
@@ -45,6 +46,7 @@ class QuickSource:
     known: dict[Expression, str] = field(default_factory=dict)
     singles: dict[str, str] = field(default_factory=dict)
     constants: dict[str, float] = field(default_factory=dict)
+    kept: dict[str, int] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
     unsure: list[str] = field(default_factory=list)
 
@@ -58,7 +60,13 @@ class QuickSource:
         return self.named("double", value)
 
     def number(self, number: float) -> str:
+        """Those that no instruction holds lie in constant memory, from where an operand costs none.
+
+        They are no constants of the program, which the compiler would put into registers for each use.
+        """
         name = double(Constant(number))
+        if np.float64(number).view(np.uint64) & 0xFFFFFFFF:
+            name = f"numbers[{self.kept.setdefault(float(number).hex(), len(self.kept))}]"
         self.constants[name] = number
         return name
 
@@ -206,21 +214,33 @@ class QuickSource:
         return self._double(of_floats(primitive, operands))
 
 
-def quick_lines(formula: PlanFormula, names: tuple[str, ...]) -> list[str]:
-    """Statements that evaluate a formula with quick functions and tell whether that settles it; none if it has none.
+def quick_lines(formula: PlanFormula, names: tuple[str, ...]) -> tuple[str, list[str]]:
+    """Numbers, and statements that evaluate a formula with quick functions and tell whether that settles it.
 
-    Args:
-        formula: whose numbers are all finite.
-        names: of its tensors, in the order of the arguments.
+    There are none if it has none, or if it has an infinite number, beside which those that stand for others count.
     """
     expression, inputs = formula.expression, formula.inputs
     if formula.output not in (DataType.FLOAT32, DataType.FLOAT16) or not quick.is_worth(expression):
-        return []
+        return "", []
+    if not _is_finite(expression):
+        return "", []
     bound = error_bound(expression, inputs, quick.QUICK)
     if bound is None or bound > WORTH:
-        return []
+        return "", []
     source = QuickSource(names, inputs)
     value = source.last(expression)
     reach = bound + 2 * quick.QUICK.unit
     settled = f"quickly({value}, {ceil(reach * 2.0**53) + 1}u, {reach.hex()}, result)"
-    return [*source.lines, f"    return {' && '.join((settled, *(f'!{each}' for each in source.unsure)))};"]
+    lines = [*source.lines, f"    return {' && '.join((settled, *(f'!{each}' for each in source.unsure)))};"]
+    return f"__constant__ double numbers[] = {{{', '.join(source.kept)}}};\n" if source.kept else "", lines
+
+
+def _is_finite(expression: Expression) -> bool:
+    """Whether all numbers in a formula are."""
+    match expression:
+        case Constant(value):
+            return isfinite(value)
+        case Call(_, operands):
+            return all(map(_is_finite, operands))
+        case _:
+            return True

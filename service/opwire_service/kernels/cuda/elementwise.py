@@ -15,7 +15,7 @@ from opwire.tensor import Array, BufferTensorDesc
 from ...execution import Arrays, Stop, Stopped
 from ..formulas.certified import Certified
 from ..formulas.exactly import ExactFormula
-from ..formulas.formula import formula_of
+from ..formulas.formula import formula_of, primitives
 from ..layout import Loop
 from .formula_source import FormulaSource, has_scale
 from .job import LOAD_BYTES, TYPES, CudaMemory, KernelLaunch, Program, device_desc
@@ -26,6 +26,10 @@ THREADS = 256
 TABLE_THREADS = 1024
 BLOCKS = 8
 """That share a multiprocessor where much is computed: then it has all the threads that it can."""
+
+FEWER_BLOCKS = 6
+LARGER = frozenset(("sin", "cos", "sinh", "expm1"))
+"""Functions whose threads would not have enough registers, and as many blocks as share it with these."""
 
 BATCH = 2
 """Loads of each input that a thread has in flight, where what it computes takes few registers."""
@@ -136,7 +140,7 @@ class Elements:
             ("LANES", self._lanes),
             ("BATCH", self._batch),
             ("THREADS", self._threads),
-            ("BLOCKS", 1 if self._is_certain else BLOCKS),
+            ("BLOCKS", self._blocks),
             ("GOES_ON", int(self._has_table)),
             ("CHANNELS", -1 if self._channels is None else names.index(self._channels)),
         ]
@@ -156,6 +160,13 @@ class Elements:
     @property
     def _is_certain(self) -> bool:
         return self._has_table or self._source.is_certain
+
+    @property
+    def _blocks(self) -> int:
+        """Of a multiprocessor."""
+        if self._is_certain:
+            return 1
+        return BLOCKS if LARGER.isdisjoint(primitives(self._formula.expression)) else FEWER_BLOCKS
 
     @property
     def _threads(self) -> int:

@@ -16,10 +16,13 @@ static __device__ __forceinline__ float quick_limited(float x, float most) {
     x = x > most ? most : x;
     return x < -most ? -most : x;
 }
+// By the high words, which is as good: what is limited is far from any element. Those of infinities are included.
+static __device__ __forceinline__ double quick_at_most(double x, double most) {
+    u32 end = (u32)__double2hiint(most);
+    return (u32)__double2hiint(x) - end < 0x7ff00001 - end ? most : x;
+}
 static __device__ __forceinline__ double quick_limited(double x, double most) {
-    u32 high = (u32)__double2hiint(x) & 0x7fffffff, end = (u32)__double2hiint(most);
-    bool is_beyond = high - end < 0x7ff00001 - end;  // by their high words, those of infinities included
-    return is_beyond ? copysign(most, x) : x;
+    return copysign(quick_at_most(fabs(x), most), x);
 }
 
 static __device__ __forceinline__ bool is_usual(double x) {

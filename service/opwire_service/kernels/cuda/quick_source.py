@@ -140,6 +140,15 @@ class QuickSource:
             return self._double(f"(double)quick_limited({self.singles[x]}, (float){end})")
         return self._double(f"quick_limited({x}, {end})")
 
+    def at_most(self, x: str, most: float) -> str:
+        return self._double(f"quick_at_most({x}, {double(Constant(most))})")
+
+    def is_negative(self, a: str) -> str:
+        return self.named("bool", f"__double2hiint({a}) < 0")
+
+    def sign_changed(self, a: str, turns: str) -> str:
+        return self._double(f"__hiloint2double(__double2hiint({a}) ^ ({turns} << 31), __double2loint({a}))")
+
     def nearest_product(self, a: str, b: str) -> tuple[str, str]:
         moved = self._double(f"fma({a}, {b}, {ROUNDER})")
         return self._double(f"{moved} - {ROUNDER}"), self.named("i32", f"__double2loint({moved})")

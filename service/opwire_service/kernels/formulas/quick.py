@@ -12,9 +12,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from opwire.formulas import Call, Expression
+from opwire.formulas import Expression
 
 from .bounds import BINARY64, Precision
+from .formula import primitives
 from .writer import Number, Writer
 
 _EXP2 = (
@@ -95,6 +96,17 @@ _COS = (
     1.0,
 )
 """cos(r), likewise: within 2**-41.5."""
+
+_SIN_OF_HALF = (
+    1.5502498085600235e-10,
+    -2.5036744400788057e-08,
+    2.7557123162708307e-06,
+    -0.0001984126870896617,
+    0.008333333330940128,
+    -0.16666666666658467,
+    1.0,
+)
+"""sin(r)/r as a polynomial of r*r up to (pi/2)**2: within 2**-41.5."""
 
 _ATAN = (
     -0.0404322291453497,
@@ -287,12 +299,11 @@ def erf(v: Writer, x: Number) -> Number:
 
 
 def erfc(v: Writer, x: Number) -> Number:
-    """Beyond 10.5 it is 0, as is what FLOAT32 and FLOAT16 round it to times numbers near 10."""
-    size = v.absolute(x)
+    """Beyond 10.5 it is so near 0 that FLOAT32 and FLOAT16 round it to 0, also times the argument."""
+    size = v.at_most(v.absolute(x), 26)
     falling = _exp2(v, v.multiply(size, size), v.number(-_LOG2_E))
     tail = v.divide(v.multiply(falling, v.horner(_ERFC, size)), v.horner(_ERFC_OVER, size))
-    tail = v.choose(v.compare(">", size, v.number(10.5)), v.number(0), tail)
-    return v.choose(v.compare("<", x, v.number(0)), v.subtract(v.number(2), tail), tail)
+    return v.choose(v.is_negative(x), v.subtract(v.number(2), tail), tail)
 
 
 def _sine_and_cosine(v: Writer, x: Number) -> tuple[Number, Number, Number]:
@@ -305,14 +316,22 @@ def _sine_and_cosine(v: Writer, x: Number) -> tuple[Number, Number, Number]:
     return v.multiply(r, v.horner(_SIN, z)), v.horner(_COS, z), quarters
 
 
+def _half_turned(v: Writer, x: Number, k: Number, turns: Number) -> Number:
+    """The sine of an angle less k half circles, of which an integer tells whether they are odd."""
+    r = x
+    for part in _HALF_PI:
+        r = v.fused(k, v.number(-2 * part), r)
+    return v.sign_changed(v.multiply(r, v.horner(_SIN_OF_HALF, v.multiply(r, r))), turns)
+
+
 def sin(v: Writer, x: Number) -> Number:
-    sine, cosine, quarters = _sine_and_cosine(v, x)
-    return v.turned(quarters, sine, cosine)
+    return _half_turned(v, x, *v.nearest_product(x, v.number(1 / math.pi)))
 
 
 def cos(v: Writer, x: Number) -> Number:
-    sine, cosine, quarters = _sine_and_cosine(v, x)
-    return v.turned(v.further(quarters), sine, cosine)
+    """The sine of a quarter of a circle more."""
+    k, turns = v.nearest_product(v.multiply_add(x, v.number(1 / math.pi), v.number(0.5)), v.number(1))
+    return _half_turned(v, x, v.subtract(k, v.number(0.5)), turns)
 
 
 def tan(v: Writer, x: Number) -> Number:
@@ -379,6 +398,4 @@ def unsure(v: Writer, name: str, operands: Sequence[Number]) -> list[Number]:
 
 def is_worth(expression: Expression) -> bool:
     """Whether a formula has functions that are quick."""
-    if not isinstance(expression, Call):
-        return False
-    return expression.primitive in FUNCTIONS or any(map(is_worth, expression.operands))
+    return not primitives(expression).isdisjoint(FUNCTIONS)

@@ -68,6 +68,18 @@ class Writer(Protocol):
         """The nearest number within those to this one and its negative; NaN stays."""
         ...
 
+    def at_most(self, x: Number, most: float) -> Number:
+        """The lesser of two positive numbers; NaN stays."""
+        ...
+
+    def is_negative(self, a: Number) -> Number:
+        """Whether a number is below 0; of -0 it may hold or not."""
+        ...
+
+    def sign_changed(self, a: Number, turns: Number) -> Number:
+        """A number, or if an integer is odd its negative."""
+        ...
+
     def nearest_product(self, a: Number, b: Number) -> tuple[Number, Number]:
         """An integer next to a product below 2**31, as a number and as an integer."""
         ...

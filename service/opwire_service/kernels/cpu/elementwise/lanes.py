@@ -129,6 +129,18 @@ class Lanes:
         """The nearest number within those to this one and its negative; NaN stays."""
         return self._before_widening(x, lambda y: self._limited(y, most))
 
+    def at_most(self, x: Vector, most: float) -> Vector:
+        """The lesser of two numbers; NaN stays."""
+        limit = self.number(most)
+        return self.choose(self.compare(">", x, limit), limit, x)
+
+    def is_negative(self, a: Vector) -> Vector:
+        return self.compare("<", a, self.number(0))
+
+    def sign_changed(self, a: Vector, turns: Vector) -> Vector:
+        """A number, or if the integer is odd its negative."""
+        return self.from_bits(self.builder.xor(self.bits(a), self.builder.shl(turns, self.constant(LONG, 63))))
+
     def _limited(self, x: Vector, most: float) -> Vector:
         for how, end in ((">", most), ("<", -most)):
             limit = self.constant(x.type.element, end)

@@ -12,6 +12,7 @@ from opwire.tensor import Array, DataType
 from opwire_service.devices import load
 from opwire_service.devices.base import Device, DeviceUnavailable
 from opwire_service.devices.cuda.device import CudaDevice
+from opwire_service.kernels.cuda.elementwise import TABLE_WORTH
 from tests.elements import answer, drawn_floats, plan_of, takes_scale, unary
 
 pytestmark = [pytest.mark.cuda, pytest.mark.timeout(600)]
@@ -55,6 +56,39 @@ def assert_like_cpu(cuda: Device, cpu: Device, name: str, arrays: dict[str, Arra
 def test_every_float16(cuda, cpu, name):
     patterns = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
     assert_like_cpu(cuda, cpu, name, {"InputTensor": patterns})
+
+
+LOOKED_UP: dict[str, dict[str, Any]] = {
+    "ACTIVATION_GELU": {},
+    "ACTIVATION_SOFTPLUS": {"Steepness": 3},
+    "ELEMENT_WISE_CONSTANT_POW": {"Exponent": 2.5},
+    "ELEMENT_WISE_ASIN": {"ScaleBias": {"Scale": 0.37, "Bias": 0.25}},
+}
+
+
+@pytest.mark.parametrize("name", LOOKED_UP)
+def test_float16_by_tables(cuda, cpu, name):
+    patterns = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    long = np.resize(patterns, TABLE_WORTH + 3)
+    assert_like_cpu(cuda, cpu, name, {"InputTensor": long}, **LOOKED_UP[name])
+    turned = np.resize(patterns, (2048, 2053)).T
+    assert_like_cpu(cuda, cpu, name, {"InputTensor": turned}, **LOOKED_UP[name])
+
+
+USUAL = ("EXP", "LOG", "SIN", "COS", "TAN", "TANH", "ERF", "ASIN", "ACOS", "ATAN", "SINH", "COSH")
+
+
+@pytest.mark.parametrize("name", [*(f"ELEMENT_WISE_{name}" for name in USUAL), "ACTIVATION_SIGMOID", "ACTIVATION_GELU"])
+def test_many_usual_numbers(cuda, cpu, name):
+    values = np.random.default_rng(12).standard_normal(1 << 20).astype(np.float32)
+    assert_like_cpu(cuda, cpu, name, {"InputTensor": abs(values) if name.endswith("LOG") else values})
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_many_usual_powers(cuda, cpu, dtype):
+    draw = np.random.default_rng(13)
+    bases, exponents = (draw.standard_normal(1 << 18).astype(dtype) for _ in "xy")
+    assert_like_cpu(cuda, cpu, "ELEMENT_WISE_POW", {"InputTensor": abs(bases), "ExponentTensor": exponents})
 
 
 @pytest.mark.parametrize("name", unary(DataType.FLOAT32))

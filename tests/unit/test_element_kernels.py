@@ -18,11 +18,15 @@ from opwire_service.kernels.cpu.elementwise.inverse_functions import FUNCTIONS
 from opwire_service.kernels.cpu.elementwise.kernel import Recipe, Source, Way, kernel_of, module_of
 from opwire_service.kernels.cpu.elementwise.machine_code import optimized
 from opwire_service.kernels.cpu.elementwise.planes import SHORT, planes_of
+from opwire_service.kernels.formulas import quick
 from tests import oracle
 from tests.elements import EDGES, FORMULAS, HARD, answer, drawn_floats, plan_of, takes_scale, unary
 
 LONG = 40_000
 """Elements for which a kernel is compiled."""
+
+VECTOR = 64
+"""As many equal elements side by side fill vectors alone."""
 
 RANGES: dict[str, tuple[float, float]] = {
     "exp": (-700, 700),
@@ -46,13 +50,20 @@ RANGES: dict[str, tuple[float, float]] = {
 }
 """Where the functions keep their bounds."""
 
+QUICK_RANGES: dict[tuple[str, bool], float] = {
+    **dict.fromkeys(((name, False) for name in ("exp", "expm1", "sinh", "cosh")), 690),
+    ("tanh", True): 9.2,
+}
+"""Up to which quick functions keep theirs, if a result is rounded at once, or if something is computed from it."""
 
-def _values(name: str, *operands: Array) -> Array:
+
+def _values(name: str, *operands: Array, is_quick: bool = False, is_last: bool = True) -> Array:
     """A function of FLOAT64 elements, not rounded further."""
     names = ["x", "y"][: len(operands)]
     expression = call(name)(*map(Tensor, names))
     sources = tuple(Source(each, DataType.FLOAT64, is_spread=False) for each in names)
-    recipe = Recipe(expression, 0, sources, DataType.FLOAT64, Way.UNROUNDED)
+    expression = expression if is_last else call("negate")(call("negate")(expression))
+    recipe = Recipe(expression, 0, sources, DataType.FLOAT64, Way.UNROUNDED, int(is_quick))
     found = np.empty(operands[0].shape)
     addresses = [number for operand in operands for number in (operand.ctypes.data, 0)]
     arguments = np.array([1, found.size, found.ctypes.data, 0, 0, 0, *addresses], np.int64)
@@ -72,26 +83,41 @@ def _points(name: str, count: int) -> Array:
     return np.random.default_rng(10).permutation(both)[:count]
 
 
-def _assert_within(name: str, found: Array, right: list[Any], points: list[Any]) -> None:
-    bound = PRECISION.own.get(name, PRECISION.function)
+def _assert_within(name: str, bound: float, found: Array, right: list[Any], points: list[Any]) -> None:
     for point, value, exact in zip(points, found.tolist(), right, strict=True):
         error = abs(mpmath.mpf(value) - exact) / abs(exact) if exact else abs(value)
         assert error <= bound, f"{name} of {point!r} is off by {mpmath.log(error, 2)} bits"
 
 
 def _assert_bound(name: str, count: int) -> None:
+    """Of the careful function and of the quick one, if there is one, also where something is computed from it."""
+    kept = PRECISION.own.get(name, PRECISION.function)
+    ways: list[tuple[float, dict[str, bool]]] = [(kept, {})]
+    if name in quick.FUNCTIONS:
+        ways.append((quick.QUICK.own.get(name, quick.QUICK.function), {"is_quick": True, "is_last": False}))
+    if quick.LAST.get(name) is not quick.FUNCTIONS.get(name):
+        ways.append((ways[-1][0], {"is_quick": True, "is_last": True}))
     with mpmath.workprec(200):
-        if name == "power":
-            draw = np.random.default_rng(9)
-            x = np.concatenate([np.exp2(draw.uniform(-149, 128, count)), draw.uniform(0.9, 1.1, count)])
-            x = x.astype(np.float32).astype(np.float64)
-            y = draw.uniform(-100, 100, x.size) / np.maximum(1, np.abs(np.log(x)))
-            right = [mpmath.mpf(a) ** mpmath.mpf(b) for a, b in zip(x.tolist(), y.tolist(), strict=True)]
-            _assert_within(name, _values(name, x, y), right, list(zip(x.tolist(), y.tolist(), strict=True)))
-            return
-        points = _points(name, count)
-        right = [getattr(mpmath, name)(mpmath.mpf(point)) for point in points.tolist()]
-        _assert_within(name, _values(name, points), right, points.tolist())
+        for bound, way in ways:
+            if name == "power":
+                x, y = _powers(count, 700 if not way else 420)
+                right = [mpmath.mpf(a) ** mpmath.mpf(b) for a, b in zip(x.tolist(), y.tolist(), strict=True)]
+                pairs = list(zip(x.tolist(), y.tolist(), strict=True))
+                _assert_within(name, bound, _values(name, x, y, **way), right, pairs)
+                continue
+            points = _points(name, count)
+            if way:
+                points = points[np.abs(points) < QUICK_RANGES.get((name, way["is_last"]), np.inf)]
+            right = [getattr(mpmath, name)(mpmath.mpf(point)) for point in points.tolist()]
+            _assert_within(name, bound, _values(name, points, **way), right, points.tolist())
+
+
+def _powers(count: int, most: float) -> tuple[Array, Array]:
+    """Bases and exponents whose powers are within the exponential of that."""
+    draw = np.random.default_rng(9)
+    x = np.concatenate([np.exp2(draw.uniform(-149, 128, count)), draw.uniform(0.9, 1.1, count)])
+    x = x.astype(np.float32).astype(np.float64)
+    return x, draw.uniform(-1, 1, x.size) * most / 7 / np.maximum(1, np.abs(np.log(x)))
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -148,9 +174,18 @@ def _assert_long(device: Any, name: str, arrays: dict[str, Array], **attributes:
     few = plan_of(name, arrays, **attributes)
     ((output, right),) = oracle.expected(few, arrays).items()
     assert isinstance(right, np.ndarray), output
-    repeated = {key: np.resize(array, LONG) for key, array in arrays.items()}
-    actual = answer(device, plan_of(name, repeated, **attributes), repeated)
-    expected = np.resize(right, LONG)
+    for side_by_side in (1, VECTOR):
+        repeated = {key: _repeated(array, side_by_side) for key, array in arrays.items()}
+        actual = answer(device, plan_of(name, repeated, **attributes), repeated)
+        _assert_same(name, repeated, actual, _repeated(right, side_by_side))
+
+
+def _repeated(few: Array, side_by_side: int) -> Array:
+    """A long tensor of a few elements; a vector in which one element is open is computed with care as a whole."""
+    return np.resize(np.repeat(few, side_by_side), max(LONG, few.size * side_by_side))
+
+
+def _assert_same(name: str, repeated: dict[str, Array], actual: Array, expected: Array) -> None:
     kept = actual.view(f"u{actual.itemsize}") == expected.view(f"u{actual.itemsize}")
     for place in np.flatnonzero(~kept & ~((actual != actual) & (expected != expected)))[:1]:
         given = {key: array[place] for key, array in repeated.items()}

@@ -233,8 +233,7 @@ class CudaDevice(Device):
             if isinstance(launch, MatrixProduct):
                 self._blas.multiply(launch, stream)
             else:
-                kernel = self._compiler.kernel(launch.program, launch.entry, stop)
-                kernel(launch.grid, launch.block, (launch.parameter,), stream=stream)
+                self._compiler.kernel(launch, stop)(stream)
             ahead += _SHORT_LAUNCH if launch.is_short else 1
             if ahead >= _LAUNCHES_AHEAD:
                 ahead = 0

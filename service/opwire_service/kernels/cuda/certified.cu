@@ -1,22 +1,28 @@
 // Real numbers known up to a relative error, rounded to a float where that is sure.
 
 template <class T> struct Binary64;
-template <> struct Binary64<f32> { static const int lost = 29, least = 1023 - 125, range = 250; };
-template <> struct Binary64<f16> { static const int lost = 42, least = 1023 - 13, range = 27; };
+template <> struct Binary64<f32> { static const u32 least = 1023 - 125, range = 250; };
+template <> struct Binary64<f16> { static const u32 least = 1023 - 13, range = 27; };
+
+// Whether the bits that get lost are further from those of a middle than `slack`.
+static __device__ __forceinline__ bool is_clear(double x, u32 slack, f32) {
+    u32 rest = (u32)__double2loint(x) & 0x1fffffff;
+    return rest - (0x10000000 - slack) > 2 * slack;
+}
+static __device__ __forceinline__ bool is_clear(double x, u32 slack, f16) {
+    u64 rest = bits_of(x) & ((1ull << 42) - 1);
+    return rest - ((1ull << 41) - slack) > 2 * slack;
+}
 
 // What any number within `slack` units of the last place of a double, a part `reach` of it, is rounded to. False if
 // there is more than one such float.
-template <class T> static __device__ __forceinline__ bool certainly(double x, u64 slack, double reach, T &to) {
+template <class T> static __device__ __forceinline__ bool certainly(double x, u32 slack, double reach, T &to) {
     typedef Format<T> F;
     typedef Binary64<T> B;
-    u64 bits = bits_of(x);
     u32 nearest = F::nearest(x);
     to = F::make(nearest);
-    u32 exponent = (u32)(bits >> 52) & 0x7ff;
-    if (exponent - B::least < B::range) {
-        u64 rest = bits & ((1ull << B::lost) - 1);
-        return rest - ((1ull << (B::lost - 1)) - slack) > 2 * slack;
-    }
+    u32 exponent = ((u32)__double2hiint(x) >> 20) & 0x7ff;
+    if (exponent - B::least < B::range) return is_clear(x, slack, to);
     return F::nearest(x * (1 - reach)) == F::nearest(x * (1 + reach));
 }
 

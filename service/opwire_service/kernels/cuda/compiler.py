@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import tempfile
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
 from contextlib import suppress
@@ -16,10 +17,16 @@ from typing import Any
 
 from ...execution import Stop, Stopped
 from ..folder import cache_folder
-from .job import Program
+from .job import KernelLaunch, Program
 
 OPTIONS = ("--std=c++17", "--fmad=false", "--ftz=false", "--prec-div=true", "--prec-sqrt=true")
 """Contracted multiplications would spoil error-free transformations; where the kernels want one they say so."""
+
+_USUAL_SHARED = 48 << 10
+"""Bytes of shared memory that a block may have without being allowed more."""
+
+_SHARED_ATTRIBUTE = 8
+"""``CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES``."""
 
 _PATIENCE = 0.01
 """Seconds between two questions whether to stop."""
@@ -37,6 +44,7 @@ class Compiler:
         self._cuda = cupy.cuda
         self._index = index
         self._architecture = f"--gpu-architecture=sm_{cupy.cuda.Device(index).compute_capability}"
+        self._most_shared = int(cupy.cuda.Device(index).attributes["MaxSharedMemoryPerBlockOptin"])
         self._folder = cache_folder()
         self._modules: dict[Program, Future[Any]] = {}
         self._kernels: dict[tuple[Program, str], Any] = {}
@@ -48,12 +56,17 @@ class Compiler:
         with self._lock:
             return sum(module.done() for module in self._modules.values())
 
-    def kernel(self, program: Program, entry: str, stop: Stop) -> Any:
-        """A kernel of a program; the arguments and errors are those of ``get``."""
+    def kernel(self, launch: KernelLaunch, stop: Stop) -> Callable[[Any], None]:
+        """What puts a launch on a stream; the errors are those of ``get``."""
+        program, entry, shared = launch.program, launch.entry, launch.shared_bytes
         found = self._kernels.get((program, entry))
+        if shared > self._most_shared:
+            shared = 0
         if found is None:
             found = self._kernels[program, entry] = self.get(program, stop).get_function(entry)
-        return found
+            if shared > _USUAL_SHARED:
+                self._cuda.driver.funcSetAttribute(found.ptr, _SHARED_ATTRIBUTE, shared)
+        return lambda stream: found(launch.grid, launch.block, (launch.parameter,), shared, stream)
 
     def get(self, program: Program, stop: Stop) -> Any:
         """The module of a program.

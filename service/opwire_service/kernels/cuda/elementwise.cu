@@ -1,11 +1,12 @@
 // A formula on all elements of an output that lies densely, LANES of them at once. SOURCE0 to SOURCE2 are the types of
 // the inputs, of which there are INPUTS, and WALK0 to WALK2 say how each is walked, in nests of DEPTH0 to DEPTH2 loops.
+// THREADS belong to a block, of which BLOCKS fit a multiprocessor at least. A launch has threads for all elements, or
+// each thread GOES_ON as many elements further.
 
 const int DENSE = 0;   // as the output
 const int ROWS = 1;    // LANES neighbours at a time lie side by side
 const int SAME = 2;    // LANES neighbours at a time are one element
 const int GATHER = 3;  // anyhow
-const u32 THREADS = 256;
 
 typedef OUTPUT Output;
 
@@ -21,7 +22,8 @@ struct Task {
     Loops loops[3];
 };
 
-// From a generated part: what an element is, or false where that is open; and for those slower, but mostly certain.
+// From a generated part: what a block begins with; what an element is, or false where that is open; and for those slower, but mostly certain.
+static __device__ __forceinline__ void begin_block();
 static __device__ __forceinline__ bool quick(SOURCE0 x0, SOURCE1 x1, SOURCE2 x2, Output &result);
 static __device__ __forceinline__ bool careful(SOURCE0 x0, SOURCE1 x1, SOURCE2 x2, Output &result);
 
@@ -81,8 +83,8 @@ static __device__ __noinline__ void alone(const Task &task, u32 place) {
     task.target[place] = result;
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) compute(const __grid_constant__ Task task) {
-    u32 begin = (blockIdx.x * (THREADS * BATCH) + threadIdx.x) * LANES;
+// BATCH times LANES elements of a thread.
+static __device__ __forceinline__ void some(const Task &task, u32 begin) {
     Pack<SOURCE0, LANES> x0[BATCH];
     Pack<SOURCE1, LANES> x1[BATCH];
     Pack<SOURCE2, LANES> x2[BATCH];
@@ -112,4 +114,14 @@ extern "C" __global__ void __launch_bounds__(THREADS) compute(const __grid_const
         }
         for (; open; open &= open - 1) alone(task, place + __ffs(open) - 1);
     }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) compute(const __grid_constant__ Task task) {
+    const u32 share = THREADS * BATCH * LANES;
+    begin_block();
+    u32 first = blockIdx.x * share;
+    do {
+        some(task, first + threadIdx.x * LANES);
+        first += gridDim.x * share;
+    } while (GOES_ON && first < task.count);
 }

@@ -3,26 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from opwire.check import Plan
 from opwire.operators import OPERATORS
-from opwire.tensor import Array, BufferTensorDesc, DataType
+from opwire.tensor import Array, BufferTensorDesc
 
 from ...execution import Arrays, Stop, Stopped
 from ..formulas.certified import Certified
 from ..formulas.exactly import ExactFormula
-from ..formulas.formula import formula_of
+from ..formulas.formula import formula_of, primitives
 from ..layout import Loop
 from .formula_source import FormulaSource, has_scale
 from .job import LOAD_BYTES, TYPES, CudaMemory, KernelLaunch, Program, device_desc
 from .reduction import LOOPS, loops_parameter
+from .table_source import TABLE_BYTES, table_serves, table_source
 
 THREADS = 256
+TABLE_THREADS = 1024
+BLOCKS = 8
+"""That share a multiprocessor where much is computed: then it has all the threads that it can."""
+
+FEWER_BLOCKS = 6
+LARGER = frozenset(("sin", "cos", "sinh", "expm1"))
+"""Functions whose threads would not have enough registers, and as many blocks as share it with these."""
+
 BATCH = 2
 """Loads of each input that a thread has in flight, where what it computes takes few registers."""
+
+TABLE_WORTH = 2**22
+"""Elements from which on results of FLOAT16 are looked up; a table costs as much as some of them."""
 
 LAUNCH_ELEMENTS = 2**28
 """Elements of one launch at most: some milliseconds."""
@@ -107,7 +120,9 @@ class Elements:
             for name in self._source.names
         ]
         self._count = self._target.element_count
-        self._program = self._made(types)
+        self._processors = processors
+        self._types = types
+        self._has_table = self._count >= TABLE_WORTH and table_serves(self._formula, self._source)
 
     def _strides_of(self, name: str, inputs: Mapping[str, BufferTensorDesc]) -> tuple[int, ...]:
         if name in inputs:
@@ -116,13 +131,17 @@ class Elements:
         steps = np.broadcast_to(channels, self._target.sizes).strides
         return tuple(step // channels.itemsize for step in steps)
 
-    def _made(self, types: list[DataType]) -> Program:
-        names = self._source.names
+    @cached_property
+    def _program(self) -> Program:
+        names, types = self._source.names, self._types
         macros: list[tuple[str, str | int]] = [
             ("OUTPUT", TYPES[self._formula.output]),
             ("INPUTS", len(names)),
             ("LANES", self._lanes),
             ("BATCH", self._batch),
+            ("THREADS", self._threads),
+            ("BLOCKS", self._blocks),
+            ("GOES_ON", int(self._has_table)),
             ("CHANNELS", -1 if self._channels is None else names.index(self._channels)),
         ]
         for number in range(INPUTS):
@@ -132,12 +151,30 @@ class Elements:
                 (f"WALK{number}", self._walks[number].kind if is_there else "SAME"),
                 (f"DEPTH{number}", len(self._walks[number].loops) if is_there else 0),
             ]
-        sources = ("scalars", "floats", "wholes", "certified", "bounded", "loops", "elementwise")
+        if self._has_table:
+            text = table_source(self._formula.expression, self._source)
+            return Program(("scalars", "floats", "loops", "table", "elementwise"), tuple(macros), text)
+        sources = ("scalars", "floats", "wholes", "certified", "quick", "bounded", "loops", "elementwise")
         return Program(sources, tuple(macros), self._source.text)
 
     @property
+    def _is_certain(self) -> bool:
+        return self._has_table or self._source.is_certain
+
+    @property
+    def _blocks(self) -> int:
+        """Of a multiprocessor."""
+        if self._is_certain:
+            return 1
+        return BLOCKS if LARGER.isdisjoint(primitives(self._formula.expression)) else FEWER_BLOCKS
+
+    @property
+    def _threads(self) -> int:
+        return TABLE_THREADS if self._has_table else THREADS
+
+    @property
     def _batch(self) -> int:
-        return BATCH if self._source.is_certain else 1
+        return BATCH if self._is_certain else 1
 
     @property
     def programs(self) -> tuple[Program, ...]:
@@ -145,7 +182,7 @@ class Elements:
 
     @property
     def uncertain_bytes(self) -> int:
-        return 0 if self._source.is_certain else 8 + 8 * self._room
+        return 0 if self._is_certain else 8 + 8 * self._room
 
     @property
     def _room(self) -> int:
@@ -162,12 +199,15 @@ class Elements:
             task["channels"][: numbers.size] = numbers
         task["target"], task["uncertain"] = memory.outputs[self._formula.output_name], memory.uncertain
         task["room"] = self._room
-        share = THREADS * self._batch * self._lanes
+        share = self._threads * self._batch * self._lanes
         for first in range(0, self._count, LAUNCH_ELEMENTS):
             part = whole.copy()
             count = min(LAUNCH_ELEMENTS, self._count - first)
             part["first"], part["count"] = first, count
-            yield KernelLaunch(self._program, "compute", (-(-count // share), 1), (THREADS, 1), part)
+            blocks, shared = -(-count // share), 0
+            if self._has_table:
+                blocks, shared = min(blocks, self._processors), TABLE_BYTES
+            yield KernelLaunch(self._program, "compute", (blocks, 1), (self._threads, 1), part, shared)
 
     def recompute(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
         """See ``CudaJob.recompute``; a place is that of the element in the order of the output's memory, and 0."""

@@ -13,6 +13,8 @@ from ..formulas.bounds import BINARY64, Precision, error_bound, is_single
 from ..formulas.formula import PlanFormula, tensors
 from ..formulas.resolve import SCALED, integer_range
 from .job import TYPES
+from .primitives import TRUTHS, double, of_floats
+from .quick_source import quick_lines
 
 ON_BITS = {
     "bit_and": "{0} & {1}",
@@ -24,31 +26,6 @@ ON_BITS = {
     "shift_right": "bits_right({0}, {1})",
 }
 
-COMPARISONS = {"equal": "==", "less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">="}
-
-FLOATS = {
-    **{name: f"{{0}} {sign} {{1}}" for name, sign in COMPARISONS.items()},
-    "add": "{0} + {1}",
-    "subtract": "{0} - {1}",
-    "multiply": "{0} * {1}",
-    "divide": "{0} / {1}",
-    "negate": "-{0}",
-    "absolute": "fabs({0})",
-    "sign": "sign_of({0})",
-    "not_": "!{0}",
-    "select": "{0} ? {1} : {2}",
-    "minimum": "least_of({0}, {1})",
-    "maximum": "greatest_of({0}, {1})",
-    "mean": "mean_of({0}, {1})",
-    "remainder": "rest_of({0}, {1})",
-    "floor_remainder": "floor_rest_of({0}, {1})",
-    "power": "pow({0}, {1})",
-    "truncate": "trunc({0})",
-    "round_even": "rint({0})",
-    "round_away": "round({0})",
-}
-"""The primitives of floats that C calls otherwise."""
-
 WHOLES = {
     "not_": "!{0}",
     "and_": "{0} && {1}",
@@ -58,8 +35,6 @@ WHOLES = {
     SCALED: "scaled_whole({0}, {1}, {2})",
 }
 """The primitives of integers that are not those of ``wholes`` with their names."""
-
-TRUTHS = frozenset((*COMPARISONS, "not_", "and_", "or_", "xor"))
 
 _MOVING = frozenset(("absolute", "negate"))
 
@@ -129,19 +104,20 @@ class FormulaSource:
 
     @property
     def text(self) -> str:
-        """The functions ``quick`` and ``careful``."""
+        """The functions ``quick`` and ``careful``, and ``begin_block``."""
         if not self._is_certified:
             body = Body()
             body.lines.append(f"    result = {self._stored(self.formula.expression, body)};")
             body.lines.append("    return true;")
-            return self._function("quick", body.lines) + self._function("careful", [f"    return quick({_ARGUMENTS});"])
-        at_first = self._in_floats()
+            return self.functions(body.lines, [f"    return quick({_ARGUMENTS});"])
+        numbers, quick = quick_lines(self.formula, self.names)
+        at_first = quick or self._in_floats()
         in_doubles = self._in_doubles()
         later = self._bounded_lines()
         if at_first and in_doubles:
             later = ["    {", *in_doubles[:-1], f"    if ({_returned(in_doubles)}) return true;", "    }", *later]
         first = at_first or in_doubles or ["    return false;"]
-        return self._function("quick", first) + self._function("careful", later)
+        return numbers + self.functions(first, later)
 
     def in_double(self, name: str) -> str:
         """A function of doubles of a formula of one tensor, with the errors of CUDA's own functions."""
@@ -168,6 +144,11 @@ class FormulaSource:
     def _is_on_bits(self) -> bool:
         return isinstance(self.formula.expression, Call) and self.formula.expression.primitive in ON_BITS
 
+    def functions(self, quick: list[str], careful: list[str], at_first: str = "") -> str:
+        """What ``elementwise.cu`` takes of a formula: the bodies of two functions, and what a block begins with."""
+        begin = f"static __device__ __forceinline__ void begin_block() {{{at_first}}}\n"
+        return begin + self._function("quick", quick) + self._function("careful", careful)
+
     def _function(self, name: str, lines: list[str]) -> str:
         types = [TYPES[self.formula.inputs[each]] for each in self.names] + ["u8"] * (3 - len(self.names))
         parameters = ", ".join(f"{c_type} x{number}" for number, c_type in enumerate(types))
@@ -190,7 +171,7 @@ class FormulaSource:
             case Call(primitive, operands) if primitive in ON_BITS:
                 return self._of_bits(primitive, operands)
             case Call("add", (Call("multiply", (Tensor(name), scale)), bias)) if output is DataType.FLOAT64:
-                return f"fma({self._argument(name)}, {_double(scale)}, {_double(bias)})"
+                return f"fma({self._argument(name)}, {double(scale)}, {double(bias)})"
             case _:
                 pass
         value = self._value(expression, body)
@@ -223,7 +204,7 @@ class FormulaSource:
             case Call(primitive, operands):
                 given = [self._float(operand, body) for operand in operands]
                 declared = "bool" if primitive in TRUTHS else "float"
-                return body.variable(*key, declared, _of_floats(primitive, given))
+                return body.variable(*key, declared, of_floats(primitive, given))
             case _:
                 pass
         raise TypeError(expression)
@@ -296,14 +277,14 @@ class FormulaSource:
             case Tensor(name):
                 return body.variable(*key, "double", f"(double)widen({self._argument(name)})")
             case Constant():
-                return _double(expression)
+                return double(expression)
             case Call("maximum", (Constant() as low, Call("minimum", (limited, Constant() as high)))):
                 given = [self._double_value(operand, body) for operand in (limited, low, high)]
                 return body.variable(*key, "double", f"limited_to({', '.join(given)})")
             case Call(primitive, operands):
                 given = [self._double_value(operand, body) for operand in operands]
                 declared = "bool" if primitive in TRUTHS else "double"
-                return body.variable(*key, declared, _of_floats(primitive, given))
+                return body.variable(*key, declared, of_floats(primitive, given))
             case _:
                 pass
         raise TypeError(expression)
@@ -324,12 +305,12 @@ class FormulaSource:
             case Tensor(name):
                 value = f"exactly((double)widen({self._argument(name)}))"
             case Constant():
-                value = f"exactly({_double(expression)})"
+                value = f"exactly({double(expression)})"
             case Call(primitive, (Tensor(name), *numbers)) if primitive == SCALED:
                 scaled = WHOLES[SCALED].format(self._argument(name), *map(_single, numbers))
                 value = f"exactly((double){scaled})"
             case Call("maximum", (Constant() as low, Call("minimum", (limited, Constant() as high)))):
-                value = f"bounded_limited({self._bounded(limited, body)}, {_double(low)}, {_double(high)})"
+                value = f"bounded_limited({self._bounded(limited, body)}, {double(low)}, {double(high)})"
             case Call(primitive, operands):
                 given = ", ".join([self._bounded(operand, body) for operand in operands])
                 value = f"bounded_{primitive}({given})"
@@ -339,18 +320,6 @@ class FormulaSource:
 
 
 _ARGUMENTS = "x0, x1, x2, result"
-
-
-def _of_floats(primitive: str, operands: list[str]) -> str:
-    if primitive in FLOATS:
-        return FLOATS[primitive].format(*operands)
-    return f"{primitive}({', '.join(operands)})"
-
-
-def _double(constant: Expression) -> str:
-    assert isinstance(constant, Constant)
-    (bits,) = struct.unpack("<Q", struct.pack("<d", constant.value))
-    return f"__longlong_as_double({bits:#x}ll)"
 
 
 def _single(constant: Expression) -> str:

@@ -65,6 +65,7 @@ class KernelLaunch:
     """One launch of a kernel, whose only parameter is a structure: an array of one element.
 
     Attributes:
+        shared_bytes: that each block may have of its multiprocessor's own memory; where a card has fewer it gives none.
         is_short: it takes a small part of a millisecond, so that many may wait on the card.
     """
 
@@ -73,6 +74,7 @@ class KernelLaunch:
     grid: tuple[int, int]
     block: tuple[int, int]
     parameter: Array
+    shared_bytes: int = 0
     is_short: bool = False
 
 

@@ -71,3 +71,11 @@ def tensors(expression: Expression) -> set[str]:
         case Call(_, operands):
             return set().union(*map(tensors, operands))
     return set()
+
+
+def primitives(expression: Expression) -> set[str]:
+    """The names of what is called in a resolved expression."""
+    match expression:
+        case Call(primitive, operands):
+            return {primitive}.union(*map(primitives, operands))
+    return set()

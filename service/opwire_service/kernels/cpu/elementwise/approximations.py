@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from ...formulas.bounds import BINARY64, FUNCTION, Precision
-from .lanes import LONG, ROUNDER, Lanes, Vector
+from .lanes import Lanes, Vector
 
 _EXP = (
     2.5100385984118463e-08,
@@ -185,21 +185,9 @@ def _atanh_series(v: Lanes, s: Vector) -> Vector:
     return v.multiply(z, v.polynomial(_LOG, z))
 
 
-def _mantissa(v: Lanes, x: Vector) -> tuple[Vector, Vector]:
-    """How much a number divided by a power of two lies above 1, from -0.3 to 0.42, and the exponent of that."""
-    bits = v.bits(x)
-    least = v.constant(LONG, 0x3FE6A09E667F3BCD)  # sqrt(1/2)
-    exponent = v.builder.ashr(v.builder.sub(bits, least), v.constant(LONG, 52))
-    shifted = v.builder.shl(exponent, v.constant(LONG, 52))
-    m = v.from_bits(v.builder.sub(bits, shifted))
-    rounder = v.number(ROUNDER)
-    e = v.subtract(v.from_bits(v.builder.add(exponent, v.bits(rounder))), rounder)
-    return v.subtract(m, v.number(1)), e
-
-
 def log(v: Lanes, x: Vector) -> Vector:
     """Within 2**-50: s adds 2u, the last sum of the series u, and those with a multiple of log(2) 2u."""
-    f, e = _mantissa(v, x)
+    f, e = v.split(x)
     s = v.divide(f, v.add(f, v.number(2)))
     near = v.multiply_add(s, _atanh_series(v, s), v.add(s, s))
     result = v.multiply_add(e, v.number(_LN2_HIGH), v.multiply_add(e, v.number(_LN2_LOW), near))
@@ -238,13 +226,13 @@ def cosh(v: Lanes, x: Vector) -> Vector:
     return v.multiply(v.add(power, v.divide(v.number(1), power)), v.number(0.5))
 
 
-def _turned(v: Lanes, x: Vector, turn: int) -> Vector:
-    """The sine of an angle, ``turn`` quarters of a circle further.
+def _sine_and_cosine(v: Lanes, x: Vector) -> tuple[Vector, Vector, Vector]:
+    """Those of an angle less quarters of a circle, and how many quarters.
 
     Within 2**-50: the first difference is exact, as both numbers are multiples of 2**-53 and it is below 1; so r is
     within 2u, and the polynomials add 2u.
     """
-    k, bits = v.nearest(v.multiply(x, v.number(2 / math.pi)))
+    k, quarters = v.nearest(v.multiply(x, v.number(2 / math.pi)))
     r = x
     for part in _HALF_PI:
         r = v.fused(k, v.number(-part), r)
@@ -252,27 +240,26 @@ def _turned(v: Lanes, x: Vector, turn: int) -> Vector:
     sine = v.multiply_add(v.multiply(r, z), v.polynomial(_SIN, z), r)
     low = v.multiply_add(z, v.number(-0.5), v.number(1))
     cosine = v.multiply_add(v.multiply(z, z), v.polynomial(_COS, z), low)
-    quarter = v.builder.add(bits, v.constant(LONG, turn))
-    odd = v.builder.shl(quarter, v.constant(LONG, 63))
-    is_odd = v.builder.icmp_signed("<", odd, v.constant(LONG, 0))
-    size = v.choose(is_odd, cosine, sine)
-    half = v.builder.shl(v.builder.lshr(quarter, v.constant(LONG, 1)), v.constant(LONG, 63))
-    return v.from_bits(v.builder.xor(v.bits(size), half))
+    return sine, cosine, quarters
 
 
 def sin(v: Lanes, x: Vector) -> Vector:
-    """Up to ``TURNS``: see ``_turned``."""
-    return v.choose(v.compare("==", x, v.number(0)), x, _turned(v, x, 0))
+    """Up to ``TURNS``: see ``_sine_and_cosine``."""
+    sine, cosine, quarters = _sine_and_cosine(v, x)
+    return v.choose(v.compare("==", x, v.number(0)), x, v.turned(quarters, sine, cosine))
 
 
 def cos(v: Lanes, x: Vector) -> Vector:
-    """Up to ``TURNS``: see ``_turned``."""
-    return _turned(v, x, 1)
+    """Up to ``TURNS``: see ``_sine_and_cosine``."""
+    sine, cosine, quarters = _sine_and_cosine(v, x)
+    return v.turned(v.further(quarters), sine, cosine)
 
 
 def tan(v: Lanes, x: Vector) -> Vector:
-    """Up to ``TURNS``; within 2**-48.9: two errors of ``_turned`` and a rounding."""
-    return v.divide(sin(v, x), cos(v, x))
+    """Up to ``TURNS``; within 2**-48.9: two errors of ``_sine_and_cosine`` and a rounding."""
+    sine, cosine, quarters = _sine_and_cosine(v, x)
+    tangent = v.divide(v.turned(quarters, sine, cosine), v.turned(v.further(quarters), sine, cosine))
+    return v.choose(v.compare("==", x, v.number(0)), x, tangent)
 
 
 def erf(v: Lanes, x: Vector) -> Vector:
@@ -332,7 +319,7 @@ def _long_log(v: Lanes, x: Vector) -> tuple[Vector, Vector]:
 
     What 2 + f loses is exact, and counts in the rest of s.
     """
-    f, e = _mantissa(v, x)
+    f, e = v.split(x)
     divisor = v.add(f, v.number(2))
     f_rest = v.subtract(f, v.subtract(divisor, v.number(2)))
     s = v.divide(f, divisor)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil, log2
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,15 @@ from opwire.tensor import DataType
 
 from ...formulas.bounds import UNIT, error_bound
 from ...formulas.certified import Certified
+from ...formulas.quick import QUICK, is_worth
 from .approximations import GUARDED, PRECISION
 from .code import ADD_TO_ODD, GUARD
 from .kernel import Recipe, Source, Way, can_be_compiled, outlined, packed_numbers
 from .machine_code import converts_halves
 from .planes import Planes
+
+MOST_SLACK = {DataType.FLOAT32: 20, DataType.FLOAT16: 33}
+"""With it one in 256 elements is open, and computed again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +37,7 @@ class Form:
         output: the data type of the result.
         way: how it is computed.
         certified: decides what is left open, if anything is.
+        slack: of quick functions; see ``Recipe``.
     """
 
     expression: Expression
@@ -41,6 +47,7 @@ class Form:
     output: DataType
     way: Way
     certified: Certified | None = None
+    slack: int = 0
 
     def recipe(self, planes: Planes) -> Recipe:
         """What the kernel for a layout is made from."""
@@ -48,7 +55,7 @@ class Form:
             Source(name, data_type, is_spread=plane.column == 0 and planes.columns > 1)
             for (name, data_type), plane in zip(self.types.items(), planes.tensors[:-1], strict=True)
         )
-        return Recipe(self.expression, self.parameters, sources, self.output, self.way)
+        return Recipe(self.expression, self.parameters, sources, self.output, self.way, self.slack)
 
 
 def form_of(expression: Expression, types: Mapping[str, DataType], output: DataType, way: Way) -> Form | None:
@@ -81,7 +88,18 @@ def certified_form(certified: Certified) -> Form | None:
     outline = outlined(guarded(expression, types) if exactly is None else exactly, numbers)
     reach = error + 2 * UNIT if exactly is None and error is not None else 0.0
     packed = np.array([*numbers, 1 - reach, 1 + reach])
-    return Form(outline, packed, len(numbers), types, output, Way.CERTIFIED, certified)
+    slack = 0 if exactly is not None else _slack(expression, types, output)
+    return Form(outline, packed, len(numbers), types, output, Way.CERTIFIED, certified, slack)
+
+
+def _slack(expression: Expression, types: Mapping[str, DataType], output: DataType) -> int:
+    """That of quick functions, if a formula has any and they settle most elements."""
+    error = error_bound(expression, types, QUICK) if is_worth(expression) else None
+    if error is None:
+        return 0
+    narrowed = 2.0**28 if output is DataType.FLOAT16 else 0.0  # by way of FLOAT32, which is rounded to first
+    slack = ceil(log2((error + 2 * QUICK.unit) * 2.0**53 + narrowed))
+    return slack if slack <= MOST_SLACK[output] else 0
 
 
 def _has_code(expression: Expression, types: Mapping[str, DataType], output: DataType, way: Way) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from threading import Lock
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from llvmlite import ir
@@ -28,6 +28,8 @@ ROWS, COLUMNS, TARGET, TARGET_STEP, NUMBERS, MASK, SOURCES = range(7)
 
 CERTIFIED_WIDTH = 16
 """Elements of a vector, and bits of a mask."""
+
+_Kind = TypeVar("_Kind", bound=code.Certified)
 
 _NATIVE_BYTES = 128
 """Of a vector of the widest elements."""
@@ -68,6 +70,8 @@ class Recipe:
         sources: the tensors.
         output: the data type of the result.
         way: how it is computed.
+        slack: two to the power of it are the units of the last place that a result of quick functions, which are tried
+            first, may be off by; 0 if they are not.
     """
 
     expression: Expression
@@ -75,6 +79,7 @@ class Recipe:
     sources: tuple[Source, ...]
     output: DataType
     way: Way
+    slack: int = 0
 
     @property
     def width(self) -> int:
@@ -169,8 +174,8 @@ class _Writer:
             low, high = (self._number(recipe.parameters + place, DOUBLE) for place in range(2))
             self._reach = low, high
         self._open = self._variable(INTEGER)
-        self._mask = self._variable(INTEGER)
-        builder.store(self._arguments[MASK], self._mask)
+        if recipe.way is Way.CERTIFIED and recipe.slack:
+            self._clear_mask()
         with self._loop(self._arguments[ROWS], 1) as row:
             self._row(row)
         builder.ret(builder.load(self._open))
@@ -197,8 +202,25 @@ class _Writer:
     def _loop(self, count: Any, step: int) -> Loop:
         return Loop(self._builder, self._function, count, step)
 
+    @property
+    def _mask_row(self) -> Any:
+        """Bytes of the mask of a row."""
+        builder, step = self._builder, _long(CERTIFIED_WIDTH)
+        words = builder.sdiv(builder.add(self._arguments[COLUMNS], _long(CERTIFIED_WIDTH - 1)), step)
+        return builder.mul(words, _long(CERTIFIED_WIDTH // 8))
+
+    def _clear_mask(self) -> None:
+        builder, byte, boolean = self._builder, ir.IntType(8), ir.IntType(1)
+        kind = ir.FunctionType(ir.VoidType(), [byte.as_pointer(), byte, INTEGER, boolean])
+        function = ir.Function(builder.module, kind, "llvm.memset.p0.i64")
+        address = builder.inttoptr(self._arguments[MASK], byte.as_pointer())
+        size = builder.mul(self._arguments[ROWS], self._mask_row)
+        builder.call(function, [address, ir.Constant(byte, 0), size, ir.Constant(boolean, 0)])
+
     def _row(self, row: Any) -> None:
         builder, arguments = self._builder, self._arguments
+        if self._recipe.way is Way.CERTIFIED:
+            self._mask = builder.add(arguments[MASK], builder.mul(row, self._mask_row))
         target = builder.add(arguments[TARGET], builder.mul(row, arguments[TARGET_STEP]))
         places = []
         for number in range(len(self._recipe.sources)):
@@ -231,8 +253,32 @@ class _Writer:
             source, size = self._recipe.sources[number], _long(self._sizes[number])
             place = builder.add(address, builder.mul(start, size))
             leaves[Tensor(source.name)] = self._load(place, stored_type(source.data_type))
-        result = self._result(leaves, column, start)
-        self._store(result, builder.add(there, builder.mul(start, _long(self._size))))
+        target = builder.add(there, builder.mul(start, _long(self._size)))
+        if self._recipe.way is not Way.CERTIFIED or not self._recipe.slack:
+            self._store(self._result(leaves, column, start), target)
+            return
+        value, certified = self._certified(leaves, code.Quick)
+        element = certified.rounded(value, self._recipe.output)
+        self._store(element, target)
+        opened = certified.opens(value, element, self._recipe.slack)
+        with builder.if_then(self._is_any(opened), likely=False):
+            opened = certified.unless_far(opened, value)
+            with builder.if_then(self._is_any(opened), likely=False):
+                self._store(self._result(leaves, column, start), target)
+
+    def _is_any(self, truths: Vector) -> Any:
+        word = self._builder.bitcast(truths, ir.IntType(CERTIFIED_WIDTH))
+        return self._builder.icmp_unsigned("!=", word, ir.Constant(word.type, 0))
+
+    def _certified(self, leaves: Mapping[Expression, Vector], kind: type[_Kind]) -> tuple[Vector, _Kind]:
+        """The value in FLOAT64, and what knows where it is open."""
+        parameters: dict[Expression, Vector] = {Parameter(i): each for i, each in enumerate(self._parameters)}
+        certified = kind(self._v, parameters)
+        sources = self._recipe.sources
+        certified.know(
+            {Tensor(each.name): certified.widened(leaves[Tensor(each.name)], each.data_type) for each in sources}
+        )
+        return certified.last(self._recipe.expression), certified
 
     def _result(self, leaves: dict[Expression, Vector], column: Any, start: Any) -> Vector:
         recipe, v = self._recipe, self._v
@@ -246,16 +292,9 @@ class _Writer:
             return integers.stored(integers.of(recipe.expression), recipe.output)
         if recipe.way is Way.TABLE:
             return self._looked_up(leaves[recipe.expression])
-        certified = code.Certified(v, parameters)
-        certified.know(
-            {
-                Tensor(source.name): certified.widened(leaves[Tensor(source.name)], source.data_type)
-                for source in recipe.sources
-            }
-        )
-        value = certified.of(recipe.expression)
         if recipe.way is Way.UNROUNDED:
-            return value
+            return self._certified(leaves, code.Quick if recipe.slack else code.Certified)[0]
+        value, certified = self._certified(leaves, code.Certified)
         low, high = (certified.rounded(v.multiply(value, each), recipe.output) for each in self._reach)
         undecided = self._builder.icmp_signed("!=", low, high)
         for each in certified.unsure:
@@ -282,10 +321,9 @@ class _Writer:
         fewer = builder.select(builder.icmp_signed("<", left, _long(CERTIFIED_WIDTH)), left, _long(CERTIFIED_WIDTH))
         bits = builder.and_(bits, builder.sub(builder.shl(_long(1), fewer), _long(1)))
         bits = builder.lshr(bits, builder.sub(column, start))
-        place = builder.load(self._mask)
+        place = builder.add(self._mask, builder.lshr(column, _long(3)))  # 8 elements a byte
         short = ir.IntType(CERTIFIED_WIDTH)
         builder.store(builder.trunc(bits, short), builder.inttoptr(place, short.as_pointer()))
-        builder.store(builder.add(place, _long(CERTIFIED_WIDTH // 8)), self._mask)
         builder.store(builder.or_(builder.load(self._open), bits), self._open)
 
     def _load(self, address: Any, element: Any) -> Vector:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import struct
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,11 +64,26 @@ class Lanes:
         return self.builder.fdiv(a, b)
 
     def negate(self, a: Vector) -> Vector:
-        return self.builder.fneg(a)
+        return self._before_widening(a, self.builder.fneg)
 
     def compare(self, how: str, a: Vector, b: Vector) -> Vector:
         """Truth values; none holds of NaN."""
+        if _is_widened(a) and isinstance(b, ir.Constant) and isinstance(b.constant, list):
+            (number,) = {each.constant for each in b.constant}
+            if abs(number) == math.inf or struct.unpack("<f", struct.pack("<f", number)) == (number,):
+                a, b = a.operands[0], self.constant(FLOAT, number)
         return self.builder.fcmp_ordered(how, a, b)
+
+    def not_(self, a: Vector) -> Vector:
+        return self.builder.not_(a)
+
+    def is_usual(self, a: Vector) -> Vector:
+        """Whether a number is above 0, and finite."""
+        return self.builder.and_(self.compare(">", a, self.number(0)), self.compare("<", a, self.infinity))
+
+    def of_positive(self, x: Vector, value: Vector) -> Vector:
+        """A value of a number; there are no usual ones below 0."""
+        return value
 
     def is_nan(self, a: Vector) -> Vector:
         return self.builder.fcmp_unordered("uno", a, a)
@@ -102,8 +118,40 @@ class Lanes:
         """``a*b + c``, rounded once where the processor can do so, else twice."""
         return self.call("fmuladd", a, b, c)
 
+    def root(self, x: Vector) -> Vector:
+        """The square root."""
+        return self.call("sqrt", x)
+
     def absolute(self, a: Vector) -> Vector:
-        return self.call("fabs", a)
+        return self._before_widening(a, lambda x: self.call("fabs", x))
+
+    def limited(self, x: Vector, most: float) -> Vector:
+        """The nearest number within those to this one and its negative; NaN stays."""
+        return self._before_widening(x, lambda y: self._limited(y, most))
+
+    def at_most(self, x: Vector, most: float) -> Vector:
+        """The lesser of two numbers; NaN stays."""
+        limit = self.number(most)
+        return self.choose(self.compare(">", x, limit), limit, x)
+
+    def is_negative(self, a: Vector) -> Vector:
+        return self.compare("<", a, self.number(0))
+
+    def sign_changed(self, a: Vector, turns: Vector) -> Vector:
+        """A number, or if the integer is odd its negative."""
+        return self.from_bits(self.builder.xor(self.bits(a), self.builder.shl(turns, self.constant(LONG, 63))))
+
+    def _limited(self, x: Vector, most: float) -> Vector:
+        for how, end in ((">", most), ("<", -most)):
+            limit = self.constant(x.type.element, end)
+            x = self.choose(self.compare(how, x, limit), limit, x)
+        return x
+
+    def _before_widening(self, a: Vector, operation: Callable[[Vector], Vector]) -> Vector:
+        """An operation that is exact in FLOAT32, too, in which twice as many elements fit a register."""
+        if not _is_widened(a):
+            return operation(a)
+        return self.builder.fpext(operation(a.operands[0]), a.type)
 
     def sign_of(self, size: Vector, sign: Vector) -> Vector:
         """A size with the sign of another number."""
@@ -112,10 +160,11 @@ class Lanes:
     def polynomial(self, coefficients: Sequence[float], x: Vector) -> Vector:
         """The highest power first; the even and the odd ones apart, so that none waits long for another."""
         squared = self.multiply(x, x)
-        odd, even = (self._horner(coefficients[::-1][first::2][::-1], squared) for first in (1, 0))
+        odd, even = (self.horner(coefficients[::-1][first::2][::-1], squared) for first in (1, 0))
         return self.multiply_add(odd, x, even)
 
-    def _horner(self, coefficients: Sequence[float], x: Vector) -> Vector:
+    def horner(self, coefficients: Sequence[float], x: Vector) -> Vector:
+        """A polynomial in as few operations as there are; the highest power first."""
         result = self.number(coefficients[0])
         for coefficient in coefficients[1:]:
             result = self.multiply_add(result, x, self.number(coefficient))
@@ -127,11 +176,45 @@ class Lanes:
         moved = self.add(a, rounder)
         return self.subtract(moved, rounder), self.bits(moved)
 
+    def nearest_product(self, a: Vector, b: Vector) -> tuple[Vector, Vector]:
+        """The same of a product, or the next integer where it is halfway."""
+        rounder = self.number(ROUNDER)
+        moved = self.multiply_add(a, b, rounder)
+        return self.subtract(moved, rounder), self.bits(moved)
+
     def exponent_added(self, a: Vector, exponent: Vector) -> Vector:
         """A number times two to the power in the lowest bits of an integer, where neither is subnormal."""
         shifted = self.builder.shl(exponent, self.constant(LONG, 52))
         return self.from_bits(self.builder.add(self.bits(a), shifted))
 
+    def split(self, x: Vector) -> tuple[Vector, Vector]:
+        """How much a number divided by a power of two lies above 1, from -0.3 to 0.42, and the exponent of that."""
+        bits = self.bits(x)
+        least = self.constant(LONG, 0x3FE6A09E667F3BCD)  # sqrt(1/2)
+        exponent = self.builder.ashr(self.builder.sub(bits, least), self.constant(LONG, 52))
+        shifted = self.builder.shl(exponent, self.constant(LONG, 52))
+        m = self.from_bits(self.builder.sub(bits, shifted))
+        rounder = self.number(ROUNDER)
+        e = self.subtract(self.from_bits(self.builder.add(exponent, self.bits(rounder))), rounder)
+        return self.subtract(m, self.number(1)), e
+
+    def turned(self, quarters: Vector, sine: Vector, cosine: Vector) -> Vector:
+        """The sine of an angle, so many quarters of a circle further than that of which both are given."""
+        builder = self.builder
+        is_odd = builder.icmp_signed("<", builder.shl(quarters, self.constant(LONG, 63)), self.constant(LONG, 0))
+        size = self.choose(is_odd, cosine, sine)
+        half = builder.shl(builder.lshr(quarters, self.constant(LONG, 1)), self.constant(LONG, 63))
+        return self.from_bits(builder.xor(self.bits(size), half))
+
+    def further(self, quarters: Vector) -> Vector:
+        """One more."""
+        return self.builder.add(quarters, self.constant(LONG, 1))
+
     @property
     def infinity(self) -> Vector:
         return self.number(math.inf)
+
+
+def _is_widened(a: Vector) -> bool:
+    """Whether numbers come from FLOAT32."""
+    return getattr(a, "opname", "") == "fpext" and a.operands[0].type.element == FLOAT

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from .walk import collapsed
 
-MOST = 1 << 19
+MOST = 1 << 21
 """Elements of a tile."""
 
 TILES = 8

@@ -1,0 +1,54 @@
+// What quick functions take of the card: quotients and roots by its coarse inverses, and which results are settled.
+
+// The coarse inverse is within 2^-19, and the cube of its error so below the roundings.
+static __device__ __forceinline__ double quick_quotient(double a, double b) {
+    u32 high = (u32)__double2hiint(b) & 0x7fffffff;
+    if (high - 0x00200000 > 0x7fb00000) return a / b;  // zero, subnormal, infinite, NaN, or nearly so
+    double inverse;
+    asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(inverse) : "d"(b));
+    double rest = fma(-b, inverse, 1.0);
+    rest = fma(rest, rest, rest);
+    return a * fma(inverse, rest, inverse);
+}
+
+// NaN stays.
+static __device__ __forceinline__ float quick_limited(float x, float most) {
+    x = x > most ? most : x;
+    return x < -most ? -most : x;
+}
+// By the high words, which is as good: what is limited is far from any element. Those of infinities are included.
+static __device__ __forceinline__ double quick_at_most(double x, double most) {
+    u32 end = (u32)__double2hiint(most);
+    return (u32)__double2hiint(x) - end < 0x7ff00001 - end ? most : x;
+}
+static __device__ __forceinline__ double quick_limited(double x, double most) {
+    return copysign(quick_at_most(fabs(x), most), x);
+}
+
+static __device__ __forceinline__ bool is_usual(double x) {
+    return ((u32)__double2hiint(x) & 0x7fffffff) - 0x00100000 < 0x7fe00000;
+}
+
+// The coarse inverse is made twice as long, and the root corrected then.
+static __device__ __forceinline__ double quick_root(double x) {
+    if (!is_usual(x)) return sqrt(x);
+    double inverse;
+    asm("rsqrt.approx.ftz.f64 %0, %1;" : "=d"(inverse) : "d"(x));
+    double root = x * inverse, half = 0.5 * inverse;
+    double rest = fma(-root, half, 0.5);
+    root = fma(root, rest, root);
+    half = fma(half, rest, half);
+    return fma(fma(-root, root, x), half, root);
+}
+
+// What any number within `slack` units of the last place, a part `reach` of it, is rounded to. False if there is more
+// than one such element, or an infinity. A number that is far from all elements stands for those beyond.
+template <class T> static __device__ __forceinline__ bool quickly(double x, u32 slack, double reach, T &to) {
+    typedef Format<T> F;
+    typedef Binary64<T> B;
+    to = F::make(F::nearest(x));
+    u32 exponent = ((u32)__double2hiint(x) >> 20) & 0x7ff;
+    if (exponent - B::least < B::range) return is_clear(x, slack, to);
+    if (exponent - (1023 - 200) > 400) return exponent != 0x7ff || x != x;
+    return F::nearest(x * (1 - reach)) == F::nearest(x * (1 + reach));
+}

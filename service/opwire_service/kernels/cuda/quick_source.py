@@ -1,0 +1,255 @@
+"""Quick functions as C for NVRTC: one statement for each operation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import ceil, isfinite, nan
+
+import numpy as np
+
+from opwire.formulas import Call, Constant, Expression, Tensor
+from opwire.tensor import DataType
+
+from ..formulas import quick
+from ..formulas.bounds import error_bound
+from ..formulas.formula import PlanFormula
+from .primitives import COMPARISONS, double, of_floats
+
+ROUNDER = "0x1.8p52"
+"""Added to a number below 2**31 it leaves the nearest integer in the low word."""
+
+WORTH = 2.0**-33
+"""The error up to which quick functions settle most results."""
+
+
+_LEAST = 2.0**-200
+
+
+@dataclass
+class QuickSource:
+    """Writes code: see ``formulas.quick.Writer``. Numbers are the names of variables, or constants.
+
+    Attributes:
+        names: of the tensors, in the order of the arguments.
+        inputs: their data types.
+        known: the variable of each part of a formula.
+        singles: the floats from which numbers are widened, of which twice as many are compared at a time.
+        constants: numbers by how they are written.
+        kept: the places of those in constant memory.
+        lines: the statements.
+        unsure: conditions on which what is computed may be anything.
+    """
+
+    names: tuple[str, ...]
+    inputs: Mapping[str, DataType]
+    known: dict[Expression, str] = field(default_factory=dict)
+    singles: dict[str, str] = field(default_factory=dict)
+    constants: dict[str, float] = field(default_factory=dict)
+    kept: dict[str, int] = field(default_factory=dict)
+    lines: list[str] = field(default_factory=list)
+    unsure: list[str] = field(default_factory=list)
+
+    def named(self, declared: str, value: str) -> str:
+        """A new variable."""
+        name = f"q{len(self.lines)}"
+        self.lines.append(f"    {declared} {name} = {value};")
+        return name
+
+    def _double(self, value: str) -> str:
+        return self.named("double", value)
+
+    def number(self, number: float) -> str:
+        """Those that no instruction holds lie in constant memory, from where an operand costs none.
+
+        They are no constants of the program, which the compiler would put into registers for each use.
+        """
+        name = double(Constant(number))
+        if np.float64(number).view(np.uint64) & 0xFFFFFFFF:
+            name = f"numbers[{self.kept.setdefault(float(number).hex(), len(self.kept))}]"
+        self.constants[name] = number
+        return name
+
+    def add(self, a: str, b: str) -> str:
+        return self._double(f"{a} + {b}")
+
+    def subtract(self, a: str, b: str) -> str:
+        return self._double(f"{a} - {b}")
+
+    def multiply(self, a: str, b: str) -> str:
+        return self._double(f"{a} * {b}")
+
+    def divide(self, a: str, b: str) -> str:
+        return self._double(f"quick_quotient({a}, {b})")
+
+    def _divided(self, a: str, by: Expression) -> str:
+        """By a number that is known its inverse is."""
+        if isinstance(by, Constant) and _LEAST < abs(by.value) < 1 / _LEAST:
+            return self.multiply(a, self.number(1 / by.value))
+        return self.divide(a, self.of(by))
+
+    def fused(self, a: str, b: str, c: str) -> str:
+        return self._double(f"fma({a}, {b}, {c})")
+
+    multiply_add = fused
+
+    def horner(self, coefficients: Sequence[float], x: str) -> str:
+        result = self.number(coefficients[0])
+        for coefficient in coefficients[1:]:
+            result = self.fused(result, x, self.number(coefficient))
+        return result
+
+    def root(self, x: str) -> str:
+        return self._double(f"quick_root({x})")
+
+    def negate(self, a: str) -> str:
+        return self._changed(a, "-{}")
+
+    def absolute(self, a: str) -> str:
+        return self._changed(a, "fabs({})")
+
+    def _changed(self, a: str, change: str) -> str:
+        name = self._double(change.format(a))
+        if a in self.singles:
+            self.singles[name] = self.named("float", change.format(self.singles[a]))
+        return name
+
+    def sign_of(self, size: str, sign: str) -> str:
+        return self._double(f"copysign({size}, {sign})")
+
+    def compare(self, how: str, a: str, b: str) -> str:
+        if a in self.singles and b in self.constants and self.constants[b] == np.float32(self.constants[b]):
+            a, b = self.singles[a], f"(float){b}"
+        return self.named("bool", f"{a} {how} {b}")
+
+    def is_usual(self, a: str) -> str:
+        return self.named("bool", f"is_usual({a})")
+
+    def of_positive(self, x: str, value: str) -> str:
+        return self.choose(self.compare("<", x, self.number(0)), self.number(nan), value)
+
+    def not_(self, a: str) -> str:
+        return self.named("bool", f"!{a}")
+
+    def choose(self, condition: str, yes: str, no: str) -> str:
+        return self._double(f"{condition} ? {yes} : {no}")
+
+    def limited(self, x: str, most: float) -> str:
+        end = double(Constant(most))
+        if x in self.singles:
+            return self._double(f"(double)quick_limited({self.singles[x]}, (float){end})")
+        return self._double(f"quick_limited({x}, {end})")
+
+    def at_most(self, x: str, most: float) -> str:
+        return self._double(f"quick_at_most({x}, {double(Constant(most))})")
+
+    def is_negative(self, a: str) -> str:
+        return self.named("bool", f"__double2hiint({a}) < 0")
+
+    def sign_changed(self, a: str, turns: str) -> str:
+        return self._double(f"__hiloint2double(__double2hiint({a}) ^ ({turns} << 31), __double2loint({a}))")
+
+    def nearest_product(self, a: str, b: str) -> tuple[str, str]:
+        moved = self._double(f"fma({a}, {b}, {ROUNDER})")
+        return self._double(f"{moved} - {ROUNDER}"), self.named("i32", f"__double2loint({moved})")
+
+    def exponent_added(self, a: str, exponent: str) -> str:
+        high = f"__double2hiint({a}) + ({exponent} << 20)"
+        return self._double(f"__hiloint2double({high}, __double2loint({a}))")
+
+    def split(self, x: str) -> tuple[str, str]:
+        exponent = self.named("i32", f"(__double2hiint({x}) - 0x3fe6a09e) >> 20")  # from the square root of 1/2
+        high = f"__double2hiint({x}) - ({exponent} << 20)"
+        mantissa = self._double(f"__hiloint2double({high}, __double2loint({x}))")
+        moved = f"__hiloint2double(0x43300000, {exponent} ^ 0x80000000)"
+        return self._double(f"{mantissa} - 1"), self._double(f"{moved} - 0x1.000008p52")
+
+    def further(self, quarters: str) -> str:
+        return self.named("i32", f"{quarters} + 1")
+
+    def turned(self, quarters: str, sine: str, cosine: str) -> str:
+        size = self._double(f"{quarters} & 1 ? {cosine} : {sine}")
+        high = f"__double2hiint({size}) ^ (({quarters} & 2) << 30)"
+        return self._double(f"__hiloint2double({high}, __double2loint({size}))")
+
+    def of(self, expression: Expression) -> str:
+        """The value of a formula."""
+        if expression not in self.known:
+            self.known[expression] = self._of(expression)
+        return self.known[expression]
+
+    def _of(self, expression: Expression) -> str:
+        match expression:
+            case Tensor(name):
+                return self._tensor(name)
+            case Constant(value):
+                return self.number(value)
+            case Call("maximum", (Constant() as low, Call("minimum", (limited, Constant() as high)))):
+                return self._double(f"limited_to({', '.join(map(self.of, (limited, low, high)))})")
+            case Call("divide", (above, below)):
+                return self._divided(self.of(above), below)
+            case Call(primitive, operands):
+                return self._call(primitive, [self.of(operand) for operand in operands])
+            case _:
+                pass
+        raise TypeError(expression)
+
+    def _tensor(self, name: str) -> str:
+        given = f"widen(x{self.names.index(name)})"
+        number = self._double(f"(double){given}")
+        if self.inputs[name] in (DataType.FLOAT32, DataType.FLOAT16):
+            self.singles[number] = given
+        return number
+
+    def last(self, expression: Expression) -> str:
+        """The value of a formula that is then rounded."""
+        match expression:
+            case Call(primitive, (operand,)) if primitive in quick.LAST:
+                return self._quick(quick.LAST[primitive], primitive, [self.of(operand)])
+            case _:
+                return self.of(expression)
+
+    def _quick(self, function: Callable[..., str], primitive: str, operands: list[str]) -> str:
+        self.unsure += quick.unsure(self, primitive, operands)
+        return function(self, *operands)
+
+    def _call(self, primitive: str, operands: list[str]) -> str:
+        if primitive in quick.FUNCTIONS:
+            return self._quick(quick.FUNCTIONS[primitive], primitive, operands)
+        if primitive in ("negate", "absolute"):
+            return getattr(self, primitive)(*operands)
+        if primitive in COMPARISONS or primitive == "not_":
+            return self.named("bool", of_floats(primitive, operands))
+        return self._double(of_floats(primitive, operands))
+
+
+def quick_lines(formula: PlanFormula, names: tuple[str, ...]) -> tuple[str, list[str]]:
+    """Numbers, and statements that evaluate a formula with quick functions and tell whether that settles it.
+
+    There are none if it has none, or if it has an infinite number, beside which those that stand for others count.
+    """
+    expression, inputs = formula.expression, formula.inputs
+    if formula.output not in (DataType.FLOAT32, DataType.FLOAT16) or not quick.is_worth(expression):
+        return "", []
+    if not _is_finite(expression):
+        return "", []
+    bound = error_bound(expression, inputs, quick.QUICK)
+    if bound is None or bound > WORTH:
+        return "", []
+    source = QuickSource(names, inputs)
+    value = source.last(expression)
+    reach = bound + 2 * quick.QUICK.unit
+    settled = f"quickly({value}, {ceil(reach * 2.0**53) + 1}u, {reach.hex()}, result)"
+    lines = [*source.lines, f"    return {' && '.join((settled, *(f'!{each}' for each in source.unsure)))};"]
+    return f"__constant__ double numbers[] = {{{', '.join(source.kept)}}};\n" if source.kept else "", lines
+
+
+def _is_finite(expression: Expression) -> bool:
+    """Whether all numbers in a formula are."""
+    match expression:
+        case Constant(value):
+            return isfinite(value)
+        case Call(_, operands):
+            return all(map(_is_finite, operands))
+        case _:
+            return True

@@ -1,0 +1,50 @@
+"""Formulas of one FLOAT16 tensor as tables, the result for each of its 65,536 elements, in the source of a program."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from opwire.formulas import Expression
+from opwire.tensor import Array, DataType
+
+from ..formulas.certified import Certified
+from ..formulas.formula import PlanFormula
+from .formula_source import FormulaSource
+
+TABLE_BYTES = 2 << 16
+
+KEPT = 64
+"""Tables that are kept, those used last."""
+
+_PIECE = 1 << 13
+"""Patterns that are computed at a time."""
+
+
+def table_serves(formula: PlanFormula, source: FormulaSource) -> bool:
+    """Whether a formula has a table, and needs one."""
+    types = [formula.output, *(formula.inputs[name] for name in source.names)]
+    return types == [DataType.FLOAT16] * 2 and not source.is_certain
+
+
+def table_source(expression: Expression, source: FormulaSource) -> str:
+    """The functions that look up an element, and the table."""
+    words = _results(expression, source.names[0]).view("<u8")
+    numbers = ",".join(f"{word:#x}" for word in words.tolist())
+    table = f"static __device__ const u64 table[] __attribute__((aligned(16))) = {{{numbers}}};\n"
+    looked_up = ["    result = looked_up(table, x0);", "    return true;"]
+    return table + source.functions(looked_up, looked_up, " copy_table(table); ")
+
+
+@lru_cache(KEPT)
+def _results(expression: Expression, name: str) -> Array:
+    """By the bits of the elements."""
+    patterns = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    results = np.empty_like(patterns)
+    certified = Certified.of(expression, {name: DataType.FLOAT16}, DataType.FLOAT16)
+    for first in range(0, patterns.size, _PIECE):
+        part = slice(first, first + _PIECE)
+        with np.errstate(all="ignore"):
+            certified.compute({name: patterns[part]}, results[part], lambda: False)
+    return results

@@ -1,0 +1,401 @@
+"""Functions of FLOAT64 in few operations, that settle most results of FLOAT32 and FLOAT16.
+
+Their errors are some 2**-38. Where that is too near the middle of two floats, the function is computed again with more
+care. Each is written once, for whatever writes code: vectors of a processor, or C for a card.
+
+The error of a polynomial or a quotient of two is the most that it differs from its function, found with 160 bits at
+thousands of points between which both are smooth; next to it roundings, some 2**-50, are small.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+from opwire.formulas import Expression
+
+from .bounds import BINARY64, Precision
+from .formula import primitives
+from .writer import Number, Writer
+
+_EXP2 = (
+    1.3255224894585756e-06,
+    1.5310079425225122e-05,
+    0.00015403455852394153,
+    0.001333345056791449,
+    0.009618129159402621,
+    0.05550410941206023,
+    0.2402265069581299,
+    0.6931471805459334,
+    1.0,
+)
+"""2**f for f up to 1/2 away from 0: within 2**-39.7."""
+
+_EXP2M1 = (
+    1.0203121396696503e-07,
+    1.325522490279486e-06,
+    1.5252686844819e-05,
+    0.0001540345585236337,
+    0.0013333558179045035,
+    0.009618129159402652,
+    0.05550410866476042,
+    0.2402265069581299,
+    0.6931471805599453,
+)
+"""(2**f - 1) / f, likewise: within 2**-43.3."""
+
+_LOG = (
+    0.19609252264215063,
+    0.22174173327971922,
+    0.2857216789837343,
+    0.3999999487572329,
+    0.6666666667963,
+    1.999999999999947,
+)
+"""2*atanh(s)/s as a polynomial of s*s up to 0.02946: within 2**-45."""
+
+_LOG2 = (
+    0.24293321046574423,
+    0.2614428633319265,
+    0.3206164298462851,
+    0.412198401475515,
+    0.5770780172498386,
+    0.9617966939243268,
+    2.885390081777927,
+)
+"""That over log(2): within 2**-52."""
+
+_LOG1P = (
+    0.20068155694850642,
+    0.1407075932464363,
+    0.1831004363876266,
+    0.22215400180111994,
+    0.28571624027501186,
+    0.39999997264242493,
+    0.6666666668119934,
+    1.9999999999998737,
+)
+"""2*atanh(s)/s as a polynomial of s*s up to 1/9: within 2**-43.7."""
+
+_SIN = (
+    -2.4805635751240042e-08,
+    2.7555990924268847e-06,
+    -0.0001984126691696846,
+    0.008333333331079206,
+    -0.16666666666663885,
+    1.0,
+)
+"""sin(r)/r as a polynomial of r*r up to (pi/4)**2: within 2**-45.5."""
+
+_COS = (
+    -2.723713978117992e-07,
+    2.479986218327299e-05,
+    -0.0013888885091376474,
+    0.041666666637395836,
+    -0.4999999999996389,
+    1.0,
+)
+"""cos(r), likewise: within 2**-41.5."""
+
+_SIN_OF_HALF = (
+    1.5502498085600235e-10,
+    -2.5036744400788057e-08,
+    2.7557123162708307e-06,
+    -0.0001984126870896617,
+    0.008333333330940128,
+    -0.16666666666658467,
+    1.0,
+)
+"""sin(r)/r as a polynomial of r*r up to (pi/2)**2: within 2**-41.5."""
+
+_ATAN = (
+    -0.0404322291453497,
+    0.07135324217600993,
+    -0.09028983340979323,
+    0.11107495122893199,
+    -0.14285612510925977,
+    0.19999998917282602,
+    -0.3333333333144072,
+    1.0,
+)
+"""atan(s)/s as a polynomial of s*s, for s up to tan(pi/8): within 2**-38.2."""
+
+_ASIN = (
+    0.02930523970533579,
+    0.0054431851027481075,
+    0.019306260869368045,
+    0.022132443623426794,
+    0.030397634130580702,
+    0.044642358484883196,
+    0.07500000598829049,
+    0.16666666665495086,
+    1.0,
+)
+"""asin(t)/t as a polynomial of t*t, for t up to 1/2: within 2**-38."""
+
+_TANH = (
+    6.75871426432162e-14,
+    3.6679501305447274e-10,
+    2.70209465862035e-07,
+    6.097320208928859e-05,
+    0.005052375485111772,
+    0.14550308846225654,
+    0.9999999999999528,
+)
+
+_TANH_OVER = (
+    7.206353189774008e-12,
+    1.1829392622280948e-08,
+    4.6224324024957426e-06,
+    0.0006280985135471944,
+    0.03133118275147684,
+    0.4788364217949616,
+    1.0,
+)
+"""tanh(x)/x as a quotient of polynomials of x*x, for x up to 9.2: within 2**-44."""
+
+_ERF = (
+    -1.6147120024791943e-11,
+    8.538185292010916e-09,
+    1.1493548531202179e-06,
+    2.3830365894546185e-05,
+    0.0005515270093405727,
+    0.004869926439542159,
+    0.05835868989380626,
+    0.19430683430620138,
+    1.1283791670959864,
+)
+
+_ERF_OVER = (
+    1.4521907253809552e-07,
+    5.589340422509221e-06,
+    0.0001211987321808086,
+    0.0017555622105748872,
+    0.017648768613348225,
+    0.12023013596203024,
+    0.5055332817209097,
+    1.0,
+)
+"""erf(x)/x as a quotient of polynomials of x*x, for x up to 4: within 2**-41."""
+
+_ERFC = (
+    0.002826009222212769,
+    0.03317734949045508,
+    0.18486796123741328,
+    0.6150702390593424,
+    1.2857847610804007,
+    1.617762336471834,
+    1.0000000000011557,
+)
+
+_ERFC_OVER = (
+    0.005008970269044851,
+    0.05880535898302958,
+    0.3301734142530331,
+    1.1196022207043126,
+    2.4401510979178362,
+    3.3844736181551167,
+    2.74614150376936,
+    1.0,
+)
+"""exp(x*x)*erfc(x) as a quotient of polynomials, for x from 0 to 10.5: within 2**-39.6."""
+
+_LOG2_E, _LN2 = 1 / math.log(2), math.log(2)
+_HALF_PI = 1.5707963267948966, 6.123233995736766e-17
+
+MOST = 690.0
+"""Exponents have this size at most: what they are of is beyond the range of FLOAT32, and 0 or an infinity in it."""
+
+TURNS = 2.0**20
+"""Up to which an angle is told from multiples of pi/2 by two parts of that."""
+
+QUICK = Precision(
+    50,
+    2.0**-38,
+    {"erfc": 2.0**-37, "power": 2.0**-37, "sinh": 2.0**-37, "asin": 2.0**-36, "acos": 2.0**-36, "tan": 2.0**-37},
+    {**BINARY64.condition, "erfc": 215.0},
+)
+"""What the functions keep, and a quotient."""
+
+
+def _exp2(v: Writer, a: Number, b: Number) -> Number:
+    """Two to the power of a product."""
+    k, exponent = v.nearest_product(a, b)
+    f = v.multiply_add(a, b, v.negate(k))
+    return v.exponent_added(v.horner(_EXP2, f), exponent)
+
+
+def _exp2m1(v: Writer, a: Number, b: Number) -> Number:
+    """The error of the polynomial counts where the result is not near -1; where it is small there is no exponent."""
+    k, exponent = v.nearest_product(a, b)
+    f = v.multiply_add(a, b, v.negate(k))
+    power = v.multiply(f, v.horner(_EXP2M1, f))
+    scale = v.exponent_added(v.number(1), exponent)
+    return v.multiply_add(scale, power, v.negate(v.subtract(v.number(1), scale)))  # of -0 it is -0
+
+
+def exp(v: Writer, x: Number) -> Number:
+    """The product is within 2**-44 of the real one."""
+    return _exp2(v, v.limited(x, MOST), v.number(_LOG2_E))
+
+
+def expm1(v: Writer, x: Number) -> Number:
+    """Likewise."""
+    return _exp2m1(v, v.limited(x, MOST), v.number(_LOG2_E))
+
+
+def log(v: Writer, x: Number) -> Number:
+    f, e = v.split(x)
+    s = v.divide(f, v.add(f, v.number(2)))
+    result = v.multiply_add(e, v.number(_LN2), v.multiply(s, v.horner(_LOG, v.multiply(s, s))))
+    return v.of_positive(x, result)
+
+
+def log1p(v: Writer, x: Number) -> Number:
+    """Of numbers from 0 to 1, which is what formulas take it of."""
+    s = v.divide(x, v.add(x, v.number(2)))
+    return v.multiply(s, v.horner(_LOG1P, v.multiply(s, s)))
+
+
+def power(v: Writer, x: Number, y: Number) -> Number:
+    """The logarithm is within 2**-46, and becomes up to 150 where the result is a FLOAT32."""
+    f, e = v.split(x)
+    s = v.divide(f, v.add(f, v.number(2)))
+    logarithm = v.multiply_add(s, v.horner(_LOG2, v.multiply(s, s)), e)
+    return _exp2(v, v.limited(v.multiply(y, logarithm), MOST), v.number(1))
+
+
+def tanh(v: Writer, x: Number) -> Number:
+    """Beyond 16 it is 1, but for 2**-45."""
+    more = _exp2m1(v, v.limited(x, 16), v.number(2 * _LOG2_E))
+    return v.divide(more, v.add(more, v.number(2)))
+
+
+def rounded_tanh(v: Writer, x: Number) -> Number:
+    """Where nothing is computed from it: beyond 9.2 it is 1, to which FLOAT32 and FLOAT16 round it."""
+    return _odd_quotient(v, v.limited(x, 9.2), _TANH, _TANH_OVER)
+
+
+def _odd_quotient(v: Writer, x: Number, above: Sequence[float], below: Sequence[float]) -> Number:
+    """A number times a quotient of polynomials of its square."""
+    z = v.multiply(x, x)
+    return v.divide(v.multiply(x, v.horner(above, z)), v.horner(below, z))
+
+
+def sinh(v: Writer, x: Number) -> Number:
+    more = _exp2m1(v, v.limited(v.absolute(x), MOST), v.number(_LOG2_E))
+    both = v.add(more, v.divide(more, v.add(more, v.number(1))))
+    return v.sign_of(v.multiply(both, v.number(0.5)), x)
+
+
+def cosh(v: Writer, x: Number) -> Number:
+    power = exp(v, v.absolute(x))
+    return v.multiply(v.add(power, v.divide(v.number(1), power)), v.number(0.5))
+
+
+def erf(v: Writer, x: Number) -> Number:
+    """Beyond 4 it is 1, to which FLOAT32 and FLOAT16 round it."""
+    return _odd_quotient(v, v.limited(x, 4), _ERF, _ERF_OVER)
+
+
+def erfc(v: Writer, x: Number) -> Number:
+    """Beyond 10.5 it is so near 0 that FLOAT32 and FLOAT16 round it to 0, also times the argument."""
+    size = v.at_most(v.absolute(x), 26)
+    falling = _exp2(v, v.multiply(size, size), v.number(-_LOG2_E))
+    tail = v.divide(v.multiply(falling, v.horner(_ERFC, size)), v.horner(_ERFC_OVER, size))
+    return v.choose(v.is_negative(x), v.subtract(v.number(2), tail), tail)
+
+
+def _sine_and_cosine(v: Writer, x: Number) -> tuple[Number, Number, Number]:
+    """Those of an angle less quarters of a circle, and how many quarters."""
+    k, quarters = v.nearest_product(x, v.number(2 / math.pi))
+    r = x
+    for part in _HALF_PI:
+        r = v.fused(k, v.number(-part), r)
+    z = v.multiply(r, r)
+    return v.multiply(r, v.horner(_SIN, z)), v.horner(_COS, z), quarters
+
+
+def _half_turned(v: Writer, x: Number, k: Number, turns: Number) -> Number:
+    """The sine of an angle less k half circles, of which an integer tells whether they are odd."""
+    r = x
+    for part in _HALF_PI:
+        r = v.fused(k, v.number(-2 * part), r)
+    return v.sign_changed(v.multiply(r, v.horner(_SIN_OF_HALF, v.multiply(r, r))), turns)
+
+
+def sin(v: Writer, x: Number) -> Number:
+    return _half_turned(v, x, *v.nearest_product(x, v.number(1 / math.pi)))
+
+
+def cos(v: Writer, x: Number) -> Number:
+    """The sine of a quarter of a circle more."""
+    k, turns = v.nearest_product(v.multiply_add(x, v.number(1 / math.pi), v.number(0.5)), v.number(1))
+    return _half_turned(v, x, v.subtract(k, v.number(0.5)), turns)
+
+
+def tan(v: Writer, x: Number) -> Number:
+    sine, cosine, quarters = _sine_and_cosine(v, x)
+    return v.divide(v.turned(quarters, sine, cosine), v.turned(v.further(quarters), sine, cosine))
+
+
+def atan(v: Writer, x: Number) -> Number:
+    """From the nearest of 0, pi/4 and pi/2."""
+    size = v.absolute(x)
+    is_upper = v.compare(">", size, v.number(math.sqrt(2) + 1))
+    is_lower = v.compare("<", size, v.number(math.sqrt(2) - 1))
+    one = v.number(1)
+    over = v.choose(is_lower, size, v.choose(is_upper, v.number(-1), v.subtract(size, one)))
+    s = v.divide(over, v.choose(is_lower, one, v.choose(is_upper, size, v.add(size, one))))
+    start = v.choose(is_lower, v.number(0), v.choose(is_upper, v.number(math.pi / 2), v.number(math.pi / 4)))
+    return v.sign_of(v.multiply_add(s, v.horner(_ATAN, v.multiply(s, s)), start), x)
+
+
+def _asin_series(v: Writer, size: Number) -> tuple[Number, Number]:
+    """Of a number up to 1/2 its arc sine; of one above that of sqrt((1 - size) / 2); and which."""
+    is_upper = v.compare(">", size, v.number(0.5))
+    half = v.multiply(v.subtract(v.number(1), size), v.number(0.5))
+    z = v.choose(is_upper, half, v.multiply(size, size))
+    t = v.choose(is_upper, v.root(half), size)
+    return v.multiply(t, v.horner(_ASIN, z)), is_upper
+
+
+def asin(v: Writer, x: Number) -> Number:
+    series, is_upper = _asin_series(v, v.absolute(x))
+    upper = v.multiply_add(series, v.number(-2), v.number(math.pi / 2))
+    return v.sign_of(v.choose(is_upper, upper, series), x)
+
+
+def acos(v: Writer, x: Number) -> Number:
+    """Next to 1 nothing is taken from anything."""
+    series, is_upper = _asin_series(v, v.absolute(x))
+    part = v.choose(is_upper, v.add(series, series), v.sign_of(series, x))
+    start = v.choose(is_upper, v.number(math.pi), v.number(math.pi / 2))
+    return v.choose(v.compare(">", x, v.number(0.5)), part, v.subtract(start, part))
+
+
+FUNCTIONS: Mapping[str, Callable[..., Number]] = {
+    function.__name__: function
+    for function in (exp, expm1, log, log1p, power, tanh, sinh, cosh, erf, erfc, sin, cos, tan, atan, asin, acos)
+}
+
+LAST: Mapping[str, Callable[..., Number]] = {**FUNCTIONS, "tanh": rounded_tanh}
+"""Those of which nothing is computed, but which are rounded."""
+
+
+def unsure(v: Writer, name: str, operands: Sequence[Number]) -> list[Number]:
+    """Where a function does not keep its bound; elsewhere it gives NaN just where it has no value."""
+    x = operands[0]
+    if name in ("sin", "cos", "tan"):
+        return [v.not_(v.compare("<=", v.absolute(x), v.number(TURNS)))]
+    if name == "log":
+        return [v.not_(v.is_usual(x))]
+    if name == "power":
+        is_finite = v.compare("<", v.absolute(operands[1]), v.number(math.inf))
+        return [v.not_(v.is_usual(x)), v.compare("<", x, v.number(0)), v.not_(is_finite)]
+    return []
+
+
+def is_worth(expression: Expression) -> bool:
+    """Whether a formula has functions that are quick."""
+    return not primitives(expression).isdisjoint(FUNCTIONS)

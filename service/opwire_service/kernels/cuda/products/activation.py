@@ -8,7 +8,8 @@ from opwire.fields.member import NestedOperator
 from opwire.formulas import Call, Constant, Expression, Tensor
 
 from ...formulas.resolve import activated_expression
-from ..formula_source import FLOATS, TRUTHS, Body
+from ..formula_source import Body
+from ..primitives import FLOATS, TRUTHS
 
 _VALUE = Tensor("Value")
 

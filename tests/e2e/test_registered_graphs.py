@@ -348,7 +348,9 @@ def test_the_command_line_puts_lists_and_deletes(server_url: str, http: httpx.Cl
     assert "no graph" in again.stderr
 
 
-def test_constants_of_a_graph_that_is_put_may_lie_in_files(server_url: str, http: httpx.Client, name: str, tmp_path: Path):
+def test_constants_of_a_graph_that_is_put_may_lie_in_files(
+    server_url: str, http: httpx.Client, name: str, tmp_path: Path
+):
     np.save(tmp_path / "c.npy", VALUES)
     graph = adds(0)
     graph["nodes"]["c"] = {"constant": {"sourcePath": "c.npy"}}

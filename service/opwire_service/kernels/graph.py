@@ -97,7 +97,7 @@ class GraphMemory:
         return lives
 
     @cached_property
-    def _has_gaps(self) -> bool:
+    def has_gaps(self) -> bool:
         """Whether a step may read bytes between steps that none has written."""
         written: dict[Bytes, int] = {}
         for step in self.steps.steps:
@@ -111,7 +111,7 @@ class GraphMemory:
     def arrays(self, inputs: Arrays, outputs: Arrays) -> Tensors:
         """The tensors of all steps in one run."""
         # Else a step could read there what another request has left.
-        return Tensors(self, inputs, outputs, (np.zeros if self._has_gaps else np.empty)(self.size, np.uint8))
+        return Tensors(self, inputs, outputs, (np.zeros if self.has_gaps else np.empty)(self.size, np.uint8))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -127,21 +127,22 @@ class FormulaSource:
         """Whether no element is ever left to the host."""
         return not self._is_certified
 
-    @property
-    def text(self) -> str:
-        """The functions ``quick`` and ``careful``."""
+    def text(self, number: int) -> str:
+        """The functions ``quick_NUMBER`` and ``careful_NUMBER`` of the elements that it reads and the result."""
+        quick, careful = f"quick_{number}", f"careful_{number}"
         if not self._is_certified:
             body = Body()
             body.lines.append(f"    result = {self._stored(self.formula.expression, body)};")
             body.lines.append("    return true;")
-            return self._function("quick", body.lines) + self._function("careful", [f"    return quick({_ARGUMENTS});"])
+            arguments = ", ".join([*map(self._argument, self.names), "result"])
+            return self._function(quick, body.lines) + self._function(careful, [f"    return {quick}({arguments});"])
         at_first = self._in_floats()
         in_doubles = self._in_doubles()
         later = self._bounded_lines()
         if at_first and in_doubles:
             later = ["    {", *in_doubles[:-1], f"    if ({_returned(in_doubles)}) return true;", "    }", *later]
         first = at_first or in_doubles or ["    return false;"]
-        return self._function("quick", first) + self._function("careful", later)
+        return self._function(quick, first) + self._function(careful, later)
 
     @property
     def _is_certified(self) -> bool:
@@ -162,10 +163,10 @@ class FormulaSource:
         return isinstance(self.formula.expression, Call) and self.formula.expression.primitive in ON_BITS
 
     def _function(self, name: str, lines: list[str]) -> str:
-        types = [TYPES[self.formula.inputs[each]] for each in self.names] + ["u8"] * (3 - len(self.names))
-        parameters = ", ".join(f"{c_type} x{number}" for number, c_type in enumerate(types))
-        head = f"static __device__ __forceinline__ bool {name}({parameters}, Output &result) {{\n"
-        return head + "\n".join(lines) + "\n}\n"
+        output = TYPES[self.formula.output]
+        parameters = [f"{TYPES[self.formula.inputs[each]]} {self._argument(each)}" for each in self.names]
+        head = f"static __device__ __forceinline__ bool {name}({', '.join([*parameters, f'{output} &result'])}) {{\n"
+        return head + f"    typedef {output} Output;\n" + "\n".join(lines) + "\n}\n"
 
     def _argument(self, name: str) -> str:
         return f"x{self.names.index(name)}"
@@ -329,9 +330,6 @@ class FormulaSource:
             case _:
                 raise TypeError(expression)
         return body.variable(*key, "Bounded", value)
-
-
-_ARGUMENTS = "x0, x1, x2, result"
 
 
 def _of_floats(primitive: str, operands: list[str]) -> str:

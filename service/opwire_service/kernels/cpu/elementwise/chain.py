@@ -5,17 +5,16 @@ Each is computed as it is alone, and rounded to the type of its tensor: no bit o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from math import prod
 from typing import NamedTuple
 
 import numpy as np
 
-from opwire.graph import Step
 from opwire.tensor import Array
 
 from ....execution import Stop, Stopped
+from ...chains import Member
 from ...graph import Tensors
 from ..jit.compiler import Kernel
 from ..run.graph import Part
@@ -26,24 +25,8 @@ from .walk import walk_of
 TILE = 1 << 16
 """Elements of a tile: with those of an intermediate result or two it fits the second cache."""
 
-
-@dataclass(frozen=True, slots=True)
-class Member:
-    """A formula of a chain.
-
-    Attributes:
-        step: of the graph.
-        job: of the step alone.
-        links: those inputs that earlier members leave, by name, and the numbers of these.
-        is_kept: whether others than members read its output, so that it goes to memory.
-        in_place: whether it goes to where one of its inputs is.
-    """
-
-    step: Step
-    job: ElementsJob
-    links: Mapping[str, int]
-    is_kept: bool
-    in_place: bool = False
+Formulas = Sequence[Member[ElementsJob]]
+"""The formulas of a chain, in their order."""
 
 
 class _Source(NamedTuple):
@@ -57,7 +40,7 @@ class _Source(NamedTuple):
 class Chain(Part):
     """Members in their order, on tensors of the same sizes."""
 
-    def __init__(self, members: Sequence[Member]) -> None:
+    def __init__(self, members: Formulas) -> None:
         self._members = members
         self._shape = members[0].job.target.sizes
         inputs = [
@@ -90,7 +73,7 @@ class Chain(Part):
     def later(self) -> tuple[Kernel, ...]:
         return ()
 
-    def _strides(self, member: Member, name: str) -> tuple[int, ...]:
+    def _strides(self, member: Member[ElementsJob], name: str) -> tuple[int, ...]:
         if name in member.job.channels:
             return np.broadcast_to(member.job.channels[name], self._shape).strides
         plan = member.step.plan
@@ -149,7 +132,7 @@ class Chain(Part):
         return min(threads, self._units) * self._elements * (widest + left) + tables
 
 
-def _array(tensors: Tensors, member: Member, name: str, shape: tuple[int, ...]) -> Array:
+def _array(tensors: Tensors, member: Member[ElementsJob], name: str, shape: tuple[int, ...]) -> Array:
     channel = member.job.channels.get(name)
     if channel is not None:
         return np.broadcast_to(channel, shape)
@@ -164,7 +147,7 @@ def _compute_of(job: ElementsJob) -> Compute:
     return table.compute if table is not None and table.serves(job.target.element_count) else job.computation.compute
 
 
-def _slots(members: Sequence[Member]) -> dict[int, int]:
+def _slots(members: Formulas) -> dict[int, int]:
     """For each member that does not write to memory one of a few buffers, which is free again after its last reader."""
     last = {number: i for i, member in enumerate(members) for number in member.links.values()}
     slots: dict[int, int] = {}

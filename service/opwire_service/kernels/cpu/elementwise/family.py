@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from ..jit.compiler import Kernel
 from ..run.job import Job
 from ..run.pool import Find, Pool
 from . import native
-from .compiled import CompiledFormula
+from .compiled import FEW, CompiledFormula
 from .forms import Form, certified_form, form_of, table_form
 from .kernel import Way
 from .planes import planes_of
@@ -63,7 +63,7 @@ class Computation:
         tensors: the names of those that it reads.
         bytes: that it takes for each element of a tile.
         table: in place of all that where there are many elements, if there is one.
-        form: for a kernel that takes the place of all that where there are many, if there is code for it.
+        form: makes what a kernel needs that takes the place of all that where there are many, if there is code for it.
     """
 
     compute: Compute
@@ -71,7 +71,7 @@ class Computation:
     tensors: tuple[str, ...]
     bytes: int = BYTES
     table: Table | None = None
-    form: Form | None = None
+    form: Callable[[], Form | None] = lambda: None
 
 
 class ElementsJob(Job):
@@ -91,8 +91,15 @@ class ElementsJob(Job):
         self.channels = formula.channels
         self.target = plan.outputs[self.output]
         self._count = self.target.element_count
-        self._walk = _walk(plan, formula, self.computation)
-        self._compiled = _compiled(plan, formula, self.computation)
+        self._plan, self._formula = plan, formula
+
+    @cached_property
+    def _walk(self) -> Walk:
+        return _walk(self._plan, self._formula, self.computation)
+
+    @cached_property
+    def _compiled(self) -> CompiledFormula | None:
+        return _compiled(self._plan, self._formula, self.computation) if self._count >= FEW else None
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
@@ -137,7 +144,8 @@ class ElementsJob(Job):
     def scratch_bytes(self, threads: int) -> int:
         table = TABLE_BYTES if self.computation.table is not None else 0
         elements = min(self._count, self.computation.tile)
-        by_numpy = min(threads, self._walk.units) * elements * self.computation.bytes
+        units = 1 if elements == self._count else min(threads, self._walk.units)
+        by_numpy = units * elements * self.computation.bytes
         return table + max(by_numpy, 0 if self._compiled is None else self._compiled.scratch_bytes(threads))
 
 
@@ -156,12 +164,13 @@ def _steps(plan: Plan, formula: PlanFormula, name: str) -> tuple[int, ...]:
 
 def _compiled(plan: Plan, formula: PlanFormula, found: Computation) -> CompiledFormula | None:
     """The kernel for a layout, if it has tiles that are worth it."""
-    if found.form is None:
+    form = found.form()
+    if form is None:
         return None
     target = plan.outputs[formula.output_name]
-    tensors = {name: (_steps(plan, formula, name), formula.inputs[name].bits // 8) for name in found.form.types}
+    tensors = {name: (_steps(plan, formula, name), formula.inputs[name].bits // 8) for name in form.types}
     planes = planes_of(target.sizes, {**tensors, "": (byte_strides(target), target.data_type.bits // 8)})
-    return CompiledFormula(found.form, planes) if planes.is_worth else None
+    return CompiledFormula(form, planes) if planes.is_worth else None
 
 
 def byte_strides(desc: BufferTensorDesc) -> tuple[int, ...]:
@@ -177,30 +186,32 @@ def computation(formula: PlanFormula) -> Computation:
     names = tuple(sorted(tensors(expression)))
     types = {name: inputs[name] for name in names}
     if _is_on_bits(expression):
-        form = form_of(expression, _as_bits(types), _bits(output), Way.INTEGERS)
+        form = partial(form_of, expression, _as_bits(types), _bits(output), Way.INTEGERS)
         return Computation(partial(_on_bits, expression), _tile(expression, native.INTEGERS), names, form=form)
     if _scale(expression) is not None:
         return Computation(_scaled_first(formula), WIDE_TILE, names, WIDE_BYTES)
     if not any(data_type.is_float for data_type in types.values()):
         constant = partial(_integer_constant, next(iter(types.values())))
         compute = partial(_natively, expression, native.INTEGERS, constant)
-        form = form_of(expression, types, output, Way.INTEGERS)
+        form = partial(form_of, expression, types, output, Way.INTEGERS)
         return Computation(compute, _tile(expression, native.INTEGERS), names, form=form)
     if isinstance(expression, Tensor):
-        form = form_of(expression, _as_bits(types), _bits(output), Way.INTEGERS)
+        form = partial(form_of, expression, _as_bits(types), _bits(output), Way.INTEGERS)
         return Computation(partial(_copied, expression.name), LONG_TILE, names, form=form)
     floats = {data_type for data_type in types.values() if data_type.is_float}
     unlike = {inputs[name] for name in names if name not in _conditions(expression)}
     if len(floats) == 1 and unlike == floats and is_single(expression, next(iter(floats))):
         (data_type,) = floats
         compute = partial(_natively, expression, native.FLOATS, data_type.dtype.type)
-        form = form_of(expression, types, output, Way.FLOATS)
+        form = partial(form_of, expression, types, output, Way.FLOATS)
         return Computation(compute, _tile(expression, native.FLOATS), names, form=form)
     certified = Certified.of(expression, types, output)
     if list(types.values()) == [DataType.FLOAT16]:
         table = Table(expression, names[0], output, certified.compute)
-        return Computation(certified.compute, WIDE_TILE, names, WIDE_BYTES, table, table_form(names[0], output))
-    return Computation(certified.compute, WIDE_TILE, names, WIDE_BYTES, form=certified_form(certified))
+        return Computation(
+            certified.compute, WIDE_TILE, names, WIDE_BYTES, table, partial(table_form, names[0], output)
+        )
+    return Computation(certified.compute, WIDE_TILE, names, WIDE_BYTES, form=partial(certified_form, certified))
 
 
 def _as_bits(types: Mapping[str, DataType]) -> dict[str, DataType]:

@@ -123,8 +123,8 @@ class ReadDesc(NamedTuple):
 
     ``rows`` are its support rows, none where they cannot be known. ``read`` are the members that are tensors, None for
     those that were left out. ``decided`` says what outputs must be, those that the inputs decide once they are right.
-    ``inputs`` and ``outputs`` are the tensors, those of an array one by one and derived ones too; none while they cannot
-    be known.
+    ``inputs`` and ``outputs`` are the tensors, those of an array one by one and derived ones too; none while they
+    cannot be known.
     """
 
     type: OperatorType | None

@@ -18,10 +18,12 @@ import numpy as np
 from opwire.check import Plan, check
 from opwire.enums import ReduceFunction
 from opwire.errors import ContractViolation
+from opwire.graph import GRAPH, check_graph
 from opwire.operators import OPERATORS
 from opwire_service.devices.cuda.device import CudaDevice
 from opwire_service.kernels import cuda as kernels
-from opwire_service.kernels.cuda.job import CudaMemory, Program
+from opwire_service.kernels.cuda.graph import graph_of
+from opwire_service.kernels.cuda.job import CudaJob, CudaMemory, Program
 from tests.elements import FORMULAS, plan_of
 from tests.execution import execute
 
@@ -171,6 +173,7 @@ def cases() -> Iterator[Case]:
     for operator in ("MAX_POOLING", "MAX_POOLING1"):
         yield from any_bytes(pooling(POOLINGS["strips"], "FLOAT32", operator))
     yield from any_bytes(formulas())
+    yield from any_bytes([regrouped()])
 
 
 def left_open(plan: Plan, values: list[float], rest: float | None) -> bytearray:
@@ -184,23 +187,50 @@ def left_open(plan: Plan, values: list[float], rest: float | None) -> bytearray:
     return buffer
 
 
+def regrouped() -> Plan:
+    """A graph whose first step leaves gaps between its elements, which the second one reads as elements too."""
+    packed, wide = ({"DataType": "FLOAT32", "Sizes": [5, 7], "Strides": steps} for steps in ([7, 1], [16, 2]))
+    every = {"DataType": "FLOAT32", "Sizes": [77]}
+    nodes = {
+        "root": {
+            "type": "ELEMENT_WISE_SQRT",
+            "desc": {"InputTensor": packed, "OutputTensor": wide},
+            "inputs": {"InputTensor": "input:x"},
+        },
+        "all": {"type": "ELEMENT_WISE_ABS", "desc": {"InputTensor": every}, "inputs": {"InputTensor": "root"}},
+    }
+    return check_graph({"nodes": nodes, "outputs": {"y": "all"}})
+
+
 def computes(program: Program) -> tuple[object, ...]:
     """What a program computes: its sources, and the macros that matter."""
     return program.sources, *(macro for macro in program.macros if macro[0] not in TUNING)
 
 
+def jobs(plan: Plan) -> Iterator[tuple[CudaJob, CudaMemory]]:
+    """The jobs of a plan, on memory that is nowhere."""
+    if plan.operator is GRAPH:
+        for part in graph_of(plan, lambda each: kernels.JOBS[each.operator.name](each, PROCESSORS)).parts:
+            yield part.job, CudaMemory(dict.fromkeys(part.inputs, 0), dict.fromkeys(part.outputs, 0), 0, 0, 0)
+        return
+    nowhere = CudaMemory(dict.fromkeys(plan.inputs, 0), dict.fromkeys(plan.outputs, 0), 0, 0, 0)
+    yield kernels.JOBS[plan.operator.name](plan, PROCESSORS), nowhere
+
+
 def launched(plan: Plan) -> Iterator[Kernel]:
     """The kernels of a plan."""
-    nowhere = CudaMemory(dict.fromkeys(plan.inputs, 0), dict.fromkeys(plan.outputs, 0), 0, 0, 0)
-    for launch in kernels.JOBS[plan.operator.name](plan, PROCESSORS).launches(nowhere):
-        if "reduction" in launch.program.sources:
-            yield Kernel(launch.entry, computes(launch.program), launch.grid[1] > 1)
-        elif "elementwise" in launch.program.sources:
-            for number in range(len(plan.inputs)):
-                yield Kernel(launch.entry, (dict(launch.program.macros)[f"WALK{number}"],))
-        else:
-            indices, dimensions = len(plan.outputs) > 1, len(plan.inputs["InputTensor"].sizes) - 2
-            yield Kernel(launch.entry, (plan.inputs["InputTensor"].data_type.name, indices, dimensions))
+    for job, memory in jobs(plan):
+        for launch in job.launches(memory):
+            if "reduction" in launch.program.sources:
+                yield Kernel(launch.entry, computes(launch.program), launch.grid[1] > 1)
+            elif "elementwise" in launch.program.kernels:
+                for walk in re.findall(r"load<\w+, (\w+),", launch.program.generated):
+                    yield Kernel(launch.entry, (walk,))
+            elif "spread" in launch.program.sources:
+                yield Kernel(launch.entry, ())
+            else:
+                indices, dimensions = len(plan.outputs) > 1, len(plan.inputs["InputTensor"].sizes) - 2
+                yield Kernel(launch.entry, (plan.inputs["InputTensor"].data_type.name, indices, dimensions))
 
 
 def entries() -> dict[str, str]:
@@ -230,9 +260,10 @@ def missing(plans: Iterable[Plan]) -> list[object]:
     """What plans leave out of all sources, all kernels that they define, all operators, and all that is required."""
     plans = list(plans)
     found = {kernel for plan in plans for kernel in launched(plan)}
-    programs = {program for plan in plans for program in kernels.JOBS[plan.operator.name](plan, PROCESSORS).programs}
+    programs = {program for plan in plans for job, _ in jobs(plan) for program in job.programs}
+    used = {name for each in programs for name in (*each.sources, *each.kernels)}
     return [
-        *sorted({path.stem for path in SOURCES.glob("*.cu")} - {name for each in programs for name in each.sources}),
+        *sorted({path.stem for path in SOURCES.glob("*.cu")} - used),
         *sorted(entries().keys() - {kernel.entry for kernel in found}),
         *sorted(kernels.JOBS.keys() - {plan.operator.name for plan in plans}),
         *dict.fromkeys(kernel for kernel in required() if kernel not in found),

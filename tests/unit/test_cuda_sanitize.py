@@ -21,6 +21,7 @@ def test_every_kernel_is_run(plans):
         "pool_windows": "windows",
         "pool_strips": "strips",
         "compute": "elementwise",
+        "spread": "spread",
     }
 
 

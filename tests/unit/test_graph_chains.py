@@ -1,4 +1,4 @@
-"""Chains of formulas in a graph: the bits of each operator by itself, less memory, and nothing of other requests."""
+"""Formulas in a graph that become one: the bits of each by itself, less memory, and nothing of other requests."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from opwire_service.devices.base import Device
 from opwire_service.devices.cpu import CpuDevice
 from opwire_service.devices.reference import ReferenceDevice
 from opwire_service.execution import Stopped
-from opwire_service.kernels.cpu.elementwise.chain import Chain
-from opwire_service.kernels.cpu.elementwise.fusing import fused
+from opwire_service.kernels.cpu.elementwise.fusing import MOST, InPlace, fused
 from opwire_service.kernels.cpu.families import PREPARE
 from opwire_service.kernels.cpu.run.graph import Single
 from opwire_service.kernels.graph import GraphMemory
@@ -147,17 +146,19 @@ def test_a_formula_in_the_place_of_its_input(cpu_device, operator):
     x[:2] = -(2**-25), 2**-24  # exp is next to the middle of two numbers there
     graph = branches(len(x), [operator])
     graph["nodes"]["n0"]["desc"] |= ALONE[operator]
-    assert taken_apart(graph)[0] == [Single, Chain, Single]
+    assert taken_apart(graph)[0] == [Single, InPlace, Single]
     found = execute_large(cpu_device, check_graph(graph), x)
     assert found.tobytes() == one_by_one_large(cpu_device, graph, x).tobytes()
 
 
 ADD, RELU, SIGMOID = "ELEMENT_WISE_ADD", "ACTIVATION_RELU", "ACTIVATION_SIGMOID"
+SUMS = [ADD, RELU, "ELEMENT_WISE_NEGATE", ADD, "ELEMENT_WISE_SQRT", ADD]
 
 
-@pytest.mark.parametrize("count", [200_000])
-def test_a_long_chain_of_many_tiles(cpu_device, count):
-    graph = branches(count, [ADD, RELU, ADD, SIGMOID, ADD])
+@pytest.mark.parametrize("operators", [[ADD, RELU, ADD, SIGMOID, ADD], SUMS])
+@pytest.mark.parametrize("count", [7, 20_000, 200_000, 200_003])
+def test_long_chains_of_many_tiles(cpu_device, operators, count):
+    graph = branches(count, operators)
     x = np.random.default_rng(0).standard_normal(count, np.float32)
     plan = check_graph(graph)
     found = execute_large(cpu_device, plan, x)
@@ -180,10 +181,47 @@ def one_by_one_large(device: CpuDevice, graph: dict[str, Any], x: Array) -> Arra
     return known["last"]
 
 
-def test_what_a_chain_hands_on_takes_no_memory():
-    parts, memory = taken_apart(branches(1000, [ADD, RELU, ADD, SIGMOID, ADD]))
-    assert parts == [Single, Chain, Single]
-    assert memory.size == 4032  # the chain's output is where its input was
+@pytest.mark.parametrize("count", [1000, 200_000, 200_003])
+def test_what_a_chain_hands_on_takes_no_memory(count):
+    parts, memory = taken_apart(branches(count, SUMS))
+    size = -(-count * 4 // 64) * 64
+    is_in_place = count != 200_003  # where vectors overlap, what is read would have been written
+    assert parts == [Single, InPlace if is_in_place else Single, Single]
+    assert memory.size == size * (1 if is_in_place else 2)
+
+
+def test_a_chain_is_bounded():
+    """What is read more than once would be computed as often, over and over."""
+    parts, _ = taken_apart(branches(1000, [RELU] * (2 * MOST)))
+    assert len(parts) == 4
+    desc = tensor("FLOAT32", [1000])
+    doubled: dict[str, Any] = {
+        "n0": {"type": RELU, "desc": {"InputTensor": desc}, "inputs": {"InputTensor": "input:x"}}
+    }
+    for i in range(1, 9):
+        both = {"ATensor": f"n{i - 1}", "BTensor": f"n{i - 1}"}
+        doubled[f"n{i}"] = {"type": ADD, "desc": {"ATensor": desc, "BTensor": desc}, "inputs": both}
+    assert len(taken_apart({"nodes": doubled, "outputs": {"y": "n8"}})[0]) == 9
+
+
+def test_integers_wrap_in_each_formula(cpu_device):
+    desc = tensor("INT32", [40_000])
+    names = ["input:x", "a", "b", "c"]
+    nodes = {
+        name: {
+            "type": "ELEMENT_WISE_MULTIPLY",
+            "desc": {"ATensor": desc, "BTensor": desc},
+            "inputs": {"ATensor": source, "BTensor": "input:x"},
+        }
+        for source, name in itertools.pairwise(names)
+    }
+    plan = check_graph({"nodes": nodes, "outputs": {"y": "c"}})
+    x = np.random.default_rng(0).integers(-(2**31), 2**31 - 1, 40_000, np.int32)
+    found = np.empty_like(x)
+    cpu_device.run(plan, {"x": x}, {"y": found}, lambda: False)
+    wide = [(int(each) ** 4 + 2**31) % 2**32 - 2**31 for each in x]
+    assert found.tolist() == wide
+    assert len(taken_apart({"nodes": nodes, "outputs": {"y": "c"}})[0]) == 1
 
 
 def test_an_output_takes_the_place_of_an_input_only_after_its_last_reader():
@@ -203,8 +241,7 @@ def test_bytes_that_are_read_in_another_way_are_no_link():
         "BTensor": tensor("FLOAT32", [10, 100]),
     }
     graph["nodes"]["last"]["desc"] = {**graph["nodes"]["last"]["desc"]}
-    parts, _ = taken_apart(graph)
-    assert parts.count(Chain) <= 1
+    assert len(taken_apart(graph)[0]) == len(graph["nodes"])
     x = np.random.default_rng(1).standard_normal(1000, np.float32)
     device = CpuDevice(1)
     try:

@@ -81,7 +81,8 @@ def grouped(
     most: int,
     fits: Callable[[F, F], bool],
     *,
-    shares: bool,
+    in_place: Callable[[F], bool] = lambda formula: False,
+    only_last: bool = False,
 ) -> Grouping[F]:
     """Puts steps together.
 
@@ -90,9 +91,10 @@ def grouped(
         formulas: of each step, None for what is no formula that a chain may have.
         most: members of a chain.
         fits: whether two formulas may be in one chain.
-        shares: whether an output may take the place of an input, where its operator allows that.
+        in_place: whether the output of a formula may take the place of an input, where its operator allows that.
+        only_last: whether each member but the last is read by the next one alone, and once.
     """
-    return _Grouping(steps, formulas, most, fits, shares).all()
+    return _Grouping(steps, formulas, most, fits, in_place, only_last).all()
 
 
 @dataclass(slots=True)
@@ -101,7 +103,8 @@ class _Grouping(Generic[F]):
     formulas: Sequence[F | None]
     most: int
     fits: Callable[[F, F], bool]
-    shares: bool
+    in_place: Callable[[F], bool]
+    only_last: bool
     readers: dict[Bytes, list[int]] = field(default_factory=dict)
     passing: set[int] = field(default_factory=set)
     shared: dict[int, int] = field(default_factory=dict)
@@ -136,6 +139,11 @@ class _Grouping(Generic[F]):
         first, formula, step = self.formulas[begin], self.formulas[number], self.steps[number]
         if first is None or formula is None or not self.fits(first, formula):
             return False
+        if self.only_last and any(
+            at.place is Place.OUTPUT or self.readers.get(at) != [number]
+            for at in self.steps[number - 1].outputs.values()
+        ):
+            return False
         inputs = step.plan.inputs
         return all(at not in written or are_alike(inputs[name], written[at]) for name, at in step.inputs.items())
 
@@ -158,7 +166,8 @@ class _Grouping(Generic[F]):
             at = step.outputs[job.output]
             links = {name: writers[source] for name, source in step.inputs.items() if source in writers}
             is_kept = at.place is Place.OUTPUT or any(reader not in steps for reader in self.readers.get(at, ()))
-            in_place = self.shares and is_kept and at.place is Place.BETWEEN and self._shares(steps, i, job, at)
+            may_share = is_kept and at.place is Place.BETWEEN and self.in_place(job)
+            in_place = may_share and self._shares(steps, i, job, at)
             writers[at] = count
             yield Member(step, job, links, is_kept, in_place)
 

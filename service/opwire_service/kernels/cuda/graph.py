@@ -59,7 +59,7 @@ def graph_of(plan: Plan, job_of: Callable[[Plan], CudaJob]) -> CudaGraph:
     graph: Steps = plan.attributes
     jobs = [_job(step.plan, job_of) for step in graph.steps]
     formulas = [each if is_chainable(each) else None for each in jobs]
-    found = grouped(graph, formulas, MOST, _fit, shares=False)
+    found = grouped(graph, formulas, MOST, _fit)
     parts = tuple(_part(group, graph, jobs) for group in found.groups)
     return CudaGraph(GraphMemory(plan, tuple(group.steps for group in found.groups), found.passing), parts)
 

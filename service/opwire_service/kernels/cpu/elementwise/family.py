@@ -78,32 +78,59 @@ class ElementsJob(Job):
     """A formula on the elements of a plan.
 
     Attributes:
+        formula: resolved.
         computation: of the formula.
         output: the name of its output.
         target: the desc of that.
         channels: tensors that stand for attributes, by name.
+
+    Args:
+        plan: with the tensors.
+        formula: in place of that of the plan's operator; it is computed in the tensors' own type.
     """
 
-    def __init__(self, plan: Plan) -> None:
-        formula = formula_of(plan)
-        self.computation = computation(formula)
+    def __init__(self, plan: Plan, formula: PlanFormula | None = None) -> None:
+        is_composed = formula is not None and not isinstance(formula.expression, Tensor)
+        self.formula = formula = formula or formula_of(plan)
+        self.computation = in_own_type(formula) if is_composed else computation(formula)
         self.output = formula.output_name
         self.channels = formula.channels
         self.target = plan.outputs[self.output]
         self._count = self.target.element_count
-        self._plan, self._formula = plan, formula
+        self._plan = plan
 
     @cached_property
     def _walk(self) -> Walk:
-        return _walk(self._plan, self._formula, self.computation)
+        return _walk(self._plan, self.formula, self.computation)
 
     @cached_property
     def _compiled(self) -> CompiledFormula | None:
-        return _compiled(self._plan, self._formula, self.computation) if self._count >= FEW else None
+        return _compiled(self._plan, self.formula, self.computation) if self._count >= FEW else None
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
         return ()
+
+    @property
+    def is_composable(self) -> bool:
+        """Whether it may stand in another formula, or another one in it, and each part rounds as it does alone.
+
+        So it is if all is computed in one type without wider steps. A formula that reads a tensor more than once would
+        repeat what stands there.
+        """
+        formula = self.formula
+        if any(each is not formula.output for each in formula.inputs.values()) or _is_truth(formula.expression):
+            return False
+        if not _reads_once(formula.expression, set()):
+            return False
+        if not formula.output.is_float:
+            return not _is_on_bits(formula.expression) and _scale(formula.expression) is None
+        return formula.output is not DataType.FLOAT16 and is_single(formula.expression, formula.output)
+
+    @property
+    def is_in_place(self) -> bool:
+        """Whether an output may lie where an input does: elements are read only before they are written."""
+        return self.is_composable and self._compiled is not None and self._compiled.is_in_place
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         if stop():
@@ -182,7 +209,6 @@ def byte_strides(desc: BufferTensorDesc) -> tuple[int, ...]:
 def computation(formula: PlanFormula) -> Computation:
     """The cheapest way to compute a formula that is exact."""
     expression, inputs, output = formula.expression, formula.inputs, formula.output
-    compute: Compute
     names = tuple(sorted(tensors(expression)))
     types = {name: inputs[name] for name in names}
     if _is_on_bits(expression):
@@ -191,20 +217,14 @@ def computation(formula: PlanFormula) -> Computation:
     if _scale(expression) is not None:
         return Computation(_scaled_first(formula), WIDE_TILE, names, WIDE_BYTES)
     if not any(data_type.is_float for data_type in types.values()):
-        constant = partial(_integer_constant, next(iter(types.values())))
-        compute = partial(_natively, expression, native.INTEGERS, constant)
-        form = partial(form_of, expression, types, output, Way.INTEGERS)
-        return Computation(compute, _tile(expression, native.INTEGERS), names, form=form)
+        return in_own_type(formula)
     if isinstance(expression, Tensor):
         form = partial(form_of, expression, _as_bits(types), _bits(output), Way.INTEGERS)
         return Computation(partial(_copied, expression.name), LONG_TILE, names, form=form)
     floats = {data_type for data_type in types.values() if data_type.is_float}
     unlike = {inputs[name] for name in names if name not in _conditions(expression)}
     if len(floats) == 1 and unlike == floats and is_single(expression, next(iter(floats))):
-        (data_type,) = floats
-        compute = partial(_natively, expression, native.FLOATS, data_type.dtype.type)
-        form = partial(form_of, expression, types, output, Way.FLOATS)
-        return Computation(compute, _tile(expression, native.FLOATS), names, form=form)
+        return in_own_type(formula)
     certified = Certified.of(expression, types, output)
     if list(types.values()) == [DataType.FLOAT16]:
         table = Table(expression, names[0], output, certified.compute)
@@ -212,6 +232,22 @@ def computation(formula: PlanFormula) -> Computation:
             certified.compute, WIDE_TILE, names, WIDE_BYTES, table, partial(table_form, names[0], output)
         )
     return Computation(certified.compute, WIDE_TILE, names, WIDE_BYTES, form=partial(certified_form, certified))
+
+
+def in_own_type(formula: PlanFormula) -> Computation:
+    """How a formula of integers, or of one type of floats, is computed in that type."""
+    expression, output = formula.expression, formula.output
+    names = tuple(sorted(tensors(expression)))
+    types = {name: formula.inputs[name] for name in names}
+    floats = [data_type for data_type in types.values() if data_type.is_float]
+    if not floats:
+        constant = partial(_integer_constant, next(iter(types.values())))
+        compute = partial(_natively, expression, native.INTEGERS, constant)
+        form = partial(form_of, expression, types, output, Way.INTEGERS)
+        return Computation(compute, _tile(expression, native.INTEGERS), names, form=form)
+    compute = partial(_natively, expression, native.FLOATS, floats[0].dtype.type)
+    form = partial(form_of, expression, types, output, Way.FLOATS)
+    return Computation(compute, _tile(expression, native.FLOATS), names, form=form)
 
 
 def _as_bits(types: Mapping[str, DataType]) -> dict[str, DataType]:
@@ -225,6 +261,22 @@ def _bits(data_type: DataType) -> DataType:
 
 def _tile(expression: Expression, functions: Mapping[str, native.Function]) -> int:
     return LONG_TILE if native.is_one_pass(expression, functions) else TILE
+
+
+def _is_truth(expression: Expression) -> bool:
+    return isinstance(expression, Call) and expression.primitive in native.TRUTHS
+
+
+def _reads_once(expression: Expression, seen: set[str]) -> bool:
+    """Whether no tensor stands twice in an expression, nor among those that were seen."""
+    match expression:
+        case Tensor(name):
+            is_new = name not in seen
+            seen.add(name)
+            return is_new
+        case Call(_, operands):
+            return all(_reads_once(operand, seen) for operand in operands)
+    return True
 
 
 def _is_on_bits(expression: Expression) -> bool:

@@ -1,20 +1,28 @@
-"""What runs the steps of a graph: chains of formulas, and each other step by itself."""
+"""What runs the steps of a graph: formulas that feed each other as one, and each other step by itself."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from opwire.graph import Step, Steps
+from opwire.formulas import Call, Expression, Tensor
+from opwire.graph import Bytes, Step, Steps
+from opwire.tensor import BufferTensorDesc
 
-from ...chains import grouped
+from ....execution import Stop
+from ...chains import Group, Member, grouped
+from ...formulas.formula import PlanFormula
+from ...graph import Tensors
+from ..jit.compiler import Kernel
 from ..run.graph import Part, Single
 from ..run.job import Job
-from .chain import Chain
+from ..run.pool import Find, Pool
+from .compiled import WORTH
 from .family import ElementsJob
 
-MOST = 64
-"""Formulas of a chain."""
+MOST = 16
+"""Formulas that become one."""
 
 
 class Fused(NamedTuple):
@@ -39,18 +47,92 @@ def fused(steps: Steps, jobs: Sequence[Job]) -> Fused:
         steps: of a graph.
         jobs: of each step alone.
     """
-    formulas = [
-        job if isinstance(job, ElementsJob) and not _is_packed(step) else None
-        for step, job in zip(steps.steps, jobs, strict=True)
-    ]
-    found = grouped(steps, formulas, MOST, lambda one, other: one.target.sizes == other.target.sizes, shares=True)
-    parts = tuple(
-        Chain(group.members) if group.members else Single(steps.steps[group.steps.start], jobs[group.steps.start])
-        for group in found.groups
-    )
+    formulas = [job if isinstance(job, ElementsJob) and not job.channels else None for job in jobs]
+    found = grouped(steps, formulas, MOST, _fit, in_place=_may_be_in_place, only_last=True)
+    parts = tuple(_part(group, steps, jobs) for group in found.groups)
     return Fused(parts, tuple(group.steps for group in found.groups), found.passing, found.shared)
 
 
-def _is_packed(step: Step) -> bool:
-    plan = step.plan
-    return any(desc.data_type.is_packed for desc in (*plan.inputs.values(), *plan.outputs.values()))
+def _fit(one: ElementsJob, other: ElementsJob) -> bool:
+    is_alike = (one.target.sizes, one.target.data_type) == (other.target.sizes, other.target.data_type)
+    return is_alike and one.is_composable and other.is_composable
+
+
+def _may_be_in_place(job: ElementsJob) -> bool:
+    return not job.target.data_type.is_packed and (job.target.element_count <= WORTH or job.is_in_place)
+
+
+def _part(group: Group[ElementsJob], steps: Steps, jobs: Sequence[Job]) -> Part:
+    if not group.members:
+        return Single(steps.steps[group.steps.start], jobs[group.steps.start])
+    last = group.members[-1]
+    step, job = (last.step, last.job) if len(group.members) == 1 else _composed(group.members)
+    return InPlace(step, job) if last.in_place else Single(step, job)
+
+
+def _composed(members: Sequence[Member[ElementsJob]]) -> tuple[Step, ElementsJob]:
+    """Formulas that feed each other as one step; its tensors are called by numbers."""
+    numbers: dict[tuple[Bytes, tuple[int, ...]], str] = {}
+    inputs: dict[str, BufferTensorDesc] = {}
+    places: dict[str, Bytes] = {}
+    expression: Expression | None = None
+    for member in members:
+        known: dict[str, Expression] = {}
+        for name, at in member.step.inputs.items():
+            desc = member.step.plan.inputs[name]
+            if name in member.links:
+                assert expression is not None  # of the member before
+                known[name] = expression
+                continue
+            number = numbers.setdefault((at, desc.element_strides), str(len(numbers)))
+            inputs[number], places[number], known[name] = desc, at, Tensor(number)
+        expression = _replaced(member.job.formula.expression, known)
+    last = members[-1]
+    types = {name: desc.data_type for name, desc in inputs.items()}
+    assert expression is not None
+    formula = PlanFormula(expression, types, last.job.formula.output, last.job.output, {})
+    plan = replace(last.step.plan, inputs=inputs, work=sum(member.step.plan.work for member in members))
+    return Step(last.step.name, plan, places, last.step.outputs), ElementsJob(plan, formula)
+
+
+def _replaced(expression: Expression, known: Mapping[str, Expression]) -> Expression:
+    match expression:
+        case Tensor(name):
+            return known[name]
+        case Call(primitive, operands):
+            return Call(primitive, tuple(_replaced(operand, known) for operand in operands))
+    return expression
+
+
+@dataclass(frozen=True, slots=True)
+class InPlace(Part):
+    """A formula whose output lies where an input does; if it looks there again, it is written beside and copied."""
+
+    step: Step
+    job: ElementsJob
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        return self.job.kernels
+
+    @property
+    def later(self) -> tuple[Kernel, ...]:
+        return self.job.later
+
+    @property
+    def _is_copied(self) -> bool:
+        return self.job.target.element_count <= WORTH or not self.job.is_in_place
+
+    def run(self, tensors: Tensors, find: Find, pool: Pool, stop: Stop) -> None:
+        """See ``Part``."""
+        inputs, outputs = tensors.of(self.step)
+        if not self._is_copied:
+            self.job.run(inputs, outputs, find, pool, stop)
+            return
+        _, beside = self.job.target.allocate()
+        self.job.run(inputs, {self.job.output: beside}, find, pool, stop)
+        outputs[self.job.output][...] = beside
+
+    def scratch_bytes(self, threads: int) -> int:
+        """See ``Part``."""
+        return self.job.scratch_bytes(threads) + (self.job.target.data_size_in_bytes if self._is_copied else 0)

@@ -63,6 +63,9 @@ def _sign(a: Array) -> Any:
     return (a > 0).astype(a.dtype) - (a < 0)
 
 
+TRUTHS = frozenset(["equal", "less", "less_equal", "greater", "greater_equal", "not_", "and_", "or_", "xor"])
+"""The primitives that give truth values."""
+
 _AS_IN_FLOAT64 = """
     add subtract multiply divide negate absolute ceil floor truncate round_even round_away sqrt
     equal less less_equal greater greater_equal select

@@ -19,6 +19,7 @@ from opwire.wire import EncodedTensor
 from ...execution import Arrays, Stop
 from ...kernels.cuda import JOBS
 from ...kernels.cuda.compiler import Compiler
+from ...kernels.cuda.elementwise import Elements, exactly
 from ...kernels.cuda.graph import graph_of
 from ...kernels.cuda.job import CudaJob, CudaMemory, device_desc
 from ..base import Device, Inputs, Usage
@@ -35,6 +36,9 @@ STAGING_BYTES = 4 * 2**20
 
 MEMORY_SHARE = 0.8
 """Of the card's free memory, taken as the budget where none is given."""
+
+FEW = 64
+"""Results of formulas that the host computes from single elements; for more it takes all of the tensors."""
 
 COMPILERS = 4
 """Programs that are compiled at a time ahead of any request."""
@@ -231,6 +235,9 @@ class CudaDevice(Device):
         left = self._left_open(stage, base, lane, stop)
         if left is None:
             return
+        if isinstance(stage.job, Elements) and left.places is not None and len(left.places) <= FEW:
+            _mend_elements(stage, stage.job, base, left.places[:, 0].astype(np.int64), lane, stop)
+            return
         inputs, outputs = (
             {name: np.empty(desc.data_size_in_bytes, np.uint8) for name, desc in descs.items()}
             for descs in (stage.inputs, stage.outputs)
@@ -305,6 +312,18 @@ def _ended(stream: Any) -> Generator[None]:
         yield
     finally:
         stream.synchronize()
+
+
+def _mend_elements(stage: Stage, job: Elements, base: int, places: Array, lane: Lane, stop: Stop) -> None:
+    """Computes a few results of formulas on the host, from the elements that they depend on."""
+    taken = {}
+    for name, offsets in job.offsets(places).items():
+        dtype = stage.inputs[name].data_type.dtype
+        address = base + stage.room.inputs[name]
+        taken[name] = lane.gather(address, offsets * dtype.itemsize, dtype.itemsize, stop).view(dtype)
+    for name, results in job.results(taken, exactly, stop, places).items():
+        size = results.itemsize
+        lane.scatter(results.view(np.uint8), base + stage.room.outputs[name], places * size, size, stop)
 
 
 def _typed(arrays: Mapping[str, Array], descs: Mapping[str, BufferTensorDesc]) -> dict[str, Array]:

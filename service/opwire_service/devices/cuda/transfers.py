@@ -67,6 +67,29 @@ class Lane:
         while coming:
             _receive(*coming.popleft(), stop)
 
+    def gather(self, address: int, offsets: Array, size: int, stop: Stop) -> Array:
+        """A few pieces of so many bytes, from the card: one after the other."""
+        buffer, event = self.buffers[0], self.events[0]
+        wait(event, stop)
+        self._copy_each(address, offsets, size, self.runtime.memcpyDeviceToHost)
+        event.record(self.stream)
+        wait(event, stop)
+        return buffer[: size * len(offsets)].copy()
+
+    def scatter(self, pieces: Array, address: int, offsets: Array, size: int, stop: Stop) -> None:
+        """Puts a few pieces of so many bytes to their places on the card."""
+        wait(self.events[0], stop)
+        self.buffers[0][: pieces.size] = pieces
+        self._copy_each(address, offsets, size, self.runtime.memcpyHostToDevice)
+        self.events[0].record(self.stream)
+
+    def _copy_each(self, address: int, offsets: Array, size: int, kind: int) -> None:
+        here = self.buffers[0].ctypes.data
+        for number, offset in enumerate(offsets.tolist()):
+            ends = (here + number * size, address + offset)
+            target, source = ends if kind == self.runtime.memcpyDeviceToHost else reversed(ends)
+            self.runtime.memcpyAsync(target, source, size, kind, self.stream.ptr)
+
     def _turns(self) -> Iterator[tuple[Array, Any]]:
         """The buffers and their events, over and over."""
         return itertools.cycle(zip(self.buffers, self.events, strict=True))

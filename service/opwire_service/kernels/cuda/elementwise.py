@@ -202,24 +202,46 @@ class Elements:
             self._write(np.arange(first, min(first + HOST_AT_ONCE, self._count)), inputs, outputs, quickly, stop)
 
     def _write(self, places: Array, inputs: Arrays, outputs: Arrays, compute: Compute, stop: Stop) -> None:
-        taken = self._taken(places, inputs)
+        taken = {name: inputs[name][offsets] for name, offsets in self.offsets(places).items()}
+        for name, results in self.results(taken, compute, stop, places).items():
+            outputs[name][places] = results
+
+    def offsets(self, places: Array) -> dict[str, Array]:
+        """The elements of each input that results depend on, which are at these places of the outputs."""
+        indices = self._indices(places)
+        return {source.name: self._along(source, indices) for source in self.sources if source.channels is None}
+
+    def results(self, taken: Arrays, compute: Compute, stop: Stop, places: Array) -> dict[str, Array]:
+        """The results of the outputs that are written, by their names.
+
+        Args:
+            taken: the elements of each input that they depend on.
+            compute: computes a formula.
+            stop: asked between pieces of work.
+            places: where they are.
+        """
+        indices = self._indices(places)
+        given = [
+            taken[source.name] if source.channels is None else source.channels[self._along(source, indices)]
+            for source in self.sources
+        ]
+        found: dict[str, Array] = {}
         left: list[Array] = []
         for source, numbers, target in self.formulas:
-            operands = [left[~number] if number < 0 else taken[number] for number in numbers]
+            operands = [left[~number] if number < 0 else given[number] for number in numbers]
             left.append(compute(source.formula, dict(zip(source.names, operands, strict=True)), stop))
             if target is not None:
-                outputs[self._targets[target]][places] = left[-1]
+                found[self._targets[target]] = left[-1]
+        return found
 
-    def _taken(self, places: Array, inputs: Arrays) -> list[Array]:
-        """The elements of the sources at places."""
-        sizes = [self.target.sizes[axis] for axis in self._axes]
-        indices = np.unravel_index(places, sizes or (1,))
-        taken = []
-        for source in self.sources:
-            steps = [source.strides[axis] for axis in self._axes] or [0]
-            array = inputs[source.name] if source.channels is None else source.channels
-            taken.append(array[sum(index * step for index, step in zip(indices, steps, strict=True))])
-        return taken
+    def _indices(self, places: Array) -> tuple[Array, ...]:
+        """The indices of places along the dimensions that are walked."""
+        return np.unravel_index(places, [self.target.sizes[axis] for axis in self._axes] or (1,))
+
+    def _along(self, source: Source, indices: tuple[Array, ...]) -> Array:
+        steps = [source.strides[axis] for axis in self._axes] or [0]
+        found: Array = sum(index * step for index, step in zip(indices, steps, strict=True))  # type: ignore[assignment]
+        return found
 
 
 Compute = Callable[[PlanFormula, Mapping[str, Array], Stop], Array]

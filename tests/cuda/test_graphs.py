@@ -101,7 +101,7 @@ def test_what_the_card_leaves_open_is_right_before_others_read_it(cuda, referenc
     graph = branches(len(x), ["ACTIVATION_ELU", "ELEMENT_WISE_ADD", "ACTIVATION_ELU"])
     for name in ("n0", "n2"):
         graph["nodes"][name]["desc"]["Alpha"] = 1.5
-    mended = []
+    mended: list[Any] = []
 
     class Watched(CudaDevice):
         def _left_open(self, stage: Any, base: int, lane: Any, stop: Any) -> Any:

@@ -17,7 +17,7 @@ from opwire.graph import check_graph
 from opwire.operators import OPERATORS
 from opwire_service.devices.ray.blocks import IDLE_BYTES, LEAST, Block, Blocks, block_size, opened
 from opwire_service.devices.ray.channel import Channel
-from opwire_service.devices.ray.device import Call, RemoteDevice
+from opwire_service.devices.ray.device import Call, Carrier, RemoteDevice
 from opwire_service.devices.ray.messages import Up
 from opwire_service.devices.ray.packing import Packing, allocate, dump_plan, load_plan, pack, unpack
 from opwire_service.devices.reference import ReferenceDevice
@@ -139,7 +139,7 @@ def test_a_channel_carries_messages_and_descriptors_in_order():
     theirs.close()
 
 
-class Nowhere:
+class Nowhere(Carrier):
     """A way to a node that nothing goes."""
 
     largest = 2**20

@@ -142,7 +142,9 @@ def test_a_channel_carries_messages_and_descriptors_in_order():
 class Nowhere(Carrier):
     """A way to a node that nothing goes."""
 
-    largest = 2**20
+    def __init__(self) -> None:
+        self.blocks = Blocks(lambda block, number: None, lambda block: None)
+        self.largest = 2**20
 
     def start(self, device: int, plan: bytes, block: Block, sent: int) -> Call:
         raise AssertionError(device)

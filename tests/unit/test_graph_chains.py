@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from typing import Any
 
 import numpy as np
@@ -157,9 +158,10 @@ SUMS = [ADD, RELU, "ELEMENT_WISE_NEGATE", ADD, "ELEMENT_WISE_SQRT", ADD]
 
 @pytest.mark.parametrize("operators", [[ADD, RELU, ADD, SIGMOID, ADD], SUMS])
 @pytest.mark.parametrize("count", [7, 20_000, 200_000, 200_003])
-def test_long_chains_of_many_tiles(cpu_device, operators, count):
-    graph = branches(count, operators)
-    x = np.random.default_rng(0).standard_normal(count, np.float32)
+@pytest.mark.parametrize("data_type", ["FLOAT32", "FLOAT16"])
+def test_long_chains_of_many_tiles(cpu_device, operators, count, data_type):
+    graph = json.loads(json.dumps(branches(count, operators)).replace("FLOAT32", data_type))
+    x = np.random.default_rng(0).standard_normal(count).astype(data_type.lower())
     plan = check_graph(graph)
     found = execute_large(cpu_device, plan, x)
     assert found.tobytes() == one_by_one_large(cpu_device, graph, x).tobytes()

@@ -159,7 +159,9 @@ class CudaDevice(Device):
     def _run(self, plan: Plan, inputs: Inputs, outputs: Arrays, stop: Stop) -> None:
         prepared = self._prepared.of(plan)
         self.memory.admit(prepared.size)
-        for program in prepared.programs:
+        programs = prepared.programs
+        for number, program in enumerate(programs):
+            self._compiler.ask(programs[number : number + COMPILERS])
             self._compiler.get(program, stop)
         landings = {name: landing(outputs[name], desc) for name, desc in plan.outputs.items()}
         # The memory goes back before the lane, so no more blocks are in use than there are lanes.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from opwire.check import Plan
@@ -113,9 +113,9 @@ class Prepared:
         return cls(inputs, outputs, stages, zeroed, size, is_graph=True)
 
     @property
-    def programs(self) -> Iterator[Program]:
+    def programs(self) -> tuple[Program, ...]:
         """All that will be launched."""
-        return iter(dict.fromkeys(program for stage in self.stages for program in stage.job.programs))
+        return tuple(dict.fromkeys(program for stage in self.stages for program in stage.job.programs))
 
 
 def _tensors(plan: Plan) -> tuple[dict[str, int], dict[str, int], int]:

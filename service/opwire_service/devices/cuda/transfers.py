@@ -100,16 +100,20 @@ class Pace:
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
-        self._launched = 0
+        self._ahead = 0.0
         self._last: Any = None
 
-    def launched(self, stop: Stop) -> None:
-        """One more was launched."""
-        self._launched += 1
-        if self._launched % LAUNCHES_AHEAD == 0:
-            if self._last is not None:
-                wait(self._last, stop)
-            self._last = self._stream.record()
+    def launched(self, stop: Stop, count: float = 1.0) -> None:
+        """One more was launched, which counts as so many."""
+        self._ahead += count
+        if self._ahead < LAUNCHES_AHEAD:
+            return
+        self._ahead = 0.0
+        if stop():
+            raise Stopped
+        if self._last is not None:
+            wait(self._last, stop)
+        self._last = self._stream.record()
 
 
 def bytes_of(array: Array, desc: BufferTensorDesc) -> Array:

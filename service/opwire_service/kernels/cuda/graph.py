@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from opwire.check import Plan
-from opwire.graph import Bytes, Place, Step, Steps
+from opwire.errors import NotExecutableError, ProblemCode
+from opwire.graph import GRAPH, Bytes, Place, Step, Steps
 from opwire.operators import OPERATORS
 from opwire.tensor import BufferTensorDesc, DataType
 
@@ -65,8 +66,7 @@ def graph_of(plan: Plan, job_of: Callable[[Plan], CudaJob]) -> CudaGraph:
 
 
 def _job(plan: Plan, job_of: Callable[[Plan], CudaJob]) -> CudaJob:
-    has_gaps = any(device_desc(desc) is not desc for desc in plan.outputs.values())
-    return Spread(plan) if has_gaps else job_of(plan)
+    return Spread(plan) if any(map(has_gaps, plan.outputs.values())) else job_of(plan)
 
 
 def _fit(one: Elements, other: Elements) -> bool:
@@ -152,19 +152,27 @@ def _packed(
     }
     outputs, places, later = dict(step.plan.outputs), dict(step.outputs), list[Step]()
     for name, desc in step.plan.outputs.items():
-        dense, at = device_desc(desc), places[name]
-        if dense is desc:
+        if not has_gaps(desc):
             continue
+        dense, at = device_desc(desc), places[name]
         outputs[name] = dense
         if all(are_alike(desc, reader) for reader in readers.get(at, ())):
             packed.add(at)
             continue
+        if desc.data_type.is_packed:
+            detail = f"a graph that reads the gaps of {name} of {step.name}, elements of 4 bits, runs on no CUDA device"
+            raise NotExecutableError(ProblemCode.OPERATOR_NOT_EXECUTABLE, detail, operator=GRAPH.name, devices=[])
         places[name] = Bytes(Place.BETWEEN, len(between))
         between.append(dense.total_size_in_bytes)
         later.append(_copy(f"layout of {name} of {step.name}", dense, places[name], desc, at, step.plan))
     if inputs == step.plan.inputs and outputs == step.plan.outputs:
         return step, later
     return step._replace(plan=replace(step.plan, inputs=inputs, outputs=outputs), outputs=places), later
+
+
+def has_gaps(desc: BufferTensorDesc) -> bool:
+    """Whether there are elements between those of a tensor."""
+    return desc.extent != desc.element_count
 
 
 def _copy(name: str, source: BufferTensorDesc, at: Bytes, target: BufferTensorDesc, to: Bytes, like: Plan) -> Step:

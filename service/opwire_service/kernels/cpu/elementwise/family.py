@@ -125,7 +125,7 @@ class ElementsJob(Job):
             return False
         if not formula.output.is_float:
             return not _is_on_bits(formula.expression) and _scale(formula.expression) is None
-        return formula.output is not DataType.FLOAT16 and is_single(formula.expression, formula.output)
+        return is_single(formula.expression, formula.output)
 
     @property
     def is_in_place(self) -> bool:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from opwire.formulas import Call, Expression, Tensor
 from opwire.graph import Bytes, Step, Steps
-from opwire.tensor import BufferTensorDesc
+from opwire.tensor import BufferTensorDesc, DataType
 
 from ....execution import Stop
 from ...chains import Group, Member, grouped
@@ -18,6 +18,7 @@ from ..jit.compiler import Kernel
 from ..run.graph import Part, Single
 from ..run.job import Job
 from ..run.pool import Find, Pool
+from .code import AS_STORED
 from .compiled import WORTH
 from .family import ElementsJob
 
@@ -82,7 +83,8 @@ def _composed(members: Sequence[Member[ElementsJob]]) -> tuple[Step, ElementsJob
             desc = member.step.plan.inputs[name]
             if name in member.links:
                 assert expression is not None  # of the member before
-                known[name] = expression
+                is_half = desc.data_type is DataType.FLOAT16
+                known[name] = Call(AS_STORED, (expression,)) if is_half else expression
                 continue
             number = numbers.setdefault((at, desc.element_strides), str(len(numbers)))
             inputs[number], places[number], known[name] = desc, at, Tensor(number)

@@ -11,6 +11,7 @@ from opwire.formulas import Call, Constant, Expression, Tensor
 from opwire.tensor import Array
 
 from ...formulas import float64
+from .code import AS_STORED
 
 Function = Callable[..., Any]
 
@@ -80,6 +81,7 @@ FLOATS: Mapping[str, Function] = {
     "mean": _mean,
     "remainder": _remainder,
     "floor_remainder": _floor_remainder,
+    AS_STORED: lambda a: a,  # NumPy rounds each result to the type of its operands
 }
 
 

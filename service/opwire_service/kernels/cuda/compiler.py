@@ -24,11 +24,8 @@ from .job import Program
 OPTIONS = ("--std=c++17", "--fmad=false", "--ftz=false", "--prec-div=true", "--prec-sqrt=true")
 """Contracted multiplications would spoil error-free transformations; where the kernels want one they say so."""
 
-LOADED = 1024
-"""Programs that are kept ready: those used last."""
-
-ON_DISK = 4096
-"""Programs whose machine code is kept on disk: there are as many as there are graphs."""
+LOADED, ON_DISK = 1024, 4096
+"""Programs that are kept: there may be as many as there are graphs."""
 
 _DROPPED = 64
 """Programs that are dropped later than that, since their kernels may run still."""
@@ -43,9 +40,12 @@ class Compiler:
     Args:
         cupy: the module.
         index: of the card.
+        loaded: programs that are kept ready: those used last.
+        on_disk: programs whose machine code is kept on disk.
     """
 
-    def __init__(self, cupy: Any, index: int) -> None:
+    def __init__(self, cupy: Any, index: int, loaded: int = LOADED, on_disk: int = ON_DISK) -> None:
+        self._most_loaded, self._most_on_disk = loaded, on_disk
         self._cuda = cupy.cuda
         self._index = index
         self._architecture = f"--gpu-architecture=sm_{cupy.cuda.Device(index).compute_capability}"
@@ -96,7 +96,7 @@ class Compiler:
             module = self._modules.get(program)
             if module is None:
                 module = self._modules[program] = self._threads.submit(self._load, program)
-                if len(self._modules) > LOADED:
+                if len(self._modules) > self._most_loaded:
                     self._drop_oldest()
             self._modules.move_to_end(program)
             return module
@@ -117,7 +117,7 @@ class Compiler:
         except OSError:
             binary = self._compile(code, options)
             with suppress(OSError):  # without a place to keep it the next process compiles again
-                if not self._folder.is_dir() or len(os.listdir(self._folder)) < ON_DISK:
+                if not self._folder.is_dir() or len(os.listdir(self._folder)) < self._most_on_disk:
                     _write(kept, binary)
         with self._cuda.Device(self._index):
             module = self._cuda.function.Module()

@@ -119,9 +119,9 @@ class ElementsJob(Job):
         repeat what stands there.
         """
         formula = self.formula
-        if any(each is not formula.output for each in formula.inputs.values()) or _is_truth(formula.expression):
+        if any(each is not formula.output for each in formula.inputs.values()) or formula.output.is_packed:
             return False
-        if not _reads_once(formula.expression, set()):
+        if _is_truth(formula.expression) or not _reads_once(formula.expression, set()):
             return False
         if not formula.output.is_float:
             return not _is_on_bits(formula.expression) and _scale(formula.expression) is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -12,16 +13,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opwire.check import Plan, check
+from opwire.errors import ContractViolation
 from opwire.graph import Place, Steps, check_graph
-from opwire.tensor import Array
+from opwire.operators import OPERATORS
+from opwire.tensor import Array, DataType
 from opwire_service.devices.base import Device
 from opwire_service.devices.cpu import CpuDevice
 from opwire_service.devices.reference import ReferenceDevice
 from opwire_service.execution import Stopped
+from opwire_service.kernels.cpu.elementwise.family import ElementsJob
 from opwire_service.kernels.cpu.elementwise.fusing import MOST, InPlace, fused
 from opwire_service.kernels.cpu.families import PREPARE
 from opwire_service.kernels.cpu.run.graph import Single
 from opwire_service.kernels.graph import GraphMemory
+from tests.elements import ATTRIBUTES, FORMULAS, drawn_floats
 from tests.execution import execute
 from tests.profiles import examples
 
@@ -173,14 +178,14 @@ def execute_large(device: CpuDevice, plan: Plan, x: Array) -> Array:
     return y
 
 
-def one_by_one_large(device: CpuDevice, graph: dict[str, Any], x: Array) -> Array:
+def one_by_one_large(device: CpuDevice, graph: dict[str, Any], x: Array, last: str = "last") -> Array:
     known = {"input:x": x}
     for name, node in graph["nodes"].items():
         plan = check({"type": node["type"], "desc": node["desc"]})
         known[name] = np.empty_like(x)
         given = {member: known[source] for member, source in node["inputs"].items()}
-        device.run(plan, given, {"OutputTensor": known[name]}, lambda: False)
-    return known["last"]
+        device.run(plan, given, dict.fromkeys(plan.outputs, known[name]), lambda: False)
+    return known[last]
 
 
 @pytest.mark.parametrize("count", [1000, 200_000, 200_003])
@@ -304,3 +309,55 @@ def test_no_two_needed_at_once_share_a_place_but_those_that_may():
                 assert max(ones) == min(others) or max(others) == min(ones)
 
     holds()
+
+
+def node_of(name: str, data_type: DataType, count: int) -> dict[str, Any]:
+    """An operator of vectors of one type."""
+    members = OPERATORS[name].members
+    chosen = {each.name: ATTRIBUTES[each.name] for each in members.attributes if each.name in ATTRIBUTES}
+    if "MinMaxDataType" in chosen:
+        chosen["MinMaxDataType"] = data_type.name
+    return {"type": name, "desc": {**chosen, **{each.name: tensor(data_type.name, [count]) for each in members.inputs}}}
+
+
+def composable(data_type: DataType) -> list[str]:
+    """The operators that can become a part of one formula."""
+    found = []
+    for name in FORMULAS:
+        with suppress(ContractViolation):  # it does not take the type
+            job = ElementsJob(check(node_of(name, data_type, 3)))
+            found += [name] * (job.is_composable and not job.channels)
+    return found
+
+
+def drawn_chain(names: list[str], data_type: DataType, count: int, draw: np.random.Generator) -> dict[str, Any]:
+    """Operators one after the other, each of what the one before gives and else of the input."""
+    nodes: dict[str, Any] = {}
+    for i, name in enumerate(draw.choice(names, 6).tolist()):
+        members = [member.name for member in OPERATORS[name].members.inputs]
+        sources = dict.fromkeys(members, "input:x")
+        if i:
+            sources[draw.choice(members)] = f"n{i - 1}"
+        nodes[f"n{i}"] = {**node_of(name, data_type, count), "inputs": sources}
+    return {"nodes": nodes, "outputs": {"y": "n5"}}
+
+
+@pytest.mark.parametrize("count", [300, 40_003])
+@pytest.mark.parametrize("data_type", [DataType.FLOAT32, DataType.FLOAT16, DataType.INT32, DataType.UINT8])
+def test_all_that_can_become_one_formula_keeps_its_bits(cpu_device, data_type, count):
+    draw = np.random.default_rng(count)
+    names = composable(data_type)
+    assert len(names) > 5
+    is_float = data_type.is_float
+    with np.errstate(over="ignore"):
+        x = (drawn_floats(count, seed=1) if is_float else draw.integers(0, 255, count)).astype(data_type.dtype)
+    for _ in range(8):
+        graph = drawn_chain(names, data_type, count, draw)
+        assert len(taken_apart(graph)[0]) == 1
+        found = np.empty_like(x)
+        cpu_device.run(check_graph(graph), {"x": x}, {"y": found}, lambda: False)
+        right = one_by_one_large(cpu_device, graph, x, "n5")
+        unlike = found.view(f"u{found.itemsize}") != right.view(f"u{right.itemsize}")
+        if is_float:
+            unlike &= ~(np.isnan(found) & np.isnan(right))
+        assert not unlike.any(), [node["type"] for node in graph["nodes"].values()]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -13,17 +14,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opwire.check import check
-from opwire.errors import LimitExceededError
+from opwire.errors import ContractViolation, LimitExceededError
 from opwire.graph import check_graph
-from opwire.tensor import Array
+from opwire.tensor import Array, DataType
 from opwire_service.devices import load
 from opwire_service.devices.base import Device, DeviceUnavailable
+from opwire_service.devices.cpu import CpuDevice
 from opwire_service.devices.cuda.device import FEW, CudaDevice
 from opwire_service.execution import Stopped
 from tests.cuda.sanitize import regrouped
+from tests.elements import FORMULAS, drawn_floats
 from tests.execution import execute
 from tests.profiles import examples
-from tests.unit.test_graph_chains import ALONE, SIZES, branches, chains, inputs_of, one_by_one
+from tests.unit.test_graph_chains import (
+    ALONE,
+    SIZES,
+    branches,
+    chains,
+    drawn_chain,
+    inputs_of,
+    node_of,
+    one_by_one,
+    one_by_one_large,
+)
 
 pytestmark = [pytest.mark.cuda, pytest.mark.timeout(600)]
 
@@ -117,6 +130,33 @@ def test_what_the_card_leaves_open_is_right_before_others_read_it(cuda, referenc
     counts = [len(each.places) for each in mended if each is not None]
     assert (0 < max(counts) <= FEW) == (most == 41)
     assert found.tobytes() == one_after_the_other(reference, graph, x).tobytes()
+
+
+def of_one_type(data_type: DataType) -> list[str]:
+    """The operators of single elements all of whose tensors may be of a type, of no channels."""
+    found = []
+    for name in FORMULAS:
+        with suppress(ContractViolation):  # it does not take the type, or not vectors
+            plan = check(node_of(name, data_type, 3))
+            found += [name] * all(desc.data_type is data_type for desc in plan.outputs.values())
+    return found
+
+
+@pytest.mark.parametrize("data_type", [DataType.FLOAT32, DataType.FLOAT16, DataType.INT32])
+def test_drawn_chains_of_all_operators(cuda, data_type):
+    cpu, draw = load("cpu"), np.random.default_rng(5)
+    assert isinstance(cpu, CpuDevice)
+    with np.errstate(over="ignore"):
+        x = drawn_floats(3001, seed=2).astype(data_type.dtype) if data_type.is_float else np.arange(-1500, 1501)
+    x = x.astype(data_type.dtype)
+    for _ in range(6):
+        graph = drawn_chain(of_one_type(data_type), data_type, len(x), draw)
+        found, right = run(cuda, graph, x), one_by_one_large(cpu, graph, x, "n5")
+        unlike = found.view(f"u{found.itemsize}") != right.view(f"u{right.itemsize}")
+        if data_type.is_float:
+            unlike &= ~(np.isnan(found) & np.isnan(right))
+        assert not unlike.any(), [node["type"] for node in graph["nodes"].values()]
+    cpu.close()
 
 
 def test_bytes_that_are_read_in_another_way(cuda, reference):

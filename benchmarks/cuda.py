@@ -19,7 +19,8 @@ import torch
 
 from benchmarks.cuda_picture import draw
 from opwire.check import Plan, check
-from opwire_service.devices.cuda.device import CudaDevice, Room
+from opwire_service.devices.cuda.device import CudaDevice
+from opwire_service.devices.cuda.room import Room
 
 SIZES = {"FLOAT32": (128, 1024, 2048), "FLOAT16": (256, 1024, 2048)}
 """1 GiB each."""

@@ -21,7 +21,8 @@ import torch
 
 from benchmarks.cuda import INPUTS, TORCH_TYPES, measure
 from opwire.check import check
-from opwire_service.devices.cuda.device import CudaDevice, Room
+from opwire_service.devices.cuda.device import CudaDevice
+from opwire_service.devices.cuda.room import Room
 from opwire_service.kernels.cuda.job import CudaMemory
 
 SIZES = {"FLOAT32": (64, 1024, 1024), "FLOAT16": (128, 1024, 1024)}

@@ -17,7 +17,8 @@ from typing import Any
 import cupy
 
 from opwire.check import check
-from opwire_service.devices.cuda.device import CudaDevice, Room
+from opwire_service.devices.cuda.device import CudaDevice
+from opwire_service.devices.cuda.room import Room
 
 SIZES = [4, 64, 1024, 1024]
 OPERATORS: dict[str, dict[str, object]] = {

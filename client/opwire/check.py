@@ -123,6 +123,8 @@ class ReadDesc(NamedTuple):
 
     ``rows`` are its support rows, none where they cannot be known. ``read`` are the members that are tensors, None for
     those that were left out. ``decided`` says what outputs must be, those that the inputs decide once they are right.
+    ``inputs`` and ``outputs`` are the tensors, those of an array one by one and derived ones too; none while they
+    cannot be known.
     """
 
     type: OperatorType | None
@@ -133,6 +135,8 @@ class ReadDesc(NamedTuple):
     given: Mapping[str, GivenTensor]
     read: Mapping[str, Any]
     tensors: Mapping[str, Any]
+    inputs: Mapping[str, BufferTensorDesc]
+    outputs: Mapping[str, BufferTensorDesc]
     decided: Mapping[str, OutputRule]
     structural: tuple[Violation, ...]
     at_levels: tuple[ViolationAtLevels, ...]
@@ -154,16 +158,6 @@ class ReadDesc(NamedTuple):
     def minimum_feature_level(self) -> FeatureLevel | None:
         """The lowest level that takes the desc, or None if none does."""
         return next((lowest for lowest in FeatureLevel if not self.violations_at(lowest)), None)
-
-    @property
-    def inputs(self) -> dict[str, BufferTensorDesc]:
-        """The inputs, those of an array one by one; empty while they cannot be known."""
-        return {} if self.declared is None else _among(self.tensors, self.declared.members.inputs)
-
-    @property
-    def outputs(self) -> dict[str, BufferTensorDesc]:
-        """The outputs, as ``inputs``; derived ones too."""
-        return {} if self.declared is None else _among(self.tensors, self.declared.members.outputs)
 
     def plan(self, level: FeatureLevel) -> Plan:
         """The plan of a desc without violations at a level."""
@@ -257,7 +251,12 @@ def _described(
     decided: Mapping[str, OutputRule] = {},
 ) -> ReadDesc:
     violations, at_levels = tuple(report.violations), tuple(report.at_levels)
-    given = (read.places, read.values, tensors, decided)
+    inputs, outputs = (
+        ({}, {})
+        if declared is None
+        else (_among(tensors, declared.members.inputs), _among(tensors, declared.members.outputs))
+    )
+    given = (read.places, read.values, tensors, inputs, outputs, decided)
     return ReadDesc(kind, pointer, declared, attributes, rows, *given, violations, at_levels)
 
 

@@ -18,10 +18,13 @@ import numpy as np
 from opwire.check import Plan, check
 from opwire.enums import ReduceFunction
 from opwire.errors import ContractViolation
+from opwire.graph import GRAPH, check_graph
 from opwire.operators import OPERATORS
 from opwire_service.devices.cuda.device import CudaDevice
 from opwire_service.kernels import cuda as kernels
-from opwire_service.kernels.cuda.job import CudaMemory, MatrixProduct, Program
+from opwire_service.kernels.cuda.elementwise import TABLE_WORTH
+from opwire_service.kernels.cuda.graph import graph_of
+from opwire_service.kernels.cuda.job import CudaJob, CudaMemory, KernelLaunch, MatrixProduct, Program
 from tests.cuda.test_normalization import CASES
 from tests.cuda.test_normalization import Case as DrawnCase
 from tests.cuda.test_normalization import plan_of as plan_of_case
@@ -106,8 +109,10 @@ LARGER: tuple[tuple[str, dict[str, object]], ...] = (
     ("CUMULATIVE_SUMMATION", running(2, 5000, axis=1)),
     ("CUMULATIVE_SUMMATION", running(3, 8500, axis=0)),
     ("CUMULATIVE_SUMMATION", running(4, 5, axis=1, data_type="INT32")),
+    ("ELEMENT_WISE_EXP", {"InputTensor": packed(TABLE_WORTH, data_type="FLOAT16")}),
 )
 """Operators whose worked examples are too small for some of their kernels."""
+
 LEFT_TO_THE_HOST = DrawnCase(
     "ROI_ALIGN",
     1,
@@ -298,6 +303,7 @@ def cases() -> Iterator[Case]:
     yield from any_bytes([plan_of_case(LEFT_TO_THE_HOST, "FLOAT32")])
     yield from any_bytes(others())
     yield from any_bytes(products())
+    yield from any_bytes([regrouped()])
 
 
 def left_open(plan: Plan, values: list[float], rest: float | None) -> bytearray:
@@ -311,30 +317,59 @@ def left_open(plan: Plan, values: list[float], rest: float | None) -> bytearray:
     return buffer
 
 
+def regrouped() -> Plan:
+    """A graph whose first step leaves gaps between its elements, which the second one reads as elements too."""
+    packed, wide = ({"DataType": "FLOAT32", "Sizes": [5, 7], "Strides": steps} for steps in ([7, 1], [16, 2]))
+    every = {"DataType": "FLOAT32", "Sizes": [77]}
+    nodes = {
+        "root": {
+            "type": "ELEMENT_WISE_SQRT",
+            "desc": {"InputTensor": packed, "OutputTensor": wide},
+            "inputs": {"InputTensor": "input:x"},
+        },
+        "all": {"type": "ELEMENT_WISE_ABS", "desc": {"InputTensor": every}, "inputs": {"InputTensor": "root"}},
+    }
+    return check_graph({"nodes": nodes, "outputs": {"y": "all"}})
+
+
 def computes(program: Program) -> tuple[object, ...]:
     """What a program computes: its sources, and the macros that matter."""
     return program.sources, *(macro for macro in program.macros if macro[0] not in TUNING)
 
 
+def jobs(plan: Plan) -> Iterator[tuple[CudaJob, CudaMemory]]:
+    """The jobs of a plan, on memory that is nowhere."""
+    if plan.operator is GRAPH:
+        for part in graph_of(plan, lambda each: kernels.JOBS[each.operator.name](each, PROCESSORS)).parts:
+            yield part.job, CudaMemory(dict.fromkeys(part.inputs, 0), dict.fromkeys(part.outputs, 0), 0, 0, 0)
+        return
+    nowhere = CudaMemory(dict.fromkeys(plan.inputs, 0), dict.fromkeys(plan.outputs, 0), 0, 0, 0)
+    yield kernels.JOBS[plan.operator.name](plan, PROCESSORS), nowhere
+
+
 def launched(plan: Plan) -> Iterator[Kernel]:
     """The kernels of a plan."""
-    nowhere = CudaMemory(dict.fromkeys(plan.inputs, 0), dict.fromkeys(plan.outputs, 0), 0, 0, 0)
-    for launch in kernels.JOBS[plan.operator.name](plan, PROCESSORS).launches(nowhere):
-        if isinstance(launch, MatrixProduct):
-            continue
-        if "reduction" in launch.program.sources:
-            yield Kernel(launch.entry, computes(launch.program), launch.grid[1] > 1)
-        elif any(source.startswith("products/") for source in launch.program.sources):
-            macros = dict(launch.program.macros)
-            yield Kernel(launch.entry, (macros.get("LEFT", macros.get("INPUT")), macros.get("QUANTIZED")))
-        elif "elementwise" in launch.program.sources:
-            for number in range(len(plan.inputs)):
-                yield Kernel(launch.entry, (dict(launch.program.macros)[f"WALK{number}"],))
-        elif "windows" not in launch.program.sources:
-            yield Kernel(launch.entry, launch.program.sources[-1:])
-        else:
-            indices, dimensions = len(plan.outputs) > 1, len(plan.inputs["InputTensor"].sizes) - 2
-            yield Kernel(launch.entry, (plan.inputs["InputTensor"].data_type.name, indices, dimensions))
+    for job, memory in jobs(plan):
+        for launch in job.launches(memory):
+            if not isinstance(launch, MatrixProduct):
+                yield from kernels_of(launch, plan)
+
+
+def kernels_of(launch: KernelLaunch, plan: Plan) -> Iterator[Kernel]:
+    """What a launch of a plan shows of its kernel."""
+    if "reduction" in launch.program.sources:
+        yield Kernel(launch.entry, computes(launch.program), launch.grid[1] > 1)
+    elif any(source.startswith("products/") for source in launch.program.sources):
+        macros = dict(launch.program.macros)
+        yield Kernel(launch.entry, (macros.get("LEFT", macros.get("INPUT")), macros.get("QUANTIZED")))
+    elif "elementwise" in launch.program.kernels:
+        for walk in re.findall(r"load<\w+, (\w+),", launch.program.generated):
+            yield Kernel(launch.entry, (walk,))
+    elif "windows" not in launch.program.sources:
+        yield Kernel(launch.entry, launch.program.sources[-1:])
+    else:
+        indices, dimensions = len(plan.outputs) > 1, len(plan.inputs["InputTensor"].sizes) - 2
+        yield Kernel(launch.entry, (plan.inputs["InputTensor"].data_type.name, indices, dimensions))
 
 
 def sources() -> Iterator[str]:
@@ -352,10 +387,11 @@ def entries() -> set[tuple[str, str]]:
 
 def reached(plan: Plan) -> Iterator[tuple[str, str]]:
     """The kernels that a plan launches, behind their sources."""
-    nowhere = CudaMemory(dict.fromkeys(plan.inputs, 0), dict.fromkeys(plan.outputs, 0), 0, 0, 0)
-    for launch in kernels.JOBS[plan.operator.name](plan, PROCESSORS).launches(nowhere):
-        if not isinstance(launch, MatrixProduct):
-            yield from ((source, launch.entry) for source in launch.program.sources)
+    for job, memory in jobs(plan):
+        for launch in job.launches(memory):
+            if not isinstance(launch, MatrixProduct):
+                program = launch.program
+                yield from ((source, launch.entry) for source in (*program.sources, *program.kernels))
 
 
 def required() -> Iterator[Kernel]:
@@ -384,9 +420,10 @@ def missing(plans: Iterable[Plan]) -> list[object]:
     """What plans leave out of all sources, all kernels that they define, all operators, and all that is required."""
     plans = list(plans)
     found = {kernel for plan in plans for kernel in launched(plan)}
-    programs = {program for plan in plans for program in kernels.JOBS[plan.operator.name](plan, PROCESSORS).programs}
+    programs = {program for plan in plans for job, _ in jobs(plan) for program in job.programs}
+    used = {name for each in programs for name in (*each.sources, *each.kernels)}
     return [
-        *sorted(set(sources()) - {name for each in programs for name in each.sources}),
+        *sorted(set(sources()) - used),
         *sorted(entries() - {kernel for plan in plans for kernel in reached(plan)}),
         *sorted(kernels.JOBS.keys() - {plan.operator.name for plan in plans}),
         *dict.fromkeys(kernel for kernel in required() if kernel not in found),

@@ -17,11 +17,13 @@ from tritonclient.utils import InferenceServerException
 
 import opwire
 from opwire.errors import ContractViolation, LimitExceededError, NotFoundError
-from opwire.graph import check_graph, without_constants
+from opwire.graph import as_numbered, check_graph, without_constants
 from opwire_service.engine.graph_registry import GraphRegistry
 from opwire_service.engine.registered_graph import GraphFile
 from opwire_service.settings import Limits, Settings
 from tests.clients import MakeClient
+from tests.commands import opwire as command
+from tests.conformance import PLACES
 from tests.problems import read_problem
 from tests.serving import serving
 
@@ -318,3 +320,81 @@ def test_puts_at_once_keep_to_the_bounds(tmp_path: Path):
         registries[1].remove(name, None)
     assert registries[2].of(None) == []
     assert list((folder / "slots").iterdir()) == []
+
+
+# --- the command line
+
+
+def test_the_command_line_puts_lists_and_deletes(server_url: str, http: httpx.Client, name: str, tmp_path: Path):
+    at = ["--url", server_url]
+    path = tmp_path / "graph.json"
+    path.write_text(json.dumps({"graph": adds(7), "feature_level": "6_3", "inputs": INPUTS}))
+    put = command("graph", "put", name, path, *at)
+    assert put.returncode == 0, put.stderr
+    lines = put.stdout.splitlines()
+    assert lines[0].startswith(f"{name}: 2 nodes at DML_FEATURE_LEVEL_6_3, ")
+    assert lines[1:] == ["  input x: FLOAT32 [2, 3]", "  output y: FLOAT32 [2, 3]"]
+    assert first_of(http.post("/v1/execute", json=asked(name))) == 8
+    path.write_text(json.dumps(adds(1)))
+    replaced = json.loads(command("graph", "put", name, path, *at, "--json", "--level", "6_2").stdout)
+    assert (replaced["name"], replaced["feature_level"]) == (name, "DML_FEATURE_LEVEL_6_2")
+    assert first_of(http.post("/v1/execute", json=asked(name))) == 2
+    assert replaced in json.loads(command("graph", "list", *at, "--json").stdout)["graphs"]
+    assert name in command("graph", "list", *at).stdout
+    deleted = command("graph", "delete", name, *at)
+    assert (deleted.returncode, deleted.stdout) == (0, "")
+    again = command("graph", "delete", name, *at)
+    assert again.returncode == 1
+    assert "no graph" in again.stderr
+
+
+def test_constants_of_a_graph_that_is_put_may_lie_in_files(
+    server_url: str, http: httpx.Client, name: str, tmp_path: Path
+):
+    np.save(tmp_path / "c.npy", VALUES)
+    graph = adds(0)
+    graph["nodes"]["c"] = {"constant": {"sourcePath": "c.npy"}}
+    (tmp_path / "graph.json").write_text(json.dumps(graph))
+    done = command("graph", "put", name, tmp_path / "graph.json", "--url", server_url)
+    assert done.returncode == 0, done.stderr
+    assert http.post("/v1/execute", json=asked(name)).json()["outputs"]["y"]["data"] == (2 * VALUES).tolist()
+
+
+def test_a_graph_by_number_can_be_put(server_url: str, http: httpx.Client, name: str, tmp_path: Path):
+    path = tmp_path / "graph.json"
+    path.write_text(json.dumps(as_numbered(adds(3))))
+    assert command("graph", "put", name, path, "--url", server_url).returncode == 0
+    answer = http.post("/v1/execute", json={**asked(name), "inputs": {"Input0": INPUTS["x"]}})
+    assert answer.json()["outputs"]["Output0"]["data"][0][0] == 4
+
+
+FOLDER = next((place / "dxdispatch" for place in PLACES if (place / "dxdispatch").is_dir()), Path("absent"))
+
+
+@pytest.mark.skipif(not FOLDER.is_dir(), reason="conformance/dxdispatch is not there")
+def test_a_file_of_onnx_runtime_can_be_put(server_url: str, http: httpx.Client, name: str):
+    done = command("graph", "put", name, FOLDER / "matmul_add" / "Partition_0.bin", "--url", server_url)
+    assert done.returncode == 0, done.stderr
+    matrix, addend = (
+        np.fromfile(FOLDER / "matmul_add" / f"{each}.bin", np.float32) for each in ("matmul_b_tensor", "add_b_tensor")
+    )
+    row = np.arange(5, dtype=np.float32)
+    request = {"graph": name, "inputs": {"model_input": {"data": [[[row.tolist()]]]}}, "output_format": "numbers"}
+    found = http.post("/v1/execute", json=request).json()["outputs"]["model_output"]["data"]
+    np.testing.assert_allclose(np.ravel(found), row @ matrix.reshape(5, 5) + addend, rtol=1e-6)
+
+
+def test_what_cannot_be_put_is_said_by_the_command_line(server_url: str, tmp_path: Path):
+    path = tmp_path / "graph.json"
+    path.write_text(json.dumps({"type": "REDUCE", "desc": {}}))
+    assert "holds no graph" in command("graph", "put", "net", path, "--url", server_url).stderr
+    graph = adds(1)
+    del graph["nodes"]["sum"]["inputs"]["BTensor"]
+    path.write_text(json.dumps(graph))
+    refused = command("graph", "put", "net", path, "--url", server_url)
+    assert refused.returncode == 1
+    assert "/graph/nodes/sum" in refused.stderr
+    path.write_text(json.dumps(adds(1)))
+    assert command("graph", "put", "ARGMAX", path, "--url", server_url).returncode == 1
+    assert command("graph", "put", "net", tmp_path / "absent.json", "--url", server_url).returncode == 2
+    assert command("graph", "list", "--url", "abacus").returncode == 2

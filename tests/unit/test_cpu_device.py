@@ -11,7 +11,8 @@ import pytest
 
 from opwire.check import check
 from opwire.tensor import DataType
-from opwire_service.devices.cpu import JOBS, CpuDevice
+from opwire_service.devices.cpu import CpuDevice
+from opwire_service.devices.kept import PLANS
 from opwire_service.execution import Stopped
 from tests.execution import go_on, run
 
@@ -125,7 +126,7 @@ def test_bound_plans_outlive_that_the_device_forgets_them(cpu_device):
         result = np.zeros(desc.sizes, desc.data_type.dtype)
         bound = cpu_device.bind(plan, {"InputTensor": values}, {"OutputTensor": result})
         runs.append((bound, values, result, getattr(values, function.lower())(axis, keepdims=True)))
-    for size in range(2, JOBS + 100):
+    for size in range(2, PLANS + 100):
         run_bound(cpu_device, np.zeros((3, size), np.int8))
     for bound, _, result, right in runs:
         bound(go_on)

@@ -9,7 +9,7 @@ import pytest
 
 from opwire.tensor import Array
 from opwire_service.devices import load
-from opwire_service.kernels.cuda.elementwise import Elements, InputWalk, input_walk
+from opwire_service.kernels.cuda.elementwise import InputWalk, input_walk, job
 from opwire_service.kernels.layout import Loop
 from tests.elements import answer, plan_of
 from tests.execution import go_on
@@ -36,14 +36,14 @@ def test_walks_take_neighbours_together_where_they_can(axes, walk):
 def with_listed(arrays: dict[str, Array], attributes: dict[str, object], *, lists: bool) -> tuple[Array, Array]:
     """What the host computes, all or each place by a list, and what the CPU device answers."""
     plan = plan_of("ACTIVATION_ELU" if len(arrays) == 1 else "ELEMENT_WISE_ATAN_YX", arrays, **attributes)
-    job = Elements(plan, 4)
+    elements = job(plan, 4)
     ((name, desc),) = plan.outputs.items()
     flat = {
         key: np.lib.stride_tricks.as_strided(a, (plan.inputs[key].extent,), (a.itemsize,)) for key, a in arrays.items()
     }
     target = np.zeros(desc.element_count, desc.data_type.dtype)
     places = np.array(list(itertools.product(range(desc.element_count), [0])), np.uint32) if lists else None
-    job.recompute(places, flat, {name: target}, go_on)
+    elements.recompute(places, flat, {name: target}, go_on)
     return target.reshape(desc.sizes), answer(load("cpu"), plan, arrays)
 
 

@@ -19,6 +19,7 @@ def test_every_kernel_is_run(plans):
         ("reduction", "reduce_rows"),
         ("reduction", "reduce_columns"),
         ("windows", "pool_windows"),
+        ("spread", "spread"),
         ("strips", "pool_strips"),
         ("elementwise", "compute"),
         ("movement/fold", "fold"),

@@ -1,8 +1,10 @@
-"""Chains of formulas in a graph: the bits of each operator by itself, less memory, and nothing of other requests."""
+"""Formulas in a graph that become one: the bits of each by itself, less memory, and nothing of other requests."""
 
 from __future__ import annotations
 
 import itertools
+import json
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -11,17 +13,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opwire.check import Plan, check
+from opwire.errors import ContractViolation
 from opwire.graph import Place, Steps, check_graph
-from opwire.tensor import Array
+from opwire.operators import OPERATORS
+from opwire.tensor import Array, DataType
 from opwire_service.devices.base import Device
 from opwire_service.devices.cpu import CpuDevice
 from opwire_service.devices.reference import ReferenceDevice
 from opwire_service.execution import Stopped
-from opwire_service.kernels.cpu.elementwise.chain import Chain
-from opwire_service.kernels.cpu.elementwise.fusing import fused
+from opwire_service.kernels.cpu.elementwise.family import ElementsJob
+from opwire_service.kernels.cpu.elementwise.fusing import MOST, InPlace, fused
 from opwire_service.kernels.cpu.families import PREPARE
 from opwire_service.kernels.cpu.run.graph import Single
 from opwire_service.kernels.graph import GraphMemory
+from tests.elements import ATTRIBUTES, FORMULAS, drawn_floats
 from tests.execution import execute
 from tests.profiles import examples
 
@@ -147,18 +152,21 @@ def test_a_formula_in_the_place_of_its_input(cpu_device, operator):
     x[:2] = -(2**-25), 2**-24  # exp is next to the middle of two numbers there
     graph = branches(len(x), [operator])
     graph["nodes"]["n0"]["desc"] |= ALONE[operator]
-    assert taken_apart(graph)[0] == [Single, Chain, Single]
+    assert taken_apart(graph)[0] == [Single, InPlace, Single]
     found = execute_large(cpu_device, check_graph(graph), x)
     assert found.tobytes() == one_by_one_large(cpu_device, graph, x).tobytes()
 
 
 ADD, RELU, SIGMOID = "ELEMENT_WISE_ADD", "ACTIVATION_RELU", "ACTIVATION_SIGMOID"
+SUMS = [ADD, RELU, "ELEMENT_WISE_NEGATE", ADD, "ELEMENT_WISE_SQRT", ADD]
 
 
-@pytest.mark.parametrize("count", [200_000])
-def test_a_long_chain_of_many_tiles(cpu_device, count):
-    graph = branches(count, [ADD, RELU, ADD, SIGMOID, ADD])
-    x = np.random.default_rng(0).standard_normal(count, np.float32)
+@pytest.mark.parametrize("operators", [[ADD, RELU, ADD, SIGMOID, ADD], SUMS])
+@pytest.mark.parametrize("count", [7, 20_000, 200_000, 200_003])
+@pytest.mark.parametrize("data_type", ["FLOAT32", "FLOAT16"])
+def test_long_chains_of_many_tiles(cpu_device, operators, count, data_type):
+    graph = json.loads(json.dumps(branches(count, operators)).replace("FLOAT32", data_type))
+    x = np.random.default_rng(0).standard_normal(count).astype(data_type.lower())
     plan = check_graph(graph)
     found = execute_large(cpu_device, plan, x)
     assert found.tobytes() == one_by_one_large(cpu_device, graph, x).tobytes()
@@ -170,20 +178,57 @@ def execute_large(device: CpuDevice, plan: Plan, x: Array) -> Array:
     return y
 
 
-def one_by_one_large(device: CpuDevice, graph: dict[str, Any], x: Array) -> Array:
+def one_by_one_large(device: CpuDevice, graph: dict[str, Any], x: Array, last: str = "last") -> Array:
     known = {"input:x": x}
     for name, node in graph["nodes"].items():
         plan = check({"type": node["type"], "desc": node["desc"]})
         known[name] = np.empty_like(x)
         given = {member: known[source] for member, source in node["inputs"].items()}
-        device.run(plan, given, {"OutputTensor": known[name]}, lambda: False)
-    return known["last"]
+        device.run(plan, given, dict.fromkeys(plan.outputs, known[name]), lambda: False)
+    return known[last]
 
 
-def test_what_a_chain_hands_on_takes_no_memory():
-    parts, memory = taken_apart(branches(1000, [ADD, RELU, ADD, SIGMOID, ADD]))
-    assert parts == [Single, Chain, Single]
-    assert memory.size == 4032  # the chain's output is where its input was
+@pytest.mark.parametrize("count", [1000, 200_000, 200_003])
+def test_what_a_chain_hands_on_takes_no_memory(count):
+    parts, memory = taken_apart(branches(count, SUMS))
+    size = -(-count * 4 // 64) * 64
+    is_in_place = count != 200_003  # where vectors overlap, what is read would have been written
+    assert parts == [Single, InPlace if is_in_place else Single, Single]
+    assert memory.size == size * (1 if is_in_place else 2)
+
+
+def test_a_chain_is_bounded():
+    """What is read more than once would be computed as often, over and over."""
+    parts, _ = taken_apart(branches(1000, [RELU] * (2 * MOST)))
+    assert len(parts) == 4
+    desc = tensor("FLOAT32", [1000])
+    doubled: dict[str, Any] = {
+        "n0": {"type": RELU, "desc": {"InputTensor": desc}, "inputs": {"InputTensor": "input:x"}}
+    }
+    for i in range(1, 9):
+        both = {"ATensor": f"n{i - 1}", "BTensor": f"n{i - 1}"}
+        doubled[f"n{i}"] = {"type": ADD, "desc": {"ATensor": desc, "BTensor": desc}, "inputs": both}
+    assert len(taken_apart({"nodes": doubled, "outputs": {"y": "n8"}})[0]) == 9
+
+
+def test_integers_wrap_in_each_formula(cpu_device):
+    desc = tensor("INT32", [40_000])
+    names = ["input:x", "a", "b", "c"]
+    nodes = {
+        name: {
+            "type": "ELEMENT_WISE_MULTIPLY",
+            "desc": {"ATensor": desc, "BTensor": desc},
+            "inputs": {"ATensor": source, "BTensor": "input:x"},
+        }
+        for source, name in itertools.pairwise(names)
+    }
+    plan = check_graph({"nodes": nodes, "outputs": {"y": "c"}})
+    x = np.random.default_rng(0).integers(-(2**31), 2**31 - 1, 40_000, np.int32)
+    found = np.empty_like(x)
+    cpu_device.run(plan, {"x": x}, {"y": found}, lambda: False)
+    wide = [(int(each) ** 4 + 2**31) % 2**32 - 2**31 for each in x]
+    assert found.tolist() == wide
+    assert len(taken_apart({"nodes": nodes, "outputs": {"y": "c"}})[0]) == 1
 
 
 def test_an_output_takes_the_place_of_an_input_only_after_its_last_reader():
@@ -203,8 +248,7 @@ def test_bytes_that_are_read_in_another_way_are_no_link():
         "BTensor": tensor("FLOAT32", [10, 100]),
     }
     graph["nodes"]["last"]["desc"] = {**graph["nodes"]["last"]["desc"]}
-    parts, _ = taken_apart(graph)
-    assert parts.count(Chain) <= 1
+    assert len(taken_apart(graph)[0]) == len(graph["nodes"])
     x = np.random.default_rng(1).standard_normal(1000, np.float32)
     device = CpuDevice(1)
     try:
@@ -265,3 +309,55 @@ def test_no_two_needed_at_once_share_a_place_but_those_that_may():
                 assert max(ones) == min(others) or max(others) == min(ones)
 
     holds()
+
+
+def node_of(name: str, data_type: DataType, count: int) -> dict[str, Any]:
+    """An operator of vectors of one type."""
+    members = OPERATORS[name].members
+    chosen = {each.name: ATTRIBUTES[each.name] for each in members.attributes if each.name in ATTRIBUTES}
+    if "MinMaxDataType" in chosen:
+        chosen["MinMaxDataType"] = data_type.name
+    return {"type": name, "desc": {**chosen, **{each.name: tensor(data_type.name, [count]) for each in members.inputs}}}
+
+
+def composable(data_type: DataType) -> list[str]:
+    """The operators that can become a part of one formula."""
+    found = []
+    for name in FORMULAS:
+        with suppress(ContractViolation):  # it does not take the type
+            job = ElementsJob(check(node_of(name, data_type, 3)))
+            found += [name] * (job.is_composable and not job.channels)
+    return found
+
+
+def drawn_chain(names: list[str], data_type: DataType, count: int, draw: np.random.Generator) -> dict[str, Any]:
+    """Operators one after the other, each of what the one before gives and else of the input."""
+    nodes: dict[str, Any] = {}
+    for i, name in enumerate(draw.choice(names, 6).tolist()):
+        members = [member.name for member in OPERATORS[name].members.inputs]
+        sources = dict.fromkeys(members, "input:x")
+        if i:
+            sources[draw.choice(members)] = f"n{i - 1}"
+        nodes[f"n{i}"] = {**node_of(name, data_type, count), "inputs": sources}
+    return {"nodes": nodes, "outputs": {"y": "n5"}}
+
+
+@pytest.mark.parametrize("count", [300, 40_003])
+@pytest.mark.parametrize("data_type", [DataType.FLOAT32, DataType.FLOAT16, DataType.INT32, DataType.UINT8])
+def test_all_that_can_become_one_formula_keeps_its_bits(cpu_device, data_type, count):
+    draw = np.random.default_rng(count)
+    names = composable(data_type)
+    assert len(names) > 5
+    is_float = data_type.is_float
+    with np.errstate(over="ignore"):
+        x = (drawn_floats(count, seed=1) if is_float else draw.integers(0, 255, count)).astype(data_type.dtype)
+    for _ in range(8):
+        graph = drawn_chain(names, data_type, count, draw)
+        assert len(taken_apart(graph)[0]) == 1
+        found = np.empty_like(x)
+        cpu_device.run(check_graph(graph), {"x": x}, {"y": found}, lambda: False)
+        right = one_by_one_large(cpu_device, graph, x, "n5")
+        unlike = found.view(f"u{found.itemsize}") != right.view(f"u{right.itemsize}")
+        if is_float:
+            unlike &= ~(np.isnan(found) & np.isnan(right))
+        assert not unlike.any(), [node["type"] for node in graph["nodes"].values()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -155,3 +156,32 @@ def test_constants_are_inputs_of_the_plan(cpu_device):
     plan = check_graph(graph)
     found = execute(cpu_device, plan, {"constant:w": np.array([-1, 2, -3], np.float32).tobytes()}, go_on)
     assert found["y"].ravel().tolist() == [1, 2, 3]
+
+
+def side_by_side(count: int) -> dict[str, Any]:
+    """Maxima of the input, all needed at the same time, and the sums of two of them each."""
+    desc = tensor([8, 16])
+    copy = {"Function": "MAX", "InputTensor": desc, "Axes": []}
+    add = {"ATensor": desc, "BTensor": desc}
+    nodes: dict[str, Any] = {
+        f"n{i}": {"type": "REDUCE", "desc": copy, "inputs": {"InputTensor": "input:x"}} for i in range(count // 2)
+    }
+    for i in range(count // 2 - 1):
+        inputs = {"ATensor": f"n{2 * i}", "BTensor": f"n{2 * i + 1}"}
+        nodes[f"n{count // 2 + i}"] = {"type": "ELEMENT_WISE_ADD", "desc": add, "inputs": inputs}
+    return {"nodes": nodes, "outputs": {"y": list(nodes)[-1]}}
+
+
+@pytest.mark.parametrize("made", [side_by_side, lambda count: chain(count, 128)], ids=["side by side", "in a row"])
+def test_large_graphs_are_soon_ready(cpu_device, made):
+    """Four times as many nodes take about four times as long to check and to plan."""
+
+    def seconds(count: int) -> float:
+        graph = made(count)
+        begin = time.process_time()
+        cpu_device.scratch_bytes(check_graph(graph))
+        return time.process_time() - begin
+
+    seconds(64)
+    few = min(seconds(1024) for _ in range(3))
+    assert seconds(4096) < 9 * few

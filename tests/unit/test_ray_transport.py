@@ -17,6 +17,8 @@ from opwire.graph import check_graph
 from opwire.operators import OPERATORS
 from opwire_service.devices.ray.blocks import IDLE_BYTES, LEAST, Block, Blocks, block_size, opened
 from opwire_service.devices.ray.channel import Channel
+from opwire_service.devices.ray.device import Call, Carrier, RemoteDevice
+from opwire_service.devices.ray.messages import Up
 from opwire_service.devices.ray.packing import Packing, allocate, dump_plan, load_plan, pack, unpack
 from opwire_service.devices.reference import ReferenceDevice
 from opwire_service.execution import Stopped
@@ -135,6 +137,29 @@ def test_a_channel_carries_messages_and_descriptors_in_order():
     assert ended.wait(30)
     listening.join()
     theirs.close()
+
+
+class Nowhere(Carrier):
+    """A way to a node that nothing goes."""
+
+    def __init__(self) -> None:
+        self.blocks = Blocks(lambda block, number: None, lambda block: None)
+        self.largest = 2**20
+
+    def start(self, device: int, plan: bytes, block: Block, sent: int) -> Call:
+        raise AssertionError(device)
+
+    def stop(self, call: Call) -> None:
+        raise AssertionError(call)
+
+
+def test_a_device_of_a_node_runs_graphs_of_its_operators():
+    described = {"operators": ["REDUCE", "ELEMENT_WISE_ADD"]}
+    device = RemoteDevice(Up(0, "a/cuda:0", "a", False, 4, described, 0.0, 0.0), Nowhere())
+    assert device.executes("GRAPH")
+    assert device.executes("REDUCE")
+    assert not device.executes("ARGMAX")
+    assert not device.executes("NO_SUCH_TYPE")
 
 
 def test_the_plan_of_a_graph_comes_as_it_was_sent():

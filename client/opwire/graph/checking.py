@@ -267,7 +267,6 @@ class ReadGraph:
     def _check_sizes(self, source: End, readers: Sequence[tuple[int, str]]) -> None:
         """Both ends of an edge have the same size; a graph's input and a constant are as its first reader says."""
         descs = [self.descs[node].inputs[name] for node, name in readers]
-        what = self._described(source)
         size = descs[0].total_size_in_bytes
         owned = source.node is None and bool(descs[0].flags & TensorFlags.OWNED_BY_DML)
         if source.node is not None and source.node in self.descs:
@@ -275,9 +274,11 @@ class ReadGraph:
         for reader, desc in zip(readers, descs, strict=True):
             at = self.pointers[reader]
             if desc.total_size_in_bytes != size:
-                message = f"{reader[1]} has {desc.total_size_in_bytes} bytes, and {what} {size}; they must agree"
+                what = f"{self._described(source)} {size}"
+                message = f"{reader[1]} has {desc.total_size_in_bytes} bytes, and {what}; they must agree"
                 self.report.add(Code.BYTE_COUNT_MISMATCH, at, message)
             if bool(desc.flags & TensorFlags.OWNED_BY_DML) is not owned:
+                what = self._described(source)
                 if source.node is None:
                     message = f"all that read {what} must agree on OWNED_BY_DML"
                 else:

@@ -1,6 +1,7 @@
 """Reading FlatBuffers that nobody vouches for: every offset is checked, and what is read in all is bounded.
 
-Source: https://flatbuffers.dev/internals/.
+The package ``flatbuffers`` does neither, and has no verifier for Python: an offset before the buffer is read from its
+end, and a vector is as long as it says. Source: https://flatbuffers.dev/internals/.
 """
 
 from __future__ import annotations

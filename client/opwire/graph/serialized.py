@@ -45,6 +45,35 @@ class SerializedGraph:
     constants: Mapping[str, bytes]
     files: tuple[str, ...]
 
+    def with_file_constants(self) -> tuple[Mapping[str, Any], Mapping[str, str]]:
+        """The graph with constants in the place of the inputs that lie in files; and of each file its constant."""
+        nodes = dict(self.graph["nodes"])
+        names = {}
+        for file in self.files:
+            names[file] = file if file not in nodes else f"{file}#file"
+            nodes[names[file]] = {"constant": HELD}
+        sources = {INPUT + file: name for file, name in names.items()}
+        nodes = {name: _fed_anew(node, sources) if "inputs" in node else node for name, node in nodes.items()}
+        inputs = [name for name in self.graph["inputs"] if name not in names]
+        return {**self.graph, "nodes": nodes, "inputs": inputs}, names
+
+
+def _fed_anew(node: Mapping[str, Any], sources: Mapping[str, str]) -> dict[str, Any]:
+    """A node some of whose inputs are constants now, which nobody can own."""
+    desc, inputs = dict(node["desc"]), dict(node["inputs"])
+    for member, source in inputs.items():
+        if isinstance(source, list):
+            inputs[member] = [sources.get(each, each) for each in source]
+            desc[member] = [_not_owned(tensor) for tensor in desc[member]]
+        elif source in sources:
+            inputs[member] = sources[source]
+            desc[member] = _not_owned(desc[member])
+    return {**node, "desc": desc, "inputs": inputs}
+
+
+def _not_owned(tensor: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in tensor.items() if name != "Flags"}
+
 
 def read_serialized(data: bytes) -> SerializedGraph:
     """Reads a file.

@@ -7,7 +7,6 @@ Exit codes: 0 done; 1 what the file says is refused; 2 the command or a file can
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 from typing import Annotated
@@ -28,6 +27,7 @@ from ..offline.tensor_files import write_outputs
 from . import render
 from .bench import bench_command
 from .contract import operators_command, schema_command
+from .graph import graph_app
 from .options import JsonOption, LevelOption
 from .reporting import REFUSED, print_json, reporting
 from .serve import device_name, serve_command
@@ -77,7 +77,7 @@ def validate_command(file: FileArgument, level: LevelOption = None, as_json: Jso
         valid = all(validation.valid for validation in found.values())
         if not as_json:
             for title, validation in found.items():
-                _print(render.validation_lines(title, validation, level))
+                render.print_lines(render.validation_lines(title, validation, level))
             if isinstance(document, Model):
                 typer.echo(render.model_line(file, found, level))
         elif isinstance(document, Model):
@@ -136,7 +136,7 @@ def _run_model(
         if as_json:
             commands.append(render.step_json(step, microseconds))
         else:
-            _print(render.step_lines(step, microseconds, device.name))
+            render.print_lines(render.step_lines(step, microseconds, device.name))
     if as_json:
         print_json({"commands": commands, "feature_level": str(level), "device": device.name})
 
@@ -151,13 +151,14 @@ def _run_operator(plan: Plan, inputs: Arrays, device: Device, output: Path | Non
         return
     for name, desc in plan.outputs.items():
         if name in saved:
-            _print([f"{render.tensor_line(name, desc)} written to '{saved[name]}'"])
+            render.print_lines([f"{render.tensor_line(name, desc)} written to '{saved[name]}'"])
         else:
-            _print(render.tensor_lines(name, desc, buffers[name]))
+            render.print_lines(render.tensor_lines(name, desc, buffers[name]))
 
 
 app.command("operators")(operators_command)
 app.command("schema")(schema_command)
+app.add_typer(graph_app, name="graph")
 app.command("serve")(serve_command)
 app.command("bench")(bench_command)
 app.command("warmup")(warmup_command)
@@ -170,8 +171,3 @@ def _folder(file: str) -> Path:
 
 def _read(file: str) -> bytes:
     return sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
-
-
-def _print(lines: Iterable[str]) -> None:
-    for line in lines:
-        typer.echo(line)

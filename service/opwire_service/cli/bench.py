@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import typer
 
 from ..settings import Settings
+from .options import ApiKeyOption
 from .render import print_table
 from .reporting import reporting
 
@@ -36,9 +37,7 @@ def bench_command(
         str, typer.Option(metavar="N,N,...", help="Requests under way at a time; each number is measured.")
     ] = "1,2,4,8,16,32,64",
     seconds: Annotated[float, typer.Option(min=0.1, help="How long each number is measured.")] = 3.0,
-    api_key: Annotated[
-        str | None, typer.Option(envvar="OPWIRE_API_KEY", show_envvar=False, help="Key. [env: OPWIRE_API_KEY]")
-    ] = None,
+    api_key: ApiKeyOption = None,
     json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write JSON; - is stdout.")] = None,
     plot_file: Annotated[
         Path | None, typer.Option("--plot", metavar="FILE", help="Draw it: .png, .svg or .pdf.")

@@ -22,3 +22,6 @@ LevelOption = Annotated[
     typer.Option("--level", parser=_level, metavar="LEVEL", help="Feature level, such as 2_1. [default: the highest]"),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+ApiKeyOption = Annotated[
+    str | None, typer.Option(envvar="OPWIRE_API_KEY", show_envvar=False, help="Key. [env: OPWIRE_API_KEY]")
+]

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import typer
 
 from opwire.check import Validation
-from opwire.describe import OperatorInfo, RowInfo, describe
+from opwire.desc import Report, read_tensor
+from opwire.describe import GraphInfo, OperatorInfo, RowInfo, describe
 from opwire.dxdispatch import lowest_level
 from opwire.jsontensor import write_numbers
 from opwire.level import FeatureLevel
@@ -71,6 +73,20 @@ def tensor_lines(name: str, desc: BufferTensorDesc, buffer: Array) -> Iterator[s
     """A tensor with its values."""
     yield tensor_line(name, desc)
     yield np.array2string(desc.elements(desc.view(buffer)), threshold=10_000, separator=", ")
+
+
+def graph_lines(graph: GraphInfo) -> Iterator[str]:
+    """A registered graph, with its inputs and outputs."""
+    yield f"{graph['name']}: {graph['nodes']} nodes at {graph['feature_level']}, {graph['byte_size']} bytes"
+    for kind in ("inputs", "outputs"):
+        for name, given in graph[kind].items():
+            tensor = read_tensor(given, "", Report(), output=False)
+            yield f"  {kind[:-1]} {name if tensor is None else tensor_line(name, tensor.desc)}"
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    for line in lines:
+        typer.echo(line)
 
 
 def step_lines(step: Step, microseconds: int, device: str) -> Iterator[str]:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
-from threading import Lock
 
 import numba
 import numpy as np
@@ -32,6 +30,7 @@ from ..kernels.cpu.run.reference import ReferenceJob
 from ..kernels.graph import GraphMemory
 from ..kernels.reference import KERNELS as REFERENCE
 from .base import Device, Usage
+from .kept import Kept
 from .reference import CHUNK_BYTES, INLINE_WORK, refuse_too_much
 
 THREADS_VARIABLE = "OPWIRE_CPU_THREADS"
@@ -44,12 +43,6 @@ INLINE_STEPS = 32
 
 SOON_DONE = 1 << 10
 """Element visits that the reference is done with sooner than a kernel is compiled, whatever the function."""
-
-JOBS = 1024
-"""Plans that are kept ready: those made last."""
-
-STEPS = 16 * JOBS
-"""Operators of all of them together, but for the last one's."""
 
 
 @dataclass(slots=True)
@@ -77,9 +70,7 @@ class CpuDevice(Device):
     def __init__(self, threads: int | None = None, compiling: str = COMPILING) -> None:
         self._pool = Pool(threads or int(os.environ.get(THREADS_VARIABLE, "0")) or _cores())
         self._library = Library(KERNELS, compiling, ALWAYS)
-        self._prepared: OrderedDict[Plan, _Prepared] = OrderedDict()
-        self._steps = 0
-        self._lock = Lock()
+        self._prepared = Kept(lambda plan: _Prepared(_job(plan)))
 
     @property
     def inline_work(self) -> int:
@@ -146,15 +137,7 @@ class CpuDevice(Device):
         self._pool.close()
 
     def _prepare(self, plan: Plan) -> _Prepared:
-        prepared = self._prepared.get(plan)
-        if prepared is None:
-            prepared = _Prepared(_job(plan))
-            with self._lock:
-                self._steps += len(operator_plans(plan)) if plan not in self._prepared else 0
-                self._prepared[plan] = prepared
-                while len(self._prepared) > JOBS or (self._steps > STEPS and len(self._prepared) > 1):
-                    oldest, _ = self._prepared.popitem(last=False)
-                    self._steps -= len(operator_plans(oldest))
+        prepared = self._prepared.of(plan)
         if not prepared.is_ready:
             prepared.is_ready = self._library.ready(_kernels(prepared.job))
         return prepared

@@ -118,7 +118,9 @@ class Dispatcher:
     def scratch_bytes(self, plan: Plan, device: str) -> int:
         """What a plan takes of the host's memory besides its tensors, wherever it may go."""
         if device == AUTO:
-            runners = [self._small, *self._members()[:1]]
+            able = set(self.devices_for(plan))
+            own = [self.devices[name] for name in candidates(self.devices) if name in able and name not in self._joined]
+            runners = [*own, *self._members()[:1]]
         else:
             named = self.devices.get(device)
             runners = self._members()[:1] if device == CLUSTER else [] if named is None else [named]

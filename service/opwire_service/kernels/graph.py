@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -69,8 +69,7 @@ class GraphMemory:
             first, last = lives[number]
             begun, ended, begin, end = placed[:, :count]
             meets = np.flatnonzero((begun <= last) & (ended >= first))
-            taken = zip(begin[meets].tolist(), end[meets].tolist(), strict=True)
-            offsets[number] = _lowest(sorted(taken), sizes[number])
+            offsets[number] = _lowest(begin[meets], end[meets], sizes[number])
             placed[:, count] = first, last, offsets[number], offsets[number] + sizes[number]
         return tuple(offsets[owner] for owner in owners), int(placed[3].max(initial=0))
 
@@ -97,7 +96,7 @@ class GraphMemory:
         return lives
 
     @cached_property
-    def _has_gaps(self) -> bool:
+    def has_gaps(self) -> bool:
         """Whether a step may read bytes between steps that none has written."""
         written: dict[Bytes, int] = {}
         for step in self.steps.steps:
@@ -111,7 +110,7 @@ class GraphMemory:
     def arrays(self, inputs: Arrays, outputs: Arrays) -> Tensors:
         """The tensors of all steps in one run."""
         # Else a step could read there what another request has left.
-        return Tensors(self, inputs, outputs, (np.zeros if self._has_gaps else np.empty)(self.size, np.uint8))
+        return Tensors(self, inputs, outputs, (np.zeros if self.has_gaps else np.empty)(self.size, np.uint8))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -155,11 +154,8 @@ def _alike(one: BufferTensorDesc, other: BufferTensorDesc) -> bool:
     return (one.data_type, one.sizes, one.strides) == (other.data_type, other.sizes, other.strides)
 
 
-def _lowest(taken: Sequence[tuple[int, int]], size: int) -> int:
-    """The lowest place for so many bytes beside pieces that are taken, the lowest first."""
-    offset = 0
-    for begin, end in taken:
-        if offset + size <= begin:
-            break
-        offset = max(offset, end)
-    return offset
+def _lowest(begin: Array, end: Array, size: int) -> int:
+    """The lowest place for so many bytes beside pieces that are taken."""
+    order = np.argsort(begin)
+    free = np.append(0, np.maximum.accumulate(end[order]))  # where all that begin before each one have ended
+    return int(free[np.argmax(free + size <= np.append(begin[order], np.iinfo(np.int64).max))])

@@ -81,7 +81,7 @@ class Single:
             ContractViolation, RequestError: as ``opwire.wire.read_inputs``.
         """
         payloads = {
-            name: _payload(path, self.request.places.get(name, pointer_to("/inputs", name)), plan.inputs.get(name))
+            name: read_payload(path, self.request.places.get(name, pointer_to("/inputs", name)), plan.inputs.get(name))
             for name, path in {**self.files, **files}.items()
         }
         return read_inputs(plan, self.request._replace(inputs={**self.request.inputs, **payloads}))
@@ -103,7 +103,7 @@ def read_document(data: bytes, folder: Path = _HERE) -> Document:
     value = read_text(data)
     if isinstance(value, Mapping):
         if "operator" in value or "graph" in value:
-            value, files = _without_files(value, folder)
+            value, files = without_files(value, folder)
             body = RequestBody.split(to_json(value, inf_nan_mode="constants") if files else data)
             return _request(parse_execute(body) if "inputs" in value else parse_validate(body), files)
         if {"resources", "dispatchables", "commands"} & value.keys():
@@ -117,7 +117,7 @@ def read_document(data: bytes, folder: Path = _HERE) -> Document:
     raise RequestError(ProblemCode.INVALID_REQUEST, detail)
 
 
-def _without_files(value: Mapping[str, Any], folder: Path) -> tuple[Mapping[str, Any], dict[str, Path]]:
+def without_files(value: Mapping[str, Any], folder: Path) -> tuple[Mapping[str, Any], dict[str, Path]]:
     """A request without those constants that lie in files, and the files."""
     graph = value.get("graph")
     if not isinstance(graph, Mapping):
@@ -145,7 +145,13 @@ def _request(request: ExecuteRequest | ValidateRequest, files: Mapping[str, Path
     return Single(OperatorDispatchable(request.operator, places, {}, "/operator"), request)
 
 
-def _payload(path: Path, pointer: str, desc: BufferTensorDesc | None) -> memoryview:
+def read_payload(path: Path, pointer: str, desc: BufferTensorDesc | None) -> memoryview:
+    """The bytes of a tensor in a file; the elements of a ``.npy`` file are laid out as the desc says.
+
+    Raises:
+        OSError: the file cannot be read.
+        ContractViolation: it holds another tensor.
+    """
     if desc is None or not is_npy(path):
         return read_raw(path).data
     try:

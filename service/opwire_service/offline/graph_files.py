@@ -35,22 +35,37 @@ def locate(path: str, folder: Path) -> Path:
     return beside if beside.exists() or not here.exists() else here
 
 
+def constant_beside(path: Path, name: str, pointer: str) -> Path:
+    """The file of a constant, which lies beside that of its graph.
+
+    Raises:
+        ContractViolation: the name is one of another folder; the violation stands at ``pointer``.
+    """
+    if not name or "/" in name or "\\" in name or "\0" in name:
+        message = f"{show(path.name)} names the constant {show(name)}, whose file would not lie beside it"
+        raise ContractViolation([Violation(Code.VALUE_NOT_ALLOWED, pointer, message)])
+    return path.with_name(name + _SUFFIX)
+
+
+def read_whole(path: Path, pointer: str) -> bytes:
+    """The bytes of a graph's file.
+
+    Raises:
+        ContractViolation: it is larger than such a file may be; the violation stands at ``pointer``.
+        OSError: it cannot be read.
+    """
+    if path.is_file() and path.stat().st_size > MOST_BYTES:
+        message = f"{show(path.name)} has {path.stat().st_size} bytes; a graph has at most {MOST_BYTES}"
+        raise ContractViolation([Violation(Code.OUT_OF_RANGE, pointer, message)])
+    return path.read_bytes()
+
+
 def _open(dispatchable: Dispatchable, folder: Path) -> Dispatchable:
     if not isinstance(dispatchable, GraphFile):
         return dispatchable
     path = locate(dispatchable.path, folder)
     at = dispatchable.pointer + "/sourcePath"
-
-    def beside(name: str) -> bytes:
-        if not name or "/" in name or "\\" in name or "\0" in name:
-            message = f"{show(path.name)} names the constant {show(name)}, whose file would not lie beside it"
-            raise ContractViolation([Violation(Code.VALUE_NOT_ALLOWED, at, message)])
-        return path.with_name(name + _SUFFIX).read_bytes()
-
-    if path.is_file() and path.stat().st_size > MOST_BYTES:
-        message = f"{show(path.name)} has {path.stat().st_size} bytes; a graph has at most {MOST_BYTES}"
-        raise ContractViolation([Violation(Code.OUT_OF_RANGE, at, message)])
     try:
-        return dispatchable.read(path.read_bytes(), beside)
+        return dispatchable.read(read_whole(path, at), lambda name: constant_beside(path, name, at).read_bytes())
     except RequestError as error:
         raise ContractViolation([Violation(Code.WRONG_TYPE, at, f"{show(path.name)}: {error.detail}")]) from None

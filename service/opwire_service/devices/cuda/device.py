@@ -2,103 +2,56 @@
 
 from __future__ import annotations
 
-import ctypes
-import itertools
 import queue
-import time
-from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from opwire.check import Plan
 from opwire.errors import ProblemCode, UnavailableError
+from opwire.graph import GRAPH
 from opwire.tensor import Array, BufferTensorDesc
 from opwire.wire import EncodedTensor
 
-from ...execution import Arrays, Stop, Stopped
+from ...execution import Arrays, Stop
 from ...kernels.cuda import JOBS
 from ...kernels.cuda.compiler import Compiler
+from ...kernels.cuda.elementwise import Elements, exactly
+from ...kernels.cuda.graph import graph_of
 from ...kernels.cuda.job import CudaJob, CudaMemory, MatrixProduct, device_desc
 from ..base import Device, Inputs, Usage
+from ..kept import Kept
 from .blas import Blas
 from .library import cupy_for
 from .memory import DeviceMemory, Staging, aligned
+from .room import Prepared, Stage
+from .transfers import BUFFERS_PER_STREAM, Lane, Pace, bytes_of, landing
 
 STREAMS = 4
 """Plans whose copies and kernels overlap."""
 
 STAGING_BYTES = 4 * 2**20
-BUFFERS_PER_STREAM = 2
-"""One is filled while the card reads the other."""
 
 MEMORY_SHARE = 0.8
 """Of the card's free memory, taken as the budget where none is given."""
 
-PREPARED = 1024
-"""Plans whose jobs are kept."""
+FEW = 64
+"""Results of formulas that the host computes from single elements; for more it takes all of the tensors."""
 
 COMPILERS = 4
 """Programs that are compiled at a time ahead of any request."""
 
-_LAUNCHES_AHEAD = 4
 _SHORT_LAUNCH = 0.1
-_SPINS = 20
-_PAUSE = 20e-6
-"""Waiting looks so often at once, and then after so many seconds each time: sleeping leaves Python to other threads."""
+"""What a launch counts, of others, that takes a small part of a millisecond."""
 
 
-@dataclass(frozen=True, slots=True)
-class Lane:
-    """What one running plan has to itself: a stream, pinned buffers, and for each an event that says it is free."""
+class LeftOpen(NamedTuple):
+    """The places of results that the card was not certain of, as ``CudaJob.recompute`` takes them: None means all."""
 
-    stream: Any
-    buffers: list[Array]
-    events: list[Any]
-
-    def turns(self) -> Iterator[tuple[Array, Any]]:
-        """The buffers and their events, over and over."""
-        return itertools.cycle(zip(self.buffers, self.events, strict=True))
-
-
-@dataclass(frozen=True, slots=True)
-class Room:
-    """Where everything that a job needs lies in one block: offsets in bytes."""
-
-    inputs: Mapping[str, int]
-    outputs: Mapping[str, int]
-    scratch: int
-    state: int
-    uncertain: int
-    size: int
-
-    @classmethod
-    def of(cls, plan: Plan, job: CudaJob) -> Room:
-        end = 0
-        offsets = []
-        outputs = [device_desc(desc) for desc in plan.outputs.values()]
-        sizes = [desc.data_size_in_bytes for desc in (*plan.inputs.values(), *outputs)]
-        for size in (*sizes, job.scratch_bytes, job.state_bytes, job.uncertain_bytes):
-            offsets.append(end)
-            end += aligned(size)
-        inputs = dict(zip(plan.inputs, offsets, strict=False))
-        rest = offsets[len(inputs) :]
-        scratch, state, uncertain = offsets[-3:]
-        return cls(inputs, dict(zip(plan.outputs, rest, strict=False)), scratch, state, uncertain, end)
-
-    def at(self, base: int) -> CudaMemory:
-        return CudaMemory(
-            {name: base + offset for name, offset in self.inputs.items()},
-            {name: base + offset for name, offset in self.outputs.items()},
-            base + self.scratch,
-            base + self.state,
-            base + self.uncertain,
-        )
+    places: Array | None
 
 
 class CudaDevice(Device):
@@ -141,7 +94,7 @@ class CudaDevice(Device):
         self._staging = Staging(self._cuda, STAGING_BYTES, STREAMS * BUFFERS_PER_STREAM)
         self._compiler = Compiler(self._cupy, index)
         self._blas = Blas(self._cupy)
-        self._prepared = lru_cache(PREPARED)(self._prepare)
+        self._prepared = Kept(self._prepare)
 
     @property
     def inline_work(self) -> int:
@@ -150,7 +103,7 @@ class CudaDevice(Device):
 
     def executes(self, operator: str) -> bool:
         """See ``Device.executes``."""
-        return operator in JOBS
+        return operator in JOBS or operator == GRAPH.name
 
     @staticmethod
     def count() -> int:
@@ -162,16 +115,23 @@ class CudaDevice(Device):
         return int(cupy_for().cuda.runtime.getDeviceCount())
 
     def job(self, plan: Plan) -> CudaJob:
-        """What a plan launches on this card."""
-        return self._prepared(plan)[0]
+        """What a plan of one operator launches on this card."""
+        return JOBS[plan.operator.name](plan, self.processors)
 
-    def _prepare(self, plan: Plan) -> tuple[CudaJob, Room]:
-        job = JOBS[plan.operator.name](plan, self.processors)
-        return job, Room.of(plan, job)
+    def _prepare(self, plan: Plan) -> Prepared:
+        if plan.operator is GRAPH:
+            return Prepared.graph(plan, graph_of(plan, self.job))
+        return Prepared.single(plan, self.job(plan))
 
     def memory_needed(self, plan: Plan) -> int:
         """Bytes of the card's memory that a plan takes while it runs."""
-        return self._prepared(plan)[1].size
+        return self._prepared.of(plan).size
+
+    def scratch_bytes(self, plan: Plan) -> int:
+        """See ``Device.scratch_bytes``: what the card leaves open between the steps of a graph the host computes."""
+        if plan.operator is not GRAPH:
+            return 0
+        return max(stage.host_bytes for stage in self._prepared.of(plan).stages)
 
     def admit(self, plan: Plan) -> AbstractContextManager[None]:
         """See ``Device.admit``."""
@@ -179,7 +139,7 @@ class CudaDevice(Device):
 
     def warm_up(self, plans: Iterable[Plan]) -> Iterator[None]:
         """Compiles what plans launch, or finds it on disk; yields for each program, once it is ready."""
-        programs = dict.fromkeys(program for plan in plans for program in self.job(plan).programs)
+        programs = dict.fromkeys(program for plan in plans for program in self._prepared.of(plan).programs)
         with ThreadPoolExecutor(COMPILERS) as threads:
             for _ in threads.map(lambda program: self._compiler.get(program, lambda: False), programs):
                 yield
@@ -202,46 +162,50 @@ class CudaDevice(Device):
             raise self._failed(error) from error
 
     def _run(self, plan: Plan, inputs: Inputs, outputs: Arrays, stop: Stop) -> None:
-        job, room = self._prepared(plan)
-        self.memory.admit(room.size)
-        for program in job.programs:
+        prepared = self._prepared.of(plan)
+        self.memory.admit(prepared.size)
+        programs = prepared.programs
+        for number, program in enumerate(programs):
+            self._compiler.ask(programs[number : number + COMPILERS])
             self._compiler.get(program, stop)
+        landings = {name: landing(outputs[name], desc) for name, desc in plan.outputs.items()}
         # The memory goes back before the lane, so no more blocks are in use than there are lanes.
-        with self.lane(stop) as lane, self.memory.block(room.size, stop) as base, _ended(lane.stream):
-            memory = room.at(base)
+        with self.lane(stop) as lane, self.memory.block(prepared.size, stop) as base, _ended(lane.stream):
             for name, desc in plan.inputs.items():
-                self._upload(inputs[name], desc, memory.inputs[name], lane, stop)
-            self.enqueue(job, memory, lane.stream, stop)
-            landings = {name: _landing(outputs[name], desc) for name, desc in plan.outputs.items()}
-            for name, landing in landings.items():
-                self._download(memory.outputs[name], landing, lane, stop)
-            if job.uncertain_bytes:
-                self._recompute(job, memory, plan, inputs, landings, lane, stop)
+                lane.upload(inputs[name], desc, base + prepared.inputs[name], stop)
+            self._launch(prepared, base, lane, stop)
+            for name, target in landings.items():
+                lane.download(base + prepared.outputs[name], target, stop)
+            if not prepared.is_graph:
+                self._recompute(prepared.stages[0], base, plan, inputs, landings, lane, stop)
         for name, desc in plan.outputs.items():
             packed = device_desc(desc)
             if packed is not desc:
                 desc.put(packed.elements(packed.view(landings[name])), outputs[name])
 
-    def enqueue(self, job: CudaJob, memory: CudaMemory, stream: Any, stop: Stop) -> None:
+    def _launch(self, prepared: Prepared, base: int, lane: Lane, stop: Stop) -> None:
+        """Puts all stages of a plan on a stream; those of a graph go on where the results before them are certain."""
+        begin, size = prepared.zeroed
+        if size:
+            self._runtime.memsetAsync(base + begin, 0, size, lane.stream.ptr)
+        pace = Pace(lane.stream)
+        for stage in prepared.stages:
+            self.enqueue(stage.job, stage.room.at(base), lane.stream, stop, pace)
+            if prepared.is_graph:
+                self._mend(stage, base, lane, stop)
+
+    def enqueue(self, job: CudaJob, memory: CudaMemory, stream: Any, stop: Stop, pace: Pace | None = None) -> None:
         """Puts the launches of a job on a stream; returns before they have run, but not long before."""
+        pace = pace or Pace(stream)
         if job.state_bytes or job.uncertain_bytes:  # what is uncertain comes right behind the state
             counter = 8 if job.uncertain_bytes else 0
             self._runtime.memsetAsync(memory.state, 0, aligned(job.state_bytes) + counter, stream.ptr)
-        last: Any = None
-        ahead = 0.0
         for launch in job.launches(memory):
             if isinstance(launch, MatrixProduct):
                 self._blas.multiply(launch, stream)
             else:
                 self._compiler.kernel(launch, stop)(stream)
-            ahead += _SHORT_LAUNCH if launch.is_short else 1
-            if ahead >= _LAUNCHES_AHEAD:
-                ahead = 0
-                if stop():
-                    raise Stopped
-                if last is not None:
-                    _wait(last, stop)
-                last = stream.record()
+            pace.launched(stop, _SHORT_LAUNCH if launch.is_short else 1)
 
     @contextmanager
     def lane(self, stop: Stop) -> Generator[Lane]:
@@ -253,74 +217,60 @@ class CudaDevice(Device):
                 for event in events:
                     event.record(stream)
                 with _ended(stream):
-                    yield Lane(stream, buffers, events)
+                    yield Lane(self._runtime, stream, buffers, events)
             finally:
                 self._streams.put(stream)
 
-    def _upload(
-        self, source: Array | EncodedTensor, desc: BufferTensorDesc, address: int, lane: Lane, stop: Stop
-    ) -> None:
-        size = desc.data_size_in_bytes
-        step = self._staging.size // 3 * 3 if isinstance(source, EncodedTensor) else self._staging.size
-        fill = source.decode if isinstance(source, EncodedTensor) else _filler(_bytes_of(source, desc))
-        for (buffer, event), start in zip(lane.turns(), range(0, size, step), strict=False):
-            piece = buffer[: min(step, size - start)]
-            _wait(event, stop)
-            fill(start, piece)
-            self._runtime.memcpyAsync(
-                address + start,
-                piece.ctypes.data,
-                piece.size,
-                self._runtime.memcpyHostToDevice,
-                lane.stream.ptr,
-            )
-            event.record(lane.stream)
-
-    def _download(self, address: int, target: Array, lane: Lane, stop: Stop) -> None:
-        coming: deque[tuple[Array, Array, Any]] = deque()
-        for (buffer, event), start in zip(lane.turns(), range(0, target.size, self._staging.size), strict=False):
-            if len(coming) == BUFFERS_PER_STREAM:
-                _receive(*coming.popleft(), stop)
-            piece = target[start : start + self._staging.size]
-            _wait(event, stop)
-            self._runtime.memcpyAsync(
-                buffer.ctypes.data,
-                address + start,
-                piece.size,
-                self._runtime.memcpyDeviceToHost,
-                lane.stream.ptr,
-            )
-            event.record(lane.stream)
-            coming.append((buffer, piece, event))
-        while coming:
-            _receive(*coming.popleft(), stop)
-
     def _recompute(
         self,
-        job: CudaJob,
-        memory: CudaMemory,
+        stage: Stage,
+        base: int,
         plan: Plan,
         inputs: Inputs,
         landings: Mapping[str, Array],
         lane: Lane,
         stop: Stop,
     ) -> None:
-        counted = np.zeros(8, np.uint8)
-        self._download(memory.uncertain, counted, lane, stop)
-        count = int(counted.view("<u4")[0])
-        if not count:
+        """Computes the results of an operator that the card left open, where they have come in."""
+        left = self._left_open(stage, base, lane, stop)
+        if left is None:
             return
-        places: Array | None = None
-        if 8 + 8 * count <= job.uncertain_bytes:
-            listed = np.empty(8 * count, np.uint8)
-            self._download(memory.uncertain + 8, listed, lane, stop)
-            places = listed.view("<u4").reshape(count, 2)
-        sources = {}
-        for name, desc in plan.inputs.items():
-            array = given.array() if isinstance(given := inputs[name], EncodedTensor) else given
-            sources[name] = _bytes_of(array, desc).view(desc.data_type.dtype)
-        results = {name: landings[name].view(desc.data_type.dtype) for name, desc in plan.outputs.items()}
-        job.recompute(places, sources, results, stop)
+        arrays = {name: given.array() if isinstance(given, EncodedTensor) else given for name, given in inputs.items()}
+        sources = {name: bytes_of(arrays[name], desc) for name, desc in plan.inputs.items()}
+        stage.job.recompute(left.places, _typed(sources, stage.inputs), _typed(landings, stage.outputs), stop)
+
+    def _mend(self, stage: Stage, base: int, lane: Lane, stop: Stop) -> None:
+        """Computes the results of a step of a graph that the card left open, on which others may depend."""
+        left = self._left_open(stage, base, lane, stop)
+        if left is None:
+            return
+        if isinstance(stage.job, Elements) and left.places is not None and len(left.places) <= FEW:
+            _mend_elements(stage, stage.job, base, left.places[:, 0].astype(np.int64), lane, stop)
+            return
+        inputs, outputs = (
+            {name: np.empty(desc.data_size_in_bytes, np.uint8) for name, desc in descs.items()}
+            for descs in (stage.inputs, stage.outputs)
+        )
+        for arrays, offsets in ((inputs, stage.room.inputs), (outputs, stage.room.outputs)):
+            for name, array in arrays.items():
+                lane.download(base + offsets[name], array, stop)
+        stage.job.recompute(left.places, _typed(inputs, stage.inputs), _typed(outputs, stage.outputs), stop)
+        for name, array in outputs.items():
+            lane.upload(array, stage.outputs[name], base + stage.room.outputs[name], stop)
+
+    def _left_open(self, stage: Stage, base: int, lane: Lane, stop: Stop) -> LeftOpen | None:
+        """What a stage was not certain of; None if it was of all."""
+        job, uncertain = stage.job, base + stage.room.uncertain
+        if not job.uncertain_bytes:
+            return None
+        counted = np.zeros(8, np.uint8)
+        lane.download(uncertain, counted, stop)
+        count = int(counted.view("<u4")[0])
+        if 8 + 8 * count > job.uncertain_bytes:
+            return LeftOpen(None)
+        listed = np.empty(8 * count, np.uint8)
+        lane.download(uncertain + 8, listed, stop)
+        return LeftOpen(listed.view("<u4").reshape(count, 2)) if count else None
 
     def _failed(self, error: Exception) -> UnavailableError:
         """The error of a request that a failure of CUDA ended; asks the card whether it still works."""
@@ -374,38 +324,18 @@ def _ended(stream: Any) -> Generator[None]:
         stream.synchronize()
 
 
-def _bytes_of(array: Array, desc: BufferTensorDesc) -> Array:
-    """The bytes of a tensor's extent, gaps included, behind an array that is laid out as its desc says."""
-    memory = (ctypes.c_uint8 * desc.data_size_in_bytes).from_address(array.ctypes.data)
-    found: Array = np.ctypeslib.as_array(memory)
-    return found
+def _mend_elements(stage: Stage, job: Elements, base: int, places: Array, lane: Lane, stop: Stop) -> None:
+    """Computes a few results of formulas on the host, from the elements that they depend on."""
+    taken = {}
+    for name, offsets in job.offsets(places).items():
+        dtype = stage.inputs[name].data_type.dtype
+        address = base + stage.room.inputs[name]
+        taken[name] = lane.gather(address, offsets * dtype.itemsize, dtype.itemsize, stop).view(dtype)
+    for name, results in job.results(taken, exactly, stop, places).items():
+        size = results.itemsize
+        lane.scatter(results.view(np.uint8), base + stage.room.outputs[name], places * size, size, stop)
 
 
-def _filler(source: Array) -> Callable[[int, Array], None]:
-    """Copies the bytes from a place on."""
-
-    def fill(start: int, into: Array) -> None:
-        into[...] = source[start : start + into.size]
-
-    return fill
-
-
-def _landing(array: Array, desc: BufferTensorDesc) -> Array:
-    """Where the bytes of an output come in: its own memory, or packed where that has gaps."""
-    packed = device_desc(desc)
-    return _bytes_of(array, desc) if packed is desc else np.empty(packed.data_size_in_bytes, np.uint8)
-
-
-def _receive(buffer: Array, target: Array, event: Any, stop: Stop) -> None:
-    _wait(event, stop)
-    target[...] = buffer[: target.size]
-
-
-def _wait(event: Any, stop: Stop) -> None:
-    looks = 0
-    while not event.done:
-        if stop():
-            raise Stopped
-        looks += 1
-        if looks > _SPINS:
-            time.sleep(_PAUSE)
+def _typed(arrays: Mapping[str, Array], descs: Mapping[str, BufferTensorDesc]) -> dict[str, Array]:
+    """Bytes as the elements that they are."""
+    return {name: array.view(descs[name].data_type.dtype) for name, array in arrays.items()}

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from opwire.check import Plan
 from opwire.errors import InternalError, LimitExceededError, ProblemCode, from_problem
+from opwire.graph import GRAPH
 
 from ...execution import Arrays, Stop, Stopped
 from ..base import Device, DeviceLost, Usage
@@ -101,8 +102,8 @@ class RemoteDevice(Device):
         return 0
 
     def executes(self, operator: str) -> bool:
-        """See ``Device.executes``."""
-        return super().executes(operator) and operator in self._operators
+        """See ``Device.executes``; a graph, if it runs all of its operators."""
+        return operator == GRAPH.name or (super().executes(operator) and operator in self._operators)
 
     def runs_inline(self, plan: Plan) -> bool:
         """See ``Device.runs_inline``."""

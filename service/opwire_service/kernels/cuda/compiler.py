@@ -6,9 +6,11 @@ CuPy's own ``RawModule`` compiles with denormals flushed to zero, so NVRTC is ca
 from __future__ import annotations
 
 import hashlib
+import os
 import tempfile
 import threading
-from collections.abc import Callable
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
 from contextlib import suppress
@@ -28,6 +30,12 @@ _USUAL_SHARED = 48 << 10
 _SHARED_ATTRIBUTE = 8
 """``CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES``."""
 
+LOADED, ON_DISK = 1024, 4096
+"""Programs that are kept: there may be as many as there are graphs."""
+
+_DROPPED = 64
+"""Programs that are dropped later than that, since their kernels may run still."""
+
 _PATIENCE = 0.01
 """Seconds between two questions whether to stop."""
 
@@ -38,15 +46,19 @@ class Compiler:
     Args:
         cupy: the module.
         index: of the card.
+        loaded: programs that are kept ready: those used last.
+        on_disk: programs whose machine code is kept on disk.
     """
 
-    def __init__(self, cupy: Any, index: int) -> None:
+    def __init__(self, cupy: Any, index: int, loaded: int = LOADED, on_disk: int = ON_DISK) -> None:
+        self._most_loaded, self._most_on_disk = loaded, on_disk
         self._cuda = cupy.cuda
         self._index = index
         self._architecture = f"--gpu-architecture=sm_{cupy.cuda.Device(index).compute_capability}"
         self._most_shared = int(cupy.cuda.Device(index).attributes["MaxSharedMemoryPerBlockOptin"])
         self._folder = cache_folder()
-        self._modules: dict[Program, Future[Any]] = {}
+        self._modules: OrderedDict[Program, Future[Any]] = OrderedDict()
+        self._dropped: deque[Future[Any]] = deque(maxlen=_DROPPED)
         self._kernels: dict[tuple[Program, str], Any] = {}
         self._lock = threading.Lock()
         self._threads = ThreadPoolExecutor(4, "opwire-compile")
@@ -63,10 +75,18 @@ class Compiler:
         if shared > self._most_shared:
             shared = 0
         if found is None:
-            found = self._kernels[program, entry] = self.get(program, stop).get_function(entry)
+            found = self.get(program, stop).get_function(entry)
             if shared > _USUAL_SHARED:
                 self._cuda.driver.funcSetAttribute(found.ptr, _SHARED_ATTRIBUTE, shared)
+            with self._lock:
+                if program in self._modules:
+                    self._kernels[program, entry] = found
         return lambda stream: found(launch.grid, launch.block, (launch.parameter,), shared, stream)
+
+    def ask(self, programs: Iterable[Program]) -> None:
+        """Begins to compile those programs that are not ready, some at a time."""
+        for program in programs:
+            self._module(program)
 
     def get(self, program: Program, stop: Stop) -> Any:
         """The module of a program.
@@ -74,10 +94,7 @@ class Compiler:
         Raises:
             Stopped: ``stop()`` returned True while it was compiled; that goes on for the next one who asks.
         """
-        with self._lock:
-            module = self._modules.get(program)
-            if module is None:
-                module = self._modules[program] = self._threads.submit(self._load, program)
+        module = self._module(program)
         while not module.done():
             try:
                 module.result(_PATIENCE)
@@ -85,6 +102,22 @@ class Compiler:
                 if stop():
                     raise Stopped from None
         return module.result()
+
+    def _module(self, program: Program) -> Future[Any]:
+        with self._lock:
+            module = self._modules.get(program)
+            if module is None:
+                module = self._modules[program] = self._threads.submit(self._load, program)
+                if len(self._modules) > self._most_loaded:
+                    self._drop_oldest()
+            self._modules.move_to_end(program)
+            return module
+
+    def _drop_oldest(self) -> None:
+        oldest, module = self._modules.popitem(last=False)
+        self._dropped.append(module)
+        for key in [key for key in self._kernels if key[0] == oldest]:
+            del self._kernels[key]
 
     def _load(self, program: Program) -> Any:
         options = (*OPTIONS, self._architecture)
@@ -96,7 +129,8 @@ class Compiler:
         except OSError:
             binary = self._compile(code, options)
             with suppress(OSError):  # without a place to keep it the next process compiles again
-                _write(kept, binary)
+                if not self._folder.is_dir() or len(os.listdir(self._folder)) < self._most_on_disk:
+                    _write(kept, binary)
         with self._cuda.Device(self._index):
             module = self._cuda.function.Module()
             module.load(binary)

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 
 from opwire.check import Plan
 from opwire.operators import OPERATORS
-from opwire.tensor import Array, BufferTensorDesc
+from opwire.tensor import Array, BufferTensorDesc, DataType
 
 from ...execution import Arrays, Stop, Stopped
 from ..formulas.certified import Certified
 from ..formulas.exactly import ExactFormula
-from ..formulas.formula import formula_of, primitives
+from ..formulas.formula import PlanFormula, formula_of, primitives
 from ..layout import Loop
+from .element_source import Formula, Read, element_source
 from .formula_source import FormulaSource, has_scale
 from .job import LOAD_BYTES, TYPES, CudaMemory, KernelLaunch, Program, device_desc
 from .reduction import LOOPS, loops_parameter
-from .table_source import TABLE_BYTES, table_serves, table_source
+from .table_source import COPIES_TABLE, TABLE_BYTES, table_serves, table_source
 
 THREADS = 256
 TABLE_THREADS = 1024
@@ -46,19 +47,24 @@ UNCERTAIN = 2**20
 HOST_AT_ONCE = 2**15
 """Elements that the host computes between two questions whether to stop."""
 
-INPUTS = 3
-"""The most inputs of a formula, among them numbers of the desc for each channel."""
+MOST = 8
+"""Formulas of a chain: all that a kernel is told of the tensors of so many fits the 4 KiB of its parameter."""
 
 _CHANNELS = 4
-_TASK = np.dtype(
-    [
-        ("source", "<u8", (INPUTS,)),
-        *((name, "<u8") for name in ("target", "uncertain")),
-        *((name, "<u4") for name in ("first", "count", "room", "unused")),
-        ("channels", "<f4", (_CHANNELS,)),
-        ("loops", LOOPS, (INPUTS,)),
-    ]
-)
+
+
+def _task(inputs: int, outputs: int) -> np.dtype[Any]:
+    """The parameter of a kernel with so many tensors."""
+    return np.dtype(
+        [
+            ("source", "<u8", (inputs,)),
+            ("target", "<u8", (outputs,)),
+            ("uncertain", "<u8"),
+            *((name, "<u4") for name in ("first", "count", "room", "unused")),
+            ("channels", "<f4", (_CHANNELS,)),
+            ("loops", LOOPS, (inputs,)),
+        ]
+    )
 
 
 class InputWalk(NamedTuple):
@@ -99,74 +105,105 @@ def input_walk(axes: list[tuple[int, int]], lanes: int) -> InputWalk:
     return InputWalk("GATHER", tuple(loops))
 
 
+class Source(NamedTuple):
+    """A tensor that formulas read.
+
+    Attributes:
+        name: by which ``CudaMemory`` has it.
+        data_type: of its elements.
+        strides: in elements, along the dimensions of the outputs.
+        channels: its elements, where it stands for numbers of a desc.
+    """
+
+    name: str
+    data_type: DataType
+    strides: tuple[int, ...]
+    channels: Array | None = None
+
+
 class Elements:
-    """The job of a plan of an operator that has a formula."""
+    """A formula, or some that feed each other, on the elements of outputs that lie alike.
+
+    Attributes:
+        output: the name of the first formula's output.
+        target: its desc, as it lies on the card.
+        sources: what the formulas read.
+        formulas: in their order.
+
+    Args:
+        targets: the names of the outputs that are written, by their numbers in the formulas.
+        processors: multiprocessors of the card; None for no tables.
+    """
 
     scratch_bytes = 0
     state_bytes = 0
 
-    def __init__(self, plan: Plan, processors: int) -> None:
-        self._formula = formula_of(plan)
-        self._source = FormulaSource.of(self._formula)
-        self._target = device_desc(plan.outputs[self._formula.output_name])
-        self._channels = next(iter(self._formula.channels), None)
-        order = sorted(range(self._target.rank), key=self._target.element_strides.__getitem__, reverse=True)
-        self._axes = [axis for axis in order if self._target.sizes[axis] > 1]
-        self._strides = {name: self._strides_of(name, plan.inputs) for name in self._source.names}
-        types = [self._formula.inputs[name] for name in self._source.names]
-        self._lanes = LOAD_BYTES // max(each.dtype.itemsize for each in (*types, self._formula.output))
+    def __init__(
+        self,
+        target: BufferTensorDesc,
+        sources: Sequence[Source],
+        formulas: Sequence[Formula],
+        targets: Sequence[str],
+        processors: int | None = None,
+    ) -> None:
+        self.target, self.sources, self.formulas, self._targets = target, sources, formulas, targets
+        self.output = targets[0]
+        order = sorted(range(target.rank), key=target.element_strides.__getitem__, reverse=True)
+        self._axes = [axis for axis in order if target.sizes[axis] > 1]
+        types = [*(source.data_type for source in sources), *(each.source.formula.output for each in formulas)]
+        self._lanes = LOAD_BYTES // max(each.dtype.itemsize for each in types)
         self._walks = [
-            input_walk([(self._target.sizes[axis], self._strides[name][axis]) for axis in self._axes], self._lanes)
-            for name in self._source.names
+            input_walk([(target.sizes[axis], source.strides[axis]) for axis in self._axes], self._lanes)
+            for source in sources
         ]
-        self._count = self._target.element_count
+        self._count = target.element_count
         self._processors = processors
-        self._types = types
-        self._has_table = self._count >= TABLE_WORTH and table_serves(self._formula, self._source)
+        self._has_table = self._is_worth_a_table()
+        self._is_certain = self._has_table or all(each.source.is_certain for each in formulas)
 
-    def _strides_of(self, name: str, inputs: Mapping[str, BufferTensorDesc]) -> tuple[int, ...]:
-        if name in inputs:
-            return inputs[name].element_strides
-        channels = self._formula.channels[name]
-        steps = np.broadcast_to(channels, self._target.sizes).strides
-        return tuple(step // channels.itemsize for step in steps)
+    @property
+    def gathers(self) -> bool:
+        """Whether neighbours in an output are anywhere in an input."""
+        return any(walk.kind == "GATHER" for walk in self._walks)
+
+    def _is_worth_a_table(self) -> bool:
+        if self._processors is None or len(self.formulas) > 1 or self._count < TABLE_WORTH:
+            return False
+        (source, _, _) = self.formulas[0]
+        return table_serves(source.formula, source)
 
     @cached_property
     def _program(self) -> Program:
-        names, types = self._source.names, self._types
-        macros: list[tuple[str, str | int]] = [
-            ("OUTPUT", TYPES[self._formula.output]),
-            ("INPUTS", len(names)),
+        channels = [source.channels is not None for source in self.sources]
+        macros: tuple[tuple[str, str | int], ...] = (
+            ("INPUTS", len(self.sources)),
+            ("OUTPUTS", len(self._targets)),
             ("LANES", self._lanes),
             ("BATCH", self._batch),
             ("THREADS", self._threads),
             ("BLOCKS", self._blocks),
             ("GOES_ON", int(self._has_table)),
-            ("CHANNELS", -1 if self._channels is None else names.index(self._channels)),
+            ("CHANNELS", channels.index(True) if any(channels) else -1),
+        )
+        reads = [
+            Read(TYPES[source.data_type], walk.kind, len(walk.loops))
+            for source, walk in zip(self.sources, self._walks, strict=True)
         ]
-        for number in range(INPUTS):
-            is_there = number < len(names)
-            macros += [
-                (f"SOURCE{number}", TYPES[types[number]] if is_there else "u8"),
-                (f"WALK{number}", self._walks[number].kind if is_there else "SAME"),
-                (f"DEPTH{number}", len(self._walks[number].loops) if is_there else 0),
-            ]
         if self._has_table:
-            text = table_source(self._formula.expression, self._source)
-            return Program(("scalars", "floats", "loops", "table", "elementwise"), tuple(macros), text)
-        sources = ("scalars", "floats", "wholes", "certified", "quick", "bounded", "loops", "elementwise")
-        return Program(sources, tuple(macros), self._source.text)
-
-    @property
-    def _is_certain(self) -> bool:
-        return self._has_table or self._source.is_certain
+            source = self.formulas[0].source
+            text = table_source(source.formula.expression, source)
+            generated = element_source(reads, self.formulas, [text], [COPIES_TABLE])
+            return Program(("scalars", "floats", "loops", "table", "elements"), macros, generated, ("elementwise",))
+        sources = ("scalars", "floats", "wholes", "certified", "quick", "bounded", "loops", "elements")
+        return Program(sources, macros, element_source(reads, self.formulas), ("elementwise",))
 
     @property
     def _blocks(self) -> int:
         """Of a multiprocessor."""
-        if self._is_certain:
+        if self._is_certain or len(self.formulas) > 1:
             return 1
-        return BLOCKS if LARGER.isdisjoint(primitives(self._formula.expression)) else FEWER_BLOCKS
+        used = primitives(self.formulas[0].source.formula.expression)
+        return BLOCKS if LARGER.isdisjoint(used) else FEWER_BLOCKS
 
     @property
     def _threads(self) -> int:
@@ -190,15 +227,14 @@ class Elements:
 
     def launches(self, memory: CudaMemory) -> Iterator[KernelLaunch]:
         """See ``CudaJob.launches``."""
-        (task,) = whole = np.zeros(1, _TASK)
-        for number, (name, walk) in enumerate(zip(self._source.names, self._walks, strict=True)):
-            task["source"][number] = memory.inputs.get(name, 0)
+        (task,) = whole = np.zeros(1, _task(len(self.sources), len(self._targets)))
+        for number, (source, walk) in enumerate(zip(self.sources, self._walks, strict=True)):
+            task["source"][number] = memory.inputs.get(source.name, 0)
             loops_parameter(walk.loops, task["loops"][number])
-        if self._channels is not None:
-            numbers = self._formula.channels[self._channels].ravel()
-            task["channels"][: numbers.size] = numbers
-        task["target"], task["uncertain"] = memory.outputs[self._formula.output_name], memory.uncertain
-        task["room"] = self._room
+            if source.channels is not None:
+                task["channels"][: source.channels.size] = source.channels
+        task["target"] = [memory.outputs[name] for name in self._targets]
+        task["uncertain"], task["room"] = memory.uncertain, self._room
         share = self._threads * self._batch * self._lanes
         for first in range(0, self._count, LAUNCH_ELEMENTS):
             part = whole.copy()
@@ -206,43 +242,103 @@ class Elements:
             part["first"], part["count"] = first, count
             blocks, shared = -(-count // share), 0
             if self._has_table:
-                blocks, shared = min(blocks, self._processors), TABLE_BYTES
+                blocks, shared = min(blocks, self._processors or blocks), TABLE_BYTES
             yield KernelLaunch(self._program, "compute", (blocks, 1), (self._threads, 1), part, shared)
 
     def recompute(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
-        """See ``CudaJob.recompute``; a place is that of the element in the order of the output's memory, and 0."""
-        target = outputs[self._formula.output_name]
-        given = {**inputs, **{name: array.ravel() for name, array in self._formula.channels.items()}}
+        """See ``CudaJob.recompute``; a place is that of the element in the order of the outputs' memory, and 0."""
         if places is not None:
-            self._exactly(places[:, 0].astype(np.int64), given, target, stop)
+            self._write(places[:, 0].astype(np.int64), inputs, outputs, exactly, stop)
             return
         for first in range(0, self._count, HOST_AT_ONCE):
             if stop():
                 raise Stopped
-            self._all(np.arange(first, min(first + HOST_AT_ONCE, self._count)), given, target, stop)
+            self._write(np.arange(first, min(first + HOST_AT_ONCE, self._count)), inputs, outputs, quickly, stop)
 
-    def _taken(self, places: Array, given: Arrays) -> dict[str, Array]:
-        """The elements of the inputs at places."""
-        sizes = [self._target.sizes[axis] for axis in self._axes]
-        indices = np.unravel_index(places, sizes or (1,))
-        taken = {}
-        for name, strides in self._strides.items():
-            steps = [strides[axis] for axis in self._axes] or [0]
-            taken[name] = given[name][sum(index * step for index, step in zip(indices, steps, strict=True))]
-        return taken
+    def _write(self, places: Array, inputs: Arrays, outputs: Arrays, compute: Compute, stop: Stop) -> None:
+        taken = {name: inputs[name][offsets] for name, offsets in self.offsets(places).items()}
+        for name, results in self.results(taken, compute, stop, places).items():
+            outputs[name][places] = results
 
-    def _exactly(self, places: Array, given: Arrays, target: Array, stop: Stop) -> None:
-        exact = ExactFormula(self._formula.expression, self._formula.inputs, self._formula.output)
-        taken = self._taken(places, given)
-        target[places] = exact.of_all(taken, stop)
+    def offsets(self, places: Array) -> dict[str, Array]:
+        """The elements of each input that results depend on, which are at these places of the outputs."""
+        indices = self._indices(places)
+        return {source.name: self._along(source, indices) for source in self.sources if source.channels is None}
 
-    def _all(self, places: Array, given: Arrays, target: Array, stop: Stop) -> None:
-        if has_scale(self._formula.expression):
-            self._exactly(places, given, target, stop)
-            return
-        certified = Certified.of(self._formula.expression, self._formula.inputs, self._formula.output)
-        with np.errstate(all="ignore"):
-            certified.compute(self._taken(places, given), target[places[0] : places[-1] + 1], stop)
+    def results(self, taken: Arrays, compute: Compute, stop: Stop, places: Array) -> dict[str, Array]:
+        """The results of the outputs that are written, by their names.
+
+        Args:
+            taken: the elements of each input that they depend on.
+            compute: computes a formula.
+            stop: asked between pieces of work.
+            places: where they are.
+        """
+        indices = self._indices(places)
+        given = [
+            taken[source.name] if source.channels is None else source.channels[self._along(source, indices)]
+            for source in self.sources
+        ]
+        found: dict[str, Array] = {}
+        left: list[Array] = []
+        for source, numbers, target in self.formulas:
+            operands = [left[~number] if number < 0 else given[number] for number in numbers]
+            left.append(compute(source.formula, dict(zip(source.names, operands, strict=True)), stop))
+            if target is not None:
+                found[self._targets[target]] = left[-1]
+        return found
+
+    def _indices(self, places: Array) -> tuple[Array, ...]:
+        """The indices of places along the dimensions that are walked."""
+        return np.unravel_index(places, [self.target.sizes[axis] for axis in self._axes] or (1,))
+
+    def _along(self, source: Source, indices: tuple[Array, ...]) -> Array:
+        steps = [source.strides[axis] for axis in self._axes] or [0]
+        found: Array = sum(index * step for index, step in zip(indices, steps, strict=True))  # type: ignore[assignment]
+        return found
 
 
-JOBS = {name: Elements for name, operator in OPERATORS.items() if operator.formula is not None}
+Compute = Callable[[PlanFormula, Mapping[str, Array], Stop], Array]
+"""The results of a formula of elements."""
+
+
+def exactly(formula: PlanFormula, given: Mapping[str, Array], stop: Stop) -> Array:
+    """The results by exact arithmetic: of a few elements."""
+    return ExactFormula(formula.expression, formula.inputs, formula.output).of_all(given, stop)
+
+
+def quickly(formula: PlanFormula, given: Mapping[str, Array], stop: Stop) -> Array:
+    """The results by the way that takes the least time for many."""
+    if has_scale(formula.expression):
+        return exactly(formula, given, stop)
+    target = np.empty(next(iter(given.values())).shape, formula.output.dtype)
+    with np.errstate(all="ignore"):
+        Certified.of(formula.expression, formula.inputs, formula.output).compute(given, target, stop)
+    return target
+
+
+def job(plan: Plan, processors: int) -> Elements:
+    """The job of a plan of an operator that has a formula."""
+    formula = formula_of(plan)
+    target = device_desc(plan.outputs[formula.output_name])
+    source = FormulaSource.of(formula)
+    sources = [_source(name, formula, plan, target) for name in source.names]
+    return Elements(
+        target, sources, [Formula(source, tuple(range(len(sources))), 0)], [formula.output_name], processors
+    )
+
+
+def _source(name: str, formula: PlanFormula, plan: Plan, target: BufferTensorDesc) -> Source:
+    if name in plan.inputs:
+        return Source(name, formula.inputs[name], plan.inputs[name].element_strides)
+    channels = formula.channels[name]
+    steps = np.broadcast_to(channels, target.sizes).strides
+    return Source(name, formula.inputs[name], tuple(step // channels.itemsize for step in steps), channels.ravel())
+
+
+def is_chainable(job: object) -> TypeGuard[Elements]:
+    """Whether a chain may have a job: all of its sources are tensors of the graph."""
+    return isinstance(job, Elements) and all(source.channels is None for source in job.sources)
+
+
+JOBS = {name: job for name, operator in OPERATORS.items() if operator.formula is not None}

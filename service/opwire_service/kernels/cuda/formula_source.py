@@ -102,22 +102,23 @@ class FormulaSource:
         """Whether no element is ever left to the host."""
         return not self._is_certified
 
-    @property
-    def text(self) -> str:
-        """The functions ``quick`` and ``careful``, and ``begin_block``."""
+    def text(self, number: int) -> str:
+        """The functions ``quick_NUMBER`` and ``careful_NUMBER`` of the elements that it reads and the result."""
+        quick, careful = f"quick_{number}", f"careful_{number}"
         if not self._is_certified:
             body = Body()
             body.lines.append(f"    result = {self._stored(self.formula.expression, body)};")
             body.lines.append("    return true;")
-            return self.functions(body.lines, [f"    return quick({_ARGUMENTS});"])
-        numbers, quick = quick_lines(self.formula, self.names)
-        at_first = quick or self._in_floats()
+            arguments = ", ".join([*map(self._argument, self.names), "result"])
+            return self.function(quick, body.lines) + self.function(careful, [f"    return {quick}({arguments});"])
+        numbers, settling = quick_lines(self.formula, self.names, f"numbers_{number}")
+        at_first = settling or self._in_floats()
         in_doubles = self._in_doubles()
         later = self._bounded_lines()
         if at_first and in_doubles:
             later = ["    {", *in_doubles[:-1], f"    if ({_returned(in_doubles)}) return true;", "    }", *later]
         first = at_first or in_doubles or ["    return false;"]
-        return numbers + self.functions(first, later)
+        return numbers + self.function(quick, first) + self.function(careful, later)
 
     def in_double(self, name: str) -> str:
         """A function of doubles of a formula of one tensor, with the errors of CUDA's own functions."""
@@ -144,16 +145,12 @@ class FormulaSource:
     def _is_on_bits(self) -> bool:
         return isinstance(self.formula.expression, Call) and self.formula.expression.primitive in ON_BITS
 
-    def functions(self, quick: list[str], careful: list[str], at_first: str = "") -> str:
-        """What ``elementwise.cu`` takes of a formula: the bodies of two functions, and what a block begins with."""
-        begin = f"static __device__ __forceinline__ void begin_block() {{{at_first}}}\n"
-        return begin + self._function("quick", quick) + self._function("careful", careful)
-
-    def _function(self, name: str, lines: list[str]) -> str:
-        types = [TYPES[self.formula.inputs[each]] for each in self.names] + ["u8"] * (3 - len(self.names))
-        parameters = ", ".join(f"{c_type} x{number}" for number, c_type in enumerate(types))
-        head = f"static __device__ __forceinline__ bool {name}({parameters}, Output &result) {{\n"
-        return head + "\n".join(lines) + "\n}\n"
+    def function(self, name: str, lines: list[str]) -> str:
+        """A function of the elements that the formula reads and of its result, which says whether that is certain."""
+        output = TYPES[self.formula.output]
+        parameters = [f"{TYPES[self.formula.inputs[each]]} {self._argument(each)}" for each in self.names]
+        head = f"static __device__ __forceinline__ bool {name}({', '.join([*parameters, f'{output} &result'])}) {{\n"
+        return head + f"    typedef {output} Output;\n" + "\n".join(lines) + "\n}\n"
 
     def _argument(self, name: str) -> str:
         return f"x{self.names.index(name)}"
@@ -317,9 +314,6 @@ class FormulaSource:
             case _:
                 raise TypeError(expression)
         return body.variable(*key, "Bounded", value)
-
-
-_ARGUMENTS = "x0, x1, x2, result"
 
 
 def _single(constant: Expression) -> str:

@@ -43,16 +43,18 @@ class Program:
         sources: files, relative to this one.
         macros: names and what stands for them.
         generated: more of the program, behind the sources.
+        kernels: names of files that come behind that.
     """
 
     sources: tuple[str, ...]
     macros: tuple[tuple[str, str | int], ...]
     generated: str = ""
+    kernels: tuple[str, ...] = ()
 
     @property
     def code(self) -> str:
         defined = "".join(f"#define {name} {value}\n" for name, value in self.macros)
-        return "\n".join((defined, *map(_source, self.sources), self.generated))
+        return "\n".join((defined, *map(_source, self.sources), self.generated, *map(_source, self.kernels)))
 
 
 @cache

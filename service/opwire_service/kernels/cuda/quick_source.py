@@ -33,6 +33,7 @@ class QuickSource:
     Attributes:
         names: of the tensors, in the order of the arguments.
         inputs: their data types.
+        numbers: the name of those in constant memory.
         known: the variable of each part of a formula.
         singles: the floats from which numbers are widened, of which twice as many are compared at a time.
         constants: numbers by how they are written.
@@ -43,6 +44,7 @@ class QuickSource:
 
     names: tuple[str, ...]
     inputs: Mapping[str, DataType]
+    numbers: str
     known: dict[Expression, str] = field(default_factory=dict)
     singles: dict[str, str] = field(default_factory=dict)
     constants: dict[str, float] = field(default_factory=dict)
@@ -66,7 +68,7 @@ class QuickSource:
         """
         name = double(Constant(number))
         if np.float64(number).view(np.uint64) & 0xFFFFFFFF:
-            name = f"numbers[{self.kept.setdefault(float(number).hex(), len(self.kept))}]"
+            name = f"{self.numbers}[{self.kept.setdefault(float(number).hex(), len(self.kept))}]"
         self.constants[name] = number
         return name
 
@@ -217,13 +219,14 @@ class QuickSource:
         if primitive in quick.FUNCTIONS:
             return self._quick(quick.FUNCTIONS[primitive], primitive, operands)
         if primitive in ("negate", "absolute"):
-            return getattr(self, primitive)(*operands)
+            result: str = getattr(self, primitive)(*operands)
+            return result
         if primitive in COMPARISONS or primitive == "not_":
             return self.named("bool", of_floats(primitive, operands))
         return self._double(of_floats(primitive, operands))
 
 
-def quick_lines(formula: PlanFormula, names: tuple[str, ...]) -> tuple[str, list[str]]:
+def quick_lines(formula: PlanFormula, names: tuple[str, ...], numbers: str) -> tuple[str, list[str]]:
     """Numbers, and statements that evaluate a formula with quick functions and tell whether that settles it.
 
     There are none if it has none, or if it has an infinite number, beside which those that stand for others count.
@@ -236,12 +239,12 @@ def quick_lines(formula: PlanFormula, names: tuple[str, ...]) -> tuple[str, list
     bound = error_bound(expression, inputs, quick.QUICK)
     if bound is None or bound > WORTH:
         return "", []
-    source = QuickSource(names, inputs)
+    source = QuickSource(names, inputs, numbers)
     value = source.last(expression)
     reach = bound + 2 * quick.QUICK.unit
     settled = f"quickly({value}, {ceil(reach * 2.0**53) + 1}u, {reach.hex()}, result)"
     lines = [*source.lines, f"    return {' && '.join((settled, *(f'!{each}' for each in source.unsure)))};"]
-    return f"__constant__ double numbers[] = {{{', '.join(source.kept)}}};\n" if source.kept else "", lines
+    return f"__constant__ double {numbers}[] = {{{', '.join(source.kept)}}};\n" if source.kept else "", lines
 
 
 def _is_finite(expression: Expression) -> bool:

@@ -22,6 +22,10 @@ _PIECE = 1 << 13
 """Patterns that are computed at a time."""
 
 
+COPIES_TABLE = "copy_table(table)"
+"""What a block begins with."""
+
+
 def table_serves(formula: PlanFormula, source: FormulaSource) -> bool:
     """Whether a formula has a table, and needs one."""
     types = [formula.output, *(formula.inputs[name] for name in source.names)]
@@ -29,12 +33,12 @@ def table_serves(formula: PlanFormula, source: FormulaSource) -> bool:
 
 
 def table_source(expression: Expression, source: FormulaSource) -> str:
-    """The functions that look up an element, and the table."""
+    """The table, and the functions ``quick_0`` and ``careful_0``, which look up an element."""
     words = _results(expression, source.names[0]).view("<u8")
     numbers = ",".join(f"{word:#x}" for word in words.tolist())
     table = f"static __device__ const u64 table[] __attribute__((aligned(16))) = {{{numbers}}};\n"
     looked_up = ["    result = looked_up(table, x0);", "    return true;"]
-    return table + source.functions(looked_up, looked_up, " copy_table(table); ")
+    return table + source.function("quick_0", looked_up) + source.function("careful_0", looked_up)
 
 
 @lru_cache(KEPT)

@@ -34,6 +34,9 @@ ADD_TO_ODD = "add_to_odd"
 GUARD = "guarded "
 """Before the name of a function whose operand is not exact, or of one that gives integers, of an operand to odd."""
 
+AS_STORED = "as_stored"
+"""A value rounded to the type in which tensors have it: FLOAT16, which is computed with as FLOAT32."""
+
 _WHOLE_BELOW = 2.0**51
 """Below it, numbers that are rounded to odd are on the same side of each integer as they were."""
 
@@ -54,7 +57,7 @@ _ARITHMETIC = ("add", "subtract", "multiply", "divide", "negate")
 _EXTREMES = ("minimum", "maximum")
 _LOGIC = ("not_", "and_", "or_", "xor")
 
-NATIVE_FLOATS = frozenset((*COMPARISONS, *_LLVM, *_ARITHMETIC, *_EXTREMES, "not_", "sign", "select", "mean"))
+NATIVE_FLOATS = frozenset((*COMPARISONS, *_LLVM, *_ARITHMETIC, *_EXTREMES, "not_", "sign", "select", "mean", AS_STORED))
 """Primitives that are rounded once, of floats."""
 
 CERTIFIED = frozenset((*COMPARISONS, *_LLVM, *_ARITHMETIC, *_EXTREMES, "not_", "sign", "select", *FUNCTIONS))
@@ -179,6 +182,12 @@ class NativeFloats(Code):
             return value
         v = self.v
         return v.builder.fpext(v.builder.bitcast(value, v.of(HALF)), v.of(FLOAT))
+
+    def _call(self, primitive: str, operands: list[Vector]) -> Vector:
+        if primitive == AS_STORED:
+            (value,) = operands
+            return value if value.type.element == SHORT else self.stored(value, DataType.FLOAT16)
+        return super()._call(primitive, operands)
 
     def _computed(self, primitive: str, numbers: list[Vector]) -> Vector:
         if primitive != "mean":

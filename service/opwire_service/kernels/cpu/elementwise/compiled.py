@@ -60,6 +60,13 @@ class CompiledFormula:
         self.certified = form.certified
         self._kernel: MachineCode | None = None
 
+    @property
+    def is_in_place(self) -> bool:
+        """Whether no element is read any more once one is written where it lies: no vector overlaps another one."""
+        widths = (self.planes.columns, self.planes.tile[1])
+        is_staged = any(plane.is_staged for plane in self.planes.tensors)
+        return self.certified is None and not is_staged and not any(each % self.recipe.width for each in widths)
+
     def serves(self, count: int) -> bool:
         """Whether so many elements are worth a kernel."""
         return count > WORTH or (count >= FEW and (self._kernel is not None or is_ready(self.recipe)))

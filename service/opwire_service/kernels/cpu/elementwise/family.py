@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from ..jit.compiler import Kernel
 from ..run.job import Job
 from ..run.pool import Find, Pool
 from . import native
-from .compiled import CompiledFormula
+from .compiled import FEW, CompiledFormula
 from .forms import Form, certified_form, form_of, table_form
 from .kernel import Way
 from .planes import planes_of
@@ -63,7 +63,7 @@ class Computation:
         tensors: the names of those that it reads.
         bytes: that it takes for each element of a tile.
         table: in place of all that where there are many elements, if there is one.
-        form: for a kernel that takes the place of all that where there are many, if there is code for it.
+        form: makes what a kernel needs that takes the place of all that where there are many, if there is code for it.
     """
 
     compute: Compute
@@ -71,32 +71,66 @@ class Computation:
     tensors: tuple[str, ...]
     bytes: int = BYTES
     table: Table | None = None
-    form: Form | None = None
+    form: Callable[[], Form | None] = lambda: None
 
 
 class ElementsJob(Job):
     """A formula on the elements of a plan.
 
     Attributes:
+        formula: resolved.
         computation: of the formula.
         output: the name of its output.
         target: the desc of that.
         channels: tensors that stand for attributes, by name.
+
+    Args:
+        plan: with the tensors.
+        formula: in place of that of the plan's operator; it is computed in the tensors' own type.
     """
 
-    def __init__(self, plan: Plan) -> None:
-        formula = formula_of(plan)
-        self.computation = computation(formula)
+    def __init__(self, plan: Plan, formula: PlanFormula | None = None) -> None:
+        is_composed = formula is not None and not isinstance(formula.expression, Tensor)
+        self.formula = formula = formula or formula_of(plan)
+        self.computation = in_own_type(formula) if is_composed else computation(formula)
         self.output = formula.output_name
         self.channels = formula.channels
         self.target = plan.outputs[self.output]
         self._count = self.target.element_count
-        self._walk = _walk(plan, formula, self.computation)
-        self._compiled = _compiled(plan, formula, self.computation)
+        self._plan = plan
+
+    @cached_property
+    def _walk(self) -> Walk:
+        return _walk(self._plan, self.formula, self.computation)
+
+    @cached_property
+    def _compiled(self) -> CompiledFormula | None:
+        return _compiled(self._plan, self.formula, self.computation) if self._count >= FEW else None
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
         return ()
+
+    @property
+    def is_composable(self) -> bool:
+        """Whether it may stand in another formula, or another one in it, and each part rounds as it does alone.
+
+        So it is if all is computed in one type without wider steps. A formula that reads a tensor more than once would
+        repeat what stands there.
+        """
+        formula = self.formula
+        if any(each is not formula.output for each in formula.inputs.values()) or formula.output.is_packed:
+            return False
+        if _is_truth(formula.expression) or not _reads_once(formula.expression, set()):
+            return False
+        if not formula.output.is_float:
+            return not _is_on_bits(formula.expression) and _scale(formula.expression) is None
+        return is_single(formula.expression, formula.output)
+
+    @property
+    def is_in_place(self) -> bool:
+        """Whether an output may lie where an input does: elements are read only before they are written."""
+        return self.is_composable and self._compiled is not None and self._compiled.is_in_place
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         if stop():
@@ -137,7 +171,8 @@ class ElementsJob(Job):
     def scratch_bytes(self, threads: int) -> int:
         table = TABLE_BYTES if self.computation.table is not None else 0
         elements = min(self._count, self.computation.tile)
-        by_numpy = min(threads, self._walk.units) * elements * self.computation.bytes
+        units = 1 if elements == self._count else min(threads, self._walk.units)
+        by_numpy = units * elements * self.computation.bytes
         return table + max(by_numpy, 0 if self._compiled is None else self._compiled.scratch_bytes(threads))
 
 
@@ -156,12 +191,13 @@ def _steps(plan: Plan, formula: PlanFormula, name: str) -> tuple[int, ...]:
 
 def _compiled(plan: Plan, formula: PlanFormula, found: Computation) -> CompiledFormula | None:
     """The kernel for a layout, if it has tiles that are worth it."""
-    if found.form is None:
+    form = found.form()
+    if form is None:
         return None
     target = plan.outputs[formula.output_name]
-    tensors = {name: (_steps(plan, formula, name), formula.inputs[name].bits // 8) for name in found.form.types}
+    tensors = {name: (_steps(plan, formula, name), formula.inputs[name].bits // 8) for name in form.types}
     planes = planes_of(target.sizes, {**tensors, "": (byte_strides(target), target.data_type.bits // 8)})
-    return CompiledFormula(found.form, planes) if planes.is_worth else None
+    return CompiledFormula(form, planes) if planes.is_worth else None
 
 
 def byte_strides(desc: BufferTensorDesc) -> tuple[int, ...]:
@@ -173,34 +209,45 @@ def byte_strides(desc: BufferTensorDesc) -> tuple[int, ...]:
 def computation(formula: PlanFormula) -> Computation:
     """The cheapest way to compute a formula that is exact."""
     expression, inputs, output = formula.expression, formula.inputs, formula.output
-    compute: Compute
     names = tuple(sorted(tensors(expression)))
     types = {name: inputs[name] for name in names}
     if _is_on_bits(expression):
-        form = form_of(expression, _as_bits(types), _bits(output), Way.INTEGERS)
+        form = partial(form_of, expression, _as_bits(types), _bits(output), Way.INTEGERS)
         return Computation(partial(_on_bits, expression), _tile(expression, native.INTEGERS), names, form=form)
     if _scale(expression) is not None:
         return Computation(_scaled_first(formula), WIDE_TILE, names, WIDE_BYTES)
     if not any(data_type.is_float for data_type in types.values()):
-        constant = partial(_integer_constant, next(iter(types.values())))
-        compute = partial(_natively, expression, native.INTEGERS, constant)
-        form = form_of(expression, types, output, Way.INTEGERS)
-        return Computation(compute, _tile(expression, native.INTEGERS), names, form=form)
+        return in_own_type(formula)
     if isinstance(expression, Tensor):
-        form = form_of(expression, _as_bits(types), _bits(output), Way.INTEGERS)
+        form = partial(form_of, expression, _as_bits(types), _bits(output), Way.INTEGERS)
         return Computation(partial(_copied, expression.name), LONG_TILE, names, form=form)
     floats = {data_type for data_type in types.values() if data_type.is_float}
     unlike = {inputs[name] for name in names if name not in _conditions(expression)}
     if len(floats) == 1 and unlike == floats and is_single(expression, next(iter(floats))):
-        (data_type,) = floats
-        compute = partial(_natively, expression, native.FLOATS, data_type.dtype.type)
-        form = form_of(expression, types, output, Way.FLOATS)
-        return Computation(compute, _tile(expression, native.FLOATS), names, form=form)
+        return in_own_type(formula)
     certified = Certified.of(expression, types, output)
     if list(types.values()) == [DataType.FLOAT16]:
         table = Table(expression, names[0], output, certified.compute)
-        return Computation(certified.compute, WIDE_TILE, names, WIDE_BYTES, table, table_form(names[0], output))
-    return Computation(certified.compute, WIDE_TILE, names, WIDE_BYTES, form=certified_form(certified))
+        return Computation(
+            certified.compute, WIDE_TILE, names, WIDE_BYTES, table, partial(table_form, names[0], output)
+        )
+    return Computation(certified.compute, WIDE_TILE, names, WIDE_BYTES, form=partial(certified_form, certified))
+
+
+def in_own_type(formula: PlanFormula) -> Computation:
+    """How a formula of integers, or of one type of floats, is computed in that type."""
+    expression, output = formula.expression, formula.output
+    names = tuple(sorted(tensors(expression)))
+    types = {name: formula.inputs[name] for name in names}
+    floats = [data_type for data_type in types.values() if data_type.is_float]
+    if not floats:
+        constant = partial(_integer_constant, next(iter(types.values())))
+        compute = partial(_natively, expression, native.INTEGERS, constant)
+        form = partial(form_of, expression, types, output, Way.INTEGERS)
+        return Computation(compute, _tile(expression, native.INTEGERS), names, form=form)
+    compute = partial(_natively, expression, native.FLOATS, floats[0].dtype.type)
+    form = partial(form_of, expression, types, output, Way.FLOATS)
+    return Computation(compute, _tile(expression, native.FLOATS), names, form=form)
 
 
 def _as_bits(types: Mapping[str, DataType]) -> dict[str, DataType]:
@@ -214,6 +261,22 @@ def _bits(data_type: DataType) -> DataType:
 
 def _tile(expression: Expression, functions: Mapping[str, native.Function]) -> int:
     return LONG_TILE if native.is_one_pass(expression, functions) else TILE
+
+
+def _is_truth(expression: Expression) -> bool:
+    return isinstance(expression, Call) and expression.primitive in native.TRUTHS
+
+
+def _reads_once(expression: Expression, seen: set[str]) -> bool:
+    """Whether no tensor stands twice in an expression, nor among those that were seen."""
+    match expression:
+        case Tensor(name):
+            is_new = name not in seen
+            seen.add(name)
+            return is_new
+        case Call(_, operands):
+            return all(_reads_once(operand, seen) for operand in operands)
+    return True
 
 
 def _is_on_bits(expression: Expression) -> bool:

@@ -1,31 +1,38 @@
-"""Which steps of a graph become chains: formulas one after the other on tensors of the same sizes."""
+"""What runs the steps of a graph: formulas that feed each other as one, and each other step by itself."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
-from opwire.graph import Bytes, Place, Step, Steps
-from opwire.tensor import BufferTensorDesc
+from opwire.formulas import Call, Expression, Tensor
+from opwire.graph import Bytes, Step, Steps
+from opwire.tensor import BufferTensorDesc, DataType
 
+from ....execution import Stop
+from ...chains import Group, Member, grouped
+from ...formulas.formula import PlanFormula
+from ...graph import Tensors
+from ..jit.compiler import Kernel
 from ..run.graph import Part, Single
 from ..run.job import Job
-from .chain import Chain, Member
+from ..run.pool import Find, Pool
+from .code import AS_STORED
+from .compiled import WORTH
 from .family import ElementsJob
 
-MOST = 64
-"""Formulas of a chain."""
+MOST = 16
+"""Formulas that become one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fused:
+class Fused(NamedTuple):
     """What runs the steps of a graph.
 
     Attributes:
         parts: in their order.
         groups: for each part the numbers of its steps.
-        passing: numbers of those bytes between steps that a part hands on without putting them into memory.
-        shared: numbers of bytes that take the place of others, which are not needed any more when they are written.
+        passing, shared: see ``Grouping``.
     """
 
     parts: tuple[Part, ...]
@@ -41,109 +48,93 @@ def fused(steps: Steps, jobs: Sequence[Job]) -> Fused:
         steps: of a graph.
         jobs: of each step alone.
     """
-    return _Fusing(steps, jobs).all()
+    formulas = [job if isinstance(job, ElementsJob) and not job.channels else None for job in jobs]
+    found = grouped(steps, formulas, MOST, _fit, in_place=_may_be_in_place, only_last=True)
+    parts = tuple(_part(group, steps, jobs) for group in found.groups)
+    return Fused(parts, tuple(group.steps for group in found.groups), found.passing, found.shared)
 
 
-@dataclass(slots=True)
-class _Fusing:
-    graph: Steps
-    jobs: Sequence[Job]
-    readers: dict[Bytes, set[int]] = field(default_factory=dict)
-    passing: set[int] = field(default_factory=set)
-    shared: dict[int, int] = field(default_factory=dict)
+def _fit(one: ElementsJob, other: ElementsJob) -> bool:
+    is_alike = (one.target.sizes, one.target.data_type) == (other.target.sizes, other.target.data_type)
+    return is_alike and one.is_composable and other.is_composable
+
+
+def _may_be_in_place(job: ElementsJob) -> bool:
+    return not job.target.data_type.is_packed and (job.target.element_count <= WORTH or job.is_in_place)
+
+
+def _part(group: Group[ElementsJob], steps: Steps, jobs: Sequence[Job]) -> Part:
+    if not group.members:
+        return Single(steps.steps[group.steps.start], jobs[group.steps.start])
+    last = group.members[-1]
+    step, job = (last.step, last.job) if len(group.members) == 1 else _composed(group.members)
+    return InPlace(step, job) if last.in_place else Single(step, job)
+
+
+def _composed(members: Sequence[Member[ElementsJob]]) -> tuple[Step, ElementsJob]:
+    """Formulas that feed each other as one step; its tensors are called by numbers."""
+    numbers: dict[tuple[Bytes, tuple[int, ...]], str] = {}
+    inputs: dict[str, BufferTensorDesc] = {}
+    places: dict[str, Bytes] = {}
+    expression: Expression | None = None
+    for member in members:
+        known: dict[str, Expression] = {}
+        for name, at in member.step.inputs.items():
+            desc = member.step.plan.inputs[name]
+            if name in member.links:
+                assert expression is not None  # of the member before
+                is_half = desc.data_type is DataType.FLOAT16
+                known[name] = Call(AS_STORED, (expression,)) if is_half else expression
+                continue
+            number = numbers.setdefault((at, desc.element_strides), str(len(numbers)))
+            inputs[number], places[number], known[name] = desc, at, Tensor(number)
+        expression = _replaced(member.job.formula.expression, known)
+    last = members[-1]
+    types = {name: desc.data_type for name, desc in inputs.items()}
+    assert expression is not None
+    formula = PlanFormula(expression, types, last.job.formula.output, last.job.output, {})
+    plan = replace(last.step.plan, inputs=inputs, work=sum(member.step.plan.work for member in members))
+    return Step(last.step.name, plan, places, last.step.outputs), ElementsJob(plan, formula)
+
+
+def _replaced(expression: Expression, known: Mapping[str, Expression]) -> Expression:
+    match expression:
+        case Tensor(name):
+            return known[name]
+        case Call(primitive, operands):
+            return Call(primitive, tuple(_replaced(operand, known) for operand in operands))
+    return expression
+
+
+@dataclass(frozen=True, slots=True)
+class InPlace(Part):
+    """A formula whose output lies where an input does; if it looks there again, it is written beside and copied."""
+
+    step: Step
+    job: ElementsJob
 
     @property
-    def steps(self) -> Sequence[Step]:
-        return self.graph.steps
+    def kernels(self) -> tuple[Kernel, ...]:
+        return self.job.kernels
 
-    def all(self) -> Fused:
-        for i, step in enumerate(self.steps):
-            for at in step.inputs.values():
-                self.readers.setdefault(at, set()).add(i)
-        for at in self.graph.copies.values():  # after all steps
-            self.readers.setdefault(at, set()).add(len(self.steps))
-        groups = tuple(self._groups())
-        parts = tuple(self._part(group) for group in groups)
-        return Fused(parts, groups, frozenset(self.passing), self.shared)
+    @property
+    def later(self) -> tuple[Kernel, ...]:
+        return self.job.later
 
-    def _groups(self) -> Iterator[range]:
-        begin = 0
-        for i in range(1, len(self.steps) + 1):
-            if i == len(self.steps) or i - begin == MOST or not self._continues(range(begin, i)):
-                yield range(begin, i)
-                begin = i
+    @property
+    def _is_copied(self) -> bool:
+        return self.job.target.element_count <= WORTH or not self.job.is_in_place
 
-    def _continues(self, group: range) -> bool:
-        """Whether the step behind a group can be part of it."""
-        first, job, step = self.jobs[group.start], self.jobs[group.stop], self.steps[group.stop]
-        if not isinstance(first, ElementsJob) or not isinstance(job, ElementsJob):
-            return False
-        if job.target.sizes != first.target.sizes or _is_packed(self.steps[group.start]) or _is_packed(step):
-            return False
-        written = {at: self.steps[i].plan.outputs[name] for i in group for name, at in self.steps[i].outputs.items()}
-        inputs = step.plan.inputs
-        return all(at not in written or _are_alike(inputs[name], written[at]) for name, at in step.inputs.items())
+    def run(self, tensors: Tensors, find: Find, pool: Pool, stop: Stop) -> None:
+        """See ``Part``."""
+        inputs, outputs = tensors.of(self.step)
+        if not self._is_copied:
+            self.job.run(inputs, outputs, find, pool, stop)
+            return
+        _, beside = self.job.target.allocate()
+        self.job.run(inputs, {self.job.output: beside}, find, pool, stop)
+        outputs[self.job.output][...] = beside
 
-    def _part(self, group: range) -> Part:
-        members = self._members(group)
-        if not members or (len(members) == 1 and not members[0].in_place):
-            return Single(self.steps[group.start], self.jobs[group.start])
-        self.passing |= {
-            int(at.name) for member in members if not member.is_kept for at in member.step.outputs.values()
-        }
-        return Chain(members)
-
-    def _members(self, group: range) -> list[Member]:
-        """The members of a group of formulas; none of another one."""
-        writers: dict[Bytes, int] = {}
-        members: list[Member] = []
-        for i in group:
-            step, job = self.steps[i], self.jobs[i]
-            if not isinstance(job, ElementsJob) or _is_packed(step):
-                return []
-            at = step.outputs[job.output]
-            links = {name: writers[source] for name, source in step.inputs.items() if source in writers}
-            is_kept = at.place is Place.OUTPUT or not self.readers.get(at, set()) <= set(group)
-            member = Member(step, job, links, is_kept)
-            if is_kept and at.place is Place.BETWEEN:
-                member = replace(member, in_place=self._shares(group, i, job, at))
-            writers[at] = len(members)
-            members.append(member)
-        return members
-
-    def _shares(self, group: range, number: int, job: ElementsJob, at: Bytes) -> bool:
-        """Lets an output take the place of an input that nothing reads after it, if its operator allows that."""
-        step = self.steps[number]
-        for output, name in step.plan.operator.schema.in_place:
-            source = step.inputs.get(name)
-            if output != job.output or source is None or source.place is not Place.BETWEEN:
-                continue
-            if source.name in self.shared.values() or not self._ends(source, group, number, job.target):
-                continue
-            self.shared[int(at.name)] = int(source.name)
-            return True
-        return False
-
-    def _ends(self, source: Bytes, group: range, number: int, target: BufferTensorDesc) -> bool:
-        """Whether bytes come from before a group, and its steps up to this one are the last to read them: all alike."""
-        readers = self.readers[source]
-        if max(readers) > number or any(source in self.steps[i].outputs.values() for i in group):
-            return False
-        seen = [
-            step.plan.inputs[name]
-            for step in (self.steps[i] for i in readers if i in group)
-            for name, at in step.inputs.items()
-            if at == source
-        ]
-        same_size = self.graph.between[int(source.name)] == target.total_size_in_bytes
-        return same_size and all(_are_alike(desc, target) for desc in seen)
-
-
-def _are_alike(one: BufferTensorDesc, other: BufferTensorDesc) -> bool:
-    mine, theirs = ((desc.data_type, desc.sizes, desc.element_strides) for desc in (one, other))
-    return mine == theirs
-
-
-def _is_packed(step: Step) -> bool:
-    plan = step.plan
-    return any(desc.data_type.is_packed for desc in (*plan.inputs.values(), *plan.outputs.values()))
+    def scratch_bytes(self, threads: int) -> int:
+        """See ``Part``."""
+        return self.job.scratch_bytes(threads) + (self.job.target.data_size_in_bytes if self._is_copied else 0)

@@ -11,6 +11,7 @@ from opwire.formulas import Call, Constant, Expression, Tensor
 from opwire.tensor import Array
 
 from ...formulas import float64
+from .code import AS_STORED
 
 Function = Callable[..., Any]
 
@@ -63,6 +64,9 @@ def _sign(a: Array) -> Any:
     return (a > 0).astype(a.dtype) - (a < 0)
 
 
+TRUTHS = frozenset(["equal", "less", "less_equal", "greater", "greater_equal", "not_", "and_", "or_", "xor"])
+"""The primitives that give truth values."""
+
 _AS_IN_FLOAT64 = """
     add subtract multiply divide negate absolute ceil floor truncate round_even round_away sqrt
     equal less less_equal greater greater_equal select
@@ -77,6 +81,7 @@ FLOATS: Mapping[str, Function] = {
     "mean": _mean,
     "remainder": _remainder,
     "floor_remainder": _floor_remainder,
+    AS_STORED: lambda a: a,  # NumPy rounds each result to the type of its operands
 }
 
 

@@ -1,19 +1,20 @@
-"""The identities: copies, which may transpose, unless elements are scaled on the way."""
+"""The identities: formulas of elements, or copies where neighbours do not lie side by side."""
 
 from __future__ import annotations
 
 from opwire.check import Plan
 
-from ..elementwise import Elements
+from .. import elementwise
 from ..job import CudaJob
 from .cast import whole_copy
 
 
 def job(plan: Plan, processors: int) -> CudaJob:
     """The job of a plan of an identity."""
-    if getattr(plan.attributes, "ScaleBias", None) is None:
+    elements = elementwise.job(plan, processors)
+    if elements.gathers and getattr(plan.attributes, "ScaleBias", None) is None:
         return whole_copy(plan)
-    return Elements(plan, processors)
+    return elements
 
 
 JOBS = dict.fromkeys(("ELEMENT_WISE_IDENTITY", "ACTIVATION_IDENTITY"), job)

@@ -1,0 +1,97 @@
+"""The commands that register graphs with a running server, list and delete them."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from . import render
+from .options import ApiKeyOption, JsonOption, LevelOption
+from .reporting import print_json, reporting
+
+if TYPE_CHECKING:
+    from opwire import Client
+
+graph_app = typer.Typer(
+    help="Register graphs with a running server, which then runs them by their names; list and delete them.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the graph.")]
+UrlOption = Annotated[
+    str | None,
+    typer.Option(
+        envvar="OPWIRE_URL",
+        show_envvar=False,
+        metavar="URL",
+        help="Address of the server. [env: OPWIRE_URL] [default: http://127.0.0.1:8000]",
+    ),
+]
+
+
+@contextmanager
+def _client(url: str | None, api_key: str | None) -> Generator[Client]:
+    from opwire import Client  # what speaks HTTP takes a while to import
+
+    try:
+        client = Client(url, api_key=api_key)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--url") from None
+    with client:
+        yield client
+
+
+@graph_app.command("put")
+def put_command(
+    name: NameArgument,
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            help="A graph, or a request with one, as JSON; or a .bin file of ONNX Runtime, its constants beside it.",
+        ),
+    ],
+    level: LevelOption = None,
+    url: UrlOption = None,
+    api_key: ApiKeyOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Register a graph under a name, in the place of the one that has it."""
+    from ..offline.registrations import read_graph_file  # it imports the client
+
+    with reporting(as_json):
+        graph = read_graph_file(file, level)
+        with _client(url, api_key) as client:
+            found = client.with_options(feature_level=graph.level).register_graph(name, graph)
+        if as_json:
+            print_json(found)
+        else:
+            render.print_lines(render.graph_lines(found))
+
+
+@graph_app.command("list")
+def list_command(url: UrlOption = None, api_key: ApiKeyOption = None, as_json: JsonOption = False) -> None:
+    """List the graphs that the key has registered."""
+    with reporting(as_json), _client(url, api_key) as client:
+        found = client.registered_graphs()
+        if as_json:
+            print_json({"graphs": found})
+            return
+        for graph in found:
+            render.print_lines(render.graph_lines(graph))
+
+
+@graph_app.command("delete")
+def delete_command(
+    name: NameArgument, url: UrlOption = None, api_key: ApiKeyOption = None, as_json: JsonOption = False
+) -> None:
+    """Delete a registered graph; requests that use it go on."""
+    with reporting(as_json), _client(url, api_key) as client:
+        client.delete_graph(name)
+        if as_json:
+            print_json({})

@@ -1,0 +1,138 @@
+"""Where everything that a plan needs on a card lies in one block of its memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from opwire.check import Plan
+from opwire.graph import Bytes, Place
+from opwire.tensor import BufferTensorDesc
+
+from ...kernels.cuda.graph import CudaGraph, Part, Tensor
+from ...kernels.cuda.job import CudaJob, CudaMemory, Program, device_desc
+from .memory import aligned
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Where everything that a job needs lies in one block: offsets in bytes."""
+
+    inputs: Mapping[str, int]
+    outputs: Mapping[str, int]
+    scratch: int
+    state: int
+    uncertain: int
+    size: int
+
+    @classmethod
+    def of(cls, plan: Plan, job: CudaJob) -> Room:
+        inputs, outputs, end = _tensors(plan)
+        return cls.behind(end, inputs, outputs, job)
+
+    @classmethod
+    def behind(cls, end: int, inputs: Mapping[str, int], outputs: Mapping[str, int], job: CudaJob) -> Room:
+        """The room of a job whose tensors lie somewhere before a byte, and all else behind it."""
+        state = end + aligned(job.scratch_bytes)
+        uncertain = state + aligned(job.state_bytes)
+        return cls(inputs, outputs, end, state, uncertain, uncertain + aligned(job.uncertain_bytes))
+
+    def at(self, base: int) -> CudaMemory:
+        return CudaMemory(
+            {name: base + offset for name, offset in self.inputs.items()},
+            {name: base + offset for name, offset in self.outputs.items()},
+            base + self.scratch,
+            base + self.state,
+            base + self.uncertain,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A job of a plan, with the descs of its tensors as they lie on the card."""
+
+    job: CudaJob
+    room: Room
+    inputs: Mapping[str, BufferTensorDesc]
+    outputs: Mapping[str, BufferTensorDesc]
+
+    @property
+    def host_bytes(self) -> int:
+        """What the host takes to compute results of it again: a copy of its tensors."""
+        descs = (*self.inputs.values(), *self.outputs.values())
+        return sum(desc.data_size_in_bytes for desc in descs) if self.job.uncertain_bytes else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A plan ready to run.
+
+    Attributes:
+        inputs, outputs: offsets of its tensors; outputs lie as ``device_desc`` says.
+        stages: its jobs, one after the other.
+        zeroed: the offset and the size of bytes that are 0 at first.
+        size: of all.
+        is_graph: whether stages read what others write.
+    """
+
+    inputs: Mapping[str, int]
+    outputs: Mapping[str, int]
+    stages: tuple[Stage, ...]
+    zeroed: tuple[int, int]
+    size: int
+    is_graph: bool
+
+    @classmethod
+    def single(cls, plan: Plan, job: CudaJob) -> Prepared:
+        """A plan of one operator."""
+        room = Room.of(plan, job)
+        stage = Stage(job, room, plan.inputs, plan.outputs)
+        return cls(room.inputs, room.outputs, (stage,), (0, 0), room.size, is_graph=False)
+
+    @classmethod
+    def graph(cls, plan: Plan, graph: CudaGraph) -> Prepared:
+        """A graph: what is between its parts lies in one piece, and what they take for themselves behind it."""
+        inputs, outputs, begin = _tensors(plan)
+        memory = graph.memory
+        end = begin + aligned(memory.size)
+
+        def offset(at: Bytes) -> int:
+            if at.place is Place.BETWEEN:
+                return begin + memory.offsets[int(at.name)]
+            return (inputs if at.place is Place.INPUT else outputs)[str(at.name)]
+
+        def stage(part: Part) -> Stage:
+            into, out = (
+                {name: offset(tensor.at) for name, tensor in tensors.items()} for tensors in (part.inputs, part.outputs)
+            )
+            return Stage(part.job, Room.behind(end, into, out, part.job), _descs(part.inputs), _descs(part.outputs))
+
+        stages = tuple(map(stage, graph.parts))
+        zeroed = (begin, memory.size if memory.has_gaps else 0)
+        size = max(each.room.size for each in stages)
+        return cls(inputs, outputs, stages, zeroed, size, is_graph=True)
+
+    @property
+    def programs(self) -> tuple[Program, ...]:
+        """All that will be launched."""
+        return tuple(dict.fromkeys(program for stage in self.stages for program in stage.job.programs))
+
+
+def _tensors(plan: Plan) -> tuple[dict[str, int], dict[str, int], int]:
+    """The offsets of a plan's tensors, and where they end."""
+    end = 0
+    offsets = []
+    outputs = [device_desc(desc) for desc in plan.outputs.values()]
+    for desc in (*plan.inputs.values(), *outputs):
+        offsets.append(end)
+        end += aligned(desc.data_size_in_bytes)
+    count = len(plan.inputs)
+    return (
+        dict(zip(plan.inputs, offsets[:count], strict=True)),
+        dict(zip(plan.outputs, offsets[count:], strict=True)),
+        end,
+    )
+
+
+def _descs(tensors: Mapping[str, Tensor]) -> dict[str, BufferTensorDesc]:
+    return {name: tensor.desc for name, tensor in tensors.items()}

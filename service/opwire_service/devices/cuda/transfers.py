@@ -1,0 +1,158 @@
+"""Bytes on their way to a card and back, in pieces through pinned buffers; waiting asks whether to stop."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from opwire.tensor import Array, BufferTensorDesc
+from opwire.wire import EncodedTensor
+
+from ...execution import Stop, Stopped
+from ...kernels.cuda.job import device_desc
+
+BUFFERS_PER_STREAM = 2
+"""One is filled while the card reads the other."""
+
+LAUNCHES_AHEAD = 4
+"""Of kernels that a stream has before it, at least; it has at most twice as many."""
+
+_SPINS = 20
+_PAUSE = 20e-6
+"""Waiting looks so often at once, and then after so many seconds each time: sleeping leaves Python to other threads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """What one running plan has to itself: a stream, pinned buffers, and for each an event that says it is free."""
+
+    runtime: Any
+    stream: Any
+    buffers: list[Array]
+    events: list[Any]
+
+    def upload(self, source: Array | EncodedTensor, desc: BufferTensorDesc, address: int, stop: Stop) -> None:
+        """Copies a tensor to the card, all of its extent; returns before all of it is there."""
+        size, whole = desc.data_size_in_bytes, self.buffers[0].size
+        step = whole // 3 * 3 if isinstance(source, EncodedTensor) else whole
+        fill = source.decode if isinstance(source, EncodedTensor) else _filler(bytes_of(source, desc))
+        for (buffer, event), start in zip(self._turns(), range(0, size, step), strict=False):
+            piece = buffer[: min(step, size - start)]
+            wait(event, stop)
+            fill(start, piece)
+            kind = self.runtime.memcpyHostToDevice
+            self.runtime.memcpyAsync(address + start, piece.ctypes.data, piece.size, kind, self.stream.ptr)
+            event.record(self.stream)
+
+    def download(self, address: int, target: Array, stop: Stop) -> None:
+        """Copies as many bytes from the card as a target has."""
+        coming: deque[tuple[Array, Array, Any]] = deque()
+        whole = self.buffers[0].size
+        for (buffer, event), start in zip(self._turns(), range(0, target.size, whole), strict=False):
+            if len(coming) == BUFFERS_PER_STREAM:
+                _receive(*coming.popleft(), stop)
+            piece = target[start : start + whole]
+            wait(event, stop)
+            kind = self.runtime.memcpyDeviceToHost
+            self.runtime.memcpyAsync(buffer.ctypes.data, address + start, piece.size, kind, self.stream.ptr)
+            event.record(self.stream)
+            coming.append((buffer, piece, event))
+        while coming:
+            _receive(*coming.popleft(), stop)
+
+    def gather(self, address: int, offsets: Array, size: int, stop: Stop) -> Array:
+        """A few pieces of so many bytes, from the card: one after the other."""
+        buffer, event = self.buffers[0], self.events[0]
+        wait(event, stop)
+        self._copy_each(address, offsets, size, self.runtime.memcpyDeviceToHost)
+        event.record(self.stream)
+        wait(event, stop)
+        return buffer[: size * len(offsets)].copy()
+
+    def scatter(self, pieces: Array, address: int, offsets: Array, size: int, stop: Stop) -> None:
+        """Puts a few pieces of so many bytes to their places on the card."""
+        wait(self.events[0], stop)
+        self.buffers[0][: pieces.size] = pieces
+        self._copy_each(address, offsets, size, self.runtime.memcpyHostToDevice)
+        self.events[0].record(self.stream)
+
+    def _copy_each(self, address: int, offsets: Array, size: int, kind: int) -> None:
+        here = self.buffers[0].ctypes.data
+        for number, offset in enumerate(offsets.tolist()):
+            ends = (here + number * size, address + offset)
+            target, source = ends if kind == self.runtime.memcpyDeviceToHost else reversed(ends)
+            self.runtime.memcpyAsync(target, source, size, kind, self.stream.ptr)
+
+    def _turns(self) -> Iterator[tuple[Array, Any]]:
+        """The buffers and their events, over and over."""
+        return itertools.cycle(zip(self.buffers, self.events, strict=True))
+
+
+class Pace:
+    """Keeps who launches kernels on a stream not far ahead of it."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self._ahead = 0.0
+        self._last: Any = None
+
+    def launched(self, stop: Stop, count: float = 1.0) -> None:
+        """One more was launched, which counts as so many."""
+        self._ahead += count
+        if self._ahead < LAUNCHES_AHEAD:
+            return
+        self._ahead = 0.0
+        if stop():
+            raise Stopped
+        if self._last is not None:
+            wait(self._last, stop)
+        self._last = self._stream.record()
+
+
+def bytes_of(array: Array, desc: BufferTensorDesc) -> Array:
+    """The bytes of a tensor's extent, gaps included, behind an array that is laid out as its desc says."""
+    memory = (ctypes.c_uint8 * desc.data_size_in_bytes).from_address(array.ctypes.data)
+    found: Array = np.ctypeslib.as_array(memory)
+    return found
+
+
+def landing(array: Array, desc: BufferTensorDesc) -> Array:
+    """Where the bytes of an output come in: its own memory, or packed where that has gaps."""
+    packed = device_desc(desc)
+    return bytes_of(array, desc) if packed is desc else np.empty(packed.data_size_in_bytes, np.uint8)
+
+
+def _filler(source: Array) -> Callable[[int, Array], None]:
+    """Copies the bytes from a place on."""
+
+    def fill(start: int, into: Array) -> None:
+        into[...] = source[start : start + into.size]
+
+    return fill
+
+
+def _receive(buffer: Array, target: Array, event: Any, stop: Stop) -> None:
+    wait(event, stop)
+    target[...] = buffer[: target.size]
+
+
+def wait(event: Any, stop: Stop) -> None:
+    """Returns when an event has come.
+
+    Raises:
+        Stopped: ``stop()`` returned True.
+    """
+    looks = 0
+    while not event.done:
+        if stop():
+            raise Stopped
+        looks += 1
+        if looks > _SPINS:
+            time.sleep(_PAUSE)

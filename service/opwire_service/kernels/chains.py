@@ -1,0 +1,206 @@
+"""Which steps of a graph become chains: formulas one after the other on tensors of the same sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
+
+from opwire.graph import Bytes, Place, Step, Steps
+from opwire.tensor import BufferTensorDesc
+
+
+class Formula(Protocol):
+    """What computes a step whose output is a formula of its inputs, element by element.
+
+    Attributes:
+        output: the name of its output.
+        target: the desc of that.
+    """
+
+    @property
+    def output(self) -> str: ...
+
+    @property
+    def target(self) -> BufferTensorDesc: ...
+
+
+F = TypeVar("F", bound=Formula)
+
+
+@dataclass(frozen=True, slots=True)
+class Member(Generic[F]):
+    """A formula of a chain.
+
+    Attributes:
+        step: of the graph.
+        job: of the step alone.
+        links: those inputs that earlier members leave, by name, and the numbers of these.
+        is_kept: whether others than members read its output, so that it goes to memory.
+        in_place: whether it goes to where one of its inputs is.
+    """
+
+    step: Step
+    job: F
+    links: Mapping[str, int]
+    is_kept: bool
+    in_place: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Group(Generic[F]):
+    """Steps that run together.
+
+    Attributes:
+        steps: their numbers.
+        members: of the chain that they are; none of one step that runs by itself.
+    """
+
+    steps: range
+    members: tuple[Member[F], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping(Generic[F]):
+    """The steps of a graph in groups.
+
+    Attributes:
+        groups: in their order.
+        passing: numbers of those bytes between steps that a group hands on without putting them into memory.
+        shared: numbers of bytes that take the place of others, which are not needed any more when they are written.
+    """
+
+    groups: tuple[Group[F], ...]
+    passing: frozenset[int]
+    shared: Mapping[int, int]
+
+
+def grouped(
+    steps: Steps,
+    formulas: Sequence[F | None],
+    most: int,
+    fits: Callable[[F, F], bool],
+    *,
+    in_place: Callable[[F], bool] = lambda formula: False,
+    only_last: bool = False,
+) -> Grouping[F]:
+    """Puts steps together.
+
+    Args:
+        steps: of a graph.
+        formulas: of each step, None for what is no formula that a chain may have.
+        most: members of a chain.
+        fits: whether two formulas may be in one chain.
+        in_place: whether the output of a formula may take the place of an input, where its operator allows that.
+        only_last: whether each member but the last is read by the next one alone, and once.
+    """
+    return _Grouping(steps, formulas, most, fits, in_place, only_last).all()
+
+
+@dataclass(slots=True)
+class _Grouping(Generic[F]):
+    graph: Steps
+    formulas: Sequence[F | None]
+    most: int
+    fits: Callable[[F, F], bool]
+    in_place: Callable[[F], bool]
+    only_last: bool
+    readers: dict[Bytes, list[int]] = field(default_factory=dict)
+    passing: set[int] = field(default_factory=set)
+    shared: dict[int, int] = field(default_factory=dict)
+    given_up: set[int] = field(default_factory=set)
+
+    @property
+    def steps(self) -> Sequence[Step]:
+        return self.graph.steps
+
+    def all(self) -> Grouping[F]:
+        for i, step in enumerate(self.steps):
+            for at in step.inputs.values():
+                self.readers.setdefault(at, []).append(i)
+        for at in self.graph.copies.values():  # after all steps
+            self.readers.setdefault(at, []).append(len(self.steps))
+        groups = tuple(self._group(steps) for steps in self._runs())
+        return Grouping(groups, frozenset(self.passing), self.shared)
+
+    def _runs(self) -> Iterator[range]:
+        """Steps one after the other whose formulas fit together."""
+        begin, written = 0, dict[Bytes, BufferTensorDesc]()
+        for i, step in enumerate(self.steps):
+            if i > begin and (i - begin == self.most or not self._continues(begin, i, written)):
+                yield range(begin, i)
+                begin, written = i, {}
+            for name, at in step.outputs.items():
+                written[at] = step.plan.outputs[name]
+        yield range(begin, len(self.steps))
+
+    def _continues(self, begin: int, number: int, written: Mapping[Bytes, BufferTensorDesc]) -> bool:
+        """Whether a step can be in the chain of those before it, which have written what is given."""
+        first, formula, step = self.formulas[begin], self.formulas[number], self.steps[number]
+        if first is None or formula is None or not self.fits(first, formula):
+            return False
+        if self.only_last and any(
+            at.place is Place.OUTPUT or self.readers.get(at) != [number]
+            for at in self.steps[number - 1].outputs.values()
+        ):
+            return False
+        inputs = step.plan.inputs
+        return all(at not in written or are_alike(inputs[name], written[at]) for name, at in step.inputs.items())
+
+    def _group(self, steps: range) -> Group[F]:
+        members = tuple(self._members(steps))
+        if not members or (len(members) == 1 and not members[0].in_place):
+            return Group(steps)
+        self.passing |= {
+            int(at.name) for member in members if not member.is_kept for at in member.step.outputs.values()
+        }
+        return Group(steps, members)
+
+    def _members(self, steps: range) -> Iterator[Member[F]]:
+        """The members of a chain of formulas; none of another step."""
+        writers: dict[Bytes, int] = {}
+        for count, i in enumerate(steps):
+            step, job = self.steps[i], self.formulas[i]
+            if job is None:
+                return
+            at = step.outputs[job.output]
+            links = {name: writers[source] for name, source in step.inputs.items() if source in writers}
+            is_kept = at.place is Place.OUTPUT or any(reader not in steps for reader in self.readers.get(at, ()))
+            may_share = is_kept and at.place is Place.BETWEEN and self.in_place(job)
+            in_place = may_share and self._shares(steps, i, job, at)
+            writers[at] = count
+            yield Member(step, job, links, is_kept, in_place)
+
+    def _shares(self, group: range, number: int, job: F, at: Bytes) -> bool:
+        """Lets an output take the place of an input that nothing reads after it, if its operator allows that."""
+        step = self.steps[number]
+        for output, name in step.plan.operator.schema.in_place:
+            source = step.inputs.get(name)
+            if output != job.output or source is None or source.place is not Place.BETWEEN:
+                continue
+            if source.name in self.given_up or not self._ends(source, group, number, job.target):
+                continue
+            self.shared[int(at.name)] = int(source.name)
+            self.given_up.add(int(source.name))
+            return True
+        return False
+
+    def _ends(self, source: Bytes, group: range, number: int, target: BufferTensorDesc) -> bool:
+        """Whether bytes come from before a group, and its steps up to this one are the last to read them: all alike."""
+        readers = self.readers[source]
+        if readers[-1] > number or any(source in self.steps[i].outputs.values() for i in group):
+            return False
+        seen = [
+            step.plan.inputs[name]
+            for step in (self.steps[i] for i in dict.fromkeys(readers) if i in group)
+            for name, at in step.inputs.items()
+            if at == source
+        ]
+        same_size = self.graph.between[int(source.name)] == target.total_size_in_bytes
+        return same_size and all(are_alike(desc, target) for desc in seen)
+
+
+def are_alike(one: BufferTensorDesc, other: BufferTensorDesc) -> bool:
+    """Whether two descs say the same of the same bytes."""
+    mine, theirs = ((desc.data_type, desc.sizes, desc.element_strides) for desc in (one, other))
+    return mine == theirs

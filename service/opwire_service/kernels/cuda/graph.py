@@ -1,0 +1,196 @@
+"""A graph as jobs of a card, one after the other: chains of formulas are one job, and all between stays on the card."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from opwire.check import Plan
+from opwire.errors import NotExecutableError, ProblemCode
+from opwire.graph import GRAPH, Bytes, Place, Step, Steps
+from opwire.operators import OPERATORS
+from opwire.tensor import BufferTensorDesc, DataType
+
+from ..chains import Group, Member, are_alike, grouped
+from ..graph import GraphMemory
+from .element_source import Formula
+from .elementwise import MOST, Elements, Source, is_chainable
+from .job import CudaJob, device_desc
+from .spreading import Spread
+
+
+class Tensor(NamedTuple):
+    """A tensor of a part: the bytes that it lies in, and how."""
+
+    at: Bytes
+    desc: BufferTensorDesc
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What runs a step of a graph, or several.
+
+    Attributes:
+        job: for the card.
+        inputs, outputs: its tensors, by the names that the job has for them.
+    """
+
+    job: CudaJob
+    inputs: Mapping[str, Tensor]
+    outputs: Mapping[str, Tensor]
+
+
+@dataclass(frozen=True, slots=True)
+class CudaGraph:
+    """The parts of a graph in their order, and where the bytes between them lie."""
+
+    memory: GraphMemory
+    parts: tuple[Part, ...]
+
+
+def graph_of(plan: Plan, job_of: Callable[[Plan], CudaJob]) -> CudaGraph:
+    """The parts of a graph.
+
+    Args:
+        plan: of the graph.
+        job_of: makes the job of a step.
+    """
+    plan = without_gaps(plan)
+    graph: Steps = plan.attributes
+    jobs = [_job(step.plan, job_of) for step in graph.steps]
+    formulas = [each if is_chainable(each) else None for each in jobs]
+    found = grouped(graph, formulas, MOST, _fit)
+    parts = tuple(_part(group, graph, jobs) for group in found.groups)
+    return CudaGraph(GraphMemory(plan, tuple(group.steps for group in found.groups), found.passing), parts)
+
+
+def _job(plan: Plan, job_of: Callable[[Plan], CudaJob]) -> CudaJob:
+    return Spread(plan) if any(map(has_gaps, plan.outputs.values())) else job_of(plan)
+
+
+def _fit(one: Elements, other: Elements) -> bool:
+    """Whether two formulas write in the same order."""
+    mine, theirs = one.target, other.target
+    return (mine.sizes, mine.element_strides) == (theirs.sizes, theirs.element_strides)
+
+
+def _part(group: Group[Elements], graph: Steps, jobs: list[CudaJob]) -> Part:
+    if not group.members:
+        step = graph.steps[group.steps.start]
+        return Part(
+            jobs[group.steps.start],
+            {name: Tensor(step.inputs[name], desc) for name, desc in step.plan.inputs.items()},
+            {name: Tensor(step.outputs[name], desc) for name, desc in step.plan.outputs.items()},
+        )
+    return _chain(group.members)
+
+
+def _chain(members: Sequence[Member[Elements]]) -> Part:
+    """The formulas of a chain as one job, whose tensors are called by their numbers among what it reads and writes."""
+    sources: dict[tuple[Bytes, DataType, tuple[int, ...]], Source] = {}
+    inputs: dict[str, Tensor] = {}
+    outputs: dict[str, Tensor] = {}
+    formulas: list[Formula] = []
+    for member in members:
+        (formula,) = member.job.formulas
+        operands = []
+        for source in member.job.sources:
+            if source.name in member.links:
+                operands.append(~member.links[source.name])
+                continue
+            at = member.step.inputs[source.name]
+            found = sources.setdefault((at, source.data_type, source.strides), source._replace(name=str(len(sources))))
+            inputs[found.name] = Tensor(at, member.step.plan.inputs[source.name])
+            operands.append(int(found.name))
+        target = len(outputs) if member.is_kept else None
+        if target is not None:
+            outputs[str(target)] = Tensor(member.step.outputs[member.job.output], member.job.target)
+        formulas.append(Formula(formula.source, tuple(operands), target))
+    return Part(Elements(members[0].job.target, list(sources.values()), formulas, list(outputs)), inputs, outputs)
+
+
+def without_gaps(plan: Plan) -> Plan:
+    """A graph whose steps leave no gaps in what they write, but for some that only put elements where they belong.
+
+    An output with gaps is packed, on the card also where those who read it agree on its layout. Outputs that were
+    copied from other bytes are those of steps.
+    """
+    graph: Steps = plan.attributes
+    readers: dict[Bytes, list[BufferTensorDesc]] = {}
+    for step in graph.steps:
+        for name, at in step.inputs.items():
+            readers.setdefault(at, []).append(step.plan.inputs[name])
+    for name, at in graph.copies.items():
+        readers.setdefault(at, []).append(plan.outputs[name])
+    packed: set[Bytes] = set()
+    between = list(graph.between)
+    steps: list[Step] = []
+    for step in graph.steps:
+        step, later = _packed(step, packed, readers, between)
+        steps += [step, *later]
+    for name, at in graph.copies.items():
+        desc = plan.outputs[name]
+        source, target = device_desc(desc) if at in packed else desc, Bytes(Place.OUTPUT, name)
+        steps.append(_copy(f"copy {name}", source, at, device_desc(desc), target, plan))
+    outputs = {name: device_desc(desc) for name, desc in plan.outputs.items()}
+    return replace(plan, attributes=Steps(tuple(steps), tuple(between), {}), outputs=outputs)
+
+
+def _packed(
+    step: Step, packed: set[Bytes], readers: Mapping[Bytes, list[BufferTensorDesc]], between: list[int]
+) -> tuple[Step, list[Step]]:
+    """A step that writes no gaps, and those that come behind it where some read what it writes in another way.
+
+    Args:
+        packed: the bytes that are packed, to which those of the step are added.
+        readers: how bytes are read.
+        between: the sizes of bytes between steps, to which more are added.
+    """
+    inputs = {
+        name: device_desc(desc) if step.inputs[name] in packed else desc for name, desc in step.plan.inputs.items()
+    }
+    outputs, places, later = dict(step.plan.outputs), dict(step.outputs), list[Step]()
+    for name, desc in step.plan.outputs.items():
+        if not has_gaps(desc):
+            continue
+        dense, at = device_desc(desc), places[name]
+        outputs[name] = dense
+        if all(are_alike(desc, reader) for reader in readers.get(at, ())):
+            packed.add(at)
+            continue
+        if desc.data_type.is_packed:
+            detail = f"a graph that reads the gaps of {name} of {step.name}, elements of 4 bits, runs on no CUDA device"
+            raise NotExecutableError(ProblemCode.OPERATOR_NOT_EXECUTABLE, detail, operator=GRAPH.name, devices=[])
+        places[name] = Bytes(Place.BETWEEN, len(between))
+        between.append(dense.total_size_in_bytes)
+        later.append(_copy(f"layout of {name} of {step.name}", dense, places[name], desc, at, step.plan))
+    if inputs == step.plan.inputs and outputs == step.plan.outputs:
+        return step, later
+    return step._replace(plan=replace(step.plan, inputs=inputs, outputs=outputs), outputs=places), later
+
+
+def has_gaps(desc: BufferTensorDesc) -> bool:
+    """Whether there are elements between those of a tensor."""
+    return desc.extent != desc.element_count
+
+
+def _copy(name: str, source: BufferTensorDesc, at: Bytes, target: BufferTensorDesc, to: Bytes, like: Plan) -> Step:
+    """A step that copies elements."""
+    identity = OPERATORS["ELEMENT_WISE_IDENTITY"]
+    (given,), (found,) = identity.members.inputs, identity.members.outputs
+    source, target = _as_bytes(source), _as_bytes(target)
+    plan = Plan(
+        identity,
+        like.level,
+        identity.attributes(ScaleBias=None),
+        {given.name: source},
+        {found.name: target},
+        source.element_count,
+    )
+    return Step(name, plan, {given.name: at}, {found.name: to})
+
+
+def _as_bytes(desc: BufferTensorDesc) -> BufferTensorDesc:
+    """Elements of 4 bits as the bytes that hold them."""
+    return BufferTensorDesc(DataType.UINT8, (desc.data_size_in_bytes,)) if desc.data_type.is_packed else desc

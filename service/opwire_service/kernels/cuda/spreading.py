@@ -1,0 +1,58 @@
+"""Putting a packed tensor where a layout with gaps has it: the kernels write no such outputs themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from opwire.check import Plan
+from opwire.tensor import Array
+
+from ...execution import Arrays, Stop
+from ..layout import Loop
+from .job import CudaMemory, KernelLaunch, Program
+from .reduction import LOOPS, loops_parameter
+
+THREADS = 256
+
+LAUNCH_ELEMENTS = 2**28
+"""Elements of one launch at most: some milliseconds."""
+
+_WORDS = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
+_TASK = np.dtype(
+    [*((name, "<u8") for name in ("source", "target")), ("first", "<u4"), ("count", "<u4"), ("loops", LOOPS)]
+)
+
+
+class Spread:
+    """The job of a plan that copies its only input, which is packed, to its only output."""
+
+    scratch_bytes = 0
+    state_bytes = 0
+    uncertain_bytes = 0
+
+    def __init__(self, plan: Plan) -> None:
+        ((self._source, source),) = plan.inputs.items()
+        ((self._target, target),) = plan.outputs.items()
+        self._count = source.element_count
+        self._loops = [Loop(size, 0, step) for size, step in zip(target.sizes, target.element_strides, strict=True)]
+        self._program = Program(("scalars", "loops", "spread"), (("WORD", _WORDS[target.data_type.dtype.itemsize]),))
+
+    @property
+    def programs(self) -> tuple[Program, ...]:
+        return (self._program,)
+
+    def launches(self, memory: CudaMemory) -> Iterator[KernelLaunch]:
+        """See ``CudaJob.launches``."""
+        (task,) = whole = np.zeros(1, _TASK)
+        task["source"], task["target"] = memory.inputs[self._source], memory.outputs[self._target]
+        loops_parameter(self._loops, task["loops"])
+        for first in range(0, self._count, LAUNCH_ELEMENTS):
+            part = whole.copy()
+            count = min(LAUNCH_ELEMENTS, self._count - first)
+            part["first"], part["count"] = first, count
+            yield KernelLaunch(self._program, "spread", (-(-count // THREADS), 1), (THREADS, 1), part)
+
+    def recompute(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+        """Nothing: copies are certain."""

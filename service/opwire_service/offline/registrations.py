@@ -1,0 +1,105 @@
+"""Files with graphs, made ready for a server to register: checked, and with all their constants."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic_core import to_json
+
+from opwire.check import Plan, read_level
+from opwire.client.calls import BuiltGraph
+from opwire.dxdispatch import read_text
+from opwire.errors import ProblemCode, RequestError
+from opwire.graph import CONSTANT, as_named, check_graph
+from opwire.graph.serialized import read_serialized
+from opwire.level import HIGHEST, FeatureLevel
+from opwire.tensor import Array
+from opwire.wire import ExecuteRequest, RequestBody, parse_registration, read_constants
+
+from .documents import read_payload, without_files
+from .graph_files import constant_beside, read_whole
+
+_BINARY = ".bin"
+"""Ends the names of the files of ONNX Runtime."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileGraph(BuiltGraph):
+    """A graph that was read from a file.
+
+    Attributes:
+        graph: spelt by names, without the tensors of its constants.
+        bytes_of: the bytes of these, by the names of their nodes.
+        level: that it was checked against.
+    """
+
+    graph: Mapping[str, Any]
+    bytes_of: Mapping[str, Array]
+    level: FeatureLevel
+
+    def to_json(self) -> dict[str, Any]:
+        """See ``BuiltGraph``."""
+        return dict(self.graph)
+
+    @property
+    def constants(self) -> Mapping[str, Array]:
+        """See ``BuiltGraph``."""
+        return self.bytes_of
+
+
+def read_graph_file(path: Path, level: FeatureLevel | None) -> FileGraph:
+    """The graph of a file: JSON, a graph or a request that has one; or what ONNX Runtime writes, if its name ends so.
+
+    Args:
+        path: of the file, beside which files lie that it names.
+        level: to check the graph against; by default that of the request, or the highest.
+
+    Raises:
+        ContractViolation: the graph is not valid at the level.
+        OSError: a file that it names cannot be read.
+        RequestError: it holds no graph.
+    """
+    is_binary = path.suffix.lower() == _BINARY
+    request, files = _of_onnx_runtime(path) if is_binary else _of_json(path.read_bytes(), path.parent)
+    level = level or read_level(request.feature_level, "/feature_level")
+    plan = check_graph(request.operator, level, pointer="/graph")
+    payloads = _payloads(plan, files, request.places)
+    constants = read_constants(plan, request._replace(inputs={**request.inputs, **payloads}))
+    graph: Any = request.operator
+    named = as_named(graph) if "Nodes" in graph else graph
+    return FileGraph(named, {name: np.frombuffer(each, np.uint8) for name, each in constants.items()}, level)
+
+
+def _payloads(plan: Plan, files: Mapping[str, Path], places: Mapping[str, str]) -> dict[str, memoryview]:
+    return {name: read_payload(path, places[name], plan.inputs.get(name)) for name, path in files.items()}
+
+
+def _of_json(data: bytes, folder: Path) -> tuple[ExecuteRequest, dict[str, Path]]:
+    """The graph of a request, or one by itself, and the files of its constants."""
+    value = read_text(data)
+    if isinstance(value, Mapping) and {"nodes", "Nodes"} & value.keys():
+        value = {"graph": value}
+    if not isinstance(value, Mapping) or "graph" not in value:
+        detail = "the file holds no graph: neither an object with nodes, nor a request with a graph"
+        raise RequestError(ProblemCode.INVALID_REQUEST, detail)
+    kept, files = without_files({name: value[name] for name in ("graph", "feature_level") if name in value}, folder)
+    return parse_registration(RequestBody.split(to_json(kept, inf_nan_mode="constants"))), files
+
+
+def _of_onnx_runtime(path: Path) -> tuple[ExecuteRequest, dict[str, Path]]:
+    """The graph of a file of ONNX Runtime; what lies in files beside it are constants of the graph."""
+    found = read_serialized(read_whole(path, ""))
+    graph, names = found.with_file_constants()
+    files = {CONSTANT + name: constant_beside(path, file, "") for file, name in names.items()}
+    inputs = {CONSTANT + name: memoryview(_padded(constant)) for name, constant in found.constants.items()}
+    places = dict.fromkeys((*files, *inputs), "/graph")
+    return ExecuteRequest(graph, HIGHEST, inputs, is_graph=True, places=places), files
+
+
+def _padded(constant: bytes) -> bytes:
+    """Constants in the file itself need not be rounded up as their tensors are."""
+    return constant + bytes(-len(constant) % 4)

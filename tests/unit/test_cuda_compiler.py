@@ -1,0 +1,131 @@
+"""Which programs of a card are kept, and which are compiled again; what compiles them is not real."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from opwire_service.execution import Stopped
+from opwire_service.kernels.cuda.compiler import Compiler
+from opwire_service.kernels.cuda.job import KernelLaunch, Program
+from tests.execution import go_on
+
+
+class Card:
+    compute_capability = "90"
+    attributes: ClassVar[dict[str, int]] = {"MaxSharedMemoryPerBlockOptin": 1 << 16}
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+
+    def __enter__(self) -> Card:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Nothing ends."""
+
+
+class Module:
+    def load(self, binary: bytes) -> None:
+        self.binary = binary
+
+    def get_function(self, entry: str) -> tuple[bytes, str]:
+        return self.binary, entry
+
+
+class Nvrtc:
+    """Its machine code is the text of a program."""
+
+    NVRTCError = RuntimeError
+
+    def __init__(self) -> None:
+        self.compiled: list[str] = []
+
+    def getVersion(self) -> int:
+        return 1
+
+    def createProgram(self, code: str, *_: object) -> str:
+        return code
+
+    def compileProgram(self, program: str, options: object) -> None:
+        self.compiled.append(program)
+
+    def getCUBIN(self, program: str) -> bytes:
+        return program.encode()
+
+    def destroyProgram(self, program: str) -> None:
+        """Nothing is left."""
+
+
+Make = Callable[..., tuple[Compiler, Nvrtc]]
+
+
+@pytest.fixture
+def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
+    monkeypatch.setenv("OPWIRE_KERNEL_CACHE", str(tmp_path))
+    made: list[Compiler] = []
+
+    def compiler(**limits: Any) -> tuple[Compiler, Nvrtc]:
+        nvrtc = Nvrtc()
+        cuda = SimpleNamespace(nvrtc=nvrtc, function=SimpleNamespace(Module=Module), Device=Card)
+        made.append(Compiler(SimpleNamespace(cuda=cuda), 0, **limits))
+        return made[-1], nvrtc
+
+    yield compiler
+    for each in made:
+        each.close()
+
+
+def program(number: int) -> Program:
+    return Program((), (("NUMBER", number),))
+
+
+def launch(each: Program) -> KernelLaunch:
+    return KernelLaunch(each, "run", (1, 1), (1, 1), np.zeros(1))
+
+
+def test_programs_used_last_are_kept_ready(make):
+    compiler, nvrtc = make(loaded=5, on_disk=0)
+    for number in range(7):
+        compiler.kernel(launch(program(number)), go_on)
+        compiler.get(program(0), go_on)
+    assert len(compiler) == 5
+    assert len(nvrtc.compiled) == 7
+    for number in (0, 3, 6):
+        compiler.get(program(number), go_on)
+    assert len(nvrtc.compiled) == 7
+    compiler.kernel(launch(program(1)), go_on)
+    assert nvrtc.compiled[7:] == [program(1).code]
+
+
+def test_machine_code_is_kept_on_disk_up_to_a_bound(make, tmp_path: Path):
+    compiler, _ = make(on_disk=3)
+    compiler.ask(map(program, range(9)))
+    for number in range(9):
+        compiler.get(program(number), go_on)
+    assert 3 <= len(list(tmp_path.iterdir())) <= 6  # several are compiled at a time
+    again, nvrtc = make(on_disk=3)
+    for number in range(9):
+        again.get(program(number), go_on)
+    assert len(nvrtc.compiled) == 9 - len(list(tmp_path.iterdir()))
+
+
+def test_who_waits_for_a_program_can_be_stopped(make):
+    compiler, nvrtc = make()
+    released = threading.Event()
+
+    def slowly(code: str, options: object) -> None:
+        released.wait(60)
+
+    nvrtc.compileProgram = slowly
+    try:
+        with pytest.raises(Stopped):
+            compiler.get(program(1), lambda: True)
+    finally:
+        released.set()

@@ -1,0 +1,116 @@
+"""What the CUDA device does around its kernels: on a card in name, whose results the host computes."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from opwire.check import check
+from opwire.graph import check_graph
+from opwire.tensor import Array
+from opwire_service.devices.cpu import CpuDevice
+from opwire_service.devices.cuda.device import FEW, CudaDevice
+from opwire_service.execution import Stopped
+from tests.execution import go_on
+from tests.host_card import Module, Runtime, host_cupy
+from tests.unit.test_graph_chains import one_by_one_large, tensor
+
+
+@pytest.fixture
+def card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[CudaDevice, Runtime]]:
+    runtime = Runtime()
+    monkeypatch.setenv("OPWIRE_KERNEL_CACHE", str(tmp_path))
+    monkeypatch.setitem(sys.modules, "cupy", host_cupy(runtime))
+    Module.open_places = None
+    device = CudaDevice()
+    yield device, runtime
+    assert device.memory.in_use == 0
+    device.close()
+    assert not runtime.blocks
+
+
+def row(count: int, names: list[str]) -> dict[str, Any]:
+    """Functions, each of what the one before gives."""
+    desc = {"InputTensor": tensor("FLOAT32", [count])}
+    sources = ["input:x", *(f"n{i}" for i in range(len(names)))]
+    nodes = {
+        node: {"type": name, "desc": desc, "inputs": {"InputTensor": source}}
+        for name, (source, node) in zip(names, itertools.pairwise(sources), strict=True)
+    }
+    return {"nodes": nodes, "outputs": {"y": sources[-1]}}
+
+
+def run(device: CudaDevice, graph: dict[str, Any], x: Array) -> Array:
+    y = np.full_like(x, 7)
+    device.run(check_graph(graph), {"x": x}, {"y": y}, go_on)
+    return y
+
+
+FUNCTIONS = ["ACTIVATION_SIGMOID", "ELEMENT_WISE_TANH", "ELEMENT_WISE_EXP"] * 7
+
+
+def test_what_is_between_the_nodes_of_a_graph_is_right(card, cpu_device: CpuDevice):
+    """Three chains, whose results the host puts where the next one reads them."""
+    device, _ = card
+    x = np.random.default_rng(0).standard_normal(777).astype(np.float32)
+    graph = row(777, FUNCTIONS)
+    assert run(device, graph, x).tobytes() == one_by_one_large(cpu_device, graph, x, "n20").tobytes()
+
+
+def test_a_few_results_are_computed_from_single_elements(card, cpu_device: CpuDevice):
+    device, runtime = card
+    count = 200_000
+    x = np.random.default_rng(1).standard_normal(count).astype(np.float32)
+    graph = row(count, FUNCTIONS[:3])
+    Module.open_places = [5, 77_777, count - 1]
+    found = run(device, graph, x)
+    right = one_by_one_large(cpu_device, graph, x, "n2")
+    assert found[Module.open_places].tobytes() == right[Module.open_places].tobytes()
+    assert runtime.copied[1] < x.nbytes + 100
+    assert runtime.copied[2] < x.nbytes + 200
+    Module.open_places = list(range(FEW + 1))
+    assert run(device, graph, x)[: FEW + 1].tobytes() == right[: FEW + 1].tobytes()
+
+
+def test_one_operator_has_its_results_from_the_host_alone(card, cpu_device: CpuDevice):
+    device, runtime = card
+    x = np.random.default_rng(2).standard_normal(1000).astype(np.float32)
+    plan = check({"type": "ELEMENT_WISE_EXP", "desc": {"InputTensor": tensor("FLOAT32", [1000])}})
+    found, right = np.empty_like(x), np.empty_like(x)
+    device.run(plan, {"InputTensor": x}, {"OutputTensor": found}, go_on)
+    cpu_device.run(plan, {"InputTensor": x}, {"OutputTensor": right}, go_on)
+    assert found.tobytes() == right.tobytes()
+    assert runtime.copied[1] == x.nbytes
+
+
+def test_between_nodes_nothing_is_copied_where_all_is_certain(card):
+    device, runtime = card
+    desc = {"Function": "MAX", "InputTensor": tensor("FLOAT32", [1000]), "Axes": []}
+    sources = ["input:x", *(f"n{i}" for i in range(30))]
+    nodes = {
+        node: {"type": "REDUCE", "desc": desc, "inputs": {"InputTensor": source}}
+        for source, node in itertools.pairwise(sources)
+    }
+    Module.launches = 0
+    run(device, {"nodes": nodes, "outputs": {"y": "n29"}}, np.ones(1000, np.float32))
+    assert runtime.copied == {1: 4000, 2: 4000}
+    assert Module.launches == 30
+
+
+def test_a_graph_is_given_up_between_its_launches(card):
+    device, _ = card
+    graph = row(100, ["ACTIVATION_RELU"] * 200)
+    plan = check_graph(graph)
+    asked = itertools.count()
+    x, y = np.zeros(100, np.float32), np.zeros(100, np.float32)
+    device.run(plan, {"x": x}, {"y": y}, go_on)  # compiles
+    Module.launches = 0
+    with pytest.raises(Stopped):
+        device.run(plan, {"x": x}, {"y": y}, lambda: next(asked) >= 2)
+    assert 0 < Module.launches < 25

@@ -12,6 +12,7 @@ import pytest
 
 from opwire.check import Plan, check
 from opwire.errors import OverloadedError, ProblemCode
+from opwire.graph import check_graph
 from opwire_service.engine.dispatcher import Dispatcher
 from opwire_service.engine.placement import Cost, Demand
 from tests.dispatching import IN_TIME, until_schedule_is
@@ -106,4 +107,38 @@ async def test_what_ran_is_learned():
     placement = made._placement
     assert placement is not None
     assert placement.seconds("cuda", Demand.of(plan), time.monotonic()) >= 0.0015
+    await made.close()
+
+
+class Few(FakeDevice):
+    """A device that runs graphs of some operators."""
+
+    def executes(self, operator: str) -> bool:
+        """See ``Device.executes``."""
+        return operator in ("GRAPH", "REDUCE")
+
+    def scratch_bytes(self, plan: Plan) -> int:
+        """See ``Device.scratch_bytes``."""
+        return 1000
+
+
+@pytest.mark.parametrize(
+    ("kind", "device", "scratch"), [("REDUCE", "cuda", 1000), ("ELEMENT_WISE_ABS", "cpu", 0)], ids=["runs", "lacks"]
+)
+async def test_a_graph_goes_to_a_device_that_runs_all_its_nodes(kind, device, scratch):
+    tensor = {"DataType": "FLOAT32", "Sizes": [4]}
+    maximum = {"Function": "MAX", "InputTensor": tensor, "Axes": []}
+    nodes = {
+        "first": {"type": "REDUCE", "desc": maximum, "inputs": {"InputTensor": "input:x"}},
+        "last": {
+            "type": kind,
+            "desc": maximum if kind == "REDUCE" else {"InputTensor": tensor},
+            "inputs": {"InputTensor": "first"},
+        },
+    }
+    plan = check_graph({"nodes": nodes, "outputs": {"y": "last"}})
+    made = several(Few(), FakeDevice())
+    with made.place(plan, "auto") as chosen:
+        assert chosen == device
+    assert made.scratch_bytes(plan, "auto") == scratch  # of any device that it may go to
     await made.close()

@@ -157,6 +157,11 @@ class QuickSource:
         high = f"__double2hiint({a}) + ({exponent} << 20)"
         return self._double(f"__hiloint2double({high}, __double2loint({a}))")
 
+    has_sixteenths = False
+
+    def two_to_sixteenths(self, sixteenths: str) -> str:
+        raise NotImplementedError("tables in registers")
+
     def split(self, x: str) -> tuple[str, str]:
         exponent = self.named("i32", f"(__double2hiint({x}) - 0x3fe6a09e) >> 20")  # from the square root of 1/2
         high = f"__double2hiint({x}) - ({exponent} << 20)"

@@ -15,7 +15,7 @@ from opwire.operators import OPERATORS
 from opwire.tensor import Array, DataType
 from opwire_service.kernels.cpu.elementwise.approximations import PRECISION, TURNS
 from opwire_service.kernels.cpu.elementwise.inverse_functions import FUNCTIONS
-from opwire_service.kernels.cpu.elementwise.kernel import Recipe, Source, Way, module_of
+from opwire_service.kernels.cpu.elementwise.kernel import CERTIFIED_WIDTH, Recipe, Source, Way, module_of
 from opwire_service.kernels.cpu.elementwise.machine_code import compiled, has_sixteenths, optimized
 from opwire_service.kernels.cpu.elementwise.planes import SHORT, planes_of
 from opwire_service.kernels.formulas import quick
@@ -167,7 +167,7 @@ def test_code_has_vectors_and_calls_no_library():
         sources = tuple(Source(each.name, DataType.FLOAT32, is_spread=False) for each in operands)
         recipe = Recipe(call(name)(*operands), 0, sources, DataType.FLOAT32, Way.CERTIFIED)
         text = str(optimized(module_of(recipe), is_narrow=False)[0])
-        assert "<16 x double>" in text
+        assert f"<{CERTIFIED_WIDTH} x double>" in text
         assert not re.findall(r"call [^@]*@(?!llvm\.)", text), name
 
 

@@ -221,8 +221,10 @@ class QuickSource:
     def _call(self, primitive: str, operands: list[str]) -> str:
         if primitive in quick.FUNCTIONS:
             return self._quick(quick.FUNCTIONS[primitive], primitive, operands)
-        if primitive in ("negate", "absolute"):
-            return getattr(self, primitive)(*operands)
+        if primitive == "negate":
+            return self.negate(*operands)
+        if primitive == "absolute":
+            return self.absolute(*operands)
         if primitive in COMPARISONS or primitive == "not_":
             return self.named("bool", of_floats(primitive, operands))
         return self._double(of_floats(primitive, operands))

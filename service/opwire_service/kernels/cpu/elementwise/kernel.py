@@ -26,7 +26,7 @@ KEPT = 512
 ROWS, COLUMNS, TARGET, TARGET_STEP, NUMBERS, MASK, SOURCES = range(7)
 """Places of the arguments; of each source follow its address and the bytes between its rows."""
 
-CERTIFIED_WIDTH = 16
+CERTIFIED_WIDTH = 32
 """Elements of a vector, and bits of a mask."""
 
 _Kind = TypeVar("_Kind", bound=code.Certified)

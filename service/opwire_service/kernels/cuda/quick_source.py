@@ -159,6 +159,11 @@ class QuickSource:
         high = f"__double2hiint({a}) + ({exponent} << 20)"
         return self._double(f"__hiloint2double({high}, __double2loint({a}))")
 
+    has_sixteenths = False
+
+    def two_to_sixteenths(self, sixteenths: str) -> str:
+        raise NotImplementedError("tables in registers")
+
     def split(self, x: str) -> tuple[str, str]:
         exponent = self.named("i32", f"(__double2hiint({x}) - 0x3fe6a09e) >> 20")  # from the square root of 1/2
         high = f"__double2hiint({x}) - ({exponent} << 20)"
@@ -218,9 +223,10 @@ class QuickSource:
     def _call(self, primitive: str, operands: list[str]) -> str:
         if primitive in quick.FUNCTIONS:
             return self._quick(quick.FUNCTIONS[primitive], primitive, operands)
-        if primitive in ("negate", "absolute"):
-            result: str = getattr(self, primitive)(*operands)
-            return result
+        if primitive == "negate":
+            return self.negate(*operands)
+        if primitive == "absolute":
+            return self.absolute(*operands)
         if primitive in COMPARISONS or primitive == "not_":
             return self.named("bool", of_floats(primitive, operands))
         return self._double(of_floats(primitive, operands))

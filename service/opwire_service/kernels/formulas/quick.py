@@ -31,6 +31,14 @@ _EXP2 = (
 )
 """2**f for f up to 1/2 away from 0: within 2**-39.7."""
 
+_EXP2_OF_SIXTEENTH = (
+    1.4676387238549773e-07,
+    1.355120515509402e-05,
+    0.0009383847926296645,
+    0.04332169876016053,
+)
+"""(2**(f/16) - 1) / f for f up to 1/2 away from 0: 2**(f/16) within 2**-38.5."""
+
 _EXP2M1 = (
     1.0203121396696503e-07,
     1.325522490279486e-06,
@@ -218,10 +226,15 @@ QUICK = Precision(
 """What the functions keep, and a quotient."""
 
 
-def _exp2(v: Writer, a: Number, b: Number) -> Number:
-    """Two to the power of a product."""
-    k, exponent = v.nearest_product(a, b)
-    f = v.multiply_add(a, b, v.negate(k))
+def _exp2(v: Writer, a: Number, factor: float) -> Number:
+    """Two to the power of a number times another."""
+    if v.has_sixteenths:
+        k, sixteenths = v.nearest_product(a, v.number(16 * factor))
+        f = v.multiply_add(a, v.number(16 * factor), v.negate(k))
+        near = v.two_to_sixteenths(sixteenths)
+        return v.multiply_add(v.multiply(near, f), v.horner(_EXP2_OF_SIXTEENTH, f), near)
+    k, exponent = v.nearest_product(a, v.number(factor))
+    f = v.multiply_add(a, v.number(factor), v.negate(k))
     return v.exponent_added(v.horner(_EXP2, f), exponent)
 
 
@@ -236,7 +249,7 @@ def _exp2m1(v: Writer, a: Number, b: Number) -> Number:
 
 def exp(v: Writer, x: Number) -> Number:
     """The product is within 2**-44 of the real one."""
-    return _exp2(v, v.limited(x, MOST), v.number(_LOG2_E))
+    return _exp2(v, v.limited(x, MOST), _LOG2_E)
 
 
 def expm1(v: Writer, x: Number) -> Number:
@@ -262,7 +275,7 @@ def power(v: Writer, x: Number, y: Number) -> Number:
     f, e = v.split(x)
     s = v.divide(f, v.add(f, v.number(2)))
     logarithm = v.multiply_add(s, v.horner(_LOG2, v.multiply(s, s)), e)
-    return _exp2(v, v.limited(v.multiply(y, logarithm), MOST), v.number(1))
+    return _exp2(v, v.limited(v.multiply(y, logarithm), MOST), 1)
 
 
 def tanh(v: Writer, x: Number) -> Number:
@@ -301,7 +314,7 @@ def erf(v: Writer, x: Number) -> Number:
 def erfc(v: Writer, x: Number) -> Number:
     """Beyond 10.5 it is so near 0 that FLOAT32 and FLOAT16 round it to 0, also times the argument."""
     size = v.at_most(v.absolute(x), 26)
-    falling = _exp2(v, v.multiply(size, size), v.number(-_LOG2_E))
+    falling = _exp2(v, v.multiply(size, size), -_LOG2_E)
     tail = v.divide(v.multiply(falling, v.horner(_ERFC, size)), v.horner(_ERFC_OVER, size))
     return v.choose(v.is_negative(x), v.subtract(v.number(2), tail), tail)
 

@@ -88,6 +88,15 @@ class Writer(Protocol):
         """A number times two to the power of an integer, where neither is subnormal."""
         ...
 
+    @property
+    def has_sixteenths(self) -> bool:
+        """Whether ``two_to_sixteenths`` takes little."""
+        ...
+
+    def two_to_sixteenths(self, sixteenths: Number) -> Number:
+        """Two to the power of an integer over 16."""
+        ...
+
     def split(self, x: Number) -> tuple[Number, Number]:
         """How much a number divided by a power of two lies above 1, from -0.2929 to 0.4143, and its exponent."""
         ...

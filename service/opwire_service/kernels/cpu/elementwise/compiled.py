@@ -41,6 +41,9 @@ PART = 1 << 13
 PART_BYTES = 1 << 10
 """That it takes for each."""
 
+_WORD = np.dtype(f"u{CERTIFIED_WIDTH // 8}")
+"""Of a mask: it has a bit for each element of a vector."""
+
 Places = tuple[Any, ...]
 """Indices along each collapsed dimension."""
 
@@ -99,7 +102,7 @@ class CompiledFormula:
 
 def _mask_bytes(planes: Planes) -> int:
     rows, columns = planes.tile
-    return rows * -(-columns // CERTIFIED_WIDTH) * (CERTIFIED_WIDTH // 8)
+    return rows * -(-columns // CERTIFIED_WIDTH) * _WORD.itemsize
 
 
 class _Tile(NamedTuple):
@@ -246,7 +249,7 @@ class _Workspace:
     def __init__(self, formula: CompiledFormula) -> None:
         planes = formula.planes
         self._planes = planes
-        self._mask = np.empty(_mask_bytes(planes) // 2 if formula.certified is not None else 0, np.uint16)
+        self._mask = np.empty(_mask_bytes(planes) // _WORD.itemsize if formula.certified is not None else 0, _WORD)
         self._mask_address = self._mask.ctypes.data
         self._staged = [
             (number, tensor, np.empty(STAGED_ROWS * tensor.staged_row, np.uint8))

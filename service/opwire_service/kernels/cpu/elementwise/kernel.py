@@ -18,7 +18,7 @@ from opwire.tensor import DataType
 from . import code
 from .code import Parameter, stored_type
 from .lanes import DOUBLE, INT, LONG, Lanes, Vector
-from .machine_code import INTEGER, MachineCode, begin, compiled
+from .machine_code import INTEGER, MachineCode, begin, compiled, has_sixteenths
 
 KEPT = 512
 """Kernels that are kept, those made last: some 20 KB each."""
@@ -26,7 +26,7 @@ KEPT = 512
 ROWS, COLUMNS, TARGET, TARGET_STEP, NUMBERS, MASK, SOURCES = range(7)
 """Places of the arguments; of each source follow its address and the bytes between its rows."""
 
-CERTIFIED_WIDTH = 16
+CERTIFIED_WIDTH = 32
 """Elements of a vector, and bits of a mask."""
 
 _Kind = TypeVar("_Kind", bound=code.Certified)
@@ -139,10 +139,15 @@ def is_ready(recipe: Recipe) -> bool:
     return recipe in _kernels
 
 
-def module_of(recipe: Recipe) -> ir.Module:
-    """The code of a kernel."""
+def module_of(recipe: Recipe, looks_up: bool | None = None) -> ir.Module:
+    """The code of a kernel.
+
+    Args:
+        recipe: what it is made from.
+        looks_up: whether it has tables in registers; by default if the processor can.
+    """
     module, function = begin()
-    _Writer(recipe, function).write()
+    _Writer(recipe, function, has_sixteenths() if looks_up is None else looks_up).write()
     return module
 
 
@@ -153,11 +158,11 @@ class _Writer:
     shorter than a vector there is a copy on the stack.
     """
 
-    def __init__(self, recipe: Recipe, function: ir.Function) -> None:
+    def __init__(self, recipe: Recipe, function: ir.Function, looks_up: bool) -> None:
         self._recipe = recipe
         self._function = function
         self._builder: Any = ir.IRBuilder(function.append_basic_block("entry"))
-        self._v = Lanes(self._builder, recipe.width)
+        self._v = Lanes(self._builder, recipe.width, looks_up)
 
     def write(self) -> None:
         builder, recipe = self._builder, self._recipe

@@ -16,6 +16,11 @@ Vector = Any
 DOUBLE, FLOAT, HALF = ir.DoubleType(), ir.FloatType(), ir.HalfType()
 LONG, INT, SHORT, BIT = ir.IntType(64), ir.IntType(32), ir.IntType(16), ir.IntType(1)
 
+REGISTER = 8
+"""FLOAT64 in a register of those that look up."""
+
+_LOOK_UP = "llvm.x86.avx512.vpermi2var.pd.512"
+
 ROUNDER = 1.5 * 2.0**52
 """Added to a number below 2**51 it leaves the nearest integer in the lowest bits."""
 
@@ -27,10 +32,12 @@ class Lanes:
     Attributes:
         builder: of the block that it is written to.
         width: numbers in a vector.
+        has_sixteenths: whether the processor has instructions that look up one of 16 FLOAT64.
     """
 
     builder: Any
     width: int
+    has_sixteenths: bool = False
 
     def of(self, element: Any) -> Any:
         """The type of vectors of an element."""
@@ -187,6 +194,29 @@ class Lanes:
         shifted = self.builder.shl(exponent, self.constant(LONG, 52))
         return self.from_bits(self.builder.add(self.bits(a), shifted))
 
+    def two_to_sixteenths(self, sixteenths: Vector) -> Vector:
+        """Two to the power of an integer over 16, where the processor looks it up."""
+        builder = self.builder
+        parts = [
+            self._looked_up(builder.shuffle_vector(sixteenths, sixteenths, _places(start, REGISTER)))
+            for start in range(0, self.width, REGISTER)
+        ]
+        while len(parts) > 1:
+            both = _places(0, 2 * parts[0].type.count)
+            parts = [builder.shuffle_vector(a, b, both) for a, b in zip(parts[::2], parts[1::2], strict=True)]
+        whole = builder.shl(sixteenths, self.constant(LONG, 48))
+        exponent = builder.and_(whole, self.constant(LONG, 0xFFF << 52))
+        return self.from_bits(builder.add(self.bits(parts[0]), exponent))
+
+    def _looked_up(self, places: Vector) -> Vector:
+        """Powers by the lowest 4 bits of integers, as many as fit a register."""
+        numbers, module = ir.VectorType(DOUBLE, REGISTER), self.builder.module
+        kind = ir.FunctionType(numbers, [numbers, places.type, numbers])
+        function = module.globals.get(_LOOK_UP) or ir.Function(module, kind, _LOOK_UP)
+        powers = [ir.Constant(DOUBLE, 2.0 ** (place / 16)) for place in range(16)]
+        low, high = ir.Constant(numbers, powers[:REGISTER]), ir.Constant(numbers, powers[REGISTER:])
+        return self.builder.call(function, [low, places, high])
+
     def split(self, x: Vector) -> tuple[Vector, Vector]:
         """How much a number divided by a power of two lies above 1, from -0.3 to 0.42, and the exponent of that."""
         bits = self.bits(x)
@@ -213,6 +243,11 @@ class Lanes:
     @property
     def infinity(self) -> Vector:
         return self.number(math.inf)
+
+
+def _places(start: int, count: int) -> Vector:
+    """For shuffles."""
+    return ir.Constant(ir.VectorType(INT, count), list(range(start, start + count)))
 
 
 def _is_widened(a: Vector) -> bool:

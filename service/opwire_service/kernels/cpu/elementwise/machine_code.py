@@ -74,6 +74,13 @@ def converts_halves() -> bool:
 
 
 @cache
+def has_sixteenths() -> bool:
+    """Whether the processor looks up one of 16 FLOAT64 in registers."""
+    is_x86 = binding.get_process_triple().startswith("x86_64")
+    return is_x86 and bool(binding.get_host_cpu_features().get("avx512f"))
+
+
+@cache
 def _target() -> Any:
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()

@@ -61,7 +61,7 @@ def test_tiles_are_rounded_correctly(cuda, dtype):
 
 @pytest.mark.parametrize(
     ("rows", "depth", "columns"),
-    [(4500, 300, 4400), (3, 40_000, 20_000), (20_000, 33, 1), (257, 9001, 129), (1, 1, 1)],
+    [(4500, 300, 4400), (3, 4001, 20_000), (20_000, 33, 1), (257, 9001, 129), (1, 1, 1)],
 )
 def test_products_of_every_shape(cuda, rows, depth, columns):
     a, b = normal(rows, depth), normal(depth, columns, seed=1)

@@ -15,6 +15,7 @@ from opwire_service.devices import load
 from opwire_service.devices.base import Device, DeviceUnavailable
 from opwire_service.execution import Stopped
 from opwire_service.kernels.cuda.products.tiles import MOST_SETTLED
+from tests import oracle
 from tests.products import (
     FORWARD,
     SHAPES,
@@ -244,6 +245,21 @@ def test_sums_of_bytes_wrap(cuda):
     right = (255 * -255 * 40_000 + 2**31) % 2**32 - 2**31
     found = answer(cuda, "MATRIX_MULTIPLY_INTEGER", {"ATensor": a, "BTensor": b, **zeros})
     np.testing.assert_array_equal(found, np.full((2, 3), right))
+
+
+@pytest.mark.parametrize("cancels", [False, True])
+def test_wide_integers_are_rounded_once(cuda, cancels):
+    chosen = np.random.default_rng(0)
+    a, b = (chosen.integers(-(2**31), 2**31, shape, np.int32) for shape in ((300, 1200), (1200, 200)))
+    if cancels:
+        b[600:], a[:, 600:] = b[:600], -a[:, :600]
+        a[:, 0] += 1
+    scale = np.array([[2.0**-20]], np.float32)
+    inputs = {"ATensor": a, "AScaleTensor": scale, "BTensor": b, "BScaleTensor": scale}
+    exact = a[:30].astype(object) @ b[:, :20].astype(object)
+    right = np.vectorize(lambda n: oracle.rounded(Fraction(n) / 2**40, np.dtype(np.float32)))(exact)
+    found = answer(cuda, "MATRIX_MULTIPLY_INTEGER_TO_FLOAT", inputs)
+    np.testing.assert_array_equal(found[:30, :20], right)
 
 
 def test_quotients_in_the_middle_go_to_the_even_integer(cuda):

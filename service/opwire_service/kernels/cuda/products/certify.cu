@@ -6,10 +6,13 @@ const double SLACK = 0x1p-51;     // what an addend adds to the error, in parts 
 const double CLOSE = 0x1p-36;     // the relative error of what an activation is applied to, at most
 const double ABSOLUTE = 0x1p-40;  // the error of what stays a double, at most
 
-// False if the bound leaves it open.
-static __device__ __forceinline__ bool certified(const Task &task, double sum, double bound, double addend, Output &into) {
-    double value = sum * task.alpha;
-    if (!is_finite(task.alpha)) {  // the sign decides
+// False if the bound leaves it open; that is one on the error of the sum times alpha, or of the sum if there are scales.
+static __device__ __forceinline__ bool certified(
+    const Task &task, double factor, double sum, double bound, double addend, Output &into
+) {
+    double value = sum * factor;
+    if (HAS_SCALES && is_finite(factor)) bound *= fabs(factor);
+    if (!is_finite(factor)) {  // the sign decides
         if (is_finite(sum) && !(fabs(sum) > bound)) return false;
         bound = 0;
     }
@@ -72,7 +75,7 @@ extern "C" __global__ void __launch_bounds__(CERTIFY_THREADS) certify(const __gr
         Output into;
         // An infinite weight adds nothing in the padding.
         bool is_certain = !(WINDOW && !is_finite(row_bound));
-        is_certain = is_certain && certified(task, task.sums[element], bound, addend, into);
+        is_certain = is_certain && certified(task, factor_of(task, spot), task.sums[element], bound, addend, into);
         if (is_certain) task.target[target_offset(task, spot.matrix, spot.row, spot.column)] = into;
         else open |= 1u << i;
     }
@@ -98,7 +101,7 @@ extern "C" __global__ void __launch_bounds__(CERTIFY_THREADS) convolve(const __g
         }
         double addend = task.addend ? addend_of(task, spot.matrix, spot.row, spot.column) : 0;
         Output into;
-        if (certified(task, sum, magnitudes * task.error, addend, into))
+        if (certified(task, task.alpha, sum, magnitudes * task.error, addend, into))
             task.target[target_offset(task, spot.matrix, spot.row, spot.column)] = into;
         else
             open = 1;

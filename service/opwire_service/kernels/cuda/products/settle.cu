@@ -79,9 +79,9 @@ extern "C" __global__ void __launch_bounds__(AGAIN_WARPS *WARP) sum_again(const 
     }
 }
 
-// The exact sums, one after the other for each block. A warp takes off the leading bits of its
-// products on a common grid, so wide that their sum is exact, until nothing is left of them; what was taken off goes into
-// a long integer, of which each lane holds 32 bits.
+// The exact sums, one after the other for each block. A warp takes off the leading bits of its products on a common
+// grid, so wide that their sum is exact, until nothing is left of them; what was taken off goes into a long integer, of
+// which each lane holds 32 bits.
 
 const u32 SETTLE_WARPS = 4;
 const u32 EACH = 8;           // products of a lane at a time
@@ -128,7 +128,7 @@ static __device__ __forceinline__ void add_products(i64 &limb, double (&x)[EACH]
     }
 }
 
-// The number that limbs hold, rounded to odd: what is not exact ends in a one, so that another rounding is as good as one.
+// The number that limbs hold, rounded to odd: what is not exact ends in a one, so that to round it again does no harm.
 static __device__ double long_number(i64 *limbs) {
     i64 carry = 0;
     for (u32 i = 0; i < WARP; ++i) {
@@ -154,7 +154,8 @@ static __device__ double long_number(i64 *limbs) {
     u64 significand = zeros ? high << zeros | low >> (32 - zeros) : high;
     bool is_inexact = (significand & 0x7ff) != 0 || (low << zeros & 0xffffffffull) != 0;
     for (i32 i = 0; i < top - 2; ++i) is_inexact |= limbs[i] != 0;
-    double number = ldexp((double)(significand >> 11 | (u64)is_inexact), 32 * (top - 1) - (i32)zeros + 11 + LEAST_POWER);
+    i32 power = 32 * (top - 1) - (i32)zeros + 11 + LEAST_POWER;
+    double number = ldexp((double)(significand >> 11 | (u64)is_inexact), power);
     return is_negative ? -number : number;
 }
 
@@ -164,10 +165,11 @@ struct Shared {
     double special[SETTLE_WARPS];
 };
 
-// The products of a warp: those from each EACH * WARP of them on. The ones that are no finite numbers go elsewhere. Those
-// of integers may have a rest, which double does not hold.
+// The products of a warp: those from each EACH * WARP of them on. The ones that are no finite numbers go elsewhere.
+// Those of integers may have a rest, which double does not hold.
 static __device__ __forceinline__ void load_products(
-    double (&x)[EACH], double (&rest)[EACH], double &special, const Task &task, const LeftLine &left, const RightLine &right, u32 begin, u32 end
+    double (&x)[EACH], double (&rest)[EACH], double &special, const Task &task, const LeftLine &left,
+    const RightLine &right, u32 begin, u32 end
 ) {
 #pragma unroll
     for (u32 i = 0; i < EACH; ++i) {

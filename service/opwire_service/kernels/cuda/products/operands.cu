@@ -1,7 +1,7 @@
 // A tile of products: matrices of sums, each of rows of the left operand and columns of the right one. With WINDOW the
 // right operand is what a window sees of an input: its rows are channels and taps, its columns images and positions.
 // LEFT, RIGHT, ADDEND and OUTPUT are the types of the tensors. FINISH says what becomes of a sum, and a generated
-// function `activated` which activation follows. With HAS_ZEROS there are zero points, and with HAS_SCALES sums are scaled.
+// function `activated` which activation follows. With HAS_ZEROS there are zero points, with HAS_SCALES sums are scaled.
 
 const int ROUNDED = 0;    // it is rounded
 const int ACTIVATED = 1;  // an activation of it is rounded

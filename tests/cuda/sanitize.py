@@ -225,12 +225,15 @@ def tensor(data_type: str, *sizes: int) -> dict[str, object]:
 
 
 def integer_products() -> Iterator[Plan]:
-    """Products of matrices and convolutions of bytes."""
+    """Products of matrices and convolutions of integers."""
     scales = {f"{name}ScaleTensor": tensor("FLOAT32", 1) for name in ("A", "B", "Output")}
     matrices = {"ATensor": tensor("UINT8", 9, 17), "BTensor": tensor("INT8", 17, 33)}
     zeros = {"AZeroPointTensor": tensor("UINT8", 9, 1), "BZeroPointTensor": tensor("INT8", 1, 33)}
     yield check({"type": "MATRIX_MULTIPLY_INTEGER", "desc": {**matrices, **zeros}})
     yield check({"type": "QUANTIZED_LINEAR_MATRIX_MULTIPLY", "desc": {**matrices, **scales}})
+    wide = {"ATensor": tensor("INT32", 9, 17), "BTensor": tensor("INT32", 17, 33)}
+    floats = {f"{name}ScaleTensor": tensor("FLOAT16", 1) for name in "AB"}
+    yield check({"type": "MATRIX_MULTIPLY_INTEGER_TO_FLOAT", "desc": {**wide, **floats}})
     images = {"InputTensor": tensor("INT8", 2, 6, 9, 11), "FilterTensor": tensor("UINT8", 10, 3, 3, 2)}
     arrays = {"Strides": [1, 2], "Dilations": [1, 1], "StartPadding": [1, 1], "EndPadding": [1, 1], "GroupCount": 2}
     zero = {"InputZeroPointTensor": tensor("INT8", 1, 1, 1, 1)}

@@ -15,6 +15,7 @@ from opwire_service.devices import load
 from opwire_service.devices.base import Device, DeviceUnavailable
 from opwire_service.execution import Stopped
 from opwire_service.kernels.cuda.products.tiles import MOST_SETTLED
+from tests import oracle
 from tests.products import (
     FORWARD,
     SHAPES,
@@ -61,7 +62,7 @@ def test_tiles_are_rounded_correctly(cuda, dtype):
 
 @pytest.mark.parametrize(
     ("rows", "depth", "columns"),
-    [(4500, 300, 4400), (3, 40_000, 20_000), (20_000, 33, 1), (257, 9001, 129), (1, 1, 1)],
+    [(4500, 300, 4400), (3, 4001, 20_000), (20_000, 33, 1), (257, 9001, 129), (1, 1, 1)],
 )
 def test_products_of_every_shape(cuda, rows, depth, columns):
     a, b = normal(rows, depth), normal(depth, columns, seed=1)
@@ -215,15 +216,29 @@ def test_an_infinite_weight_adds_nothing_in_the_padding(cuda, filters, dtype):
     np.testing.assert_array_equal(found, right)
 
 
-def test_a_transposed_convolution_is_the_adjoint(cuda):
+@pytest.mark.parametrize("groups", [1, 8])
+@pytest.mark.parametrize("direction", ["FORWARD", "BACKWARD"])
+def test_a_mirrored_filter_is_the_filter_turned_round(cuda, direction, groups):
+    source, kernel = normal(2, 8, 11, 12), normal(8, 8 // groups, 3, 4, seed=1)
+    fields: dict[str, Any] = {**FORWARD, "Direction": direction, **conv_fields(2, 2, 1, 1, groups)}
+    turned = np.ascontiguousarray(kernel[:, :, ::-1, ::-1])
+    found = answer(cuda, "CONVOLUTION", {"InputTensor": source, "FilterTensor": kernel}, **fields)
+    mirrored = answer(
+        cuda, "CONVOLUTION", {"InputTensor": source, "FilterTensor": turned}, **(fields | {"Mode": "CONVOLUTION"})
+    )
+    np.testing.assert_array_equal(found, mirrored)
+
+
+@pytest.mark.parametrize("groups", [2, 12])
+def test_a_transposed_convolution_is_the_adjoint(cuda, groups):
     """The products <x, F y> and <F' x, y> agree, exactly for integers."""
     chosen = np.random.default_rng(0)
-    kernel = chosen.integers(-5, 6, (24, 10, 4, 3)).astype(np.float32)
+    kernel = chosen.integers(-5, 6, (24, 20 // groups if groups == 2 else 1, 4, 3)).astype(np.float32)
     source = chosen.integers(-5, 6, (2, 24, 33, 40)).astype(np.float32)
-    backward: dict[str, Any] = {**FORWARD, "Direction": "BACKWARD", **conv_fields(2, 3, 2, 1, 2)}
-    found = answer(cuda, "CONVOLUTION", {"InputTensor": source, "FilterTensor": kernel}, **backward)
+    fields: dict[str, Any] = {**FORWARD, "Direction": "BACKWARD", **conv_fields(2, 3, 2, 1, groups)}
+    found = answer(cuda, "CONVOLUTION", {"InputTensor": source, "FilterTensor": kernel}, **fields)
     other = chosen.integers(-5, 6, found.shape).astype(np.float32)
-    fields = backward | {"Direction": "FORWARD"}
+    fields = fields | {"Direction": "FORWARD"}
     forward = answer(cuda, "CONVOLUTION", {"InputTensor": other, "FilterTensor": kernel}, **fields)
     totals = [(x.astype(np.int64) * y.astype(np.int64)).sum() for x, y in ((found, other), (forward, source))]
     assert totals[0] == totals[1]
@@ -244,6 +259,21 @@ def test_sums_of_bytes_wrap(cuda):
     right = (255 * -255 * 40_000 + 2**31) % 2**32 - 2**31
     found = answer(cuda, "MATRIX_MULTIPLY_INTEGER", {"ATensor": a, "BTensor": b, **zeros})
     np.testing.assert_array_equal(found, np.full((2, 3), right))
+
+
+@pytest.mark.parametrize("cancels", [False, True])
+def test_wide_integers_are_rounded_once(cuda, cancels):
+    chosen = np.random.default_rng(0)
+    a, b = (chosen.integers(-(2**31), 2**31, shape, np.int32) for shape in ((300, 1200), (1200, 200)))
+    if cancels:
+        b[600:], a[:, 600:] = b[:600], -a[:, :600]
+        a[:, 0] += 1
+    scale = np.array([[2.0**-20]], np.float32)
+    inputs = {"ATensor": a, "AScaleTensor": scale, "BTensor": b, "BScaleTensor": scale}
+    exact = a[:30].astype(object) @ b[:, :20].astype(object)
+    right = np.vectorize(lambda n: oracle.rounded(Fraction(n) / 2**40, np.dtype(np.float32)))(exact)
+    found = answer(cuda, "MATRIX_MULTIPLY_INTEGER_TO_FLOAT", inputs)
+    np.testing.assert_array_equal(found[:30, :20], right)
 
 
 def test_quotients_in_the_middle_go_to_the_even_integer(cuda):

@@ -176,17 +176,26 @@ def test_an_infinite_weight_adds_nothing_in_the_padding(cpu, filters, dtype):
     np.testing.assert_array_equal(found, right)
 
 
-def test_a_transposed_convolution_is_the_adjoint(cpu):
+@pytest.mark.parametrize("groups", [1, 8])
+@pytest.mark.parametrize("direction", ["FORWARD", "BACKWARD"])
+def test_a_mirrored_filter_is_the_filter_turned_round(cpu, direction, groups):
+    source, kernel = normal(2, 8, 11, 12), normal(8, 8 // groups, 3, 4, seed=1)
+    fields: dict[str, Any] = {**FORWARD, "Direction": direction, **conv_fields(2, 2, 1, 1, groups)}
+    turned = np.ascontiguousarray(kernel[:, :, ::-1, ::-1])
+    found = answer(cpu, "CONVOLUTION", {"InputTensor": source, "FilterTensor": kernel}, **fields)
+    mirrored = answer(
+        cpu, "CONVOLUTION", {"InputTensor": source, "FilterTensor": turned}, **(fields | {"Mode": "CONVOLUTION"})
+    )
+    np.testing.assert_array_equal(found, mirrored)
+
+
+@pytest.mark.parametrize("groups", [2, 12])
+def test_a_transposed_convolution_is_the_adjoint(cpu, groups):
     """The products <x, F y> and <F' x, y> agree, exactly for integers."""
     chosen = np.random.default_rng(0)
-    kernel = chosen.integers(-5, 6, (24, 10, 4, 3)).astype(np.float32)
+    kernel = chosen.integers(-5, 6, (24, 20 // groups if groups == 2 else 1, 4, 3)).astype(np.float32)
     source = chosen.integers(-5, 6, (2, 24, 33, 40)).astype(np.float32)
-    fields = {
-        "Mode": "CROSS_CORRELATION",
-        "Direction": "BACKWARD",
-        "OutputPadding": [0, 0],
-        **conv_fields(2, 3, 2, 1, 2),
-    }
+    fields: dict[str, Any] = {**FORWARD, "Direction": "BACKWARD", **conv_fields(2, 3, 2, 1, groups)}
     found = answer(cpu, "CONVOLUTION", {"InputTensor": source, "FilterTensor": kernel}, **fields)
     other = chosen.integers(-5, 6, found.shape).astype(np.float32)
     forward = answer(

@@ -144,10 +144,12 @@ def columns_of(window: array[int]) -> int:
 
 
 def flat_filters(filters: Array, stop: Stop) -> Array:
-    """``[groups, filters, depth]`` of filters, a copy only where their memory asks for one."""
+    """``[groups, filters, depth]`` of filters, whose depth is dense; a copy only where their memory asks for one."""
     groups, count, *shape = filters.shape
     with suppress(ValueError):
-        return filters.reshape(groups, count, prod(shape), copy=False)
+        flat = filters.reshape(groups, count, prod(shape), copy=False)
+        if flat.shape[2] == 1 or flat.strides[2] == flat.itemsize:
+            return flat
     copy = np.empty((groups, count, *shape), filters.dtype)
     for place in Boxes(filters.shape, halved(filters.shape, COPIED)):
         if stop():

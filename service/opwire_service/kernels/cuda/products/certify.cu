@@ -6,10 +6,13 @@ const double SLACK = 0x1p-51;     // what an addend adds to the error, in parts 
 const double CLOSE = 0x1p-36;     // the relative error of what an activation is applied to, at most
 const double ABSOLUTE = 0x1p-40;  // the error of what stays a double, at most
 
-// False if the bound leaves it open.
-static __device__ __forceinline__ bool certified(const Task &task, double sum, double bound, double addend, Output &into) {
-    double value = sum * task.alpha;
-    if (!is_finite(task.alpha)) {  // the sign decides
+// False if the bound leaves it open: one on the error of the sum times alpha, or of the sum if there are scales.
+static __device__ __forceinline__ bool certified(
+    const Task &task, double factor, double sum, double bound, double addend, Output &into
+) {
+    double value = sum * factor;
+    if (HAS_SCALES && is_finite(factor)) bound *= fabs(factor);
+    if (!is_finite(factor)) {  // the sign decides
         if (is_finite(sum) && !(fabs(sum) > bound)) return false;
         bound = 0;
     }
@@ -33,8 +36,8 @@ static __device__ __forceinline__ bool certified(const Task &task, double sum, d
 #endif
 }
 
-// Lists the elements that threads of the block leave open, so that those of a block stay together: bit i of `open` stands
-// for the one that comes i blocks of threads after the first.
+// Lists the elements that threads of the block leave open, so that those of a block stay together: bit i of `open`
+// stands for the one that comes i blocks of threads after the first.
 static __device__ __forceinline__ void list_open(const Task &task, u32 open, u32 first) {
     __shared__ u32 begins[CERTIFY_THREADS / WARP];
     u32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, count = __popc(open), end = count;
@@ -72,7 +75,7 @@ extern "C" __global__ void __launch_bounds__(CERTIFY_THREADS) certify(const __gr
         Output into;
         // An infinite weight adds nothing in the padding.
         bool is_certain = !(WINDOW && !is_finite(row_bound));
-        is_certain = is_certain && certified(task, task.sums[element], bound, addend, into);
+        is_certain = is_certain && certified(task, factor_of(task, spot), task.sums[element], bound, addend, into);
         if (is_certain) task.target[target_offset(task, spot.matrix, spot.row, spot.column)] = into;
         else open |= 1u << i;
     }
@@ -80,25 +83,50 @@ extern "C" __global__ void __launch_bounds__(CERTIFY_THREADS) certify(const __gr
 }
 
 #if WINDOW
+// The sum of the products of all channels and taps, and that of their magnitudes.
+static __device__ __forceinline__ double window_sum(const Task &task, const Spot &spot, double &magnitudes) {
+    const Window &window = task.window;
+    LeftLine left(task, spot.matrix, spot.row);
+    RightLine right(task, spot.matrix, spot.column);
+    u32 taps = window.taps[0] * window.taps[1] * window.taps[2], channels = task.depth / taps;
+    double sum = 0;
+    for (u32 i = 0; i < window.taps[0]; ++i) {
+        i64 z = right.spot[0] + i * window.turn[0];
+        if ((u64)z >= window.size[0]) continue;
+        for (u32 j = 0; j < window.taps[1]; ++j) {
+            i64 y = right.spot[1] + j * window.turn[1];
+            if ((u64)y >= window.size[1]) continue;
+            const Left *weight = left.begin + i * window.weight[0] + j * window.weight[1];
+            const Right *from = right.begin + z * window.space[0] + y * window.space[1];
+            i64 x = right.spot[2], step = window.turn[2] * window.space[2];
+            from += x * window.space[2];
+            for (u32 k = 0; k < window.taps[2]; ++k) {
+                if ((u64)x < window.size[2]) {
+                    for (u32 c = 0; c < channels; ++c) {
+                        double other = number_at(weight + c * window.weight_channel);
+                        double product = number_at(from + c * window.channel) * other;
+                        sum += product;
+                        magnitudes += fabs(product);
+                    }
+                }
+                x += window.turn[2];
+                from += step;
+                weight += window.weight[2];
+            }
+        }
+    }
+    return sum;
+}
+
 // Sums of few products: each thread computes one, and the sum of their magnitudes, which bounds the error.
 extern "C" __global__ void __launch_bounds__(CERTIFY_THREADS) convolve(const __grid_constant__ Task task) {
     u32 element = task.first + blockIdx.x * CERTIFY_THREADS + threadIdx.x, open = 0;
     if (element - task.first < task.count) {
         Spot spot(task, element);
-        LeftLine left(task, spot.matrix, spot.row);
-        RightLine right(task, spot.matrix, spot.column);
-        Taps taps(task.window, 0);
-        double sum = 0, magnitudes = 0;
-        for (u32 k = 0; k < task.depth; ++k, taps.next(task.window)) {
-            const Right *from = right.find(task, taps);
-            if (!from) continue;
-            double product = number_at(from) * left.at(task, taps);
-            sum += product;
-            magnitudes += fabs(product);
-        }
+        double magnitudes = 0, sum = task.depth ? window_sum(task, spot, magnitudes) : 0;
         double addend = task.addend ? addend_of(task, spot.matrix, spot.row, spot.column) : 0;
         Output into;
-        if (certified(task, sum, magnitudes * task.error, addend, into))
+        if (certified(task, task.alpha, sum, magnitudes * task.error, addend, into))
             task.target[target_offset(task, spot.matrix, spot.row, spot.column)] = into;
         else
             open = 1;

@@ -46,12 +46,14 @@ class Convolution:
         self._plan, self._geometry, self._target = plan, geometry, target
         # Phases differ by little, and there may be many.
         most = _largest(geometry)
-        self._cut = Cut.of(most)
+        self._cut = Cut.of(most, is_direct=self._is_direct)
         self._batches = Batches(self._recorded)
         self._fill = None if geometry.is_whole else _outputs_alone(plan, geometry, target)
         self._scratch = Scratch.of(most, self._cut, is_direct=self._is_direct).size
         if self._fill is not None:
-            self._scratch = max(self._scratch, Scratch.of(self._fill, Cut.of(self._fill), is_direct=True).size)
+            self._scratch = max(
+                self._scratch, Scratch.of(self._fill, Cut.of(self._fill, is_direct=True), is_direct=True).size
+            )
 
     @property
     def programs(self) -> tuple[Program, ...]:
@@ -75,7 +77,7 @@ class Convolution:
 
     def _recorded(self) -> Iterator[Batch]:
         if self._fill is not None:
-            yield from self._launching.computed(self._fill, Cut.of(self._fill))
+            yield from self._launching.computed(self._fill, Cut.of(self._fill, is_direct=True))
         record = self._launching.computed if self._is_direct else self._launching.multiplied
         for number in range(self._geometry.phases):
             lines = self._geometry.phase(number)

@@ -1,5 +1,5 @@
-// Copies of operands in double, with the sums of the squares of each line: in the copy either the elements of a line are
-// neighbours, or lines are.
+// Copies of operands in double, with the sums of the squares of each line: in the copy either the elements of a line
+// are neighbours, or lines are.
 
 const u32 COPY_LINES = 8;      // lines of a block, each of a warp
 const u32 COPY_THREADS = 128;  // lines of a block, each of a thread

@@ -142,7 +142,11 @@ class Gemm:
 def matrix_products(plan: Plan, target: BufferTensorDesc) -> Products:
     """The products of matrices of a plan, whose output lies as ``target`` says."""
     attributes = plan.attributes
-    a, b, addend = plan.inputs["ATensor"], plan.inputs["BTensor"], plan.inputs.get("CTensor")
+    a, b, addend = (
+        plan.inputs["ATensor"],
+        plan.inputs["BTensor"],
+        plan.inputs.get("CTensor", plan.inputs.get("BiasTensor")),
+    )
     is_turned = [getattr(attributes, name, None) is MatrixTransform.TRANSPOSE for name in ("TransA", "TransB")]
     outer, inner, rows, columns = (1,) * (RANK - target.rank) + target.sizes
     return Products(

@@ -1,4 +1,7 @@
-"""Products and convolutions of bytes: their sums in float64 are exact, and are wrapped or quantized again."""
+"""Products and convolutions of integers.
+
+Sums of bytes are exact in float64, and are wrapped or quantized again. Sums that are scaled to floats are certified.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +18,10 @@ from ..job import CudaMemory, Launch, Program, device_desc
 from .batches import Batches
 from .convolution import phase_products
 from .gemm import matrix_products
-from .launching import Launching, integer_program
+from .launching import Launching, integer_program, scaled_program
 from .tiles import Cut, Parameter, Products, Scratch
 
-_MATRIX = {"left": "ATensor", "right": "BTensor", "target": "OutputTensor"}
+_MATRIX = {"left": "ATensor", "right": "BTensor", "addend": "BiasTensor", "target": "OutputTensor"}
 _MATRIX_ROWS = {
     "left_zero": "AZeroPointTensor",
     "left_scale": "AScaleTensor",
@@ -39,7 +42,7 @@ _CONVOLUTION_COLUMNS = {"right_zero": "InputZeroPointTensor", "right_scale": "In
 
 
 class IntegerProducts:
-    """The job of products of bytes.
+    """The job of products of integers.
 
     Args:
         plan: of an operator.
@@ -57,24 +60,29 @@ class IntegerProducts:
         descs = {**plan.inputs, **plan.outputs}
         self._tensors = {name: tensor for name, tensor in tensors.items() if tensor in descs}
         types = {name: descs[tensor].data_type for name, tensor in self._tensors.items()}
+        is_scaled = types["target"].is_float
         is_quantized = "OutputScaleTensor" in plan.inputs
-        program = integer_program(types, has_window=has_window, is_quantized=is_quantized)
+        if is_scaled:
+            program = scaled_program(types)
+        else:
+            program = integer_program(types, has_window=has_window, is_quantized=is_quantized)
         item_bytes = {name: data_type.dtype.itemsize for name, data_type in types.items()}
-        self._launching = Launching(program, {"addend": 4, **item_bytes}, processors, has_window=has_window)
+        launching = Launching(program, {"addend": 4, **item_bytes}, processors, has_window=has_window)
         cut = Cut.of(products)
         self.scratch_bytes = Scratch.of(products, cut, is_direct=False).size
-        self._batches = Batches(partial(self._launching.exact, products, cut))
+        self._program = program
+        self._batches = Batches(partial(launching.multiplied if is_scaled else launching.exact, products, cut))
 
     @property
     def programs(self) -> tuple[Program, ...]:
-        return (self._launching.program,)
+        return (self._program,)
 
     def launches(self, memory: CudaMemory) -> Iterator[Launch]:
         """See ``CudaJob.launches``."""
         places = {**memory.inputs, **memory.outputs}
         addresses = {name: places[tensor] for name, tensor in self._tensors.items()}
         for batch in self._batches:
-            yield from batch.placed(self._launching.program, addresses, memory.scratch)
+            yield from batch.placed(self._program, addresses, memory.scratch)
 
     def recompute(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
         """Nothing is ever left to the host."""
@@ -97,7 +105,7 @@ def _parameter(desc: BufferTensorDesc, group: int, *, of_rows: bool) -> Paramete
 
 
 def matrices(plan: Plan, processors: int) -> IntegerProducts:
-    """The job of a product of matrices of bytes."""
+    """The job of a product of matrices of integers."""
     products = matrix_products(plan, device_desc(plan.outputs["OutputTensor"]))
     products = replace(products, parameters=_parameters(plan, _MATRIX_ROWS, _MATRIX_COLUMNS))
     tensors = {**_MATRIX, **_MATRIX_ROWS, **_MATRIX_COLUMNS}
@@ -118,6 +126,7 @@ def convolution(plan: Plan, processors: int) -> IntegerProducts:
 JOBS = {
     "CONVOLUTION_INTEGER": convolution,
     "MATRIX_MULTIPLY_INTEGER": matrices,
+    "MATRIX_MULTIPLY_INTEGER_TO_FLOAT": matrices,
     "QUANTIZED_LINEAR_CONVOLUTION": convolution,
     "QUANTIZED_LINEAR_MATRIX_MULTIPLY": matrices,
 }

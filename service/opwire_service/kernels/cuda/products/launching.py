@@ -27,7 +27,7 @@ from .tiles import (
     even,
 )
 
-ROUNDED, ACTIVATED, OPEN = range(3)
+ROUNDED, ACTIVATED, OPEN, EXACT = range(4)
 """What becomes of sums."""
 
 SOURCES = tuple(f"products/{name}" for name in ("operands", "copies", "certify", "settle"))
@@ -69,17 +69,27 @@ def float_program(
     """The kernels of products of floats, of which something becomes, after an activation if there is one."""
     kind = TYPES[data_type]
     types = (("LEFT", kind), ("RIGHT", kind), ("ADDEND", kind), ("OUTPUT", "f64" if finish == OPEN else kind))
-    macros = (*types, ("WINDOW", int(has_window)), ("FINISH", finish), ("HAS_ZEROS", 0))
+    macros = (*types, ("WINDOW", int(has_window)), ("FINISH", finish), ("HAS_ZEROS", 0), ("HAS_SCALES", 0))
     return Program(("scalars", "floats", *SOURCES), macros, activated_source(activation))
 
 
 def integer_program(types: Mapping[str, DataType], *, has_window: bool, is_quantized: bool) -> Program:
-    """The kernels of products of integers, whose types are those of ``left``, ``right`` and ``target``."""
-    kinds = {name: TYPES[data_type] for name, data_type in types.items()}
-    named = (("LEFT", kinds["left"]), ("RIGHT", kinds["right"]), ("ADDEND", "i32"), ("OUTPUT", kinds["target"]))
-    macros = (("WINDOW", int(has_window)), ("FINISH", ROUNDED), ("HAS_ZEROS", 1), ("QUANTIZED", int(is_quantized)))
+    """The kernels of products of bytes, whose types are those of ``left``, ``right`` and ``target``."""
+    macros = (("WINDOW", int(has_window)), ("FINISH", EXACT), ("HAS_ZEROS", 1), ("HAS_SCALES", 0))
     sources = ("scalars", *(f"products/{name}" for name in ("operands", "copies", "requantize")))
-    return Program(sources, (*named, *macros))
+    return Program(sources, (*_typed(types, "i32"), *macros, ("QUANTIZED", int(is_quantized))))
+
+
+def scaled_program(types: Mapping[str, DataType]) -> Program:
+    """The kernels of products of integers that are scaled to floats; the scales and ``target`` have one type."""
+    kind = TYPES[types["target"]]
+    macros = (("SCALE", kind), ("WINDOW", 0), ("FINISH", ROUNDED), ("HAS_ZEROS", 1), ("HAS_SCALES", 1))
+    return Program(("scalars", "floats", *SOURCES), (*_typed(types, kind), *macros), activated_source(None))
+
+
+def _typed(types: Mapping[str, DataType], addend: str) -> tuple[tuple[str, str], ...]:
+    names = {"LEFT": "left", "RIGHT": "right", "OUTPUT": "target"}
+    return *((macro, TYPES[types[name]]) for macro, name in names.items()), ("ADDEND", addend)
 
 
 class Launching:

@@ -1,16 +1,20 @@
 // A tile of products: matrices of sums, each of rows of the left operand and columns of the right one. With WINDOW the
 // right operand is what a window sees of an input: its rows are channels and taps, its columns images and positions.
-// LEFT, RIGHT, ADDEND and OUTPUT are the types of the tensors. FINISH says what becomes of a sum, and a generated function
-// `activated` which activation follows.
+// LEFT, RIGHT, ADDEND and OUTPUT are the types of the tensors. FINISH says what becomes of a sum, and a generated
+// function `activated` which activation follows. With HAS_ZEROS there are zero points, with HAS_SCALES sums are scaled.
 
 const int ROUNDED = 0;    // it is rounded
 const int ACTIVATED = 1;  // an activation of it is rounded
 const int OPEN = 2;       // it stays a double
+const int EXACT = 3;      // it is one of integers, which double holds
 
 typedef LEFT Left;
 typedef RIGHT Right;
 typedef ADDEND Addend;
 typedef OUTPUT Output;
+#if HAS_SCALES
+typedef SCALE Scale;
+#endif
 
 const u32 SPATIAL = 3;
 const u32 WARP = 32;
@@ -216,6 +220,16 @@ static __device__ __forceinline__ i64 target_offset(const Task &task, u32 matrix
 }
 #endif
 
+// What a sum is multiplied by: alpha, or the scales of its row and its column, whose product is exact in double.
+static __device__ __forceinline__ double factor_of(const Task &task, const Spot &spot) {
+#if HAS_SCALES
+    double left = parameter_of<Scale>(task, task.left_scale, spot.matrix, spot.row);
+    return left * parameter_of<Scale>(task, task.right_scale, spot.matrix, spot.column);
+#else
+    return task.alpha;
+#endif
+}
+
 // beta times the addend, which is exact in double.
 static __device__ __forceinline__ double addend_of(const Task &task, u32 matrix, u32 row, u32 column) {
     const Steps &steps = task.addend_steps;
@@ -223,7 +237,7 @@ static __device__ __forceinline__ double addend_of(const Task &task, u32 matrix,
     return task.beta * number_at(at);
 }
 
-#if !HAS_ZEROS
+#if FINISH != 3
 // From a generated part: the activation that follows, if one does.
 static __device__ double activated(double x);
 

@@ -70,7 +70,7 @@ extern "C" __global__ void __launch_bounds__(AGAIN_WARPS *WARP) sum_again(const 
                 double addend = task.addend ? addend_of(task, spot.matrix, spot.row, spot.column) : 0;
                 double bound = row_bound * task.column_bounds[spot.across] * task.part;
                 Output into;
-                if (is_finite(row_bound) && certified(task, sum, bound, addend, into)) {
+                if (is_finite(row_bound) && certified(task, factor_of(task, spot), sum, bound, addend, into)) {
                     task.target[target_offset(task, spot.matrix, spot.row, spot.column)] = into;
                     task.open[2 + begin + j] = SETTLED;
                 }
@@ -79,9 +79,9 @@ extern "C" __global__ void __launch_bounds__(AGAIN_WARPS *WARP) sum_again(const 
     }
 }
 
-// The exact sums, one after the other for each block. A warp takes off the leading bits of its
-// products on a common grid, so wide that their sum is exact, until nothing is left of them; what was taken off goes into
-// a long integer, of which each lane holds 32 bits.
+// The exact sums, one after the other for each block. A warp takes off the leading bits of its products on a common
+// grid, so wide that their sum is exact, until nothing is left of them; what was taken off goes into a long integer, of
+// which each lane holds 32 bits.
 
 const u32 SETTLE_WARPS = 4;
 const u32 EACH = 8;           // products of a lane at a time
@@ -128,7 +128,7 @@ static __device__ __forceinline__ void add_products(i64 &limb, double (&x)[EACH]
     }
 }
 
-// The number that limbs hold, rounded to odd: what is not exact ends in a one, so that another rounding is as good as one.
+// The number that limbs hold, rounded to odd: what is not exact ends in a one, so that to round it again does no harm.
 static __device__ double long_number(i64 *limbs) {
     i64 carry = 0;
     for (u32 i = 0; i < WARP; ++i) {
@@ -154,7 +154,8 @@ static __device__ double long_number(i64 *limbs) {
     u64 significand = zeros ? high << zeros | low >> (32 - zeros) : high;
     bool is_inexact = (significand & 0x7ff) != 0 || (low << zeros & 0xffffffffull) != 0;
     for (i32 i = 0; i < top - 2; ++i) is_inexact |= limbs[i] != 0;
-    double number = ldexp((double)(significand >> 11 | (u64)is_inexact), 32 * (top - 1) - (i32)zeros + 11 + LEAST_POWER);
+    i32 power = 32 * (top - 1) - (i32)zeros + 11 + LEAST_POWER;
+    double number = ldexp((double)(significand >> 11 | (u64)is_inexact), power);
     return is_negative ? -number : number;
 }
 
@@ -165,20 +166,25 @@ struct Shared {
 };
 
 // The products of a warp: those from each EACH * WARP of them on. The ones that are no finite numbers go elsewhere.
+// Those of integers may have a rest, which double does not hold.
 static __device__ __forceinline__ void load_products(
-    double (&x)[EACH], double &special, const Task &task, const LeftLine &left, const RightLine &right, u32 begin, u32 end
+    double (&x)[EACH], double (&rest)[EACH], double &special, const Task &task, const LeftLine &left,
+    const RightLine &right, u32 begin, u32 end
 ) {
 #pragma unroll
     for (u32 i = 0; i < EACH; ++i) {
         u32 along = begin + i * WARP + threadIdx.x % WARP;
         double product = 0;
+        rest[i] = 0;
         if (along < end) {
 #if WINDOW
             Taps taps(task.window, along);
             const Right *from = right.find(task, taps);
             if (from) product = number_at(from) * left.at(task, taps);
 #else
-            product = left.at(task, along) * right.at(task, along);
+            double a = left.at(task, along), b = right.at(task, along);
+            product = a * b;
+            if (HAS_SCALES) rest[i] = fma(a, b, -product);
 #endif
         }
         bool is_number = is_finite(product);
@@ -192,20 +198,20 @@ extern "C" __global__ void __launch_bounds__(SETTLE_WARPS *WARP) settle(const __
     u32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
     u32 last = min(task.open[0], task.first + task.count);
     u32 begin = task.begin, end = min(task.depth - begin, task.length) + begin;
-    double factor = is_finite(task.alpha) ? task.alpha : 1;
     for (u32 i = task.first + blockIdx.x; i < last; i += gridDim.x) {
         u32 element = task.open[2 + i];
         if (element == SETTLED) continue;
         Spot spot(task, element);
         LeftLine left(task, spot.matrix, spot.row);
         RightLine right(task, spot.matrix, spot.column);
+        double alpha = factor_of(task, spot), factor = is_finite(alpha) ? alpha : 1, special = 0;
         i64 limb = 0;
-        double special = 0;
         if (warp == 0) shared.limbs[lane] = 0;
         for (u32 at = begin + warp * (EACH * WARP); at < end; at += SETTLE_WARPS * EACH * WARP) {
-            double x[EACH];
-            load_products(x, special, task, left, right, at, end);
+            double x[EACH], rest[EACH];
+            load_products(x, rest, special, task, left, right, at, end);
             add_products(limb, x, factor);
+            if (HAS_SCALES) add_products(limb, rest, factor);
         }
         for (u32 other = WARP / 2; other; other /= 2) special += __shfl_xor_sync(~0u, special, other);
         if (lane == 0) shared.special[warp] = special;
@@ -227,13 +233,13 @@ extern "C" __global__ void __launch_bounds__(SETTLE_WARPS *WARP) settle(const __
             }
             if (end == task.depth) {
                 double addend = task.addend ? addend_of(task, spot.matrix, spot.row, spot.column) : 0;
-                if (is_finite(addend) && is_finite(task.alpha)) add_number(limb, addend);
+                if (is_finite(addend) && is_finite(alpha)) add_number(limb, addend);
                 shared.limbs[lane] = (u64)limb;
                 __syncwarp();
                 if (lane == 0) {
                     double value = long_number((i64 *)shared.limbs);
-                    if (special != 0 || !is_finite(task.alpha)) {
-                        value = (special != 0 ? special : value) * task.alpha + addend;
+                    if (special != 0 || !is_finite(alpha)) {
+                        value = (special != 0 ? special : value) * alpha + addend;
                     } else if (!is_finite(addend)) {
                         value = addend;
                     }

@@ -25,7 +25,9 @@ static __device__ __forceinline__ i64 walked(const u32 (&sizes)[RANK], const i64
     return offset;
 }
 
-static __device__ __forceinline__ double combined(double a, double b, bool is_sum) { return is_sum ? a + b : fmax(a, b); }
+static __device__ __forceinline__ double combined(double a, double b, bool is_sum) {
+    return is_sum ? a + b : fmax(a, b);
+}
 
 // Of all threads, the same for each and in the same order every time.
 static __device__ double of_block(double value, bool is_sum) {

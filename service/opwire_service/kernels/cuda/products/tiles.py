@@ -189,17 +189,21 @@ class Cut(NamedTuple):
     depth: int
 
     @classmethod
-    def of(cls, products: Products) -> Cut:
+    def of(cls, products: Products, *, is_direct: bool = False) -> Cut:
+        """A cut that leaves tiles as large as their memory may be; direct sums need no copies."""
         rows, columns, depth = products.rows, products.columns, max(2, products.depth)
         height = min(rows, max(TILE_SIDE, min(LONGEST_SIDE, MOST_SUMS // columns)))
-        # All of a shallow depth is copied at once.
-        width = min(columns, max(1, MOST_SUMS // height), max(TILE_SIDE, MOST_COPIED // min(depth, DEPTH) - height))
+        width = min(columns, max(1, MOST_SUMS // height))
+        if not is_direct:  # all of a shallow depth is copied at once
+            width = min(width, max(TILE_SIDE, MOST_COPIED // min(depth, DEPTH) - height))
         height, width = _evenly(rows, height), _evenly(columns, width)
         side = MOST_COPIED // (height + width)
         count = min(depth, side, DEPTH if height * width >= FEW_SUMS else side)
         several = 1
         if height == rows and width == columns:
-            several = min(products.matrices, MOST_SUMS // (rows * columns), side // count)
+            several = min(products.matrices, MOST_SUMS // (rows * columns))
+            if not is_direct:
+                several = min(several, side // count)
         return cls(max(1, several), height, width, max(1, count))
 
     def tiles(self, products: Products) -> Iterator[Tile]:

@@ -10,7 +10,7 @@ from . import argreduce, elementwise, max_pooling, reduce
 from .job import CudaJob
 from .normalization import response, softmax, statistics
 from .pooling import averages, unpool
-from .quantization import linear
+from .quantization import linear, sums
 from .resampling import regions, resample
 
 _FAMILIES = (
@@ -22,6 +22,7 @@ _FAMILIES = (
     statistics,
     averages,
     linear,
+    sums,
     resample,
     response,
     unpool,

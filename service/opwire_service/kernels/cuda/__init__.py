@@ -9,8 +9,9 @@ from opwire.check import Plan
 from . import argreduce, elementwise, max_pooling, reduce
 from .job import CudaJob
 from .normalization import response, softmax, statistics
-from .pooling import averages, unpool
+from .pooling import averages, gradient, unpool
 from .quantization import linear, sums
+from .resampling import gradient as resampling_gradient
 from .resampling import regions, resample
 
 _FAMILIES = (
@@ -21,9 +22,11 @@ _FAMILIES = (
     softmax,
     statistics,
     averages,
+    gradient,
     linear,
     sums,
     resample,
+    resampling_gradient,
     response,
     unpool,
     regions,

@@ -56,6 +56,16 @@ _POOLING = np.dtype(
 _NO_DIMENSION = Dimension(1, 1, 1, 0, 0, 1)
 
 
+def padded_dimensions(given: tuple[Dimension, ...]) -> tuple[Dimension, ...]:
+    """As many dimensions as the sources have, those that there are not in front."""
+    return (_NO_DIMENSION,) * (SPATIAL - len(given)) + given
+
+
+def needs_64_bits(dimensions: tuple[Dimension, ...]) -> bool:
+    """Whether places along a dimension, padding and steps included, are too many for 32 bits with a sign."""
+    return any(sum((row.padded, row.dilated_window, row.stride, row.dilation)) > _POSITIONS for row in dimensions)
+
+
 def window_nest(source: BufferTensorDesc, target: BufferTensorDesc) -> Nest:
     """The loops over outputs in the order of their memory: source, target, and the place along each dimension."""
     strides = target.element_strides
@@ -78,8 +88,7 @@ class Averages:
         self._source = plan.inputs["InputTensor"]
         self._target = device_desc(plan.outputs["OutputTensor"])
         self._power = getattr(plan.attributes, "P", 0)
-        given = dimensions_of(plan.attributes, self._source.sizes)
-        self._dimensions = (_NO_DIMENSION,) * (SPATIAL - len(given)) + given
+        self._dimensions = padded_dimensions(dimensions_of(plan.attributes, self._source.sizes))
         self._nest = window_nest(self._source, self._target)
         windows = [dimension.window for dimension in self._dimensions]
         self._is_small = max(windows) <= LARGEST_WINDOW and prod(windows) <= MOST_ELEMENTS
@@ -106,7 +115,6 @@ class Averages:
 
     def _made(self, windows: list[int]) -> Program:
         kind = TYPES[self._source.data_type]
-        is_wide = any(dimension.padded + dimension.dilated_window > _POSITIONS for dimension in self._dimensions)
         power = self._power
         flags = {
             "HALF": self._source.data_type is DataType.FLOAT16,
@@ -121,7 +129,7 @@ class Averages:
             ("OUTPUT", kind),
             ("PASS", "ONLY"),
             ("POWER", f"{power}u"),
-            ("POSITION", "i64" if is_wide else "i32"),
+            ("POSITION", "i64" if needs_64_bits(self._dimensions) else "i32"),
             ("TENSORS", _TENSORS),
             ("THREADS", THREADS),
             *((name, int(flag)) for name, flag in flags.items()),

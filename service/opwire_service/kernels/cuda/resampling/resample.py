@@ -31,7 +31,7 @@ UNCERTAIN = 2**20
 """The most places of uncertain results that a card lists; if there are more, all are computed again."""
 
 _TENSORS = 2 + RANK
-_SAMPLED = np.dtype(
+SAMPLED = np.dtype(
     [
         *((name, "<u4") for name in ("size", "step")),
         *((name, "<f4") for name in ("scale", "input_offset", "output_offset")),
@@ -43,11 +43,11 @@ _TASK = np.dtype(
         *((name, "<u8") for name in ("source", "target", "uncertain")),
         *((name, "<u4") for name in ("first", "packs", "room", "unused")),
         ("step", "<u4", (_TENSORS,)),
-        ("axis", _SAMPLED, (RANK,)),
+        ("axis", SAMPLED, (RANK,)),
         ("nest", nest_dtype(_TENSORS)),
     ]
 )
-_ROUNDINGS = {None: "HALVES_UP", AxisDirection.INCREASING: "UPWARDS", AxisDirection.DECREASING: "DOWNWARDS"}
+ROUNDINGS = {None: "HALVES_UP", AxisDirection.INCREASING: "UPWARDS", AxisDirection.DECREASING: "DOWNWARDS"}
 _UNSIGNED = {1: "u8", 2: "u16", 4: "u32"}
 """Elements that are only moved, by their bytes."""
 
@@ -119,7 +119,7 @@ class Resampling:
             ("LANES", self._lanes),
             ("LINEAR", int(self._linear)),
             ("TRIANGLES", self._triangles),
-            ("ROUNDING", _ROUNDINGS[getattr(self._plan.attributes, "RoundingDirection", None)]),
+            ("ROUNDING", ROUNDINGS[getattr(self._plan.attributes, "RoundingDirection", None)]),
         )
         sources = (
             "scalars",

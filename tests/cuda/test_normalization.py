@@ -154,6 +154,10 @@ def _gradients() -> Iterator[Case]:
         window = {"DimensionCount": 2, "Strides": [2, 1], "WindowSize": [3, 3], **pads}
         tensors = {"InputGradientTensor": [2, 3, 10, 30], "OutputGradientTensor": [2, 3, 20, 30]}
         yield Case("AVERAGE_POOLING_GRAD", 0, {**tensors, **window})
+    pads = {"StartPadding": [1, 0], "EndPadding": [1, 2], "Dilations": [2, 1]}
+    window = {"DimensionCount": 2, "Strides": [2, 1], "WindowSize": [3, 3], **pads}
+    tensors = {"InputTensor": [2, 3, 20, 30], "InputGradientTensor": [2, 3, 9, 30]}
+    yield Case("MAX_POOLING_GRAD", 0, {**tensors, **window})
     for mode in ("LINEAR", "NEAREST_NEIGHBOR"):
         tensors = {"InputGradientTensor": [2, 3, 41, 20], "OutputGradientTensor": [2, 3, 20, 33]}
         scales = {"Scales": [1, 1, 2.05, 0.6], "InterpolationMode": mode}

@@ -16,9 +16,10 @@ from ....execution import Arrays, Stop, Stopped
 from ...exact import FORMATS
 from ...reference.elements import Elements
 from ...reference.pooling import average_of, norm_of
-from ...windows import dimensions_of, places, slices
+from ...windows import dimensions_of, slices
+from ...windows import places as places_of
 from ..job import LOAD_BYTES, TYPES, CudaJob, CudaMemory, KernelLaunch, Program, device_desc
-from ..nests import Axis, Nest, coordinates_at, merged, nest_dtype, offsets, size_of, write_nest
+from ..nests import Axis, Nest, coordinates_at, merged, nest_dtype, offsets, size_of, strided, write_nest
 from ..reduce import accumulator_of
 from ..reduction import Reduction
 
@@ -66,14 +67,19 @@ def needs_64_bits(dimensions: tuple[Dimension, ...]) -> bool:
     return any(sum((row.padded, row.dilated_window, row.stride, row.dilation)) > _POSITIONS for row in dimensions)
 
 
-def window_nest(source: BufferTensorDesc, target: BufferTensorDesc) -> Nest:
-    """The loops over outputs in the order of their memory: source, target, and the place along each dimension."""
+def window_nest(source: BufferTensorDesc, target: BufferTensorDesc, *more: BufferTensorDesc | None) -> Nest:
+    """The loops over a tensor in the order of its memory.
+
+    Its tensors are the source without the spatial dimensions, the target, the place along each of these dimensions, and
+    for each of the others, if there are any, the same as of the source.
+    """
     strides = target.element_strides
     missing = SPATIAL - (target.rank - 2)
     axes = []
     for i in sorted(range(target.rank), key=strides.__getitem__, reverse=True):
         place = [int(i >= 2 and number == i - 2 + missing) for number in range(SPATIAL)]
-        axes.append(Axis(target.sizes[i], (source.element_strides[i] if i < 2 else 0, strides[i], *place)))
+        first, *others = (0 if desc is None or i >= 2 else desc.element_strides[i] for desc in (source, *more))
+        axes.append(Axis(target.sizes[i], (first, strides[i], *place, *others)))
     return merged(axes)
 
 
@@ -183,22 +189,17 @@ class Averages:
         write_nest(self._nest, task["nest"])
         return whole
 
-    def recompute(self, places_: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+    def recompute(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
         """See ``CudaJob.recompute``; a place is the number of an output in the order of its memory, and 0."""
-        numbers = np.arange(size_of(self._nest)) if places_ is None else places_[:, 0]
-        source = np.lib.stride_tricks.as_strided(
-            inputs["InputTensor"],
-            self._source.sizes,
-            [step * inputs["InputTensor"].itemsize for step in self._source.element_strides],
-            writeable=False,
-        )
+        numbers = np.arange(size_of(self._nest)) if places is None else places[:, 0]
+        source = strided(self._source, inputs["InputTensor"])
         dimensions = dimensions_of(self._plan.attributes, self._source.sizes)
         to, attributes = FORMATS[self._source.data_type], self._plan.attributes
         for place in offsets(self._nest, numbers, 1).tolist():
             if stop():
                 raise Stopped
             at = coordinates_at(self._target, place)
-            ranges = places(dimensions, at[2:])
+            ranges = places_of(dimensions, at[2:])
             index: tuple[int | slice, ...] = (*at[:2], *slices(ranges))
             elements = Elements(source[index], stop)
             found = (

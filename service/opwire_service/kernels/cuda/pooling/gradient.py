@@ -1,4 +1,4 @@
-"""AVERAGE_POOLING_GRAD."""
+"""AVERAGE_POOLING_GRAD and MAX_POOLING_GRAD."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ from opwire.tensor import Array, DataType
 
 from ....execution import Arrays, Stop, Stopped
 from ...exact import FORMATS
+from ...reference.max_pooling import Winners, max_gradient_of
 from ...reference.pooling import average_gradient_of
 from ...windows import dimensions_of
 from ..job import TYPES, CudaMemory, KernelLaunch, Program, device_desc
-from ..nests import coordinates_at, nest_dtype, offsets, size_of, write_nest
+from ..nests import coordinates_at, nest_dtype, offsets, size_of, strided, write_nest
 from .averages import LAUNCH_READS, SPATIAL, THREADS, UNCERTAIN, needs_64_bits, padded_dimensions, window_nest
 
-_TENSORS = 2 + SPATIAL
-_DIMENSION = np.dtype([(name, "<u4") for name in ("size", "stride", "window", "start", "outputs", "step")])
+_TENSORS = 3 + SPATIAL
+_MEMBERS = ("size", "stride", "window", "start", "outputs", "step", "dilation", "pooled_step")
+_DIMENSION = np.dtype([(name, "<u4") for name in _MEMBERS])
 _GRADIENT = np.dtype(
     [
-        *((name, "<u8") for name in ("source", "target", "uncertain")),
+        *((name, "<u8") for name in ("source", "pooled", "target", "uncertain")),
         *((name, "<u4") for name in ("first", "outputs", "room", "divisor")),
         ("dimension", _DIMENSION, (SPATIAL,)),
         ("nest", nest_dtype(_TENSORS)),
@@ -30,7 +32,7 @@ _GRADIENT = np.dtype(
 )
 
 
-class AverageGradient:
+class PoolingGradient:
     """The job."""
 
     scratch_bytes = 0
@@ -40,9 +42,11 @@ class AverageGradient:
         self._plan, self._source = plan, plan.inputs["InputGradientTensor"]
         self._target = device_desc(plan.outputs["OutputGradientTensor"])
         self._dimensions = padded_dimensions(dimensions_of(plan.attributes, self._target.sizes))
-        self._nest = window_nest(self._source, self._target)
+        self._pooled = plan.inputs.get("InputTensor")
+        self._nest = window_nest(self._source, self._target, self._pooled)
         kind = TYPES[self._source.data_type]
-        flags = {"MEAN": 1, "MAGNITUDE": 0, "SQUARED": 0, "ROOT": 0, "LOGARITHM": 0}
+        wins = self._pooled is not None
+        flags = {"WINS": int(wins), "MEAN": int(not wins), "MAGNITUDE": 0, "SQUARED": 0, "ROOT": 0, "LOGARITHM": 0}
         macros: tuple[tuple[str, str | int], ...] = (
             ("INPUT", kind),
             ("OUTPUT", kind),
@@ -72,17 +76,23 @@ class AverageGradient:
         (task,) = whole = np.zeros(1, _GRADIENT)
         task["source"], task["target"] = memory.inputs["InputGradientTensor"], memory.outputs["OutputGradientTensor"]
         task["uncertain"], task["room"] = memory.uncertain, self._room
-        if self._plan.attributes.IncludePadding:
+        if self._pooled is not None:
+            task["pooled"] = memory.inputs["InputTensor"]
+        elif self._plan.attributes.IncludePadding:
             task["divisor"] = prod(dimension.window for dimension in self._dimensions)
         missing = SPATIAL - (self._source.rank - 2)
         for i, row in enumerate(self._dimensions):
-            outputs, step = 1, 0
+            outputs, step, pooled_step = 1, 0, 0
             if i >= missing:
                 outputs, step = self._source.sizes[2 + i - missing], self._source.element_strides[2 + i - missing]
-            task["dimension"][i] = (row.size, row.stride, row.window, row.start, outputs, step)
+                pooled_step = 0 if self._pooled is None else self._pooled.element_strides[2 + i - missing]
+            members = row.size, row.stride, row.window, row.start, outputs, step, row.dilation, pooled_step
+            task["dimension"][i] = members
         write_nest(self._nest, task["nest"])
         elements = self._target.element_count
-        reads = prod(-(-dimension.window // dimension.stride) for dimension in self._dimensions)
+        reads = prod(-(-dimension.dilated_window // dimension.stride) for dimension in self._dimensions)
+        if self._pooled is not None:
+            reads *= prod(dimension.window for dimension in self._dimensions)
         piece = max(1, LAUNCH_READS // reads)
         for first in range(0, elements, piece):
             part = whole.copy()
@@ -93,16 +103,19 @@ class AverageGradient:
     def recompute(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
         """See ``CudaJob.recompute``; a place is the number of an output in the order of its memory, and 0."""
         numbers = np.arange(size_of(self._nest)) if places is None else places[:, 0]
-        flat, to = inputs["InputGradientTensor"], FORMATS[self._source.data_type]
-        strides = [step * flat.itemsize for step in self._source.element_strides]
-        source = np.lib.stride_tricks.as_strided(flat, self._source.sizes, strides, writeable=False)
-        dimensions = dimensions_of(self._plan.attributes, self._target.sizes)
+        to, target = FORMATS[self._source.data_type], outputs["OutputGradientTensor"]
+        views = {name: strided(desc, inputs[name]) for name, desc in self._plan.inputs.items()}
+        source, attributes = views["InputGradientTensor"], self._plan.attributes
+        dimensions = dimensions_of(attributes, self._target.sizes)
+        winners = None if self._pooled is None else Winners(views["InputTensor"], dimensions, stop)
         for place in offsets(self._nest, numbers, 1).tolist():
             if stop():
                 raise Stopped
             at = coordinates_at(self._target, place)
-            total = average_gradient_of(self._plan.attributes, dimensions, source, at, stop)
-            outputs["OutputGradientTensor"][place] = total.rounded(to)
+            if winners is None:
+                target[place] = average_gradient_of(attributes, dimensions, source, at, stop).rounded(to)
+            else:
+                target[place] = max_gradient_of(winners, source, at, to)
 
 
-JOBS = {"AVERAGE_POOLING_GRAD": AverageGradient}
+JOBS = dict.fromkeys(("AVERAGE_POOLING_GRAD", "MAX_POOLING_GRAD"), PoolingGradient)

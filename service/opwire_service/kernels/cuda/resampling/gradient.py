@@ -14,7 +14,7 @@ from ....execution import Arrays, Stop, Stopped
 from ...reference.resampling import gathered
 from ...sampling import is_linear, resampled_axes
 from ..job import TYPES, CudaMemory, KernelLaunch, Program, device_desc
-from ..nests import Axis, Nest, coordinates_at, merged, nest_dtype, offsets, size_of, write_nest
+from ..nests import Axis, Nest, coordinates_at, merged, nest_dtype, offsets, size_of, strided, write_nest
 from .resample import LAUNCH_READS, RANK, ROUNDINGS, SAMPLED, THREADS, UNCERTAIN, is_plain
 
 _TENSORS = 2 + RANK
@@ -95,8 +95,7 @@ class ResamplingGradient:
         """See ``CudaJob.recompute``; a place is the number of an output in the order of its memory, and 0."""
         numbers = np.arange(size_of(self._nest)) if places is None else places[:, 0]
         flat, target = inputs["InputGradientTensor"], outputs["OutputGradientTensor"]
-        strides = [step * flat.itemsize for step in self._source.element_strides]
-        source = np.lib.stride_tricks.as_strided(flat, self._source.sizes, strides, writeable=False)
+        source = strided(self._source, flat)
         for place in offsets(self._nest, numbers, 1).tolist():
             if stop():
                 raise Stopped

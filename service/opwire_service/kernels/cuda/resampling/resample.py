@@ -15,7 +15,7 @@ from ....execution import Arrays, Stop, Stopped
 from ...reference.resampling import interpolated
 from ...sampling import ResampledAxis, is_linear, resampled_axes
 from ..job import LOAD_BYTES, TYPES, CudaMemory, KernelLaunch, Program, device_desc
-from ..nests import Axis, Nest, coordinates_at, in_packs, merged, nest_dtype, offsets, size_of, write_nest
+from ..nests import Axis, Nest, coordinates_at, in_packs, merged, nest_dtype, offsets, size_of, strided, write_nest
 
 THREADS = 256
 RANK = 4
@@ -170,8 +170,7 @@ class Resampling:
         """See ``CudaJob.recompute``; a place is the number of an output in the order of its memory, and 0."""
         numbers = np.arange(size_of(self._nest)) if places is None else places[:, 0]
         flat, target = inputs["InputTensor"], outputs["OutputTensor"]
-        strides = [step * flat.itemsize for step in self._source.element_strides]
-        source = np.lib.stride_tricks.as_strided(flat, self._source.sizes, strides, writeable=False)
+        source = strided(self._source, flat)
         for place in offsets(self._nest, numbers, 1).tolist():
             if stop():
                 raise Stopped

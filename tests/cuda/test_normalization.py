@@ -148,7 +148,33 @@ def _others() -> Iterator[Case]:
     yield Case("ROI_POOLING", 0, _input(2, 3, 20, 30, **pooled))
 
 
-CASES = [*_rows(), *_windows(), *_integers(), *_resampled(), *_others()]
+def _gradients() -> Iterator[Case]:
+    for included in (False, True):
+        pads = {"StartPadding": [1, 0], "EndPadding": [1, 2], "IncludePadding": included}
+        window = {"DimensionCount": 2, "Strides": [2, 1], "WindowSize": [3, 3], **pads}
+        tensors = {"InputGradientTensor": [2, 3, 10, 30], "OutputGradientTensor": [2, 3, 20, 30]}
+        yield Case("AVERAGE_POOLING_GRAD", 0, {**tensors, **window})
+    pads = {"StartPadding": [1, 0], "EndPadding": [1, 2], "Dilations": [2, 1]}
+    window = {"DimensionCount": 2, "Strides": [2, 1], "WindowSize": [3, 3], **pads}
+    tensors = {"InputTensor": [2, 3, 20, 30], "InputGradientTensor": [2, 3, 9, 30]}
+    yield Case("MAX_POOLING_GRAD", 0, {**tensors, **window})
+    for mode in ("LINEAR", "NEAREST_NEIGHBOR"):
+        tensors = {"InputGradientTensor": [2, 3, 41, 20], "OutputGradientTensor": [2, 3, 20, 33]}
+        scales = {"Scales": [1, 1, 2.05, 0.6], "InterpolationMode": mode}
+        offsets = {"InputPixelOffsets": [0.5] * 4, "OutputPixelOffsets": [-0.5] * 4}
+        yield Case("RESAMPLE_GRAD", 1, {**tensors, **scales, **offsets})
+
+
+def _sums() -> Iterator[Case]:
+    for a, b in (("UINT8", "UINT8"), ("INT8", "UINT8")):
+        names = ("A", "B", "Output")
+        scales = {f"{name}ScaleTensor": ("FLOAT32", [1, 1]) for name in names}
+        zeros = {f"{name}ZeroPointTensor": (kind, [1, 1]) for name, kind in zip(names, (a, b, a), strict=True)}
+        summands = {"ATensor": (a, [70, 129]), "BTensor": (b, [70, 129])}
+        yield Case("ELEMENT_WISE_QUANTIZED_LINEAR_ADD", 0, {**summands, **scales, **zeros})
+
+
+CASES = [*_rows(), *_windows(), *_integers(), *_resampled(), *_others(), *_gradients(), *_sums()]
 
 
 def plan_of(case: Case, data_type: str) -> Plan:
@@ -236,6 +262,6 @@ def cpu() -> Device:
 
 
 @pytest.mark.parametrize("data_type", FLOATS)
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.operator}-{case.desc['InputTensor']}")
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.operator}-{next(iter(case.desc.values()))}")
 def test_like_the_cpu(cuda, cpu, case, data_type):
     hold(cuda, cpu, case, data_type)

@@ -11,9 +11,10 @@ from .cumulative import family as cumulative
 from .job import CudaJob
 from .movement import family as movement
 from .normalization import response, softmax, statistics
-from .pooling import averages, unpool
+from .pooling import averages, gradient, unpool
 from .products import convolution, gemm, integers
-from .quantization import linear
+from .quantization import linear, sums
+from .resampling import gradient as resampling_gradient
 from .resampling import regions, resample
 
 _FAMILIES = (
@@ -26,8 +27,11 @@ _FAMILIES = (
     softmax,
     statistics,
     averages,
+    gradient,
     linear,
+    sums,
     resample,
+    resampling_gradient,
     response,
     unpool,
     regions,

@@ -99,3 +99,10 @@ def coordinates_at(desc: BufferTensorDesc, place: int) -> tuple[int, ...]:
         if desc.sizes[i] > 1:
             found[i], place = divmod(place, strides[i])
     return tuple(found)
+
+
+def strided(desc: BufferTensorDesc, flat: Array) -> Array:
+    """A tensor as a view of the elements of its extent."""
+    strides = [step * flat.itemsize for step in desc.element_strides]
+    view: Array = np.lib.stride_tricks.as_strided(flat, desc.sizes, strides, writeable=False)
+    return view

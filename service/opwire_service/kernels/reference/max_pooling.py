@@ -12,7 +12,7 @@ from opwire.rules.dimension import Dimension
 from opwire.tensor import Array, packed_strides
 
 from ...execution import Arrays, Stop, Stopped
-from ..exact import FORMATS, exact_sum
+from ..exact import FORMATS, Float, FloatFormat, exact_sum
 from ..layout import coordinates
 from ..windows import covering, dimensions_of, places, slices
 from .elements import CHUNK, Elements
@@ -57,43 +57,51 @@ def _unpool(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
                 target[tuple(index // step % size for step, size in zip(steps, target.shape, strict=True))] = value
 
 
-def _gradient(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
-    """Each element gathers the gradients of the windows that it wins."""
-    source, gradient, target = inputs["InputTensor"], inputs["InputGradientTensor"], outputs["OutputGradientTensor"]
-    dimensions = dimensions_of(plan.attributes, source.shape)
-    to = FORMATS[plan.inputs["InputTensor"].data_type]
-    winners = _Winners(source, dimensions, stop)
-    for coordinate in coordinates(target.shape):
-        if stop():
-            raise Stopped
-        image, place = coordinate[:2], coordinate[2:]
-        having = (
-            covering(dimension, count, at)
-            for dimension, count, at in zip(dimensions, gradient.shape[2:], place, strict=True)
-        )
-        won = [(*image, *window) for window in product(*having) if winners[(*image, *window)] == place]
-        # Sums begin with +0: none is -0.
-        target[coordinate] = exact_sum([np.array([0, *(gradient[window] for window in won)], to.dtype)], to)
+class Winners:
+    """Where the winners of windows are. Those that were found last are kept, for windows that overlap.
 
-
-class _Winners:
-    """Where the winners of windows are. Those that were found last are kept, for windows that overlap."""
+    Attributes:
+        dimensions: that the windows slide along.
+    """
 
     def __init__(self, source: Array, dimensions: tuple[Dimension, ...], stop: Stop) -> None:
         self._source = source
-        self._dimensions = dimensions
+        self.dimensions = dimensions
         self._stop = stop
         self._found: dict[tuple[int, ...], tuple[int, ...]] = {}
 
     def __getitem__(self, window: tuple[int, ...]) -> tuple[int, ...]:
         found = self._found.get(window)
         if found is None:
-            ranges = places(self._dimensions, window[2:])
+            ranges = places(self.dimensions, window[2:])
             found, _ = _winner(self._source[window[:2]], ranges, self._stop)
             if len(self._found) == _KEPT:
                 del self._found[next(iter(self._found))]
             self._found[window] = found
         return found
+
+
+def max_gradient_of(winners: Winners, gradient: Array, coordinate: tuple[int, ...], to: FloatFormat) -> Float:
+    """The sum of the gradients of the windows that an element wins."""
+    image, place = coordinate[:2], coordinate[2:]
+    having = (
+        covering(dimension, count, at)
+        for dimension, count, at in zip(winners.dimensions, gradient.shape[2:], place, strict=True)
+    )
+    won = [(*image, *window) for window in product(*having) if winners[(*image, *window)] == place]
+    # Sums begin with +0: none is -0.
+    return exact_sum([np.array([0, *(gradient[window] for window in won)], to.dtype)], to)
+
+
+def _gradient(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+    """Each element gathers the gradients of the windows that it wins."""
+    source, gradient, target = inputs["InputTensor"], inputs["InputGradientTensor"], outputs["OutputGradientTensor"]
+    winners = Winners(source, dimensions_of(plan.attributes, source.shape), stop)
+    to = FORMATS[plan.inputs["InputTensor"].data_type]
+    for coordinate in coordinates(target.shape):
+        if stop():
+            raise Stopped
+        target[coordinate] = max_gradient_of(winners, gradient, coordinate, to)
 
 
 def _flat(coordinate: tuple[int, ...], sizes: tuple[int, ...]) -> int:

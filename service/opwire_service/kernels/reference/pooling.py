@@ -71,23 +71,29 @@ def _norm(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
         target[coordinate] = norm_of(elements, plan.attributes.P, to)
 
 
+def average_gradient_of(
+    attributes: Any, dimensions: Sequence[Dimension], source: Array, coordinate: Coordinate, stop: Stop
+) -> Total:
+    """What an element gathers: its share of the gradient of every window that has it."""
+    total = Total(stop)
+    ranges = (
+        covering(dimension, count, at)
+        for dimension, count, at in zip(dimensions, source.shape[2:], coordinate[2:], strict=True)
+    )
+    for window in product(*ranges):
+        count = divisor(attributes, dimensions, places(dimensions, window))
+        total.add(source[(*coordinate[:2], *window)], Fraction(1, count))
+    return total
+
+
 def _average_gradient(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
-    """Each element gathers its share of the gradient of every window that has it."""
     source, target = inputs["InputGradientTensor"], outputs["OutputGradientTensor"]
     to = exact.FORMATS[plan.inputs["InputGradientTensor"].data_type]
     dimensions = dimensions_of(plan.attributes, target.shape)
     for coordinate in coordinates(target.shape):
         if stop():
             raise Stopped
-        total = Total(stop)
-        ranges = (
-            covering(dimension, count, at)
-            for dimension, count, at in zip(dimensions, source.shape[2:], coordinate[2:], strict=True)
-        )
-        for window in product(*ranges):
-            count = divisor(plan.attributes, dimensions, places(dimensions, window))
-            total.add(source[(*coordinate[:2], *window)], Fraction(1, count))
-        target[coordinate] = total.rounded(to)
+        target[coordinate] = average_gradient_of(plan.attributes, dimensions, source, coordinate, stop).rounded(to)
 
 
 def _quantized_average(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:

@@ -48,7 +48,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) respond(const __grid_const
         __syncthreads();
     }
     if (!present || threadIdx.x) return;
-    double scaled = task.share * squares, response = task.bias + scaled, raised = pow(response, task.beta);
+    // A zero has no sign.
+    double scaled = task.share * squares, response = task.bias + scaled + 0.0, raised = pow(response, task.beta);
     double x = widen(task.source[at.of[SOURCE_AT]]);
     task.target[at.of[TARGET_AT]] = nearest(x / raised);
     // Terms of different signs may cancel, and a power may leave the range of doubles.

@@ -14,7 +14,7 @@ from ....execution import Arrays, Stop, Stopped
 from ...exact import FORMATS
 from ...reference.local_response import response_of
 from ..job import TYPES, CudaMemory, KernelLaunch, Program, device_desc
-from ..nests import Axis, coordinates_at, merged, nest_dtype, offsets, size_of, write_nest
+from ..nests import Axis, coordinates_at, merged, nest_dtype, offsets, size_of, strided, write_nest
 
 THREADS = 128
 
@@ -106,8 +106,7 @@ class Response:
         """See ``CudaJob.recompute``; a place is the number of an output in the order of its memory, and 0."""
         numbers = np.arange(size_of(self._nest)) if places is None else places[:, 0]
         flat, to = inputs["InputTensor"], FORMATS[self._source.data_type]
-        strides = [step * flat.itemsize for step in self._source.element_strides]
-        source = np.lib.stride_tricks.as_strided(flat, self._source.sizes, strides, writeable=False)
+        source = strided(self._source, flat)
         found = response_of(self._plan, source, to, stop)
         for place in offsets(self._nest, numbers, 1).tolist():
             if stop():

@@ -206,7 +206,8 @@ class Rows:
             task[name] = (memory.outputs if each.is_output else memory.inputs)[each.name]
         shape, kept = self._shape, size_of(self._kept)
         task["uncertain"], task["room"] = memory.uncertain, self._room
-        task["numbers"] = (self._kernels.epsilon, shape.depth, size_of(self._reduced), 0)
+        epsilon = self._kernels.epsilon + 0.0  # a zero has no sign
+        task["numbers"] = (epsilon, shape.depth, size_of(self._reduced), 0)
         task["items"], task["stretch"], task["splits"] = shape.items, shape.stretch, shape.splits
         task["step"] = [step % 2**32 for step in self._reduced[-1].steps] if self._reduced else 0
         write_nest(self._kept, task["kept"])

@@ -16,9 +16,10 @@ from ....execution import Arrays, Stop, Stopped
 from ...exact import FORMATS
 from ...reference.elements import Elements
 from ...reference.pooling import average_of, norm_of
-from ...windows import dimensions_of, places, slices
+from ...windows import dimensions_of, slices
+from ...windows import places as places_of
 from ..job import LOAD_BYTES, TYPES, CudaJob, CudaMemory, KernelLaunch, Program, device_desc
-from ..nests import Axis, Nest, coordinates_at, merged, nest_dtype, offsets, size_of, write_nest
+from ..nests import Axis, Nest, coordinates_at, merged, nest_dtype, offsets, size_of, strided, write_nest
 from ..reduce import accumulator_of
 from ..reduction import Reduction
 
@@ -56,14 +57,29 @@ _POOLING = np.dtype(
 _NO_DIMENSION = Dimension(1, 1, 1, 0, 0, 1)
 
 
-def window_nest(source: BufferTensorDesc, target: BufferTensorDesc) -> Nest:
-    """The loops over outputs in the order of their memory: source, target, and the place along each dimension."""
+def padded_dimensions(given: tuple[Dimension, ...]) -> tuple[Dimension, ...]:
+    """As many dimensions as the sources have, those that there are not in front."""
+    return (_NO_DIMENSION,) * (SPATIAL - len(given)) + given
+
+
+def needs_64_bits(dimensions: tuple[Dimension, ...]) -> bool:
+    """Whether places along a dimension, padding and steps included, are too many for 32 bits with a sign."""
+    return any(sum((row.padded, row.dilated_window, row.stride, row.dilation)) > _POSITIONS for row in dimensions)
+
+
+def window_nest(source: BufferTensorDesc, target: BufferTensorDesc, *more: BufferTensorDesc | None) -> Nest:
+    """The loops over a tensor in the order of its memory.
+
+    Its tensors are the source without the spatial dimensions, the target, the place along each of these dimensions, and
+    for each of the others, if there are any, the same as of the source.
+    """
     strides = target.element_strides
     missing = SPATIAL - (target.rank - 2)
     axes = []
     for i in sorted(range(target.rank), key=strides.__getitem__, reverse=True):
         place = [int(i >= 2 and number == i - 2 + missing) for number in range(SPATIAL)]
-        axes.append(Axis(target.sizes[i], (source.element_strides[i] if i < 2 else 0, strides[i], *place)))
+        first, *others = (0 if desc is None or i >= 2 else desc.element_strides[i] for desc in (source, *more))
+        axes.append(Axis(target.sizes[i], (first, strides[i], *place, *others)))
     return merged(axes)
 
 
@@ -78,8 +94,7 @@ class Averages:
         self._source = plan.inputs["InputTensor"]
         self._target = device_desc(plan.outputs["OutputTensor"])
         self._power = getattr(plan.attributes, "P", 0)
-        given = dimensions_of(plan.attributes, self._source.sizes)
-        self._dimensions = (_NO_DIMENSION,) * (SPATIAL - len(given)) + given
+        self._dimensions = padded_dimensions(dimensions_of(plan.attributes, self._source.sizes))
         self._nest = window_nest(self._source, self._target)
         windows = [dimension.window for dimension in self._dimensions]
         self._is_small = max(windows) <= LARGEST_WINDOW and prod(windows) <= MOST_ELEMENTS
@@ -106,7 +121,6 @@ class Averages:
 
     def _made(self, windows: list[int]) -> Program:
         kind = TYPES[self._source.data_type]
-        is_wide = any(dimension.padded + dimension.dilated_window > _POSITIONS for dimension in self._dimensions)
         power = self._power
         flags = {
             "HALF": self._source.data_type is DataType.FLOAT16,
@@ -121,7 +135,7 @@ class Averages:
             ("OUTPUT", kind),
             ("PASS", "ONLY"),
             ("POWER", f"{power}u"),
-            ("POSITION", "i64" if is_wide else "i32"),
+            ("POSITION", "i64" if needs_64_bits(self._dimensions) else "i32"),
             ("TENSORS", _TENSORS),
             ("THREADS", THREADS),
             *((name, int(flag)) for name, flag in flags.items()),
@@ -175,22 +189,17 @@ class Averages:
         write_nest(self._nest, task["nest"])
         return whole
 
-    def recompute(self, places_: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+    def recompute(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
         """See ``CudaJob.recompute``; a place is the number of an output in the order of its memory, and 0."""
-        numbers = np.arange(size_of(self._nest)) if places_ is None else places_[:, 0]
-        source = np.lib.stride_tricks.as_strided(
-            inputs["InputTensor"],
-            self._source.sizes,
-            [step * inputs["InputTensor"].itemsize for step in self._source.element_strides],
-            writeable=False,
-        )
+        numbers = np.arange(size_of(self._nest)) if places is None else places[:, 0]
+        source = strided(self._source, inputs["InputTensor"])
         dimensions = dimensions_of(self._plan.attributes, self._source.sizes)
         to, attributes = FORMATS[self._source.data_type], self._plan.attributes
         for place in offsets(self._nest, numbers, 1).tolist():
             if stop():
                 raise Stopped
             at = coordinates_at(self._target, place)
-            ranges = places(dimensions, at[2:])
+            ranges = places_of(dimensions, at[2:])
             index: tuple[int | slice, ...] = (*at[:2], *slices(ranges))
             elements = Elements(source[index], stop)
             found = (

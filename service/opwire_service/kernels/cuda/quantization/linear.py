@@ -66,7 +66,7 @@ class Linear:
             ("DYNAMIC", int(self._is_dynamic)),
             *((f"WALK{number}", walk.kind) for number, walk in enumerate(self._walks)),
         )
-        self._program = Program(("scalars", "rounding", "loops", "quantization/linear"), macros)
+        self._program = Program(("scalars", "rounding", "loops", "quantization/lanes", "quantization/linear"), macros)
 
     def _walked(self, descs: Sequence[BufferTensorDesc]) -> tuple[InputWalk, ...]:
         """How the inputs are walked: each dimension counts blocks, and elements in a block, one size for all."""

@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 
 from opwire.check import Plan
-from opwire.tensor import Array, BufferTensorDesc
+from opwire.tensor import Array
 
 from ....execution import Arrays, Stop, Stopped
 from ...reference.regions import aligned, pooled
@@ -150,7 +150,7 @@ class RegionsJob:
     def recompute(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
         """See ``CudaJob.recompute``; a place is the number of an output in the order of its memory, and 0."""
         numbers = np.arange(nests.size_of(self._nest)) if places is None else places[:, 0]
-        views = {name: _view(desc, inputs[name]) for name, desc in self._plan.inputs.items()}
+        views = {name: nests.strided(desc, inputs[name]) for name, desc in self._plan.inputs.items()}
         source, target = views["InputTensor"], outputs["OutputTensor"]
         regions = None if self._pools else Regions(self._plan, views, source.shape, self._target.sizes)
         for place in nests.offsets(self._nest, numbers, 1).tolist():
@@ -161,12 +161,6 @@ class RegionsJob:
                 target[place] = pooled(self._plan, source, views["ROITensor"], at, self._target.sizes, stop)
             else:
                 target[place] = aligned(self._plan, source, regions, stop, at)
-
-
-def _view(desc: BufferTensorDesc, flat: Array) -> Array:
-    strides = [step * flat.itemsize for step in desc.element_strides]
-    view: Array = np.lib.stride_tricks.as_strided(flat, desc.sizes, strides, writeable=False)
-    return view
 
 
 JOBS = dict.fromkeys(("ROI_ALIGN", "ROI_ALIGN1", "ROI_POOLING"), RegionsJob)

@@ -15,7 +15,7 @@ from ....execution import Arrays, Stop, Stopped
 from ...reference.resampling import interpolated
 from ...sampling import ResampledAxis, is_linear, resampled_axes
 from ..job import LOAD_BYTES, TYPES, CudaMemory, KernelLaunch, Program, device_desc
-from ..nests import Axis, Nest, coordinates_at, in_packs, merged, nest_dtype, offsets, size_of, write_nest
+from ..nests import Axis, Nest, coordinates_at, in_packs, merged, nest_dtype, offsets, size_of, strided, write_nest
 
 THREADS = 256
 RANK = 4
@@ -31,7 +31,7 @@ UNCERTAIN = 2**20
 """The most places of uncertain results that a card lists; if there are more, all are computed again."""
 
 _TENSORS = 2 + RANK
-_SAMPLED = np.dtype(
+SAMPLED = np.dtype(
     [
         *((name, "<u4") for name in ("size", "step")),
         *((name, "<f4") for name in ("scale", "input_offset", "output_offset")),
@@ -43,11 +43,11 @@ _TASK = np.dtype(
         *((name, "<u8") for name in ("source", "target", "uncertain")),
         *((name, "<u4") for name in ("first", "packs", "room", "unused")),
         ("step", "<u4", (_TENSORS,)),
-        ("axis", _SAMPLED, (RANK,)),
+        ("axis", SAMPLED, (RANK,)),
         ("nest", nest_dtype(_TENSORS)),
     ]
 )
-_ROUNDINGS = {None: "HALVES_UP", AxisDirection.INCREASING: "UPWARDS", AxisDirection.DECREASING: "DOWNWARDS"}
+ROUNDINGS = {None: "HALVES_UP", AxisDirection.INCREASING: "UPWARDS", AxisDirection.DECREASING: "DOWNWARDS"}
 _UNSIGNED = {1: "u8", 2: "u16", 4: "u32"}
 """Elements that are only moved, by their bytes."""
 
@@ -119,7 +119,7 @@ class Resampling:
             ("LANES", self._lanes),
             ("LINEAR", int(self._linear)),
             ("TRIANGLES", self._triangles),
-            ("ROUNDING", _ROUNDINGS[getattr(self._plan.attributes, "RoundingDirection", None)]),
+            ("ROUNDING", ROUNDINGS[getattr(self._plan.attributes, "RoundingDirection", None)]),
         )
         sources = (
             "scalars",
@@ -170,8 +170,7 @@ class Resampling:
         """See ``CudaJob.recompute``; a place is the number of an output in the order of its memory, and 0."""
         numbers = np.arange(size_of(self._nest)) if places is None else places[:, 0]
         flat, target = inputs["InputTensor"], outputs["OutputTensor"]
-        strides = [step * flat.itemsize for step in self._source.element_strides]
-        source = np.lib.stride_tricks.as_strided(flat, self._source.sizes, strides, writeable=False)
+        source = strided(self._source, flat)
         for place in offsets(self._nest, numbers, 1).tolist():
             if stop():
                 raise Stopped

@@ -157,6 +157,14 @@ def test_the_best_of_long_sequences(cuda, sizes, axis, count, dtype):
         assert same_bits(found["OutputValueTensor"], np.take_along_axis(array, right, axis))
 
 
+def test_places_of_64_bits(cuda):
+    array = elements(np.float32, 6, 5000)
+    for count in (4, 5000):
+        places = {"DataType": "UINT64", "Sizes": [6, count]}
+        found = moved(cuda, "TOP_K", {"InputTensor": array}, Axis=1, K=count, OutputIndexTensor=places)
+        assert np.array_equal(found["OutputIndexTensor"], chosen(array, count, 1, greatest=True))
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int8])
 def test_coordinates_of_many_tiles(cuda, dtype):
     array = elements(dtype, 30, 100, 17)

@@ -12,7 +12,7 @@ from opwire.check import Plan
 from opwire.enums import AxisDirection
 from opwire.tensor import Array, DataType
 
-from ..job import CudaJob, CudaMemory, KernelLaunch, Program
+from ..job import TYPES, CudaJob, CudaMemory, KernelLaunch, Program
 from .view import UNITS
 from .walk import PIECE, THREADS, CertainJob, Part, depth_macro, merged, on_card, walk_type, write_walk
 
@@ -96,6 +96,7 @@ class TopJob(CertainJob):
                     ("STEPS", 3),
                     depth_macro(loops),
                     ("UNIT", UNITS[self._bits // 8]),
+                    ("POSITION", TYPES[indices.data_type]),
                     ("Key", "u64" if self._bits == 64 else "u32"),
                     ("WIDE", int(self._bits == 64)),
                     ("REAL", int(source.data_type.is_float)),

@@ -29,7 +29,7 @@ def cuda() -> Iterator[Device]:
     device.close()
 
 
-SHAPES = [(3, 70, 129), (64, 32, 96), (2, 1000, 3), (5, 2, 700)]
+SHAPES = [(3, 70, 129), (64, 32, 96), (2, 1000, 3), (5, 2, 700), (3, 68, 132), (130, 2, 66)]
 
 
 @pytest.mark.parametrize("dtype", ITEMS)

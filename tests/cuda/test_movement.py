@@ -57,7 +57,13 @@ def test_windows_and_tiles(cuda, dtype):
     assert same_bits(tiled, np.tile(array, (3, 2)))
 
 
-MODES = {"CONSTANT": "constant", "EDGE": "edge", "REFLECTION": "reflect", "SYMMETRIC": "symmetric", "WRAP": "wrap"}
+MODES: dict[str, Any] = {
+    "CONSTANT": "constant",
+    "EDGE": "edge",
+    "REFLECTION": "reflect",
+    "SYMMETRIC": "symmetric",
+    "WRAP": "wrap",
+}
 
 
 @pytest.mark.parametrize("width", [1, 2, 90])

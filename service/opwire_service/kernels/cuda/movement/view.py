@@ -125,6 +125,11 @@ def copy_part(copy: Copy, item: int, value: Array | None = None) -> Part:
     return part
 
 
+def filling(count: int, value: Array) -> Part:
+    """The kernel that writes a value again and again, the more at once the more there are."""
+    return copy_part(Copy(0, 0, 0, 0, (Step(count, 0, 1),)), value.itemsize, value)
+
+
 def target_bytes(copy: Copy, item: int) -> int:
     """How far from the beginning of the target the kernel of a copy begins; that of a band knows it itself."""
     return copy.target_offset * item if copy.band is None else 0

@@ -29,7 +29,7 @@ def cuda() -> Iterator[Device]:
     device.close()
 
 
-SHAPES = [(3, 70, 129), (64, 32, 96), (2, 1000, 3), (5, 2, 700)]
+SHAPES = [(3, 70, 129), (64, 32, 96), (2, 1000, 3), (5, 2, 700), (3, 68, 132), (130, 2, 66)]
 
 
 @pytest.mark.parametrize("dtype", ITEMS)
@@ -57,7 +57,13 @@ def test_windows_and_tiles(cuda, dtype):
     assert same_bits(tiled, np.tile(array, (3, 2)))
 
 
-MODES = {"CONSTANT": "constant", "EDGE": "edge", "REFLECTION": "reflect", "SYMMETRIC": "symmetric", "WRAP": "wrap"}
+MODES: dict[str, Any] = {
+    "CONSTANT": "constant",
+    "EDGE": "edge",
+    "REFLECTION": "reflect",
+    "SYMMETRIC": "symmetric",
+    "WRAP": "wrap",
+}
 
 
 @pytest.mark.parametrize("width", [1, 2, 90])
@@ -155,6 +161,14 @@ def test_the_best_of_long_sequences(cuda, sizes, axis, count, dtype):
         right = chosen(array, count, axis, greatest=direction == "DECREASING")
         assert np.array_equal(found["OutputIndexTensor"], right)
         assert same_bits(found["OutputValueTensor"], np.take_along_axis(array, right, axis))
+
+
+def test_places_of_64_bits(cuda):
+    array = elements(np.float32, 6, 5000)
+    for count in (4, 5000):
+        places = {"DataType": "UINT64", "Sizes": [6, count]}
+        found = moved(cuda, "TOP_K", {"InputTensor": array}, Axis=1, K=count, OutputIndexTensor=places)
+        assert np.array_equal(found["OutputIndexTensor"], chosen(array, count, 1, greatest=True))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int8])

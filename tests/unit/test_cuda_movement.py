@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,7 +27,7 @@ def offsets(loops: Sequence[Loop]) -> Iterator[tuple[int, ...]]:
         yield tuple(sum(at * step for at, step in zip(place, each, strict=True)) for each in steps)
 
 
-def walked(walk: np.void) -> list[Loop]:
+def walked(walk: Any) -> list[Loop]:
     """The loops of a parameter, outermost first; steps that wrapped go backwards."""
     loops = walk["loop"][: int(walk["count"])]
     return [(int(loop["size"]), *map(int, loop["step"].astype(np.int32))) for loop in loops][::-1]

@@ -14,7 +14,7 @@ from opwire.tensor import packed_strides
 from ...picking import Component, aligned_strides, last_dimensions
 from ..job import LOAD_BYTES, TYPES, CudaJob, CudaMemory, KernelLaunch, Program
 from .pick import INDEX_SOURCES, TUPLE, tuple_parameter
-from .view import UNITS
+from .view import UNITS, filling
 from .walk import THREADS, CertainJob, Loop, Part, count_of, depth_macro, merged, on_card, walk_type, write_walk
 
 _STEPS = 3
@@ -141,14 +141,16 @@ class ScatterJob(CertainJob):
         settlement = np.zeros(1, _SETTLEMENT)
         write_walk(places, settlement["walk"][0])
         write_walk([(*loop[:3], loop[3] // lanes) for loop in found.tuples], settlement["tuples"][0])
+        self._clearing = filling(found.slots, np.zeros((), "<u4"))
         self._claims = Part(program, "claim_slots", claims, count_of(found.claims), THREADS)
         self._settlement = Part(program, "settle", settlement, count_of(places), THREADS)
-        self.programs = (program,)
-        self.state_bytes = 4 * found.slots
+        self.programs = self._clearing.program, program
+        self.scratch_bytes = 4 * found.slots
 
     def launches(self, memory: CudaMemory) -> Iterator[KernelLaunch]:
         """See ``CudaJob.launches``."""
-        owners = memory.state
+        owners = memory.scratch
+        yield from self._clearing.launches(owners, owners)
         yield from self._claims.launches(owners, memory.inputs["IndicesTensor"])
         source, updates = memory.inputs["InputTensor"], memory.inputs["UpdatesTensor"]
         yield from self._settlement.launches(source, updates, memory.outputs["OutputTensor"], owners)

@@ -3,6 +3,8 @@
 // long ones, which are merged; where few of many are wanted those are found first, digit by digit of the last of them.
 // BEST is a power of two: so many of a piece of SEGMENT entries are kept at least, which are as many where all are wanted.
 
+typedef POSITION Position;
+
 const u32 THREADS = 256;
 const u32 DIGITS = 2048;
 const u32 DIGIT_SHARE = DIGITS / THREADS;
@@ -40,7 +42,7 @@ struct Search {
 struct Top {
     const Unit *source;
     Unit *values;
-    u32 *indices;
+    Position *indices;
     Entry *entries, *merged;
     Search *searches;
     u32 *counts;  // of each digit, of each sequence

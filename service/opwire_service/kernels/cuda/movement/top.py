@@ -12,7 +12,7 @@ from opwire.check import Plan
 from opwire.enums import AxisDirection
 from opwire.tensor import Array, DataType
 
-from ..job import CudaJob, CudaMemory, KernelLaunch, Program
+from ..job import TYPES, CudaJob, CudaMemory, KernelLaunch, Program
 from .view import UNITS
 from .walk import PIECE, THREADS, CertainJob, Part, depth_macro, merged, on_card, walk_type, write_walk
 
@@ -67,9 +67,10 @@ class TopJob(CertainJob):
         source, axis = plan.inputs["InputTensor"], plan.attributes.Axis
         values, indices = plan.outputs["OutputValueTensor"], plan.outputs["OutputIndexTensor"]
         self._bits = source.data_type.bits
-        self._length, self._wanted = source.sizes[axis], plan.attributes.K
+        self._length: int = source.sizes[axis]
+        self._wanted: int = plan.attributes.K
         others = [i for i in range(source.rank) if i != axis]
-        self._sequences = prod(source.sizes[i] for i in others)
+        self._sequences: int = prod(source.sizes[i] for i in others)
         strides = source.element_strides, values.element_strides, indices.element_strides
         loops = merged(((source.sizes[i], *(each[i] for each in strides)) for i in others), 3)
         self._task = np.zeros(1, _TOP)
@@ -78,11 +79,11 @@ class TopJob(CertainJob):
         for name, each in zip(("step", "value_step", "index_step"), strides, strict=True):
             self._task[name] = each[axis]
         write_walk(loops, self._task["walk"][0])
-        self._entry = ENTRY_BYTES[self._bits == 64]
+        self._entry: int = ENTRY_BYTES[self._bits == 64]
         most = 2 * SORTED_BYTES // self._entry
         self._is_short = self._length <= most
         self._selects = not self._is_short and FEW * self._wanted <= self._length
-        self._size = self._wanted if self._selects else self._length
+        self._size: int = self._wanted if self._selects else self._length
         self._segment = min(_power_above(self._size), most if self._is_short else most // 2)
         self._sorted = max(self._segment, most // 4)
         self._pieces = -(-self._size // self._segment)
@@ -96,6 +97,7 @@ class TopJob(CertainJob):
                     ("STEPS", 3),
                     depth_macro(loops),
                     ("UNIT", UNITS[self._bits // 8]),
+                    ("POSITION", TYPES[indices.data_type]),
                     ("Key", "u64" if self._bits == 64 else "u32"),
                     ("WIDE", int(self._bits == 64)),
                     ("REAL", int(source.data_type.is_float)),

@@ -1,12 +1,14 @@
 // Copies where neighbours in the source lie apart in the target and the other way round: tiles of ROWS along the source
-// and COLUMNS along the target, both powers of two, pass through shared memory. A block has THREADS threads.
+// and COLUMNS along the target, both powers of two, pass through shared memory, LANES units at once. A block has THREADS.
 
-const u32 PAD = sizeof(SourceUnit) < 4 ? 4 / sizeof(SourceUnit) : 1;  // moves each column on by a bank
-const int SHARE = ROWS * COLUMNS / THREADS;
+const u32 PAD = sizeof(Unit) < 4 ? 4 / sizeof(Unit) : 1;  // moves each column on by a bank
+const int SHARE = ROWS * COLUMNS / LANES / THREADS;
+
+typedef Pack<Unit, LANES> Word;  // neighbours that are read and written at once
 
 struct Tiles {
-    const SourceUnit *source;
-    TargetUnit *target;
+    const Unit *source;
+    Unit *target;
     u32 first, count;   // tiles
     u32 rows, columns;  // of the matrix
     u32 across, down;   // steps between columns in the source, and between rows in the target
@@ -14,26 +16,36 @@ struct Tiles {
     Walk walk;          // source, target, row, column
 };
 
+static __device__ __forceinline__ const Word *word_at(const Unit *units, u32 unit) {
+    return reinterpret_cast<const Word *>(units + unit);
+}
+static __device__ __forceinline__ Word *word_at(Unit *units, u32 unit) { return reinterpret_cast<Word *>(units + unit); }
+
 extern "C" __global__ void __launch_bounds__(THREADS) transpose_tiles(const __grid_constant__ Tiles tiles) {
-    __shared__ SourceUnit tile[COLUMNS][ROWS + PAD];
+    alignas(16) __shared__ Unit tile[COLUMNS][ROWS + PAD];
     u32 at[STEPS];
     walk(tiles.walk, tiles.first + blockIdx.x, at);
     u32 rows = min((u32)ROWS, tiles.rows - at[2]), columns = min((u32)COLUMNS, tiles.columns - at[3]);
-    SourceUnit units[SHARE];
+    Word words[SHARE];
 #pragma unroll
     for (int n = 0; n < SHARE; ++n) {
-        u32 i = n * THREADS + threadIdx.x, row = i % ROWS, column = i / ROWS;
-        if (row < rows && column < columns) units[n] = tiles.source[tiles.begin + at[0] + row + column * tiles.across];
+        u32 i = n * THREADS + threadIdx.x, row = i % (ROWS / LANES) * LANES, column = i / (ROWS / LANES);
+        if (row >= rows || column >= columns) continue;
+        words[n] = *word_at(tiles.source, tiles.begin + at[0] + row + column * tiles.across);
     }
 #pragma unroll
     for (int n = 0; n < SHARE; ++n) {
-        u32 i = n * THREADS + threadIdx.x;
-        tile[i / ROWS][i % ROWS] = units[n];
+        u32 i = n * THREADS + threadIdx.x, row = i % (ROWS / LANES) * LANES, column = i / (ROWS / LANES);
+        *reinterpret_cast<Word *>(&tile[column][row]) = words[n];
     }
     __syncthreads();
 #pragma unroll
     for (int n = 0; n < SHARE; ++n) {
-        u32 i = n * THREADS + threadIdx.x, row = i / COLUMNS, column = i % COLUMNS;
-        if (row < rows && column < columns) tiles.target[at[1] + row * tiles.down + column] = moved(tile[column][row]);
+        u32 i = n * THREADS + threadIdx.x, row = i / (COLUMNS / LANES), column = i % (COLUMNS / LANES) * LANES;
+        if (row >= rows || column >= columns) continue;
+        Word word;
+#pragma unroll
+        for (int k = 0; k < LANES; ++k) word.lane[k] = tile[column + k][row];
+        *word_at(tiles.target, at[1] + row * tiles.down + column) = word;
     }
 }

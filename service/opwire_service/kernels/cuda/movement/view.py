@@ -44,6 +44,9 @@ Macros = tuple[tuple[str, str | int], ...]
 WIDEST_TILED = 8
 """Bytes of a unit that is worth a detour through shared memory."""
 
+WORD_BYTES = 4
+"""Of narrower units so many are read and written at once on that way, where they lie at such places."""
+
 TILE_SIDES = {1: 64, 2: 64, 4: 32, 8: 32}
 """Of a square tile, by the bytes of a unit."""
 
@@ -112,13 +115,19 @@ def copy_part(copy: Copy, item: int, value: Array | None = None) -> Part:
     most = LOAD_BYTES // item if copy.band is None else 1
     units = Units.of(copy, most, repeats=value is not None)
     size = units.lanes * item
-    tiled = _transposed(units.loops, size) if value is None and copy.band is None else None
+    offsets = copy.source_offset // units.lanes, copy.target_offset // units.lanes
+    tiled = _transposed(units.loops, size, offsets) if value is None and copy.band is None else None
     part = tiled or _plain(copy, units, size, value)
     if value is None:
         part.parameter["begin"] = copy.source_offset // units.lanes % 2**32
     if copy.band is not None:
         part.parameter["target_begin"] = copy.target_offset % 2**32
     return part
+
+
+def filling(count: int, value: Array) -> Part:
+    """The kernel that writes a value again and again, the more at once the more there are."""
+    return copy_part(Copy(0, 0, 0, 0, (Step(count, 0, 1),)), value.itemsize, value)
 
 
 def target_bytes(copy: Copy, item: int) -> int:
@@ -224,8 +233,14 @@ def _at_band(copy: Copy) -> Copy:
     return copy._replace(source_offset=source, target_offset=target)
 
 
-def _transposed(loops: list[Loop], size: int) -> Part | None:
-    """The kernel that transposes tiles, where the copy is one of matrices that lie the other way in the target."""
+def _transposed(loops: list[Loop], size: int, offsets: tuple[int, int]) -> Part | None:
+    """The kernel that transposes tiles, where the copy is one of matrices that lie the other way in the target.
+
+    Args:
+        loops: outermost first, in units.
+        size: bytes of a unit.
+        offsets: of the first unit in source and target.
+    """
     columns, outer = loops[-1], loops[:-1]
     rows = next((loop for loop in outer if loop[1] == 1 and loop[0] >= FEWEST_ROWS), None)
     fewest = FEWEST_COLUMNS if len(loops) < MANY_LOOPS else FEWEST_ROWS
@@ -249,13 +264,17 @@ def _transposed(loops: list[Loop], size: int) -> Part | None:
     parameter["rows"], parameter["columns"] = rows[0], columns[0]
     parameter["across"], parameter["down"] = columns[1] % 2**32, rows[2]
     write_walk(tiles, parameter["walk"][0])
-    threads = min(THREADS, high * wide)
+    sources = offsets[0], columns[1], rows[0], *(loop[1] for loop in outer)
+    targets = offsets[1], rows[2], columns[0], *(loop[2] for loop in outer)
+    lanes = gcd(max(1, WORD_BYTES // size), high, wide, *sources, *targets)
+    threads = min(THREADS, high * wide // lanes)
     macros = (
         ("STEPS", 4),
         depth_macro(tiles),
         ("UNIT", UNITS[size]),
         ("ROWS", high),
         ("COLUMNS", wide),
+        ("LANES", lanes),
         ("THREADS", threads),
     )
     program = Program((*PLAIN, "movement/transpose"), macros)

@@ -120,13 +120,6 @@ class FormulaSource:
         first = at_first or in_doubles or ["    return false;"]
         return numbers + self.function(quick, first) + self.function(careful, later)
 
-    def in_double(self, name: str) -> str:
-        """A function of doubles of a formula of one tensor, with the errors of CUDA's own functions."""
-        body = Body()
-        value = self._double_value(self.formula.expression, body)
-        head = f"static __device__ double {name}(double x0) {{\n"
-        return head + "\n".join([*body.lines, f"    return {value};"]) + "\n}\n"
-
     @property
     def _is_certified(self) -> bool:
         """Whether results are rounded from wider ones."""
@@ -244,7 +237,7 @@ class FormulaSource:
         if bound is None:
             return []
         body = Body()
-        value = self._double_value(formula.expression, body)
+        value = self.double_value(formula.expression, body)
         reach = bound + 2 * BINARY64.unit
         slack = ceil(reach / BINARY64.unit) + 1
         certain = f"certainly({value}, {slack}, {reach.hex()}, result)"
@@ -266,7 +259,8 @@ class FormulaSource:
         reach = float(bound + 2 * BINARY32.unit).hex()
         return [*body.lines, f"    return certainly_half({value}, {reach}, result);"]
 
-    def _double_value(self, expression: Expression, body: Body) -> str:
+    def double_value(self, expression: Expression, body: Body) -> str:
+        """The value in double, of which the body gets the statements."""
         key = "double", expression
         if key in body.names:
             return body.names[key]
@@ -276,10 +270,10 @@ class FormulaSource:
             case Constant():
                 return double(expression)
             case Call("maximum", (Constant() as low, Call("minimum", (limited, Constant() as high)))):
-                given = [self._double_value(operand, body) for operand in (limited, low, high)]
+                given = [self.double_value(operand, body) for operand in (limited, low, high)]
                 return body.variable(*key, "double", f"limited_to({', '.join(given)})")
             case Call(primitive, operands):
-                given = [self._double_value(operand, body) for operand in operands]
+                given = [self.double_value(operand, body) for operand in operands]
                 declared = "bool" if primitive in TRUTHS else "double"
                 return body.variable(*key, declared, of_floats(primitive, given))
             case _:

@@ -8,11 +8,14 @@ from opwire.tensor import DataType
 
 from ..formulas.formula import PlanFormula
 from ..formulas.resolve import activated_expression
-from .formula_source import FormulaSource
+from .formula_source import Body, FormulaSource
 
 
 def activated_source(activation: NestedOperator | None) -> str:
     """The function ``double activated(double)``: the activation, or the value itself; it needs ``floats``."""
     expression = Tensor("Values") if activation is None else activated_expression(activation, Tensor("Values"))
     formula = PlanFormula(expression, {"Values": DataType.FLOAT64}, DataType.FLOAT64, "Values", {})
-    return FormulaSource.of(formula).in_double("activated")
+    body = Body()
+    value = FormulaSource.of(formula).double_value(expression, body)
+    lines = "\n".join([*body.lines, f"    return {value};"])
+    return f"static __device__ double activated(double x0) {{\n{lines}\n}}\n"

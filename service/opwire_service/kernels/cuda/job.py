@@ -40,7 +40,7 @@ class Program:
     """Sources, read as one, and the macros that specialise them.
 
     Attributes:
-        sources: files, relative to this one.
+        sources: names of files, in folders beside this module where they say so.
         macros: names and what stands for them.
         generated: more of the program, behind the sources.
         kernels: names of files that come behind that.

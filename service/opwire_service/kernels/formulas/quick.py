@@ -2,9 +2,6 @@
 
 Their errors are some 2**-38. Where that is too near the middle of two floats, the function is computed again with more
 care. Each is written once, for whatever writes code: vectors of a processor, or C for a card.
-
-The error of a polynomial or a quotient of two is the most that it differs from its function, found with 160 bits at
-thousands of points between which both are smooth; next to it roundings, some 2**-50, are small.
 """
 
 from __future__ import annotations
@@ -14,199 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from opwire.formulas import Expression
 
+from . import quick_coefficients as fitted
 from .bounds import BINARY64, Precision
 from .formula import primitives
 from .writer import Number, Writer
-
-_EXP2 = (
-    1.3255224894585756e-06,
-    1.5310079425225122e-05,
-    0.00015403455852394153,
-    0.001333345056791449,
-    0.009618129159402621,
-    0.05550410941206023,
-    0.2402265069581299,
-    0.6931471805459334,
-    1.0,
-)
-"""2**f for f up to 1/2 away from 0: within 2**-39.7."""
-
-_EXP2_OF_SIXTEENTH = (
-    1.4676387238549773e-07,
-    1.355120515509402e-05,
-    0.0009383847926296645,
-    0.04332169876016053,
-)
-"""(2**(f/16) - 1) / f for f up to 1/2 away from 0: 2**(f/16) within 2**-38.5."""
-
-_EXP2M1 = (
-    1.0203121396696503e-07,
-    1.325522490279486e-06,
-    1.5252686844819e-05,
-    0.0001540345585236337,
-    0.0013333558179045035,
-    0.009618129159402652,
-    0.05550410866476042,
-    0.2402265069581299,
-    0.6931471805599453,
-)
-"""(2**f - 1) / f, likewise: within 2**-43.3."""
-
-_LOG = (
-    0.19609252264215063,
-    0.22174173327971922,
-    0.2857216789837343,
-    0.3999999487572329,
-    0.6666666667963,
-    1.999999999999947,
-)
-"""2*atanh(s)/s as a polynomial of s*s up to 0.02946: within 2**-45."""
-
-_LOG2 = (
-    0.24293321046574423,
-    0.2614428633319265,
-    0.3206164298462851,
-    0.412198401475515,
-    0.5770780172498386,
-    0.9617966939243268,
-    2.885390081777927,
-)
-"""That over log(2): within 2**-52."""
-
-_LOG1P = (
-    0.20068155694850642,
-    0.1407075932464363,
-    0.1831004363876266,
-    0.22215400180111994,
-    0.28571624027501186,
-    0.39999997264242493,
-    0.6666666668119934,
-    1.9999999999998737,
-)
-"""2*atanh(s)/s as a polynomial of s*s up to 1/9: within 2**-43.7."""
-
-_SIN = (
-    -2.4805635751240042e-08,
-    2.7555990924268847e-06,
-    -0.0001984126691696846,
-    0.008333333331079206,
-    -0.16666666666663885,
-    1.0,
-)
-"""sin(r)/r as a polynomial of r*r up to (pi/4)**2: within 2**-45.5."""
-
-_COS = (
-    -2.723713978117992e-07,
-    2.479986218327299e-05,
-    -0.0013888885091376474,
-    0.041666666637395836,
-    -0.4999999999996389,
-    1.0,
-)
-"""cos(r), likewise: within 2**-41.5."""
-
-_SIN_OF_HALF = (
-    1.5502498085600235e-10,
-    -2.5036744400788057e-08,
-    2.7557123162708307e-06,
-    -0.0001984126870896617,
-    0.008333333330940128,
-    -0.16666666666658467,
-    1.0,
-)
-"""sin(r)/r as a polynomial of r*r up to (pi/2)**2: within 2**-41.5."""
-
-_ATAN = (
-    -0.0404322291453497,
-    0.07135324217600993,
-    -0.09028983340979323,
-    0.11107495122893199,
-    -0.14285612510925977,
-    0.19999998917282602,
-    -0.3333333333144072,
-    1.0,
-)
-"""atan(s)/s as a polynomial of s*s, for s up to tan(pi/8): within 2**-38.2."""
-
-_ASIN = (
-    0.02930523970533579,
-    0.0054431851027481075,
-    0.019306260869368045,
-    0.022132443623426794,
-    0.030397634130580702,
-    0.044642358484883196,
-    0.07500000598829049,
-    0.16666666665495086,
-    1.0,
-)
-"""asin(t)/t as a polynomial of t*t, for t up to 1/2: within 2**-38."""
-
-_TANH = (
-    6.75871426432162e-14,
-    3.6679501305447274e-10,
-    2.70209465862035e-07,
-    6.097320208928859e-05,
-    0.005052375485111772,
-    0.14550308846225654,
-    0.9999999999999528,
-)
-
-_TANH_OVER = (
-    7.206353189774008e-12,
-    1.1829392622280948e-08,
-    4.6224324024957426e-06,
-    0.0006280985135471944,
-    0.03133118275147684,
-    0.4788364217949616,
-    1.0,
-)
-"""tanh(x)/x as a quotient of polynomials of x*x, for x up to 9.2: within 2**-44."""
-
-_ERF = (
-    -1.6147120024791943e-11,
-    8.538185292010916e-09,
-    1.1493548531202179e-06,
-    2.3830365894546185e-05,
-    0.0005515270093405727,
-    0.004869926439542159,
-    0.05835868989380626,
-    0.19430683430620138,
-    1.1283791670959864,
-)
-
-_ERF_OVER = (
-    1.4521907253809552e-07,
-    5.589340422509221e-06,
-    0.0001211987321808086,
-    0.0017555622105748872,
-    0.017648768613348225,
-    0.12023013596203024,
-    0.5055332817209097,
-    1.0,
-)
-"""erf(x)/x as a quotient of polynomials of x*x, for x up to 4: within 2**-41."""
-
-_ERFC = (
-    0.002826009222212769,
-    0.03317734949045508,
-    0.18486796123741328,
-    0.6150702390593424,
-    1.2857847610804007,
-    1.617762336471834,
-    1.0000000000011557,
-)
-
-_ERFC_OVER = (
-    0.005008970269044851,
-    0.05880535898302958,
-    0.3301734142530331,
-    1.1196022207043126,
-    2.4401510979178362,
-    3.3844736181551167,
-    2.74614150376936,
-    1.0,
-)
-"""exp(x*x)*erfc(x) as a quotient of polynomials, for x from 0 to 10.5: within 2**-39.6."""
 
 _LOG2_E, _LN2 = 1 / math.log(2), math.log(2)
 _HALF_PI = 1.5707963267948966, 6.123233995736766e-17
@@ -232,17 +40,17 @@ def _exp2(v: Writer, a: Number, factor: float) -> Number:
         k, sixteenths = v.nearest_product(a, v.number(16 * factor))
         f = v.multiply_add(a, v.number(16 * factor), v.negate(k))
         near = v.two_to_sixteenths(sixteenths)
-        return v.multiply_add(v.multiply(near, f), v.horner(_EXP2_OF_SIXTEENTH, f), near)
+        return v.multiply_add(v.multiply(near, f), v.horner(fitted.EXP2_OF_SIXTEENTH, f), near)
     k, exponent = v.nearest_product(a, v.number(factor))
     f = v.multiply_add(a, v.number(factor), v.negate(k))
-    return v.exponent_added(v.horner(_EXP2, f), exponent)
+    return v.exponent_added(v.horner(fitted.EXP2, f), exponent)
 
 
 def _exp2m1(v: Writer, a: Number, b: Number) -> Number:
     """The error of the polynomial counts where the result is not near -1; where it is small there is no exponent."""
     k, exponent = v.nearest_product(a, b)
     f = v.multiply_add(a, b, v.negate(k))
-    power = v.multiply(f, v.horner(_EXP2M1, f))
+    power = v.multiply(f, v.horner(fitted.EXP2M1, f))
     scale = v.exponent_added(v.number(1), exponent)
     return v.multiply_add(scale, power, v.negate(v.subtract(v.number(1), scale)))  # of -0 it is -0
 
@@ -260,21 +68,21 @@ def expm1(v: Writer, x: Number) -> Number:
 def log(v: Writer, x: Number) -> Number:
     f, e = v.split(x)
     s = v.divide(f, v.add(f, v.number(2)))
-    result = v.multiply_add(e, v.number(_LN2), v.multiply(s, v.horner(_LOG, v.multiply(s, s))))
+    result = v.multiply_add(e, v.number(_LN2), v.multiply(s, v.horner(fitted.LOG, v.multiply(s, s))))
     return v.of_positive(x, result)
 
 
 def log1p(v: Writer, x: Number) -> Number:
     """Of numbers from 0 to 1, which is what formulas take it of."""
     s = v.divide(x, v.add(x, v.number(2)))
-    return v.multiply(s, v.horner(_LOG1P, v.multiply(s, s)))
+    return v.multiply(s, v.horner(fitted.LOG1P, v.multiply(s, s)))
 
 
 def power(v: Writer, x: Number, y: Number) -> Number:
     """The logarithm is within 2**-46, and becomes up to 150 where the result is a FLOAT32."""
     f, e = v.split(x)
     s = v.divide(f, v.add(f, v.number(2)))
-    logarithm = v.multiply_add(s, v.horner(_LOG2, v.multiply(s, s)), e)
+    logarithm = v.multiply_add(s, v.horner(fitted.LOG2, v.multiply(s, s)), e)
     return _exp2(v, v.limited(v.multiply(y, logarithm), MOST), 1)
 
 
@@ -286,7 +94,7 @@ def tanh(v: Writer, x: Number) -> Number:
 
 def rounded_tanh(v: Writer, x: Number) -> Number:
     """Where nothing is computed from it: beyond 9.2 it is 1, to which FLOAT32 and FLOAT16 round it."""
-    return _odd_quotient(v, v.limited(x, 9.2), _TANH, _TANH_OVER)
+    return _odd_quotient(v, v.limited(x, 9.2), fitted.TANH, fitted.TANH_OVER)
 
 
 def _odd_quotient(v: Writer, x: Number, above: Sequence[float], below: Sequence[float]) -> Number:
@@ -308,14 +116,14 @@ def cosh(v: Writer, x: Number) -> Number:
 
 def erf(v: Writer, x: Number) -> Number:
     """Beyond 4 it is 1, to which FLOAT32 and FLOAT16 round it."""
-    return _odd_quotient(v, v.limited(x, 4), _ERF, _ERF_OVER)
+    return _odd_quotient(v, v.limited(x, 4), fitted.ERF, fitted.ERF_OVER)
 
 
 def erfc(v: Writer, x: Number) -> Number:
     """Beyond 10.5 it is so near 0 that FLOAT32 and FLOAT16 round it to 0, also times the argument."""
     size = v.at_most(v.absolute(x), 26)
     falling = _exp2(v, v.multiply(size, size), -_LOG2_E)
-    tail = v.divide(v.multiply(falling, v.horner(_ERFC, size)), v.horner(_ERFC_OVER, size))
+    tail = v.divide(v.multiply(falling, v.horner(fitted.ERFC, size)), v.horner(fitted.ERFC_OVER, size))
     return v.choose(v.is_negative(x), v.subtract(v.number(2), tail), tail)
 
 
@@ -326,7 +134,7 @@ def _sine_and_cosine(v: Writer, x: Number) -> tuple[Number, Number, Number]:
     for part in _HALF_PI:
         r = v.fused(k, v.number(-part), r)
     z = v.multiply(r, r)
-    return v.multiply(r, v.horner(_SIN, z)), v.horner(_COS, z), quarters
+    return v.multiply(r, v.horner(fitted.SIN, z)), v.horner(fitted.COS, z), quarters
 
 
 def _half_turned(v: Writer, x: Number, k: Number, turns: Number) -> Number:
@@ -334,7 +142,7 @@ def _half_turned(v: Writer, x: Number, k: Number, turns: Number) -> Number:
     r = x
     for part in _HALF_PI:
         r = v.fused(k, v.number(-2 * part), r)
-    return v.sign_changed(v.multiply(r, v.horner(_SIN_OF_HALF, v.multiply(r, r))), turns)
+    return v.sign_changed(v.multiply(r, v.horner(fitted.SIN_OF_HALF, v.multiply(r, r))), turns)
 
 
 def sin(v: Writer, x: Number) -> Number:
@@ -361,7 +169,7 @@ def atan(v: Writer, x: Number) -> Number:
     over = v.choose(is_lower, size, v.choose(is_upper, v.number(-1), v.subtract(size, one)))
     s = v.divide(over, v.choose(is_lower, one, v.choose(is_upper, size, v.add(size, one))))
     start = v.choose(is_lower, v.number(0), v.choose(is_upper, v.number(math.pi / 2), v.number(math.pi / 4)))
-    return v.sign_of(v.multiply_add(s, v.horner(_ATAN, v.multiply(s, s)), start), x)
+    return v.sign_of(v.multiply_add(s, v.horner(fitted.ATAN, v.multiply(s, s)), start), x)
 
 
 def _asin_series(v: Writer, size: Number) -> tuple[Number, Number]:
@@ -370,7 +178,7 @@ def _asin_series(v: Writer, size: Number) -> tuple[Number, Number]:
     half = v.multiply(v.subtract(v.number(1), size), v.number(0.5))
     z = v.choose(is_upper, half, v.multiply(size, size))
     t = v.choose(is_upper, v.root(half), size)
-    return v.multiply(t, v.horner(_ASIN, z)), is_upper
+    return v.multiply(t, v.horner(fitted.ASIN, z)), is_upper
 
 
 def asin(v: Writer, x: Number) -> Number:

@@ -18,7 +18,9 @@ from opwire.tensor import DataType
 from . import code
 from .code import Parameter, stored_type
 from .lanes import DOUBLE, INT, LONG, Lanes, Vector
+from .loops import Loop, long_of
 from .machine_code import INTEGER, MachineCode, begin, compiled, has_sixteenths
+from .quick_code import Quick
 
 KEPT = 512
 """Kernels that are kept, those made last: some 20 KB each."""
@@ -210,9 +212,9 @@ class _Writer:
     @property
     def _mask_row(self) -> Any:
         """Bytes of the mask of a row."""
-        builder, step = self._builder, _long(CERTIFIED_WIDTH)
-        words = builder.sdiv(builder.add(self._arguments[COLUMNS], _long(CERTIFIED_WIDTH - 1)), step)
-        return builder.mul(words, _long(CERTIFIED_WIDTH // 8))
+        builder, step = self._builder, long_of(CERTIFIED_WIDTH)
+        words = builder.sdiv(builder.add(self._arguments[COLUMNS], long_of(CERTIFIED_WIDTH - 1)), step)
+        return builder.mul(words, long_of(CERTIFIED_WIDTH // 8))
 
     def _clear_mask(self) -> None:
         builder, byte, boolean = self._builder, ir.IntType(8), ir.IntType(1)
@@ -236,33 +238,33 @@ class _Writer:
             if source.is_spread:
                 pointer = builder.inttoptr(place, stored_type(source.data_type).as_pointer())
                 spread[Tensor(source.name)] = self._v.spread(builder.load(pointer, align=1))
-        columns, width = arguments[COLUMNS], _long(self._recipe.width)
+        columns, width = arguments[COLUMNS], long_of(self._recipe.width)
         is_short = builder.icmp_signed("<", columns, width)
         packed = [number for number, source in enumerate(self._recipe.sources) if not source.is_spread]
         with builder.if_then(is_short, likely=False):
             for number in packed:
-                self._copy(self._spaces[number], places[number], builder.mul(columns, _long(self._sizes[number])))
+                self._copy(self._spaces[number], places[number], builder.mul(columns, long_of(self._sizes[number])))
         here = {number: builder.select(is_short, self._spaces[number], places[number]) for number in packed}
         there = builder.select(is_short, self._spaces[-1], target)
-        last = builder.select(is_short, _long(0), builder.sub(columns, width))
+        last = builder.select(is_short, long_of(0), builder.sub(columns, width))
         with self._loop(columns, self._recipe.width) as column:
             self._vector(column, last, here, there, spread)
         with builder.if_then(is_short, likely=False):
-            self._copy(target, self._spaces[-1], builder.mul(columns, _long(self._size)))
+            self._copy(target, self._spaces[-1], builder.mul(columns, long_of(self._size)))
 
     def _vector(self, column: Any, last: Any, here: dict[int, Any], there: Any, spread: Mapping[Any, Vector]) -> None:
         builder = self._builder
         start = builder.select(builder.icmp_signed("<", column, last), column, last)
         leaves = dict(spread)
         for number, address in here.items():
-            source, size = self._recipe.sources[number], _long(self._sizes[number])
+            source, size = self._recipe.sources[number], long_of(self._sizes[number])
             place = builder.add(address, builder.mul(start, size))
             leaves[Tensor(source.name)] = self._load(place, stored_type(source.data_type))
-        target = builder.add(there, builder.mul(start, _long(self._size)))
+        target = builder.add(there, builder.mul(start, long_of(self._size)))
         if self._recipe.way is not Way.CERTIFIED or not self._recipe.slack:
             self._store(self._result(leaves, column, start), target)
             return
-        value, certified = self._certified(leaves, code.Quick)
+        value, certified = self._certified(leaves, Quick)
         element = certified.rounded(value, self._recipe.output)
         self._store(element, target)
         opened = certified.opens(value, element, self._recipe.slack)
@@ -298,7 +300,7 @@ class _Writer:
         if recipe.way is Way.TABLE:
             return self._looked_up(leaves[recipe.expression])
         if recipe.way is Way.UNROUNDED:
-            return self._certified(leaves, code.Quick if recipe.slack else code.Certified)[0]
+            return self._certified(leaves, Quick if recipe.slack else code.Certified)[0]
         value, certified = self._certified(leaves, code.Certified)
         low, high = (certified.rounded(v.multiply(value, each), recipe.output) for each in self._reach)
         undecided = self._builder.icmp_signed("!=", low, high)
@@ -313,7 +315,7 @@ class _Writer:
         result = ir.Constant(self._v.of(element), ir.Undefined)
         for place in range(self._recipe.width):
             pattern = builder.zext(builder.extract_element(patterns, ir.Constant(INT, place)), INTEGER)
-            address = builder.add(self._arguments[NUMBERS], builder.mul(pattern, _long(self._size)))
+            address = builder.add(self._arguments[NUMBERS], builder.mul(pattern, long_of(self._size)))
             entry = builder.load(builder.inttoptr(address, element.as_pointer()))
             result = builder.insert_element(result, entry, ir.Constant(INT, place))
         return result
@@ -323,10 +325,10 @@ class _Writer:
         builder = self._builder
         bits = builder.zext(builder.bitcast(undecided, ir.IntType(CERTIFIED_WIDTH)), INTEGER)
         left = builder.sub(self._arguments[COLUMNS], start)
-        fewer = builder.select(builder.icmp_signed("<", left, _long(CERTIFIED_WIDTH)), left, _long(CERTIFIED_WIDTH))
-        bits = builder.and_(bits, builder.sub(builder.shl(_long(1), fewer), _long(1)))
+        fewer = builder.select(builder.icmp_signed("<", left, long_of(CERTIFIED_WIDTH)), left, long_of(CERTIFIED_WIDTH))
+        bits = builder.and_(bits, builder.sub(builder.shl(long_of(1), fewer), long_of(1)))
         bits = builder.lshr(bits, builder.sub(column, start))
-        place = builder.add(self._mask, builder.lshr(column, _long(3)))  # 8 elements a byte
+        place = builder.add(self._mask, builder.lshr(column, long_of(3)))  # 8 elements a byte
         short = ir.IntType(CERTIFIED_WIDTH)
         builder.store(builder.trunc(bits, short), builder.inttoptr(place, short.as_pointer()))
         builder.store(builder.or_(builder.load(self._open), bits), self._open)
@@ -345,40 +347,6 @@ class _Writer:
         function = builder.module.globals.get(name) or ir.Function(builder.module, kind, name)
         addresses = (builder.inttoptr(each, byte) for each in (target, source))
         builder.call(function, [*addresses, count, ir.Constant(ir.IntType(1), 0)])
-
-
-class Loop:
-    """A loop over 0, step, ... below a count."""
-
-    def __init__(self, builder: Any, function: ir.Function, count: Any, step: int) -> None:
-        self._builder = builder
-        self._function = function
-        self._count = count
-        self._step = step
-
-    def __enter__(self) -> Any:
-        builder = self._builder
-        before = builder.block
-        self._head, self._body, self._after = (
-            self._function.append_basic_block(name) for name in ("head", "body", "after")
-        )
-        builder.branch(self._head)
-        builder.position_at_end(self._head)
-        self._index = builder.phi(INTEGER)
-        self._index.add_incoming(_long(0), before)
-        builder.cbranch(builder.icmp_signed("<", self._index, self._count), self._body, self._after)
-        builder.position_at_end(self._body)
-        return self._index
-
-    def __exit__(self, *_: object) -> None:
-        builder = self._builder
-        self._index.add_incoming(builder.add(self._index, _long(self._step)), builder.block)
-        builder.branch(self._head)
-        builder.position_at_end(self._after)
-
-
-def _long(number: int) -> Any:
-    return ir.Constant(INTEGER, number)
 
 
 def constant_type(recipe: Recipe) -> DataType:

@@ -7,8 +7,8 @@ from typing import Any
 
 from llvmlite import ir
 
-from .kernel import Loop
 from .lanes import INT, LONG
+from .loops import Loop
 from .machine_code import INTEGER, MachineCode, begin, compiled
 
 OUTER, INNER, SOURCE, SOURCE_OUTER, SOURCE_INNER, TARGET, TARGET_OUTER, TARGET_INNER = range(8)

@@ -168,7 +168,7 @@ class Averages:
             sharing = 1
         block = (THREADS, 1) if self._is_small else (sharing, THREADS // sharing)
         strip = max(1, self._strip["STRIP"])
-        entry = "pool_strips" if strip > 1 else "pool_small" if self._is_small else "pool_windows"
+        entry = "sum_strips" if strip > 1 else "sum_small_windows" if self._is_small else "sum_windows"
         piece = max(1, LAUNCH_READS // reads // strip) * strip
         for first in range(0, outputs, piece):
             part = whole.copy()

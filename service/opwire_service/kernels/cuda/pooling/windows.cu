@@ -116,7 +116,7 @@ const int AHEAD = (PACK - START % PACK) % PACK;                         // from 
 const int LOADS = (AHEAD + COVER + PACK - 1) / PACK;
 
 // Doubles add up the elements of a strip exactly, column by column, if their exponents are close.
-extern "C" __global__ void __launch_bounds__(THREADS) pool_strips(const __grid_constant__ Pooling pooling) {
+extern "C" __global__ void __launch_bounds__(THREADS) sum_strips(const __grid_constant__ Pooling pooling) {
     u32 strip = blockIdx.x * THREADS + threadIdx.x;
     if (strip >= pooling.outputs / STRIP) return;
     u32 number = pooling.first + strip * STRIP;
@@ -181,7 +181,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) pool_strips(const __grid_c
     for (; open; open &= open - 1) alone(pooling, number + __ffs(open) - 1);
 }
 #elif WINDOW0
-extern "C" __global__ void __launch_bounds__(THREADS) pool_small(const __grid_constant__ Pooling pooling) {
+extern "C" __global__ void __launch_bounds__(THREADS) sum_small_windows(const __grid_constant__ Pooling pooling) {
     const int SIZE[SPATIAL] = {WINDOW0, WINDOW1, WINDOW2};
     u32 number = blockIdx.x * THREADS + threadIdx.x;
     if (number >= pooling.outputs) return;
@@ -217,7 +217,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) pool_small(const __grid_co
     store(pooling, number, at.of[TARGET_AT], terms.total(), count[0] * count[1] * count[2]);
 }
 #else
-extern "C" __global__ void __launch_bounds__(THREADS) pool_windows(const __grid_constant__ Pooling pooling) {
+extern "C" __global__ void __launch_bounds__(THREADS) sum_windows(const __grid_constant__ Pooling pooling) {
     __shared__ __align__(16) char memory[THREADS * sizeof(Accumulator)];
     u64 number = (u64)blockIdx.x * blockDim.y + threadIdx.y;
     bool present = number < pooling.outputs;

@@ -222,6 +222,24 @@ static __device__ __forceinline__ void put_statistics(const Task &task, const Ro
 }
 
 #if HELD
+// Adds up what a function gives for each of the values that the threads of a row hold.
+struct HeldSum {
+    const float (&values)[HELD][LANES];
+    bool present;
+    u32 items;
+
+    template <class Term> __device__ __forceinline__ double operator()(Term term) const {
+        double total = 0;
+#pragma unroll
+        for (int n = 0; n < HELD; ++n)
+#pragma unroll
+            for (int k = 0; k < LANES; ++k)
+                if (present && threadIdx.x + n * blockDim.x < items) total += term(values[n][k]);
+        join_along_x(total, blockDim.x, 0.0, [](double &a, double b) { a += b; });
+        return total;
+    }
+};
+
 // Rows that the registers of a block hold.
 extern "C" __global__ void __launch_bounds__(BLOCK) held_rows(const __grid_constant__ Task task) {
     prepare();
@@ -251,17 +269,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK) held_rows(const __grid_const
         if (part.present && item < task.items) state.add(values[n], item * LANES, kept[n]);
     }
     join_along_x(state, blockDim.x, cleared(), [](State &a, const State &b) { a.merge(b); });
-    auto sum = [&](auto term) {
-        double total = 0;
-#pragma unroll
-        for (int n = 0; n < HELD; ++n)
-#pragma unroll
-            for (int k = 0; k < LANES; ++k)
-                if (part.present && threadIdx.x + n * blockDim.x < task.items) total += term(values[n][k]);
-        join_along_x(total, blockDim.x, 0.0, [](double &a, double b) { a += b; });
-        return total;
-    };
-    Row row = Row::of_held(state, task.numbers, sum);
+    Row row = Row::of_held(state, task.numbers, HeldSum{values, part.present, task.items});
     if (!part.present) return;
     if (threadIdx.x == 0) put_statistics(task, row, part.output, part.at);
 #pragma unroll

@@ -25,7 +25,8 @@ from benchmarks.cuda import INPUTS, copy_bandwidth, measure
 from benchmarks.cuda_cells.cell import Cell, same_bits
 from opwire.check import check
 from opwire.tensor import DataType
-from opwire_service.devices.cuda.device import CudaDevice, Room
+from opwire_service.devices.cuda.device import CudaDevice
+from opwire_service.devices.cuda.room import Room
 from opwire_service.kernels.cuda.job import CudaMemory, device_desc
 
 TYPES = {

@@ -19,7 +19,8 @@ import cupy
 import torch
 
 from opwire.check import Plan, check
-from opwire_service.devices.cuda.device import CudaDevice, Room
+from opwire_service.devices.cuda.device import CudaDevice
+from opwire_service.devices.cuda.room import Room
 from opwire_service.kernels.cuda.job import KernelLaunch
 
 TYPES = {"FLOAT32": torch.float32, "FLOAT16": torch.float16}
@@ -81,8 +82,7 @@ class Prepared:
         found = 0
         for launch in self._job.launches(self._memory):
             if isinstance(launch, KernelLaunch):
-                kernel = self._device._compiler.kernel(launch.program, launch.entry, lambda: False)
-                kernel(launch.grid, launch.block, (launch.parameter,), stream=cupy.cuda.Stream.null)
+                self._device._compiler.kernel(launch, lambda: False)(cupy.cuda.Stream.null)
                 if launch.entry in ("certify", "convolve"):
                     torch.cuda.synchronize()
                     begin = int(launch.parameter["open"][0]) - self._block.data_ptr()

@@ -16,7 +16,7 @@ from opwire_service.devices.cuda.room import Prepared
 from opwire_service.kernels.cuda import JOBS, elementwise
 from opwire_service.kernels.cuda.elementwise import MOST, Elements
 from opwire_service.kernels.cuda.graph import CudaGraph, graph_of, has_gaps, without_gaps
-from opwire_service.kernels.cuda.job import CudaJob, CudaMemory, device_desc
+from opwire_service.kernels.cuda.job import CudaJob, CudaMemory, KernelLaunch, device_desc
 from opwire_service.kernels.reference import KERNELS
 from tests.cuda.sanitize import regrouped
 from tests.execution import go_on
@@ -132,6 +132,7 @@ def test_a_chain_is_one_kernel_and_no_longer_than_its_parameter_allows():
     assert [len(stage.outputs) for stage in chained] == [1, 1, 1]
     for stage in chained:
         (launch,) = stage.job.launches(stage.room.at(0))
+        assert isinstance(launch, KernelLaunch)
         assert launch.parameter.nbytes <= 4096
 
 
@@ -161,6 +162,7 @@ def test_the_parameter_has_room_for_the_longest_chain():
     (part,) = found.parts
     assert (len(part.inputs), len(part.outputs)) == (2 * MOST + 1, MOST)
     (launch,) = part.job.launches(CudaMemory(dict.fromkeys(part.inputs, 0), dict.fromkeys(part.outputs, 0), 0, 0, 0))
+    assert isinstance(launch, KernelLaunch)
     assert launch.parameter.nbytes <= 4096
 
 

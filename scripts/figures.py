@@ -130,6 +130,61 @@ def cuda() -> str:
     )
 
 
+def cuda_elements() -> str:
+    """Operators of single elements on one GPU: a row a data type, and one for what is bound by memory."""
+    rows = _read("cuda-elements-nvidia-h100.json")["rows"]
+    bound = [row for row in rows if row["bound_by_memory"]]
+    groups = {"bound by memory": bound}
+    for data_type in ("FLOAT32", "FLOAT16"):
+        groups[f"functions of {data_type}"] = [
+            row for row in rows if row["data_type"] == data_type and not row["bound_by_memory"]
+        ]
+    return _on_card(groups, "formula")
+
+
+def cuda_families() -> str:
+    """Other operators on one GPU: a row a family."""
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for row in _read("cuda-families-nvidia-h100.json")["rows"]:
+        groups.setdefault(row["family"], []).append(row)
+    return _on_card(groups, "name")
+
+
+def _on_card(groups: Mapping[str, list[Mapping[str, Any]]], label: str) -> str:
+    rows = []
+    for name, cells in groups.items():
+        ordered = sorted(cells, key=lambda cell: float(cell["speedup"]))
+        ends = (f"{cell['speedup']:.2f} ({cell[label]})" for cell in (ordered[0], ordered[-1]))
+        shares = [cell["opwire_share"] for cell in cells]
+        rows.append(
+            [name, len(cells), f"{min(shares):.2f} to {max(shares):.2f}", _mean(c["speedup"] for c in cells), *ends]
+        )
+    return table(["", ">cells", ">of a copy's speed", ">times as fast as PyTorch", "least", "most"], rows)
+
+
+def cuda_products() -> str:
+    """Matrix products and convolutions on one GPU."""
+    rows = [
+        [
+            row["name"],
+            f"{row['opwire_us'] / 1000:.3g}",
+            f"{row['torch_us'] / 1000:.3g}",
+            f"{row['ratio']:.2f}",
+            f"{row['open_share']:.1e}",
+            f"{row['torch_right']:.1%}".replace("%", " %"),
+        ]
+        for row in _read("cuda-products-nvidia-h100.json")["rows"]
+    ]
+    heads = [
+        ">opwire, ms",
+        ">PyTorch, ms",
+        ">times as fast",
+        ">left open by the bound",
+        ">PyTorch's results that are right",
+    ]
+    return table(["", *heads], rows)
+
+
 def cuda_scaling() -> str:
     """Several GPUs of one host."""
     found = _read("cuda-scaling-4x-nvidia-h200.json")
@@ -284,6 +339,9 @@ REGIONS: dict[str, Callable[[], str]] = {
     "serving-memory": serving_memory,
     "serving-machine": serving_machine,
     "cuda": cuda,
+    "cuda-elements": cuda_elements,
+    "cuda-families": cuda_families,
+    "cuda-products": cuda_products,
     "cuda-scaling": cuda_scaling,
 }
 """What stands in a region of a page, by its name."""

@@ -16,8 +16,8 @@ from tests.profiles import examples
 pytestmark = pytest.mark.anyio
 
 LIMIT = 64 * SMALL
-BODIES, GROWTH = LIMIT // 8 * 2, LIMIT // 8 * 6
-"""What requests with large bodies have of it together, and what the growth of all leaves to small ones."""
+SHARED, BODIES, GROWTH = LIMIT // 8, LIMIT // 8 * 5, LIMIT // 8 * 6
+"""What large bodies have of it together, what the first of them may have, and what growth leaves to small requests."""
 
 SOON = 30.0
 
@@ -94,10 +94,10 @@ async def test_a_request_alone_may_have_more_than_there_is():
 async def test_large_bodies_wait_for_each_other_while_others_find_room():
     memory = Memory(LIMIT, 8)
     with memory.open() as first, memory.open() as growing, memory.open() as small:
-        await first.take_body(BODIES, BODIES, in_time())
+        await first.take_body(SHARED, SHARED, in_time())
         waiting, task = asks(memory, SMALL + 1)
         await growing.take_body(1, 1, in_time())
-        assert growing.grow_now(BODIES)
+        assert growing.grow_now(SHARED)
         await small.take_body(SMALL, SMALL, in_time())
         await settled()
         assert not task.done(), "all of what large bodies may hold is held"
@@ -108,17 +108,30 @@ async def test_large_bodies_wait_for_each_other_while_others_find_room():
             pass
 
 
+async def test_the_first_of_the_large_bodies_goes_on_whatever_others_hold():
+    memory = Memory(LIMIT, 8)
+    with memory.open() as first, memory.open() as second:
+        await first.take_body(SHARED // 2, BODIES, in_time())
+        await second.take_body(SHARED // 2, BODIES, in_time())
+        waiting = asyncio.create_task(second.take_body(1, BODIES, in_time()))
+        await asyncio.wait_for(first.take_body(BODIES - SHARED, BODIES, in_time()), 1)
+        await settled()
+        assert not waiting.done()
+        first.give_back(first.bytes)
+        await asyncio.wait_for(waiting, 1)
+
+
 async def test_those_that_have_read_their_bodies_never_wait_for_each_other():
     memory = Memory(LIMIT, 8)
     holds = [memory.open() for _ in range(3)]
     for hold in holds:
-        await hold.take_body(BODIES // 3, BODIES // 3, in_time())
+        await hold.take_body(SHARED // 3, SHARED // 3, in_time())
         hold.arrived()
     done: list[int] = []
 
     async def work(number: int) -> None:
         with holds[number] as hold:
-            await hold.grow(GROWTH - BODIES, in_time())
+            await hold.grow(GROWTH - SHARED, in_time())
             assert memory.held <= GROWTH, "only one of them has more than there is"
             await asyncio.sleep(0.001)
             done.append(number)
@@ -134,7 +147,7 @@ async def test_what_is_announced_and_not_sent_takes_no_room():
     for hog in hogs:
         await hog.take_body(2**20, LIMIT, in_time())
     with memory.open() as body:
-        await asyncio.wait_for(body.take_body(BODIES // 2, BODIES // 2, in_time()), 1)
+        await asyncio.wait_for(body.take_body(SHARED // 2, SHARED // 2, in_time()), 1)
 
 
 async def test_bodies_that_arrive_together_end_one_after_the_other():
@@ -174,8 +187,8 @@ async def test_a_deadline_and_a_full_line():
 async def test_who_leaves_the_line_lets_the_next_one_in():
     memory = Memory(LIMIT, 8)
     with memory.open() as holding:
-        await holding.take_body(BODIES // 2, BODIES // 2, in_time())
-        (_, large), (hold, fits) = asks(memory, BODIES), asks(memory, BODIES // 2)
+        await holding.take_body(SHARED // 2, SHARED // 2, in_time())
+        (_, large), (hold, fits) = asks(memory, SHARED), asks(memory, SHARED // 2)
         await settled()
         assert not fits.done()
         large.cancel()

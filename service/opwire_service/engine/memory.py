@@ -17,8 +17,8 @@ from opwire.errors import DeadlineExceededError, OverloadedError, ProblemCode
 SMALL = 16 * 2**20
 """Bytes up to which a request is small, if there is memory for sixteen of them."""
 
-LARGE_SHARE = 1 / 4
-"""Of the limit, for requests with large bodies: more of them at a time would only leave the caches to each other."""
+LARGE_SHARE = 1 / 8
+"""Of the limit, for large bodies behind the first of them: more at a time would only take the caches from each other."""
 
 _RETRY_AFTER = 1.0
 
@@ -122,7 +122,7 @@ class Memory:
             line.served.discard(hold)
 
     def _admits(self, line: _Line, hold: Hold, size: int) -> bool:
-        if self._has_room(line, size) or self.held == hold.bytes:
+        if self._has_room(line, hold, size) or self.held == hold.bytes:
             return True
         # The first in line gets what there is not, if all others wait too: they would wait for each other.
         alone = {hold}
@@ -130,14 +130,13 @@ class Memory:
             return self._arrived <= alone and self._small_bodies.served <= alone and self._large_bodies.served <= alone
         return line.served <= alone
 
-    def _has_room(self, line: _Line, size: int) -> bool:
+    def _has_room(self, line: _Line, hold: Hold, size: int) -> bool:
         if self.held + size > line.ceiling:
             return False
-        return line is not self._large_bodies or self._held_by_large + size <= LARGE_SHARE * self.limit
-
-    @property
-    def _held_by_large(self) -> int:
-        return sum(hold.bytes for hold in self._large)
+        others = self._large - {hold} if line is self._large_bodies else set()
+        if all(hold.number < other.number for other in others):
+            return True
+        return hold.bytes + size + sum(other.bytes for other in others) <= LARGE_SHARE * self.limit
 
     def _grant(self, line: _Line, hold: Hold, size: int) -> None:
         self.held += size

@@ -18,7 +18,7 @@ SMALL = 16 * 2**20
 """Bytes up to which a request is small, if there is memory for sixteen of them."""
 
 LARGE_SHARE = 1 / 8
-"""Of the limit, for large bodies behind the first of them: more at a time would only take the caches from each other."""
+"""Of the limit, for large bodies behind the first of them: more at a time would only fight for the caches."""
 
 _RETRY_AFTER = 1.0
 

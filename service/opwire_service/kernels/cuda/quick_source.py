@@ -162,7 +162,7 @@ class QuickSource:
     has_sixteenths = False
 
     def two_to_sixteenths(self, sixteenths: str) -> str:
-        raise NotImplementedError("tables in registers")
+        raise NotImplementedError("without has_sixteenths nobody asks")
 
     def split(self, x: str) -> tuple[str, str]:
         exponent = self.named("i32", f"(__double2hiint({x}) - 0x3fe6a09e) >> 20")  # from the square root of 1/2

@@ -14,6 +14,7 @@ from ....execution import Arrays, Stop, Stopped
 from ...exact import FORMATS
 from ...reference.local_response import response_of
 from ..job import TYPES, CudaMemory, KernelLaunch, Program, device_desc
+from ..listing import Listing
 from ..nests import Axis, coordinates_at, merged, nest_dtype, offsets, size_of, strided, write_nest
 
 THREADS = 128
@@ -24,8 +25,6 @@ READS_PER_THREAD = 64
 LAUNCH_READS = 2**30
 """Elements that one launch reads at most: some milliseconds."""
 
-UNCERTAIN = 2**20
-"""The most places of uncertain results that a card lists; if there are more, all are computed again."""
 
 _TENSORS = 4
 _TASK = np.dtype(
@@ -39,11 +38,8 @@ _TASK = np.dtype(
 )
 
 
-class Response:
+class Response(Listing):
     """The job."""
-
-    scratch_bytes = 0
-    state_bytes = 0
 
     def __init__(self, plan: Plan, processors: int) -> None:
         self._plan, self._source = plan, plan.inputs["InputTensor"]
@@ -67,18 +63,6 @@ class Response:
         )
         sources = ("scalars", "nests", "normalization/numbers", "normalization/response")
         self._program = Program(sources, macros)
-
-    @property
-    def programs(self) -> tuple[Program, ...]:
-        return (self._program,)
-
-    @property
-    def uncertain_bytes(self) -> int:
-        return 8 + 8 * self._room
-
-    @property
-    def _room(self) -> int:
-        return min(self._target.element_count, UNCERTAIN)
 
     def launches(self, memory: CudaMemory) -> Iterator[KernelLaunch]:
         """See ``CudaJob.launches``."""

@@ -19,6 +19,7 @@ from ...reference.pooling import average_of, norm_of
 from ...windows import dimensions_of, slices
 from ...windows import places as places_of
 from ..job import LOAD_BYTES, TYPES, CudaJob, CudaMemory, KernelLaunch, Program, device_desc
+from ..listing import Listing
 from ..nests import Axis, Nest, coordinates_at, merged, nest_dtype, offsets, size_of, strided, write_nest
 from ..reduce import accumulator_of
 from ..reduction import Reduction
@@ -37,8 +38,6 @@ WIDEST_STRIP = 20
 LAUNCH_READS = 2**30
 """Elements that one launch reads at most: some milliseconds."""
 
-UNCERTAIN = 2**20
-"""The most places of uncertain results that a card lists; if there are more, all are computed again."""
 
 SPATIAL = 3
 _TENSORS = 2 + SPATIAL
@@ -83,11 +82,8 @@ def window_nest(source: BufferTensorDesc, target: BufferTensorDesc, *more: Buffe
     return merged(axes)
 
 
-class Averages:
+class Averages(Listing):
     """The job of an average or norm of windows."""
-
-    scratch_bytes = 0
-    state_bytes = 0
 
     def __init__(self, plan: Plan, processors: int) -> None:
         self._plan, self._processors = plan, processors
@@ -147,16 +143,8 @@ class Averages:
         return Program(sources, macros)
 
     @property
-    def programs(self) -> tuple[Program, ...]:
-        return (self._program,)
-
-    @property
     def uncertain_bytes(self) -> int:
         return 0 if self._power > 2 else 8 + 8 * self._room
-
-    @property
-    def _room(self) -> int:
-        return min(self._target.element_count, UNCERTAIN)
 
     def launches(self, memory: CudaMemory) -> Iterator[KernelLaunch]:
         """See ``CudaJob.launches``."""

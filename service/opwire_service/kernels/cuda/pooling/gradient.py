@@ -16,8 +16,9 @@ from ...reference.max_pooling import Winners, max_gradient_of
 from ...reference.pooling import average_gradient_of
 from ...windows import dimensions_of
 from ..job import TYPES, CudaMemory, KernelLaunch, Program, device_desc
+from ..listing import Listing
 from ..nests import coordinates_at, nest_dtype, offsets, size_of, strided, write_nest
-from .averages import LAUNCH_READS, SPATIAL, THREADS, UNCERTAIN, needs_64_bits, padded_dimensions, window_nest
+from .averages import LAUNCH_READS, SPATIAL, THREADS, needs_64_bits, padded_dimensions, window_nest
 
 _TENSORS = 3 + SPATIAL
 _MEMBERS = ("size", "stride", "window", "start", "outputs", "step", "dilation", "pooled_step")
@@ -32,11 +33,8 @@ _GRADIENT = np.dtype(
 )
 
 
-class PoolingGradient:
+class PoolingGradient(Listing):
     """The job."""
-
-    scratch_bytes = 0
-    state_bytes = 0
 
     def __init__(self, plan: Plan, processors: int) -> None:
         self._plan, self._source = plan, plan.inputs["InputGradientTensor"]
@@ -58,18 +56,6 @@ class PoolingGradient:
             *flags.items(),
         )
         self._program = Program(("scalars", "types", "rounding", "nests", "sums", "pooling/gradient"), macros)
-
-    @property
-    def programs(self) -> tuple[Program, ...]:
-        return (self._program,)
-
-    @property
-    def uncertain_bytes(self) -> int:
-        return 8 + 8 * self._room
-
-    @property
-    def _room(self) -> int:
-        return min(self._target.element_count, UNCERTAIN)
 
     def launches(self, memory: CudaMemory) -> Iterator[KernelLaunch]:
         """See ``CudaJob.launches``."""

@@ -14,8 +14,9 @@ from ....execution import Arrays, Stop, Stopped
 from ...reference.resampling import gathered
 from ...sampling import is_linear, resampled_axes
 from ..job import TYPES, CudaMemory, KernelLaunch, Program, device_desc
+from ..listing import Listing
 from ..nests import Axis, Nest, coordinates_at, merged, nest_dtype, offsets, size_of, strided, write_nest
-from .resample import LAUNCH_READS, RANK, ROUNDINGS, SAMPLED, THREADS, UNCERTAIN, is_plain
+from .resample import LAUNCH_READS, RANK, ROUNDINGS, SAMPLED, THREADS, is_plain
 
 _TENSORS = 2 + RANK
 _TASK = np.dtype(
@@ -29,11 +30,8 @@ _TASK = np.dtype(
 )
 
 
-class ResamplingGradient:
+class ResamplingGradient(Listing):
     """The job."""
-
-    scratch_bytes = 0
-    state_bytes = 0
 
     def __init__(self, plan: Plan, processors: int) -> None:
         self._plan, self._source = plan, plan.inputs["InputGradientTensor"]
@@ -60,18 +58,6 @@ class ResamplingGradient:
             step = 0 if i in self._resampled else self._source.element_strides[i]
             axes.append(Axis(self._target.sizes[i], (step, strides[i], *places)))
         return merged(axes)
-
-    @property
-    def programs(self) -> tuple[Program, ...]:
-        return (self._program,)
-
-    @property
-    def uncertain_bytes(self) -> int:
-        return 8 + 8 * self._room
-
-    @property
-    def _room(self) -> int:
-        return min(self._target.element_count, UNCERTAIN)
 
     def launches(self, memory: CudaMemory) -> Iterator[KernelLaunch]:
         """See ``CudaJob.launches``."""

@@ -16,6 +16,7 @@ from ...regions import Regions, is_average
 from ...sampling import is_linear, offsets
 from .. import nests
 from ..job import TYPES, CudaMemory, KernelLaunch, Program, device_desc
+from ..listing import Listing
 
 THREADS = 128
 
@@ -28,8 +29,6 @@ MOST_READS = 2**31
 READS_PER_THREAD = 64
 """Elements of an output that are worth a thread of their own."""
 
-UNCERTAIN = 2**20
-"""The most places of uncertain results that a card lists; if there are more, all are computed again."""
 
 _TENSORS = 5
 _EXTENT = np.dtype([*((name, "<u4") for name in ("size", "step", "outputs", "unused")), ("scale", "<f8")])
@@ -46,11 +45,8 @@ _TASK = np.dtype(
 )
 
 
-class RegionsJob:
+class RegionsJob(Listing):
     """The job of what is cut out of images."""
-
-    scratch_bytes = 0
-    state_bytes = 0
 
     def __init__(self, plan: Plan, processors: int) -> None:
         self._plan, self._source = plan, plan.inputs["InputTensor"]
@@ -87,18 +83,6 @@ class RegionsJob:
             places = (int(i == 0), int(i == 2), int(i == 3))
             axes.append(nests.Axis(self._target.sizes[i], (channel, strides[i], *places)))
         return nests.merged(axes)
-
-    @property
-    def programs(self) -> tuple[Program, ...]:
-        return (self._program,)
-
-    @property
-    def uncertain_bytes(self) -> int:
-        return 8 + 8 * self._room
-
-    @property
-    def _room(self) -> int:
-        return min(self._target.element_count, UNCERTAIN)
 
     def launches(self, memory: CudaMemory) -> Iterator[KernelLaunch]:
         """See ``CudaJob.launches``."""

@@ -15,6 +15,7 @@ from ....execution import Arrays, Stop, Stopped
 from ...reference.resampling import interpolated
 from ...sampling import ResampledAxis, is_linear, resampled_axes
 from ..job import LOAD_BYTES, TYPES, CudaMemory, KernelLaunch, Program, device_desc
+from ..listing import Listing
 from ..nests import Axis, Nest, coordinates_at, in_packs, merged, nest_dtype, offsets, size_of, strided, write_nest
 
 THREADS = 256
@@ -27,8 +28,6 @@ LONGEST_LOOKED_AT = 2**16
 LAUNCH_READS = 2**29
 """Elements that one launch reads at most: some milliseconds."""
 
-UNCERTAIN = 2**20
-"""The most places of uncertain results that a card lists; if there are more, all are computed again."""
 
 _TENSORS = 2 + RANK
 SAMPLED = np.dtype(
@@ -60,11 +59,8 @@ def is_plain(axis: ResampledAxis) -> bool:
     return bool((axis.coordinates(places) == places).all())
 
 
-class Resampling:
+class Resampling(Listing):
     """The job of a resampling."""
-
-    scratch_bytes = 0
-    state_bytes = 0
 
     def __init__(self, plan: Plan, processors: int) -> None:
         self._plan = plan
@@ -132,16 +128,8 @@ class Resampling:
         return Program(sources, macros)
 
     @property
-    def programs(self) -> tuple[Program, ...]:
-        return (self._program,)
-
-    @property
     def uncertain_bytes(self) -> int:
         return 8 + 8 * self._room if self._linear else 0
-
-    @property
-    def _room(self) -> int:
-        return min(self._target.element_count, UNCERTAIN)
 
     def launches(self, memory: CudaMemory) -> Iterator[KernelLaunch]:
         """See ``CudaJob.launches``."""

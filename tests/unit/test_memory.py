@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 
 import pytest
@@ -240,6 +241,17 @@ async def seconds_in_line(requests: int) -> float:
     return (time.process_time() - began) / requests
 
 
+@pytest.fixture
+def uncollected():
+    """No pass of the collector: it would go over all that the other tests of this process have left."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("uncollected")
 async def test_a_long_line_costs_each_no_more_than_a_short_one():
-    short = min([await seconds_in_line(300) for _ in range(3)])
-    assert await seconds_in_line(6000) < 4 * short
+    """A search through the line would take the long one twenty times as long; what else runs here, not so much."""
+    short, long = [min([await seconds_in_line(requests) for _ in range(3)]) for requests in (300, 6000)]
+    assert long < 8 * short

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -322,15 +323,16 @@ async def test_outputs_are_filled():
     assert made.fits_inline(plan, "reference") == (plan.work <= ReferenceDevice().inline_work)
     inputs["InputTensor"][0] = 2
     soon = time.monotonic() + IN_TIME
-    ran = made.run_inline(plan, inputs, outputs, device="reference", deadline=soon)
+    bound = partial(made.inline_device("reference").run, plan, inputs, outputs)
+    ran = made.run_inline(bound, soon)
     assert ran.queue == 0
     assert outputs["OutputTensor"].tolist() == [8]
     with pytest.raises(DeadlineExceededError) as late:
-        made.run_inline(plan, inputs, outputs, device="reference", deadline=time.monotonic() - 1)
+        made.run_inline(bound, time.monotonic() - 1)
     assert late.value.stage == "run"
     await made.close()
     with pytest.raises(UnavailableError):
-        made.run_inline(plan, inputs, outputs, device="reference", deadline=soon)
+        made.run_inline(bound, soon)
 
 
 async def test_a_device_that_breaks_is_reported():

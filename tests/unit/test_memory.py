@@ -255,3 +255,14 @@ async def test_a_long_line_costs_each_no_more_than_a_short_one():
     """A search through the line would take the long one twenty times as long; what else runs here, not so much."""
     short, long = [min([await seconds_in_line(requests) for _ in range(3)]) for requests in (300, 6000)]
     assert long < 8 * short
+
+
+async def test_a_small_body_that_is_here_is_held_at_once_while_there_is_room():
+    memory = Memory(LIMIT, 4)
+    with memory.open() as first, memory.open() as second:
+        assert not first.take_arrived(SMALL + 1)
+        for _ in range(LIMIT // 8 * 7 // SMALL):
+            assert first.take_arrived(SMALL)
+        assert not second.take_arrived(1)
+        assert memory.held == LIMIT // 8 * 7
+    assert memory.held == 0

@@ -196,16 +196,18 @@ class Dispatcher:
         held.enter_context(self.devices[order[-1]].admit(plan))
         return order[-1]
 
-    def run_inline(self, plan: Plan, inputs: Arrays, outputs: Arrays, *, device: str, deadline: float) -> Ran:
-        """Runs a plan that fits at once, in the thread of the caller.
+    def inline_device(self, device: str) -> Device:
+        """Where a plan runs that fits."""
+        return self._small if device == AUTO else self.devices[device]
+
+    def run_inline(self, run: Bound, deadline: float) -> Ran:
+        """Runs what was bound to a plan that fits at once, in the thread of the caller.
 
         Raises:
             UnavailableError: the dispatcher is closing.
             DeadlineExceededError: in the stage ``run``.
         """
         self._refuse_if_closing()
-        runner = self._small if device == AUTO else self.devices[device]
-        run = partial(runner.run, plan, inputs, outputs)
         return Ran(0, _run(run, lambda: time.monotonic() > deadline))
 
     async def run(

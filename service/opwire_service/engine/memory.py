@@ -89,6 +89,17 @@ class Memory:
         if not self._take_now(line, hold, size):
             await self._wait(line, hold, size, deadline)
 
+    def take_arrived(self, hold: Hold, size: int) -> bool:
+        """See ``Hold.take_arrived``."""
+        line = self._small_bodies
+        if line.waiting or size > self._small or self.held + size > line.ceiling:
+            return False
+        self.held += size
+        self.taken += size
+        hold.bytes += size
+        self._arrived.add(hold)
+        return True
+
     def arrived(self, hold: Hold) -> None:
         """See ``Hold.arrived``."""
         self._arrived.add(hold)
@@ -211,6 +222,10 @@ class Hold:
             DeadlineExceededError: there was no room in time.
         """
         await self._memory.take_body(self, size, whole, deadline)
+
+    def take_arrived(self, size: int) -> bool:
+        """Holds a small body that is here already, if nobody waits for memory to read one; whether it did."""
+        return self._memory.take_arrived(self, size)
 
     def arrived(self) -> None:
         """The body is in."""

@@ -41,6 +41,7 @@ from .batches import Guard
 from .dialect import Completed, Dialect
 from .dispatcher import Dispatcher
 from .graph_registry import GraphRegistry
+from .inline_run import InlineRun
 from .limits import Allowance, refuse_large_json, refuse_large_plan, refuse_many_numbers
 from .memory import SMALL, Hold, Memory
 from .plan_cache import PlanCache, Prepared
@@ -213,7 +214,8 @@ class Engine:
             progress.deadline = self.deadline(progress.started, execute.timeout_ms)
             device = self._device(execute)
             prepared = await self.plan(execute)
-            self._refuse_not_executable(prepared.plan, device)
+            if device not in prepared.inline:
+                self._refuse_not_executable(prepared.plan, device)
             writing, numbers = dialect.answer_bytes(request, prepared)
             refuse_many_numbers(self.limits, numbers)
             if room is not None:
@@ -260,6 +262,12 @@ class Engine:
         is_part: bool,
     ) -> Completed:
         plan, deadline = prepared.plan, progress.deadline
+        inline = prepared.inline.get(device)
+        if inline is not None:
+            inline.fill(read_inputs(plan, request))
+            progress.lap("decode")
+            progress.ran(self.dispatcher.run_inline(inline.run, deadline))
+            return Completed(prepared, inline.outputs(), self.dispatcher.inline_device(device).name)
         is_small = prepared.input_bytes <= INLINE_BYTES
         is_inline = is_small and self.dispatcher.fits_inline(plan, device)
         scratch = 0 if is_inline else await self._scratch_bytes(plan, device)
@@ -270,8 +278,11 @@ class Engine:
             inputs = read_inputs(plan, request)
             buffers, outputs = prepared.allocate()
             progress.lap("decode")
-            progress.ran(self.dispatcher.run_inline(plan, inputs, outputs, device=device, deadline=deadline))
-            return Completed(prepared, buffers, self.dispatcher.inline_name if device == AUTO else device)
+            runner = self.dispatcher.inline_device(device)
+            progress.ran(self.dispatcher.run_inline(partial(runner.run, plan, inputs, outputs), deadline))
+            if prepared.is_repeated and InlineRun.pays(plan):
+                prepared.inline[device] = InlineRun(runner, plan)
+            return Completed(prepared, buffers, runner.name)
         return await self._run_somewhere(request, prepared, device, progress, guard, is_part=is_part)
 
     async def _run_somewhere(

@@ -15,6 +15,8 @@ from opwire.graph import check_graph
 from opwire.tensor import Array
 from opwire.wire import ExecuteRequest, OutputFrame, output_frames
 
+from .inline_run import InlineRun
+
 LARGEST_DESC = 2**20
 """Bytes of JSON in an operator desc."""
 
@@ -33,12 +35,16 @@ class Prepared:
         plan: the checked desc.
         frames: for each output the JSON around its data.
         input_bytes, output_bytes: of all inputs, and of all outputs.
+        is_repeated: whether its desc came more than once.
+        inline: what runs it in the thread of the event loop, by the device that was asked for.
     """
 
     plan: Plan
     frames: Mapping[str, OutputFrame]
     input_bytes: int
     output_bytes: int
+    is_repeated: bool = False
+    inline: dict[str, InlineRun] = field(default_factory=dict)
 
     @property
     def bytes(self) -> int:
@@ -109,6 +115,7 @@ class PlanCache:
             self.misses += 1
         else:
             self.hits += 1
+            found.is_repeated = True
             self._plans.move_to_end(key)
         return key, found
 

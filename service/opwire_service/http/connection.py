@@ -10,6 +10,7 @@ import asyncio
 import select
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
+from itertools import chain
 from typing import Any, cast
 
 import httptools
@@ -63,16 +64,13 @@ class Incoming:
         self._connection = connection
         self._cycle = cycle
 
-    def whole_body(self, size: int) -> bytes | None:
-        """The body, if all of it has arrived.
+    def has_arrived(self, size: int) -> bool:
+        """Whether all of a body of this size is here."""
+        return len(self._cycle.body) == size and not self._cycle.waiting_for_100_continue
 
-        Args:
-            size: of the body.
-        """
-        cycle = self._cycle
-        if len(cycle.body) != size or cycle.waiting_for_100_continue:
-            return None
-        body, cycle.body = bytes(cycle.body), bytearray()
+    def whole_body(self) -> bytes:
+        """What is here of the body."""
+        body, self._cycle.body = bytes(self._cycle.body), bytearray()
         return body
 
     async def fill(self, memory: memoryview, admit: Admit) -> None:
@@ -115,7 +113,7 @@ class Connection(HttpToolsProtocol):
         super().connection_made(transport)
         self.flow = self._flow = Flow(transport)
         self._writer = AnswerWriter(transport)
-        self._backlog = memoryview(b"")
+        self._backlog: bytes | memoryview = b""
         self._waits_since = self.loop.time()
 
     def data_received(self, data: bytes) -> None:
@@ -123,15 +121,16 @@ class Connection(HttpToolsProtocol):
             return
         self._unset_keepalive_if_required()
         self._head_bytes += len(data)
-        self._backlog = memoryview(bytes(self._backlog) + data if self._backlog else data)
+        self._backlog = bytes(self._backlog) + data if self._backlog else data
         self._parse_backlog()
 
     def _parse_backlog(self) -> None:
         """Parses what has arrived, as long as few requests wait for their turn on this connection."""
         try:
             while self._backlog and len(self.pipeline) < _PIPELINED and not self._ignores():
-                piece, self._backlog = bytes(self._backlog[:_PARSED]), self._backlog[_PARSED:]
-                self._parse(piece)
+                rest = memoryview(self._backlog)[_PARSED:] if len(self._backlog) > _PARSED else b""
+                piece, self._backlog = self._backlog[:_PARSED], rest
+                self._parse(bytes(piece))
         except httptools.HttpParserError:
             if not self._ignores():
                 unreadable = RequestError(ProblemCode.INVALID_REQUEST, "the request line or a header is not HTTP")
@@ -199,13 +198,13 @@ class Connection(HttpToolsProtocol):
         """What is wrong with a head."""
         if len(self.headers) > MOST_HEADERS:
             return _too_large("header fields", len(self.headers), MOST_HEADERS)
-        size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
+        size = len(self.url) + sum(map(len, chain.from_iterable(self.headers))) + 4 * len(self.headers)
         if size > HEAD_BYTES:
             return _too_large("bytes in the head of the request", size, HEAD_BYTES)
         version = self.parser.get_http_version()
         if version not in ("1.0", "1.1"):
             return RequestError(ProblemCode.INVALID_REQUEST, f"HTTP/{version} given; allowed: HTTP/1.0, HTTP/1.1")
-        hosts = sum(name == b"host" for name, _ in self.headers)
+        hosts = [name for name, _ in self.headers].count(b"host")
         if hosts > 1 or (not hosts and version == "1.1"):
             return RequestError(ProblemCode.INVALID_REQUEST, f"{hosts} Host headers given; one belongs to each request")
         return None

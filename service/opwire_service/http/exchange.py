@@ -136,15 +136,14 @@ class Exchange:
         self.unread = size
         if size > limits.body_bytes:
             raise exceeded(ProblemCode.BODY_TOO_LARGE, "bytes in the body", size, limits.body_bytes)
+        request = incoming(self.scope)
+        if request is not None and request.has_arrived(size) and hold.take_arrived(size):
+            self.unread = 0
+            self.progress.lap("receive")
+            return request.whole_body()
         deadline = self.progress.started + limits.timeout_ms / 1000
         await hold.take_body(_first_bytes(size), size, deadline)
         self.unread = 0
-        request = incoming(self.scope)
-        arrived = None if request is None else request.whole_body(size)
-        if arrived is not None:
-            hold.arrived()
-            self.progress.lap("receive")
-            return arrived
         try:
             async with asyncio.timeout(limits.receive_ms / 1000):
                 body = await self._receive(size, request, lambda more: hold.take_body(more, size, deadline))

@@ -102,7 +102,7 @@ async def test_large_bodies_wait_for_each_other_while_others_find_room():
         await small.take_body(SMALL, SMALL, in_time())
         await settled()
         assert not task.done(), "all of what large bodies may hold is held"
-        first.give_back(SMALL + 1)
+        first.give_back(first.bytes)
         await settled()
         assert task.done()
         with waiting:
@@ -222,6 +222,35 @@ async def test_every_crowd_is_served(requests):
     results = await asyncio.gather(*(work(*request) for request in requests), return_exceptions=True)
     for (_, _, gives_up), result in zip(requests, results, strict=True):
         assert result is None or (gives_up and isinstance(result, DeadlineExceededError))
+    assert (memory.held, memory.waiting) == (0, 0)
+
+
+async def test_small_bodies_begin_an_eighth_of_the_memory_at_a_time_and_then_go_on():
+    memory = Memory(LIMIT, 8)
+    holds = [memory.open() for _ in range(SHARED // SMALL)]
+    for hold in holds:
+        await hold.take_body(SMALL // 2, SMALL, in_time())
+    for hold in holds:
+        await hold.take_body(SMALL // 2, SMALL, in_time())
+    waiting, task = asks(memory, SMALL)
+    await settled()
+    assert not task.done()
+    holds[0].give_back(SMALL)
+    await asyncio.wait_for(task, 1)
+    for hold in (*holds[1:], waiting):
+        hold.give_back(hold.bytes)
+    assert memory.held == 0
+
+
+async def test_who_has_waited_long_enough_for_a_body_to_be_read_is_refused():
+    memory = Memory(LIMIT, 8, max_wait=0.05)
+    with memory.open() as first, memory.open() as second:
+        await first.take_body(LIMIT // 8 * 7, SMALL, in_time())
+        with pytest.raises(OverloadedError) as full:
+            await second.take_body(SMALL, SMALL, in_time())
+        assert full.value.code is ProblemCode.MEMORY_FULL
+        with pytest.raises(DeadlineExceededError):
+            await second.take_body(SMALL, SMALL, in_time(0.01))
     assert (memory.held, memory.waiting) == (0, 0)
 
 

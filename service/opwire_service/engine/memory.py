@@ -10,6 +10,7 @@ import asyncio
 import time
 from bisect import insort
 from dataclasses import dataclass, field
+from math import inf
 from types import TracebackType
 
 from opwire.errors import DeadlineExceededError, OverloadedError, ProblemCode
@@ -17,8 +18,9 @@ from opwire.errors import DeadlineExceededError, OverloadedError, ProblemCode
 SMALL = 16 * 2**20
 """Bytes up to which a request is small, if there is memory for sixteen of them."""
 
-LARGE_SHARE = 1 / 8
-"""Of the limit, for large bodies behind the first of them: more at a time would only fight for the caches."""
+BODIES_SHARE = 8
+"""The part of the limit for large bodies behind the first of them, and for small ones to begin with: more at a time
+would only fight for the processor and its caches."""
 
 _RETRY_AFTER = 1.0
 
@@ -33,17 +35,21 @@ class _Waiter:
         return self.hold.number < other.hold.number
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Line:
     """Those who wait for memory, who came first first, and how much of it may be held when they get theirs.
 
     Attributes:
         served: those who had memory from this line, and are not waiting for more: they will give theirs back.
+        bodies: those whose bodies had memory from this line.
+        bytes: that it gave them.
     """
 
     ceiling: int
     waiting: list[_Waiter] = field(default_factory=list)
     served: set[Hold] = field(default_factory=set)
+    bodies: set[Hold] = field(default_factory=set)
+    bytes: int = 0
 
 
 class Memory:
@@ -52,24 +58,26 @@ class Memory:
     Args:
         limit: bytes that may be held.
         waiting: requests that may wait.
+        max_wait: seconds that each may wait before its body is read.
 
     Attributes:
         held: bytes that are held.
         taken: all that ever were.
     """
 
-    def __init__(self, limit: int, waiting: int) -> None:
+    def __init__(self, limit: int, waiting: int, max_wait: float = inf) -> None:
         self.limit = limit
         self.held = 0
         self.taken = 0
         self._most_waiting = waiting
+        self._max_wait = max_wait
         self._small = min(SMALL, limit // 16)
         self._opened = 0
         eighth = limit // 8
         self._large_bodies, self._large_growth = _Line(limit - 3 * eighth), _Line(limit - 2 * eighth)
         self._small_bodies, self._small_growth = _Line(limit - eighth), _Line(limit)
         self._arrived: set[Hold] = set()
-        self._large: set[Hold] = set()
+        self._of_bodies = (self._small_bodies, self._large_bodies)
         # Those that are nearest to their end come first.
         self._lines = (self._small_growth, self._small_bodies, self._large_growth, self._large_bodies)
 
@@ -86,8 +94,19 @@ class Memory:
     async def take_body(self, hold: Hold, size: int, whole: int, deadline: float) -> None:
         """See ``Hold.take_body``."""
         line = self._small_bodies if whole <= self._small else self._large_bodies
-        if not self._take_now(line, hold, size):
-            await self._wait(line, hold, size, deadline)
+        if self._take_now(line, hold, size):
+            return
+        latest = deadline if hold.bytes else min(deadline, time.monotonic() + self._max_wait)
+        try:
+            await self._wait(line, hold, size, latest)
+        except DeadlineExceededError:
+            if latest < deadline:
+                raise self._full(size) from None
+            raise
+
+    def _full(self, size: int) -> OverloadedError:
+        detail = f"{size} bytes are needed, {self.held} of {self.limit} are held, and {self.waiting} requests wait"
+        return OverloadedError(ProblemCode.MEMORY_FULL, detail, limit=self.limit, size=size, retry_after=_RETRY_AFTER)
 
     def take_arrived(self, hold: Hold, size: int) -> bool:
         """See ``Hold.take_arrived``."""
@@ -121,8 +140,11 @@ class Memory:
         hold.bytes -= size
         if not hold.bytes:
             self._arrived.discard(hold)
-            self._large.discard(hold)
             self._leave(hold)
+            if hold.line is not None:
+                hold.line.bodies.discard(hold)
+                hold.line.bytes -= hold.body
+                hold.line, hold.body = None, 0
         self._admit_waiting()
 
     def _growth(self, hold: Hold, size: int) -> _Line:
@@ -137,25 +159,29 @@ class Memory:
             return True
         # The first in line gets what there is not, if all others wait too: they would wait for each other.
         alone = {hold}
-        if line is self._small_bodies or line is self._large_bodies:
+        if line in self._of_bodies:
             return self._arrived <= alone and self._small_bodies.served <= alone and self._large_bodies.served <= alone
         return line.served <= alone
 
     def _has_room(self, line: _Line, hold: Hold, size: int) -> bool:
         if self.held + size > line.ceiling:
             return False
-        others = self._large - {hold} if line is self._large_bodies else set()
-        if all(hold.number < other.number for other in others):
+        if line not in self._of_bodies or line.bytes + size <= self.limit // BODIES_SHARE:
             return True
-        return hold.bytes + size + sum(other.bytes for other in others) <= LARGE_SHARE * self.limit
+        # The rest of a small body is soon there.
+        is_begun = hold.line is self._small_bodies
+        return is_begun or all(hold.number <= other.number for other in line.bodies)
 
     def _grant(self, line: _Line, hold: Hold, size: int) -> None:
         self.held += size
         self.taken += size
         hold.bytes += size
         line.served.add(hold)
-        if line is self._large_bodies:
-            self._large.add(hold)
+        if line in self._of_bodies:
+            hold.line = line
+            hold.body += size
+            line.bodies.add(hold)
+            line.bytes += size
 
     def _take_now(self, line: _Line, hold: Hold, size: int) -> bool:
         if line.waiting or not self._admits(line, hold, size):
@@ -165,10 +191,7 @@ class Memory:
 
     async def _wait(self, line: _Line, hold: Hold, size: int, deadline: float) -> None:
         if self.waiting >= self._most_waiting and not hold.bytes:
-            detail = f"{size} bytes are needed, {self.held} of {self.limit} are held, and {self.waiting} requests wait"
-            raise OverloadedError(
-                ProblemCode.MEMORY_FULL, detail, limit=self.limit, size=size, retry_after=_RETRY_AFTER
-            )
+            raise self._full(size)
         waiter = _Waiter(hold, size, asyncio.get_running_loop().create_future())
         self._leave(hold)
         insort(line.waiting, waiter)
@@ -199,14 +222,18 @@ class Hold:
 
     Attributes:
         number: of the request, in the order of their coming.
+        line: from which its body had memory, if it had to ask.
+        body: bytes that it had from there.
         bytes: that it holds.
     """
 
-    __slots__ = ("_memory", "bytes", "number")
+    __slots__ = ("_memory", "body", "bytes", "line", "number")
 
     def __init__(self, memory: Memory, number: int) -> None:
         self._memory = memory
         self.number = number
+        self.line: _Line | None = None
+        self.body = 0
         self.bytes = 0
 
     async def take_body(self, size: int, whole: int, deadline: float) -> None:

@@ -83,7 +83,7 @@ class Engine:
         self.dispatcher = dispatcher
         self.metrics = metrics
         self.limits = limits
-        self.memory = Memory(limits.memory_bytes, limits.queued)
+        self.memory = Memory(limits.memory_bytes, limits.queued, limits.max_wait_ms / 1000)
         self.plans = PlanCache(cached_plans, partial(refuse_large_plan, limits))
         self.graphs = graphs or GraphRegistry(None, limits)
         # JSON is parsed by one thread: it holds the interpreter, so that several would keep all others from running.

@@ -52,6 +52,14 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+@pytest.fixture
+def uncollected() -> Iterator[None]:
+    """No pass of the garbage collector: it would take the longer the more the tests of this process have left."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
 # The kernels that a test needs are compiled the first time, which takes longer than the test.
 DEVICE_NAMES = ["reference", "cpu", pytest.param("cuda", marks=[pytest.mark.cuda, pytest.mark.timeout(600)])]
 """The devices that every test of a device runs on."""

@@ -324,7 +324,7 @@ def test_an_idle_connection_is_kept(server_url):
         for _ in range(2):
             connection.sendall(b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n")
             assert next_answer(connection)[0] == 200
-            time.sleep(3)
+            time.sleep(2.5)
 
 
 class Sources(HTMLParser):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -18,6 +19,10 @@ from tests.clients import KINDS, MakeClient, clients
 from tests.profiles import SMALL
 from tests.serving import serving
 
+# Each client of httpx reads the certificates that it trusts, 27 ms long. Those of these servers are not among them.
+os.environ.pop("SSL_CERT_FILE", None)
+os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent)
+
 # A slow machine is no failure, and a busy one is slow.
 settings.register_profile("small", max_examples=SMALL, deadline=None, derandomize=True, database=None)
 settings.register_profile("large", max_examples=10 * SMALL, deadline=None)
@@ -28,6 +33,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("opwire")
     group.addoption("--thorough", action="store_true", help="run the tests marked thorough too")
     group.addoption("--serial", action="store_true", help="run the tests marked serial alone")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection() -> None:
+    """Makes no pass of the garbage collector while all that is made stays."""
+    gc.disable()
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leaves out files without serial tests where these run alone: to load them all would take longer than to run these."""
+    if config.getoption("--serial") and collection_path.match("test_*.py"):
+        return "mark.serial" not in collection_path.read_text("utf-8") or None
+    return None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -50,6 +68,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_collection_finish() -> None:
     """Lets the garbage collector pass over what stays to the end: all that was imported and collected."""
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture

@@ -42,7 +42,7 @@ def pytest_collection() -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leaves out files without serial tests where these run alone: to load them all would take longer than to run these."""
+    """Leaves out files without serial tests where these run alone: to load all would take longer than to run these."""
     if config.getoption("--serial") and collection_path.match("test_*.py"):
         return "mark.serial" not in collection_path.read_text("utf-8") or None
     return None

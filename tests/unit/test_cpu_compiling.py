@@ -169,12 +169,12 @@ class Compilers:
 
     def hold(self, *kernels: Kernel) -> None:
         """Whoever begins one of them stays about it."""
-        for kernel in kernels:
-            (self._folder / kernel.name).touch()
+        for each in kernels:
+            (self._folder / each.name).touch()
 
     def let_go(self, *kernels: Kernel) -> None:
-        for kernel in kernels:
-            (self._folder / kernel.name).unlink()
+        for each in kernels:
+            (self._folder / each.name).unlink()
 
 
 @pytest.fixture

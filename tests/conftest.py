@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--serial", action="store_true", help="run the tests marked serial alone")
 
 
+HAS_CUPY = find_spec("cupy") is not None
+
+
+def pytest_report_header() -> str | None:
+    return None if HAS_CUPY else "there is no CuPy here, so the tests marked cuda are left out"
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection() -> None:
     """Makes no pass of the garbage collector while all that is made stays."""
@@ -49,7 +57,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out what is for another pass of ``scripts/test``, or for ``scripts/test-all``."""
+    """Leaves out what is for another pass of ``scripts/test``, for ``scripts/test-all`` or for a machine with a GPU."""
     is_parallel = hasattr(config, "workerinput")
     only_serial: bool = config.getoption("--serial")
     thorough: bool = config.getoption("--thorough")
@@ -57,7 +65,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     def belongs(item: pytest.Item) -> bool:
         is_serial = item.get_closest_marker("serial") is not None
         in_pass = is_serial if only_serial else not (is_serial and is_parallel)
-        return in_pass and (thorough or item.get_closest_marker("thorough") is None)
+        is_here = HAS_CUPY or item.get_closest_marker("cuda") is None
+        return in_pass and is_here and (thorough or item.get_closest_marker("thorough") is None)
 
     left = [item for item in items if belongs(item)]
     if len(left) < len(items):

@@ -7,11 +7,9 @@ rounded less well, so that they are only compared for being near.
 
 from __future__ import annotations
 
-import json
-import statistics
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,6 +18,7 @@ import cupy
 import torch
 
 from benchmarks.cuda import INPUTS, TORCH_TYPES, measure
+from benchmarks.cuda_rows import announce, mean, show, times, write
 from opwire.check import check
 from opwire_service.devices.cuda.device import CudaDevice
 from opwire_service.devices.cuda.room import Room
@@ -175,20 +174,8 @@ def measured(device: CudaDevice, bandwidth: float, only: list[str]) -> Iterator[
                 case.compare(formula, data_type)
                 ours = measure(case.run)
                 theirs = measure(partial(_run_peer, formula, case))
-                share = case.bytes / bandwidth * 1e6
-                yield Row(
-                    name,
-                    data_type,
-                    layout,
-                    formula.is_bound_by_memory,
-                    case.bytes,
-                    round(ours, 1),
-                    round(theirs, 1),
-                    round(share / ours, 3),
-                    round(share / theirs, 3),
-                    round(theirs / ours, 2),
-                    case.uncertain,
-                )
+                found = times(case.bytes, bandwidth, ours, theirs)
+                yield Row(name, data_type, layout, formula.is_bound_by_memory, **found, uncertain=case.uncertain)
 
 
 def copy_bandwidth() -> float:
@@ -200,28 +187,15 @@ def copy_bandwidth() -> float:
 
 def main(results: Path, only: list[str]) -> None:
     device = CudaDevice(memory_bytes=2**30)
-    card, bandwidth = torch.cuda.get_device_name(), copy_bandwidth()
-    print(f"{card}: a copy moves {bandwidth / 1e12:.2f} TB/s")
+    bandwidth = copy_bandwidth()
+    announce(bandwidth)
     rows = []
     for row in measured(device, bandwidth, only):
         rows.append(row)
-        mark = "*" if row.bound_by_memory else " "
-        print(
-            f"{row.formula:16}{mark}{row.data_type} {row.layout:7} {row.opwire_us:8.1f} us {row.opwire_share:5.2f} of "
-            f"copy  torch {row.torch_us:8.1f} us {row.torch_share:5.2f}  x{row.speedup:5.2f}  open {row.uncertain}",
-            flush=True,
-        )
-    mean = statistics.geometric_mean(row.torch_us / row.opwire_us for row in rows)
-    print(f"geometric mean: {mean:.3f} times PyTorch; * is bound by memory")
-    report = {
-        "card": card,
-        "copy_bytes_per_second": round(bandwidth),
-        "torch": torch.__version__,
-        "cupy": cupy.__version__,
-        "geometric_mean_speedup": round(mean, 3),
-        "rows": [asdict(row) for row in rows],
-    }
-    results.write_text(json.dumps(report, indent=1) + "\n")
+        show(f"{row.formula:16} {row.data_type} {row.layout:7}", row, f"  open {row.uncertain}")
+    speedup = mean(rows)
+    print(f"geometric mean: {speedup:.3f} times PyTorch")
+    write(results, bandwidth, speedup, rows)
 
 
 if __name__ == "__main__":

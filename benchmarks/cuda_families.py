@@ -7,11 +7,9 @@ are measured whose family or name contains one of them. Times are medians of sin
 
 from __future__ import annotations
 
-import json
-import statistics
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
@@ -23,6 +21,7 @@ import torch
 from benchmarks import cuda_cells
 from benchmarks.cuda import INPUTS, copy_bandwidth, measure
 from benchmarks.cuda_cells.cell import Cell, same_bits
+from benchmarks.cuda_rows import announce, mean, show, times, write
 from opwire.check import check
 from opwire.tensor import DataType
 from opwire_service.devices.cuda.device import CudaDevice
@@ -124,58 +123,29 @@ def measured(device: CudaDevice, bandwidth: float, only: list[str]) -> Iterator[
     for cell in cells(only):
         case = Case(device, cell)
         is_right = case.is_right()
-        ours, theirs = measure(case.run), measure(case.run_peer)
-        share = case.bytes / bandwidth * 1e6
-        yield Row(
-            cell.family,
-            cell.name,
-            cell.operator,
-            cell.is_bound_by_memory,
-            case.bytes,
-            round(ours, 1),
-            round(theirs, 1),
-            round(share / ours, 3),
-            round(share / theirs, 3),
-            round(theirs / ours, 2),
-            is_right,
-        )
+        found = times(case.bytes, bandwidth, measure(case.run), measure(case.run_peer))
+        yield Row(cell.family, cell.name, cell.operator, cell.is_bound_by_memory, **found, is_right=is_right)
 
 
 def means(rows: list[Row]) -> dict[str, float]:
     """How many times as fast as PyTorch each family is, and all together."""
     sets = {family: [row for row in rows if row.family == family] for family in dict.fromkeys(r.family for r in rows)}
     sets["all"] = rows
-    return {
-        name: round(statistics.geometric_mean(row.torch_us / row.opwire_us for row in chosen), 3)
-        for name, chosen in sets.items()
-    }
+    return {name: mean(chosen) for name, chosen in sets.items()}
 
 
 def main(results: Path, only: list[str]) -> None:
     device = CudaDevice(memory_bytes=2**30)
-    card, bandwidth = torch.cuda.get_device_name(), copy_bandwidth()
-    print(f"{card}: a copy moves {bandwidth / 1e12:.2f} TB/s")
+    bandwidth = copy_bandwidth()
+    announce(bandwidth)
     rows = []
     for row in measured(device, bandwidth, only):
         rows.append(row)
-        mark = "*" if row.bound_by_memory else " "
-        print(
-            f"{row.family:14} {row.name:34}{mark} {row.opwire_us:9.1f} us {row.opwire_share:5.2f} of copy  "
-            f"torch {row.torch_us:9.1f} us {row.torch_share:5.2f}  x{row.speedup:5.2f}"
-            f"{'' if row.is_right else '  WRONG'}",
-            flush=True,
-        )
-    for name, mean in means(rows).items():
-        print(f"geometric mean of {name}: {mean:.3f} times PyTorch; * is bound by memory")
-    report = {
-        "card": card,
-        "copy_bytes_per_second": round(bandwidth),
-        "torch": torch.__version__,
-        "cupy": cupy.__version__,
-        "geometric_mean_speedup": means(rows),
-        "rows": [asdict(row) for row in rows],
-    }
-    results.write_text(json.dumps(report, indent=1) + "\n")
+        show(f"{row.family:14} {row.name:34}", row, "" if row.is_right else "  WRONG")
+    speedups = means(rows)
+    for name, speedup in speedups.items():
+        print(f"geometric mean of {name}: {speedup:.3f} times PyTorch")
+    write(results, bandwidth, speedups, rows)
     if not all(row.is_right for row in rows):
         sys.exit("some answers are wrong")
 

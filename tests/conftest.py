@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gc
+import os
 import shutil
 import subprocess
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,10 @@ from opwire_service.devices.cpu import CpuDevice
 from tests.clients import KINDS, MakeClient, clients
 from tests.profiles import SMALL
 from tests.serving import serving
+
+# Each client of httpx reads the certificates that it trusts, 27 ms long. Those of these servers are not among them.
+os.environ.pop("SSL_CERT_FILE", None)
+os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent)
 
 # A slow machine is no failure, and a busy one is slow.
 settings.register_profile("small", max_examples=SMALL, deadline=None, derandomize=True, database=None)
@@ -30,8 +36,28 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--serial", action="store_true", help="run the tests marked serial alone")
 
 
+HAS_CUPY = find_spec("cupy") is not None
+
+
+def pytest_report_header() -> str | None:
+    return None if HAS_CUPY else "there is no CuPy here, so the tests marked cuda are left out"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection() -> None:
+    """Makes no pass of the garbage collector while all that is made stays."""
+    gc.disable()
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leaves out files without serial tests where these run alone: to load all would take longer than to run these."""
+    if config.getoption("--serial") and collection_path.match("test_*.py"):
+        return "mark.serial" not in collection_path.read_text("utf-8") or None
+    return None
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out what is for another pass of ``scripts/test``, or for ``scripts/test-all``."""
+    """Leaves out what is for another pass of ``scripts/test``, for ``scripts/test-all`` or for a machine with a GPU."""
     is_parallel = hasattr(config, "workerinput")
     only_serial: bool = config.getoption("--serial")
     thorough: bool = config.getoption("--thorough")
@@ -39,7 +65,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     def belongs(item: pytest.Item) -> bool:
         is_serial = item.get_closest_marker("serial") is not None
         in_pass = is_serial if only_serial else not (is_serial and is_parallel)
-        return in_pass and (thorough or item.get_closest_marker("thorough") is None)
+        is_here = HAS_CUPY or item.get_closest_marker("cuda") is None
+        return in_pass and is_here and (thorough or item.get_closest_marker("thorough") is None)
 
     left = [item for item in items if belongs(item)]
     if len(left) < len(items):
@@ -50,6 +77,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_collection_finish() -> None:
     """Lets the garbage collector pass over what stays to the end: all that was imported and collected."""
     gc.freeze()
+    gc.enable()
+
+
+@pytest.fixture
+def uncollected() -> Iterator[None]:
+    """No pass of the garbage collector: it would take the longer the more the tests of this process have left."""
+    gc.disable()
+    yield
+    gc.enable()
 
 
 # The kernels that a test needs are compiled the first time, which takes longer than the test.

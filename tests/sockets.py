@@ -58,7 +58,7 @@ def listening(behave: Callable[[socket.socket, threading.Event], None]) -> Itera
 
     def accept() -> None:
         while not over.is_set():
-            with suppress(TimeoutError):
+            with suppress(OSError):
                 connection, _ = listener.accept()
                 threads.append(threading.Thread(target=serve, args=(connection,)))
                 threads[-1].start()
@@ -75,5 +75,7 @@ def listening(behave: Callable[[socket.socket, threading.Event], None]) -> Itera
             yield f"http://127.0.0.1:{listener.getsockname()[1]}"
         finally:
             over.set()
+            with suppress(OSError):
+                listener.shutdown(socket.SHUT_RDWR)  # which wakes who accepts
             for thread in threads:
                 thread.join()

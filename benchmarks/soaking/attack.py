@@ -21,7 +21,7 @@ _LOG_BYTES, _LOG_BYTES_EACH = 16 * 1024, 1000
 """Bytes of the log for each attack, and for each request in it."""
 
 _QUIET_SECONDS = 2.0
-_SECONDS, _SECONDS_QUICK = 180.0, 45.0
+_SECONDS, _SECONDS_QUICK = 180.0, 90.0
 """All attacks together; when they are over, no other begins."""
 
 _RETURNS_WITHIN = 15.0

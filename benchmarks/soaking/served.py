@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import re
@@ -22,6 +23,9 @@ _IDLE_WITHIN = 90.0
 _LOOKS = 0.5
 _LITTLE = 0.1
 """Seconds between two looks at the time of processors, and the share of a core that does not count as work."""
+
+_PR_SET_PDEATHSIG = 1
+"""The option of ``prctl`` for the signal that a process gets when its parent ends."""
 
 _BEHIND = 30
 """Lines that are kept behind one that tells of a defect."""
@@ -244,11 +248,21 @@ def apart() -> Iterator[Callable[[], None]]:
         os.sched_setaffinity(0, cores)
 
 
+def _end_with_the_parent() -> None:
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
 @contextlib.contextmanager
 def served(*arguments: str) -> Iterator[Served]:
-    """A server on a free port, which is stopped at the end."""
+    """A server on a free port, which is stopped at the end, and when this process is killed."""
     command = [sys.executable, "-m", "opwire_service", "serve", "--port", "0", *arguments]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, encoding="utf-8", errors="backslashreplace") as process:
+    with subprocess.Popen(
+        command,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+        errors="backslashreplace",
+        preexec_fn=_end_with_the_parent,
+    ) as process:
         try:
             yield Served(process)
         finally:

@@ -10,8 +10,9 @@ import pytest
 
 from benchmarks.soaking.attacks import ATTACKS
 from benchmarks.soaking.attacks.lookalikes import Message, meaning
+from tests.processes import ROOT, until
 
-SOAK = Path(__file__).parents[2] / "benchmarks" / "soak.py"
+SOAK = ROOT / "benchmarks" / "soak.py"
 EXECUTE = "/v1/execute"
 DESC = '{"Function":"ARGMAX","InputTensor":{"DataType":"INT8","Sizes":[3]},"Axes":[0]}'
 HEAD = f'{{"operator":{{"type":"REDUCE","desc":{DESC}}}'
@@ -28,6 +29,34 @@ def test_others_hardly_notice_an_attack():
     assert "all promises were kept" in done.stdout or "\n0 of " in done.stdout, done.stdout + done.stderr
     for attack in ATTACKS:
         assert attack.name in done.stdout
+
+
+IS_KILLED = """
+import os, signal
+from benchmarks.soaking.served import served
+
+with served("--device", "reference", "--workers", "2") as server:
+    print(*server.processes(), flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def is_running(process: int) -> bool:
+    """Whether it runs; one that has ended has no command line."""
+    try:
+        return Path(f"/proc/{process}/cmdline").read_bytes() != b""
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="it reads /proc")
+def test_the_server_ends_with_a_command_that_is_killed():
+    done = subprocess.run(
+        [sys.executable, "-c", IS_KILLED], cwd=ROOT, stdout=subprocess.PIPE, text=True, timeout=120, check=False
+    )
+    processes = [*map(int, done.stdout.split())]
+    assert len(processes) == 3
+    until(lambda: not any(map(is_running, processes)))
 
 
 @pytest.mark.parametrize(

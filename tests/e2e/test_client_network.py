@@ -120,8 +120,10 @@ def test_nobody_listens(make_client):
 
 def test_the_server_says_what_was_under_way_when_the_time_was_over(make_client, server_url):
     client = make_client(server_url)
+    source = {"DataType": "FLOAT32", "Sizes": [2**28], "Strides": [0]}
+    endless = {"type": "REDUCE", "desc": {"Function": "SUM_SQUARE", "InputTensor": source, "Axes": [0]}}
     with pytest.raises(errors.DeadlineExceededError) as late:
-        client.reduce(np.linspace(0, 1, 2**22, dtype=np.float32), "LOG_SUM_EXP", 0, timeout=1, device="reference")
+        client.execute(endless, np.ones(1, np.float32), timeout=1, device="reference")
     assert late.value.stage in ("queue", "run")
     assert late.value.status == 504
 
@@ -271,30 +273,31 @@ def test_one_timeout_bounds_all_tries(make_client):
             connection.sendall(busy)
 
     with listening(is_busy) as url:
-        client = make_client(url, timeout=2)
+        client = make_client(url, timeout=1)
         started = time.monotonic()
         with pytest.raises(errors.InvalidResponseError) as raised:
             client.server()
-        assert time.monotonic() - started < 3
+        assert time.monotonic() - started < 5
         client.close()
     assert raised.value.retries == len(requests) - 1
     assert 3 <= raised.value.retries <= 20
 
 
 def test_a_server_that_starts_late_is_reached(make_client):
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.settimeout(20)
+        port = listener.getsockname()[1]
 
-    def starts_late() -> None:
-        time.sleep(0.3)
-        with socket.create_server(("127.0.0.1", port)) as listener:
-            listener.settimeout(20)
+        def starts_late() -> None:
+            time.sleep(0.3)
+            listener.listen()
             connection, _ = listener.accept()
             with connection:
                 read_head(connection)
                 connection.sendall(OPERATORS)
 
-    late = threading.Thread(target=starts_late)
-    late.start()
-    assert make_client(f"http://127.0.0.1:{port}", max_retries=50, timeout=20).operators() == []
-    late.join()
+        late = threading.Thread(target=starts_late)
+        late.start()
+        assert make_client(f"http://127.0.0.1:{port}", max_retries=50, timeout=20).operators() == []
+        late.join()

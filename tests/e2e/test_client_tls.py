@@ -75,6 +75,13 @@ def test_the_environment_names_the_certificates_to_trust(make_client, secure_url
     client.close()
 
 
+def test_a_plain_connection_needs_no_certificates(make_client, server_url, monkeypatch, tmp_path):
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "none"))
+    client = make_client(server_url, timeout=10)
+    client.ready()
+    client.close()
+
+
 def test_an_unknown_certificate_is_refused_unless_none_is_checked(make_client, secure_url):
     with pytest.raises(errors.ConnectError, match="certificate verify failed"):
         make_client(secure_url, max_retries=0).operators()

@@ -253,12 +253,13 @@ def test_a_key_is_needed_as_ever(tmp_path):
 
 
 def test_a_connection_that_is_used_is_not_idle(server):
-    server.config.timeout_keep_alive = 4
+    server.config.timeout_keep_alive = 2
     with connect(server.url or "") as made:
-        made.settimeout(0.6)
         for _ in range(8):
+            made.settimeout(20)
             made.sendall(request([1, 2, 3]))
             assert value(next_answer(made)[2]) == 6
+            made.settimeout(0.3)
             with pytest.raises(TimeoutError):
                 made.recv(1)
         made.settimeout(20)

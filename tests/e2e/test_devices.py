@@ -23,6 +23,7 @@ from opwire_service.kernels.cpu.families import KERNELS
 from tests import bodies, problems
 from tests.fake_gpu import BREAKS, COUNT, MEMORY, WAITS
 from tests.processes import ROOT, process, until
+from tests.sockets import connect
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -43,14 +44,20 @@ def operator(size: int) -> dict[str, Any]:
     return {"type": "REDUCE", "desc": {"Function": "SUM", "InputTensor": source, "Axes": [0]}}
 
 
-def execute(http: httpx.Client, size: int, first: float = 1.0, **options: Any) -> httpx.Response:
-    """The sum of a number and ones, as raw bytes."""
+def a_sum(size: int, first: float, **options: Any) -> tuple[dict[str, str], bytes]:
+    """Headers and body of a request for the sum of a number and ones, as raw bytes."""
     data = np.ones(size, np.float32)
     data[0] = first
     request = {"operator": operator(size), "inputs": {"InputTensor": {"binary_data_size": data.nbytes}}, **options}
     head = json.dumps({"output_format": "numbers", **request}).encode()
+    body = head + data.tobytes()
     headers = {"content-type": bodies.BINARY, "inference-header-content-length": str(len(head))}
-    return http.post("/v1/execute", content=head + data.tobytes(), headers=headers)
+    return {**headers, "content-length": str(len(body))}, body
+
+
+def execute(http: httpx.Client, size: int, first: float = 1.0, **options: Any) -> httpx.Response:
+    headers, body = a_sum(size, first, **options)
+    return http.post("/v1/execute", content=body, headers=headers)
 
 
 def execute_alone(url: str, size: int, first: float = 1.0, **options: Any) -> int:
@@ -139,19 +146,17 @@ def test_what_never_fits_a_card_is_refused_with_need_and_limit(http):
 
 
 def test_what_does_not_fit_at_the_moment_may_come_again(http):
-    def wait() -> None:
-        execute_alone(str(http.base_url), 2**20, WAITS, device="cuda:1", timeout_ms=1500)
-
-    holding = threading.Thread(target=wait)
-    holding.start()
-    until(lambda: samples(http)["opwire_device_memory_bytes cuda:1"] > 4 * MIB)
-    refusal = execute(http, 2**20 + 2**18, device="cuda:1")
-    problem = read_problem(refusal, 429)
-    assert problem["code"] == "memory_full"
-    assert (problem["limit"], problem["size"]) == (8 * MIB, 5 * MIB + 4)
-    assert refusal.headers["retry-after"] == "1"
-    assert execute(http, 2**20 + 2**18).json()["device"] != "cuda:1"
-    holding.join()
+    headers, body = a_sum(2**20, WAITS, device="cuda:1")
+    lines = ["POST /v1/execute HTTP/1.1", "host: a", *(f"{name}: {value}" for name, value in headers.items()), "", ""]
+    with connect(str(http.base_url)) as holding:
+        holding.sendall("\r\n".join(lines).encode() + body)
+        until(lambda: samples(http)["opwire_device_memory_bytes cuda:1"] > 4 * MIB)
+        refusal = execute(http, 2**20 + 2**18, device="cuda:1")
+        problem = read_problem(refusal, 429)
+        assert problem["code"] == "memory_full"
+        assert (problem["limit"], problem["size"]) == (8 * MIB, 5 * MIB + 4)
+        assert refusal.headers["retry-after"] == "1"
+        assert execute(http, 2**20 + 2**18).json()["device"] != "cuda:1"
     until(lambda: samples(http)["opwire_device_memory_bytes cuda:1"] == 0)
     assert execute(http, 2**20 + 2**18, device="cuda:1").status_code == 200
 

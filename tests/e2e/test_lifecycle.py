@@ -134,8 +134,8 @@ def test_many_clients_that_go_away(server, http):
 
 def test_the_deadline_passes_while_it_runs(http):
     began = time.perf_counter()
-    response = http.post("/v1/execute", json={**ENDLESS, "timeout_ms": 2000})
-    assert time.perf_counter() - began >= 2
+    response = http.post("/v1/execute", json={**ENDLESS, "timeout_ms": 1000})
+    assert time.perf_counter() - began >= 1
     problem = read_problem(504, response.headers, response.content)
     assert (problem["code"], problem["stage"]) == ("deadline_exceeded", "run")
 
@@ -144,8 +144,8 @@ def test_the_deadline_passes_in_the_queue(server, http):
     running = send(server, post(ENDLESS))
     until_schedule_is(server, "0 queued, reference 1/1 busy")
     began = time.perf_counter()
-    response = http.post("/v1/execute", json=reduction(2**24, timeout_ms=2000))
-    assert time.perf_counter() - began >= 2
+    response = http.post("/v1/execute", json=reduction(2**24, timeout_ms=1000))
+    assert time.perf_counter() - began >= 1
     problem = read_problem(504, response.headers, response.content)
     assert (problem["code"], problem["stage"]) == ("deadline_exceeded", "queue")
     running.close()
@@ -153,7 +153,7 @@ def test_the_deadline_passes_in_the_queue(server, http):
 
 
 def test_no_request_may_take_longer_than_the_server_lets_it():
-    limits = Limits(timeout_ms=2000)
+    limits = Limits(timeout_ms=1000)
     with (
         serving(Settings(port=0, devices=("reference",), limits=limits)) as server,
         httpx.Client(base_url=server.url or "", timeout=WITHIN) as http,
@@ -164,7 +164,7 @@ def test_no_request_may_take_longer_than_the_server_lets_it():
 
 
 def test_each_request_of_a_batch_has_its_deadline(http):
-    sent = {"requests": [reduction(3), {**ENDLESS, "timeout_ms": 2000}, reduction(4, output_format="numbers")]}
+    sent = {"requests": [reduction(3), {**ENDLESS, "timeout_ms": 1000}, reduction(4, output_format="numbers")]}
     results = http.post("/v1/batch", json=sent).json()["results"]
     assert check_problem(results[1])["stage"] == "run"
     assert results[2]["outputs"]["OutputTensor"]["data"] == [4]
@@ -237,6 +237,10 @@ def process(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
             started.kill()
 
 
+def until_it_runs(url: str) -> None:
+    until(lambda: 'opwire_running_operators{device="reference"} 1.0' in httpx.get(f"{url}/metrics").text)
+
+
 @pytest.mark.parametrize("signal_", [signal.SIGTERM, signal.SIGINT])
 def test_a_server_that_is_told_to_stop_lets_accepted_work_end(signal_):
     with process("--device", "reference") as (started, url), httpx.Client(base_url=url, timeout=WITHIN) as http:
@@ -249,7 +253,7 @@ def test_a_server_that_is_told_to_stop_lets_accepted_work_end(signal_):
         answers: list[httpx.Response] = []
         asking = threading.Thread(target=lambda: answers.append(http.post("/v1/execute", json=reduction(size))))
         asking.start()
-        time.sleep(0.2)
+        until_it_runs(url)
         started.send_signal(signal_)
         asking.join(WITHIN)
         assert answers[0].status_code == 200
@@ -265,7 +269,7 @@ def test_a_server_that_is_told_to_stop_does_not_wait_for_ever():
     with process("--device", "reference", "--drain-seconds", "0") as (started, url):
         with connect(url) as running:
             running.sendall(post(ENDLESS))
-            time.sleep(0.3)
+            until_it_runs(url)
             started.send_signal(signal.SIGTERM)
             started.wait(WITHIN)
         assert started.stderr is not None

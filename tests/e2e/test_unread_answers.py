@@ -55,32 +55,36 @@ def received(connection: socket.socket) -> int:
 def test_a_client_that_does_not_read_is_cut_off(accept, fields):
     with serving(Settings(port=0)) as server, hardly_reading(server.url or "") as connection:
         began = time.monotonic()
-        connection.sendall(post(large_answer(2**24, timeout_ms=3000), accept, "/v1/execute", *fields))
+        connection.sendall(post(large_answer(2**22, timeout_ms=1500), accept, "/v1/execute", *fields))
         assert connection.recv(100).startswith(b"HTTP/1.1 200 ")
-        assert held(server) >= 2**26
+        assert held(server) >= 2**24
         until(lambda: held(server) == 0)
-        assert time.monotonic() - began > 2.5
-        assert received(connection) < 2**24
+        assert time.monotonic() - began > 1.3
+        assert received(connection) < 2**23
         text = httpx.get(f"{server.url}/metrics").text
         assert 'opwire_requests_total{code="deadline_exceeded",route="/v1/execute"} 1.0' in text
 
 
 @FORMS
-def test_a_client_that_reads_gives_the_memory_back(accept):
+@pytest.mark.parametrize(
+    ("path", "sent"),
+    [("/v1/execute", large_answer(2**20)), ("/v1/batch", {"requests": [large_answer(2**20)] * 2})],
+    ids=["execute", "batch"],
+)
+def test_a_client_that_reads_gives_the_memory_back(accept, path, sent):
     with serving(Settings(port=0)) as server, hardly_reading(server.url or "") as connection:
-        for path, sent in (
-            ("/v1/execute", large_answer(2**20)),
-            ("/v1/batch", {"requests": [large_answer(2**20)] * 2}),
-        ):
-            connection.sendall(post(sent, accept, path))
-            assert connection.recv(100).startswith(b"HTTP/1.1 200 ")
-            assert held(server) >= 2**22
-            connection.settimeout(0.3)
-            with contextlib.suppress(TimeoutError):
+        connection.sendall(post(sent, accept, path))
+        assert connection.recv(100).startswith(b"HTTP/1.1 200 ")
+        assert held(server) >= 2**22
+        connection.setblocking(False)
+
+        def nothing_is_held() -> bool:
+            with contextlib.suppress(BlockingIOError):
                 while connection.recv(2**20):
                     pass
-            connection.settimeout(20)
-            assert held(server) == 0
+            return held(server) == 0
+
+        until(nothing_is_held)
 
 
 @FORMS
@@ -98,7 +102,7 @@ def test_who_does_not_read_while_others_wait_for_memory_is_soon_dropped(accept):
         second.sendall(post(large_answer(2**23), accept))
         until(lambda: server.service.engine.memory.waiting == 1)
         assert second.recv(100).startswith(b"HTTP/1.1 200 ")
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 30
         assert received(first) < 2**23
 
 

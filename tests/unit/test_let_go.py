@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 import threading
 import time
 import weakref
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from functools import partial
 
@@ -33,7 +32,7 @@ from tests.dispatching import until
 from tests.execution import go_on
 from tests.fake_device import FakeDevice
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("uncollected")]
 
 OPERATOR = {
     "type": "REDUCE",
@@ -68,15 +67,6 @@ async def engine(device: Remembering) -> AsyncIterator[Engine]:
     made = Engine(Dispatcher({"fake": device}, 2, 8), Limits(), 8, metrics)
     yield made
     await made.close()
-
-
-@pytest.fixture(autouse=True)
-def uncollected() -> Iterator[None]:
-    """No garbage is collected."""
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
 
 
 def request(**members: object) -> bytes:

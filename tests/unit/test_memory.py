@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import time
 
 import pytest
@@ -115,11 +114,11 @@ async def test_the_first_of_the_large_bodies_goes_on_whatever_others_hold():
         await first.take_body(SHARED // 2, BODIES, in_time())
         await second.take_body(SHARED // 2, BODIES, in_time())
         waiting = asyncio.create_task(second.take_body(1, BODIES, in_time()))
-        await asyncio.wait_for(first.take_body(BODIES - SHARED, BODIES, in_time()), 1)
+        await asyncio.wait_for(first.take_body(BODIES - SHARED, BODIES, in_time()), SOON)
         await settled()
         assert not waiting.done()
         first.give_back(first.bytes)
-        await asyncio.wait_for(waiting, 1)
+        await asyncio.wait_for(waiting, SOON)
 
 
 async def test_those_that_have_read_their_bodies_never_wait_for_each_other():
@@ -148,7 +147,7 @@ async def test_what_is_announced_and_not_sent_takes_no_room():
     for hog in hogs:
         await hog.take_body(2**20, LIMIT, in_time())
     with memory.open() as body:
-        await asyncio.wait_for(body.take_body(SHARED // 2, SHARED // 2, in_time()), 1)
+        await asyncio.wait_for(body.take_body(SHARED // 2, SHARED // 2, in_time()), SOON)
 
 
 async def test_bodies_that_arrive_together_end_one_after_the_other():
@@ -174,7 +173,7 @@ async def test_a_deadline_and_a_full_line():
     memory = Memory(LIMIT, 1)
     with memory.open() as holding:
         await holding.take_body(BODIES, BODIES, in_time())
-        late, task = asks(memory, BODIES, 0.05)
+        late, task = asks(memory, BODIES, 0.3)
         await settled()
         with pytest.raises(OverloadedError) as full:
             await memory.open().take_body(BODIES, BODIES, in_time())
@@ -268,15 +267,6 @@ async def seconds_in_line(requests: int) -> float:
     began = time.process_time()
     await asyncio.gather(*(serve() for _ in range(requests)))
     return (time.process_time() - began) / requests
-
-
-@pytest.fixture
-def uncollected():
-    """No pass of the collector: it would go over all that the other tests of this process have left."""
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
 
 
 @pytest.mark.usefixtures("uncollected")

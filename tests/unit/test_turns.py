@@ -9,7 +9,7 @@ from opwire.transport.turns import Turns
 
 
 def waits(turns: Turns, order: list[int], number: int) -> threading.Thread:
-    """A thread that waits for a turn, once it does."""
+    """A thread that waits for a turn, once it is in the line behind so many."""
 
     def work() -> None:
         assert turns.take(10)
@@ -18,7 +18,9 @@ def waits(turns: Turns, order: list[int], number: int) -> threading.Thread:
 
     thread = threading.Thread(target=work)
     thread.start()
-    time.sleep(0.05)
+    while len(turns._waiting) <= number:
+        assert thread.is_alive()
+        time.sleep(0.001)
     return thread
 
 

@@ -78,5 +78,8 @@ def open_async(
 ) -> AsyncSender:
     """The same for asyncio, where the connections are those of httpx."""
     if transport is None:
-        transport = httpx.AsyncHTTPTransport(verify=verify, limits=LIMITS, proxy=proxy_for(url))
+        proxy = proxy_for(url)
+        if url.scheme == "http" and proxy is None:
+            verify = False  # there is nothing to verify; to read all certificates first would take a while
+        transport = httpx.AsyncHTTPTransport(verify=verify, limits=LIMITS, proxy=proxy)
     return OverAsyncHttpx(transport)

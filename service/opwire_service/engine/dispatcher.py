@@ -10,6 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import cast
+from weakref import WeakSet
 
 from opwire.check import Plan
 from opwire.errors import DeadlineExceededError, LimitExceededError, OverloadedError, ProblemCode, UnavailableError
@@ -25,6 +26,9 @@ from .schedule import MAX_WAIT, Action, Evict, Job, NoLane, QueueFull, Schedule,
 
 ORACLE = "reference"
 """The device that runs what names it, and nothing else where there is another one."""
+
+INLINE_SECONDS = 0.002
+"""Of the processor. What took longer inline, for its values or its sizes, goes to a thread from then on."""
 
 
 class Dispatcher:
@@ -70,6 +74,7 @@ class Dispatcher:
         small = next((name for name in chosen if kind_of(name) == "cpu"), chosen[0])
         self.inline_name = small
         self._small = devices[small]
+        self._slow: WeakSet[Plan] = WeakSet()
         self._own_places = threads
         self.has_cluster = joining > 0
         self._joined: dict[str, bool] = {}
@@ -113,7 +118,7 @@ class Dispatcher:
     def fits_inline(self, plan: Plan, device: str) -> bool:
         """Whether a plan is over sooner than another thread could take it."""
         runner = self._small if device == AUTO else self.devices.get(device)
-        return runner is not None and runner.runs_inline(plan)
+        return runner is not None and plan not in self._slow and runner.runs_inline(plan)
 
     def scratch_bytes(self, plan: Plan, device: str) -> int:
         """What a plan takes of the host's memory besides its tensors, wherever it may go."""
@@ -206,7 +211,11 @@ class Dispatcher:
         self._refuse_if_closing()
         runner = self._small if device == AUTO else self.devices[device]
         run = partial(runner.run, plan, inputs, outputs)
-        return Ran(0, _run(run, lambda: time.monotonic() > deadline))
+        began = time.thread_time()
+        ran = _run(run, lambda: time.monotonic() > deadline)
+        if time.thread_time() - began > INLINE_SECONDS:
+            self._slow.add(plan)
+        return Ran(0, ran)
 
     async def run(
         self,
@@ -237,7 +246,7 @@ class Dispatcher:
         if runner is None:
             raise DeviceLost(device)
         arrived = time.monotonic()
-        job = Job(device, priority, arrived, deadline, plan.work, kind_of_work(plan), part)
+        job = Job(device, priority, arrived, deadline, plan.work, kind_of_work(plan), part, plan)
         await self._place(job)
         queued = time.monotonic() - arrived
         charge = self._charge(device, plan)

@@ -28,7 +28,7 @@ ORACLE = "reference"
 """The device that runs what names it, and nothing else where there is another one."""
 
 INLINE_SECONDS = 0.002
-"""Of the processor. What took longer inline, for its values or its sizes, goes to a thread from then on."""
+"""What took longer inline goes to threads until it takes less."""
 
 
 class Dispatcher:
@@ -212,10 +212,11 @@ class Dispatcher:
         runner = self._small if device == AUTO else self.devices[device]
         run = partial(runner.run, plan, inputs, outputs)
         began = time.thread_time()
-        ran = _run(run, lambda: time.monotonic() > deadline)
-        if time.thread_time() - began > INLINE_SECONDS:
-            self._slow.add(plan)
-        return Ran(0, ran)
+        try:
+            return Ran(0, _run(run, lambda: time.monotonic() > deadline))
+        finally:
+            if time.thread_time() - began > INLINE_SECONDS:
+                self._slow.add(plan)
 
     async def run(
         self,
@@ -258,10 +259,13 @@ class Dispatcher:
             lambda done: loop.call_soon_threadsafe(self._ended, job, runner, charge, _is_whole(done))
         )
         try:
-            return Ran(round(queued * 1e6), await _result(work, stop))
+            ran = Ran(round(queued * 1e6), await _result(work, stop))
         except asyncio.CancelledError:
             self.cancelled["run"] += 1
             raise
+        if ran.run <= INLINE_SECONDS * 1e6:
+            self._slow.discard(plan)
+        return ran
 
     def _charge(self, device: str, plan: Plan) -> Callable[[bool], None]:
         """Begins to measure what a plan costs on a device; the function that is returned ends it."""

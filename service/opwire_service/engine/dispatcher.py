@@ -263,7 +263,7 @@ class Dispatcher:
         except asyncio.CancelledError:
             self.cancelled["run"] += 1
             raise
-        if ran.run <= INLINE_SECONDS * 1e6:
+        if plan in self._slow and ran.run <= INLINE_SECONDS * 1e6 and runner.runs_inline(plan):
             self._slow.discard(plan)
         return ran
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .rules import OutputRule
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Plan:
     """A checked operator desc with all its outputs known.
 

@@ -183,3 +183,29 @@ def test_runs_from_many_threads_do_not_disturb_each_other(cpu_device):
         thread.join()
     assert len(results) == 12
     assert all((result == right).all() for result in results)
+
+
+@pytest.mark.parametrize(("function", "is_inline"), [("AVERAGE", True), ("MAX", False)])
+def test_what_is_left_to_the_reference_runs_inline_only_if_it_is_very_little(cpu_device, function, is_inline):
+    desc = {
+        "InputTensor": {"DataType": "FLOAT32", "Sizes": [1, 1, 8, 8]},
+        "ROITensor": {"DataType": "FLOAT32", "Sizes": [4, 4]},
+        "BatchIndicesTensor": {"DataType": "UINT32", "Sizes": [4]},
+        "OutputTensor": {"DataType": "FLOAT32", "Sizes": [4, 1, 16, 16]},
+        "ReductionFunction": function,
+        "InterpolationMode": "LINEAR",
+        "SpatialScaleX": 1,
+        "SpatialScaleY": 1,
+        "OutOfBoundsInputValue": 0,
+        "MinimumSamplesPerOutput": 1,
+        "MaximumSamplesPerOutput": 1,
+    }
+    assert cpu_device.runs_inline(check({"type": "ROI_ALIGN", "desc": desc})) is is_inline
+
+
+@pytest.mark.parametrize(("alpha", "is_inline"), [(1, True), (-1, False)])
+def test_terms_that_may_cancel_are_not_added_inline(cpu_device, alpha, is_inline):
+    tensor = {"DataType": "FLOAT32", "Sizes": [1, 4, 16, 16]}
+    desc = {"InputTensor": tensor, "CrossChannel": True, "LocalSize": 3, "Alpha": alpha, "Beta": 0.75, "Bias": 1}
+    plan = check({"type": "LOCAL_RESPONSE_NORMALIZATION", "desc": desc})
+    assert cpu_device.runs_inline(plan) is is_inline

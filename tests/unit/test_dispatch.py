@@ -13,8 +13,9 @@ import pytest
 from opwire.check import Plan, check
 from opwire.errors import DeadlineExceededError, OverloadedError, ProblemCode, UnavailableError
 from opwire_service.devices.reference import ReferenceDevice
-from opwire_service.engine.dispatcher import Dispatcher
+from opwire_service.engine.dispatcher import INLINE_SECONDS, Dispatcher
 from opwire_service.engine.progress import Ran
+from opwire_service.execution import Arrays, Stop
 from tests.dispatching import IN_TIME, until, until_schedule_is
 from tests.fake_device import FakeDevice
 
@@ -324,15 +325,50 @@ async def test_outputs_are_filled():
     inputs["InputTensor"][0] = 2
     soon = time.monotonic() + IN_TIME
     bound = partial(made.inline_device("reference").run, plan, inputs, outputs)
-    ran = made.run_inline(bound, soon)
+    ran = made.run_inline(plan, bound, soon)
     assert ran.queue == 0
     assert outputs["OutputTensor"].tolist() == [8]
     with pytest.raises(DeadlineExceededError) as late:
-        made.run_inline(bound, time.monotonic() - 1)
+        made.run_inline(plan, bound, time.monotonic() - 1)
     assert late.value.stage == "run"
     await made.close()
     with pytest.raises(UnavailableError):
-        made.run_inline(bound, soon)
+        made.run_inline(plan, bound, soon)
+
+
+class SlowAtFirst(ReferenceDevice):
+    """Takes its time for the first runs, as values may want it.
+
+    Attributes:
+        left: of those runs.
+    """
+
+    left = 2
+
+    def runs_inline(self, plan: Plan) -> bool:
+        return True
+
+    def run(self, plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+        if self.left:
+            self.left -= 1
+            began = time.thread_time()
+            while time.thread_time() - began < 2 * INLINE_SECONDS:
+                pass
+
+
+async def test_what_takes_long_inline_goes_to_threads_until_it_takes_less():
+    made = Dispatcher({"slow": SlowAtFirst()}, 1, 8)
+    plan, other = check(OPERATOR), check(OPERATOR)
+    soon = time.monotonic() + IN_TIME
+    assert made.fits_inline(plan, "slow")
+    made.run_inline(plan, partial(made.inline_device("slow").run, plan, {}, {}), soon)
+    assert not made.fits_inline(plan, "slow")
+    assert made.fits_inline(other, "slow")
+    await made.run(plan, {}, {}, device="slow", priority=0, deadline=soon)
+    assert not made.fits_inline(plan, "slow")
+    await made.run(plan, {}, {}, device="slow", priority=0, deadline=soon)
+    assert made.fits_inline(plan, "slow")
+    await made.close()
 
 
 async def test_a_device_that_breaks_is_reported():

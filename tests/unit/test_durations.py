@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 
-from opwire.check import check
+from opwire.check import Plan, check
 from opwire_service.engine.durations import Durations, kind_of_work
 
 
@@ -75,6 +77,38 @@ def test_kinds_are_operators_with_their_data_types_and_modes():
     assert len(set(map(kind_of_work, plans))) == 2
     assert kind("SUM", "FLOAT32", 3) == kind("SUM", "FLOAT32", 4)
     assert len({kind("SUM", "FLOAT32", 3), kind("SUM", "FLOAT16", 3), kind("LOG_SUM", "FLOAT32", 3)}) == 3
+
+
+def reduction(strides: list[int] | None = None) -> Plan:
+    tensor = {"DataType": "FLOAT32", "Sizes": [4, 1, 8], "Strides": strides}
+    return check({"type": "REDUCE", "desc": {"Function": "SUM", "InputTensor": tensor, "Axes": [2]}})
+
+
+def test_layouts_differ():
+    packed, gaps, across = reduction(), reduction([16, 1, 1]), reduction([1, 1, 4])
+    assert kind_of_work(packed) == kind_of_work(reduction([8, 99, 1]))
+    assert kind_of_work(packed) != kind_of_work(gaps) == kind_of_work(across)
+
+
+def test_a_plan_that_ran_is_expected_to_take_what_it_took():
+    durations, slow, new = Durations(), reduction(), reduction()
+    kind = kind_of_work(slow)
+    for seconds in (9.0, 3.0):  # the first may have waited for its kernels
+        durations.learn(kind, slow.work, seconds, slow)
+    for _ in range(50):
+        durations.learn(kind, slow.work, 0.01)
+    assert durations.expected(kind, slow.work, slow) == 3.0
+    assert durations.expected(kind, new.work, new) == pytest.approx(0.01, rel=0.1)
+
+
+def test_a_plan_that_is_gone_is_forgotten():
+    durations, plan = Durations(), reduction()
+    for _ in range(2):
+        durations.learn("SUM", plan.work, 3.0, plan)
+    assert len(durations._plans) == 1
+    del plan
+    gc.collect()
+    assert len(durations._plans) == 0
 
 
 def test_few_kinds_are_remembered():

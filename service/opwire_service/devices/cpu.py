@@ -47,9 +47,16 @@ SOON_DONE = 1 << 10
 
 @dataclass(slots=True)
 class _Prepared:
-    """A plan's job, and whether its kernels were ready when it was looked for last."""
+    """What a plan was made into.
+
+    Attributes:
+        job: of the plan.
+        borrowed: element visits of it that the reference kernels do.
+        is_ready: whether its kernels were ready when it was looked for last.
+    """
 
     job: Job
+    borrowed: int
     is_ready: bool = False
 
 
@@ -70,7 +77,7 @@ class CpuDevice(Device):
     def __init__(self, threads: int | None = None, compiling: str = COMPILING) -> None:
         self._pool = Pool(threads or int(os.environ.get(THREADS_VARIABLE, "0")) or _cores())
         self._library = Library(KERNELS, compiling, ALWAYS)
-        self._prepared = Kept(lambda plan: _Prepared(_job(plan)))
+        self._prepared = Kept(_prepared)
 
     @property
     def inline_work(self) -> int:
@@ -81,7 +88,8 @@ class CpuDevice(Device):
         """See ``Device.runs_inline``: no plan that may have to wait for its kernels."""
         if plan.work > SMALL_WORK or len(operator_plans(plan)) > INLINE_STEPS:
             return False
-        return sum(each.work for each in _borrowed(plan)) <= INLINE_WORK and self._prepare(plan).is_ready
+        prepared = self._prepare(plan)
+        return prepared.borrowed <= INLINE_WORK and prepared.is_ready
 
     def run(self, plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
         """See ``Device.run``."""
@@ -154,13 +162,24 @@ class CpuDevice(Device):
         return self._library.obtain([kernel for kernel in kernels if kernel not in later], stop)
 
 
+def _prepared(plan: Plan) -> _Prepared:
+    """Makes what computes a plan, and in a graph each of its steps."""
+    if plan.operator is not GRAPH:
+        job = _job(plan)
+        return _Prepared(job, _borrowed_work(job))
+    steps: Steps = plan.attributes
+    jobs = [_job(step.plan) for step in steps.steps]
+    found = fused(steps, jobs)
+    graph = GraphJob(GraphMemory(plan, found.groups, found.passing, found.shared), found.parts)
+    return _Prepared(graph, sum(map(_borrowed_work, jobs)))
+
+
 def _job(plan: Plan) -> Job:
-    """What computes a plan, and in a graph each of its steps."""
-    if plan.operator is GRAPH:
-        steps: Steps = plan.attributes
-        found = fused(steps, [_job(step.plan) for step in steps.steps])
-        return GraphJob(GraphMemory(plan, found.groups, found.passing, found.shared), found.parts)
     return PREPARE.get(plan.operator.name, ReferenceJob)(plan)
+
+
+def _borrowed_work(job: Job) -> int:
+    return job.plan.work if isinstance(job, ReferenceJob) else 0
 
 
 def _borrowed(plan: Plan) -> list[Plan]:

@@ -10,6 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import cast
+from weakref import WeakSet
 
 from opwire.check import Plan
 from opwire.errors import DeadlineExceededError, LimitExceededError, OverloadedError, ProblemCode, UnavailableError
@@ -25,6 +26,9 @@ from .schedule import MAX_WAIT, Action, Evict, Job, NoLane, QueueFull, Schedule,
 
 ORACLE = "reference"
 """The device that runs what names it, and nothing else where there is another one."""
+
+INLINE_SECONDS = 0.002
+"""What took longer inline goes to threads until it takes less."""
 
 
 class Dispatcher:
@@ -70,6 +74,7 @@ class Dispatcher:
         small = next((name for name in chosen if kind_of(name) == "cpu"), chosen[0])
         self.inline_name = small
         self._small = devices[small]
+        self._slow: WeakSet[Plan] = WeakSet()
         self._own_places = threads
         self.has_cluster = joining > 0
         self._joined: dict[str, bool] = {}
@@ -113,7 +118,11 @@ class Dispatcher:
     def fits_inline(self, plan: Plan, device: str) -> bool:
         """Whether a plan is over sooner than another thread could take it."""
         runner = self._small if device == AUTO else self.devices.get(device)
-        return runner is not None and runner.runs_inline(plan)
+        return runner is not None and not self.is_slow(plan) and runner.runs_inline(plan)
+
+    def is_slow(self, plan: Plan) -> bool:
+        """Whether a plan took too long inline."""
+        return plan in self._slow
 
     def scratch_bytes(self, plan: Plan, device: str) -> int:
         """What a plan takes of the host's memory besides its tensors, wherever it may go."""
@@ -200,7 +209,7 @@ class Dispatcher:
         """Where a plan runs that fits."""
         return self._small if device == AUTO else self.devices[device]
 
-    def run_inline(self, run: Bound, deadline: float) -> Ran:
+    def run_inline(self, plan: Plan, run: Bound, deadline: float) -> Ran:
         """Runs what was bound to a plan that fits at once, in the thread of the caller.
 
         Raises:
@@ -208,7 +217,12 @@ class Dispatcher:
             DeadlineExceededError: in the stage ``run``.
         """
         self._refuse_if_closing()
-        return Ran(0, _run(run, lambda: time.monotonic() > deadline))
+        began = time.thread_time()
+        try:
+            return Ran(0, _run(run, lambda: time.monotonic() > deadline))
+        finally:
+            if time.thread_time() - began > INLINE_SECONDS:
+                self._slow.add(plan)
 
     async def run(
         self,
@@ -239,7 +253,7 @@ class Dispatcher:
         if runner is None:
             raise DeviceLost(device)
         arrived = time.monotonic()
-        job = Job(device, priority, arrived, deadline, plan.work, kind_of_work(plan), part)
+        job = Job(device, priority, arrived, deadline, plan.work, kind_of_work(plan), part, plan)
         await self._place(job)
         queued = time.monotonic() - arrived
         charge = self._charge(device, plan)
@@ -251,10 +265,13 @@ class Dispatcher:
             lambda done: loop.call_soon_threadsafe(self._ended, job, runner, charge, _is_whole(done))
         )
         try:
-            return Ran(round(queued * 1e6), await _result(work, stop))
+            ran = Ran(round(queued * 1e6), await _result(work, stop))
         except asyncio.CancelledError:
             self.cancelled["run"] += 1
             raise
+        if self.is_slow(plan) and ran.run <= INLINE_SECONDS * 1e6 and runner.runs_inline(plan):
+            self._slow.discard(plan)
+        return ran
 
     def _charge(self, device: str, plan: Plan) -> Callable[[bool], None]:
         """Begins to measure what a plan costs on a device; the function that is returned ends it."""

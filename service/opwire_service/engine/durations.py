@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from itertools import chain
+from weakref import WeakKeyDictionary
 
 from opwire.check import Plan
+from opwire.tensor import BufferTensorDesc, packed_strides
 
 _SMOOTHING = 0.2
 _FIRST_RATE = 1e9
@@ -18,26 +19,42 @@ _KINDS = 1024
 
 
 def kind_of_work(plan: Plan) -> str:
-    """Which plans take about as long for as much work: those of one operator, data types and modes."""
+    """Which plans take about as long for as much work: those of one operator, modes, data types and layouts."""
     attributes = plan.attributes
     names = getattr(attributes, "__dataclass_fields__", None) or vars(attributes)
     modes = (getattr(attributes, name) for name in names)
-    types = dict.fromkeys(desc.data_type.name for desc in chain(plan.inputs.values(), plan.outputs.values()))
-    return " ".join([plan.operator.name, *types, *(mode.name for mode in modes if isinstance(mode, Enum))])
+    descs = [*plan.inputs.values(), *plan.outputs.values()]
+    types = dict.fromkeys(desc.data_type.name for desc in descs)
+    layouts = "".join("p" if _is_packed(desc) else "s" for desc in descs)
+    return " ".join([plan.operator.name, *types, layouts, *(mode.name for mode in modes if isinstance(mode, Enum))])
+
+
+def _is_packed(desc: BufferTensorDesc) -> bool:
+    """Whether the elements lie in their order, without gaps."""
+    if desc.strides is None:
+        return True
+    steps = zip(desc.sizes, desc.strides, packed_strides(desc.sizes), strict=True)
+    return all(size == 1 or stride == packed for size, stride, packed in steps)
 
 
 @dataclass(slots=True)
 class Durations:
-    """Smoothed durations, by kind of work and by its amount to the next power of two.
+    """Smoothed durations: of each plan, and by kind of work and its amount to the next power of two.
 
-    An amount of its own for each power takes the fixed cost of small work in, which a rate does not know. The first of
-    a kind and an amount tells nothing: a kernel may have been compiled for it.
+    A plan that ran is expected to take what it took; any other one, what others of its kind took. An amount of its own
+    for each power takes the fixed cost of small work in, which a rate does not know. The first run of a plan, and of a
+    kind and an amount, tells nothing: a kernel may have been compiled for it.
     """
 
+    _plans: WeakKeyDictionary[Plan, float | None] = field(default_factory=WeakKeyDictionary)
     _known: dict[str, dict[int, float | None]] = field(default_factory=dict)
 
-    def expected(self, kind: str, work: int) -> float:
+    def expected(self, kind: str, work: int, plan: Plan | None = None) -> float:
         """Seconds that so much work takes; where that was not measured, in proportion to what is most like it."""
+        own = None if plan is None else self._plans.get(plan)
+        return self._of_kind(kind, work) if own is None else own
+
+    def _of_kind(self, kind: str, work: int) -> float:
         size, known = work.bit_length(), self._known.get(kind, {})
         seconds = known.get(size)
         if seconds is not None and work:
@@ -48,14 +65,15 @@ class Durations:
         nearest = min(measured, key=lambda each: abs(each - size))
         return max(measured[nearest] * 2.0 ** (size - nearest), work / _FIRST_RATE)
 
-    def learn(self, kind: str, work: int, seconds: float) -> None:
+    def learn(self, kind: str, work: int, seconds: float, plan: Plan | None = None) -> None:
         """So much work took so many seconds."""
+        if plan is not None:
+            self._plans[plan] = _smoothed(self._plans[plan], seconds) if plan in self._plans else None
         if kind not in self._known and len(self._known) == _KINDS:
             del self._known[next(iter(self._known))]
-        known = self._known.setdefault(kind, {})
-        size = work.bit_length()
-        if size not in known:
-            known[size] = None
-            return
-        before = known[size]
-        known[size] = seconds if before is None else before + _SMOOTHING * (seconds - before)
+        known, size = self._known.setdefault(kind, {}), work.bit_length()
+        known[size] = _smoothed(known[size], seconds) if size in known else None
+
+
+def _smoothed(before: float | None, seconds: float) -> float:
+    return seconds if before is None else before + _SMOOTHING * (seconds - before)

@@ -263,10 +263,10 @@ class Engine:
     ) -> Completed:
         plan, deadline = prepared.plan, progress.deadline
         inline = prepared.inline.get(device)
-        if inline is not None:
+        if inline is not None and not self.dispatcher.is_slow(plan):
             inline.fill(read_inputs(plan, request))
             progress.lap("decode")
-            progress.ran(self.dispatcher.run_inline(inline.run, deadline))
+            progress.ran(self.dispatcher.run_inline(plan, inline.run, deadline))
             return Completed(prepared, inline.outputs(), self.dispatcher.inline_device(device).name)
         is_small = prepared.input_bytes <= INLINE_BYTES
         is_inline = is_small and self.dispatcher.fits_inline(plan, device)
@@ -279,7 +279,7 @@ class Engine:
             buffers, outputs = prepared.allocate()
             progress.lap("decode")
             runner = self.dispatcher.inline_device(device)
-            progress.ran(self.dispatcher.run_inline(partial(runner.run, plan, inputs, outputs), deadline))
+            progress.ran(self.dispatcher.run_inline(plan, partial(runner.run, plan, inputs, outputs), deadline))
             if prepared.is_repeated and InlineRun.pays(plan):
                 prepared.inline[device] = InlineRun(runner, plan)
             return Completed(prepared, buffers, runner.name)

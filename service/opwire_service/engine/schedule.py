@@ -17,6 +17,8 @@ from itertools import chain
 from math import inf
 from typing import NamedTuple
 
+from opwire.check import Plan
+
 from .durations import Durations
 
 PRIORITY_STEP = 0.5
@@ -47,8 +49,8 @@ class QueueFull(Exception):
 class Job:
     """Work for a device: times in seconds on the clock of the caller, ``work`` in element visits.
 
-    ``kind`` says which jobs take about as long for as much work. A ``part`` belongs to something
-    that was taken before, and is not refused for what is ahead of it.
+    ``kind`` says which jobs take about as long for as much work, ``plan`` which do the same. A ``part`` belongs to
+    something that was taken before, and is not refused for what is ahead of it.
     """
 
     device: str
@@ -58,6 +60,7 @@ class Job:
     work: int = 0
     kind: str = ""
     part: bool = False
+    plan: Plan | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +185,7 @@ class _Lane:
 
     def expected(self, job: Job) -> float:
         """Seconds that a job should take, by what is known now."""
-        return self.durations.expected(job.kind, job.work)
+        return self.durations.expected(job.kind, job.work, job.plan)
 
     @property
     def pending(self) -> int:
@@ -327,7 +330,7 @@ class Schedule:
         lane = self._lanes[job.device]
         seconds = now - lane.running.pop(job)
         if job.work and whole:
-            lane.durations.learn(job.kind, job.work, max(seconds, 1e-6))
+            lane.durations.learn(job.kind, job.work, max(seconds, 1e-6), job.plan)
         self._forget(job.device)
         return self._fill(lane, now)
 

@@ -17,6 +17,7 @@ from ...reference.reals import rounded
 from ..jit.compiler import Kernel
 from ..run.job import Job
 from ..run.pool import Find, Pool
+from ..run.reference import ReferenceJob
 from ..run.tiles import TILE
 
 _MOST_BETA = 64.0
@@ -31,7 +32,8 @@ Parts = tuple[slice, ...]
 class ResponseJob(Job):
     """Pieces of the output, each with the neighbours that it needs.
 
-    Where Alpha or Bias is negative their terms may cancel; that is left to the reference, which is exact.
+    Attributes:
+        is_plain: whether it is exact enough: where Alpha or Bias is negative their terms may cancel.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -42,12 +44,12 @@ class ResponseJob(Job):
         self._along = (1,) if a.CrossChannel else (2, 3)
         self._before, self._after = (a.LocalSize - 1) // 2, a.LocalSize // 2
         numbers = (a.Alpha, a.Beta, a.Bias)
-        self._is_plain = all(map(isfinite, numbers)) and a.Alpha >= 0 < a.Bias and abs(a.Beta) <= _MOST_BETA
+        self.is_plain = all(map(isfinite, numbers)) and a.Alpha >= 0 < a.Bias and abs(a.Beta) <= _MOST_BETA
         self._share = a.Alpha / a.LocalSize
         # Regions run along whole dimensions of a piece: the others are cut.
         cut = (0, 2, 3) if a.CrossChannel else (0, 1)
         whole = prod(sizes[i] for i in range(4) if i not in cut)
-        self._is_plain = self._is_plain and whole <= 8 * TILE
+        self.is_plain = self.is_plain and whole <= 8 * TILE
         self._grain = max(1, TILE // whole)
         self._counts = [sizes[i] for i in cut[:-1]] + [-(-sizes[cut[-1]] // self._grain)]
         self._cut = cut
@@ -64,7 +66,7 @@ class ResponseJob(Job):
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         source = inputs["InputTensor"]
-        if not self._is_plain or not self._has_finite_squares(source, pool, stop):
+        if not self._has_finite_squares(source, pool, stop):
             REFERENCE[self._plan.operator.name](self._plan, inputs, outputs, stop)
             return
         target = outputs["OutputGradientTensor" if self._is_gradient else "OutputTensor"]
@@ -144,4 +146,9 @@ class ResponseJob(Job):
         return near
 
 
-PREPARE = dict.fromkeys(("LOCAL_RESPONSE_NORMALIZATION", "LOCAL_RESPONSE_NORMALIZATION_GRAD"), ResponseJob)
+def _prepare(plan: Plan) -> Job:
+    job = ResponseJob(plan)
+    return job if job.is_plain else ReferenceJob(plan)
+
+
+PREPARE = dict.fromkeys(("LOCAL_RESPONSE_NORMALIZATION", "LOCAL_RESPONSE_NORMALIZATION_GRAD"), _prepare)

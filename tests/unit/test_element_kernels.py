@@ -52,7 +52,7 @@ RANGES: dict[str, tuple[float, float]] = {
 
 QUICK_RANGES: dict[tuple[str, bool], float] = {
     **dict.fromkeys(((name, False) for name in ("exp", "expm1", "sinh", "cosh")), 690),
-    ("tanh", True): 9.2,
+    ("tanh", True): 9.02,
 }
 """Up to which quick functions keep theirs, if a result is rounded at once, or if something is computed from it."""
 

@@ -58,7 +58,7 @@ _FORMULAS = {
     "TANH": tanh(INPUT),
     "THRESHOLDED_RELU": select(INPUT > _ALPHA, INPUT, 0),
     "SHRINK": select(INPUT > _THRESHOLD, INPUT - _BIAS, select(INPUT < -_THRESHOLD, INPUT + _BIAS, 0)),
-    "GELU": INPUT * (erfc(INPUT * -sqrt(0.5)) * 0.5),
+    "GELU": INPUT * (erfc(-INPUT * sqrt(0.5)) * 0.5),
     "SWISH": INPUT / (exp(-(Attribute("SigmoidInputScale") * INPUT)) + 1),
     "HARD_SWISH": INPUT * _hard_sigmoid(INPUT),
 }

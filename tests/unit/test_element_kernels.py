@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import mpmath
@@ -13,6 +14,7 @@ from numpy.lib.stride_tricks import as_strided
 from opwire.formulas import Call, Tensor, call
 from opwire.operators import OPERATORS
 from opwire.tensor import Array, DataType
+from opwire_service.devices.cpu import CpuDevice
 from opwire_service.kernels.cpu.elementwise.approximations import PRECISION, TURNS
 from opwire_service.kernels.cpu.elementwise.inverse_functions import FUNCTIONS
 from opwire_service.kernels.cpu.elementwise.kernel import CERTIFIED_WIDTH, Recipe, Source, Way, module_of
@@ -56,6 +58,14 @@ QUICK_RANGES: dict[tuple[str, bool], float] = {
     ("tanh", True): 9.02,
 }
 """Up to which quick functions keep theirs, if a result is rounded at once, or if something is computed from it."""
+
+
+@pytest.fixture(scope="module")
+def cpu_device() -> Iterator[CpuDevice]:
+    """A CPU device whose other kernels nobody waits for: that would count as time of the first test."""
+    made = CpuDevice()
+    yield made
+    made.close()
 
 
 def _values(name: str, *operands: Array, is_quick: bool = False, is_last: bool = True, looks_up: bool = False) -> Array:

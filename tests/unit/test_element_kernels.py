@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.lib.stride_tricks import as_strided
 
-from opwire.formulas import Call, Tensor, call
+from opwire.formulas import Call, Expression, Tensor, call
 from opwire.operators import OPERATORS
 from opwire.tensor import Array, DataType
 from opwire_service.devices.cpu import CpuDevice
@@ -71,7 +71,7 @@ def cpu_device() -> Iterator[CpuDevice]:
 def _values(name: str, *operands: Array, is_quick: bool = False, is_last: bool = True, looks_up: bool = False) -> Array:
     """A function of FLOAT64 elements, not rounded further."""
     names = ["x", "y"][: len(operands)]
-    expression = Call(name, tuple(map(Tensor, names)))
+    expression: Expression = Call(name, tuple(map(Tensor, names)))
     sources = tuple(Source(each, DataType.FLOAT64, is_spread=False) for each in names)
     expression = expression if is_last else call("negate")(call("negate")(expression))
     recipe = Recipe(expression, 0, sources, DataType.FLOAT64, Way.UNROUNDED, int(is_quick))

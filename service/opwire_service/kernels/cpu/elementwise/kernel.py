@@ -287,8 +287,9 @@ class _Writer:
         certified.know(
             {Tensor(each.name): certified.widened(leaves[Tensor(each.name)], each.data_type) for each in sources}
         )
-        is_short = isinstance(certified, Quick) and self._recipe.quick is not None
-        expression = self._recipe.quick if is_short else self._recipe.expression
+        expression = self._recipe.expression
+        if isinstance(certified, Quick) and self._recipe.quick is not None:
+            expression = self._recipe.quick
         return certified.last(expression), certified
 
     def _result(self, leaves: dict[Expression, Vector], column: Any, start: Any) -> Vector:

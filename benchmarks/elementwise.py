@@ -3,7 +3,8 @@
 Run it from the root of the repository: ``python -m benchmarks.elementwise``. It prints a row a cell: nanoseconds an
 element of each, and how many times as fast as the best of the others the CPU device is. They take turns within a cell,
 while the threads of the others sleep, and each counts by its median. NumPy has one thread. With ``--cpu-time`` all have
-one, and what counts is the time that the processor works for them: that tells them apart on a busy machine.
+one, and what counts is the time that the processor works for them: that tells them apart on a busy machine. Cells may
+be measured in several runs, each with the same ``--output``.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -66,6 +67,28 @@ CHAINS = tuple(
     for name in ("EXP", "TANH", "SQRT", "ABS", "ERF")
 )
 _GROUPS = {"arithmetic": ARITHMETIC, "transcendental": TRANSCENDENTAL, "chains of three": CHAINS}
+
+
+class Cell(NamedTuple):
+    """What is measured at a time.
+
+    Attributes:
+        group: of the operator.
+        row: the operator.
+        type_name: the data type of its tensors.
+        layout: of the last input.
+        size: of a tensor, a name in ``SIZES``.
+    """
+
+    group: str
+    row: Row
+    type_name: str
+    layout: str
+    size: str
+
+    @property
+    def names(self) -> list[str]:
+        return [self.row.name, self.type_name, self.layout, self.size]
 
 
 _NAMES = sorted({row.name for rows in _GROUPS.values() for row in rows})
@@ -147,63 +170,79 @@ def _rest() -> None:
             return
 
 
-def main() -> None:
+def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--operators", nargs="+", default=sorted({row.name for rows in _GROUPS.values() for row in rows})
-    )
+    parser.add_argument("--operators", nargs="+", default=_NAMES)
     parser.add_argument("--types", nargs="+", default=list(TYPES))
     parser.add_argument("--layouts", nargs="+", default=list(LAYOUTS))
     parser.add_argument("--sizes", nargs="+", default=["16MB", "64MB"], choices=list(SIZES))
     parser.add_argument("--groups", nargs="+", default=list(_GROUPS), choices=list(_GROUPS))
+    parser.add_argument("--part", type=_part, default=(1, 1), metavar="K/N", help="the K-th of N parts of these cells")
     parser.add_argument("--cpu-time", action="store_true", help="one thread each, and the time of the processor")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--output", type=Path, help="a file for the figures, as JSON")
-    given = parser.parse_args()
-    if given.cpu_time:
-        given.threads = 1
-        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-    device, figures = CpuDevice(given.threads), []
-    cells = [
-        (group, row, t, y, s)
+    parser.add_argument("--output", type=Path, help="a file for the figures, as JSON; cells that it has stay in it")
+    return parser.parse_args()
+
+
+def _part(text: str) -> tuple[int, int]:
+    which, count = map(int, text.split("/"))
+    if not 1 <= which <= count:
+        raise argparse.ArgumentTypeError(f"{text} is no part such as 1/4")
+    return which, count
+
+
+def _all_cells() -> list[Cell]:
+    return [
+        Cell(group, row, type_name, layout, size)
         for group, rows in _GROUPS.items()
         for row in rows
-        if row.name in given.operators and group in given.groups
-        for t in row.types
-        if t in given.types
-        for y in given.layouts
-        if y == "packed" or _is_pair(row) or (y == "transposed" and not row.chain)
-        for s in given.sizes
+        for type_name in row.types
+        for layout in LAYOUTS
+        if layout == "packed" or _is_pair(row) or (layout == "transposed" and not row.chain)
+        for size in SIZES
     ]
-    for group, row, type_name, layout, size in cells:
-        operands = _operands(row, type_name, layout, SIZES[size])
-        calls = {"opwire": _opwire(device, row, operands)}
-        started = time.perf_counter()
-        calls["opwire"]()
-        first = time.perf_counter() - started
-        for name, make in PEERS.items():
-            call = make(row, list(operands.values()), given.threads)
-            if call is not None:
-                call()
-                calls[name] = call
-        times = _interleaved(calls, given.rounds, cpu_time=given.cpu_time)
-        peers = {name: taken for name, taken in times.items() if name != "opwire"}
-        if not peers:
-            continue
-        ratio = min(peers.values()) / times["opwire"]
-        count = next(iter(operands.values())).view.size
-        figures.append(
-            {
-                "group": group,
-                "cell": [row.name, type_name, layout, size],
-                "seconds": times,
-                "first": first,
-                "ratio": ratio,
-            }
-        )
-        each = "  ".join(f"{name} {taken / count * 1e9:6.2f}" for name, taken in times.items())
-        print(f"{row.name:34} {type_name:8} {layout:11} {size:5} {each}  x{ratio:.2f}", flush=True)
+
+
+def _chosen(given: argparse.Namespace) -> list[Cell]:
+    """The cells to measure; parts of them are runs of neighbours."""
+    cells = [
+        cell
+        for cell in _all_cells()
+        if cell.group in given.groups
+        and cell.row.name in given.operators
+        and cell.type_name in given.types
+        and cell.layout in given.layouts
+        and cell.size in given.sizes
+    ]
+    which, count = given.part
+    return cells[len(cells) * (which - 1) // count : len(cells) * which // count]
+
+
+def _figure(device: CpuDevice, cell: Cell, given: argparse.Namespace) -> dict[str, Any] | None:
+    """What a cell takes; None where no other library has it."""
+    row, operands = cell.row, _operands(cell.row, cell.type_name, cell.layout, SIZES[cell.size])
+    calls = {"opwire": _opwire(device, row, operands)}
+    started = time.perf_counter()
+    calls["opwire"]()
+    first = time.perf_counter() - started
+    for name, make in PEERS.items():
+        call = make(row, list(operands.values()), given.threads)
+        if call is not None:
+            call()
+            calls[name] = call
+    times = _interleaved(calls, given.rounds, cpu_time=given.cpu_time)
+    peers = {name: taken for name, taken in times.items() if name != "opwire"}
+    if not peers:
+        return None
+    ratio = min(peers.values()) / times["opwire"]
+    count = next(iter(operands.values())).view.size
+    each = "  ".join(f"{name} {taken / count * 1e9:6.2f}" for name, taken in times.items())
+    print(f"{row.name:34} {cell.type_name:8} {cell.layout:11} {cell.size:5} {each}  x{ratio:.2f}", flush=True)
+    return {"group": cell.group, "cell": cell.names, "seconds": times, "first": first, "ratio": ratio}
+
+
+def _summarize(figures: list[dict[str, Any]]) -> None:
     for group in _GROUPS:
         ratios = [figure["ratio"] for figure in figures if figure["group"] == group]
         if ratios:
@@ -211,8 +250,38 @@ def main() -> None:
             print(f"{group}: geometric mean x{mean:.2f}, least x{min(ratios):.2f}, {len(ratios)} cells")
     if figures:
         print(f"slowest first call: {max(figure['first'] for figure in figures):.2f} s")
-    if given.output is not None:
-        given.output.write_text(json.dumps({"machine": _machine(device, given), "cells": figures}, indent=1) + "\n")
+
+
+def _merged(path: Path, figures: list[dict[str, Any]], machine: dict[str, Any]) -> dict[str, Any]:
+    """New figures with those of other cells in a file, in the order of all cells.
+
+    Raises:
+        SystemExit: those were measured otherwise.
+    """
+    found: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"machine": machine, "cells": []}
+    unlike = [key for key in machine if key != "load" and machine[key] != found["machine"].get(key)]
+    if unlike:
+        raise SystemExit(f"{path} has cells of another {' and '.join(unlike)}; give another file, or delete it")
+    merged = {(figure["group"], *figure["cell"]): figure for figure in (*found["cells"], *figures)}
+    ordered = [merged[key] for cell in _all_cells() if (key := (cell.group, *cell.names)) in merged]
+    return {"machine": {**machine, "load": max(machine["load"], found["machine"]["load"])}, "cells": ordered}
+
+
+def main() -> None:
+    given, figures = _arguments(), []
+    if given.cpu_time:
+        given.threads = 1
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    device = CpuDevice(given.threads)
+    machine = _machine(device, given)
+    for cell in _chosen(given):
+        figure = _figure(device, cell, given)
+        if figure is None:
+            continue
+        figures.append(figure)
+        if given.output is not None:  # after each cell, so that what is stopped leaves those before
+            given.output.write_text(json.dumps(_merged(given.output, figures, machine), indent=1) + "\n")
+    _summarize(figures)
     device.close()
 
 

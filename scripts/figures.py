@@ -269,7 +269,7 @@ def elementwise_machine() -> str:
     machine = _read("elementwise.json")["machine"]
     clock = "the processor's time of one thread each" if machine["cpu_time"] else f"{machine['threads']} threads"
     return (
-        f"Processor `{machine['processor']}`, {clock}, while other work kept {machine['load']} processes busy; "
+        f"Processor `{machine['processor']}`, {clock}, at a load average of up to {machine['load']}; "
         f"Python {machine['python']}, {_versions(machine['versions'])}."
     )
 

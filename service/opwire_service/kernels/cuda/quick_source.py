@@ -237,7 +237,7 @@ def quick_lines(formula: PlanFormula, names: tuple[str, ...], numbers: str) -> t
 
     There are none if it has none, or if it has an infinite number, beside which those that stand for others count.
     """
-    expression, inputs = formula.expression, formula.inputs
+    expression, inputs = quick.condensed(formula.expression), formula.inputs
     if formula.output not in (DataType.FLOAT32, DataType.FLOAT16) or not quick.is_worth(expression):
         return "", []
     if not _is_finite(expression):

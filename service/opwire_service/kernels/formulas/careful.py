@@ -69,13 +69,17 @@ def _sum(primitive: str, a: Bounded, b: Bounded) -> Bounded:
 
 def _product(primitive: str, a: Bounded, b: Bounded) -> Bounded:
     product = a.value * b.value
-    is_exact = (product_rest(a.value, b.value, product) == 0) & ((np.abs(product) > 1e-200) | (product == 0))
-    carried = _carried(np.abs(a.value), b.error) + _carried(np.abs(b.value), a.error)
-    return Bounded(product, 1.01 * carried + _rounding(product, is_exact))
+    carried = 1.01 * (_carried(a.value, b.error) + _carried(b.value, a.error))
+    is_exact: Any = np.False_
+    if not np.all(carried):  # where there is an error already, that of a rounding tells nothing more
+        is_exact = (product_rest(a.value, b.value, product) == 0) & ((np.abs(product) > 1e-200) | (product == 0))
+    return Bounded(product, carried + _rounding(product, is_exact))
 
 
 def _carried(factor: Any, error: Any) -> Any:
-    return np.where(np.asarray(error) == 0, 0.0, factor * error)
+    if np.ndim(error) == 0:
+        return np.abs(factor) * error if error else 0.0
+    return np.where(error == 0, 0.0, np.abs(factor) * error)
 
 
 def _quotient(primitive: str, a: Bounded, b: Bounded) -> Bounded:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from opwire.formulas import Expression
+from opwire.formulas import Call, Expression, erfc, sqrt
 
 from . import quick_coefficients as fitted
 from .bounds import BINARY64, Precision
@@ -27,11 +27,15 @@ TURNS = 2.0**20
 
 QUICK = Precision(
     50,
-    2.0**-38,
-    {"erfc": 2.0**-37, "power": 2.0**-37, "sinh": 2.0**-37, "asin": 2.0**-36, "acos": 2.0**-36, "tan": 2.0**-37},
-    {**BINARY64.condition, "erfc": 215.0},
+    2.0**-38.1,
+    {
+        **{"log": 2.0**-44, "log1p": 2.0**-43, "expm1": 2.0**-42, "tanh": 2.0**-39.4, "erf": 2.0**-41},
+        **{"sin": 2.0**-41, "cos": 2.0**-41, "tan": 2.0**-40, "gelu": 2.0**-37.8, "power": 2.0**-37},
+        **{"sinh": 2.0**-41, "asin": 2.0**-37, "acos": 2.0**-37},
+    },
+    {**BINARY64.condition, "gelu": 220.0},
 )
-"""What the functions keep, and a quotient."""
+"""What the functions keep, and a quotient: what their polynomials are off by, and some roundings."""
 
 
 def _exp2(v: Writer, a: Number, factor: float) -> Number:
@@ -93,14 +97,26 @@ def tanh(v: Writer, x: Number) -> Number:
 
 
 def rounded_tanh(v: Writer, x: Number) -> Number:
-    """Where nothing is computed from it: beyond 9.2 it is 1, to which FLOAT32 and FLOAT16 round it."""
-    return _odd_quotient(v, v.limited(x, 9.2), fitted.TANH, fitted.TANH_OVER)
+    """Where nothing is computed from it: beyond 9.02 it is 1, to which FLOAT32 and FLOAT16 round it."""
+    return _odd_quotient(v, v.limited(x, 9.02), fitted.TANH, fitted.TANH_OVER)
 
 
-def _odd_quotient(v: Writer, x: Number, above: Sequence[float], below: Sequence[float]) -> Number:
+def _odd_quotient(v: Writer, x: Number, above: fitted.Stepped, below: fitted.Stepped) -> Number:
     """A number times a quotient of polynomials of its square."""
     z = v.multiply(x, x)
-    return v.divide(v.multiply(x, v.horner(above, z)), v.horner(below, z))
+    squared = v.multiply(z, z)
+    return v.divide(v.multiply(x, _stepped(v, above, z, squared)), _stepped(v, below, z, squared))
+
+
+def _stepped(v: Writer, polynomial: fitted.Stepped, t: Number, squared: Number) -> Number:
+    """A polynomial of a number whose square is known; what its leading coefficient is 1 for takes no product."""
+    highest, second, *rest = polynomial.first
+    value = v.add(t, v.number(second)) if highest == 1 else v.multiply_add(v.number(highest), t, v.number(second))
+    for coefficient in rest:
+        value = v.multiply_add(value, t, v.number(coefficient))
+    for moved, added in polynomial.steps:
+        value = v.multiply_add(value, v.add(squared, v.number(moved)), v.number(added))
+    return value
 
 
 def sinh(v: Writer, x: Number) -> Number:
@@ -119,12 +135,17 @@ def erf(v: Writer, x: Number) -> Number:
     return _odd_quotient(v, v.limited(x, 4), fitted.ERF, fitted.ERF_OVER)
 
 
-def erfc(v: Writer, x: Number) -> Number:
-    """Beyond 10.5 it is so near 0 that FLOAT32 and FLOAT16 round it to 0, also times the argument."""
-    size = v.at_most(v.absolute(x), 26)
-    falling = _exp2(v, v.multiply(size, size), -_LOG2_E)
-    tail = v.divide(v.multiply(falling, v.horner(fitted.ERFC, size)), v.horner(fitted.ERFC_OVER, size))
-    return v.choose(v.is_negative(x), v.subtract(v.number(2), tail), tail)
+def gelu(v: Writer, x: Number) -> Number:
+    """A number times the part of the normal distribution below it: half of the complement of the error function.
+
+    Below -14.85 it is so near 0 that FLOAT32 and FLOAT16 round it to 0.
+    """
+    size = v.sign_of(x, v.number(1))  # taken before it is widened, as ``absolute`` is, it would be widened once more
+    squared = v.multiply(x, x)
+    falling = _exp2(v, v.at_most(squared, 2 * MOST), -0.5 * _LOG2_E)
+    above = v.multiply(falling, _stepped(v, fitted.TAIL, size, squared))
+    tail = v.divide(above, _stepped(v, fitted.TAIL_OVER, size, squared))
+    return v.multiply(x, v.choose(v.is_negative(x), tail, v.subtract(v.number(1), tail)))
 
 
 def _sine_and_cosine(v: Writer, x: Number) -> tuple[Number, Number, Number]:
@@ -197,7 +218,7 @@ def acos(v: Writer, x: Number) -> Number:
 
 FUNCTIONS: Mapping[str, Callable[..., Number]] = {
     function.__name__: function
-    for function in (exp, expm1, log, log1p, power, tanh, sinh, cosh, erf, erfc, sin, cos, tan, atan, asin, acos)
+    for function in (exp, expm1, log, log1p, power, tanh, sinh, cosh, erf, gelu, sin, cos, tan, atan, asin, acos)
 }
 
 LAST: Mapping[str, Callable[..., Number]] = {**FUNCTIONS, "tanh": rounded_tanh}
@@ -215,6 +236,16 @@ def unsure(v: Writer, name: str, operands: Sequence[Number]) -> list[Number]:
         is_finite = v.compare("<", v.absolute(operands[1]), v.number(math.inf))
         return [v.not_(v.is_usual(x)), v.compare("<", x, v.number(0)), v.not_(is_finite)]
     return []
+
+
+def condensed(expression: Expression) -> Expression:
+    """A formula in which one call stands for a larger part that has a function of its own."""
+    match expression:
+        case Call("multiply", (x, half)) if half == erfc(-x * sqrt(0.5)) * 0.5:
+            return Call("gelu", (condensed(x),))
+        case Call(primitive, operands):
+            return Call(primitive, tuple(map(condensed, operands)))
+    return expression
 
 
 def is_worth(expression: Expression) -> bool:

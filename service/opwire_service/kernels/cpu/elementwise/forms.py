@@ -14,7 +14,7 @@ from opwire.tensor import DataType
 
 from ...formulas.bounds import UNIT, error_bound
 from ...formulas.certified import Certified
-from ...formulas.quick import QUICK, is_worth
+from ...formulas.quick import QUICK, condensed, is_worth
 from .approximations import GUARDED, PRECISION
 from .code import ADD_TO_ODD, GUARD
 from .kernel import Recipe, Source, Way, can_be_compiled, outlined, packed_numbers
@@ -38,6 +38,7 @@ class Form:
         way: how it is computed.
         certified: decides what is left open, if anything is.
         slack: of quick functions; see ``Recipe``.
+        quick: likewise.
     """
 
     expression: Expression
@@ -48,6 +49,7 @@ class Form:
     way: Way
     certified: Certified | None = None
     slack: int = 0
+    quick: Expression | None = None
 
     def recipe(self, planes: Planes) -> Recipe:
         """What the kernel for a layout is made from."""
@@ -55,7 +57,7 @@ class Form:
             Source(name, data_type, is_spread=plane.column == 0 and planes.columns > 1)
             for (name, data_type), plane in zip(self.types.items(), planes.tensors[:-1], strict=True)
         )
-        return Recipe(self.expression, self.parameters, sources, self.output, self.way, self.slack)
+        return Recipe(self.expression, self.parameters, sources, self.output, self.way, self.slack, self.quick)
 
 
 def form_of(expression: Expression, types: Mapping[str, DataType], output: DataType, way: Way) -> Form | None:
@@ -86,10 +88,14 @@ def certified_form(certified: Certified) -> Form | None:
         return None
     numbers: list[float] = []
     outline = outlined(guarded(expression, types) if exactly is None else exactly, numbers)
+    quick, slack = None, 0
+    if exactly is None:
+        short = condensed(expression)
+        slack = _slack(short, types, output)
+        quick = outlined(guarded(short, types), numbers) if slack and short != expression else None
     reach = error + 2 * UNIT if exactly is None and error is not None else 0.0
     packed = np.array([*numbers, 1 - reach, 1 + reach])
-    slack = 0 if exactly is not None else _slack(expression, types, output)
-    return Form(outline, packed, len(numbers), types, output, Way.CERTIFIED, certified, slack)
+    return Form(outline, packed, len(numbers), types, output, Way.CERTIFIED, certified, slack, quick)
 
 
 def _slack(expression: Expression, types: Mapping[str, DataType], output: DataType) -> int:

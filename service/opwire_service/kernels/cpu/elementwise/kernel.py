@@ -74,6 +74,7 @@ class Recipe:
         way: how it is computed.
         slack: two to the power of it are the units of the last place that a result of quick functions, which are tried
             first, may be off by; 0 if they are not.
+        quick: what they compute, if it is not the expression.
     """
 
     expression: Expression
@@ -82,6 +83,7 @@ class Recipe:
     output: DataType
     way: Way
     slack: int = 0
+    quick: Expression | None = None
 
     @property
     def width(self) -> int:
@@ -285,7 +287,10 @@ class _Writer:
         certified.know(
             {Tensor(each.name): certified.widened(leaves[Tensor(each.name)], each.data_type) for each in sources}
         )
-        return certified.last(self._recipe.expression), certified
+        expression = self._recipe.expression
+        if isinstance(certified, Quick) and self._recipe.quick is not None:
+            expression = self._recipe.quick
+        return certified.last(expression), certified
 
     def _result(self, leaves: dict[Expression, Vector], column: Any, start: Any) -> Vector:
         recipe, v = self._recipe, self._v

@@ -205,15 +205,14 @@ class Lanes:
             both = _places(0, 2 * parts[0].type.count)
             parts = [builder.shuffle_vector(a, b, both) for a, b in zip(parts[::2], parts[1::2], strict=True)]
         whole = builder.shl(sixteenths, self.constant(LONG, 48))
-        exponent = builder.and_(whole, self.constant(LONG, 0xFFF << 52))
-        return self.from_bits(builder.add(self.bits(parts[0]), exponent))
+        return self.from_bits(builder.add(self.bits(parts[0]), whole))
 
     def _looked_up(self, places: Vector) -> Vector:
-        """Powers by the lowest 4 bits of integers, as many as fit a register."""
+        """Powers by the lowest 4 bits of integers, as many as fit a register; less these bits below the exponent."""
         numbers, module = ir.VectorType(DOUBLE, REGISTER), self.builder.module
         kind = ir.FunctionType(numbers, [numbers, places.type, numbers])
         function = module.globals.get(_LOOK_UP) or ir.Function(module, kind, _LOOK_UP)
-        powers = [ir.Constant(DOUBLE, 2.0 ** (place / 16)) for place in range(16)]
+        powers = [ir.Constant(DOUBLE, _less_bits(2.0 ** (place / 16), place << 48)) for place in range(16)]
         low, high = ir.Constant(numbers, powers[:REGISTER]), ir.Constant(numbers, powers[REGISTER:])
         return self.builder.call(function, [low, places, high])
 
@@ -248,6 +247,13 @@ class Lanes:
 def _places(start: int, count: int) -> Vector:
     """For shuffles."""
     return ir.Constant(ir.VectorType(INT, count), list(range(start, start + count)))
+
+
+def _less_bits(number: float, bits: int) -> float:
+    """A FLOAT64 by its bits as an integer less some."""
+    (whole,) = struct.unpack("<q", struct.pack("<d", number))
+    (less,) = struct.unpack("<d", struct.pack("<q", whole - bits))
+    return float(less)
 
 
 def _is_widened(a: Vector) -> bool:

@@ -253,7 +253,7 @@ class Certified(Code):
         near = builder.fptrunc(value, v.of(FLOAT))
         if output is DataType.FLOAT32:
             return builder.bitcast(near, v.of(ir.IntType(32)))
-        return builder.bitcast(builder.fptrunc(_odd(v, near, value), v.of(HALF)), v.of(SHORT))
+        return builder.bitcast(builder.fptrunc(odd(v, near, value), v.of(HALF)), v.of(SHORT))
 
 
 def _added_to_odd(v: Lanes, a: Vector, b: Vector) -> Vector:
@@ -268,7 +268,7 @@ def _added_to_odd(v: Lanes, a: Vector, b: Vector) -> Vector:
     return v.from_bits(v.choose(changed, builder.add(bits, builder.or_(unlike, one)), bits))
 
 
-def _odd(v: Lanes, near: Vector, value: Vector) -> Vector:
+def odd(v: Lanes, near: Vector, value: Vector) -> Vector:
     """A FLOAT32 that rounds to FLOAT16 as the number does: where it differs, its last bit is set."""
     builder, back = v.builder, v.builder.fpext(near, v.of(DOUBLE))
     bits = v.bits(near)

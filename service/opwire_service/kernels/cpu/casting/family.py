@@ -83,15 +83,15 @@ class CastJob(Job):
         self._is_in_two_steps = self._kernel is None and target.data_type is DataType.FLOAT16
         if self._is_in_two_steps:
             self._kernel = FLOATS[DataType.FLOAT32]
+        self._is_one_step = self._is_packed and self._kernel is not None and not self._is_in_two_steps
 
     @cached_property
     def _compiled(self) -> CompiledFormula | None:
         """The kernel for the types and the layout, if there is one that has tiles that are worth it."""
         source, target = self._descs
-        is_by_ours = self._is_packed and self._kernel is not None and not self._is_in_two_steps
         name = "InputTensor"
         form = converted_form(Tensor(name), {name: source.data_type}, target.data_type)
-        if form is None or is_by_ours or self._count < FEW:
+        if form is None or (self._is_one_step and target.data_type.is_float) or self._count < FEW:
             return None
         tensors = {name: source, "": target}
         steps = {each: (byte_strides(desc), desc.data_type.bits // 8) for each, desc in tensors.items()}
@@ -107,10 +107,11 @@ class CastJob(Job):
 
     def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
         source, target = inputs["InputTensor"], outputs["OutputTensor"]
-        if self._is_packed and self._kernel is not None and not self._is_in_two_steps:
+        if self._is_one_step and self._kernel is not None:
             step = Step(self._kernel, self._geometry, self._count, 1)
-            return step.bind(source.ctypes.data, target.ctypes.data, 0, find, pool, (source, target))
-        otherwise = self._in_blocks(source, target, find, pool)
+            otherwise = step.bind(source.ctypes.data, target.ctypes.data, 0, find, pool, (source, target))
+        else:
+            otherwise = self._in_blocks(source, target, find, pool)
         if self._compiled is None:
             return otherwise
         return self._compiled.bind_if_it_serves(inputs, target, pool, otherwise)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from math import prod
 from typing import Any, NamedTuple
 
@@ -99,9 +100,12 @@ class CompiledFormula:
 
         def run(stop: Stop) -> None:
             nonlocal bound
-            if bound is None and self.serves(count):
+            if bound is None:
+                if not self.serves(count):
+                    otherwise(stop)
+                    return
                 bound = self.bind(given, target, pool)
-            (otherwise if bound is None else bound)(stop)
+            bound(stop)
 
         return run
 
@@ -121,7 +125,9 @@ class CompiledFormula:
         arrays = [
             source if source.shape == target.shape else np.broadcast_to(source, target.shape) for source in sources
         ]
-        return _Run(self, self._kernel, [*arrays, target], pool, self.numbers if table is None else table)
+        run = _Run(self, self._kernel, [*arrays, target], pool, self.numbers if table is None else table)
+        is_plain = self.certified is None and not any(plane.is_staged for plane in self.planes.tensors)
+        return run.one_call() if is_plain and self.planes.units == 1 else run
 
     def scratch_bytes(self, threads: int) -> int:
         """The most memory that a run takes besides its tensors."""
@@ -188,6 +194,12 @@ class _Run:
             self._pool.run(self._piece, self._formula.planes.units, 1, stop)
         if self._waiting:
             self._decide(tuple(map(np.concatenate, zip(*self._waiting, strict=True))))
+
+    def one_call(self) -> Bound:
+        """What computes the only tile, where nothing is staged or left open."""
+        arguments = self._tile(0).arguments
+        call = partial(self._kernel, ctypes.addressof(arguments))
+        return partial(_at_once, call, (arguments, self._arrays, self._numbers))
 
     def _piece(self, begin: int, end: int) -> None:
         """Computes some tiles."""
@@ -272,6 +284,12 @@ class _Run:
                     )
                     *sources, target = (view[place] for view in views)
                     certified.compute(dict(zip(self._names, sources, strict=True)), target, self._stop)
+
+
+def _at_once(call: Callable[[], object], _kept: object, stop: Stop) -> None:
+    if stop():
+        raise Stopped
+    call()
 
 
 class _Workspace:

@@ -14,6 +14,7 @@ from opwire.tensor import DataType
 from .approximations import TURNS, is_steep
 from .inverse_functions import FUNCTIONS
 from .lanes import BIT, DOUBLE, FLOAT, HALF, LONG, SHORT, Lanes, Vector
+from .quotients import NEAREST_QUOTIENT, nearest_quotient
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,9 @@ NATIVE_FLOATS = frozenset((*COMPARISONS, *_LLVM, *_ARITHMETIC, *_EXTREMES, "not_
 
 CERTIFIED = frozenset((*COMPARISONS, *_LLVM, *_ARITHMETIC, *_EXTREMES, "not_", "sign", "select", *FUNCTIONS))
 """Primitives of real numbers."""
+
+CONVERTED = CERTIFIED | {NEAREST_QUOTIENT}
+"""Primitives of what is converted."""
 
 NATIVE_INTEGERS = frozenset(
     (
@@ -217,6 +221,8 @@ class Certified(Code):
         v = self.v
         if primitive == ADD_TO_ODD:
             return _added_to_odd(v, *numbers)
+        if primitive == NEAREST_QUOTIENT:
+            return nearest_quotient(v, *numbers)
         if primitive.startswith(GUARD):
             return self._guarded(primitive.removeprefix(GUARD), numbers)
         if primitive in FUNCTIONS:

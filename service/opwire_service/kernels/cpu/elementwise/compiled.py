@@ -89,9 +89,7 @@ class CompiledFormula:
             _BESIDE.submit(kernel_of, self.recipe)
         return False
 
-    def bind_if_it_serves(
-        self, given: Mapping[str, Array], target: Array, pool: Pool, otherwise: Bound
-    ) -> Bound:
+    def bind_if_it_serves(self, given: Mapping[str, Array], target: Array, pool: Pool, otherwise: Bound) -> Bound:
         """Like ``bind``; ``otherwise`` runs as long as the kernel does not serve."""
         count = prod(self.planes.shape)
         if self.serves(count):

@@ -16,9 +16,13 @@ def converted(v: Lanes, value: Vector, source: DataType, output: DataType) -> Ve
     Floats are rounded once to narrower ones. As integers they are truncated and saturated, and NaN is 0. Integers are
     taken modulo two to the power of the width.
     """
-    if source.is_float:
-        return _of_floats(v, _number(v, value, source), output)
-    return _of_integers(v, value, source, output)
+    if not source.is_float:
+        return _of_integers(v, value, source, output)
+    number = _number(v, value, source)
+    if not output.is_float:
+        is_number = v.builder.fcmp_ordered("ord", number, number)
+        number = v.choose(is_number, number, v.constant(number.type.element, 0.0))
+    return of_floats(v, number, output)
 
 
 def _number(v: Lanes, value: Vector, source: DataType) -> Vector:
@@ -38,10 +42,11 @@ def _of_integers(v: Lanes, value: Vector, source: DataType, output: DataType) ->
     if output is not DataType.FLOAT16:
         return convert(value, v.of(stored_type(output)))
     # Whatever FLOAT32 does not hold is infinite as FLOAT16.
-    return _of_floats(v, convert(value, v.of(FLOAT)), output)
+    return of_floats(v, convert(value, v.of(FLOAT)), output)
 
 
-def _of_floats(v: Lanes, number: Vector, output: DataType) -> Vector:
+def of_floats(v: Lanes, number: Vector, output: DataType) -> Vector:
+    """FLOAT32 or FLOAT64 as elements; no NaN as integers."""
     if not output.is_float:
         return _as_integers(v, number, output)
     builder, is_wide = v.builder, number.type.element == DOUBLE
@@ -57,8 +62,7 @@ def _of_floats(v: Lanes, number: Vector, output: DataType) -> Vector:
 def _as_integers(v: Lanes, number: Vector, output: DataType) -> Vector:
     builder, element = v.builder, number.type.element
     least, greatest = output.limits
-    zero, low = (v.constant(element, end) for end in (0.0, float(least)))
-    number = v.choose(builder.fcmp_ordered("ord", number, number), number, zero)
+    low = v.constant(element, float(least))
     number = v.choose(v.compare(">", number, low), number, low)
     if output.bits <= 16:
         high = v.constant(element, float(greatest))

@@ -17,7 +17,7 @@ from opwire.tensor import DataType
 
 from . import code
 from .code import Parameter, stored_type
-from .conversions import converted
+from .conversions import converted, of_floats
 from .lanes import DOUBLE, INT, LONG, Lanes, Vector
 from .loops import Loop, long_of
 from .machine_code import INTEGER, MachineCode, begin, compiled, has_sixteenths
@@ -45,7 +45,7 @@ class Way(Enum):
     INTEGERS = "in the tensors' own type of integers"
     CERTIFIED = "in FLOAT64, with a mask of the elements that this leaves open"
     UNROUNDED = "in FLOAT64, into FLOAT64"
-    CONVERTED = "in FLOAT64, whose results become elements of the output; a tensor alone is converted as it is"
+    CONVERTED = "in FLOAT64, and then converted, where integers come of no NaN; a tensor alone is converted as it is"
     TABLE = "by the results for all FLOAT16, which stand in place of the parameters"
 
 
@@ -97,14 +97,17 @@ class Recipe:
         return _NATIVE_BYTES * 8 // max(32 if each is DataType.FLOAT16 else each.bits for each in types)
 
 
-def outlined(expression: Expression, numbers: list[float]) -> Expression:
-    """An expression with parameters in place of its constants, whose numbers it adds."""
+def outlined(expression: Expression, numbers: list[float], known: dict[Call, Expression] | None = None) -> Expression:
+    """An expression with parameters in place of its constants, whose numbers it adds; equal parts stay equal."""
+    known = {} if known is None else known
     match expression:
         case Constant(value):
             numbers.append(value)
             return Parameter(len(numbers) - 1)
         case Call(primitive, operands):
-            return Call(primitive, tuple(outlined(operand, numbers) for operand in operands))
+            if expression not in known:
+                known[expression] = Call(primitive, tuple(outlined(each, numbers, known) for each in operands))
+            return known[expression]
     return expression
 
 
@@ -113,7 +116,7 @@ _PRIMITIVES = {
     Way.INTEGERS: code.NATIVE_INTEGERS,
     Way.CERTIFIED: code.CERTIFIED,
     Way.UNROUNDED: code.CERTIFIED,
-    Way.CONVERTED: code.CERTIFIED,
+    Way.CONVERTED: code.CONVERTED,
     Way.TABLE: frozenset(),
 }
 
@@ -133,7 +136,7 @@ def kernel_of(recipe: Recipe) -> MachineCode:
     """The kernel of a recipe, which is compiled if it is new."""
     found = _kernels.get(recipe)
     if found is None:
-        is_narrow = recipe.way in (Way.FLOATS, Way.INTEGERS, Way.TABLE, Way.CONVERTED)
+        is_narrow = recipe.way in (Way.FLOATS, Way.INTEGERS, Way.TABLE)
         found = compiled(module_of(recipe), is_narrow=is_narrow)
         with _lock:
             _kernels[recipe] = found
@@ -322,7 +325,7 @@ class _Writer:
         if isinstance(recipe.expression, Tensor):
             return converted(self._v, leaves[recipe.expression], recipe.sources[0].data_type, recipe.output)
         value = self._certified(leaves, code.Certified)[0]
-        return converted(self._v, value, DataType.FLOAT64, recipe.output)
+        return of_floats(self._v, value, recipe.output)
 
     def _looked_up(self, patterns: Vector) -> Vector:
         """An entry of the table for each FLOAT16."""

@@ -84,7 +84,9 @@ def test_products_are_rounded_once(cpu_device, of, dtype):
     codes = draw.integers(limits.min, limits.max, (ROWS, COLUMNS), of, endpoint=True)
     zero_points = draw.integers(limits.min, limits.max, (1, COLUMNS), of, endpoint=True)
     scales = draw.standard_normal((1, COLUMNS)).astype(dtype)
-    inputs = {name: np.broadcast_to(each, codes.shape) for name, each in (("Scale", scales), ("ZeroPoint", zero_points))}
+    inputs = {
+        name: np.broadcast_to(each, codes.shape) for name, each in (("Scale", scales), ("ZeroPoint", zero_points))
+    }
     tensors = {"InputTensor": codes, **{f"{name}Tensor": each for name, each in inputs.items()}}
     found = moved(cpu_device, "ELEMENT_WISE_DEQUANTIZE_LINEAR", tensors)["OutputTensor"]
     products = (codes.astype(np.float64) - zero_points) * scales.astype(np.float64)  # exact

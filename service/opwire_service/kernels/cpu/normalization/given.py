@@ -83,7 +83,7 @@ class GivenStatisticsJob(Job):
             factor = np.divide(scale, np.sqrt(variance + self._epsilon), order="C")
             # A little more, as what equals the limit is near, too.
             limit = np.abs(bias) * (self._share * (1 + 2.0**-50))
-        return [mean, factor, bias, np.zeros(()), limit]
+        return [mean, factor, bias, np.zeros(1), limit]
 
     def _tile(self, source: Array, target: Array, parameters: list[Array], stop: Stop) -> None:
         with np.errstate(all="ignore"):

@@ -119,7 +119,7 @@ class StatisticsJob(Job):
 
     def _numbers(self, tensors: _Tensors) -> list[Array]:
         """The parameters of the kernel."""
-        zero, one = np.zeros(()), np.ones(())
+        zero, one = np.zeros(1), np.ones(1)
         # A little more, as what equals its limit is near to 0, too.
         above = 1 + 2.0**-50
         scale, bias = (

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
 from opwire.check import Plan
 from opwire.tensor import Array
 
-from ....execution import Arrays, Stop
+from ....execution import Arrays, Bound, Stop
 from ...activation import activated
 from ...exact import FORMATS
 from ...reference.normalization import normalized
@@ -20,7 +20,7 @@ from ..run.job import Job
 from ..run.pool import Find, Pool
 from ..run.tiles import TILE, Slices
 from .exactly import PIECE_BYTES, exact_results, in_pieces
-from .lines import Lines, lines_of
+from .lines import Lines, anew, lines_of
 
 _NAMES = ("Mean", "Variance", "Scale", "Bias")
 
@@ -58,23 +58,30 @@ class GivenStatisticsJob(Job):
         return (80 * TILE + PIECE_BYTES) * min(threads, self._layout.tiles.count) + by_lines
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
+        self.bind(inputs, outputs, find, pool)(stop)
+
+    def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
         source, target = (
             array.transpose(self._layout.order) for array in (inputs["InputTensor"], outputs["OutputTensor"])
         )
         parameters = [self._layout.arranged(inputs[f"{name}Tensor"]) for name in _NAMES]
         tiles = self._layout.tiles
 
-        def part(at: Slices) -> None:
+        def part(at: Slices, stop: Stop) -> None:
             self._tile(source[at], target[at], [part_of(array, at) for array in parameters], stop)
 
-        def piece(begin: int, end: int) -> None:
-            for number in range(begin, end):
-                part(tiles.at(number))
+        def by_tiles(stop: Stop) -> None:
+            def piece(begin: int, end: int) -> None:
+                for number in range(begin, end):
+                    part(tiles.at(number), stop)
+
+            pool.run(piece, tiles.count, 1, stop)
 
         if self._lines is None:
-            pool.run(piece, tiles.count, 1, stop)
-        else:
-            self._lines.run(source, target, self._numbers(parameters), part, find, pool, stop)
+            return by_tiles
+        numbers = self._numbers(parameters)
+        bound = self._lines.bind(source, target, numbers, part, find, pool)
+        return partial(anew, bound, numbers, partial(self._numbers, parameters))
 
     def _numbers(self, parameters: list[Array]) -> list[Array]:
         """The parameters of the kernel."""

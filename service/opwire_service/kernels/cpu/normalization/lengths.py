@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
 from opwire.check import Plan
 from opwire.tensor import Array
 
-from ....execution import Arrays, Stop
+from ....execution import Arrays, Bound, Stop
 from ..jit.compiler import Kernel
 from ..run.arranged import Arrangement
 from ..run.job import Job
@@ -47,11 +47,13 @@ class LengthsJob(Job):
         return by_tiles if self._lines is None else self._lines.scratch_bytes
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
-        if self._lines is not None:
-            source, target = inputs["InputTensor"], outputs["OutputTensor"]
-            self._lines.run(source, target, _PLAIN, lambda at: None, find, pool, stop)
-            return
-        self._run_tiles(inputs, outputs, pool, stop)
+        self.bind(inputs, outputs, find, pool)(stop)
+
+    def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
+        if self._lines is None:
+            return partial(self._run_tiles, inputs, outputs, pool)
+        source, target = inputs["InputTensor"], outputs["OutputTensor"]
+        return self._lines.bind(source, target, _PLAIN, lambda at, stop: None, find, pool)
 
     def _run_tiles(self, inputs: Arrays, outputs: Arrays, pool: Pool, stop: Stop) -> None:
         layout, order, tiles = self._layout, self._layout.order, self._layout.tiles

@@ -12,7 +12,7 @@ import numpy as np
 
 from opwire.tensor import Array, BufferTensorDesc, DataType
 
-from ....execution import Stop, Stopped
+from ....execution import Bound, Stop, Stopped
 from ..jit.compiler import Kernel
 from ..run.arranged import Arrangement
 from ..run.job import Step
@@ -58,37 +58,53 @@ class Lines:
         """Of what a run takes for all lines, and for the parameters while they are made."""
         return 8 * self.units + 64 * self.parameters
 
-    def run(
+    def bind(
         self,
         source: Array,
         target: Array,
         parameters: Sequence[Array],
-        again: Callable[[Slices], None],
+        again: Callable[[Slices, Stop], None],
         find: Find,
         pool: Pool,
-        stop: Stop,
-    ) -> None:
-        """Normalizes all lines.
+    ) -> Bound:
+        """What normalizes all lines, any number of times, but one at a time.
 
         Args:
             source, target: arranged.
             parameters: float64, C-contiguous, of the shapes that the lines were made for.
             again: does a line in which something came too near to 0.
-            find, pool, stop: see ``Job``.
+            find, pool: see ``Job``.
         """
         geometry, states = self.row[:], np.empty(self.units, np.int64)
         for slot, parameter in enumerate(parameters, g.ADDRESSES):
             geometry[slot] = parameter.ctypes.data
         step = Step(self.kernel, geometry, self.units, self.length)
-        step.run(source.ctypes.data, target.ctypes.data, states.ctypes.data, find, pool, stop)
-        if not states.any():
-            return
-        for unit in np.flatnonzero(states).tolist():
-            if stop():
-                raise Stopped
-            place = map(int, np.unravel_index(unit, self.shape)) if self.shape else ()
-            ends = [slice(k, k + 1) for k in place]
-            again((*ends, *(slice(None) for _ in range(self.rank - len(ends)))))
+        kept = source, target, states, *parameters
+        bound = step.bind(source.ctypes.data, target.ctypes.data, states.ctypes.data, find, pool, kept)
+
+        def run(stop: Stop) -> None:
+            bound(stop)
+            if not states.any():
+                return
+            for unit in np.flatnonzero(states).tolist():
+                if stop():
+                    raise Stopped
+                again(self._place(unit), stop)
+
+        return run
+
+    def _place(self, unit: int) -> Slices:
+        """Where a line is."""
+        place = map(int, np.unravel_index(unit, self.shape)) if self.shape else ()
+        ends = [slice(k, k + 1) for k in place]
+        return (*ends, *(slice(None) for _ in range(self.rank - len(ends))))
+
+
+def anew(bound: Bound, numbers: Sequence[Array], found: Callable[[], Sequence[Array]], stop: Stop) -> None:
+    """Runs what is bound to parameters with those of the moment."""
+    for into, each in zip(numbers, found(), strict=True):
+        into[...] = each
+    bound(stop)
 
 
 def lines_of(

@@ -12,7 +12,7 @@ import numpy as np
 from opwire.check import Plan
 from opwire.tensor import Array
 
-from ....execution import Arrays, Stop
+from ....execution import Arrays, Bound, Stop
 from ...activation import activated
 from ...exact import FORMATS
 from ...reference.elements import Elements
@@ -26,7 +26,7 @@ from ..run.pool import Find, Pool
 from ..run.tiles import TILE, Slices
 from . import affine
 from .exactly import PIECE_BYTES, exact_results, in_pieces
-from .lines import Lines, lines_of
+from .lines import Lines, anew, lines_of
 from .moments import roundings
 from .rows import Rows, long_rows, rows_of
 
@@ -100,6 +100,9 @@ class StatisticsJob(Job):
         return (128 * TILE + PIECE_BYTES) * min(threads, tiles.count) + of_long_rows + by_lines
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
+        self.bind(inputs, outputs, find, pool)(stop)
+
+    def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
         arranged = self._layout.arranged
         others = (inputs.get(f"{name}Tensor") for name in ("Scale", "Bias", "FusedAdd"))
         order = self._layout.order
@@ -109,13 +112,14 @@ class StatisticsJob(Job):
             *(None if other is None else arranged(other) for other in others),
         )
         statistics = {name: array.transpose(order) for name, array in outputs.items() if name != "OutputTensor"}
-        if self._lines is not None:
-            again = partial(self._rows, tensors, statistics, stop=stop)
-            self._lines.run(*tensors[:2], self._numbers(tensors), again, find, pool, stop)
-        elif self._layout.tiles.whole:
-            self._run_whole(tensors, statistics, pool, stop)
-        else:
-            self._run_long(tensors, statistics, pool, stop)
+        if self._lines is None:
+            way = self._run_whole if self._layout.tiles.whole else self._run_long
+            return partial(way, tensors, statistics, pool)
+        again, numbers = partial(self._rows, tensors, statistics), self._numbers(tensors)
+        bound = self._lines.bind(*tensors[:2], numbers, again, find, pool)
+        if tensors.scale is None and tensors.bias is None:
+            return bound
+        return partial(anew, bound, numbers, partial(self._numbers, tensors))
 
     def _numbers(self, tensors: _Tensors) -> list[Array]:
         """The parameters of the kernel."""

@@ -195,8 +195,9 @@ def _quantizing(n: int, drawn: Drawn) -> Iterator[Cell]:
     x = drawn(*_rows(n, 1024))
     scale, zero = np.full((1, 1), 0.05, np.float32), np.full((1, 1), 3, np.int8)
     parameters = {"ScaleTensor": np.broadcast_to(scale, x.shape), "ZeroPointTensor": np.broadcast_to(zero, x.shape)}
-    yield Cell("quantization", "quantize", "ELEMENT_WISE_QUANTIZE_LINEAR", {"InputTensor": x, **parameters},
-               _as_peers_leave(x, "INT8"), torch=lambda a, s, z: torch.quantize_per_tensor(a, 0.05, 3, torch.qint8))  # fmt: skip
+    given = {"InputTensor": x, **parameters}
+    yield Cell("quantization", "quantize", "ELEMENT_WISE_QUANTIZE_LINEAR", given, _as_peers_leave(x, "INT8"),
+               torch=lambda a, s, z: torch.quantize_per_tensor(a, 0.05, 3, torch.qint8))  # fmt: skip
     codes = (x * 20).astype(np.int8)
     given = {"InputTensor": codes, **parameters}
     yield Cell("quantization", "dequantize", "ELEMENT_WISE_DEQUANTIZE_LINEAR", given, _as_peers_leave(x, "FLOAT32"),

@@ -1,9 +1,9 @@
-"""The kernel that keeps the few best of each row of keys, in their order."""
+"""The kernels that keep the few best of each row, of keys or of elements, in their order."""
 
 from __future__ import annotations
 
 from ..jit.compiler import inlined, kernel
-from ..jit.element import int32, int64, load, store
+from ..jit.element import int32, int64, load, read, store
 from ..run.geometry import at
 
 COUNT, LENGTH, IS_WIDE = range(3)
@@ -34,12 +34,66 @@ def best(zero: int, keys: int, found: int, places: int, geometry: int, begin: in
             key = _key(keys, first + i, is_wide)
             if kept == count and key >= worst:
                 continue
-            hole = start + (kept if kept < count else count - 1)
-            while hole > start and load(found, hole - 1, int64(0)) > key:
-                store(found, hole, load(found, hole - 1, int64(0)))
-                store(places, hole, load(places, hole - 1, int64(0)))
-                hole -= 1
-            store(found, hole, key)
-            store(places, hole, int64(i))
+            _put(found, places, key, i, start, kept, count)
             kept += kept < count
             worst = load(found, start + kept - 1, int64(0))
+
+
+@inlined
+def _put(found: int, places: int, key: int, place: int, start: int, kept: int, count: int) -> None:
+    """Puts a key in its place among those that are kept."""
+    hole = start + (kept if kept < count else count - 1)
+    while hole > start and load(found, hole - 1, int64(0)) > key:
+        store(found, hole, load(found, hole - 1, int64(0)))
+        store(places, hole, load(places, hole - 1, int64(0)))
+        hole -= 1
+    store(found, hole, key)
+    store(places, hole, int64(place))
+
+
+KIND, TURNED, MAGNITUDE, INFINITE, INDICES, INDEX_BYTES = range(2, 8)
+"""Slots: of which kind elements are, bits that are inverted where the greatest are kept, of a float those of its
+magnitude and those of infinity, and where indices go."""
+
+UNSIGNED, SIGNED, FLOAT = range(3)
+
+LAST = (1 << 63) - 1
+"""The key of NaN."""
+
+
+@inlined
+def _key_of(element: int, kind: int, turned: int, magnitude: int, infinite: int) -> int:
+    """A key of the bits of an element, which orders as signed numbers do; equals have equal ones."""
+    bits = int64(element)
+    if kind == FLOAT:
+        size = bits & magnitude
+        ordered = size if bits >= 0 else -size
+        return LAST if size > infinite else ordered ^ turned
+    if kind == UNSIGNED:
+        bits = bits & (2 * magnitude + 1) if magnitude < LAST else bits ^ SIGN
+    return bits ^ turned
+
+
+@kernel
+def chosen(zero: int, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
+    """Writes the best elements of some rows, and where they stand; the states are twice as many as are kept."""
+    count, length, kind = at(geometry, COUNT), at(geometry, LENGTH), at(geometry, KIND)
+    turned, magnitude, infinite = at(geometry, TURNED), at(geometry, MAGNITUDE), at(geometry, INFINITE)
+    indices, places = at(geometry, INDICES), states + 8 * count
+    for row in range(begin, end):
+        first, kept = row * length, 0
+        worst = int64(0)
+        for i in range(length):
+            key = _key_of(read(source, first + i, zero), kind, turned, magnitude, infinite)
+            if kept == count and key >= worst:
+                continue
+            _put(states, places, key, i, 0, kept, count)
+            kept += kept < count
+            worst = load(states, kept - 1, int64(0))
+        for k in range(count):
+            place = load(places, k, int64(0))
+            store(target, row * count + k, read(source, first + place, zero))
+            if at(geometry, INDEX_BYTES) == 8:
+                store(indices, row * count + k, place)
+            else:
+                store(indices, row * count + k, int32(place))

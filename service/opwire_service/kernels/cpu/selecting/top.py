@@ -17,7 +17,7 @@ from ..jit.element import INT8, INT16, INT32, INT64
 from ..run.blocks import Blocks
 from ..run.job import Job
 from ..run.pool import Find, Pool
-from .best import FEW, FLOAT, SIGNED, UNSIGNED, best, chosen
+from .best import FEW, best, chosen
 from .entries import Entries, cuts, joined
 from .keys import Order
 
@@ -164,7 +164,8 @@ def _has_rows(desc: BufferTensorDesc, axis: int) -> bool:
 
 def _row(data_type: DataType, count: int, length: int, *, greatest: bool) -> array[int]:
     """The slots of the kernel but for the indices."""
-    kind = FLOAT if data_type.is_float else SIGNED if data_type.is_signed else UNSIGNED
     magnitude = (1 << (data_type.bits - 1)) - 1
     infinite = int(np.array(np.inf, data_type.dtype).view(f"<i{data_type.bits // 8}")) if data_type.is_float else 0
-    return array("q", [count, length, kind, -1 if greatest else 0, magnitude, infinite])
+    # The bits of unsigned numbers order as signed ones do if the highest one is inverted, and those that extend it.
+    turned = (-1 if greatest else 0) ^ (0 if data_type.is_signed else ~magnitude)
+    return array("q", [count, length, turned, data_type.is_float, magnitude, infinite])

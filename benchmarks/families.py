@@ -113,6 +113,14 @@ def _summary(figures: list[dict[str, Any]]) -> Table:
     return table
 
 
+def _settled(device: CpuDevice) -> CpuDevice:
+    """A device that is done with loading its kernels, which counts as time of the process."""
+    known = -1
+    while known != (known := device.usage().kernels):
+        time.sleep(1)
+    return device
+
+
 def _renewed(known: list[dict[str, Any]], found: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Figures of both, by their cells; what is found takes the place of what was known."""
 
@@ -135,7 +143,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.processor_time and options.threads != 1:
         parser.error("--processor-time compares one thread with one thread: give --threads 1")
     clock = time.process_time if options.processor_time else time.perf_counter
-    device, figures = CpuDevice(options.threads), []
+    device, figures = _settled(CpuDevice(options.threads)), []
     for family, size, layout in product(FAMILIES, options.sizes, options.layouts):
         for cell in family(SIZES[size], _drawn(layout)):
             if not any(each in f"{cell.family} {cell.name}" for each in options.only):

@@ -8,7 +8,7 @@ import numpy as np
 
 from opwire.check import Plan
 from opwire.enums import AxisDirection
-from opwire.tensor import Array, BufferTensorDesc, DataType, packed_strides
+from opwire.tensor import Array, DataType
 
 from ....execution import Arrays, Stop, Stopped
 from ...layout import coordinates
@@ -48,13 +48,7 @@ class TopJob(Job):
         self._axis, self._count = plan.attributes.Axis, plan.attributes.K
         self._length = source.sizes[self._axis]
         self._order = Order(source.data_type, direction == AxisDirection.DECREASING)
-        tensors = (source, *plan.outputs.values())
-        self._is_direct = (
-            self._count <= FEW
-            and self._length <= CHUNK
-            and all(_has_rows(desc, self._axis) for desc in tensors)
-            and not source.data_type.is_packed
-        )
+        self._is_direct = self._count <= FEW and self._length <= CHUNK
         self._row = _row(source.data_type, self._count, self._length, greatest=self._order.greatest)
 
     @property
@@ -96,11 +90,19 @@ class TopJob(Job):
         pool.run(piece, blocks.number, 1, stop)
 
     def _choose(self, source: Array, values: Array, indices: Array, find: Find) -> None:
-        """The best of rows that follow one another in memory, by one call."""
+        """The best of short sequences, by one call; what does not lie together is copied."""
+        rows = np.ascontiguousarray(source)
+        found, places = (
+            each if each.flags.c_contiguous else np.empty_like(each, order="C") for each in (values, indices)
+        )
         geometry, states = self._row[:], np.empty(2 * self._count, np.int64)
-        geometry.extend((indices.ctypes.data, indices.itemsize))
-        addresses = source.ctypes.data, values.ctypes.data, states.ctypes.data, geometry.buffer_info()[0]
-        find(CHOSEN[source.itemsize]).call(0, *addresses, 0, source.size // self._length)
+        geometry.extend((places.ctypes.data, places.itemsize))
+        addresses = rows.ctypes.data, found.ctypes.data, states.ctypes.data, geometry.buffer_info()[0]
+        find(CHOSEN[source.itemsize]).call(0, *addresses, 0, rows.size // self._length)
+        for into, each in ((values, found), (indices, places)):
+            if into is not each:
+                unsigned = f"<u{each.itemsize}"
+                into.view(unsigned)[...] = each.view(unsigned)
 
     def _best(self, elements: Array, start: int, find: Find) -> Entries:
         """The entries of the best of neighbours, as many as are wanted or there are."""
@@ -154,12 +156,6 @@ class TopJob(Job):
         if stop():
             raise Stopped
         pool.run(merge, len(intervals) - 1, 1, stop)
-
-
-def _has_rows(desc: BufferTensorDesc, axis: int) -> bool:
-    """Whether elements follow one another in memory, and those along the axis beside each other."""
-    inner = desc.sizes[axis + 1 :]
-    return desc.element_strides == packed_strides(desc.sizes) and all(size == 1 for size in inner)
 
 
 def _row(data_type: DataType, count: int, length: int, *, greatest: bool) -> array[int]:

@@ -33,7 +33,8 @@ def nearest(x: Array, scale: Array, zero_point: Array, limits: tuple[int, int]) 
     with np.errstate(all="ignore"):
         whole = np.rint(x.astype(np.longdouble) / scale.astype(np.longdouble))
     whole[np.isnan(whole)] = 0
-    return np.clip(whole + zero_point, *limits)
+    found: Array = np.clip(whole + zero_point, *limits)
+    return found
 
 
 @pytest.mark.parametrize("to", [DataType.INT8, DataType.UINT8], ids=lambda each: each.name)
@@ -44,7 +45,8 @@ def test_each_scale_and_zero_point(cpu_device, dtype, to, is_transposed):
     with np.errstate(over="ignore"):
         scales = np.resize(np.array(SCALES, dtype), ROWS)[:, None]
     draw = np.random.default_rng(6)
-    zero_points = draw.integers(*to.limits, (ROWS, 1), to.dtype, endpoint=True)
+    least, greatest = to.limits
+    zero_points = draw.integers(least, greatest, (ROWS, 1), endpoint=True).astype(to.dtype)
     given = x.T.copy().T if is_transposed else x
     parameters = {"ScaleTensor": scales, "ZeroPointTensor": zero_points}
     inputs = {name: np.broadcast_to(array, x.shape) for name, array in parameters.items()}

@@ -113,6 +113,23 @@ def _summary(figures: list[dict[str, Any]]) -> Table:
     return table
 
 
+def _settled(device: CpuDevice) -> CpuDevice:
+    """A device that is done with loading its kernels, which counts as time of the process."""
+    known = -1
+    while known != (known := device.usage().kernels):
+        time.sleep(1)
+    return device
+
+
+def _renewed(known: list[dict[str, Any]], found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Figures of both, by their cells; what is found takes the place of what was known."""
+
+    def cells(figures: list[dict[str, Any]]) -> dict[tuple[str, ...], dict[str, Any]]:
+        return {tuple(figure[name] for name in ("family", "size", "layout", "name")): figure for figure in figures}
+
+    return list((cells(known) | cells(found)).values())
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--threads", type=int, default=2)
@@ -120,16 +137,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--sizes", nargs="+", default=list(SIZES), choices=list(SIZES))
     parser.add_argument("--layouts", nargs="+", default=["packed", "strided"])
     parser.add_argument("--processor-time", action="store_true", help="for a busy machine, with one thread")
-    parser.add_argument("--only", default="", help="families and cells whose names contain this")
-    parser.add_argument("--json", type=Path, help="where to write the figures")
+    parser.add_argument("--only", nargs="+", default=[""], help="families and cells whose names contain one of these")
+    parser.add_argument("--json", type=Path, help="where to write the figures; those there that are not measured stay")
     options = parser.parse_args(arguments)
     if options.processor_time and options.threads != 1:
         parser.error("--processor-time compares one thread with one thread: give --threads 1")
     clock = time.process_time if options.processor_time else time.perf_counter
-    device, figures = CpuDevice(options.threads), []
+    device, figures = _settled(CpuDevice(options.threads)), []
     for family, size, layout in product(FAMILIES, options.sizes, options.layouts):
         for cell in family(SIZES[size], _drawn(layout)):
-            if options.only not in f"{cell.family} {cell.name}":
+            if not any(each in f"{cell.family} {cell.name}" for each in options.only):
                 continue
             calls = {"opwire": _opwire(device, cell), **_peers(cell, layout, options.threads)}
             taken = _measure(calls, options.rounds, clock)
@@ -140,7 +157,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             print(f"{cell.family:20} {cell.name:26} {layout:7} {size:5} {each}  x{ratio:.2f}", flush=True)
     Console(width=160).print(_summary(figures))
     if options.json:
-        report = {"machine": machine(options.threads, options.processor_time), "cells": figures}
+        known = json.loads(options.json.read_text())["cells"] if options.json.exists() else []
+        report = {"machine": machine(options.threads, options.processor_time), "cells": _renewed(known, figures)}
         options.json.write_text(json.dumps(report, indent=1) + "\n")
     device.close()
 

@@ -48,6 +48,12 @@ def _rows(n: int, width: int) -> tuple[int, int]:
     return max(1, n // width), width
 
 
+def _as_peers_leave(x: Array, data_type: str) -> dict[str, Any]:
+    """An output like an input, whose elements peers leave in the order of memory that they have."""
+    strides = [step // x.itemsize for step in x.strides]
+    return {"OutputTensor": {"DataType": data_type, "Sizes": list(x.shape), "Strides": strides}}
+
+
 def _movement(n: int, drawn: Drawn) -> Iterator[Cell]:
     import torch
 
@@ -179,10 +185,7 @@ def _casting(n: int, drawn: Drawn) -> Iterator[Cell]:
              ("int64", "int8"), ("int8", "float32"), ("int32", "int16"))  # fmt: skip
     for source, target in pairs:
         x = chosen(source)
-        # Peers leave elements in the order of memory that they have.
-        strides = [step // x.itemsize for step in x.strides]
-        fields = {"OutputTensor": {"DataType": target.upper(), "Sizes": list(x.shape), "Strides": strides}}
-        yield Cell("casts", f"{source} to {target}", "CAST", {"InputTensor": x}, fields,
+        yield Cell("casts", f"{source} to {target}", "CAST", {"InputTensor": x}, _as_peers_leave(x, target.upper()),
                    lambda a, t=target: a.astype(t), lambda a, t=target: a.to(getattr(torch, t)))  # fmt: skip
 
 
@@ -192,10 +195,12 @@ def _quantizing(n: int, drawn: Drawn) -> Iterator[Cell]:
     x = drawn(*_rows(n, 1024))
     scale, zero = np.full((1, 1), 0.05, np.float32), np.full((1, 1), 3, np.int8)
     parameters = {"ScaleTensor": np.broadcast_to(scale, x.shape), "ZeroPointTensor": np.broadcast_to(zero, x.shape)}
-    yield Cell("quantization", "quantize", "ELEMENT_WISE_QUANTIZE_LINEAR", {"InputTensor": x, **parameters}, {},
+    given = {"InputTensor": x, **parameters}
+    yield Cell("quantization", "quantize", "ELEMENT_WISE_QUANTIZE_LINEAR", given, _as_peers_leave(x, "INT8"),
                torch=lambda a, s, z: torch.quantize_per_tensor(a, 0.05, 3, torch.qint8))  # fmt: skip
     codes = (x * 20).astype(np.int8)
-    yield Cell("quantization", "dequantize", "ELEMENT_WISE_DEQUANTIZE_LINEAR", {"InputTensor": codes, **parameters}, {},
+    given = {"InputTensor": codes, **parameters}
+    yield Cell("quantization", "dequantize", "ELEMENT_WISE_DEQUANTIZE_LINEAR", given, _as_peers_leave(x, "FLOAT32"),
                lambda a, s, z: (a.astype(np.float32) - np.float32(3)) * np.float32(0.05),
                lambda a, s, z: (a.to(torch.float32) - 3) * 0.05)  # fmt: skip
 

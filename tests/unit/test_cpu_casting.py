@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
 import pytest
 
+from opwire.check import check
 from opwire.tensor import DataType
-from tests.moving import moved, same_bits
+from tests.execution import go_on
+from tests.moving import moved, same_bits, tensor
 from tests.oracles.movement import number_as
 
 TYPES = [data_type for data_type in DataType if data_type.bits >= 8]
@@ -64,3 +67,19 @@ def test_payloads_of_nan_stay_where_the_type_does(cpu_device):
     source = bits.view(np.float32)
     fields = {"OutputTensor": {"DataType": "FLOAT32", "Sizes": [bits.size]}}
     assert same_bits(moved(cpu_device, "CAST", {"InputTensor": source}, **fields)["OutputTensor"], source)
+
+
+@pytest.mark.parametrize("to", [np.float16, np.int8], ids=str)
+def test_runs_of_few_elements_are_alike_before_and_after_they_have_a_kernel(cpu_device, to):
+    source = edges(np.dtype(np.int32))
+    right = np.array([number_as(number, np.dtype(to)) for number in source.tolist()], to)
+    data_type = DataType.of(np.dtype(to)).name
+    desc = {"InputTensor": tensor(source), "OutputTensor": {"DataType": data_type, "Sizes": [source.size]}}
+    plan = check({"type": "CAST", "desc": desc})
+    outputs = {"OutputTensor": np.empty_like(right)}
+    bound = cpu_device.bind(plan, {"InputTensor": source}, outputs)
+    for _ in range(50):
+        outputs["OutputTensor"][...] = 77
+        bound(go_on)
+        assert (outputs["OutputTensor"] == right).all()
+        time.sleep(0.01)

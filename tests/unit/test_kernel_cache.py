@@ -17,10 +17,10 @@ MODULES = {Path(kernel.function.py_func.__code__.co_filename).relative_to(source
 """The files that hold kernels."""
 
 READERS = {
-    **{leaf: {leaf} for leaf in ("indexing", "products", "reduce", "regions", "resampling", "selecting", "sequences")},
+    **{leaf: {leaf} for leaf in ("casting", "indexing", "products", "reduce", "regions", "resampling")},
+    **{leaf: {leaf} for leaf in ("selecting", "sequences")},
     "averages": {"averages", "resampling"},
     "pooling": {"averages", "pooling", "resampling"},
-    "casting": {"casting", "sequences"},
     "views": {"indexing", "views"},
     "extremes": {"extremes", "pooling"},
 }

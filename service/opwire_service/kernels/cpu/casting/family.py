@@ -1,18 +1,23 @@
-"""CAST: floats by a kernel of ours, integers by NumPy; half floats are made of floats of 32 bits."""
+"""CAST: packed floats by a kernel of ours, all else by the kernels of formulas; few elements by NumPy."""
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
 from opwire.check import Plan
+from opwire.formulas import Tensor
 from opwire.tensor import Array, BufferTensorDesc, DataType, packed_strides
 
 from ....execution import Arrays, Bound, Stop, Stopped
 from ...views.view import View, copy
+from ..elementwise.compiled import FEW, CompiledFormula
+from ..elementwise.family import byte_strides
+from ..elementwise.forms import converted_form
+from ..elementwise.planes import planes_of
 from ..jit.compiler import Kernel
 from ..jit.element import FLOAT32, HALF, INT64
 from ..run.blocks import Blocks
@@ -69,6 +74,7 @@ class CastJob(Job):
     """The conversion of one type to another one."""
 
     def __init__(self, source: BufferTensorDesc, target: BufferTensorDesc) -> None:
+        self._descs = source, target
         self._order = sorted(range(source.rank), key=lambda i: (source.sizes[i] > 1, -source.element_strides[i]))
         self._is_packed = _is_packed(source, self._order) and _is_packed(target, self._order)
         self._geometry = geometry_to(target.data_type)
@@ -77,6 +83,20 @@ class CastJob(Job):
         self._is_in_two_steps = self._kernel is None and target.data_type is DataType.FLOAT16
         if self._is_in_two_steps:
             self._kernel = FLOATS[DataType.FLOAT32]
+        self._is_one_step = self._is_packed and self._kernel is not None and not self._is_in_two_steps
+
+    @cached_property
+    def _compiled(self) -> CompiledFormula | None:
+        """The kernel for the types and the layout, if there is one that has tiles that are worth it."""
+        source, target = self._descs
+        name = "InputTensor"
+        form = converted_form(Tensor(name), {name: source.data_type}, target.data_type)
+        if form is None or (self._is_one_step and target.data_type.is_float) or self._count < FEW:
+            return None
+        tensors = {name: source, "": target}
+        steps = {each: (byte_strides(desc), desc.data_type.bits // 8) for each, desc in tensors.items()}
+        planes = planes_of(target.sizes, steps)
+        return CompiledFormula(form, planes) if planes.is_worth else None
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
@@ -86,20 +106,21 @@ class CastJob(Job):
         self.bind(inputs, outputs, find, pool)(stop)
 
     def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
-        if self._is_packed and self._kernel is not None and not self._is_in_two_steps:
-            source, target = inputs["InputTensor"], outputs["OutputTensor"]
+        source, target = inputs["InputTensor"], outputs["OutputTensor"]
+        if self._is_one_step and self._kernel is not None:
             step = Step(self._kernel, self._geometry, self._count, 1)
-            return step.bind(source.ctypes.data, target.ctypes.data, 0, find, pool, (source, target))
-        return partial(self._run_blocks, inputs["InputTensor"], outputs["OutputTensor"], find, pool)
+            otherwise = step.bind(source.ctypes.data, target.ctypes.data, 0, find, pool, (source, target))
+        else:
+            otherwise = self._in_blocks(source, target, find, pool)
+        if self._compiled is None:
+            return otherwise
+        return self._compiled.bind_if_it_serves(inputs, target, pool, otherwise)
 
-    def _run_blocks(self, source: Array, target: Array, find: Find, pool: Pool, stop: Stop) -> None:
+    def _in_blocks(self, source: Array, target: Array, find: Find, pool: Pool) -> Bound:
         if self._is_packed:
             source, target = (array.transpose(self._order).reshape(-1) for array in (source, target))
         if target.size <= BLOCK:
-            if stop():
-                raise Stopped
-            self._convert(find, source, target)
-            return
+            return partial(_at_once, partial(self._convert, find, source, target))
         blocks = Blocks.of(source.shape, BLOCK)
 
         def piece(begin: int, end: int) -> None:
@@ -107,17 +128,17 @@ class CastJob(Job):
                 part = blocks.part(number)
                 self._convert(find, source[part], target[part])
 
-        pool.run(piece, blocks.number, 1, stop)
+        return partial(pool.run, piece, blocks.number, 1)
 
     def scratch_bytes(self, threads: int) -> int:
         packed = 0 if self._is_packed else 16 * BLOCK
-        return threads * (packed + 4 * CHUNK)
+        compiled = 0 if self._compiled is None else self._compiled.scratch_bytes(threads)
+        return max(threads * (packed + 4 * CHUNK), compiled)
 
     def _convert(self, find: Find, source: Array, target: Array) -> None:
         """Converts a part of the tensors, of any strides."""
         if self._kernel is None:
-            with np.errstate(all="ignore"):
-                np.copyto(target, source, casting="unsafe")
+            np.copyto(target, source, casting="unsafe")  # integers into what holds them, or modulo its width
             return
         elements = np.ascontiguousarray(source).reshape(-1)
         result = target.reshape(-1) if target.flags.c_contiguous else np.empty(target.size, target.dtype)
@@ -129,6 +150,12 @@ class CastJob(Job):
             call(0, numbers.ctypes.data, there, 0, geometry, 0, part.size)
         if not target.flags.c_contiguous:
             target[...] = result.reshape(target.shape)
+
+
+def _at_once(convert: partial[None], stop: Stop) -> None:
+    if stop():
+        raise Stopped
+    convert()
 
 
 def _is_packed(desc: BufferTensorDesc, order: Sequence[int]) -> bool:

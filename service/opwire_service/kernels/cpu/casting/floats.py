@@ -5,18 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from llvmlite import ir
-
-from ..jit.compiler import inlined, inner, kernel
+from ..jit.compiler import inlined, kernel
 from ..jit.element import (
-    FLOAT32,
     FLOAT64,
-    HALF,
-    bits_float,
     choose,
     float32,
     float64,
-    float_bits,
     int8,
     int16,
     int32,
@@ -26,6 +20,7 @@ from ..jit.element import (
     store,
     uint64,
 )
+from ..numbers.halves import half_bits, number_of, odd
 from ..run.geometry import at
 
 TARGET, LEAST, GREATEST = range(3)
@@ -33,18 +28,6 @@ TARGET, LEAST, GREATEST = range(3)
 
 HALVES, SINGLES, DOUBLES, INTEGERS_8, INTEGERS_16, INTEGERS_32, SIGNED_64, UNSIGNED_64 = range(8)
 """What to make: of small integers the sign does not matter beside their bounds."""
-
-
-@intrinsic
-def number_of(typing: Any, element: Any) -> tuple[Any, Callable[..., Any]]:
-    """A float as one that the processor computes with."""
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        if element != HALF:
-            return args[0]
-        return builder.fpext(builder.bitcast(args[0], ir.HalfType()), ir.FloatType())
-
-    return (FLOAT32 if element == HALF else element)(element), code
 
 
 @intrinsic
@@ -56,26 +39,6 @@ def _truncated(typing: Any, number: Any, zero: Any) -> tuple[Any, Callable[..., 
         return to(args[0], context.get_value_type(zero))
 
     return zero(FLOAT64, zero), code
-
-
-@intrinsic
-def half_bits(typing: Any, number: Any) -> tuple[Any, Callable[..., Any]]:
-    """The FLOAT16 that is nearest to a FLOAT32."""
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.bitcast(builder.fptrunc(args[0], ir.HalfType()), ir.IntType(16))
-
-    return HALF(FLOAT32), code
-
-
-@inner
-def odd(number: float) -> float:
-    """A FLOAT32 that rounds to any narrower type as the number does: where it differs, its last bit is set."""
-    near = float32(number)
-    bits = float_bits(near)
-    if float64(near) != number and number == number and not bits & 1:
-        return bits_float(bits + 1 if abs(float64(near)) < abs(number) else bits - 1)
-    return near
 
 
 @inlined

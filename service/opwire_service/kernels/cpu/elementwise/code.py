@@ -14,6 +14,7 @@ from opwire.tensor import DataType
 from .approximations import TURNS, is_steep
 from .inverse_functions import FUNCTIONS
 from .lanes import BIT, DOUBLE, FLOAT, HALF, LONG, SHORT, Lanes, Vector
+from .quotients import NEAREST_QUOTIENT, nearest_quotient
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,9 @@ NATIVE_FLOATS = frozenset((*COMPARISONS, *_LLVM, *_ARITHMETIC, *_EXTREMES, "not_
 
 CERTIFIED = frozenset((*COMPARISONS, *_LLVM, *_ARITHMETIC, *_EXTREMES, "not_", "sign", "select", *FUNCTIONS))
 """Primitives of real numbers."""
+
+CONVERTED = CERTIFIED | {NEAREST_QUOTIENT}
+"""Primitives of what is converted."""
 
 NATIVE_INTEGERS = frozenset(
     (
@@ -217,6 +221,8 @@ class Certified(Code):
         v = self.v
         if primitive == ADD_TO_ODD:
             return _added_to_odd(v, *numbers)
+        if primitive == NEAREST_QUOTIENT:
+            return nearest_quotient(v, *numbers)
         if primitive.startswith(GUARD):
             return self._guarded(primitive.removeprefix(GUARD), numbers)
         if primitive in FUNCTIONS:
@@ -253,7 +259,7 @@ class Certified(Code):
         near = builder.fptrunc(value, v.of(FLOAT))
         if output is DataType.FLOAT32:
             return builder.bitcast(near, v.of(ir.IntType(32)))
-        return builder.bitcast(builder.fptrunc(_odd(v, near, value), v.of(HALF)), v.of(SHORT))
+        return builder.bitcast(builder.fptrunc(odd(v, near, value), v.of(HALF)), v.of(SHORT))
 
 
 def _added_to_odd(v: Lanes, a: Vector, b: Vector) -> Vector:
@@ -268,7 +274,7 @@ def _added_to_odd(v: Lanes, a: Vector, b: Vector) -> Vector:
     return v.from_bits(v.choose(changed, builder.add(bits, builder.or_(unlike, one)), bits))
 
 
-def _odd(v: Lanes, near: Vector, value: Vector) -> Vector:
+def odd(v: Lanes, near: Vector, value: Vector) -> Vector:
     """A FLOAT32 that rounds to FLOAT16 as the number does: where it differs, its last bit is set."""
     builder, back = v.builder, v.builder.fpext(near, v.of(DOUBLE))
     bits = v.bits(near)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from math import prod
 from typing import Any, NamedTuple
 
@@ -26,6 +28,9 @@ WORTH = 1 << 15
 FEW = 1 << 8
 """Elements from which on a kernel that is compiled is faster than NumPy, which wants fewer words."""
 
+OFTEN = 8
+"""Runs on a few elements after which a kernel is compiled for those that may follow, beside them."""
+
 MANY = 1 << 6
 """One in so many elements of a tile may be open; where there are more, NumPy computes the tile."""
 
@@ -40,6 +45,8 @@ PART = 1 << 13
 
 PART_BYTES = 1 << 10
 """That it takes for each."""
+
+_BESIDE = ThreadPoolExecutor(1, "opwire-formulas")
 
 _WORD = np.dtype(f"u{CERTIFIED_WIDTH // 8}")
 """Of a mask: it has a bit for each element of a vector."""
@@ -62,6 +69,7 @@ class CompiledFormula:
         self.planes = planes
         self.certified = form.certified
         self._kernel: MachineCode | None = None
+        self._asked = 0
 
     @property
     def is_in_place(self) -> bool:
@@ -71,8 +79,33 @@ class CompiledFormula:
         return self.certified is None and not is_staged and not any(each % self.recipe.width for each in widths)
 
     def serves(self, count: int) -> bool:
-        """Whether so many elements are worth a kernel."""
-        return count > WORTH or (count >= FEW and (self._kernel is not None or is_ready(self.recipe)))
+        """Whether so many elements are worth a kernel, or there is one; it is made if that is asked often."""
+        if count > WORTH or count < FEW:
+            return count > WORTH
+        if self._kernel is not None or is_ready(self.recipe):
+            return True
+        self._asked += 1
+        if self._asked == OFTEN:
+            _BESIDE.submit(kernel_of, self.recipe)
+        return False
+
+    def bind_if_it_serves(self, given: Mapping[str, Array], target: Array, pool: Pool, otherwise: Bound) -> Bound:
+        """Like ``bind``; ``otherwise`` runs as long as the kernel does not serve."""
+        count = prod(self.planes.shape)
+        if self.serves(count):
+            return self.bind(given, target, pool)
+        bound: Bound | None = None
+
+        def run(stop: Stop) -> None:
+            nonlocal bound
+            if bound is None:
+                if not self.serves(count):
+                    otherwise(stop)
+                    return
+                bound = self.bind(given, target, pool)
+            bound(stop)
+
+        return run
 
     def bind(self, given: Mapping[str, Array], target: Array, pool: Pool, table: Array | None = None) -> Bound:
         """What computes the output, any number of times, but one at a time.
@@ -90,7 +123,9 @@ class CompiledFormula:
         arrays = [
             source if source.shape == target.shape else np.broadcast_to(source, target.shape) for source in sources
         ]
-        return _Run(self, self._kernel, [*arrays, target], pool, self.numbers if table is None else table)
+        run = _Run(self, self._kernel, [*arrays, target], pool, self.numbers if table is None else table)
+        is_plain = self.certified is None and not any(plane.is_staged for plane in self.planes.tensors)
+        return run.one_call() if is_plain and self.planes.units == 1 else run
 
     def scratch_bytes(self, threads: int) -> int:
         """The most memory that a run takes besides its tensors."""
@@ -157,6 +192,12 @@ class _Run:
             self._pool.run(self._piece, self._formula.planes.units, 1, stop)
         if self._waiting:
             self._decide(tuple(map(np.concatenate, zip(*self._waiting, strict=True))))
+
+    def one_call(self) -> Bound:
+        """What computes the only tile, where nothing is staged or left open."""
+        arguments = self._tile(0).arguments
+        call = partial(self._kernel, ctypes.addressof(arguments))
+        return partial(_at_once, call, (arguments, self._arrays, self._numbers))
 
     def _piece(self, begin: int, end: int) -> None:
         """Computes some tiles."""
@@ -241,6 +282,12 @@ class _Run:
                     )
                     *sources, target = (view[place] for view in views)
                     certified.compute(dict(zip(self._names, sources, strict=True)), target, self._stop)
+
+
+def _at_once(call: Callable[[], object], _kept: object, stop: Stop) -> None:
+    if stop():
+        raise Stopped
+    call()
 
 
 class _Workspace:

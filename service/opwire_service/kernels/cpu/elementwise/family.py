@@ -164,9 +164,10 @@ class ElementsJob(Job):
 
     def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
         compiled = self._compiled
-        if compiled is None or self.computation.table is not None or not compiled.serves(self._count):
-            return super().bind(inputs, outputs, find, pool)
-        return compiled.bind({**inputs, **self.channels}, outputs[self.output], pool)
+        otherwise = super().bind(inputs, outputs, find, pool)
+        if compiled is None or self.computation.table is not None:
+            return otherwise
+        return compiled.bind_if_it_serves({**inputs, **self.channels}, outputs[self.output], pool, otherwise)
 
     def scratch_bytes(self, threads: int) -> int:
         table = TABLE_BYTES if self.computation.table is not None else 0

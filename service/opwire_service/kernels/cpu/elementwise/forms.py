@@ -113,6 +113,15 @@ def _has_code(expression: Expression, types: Mapping[str, DataType], output: Dat
     return can_be_compiled(expression, way) and (converts_halves() or not has_halves)
 
 
+def converted_form(expression: Expression, types: Mapping[str, DataType], output: DataType) -> Form | None:
+    """A formula that FLOAT64 holds as exactly as it matters, of whatever types, if there is code for it."""
+    if not _has_code(expression, types, output, Way.CONVERTED):
+        return None
+    numbers: list[float] = []
+    outline = outlined(expression, numbers)
+    return Form(outline, np.array(numbers, np.float64), len(numbers), types, output, Way.CONVERTED)
+
+
 def table_form(name: str, output: DataType) -> Form:
     """The lookup of each FLOAT16; the numbers are those of the table, which is not made yet."""
     return Form(Tensor(name), np.empty(0), 0, {name: DataType.FLOAT16}, output, Way.TABLE)

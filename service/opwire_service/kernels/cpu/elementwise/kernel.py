@@ -17,6 +17,7 @@ from opwire.tensor import DataType
 
 from . import code
 from .code import Parameter, stored_type
+from .conversions import converted, of_floats
 from .lanes import DOUBLE, INT, LONG, Lanes, Vector
 from .loops import Loop, long_of
 from .machine_code import INTEGER, MachineCode, begin, compiled, has_sixteenths
@@ -44,7 +45,11 @@ class Way(Enum):
     INTEGERS = "in the tensors' own type of integers"
     CERTIFIED = "in FLOAT64, with a mask of the elements that this leaves open"
     UNROUNDED = "in FLOAT64, into FLOAT64"
+    CONVERTED = "in FLOAT64, and then converted, where integers come of no NaN; a tensor alone is converted as it is"
     TABLE = "by the results for all FLOAT16, which stand in place of the parameters"
+
+
+_IN_FLOAT64 = (Way.CERTIFIED, Way.UNROUNDED, Way.CONVERTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,20 +93,23 @@ class Recipe:
     @property
     def width(self) -> int:
         """Elements of a vector."""
-        if self.way in (Way.CERTIFIED, Way.UNROUNDED):
+        if self.way in _IN_FLOAT64:
             return CERTIFIED_WIDTH
         types = (*(source.data_type for source in self.sources), self.output)
         return _NATIVE_BYTES * 8 // max(32 if each is DataType.FLOAT16 else each.bits for each in types)
 
 
-def outlined(expression: Expression, numbers: list[float]) -> Expression:
-    """An expression with parameters in place of its constants, whose numbers it adds."""
+def outlined(expression: Expression, numbers: list[float], known: dict[Call, Expression] | None = None) -> Expression:
+    """An expression with parameters in place of its constants, whose numbers it adds; equal parts stay equal."""
+    known = {} if known is None else known
     match expression:
         case Constant(value):
             numbers.append(value)
             return Parameter(len(numbers) - 1)
         case Call(primitive, operands):
-            return Call(primitive, tuple(outlined(operand, numbers) for operand in operands))
+            if expression not in known:
+                known[expression] = Call(primitive, tuple(outlined(each, numbers, known) for each in operands))
+            return known[expression]
     return expression
 
 
@@ -110,6 +118,7 @@ _PRIMITIVES = {
     Way.INTEGERS: code.NATIVE_INTEGERS,
     Way.CERTIFIED: code.CERTIFIED,
     Way.UNROUNDED: code.CERTIFIED,
+    Way.CONVERTED: code.CONVERTED,
     Way.TABLE: frozenset(),
 }
 
@@ -204,7 +213,7 @@ class _Writer:
         return self._v.spread(self._builder.load(self._builder.inttoptr(address, element.as_pointer())))
 
     def _parameter(self, place: int) -> Vector:
-        if self._recipe.way in (Way.CERTIFIED, Way.UNROUNDED):
+        if self._recipe.way in _IN_FLOAT64:
             return self._number(place, DOUBLE)
         return self._number(place, stored_type(constant_type(self._recipe)))
 
@@ -306,6 +315,8 @@ class _Writer:
             return self._looked_up(leaves[recipe.expression])
         if recipe.way is Way.UNROUNDED:
             return self._certified(leaves, Quick if recipe.slack else code.Certified)[0]
+        if recipe.way is Way.CONVERTED:
+            return self._converted(leaves)
         value, certified = self._certified(leaves, code.Certified)
         low, high = (certified.rounded(v.multiply(value, each), recipe.output) for each in self._reach)
         undecided = self._builder.icmp_signed("!=", low, high)
@@ -313,6 +324,13 @@ class _Writer:
             undecided = self._builder.or_(undecided, each)
         self._note(undecided, column, start)
         return high
+
+    def _converted(self, leaves: dict[Expression, Vector]) -> Vector:
+        recipe = self._recipe
+        if isinstance(recipe.expression, Tensor):
+            return converted(self._v, leaves[recipe.expression], recipe.sources[0].data_type, recipe.output)
+        value = self._certified(leaves, code.Certified)[0]
+        return of_floats(self._v, value, recipe.output)
 
     def _looked_up(self, patterns: Vector) -> Vector:
         """An entry of the table for each FLOAT16."""

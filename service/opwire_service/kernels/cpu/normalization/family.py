@@ -12,11 +12,10 @@ from .affine import AFFINE
 from .given import GivenStatisticsJob
 from .gradients import GradientsJob
 from .lengths import LengthsJob
-from .moments import MOMENTS
 from .response import PREPARE as RESPONSES
 from .statistics import StatisticsJob
 
-KERNELS: tuple[Kernel, ...] = (*AFFINE, *MOMENTS)
+KERNELS: tuple[Kernel, ...] = AFFINE
 
 PREPARE: dict[str, Callable[[Plan], Job]] = {
     "BATCH_NORMALIZATION": GivenStatisticsJob,

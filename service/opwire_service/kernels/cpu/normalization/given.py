@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+from functools import cached_property, partial
+
 import numpy as np
 
 from opwire.check import Plan
-from opwire.tensor import Array, DataType
+from opwire.tensor import Array
 
-from ....execution import Arrays, Stop
+from ....execution import Arrays, Bound, Stop
 from ...activation import activated
 from ...exact import FORMATS
 from ...reference.normalization import normalized
 from ...reference.reals import Real, add, real, root
-from ..jit.compiler import Entry, Kernel
+from ..jit.compiler import Kernel
 from ..run.arranged import Arrangement, part_of
 from ..run.job import Job
 from ..run.pool import Find, Pool
-from ..run.tiles import TILE
-from .affine import AFFINE, apply
+from ..run.tiles import TILE, Slices
 from .exactly import PIECE_BYTES, exact_results, in_pieces
+from .lines import Lines, anew, lines_of
 
 _NAMES = ("Mean", "Variance", "Scale", "Bias")
 
@@ -27,45 +29,76 @@ class GivenStatisticsJob(Job):
     """``Scale * (X - Mean) / sqrt(Variance + Epsilon) + Bias``, with parameters that repeat read once a tile."""
 
     def __init__(self, plan: Plan) -> None:
+        self._plan = plan
         self._layout = Arrangement.of(plan.inputs["InputTensor"])
         self._epsilon = plan.attributes.Epsilon + 0.0  # a zero has no sign
         self._activation = plan.attributes.FusedActivation
         # A result so much smaller than the bias may be off by more than half a unit.
-        self._affine = AFFINE[plan.inputs["InputTensor"].data_type is DataType.FLOAT16]
         self._share = 16 * 2.0**-53 * 2.0 ** (FORMATS[plan.inputs["InputTensor"].data_type].fraction_bits + 2)
+
+    @cached_property
+    def _lines(self) -> Lines | None:
+        plan, order = self._plan, self._layout.order
+        if self._activation is not None:
+            return None
+        descs = (plan.inputs[f"{name}Tensor"] for name in _NAMES)
+        mean, variance, scale, bias = (
+            tuple(1 if desc.element_strides[i] == 0 else desc.sizes[i] for i in order) for desc in descs
+        )
+        both = tuple(map(max, variance, scale))
+        parameters = (mean, both, bias, (1,) * len(order), bias)
+        return lines_of(self._layout, plan.inputs["InputTensor"], plan.outputs["OutputTensor"], parameters)
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
-        return () if self._activation else (self._affine,)
+        return () if self._lines is None else (self._lines.kernel,)
 
     def scratch_bytes(self, threads: int) -> int:
-        return (80 * TILE + PIECE_BYTES) * min(threads, self._layout.tiles.count)
+        by_lines = 0 if self._lines is None else self._lines.scratch_bytes
+        return (80 * TILE + PIECE_BYTES) * min(threads, self._layout.tiles.count) + by_lines
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
+        self.bind(inputs, outputs, find, pool)(stop)
+
+    def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
         source, target = (
             array.transpose(self._layout.order) for array in (inputs["InputTensor"], outputs["OutputTensor"])
         )
         parameters = [self._layout.arranged(inputs[f"{name}Tensor"]) for name in _NAMES]
         tiles = self._layout.tiles
 
-        entry = None if self._activation else find(self._affine)
+        def part(at: Slices, stop: Stop) -> None:
+            self._tile(source[at], target[at], [part_of(array, at) for array in parameters], stop)
 
-        def piece(begin: int, end: int) -> None:
-            with np.errstate(all="ignore"):
+        def by_tiles(stop: Stop) -> None:
+            def piece(begin: int, end: int) -> None:
                 for number in range(begin, end):
-                    at = tiles.at(number)
-                    self._tile(source[at], target[at], [part_of(array, at) for array in parameters], entry, stop)
+                    part(tiles.at(number), stop)
 
-        pool.run(piece, tiles.count, 1, stop)
+            pool.run(piece, tiles.count, 1, stop)
 
-    def _tile(self, source: Array, target: Array, parameters: list[Array], entry: Entry | None, stop: Stop) -> None:
+        if self._lines is None:
+            return by_tiles
+        numbers = self._numbers(parameters)
+        bound = self._lines.bind(source, target, numbers, part, find, pool)
+        return partial(anew, bound, numbers, partial(self._numbers, parameters))
+
+    def _numbers(self, parameters: list[Array]) -> list[Array]:
+        """The parameters of the kernel."""
+        mean, variance, scale, bias = (array.astype(np.float64, order="C") for array in parameters)
+        with np.errstate(all="ignore"):
+            factor = np.divide(scale, np.sqrt(variance + self._epsilon), order="C")
+            # A little more, as what equals the limit is near, too.
+            limit = np.abs(bias) * (self._share * (1 + 2.0**-50))
+        return [mean, factor, bias, np.zeros(1), limit]
+
+    def _tile(self, source: Array, target: Array, parameters: list[Array], stop: Stop) -> None:
+        with np.errstate(all="ignore"):
+            self._compute(source, target, parameters, stop)
+
+    def _compute(self, source: Array, target: Array, parameters: list[Array], stop: Stop) -> None:
         mean, variance, scale, bias = (array.astype(np.float64) for array in parameters)
         factor, limit = scale / np.sqrt(variance + self._epsilon), np.abs(bias) * self._share
-        if entry is not None:
-            # A bound that is just above, as what equals the limit is near, too.
-            above = np.where(limit > 0, np.nextafter(limit, np.inf), 0.0)
-            if apply(entry, source, target, (mean, np.zeros((1,) * mean.ndim), factor, bias, above)):
-                return
         x = np.array(source, np.float64, order="C")
         x -= mean
         x *= factor

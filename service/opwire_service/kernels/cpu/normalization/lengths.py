@@ -2,36 +2,60 @@
 
 from __future__ import annotations
 
+from functools import cached_property, partial
+
 import numpy as np
 
 from opwire.check import Plan
 from opwire.tensor import Array
 
-from ....execution import Arrays, Stop
+from ....execution import Arrays, Bound, Stop
 from ..jit.compiler import Kernel
 from ..run.arranged import Arrangement
 from ..run.job import Job
 from ..run.pool import Find, Pool
 from ..run.tiles import TILE
+from . import affine
+from .lines import Lines, lines_of
+
+_PLAIN = [np.full((), number) for number in (0.0, 1.0, 0.0, 0.0, 0.0)]
+"""The parameters: nothing is added, and nothing cancels."""
 
 
 class LengthsJob(Job):
     """Nothing cancels here, so float64 is always enough."""
 
     def __init__(self, plan: Plan) -> None:
+        self._plan = plan
         self._layout = Arrangement.of(plan.inputs["InputTensor"], (plan.attributes.Axis,))
         self._squared = plan.attributes.P == 2
         self._epsilon = plan.attributes.Epsilon + 0.0  # a zero has no sign
 
+    @cached_property
+    def _lines(self) -> Lines | None:
+        plan, kind = self._plan, affine.SQUARES if self._squared else affine.MAGNITUDES
+        tensors, ones = (plan.inputs["InputTensor"], plan.outputs["OutputTensor"]), [(1,) * len(self._layout.order)] * 5
+        return lines_of(self._layout, *tensors, ones, kind=kind, epsilon=self._epsilon)
+
     @property
     def kernels(self) -> tuple[Kernel, ...]:
-        return ()
+        return () if self._lines is None else (self._lines.kernel,)
 
     def scratch_bytes(self, threads: int) -> int:
         tiles = self._layout.tiles
-        return 48 * TILE * min(threads, tiles.count) + (16 * tiles.count if not tiles.whole else 0)
+        by_tiles = 48 * TILE * min(threads, tiles.count) + (16 * tiles.count if not tiles.whole else 0)
+        return by_tiles if self._lines is None else self._lines.scratch_bytes
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
+        self.bind(inputs, outputs, find, pool)(stop)
+
+    def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
+        if self._lines is None:
+            return partial(self._run_tiles, inputs, outputs, pool)
+        source, target = inputs["InputTensor"], outputs["OutputTensor"]
+        return self._lines.bind(source, target, _PLAIN, lambda at, stop: None, find, pool)
+
+    def _run_tiles(self, inputs: Arrays, outputs: Arrays, pool: Pool, stop: Stop) -> None:
         layout, order, tiles = self._layout, self._layout.order, self._layout.tiles
         source, target = inputs["InputTensor"].transpose(order), outputs["OutputTensor"].transpose(order)
         sums = np.empty(0 if tiles.whole else tiles.count)

@@ -15,6 +15,7 @@ from ...reference.local_response import KERNELS as REFERENCE
 from ...reference.local_response import Gradient
 from ...reference.reals import rounded
 from ..jit.compiler import Kernel
+from ..run.blocks import Blocks
 from ..run.job import Job
 from ..run.pool import Find, Pool
 from ..run.reference import ReferenceJob
@@ -50,8 +51,7 @@ class ResponseJob(Job):
         cut = (0, 2, 3) if a.CrossChannel else (0, 1)
         whole = prod(sizes[i] for i in range(4) if i not in cut)
         self.is_plain = self.is_plain and whole <= 8 * TILE
-        self._grain = max(1, TILE // whole)
-        self._counts = [sizes[i] for i in cut[:-1]] + [-(-sizes[cut[-1]] // self._grain)]
+        self._blocks = Blocks.of([sizes[i] for i in cut], max(1, TILE // whole))
         self._cut = cut
         self._of = FORMATS[plan.inputs["InputTensor"].data_type]
         # Of results so much smaller than their terms too little is left.
@@ -76,7 +76,7 @@ class ResponseJob(Job):
                 for number in range(begin, end):
                     self._part(self._at(number), inputs, target, stop)
 
-        pool.run(piece, prod(self._counts), 1, stop)
+        pool.run(piece, self._blocks.number, 1, stop)
 
     def _part(self, at: Parts, inputs: Arrays, target: Array, stop: Stop) -> None:
         x = np.array(inputs["InputTensor"][at], np.float64, order="C")
@@ -99,15 +99,15 @@ class ResponseJob(Job):
             for number in range(begin, end):
                 finite.append(bool(np.isfinite(source[self._at(number)]).all()))
 
-        pool.run(piece, prod(self._counts), 1, stop)
+        pool.run(piece, self._blocks.number, 1, stop)
         return all(finite)
 
     def _at(self, number: int) -> Parts:
-        *outer, last = map(int, np.unravel_index(number, self._counts))
         found = [slice(None)] * 4
-        for i, place in zip(self._cut[:-1], outer, strict=True):
+        *outer, last = self._blocks.part(number)
+        for i, place in zip(self._cut, outer, strict=False):
             found[i] = slice(place, place + 1)
-        found[self._cut[-1]] = slice(last * self._grain, (last + 1) * self._grain)
+        found[self._cut[len(outer)]] = last
         return tuple(found)
 
     def _response(self, x: Array, stop: Stop) -> Array:

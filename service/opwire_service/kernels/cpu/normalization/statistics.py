@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Mapping
-from functools import partial
+from functools import cached_property, partial
 from math import prod
 from typing import NamedTuple
 
 import numpy as np
 
 from opwire.check import Plan
-from opwire.tensor import Array, DataType
+from opwire.tensor import Array
 
-from ....execution import Arrays, Stop
+from ....execution import Arrays, Bound, Stop
 from ...activation import activated
 from ...exact import FORMATS
 from ...reference.elements import Elements
 from ...reference.moments import moments
 from ...reference.normalization import axes_of, normalized, statistics_of, uses
 from ...reference.reals import Real, add, real, rounded
-from ..jit.compiler import Entry, Kernel
+from ..jit.compiler import Kernel
 from ..run.arranged import Arrangement, part_of
 from ..run.job import Job
 from ..run.pool import Find, Pool
 from ..run.tiles import TILE, Slices
-from .affine import AFFINE, apply
+from . import affine
 from .exactly import PIECE_BYTES, exact_results, in_pieces
-from .moments import MOMENTS, roundings
+from .lines import Lines, anew, lines_of
+from .moments import roundings
 from .rows import Rows, long_rows, rows_of
 
 _PAIRWISE = 48
@@ -62,25 +62,47 @@ class StatisticsJob(Job):
         tiles = self._layout.tiles
         neighbours = self._layout.neighbours or not tiles.whole
         summed = _PAIRWISE if neighbours else min(tiles.length, TILE) + _PAIRWISE
-        is_half = desc.data_type is DataType.FLOAT16
-        self._kernels = (MOMENTS[is_half], AFFINE[is_half])
-        self._is_compiled = neighbours and tiles.whole and plan.attributes.FusedActivation is None
-        if self._is_compiled:
+        if neighbours and tiles.whole:
             summed = max(summed, roundings(tiles.length))
         # Below these shares of the scale and the bias a result may be off by more than half a unit.
         units = 2.0 ** (self._of.fraction_bits + 2)
         self._of_scale, self._of_bias = summed * 2.0**-53 * units, 4 * 2.0**-53 * units
 
+    @cached_property
+    def _lines(self) -> Lines | None:
+        """Rows whose elements are neighbours in memory, with parameters of which there are fewer."""
+        plan, order = self._plan, self._layout.order
+        is_plain = plan.attributes.FusedActivation is None and "FusedAddTensor" not in plan.inputs
+        if not is_plain or len(plan.outputs) > 1:
+            return None
+        scale, bias = (
+            tuple(1 if desc is None or desc.element_strides[i] == 0 else desc.sizes[i] for i in order)
+            for desc in (plan.inputs.get(f"{name}Tensor") for name in ("Scale", "Bias"))
+        )
+        return lines_of(
+            self._layout,
+            plan.inputs["InputTensor"],
+            plan.outputs["OutputTensor"],
+            ((1,) * len(order), scale, bias, scale, bias),
+            kind=affine.MOMENTS,
+            uses=affine.MEAN * self._use_mean + affine.VARIANCE * self._use_variance,
+            epsilon=plan.attributes.Epsilon,
+        )
+
     @property
     def kernels(self) -> tuple[Kernel, ...]:
-        return self._kernels if self._is_compiled else ()
+        return () if self._lines is None else (self._lines.kernel,)
 
     def scratch_bytes(self, threads: int) -> int:
         tiles = self._layout.tiles
         of_long_rows = 0 if tiles.whole else 64 * tiles.count + _OF_LONG_ROW * tiles.rows
-        return (128 * TILE + PIECE_BYTES) * min(threads, tiles.count) + of_long_rows
+        by_lines = 0 if self._lines is None else self._lines.scratch_bytes
+        return (128 * TILE + PIECE_BYTES) * min(threads, tiles.count) + of_long_rows + by_lines
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
+        self.bind(inputs, outputs, find, pool)(stop)
+
+    def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
         arranged = self._layout.arranged
         others = (inputs.get(f"{name}Tensor") for name in ("Scale", "Bias", "FusedAdd"))
         order = self._layout.order
@@ -90,54 +112,42 @@ class StatisticsJob(Job):
             *(None if other is None else arranged(other) for other in others),
         )
         statistics = {name: array.transpose(order) for name, array in outputs.items() if name != "OutputTensor"}
-        if self._layout.tiles.whole:
-            self._run_whole(tensors, statistics, find, pool, stop)
-        else:
-            self._run_long(tensors, statistics, pool, stop)
+        if self._lines is None:
+            way = self._run_whole if self._layout.tiles.whole else self._run_long
+            return partial(way, tensors, statistics, pool)
+        again, numbers = partial(self._rows, tensors, statistics), self._numbers(tensors)
+        bound = self._lines.bind(*tensors[:2], numbers, again, find, pool)
+        if tensors.scale is None and tensors.bias is None:
+            return bound
+        return partial(anew, bound, numbers, partial(self._numbers, tensors))
 
-    def _run_whole(
-        self, tensors: _Tensors, statistics: Mapping[str, Array], find: Find, pool: Pool, stop: Stop
-    ) -> None:
+    def _numbers(self, tensors: _Tensors) -> list[Array]:
+        """The parameters of the kernel."""
+        zero, one = np.zeros(1), np.ones(1)
+        # A little more, as what equals its limit is near to 0, too.
+        above = 1 + 2.0**-50
+        scale, bias = (
+            usual if array is None else array.astype(np.float64, order="C")
+            for array, usual in ((tensors.scale, one), (tensors.bias, zero))
+        )
+        return [zero, scale, bias, np.abs(scale) * (self._of_scale * above), np.abs(bias) * (self._of_bias * above)]
+
+    def _run_whole(self, tensors: _Tensors, statistics: Mapping[str, Array], pool: Pool, stop: Stop) -> None:
         layout = self._layout
-        entries = [find(kernel) for kernel in self.kernels]
 
         def piece(begin: int, end: int) -> None:
-            with np.errstate(all="ignore"):
-                for number in range(begin, end):
-                    at = layout.tiles.at(number)
-                    if entries and self._compiled(entries, tensors, statistics, at, stop):
-                        continue
-                    x = np.array(tensors.source[at], np.float64, order="C")
-                    found = rows_of(x, layout, about_mean=self._use_mean)
-                    self._put_statistics(found, tensors.source, statistics, at, stop)
-                    self._finish(x, found, tensors, at, {}, stop)
+            for number in range(begin, end):
+                self._rows(tensors, statistics, layout.tiles.at(number), stop)
 
         pool.run(piece, layout.tiles.count, 1, stop)
 
-    def _compiled(
-        self, entries: list[Entry], tensors: _Tensors, statistics: Mapping[str, Array], at: Slices, stop: Stop
-    ) -> bool:
-        """Does a tile by machine code, if its rows are neighbours in memory and no result is too near to 0."""
-        source, length = tensors.source[at], self._layout.tiles.length
-        kept = source.shape[: source.ndim - len(self._layout.axes)]
-        try:
-            rows = source.reshape(prod(kept), length, copy=False)
-        except ValueError:
-            return False
-        if length > 1 and rows.strides[1] != rows.itemsize:
-            return False
-        geometry = array("q", (length, rows.strides[0] // rows.itemsize, self._use_mean))
-        numbers = np.empty((3, *kept, *(1 for _ in self._layout.axes)))
-        place, _ = geometry.buffer_info()
-        entries[0].call(0, rows.ctypes.data, 0, numbers.ctypes.data, place, 0, len(rows))
-        found = Rows(*numbers)
-        factor, bias, limit = self._parameters(found, tensors, at)
-        # What equals its limit is near to 0, too.
-        above = np.nextafter(limit, np.inf)
-        if not apply(entries[1], source, tensors.target[at], (found.mean, found.rest, factor, bias, above)):
-            return False
-        self._put_statistics(found, tensors.source, statistics, at, stop)
-        return True
+    def _rows(self, tensors: _Tensors, statistics: Mapping[str, Array], at: Slices, stop: Stop) -> None:
+        """Does whole rows."""
+        with np.errstate(all="ignore"):
+            x = np.array(tensors.source[at], np.float64, order="C")
+            found = rows_of(x, self._layout, about_mean=self._use_mean)
+            self._put_statistics(found, tensors.source, statistics, at, stop)
+            self._finish(x, found, tensors, at, {}, stop)
 
     def _run_long(self, tensors: _Tensors, statistics: Mapping[str, Array], pool: Pool, stop: Stop) -> None:
         layout, per_row = self._layout, self._layout.tiles.tiles_of_row

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from functools import cached_property, partial
+
 import numpy as np
 
 from opwire.check import Plan
+from opwire.formulas import Tensor
+from opwire.tensor import Array, DataType
 
 from ....execution import Arrays, Stop
 from ...reference.quantization import dynamic_parameters
+from ..elementwise.compiled import CompiledFormula
 from ..jit.compiler import Kernel
 from ..run.arranged import Arrangement
 from ..run.job import Job
 from ..run.pool import Find, Pool
 from ..run.tiles import TILE
+from .linear import SCALE, SOURCE, ZERO_POINT, compiled, quantized
 from .rounding import saturated
 
 
@@ -20,15 +26,32 @@ class DynamicJob(Job):
     """Two passes over the input."""
 
     def __init__(self, plan: Plan) -> None:
-        self._layout = Arrangement.of(plan.inputs["InputTensor"])
-        self._limits = plan.outputs["OutputTensor"].data_type.limits
+        self._source, self._target = plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
+        self._layout = Arrangement.of(self._source)
+        self._limits = self._target.data_type.limits
+
+    @cached_property
+    def _compiled(self) -> CompiledFormula | None:
+        """The kernel of the second pass."""
+        source, target, once = self._source, self._target, (0,) * self._source.rank
+        return compiled(
+            quantized(source.data_type, target.data_type, Tensor(ZERO_POINT)),
+            source.sizes,
+            {
+                SOURCE: (source.data_type, source.element_strides),
+                SCALE: (DataType.FLOAT32, once),
+                ZERO_POINT: (target.data_type, once),
+                "": (target.data_type, target.element_strides),
+            },
+        )
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
         return ()
 
     def scratch_bytes(self, threads: int) -> int:
-        return 48 * TILE * min(threads, self._layout.tiles.count) + 16 * self._layout.tiles.count
+        by_kernel = 0 if self._compiled is None else self._compiled.scratch_bytes(threads)
+        return max(48 * TILE * min(threads, self._layout.tiles.count), by_kernel) + 16 * self._layout.tiles.count
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         order, tiles = self._layout.order, self._layout.tiles
@@ -44,17 +67,32 @@ class DynamicJob(Job):
                         found = np.fmin.reduce(part, axis=None), np.fmax.reduce(part, axis=None)
                     extremes[:, number] = found
 
-        def quantize(begin: int, end: int) -> None:
-            with np.errstate(all="ignore"):
-                for number in range(begin, end):
-                    at = tiles.at(number)
-                    x = np.array(source[at], np.float64, order="C")
-                    x /= np.float64(scale)
-                    np.copyto(target[at], saturated(x, float(zero_point), self._limits), casting="unsafe")
-
         pool.run(look, tiles.count, 1, stop)
         least, greatest = np.fmin.reduce(extremes[0], initial=0.0), np.fmax.reduce(extremes[1], initial=0.0)
         scale, zero_point = dynamic_parameters(float(least), float(greatest), self._limits)
         outputs["OutputScaleTensor"][...] = scale
         outputs["OutputZeroPointTensor"][...] = zero_point
+        otherwise = partial(self._in_tiles, source, target, float(scale), float(zero_point), pool)
+        if self._compiled is None:
+            otherwise(stop)
+            return
+        given = {
+            SOURCE: inputs["InputTensor"],
+            SCALE: np.array(scale, np.float32),
+            ZERO_POINT: np.array(zero_point, self._target.data_type.dtype),
+        }
+        self._compiled.bind_if_it_serves(given, outputs["OutputTensor"], pool, otherwise)(stop)
+
+    def _in_tiles(self, source: Array, target: Array, scale: float, zero_point: float, pool: Pool, stop: Stop) -> None:
+        """The second pass by NumPy, of arranged tensors."""
+        tiles = self._layout.tiles
+
+        def quantize(begin: int, end: int) -> None:
+            with np.errstate(all="ignore"):
+                for number in range(begin, end):
+                    at = tiles.at(number)
+                    x = np.array(source[at], np.float64, order="C")
+                    x /= scale
+                    np.copyto(target[at], saturated(x, zero_point, self._limits), casting="unsafe")
+
         pool.run(quantize, tiles.count, 1, stop)

@@ -2,36 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import cached_property, partial
 
 import numpy as np
 
 from opwire.check import Plan
+from opwire.formulas import Constant, Expression, Tensor
 from opwire.tensor import Array, BufferTensorDesc, DataType
 
-from ....execution import Arrays, Stop
+from ....execution import Arrays, Bound, Stop
+from ..elementwise.compiled import CompiledFormula
 from ..jit.compiler import Kernel
 from ..run.arranged import Arrangement, part_of
 from ..run.job import Job
 from ..run.pool import Find, Pool
 from ..run.tiles import TILE
-from .linear import DEQUANTIZE, QUANTIZE, apply
+from .linear import SCALE, SOURCE, ZERO_POINT, compiled, dequantized, quantized
 from .packed import bytes_of, pack_into, strided
 from .rounding import put_products, saturated
 
 Convert = Callable[[Array, Array, Array, Array | float], None]
 """Takes a part of the input, of the output, of the scales and of the zero points."""
 
+_OUTPUT = "output"
+
+
+def _split(sizes: tuple[int, ...], strides: tuple[int, ...], counts: tuple[int, ...]) -> tuple[list[int], list[int]]:
+    """Two dimensions for each, of blocks and within one: their sizes and their strides."""
+    triples = list(zip(sizes, strides, counts, strict=True))
+    return (
+        [each for size, _, count in triples for each in (count, size // count)],
+        [each for size, stride, count in triples for each in (stride * (size // count), stride)],
+    )
+
 
 def _blocked(array: Array, counts: tuple[int, ...]) -> Array:
     """A view with two dimensions for each: of blocks, and within one."""
-    sizes = tuple(each for size, count in zip(array.shape, counts, strict=True) for each in (count, size // count))
-    strides = tuple(
-        each
-        for stride, size, count in zip(array.strides, array.shape, counts, strict=True)
-        for each in (stride * (size // count), stride)
-    )
-    return np.lib.stride_tricks.as_strided(array, sizes, strides)
+    if array.shape == counts:
+        return _of_blocks(array)
+    return np.lib.stride_tricks.as_strided(array, *_split(array.shape, array.strides, counts))
 
 
 def _of_blocks(array: Array) -> Array:
@@ -39,12 +49,8 @@ def _of_blocks(array: Array) -> Array:
     return array.reshape(tuple(each for size in array.shape for each in (size, 1)))
 
 
-def _is_run(source: Array, target: Array) -> bool:
-    return source.flags.c_contiguous and target.flags.c_contiguous
-
-
 class LinearJob(Job):
-    """What tiles of the input become with their scales and zero points.
+    """What elements of the input become with their scales and zero points.
 
     Args:
         plan: of the operator.
@@ -57,45 +63,79 @@ class LinearJob(Job):
         self._quantizes = quantizes
         self._names = scale, zero_point
         self._counts = plan.inputs[scale].sizes
-        self._packed = {
-            name: desc for name, desc in {**plan.inputs, **plan.outputs}.items() if desc.data_type.is_packed
-        }
+        descs = {**plan.inputs, **plan.outputs}
+        self._packed = {name: desc for name, desc in descs.items() if desc.data_type.is_packed}
         integers = self._target if quantizes else self._source
         self._default = 0.0
         if scale.startswith("Quantization") and not integers.data_type.is_signed:
             self._default = 2.0 ** (integers.data_type.bits - 1)
-        self._layout = Arrangement.of(self._split(self._source))
+        sizes, strides = _split(self._source.sizes, self._source.element_strides, self._counts)
+        self._layout = Arrangement.of(BufferTensorDesc(DataType.UINT8, tuple(sizes), tuple(strides)))
         self._limits = integers.data_type.limits
-        self._kernel = self._chosen()
+        parameters = zip((SCALE, ZERO_POINT), (scale, zero_point), strict=True)
+        self._tensors = {
+            SOURCE: self._source,
+            **{role: plan.inputs[name] for role, name in parameters if name in plan.inputs},
+            _OUTPUT: self._target,
+        }
 
-    def _chosen(self) -> Kernel | None:
-        """The kernel for runs with one scale, if there is one for the types."""
-        source, target = self._source.data_type, self._target.data_type
+    @cached_property
+    def _compiled(self) -> CompiledFormula | None:
+        """The kernel for types and layout; products of integers of 32 bits are not always exact in FLOAT64."""
+        if not self._quantizes and self._source.data_type.bits > 16:
+            return None
+        zero_point: Expression | None = Tensor(ZERO_POINT) if ZERO_POINT in self._tensors else None
+        if zero_point is None and self._default:
+            zero_point = Constant(self._default)
+        formula = dequantized(zero_point)
         if self._quantizes:
-            is_taken = not target.is_packed and target.bits <= 32
-            return QUANTIZE[source is DataType.FLOAT16] if is_taken else None
-        is_taken = not source.is_packed and source.bits == 8 and target is DataType.FLOAT32
-        return DEQUANTIZE if is_taken else None
-
-    def _split(self, desc: BufferTensorDesc) -> BufferTensorDesc:
-        """The input with two dimensions for each."""
-        pairs = list(zip(desc.sizes, desc.element_strides, self._counts, strict=True))
-        sizes = tuple(each for size, _, count in pairs for each in (count, size // count))
-        strides = tuple(each for size, stride, count in pairs for each in (stride * (size // count), stride))
-        return BufferTensorDesc(DataType.UINT8, sizes, strides)
+            formula = quantized(self._source.data_type, self._target.data_type, zero_point)
+        split = {
+            role: (desc.data_type, _split(desc.sizes, desc.element_strides, self._counts)[1])
+            if desc.sizes == self._source.sizes
+            else (desc.data_type, [each for stride in desc.element_strides for each in (stride, 0)])
+            for role, desc in self._tensors.items()
+        }
+        sizes, _ = _split(self._source.sizes, self._source.element_strides, self._counts)
+        return compiled(formula, sizes, split)
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
-        return () if self._kernel is None else (self._kernel,)
+        return ()
 
     def scratch_bytes(self, threads: int) -> int:
         tiles = 48 * TILE * min(threads, self._layout.tiles.count)
-        return tiles + 4 * threads * (1 << 18) + sum(2 * desc.data_size_in_bytes for desc in self._packed.values())
+        by_kernel = 0 if self._compiled is None else self._compiled.scratch_bytes(threads)
+        unpacked = sum(2 * desc.data_size_in_bytes for desc in self._packed.values())
+        return max(tiles, by_kernel) + 4 * threads * (1 << 18) + unpacked
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         arrays = {**inputs, **outputs}
         whole = {name: bytes_of(desc, arrays[name], pool, stop) for name, desc in self._packed.items()}
         arrays |= {name: strided(self._packed[name], elements) for name, elements in whole.items()}
+        self._bound(arrays, pool)(stop)
+        if "OutputTensor" in whole:
+            pack_into(outputs["OutputTensor"], whole["OutputTensor"], pool, stop)
+
+    def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
+        if self._packed:
+            return super().bind(inputs, outputs, find, pool)
+        return self._bound({**inputs, **outputs}, pool)
+
+    def _bound(self, arrays: Arrays, pool: Pool) -> Bound:
+        otherwise = partial(self._in_tiles, arrays, pool)
+        if self._compiled is None:
+            return otherwise
+        scale, zero_point = self._names
+        target = _blocked(arrays["OutputTensor"], self._counts)
+        given = {SOURCE: arrays["InputTensor"], SCALE: arrays[scale]}
+        if zero_point in arrays:
+            given[ZERO_POINT] = arrays[zero_point]
+        views = {role: _blocked(array, self._counts) for role, array in given.items()}
+        return self._compiled.bind_if_it_serves(views, target, pool, otherwise)
+
+    def _in_tiles(self, arrays: Mapping[str, Array], pool: Pool, stop: Stop) -> None:
+        """By NumPy."""
         source, target = (
             _blocked(arrays[name], self._counts).transpose(self._layout.order)
             for name in ("InputTensor", "OutputTensor")
@@ -106,28 +146,19 @@ class LinearJob(Job):
         assert scale is not None
         tiles, convert = self._layout.tiles, self._quantize if self._quantizes else self._dequantize
 
-        entry = None if self._kernel is None else find(self._kernel)
-
         def piece(begin: int, end: int) -> None:
             with np.errstate(all="ignore"):
                 for number in range(begin, end):
                     at = tiles.at(number)
                     moved = self._default if zero_point is None else part_of(zero_point, at).astype(np.float64)
-                    factor, given, into = part_of(scale, at).astype(np.float64), source[at], target[at]
-                    if entry is not None and factor.size == np.size(moved) == 1 and _is_run(given, into):
-                        point = float(np.reshape(moved, ()))
-                        apply(entry, given, into, float(factor.reshape(())), point, self._limits)
-                    else:
-                        convert(given, into, factor, moved)
+                    convert(source[at], target[at], part_of(scale, at).astype(np.float64), moved)
 
         pool.run(piece, tiles.count, 1, stop)
-        if "OutputTensor" in whole:
-            pack_into(outputs["OutputTensor"], whole["OutputTensor"], pool, stop)
 
     def _quantize(self, source: Array, target: Array, scale: Array, zero_point: Array | float) -> None:
         x = np.array(source, np.float64, order="C")
         x /= scale
-        saturated(x, zero_point, self._target.data_type.limits)
+        saturated(x, zero_point, self._limits)
         np.copyto(target, x, casting="unsafe")
 
     def _dequantize(self, source: Array, target: Array, scale: Array, zero_point: Array | float) -> None:

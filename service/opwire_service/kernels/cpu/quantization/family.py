@@ -11,10 +11,9 @@ from ..jit.compiler import Kernel
 from ..run.job import Job
 from .dynamic import DynamicJob
 from .element_wise import LinearJob
-from .linear import DEQUANTIZE, QUANTIZE
 from .sums import SumsJob
 
-KERNELS: tuple[Kernel, ...] = (*QUANTIZE, DEQUANTIZE)
+KERNELS: tuple[Kernel, ...] = ()
 
 _SINGLE = partial(LinearJob, scale="ScaleTensor", zero_point="ZeroPointTensor")
 _BLOCKS = partial(LinearJob, scale="QuantizationTensors[0]", zero_point="QuantizationTensors[1]")

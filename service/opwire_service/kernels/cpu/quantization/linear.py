@@ -1,71 +1,67 @@
-"""Quantizes and dequantizes runs of elements that share their scale and zero point, in one pass."""
+"""Quotients and products of quantization as formulas, for the kernels that these have."""
 
 from __future__ import annotations
 
-from array import array
-from struct import pack, unpack
+from collections.abc import Mapping, Sequence
+from math import prod
 
-import numpy as np
+from opwire.formulas import Call, Constant, Expression, Tensor
+from opwire.tensor import DataType
 
-from opwire.tensor import Array
+from ..elementwise.compiled import FEW, CompiledFormula
+from ..elementwise.forms import converted_form
+from ..elementwise.planes import planes_of
+from ..elementwise.quotients import NEAREST_QUOTIENT
 
-from ..jit.compiler import Entry, Kernel, inlined, kernel
-from ..jit.element import FLOAT32, HALF, INT8, bits_double, float32, float64, int8, int16, int32, int64, read, store
-from ..numbers.formats import number_of
-from ..run.geometry import at
-
-SCALE, ZERO_POINT, LEAST, GREATEST, WIDTH, IS_SIGNED = range(6)
-"""Bits of float64 first; then limits, bytes of an integer that is written, and whether one that is read has a sign."""
-
-
-@inlined
-def _quantized(source: int, j: int, scale: float, zero_point: float, least: float, greatest: float, zero: float) -> int:
-    whole = np.rint(number_of(read(source, j, zero)) / scale)
-    moved = (whole if whole == whole else 0.0) + zero_point
-    return int64(min(max(moved, least), greatest))
+SOURCE, SCALE, ZERO_POINT = "source", "scale", "zero point"
+"""The tensors of the formulas."""
 
 
-@kernel
-def quantize(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """Units are elements; a quotient that is no number is 0."""
-    scale, zero_point = bits_double(at(geometry, SCALE)), bits_double(at(geometry, ZERO_POINT))
-    least, greatest, width = float64(at(geometry, LEAST)), float64(at(geometry, GREATEST)), at(geometry, WIDTH)
-    if width == 1:
-        for j in range(begin, end):
-            store(target, j, int8(_quantized(source, j, scale, zero_point, least, greatest, zero)))
-    elif width == 2:
-        for j in range(begin, end):
-            store(target, j, int16(_quantized(source, j, scale, zero_point, least, greatest, zero)))
-    else:
-        for j in range(begin, end):
-            store(target, j, int32(_quantized(source, j, scale, zero_point, least, greatest, zero)))
+def quantized(source: DataType, target: DataType, zero_point: Expression | None) -> Expression:
+    """The nearest integers to quotients, halves to even, moved; NaN counts as 0. They are to be saturated."""
+    x, scale = Tensor(SOURCE), Tensor(SCALE)
+    if source.is_float and target.bits == 8:
+        return Call(NEAREST_QUOTIENT, (x, scale, zero_point or Constant(0.0)))
+    whole = Call("round_even", (Call("divide", (x, scale)),))
+    whole = Call("select", (Call("equal", (whole, whole)), whole, Constant(0.0)))
+    moved = whole if zero_point is None else Call("add", (whole, zero_point))
+    if not target.is_packed:
+        return moved
+    least, greatest = target.limits
+    return Call("minimum", (Call("maximum", (moved, Constant(float(least)))), Constant(float(greatest))))
 
 
-@kernel
-def dequantize(zero: int, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """Units are elements: integers of 8 bits to FLOAT32."""
-    scale, zero_point = bits_double(at(geometry, SCALE)), bits_double(at(geometry, ZERO_POINT))
-    flipped = 0 if at(geometry, IS_SIGNED) else 0x80
-    # The bits of an unsigned number with the highest one flipped are those of a signed one that is 128 less.
-    for j in range(begin, end):
-        integer = int64(int8(int64(read(source, j, zero)) ^ flipped)) + flipped
-        store(target, j, float32((float64(integer) - zero_point) * scale))
+def dequantized(zero_point: Expression | None) -> Expression:
+    """Products of integers of up to 16 bits, which FLOAT64 holds."""
+    moved = Tensor(SOURCE) if zero_point is None else Call("subtract", (Tensor(SOURCE), zero_point))
+    return Call("multiply", (moved, Tensor(SCALE)))
 
 
-QUANTIZE = Kernel(quantize, FLOAT32), Kernel(quantize, HALF)
-DEQUANTIZE = Kernel(dequantize, INT8)
-
-
-def apply(entry: Entry, source: Array, target: Array, scale: float, zero_point: float, limits: tuple[int, int]) -> None:
-    """Converts a run of elements.
+def compiled(
+    expression: Expression, sizes: Sequence[int], tensors: Mapping[str, tuple[DataType, Sequence[int]]]
+) -> CompiledFormula | None:
+    """The kernel of a formula, if there are enough elements for one.
 
     Args:
-        entry: of one of the kernels.
-        source, target: C-contiguous.
-        scale, zero_point: of all.
-        limits: of the integers.
+        expression: the formula.
+        sizes: of all tensors.
+        tensors: that it reads, and last the output: their types, and their strides in elements.
     """
-    bits = (unpack("q", pack("d", value))[0] for value in (scale, zero_point))
-    row = array("q", (*bits, *limits, target.itemsize, source.dtype.kind == "i"))
-    place, _ = row.buffer_info()
-    entry.call(0, source.ctypes.data, target.ctypes.data, 0, place, 0, source.size)
+    *sources, (_, (output, _)) = ((name, (_whole(of), steps)) for name, (of, steps) in tensors.items())
+    form = converted_form(expression, {name: of for name, (of, _) in sources}, output)
+    if form is None or prod(sizes) < FEW:
+        return None
+    planes = planes_of(sizes, {name: _in_bytes(*each) for name, each in tensors.items()})
+    return CompiledFormula(form, planes) if planes.is_worth else None
+
+
+def _whole(data_type: DataType) -> DataType:
+    """The type in which elements are unpacked."""
+    if not data_type.is_packed:
+        return data_type
+    return DataType.INT8 if data_type.is_signed else DataType.UINT8
+
+
+def _in_bytes(data_type: DataType, steps: Sequence[int]) -> tuple[tuple[int, ...], int]:
+    size = data_type.dtype.itemsize
+    return tuple(size * step for step in steps), size

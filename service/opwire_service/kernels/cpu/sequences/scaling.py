@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..casting.floats import half_bits, number_of, odd
 from ..jit.compiler import inner, kernel
 from ..jit.element import bits_double, double_bits, float32, float64, read, store
+from ..numbers.halves import half_bits, number_of, odd
 from ..run.geometry import at
 
 SCALE, BIAS, IS_HALF = range(3)

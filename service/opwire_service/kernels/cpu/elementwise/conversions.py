@@ -1,0 +1,75 @@
+"""Elements of one type as elements of another one, in vectors of LLVM's code."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from opwire.tensor import DataType
+
+from .code import odd, stored_type
+from .lanes import DOUBLE, FLOAT, HALF, INT, SHORT, Lanes, Vector
+
+
+def converted(v: Lanes, value: Vector, source: DataType, output: DataType) -> Vector:
+    """Elements as they are stored.
+
+    Floats are rounded once to narrower ones. As integers they are truncated and saturated, and NaN is 0. Integers are
+    taken modulo two to the power of the width.
+    """
+    if not source.is_float:
+        return _of_integers(v, value, source, output)
+    number = _number(v, value, source)
+    if not output.is_float:
+        is_number = v.builder.fcmp_ordered("ord", number, number)
+        number = v.choose(is_number, number, v.constant(number.type.element, 0.0))
+    return of_floats(v, number, output)
+
+
+def _number(v: Lanes, value: Vector, source: DataType) -> Vector:
+    """Stored floats as numbers."""
+    if source is not DataType.FLOAT16:
+        return value
+    return v.builder.fpext(v.builder.bitcast(value, v.of(HALF)), v.of(FLOAT))
+
+
+def _of_integers(v: Lanes, value: Vector, source: DataType, output: DataType) -> Vector:
+    builder, width = v.builder, output.bits
+    if not output.is_float:
+        if width <= source.bits:
+            return builder.trunc(value, v.of(stored_type(output))) if width < source.bits else value
+        return (builder.sext if source.is_signed else builder.zext)(value, v.of(stored_type(output)))
+    convert = builder.sitofp if source.is_signed else builder.uitofp
+    if output is not DataType.FLOAT16:
+        return convert(value, v.of(stored_type(output)))
+    # Whatever FLOAT32 does not hold is infinite as FLOAT16.
+    return of_floats(v, convert(value, v.of(FLOAT)), output)
+
+
+def of_floats(v: Lanes, number: Vector, output: DataType) -> Vector:
+    """FLOAT32 or FLOAT64 as elements; no NaN as integers."""
+    if not output.is_float:
+        return _as_integers(v, number, output)
+    builder, is_wide = v.builder, number.type.element == DOUBLE
+    if output is DataType.FLOAT64:
+        return number if is_wide else builder.fpext(number, v.of(DOUBLE))
+    near = builder.fptrunc(number, v.of(FLOAT)) if is_wide else number
+    if output is DataType.FLOAT32:
+        return near
+    near = odd(v, near, number) if is_wide else near
+    return builder.bitcast(builder.fptrunc(near, v.of(HALF)), v.of(SHORT))
+
+
+def _as_integers(v: Lanes, number: Vector, output: DataType) -> Vector:
+    builder, element = v.builder, number.type.element
+    least, greatest = output.limits
+    low = v.constant(element, float(least))
+    number = v.choose(v.compare(">", number, low), number, low)
+    if output.bits <= 16:
+        high = v.constant(element, float(greatest))
+        number = v.choose(v.compare("<", number, high), number, high)
+        return builder.trunc(builder.fptosi(number, v.of(INT)), v.of(stored_type(output)))
+    # The greatest integer may be no float, but the one after it is.
+    kind = v.of(stored_type(output))
+    whole = (builder.fptosi if output.is_signed else builder.fptoui)(number, kind)
+    is_beyond = v.compare(">=", number, v.constant(element, float(greatest + 1)))
+    return v.choose(is_beyond, ir.Constant(kind, [greatest] * v.width), whole)

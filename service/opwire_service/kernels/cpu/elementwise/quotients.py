@@ -1,0 +1,62 @@
+"""Quotients rounded to integers for quantization to 8 bits: in FLOAT32 where it tells, else in FLOAT64."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from .lanes import FLOAT, Lanes, Vector
+
+NEAREST_QUOTIENT = "nearest_quotient"
+"""The name of what this writes, besides the primitives of formulas: of a number, a scale and a zero point."""
+
+MOST = 1024.0
+"""To which quotients are limited: what lies beyond saturates, whatever the zero point."""
+
+_SURE = 0.5 - 2.0**-12
+"""From an integer. FLOAT32 is off by 2**-23 of a quotient and less than 2**-13 of the most; what is nearer to a half is
+done again."""
+
+_TO_GRID = 1.5 * 2.0**25
+"""Added to a FLOAT64 and taken away again it leaves the nearest multiple of 2**-27.
+
+A quotient of two numbers of 24 bits that is no odd multiple of a half is further than 2**-26 from each above 1/4; the
+product with the reciprocal is off by 2**-42. So it is on the right side of each half, or becomes that half.
+"""
+
+
+def nearest_quotient(v: Lanes, x: Vector, scale: Vector, zero_point: Vector) -> Vector:
+    """The integers nearest to quotients, of two the even ones, plus zero points, as FLOAT32; NaN counts as 0.
+
+    Args:
+        v: writes the code.
+        x, scale: FLOAT64 that hold FLOAT32.
+        zero_point: FLOAT64 that hold integers of 8 bits.
+    """
+    builder = v.builder
+    moved = builder.fptrunc(zero_point, v.of(FLOAT))
+    reciprocal = v.divide(v.number(1.0), scale)
+    near = builder.fptrunc(reciprocal, v.of(FLOAT))
+    quotient = v.limited(v.multiply(builder.fptrunc(x, v.of(FLOAT)), near), MOST)
+    whole = v.call("rint", quotient)
+    rest = v.absolute(v.subtract(quotient, whole))
+    size = v.absolute(reciprocal)
+    usual = builder.and_(v.compare(">", size, v.number(2.0**-126)), v.compare("<", size, v.number(2.0**126)))
+    is_sure = builder.and_(v.compare("<", rest, v.constant(FLOAT, _SURE)), usual)
+    bits = builder.bitcast(is_sure, ir.IntType(v.width))
+    open_ones = builder.icmp_unsigned("!=", bits, ir.Constant(bits.type, -1))
+    quick_block = builder.block
+    with builder.if_then(open_ones, likely=False):
+        careful = _careful(v, x, reciprocal)
+        careful_block = builder.block
+    found = builder.phi(whole.type)
+    found.add_incoming(whole, quick_block)
+    found.add_incoming(careful, careful_block)
+    return v.add(found, moved)
+
+
+def _careful(v: Lanes, x: Vector, reciprocal: Vector) -> Vector:
+    grid = v.number(_TO_GRID)
+    quotient = v.limited(v.multiply(x, reciprocal), MOST)
+    whole = v.call("rint", v.subtract(v.add(quotient, grid), grid))
+    is_number = v.builder.fcmp_ordered("ord", whole, whole)
+    return v.builder.fptrunc(v.choose(is_number, whole, v.number(0.0)), v.of(FLOAT))

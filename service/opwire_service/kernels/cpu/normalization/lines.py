@@ -1,0 +1,171 @@
+"""Tensors as the lines that the kernel of normalizations takes: some of the last dimensions in their memory."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+from struct import pack, unpack
+
+import numpy as np
+
+from opwire.tensor import Array, BufferTensorDesc, DataType
+
+from ....execution import Bound, Stop, Stopped
+from ..jit.compiler import Kernel
+from ..run.arranged import Arrangement
+from ..run.job import Step
+from ..run.pool import Find, Pool
+from ..run.tiles import TILE, Slices
+from . import affine as g
+
+SHORTEST = 16
+"""Elements of a line; shorter ones are not worth the way to them."""
+
+SPARE = 8
+"""One in so many elements may be a parameter."""
+
+Sizes = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """How the kernel walks the tensors of a plan.
+
+    Attributes:
+        kernel: which.
+        row: its geometry but for addresses.
+        shape: the dimensions outside the lines; a line is a place in them.
+        length: elements of a line.
+        rank: of the tensors.
+        parameters: elements of all parameters.
+    """
+
+    kernel: Kernel
+    row: array[int]
+    shape: Sizes
+    length: int
+    rank: int
+    parameters: int
+
+    @property
+    def units(self) -> int:
+        return prod(self.shape)
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Of what a run takes for all lines, and for the parameters while they are made."""
+        return 8 * self.units + 64 * self.parameters
+
+    def bind(
+        self,
+        source: Array,
+        target: Array,
+        parameters: Sequence[Array],
+        again: Callable[[Slices, Stop], None],
+        find: Find,
+        pool: Pool,
+    ) -> Bound:
+        """What normalizes all lines, any number of times, but one at a time.
+
+        Args:
+            source, target: arranged.
+            parameters: float64, C-contiguous, of the shapes that the lines were made for.
+            again: does a line in which something came too near to 0.
+            find, pool: see ``Job``.
+        """
+        geometry, states = self.row[:], np.empty(self.units, np.int64)
+        for slot, parameter in enumerate(parameters, g.ADDRESSES):
+            geometry[slot] = parameter.ctypes.data
+        step = Step(self.kernel, geometry, self.units, self.length)
+        kept = source, target, states, *parameters
+        bound = step.bind(source.ctypes.data, target.ctypes.data, states.ctypes.data, find, pool, kept)
+
+        def run(stop: Stop) -> None:
+            bound(stop)
+            if not states.any():
+                return
+            for unit in np.flatnonzero(states).tolist():
+                if stop():
+                    raise Stopped
+                again(self._place(unit), stop)
+
+        return run
+
+    def _place(self, unit: int) -> Slices:
+        """Where a line is."""
+        place = map(int, np.unravel_index(unit, self.shape)) if self.shape else ()
+        ends = [slice(k, k + 1) for k in place]
+        return (*ends, *(slice(None) for _ in range(self.rank - len(ends))))
+
+
+def anew(bound: Bound, numbers: Sequence[Array], found: Callable[[], Sequence[Array]], stop: Stop) -> None:
+    """Runs what is bound to parameters with those of the moment."""
+    for into, each in zip(numbers, found(), strict=True):
+        into[...] = each
+    bound(stop)
+
+
+def lines_of(
+    layout: Arrangement,
+    source: BufferTensorDesc,
+    target: BufferTensorDesc,
+    parameters: Sequence[Sizes],
+    *,
+    kind: int = g.GIVEN,
+    uses: int = 0,
+    epsilon: float = 0.0,
+) -> Lines | None:
+    """The lines of a plan; None if there are none that are worth it.
+
+    Args:
+        layout: of the input; with rows along some dimensions, lines are these, or there are none.
+        source, target: the input and the output.
+        parameters: the sizes of the parameters, arranged, of which a dimension of one element repeats.
+        kind, uses, epsilon: see the kernel.
+    """
+    order = layout.order
+    sizes = [source.sizes[i] for i in order]
+    steps = [[desc.element_strides[i] for i in order] for desc in (source, target)]
+    steps += [_packed(each) for each in parameters]
+    first, line = _line(sizes, list(zip(*steps, strict=True)), layout)
+    length = prod(sizes[first:])
+    count = sum(map(prod, parameters))
+    if line is None or length < SHORTEST or count * SPARE > prod(sizes) + 64 * SPARE:
+        return None
+    if kind != g.GIVEN and line[0] != 1:
+        return None
+    varying = line[2:]
+    vary = 0 if not any(varying) else 1 if all(step in (0, 1) for step in varying) else 2
+    bits = unpack("q", pack("d", epsilon))[0]
+    row = [first, length, *line[:2], vary, kind, bits, uses, *(0 for _ in parameters), *varying]
+    for i in range(first):
+        row += [sizes[i], *(each[i] for each in steps)]
+    kernel = g.AFFINE[source.data_type is DataType.FLOAT16]
+    return Lines(kernel, array("q", row), tuple(sizes[:first]), length, len(sizes), count)
+
+
+def _packed(sizes: Sizes) -> list[int]:
+    """The steps of a packed array; none where it has one element."""
+    return [0 if size == 1 else prod(sizes[i + 1 :]) for i, size in enumerate(sizes)]
+
+
+def _line(
+    sizes: Sequence[int], steps: Sequence[tuple[int, ...]], layout: Arrangement
+) -> tuple[int, tuple[int, ...] | None]:
+    """The first dimension of the lines, and the steps along them: that go on from each to the next."""
+    rank = len(sizes)
+    wanted = min(layout.axes) if layout.axes else 0
+    if layout.axes and not layout.neighbours:
+        return rank, None
+    first, length, along = rank, 1, (0,) * len(steps[0])
+    while first > wanted:
+        size, each = sizes[first - 1], steps[first - 1]
+        if size > 1 and length > 1 and any(a != b * length for a, b in zip(each, along, strict=True)):
+            break
+        if length * size > TILE:
+            break
+        along = each if size > 1 and length == 1 else along
+        first, length = first - 1, length * size
+    return first, along if first == wanted or not layout.axes else None

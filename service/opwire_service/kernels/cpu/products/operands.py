@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
 from opwire.tensor import Array
 
 from ..jit.compiler import Entry
+from ..numbers.vectors import WIDTH
 
 ROWS, COLUMNS = 1, 2
 
@@ -54,9 +57,89 @@ def widened(entry: Entry, view: Array, memory: Array, squares: Array, squared: i
     return copy
 
 
-def multiply(left: Array, right: Array, into: Array) -> None:
-    """The products of matrices."""
-    if len(into) == 1:  # it takes BLAS a detour less
-        np.matmul(left[0], right[0], out=into[0])
-    else:
-        np.matmul(left, right, out=into)
+class Right(NamedTuple):
+    """A right operand as ``MULTIPLY`` reads it.
+
+    Attributes:
+        memory: what it lies in.
+        matrix: numbers from a matrix to the next.
+        offsets, starts: where its rows and panels begin, in numbers.
+    """
+
+    memory: Array
+    matrix: int
+    offsets: Array
+    starts: Array
+
+
+def padded(columns: int) -> int:
+    """The columns of so many panels as hold some columns."""
+    return -(-columns // WIDTH) * WIDTH
+
+
+@lru_cache(64)
+def steps(step: int, count: int) -> Array:
+    """The multiples of a step."""
+    found = np.arange(count) * step
+    found.flags.writeable = False
+    return found
+
+
+def packing(entry: Entry, view: Array, memory: Array, squares: Array) -> tuple[Callable[[], None], Right]:
+    """What copies ``[matrices, rows, columns]`` into panels.
+
+    Args:
+        entry: of ``PACK``.
+        view: what to copy.
+        memory: flat, where to.
+        squares: of the columns, ``[matrices, columns]``, to add to.
+
+    Returns:
+        A function that does it, and the copy. Both live no longer than the view and the memory.
+    """
+    count, rows, columns = view.shape
+    geometry = array("q", (rows, columns, *(step // view.itemsize for step in view.strides)))
+    places = view.ctypes.data, memory.ctypes.data, squares.ctypes.data, geometry.buffer_info()[0]
+
+    def copy_all(kept: array[int] = geometry) -> None:
+        entry.call(0, *places, 0, count)
+
+    panel = rows * WIDTH
+    starts = steps(panel, padded(columns) // WIDTH)
+    return copy_all, Right(memory, panel * len(starts), steps(WIDTH, rows), starts)
+
+
+def multiplying(
+    entry: Entry, left: Array, right: Right, sums: Array, pitch: int, *, adds: bool = False, squares: int = 0
+) -> Callable[[], None]:
+    """What multiplies matrices.
+
+    Args:
+        entry: of ``MULTIPLY``.
+        left: ``[matrices, rows, depth]``.
+        right: as many matrices.
+        sums: flat, ``[matrices, rows, pitch]``, of which a row ends with what has no meaning.
+        pitch: numbers of a row of the sums, those of all panels.
+        adds: whether to add to the sums that are there.
+        squares: the address of the sums of squares of columns to add to, ``[matrices, pitch]``, or 0.
+
+    Returns:
+        A function that does it; it keeps all but the squares alive.
+    """
+    count, rows, depth = left.shape
+    matrix, row, step = (stride // 8 for stride in left.strides)
+    tables = right.offsets.ctypes.data, right.starts.ctypes.data
+    panels = pitch // WIDTH
+    geometry = array("q", (rows, panels, depth, matrix, row, step, right.matrix, *tables, pitch, adds, squares))
+    places = left.ctypes.data, sums.ctypes.data, right.memory.ctypes.data, geometry.buffer_info()[0]
+
+    def multiply(kept: object = (geometry, left, right, sums)) -> None:
+        entry.call(0, *places, 0, count * panels)
+
+    return multiply
+
+
+def gather(entry: Entry, memory: Array, rows: int, lines: tuple[int, int, int, int, int, int]) -> None:
+    """Moves lines together by ``GATHER``: blocks, lines of one, their length, and the steps of rows, blocks and lines."""
+    geometry, place = array("q", lines), memory.ctypes.data
+    entry.call(0, place, place, 0, geometry.buffer_info()[0], 0, rows)

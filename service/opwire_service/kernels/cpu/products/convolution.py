@@ -23,12 +23,14 @@ from .columns import UNFOLD
 from .convolving import Sums
 from .direct import DIRECT, LINE
 from .finishing import NOTHING, Finish, Steps, of_type
+from .laying import lines_at_once, planes_of_lines
+from .lines import LINES
 from .multiplying import GATHER, MULTIPLY, summation_error
 from .phases import MOST_UNFOLDED, Cut, Phase, Unit, flat_filters, grouped
 from .planes import LAY
 from .unfolding import MOST_SUMS, Boxes, Columns, halved
 from .widening import WIDEN
-from .window import SPATIAL
+from .window import PLACES, SPATIAL
 from .workspace import Workspace, Workspaces
 
 FEW = 8
@@ -53,7 +55,7 @@ class ConvolutionJob(Job):
     @property
     def kernels(self) -> tuple[Kernel, ...]:
         if self._by_lines:
-            return (of_type(DIRECT, self._dtype),)
+            return of_type(DIRECT, self._dtype), of_type(LINES, self._dtype)
         kernels = tuple(of_type(pair, self._dtype) for pair in (WIDEN, UNFOLD, LAY))
         return *kernels, MULTIPLY, GATHER, *self._finish_of(self._depth).kernels
 
@@ -120,8 +122,15 @@ class ConvolutionJob(Job):
             window, filters, Steps.of(phase.filters), phase.source.ctypes.data,
             Steps(phase.target.ctypes.data, group, filter_, 0), _addend(phase.bias), (image, *space),
         )  # fmt: skip
-        units = groups * filters * prod(extents[:-1]) * -(-extents[-1] // LINE)
-        step = Step(of_type(DIRECT, self._dtype), geometry, units, min(extents[-1], LINE) * prod(phase.shape))
+        lines, kernel = lines_at_once(window, phase.shape[0]), of_type(DIRECT, self._dtype)
+        units, elements = groups * filters * prod(extents[:-1]) * -(-extents[-1] // LINE), min(extents[-1], LINE)
+        if lines:
+            planes, kernel = planes_of_lines(window, lines), of_type(LINES, self._dtype)
+            geometry.extend((lines, *planes.kinds, *planes.extents))
+            height = window[PLACES + 1]
+            units = groups * prod(extents) // (extents[-1] * height) * -(-height // lines)
+            elements = filters * lines * extents[-1]
+        step = Step(kernel, geometry, units, elements * prod(phase.shape))
         step.bind(0, 0, 0, phase.find, pool, (phase,))(stop)
 
     def _run_tiles(self, phase: Phase, pool: Pool, stop: Stop) -> None:

@@ -67,7 +67,7 @@ class Sums:
         workspace.row_squares.fill(0)
         workspace.column_squares.fill(0)
         pitch = padded(self._columns) if self._planes is None else self._planes.pitch
-        starts = steps(WIDTH, pitch // WIDTH) if self._planes is None else np.array(self._planes.starts())
+        starts = steps(WIDTH, pitch // WIDTH) if self._planes is None else self._planes.starts()
         squares = 0 if self._planes is None else workspace.places.column_squares
         for part in self._parts(stop):
             widen = phase.find(of_type(WIDEN, self._dtype))

@@ -15,6 +15,7 @@ from .direct import DIRECT
 from .gemm import GemmJob
 from .integer_convolution import IntegerConvolutionJob
 from .integer_products import IntegerProductJob
+from .lines import LINES
 from .multiplying import GATHER, MULTIPLY, MULTIPLY_SINGLES
 from .packing import PACK
 from .planes import LAY
@@ -32,6 +33,7 @@ KERNELS: tuple[Kernel, ...] = (
     *ROUND,
     *SETTLE,
     *DIRECT,
+    *LINES,
 )
 
 PREPARE: dict[str, Callable[[Plan], Job]] = {

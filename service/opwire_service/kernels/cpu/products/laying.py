@@ -6,13 +6,19 @@ from array import array
 from math import gcd, prod
 from typing import NamedTuple
 
+from opwire.tensor import Array
+
 from ..numbers.vectors import WIDTH
+from .lines import MOST_DEPTH, MOST_LAID, MOST_LINES
 from .multiplying import TALL
-from .operands import padded
+from .operands import padded, steps
 from .window import IMAGES, MOVE, PLACES, SPATIAL, TAPS, TURN
 
 UNFOLDED, LAID = 4, 3
 """What it takes to copy an element, in parts of what it takes to multiply it by ``TALL`` filters."""
+
+LEAST_LINES = 4
+"""Lines of the output below which too much of what is laid out is laid out again for the next ones."""
 
 
 class Planes(NamedTuple):
@@ -59,17 +65,37 @@ class Planes(NamedTuple):
         """Sums of a row."""
         return prod(self.blocks) * self.block
 
-    def starts(self) -> array[int]:
+    def starts(self) -> Array:
         """Where the panels begin."""
         images, firsts = self.blocks
-        further = self.extents[1] * self.extents[2]
-        return array("q", (
-            image * self._image + first * further + place
-            for image in range(images) for first in range(firsts) for place in range(0, self.block, WIDTH)
-        ))  # fmt: skip
+        further, panels = self.extents[1] * self.extents[2], self.block // WIDTH
+        blocks = steps(self._image, images)[:, None] + steps(further, firsts)
+        return (blocks[..., None] + steps(WIDTH, panels)).reshape(-1)
 
     def is_better(self, columns: int, rows: int, taps: int) -> bool:
         """Whether it takes less time to multiply what lies in planes than to unfold so many columns before."""
         several = -(-rows // TALL)
         unfolding = padded(columns) * several + UNFOLDED * columns
         return self.pitch * several + LAID * self.channel / taps < unfolding
+
+
+def lines_at_once(window: array[int], channels: int) -> int:
+    """Lines of the output that ``LINES`` takes at a time, in shares as equal as can be; 0 if it should not."""
+    whole = Planes.of(_of_lines(window, window[PLACES + 1]))
+    depth, height = channels * prod(window[TAPS : TAPS + SPATIAL]), window[PLACES + 1]
+    line = channels * prod(whole.kinds) * whole.extents[0] * whole.extents[2]
+    most = min(MOST_LINES, MOST_LAID // line - (whole.extents[1] - height), height)
+    if depth > MOST_DEPTH or whole.extents[2] > 2 * whole.length or most < min(height, LEAST_LINES):
+        return 0
+    return -(-height // -(-height // most))
+
+
+def planes_of_lines(window: array[int], lines: int) -> Planes:
+    """Those of a unit of ``LINES``."""
+    return Planes.of(_of_lines(window, lines))
+
+
+def _of_lines(window: array[int], lines: int) -> array[int]:
+    part = array("q", window)
+    part[PLACES], part[PLACES + 1], part[IMAGES] = 1, lines, 1
+    return part

@@ -140,6 +140,6 @@ def multiplying(
 
 
 def gather(entry: Entry, memory: Array, rows: int, lines: tuple[int, int, int, int, int, int]) -> None:
-    """Moves lines together by ``GATHER``: blocks, lines of one, their length, and the steps of rows, blocks and lines."""
+    """Moves lines together by ``GATHER``: blocks, lines of one, their length, then steps of rows, blocks and lines."""
     geometry, place = array("q", lines), memory.ctypes.data
     entry.call(0, place, place, 0, geometry.buffer_info()[0], 0, rows)

@@ -6,9 +6,15 @@ line meet by a tap a run of one plane, and those of the next line a run that lie
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+
 from ..jit.compiler import Kernel, inlined, inner, kernel
-from ..jit.element import FLOAT32, HALF, read, store
-from ..numbers.formats import number_of
+from ..jit.element import ADDRESS, FLOAT32, HALF, INT32, intrinsic, read, store
+from ..numbers.formats import number_of, values
+from ..numbers.vectors import WIDTH, VectorType, elements, store_vector
 from ..run.geometry import advance, at
 from .window import (
     BASE,
@@ -55,7 +61,7 @@ def _shift(geometry: int, dimension: int, tap: int) -> tuple[int, int]:
 
 
 @inner
-def _offsets(geometry: int, offsets: int) -> None:
+def lay_offsets(geometry: int, offsets: int) -> None:
     """Where the rows of the matrix begin."""
     last, middle, first = at(geometry, EXTENT + 2), at(geometry, EXTENT + 1), at(geometry, EXTENT)
     plane = first * middle * last
@@ -76,9 +82,41 @@ def _offsets(geometry: int, offsets: int) -> None:
                     row += 1
 
 
+@intrinsic
+def _first_elements(typing: Any, address: Any, count: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
+    """The bits of fewer than sixteen neighbouring elements, and zeros: nothing behind them is read."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        bits, places = ir.VectorType(ir.IntType(zero.bitwidth), WIDTH), ir.VectorType(ir.IntType(64), WIDTH)
+        one = builder.insert_element(ir.Constant(places, ir.Undefined), args[1], ir.Constant(ir.IntType(32), 0))
+        order = ir.Constant(ir.VectorType(ir.IntType(32), WIDTH), [0] * WIDTH)
+        counts = builder.shuffle_vector(one, one, order)
+        mask = builder.icmp_signed("<", ir.Constant(places, list(range(WIDTH))), counts)
+        name, pointer = f"llvm.masked.load.v{WIDTH}i{zero.bitwidth}.p0v{WIDTH}i{zero.bitwidth}", bits.as_pointer()
+        kind = ir.FunctionType(bits, [pointer, ir.IntType(32), mask.type, bits])
+        function = builder.module.globals.get(name) or ir.Function(builder.module, kind, name)
+        aligned = ir.Constant(ir.IntType(32), zero.bitwidth // 8)
+        return builder.call(function, [builder.inttoptr(args[0], pointer), aligned, mask, ir.Constant(bits, None)])
+
+    return VectorType({32: INT32, 16: HALF}[zero.bitwidth])(ADDRESS, ADDRESS, zero), code
+
+
+@inner
+def _neighbours(source: int, target: int, count: int, zero: float) -> None:
+    """Copies neighbours, and zeros up to the end of a vector; the next line will stand where those are."""
+    last = count - count % WIDTH
+    for j in range(0, last, WIDTH):
+        store_vector(target, j, values(elements(advance(source, j, zero), None, zero)))
+    if last < count:
+        store_vector(target, last, values(_first_elements(advance(source, last, zero), count - last, zero)))
+
+
 @inlined
-def _copy(source: int, step: int, target: int, begin: int, end: int, zero: float) -> None:
-    for j in range(begin, end):
+def _copy(source: int, step: int, target: int, count: int, zero: float) -> None:
+    last = count - count % WIDTH
+    for j in range(0, last, WIDTH):
+        store_vector(target, j, values(elements(advance(source, j * step, zero), step, zero)))
+    for j in range(last, count):
         store(target, j, number_of(read(source, j * step, zero)))
 
 
@@ -97,21 +135,21 @@ def _plane(geometry: int, source: int, kinds: tuple[int, int, int], target: int,
             first, last = (begin, end) if is_inside else (length, length)
             for j in range(first):
                 store(target, j, 0.0)
-            place = high * at(geometry, SPACE) + low * at(geometry, SPACE + 1) + base * at(geometry, SPACE + 2)
-            here = advance(source, place, zero)
+            place = high * at(geometry, SPACE) + low * at(geometry, SPACE + 1)
+            place += (base + first * move) * at(geometry, SPACE + 2)
+            here, there = advance(source, place, zero), target + 8 * first
             if step == 1:
-                _copy(here, 1, target, first, last, zero)
+                _neighbours(here, there, last - first, zero)
             else:
-                _copy(here, step, target, first, last, zero)
+                _copy(here, step, there, last - first, zero)
             for j in range(last, length):
                 store(target, j, 0.0)
             target += 8 * length
 
 
-@kernel
-def lay(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """Units are channels of all groups; the states are where the rows of the matrix begin in those of one group."""
-    _offsets(geometry, states)
+@inner
+def lay_channels(zero: float, source: int, target: int, geometry: int, begin: int, end: int) -> None:
+    """The planes of some channels of all groups."""
     plane = 8 * at(geometry, EXTENT) * at(geometry, EXTENT + 1) * at(geometry, EXTENT + 2)
     channels, images = at(geometry, CHANNELS), at(geometry, IMAGES)
     first, second, third = at(geometry, KINDS), at(geometry, KINDS + 1), at(geometry, KINDS + 2)
@@ -127,6 +165,13 @@ def lay(zero: float, source: int, target: int, states: int, geometry: int, begin
                     for r in range(third):
                         _plane(geometry, here, (p, q, r), there, zero)
                         there += plane
+
+
+@kernel
+def lay(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
+    """Units are channels of all groups; the states are where the rows of the matrix begin in those of one group."""
+    lay_offsets(geometry, states)
+    lay_channels(zero, source, target, geometry, begin, end)
 
 
 LAY = Kernel(lay, FLOAT32), Kernel(lay, HALF)

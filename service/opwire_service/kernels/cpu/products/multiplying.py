@@ -136,9 +136,7 @@ def _square(zero: float, right: int, offsets: int, length: int, squares: int) ->
 
 
 @inner
-def _panel(
-    zero: float, geometry: int, left: int, right: int, offsets: int, length: int, sums: int, adds: int
-) -> None:
+def _panel(zero: float, geometry: int, left: int, right: int, offsets: int, length: int, sums: int, adds: int) -> None:
     """The sums of all rows of a matrix in a panel."""
     rows, pitch, across = at(geometry, ROWS), at(geometry, PITCH), at(geometry, LEFT_ROW)
     for row in range(0, rows, TALL):

@@ -40,9 +40,7 @@ def _turned(
             lines.append(line if zero == FLOAT32 else builder.fpext(line, ir.VectorType(ir.FloatType(), WIDTH)))
             place = builder.add(place, args[1])
         half, order = WIDTH // 2, ir.VectorType(ir.IntType(32), WIDTH)
-        shuffles = [
-            ir.Constant(order, [first + j // 2 + WIDTH * (j % 2) for j in range(WIDTH)]) for first in (0, half)
-        ]
+        shuffles = [ir.Constant(order, [first + j // 2 + WIDTH * (j % 2) for j in range(WIDTH)]) for first in (0, half)]
         # Each time the bits of a line's number and of a place in it move round by one; after four they are exchanged.
         for _ in range(WIDTH.bit_length() - 1):
             lines = [

@@ -1,4 +1,4 @@
-"""What the CPU device alone has of products: exact sums, attention and networks over tiles, and bounds of large work."""
+"""Products on the CPU device beside those of all devices: exact sums, attention, networks, bounds of large work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CONVOLUTION: tiles of filters times unfolded columns, or the lines of each filter where a group has but a few."""
+"""CONVOLUTION: tiles of filters times what they meet, or the lines of each filter where a group has but a few."""
 
 from __future__ import annotations
 

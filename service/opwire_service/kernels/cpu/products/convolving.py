@@ -16,7 +16,7 @@ from .columns import UNFOLD
 from .finishing import of_type
 from .laying import Planes
 from .multiplying import GATHER, MULTIPLY
-from .operands import ROWS, Right, gather, multiplying, padded, steps, widened
+from .operands import Right, gather, multiplying, padded, steps, widened
 from .phases import Phase, columns_of
 from .planes import LAY
 from .widening import WIDEN
@@ -71,7 +71,7 @@ class Sums:
         squares = 0 if self._planes is None else workspace.places.column_squares
         for part in self._parts(stop):
             widen = phase.find(of_type(WIDEN, self._dtype))
-            left = widened(widen, self._filters[:, :, part], workspace.left, workspace.row_squares, ROWS)
+            left = widened(widen, self._filters[:, :, part], workspace.left, workspace.row_squares)
             right = self._unfolded(starts) if self._planes is None else self._laid(self._planes, starts)
             entry = phase.find(MULTIPLY)
             multiplying(entry, left, right, workspace.sums, pitch, adds=part.start > 0, squares=squares)()

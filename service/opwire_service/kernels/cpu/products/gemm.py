@@ -23,7 +23,7 @@ from . import blas
 from .certified import EXACT_BYTES, Expression, Tile, finish
 from .finishing import NOTHING, Finish, Steps, matrix_window, of_type
 from .multiplying import DEPTH, GATHER, MULTIPLY, summation_error
-from .operands import ROWS, gather, multiplying, packing, padded, widening
+from .operands import gather, multiplying, packing, padded, widening
 from .packing import PACK
 from .softmax import SOFTMAX, Softmax
 from .widening import WIDEN
@@ -268,7 +268,7 @@ class GemmJob(Job):
         """What sums the products of some depth."""
         widen, pack, multiply = (product.find(kernel) for kernel in (self._widen, self._pack, MULTIPLY))
         part = slice(begin, begin + self._sizes.depth)
-        copy_a, left = widening(widen, a[:, :, part], workspace.left, workspace.row_squares, ROWS)
+        copy_a, left = widening(widen, a[:, :, part], workspace.left, workspace.row_squares)
         copy_b, right = packing(pack, b[:, part], workspace.right, workspace.column_squares)
         pitch = padded(b.shape[2])
         return Summing(copy_a, copy_b, multiplying(multiply, left, right, workspace.sums, pitch, adds=begin > 0))

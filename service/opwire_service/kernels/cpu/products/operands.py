@@ -1,4 +1,4 @@
-"""Operands of tiles: parts of matrices, copied into float64 with the squares of their rows or columns."""
+"""Operands of tiles, copied into float64 with the squares of their rows and columns, and the products of the copies."""
 
 from __future__ import annotations
 
@@ -14,20 +14,15 @@ from opwire.tensor import Array
 from ..jit.compiler import Entry
 from ..numbers.vectors import WIDTH
 
-ROWS, COLUMNS = 1, 2
 
-
-def widening(
-    entry: Entry, view: Array, memory: Array, squares: Array, squared: int
-) -> tuple[Callable[[], None], Array]:
+def widening(entry: Entry, view: Array, memory: Array, squares: Array) -> tuple[Callable[[], None], Array]:
     """What copies ``[matrices, rows, columns]``.
 
     Args:
         entry: of ``WIDEN``.
         view: what to copy.
         memory: flat, where to.
-        squares: sums of squares to add to, ``[matrices, rows]`` or ``[matrices, columns]``.
-        squared: ``ROWS`` or ``COLUMNS``.
+        squares: of the rows, ``[matrices, rows]``, to add to.
 
     Returns:
         A function that does it, and the copy, in the order of memory of the view, so that nothing goes against it.
@@ -39,8 +34,7 @@ def widening(
     is_turned = abs(down) < abs(across) and rows > 1
     if is_turned:
         rows, columns, down, across = columns, rows, across, down
-    along = ROWS if is_turned else COLUMNS
-    geometry = array("q", (rows, columns, matrix, down, across, squared == along))
+    geometry = array("q", (rows, columns, matrix, down, across, is_turned))
     copy = memory[: count * rows * columns].reshape(count, rows, columns)
     places = view.ctypes.data, memory.ctypes.data, squares.ctypes.data, geometry.buffer_info()[0]
 
@@ -50,9 +44,9 @@ def widening(
     return copy_all, copy.swapaxes(1, 2) if is_turned else copy
 
 
-def widened(entry: Entry, view: Array, memory: Array, squares: Array, squared: int) -> Array:
+def widened(entry: Entry, view: Array, memory: Array, squares: Array) -> Array:
     """The copy that ``widening`` makes."""
-    copy_all, copy = widening(entry, view, memory, squares, squared)
+    copy_all, copy = widening(entry, view, memory, squares)
     copy_all()
     return copy
 

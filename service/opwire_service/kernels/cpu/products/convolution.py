@@ -122,7 +122,7 @@ class ConvolutionJob(Job):
             window, filters, Steps.of(phase.filters), phase.source.ctypes.data,
             Steps(phase.target.ctypes.data, group, filter_, 0), _addend(phase.bias), (image, *space),
         )  # fmt: skip
-        lines, kernel = lines_at_once(window, phase.shape[0]), of_type(DIRECT, self._dtype)
+        lines, kernel = lines_at_once(window, phase.shape[0], filters), of_type(DIRECT, self._dtype)
         units, elements = groups * filters * prod(extents[:-1]) * -(-extents[-1] // LINE), min(extents[-1], LINE)
         if lines:
             planes, kernel = planes_of_lines(window, lines), of_type(LINES, self._dtype)

@@ -74,7 +74,8 @@ class Sums:
             left = widened(widen, self._filters[:, :, part], workspace.left, workspace.row_squares)
             right = self._unfolded(starts) if self._planes is None else self._laid(self._planes, starts)
             entry = phase.find(MULTIPLY)
-            multiplying(entry, left, right, workspace.sums, pitch, adds=part.start > 0, squares=squares)()
+            panel, adds = workspace.panel.ctypes.data, part.start > 0
+            multiplying(entry, left, right, workspace.sums, pitch, adds=adds, squares=squares, panel=panel)()
         self._move(pitch)
         into = workspace.sums[: self._groups * self._rows * self._columns]
         into = into.reshape(self._groups, self._rows, self._columns)

@@ -53,11 +53,6 @@ SMALL_FLOATS = 1 << 17
 """The same of floats."""
 
 
-def depth_at_once(rows: int, columns: int, depth: int) -> int:
-    """Products that are summed between two questions whether to stop."""
-    return min(depth, max(1, MOST_COPIED // max(rows, columns) // DEPTH) * DEPTH)
-
-
 def paired(batch: list[int]) -> tuple[int, int]:
     """The sizes of the batch as two."""
     first, second = [1] * (2 - len(batch)) + batch
@@ -112,6 +107,12 @@ class Cut(NamedTuple):
             slice(down * self.rows, (down + 1) * self.rows),
             slice(across * self.columns, (across + 1) * self.columns),
         )
+
+
+def depth_at_once(cut: Cut, depth: int) -> int:
+    """Products that are summed between two questions whether to stop."""
+    lines = cut.several * max(cut.rows, padded(cut.columns))
+    return min(depth, max(1, MOST_COPIED // lines // DEPTH) * DEPTH)
 
 
 class Product(NamedTuple):
@@ -186,13 +187,13 @@ class GemmJob(Job):
         self._is_turned = columns < min(WIDTH, rows)
         if self._is_turned:
             rows, columns = columns, rows
-        self._cut = cut = Cut.of(self._batch, rows, columns, self._depth, HEIGHT, SMALL_FLOATS)
+        small = SMALL_FLOATS * columns // padded(columns)
+        self._cut = cut = Cut.of(self._batch, rows, columns, self._depth, HEIGHT, small)
         self._error = self._expression.error(summation_error(self._depth))
         dtype = plan.inputs["ATensor"].data_type.dtype
         self._widen, self._pack = of_type(WIDEN, dtype), of_type(PACK, dtype)
         self._finish = Finish(self._expression, self._error, self._depth, dtype)
-        depth = depth_at_once(cut.rows, cut.columns, self._depth)
-        self._sizes = Sizes(cut.several, cut.rows, padded(cut.columns), depth)
+        self._sizes = Sizes(cut.several, cut.rows, padded(cut.columns), depth_at_once(cut, self._depth))
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:

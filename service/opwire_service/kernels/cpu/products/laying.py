@@ -21,6 +21,10 @@ LEAST_LINES = 4
 """Lines of the output below which too much of what is laid out is laid out again for the next ones."""
 
 
+MOST_PRODUCTS = 1 << 23
+"""Of some lines, between two questions whether to stop."""
+
+
 class Planes(NamedTuple):
     """The input of a tile as ``LAY`` lays it out.
 
@@ -79,12 +83,13 @@ class Planes(NamedTuple):
         return self.pitch * several + LAID * self.channel / taps < unfolding
 
 
-def lines_at_once(window: array[int], channels: int) -> int:
+def lines_at_once(window: array[int], channels: int, filters: int) -> int:
     """Lines of the output that ``LINES`` takes at a time, in shares as equal as can be; 0 if it should not."""
     whole = Planes.of(_of_lines(window, window[PLACES + 1]))
     depth, height = channels * prod(window[TAPS : TAPS + SPATIAL]), window[PLACES + 1]
     line = channels * prod(whole.kinds) * whole.extents[0] * whole.extents[2]
     most = min(MOST_LINES, MOST_LAID // line - (whole.extents[1] - height), height)
+    most = min(most, MOST_PRODUCTS // (filters * depth * whole.length))
     if depth > MOST_DEPTH or whole.extents[2] > 2 * whole.length or most < min(height, LEAST_LINES):
         return 0
     return -(-height // -(-height // most))

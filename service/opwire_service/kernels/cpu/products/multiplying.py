@@ -21,11 +21,17 @@ from ..run.geometry import at
 DEPTH = 256
 """Products that are summed in registers at a time: the error of a sum grows with it."""
 
-ROWS, PANELS, LENGTH, LEFT_MATRIX, LEFT_ROW, LEFT_STEP, RIGHT_MATRIX, OFFSETS, STARTS, PITCH, ADDS, SQUARES = range(12)
+ROWS, PANELS, LENGTH, LEFT_MATRIX, LEFT_ROW, LEFT_STEP, RIGHT_MATRIX, OFFSETS, STARTS, PITCH, ADDS, SQUARES, PANEL = (
+    range(13)
+)
 """Places in the geometry: rows of a matrix, panels of sixteen columns, and products of a sum; the steps in numbers from
 a matrix, a row and an element of the left operand to the next, and from a matrix of the right one; the addresses of the
 offsets of its rows and of the beginnings of its panels; numbers from a row of the sums to the next; whether sums are
-added to those that are there; and the address of the sums of squares of columns to add to, or 0."""
+added to those that are there; the address of the sums of squares of columns to add to, or 0; and that of memory for a
+panel, or 0 if those of the right operand are in one piece each."""
+
+PANEL_ELEMENTS = DEPTH * (WIDTH + 1)
+"""Of the memory for a panel, and for the offsets in it."""
 
 IS_WIDE = "+avx512f" in (get_host_cpu_features() if config.CPU_FEATURES is None else config.CPU_FEATURES).split(",")
 """Whether a vector takes but two of 32 registers: eight sums fit then, else three."""
@@ -126,13 +132,16 @@ def _three(
 
 
 @inner
-def _square(zero: float, right: int, offsets: int, length: int, squares: int) -> None:
-    """Adds the squares of a panel to those of its columns."""
-    total = load_vector(squares, 0, 0.0)
+def _collect(zero: float, right: int, offsets: int, length: int, panel: int, squares: int) -> None:
+    """Copies a panel into one piece, and adds the squares to those of its columns."""
+    total = load_vector(squares, 0, 0.0) if squares else spread(0.0)
     for k in range(length):
         found = _numbers(right, load(offsets, k, 0), zero)
+        store_vector(panel, k * WIDTH, found)
+        store(panel, DEPTH * WIDTH + k, k * WIDTH)
         total = fused_vectors(found, found, total)
-    store_vector(squares, 0, total)
+    if squares:
+        store_vector(squares, 0, total)
 
 
 @inner
@@ -160,11 +169,13 @@ def multiply(zero: float, source: int, target: int, states: int, geometry: int, 
             panel = unit - matrix * panels
             left = source + 8 * (matrix * at(geometry, LEFT_MATRIX) + first * at(geometry, LEFT_STEP))
             right = states + size * (matrix * at(geometry, RIGHT_MATRIX) + load(at(geometry, STARTS), panel, 0))
-            if at(geometry, SQUARES):
-                _square(zero, right, offsets, count, at(geometry, SQUARES) + 8 * WIDTH * unit)
-            _panel(
-                zero, geometry, left, right, offsets, count, target + 8 * (matrix * matrix_sums + panel * WIDTH), adds
-            )
+            sums, copy = target + 8 * (matrix * matrix_sums + panel * WIDTH), at(geometry, PANEL)
+            if copy:
+                squares = at(geometry, SQUARES) + 8 * WIDTH * unit if at(geometry, SQUARES) else 0
+                _collect(zero, right, offsets, count, copy, squares)
+                _panel(0, geometry, left, copy, copy + 8 * DEPTH * WIDTH, count, sums, adds)
+            else:
+                _panel(zero, geometry, left, right, offsets, count, sums, adds)
 
 
 MULTIPLY, MULTIPLY_SINGLES = Kernel(multiply, INT64), Kernel(multiply, FLOAT32)

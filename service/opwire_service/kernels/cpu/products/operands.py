@@ -104,7 +104,15 @@ def packing(entry: Entry, view: Array, memory: Array, squares: Array) -> tuple[C
 
 
 def multiplying(
-    entry: Entry, left: Array, right: Right, sums: Array, pitch: int, *, adds: bool = False, squares: int = 0
+    entry: Entry,
+    left: Array,
+    right: Right,
+    sums: Array,
+    pitch: int,
+    *,
+    adds: bool = False,
+    squares: int = 0,
+    panel: int = 0,
 ) -> Callable[[], None]:
     """What multiplies matrices.
 
@@ -115,16 +123,17 @@ def multiplying(
         sums: flat, ``[matrices, rows, pitch]``, of which a row ends with what has no meaning.
         pitch: numbers of a row of the sums, those of all panels.
         adds: whether to add to the sums that are there.
-        squares: the address of the sums of squares of columns to add to, ``[matrices, pitch]``, or 0.
+        squares: the address of the sums of squares of columns to add to, ``[matrices, pitch]``, or 0; needs a panel.
+        panel: the address of memory for one, or 0 if those of the right operand are in one piece each.
 
     Returns:
-        A function that does it; it keeps all but the squares alive.
+        A function that does it; it keeps all but the last two alive.
     """
     count, rows, depth = left.shape
     matrix, row, step = (stride // 8 for stride in left.strides)
     tables = right.offsets.ctypes.data, right.starts.ctypes.data
     panels = pitch // WIDTH
-    geometry = array("q", (rows, panels, depth, matrix, row, step, right.matrix, *tables, pitch, adds, squares))
+    geometry = array("q", (rows, panels, depth, matrix, row, step, right.matrix, *tables, pitch, adds, squares, panel))
     places = left.ctypes.data, sums.ctypes.data, right.memory.ctypes.data, geometry.buffer_info()[0]
 
     def multiply(kept: object = (geometry, left, right, sums)) -> None:

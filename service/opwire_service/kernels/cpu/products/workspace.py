@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..numbers.vectors import WIDTH
+from .multiplying import PANEL_ELEMENTS
 from .settling import STAGE_BYTES
 
 
@@ -31,7 +32,7 @@ class Sizes(NamedTuple):
         sums = self.matrices * self.rows * self.columns
         operands = self.matrices * (self.rows + self.columns) * self.depth + WIDTH
         squares = self.matrices * (self.rows + self.columns)
-        return 8 * (operands + 2 * sums + squares + self.depth + 1) + STAGE_BYTES
+        return 8 * (operands + 2 * sums + squares + self.depth + PANEL_ELEMENTS + 1) + STAGE_BYTES
 
 
 class Places(NamedTuple):
@@ -52,6 +53,7 @@ class Workspace:
         sums: of products, flat.
         row_squares, column_squares: of the operands.
         offsets: of the rows of the right operand.
+        panel: of the right operand.
         opens: how many elements are open, then which.
         stage: memory of the kernel that settles those.
         places: addresses.
@@ -66,6 +68,7 @@ class Workspace:
         self.row_squares = np.empty(sizes.matrices * sizes.rows)
         self.column_squares = np.empty(sizes.matrices * sizes.columns)
         self.offsets = np.empty(sizes.depth, np.int64)
+        self.panel = np.empty(PANEL_ELEMENTS)
         self.opens = np.empty(1 + elements, np.int64)
         self.stage = np.empty(STAGE_BYTES // 8)
         memory = self.sums, self.row_squares, self.column_squares, self.opens, self.stage

@@ -33,7 +33,10 @@ panel, or 0 if those of the right operand are in one piece each."""
 PANEL_ELEMENTS = DEPTH * (WIDTH + 1)
 """Of the memory for a panel, and for the offsets in it."""
 
-IS_WIDE = "+avx512f" in (get_host_cpu_features() if config.CPU_FEATURES is None else config.CPU_FEATURES).split(",")
+_host: Any = get_host_cpu_features
+_given: Any = config
+
+IS_WIDE = "+avx512f" in (_host() if _given.CPU_FEATURES is None else _given.CPU_FEATURES).split(",")
 """Whether a vector takes but two of 32 registers: eight sums fit then, else three."""
 
 TALL, SHORT = 8 if IS_WIDE else 3, 3

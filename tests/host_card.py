@@ -80,6 +80,9 @@ class Runtime:
     def getDeviceProperties(self, index: int) -> dict[str, object]:
         return {"multiProcessorCount": 4, "name": b"a host", "totalGlobalMem": 2**26}
 
+    def runtimeGetVersion(self) -> int:
+        return 13000
+
     def malloc(self, size: int) -> int:
         block = np.full(size, 0xA5, np.uint8)
         self.blocks[block.ctypes.data] = block

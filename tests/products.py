@@ -16,6 +16,9 @@ from opwire_service.devices.base import Device
 from tests import oracle
 from tests.execution import go_on
 
+LEAST = 2.0**-149
+"""The least FLOAT32 above zero."""
+
 
 def tensor(array: Array) -> dict[str, Any]:
     strides = [step // array.itemsize for step in array.strides]
@@ -83,6 +86,20 @@ def conv_fields(spatial: int, stride: int, dilation: int, pad: int, groups: int)
     return {name: [value] * spatial for name, value in each.items()} | {"GroupCount": groups}
 
 
+def assert_convolved(device: Device, shape: tuple[int, ...]) -> None:
+    """Convolutions of integers, which float types hold without error, and of bytes: of a row of ``SHAPES``."""
+    images, channels, size, filters, window, stride, dilation, pad, groups = shape
+    chosen = np.random.default_rng(0)
+    source = chosen.integers(-9, 10, (images, channels, size, size))
+    kernel = chosen.integers(-9, 10, (filters, channels // groups, window, window))
+    right = convolve(source, kernel, stride, dilation, pad, groups)
+    fields = conv_fields(2, stride, dilation, pad, groups)
+    inputs = {"InputTensor": source.astype(np.float32), "FilterTensor": kernel.astype(np.float32)}
+    np.testing.assert_array_equal(answer(device, "CONVOLUTION", inputs, **FORWARD, **fields), right)
+    inputs = {"InputTensor": source.astype(np.int8), "FilterTensor": kernel.astype(np.int8)}
+    np.testing.assert_array_equal(answer(device, "CONVOLUTION_INTEGER", inputs, **fields), right)
+
+
 FORWARD = {"Mode": "CROSS_CORRELATION", "Direction": "FORWARD", "OutputPadding": [0, 0]}
 
 SHAPES = [
@@ -95,4 +112,7 @@ SHAPES = [
     (2, 8, 200, 12, 2, 50, 1, 0, 1),
     (3, 700, 14, 40, 1, 1, 1, 0, 1),
     (1, 2, 70, 3, 2, 1, 60, 5, 1),
+    (3, 24, 45, 24, 3, 2, 1, 1, 24),
+    (1, 12, 300, 24, 5, 1, 2, 4, 12),
+    (2, 30, 9, 12, 3, 1, 1, 1, 6),
 ]

@@ -1,11 +1,9 @@
-"""Products on a card at sizes that span tiles and launches, and where bounds on errors decide nothing."""
+"""Products on a card that take several launches, and what they take of its memory and time."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,24 +13,9 @@ from opwire_service.devices import load
 from opwire_service.devices.base import Device, DeviceUnavailable
 from opwire_service.execution import Stopped
 from opwire_service.kernels.cuda.products.tiles import MOST_SETTLED
-from tests import oracle
-from tests.products import (
-    FORWARD,
-    SHAPES,
-    answer,
-    assert_rounded,
-    cancelling,
-    conv_fields,
-    convolve,
-    gemm,
-    normal,
-    plan_of,
-)
+from tests.products import LEAST, assert_convolved, assert_rounded, gemm, normal, plan_of
 
 pytestmark = [pytest.mark.cuda, pytest.mark.timeout(600)]
-
-LEAST = 2.0**-149
-TYPES = [np.float32, np.float16]
 
 
 @pytest.fixture(scope="module")
@@ -45,99 +28,17 @@ def cuda() -> Iterator[Device]:
     device.close()
 
 
-@pytest.mark.parametrize("dtype", TYPES)
-def test_tiles_are_rounded_correctly(cuda, dtype):
-    a, b, c = (normal(*shape, dtype=dtype, seed=i) for i, shape in enumerate(((530, 700), (700, 610), (530, 610))))
-    plain = gemm(cuda, a, b)
-    assert_rounded(plain, a, b)
-    fields = {"Alpha": 0.3, "Beta": -1.7}
-    alpha, beta = (float(np.float32(value)) for value in fields.values())
-    assert_rounded(gemm(cuda, a, b, c, **fields), a, b, alpha, beta, c)
-    for turned_a, turned_b in itertools.product((False, True), repeat=2):
-        left, right = np.ascontiguousarray(a.T) if turned_a else a, np.ascontiguousarray(b.T) if turned_b else b
-        names = {False: "NONE", True: "TRANSPOSE"}
-        given = gemm(cuda, left, right, TransA=names[turned_a], TransB=names[turned_b])
-        np.testing.assert_array_equal(given, plain)
+LARGE = [(9, 96, 64, 128, 3, 1, 1, 1, 1), (4, 24, 120, 48, 3, 1, 1, 1, 12), (64, 16, 28, 8, 5, 1, 1, 2, 1)]
 
 
-@pytest.mark.parametrize(
-    ("rows", "depth", "columns"),
-    [(4500, 300, 4400), (3, 4001, 20_000), (20_000, 33, 1), (257, 9001, 129), (1, 1, 1)],
-)
-def test_products_of_every_shape(cuda, rows, depth, columns):
-    a, b = normal(rows, depth), normal(depth, columns, seed=1)
+@pytest.mark.parametrize("shape", LARGE, ids=str)
+def test_convolutions_span_launches(cuda, shape):
+    assert_convolved(cuda, shape)
+
+
+def test_products_span_launches(cuda):
+    a, b = normal(4500, 300), normal(300, 4400, seed=1)
     assert_rounded(gemm(cuda, a, b), a, b)
-
-
-def test_a_batch_is_its_matrices(cuda):
-    a, b = normal(3, 40, 9, 17), normal(3, 40, 17, 5, seed=1)
-    together = gemm(cuda, a, b)
-    for first, second in itertools.product(range(3), range(0, 40, 7)):
-        np.testing.assert_array_equal(together[first, second], gemm(cuda, a[first, second], b[first, second]))
-    swapped = gemm(cuda, a.swapaxes(0, 1), b.swapaxes(0, 1))
-    np.testing.assert_array_equal(swapped, together.swapaxes(0, 1))
-    large = normal(700, 2, 70, 80), normal(700, 2, 80, 90, seed=1)
-    product = gemm(cuda, *large)
-    for first in (0, 333, 699):
-        assert_rounded(product[first, 1], large[0][first, 1], large[1][first, 1])
-
-
-@pytest.mark.parametrize("alpha", [1.0, 0.7, -1.5e38, 2.0**-140, 3e-40])
-def test_cancellation_is_summed_exactly(cuda, alpha):
-    a, b = cancelling(0, 70, 90)
-    c = normal(70, 70, seed=5)
-    for beta in (0.0, 3e-20, -2.5e-38):
-        given = gemm(cuda, a, b, c, Alpha=alpha, Beta=beta)
-        assert_rounded(given, a, b, float(np.float32(alpha)), float(np.float32(beta)), c)
-
-
-def test_what_cancels_to_nothing_is_a_positive_zero(cuda):
-    a, b = normal(300, 400), normal(400, 200, seed=1)
-    found = gemm(cuda, np.hstack([a, -a]), np.vstack([b, b]), Alpha=-1)
-    assert not found.any()
-    assert not np.signbit(found).any()
-    assert not np.signbit(gemm(cuda, np.zeros_like(a), b, Alpha=-1)).any()
-
-
-@pytest.mark.parametrize("dtype", TYPES)
-def test_halves_go_to_the_even_number(cuda, dtype):
-    """Odd numbers above the greatest power of two that has a unit lie in the middle, and least numbers decide."""
-    top, least = (2**24, LEAST) if dtype is np.float32 else (2**11, 2.0**-24)
-    a = np.array([[top, 1, 0], [top, 3, 0], [top, 1, least], [top, 3, -least]], dtype)
-    right = np.array([top, top + 4, top + 2, top + 2], dtype)
-    found = gemm(cuda, np.tile(a, (100, 1)), np.ones((3, 300), dtype))
-    np.testing.assert_array_equal(found, np.tile(right, 100)[:, None].repeat(300, 1))
-
-
-def test_infinities_and_nan_stay_in_their_rows_and_columns(cuda):
-    a, b = normal(300, 201), normal(201, 281, seed=1)
-    clean = gemm(cuda, a, b)
-    a[5, 7], a[9, 3], b[11, 20] = np.inf, np.nan, -np.inf
-    b[7, 40] = 0
-    found = gemm(cuda, a, b)
-    others = np.ones(found.shape, bool)
-    others[[5, 9]] = others[:, [20, 40]] = False
-    np.testing.assert_array_equal(found[others], clean[others])
-    assert np.isnan(found[9]).all()
-    assert np.isnan(found[5, 40])
-    assert found[5, 0] == np.sign(b[7, 0]) * np.inf
-    assert found[0, 20] == -np.sign(a[0, 11]) * np.inf
-
-
-def test_an_infinite_alpha_takes_the_sign_of_the_exact_sum(cuda):
-    a, b = np.array([[1, 1e20, -1e20, 0], [1, 1e20, -1e20, -1]], np.float32), np.ones((4, 1), np.float32)
-    found = gemm(cuda, a, b, Alpha="inf")
-    assert found[0, 0] == np.inf
-    assert np.isnan(found[1, 0])
-
-
-def test_huge_and_least_numbers(cuda):
-    greatest = float(np.finfo(np.float32).max)
-    a = np.array([[greatest, greatest], [greatest, -greatest], [LEAST, LEAST], [LEAST, 0.5]], np.float32)
-    b = np.array([[greatest, 1, 0.5, LEAST], [greatest, 2.0**-30, 0.5, LEAST]], np.float32)
-    given = gemm(cuda, a, b)
-    with np.errstate(over="ignore"):
-        assert_rounded(given, a, b)
 
 
 def test_the_deepest_sums_are_cut_between_launches(cuda):
@@ -150,144 +51,6 @@ def test_the_deepest_sums_are_cut_between_launches(cuda):
     a = np.hstack([a, -a, np.full((3, 1), LEAST, np.float32)])
     b = np.vstack([b, b, np.full((1, 2), 3, np.float32)])
     np.testing.assert_array_equal(gemm(cuda, a, b), np.full((3, 2), 3 * LEAST, np.float32))
-
-
-@pytest.mark.parametrize("axes", [[0], [1], [0, 1]])
-def test_softmax_spans_tiles(cuda, axes):
-    a, b = normal(700, 40), normal(40, 900, seed=1)
-    found = gemm(cuda, a, b, FusedActivation={"Type": "ACTIVATION_SOFTMAX1", "Axes": axes})
-    scores = a.astype(np.float64) @ b.astype(np.float64)
-    powers = np.exp(scores - scores.max(tuple(axes), keepdims=True))
-    np.testing.assert_allclose(found, powers / powers.sum(tuple(axes), keepdims=True), rtol=2**-23, atol=2.0**-149)
-
-
-CONVOLUTIONS = [
-    *SHAPES,
-    (9, 96, 64, 128, 3, 1, 1, 1, 1),
-    (4, 24, 120, 48, 3, 1, 1, 1, 12),
-    (64, 16, 28, 8, 5, 1, 1, 2, 1),
-]
-
-
-@pytest.mark.parametrize("shape", CONVOLUTIONS, ids=str)
-def test_convolutions_span_tiles(cuda, shape):
-    images, channels, size, filters, window, stride, dilation, pad, groups = shape
-    chosen = np.random.default_rng(0)
-    source = chosen.integers(-9, 10, (images, channels, size, size))
-    kernel = chosen.integers(-9, 10, (filters, channels // groups, window, window))
-    right = convolve(source, kernel, stride, dilation, pad, groups)
-    fields = conv_fields(2, stride, dilation, pad, groups)
-    inputs = {"InputTensor": source.astype(np.float32), "FilterTensor": kernel.astype(np.float32)}
-    np.testing.assert_array_equal(answer(cuda, "CONVOLUTION", inputs, **FORWARD, **fields), right)
-    inputs = {"InputTensor": source.astype(np.int8), "FilterTensor": kernel.astype(np.int8)}
-    np.testing.assert_array_equal(answer(cuda, "CONVOLUTION_INTEGER", inputs, **fields), right)
-
-
-@pytest.mark.parametrize("filters", [5, 200])
-@pytest.mark.parametrize("dtype", TYPES)
-def test_a_convolution_is_rounded_as_the_product_that_it_is(cuda, dtype, filters):
-    source, kernel = normal(1, 300, 20, 30, dtype=dtype), normal(filters, 300, 1, 1, dtype=dtype, seed=1)
-    inputs = {"InputTensor": source, "FilterTensor": kernel}
-    found = answer(cuda, "CONVOLUTION", inputs, **FORWARD, **conv_fields(2, 1, 1, 0, 1))
-    product = gemm(cuda, kernel.reshape(filters, 300), source.reshape(300, 600))
-    np.testing.assert_array_equal(found.reshape(filters, 600), product)
-    assert_rounded(product, kernel.reshape(filters, 300), source.reshape(300, 600))
-
-
-@pytest.mark.parametrize("filters", [3, 40])
-def test_convolutions_that_cancel_are_summed_exactly(cuda, filters):
-    a, b = cancelling(0, 70, 90)
-    b = b[:, :filters]
-    inputs = {"InputTensor": a[:, :, None, None], "FilterTensor": np.ascontiguousarray(b.T)[:, :, None, None]}
-    found = answer(cuda, "CONVOLUTION", inputs, **FORWARD, **conv_fields(2, 1, 1, 0, 1))
-    assert_rounded(found[:, :, 0, 0], a, b)
-
-
-@pytest.mark.parametrize("filters", [1, 9])
-@pytest.mark.parametrize("dtype", TYPES)
-def test_an_infinite_weight_adds_nothing_in_the_padding(cuda, filters, dtype):
-    source, kernel = np.ones((1, 1, 1, 40), dtype), np.ones((filters, 1, 1, 3), dtype)
-    kernel[-1, 0, 0, 0] = np.inf
-    fields = conv_fields(2, 1, 1, 1, 1) | {"StartPadding": [0, 1], "EndPadding": [0, 1]}
-    found = answer(cuda, "CONVOLUTION", {"InputTensor": source, "FilterTensor": kernel}, **FORWARD, **fields)[0, :, 0]
-    right = np.full((filters, 40), 3, dtype)
-    right[:, [0, -1]] = 2
-    right[-1, 1:] = np.inf
-    np.testing.assert_array_equal(found, right)
-
-
-@pytest.mark.parametrize("groups", [1, 8])
-@pytest.mark.parametrize("direction", ["FORWARD", "BACKWARD"])
-def test_a_mirrored_filter_is_the_filter_turned_round(cuda, direction, groups):
-    source, kernel = normal(2, 8, 11, 12), normal(8, 8 // groups, 3, 4, seed=1)
-    fields: dict[str, Any] = {**FORWARD, "Direction": direction, **conv_fields(2, 2, 1, 1, groups)}
-    turned = np.ascontiguousarray(kernel[:, :, ::-1, ::-1])
-    found = answer(cuda, "CONVOLUTION", {"InputTensor": source, "FilterTensor": kernel}, **fields)
-    mirrored = answer(
-        cuda, "CONVOLUTION", {"InputTensor": source, "FilterTensor": turned}, **(fields | {"Mode": "CONVOLUTION"})
-    )
-    np.testing.assert_array_equal(found, mirrored)
-
-
-@pytest.mark.parametrize("groups", [2, 12])
-def test_a_transposed_convolution_is_the_adjoint(cuda, groups):
-    """The products <x, F y> and <F' x, y> agree, exactly for integers."""
-    chosen = np.random.default_rng(0)
-    kernel = chosen.integers(-5, 6, (24, 20 // groups if groups == 2 else 1, 4, 3)).astype(np.float32)
-    source = chosen.integers(-5, 6, (2, 24, 33, 40)).astype(np.float32)
-    fields: dict[str, Any] = {**FORWARD, "Direction": "BACKWARD", **conv_fields(2, 3, 2, 1, groups)}
-    found = answer(cuda, "CONVOLUTION", {"InputTensor": source, "FilterTensor": kernel}, **fields)
-    other = chosen.integers(-5, 6, found.shape).astype(np.float32)
-    fields = fields | {"Direction": "FORWARD"}
-    forward = answer(cuda, "CONVOLUTION", {"InputTensor": other, "FilterTensor": kernel}, **fields)
-    totals = [(x.astype(np.int64) * y.astype(np.int64)).sum() for x, y in ((found, other), (forward, source))]
-    assert totals[0] == totals[1]
-
-
-def test_integer_products_span_tiles(cuda):
-    chosen = np.random.default_rng(0)
-    a, b = chosen.integers(0, 256, (530, 4700), np.uint8), chosen.integers(-128, 128, (4700, 600), np.int8)
-    zero_a, zero_b = chosen.integers(0, 256, (530, 1), np.uint8), chosen.integers(-128, 128, (1, 600), np.int8)
-    inputs = {"ATensor": a, "AZeroPointTensor": zero_a, "BTensor": b, "BZeroPointTensor": zero_b}
-    right = (a.astype(np.int64) - zero_a) @ (b.astype(np.int64) - zero_b)
-    np.testing.assert_array_equal(answer(cuda, "MATRIX_MULTIPLY_INTEGER", inputs), right)
-
-
-def test_sums_of_bytes_wrap(cuda):
-    a, b = np.full((2, 40_000), 255, np.uint8), np.full((40_000, 3), -128, np.int8)
-    zeros = {"AZeroPointTensor": np.zeros((1, 1), np.uint8), "BZeroPointTensor": np.full((1, 1), 127, np.int8)}
-    right = (255 * -255 * 40_000 + 2**31) % 2**32 - 2**31
-    found = answer(cuda, "MATRIX_MULTIPLY_INTEGER", {"ATensor": a, "BTensor": b, **zeros})
-    np.testing.assert_array_equal(found, np.full((2, 3), right))
-
-
-@pytest.mark.parametrize("cancels", [False, True])
-def test_wide_integers_are_rounded_once(cuda, cancels):
-    chosen = np.random.default_rng(0)
-    a, b = (chosen.integers(-(2**31), 2**31, shape, np.int32) for shape in ((300, 1200), (1200, 200)))
-    if cancels:
-        b[600:], a[:, 600:] = b[:600], -a[:, :600]
-        a[:, 0] += 1
-    scale = np.array([[2.0**-20]], np.float32)
-    inputs = {"ATensor": a, "AScaleTensor": scale, "BTensor": b, "BScaleTensor": scale}
-    exact = a[:30].astype(object) @ b[:, :20].astype(object)
-    right = np.vectorize(lambda n: oracle.rounded(Fraction(n) / 2**40, np.dtype(np.float32)))(exact)
-    found = answer(cuda, "MATRIX_MULTIPLY_INTEGER_TO_FLOAT", inputs)
-    np.testing.assert_array_equal(found[:30, :20], right)
-
-
-def test_quotients_in_the_middle_go_to_the_even_integer(cuda):
-    chosen = np.random.default_rng(0)
-    a, b = chosen.integers(-4, 5, (300, 60)).astype(np.int8), chosen.integers(-4, 5, (60, 300)).astype(np.int8)
-    names = ("AScaleTensor", "BScaleTensor", "OutputScaleTensor")
-    for scales in ((0.3, 0.7, 0.42), (0.5, 3, 3), (0.5, 3, -3)):
-        given = [np.array([value], np.float32) for value in scales]
-        inputs: dict[str, Array] = {"ATensor": a, "BTensor": b, **dict(zip(names, given, strict=True))}
-        x, y, z = (Fraction(float(scale[0])) for scale in given)
-        sums = a.astype(int) @ b.astype(int)
-        table = {n: max(-128, min(127, round(n * x * y / z))) for n in set(sums.reshape(-1).tolist())}
-        right = np.vectorize(table.__getitem__)(sums)
-        np.testing.assert_array_equal(answer(cuda, "QUANTIZED_LINEAR_MATRIX_MULTIPLY", inputs), right)
 
 
 def test_a_large_product_stops_soon(cuda):

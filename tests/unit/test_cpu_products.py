@@ -1,8 +1,7 @@
-"""Products on the CPU device at sizes that span tiles and threads, and where bounds on errors decide nothing."""
+"""Products on the CPU device beside those of all devices: exact sums, attention, networks, bounds of large work."""
 
 from __future__ import annotations
 
-import itertools
 import time
 import tracemalloc
 from contextlib import suppress
@@ -21,18 +20,11 @@ from tests import oracle
 from tests.execution import go_on
 from tests.products import (
     FORWARD,
-    SHAPES,
     answer,
-    assert_rounded,
-    cancelling,
     conv_fields,
-    convolve,
-    gemm,
     normal,
     plan_of,
 )
-
-TOP, LEAST = float(np.finfo(np.float32).max), 2.0**-149
 
 
 @pytest.fixture(scope="module", params=[1, 3], ids=lambda threads: f"{threads}-threads")
@@ -40,80 +32,6 @@ def cpu(request):
     device = CpuDevice(threads=request.param)
     yield device
     device.close()
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float16])
-def test_tiles_are_rounded_correctly(cpu, dtype):
-    a, b, c = (
-        normal(530, 700, dtype=dtype),
-        normal(700, 610, dtype=dtype, seed=1),
-        normal(530, 610, dtype=dtype, seed=2),
-    )
-    assert_rounded(gemm(cpu, a, b), a, b)
-    fields = {"Alpha": 0.3, "Beta": -1.7}
-    alpha, beta = (float(np.float32(value)) for value in fields.values())
-    assert_rounded(gemm(cpu, a, b, c, **fields), a, b, alpha, beta, c)
-    transposed = gemm(cpu, np.ascontiguousarray(a.T), np.ascontiguousarray(b.T), TransA="TRANSPOSE", TransB="TRANSPOSE")
-    np.testing.assert_array_equal(transposed, gemm(cpu, a, b))
-
-
-def test_operands_too_large_to_be_converted_at_once(cpu):
-    a, b = normal(300, 20000), normal(20000, 130, seed=1)
-    assert_rounded(gemm(cpu, a, b), a, b)
-
-
-def test_a_batch_is_its_matrices(cpu):
-    a, b = normal(3, 40, 9, 17), normal(3, 40, 17, 5, seed=1)
-    together = gemm(cpu, a, b)
-    for first, second in itertools.product(range(3), range(0, 40, 7)):
-        np.testing.assert_array_equal(together[first, second], gemm(cpu, a[first, second], b[first, second]))
-    swapped = gemm(cpu, a.swapaxes(0, 1), b.swapaxes(0, 1))
-    np.testing.assert_array_equal(swapped, together.swapaxes(0, 1))
-
-
-def test_cancellation_is_summed_exactly(cpu):
-    a, b = cancelling(0, 70, 90)
-    assert_rounded(gemm(cpu, a, b), a, b)
-    assert_rounded(gemm(cpu, a, b, np.ones((70, 70), np.float32), Alpha=0.7, Beta=3e-20), a, b,
-                   float(np.float32(0.7)), float(np.float32(3e-20)), np.ones((70, 70), np.float32))  # fmt: skip
-
-
-def test_halves_go_to_the_even_number(cpu):
-    """2**24 + odd numbers lie in the middle of two FLOAT32, and least numbers decide."""
-    a = np.array([[2**24, 1, 0], [2**24, 3, 0], [2**24, 1, LEAST], [2**24, 3, -LEAST]], np.float32)
-    b = np.ones((3, 2), np.float32)
-    right = np.array([2**24, 2**24 + 4, 2**24 + 2, 2**24 + 2], np.float32)
-    np.testing.assert_array_equal(gemm(cpu, a, b), np.stack([right, right], 1))
-
-
-def test_infinities_and_nan_stay_in_their_rows_and_columns(cpu):
-    a, b = normal(300, 200), normal(200, 280, seed=1)
-    clean = gemm(cpu, a, b)
-    a[5, 7], a[9, 3], b[11, 20] = np.inf, np.nan, -np.inf
-    b[7, 40] = 0
-    found = gemm(cpu, a, b)
-    others = np.ones(found.shape, bool)
-    others[[5, 9]] = others[:, [20, 40]] = False
-    np.testing.assert_array_equal(found[others], clean[others])
-    assert np.isnan(found[9]).all()
-    assert np.isnan(found[5, 40])
-    assert found[5, 0] == np.sign(b[7, 0]) * np.inf
-    assert found[0, 20] == -np.sign(a[0, 11]) * np.inf
-
-
-def test_an_infinite_alpha_takes_the_sign_of_the_exact_sum(cpu):
-    a, b = np.array([[1, 1e20, -1e20, 0], [1, 1e20, -1e20, -1]], np.float32), np.ones((4, 1), np.float32)
-    found = gemm(cpu, a, b, Alpha="inf")
-    assert found[0, 0] == np.inf
-    assert np.isnan(found[1, 0])
-
-
-def test_softmax_spans_tiles(cpu):
-    a, b = normal(700, 40), normal(40, 900, seed=1)
-    found = gemm(cpu, a, b, FusedActivation={"Type": "ACTIVATION_SOFTMAX1", "Axes": [0]})
-    scores = a.astype(np.float64) @ b.astype(np.float64)
-    powers = np.exp(scores - scores.max(0))
-    np.testing.assert_allclose(found, powers / powers.sum(0), rtol=2**-23)
 
 
 def test_exact_sums_are_those_of_fractions():
@@ -129,117 +47,6 @@ def test_exact_sums_are_those_of_fractions():
     with np.errstate(over="ignore"):
         found = sums.odd().astype(np.float32)
     np.testing.assert_array_equal(found, np.array([oracle.rounded(e, np.dtype(np.float32)) for e in exact]))
-
-
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_convolutions_span_tiles(cpu, shape):
-    images, channels, size, filters, window, stride, dilation, pad, groups = shape
-    chosen = np.random.default_rng(0)
-    source = chosen.integers(-9, 10, (images, channels, size, size))
-    kernel = chosen.integers(-9, 10, (filters, channels // groups, window, window))
-    right = convolve(source, kernel, stride, dilation, pad, groups)
-    fields = conv_fields(2, stride, dilation, pad, groups)
-    inputs = {"InputTensor": source.astype(np.float32), "FilterTensor": kernel.astype(np.float32)}
-    np.testing.assert_array_equal(answer(cpu, "CONVOLUTION", inputs, **FORWARD, **fields), right)
-    inputs = {"InputTensor": source.astype(np.int8), "FilterTensor": kernel.astype(np.int8)}
-    np.testing.assert_array_equal(answer(cpu, "CONVOLUTION_INTEGER", inputs, **fields), right)
-
-
-def test_a_convolution_is_rounded_as_the_product_that_it_is(cpu):
-    source, kernel = normal(1, 300, 20, 30), normal(200, 300, 1, 1, seed=1)
-    found = answer(
-        cpu, "CONVOLUTION", {"InputTensor": source, "FilterTensor": kernel}, **FORWARD, **conv_fields(2, 1, 1, 0, 1)
-    )
-    product = gemm(cpu, kernel.reshape(200, 300), source.reshape(300, 600))
-    np.testing.assert_array_equal(found.reshape(200, 600), product)
-
-
-@pytest.mark.parametrize("filters", [3, 40])
-def test_convolutions_that_cancel_are_summed_exactly(cpu, filters):
-    a, b = cancelling(0, 70, 90)
-    b = b[:, :filters]
-    inputs = {"InputTensor": a[:, :, None, None], "FilterTensor": np.ascontiguousarray(b.T)[:, :, None, None]}
-    found = answer(cpu, "CONVOLUTION", inputs, **FORWARD, **conv_fields(2, 1, 1, 0, 1))
-    assert_rounded(found[:, :, 0, 0], a, b)
-
-
-@pytest.mark.parametrize("filters", [1, 9])
-@pytest.mark.parametrize("dtype", [np.float32, np.float16])
-def test_an_infinite_weight_adds_nothing_in_the_padding(cpu, filters, dtype):
-    source, kernel = np.ones((1, 1, 1, 40), dtype), np.ones((filters, 1, 1, 3), dtype)
-    kernel[-1, 0, 0, 0] = np.inf
-    fields = conv_fields(2, 1, 1, 1, 1) | {"StartPadding": [0, 1], "EndPadding": [0, 1]}
-    found = answer(cpu, "CONVOLUTION", {"InputTensor": source, "FilterTensor": kernel}, **FORWARD, **fields)[0, :, 0]
-    right = np.full((filters, 40), 3, dtype)
-    right[:, [0, -1]] = 2
-    right[-1, 1:] = np.inf
-    np.testing.assert_array_equal(found, right)
-
-
-@pytest.mark.parametrize("groups", [1, 8])
-@pytest.mark.parametrize("direction", ["FORWARD", "BACKWARD"])
-def test_a_mirrored_filter_is_the_filter_turned_round(cpu, direction, groups):
-    source, kernel = normal(2, 8, 11, 12), normal(8, 8 // groups, 3, 4, seed=1)
-    fields: dict[str, Any] = {**FORWARD, "Direction": direction, **conv_fields(2, 2, 1, 1, groups)}
-    turned = np.ascontiguousarray(kernel[:, :, ::-1, ::-1])
-    found = answer(cpu, "CONVOLUTION", {"InputTensor": source, "FilterTensor": kernel}, **fields)
-    mirrored = answer(
-        cpu, "CONVOLUTION", {"InputTensor": source, "FilterTensor": turned}, **(fields | {"Mode": "CONVOLUTION"})
-    )
-    np.testing.assert_array_equal(found, mirrored)
-
-
-@pytest.mark.parametrize("groups", [2, 12])
-def test_a_transposed_convolution_is_the_adjoint(cpu, groups):
-    """The products <x, F y> and <F' x, y> agree, exactly for integers."""
-    chosen = np.random.default_rng(0)
-    kernel = chosen.integers(-5, 6, (24, 20 // groups if groups == 2 else 1, 4, 3)).astype(np.float32)
-    source = chosen.integers(-5, 6, (2, 24, 33, 40)).astype(np.float32)
-    fields: dict[str, Any] = {**FORWARD, "Direction": "BACKWARD", **conv_fields(2, 3, 2, 1, groups)}
-    found = answer(cpu, "CONVOLUTION", {"InputTensor": source, "FilterTensor": kernel}, **fields)
-    other = chosen.integers(-5, 6, found.shape).astype(np.float32)
-    forward = answer(
-        cpu, "CONVOLUTION", {"InputTensor": other, "FilterTensor": kernel}, **(fields | {"Direction": "FORWARD"})
-    )
-    assert (found.astype(np.int64) * other.astype(np.int64)).sum() == (
-        forward.astype(np.int64) * source.astype(np.int64)
-    ).sum()
-
-
-def test_integer_products_span_tiles(cpu):
-    chosen = np.random.default_rng(0)
-    a, b = chosen.integers(0, 256, (530, 700), np.uint8), chosen.integers(-128, 128, (700, 600), np.int8)
-    zero_a, zero_b = chosen.integers(0, 256, (530, 1), np.uint8), chosen.integers(-128, 128, (1, 600), np.int8)
-    inputs = {"ATensor": a, "AZeroPointTensor": zero_a, "BTensor": b, "BZeroPointTensor": zero_b}
-    right = (a.astype(np.int64) - zero_a) @ (b.astype(np.int64) - zero_b)
-    np.testing.assert_array_equal(answer(cpu, "MATRIX_MULTIPLY_INTEGER", inputs), right)
-
-
-def test_wide_integers_are_summed_exactly(cpu):
-    chosen = np.random.default_rng(0)
-    a, b = (chosen.integers(-(2**31), 2**31, shape, np.int32) for shape in ((30, 1200), (1200, 20)))
-    b[600:], a[:, 600:] = b[:600], -a[:, :600]
-    a[:, 0] += 1
-    scale = np.array([[2.0**-20]], np.float32)
-    inputs = {"ATensor": a, "AScaleTensor": scale, "BTensor": b, "BScaleTensor": scale}
-    exact = a.astype(object) @ b.astype(object)
-    right = np.vectorize(lambda n: oracle.rounded(Fraction(n) / 2**40, np.dtype(np.float32)))(exact)
-    np.testing.assert_array_equal(answer(cpu, "MATRIX_MULTIPLY_INTEGER_TO_FLOAT", inputs), right)
-
-
-def test_quotients_in_the_middle_go_to_the_even_integer(cpu):
-    chosen = np.random.default_rng(0)
-    a, b = chosen.integers(-4, 5, (300, 60)).astype(np.int8), chosen.integers(-4, 5, (60, 300)).astype(np.int8)
-    scales = [np.array([value], np.float32) for value in (0.3, 0.7, 0.42)]
-    names = ("AScaleTensor", "BScaleTensor", "OutputScaleTensor")
-    halves = [np.array([value], np.float32) for value in (0.5, 3, 3)]
-    for given in (scales, halves):
-        inputs: dict[str, Array] = {"ATensor": a, "BTensor": b, **dict(zip(names, given, strict=True))}
-        x, y, z = (Fraction(float(scale[0])) for scale in given)
-        sums = a.astype(int) @ b.astype(int)
-        table = {n: max(-128, min(127, round(n * x * y / z))) for n in set(sums.reshape(-1).tolist())}
-        right = np.vectorize(table.__getitem__)(sums)
-        np.testing.assert_array_equal(answer(cpu, "QUANTIZED_LINEAR_MATRIX_MULTIPLY", inputs), right)
 
 
 def attention(device: CpuDevice, q: Array, k: Array, v: Array, heads: int, **fields: Any) -> Array:

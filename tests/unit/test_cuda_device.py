@@ -6,6 +6,7 @@ import itertools
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from opwire.graph import check_graph
 from opwire.tensor import Array
 from opwire_service.devices.cpu import CpuDevice
 from opwire_service.devices.cuda.device import FEW, CudaDevice
+from opwire_service.engine.dispatcher import Dispatcher
+from opwire_service.engine.placement import Cost
 from opwire_service.execution import Stopped
 from tests.execution import go_on
 from tests.host_card import Module, Runtime, host_cupy
@@ -114,3 +117,22 @@ def test_a_graph_is_given_up_between_its_launches(card):
     with pytest.raises(Stopped):
         device.run(plan, {"x": x}, {"y": y}, lambda: next(asked) >= 2)
     assert 0 < Module.launches < 25
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_matrices_are_multiplied_only_where_cublas_is(card, is_there, monkeypatch, cpu_device: CpuDevice):
+    device, _ = card
+    # An import of what is None fails.
+    library = SimpleNamespace() if is_there else None
+    for name in ("cupy_backends", "cupy_backends.cuda", "cupy_backends.cuda.libs", "cupy_backends.cuda.libs.cublas"):
+        monkeypatch.setitem(sys.modules, name, library)
+    assert device.executes("GEMM") == device.executes("CONVOLUTION") == is_there
+    assert device.executes("REDUCE")
+    assert ("GEMM" in device.describe()["operators"]) == is_there
+    costs = {"cuda": Cost(0, 0, 1e-12), "cpu": Cost(1, 0, 1e-9)}
+    dispatcher = Dispatcher({"cpu": cpu_device, "cuda": device}, 2, 8, costs=costs)
+    sides = {name: tensor("FLOAT32", [64, 64]) for name in ("ATensor", "BTensor")}
+    plan = check({"type": "GEMM", "desc": {**sides, "TransA": "NONE", "TransB": "NONE", "Alpha": 1, "Beta": 1}})
+    assert dispatcher.runs(plan, "cuda") == is_there
+    with dispatcher.place(plan, "auto") as chosen:
+        assert chosen == ("cuda" if is_there else "cpu")

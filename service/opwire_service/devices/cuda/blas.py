@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
+from functools import cached_property
 from importlib import import_module
 from typing import Any
 
@@ -12,6 +14,8 @@ import numpy as np
 from opwire.tensor import Array
 
 from ...kernels.cuda.job import Matrices, MatrixProduct
+
+log = logging.getLogger("opwire")
 
 _DEFAULT, _PEDANTIC = 0, 2
 """Modes of cuBLAS. The second one computes as the type says, but slower, without tensor cores for float64."""
@@ -26,7 +30,7 @@ _ONE, _ZERO = np.ones(1), np.zeros(1)
 
 
 class Blas:
-    """cuBLAS, loaded when something is multiplied and not before.
+    """cuBLAS, loaded when somebody asks for what multiplies and not before.
 
     Args:
         cupy: the module.
@@ -34,12 +38,25 @@ class Blas:
 
     def __init__(self, cupy: Any) -> None:
         self._runtime = cupy.cuda.runtime
-        self._library: Any = None
         self._handles: dict[int, int] = {}
         self._lock = threading.Lock()
 
+    @cached_property
+    def _library(self) -> Any:
+        """CuPy's module, or None where the library that it stands for is missing."""
+        try:
+            return import_module("cupy_backends.cuda.libs.cublas")
+        except ImportError as error:
+            log.warning("without cuBLAS the cuda device multiplies no matrices: %s", error)
+            return None
+
+    @property
+    def is_available(self) -> bool:
+        """Whether the library is there."""
+        return self._library is not None
+
     def multiply(self, product: MatrixProduct, stream: Any) -> None:
-        """Puts a product on a stream; the card of that stream is the current one.
+        """Puts a product on a stream; the card of that stream is the current one, and the library is there.
 
         Raises:
             CUDARuntimeError: cuBLAS failed.
@@ -63,8 +80,6 @@ class Blas:
     def _handle(self, stream: Any) -> int:
         """That of a stream, on which one thread works at a time."""
         with self._lock:
-            if self._library is None:
-                self._library = import_module("cupy_backends.cuda.libs.cublas")
             handle = self._handles.get(stream.ptr)
             if handle is None:
                 try:

@@ -17,7 +17,7 @@ from opwire.tensor import Array, BufferTensorDesc
 from opwire.wire import EncodedTensor
 
 from ...execution import Arrays, Stop
-from ...kernels.cuda import JOBS
+from ...kernels.cuda import JOBS, MULTIPLYING
 from ...kernels.cuda.compiler import Compiler
 from ...kernels.cuda.elementwise import Elements, exactly
 from ...kernels.cuda.graph import graph_of
@@ -102,7 +102,9 @@ class CudaDevice(Device):
         return 0
 
     def executes(self, operator: str) -> bool:
-        """See ``Device.executes``."""
+        """See ``Device.executes``; what multiplies matrices only where cuBLAS is there."""
+        if operator in MULTIPLYING and not self._blas.is_available:
+            return False
         return operator in JOBS or operator == GRAPH.name
 
     @staticmethod
@@ -302,7 +304,7 @@ class CudaDevice(Device):
             },
             "cuda": self._runtime.runtimeGetVersion(),
             "cupy": self._cupy.__version__,
-            "operators": list(JOBS),
+            "operators": list(filter(self.executes, JOBS)),
         }
 
     def close(self) -> None:

@@ -44,3 +44,6 @@ _BY_FAMILY: tuple[Mapping[str, Callable[[Plan, int], CudaJob]], ...] = tuple(fam
 
 JOBS: dict[str, Callable[[Plan, int], CudaJob]] = {name: job for jobs in _BY_FAMILY for name, job in jobs.items()}
 """Operator -> job of a plan for a card with so many multiprocessors."""
+
+MULTIPLYING = frozenset(name for family in (gemm, convolution, integers) for name in family.JOBS)
+"""Operators whose jobs multiply matrices by cuBLAS."""

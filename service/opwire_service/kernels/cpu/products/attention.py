@@ -79,10 +79,10 @@ class _Work:
     def tiles(self, begin: int, end: int) -> None:
         _, length, heads, _ = self._whole.new.query.shape
         across = -(-length // self._rows)
-        for unit in range(begin, end):
-            place, tile = divmod(unit, across)
-            rows = slice(tile * self._rows, min((tile + 1) * self._rows, length))
-            with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"):
+            for unit in range(begin, end):
+                place, tile = divmod(unit, across)
+                rows = slice(tile * self._rows, min((tile + 1) * self._rows, length))
                 self._tile(place // heads, place % heads, rows)
 
     def _tile(self, batch: int, head: int, rows: slice) -> None:
@@ -108,13 +108,9 @@ class _Work:
 
     def _scores(self, batch: int, head: int, rows: slice, keys: slice) -> Array:
         whole = self._whole
-        scores = np.zeros((rows.stop - rows.start, keys.stop - keys.start))
-        for first in range(0, whole.new.query.shape[3], HEAD):
-            if self._stop():
-                raise Stopped
-            columns = slice(first, first + HEAD)
-            queries = whole.queries(batch, head, rows, columns)
-            scores += queries @ whole.key.rows(batch, whole.shared(head), keys, columns).T
+        scores = self._products(batch, head, rows, keys, slice(0, HEAD))
+        for first in range(HEAD, whole.new.query.shape[3], HEAD):
+            scores += self._products(batch, head, rows, keys, slice(first, first + HEAD))
         scores *= self._attributes.Scale
         if whole.bias is not None:
             scores += whole.bias[batch, head, rows, keys]
@@ -123,6 +119,15 @@ class _Work:
             last = whole.seen(batch, rows.start) + np.arange(len(scores))[:, None]
             scores[np.arange(keys.start, keys.stop) >= last] = -np.inf
         return scores
+
+    def _products(self, batch: int, head: int, rows: slice, keys: slice, columns: slice) -> Array:
+        """The products of some columns of queries and keys."""
+        if self._stop():
+            raise Stopped
+        whole = self._whole
+        queries = whole.queries(batch, head, rows, columns)
+        products: Array = queries @ whole.key.rows(batch, whole.shared(head), keys, columns).T
+        return products
 
     def _masked(self, scores: Array, batch: int, head: int, rows: slice, keys: slice) -> Array:
         mask, value = self._whole.mask, self._attributes.MaskFilterValue

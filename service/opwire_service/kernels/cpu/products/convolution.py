@@ -1,9 +1,7 @@
-"""CONVOLUTION: tiles of filters times unfolded columns, or the lines of each filter where a group has but a few."""
+"""CONVOLUTION: tiles of filters times what they meet, or the lines of each filter where a group has but a few."""
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Callable
 from functools import partial
 from math import prod
 from typing import Any
@@ -20,16 +18,19 @@ from ...layout import coordinates
 from ..jit.compiler import Kernel
 from ..run.job import Job, Step
 from ..run.pool import Find, Pool
-from . import blas
 from .certified import EXACT_BYTES, Expression, Tile, finish
 from .columns import UNFOLD
+from .convolving import Sums
 from .direct import DIRECT, LINE
 from .finishing import NOTHING, Finish, Steps, of_type
-from .operands import ROWS, multiply, widened
-from .phases import FILTERS, MOST_UNFOLDED, Cut, Phase, Unit, columns_of, flat_filters, grouped
+from .laying import lines_at_once, planes_of_lines
+from .lines import LINES
+from .multiplying import GATHER, MULTIPLY, summation_error
+from .phases import MOST_UNFOLDED, Cut, Phase, Unit, flat_filters, grouped
+from .planes import LAY
 from .unfolding import MOST_SUMS, Boxes, Columns, halved
 from .widening import WIDEN
-from .window import COUNT, FIRST, SPATIAL
+from .window import PLACES, SPATIAL
 from .workspace import Workspace, Workspaces
 
 FEW = 8
@@ -48,22 +49,20 @@ class ConvolutionJob(Job):
         kernel = plan.inputs["FilterTensor"]
         self._filter_elements, self._dtype = kernel.element_count, kernel.data_type.dtype
         self._depth = prod(kernel.sizes[2:]) * geometry.channels
-        self._one = np.ones(1, self._dtype)
         is_few = geometry.filters <= FEW and self._depth <= SHALLOW
         self._by_lines = is_few and self._expression.is_rounded
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
         if self._by_lines:
-            return (of_type(DIRECT, self._dtype),)
-        kernels = tuple(of_type(pair, self._dtype) for pair in (WIDEN, UNFOLD))
-        return kernels + self._finish_of(self._depth).kernels
+            return of_type(DIRECT, self._dtype), of_type(LINES, self._dtype)
+        kernels = tuple(of_type(pair, self._dtype) for pair in (WIDEN, UNFOLD, LAY))
+        return *kernels, MULTIPLY, GATHER, *self._finish_of(self._depth).kernels
 
     def scratch_bytes(self, threads: int) -> int:
         return 4 * self._filter_elements + threads * TILE_BYTES
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
-        blas.single_threaded()
         geometry = self._geometry
         source = grouped(inputs["InputTensor"], geometry.groups)
         target = grouped(outputs["OutputTensor"], geometry.groups)
@@ -81,7 +80,7 @@ class ConvolutionJob(Job):
                 (self._run_lines if self._by_lines else self._run_tiles)(phase, pool, stop)
 
     def _finish_of(self, depth: int) -> Finish:
-        return Finish(self._expression, blas.summation_error(depth), depth, self._dtype)
+        return Finish(self._expression, summation_error(depth), depth, self._dtype)
 
     def _fill(self, target: Array, bias: Array | None, stop: Stop) -> None:
         """Writes what no element of the input reaches."""
@@ -123,8 +122,15 @@ class ConvolutionJob(Job):
             window, filters, Steps.of(phase.filters), phase.source.ctypes.data,
             Steps(phase.target.ctypes.data, group, filter_, 0), _addend(phase.bias), (image, *space),
         )  # fmt: skip
-        units = groups * filters * prod(extents[:-1]) * -(-extents[-1] // LINE)
-        step = Step(of_type(DIRECT, self._dtype), geometry, units, min(extents[-1], LINE) * prod(phase.shape))
+        lines, kernel = lines_at_once(window, phase.shape[0], filters), of_type(DIRECT, self._dtype)
+        units, elements = groups * filters * prod(extents[:-1]) * -(-extents[-1] // LINE), min(extents[-1], LINE)
+        if lines:
+            planes, kernel = planes_of_lines(window, lines), of_type(LINES, self._dtype)
+            geometry.extend((lines, *planes.kinds, *planes.extents))
+            height = window[PLACES + 1]
+            units = groups * prod(extents) // (extents[-1] * height) * -(-height // lines)
+            elements = filters * lines * extents[-1]
+        step = Step(kernel, geometry, units, elements * prod(phase.shape))
         step.bind(0, 0, 0, phase.find, pool, (phase,))(stop)
 
     def _run_tiles(self, phase: Phase, pool: Pool, stop: Stop) -> None:
@@ -145,7 +151,7 @@ class ConvolutionJob(Job):
         window = phase.window(unit.groups, unit.places)
         source = phase.begin(unit.groups, unit.places)
         filters = phase.filters[unit.groups, unit.filters]
-        sums = self._sums(phase, filters, window, source, workspace, stop)
+        sums = Sums(phase, filters, window, source, workspace).sum(stop)
         view = phase.target[(unit.groups, unit.filters, *unit.places)]
         target = _columns(view)
         rounded = np.empty(sums.shape, view.dtype) if target is None else target
@@ -161,45 +167,13 @@ class ConvolutionJob(Job):
         if target is None:
             view[...] = rounded.reshape(view.shape)
 
-    def _sums(
-        self, phase: Phase, filters: Array, window: array[int], source: int, workspace: Workspace, stop: Stop
-    ) -> Array:
-        """The sums of a tile, ``[groups, filters, places]``; in its memory it leaves the squares of the operands."""
-        (groups, rows, depth), columns = filters.shape, columns_of(window)
-        widen, unfold = (phase.find(of_type(pair, self._dtype)) for pair in (WIDEN, UNFOLD))
-        workspace.row_squares.fill(0)
-        workspace.column_squares.fill(0)
-        into, more = (memory[: groups * rows * columns] for memory in (workspace.sums, workspace.more))
-        into = into.reshape(groups, rows, columns)
-        for first in range(0, depth, blas.DEPTH):
-            if stop():
-                raise Stopped
-            part = slice(first, min(first + blas.DEPTH, depth))
-            window[FIRST], window[COUNT] = part.start, part.stop - part.start
-            left = widened(widen, filters[:, :, part], workspace.left, workspace.row_squares, ROWS)
-            right = workspace.right[: groups * window[COUNT] * columns].reshape(groups, window[COUNT], columns)
-            places = right.ctypes.data, workspace.column_squares.ctypes.data, window.buffer_info()[0]
-            unfold.call(0, source, *places, 0, groups * window[COUNT])
-            special = ~np.isfinite(workspace.row_squares[: groups * rows]).reshape(groups, rows)
-            kept = left[special].copy() if special.any() else None
-            if kept is not None:
-                left[special] = 0
-            if first == 0:
-                multiply(left, right, into)
-            else:
-                multiply(left, right, more.reshape(into.shape))
-                np.add(into, more.reshape(into.shape), out=into)
-            if kept is not None:
-                _add_special(partial(unfold.call, 0, self._one.ctypes.data), window, special, kept, right, into, stop)
-        return into
-
     def _evaluate(
         self, phase: Phase, unit: Unit, sums: Array, rounded: Array, workspace: Workspace, stop: Stop
     ) -> None:
         """Finishes what the kernels do not: what something else than rounding becomes of."""
         groups, rows, columns = sums.shape
         bias = None if phase.bias is None else phase.bias[unit.groups, unit.filters].reshape(-1, 1)
-        row_bounds = np.sqrt(workspace.row_squares[: groups * rows]) * blas.summation_error(prod(phase.shape))
+        row_bounds = np.sqrt(workspace.row_squares[: groups * rows]) * summation_error(prod(phase.shape))
         column_bounds = np.sqrt(workspace.column_squares[: groups * columns]).reshape(groups, columns)
         flat = rounded if rounded.flags.c_contiguous else np.empty(rounded.shape, rounded.dtype)
         tile = Tile(
@@ -227,31 +201,6 @@ def _columns(view: Array) -> Array | None:
     return flat if flat.shape[2] == 1 or flat.strides[2] == flat.itemsize else None
 
 
-def _add_special(
-    unfold: Callable[..., None],
-    window: array[int],
-    special: Array,
-    weights: Array,
-    columns: Array,
-    into: Array,
-    stop: Stop,
-) -> None:
-    """Adds the products of filters that hold an infinity or NaN, which in the padding adds nothing.
-
-    ``unfold`` reads an input of one element, a one.
-    """
-    ones = array("q", window)
-    ones[: SPATIAL * 2] = array("q", [0] * SPATIAL * 2)
-    is_inside, squares = np.empty(columns.shape), np.zeros(columns.shape[::2])
-    place, _ = ones.buffer_info()
-    unfold(is_inside.ctypes.data, squares.ctypes.data, place, 0, len(columns) * columns.shape[1])
-    for number, (group, row) in enumerate(zip(*np.nonzero(special), strict=True)):
-        if stop():
-            raise Stopped
-        products = weights[number][:, None] * columns[group]
-        into[group, row] += np.where(is_inside[group] != 0, products, 0).sum(0)
-
-
 def _terms(phase: Phase, unit: Unit, rows: Array, columns: Array, part: slice) -> tuple[Array, Array]:
     """The weights and the elements of the input that are multiplied for elements of a tile."""
     count = unit.filters.stop - unit.filters.start
@@ -268,5 +217,5 @@ def _terms(phase: Phase, unit: Unit, rows: Array, columns: Array, part: slice) -
     return np.where(np.isfinite(left), left, 0).astype(np.float64), right
 
 
-TILE_BYTES = 8 * (3 * MOST_UNFOLDED + 4 * MOST_SUMS + FILTERS * blas.DEPTH) + EXACT_BYTES
+TILE_BYTES = 8 * (5 * MOST_UNFOLDED + 5 * MOST_SUMS) + EXACT_BYTES
 """What a tile takes on each thread: operands, sums and their rounding."""

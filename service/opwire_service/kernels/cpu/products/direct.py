@@ -124,7 +124,7 @@ def _add_line(
 
 
 @inner
-def _are_finite(weights: int, count: int, zero: float) -> bool:
+def are_finite(weights: int, count: int, zero: float) -> bool:
     for k in range(count):
         weight = number_of(read(weights, k, zero))
         if weight - weight != 0.0:
@@ -143,7 +143,7 @@ def _sum(
     image, first, middle, last = place
     across, turn, depth = at(geometry, TAPS + 2), at(geometry, TURN + 2), at(geometry, DEPTH)
     reach = (across - 1) * abs(turn)
-    is_padded = at(geometry, MOVE + 2) == 1 and reach <= LINE and _are_finite(weights, depth, zero)
+    is_padded = at(geometry, MOVE + 2) == 1 and reach <= LINE and are_finite(weights, depth, zero)
     copy = sums + 8 * (2 * LINE + LIMBS)
     begin = at(geometry, BASE + 2) + last - (reach if turn < 0 else 0)
     for k in range(0, depth, across):
@@ -196,13 +196,48 @@ def _round(zero: float, sums: int, length: int, addend: float, error: float, tar
     return found
 
 
+@inner
+def convolve_line(
+    zero: float, geometry: int, group: int, row: int, place: tuple[int, int, int, int], length: int, stage: int
+) -> None:
+    """Part of a line of the output from a place on."""
+    limbs, opens = stage + 16 * LINE, stage + 8 * (4 * LINE + LIMBS + WIDTH)
+    image, first, middle, start = place
+    error, step = double_at(geometry, ERROR), at(geometry, OUT_SPACE + 2)
+    weights = advance(at(geometry, LEFT), group * at(geometry, LEFT_MATRIX) + row * at(geometry, LEFT_ROW), zero)
+    here = advance(at(geometry, RIGHT), group * at(geometry, GROUP), zero)
+    _sum(zero, geometry, here, weights, place, length, stage)
+    addend = addend_of(zero, geometry, group, row)
+    there = advance(output_line(zero, geometry, group, row, image, first, middle), start * step, zero)
+    for i in range(_round(zero, stage, length, addend, error, there, step, opens)):
+        j = load(opens, i, 0)
+        value = load(stage, j, 0.0) + addend
+        if value - value == 0.0:
+            value = _settle(zero, geometry, here, weights, (image, first, middle, start + j), addend, limbs)
+        put(there, j * step, narrow(value, zero), zero)
+
+
+@inner
+def addend_of(zero: float, geometry: int, group: int, row: int) -> float:
+    """The bias of a filter, or 0."""
+    addends = at(geometry, ADDEND)
+    if addends == 0:
+        return 0.0
+    return number_of(read(addends, group * at(geometry, ADDEND_MATRIX) + row * at(geometry, ADDEND_ROW), zero))
+
+
+@inner
+def output_line(zero: float, geometry: int, group: int, row: int, image: int, first: int, middle: int) -> int:
+    """The address of a line of the output."""
+    place = group * at(geometry, TARGET_MATRIX) + row * at(geometry, TARGET_ROW) + image * at(geometry, OUT_IMAGE)
+    place += first * at(geometry, OUT_SPACE) + middle * at(geometry, OUT_SPACE + 1)
+    return advance(at(geometry, TARGET), place, zero)
+
+
 @kernel
 def convolve(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
     """Units are parts of lines: of all groups, filters, images and positions."""
     memory = np.empty(STAGE_ELEMENTS)
-    stage = address_of(memory)
-    limbs, opens = stage + 16 * LINE, stage + 8 * (4 * LINE + LIMBS + WIDTH)
-    addends, error, step = at(geometry, ADDEND), double_at(geometry, ERROR), at(geometry, OUT_SPACE + 2)
     for unit in range(begin, end):
         rest, part = divmod(unit, -(-at(geometry, PLACES + 2) // LINE))
         rest, middle = divmod(rest, at(geometry, PLACES + 1))
@@ -211,23 +246,7 @@ def convolve(zero: float, source: int, target: int, states: int, geometry: int, 
         group, row = divmod(rest, at(geometry, ROWS))
         start = part * LINE
         length = min(LINE, at(geometry, PLACES + 2) - start)
-        weights = advance(at(geometry, LEFT), group * at(geometry, LEFT_MATRIX) + row * at(geometry, LEFT_ROW), zero)
-        here = advance(at(geometry, RIGHT), group * at(geometry, GROUP), zero)
-        _sum(zero, geometry, here, weights, (image, first, middle, start), length, stage)
-        addend = 0.0
-        if addends:
-            addend = number_of(
-                read(addends, group * at(geometry, ADDEND_MATRIX) + row * at(geometry, ADDEND_ROW), zero)
-            )
-        place = group * at(geometry, TARGET_MATRIX) + row * at(geometry, TARGET_ROW) + image * at(geometry, OUT_IMAGE)
-        place += first * at(geometry, OUT_SPACE) + middle * at(geometry, OUT_SPACE + 1) + start * step
-        there = advance(at(geometry, TARGET), place, zero)
-        for i in range(_round(zero, stage, length, addend, error, there, step, opens)):
-            j = load(opens, i, 0)
-            value = load(stage, j, 0.0) + addend
-            if value - value == 0.0:
-                value = _settle(zero, geometry, here, weights, (image, first, middle, start + j), addend, limbs)
-            put(there, j * step, narrow(value, zero), zero)
+        convolve_line(zero, geometry, group, row, (image, first, middle, start), length, address_of(memory))
 
 
 DIRECT = Kernel(convolve, FLOAT32), Kernel(convolve, HALF)

@@ -15,12 +15,26 @@ from .direct import DIRECT
 from .gemm import GemmJob
 from .integer_convolution import IntegerConvolutionJob
 from .integer_products import IntegerProductJob
+from .lines import LINES
+from .multiplying import GATHER, MULTIPLY, MULTIPLY_SINGLES
+from .packing import PACK
+from .planes import LAY
 from .recurrent import GRU, LSTM, RNN
 from .rounding import ROUND
 from .settling import SETTLE
 from .widening import WIDEN
 
-KERNELS: tuple[Kernel, ...] = (*WIDEN, *UNFOLD, *ROUND, *SETTLE, *DIRECT)
+KERNELS: tuple[Kernel, ...] = (
+    *WIDEN,
+    *PACK,
+    *UNFOLD,
+    *LAY,
+    *(MULTIPLY, MULTIPLY_SINGLES, GATHER),
+    *ROUND,
+    *SETTLE,
+    *DIRECT,
+    *LINES,
+)
 
 PREPARE: dict[str, Callable[[Plan], Job]] = {
     "CONVOLUTION": ConvolutionJob,

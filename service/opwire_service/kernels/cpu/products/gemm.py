@@ -16,18 +16,27 @@ from opwire.tensor import Array
 
 from ....execution import Arrays, Bound, Stop, Stopped
 from ..jit.compiler import Kernel
+from ..numbers.vectors import WIDTH
 from ..run.job import Job
 from ..run.pool import Find, Pool
 from . import blas
 from .certified import EXACT_BYTES, Expression, Tile, finish
 from .finishing import NOTHING, Finish, Steps, matrix_window, of_type
-from .operands import COLUMNS, ROWS, multiply, widening
+from .multiplying import DEPTH, GATHER, MULTIPLY, summation_error
+from .operands import gather, multiplying, packing, padded, widening
+from .packing import PACK
 from .softmax import SOFTMAX, Softmax
 from .widening import WIDEN
 from .workspace import Sizes, Workspace, Workspaces
 
 TILE = 512
 """Rows and columns of a tile, at most."""
+
+HEIGHT = 256
+"""Rows of a tile of floats: those of the left operand that are multiplied at a time stay in the cache."""
+
+MOST_COPIED = 1 << 18
+"""Elements of an operand that are copied at a time, unless ``DEPTH`` of each row or column are more."""
 
 LEAST_TILE = 64
 
@@ -39,6 +48,9 @@ UNITS = 4
 
 SMALL = 1 << 15
 """Elements of small matrices of a batch that are computed at a time by one thread."""
+
+SMALL_FLOATS = 1 << 17
+"""The same of floats."""
 
 
 def paired(batch: list[int]) -> tuple[int, int]:
@@ -67,9 +79,11 @@ class Cut(NamedTuple):
     units: int
 
     @classmethod
-    def of(cls, batch: tuple[int, int], rows: int, columns: int, depth: int) -> Cut:
-        height, width = min(rows, TILE), min(columns, TILE)
-        several = min(batch[1], SMALL // (rows * columns), 4 * SMALL // ((rows + columns) * min(depth, blas.DEPTH)))
+    def of(
+        cls, batch: tuple[int, int], rows: int, columns: int, depth: int, tall: int = TILE, small: int = SMALL
+    ) -> Cut:
+        height, width = min(rows, tall), min(columns, TILE)
+        several = min(batch[1], small // (rows * columns), 4 * small // ((rows + columns) * min(depth, blas.DEPTH)))
         if several > 1:
             groups = -(-batch[1] // several)
             return cls(rows, columns, 1, 1, several, groups, batch[0] * groups)
@@ -95,6 +109,12 @@ class Cut(NamedTuple):
         )
 
 
+def depth_at_once(cut: Cut, depth: int) -> int:
+    """Products that are summed between two questions whether to stop."""
+    lines = cut.several * max(cut.rows, padded(cut.columns))
+    return min(depth, max(1, MOST_COPIED // lines // DEPTH) * DEPTH)
+
+
 class Product(NamedTuple):
     """A run: its tensors, all with two dimensions of batch, the memory of its threads, and what it calls."""
 
@@ -115,13 +135,12 @@ class Place(NamedTuple):
     columns: slice
 
 
-class Copying(NamedTuple):
-    """What copies operands into float64, and the copies."""
+class Summing(NamedTuple):
+    """What copies operands into float64, and what multiplies the copies."""
 
     copy_left: Callable[[], None]
     copy_right: Callable[[], None]
-    left: Array
-    right: Array
+    multiply: Callable[[], None]
 
 
 class Prepared(NamedTuple):
@@ -130,8 +149,8 @@ class Prepared(NamedTuple):
     Attributes:
         place: where it is.
         a, b: its operands, ``[matrices, rows, depth]`` and ``[matrices, depth, columns]``.
-        first: copies those of the depth that is summed first.
-        sums, more: its part of the memory.
+        first: sums those of the depth that is summed first.
+        sums: its part of the memory.
         target: its part of the output.
         rounded: the same, or where rounding leaves it if columns of the output are no neighbours.
         geometry: for the kernels.
@@ -140,9 +159,8 @@ class Prepared(NamedTuple):
     place: Place
     a: Array
     b: Array
-    first: Copying
+    first: Summing
     sums: Array
-    more: Array
     target: Array
     rounded: Array
     geometry: array[int]
@@ -165,18 +183,21 @@ class GemmJob(Job):
         if fused is not None and fused.name in SOFTMAX:
             self._softmax, fused = Softmax(target.sizes, fused.values.get("Axes", (target.rank - 1,))), None
         self._expression = Expression(attributes.Alpha, attributes.Beta, fused, self._softmax is not None)
-        self._cut = Cut.of(self._batch, rows, columns, self._depth)
-        self._error = self._expression.error(blas.summation_error(self._depth))
+        # A panel of the columns of few is mostly empty, so they are taken for rows.
+        self._is_turned = columns < min(WIDTH, rows)
+        if self._is_turned:
+            rows, columns = columns, rows
+        small = SMALL_FLOATS * columns // padded(columns)
+        self._cut = cut = Cut.of(self._batch, rows, columns, self._depth, HEIGHT, small)
+        self._error = self._expression.error(summation_error(self._depth))
         dtype = plan.inputs["ATensor"].data_type.dtype
-        self._widen = of_type(WIDEN, dtype)
+        self._widen, self._pack = of_type(WIDEN, dtype), of_type(PACK, dtype)
         self._finish = Finish(self._expression, self._error, self._depth, dtype)
-        cut = self._cut
-        depth = min(self._depth, blas.DEPTH)
-        self._sizes = Sizes(cut.several, cut.rows, cut.columns, depth, depth < self._depth)
+        self._sizes = Sizes(cut.several, cut.rows, padded(cut.columns), depth_at_once(cut, self._depth))
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
-        return self._widen, *self._finish.kernels
+        return self._widen, self._pack, MULTIPLY, GATHER, *self._finish.kernels
 
     def scratch_bytes(self, threads: int) -> int:
         cut = self._cut
@@ -189,12 +210,13 @@ class GemmJob(Job):
         self.bind(inputs, outputs, find, pool)(stop)
 
     def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
-        blas.single_threaded()
         target = outputs["OutputTensor"]
         a, b = (
             self._batched(inputs[name] if transform is MatrixTransform.NONE else inputs[name].swapaxes(-1, -2))
             for name, transform in zip(("ATensor", "BTensor"), self._transforms, strict=True)
         )
+        if self._is_turned:
+            a, b = b, a
         addend = self._batched(inputs["CTensor"]) if "CTensor" in inputs else None
         product = Product(a, b, addend, self._batched(target), Workspaces(partial(Workspace, self._sizes)), find)
         if self._cut.units > 1 or self._softmax is not None:
@@ -218,6 +240,7 @@ class GemmJob(Job):
 
     def _batched(self, array: Array) -> Array:
         array = array[(None,) * (4 - array.ndim)]
+        array = array.swapaxes(2, 3) if self._is_turned else array
         return array.swapaxes(0, 1) if self._swapped else array
 
     def _tiles(self, product: Product, stop: Stop, begin: int, end: int) -> None:
@@ -238,17 +261,18 @@ class GemmJob(Job):
             matrix_window(Steps.of(b), columns), rows, columns, Steps.of(a), b.ctypes.data,
             Steps.of(rounded), addend, workspace,
         )  # fmt: skip
+        first = self._summing(product, a, b, 0, workspace)
         sums = workspace.sums[: target.size].reshape(shape)
-        more = workspace.more[: target.size].reshape(shape) if self._sizes.is_deep else sums
-        first = self._copying(product, a, b, 0, workspace)
-        return Prepared(place, a, b, first, sums, more, target, rounded, geometry)
+        return Prepared(place, a, b, first, sums, target, rounded, geometry)
 
-    def _copying(self, product: Product, a: Array, b: Array, begin: int, workspace: Workspace) -> Copying:
-        """What copies the operands of some depth."""
-        widen, part = product.find(self._widen), slice(begin, begin + blas.DEPTH)
-        copy_a, left = widening(widen, a[:, :, part], workspace.left, workspace.row_squares, ROWS)
-        copy_b, right = widening(widen, b[:, part], workspace.right, workspace.column_squares, COLUMNS)
-        return Copying(copy_a, copy_b, left, right)
+    def _summing(self, product: Product, a: Array, b: Array, begin: int, workspace: Workspace) -> Summing:
+        """What sums the products of some depth."""
+        widen, pack, multiply = (product.find(kernel) for kernel in (self._widen, self._pack, MULTIPLY))
+        part = slice(begin, begin + self._sizes.depth)
+        copy_a, left = widening(widen, a[:, :, part], workspace.left, workspace.row_squares)
+        copy_b, right = packing(pack, b[:, part], workspace.right, workspace.column_squares)
+        pitch = padded(b.shape[2])
+        return Summing(copy_a, copy_b, multiplying(multiply, left, right, workspace.sums, pitch, adds=begin > 0))
 
     def _compute(self, product: Product, tile: Prepared, workspace: Workspace, stop: Stop) -> None:
         self._sum(product, tile, workspace, stop)
@@ -264,15 +288,17 @@ class GemmJob(Job):
         """Sums a tile; in the memory it leaves the squares of the operands."""
         workspace.row_squares.fill(0)
         workspace.column_squares.fill(0)
-        for begin in range(0, self._depth, blas.DEPTH):
+        for begin in range(0, self._depth, self._sizes.depth):
             if stop():
                 raise Stopped
-            copying = self._copying(product, tile.a, tile.b, begin, workspace) if begin else tile.first
-            copying.copy_left()
-            copying.copy_right()
-            multiply(copying.left, copying.right, tile.more if begin else tile.sums)
-            if begin:
-                np.add(tile.sums, tile.more, out=tile.sums)
+            summing = self._summing(product, tile.a, tile.b, begin, workspace) if begin else tile.first
+            summing.copy_left()
+            summing.copy_right()
+            summing.multiply()
+        matrices, rows, columns = tile.sums.shape
+        pitch = padded(columns)
+        if pitch != columns:
+            gather(product.find(GATHER), workspace.sums, matrices * rows, (1, 1, columns, pitch, 0, 0))
 
     def _evaluate(self, product: Product, place: Place, sums: Array, workspace: Workspace, stop: Stop) -> None:
         """Finishes what the kernels do not: what something else than rounding becomes of."""

@@ -15,8 +15,9 @@ from opwire.tensor import Array
 from ....execution import Stop, Stopped
 from ...convolutions import Geometry, Line
 from ..run.pool import Find
-from . import blas
 from .finishing import Finish
+from .multiplying import DEPTH
+from .operands import padded
 from .unfolding import MOST_SUMS, Box, Boxes, halved
 from .window import IMAGES, PLACES, SPATIAL
 from .workspace import Sizes, Workspaces
@@ -27,8 +28,11 @@ COPIED = 1 << 20
 MOST_UNFOLDED = 1 << 18
 """Elements of the columns of a tile."""
 
-FILTERS = 512
-"""Filters of a tile, at most."""
+WASTE = 3, 2
+"""How many times as many sums as a tile has positions there may be, those that have no meaning among them: 3 / 2."""
+
+FILTERS = 256
+"""Filters of a tile, at most: those that are multiplied at a time stay in the cache."""
 
 UNITS = 4
 """Tiles that a phase is cut into, if they do not get too small, for threads to share."""
@@ -44,23 +48,21 @@ class Cut(NamedTuple):
         groups, filters: of a tile.
         places: sizes of a box of images and positions.
         depth: products that are summed at a time.
-        is_deep: whether there are more of them.
     """
 
     groups: int
     filters: int
     places: list[int]
     depth: int
-    is_deep: bool
 
     @classmethod
     def of(cls, geometry: Geometry, extents: Sequence[int], depth: int) -> Cut:
-        filters, is_deep = min(geometry.filters, FILTERS), depth > blas.DEPTH
-        depth = min(depth, blas.DEPTH)
-        sizes = halved(extents, min(MOST_UNFOLDED // depth, MOST_SUMS // filters))
+        filters, least = min(geometry.filters, FILTERS), min(depth, DEPTH)
+        most = min(MOST_UNFOLDED // least, MOST_SUMS // filters)
+        sizes = halved(extents, most)
         groups = 1
         if filters == geometry.filters:
-            several = min(MOST_UNFOLDED // depth, MOST_SUMS // filters) // prod(sizes)
+            several = most // padded(prod(sizes))
             groups = max(1, min(geometry.groups, several))
         while -(-geometry.groups // groups) * -(-geometry.filters // filters) * len(Boxes(extents, sizes)) < UNITS:
             if groups > 1:
@@ -71,11 +73,12 @@ class Cut(NamedTuple):
                 filters = -(-filters // 2)
             else:
                 break
-        return cls(groups, filters, sizes, depth, is_deep)
+        at_once = MOST_UNFOLDED // (groups * max(filters, padded(prod(sizes)))) // DEPTH * DEPTH
+        return cls(groups, filters, sizes, min(depth, max(least, at_once)))
 
     @property
     def sizes(self) -> Sizes:
-        return Sizes(self.groups, self.filters, prod(self.places), self.depth, self.is_deep)
+        return Sizes(self.groups, self.filters, padded(prod(self.places) * WASTE[0] // WASTE[1]), self.depth)
 
 
 class Phase(NamedTuple):

@@ -15,13 +15,16 @@ from opwire.tensor import Array
 
 from ....execution import Arrays, Stop, Stopped
 from ...reference.recurrent import Activation, activation
-from ..jit.compiler import Kernel
+from ..jit.compiler import Entry, Kernel
+from ..numbers.vectors import WIDTH
 from ..run.job import Job
 from ..run.pool import Find, Pool
 from . import blas
+from .multiplying import MULTIPLY_SINGLES
+from .operands import Right, multiplying, padded, steps
 
-MOST_CONVERTED = 64 << 20
-"""Bytes of weights in float64 that all threads share; of larger ones parts are converted at each step."""
+MOST_PACKED = 64 << 20
+"""Bytes of packed weights that all threads share; of larger ones parts are converted at each step."""
 
 ENTRIES = 16
 """Entries of the batch that a thread takes at a time."""
@@ -36,37 +39,60 @@ PART = 1 << 18
 """Weights that are converted at a time."""
 
 
-@dataclass(frozen=True, slots=True)
 class Weights:
     """Rows of weights.
 
-    Attributes:
+    Args:
         view: ``[rows, columns]``, as given.
-        doubles: the same in float64, or None where that is too large.
+        multiply: of ``MULTIPLY_SINGLES``.
+        is_packed: whether to keep a copy that is quick to multiply.
     """
 
-    view: Array
-    doubles: Array | None
-
-    def rows(self, part: slice) -> Weights:
-        return Weights(self.view[part], None if self.doubles is None else self.doubles[part])
+    def __init__(self, view: Array, multiply: Entry, *, is_packed: bool) -> None:
+        self._view, self._entry = view, multiply
+        self._panels = _packed(view) if is_packed else None
 
     def product(self, vectors: Array, stop: Stop) -> Array:
         """The products of vectors ``[count, columns]`` with the rows, ``[count, rows]``."""
-        rows, columns = self.view.shape
+        rows, columns = self._view.shape
+        if self._panels is None:
+            return self._product_in_parts(vectors, stop)
+        pitch = padded(rows)
+        result = np.empty((len(vectors), pitch))
+        vectors = np.ascontiguousarray(vectors)
+        right = Right(self._panels, 0, steps(WIDTH, columns), steps(WIDTH * columns, pitch // WIDTH))
+        height = max(1, AT_ONCE // (rows * columns))
+        for first in range(0, len(vectors), height):
+            if stop():
+                raise Stopped
+            part = slice(first, first + height)
+            multiplying(self._entry, vectors[None, part], right, result[part], pitch)()
+        return result[:, :rows]
+
+    def _product_in_parts(self, vectors: Array, stop: Stop) -> Array:
+        """The same by BLAS, which is given some weights in float64 at a time."""
+        rows, columns = self._view.shape
         result = np.zeros((len(vectors), rows))
-        width = columns if self.doubles is not None else min(columns, PART)
-        height = max(1, AT_ONCE // (len(vectors) * width))
-        if self.doubles is None:
-            height = min(height, max(1, PART // width))
+        width = min(columns, PART)
+        height = max(1, min(AT_ONCE // (len(vectors) * width), PART // width))
         for first in range(0, rows, height):
             for left in range(0, columns, width):
                 if stop():
                     raise Stopped
                 down, across = slice(first, first + height), slice(left, left + width)
-                given = self.view if self.doubles is None else self.doubles
-                result[:, down] += vectors[:, across] @ given[down, across].astype(np.float64, copy=False).T
+                result[:, down] += vectors[:, across] @ self._view[down, across].astype(np.float64).T
         return result
+
+
+def _packed(view: Array) -> Array:
+    """FLOAT32 weights as panels of sixteen rows, the last one filled up with zeros."""
+    rows, columns = view.shape
+    panels = np.zeros((padded(rows) // WIDTH, columns, WIDTH), np.float32)
+    whole = rows // WIDTH
+    panels[:whole] = view[: whole * WIDTH].reshape(whole, WIDTH, columns).swapaxes(1, 2)
+    if whole < len(panels):
+        panels[whole, :, : rows - whole * WIDTH] = view[whole * WIDTH :].T
+    return panels
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +100,8 @@ class Network:
     """One direction.
 
     Attributes:
-        weights, recurrence: of all gates.
+        weights: of all gates.
+        recurrence: of gates that follow each other; what comes after a step of its own has a part of its own.
         biases: those of the weights and those of the recurrence, zeros where there are none.
         peepholes: ``[3, hidden]`` of LSTM, or None.
         activations: of the gates.
@@ -83,7 +110,7 @@ class Network:
     """
 
     weights: Weights
-    recurrence: Weights
+    recurrence: Sequence[Weights]
     biases: Array
     peepholes: Array | None
     activations: Sequence[Activation]
@@ -101,7 +128,7 @@ class Step(Protocol):
 
 
 def rnn_step(net: Network, ahead: Array, hidden: Array, cell: Array, stop: Stop) -> tuple[Array, Array]:
-    total = ahead + net.recurrence.product(hidden, stop) + net.biases[0] + net.biases[1]
+    total = ahead + net.recurrence[0].product(hidden, stop) + net.biases[0] + net.biases[1]
     return net.activations[0](total), cell
 
 
@@ -110,19 +137,19 @@ def gru_step(net: Network, ahead: Array, hidden: Array, cell: Array, stop: Stop)
     gates = slice(0, 2 * net.hidden)
     new = net.gate(2)
     early = ahead[:, gates] + net.biases[0, gates] + net.biases[1, gates]
-    early += net.recurrence.rows(gates).product(hidden, stop)
+    early += net.recurrence[0].product(hidden, stop)
     z, r = f(early[:, net.gate(0)]), f(early[:, net.gate(1)])
     if net.attributes.LinearBeforeReset:
-        late = r * (net.recurrence.rows(new).product(hidden, stop) + net.biases[1, new])
+        late = r * (net.recurrence[1].product(hidden, stop) + net.biases[1, new])
     else:
-        late = net.recurrence.rows(new).product(r * hidden, stop) + net.biases[1, new]
+        late = net.recurrence[1].product(r * hidden, stop) + net.biases[1, new]
     n = g(ahead[:, new] + net.biases[0, new] + late)
     return (1 - z) * n + z * hidden, cell
 
 
 def lstm_step(net: Network, ahead: Array, hidden: Array, cell: Array, stop: Stop) -> tuple[Array, Array]:
     f, g, h = net.activations
-    total = ahead + net.recurrence.product(hidden, stop) + net.biases[0] + net.biases[1]
+    total = ahead + net.recurrence[0].product(hidden, stop) + net.biases[0] + net.biases[1]
 
     def gate(i: int, through: Array | None) -> Array:
         part = total[:, net.gate(i)]
@@ -143,39 +170,43 @@ class RecurrentJob(Job):
     Args:
         step: of the network.
         activations: of each direction.
+        gates: in each part of the recurrence.
         plan: what to compute.
     """
 
-    def __init__(self, step: Step, activations: int, plan: Plan) -> None:
-        self._step, self._plan = step, plan
+    def __init__(self, step: Step, activations: int, gates: tuple[int, ...], plan: Plan) -> None:
+        self._step, self._gates, self._plan = step, gates, plan
         _, self._length, self._batch, self._width = plan.inputs["InputTensor"].sizes
         _, self._directions, self._rows, self._hidden = plan.inputs["RecurrenceTensor"].sizes
         own = [activation(operator) for operator in plan.attributes.ActivationDescs]
         self._activations = [own[i * activations : (i + 1) * activations] for i in range(self._directions)]
         self._elements = self._directions * self._rows * (self._width + self._hidden)
-        self._is_shared = 8 * self._elements <= MOST_CONVERTED
+        self._is_packed = 4 * self._elements <= MOST_PACKED
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
-        return ()
+        return (MULTIPLY_SINGLES,)
 
     def scratch_bytes(self, threads: int) -> int:
         entries = min(ENTRIES, self._batch)
         state = entries * (4 * self._rows + 24 * self._hidden + 2 * self._width)
         biases = self._directions * 2 * self._rows
-        return 8 * ((self._elements if self._is_shared else 0) + biases + threads * (state + 4 * AHEAD + 2 * PART))
+        # Each part of the rows ends with a panel of its own.
+        filled = self._directions * (len(self._gates) + 1) * WIDTH * max(self._width, self._hidden)
+        packed = 4 * (self._elements + filled) if self._is_packed else 0
+        return packed + 8 * (biases + threads * (state + 4 * AHEAD + 2 * PART))
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         blas.single_threaded()
-        networks = [self._network(inputs, number) for number in range(self._directions)]
+        networks = [self._network(inputs, number, find(MULTIPLY_SINGLES)) for number in range(self._directions)]
         units = self._directions * -(-self._batch // ENTRIES)
         pool.run(partial(self._units, networks, inputs, outputs, stop), units, 1, stop)
 
-    def _network(self, inputs: Arrays, number: int) -> Network:
-        given = [inputs[name][0, number] for name in ("WeightTensor", "RecurrenceTensor")]
-        weights, recurrence = (
-            Weights(view, np.ascontiguousarray(view, np.float64) if self._is_shared else None) for view in given
-        )
+    def _network(self, inputs: Arrays, number: int, multiply: Entry) -> Network:
+        make = partial(Weights, multiply=multiply, is_packed=self._is_packed)
+        weights = make(inputs["WeightTensor"][0, number])
+        parts = np.split(inputs["RecurrenceTensor"][0, number], np.cumsum(self._gates[:-1]) * self._hidden)
+        recurrence = list(map(make, parts))
         biases = np.zeros((2, self._rows))
         if "BiasTensor" in inputs:
             biases[...] = inputs["BiasTensor"][0, 0, number].reshape(2, -1)
@@ -230,6 +261,6 @@ class RecurrentJob(Job):
                 yield first + i, products[i]
 
 
-RNN = partial(RecurrentJob, rnn_step, 1)
-GRU = partial(RecurrentJob, gru_step, 2)
-LSTM = partial(RecurrentJob, lstm_step, 3)
+RNN = partial(RecurrentJob, rnn_step, 1, (1,))
+GRU = partial(RecurrentJob, gru_step, 2, (2, 1))
+LSTM = partial(RecurrentJob, lstm_step, 3, (4,))

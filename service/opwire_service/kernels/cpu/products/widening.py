@@ -1,4 +1,4 @@
-"""Copies of parts of matrices in float64, so that the products of their elements are exact, with sums of squares."""
+"""Copies of parts of matrices in float64, so that the products of their elements are exact, with squares of rows."""
 
 from __future__ import annotations
 

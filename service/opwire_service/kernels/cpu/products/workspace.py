@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..numbers.vectors import WIDTH
+from .multiplying import PANEL_ELEMENTS
 from .settling import STAGE_BYTES
 
 
@@ -15,23 +17,22 @@ class Sizes(NamedTuple):
     """Of what a tile needs.
 
     Attributes:
-        matrices, rows, columns: of the tile.
+        matrices, rows: of the tile.
+        columns: numbers of a row of its sums, those of whole panels.
         depth: products that are summed at a time.
-        is_deep: whether there are more of them.
     """
 
     matrices: int
     rows: int
     columns: int
     depth: int
-    is_deep: bool
 
     @property
     def bytes(self) -> int:
         sums = self.matrices * self.rows * self.columns
-        operands = self.matrices * (self.rows + self.columns) * self.depth
+        operands = self.matrices * (self.rows + self.columns) * self.depth + WIDTH
         squares = self.matrices * (self.rows + self.columns)
-        return 8 * (operands + sums * (3 if self.is_deep else 2) + squares + 1) + STAGE_BYTES
+        return 8 * (operands + 2 * sums + squares + self.depth + PANEL_ELEMENTS + 1) + STAGE_BYTES
 
 
 class Places(NamedTuple):
@@ -49,8 +50,10 @@ class Workspace:
 
     Attributes:
         left, right: operands in float64, flat.
-        sums, more: of products, flat; ``more`` is empty where one call of BLAS sums all.
+        sums: of products, flat.
         row_squares, column_squares: of the operands.
+        offsets: of the rows of the right operand.
+        panel: of the right operand.
         opens: how many elements are open, then which.
         stage: memory of the kernel that settles those.
         places: addresses.
@@ -59,11 +62,13 @@ class Workspace:
     def __init__(self, sizes: Sizes) -> None:
         elements = sizes.matrices * sizes.rows * sizes.columns
         self.left = np.empty(sizes.matrices * sizes.rows * sizes.depth)
-        self.right = np.empty(sizes.matrices * sizes.depth * sizes.columns)
+        # Panels that are not full reach beyond the last row.
+        self.right = np.empty(sizes.matrices * sizes.depth * sizes.columns + WIDTH)
         self.sums = np.empty(elements)
-        self.more = np.empty(elements if sizes.is_deep else 0)
         self.row_squares = np.empty(sizes.matrices * sizes.rows)
         self.column_squares = np.empty(sizes.matrices * sizes.columns)
+        self.offsets = np.empty(sizes.depth, np.int64)
+        self.panel = np.empty(PANEL_ELEMENTS)
         self.opens = np.empty(1 + elements, np.int64)
         self.stage = np.empty(STAGE_BYTES // 8)
         memory = self.sums, self.row_squares, self.column_squares, self.opens, self.stage

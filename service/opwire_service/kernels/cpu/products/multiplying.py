@@ -1,0 +1,206 @@
+"""Products of float64 matrices: the sums of some rows and sixteen columns at a time stay in registers.
+
+The right operand need not be a matrix in memory: a table says where each of its rows is, and another one where each
+panel of sixteen columns begins. So a convolution multiplies its filters by the input as it lies there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba.core import config
+from numba.core.codegen import get_host_cpu_features
+
+from ..jit.compiler import Kernel, inlined, inner, kernel
+from ..jit.element import ADDRESS, FLOAT32, INT64, intrinsic, load, size_of, store
+from ..numbers.vectors import DOUBLES, WIDTH, Vector, fused_vectors, load_vector, spread, store_vector
+from ..run.geometry import at
+
+DEPTH = 256
+"""Products that are summed in registers at a time: the error of a sum grows with it."""
+
+ROWS, PANELS, LENGTH, LEFT_MATRIX, LEFT_ROW, LEFT_STEP, RIGHT_MATRIX, OFFSETS, STARTS, PITCH, ADDS, SQUARES, PANEL = (
+    range(13)
+)
+"""Places in the geometry: rows of a matrix, panels of sixteen columns, and products of a sum; the steps in numbers from
+a matrix, a row and an element of the left operand to the next, and from a matrix of the right one; the addresses of the
+offsets of its rows and of the beginnings of its panels; numbers from a row of the sums to the next; whether sums are
+added to those that are there; the address of the sums of squares of columns to add to, or 0; and that of memory for a
+panel, or 0 if those of the right operand are in one piece each."""
+
+PANEL_ELEMENTS = DEPTH * (WIDTH + 1)
+"""Of the memory for a panel, and for the offsets in it."""
+
+_host: Any = get_host_cpu_features
+_given: Any = config
+
+IS_WIDE = "+avx512f" in (_host() if _given.CPU_FEATURES is None else _given.CPU_FEATURES).split(",")
+"""Whether a vector takes but two of 32 registers: eight sums fit then, else three."""
+
+TALL, SHORT = 8 if IS_WIDE else 3, 3
+
+
+def summation_error(depth: int) -> float:
+    """The error of a sum of so many exact products, ``DEPTH`` at a time, in parts of the sum of their magnitudes."""
+    steps = min(depth, DEPTH) + -(-depth // DEPTH)
+    # Some steps more than there are stand for the rounding of the bound itself.
+    return (steps + 16) * 2.0**-53
+
+
+@intrinsic
+def _numbers(typing: Any, address: Any, index: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
+    """Sixteen numbers of the right operand, which are FLOAT32 if ``zero`` is, else float64."""
+    is_single = zero == FLOAT32
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        element = ir.FloatType() if is_single else ir.DoubleType()
+        first = builder.gep(builder.inttoptr(args[0], element.as_pointer()), [args[1]])
+        vector = builder.bitcast(first, ir.VectorType(element, WIDTH).as_pointer())
+        found = builder.load(vector, align=4 if is_single else 8)
+        return builder.fpext(found, ir.VectorType(ir.DoubleType(), WIDTH)) if is_single else found
+
+    return DOUBLES(ADDRESS, ADDRESS, zero), code
+
+
+@inlined
+def _leave(sums: int, row: int, total: Vector, geometry: int, adds: int) -> None:
+    """Puts a row of sums where it belongs."""
+    place = row * at(geometry, PITCH)
+    if adds:
+        store_vector(sums, place, total + load_vector(sums, place, 0.0))
+    else:
+        store_vector(sums, place, total)
+
+
+@inner
+def _eight(
+    zero: float, geometry: int, left: int, right: int, offsets: int, length: int, sums: int, rows: int, adds: int
+) -> None:
+    """At most eight rows: those that are missing are the last one again, and not kept."""
+    down, step = 8 * at(geometry, LEFT_ROW), 8 * at(geometry, LEFT_STEP)
+    b, c, d = left + min(1, rows - 1) * down, left + min(2, rows - 1) * down, left + min(3, rows - 1) * down
+    e, f, g = left + min(4, rows - 1) * down, left + min(5, rows - 1) * down, left + min(6, rows - 1) * down
+    h, place = left + min(7, rows - 1) * down, 0
+    s, t, u, v = spread(0.0), spread(0.0), spread(0.0), spread(0.0)
+    w, x, y, z = spread(0.0), spread(0.0), spread(0.0), spread(0.0)
+    for k in range(length):
+        found = _numbers(right, load(offsets, k, 0), zero)
+        s = fused_vectors(found, load(left + place, 0, 0.0), s)
+        t = fused_vectors(found, load(b + place, 0, 0.0), t)
+        u = fused_vectors(found, load(c + place, 0, 0.0), u)
+        v = fused_vectors(found, load(d + place, 0, 0.0), v)
+        w = fused_vectors(found, load(e + place, 0, 0.0), w)
+        x = fused_vectors(found, load(f + place, 0, 0.0), x)
+        y = fused_vectors(found, load(g + place, 0, 0.0), y)
+        z = fused_vectors(found, load(h + place, 0, 0.0), z)
+        place += step
+    _leave(sums, 0, s, geometry, adds)
+    if rows > 1:
+        _leave(sums, 1, t, geometry, adds)
+    if rows > 2:
+        _leave(sums, 2, u, geometry, adds)
+    if rows > 3:
+        _leave(sums, 3, v, geometry, adds)
+    if rows > 4:
+        _leave(sums, 4, w, geometry, adds)
+    if rows > 5:
+        _leave(sums, 5, x, geometry, adds)
+    if rows > 6:
+        _leave(sums, 6, y, geometry, adds)
+    if rows > 7:
+        _leave(sums, 7, z, geometry, adds)
+
+
+@inner
+def _three(
+    zero: float, geometry: int, left: int, right: int, offsets: int, length: int, sums: int, rows: int, adds: int
+) -> None:
+    """The same for at most three rows."""
+    down, step, place = 8 * at(geometry, LEFT_ROW), 8 * at(geometry, LEFT_STEP), 0
+    b, c = left + min(1, rows - 1) * down, left + min(2, rows - 1) * down
+    s, t, u = spread(0.0), spread(0.0), spread(0.0)
+    for k in range(length):
+        found = _numbers(right, load(offsets, k, 0), zero)
+        s = fused_vectors(found, load(left + place, 0, 0.0), s)
+        t = fused_vectors(found, load(b + place, 0, 0.0), t)
+        u = fused_vectors(found, load(c + place, 0, 0.0), u)
+        place += step
+    _leave(sums, 0, s, geometry, adds)
+    if rows > 1:
+        _leave(sums, 1, t, geometry, adds)
+    if rows > 2:
+        _leave(sums, 2, u, geometry, adds)
+
+
+@inner
+def _collect(zero: float, right: int, offsets: int, length: int, panel: int, squares: int) -> None:
+    """Copies a panel into one piece, and adds the squares to those of its columns."""
+    total = load_vector(squares, 0, 0.0) if squares else spread(0.0)
+    for k in range(length):
+        found = _numbers(right, load(offsets, k, 0), zero)
+        store_vector(panel, k * WIDTH, found)
+        store(panel, DEPTH * WIDTH + k, k * WIDTH)
+        total = fused_vectors(found, found, total)
+    if squares:
+        store_vector(squares, 0, total)
+
+
+@inner
+def _panel(zero: float, geometry: int, left: int, right: int, offsets: int, length: int, sums: int, adds: int) -> None:
+    """The sums of all rows of a matrix in a panel."""
+    rows, pitch, across = at(geometry, ROWS), at(geometry, PITCH), at(geometry, LEFT_ROW)
+    for row in range(0, rows, TALL):
+        here, there = left + 8 * row * across, sums + 8 * row * pitch
+        if TALL == SHORT or rows - row <= SHORT:
+            _three(zero, geometry, here, right, offsets, length, there, min(SHORT, rows - row), adds)
+        else:
+            _eight(zero, geometry, here, right, offsets, length, there, min(TALL, rows - row), adds)
+
+
+@kernel
+def multiply(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
+    """Units are panels of all matrices; the source is the left operand, the states are the right one."""
+    panels, length, size = at(geometry, PANELS), at(geometry, LENGTH), size_of(zero)
+    matrix_sums = at(geometry, ROWS) * at(geometry, PITCH)
+    for first in range(0, length, DEPTH):
+        count, adds = min(DEPTH, length - first), int(first > 0) | at(geometry, ADDS)
+        offsets = at(geometry, OFFSETS) + 8 * first
+        for unit in range(begin, end):
+            matrix = unit // panels
+            panel = unit - matrix * panels
+            left = source + 8 * (matrix * at(geometry, LEFT_MATRIX) + first * at(geometry, LEFT_STEP))
+            right = states + size * (matrix * at(geometry, RIGHT_MATRIX) + load(at(geometry, STARTS), panel, 0))
+            sums, copy = target + 8 * (matrix * matrix_sums + panel * WIDTH), at(geometry, PANEL)
+            if copy:
+                squares = at(geometry, SQUARES) + 8 * WIDTH * unit if at(geometry, SQUARES) else 0
+                _collect(zero, right, offsets, count, copy, squares)
+                _panel(0, geometry, left, copy, copy + 8 * DEPTH * WIDTH, count, sums, adds)
+            else:
+                _panel(zero, geometry, left, right, offsets, count, sums, adds)
+
+
+MULTIPLY, MULTIPLY_SINGLES = Kernel(multiply, INT64), Kernel(multiply, FLOAT32)
+"""The second one has a right operand of FLOAT32."""
+
+BLOCKS, HEIGHT, LINE_LENGTH, ROW, BLOCK, LINE = range(6)
+"""Places in the geometry of ``gather``: in each row the blocks, their lines and how long these are; then the steps from
+a row, a block and a line to the next."""
+
+
+@kernel
+def gather(zero: int, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
+    """Moves lines of numbers down in their memory, so that nothing is between them. Units are rows, in their order."""
+    height, length = at(geometry, HEIGHT), at(geometry, LINE_LENGTH)
+    there = target + 8 * begin * at(geometry, BLOCKS) * height * length
+    for row in range(begin, end):
+        for block in range(at(geometry, BLOCKS)):
+            for line in range(height):
+                here = source + 8 * (row * at(geometry, ROW) + block * at(geometry, BLOCK) + line * at(geometry, LINE))
+                for j in range(length):
+                    store(there, j, load(here, j, 0.0))
+                there += 8 * length
+
+
+GATHER = Kernel(gather, INT64)

@@ -1,0 +1,177 @@
+"""Lays the input of a convolution out in float64, with its padding, so that neighbouring positions meet neighbours.
+
+Each dimension is taken apart into planes by what is left of the elements divided by the stride. So all positions of a
+line meet by a tap a run of one plane, and those of the next line a run that lies as far behind it for every tap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+
+from ..jit.compiler import Kernel, inlined, inner, kernel
+from ..jit.element import ADDRESS, FLOAT32, HALF, INT32, intrinsic, read, store
+from ..numbers.formats import number_of, values
+from ..numbers.vectors import WIDTH, VectorType, elements, store_vector
+from ..run.geometry import advance, at
+from .window import (
+    BASE,
+    CHANNEL,
+    COUNT,
+    FIRST,
+    GROUP,
+    IMAGE,
+    IMAGES,
+    MOVE,
+    SIZE,
+    SPACE,
+    TAPS,
+    TURN,
+    WINDOW,
+)
+
+KINDS, EXTENT = range(WINDOW, WINDOW + 6, 3)
+"""Of each spatial dimension: its planes, and how many elements each of them has."""
+
+FIRST_CHANNEL, CHANNELS = range(WINDOW + 6, WINDOW + 8)
+
+
+@inlined
+def _low(geometry: int, dimension: int) -> int:
+    """The lowest element that position 0 meets."""
+    reach = (at(geometry, TAPS + dimension) - 1) * at(geometry, TURN + dimension)
+    return at(geometry, BASE + dimension) + min(0, reach)
+
+
+@inlined
+def _begin(geometry: int, dimension: int, kind: int) -> int:
+    """The first element of a plane."""
+    return _low(geometry, dimension) + kind * abs(at(geometry, TURN + dimension)) % at(geometry, MOVE + dimension)
+
+
+@inlined
+def _shift(geometry: int, dimension: int, tap: int) -> tuple[int, int]:
+    """The plane where position 0 meets a tap, and the place in it."""
+    turn = at(geometry, TURN + dimension)
+    steps = tap if turn >= 0 else at(geometry, TAPS + dimension) - 1 - tap
+    # As many taps on the planes come round again, of which there are no more than taps.
+    return steps % at(geometry, KINDS + dimension), steps * abs(turn) // at(geometry, MOVE + dimension)
+
+
+@inner
+def lay_offsets(geometry: int, offsets: int) -> None:
+    """Where the rows of the matrix begin."""
+    last, middle, first = at(geometry, EXTENT + 2), at(geometry, EXTENT + 1), at(geometry, EXTENT)
+    plane = first * middle * last
+    planes = at(geometry, KINDS) * at(geometry, KINDS + 1) * at(geometry, KINDS + 2)
+    row = at(geometry, FIRST_CHANNEL) * at(geometry, TAPS) * at(geometry, TAPS + 1) * at(geometry, TAPS + 2)
+    row -= at(geometry, FIRST)
+    for channel in range(at(geometry, CHANNELS)):
+        base = channel * at(geometry, IMAGES) * planes * plane
+        for p in range(at(geometry, TAPS)):
+            a, high = _shift(geometry, 0, p)
+            for q in range(at(geometry, TAPS + 1)):
+                b, low = _shift(geometry, 1, q)
+                for r in range(at(geometry, TAPS + 2)):
+                    if 0 <= row < at(geometry, COUNT):
+                        c, place = _shift(geometry, 2, r)
+                        number = (a * at(geometry, KINDS + 1) + b) * at(geometry, KINDS + 2) + c
+                        store(offsets, row, base + number * plane + (high * middle + low) * last + place)
+                    row += 1
+
+
+@intrinsic
+def _first_elements(typing: Any, address: Any, count: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
+    """The bits of fewer than sixteen neighbouring elements, and zeros: nothing behind them is read."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        bits, places = ir.VectorType(ir.IntType(zero.bitwidth), WIDTH), ir.VectorType(ir.IntType(64), WIDTH)
+        one = builder.insert_element(ir.Constant(places, ir.Undefined), args[1], ir.Constant(ir.IntType(32), 0))
+        order = ir.Constant(ir.VectorType(ir.IntType(32), WIDTH), [0] * WIDTH)
+        counts = builder.shuffle_vector(one, one, order)
+        mask = builder.icmp_signed("<", ir.Constant(places, list(range(WIDTH))), counts)
+        name, pointer = f"llvm.masked.load.v{WIDTH}i{zero.bitwidth}.p0v{WIDTH}i{zero.bitwidth}", bits.as_pointer()
+        kind = ir.FunctionType(bits, [pointer, ir.IntType(32), mask.type, bits])
+        function = builder.module.globals.get(name) or ir.Function(builder.module, kind, name)
+        aligned = ir.Constant(ir.IntType(32), zero.bitwidth // 8)
+        return builder.call(function, [builder.inttoptr(args[0], pointer), aligned, mask, ir.Constant(bits, None)])
+
+    return VectorType({32: INT32, 16: HALF}[zero.bitwidth])(ADDRESS, ADDRESS, zero), code
+
+
+@inner
+def _neighbours(source: int, target: int, count: int, zero: float) -> None:
+    """Copies neighbours, and zeros up to the end of a vector; the next line will stand where those are."""
+    last = count - count % WIDTH
+    for j in range(0, last, WIDTH):
+        store_vector(target, j, values(elements(advance(source, j, zero), None, zero)))
+    if last < count:
+        store_vector(target, last, values(_first_elements(advance(source, last, zero), count - last, zero)))
+
+
+@inlined
+def _copy(source: int, step: int, target: int, count: int, zero: float) -> None:
+    last = count - count % WIDTH
+    for j in range(0, last, WIDTH):
+        store_vector(target, j, values(elements(advance(source, j * step, zero), step, zero)))
+    for j in range(last, count):
+        store(target, j, number_of(read(source, j * step, zero)))
+
+
+@inner
+def _plane(geometry: int, source: int, kinds: tuple[int, int, int], target: int, zero: float) -> None:
+    """A plane of a channel of an image; what lies outside of the input is zero."""
+    length, move, base = at(geometry, EXTENT + 2), at(geometry, MOVE + 2), _begin(geometry, 2, kinds[2])
+    begin = min(max(0, -(base // move)), length)
+    end = max(begin, min(length, -((base - at(geometry, SIZE + 2)) // move)))
+    step = move * at(geometry, SPACE + 2)
+    for p in range(at(geometry, EXTENT)):
+        high = _begin(geometry, 0, kinds[0]) + p * at(geometry, MOVE)
+        for q in range(at(geometry, EXTENT + 1)):
+            low = _begin(geometry, 1, kinds[1]) + q * at(geometry, MOVE + 1)
+            is_inside = 0 <= high < at(geometry, SIZE) and 0 <= low < at(geometry, SIZE + 1)
+            first, last = (begin, end) if is_inside else (length, length)
+            for j in range(first):
+                store(target, j, 0.0)
+            place = high * at(geometry, SPACE) + low * at(geometry, SPACE + 1)
+            place += (base + first * move) * at(geometry, SPACE + 2)
+            here, there = advance(source, place, zero), target + 8 * first
+            if step == 1:
+                _neighbours(here, there, last - first, zero)
+            else:
+                _copy(here, step, there, last - first, zero)
+            for j in range(last, length):
+                store(target, j, 0.0)
+            target += 8 * length
+
+
+@inner
+def lay_channels(zero: float, source: int, target: int, geometry: int, begin: int, end: int) -> None:
+    """The planes of some channels of all groups."""
+    plane = 8 * at(geometry, EXTENT) * at(geometry, EXTENT + 1) * at(geometry, EXTENT + 2)
+    channels, images = at(geometry, CHANNELS), at(geometry, IMAGES)
+    first, second, third = at(geometry, KINDS), at(geometry, KINDS + 1), at(geometry, KINDS + 2)
+    there = target + begin * images * first * second * third * plane
+    for unit in range(begin, end):
+        group = unit // channels
+        channel = at(geometry, FIRST_CHANNEL) + unit - group * channels
+        for image in range(images):
+            place = group * at(geometry, GROUP) + channel * at(geometry, CHANNEL) + image * at(geometry, IMAGE)
+            here = advance(source, place, zero)
+            for p in range(first):
+                for q in range(second):
+                    for r in range(third):
+                        _plane(geometry, here, (p, q, r), there, zero)
+                        there += plane
+
+
+@kernel
+def lay(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
+    """Units are channels of all groups; the states are where the rows of the matrix begin in those of one group."""
+    lay_offsets(geometry, states)
+    lay_channels(zero, source, target, geometry, begin, end)
+
+
+LAY = Kernel(lay, FLOAT32), Kernel(lay, HALF)

@@ -64,7 +64,8 @@ class Limits:
     ] = 60_000
     receive_ms: Annotated[int, Option("Longest time that a body may take to arrive.", 1)] = 60_000
     max_wait_ms: Annotated[
-        int, Option("Longest time that work may be expected to wait for a device; beyond that it is refused.", 0)
+        int,
+        Option("Longest time that work may be expected to wait for a device, or a body may wait for memory.", 0),
     ] = 5000
 
     def to_json(self) -> dict[str, int]:

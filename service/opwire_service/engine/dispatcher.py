@@ -6,22 +6,23 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import cast
 from weakref import WeakSet
 
 from opwire.check import Plan
-from opwire.errors import DeadlineExceededError, LimitExceededError, OverloadedError, ProblemCode, UnavailableError
+from opwire.errors import LimitExceededError, OverloadedError, ProblemCode, UnavailableError
 from opwire.graph import operator_plans
 
 from ..devices import AUTO, CLUSTER, kind_of
 from ..devices.base import Device, DeviceLost, Inputs
-from ..execution import Arrays, Bound, Stop, Stopped
+from ..execution import Arrays, Bound
 from .durations import kind_of_work
 from .placement import UNKNOWN, Cost, Demand, Placement
 from .progress import Ran
+from .running import is_whole, result, run_timed, too_late
 from .schedule import MAX_WAIT, Action, Evict, Job, NoLane, QueueFull, Schedule, Start
 
 ORACLE = "reference"
@@ -219,7 +220,7 @@ class Dispatcher:
         self._refuse_if_closing()
         began = time.thread_time()
         try:
-            return Ran(0, _run(run, lambda: time.monotonic() > deadline))
+            return Ran(0, run_timed(run, lambda: time.monotonic() > deadline))
         finally:
             if time.thread_time() - began > INLINE_SECONDS:
                 self._slow.add(plan)
@@ -259,13 +260,11 @@ class Dispatcher:
         charge = self._charge(device, plan)
         stop = threading.Event()
         bound = partial(runner.run, plan, cast(Arrays, inputs), outputs)  # text is there for those alone that decode it
-        work = self._threads.submit(_run, bound, lambda: stop.is_set() or time.monotonic() > deadline)
+        work = self._threads.submit(run_timed, bound, lambda: stop.is_set() or time.monotonic() > deadline)
         loop = asyncio.get_running_loop()
-        work.add_done_callback(
-            lambda done: loop.call_soon_threadsafe(self._ended, job, runner, charge, _is_whole(done))
-        )
+        work.add_done_callback(lambda done: loop.call_soon_threadsafe(self._ended, job, runner, charge, is_whole(done)))
         try:
-            ran = Ran(round(queued * 1e6), await _result(work, stop))
+            ran = Ran(round(queued * 1e6), await result(work, stop))
         except asyncio.CancelledError:
             self.cancelled["run"] += 1
             raise
@@ -333,7 +332,7 @@ class Dispatcher:
             elif isinstance(action, Evict):
                 waiting.set_exception(DeviceLost(action.job.device))
             else:
-                waiting.set_exception(_too_late("queue"))
+                waiting.set_exception(too_late("queue"))
         if self.schedule.running:
             self._idle.clear()
         else:
@@ -368,36 +367,6 @@ def candidates(names: Iterable[str]) -> list[str]:
     """Of some devices those that run the plans that name none."""
     found = list(names)
     return [name for name in found if name != ORACLE] or found
-
-
-def _run(run: Bound, stop: Stop) -> int:
-    started = time.perf_counter_ns()
-    try:
-        run(stop)
-    except Stopped:
-        raise _too_late("run") from None
-    return (time.perf_counter_ns() - started) // 1000
-
-
-def _is_whole(work: Future[int]) -> bool:
-    """Whether some work was done to its end."""
-    return not work.cancelled() and work.exception() is None
-
-
-async def _result(work: Future[int], stop: threading.Event) -> int:
-    ended = asyncio.wrap_future(work)
-    try:
-        return await asyncio.shield(ended)
-    except asyncio.CancelledError:
-        stop.set()
-        # What the request holds is given back when nothing uses it any more.
-        await asyncio.gather(ended, return_exceptions=True)
-        raise
-
-
-def _too_late(stage: str) -> DeadlineExceededError:
-    what = {"queue": "it waited for a device", "run": "the operator ran"}[stage]
-    return DeadlineExceededError(ProblemCode.DEADLINE_EXCEEDED, f"the deadline passed while {what}", stage=stage)
 
 
 def _gone(device: str) -> UnavailableError:

@@ -295,6 +295,7 @@ def mixed_plans() -> list[tuple[Plan, np.ndarray]]:
     return plans
 
 
+@pytest.mark.serial
 def test_many_plans_at_once_leave_the_memory_as_it_was(cuda):
     plans = mixed_plans()
     right = [run(cuda, plan, array).tobytes() for plan, array in plans]

@@ -140,9 +140,10 @@ def gelu(v: Writer, x: Number) -> Number:
 
     Below -14.85 it is so near 0 that FLOAT32 and FLOAT16 round it to 0.
     """
-    size = v.sign_of(x, v.number(1))  # taken before it is widened, as ``absolute`` is, it would be widened once more
-    squared = v.multiply(x, x)
-    falling = _exp2(v, v.at_most(squared, 2 * MOST), -0.5 * _LOG2_E)
+    # The size by its sign: taken before it is widened, as ``absolute`` is, it would be widened once more.
+    size = v.at_most(v.sign_of(x, v.number(1)), math.sqrt(2 * MOST))
+    squared = v.multiply(size, size)
+    falling = _exp2(v, squared, -0.5 * _LOG2_E)
     above = v.multiply(falling, _stepped(v, fitted.TAIL, size, squared))
     tail = v.divide(above, _stepped(v, fitted.TAIL_OVER, size, squared))
     return v.multiply(x, v.choose(v.is_negative(x), tail, v.subtract(v.number(1), tail)))

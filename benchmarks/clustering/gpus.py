@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import numpy as np
 
+import opwire
 from opwire.client import Client
 from opwire_service.settings import Settings
 
@@ -17,6 +18,8 @@ from .simulated import until
 
 TIMES = 1.8
 CLIENTS = 8
+SIZE = 512
+PRODUCTS = 120
 SECONDS = 10.0
 
 
@@ -39,21 +42,24 @@ def _names(url: str) -> list[str]:
     return [each["name"] for each in httpx.get(f"{url}/v1/server").json()["devices"]]
 
 
-def _request() -> tuple[dict[str, Any], dict[str, Any]]:
-    """A product that keeps a card busy for some milliseconds, of tensors of 4 MB."""
-    matrix = {"DataType": "FLOAT32", "Sizes": [1, 1, 1024, 1024]}
-    desc = {"ATensor": matrix, "BTensor": matrix, "TransA": "NONE", "TransB": "NONE", "Alpha": 1, "Beta": 0}
-    array = np.random.default_rng(0).random((1, 1, 1024, 1024), "f4")
-    return {"type": "GEMM", "desc": desc}, {"ATensor": array, "BTensor": array}
+def _request() -> tuple[opwire.Graph, dict[str, Any]]:
+    """A chain of products that keeps a card busy for tens of milliseconds, of tensors of 1 MB."""
+    graph = opwire.Graph()
+    values = matrix = graph.input("a", "FLOAT32", [1, 1, SIZE, SIZE])
+    for _ in range(PRODUCTS):
+        values = graph.gemm(values, matrix, alpha=2 / SIZE)  # so that numbers keep their size
+    graph.output("b", values)
+    return graph, {"a": np.random.default_rng(0).random((1, 1, SIZE, SIZE), "f4")}
 
 
 def _rate(url: str, cards: list[str]) -> float:
     ended, counts = threading.Event(), dict.fromkeys(range(CLIENTS), 0)
+    graph, inputs = _request()
 
     def ask(number: int) -> None:
         with Client(url) as client:
             while not ended.is_set():
-                client.execute(*_request(), device=cards[number % len(cards)])
+                client.execute(graph, inputs, device=cards[number % len(cards)])
                 counts[number] += 1
 
     threads = [threading.Thread(target=ask, args=(number,)) for number in counts]

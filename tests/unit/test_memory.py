@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opwire.errors import DeadlineExceededError, OverloadedError, ProblemCode
-from opwire_service.engine.memory import SMALL, Hold, Memory
+from opwire_service.engine.memory import SLOW_SECONDS, SMALL, Hold, Memory
 from tests.profiles import examples
 
 pytestmark = pytest.mark.anyio
@@ -239,6 +239,33 @@ async def test_small_bodies_begin_an_eighth_of_the_memory_at_a_time_and_then_go_
     for hold in (*holds[1:], waiting):
         hold.give_back(hold.bytes)
     assert memory.held == 0
+
+
+async def test_bodies_that_take_long_to_come_keep_no_others_from_beginning():
+    memory = Memory(LIMIT, 99)
+    slow = [memory.open() for _ in range(SHARED // SMALL)]
+    for hold in slow:
+        await hold.take_body(SMALL, SMALL, in_time())
+    other, asked = asks(memory, SMALL)
+    await settled()
+    memory.pass_slow(time.monotonic())
+    assert not asked.done(), "they have just begun"
+    memory.pass_slow(in_time(SLOW_SECONDS + 1))
+    await asked
+    for hold in [*slow, other]:
+        hold.give_back(SMALL)
+    await memory.open().take_body(SHARED, SMALL, in_time())  # what counts no more is not taken off again
+
+
+async def test_a_large_body_has_time_for_its_bytes():
+    memory = Memory(LIMIT, 99)
+    await memory.open().take_body(4 * SMALL, 4 * SMALL, in_time())
+    _, asked = asks(memory, 6 * SMALL)
+    memory.pass_slow(in_time(3 * SLOW_SECONDS))
+    await settled()
+    assert not asked.done()
+    memory.pass_slow(in_time(5 * SLOW_SECONDS))
+    await asked
 
 
 async def test_who_has_waited_long_enough_for_a_body_to_be_read_is_refused():

@@ -22,6 +22,9 @@ BODIES_SHARE = 8
 """The part of the limit for large bodies behind the first of them, and for small ones to begin with: more at a time
 would only fight for the processor and its caches."""
 
+SLOW_SECONDS = 1.0
+"""That a small body may take, and each ``SMALL`` bytes of a large one, before others no longer wait for it to be in."""
+
 _RETRY_AFTER = 1.0
 
 
@@ -119,6 +122,18 @@ class Memory:
         self._arrived.add(hold)
         return True
 
+    def pass_slow(self, now: float) -> None:
+        """Lets others begin beside bodies that take long to come: these fight for no processor.
+
+        Args:
+            now: on the clock of ``time.monotonic``.
+        """
+        for line in self._of_bodies:
+            for hold in [each for each in line.bodies if each not in self._arrived]:
+                if now - hold.since > SLOW_SECONDS * max(1.0, hold.body / self._small):
+                    self._uncount(hold)
+        self._admit_waiting()
+
     def arrived(self, hold: Hold) -> None:
         """See ``Hold.arrived``."""
         self._arrived.add(hold)
@@ -141,11 +156,15 @@ class Memory:
         if not hold.bytes:
             self._arrived.discard(hold)
             self._leave(hold)
-            if hold.line is not None:
-                hold.line.bodies.discard(hold)
-                hold.line.bytes -= hold.body
-                hold.line, hold.body = None, 0
+            self._uncount(hold)
         self._admit_waiting()
+
+    def _uncount(self, hold: Hold) -> None:
+        """Takes a body out of those that share a part of the memory."""
+        if hold.line is not None:
+            hold.line.bodies.discard(hold)
+            hold.line.bytes -= hold.body
+            hold.line, hold.body = None, 0
 
     def _growth(self, hold: Hold, size: int) -> _Line:
         return self._small_growth if hold.bytes + size <= self._small else self._large_growth
@@ -178,7 +197,8 @@ class Memory:
         hold.bytes += size
         line.served.add(hold)
         if line in self._of_bodies:
-            hold.line = line
+            if hold.line is None:
+                hold.line, hold.since = line, time.monotonic()
             hold.body += size
             line.bodies.add(hold)
             line.bytes += size
@@ -224,16 +244,18 @@ class Hold:
         number: of the request, in the order of their coming.
         line: from which its body had memory, if it had to ask.
         body: bytes that it had from there.
+        since: when it had the first of them.
         bytes: that it holds.
     """
 
-    __slots__ = ("_memory", "body", "bytes", "line", "number")
+    __slots__ = ("_memory", "body", "bytes", "line", "number", "since")
 
     def __init__(self, memory: Memory, number: int) -> None:
         self._memory = memory
         self.number = number
         self.line: _Line | None = None
         self.body = 0
+        self.since = 0.0
         self.bytes = 0
 
     async def take_body(self, size: int, whole: int, deadline: float) -> None:

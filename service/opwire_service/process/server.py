@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import socket
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -133,6 +134,7 @@ class HttpServer(uvicorn.Server):
         if service is not None and self.settings.workers > 1:
             service.publish()  # for the process that is asked
         if service is not None and counter % _TICKS == 0:
+            service.engine.memory.pass_slow(time.monotonic())
             self._close_slow(service.engine.memory)
             self._trim(service.engine.memory)
             service.engine.graphs.drop_removed()

@@ -117,3 +117,13 @@ def test_few_kinds_are_remembered():
         durations.learn(str(number), 2**20, 0.01)
     assert len(durations._known) < 2000
     assert durations.expected("SUM", 2**20) < 0.01
+
+
+def test_a_run_that_was_held_up_tells_little_and_many_tell_that_it_takes_longer_now():
+    durations = Durations()
+    for seconds in (0.01, 0.01, 60.0):
+        durations.learn("REDUCE", 1000, seconds)
+    assert 0.01 <= durations.expected("REDUCE", 1000) < 0.02
+    for _ in range(100):
+        durations.learn("REDUCE", 1000, 60.0)
+    assert durations.expected("REDUCE", 1000) > 55

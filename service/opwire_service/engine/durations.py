@@ -10,6 +10,9 @@ from opwire.check import Plan
 from opwire.tensor import BufferTensorDesc, packed_strides
 
 _SMOOTHING = 0.2
+_LONGER = 2.0
+"""Times what was expected that one run counts at most: what took longer by far was held up, and others will not be."""
+
 _FIRST_RATE = 1e9
 """Element visits in a second, at most, of an amount that was not measured: it may need much new memory."""
 
@@ -76,4 +79,4 @@ class Durations:
 
 
 def _smoothed(before: float | None, seconds: float) -> float:
-    return seconds if before is None else before + _SMOOTHING * (seconds - before)
+    return seconds if before is None else before + _SMOOTHING * (min(seconds, _LONGER * before) - before)

@@ -81,7 +81,9 @@ class Compiler:
             with self._lock:
                 if program in self._modules:
                     self._kernels[program, entry] = found
-        return lambda stream: found(launch.grid, launch.block, (launch.parameter,), shared, stream)
+        # As bytes: CuPy has NumPy describe all members of a structure anew, which takes longer than the launch.
+        parameter = launch.parameter.view(f"V{launch.parameter.itemsize}")
+        return lambda stream: found(launch.grid, launch.block, (parameter,), shared, stream)
 
     def ask(self, programs: Iterable[Program]) -> None:
         """Begins to compile those programs that are not ready, some at a time."""

@@ -122,9 +122,10 @@ class Module:
     def _run(self, grid: object, block: object, parameters: tuple[Array], shared: int, stream: Stream) -> None:
         Module.launches += 1
         (parameter,) = parameters
-        if "uncertain" not in (parameter.dtype.names or ()) or not parameter["uncertain"][0]:
+        structure = parameter.base  # whose bytes these are
+        if structure is None or "uncertain" not in (structure.dtype.names or ()) or not structure["uncertain"][0]:
             return
-        address = int(parameter["uncertain"][0])
+        address = int(structure["uncertain"][0])
         places = Module.open_places
         listed = np.array(
             [len(places), 0, *(each for place in places for each in (place, 0))]

@@ -95,7 +95,7 @@ class CpuDevice(Device):
         if plan.work > SMALL_WORK or len(operator_plans(plan)) > INLINE_STEPS:
             return False
         prepared = self._prepare(plan)
-        return prepared.visits <= SMALL_WORK and prepared.borrowed <= INLINE_WORK and prepared.is_ready
+        return prepared.borrowed <= INLINE_WORK and prepared.is_ready
 
     def run(self, plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
         """See ``Device.run``."""

@@ -26,7 +26,7 @@ from .finishing import NOTHING, Finish, Steps, of_type
 from .laying import lines_at_once, planes_of_lines
 from .lines import LINES
 from .multiplying import GATHER, MULTIPLY, summation_error
-from .phases import MOST_UNFOLDED, Cut, Phase, Unit, flat_filters, grouped
+from .phases import MOST_UNFOLDED, Cut, Phase, Unit, flat_filters, grouped, visits_of_tiles
 from .planes import LAY
 from .unfolding import MOST_SUMS, Boxes, Columns, halved
 from .widening import WIDEN
@@ -51,6 +51,7 @@ class ConvolutionJob(Job):
         self._depth = prod(kernel.sizes[2:]) * geometry.channels
         is_few = geometry.filters <= FEW and self._depth <= SHALLOW
         self._by_lines = is_few and self._expression.is_rounded
+        self._visits = visits_of_tiles(plan, geometry.filters, self._count_tiles())
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
@@ -58,6 +59,26 @@ class ConvolutionJob(Job):
             return of_type(DIRECT, self._dtype), of_type(LINES, self._dtype)
         kernels = tuple(of_type(pair, self._dtype) for pair in (WIDEN, UNFOLD, LAY))
         return *kernels, MULTIPLY, GATHER, *self._finish_of(self._depth).kernels
+
+    @property
+    def visits(self) -> int:
+        return self._visits
+
+    def _count_tiles(self) -> int:
+        """The tiles of all phases, which are about as many in each."""
+        geometry, lines = self._geometry, self._geometry.phase(0)
+        if self._by_lines or lines is None:
+            return geometry.phases
+        return geometry.phases * len(self._tiles(self._cut(lines), lines))
+
+    def _cut(self, lines: tuple[Line, ...]) -> Cut:
+        depth = prod(line.taps for line in lines) * self._geometry.channels
+        return Cut.of(self._geometry, (self._geometry.images, *(line.length for line in lines)), depth)
+
+    def _tiles(self, cut: Cut, lines: tuple[Line, ...]) -> Boxes:
+        geometry = self._geometry
+        extents = geometry.groups, geometry.filters, geometry.images, *(line.length for line in lines)
+        return Boxes(extents, (cut.groups, cut.filters, *cut.places))
 
     def scratch_bytes(self, threads: int) -> int:
         return 4 * self._filter_elements + threads * TILE_BYTES
@@ -109,7 +130,7 @@ class ConvolutionJob(Job):
         shape = filters.shape[2:]
         filters, depth = flat_filters(filters, stop), prod(shape)
         place: tuple[Any, ...] = (..., *(line.outputs for line in lines))
-        cut = Cut.of(self._geometry, (self._geometry.images, *(line.length for line in lines)), depth)
+        cut = self._cut(lines)
         spaces = Workspaces(partial(Workspace, cut.sizes))
         return Phase(lines, source, filters, shape, bias, target[place], cut, self._finish_of(depth), spaces, find)
 
@@ -134,8 +155,7 @@ class ConvolutionJob(Job):
         step.bind(0, 0, 0, phase.find, pool, (phase,))(stop)
 
     def _run_tiles(self, phase: Phase, pool: Pool, stop: Stop) -> None:
-        groups, filters, *extents = phase.target.shape
-        units = Boxes((groups, filters, *extents), (phase.cut.groups, phase.cut.filters, *phase.cut.places))
+        units = self._tiles(phase.cut, phase.lines)
         work = partial(self._units, phase, units, stop)
         if len(units) == 1:
             work(0, 1)

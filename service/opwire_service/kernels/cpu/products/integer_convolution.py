@@ -16,7 +16,7 @@ from ..run.job import Job
 from ..run.pool import Find, Pool
 from . import blas
 from .integer_products import BYTES_DEPTH
-from .phases import grouped
+from .phases import grouped, visits_of_tiles
 from .requantizing import Finishing, Quantized, Wrapped
 from .unfolding import CHANNELS, MOST_SUMS, MOST_UNFOLDED, WASTE, Box, Boxes, Columns, Cut
 
@@ -35,10 +35,15 @@ class IntegerConvolutionJob(Job):
         self._lines, self._cut = lines, Cut.of(geometry, lines)
         extents = (geometry.groups, geometry.images, *(line.length for line in lines))
         self._units = Boxes(extents, [self._cut.groups, *self._cut.places])
+        self._visits = visits_of_tiles(plan, geometry.filters, len(self._units))
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
         return ()
+
+    @property
+    def visits(self) -> int:
+        return self._visits
 
     def scratch_bytes(self, threads: int) -> int:
         return min(threads, len(self._units)) * TILE_BYTES

@@ -66,7 +66,7 @@ def corners_of(region: Array, scale: float) -> tuple[int, int, int, int, int]:
     """
     image = float(region[0])
     left, top, right, bottom = (_rounded(float(corner) * scale) for corner in region[1:])
-    return int(image) if isfinite(image) and image > -1 else -1, left, top, right, bottom
+    return int(min(image, _FAR)) if isfinite(image) and image > -1 else -1, left, top, right, bottom
 
 
 def _rounded(value: float) -> int:
@@ -81,6 +81,17 @@ def bin_of(first: int, last: int, at: int, bins: int, size: int) -> range:
     length = last - first + 1
     begin, end = (first + at * length // bins, first - (-(at + 1) * length // bins))
     return range(*(max(0, min(place, size)) for place in (begin, end)))
+
+
+def bins_of(first: Array, last: Array, bins: int, size: int) -> Array:
+    """What ``bin_of`` tells of all bins of some regions, as begins and ends: int64 of shape ``[regions, bins, 2]``."""
+    whole, rest = np.divmod(last - first + 1, bins)
+    # A place times a length may be more than 64 bits hold; times the rest of the length it is not.
+    places, parts = np.arange(bins + 1), np.arange(bins + 1, dtype=np.uint64) * rest.astype(np.uint64)[:, None]
+    begins = places[:-1] * whole[:, None] + (parts[:, :-1] // np.uint64(bins)).astype(np.int64)
+    ends = places[1:] * whole[:, None] + ((parts[:, 1:] + np.uint64(bins - 1)) // np.uint64(bins)).astype(np.int64)
+    begins, ends = (np.clip(each + first[:, None], 0, size) for each in (begins, ends))
+    return np.stack((begins, np.maximum(begins, ends)), axis=-1)
 
 
 def is_average(attributes: Any) -> bool:

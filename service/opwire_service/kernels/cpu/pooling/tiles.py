@@ -30,7 +30,7 @@ LINE_BYTES, FAR_ELEMENTS = 512, 16
 """What a line takes in the time of one element of a window that is visited by itself: if neighbours, or far apart."""
 
 LANES, LINE_VISITS, TILE_VISITS = 8, 8, 64
-"""Elements of lines that cost a visit, and the visits that a line costs besides, and a tile."""
+"""Elements of dense lines that cost a visit, and the visits that a line costs besides, and a tile."""
 
 WINDOW_VISITS = 16
 """Visits that a window by itself costs besides."""
@@ -76,7 +76,8 @@ def cut_rows(plan: Plan, *, lines: bool) -> Tiles | None:
     if lines and width:
         quicker = LINE_BYTES // item_bytes if source.element_strides[-1] == 1 else FAR_ELEMENTS
         if row.elements(width) * -(-sizes[-1] // width) * prod(sizes[:-1]) <= quicker * plan.work:
-            return row.tiles(width, prod(sizes[:-1]), rows)
+            lanes = LANES if source.element_strides[-1] == 1 else 1
+            return row.tiles(width, prod(sizes[:-1]), rows, lanes)
     window = row.rows * _taps(across)
     if window > LARGEST_WINDOW:
         return None
@@ -120,15 +121,16 @@ class _Row(NamedTuple):
             width = min((MOST - again) // each, (LONGEST_LINE - self.across.dilated_window) // self.across.stride)
         return max(0, width)
 
-    def tiles(self, width: int, count: int, lines: int) -> Tiles:
+    def tiles(self, width: int, count: int, lines: int, lanes: int) -> Tiles:
         """Tiles of at most this width, all but the last alike.
 
         Args:
             count: rows of outputs.
             lines: that their windows cover together.
+            lanes: elements of them that cost a visit.
         """
         number = -(-self.outputs // width)
         width = -(-self.outputs // number)
         elements = lines * self._covered(width) + count * self._besides(width)
-        visits = number * (elements // LANES + LINE_VISITS * lines + TILE_VISITS * count)
+        visits = number * (elements // lanes + LINE_VISITS * lines + TILE_VISITS * count)
         return Tiles(True, width, number, self.line(width), self.elements(width) + UNIT, visits)

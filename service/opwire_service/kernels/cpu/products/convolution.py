@@ -39,6 +39,9 @@ FEW = 8
 SHALLOW = 1 << 12
 """Products of a sum in such lines, at most: a line takes a ms."""
 
+FEW_PHASES = 64
+"""Phases of which each is looked at ahead."""
+
 
 class ConvolutionJob(Job):
     """All phases, one after the other, by tiles or by lines."""
@@ -81,7 +84,15 @@ class ConvolutionJob(Job):
         return Boxes(extents, (cut.groups, cut.filters, *cut.places))
 
     def scratch_bytes(self, threads: int) -> int:
-        return 4 * self._filter_elements + threads * TILE_BYTES
+        return 4 * self._filter_elements + threads * self._tile_bytes()
+
+    def _tile_bytes(self) -> int:
+        """The most that a tile takes: that of the phases, or where they are many, of any."""
+        if self._geometry.phases > FEW_PHASES:
+            return TILE_BYTES
+        phases = (self._geometry.phase(number) for number in range(self._geometry.phases))
+        cuts = (self._cut(lines) for lines in phases if lines is not None)
+        return max((_bytes_of_tile(cut) for cut in cuts), default=0)
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         geometry = self._geometry
@@ -237,5 +248,10 @@ def _terms(phase: Phase, unit: Unit, rows: Array, columns: Array, part: slice) -
     return np.where(np.isfinite(left), left, 0).astype(np.float64), right
 
 
+def _bytes_of_tile(cut: Cut) -> int:
+    sums = cut.groups * cut.filters * prod(cut.places)
+    return min(TILE_BYTES, cut.sizes.bytes + 4 * 8 * sums + EXACT_BYTES)
+
+
 TILE_BYTES = 8 * (5 * MOST_UNFOLDED + 5 * MOST_SUMS) + EXACT_BYTES
-"""What a tile takes on each thread: operands, sums and their rounding."""
+"""The most that a tile takes on each thread: operands, sums and their rounding."""

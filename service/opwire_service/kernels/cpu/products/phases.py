@@ -11,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 
 from opwire.check import Plan
-
 from opwire.tensor import Array
 
 from ....execution import Stop, Stopped

@@ -201,7 +201,9 @@ def as_used(value: Any) -> Any:
         return [as_used(each) for each in value]
     if not isinstance(value, dict):
         return value
-    made = {name: 1 if name.startswith("SpatialScale") else as_used(each) for name, each in value.items()}
+    made: dict[str, Any] = {
+        name: 1 if name.startswith("SpatialScale") else as_used(each) for name, each in value.items()
+    }
     if made.get("Strides") is not None and "Sizes" in made:
         made["Strides"] = ordered(made["Sizes"], made["Strides"])
     if "IndicesTensor" in made:

@@ -70,6 +70,9 @@ RANGES = {
     "cpu": Range((1, 3, 8, 20, 64, 200), range(SMALL_WORK + 1, 3 * 10**8), 0.001),
 }
 
+PACKED = {"IndicesTensor", "ROITensor", "BatchIndicesTensor"}
+"""Tensors that say where others are read or written."""
+
 DRAWN = settings(request_examples(150), derandomize=True, database=None, deadline=None, phases=[Phase.generate])
 
 FAMILIES: dict[str, list[str]] = defaultdict(list)
@@ -206,8 +209,8 @@ def as_used(value: Any) -> Any:
     }
     if made.get("Strides") is not None and "Sizes" in made:
         made["Strides"] = ordered(made["Sizes"], made["Strides"])
-    if "IndicesTensor" in made:
-        made["IndicesTensor"]["Strides"] = None
+    for name in PACKED & made.keys():
+        made[name]["Strides"] = None
     return made
 
 

@@ -66,7 +66,7 @@ def corners_of(region: Array, scale: float) -> tuple[int, int, int, int, int]:
     """
     image = float(region[0])
     left, top, right, bottom = (_rounded(float(corner) * scale) for corner in region[1:])
-    return int(min(image, _FAR)) if isfinite(image) and image > -1 else -1, left, top, right, bottom
+    return int(image) if isfinite(image) and image > -1 else -1, left, top, right, bottom
 
 
 def _rounded(value: float) -> int:
@@ -74,6 +74,16 @@ def _rounded(value: float) -> int:
         return 0
     value = max(-_FAR, min(value, _FAR))
     return floor(value + 0.5) if value >= 0 else -floor(0.5 - value)
+
+
+def all_corners(regions: Array, scale: float) -> Array:
+    """What ``corners_of`` tells of each of some regions, int64; an image that is farther than any tensor is another."""
+    with np.errstate(all="ignore"):
+        image, corners = regions[:, :1].astype(np.float64), regions[:, 1:].astype(np.float64) * scale
+    corners = np.clip(np.where(np.isnan(corners), 0.0, corners), -_FAR, _FAR)
+    rounded = np.where(corners >= 0, np.floor(corners + 0.5), -np.floor(0.5 - corners))
+    image = np.where(np.isfinite(image) & (image > -1), np.minimum(image, _FAR), -1)
+    return np.concatenate((image, rounded), axis=1).astype(np.int64)
 
 
 def bin_of(first: int, last: int, at: int, bins: int, size: int) -> range:

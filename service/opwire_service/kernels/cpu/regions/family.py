@@ -13,7 +13,7 @@ from opwire.tensor import Array, DataType
 
 from ....execution import Arrays, Stop, Stopped
 from ...reference.regions import aligned
-from ...regions import Regions, bins_of, corners_of, is_average
+from ...regions import Regions, all_corners, bins_of, is_average
 from ..jit.compiler import Kernel
 from ..jit.element import FLOAT32, HALF
 from ..resampling import rows
@@ -38,7 +38,7 @@ BINS = 1 << 16
 VISITS = 1 << 24
 """The most that a tile reads."""
 
-BIN_VISITS, REGION_VISITS = 8, 1 << 12
+BIN_VISITS, REGION_VISITS = 8, 1 << 10
 """Visits that a bin costs besides its elements, and a region."""
 
 
@@ -83,8 +83,7 @@ class PoolingJob(Job):
 
     def _bins(self, corners: Array, sizes: tuple[int, ...]) -> tuple[Array, Array, Array]:
         """The images of regions, and where their bins begin and end along both dimensions."""
-        regions = np.array([corners_of(region, self._plan.attributes.SpatialScale) for region in corners], np.int64)
-        images, left, top, right, bottom = regions.T
+        images, left, top, right, bottom = all_corners(corners, self._plan.attributes.SpatialScale).T
         down, across = self._target.sizes[2:]
         images = np.where(images < sizes[0], images, -1)
         return images, bins_of(top, bottom, down, sizes[2]), bins_of(left, right, across, sizes[3])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from typing import Any
 
 import pytest
 
@@ -85,9 +86,25 @@ def reduction(strides: list[int] | None = None) -> Plan:
 
 
 def test_layouts_differ():
-    packed, gaps, across = reduction(), reduction([16, 1, 1]), reduction([1, 1, 4])
+    packed, gaps, across, repeated = (reduction(strides) for strides in (None, [16, 1, 1], [1, 1, 4], [1, 1, 0]))
     assert kind_of_work(packed) == kind_of_work(reduction([8, 99, 1]))
-    assert kind_of_work(packed) != kind_of_work(gaps) == kind_of_work(across)
+    assert kind_of_work(gaps) == kind_of_work(reduction([0, 1, 1]))
+    assert len({kind_of_work(each) for each in (packed, gaps, across, repeated)}) == 4
+
+
+def test_what_is_fused_is_another_kind():
+    tensor = {"DataType": "FLOAT32", "Sizes": [4]}
+    fused: list[dict[str, Any]] = [
+        {},
+        {"FusedActivation": {"Type": "ACTIVATION_RELU"}},
+        {"FusedActivation": {"Type": "ACTIVATION_TANH"}},
+    ]
+    scaled: list[dict[str, Any]] = [{}, {"ScaleBias": {"Scale": 2, "Bias": 1}}]
+    plans = [
+        check({"type": "ELEMENT_WISE_ADD1", "desc": {"ATensor": tensor, "BTensor": tensor, **each}}) for each in fused
+    ]
+    plans += [check({"type": "ELEMENT_WISE_ABS", "desc": {"InputTensor": tensor, **each}}) for each in scaled]
+    assert len({kind_of_work(plan) for plan in plans}) == 5
 
 
 def test_a_plan_that_ran_is_expected_to_take_what_it_took():

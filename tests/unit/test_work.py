@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,8 @@ from hypothesis import given
 from opwire.check import Plan, check
 from opwire.operators.max_pooling import MaxPooling
 from opwire.schema import CATALOG
+from opwire_service.devices.cpu import CpuDevice
+from opwire_service.devices.reference import VISITS_PER_OUTPUT, ReferenceDevice
 from opwire_service.kernels.executable import EXECUTABLE
 from tests import oracle
 from tests.profiles import examples
@@ -83,3 +86,47 @@ def test_without_axes_each_element_is_visited_once():
     tensor = {"DataType": "FLOAT32", "Sizes": [4, 5], "Strides": [0, 0]}
     plan = check({"type": "REDUCE", "desc": {"Function": "SUM", "InputTensor": tensor, "AxisCount": 0, "Axes": []}})
     assert plan.work == 20
+
+
+def on_cpu(desc: dict[str, Any], name: str = "MAX_POOLING") -> tuple[int, int]:
+    """The work of a plan, and the visits that it costs on the CPU."""
+    plan, device = check({"type": name, "desc": desc}), CpuDevice(1)
+    try:
+        return plan.work, device.visits(plan)
+    finally:
+        device.close()
+
+
+def pooled(sizes: list[int], window: list[int]) -> dict[str, Any]:
+    tensor = {"DataType": "FLOAT32", "Sizes": sizes}
+    zeros = [0] * len(window)
+    return {
+        "InputTensor": tensor,
+        "WindowSize": window,
+        "Strides": [1] * len(window),
+        "StartPadding": zeros,
+        "EndPadding": zeros,
+    }
+
+
+def test_windows_that_share_lines_cost_the_cpu_less_than_their_elements():
+    work, visits = on_cpu(pooled([1, 1, 512, 512], [64, 64]))
+    assert visits < work / 64
+    assert on_cpu(pooled([1, 1, 512, 512], [64, 65]))[1] < 2 * visits
+
+
+def test_short_lines_cost_the_cpu_more_than_their_elements():
+    work, visits = on_cpu(pooled([64, 64, 64, 1], [1, 1]))
+    assert visits > 32 * work
+    _, long = on_cpu(pooled([64, 64, 1, 64], [1, 1]))
+    assert visits > 16 * long
+
+
+def test_what_the_cpu_has_no_count_for_costs_its_work():
+    tensor = {"DataType": "FLOAT32", "Sizes": [1 << 12]}
+    assert on_cpu({"InputTensor": tensor}, "ELEMENT_WISE_EXP") == (1 << 12, 1 << 12)
+
+
+def test_the_reference_counts_its_outputs():
+    plan = check({"type": "ELEMENT_WISE_EXP", "desc": {"InputTensor": {"DataType": "FLOAT32", "Sizes": [4]}}})
+    assert ReferenceDevice().visits(plan) == 4 * (1 + VISITS_PER_OUTPUT)

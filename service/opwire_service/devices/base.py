@@ -65,6 +65,14 @@ class Device(Protocol):
         """Whether it runs an operator type, given by its name without the prefix."""
         return operator in EXECUTABLE
 
+    def visits(self, plan: Plan) -> int:
+        """The element visits that a plan costs here.
+
+        ``plan.work`` counts those of a plain loop. A device may share some among neighbours, and pays for what it does
+        once for a line or an output as for so many visits more.
+        """
+        return plan.work
+
     def runs_inline(self, plan: Plan) -> bool:
         """Whether a plan, as things are now, takes less time than handing it to another thread."""
         return plan.work <= self.inline_work

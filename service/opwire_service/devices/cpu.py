@@ -51,11 +51,13 @@ class _Prepared:
 
     Attributes:
         job: of the plan.
+        visits: that it costs.
         borrowed: element visits of it that the reference kernels do.
         is_ready: whether its kernels were ready when it was looked for last.
     """
 
     job: Job
+    visits: int
     borrowed: int
     is_ready: bool = False
 
@@ -83,6 +85,10 @@ class CpuDevice(Device):
     def inline_work(self) -> int:
         """See ``Device``."""
         return SMALL_WORK
+
+    def visits(self, plan: Plan) -> int:
+        """See ``Device.visits``."""
+        return self._prepared.of(plan).visits
 
     def runs_inline(self, plan: Plan) -> bool:
         """See ``Device.runs_inline``: no plan that may have to wait for its kernels."""
@@ -166,12 +172,13 @@ def _prepared(plan: Plan) -> _Prepared:
     """Makes what computes a plan, and in a graph each of its steps."""
     if plan.operator is not GRAPH:
         job = _job(plan)
-        return _Prepared(job, _borrowed_work(job))
+        return _Prepared(job, job.visits or plan.work, _borrowed_work(job))
     steps: Steps = plan.attributes
     jobs = [_job(step.plan) for step in steps.steps]
     found = fused(steps, jobs)
     graph = GraphJob(GraphMemory(plan, found.groups, found.passing, found.shared), found.parts)
-    return _Prepared(graph, sum(map(_borrowed_work, jobs)))
+    visits = sum(job.visits or step.plan.work for job, step in zip(jobs, steps.steps, strict=True))
+    return _Prepared(graph, visits, sum(map(_borrowed_work, jobs)))
 
 
 def _job(plan: Plan) -> Job:

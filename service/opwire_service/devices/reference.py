@@ -43,6 +43,10 @@ class ReferenceDevice(Device):
         """See ``Device.run``."""
         KERNELS[plan.operator.name](plan, inputs, outputs, stop)
 
+    def visits(self, plan: Plan) -> int:
+        """See ``Device.visits``."""
+        return sum(map(visits_of, operator_plans(plan)))
+
     def admit(self, plan: Plan) -> AbstractContextManager[None]:
         """See ``Device.admit``."""
         for each in operator_plans(plan):

@@ -7,6 +7,7 @@ from enum import Enum
 from weakref import WeakKeyDictionary
 
 from opwire.check import Plan
+from opwire.fields import NestedOperator, ScaleBias
 from opwire.tensor import BufferTensorDesc, packed_strides
 
 _SMOOTHING = 0.2
@@ -22,22 +23,35 @@ _KINDS = 1024
 
 
 def kind_of_work(plan: Plan) -> str:
-    """Which plans take about as long for as much work: those of one operator, modes, data types and layouts."""
+    """Which plans take about as long for as much work: those of one operator, modes, data types and layouts.
+
+    A mode is also what is fused: a scale and a bias, or an activation. A layout is that of the rows of a tensor.
+    """
     attributes = plan.attributes
     names = getattr(attributes, "__dataclass_fields__", None) or vars(attributes)
-    modes = (getattr(attributes, name) for name in names)
+    modes = filter(None, (_mode(name, getattr(attributes, name)) for name in names))
     descs = [*plan.inputs.values(), *plan.outputs.values()]
     types = dict.fromkeys(desc.data_type.name for desc in descs)
-    layouts = "".join("p" if _is_packed(desc) else "s" for desc in descs)
-    return " ".join([plan.operator.name, *types, layouts, *(mode.name for mode in modes if isinstance(mode, Enum))])
+    layouts = "".join(map(_layout, descs))
+    return " ".join([plan.operator.name, *types, layouts, *modes])
 
 
-def _is_packed(desc: BufferTensorDesc) -> bool:
-    """Whether the elements lie in their order, without gaps."""
+def _mode(name: str, value: object) -> str:
+    if isinstance(value, ScaleBias):
+        return name
+    return value.name if isinstance(value, Enum | NestedOperator) else ""
+
+
+def _layout(desc: BufferTensorDesc) -> str:
+    """How elements lie: packed, in rows of neighbours, of one that is repeated, or of what lies apart."""
     if desc.strides is None:
-        return True
+        return "p"
     steps = zip(desc.sizes, desc.strides, packed_strides(desc.sizes), strict=True)
-    return all(size == 1 or stride == packed for size, stride, packed in steps)
+    moving = [(stride, packed) for size, stride, packed in steps if size > 1]
+    if all(stride == packed for stride, packed in moving):
+        return "p"
+    last, _ = moving[-1]
+    return {0: "r", 1: "n"}.get(last, "a")
 
 
 @dataclass(slots=True)

@@ -76,11 +76,32 @@ def _rounded(value: float) -> int:
     return floor(value + 0.5) if value >= 0 else -floor(0.5 - value)
 
 
+def all_corners(regions: Array, scale: float) -> Array:
+    """What ``corners_of`` tells of each of some regions, int64; an image that is farther than any tensor is another."""
+    with np.errstate(all="ignore"):
+        image, corners = regions[:, :1].astype(np.float64), regions[:, 1:].astype(np.float64) * scale
+    corners = np.clip(np.where(np.isnan(corners), 0.0, corners), -_FAR, _FAR)
+    rounded = np.where(corners >= 0, np.floor(corners + 0.5), -np.floor(0.5 - corners))
+    image = np.where(np.isfinite(image) & (image > -1), np.minimum(image, _FAR), -1)
+    return np.concatenate((image, rounded), axis=1).astype(np.int64)
+
+
 def bin_of(first: int, last: int, at: int, bins: int, size: int) -> range:
     """The positions of a bin along one dimension of an image, none if it lies outside."""
     length = last - first + 1
     begin, end = (first + at * length // bins, first - (-(at + 1) * length // bins))
     return range(*(max(0, min(place, size)) for place in (begin, end)))
+
+
+def bins_of(first: Array, last: Array, bins: int, size: int) -> Array:
+    """What ``bin_of`` tells of all bins of some regions, as begins and ends: int64 of shape ``[regions, bins, 2]``."""
+    whole, rest = np.divmod(last - first + 1, bins)
+    # A place times a length may be more than 64 bits hold; times the rest of the length it is not.
+    places, parts = np.arange(bins + 1), np.arange(bins + 1, dtype=np.uint64) * rest.astype(np.uint64)[:, None]
+    begins = places[:-1] * whole[:, None] + (parts[:, :-1] // np.uint64(bins)).astype(np.int64)
+    ends = places[1:] * whole[:, None] + ((parts[:, 1:] + np.uint64(bins - 1)) // np.uint64(bins)).astype(np.int64)
+    begins, ends = (np.clip(each + first[:, None], 0, size) for each in (begins, ends))
+    return np.stack((begins, np.maximum(begins, ends)), axis=-1)
 
 
 def is_average(attributes: Any) -> bool:

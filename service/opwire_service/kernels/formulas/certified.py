@@ -20,6 +20,9 @@ from .long import scaled_floats, scaled_integers
 ABSOLUTE = 2.0**-47
 """The error of a cosine that is computed from a tangent: next to its zeros it is a large part of it."""
 
+DECIDED = 1 << 11
+"""Elements that have bounds of their own at a time: all intermediate results of one take up to a KiB."""
+
 
 @dataclass(frozen=True)
 class Certified:
@@ -87,6 +90,10 @@ class Certified:
 
     def decide(self, tensors: Mapping[str, Array], target: Array, places: Any, stop: Stop) -> None:
         """Decides elements at given places, with a bound for each, and those that are open even then exactly."""
+        for first in range(0, places[0].size, DECIDED):
+            self._decide(tensors, target, tuple(place[first : first + DECIDED] for place in places), stop)
+
+    def _decide(self, tensors: Mapping[str, Array], target: Array, places: Any, stop: Stop) -> None:
         taken = {name: np.broadcast_to(array, target.shape)[places] for name, array in tensors.items()}
         if self.output.bits == 64:
             self._long(taken, target, places, stop)

@@ -46,6 +46,9 @@ SETTLED = 1 << 23
 SPARSE = 16
 """Windows are summed up one by one if lines visit so many times what the windows have."""
 
+LANES, LINE_VISITS, TILE_VISITS, EXACT_VISITS = 4, 32, 128, 16
+"""Elements of lines that cost a visit; what a line costs besides, a tile, and an element that is summed up exactly."""
+
 LARGEST_WEIGHT = 1 << 28
 """Products of an element with such a weight are exact in float64."""
 
@@ -90,7 +93,12 @@ class _Sums(NamedTuple):
         """What a tile of so many outputs visits."""
         line = self.line(width)
         taps = -(-self.dimensions[-1].window // (self.dimensions[-1].stride if self.backward else 1))
-        return prod(self.taps[:-1]) * min(line, self.source.sizes[-1]) + 2 * line + width * taps
+        return self.lines * min(line, self.source.sizes[-1]) + 2 * line + width * taps
+
+    @property
+    def lines(self) -> int:
+        """The lines that a tile gathers at most."""
+        return prod(self.taps[:-1])
 
 
 def _averages(plan: Plan) -> _Sums:
@@ -152,11 +160,13 @@ def _prepare(plan: Plan, sums: _Sums) -> Job:
         tiles = -(-outputs // lines)
         if rows * tiles * sums.visits(lines) <= SPARSE * work + rows * tiles * USUAL:
             even = -(-outputs // tiles)
-            return SumsJob(sums, kernels.rows, even, sums.line(even), sums.visits(even))
+            costs = sums.visits(even) // LANES + LINE_VISITS * sums.lines + TILE_VISITS
+            return SumsJob(sums, kernels.rows, even, sums.line(even), sums.visits(even), rows * tiles * costs)
     if window > SETTLED:
         return ReferenceJob(plan)
     width = min(width, max(1, USUAL // window))
-    return SumsJob(sums, kernels.windows, width, 0, width * (8 * window + 16))
+    costs = EXACT_VISITS * (work + sums.target.element_count)
+    return SumsJob(sums, kernels.windows, width, 0, width * (8 * window + 16), costs)
 
 
 def _width(sums: _Sums, most: int) -> int:
@@ -172,7 +182,8 @@ def _width(sums: _Sums, most: int) -> int:
 class SumsJob(Job):
     """Tiles of outputs, summed up by a kernel."""
 
-    def __init__(self, sums: _Sums, function: object, width: int, line: int, visits: int) -> None:
+    def __init__(self, sums: _Sums, function: object, width: int, line: int, visits: int, costs: int) -> None:
+        self._visits = costs
         tiles = -(-sums.target.sizes[-1] // width)
         units = prod(sums.target.sizes[:-1]) * tiles
         geometry = _encode(sums, {p.TILE: width, p.TILES: tiles, p.LINE: line})
@@ -185,6 +196,10 @@ class SumsJob(Job):
     @property
     def kernels(self) -> tuple[Kernel, ...]:
         return (self._step.kernel,)
+
+    @property
+    def visits(self) -> int:
+        return self._visits
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         self.bind(inputs, outputs, find, pool)(stop)

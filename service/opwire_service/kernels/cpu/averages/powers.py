@@ -29,6 +29,9 @@ _PLANE = 1 << 18
 _WINDOW = 1 << 12
 """Elements of a window at most."""
 
+POWER_VISITS, CALL_VISITS = 64, 1 << 14
+"""Element visits that take as long as a power, and as what NumPy is called for with each element of the windows."""
+
 
 class PowersJob(Job):
     """Planes of outputs, window element by window element."""
@@ -37,6 +40,12 @@ class PowersJob(Job):
         self._power = float(plan.attributes.P)
         self._dimensions = dimensions_of(plan.attributes, plan.inputs["InputTensor"].sizes)
         self._sizes = plan.outputs["OutputTensor"].sizes
+        calls = prod(self._sizes[:2]) * prod(each.window for each in self._dimensions)
+        self._visits = POWER_VISITS * plan.work + CALL_VISITS * calls
+
+    @property
+    def visits(self) -> int:
+        return self._visits
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:

@@ -6,6 +6,7 @@ which side of the middle of two integers a quotient lies.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import reduce
 from math import prod
 from typing import Any
@@ -35,6 +36,9 @@ _WIDEST = 1 << 21
 _FEW = 8
 """Taps that are added up one by one; more are the difference of two running sums."""
 
+_RUNNING, _FINISHED, _CALLS = 4, 64, 1 << 17
+"""Visits of an element for running sums, of one for its output, and those in the time of all calls for a tile."""
+
 
 class QuantizedJob(Job):
     """Tiles of outputs, summed up dimension by dimension with NumPy."""
@@ -56,10 +60,11 @@ class QuantizedJob(Job):
 
     def _needed(self, tile: list[int]) -> int:
         """Elements of the input that a tile needs at most."""
-        return prod(
-            min(each.size, (count - 1) * each.stride + each.dilated_window)
-            for each, count in zip(self._dimensions, tile, strict=True)
-        )
+        return prod(self._needed_sizes(tile))
+
+    def _needed_sizes(self, tile: list[int]) -> Iterator[int]:
+        for each, count in zip(self._dimensions, tile, strict=True):
+            yield min(each.size, (count - 1) * each.stride + each.dilated_window)
 
     @property
     def is_small(self) -> bool:
@@ -70,6 +75,18 @@ class QuantizedJob(Job):
     @property
     def kernels(self) -> tuple[Kernel, ...]:
         return ()
+
+    @property
+    def visits(self) -> int:
+        sizes, total = list(self._needed_sizes(list(self._tile))), 0
+        for axis in range(len(sizes) - 1, -1, -1):
+            taps = self._dimensions[axis].window
+            passes = taps if taps <= _FEW or self._dimensions[axis].dilation > 1 else _RUNNING
+            sizes[axis] = max(sizes[axis], self._tile[axis]) if passes == _RUNNING else self._tile[axis]
+            total += (passes + 1) * prod(sizes)
+            sizes[axis] = self._tile[axis]
+        finishing = _FINISHED * prod(self._tile)
+        return prod(self._counts) * (_CALLS + self._planes * (total + finishing))
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         source, target = inputs["InputTensor"], outputs["OutputTensor"]

@@ -43,7 +43,7 @@ KEPT = 1 << 7
 PART = 1 << 13
 """Elements that NumPy computes at a time."""
 
-PART_BYTES = 1 << 10
+PART_BYTES = 3 << 7
 """That it takes for each."""
 
 _BESIDE = ThreadPoolExecutor(1, "opwire-formulas")

@@ -22,7 +22,7 @@ from ..jit.compiler import Kernel
 from ..run.job import Job
 from ..run.pool import Find, Pool
 from . import native
-from .compiled import FEW, CompiledFormula
+from .compiled import FEW, WORTH, CompiledFormula
 from .forms import Form, certified_form, form_of, table_form
 from .kernel import Way
 from .planes import planes_of
@@ -40,11 +40,11 @@ TILE = 1 << 15
 LONG_TILE = 1 << 18
 """Where nothing is kept between, a call of NumPy may be as long as a thread can do without being asked to stop."""
 
-WIDE_BYTES = 1 << 10
-"""Bytes of all intermediate results of an element, where some take the way with a bound for each."""
+WIDE_BYTES = 3 << 7
+"""Bytes of all intermediate results of an element, where some at a time take the way with a bound for each."""
 
-BYTES = 1 << 6
-"""Those in the tensors' own type."""
+BYTES, ONE_PASS_BYTES = 1 << 6, 1 << 4
+"""Those in the tensors' own type, and those of a single function."""
 
 TABLE_BYTES = WIDE_TILE * WIDE_BYTES
 """That making a table takes."""
@@ -171,10 +171,12 @@ class ElementsJob(Job):
 
     def scratch_bytes(self, threads: int) -> int:
         table = TABLE_BYTES if self.computation.table is not None else 0
+        by_kernel = 0 if self._compiled is None else self._compiled.scratch_bytes(threads)
+        if self._compiled is not None and self._count > WORTH:  # then it serves
+            return table + by_kernel
         elements = min(self._count, self.computation.tile)
         units = 1 if elements == self._count else min(threads, self._walk.units)
-        by_numpy = units * elements * self.computation.bytes
-        return table + max(by_numpy, 0 if self._compiled is None else self._compiled.scratch_bytes(threads))
+        return table + max(units * elements * self.computation.bytes, by_kernel)
 
 
 def _walk(plan: Plan, formula: PlanFormula, found: Computation) -> Walk:
@@ -214,14 +216,14 @@ def computation(formula: PlanFormula) -> Computation:
     types = {name: inputs[name] for name in names}
     if _is_on_bits(expression):
         form = partial(form_of, expression, _as_bits(types), _bits(output), Way.INTEGERS)
-        return Computation(partial(_on_bits, expression), _tile(expression, native.INTEGERS), names, form=form)
+        return Computation(partial(_on_bits, expression), *_tile(expression, native.INTEGERS, names), form=form)
     if _scale(expression) is not None:
         return Computation(_scaled_first(formula), WIDE_TILE, names, WIDE_BYTES)
     if not any(data_type.is_float for data_type in types.values()):
         return in_own_type(formula)
     if isinstance(expression, Tensor):
         form = partial(form_of, expression, _as_bits(types), _bits(output), Way.INTEGERS)
-        return Computation(partial(_copied, expression.name), LONG_TILE, names, form=form)
+        return Computation(partial(_copied, expression.name), LONG_TILE, names, ONE_PASS_BYTES, form=form)
     floats = {data_type for data_type in types.values() if data_type.is_float}
     unlike = {inputs[name] for name in names if name not in _conditions(expression)}
     if len(floats) == 1 and unlike == floats and is_single(expression, next(iter(floats))):
@@ -245,10 +247,10 @@ def in_own_type(formula: PlanFormula) -> Computation:
         constant = partial(_integer_constant, next(iter(types.values())))
         compute = partial(_natively, expression, native.INTEGERS, constant)
         form = partial(form_of, expression, types, output, Way.INTEGERS)
-        return Computation(compute, _tile(expression, native.INTEGERS), names, form=form)
+        return Computation(compute, *_tile(expression, native.INTEGERS, names), form=form)
     compute = partial(_natively, expression, native.FLOATS, floats[0].dtype.type)
     form = partial(form_of, expression, types, output, Way.FLOATS)
-    return Computation(compute, _tile(expression, native.FLOATS), names, form=form)
+    return Computation(compute, *_tile(expression, native.FLOATS, names), form=form)
 
 
 def _as_bits(types: Mapping[str, DataType]) -> dict[str, DataType]:
@@ -260,8 +262,12 @@ def _bits(data_type: DataType) -> DataType:
     return DataType[f"UINT{data_type.bits}"]
 
 
-def _tile(expression: Expression, functions: Mapping[str, native.Function]) -> int:
-    return LONG_TILE if native.is_one_pass(expression, functions) else TILE
+def _tile(
+    expression: Expression, functions: Mapping[str, native.Function], names: tuple[str, ...]
+) -> tuple[int, tuple[str, ...], int]:
+    """The elements of a tile, the tensors, and what it takes for each element."""
+    is_one_pass = native.is_one_pass(expression, functions)
+    return (LONG_TILE, names, ONE_PASS_BYTES) if is_one_pass else (TILE, names, BYTES)
 
 
 def _is_truth(expression: Expression) -> bool:

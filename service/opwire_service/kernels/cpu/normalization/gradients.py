@@ -59,7 +59,7 @@ class GradientsJob(Job):
 
     def scratch_bytes(self, threads: int) -> int:
         tiles = self._layout.tiles
-        return (4 << 20) + 128 * TILE * min(threads, tiles.count) + 16 * _SUMS * tiles.count * (not tiles.whole)
+        return (4 << 20) + 192 * TILE * min(threads, tiles.count) + 16 * _SUMS * tiles.count * (not tiles.whole)
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         order, tiles = self._layout.order, self._layout.tiles
@@ -143,7 +143,7 @@ class GradientsJob(Job):
         into[...] = result * factor
         # A deviation from the first element may be 0 where that from the mean is not: not NaN with infinite gradients.
         is_unknown = np.isinf(sums.gradient_sizes) & np.isfinite(sums.deviation_sizes)
-        doubtful = np.argwhere((np.abs(result) < size * self._limit) | (np.isnan(result) & is_unknown))
+        doubtful = np.flatnonzero((np.abs(result) < size * self._limit) | (np.isnan(result) & is_unknown))
         if doubtful.size:
             self._mend(arrays, at, into, doubtful, stop)
 
@@ -162,13 +162,15 @@ class GradientsJob(Job):
             biases[place] = rounded(group.gradient_total, self._of)
 
     def _mend(self, arrays: Arrays, at: Slices, into: Array, doubtful: Array, stop: Stop) -> None:
-        axes = list(self._layout.axes)
-        kept = doubtful.copy()
-        kept[:, axes] = 0
-        for row in np.unique(kept, axis=0):
-            group, _, variance, scale = self._group(arrays, at, tuple(row.tolist()), stop)
+        """Computes elements of a tile exactly, given by their numbers in it, row by row."""
+        rows = np.zeros_like(doubtful)
+        for i, (at_axis, size) in enumerate(zip(np.unravel_index(doubtful, into.shape), into.shape, strict=True)):
+            rows = rows * size + (0 if i in self._layout.axes else at_axis)
+        for row in np.unique(rows).tolist():
+            group, _, variance, scale = self._group(arrays, at, unraveled(row, into.shape), stop)
             of = by_statistics_of_the_batch(group, scale, variance, stop)
-            for place in map(tuple, doubtful[(kept == row).all(1)].tolist()):
+            for number in doubtful[rows == row]:
+                place = unraveled(number, into.shape)
                 value, gradient = (arrays[name][at][place] for name in ("InputTensor", "InputGradientTensor"))
                 into[place] = rounded(of(value, gradient), self._of)
 
@@ -181,3 +183,8 @@ class GradientsJob(Job):
         group = summed(arrays["InputTensor"][parts], arrays["InputGradientTensor"][parts], self._of, stop)
         mean, variance, scale = (real(part_of(arrays[f"{name}Tensor"], parts).flat[0]) for name in _STATISTICS)
         return group, mean, add(variance, real(self._epsilon)), scale
+
+
+def unraveled(number: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The place of an element by its number."""
+    return tuple(int(i) for i in np.unravel_index(number, shape))

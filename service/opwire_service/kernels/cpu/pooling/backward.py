@@ -8,6 +8,7 @@ from math import prod
 import numpy as np
 
 from opwire.check import Plan, check
+from opwire.rules.dimension import Dimension
 from opwire.tensor import Array, BufferTensorDesc, DataType
 
 from ....execution import Arrays, Stop, Stopped
@@ -19,6 +20,7 @@ from ..run.pool import Find, Pool
 from . import geometry as p
 from . import gradient, unpooling
 from .family import prepare as prepare_max
+from .tiles import TILE_VISITS
 
 FLOATS = {DataType.FLOAT32: FLOAT32, DataType.FLOAT16: HALF}
 
@@ -32,6 +34,9 @@ KERNELS = (
 
 BLOCK = 1 << 12
 """Elements of a block of gradients."""
+
+WINNER_VISITS, WINDOW_VISITS, ELEMENT_VISITS = 2, 2, 8
+"""What winners cost that are named, how often they cost what others do; and visits of a window, and of a gradient."""
 
 LARGEST_PLANE = 1 << 20
 """Elements of a plane that is unpooled at once."""
@@ -59,10 +64,18 @@ class GradientJob(Job):
         visits = rows * columns + windows // units + 1
         self._step = Step(Kernel(gradient.blocks, FLOATS[source.data_type]), geometry, units, visits)
         self._block = rows * columns
+        extents = (*(1,) * (len(dimensions) - 2), rows, columns)[-len(dimensions) :]
+        looked_at = prod(map(_windows, dimensions, extents, pooled.sizes[2:]))
+        block_visits = ELEMENT_VISITS * self._block + WINDOW_VISITS * looked_at + TILE_VISITS
+        self._visits = self._winners.visits * WINNER_VISITS + units * block_visits
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
         return (*self._winners.kernels, self._step.kernel)
+
+    @property
+    def visits(self) -> int:
+        return self._visits
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         pooled, target = inputs["InputGradientTensor"], outputs["OutputGradientTensor"]
@@ -78,6 +91,11 @@ class GradientJob(Job):
     def scratch_bytes(self, threads: int) -> int:
         found = self._pooled.element_count * (8 + self._pooled.data_type.bits // 8)
         return found + self._winners.scratch_bytes(threads) + threads * 8 * (3 * self._block + 64)
+
+
+def _windows(dimension: Dimension, extent: int, count: int) -> int:
+    """The windows that may have one of some neighbours along a dimension."""
+    return min(count, (extent - 1 + dimension.dilated_window - 1) // dimension.stride + 1)
 
 
 def _max_pooling(plan: Plan) -> Plan:

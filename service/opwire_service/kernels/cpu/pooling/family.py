@@ -23,7 +23,7 @@ from ..run.pool import Find, Pool
 from ..run.tiling import ROW_SEGMENT, cut
 from . import geometry as p
 from . import rows as max_pooling_rows
-from .tiles import cut_rows
+from .tiles import LANES, cut_rows
 
 KERNELS = (
     *(
@@ -33,6 +33,9 @@ KERNELS = (
         if element != INT64 or function is not max_pooling_rows.named_rows
     ),
 )
+
+REDUCTION = 1 << 16
+"""Visits that take as long as to make a reduction of a window."""
 
 
 def prepare(plan: Plan) -> Job:
@@ -50,19 +53,24 @@ def prepare(plan: Plan) -> Job:
     step = Step(Kernel(function, ELEMENTS[source.data_type]), geometry, units, tiles.elements)
     # Floats have codes in the place of ranks where NaN or zeros leave the winner open.
     place = 8 if indices or source.data_type.is_float else rank_size(step.kernel.element)
-    return PoolingJob(step, place * (tiles.line + tiles.width) if tiles.by_line else 0)
+    return PoolingJob(step, place * (tiles.line + tiles.width) if tiles.by_line else 0, tiles.visits)
 
 
 class PoolingJob(Job):
     """One step whose units are tiles, for which each thread uses ``memory`` bytes."""
 
-    def __init__(self, step: Step, memory: int) -> None:
+    def __init__(self, step: Step, memory: int, visits: int) -> None:
         self._step = step
         self._memory = memory
+        self._visits = visits
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
         return (self._step.kernel,)
+
+    @property
+    def visits(self) -> int:
+        return self._visits
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         self.bind(inputs, outputs, find, pool)(stop)
@@ -87,10 +95,15 @@ class WindowsJob(Job):
         self._parameters = {extremes.INVERT: invert, extremes.LAST: 0, extremes.INDEX_SIZE: 8}
         self._element = ELEMENTS[self._source.data_type]
         self._item_size = self._source.data_type.bits // 8
+        self._visits = plan.work // LANES + REDUCTION * plan.outputs["OutputTensor"].element_count
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
         return (Kernel(extreme_rows.rows, self._element), Kernel(extreme_rows.finish, self._element))
+
+    @property
+    def visits(self) -> int:
+        return self._visits
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         source, values = inputs["InputTensor"], outputs["OutputTensor"]

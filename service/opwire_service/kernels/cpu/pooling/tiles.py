@@ -29,6 +29,12 @@ LARGEST_WINDOW = 1 << 16
 LINE_BYTES, FAR_ELEMENTS = 512, 16
 """What a line takes in the time of one element of a window that is visited by itself: if neighbours, or far apart."""
 
+LANES, LINE_VISITS, TILE_VISITS = 8, 8, 64
+"""Elements of dense lines that cost a visit, and the visits that a line costs besides, and a tile."""
+
+WINDOW_VISITS = 16
+"""Visits that a window by itself costs besides."""
+
 UNIT = 16
 """Elements that could be visited in the time that a tile takes besides."""
 
@@ -42,6 +48,7 @@ class Tiles(NamedTuple):
         number: tiles of a row.
         line: padded positions that a tile covers along the innermost dimension.
         elements: that a tile visits.
+        visits: that all tiles cost.
     """
 
     by_line: bool
@@ -49,6 +56,7 @@ class Tiles(NamedTuple):
     number: int
     line: int
     elements: int
+    visits: int
 
 
 def cut_rows(plan: Plan, *, lines: bool) -> Tiles | None:
@@ -63,17 +71,20 @@ def cut_rows(plan: Plan, *, lines: bool) -> Tiles | None:
     item_bytes = source.data_type.bits // 8
     usual = USUAL_BYTES // item_bytes
     row = _Row(prod(map(_taps, outer)), across, sizes[-1])
+    rows = prod(sizes[:2]) * prod(each.elements_visited(count) for each, count in zip(outer, sizes[2:-1], strict=True))
     width = row.width(usual)
     if lines and width:
         quicker = LINE_BYTES // item_bytes if source.element_strides[-1] == 1 else FAR_ELEMENTS
         if row.elements(width) * -(-sizes[-1] // width) * prod(sizes[:-1]) <= quicker * plan.work:
-            return row.tiles(width)
+            lanes = LANES if source.element_strides[-1] == 1 else 1
+            return row.tiles(width, prod(sizes[:-1]), rows, lanes)
     window = row.rows * _taps(across)
     if window > LARGEST_WINDOW:
         return None
     number = -(-sizes[-1] // max(1, usual // window))
     width = -(-sizes[-1] // number)
-    return Tiles(False, width, number, 0, width * window + UNIT)
+    visits = plan.work + WINDOW_VISITS * plan.outputs["OutputTensor"].element_count
+    return Tiles(False, width, number, 0, width * window + UNIT, visits)
 
 
 def _taps(dimension: Dimension) -> int:
@@ -93,9 +104,13 @@ class _Row(NamedTuple):
 
     def elements(self, width: int) -> int:
         """What a tile visits, padding included."""
-        line = self.line(width)
-        covered = min(self.across.size, line)
-        return self.rows * covered + line - covered + width * self.across.window
+        return self.rows * self._covered(width) + self._besides(width)
+
+    def _covered(self, width: int) -> int:
+        return min(self.across.size, self.line(width))
+
+    def _besides(self, width: int) -> int:
+        return self.line(width) - self._covered(width) + width * self.across.window
 
     def width(self, usual: int) -> int:
         """The width of tiles that are reduced along lines: 0 if even narrow ones visit far more than ``usual``."""
@@ -106,8 +121,16 @@ class _Row(NamedTuple):
             width = min((MOST - again) // each, (LONGEST_LINE - self.across.dilated_window) // self.across.stride)
         return max(0, width)
 
-    def tiles(self, width: int) -> Tiles:
-        """Tiles of at most this width, all but the last alike."""
+    def tiles(self, width: int, count: int, lines: int, lanes: int) -> Tiles:
+        """Tiles of at most this width, all but the last alike.
+
+        Args:
+            count: rows of outputs.
+            lines: that their windows cover together.
+            lanes: elements of them that cost a visit.
+        """
         number = -(-self.outputs // width)
         width = -(-self.outputs // number)
-        return Tiles(True, width, number, self.line(width), self.elements(width) + UNIT)
+        elements = lines * self._covered(width) + count * self._besides(width)
+        visits = number * (elements // lanes + LINE_VISITS * lines + TILE_VISITS * count)
+        return Tiles(True, width, number, self.line(width), self.elements(width) + UNIT, visits)

@@ -26,7 +26,7 @@ from .finishing import NOTHING, Finish, Steps, of_type
 from .laying import lines_at_once, planes_of_lines
 from .lines import LINES
 from .multiplying import GATHER, MULTIPLY, summation_error
-from .phases import MOST_UNFOLDED, Cut, Phase, Unit, flat_filters, grouped
+from .phases import MOST_UNFOLDED, Cut, Phase, Unit, flat_filters, grouped, visits_of_tiles
 from .planes import LAY
 from .unfolding import MOST_SUMS, Boxes, Columns, halved
 from .widening import WIDEN
@@ -38,6 +38,9 @@ FEW = 8
 
 SHALLOW = 1 << 12
 """Products of a sum in such lines, at most: a line takes a ms."""
+
+FEW_PHASES = 64
+"""Phases of which each is looked at ahead."""
 
 
 class ConvolutionJob(Job):
@@ -51,6 +54,7 @@ class ConvolutionJob(Job):
         self._depth = prod(kernel.sizes[2:]) * geometry.channels
         is_few = geometry.filters <= FEW and self._depth <= SHALLOW
         self._by_lines = is_few and self._expression.is_rounded
+        self._visits = visits_of_tiles(plan, geometry.filters, self._count_tiles())
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
@@ -59,8 +63,36 @@ class ConvolutionJob(Job):
         kernels = tuple(of_type(pair, self._dtype) for pair in (WIDEN, UNFOLD, LAY))
         return *kernels, MULTIPLY, GATHER, *self._finish_of(self._depth).kernels
 
+    @property
+    def visits(self) -> int:
+        return self._visits
+
+    def _count_tiles(self) -> int:
+        """The tiles of all phases, which are about as many in each."""
+        geometry, lines = self._geometry, self._geometry.phase(0)
+        if self._by_lines or lines is None:
+            return geometry.phases
+        return geometry.phases * len(self._tiles(self._cut(lines), lines))
+
+    def _cut(self, lines: tuple[Line, ...]) -> Cut:
+        depth = prod(line.taps for line in lines) * self._geometry.channels
+        return Cut.of(self._geometry, (self._geometry.images, *(line.length for line in lines)), depth)
+
+    def _tiles(self, cut: Cut, lines: tuple[Line, ...]) -> Boxes:
+        geometry = self._geometry
+        extents = geometry.groups, geometry.filters, geometry.images, *(line.length for line in lines)
+        return Boxes(extents, (cut.groups, cut.filters, *cut.places))
+
     def scratch_bytes(self, threads: int) -> int:
-        return 4 * self._filter_elements + threads * TILE_BYTES
+        return 4 * self._filter_elements + threads * self._tile_bytes()
+
+    def _tile_bytes(self) -> int:
+        """The most that a tile takes: that of the phases, or where they are many, of any."""
+        if self._geometry.phases > FEW_PHASES:
+            return TILE_BYTES
+        phases = (self._geometry.phase(number) for number in range(self._geometry.phases))
+        cuts = (self._cut(lines) for lines in phases if lines is not None)
+        return max((_bytes_of_tile(cut) for cut in cuts), default=0)
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         geometry = self._geometry
@@ -109,7 +141,7 @@ class ConvolutionJob(Job):
         shape = filters.shape[2:]
         filters, depth = flat_filters(filters, stop), prod(shape)
         place: tuple[Any, ...] = (..., *(line.outputs for line in lines))
-        cut = Cut.of(self._geometry, (self._geometry.images, *(line.length for line in lines)), depth)
+        cut = self._cut(lines)
         spaces = Workspaces(partial(Workspace, cut.sizes))
         return Phase(lines, source, filters, shape, bias, target[place], cut, self._finish_of(depth), spaces, find)
 
@@ -134,8 +166,7 @@ class ConvolutionJob(Job):
         step.bind(0, 0, 0, phase.find, pool, (phase,))(stop)
 
     def _run_tiles(self, phase: Phase, pool: Pool, stop: Stop) -> None:
-        groups, filters, *extents = phase.target.shape
-        units = Boxes((groups, filters, *extents), (phase.cut.groups, phase.cut.filters, *phase.cut.places))
+        units = self._tiles(phase.cut, phase.lines)
         work = partial(self._units, phase, units, stop)
         if len(units) == 1:
             work(0, 1)
@@ -217,5 +248,10 @@ def _terms(phase: Phase, unit: Unit, rows: Array, columns: Array, part: slice) -
     return np.where(np.isfinite(left), left, 0).astype(np.float64), right
 
 
+def _bytes_of_tile(cut: Cut) -> int:
+    sums = cut.groups * cut.filters * prod(cut.places)
+    return min(TILE_BYTES, cut.sizes.bytes + 4 * 8 * sums + EXACT_BYTES)
+
+
 TILE_BYTES = 8 * (5 * MOST_UNFOLDED + 5 * MOST_SUMS) + EXACT_BYTES
-"""What a tile takes on each thread: operands, sums and their rounding."""
+"""The most that a tile takes on each thread: operands, sums and their rounding."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from math import prod
 
 import numpy as np
 
@@ -16,12 +17,15 @@ from ..run.job import Job
 from ..run.pool import Find, Pool
 from . import blas
 from .integer_products import BYTES_DEPTH
-from .phases import grouped
+from .phases import grouped, visits_of_tiles
 from .requantizing import Finishing, Quantized, Wrapped
-from .unfolding import CHANNELS, MOST_SUMS, MOST_UNFOLDED, WASTE, Box, Boxes, Columns, Cut
+from .unfolding import CHANNELS, WASTE, Box, Boxes, Columns, Cut
 
-TILE_BYTES = 8 * (MOST_UNFOLDED * (2 + WASTE) + 8 * MOST_SUMS)
-"""What a tile takes on each thread: columns, what they are read from, and sums."""
+
+def tile_bytes(cut: Cut, filters: int) -> int:
+    """What a tile takes: columns and what they are read from, weights, and sums."""
+    places, depth, filters = prod(cut.places), prod(cut.depths), min(filters, CHANNELS)
+    return 8 * cut.groups * (places * depth * (2 + WASTE) + 2 * filters * depth + 8 * filters * places)
 
 
 class IntegerConvolutionJob(Job):
@@ -35,13 +39,18 @@ class IntegerConvolutionJob(Job):
         self._lines, self._cut = lines, Cut.of(geometry, lines)
         extents = (geometry.groups, geometry.images, *(line.length for line in lines))
         self._units = Boxes(extents, [self._cut.groups, *self._cut.places])
+        self._visits = visits_of_tiles(plan, geometry.filters, len(self._units))
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
         return ()
 
+    @property
+    def visits(self) -> int:
+        return self._visits
+
     def scratch_bytes(self, threads: int) -> int:
-        return min(threads, len(self._units)) * TILE_BYTES
+        return min(threads, len(self._units)) * tile_bytes(self._cut, self._geometry.filters)
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         blas.single_threaded()

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from opwire.check import Plan
 from opwire.tensor import Array
 
 from ....execution import Stop, Stopped
@@ -125,6 +126,18 @@ class Phase(NamedTuple):
         """The address of the first image of some groups."""
         begin: int = self.source[groups.start :, :, places[0].start :].ctypes.data
         return begin
+
+
+PRODUCTS, COLUMN_VISITS, OUTPUT_VISITS, TILE_VISITS = 16, 2, 2, 1 << 17
+"""Products that cost a visit; what it costs to unfold an element and to finish an output; and what a tile costs."""
+
+
+def visits_of_tiles(plan: Plan, filters: int, tiles: int) -> int:
+    """The visits that a convolution costs, of so many filters in a group, in so many tiles."""
+    read = plan.inputs["InputTensor"].element_count + COLUMN_VISITS * plan.work // filters
+    return (
+        plan.work // PRODUCTS + read + OUTPUT_VISITS * plan.outputs["OutputTensor"].element_count + TILE_VISITS * tiles
+    )
 
 
 class Unit(NamedTuple):

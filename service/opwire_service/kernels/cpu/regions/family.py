@@ -13,7 +13,7 @@ from opwire.tensor import Array, DataType
 
 from ....execution import Arrays, Stop, Stopped
 from ...reference.regions import aligned
-from ...regions import Regions, bin_of, corners_of, is_average
+from ...regions import Regions, all_corners, bins_of, is_average
 from ..jit.compiler import Kernel
 from ..jit.element import FLOAT32, HALF
 from ..resampling import rows
@@ -38,6 +38,9 @@ BINS = 1 << 16
 VISITS = 1 << 24
 """The most that a tile reads."""
 
+BIN_VISITS, REGION_VISITS = 8, 1 << 10
+"""Visits that a bin costs besides its elements, and a region."""
+
 
 class PoolingJob(Job):
     """The greatest elements of bins, some regions at a time."""
@@ -52,6 +55,10 @@ class PoolingJob(Job):
     @property
     def kernels(self) -> tuple[Kernel, ...]:
         return (self._kernel,)
+
+    @property
+    def visits(self) -> int:
+        return self._plan.work + BIN_VISITS * self._target.element_count + REGION_VISITS * self._target.sizes[0]
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         source, target = inputs["InputTensor"], outputs["OutputTensor"]
@@ -76,17 +83,10 @@ class PoolingJob(Job):
 
     def _bins(self, corners: Array, sizes: tuple[int, ...]) -> tuple[Array, Array, Array]:
         """The images of regions, and where their bins begin and end along both dimensions."""
-        regions = [corners_of(region, self._plan.attributes.SpatialScale) for region in corners]
-        images = np.array([image if image < sizes[0] else -1 for image, *_ in regions], np.int64)
+        images, left, top, right, bottom = all_corners(corners, self._plan.attributes.SpatialScale).T
         down, across = self._target.sizes[2:]
-        tops = np.zeros((len(regions), down, 2), np.int64)
-        lefts = np.zeros((len(regions), across, 2), np.int64)
-        for i, (_, left, top, right, bottom) in enumerate(regions):
-            for table, first, last, size in ((tops, top, bottom, sizes[2]), (lefts, left, right, sizes[3])):
-                bins = table.shape[1]
-                places = (bin_of(first, last, at, bins, size) for at in range(bins))
-                table[i] = [(place.start, max(place.start, place.stop)) for place in places]
-        return images, tops, lefts
+        images = np.where(images < sizes[0], images, -1)
+        return images, bins_of(top, bottom, down, sizes[2]), bins_of(left, right, across, sizes[3])
 
     def scratch_bytes(self, threads: int) -> int:
         return 64 * (self._at_once * (2 + sum(self._target.sizes[2:])))
@@ -156,9 +156,10 @@ class AlignJob(Job):
         return box if box.visits <= VISITS else None
 
     def scratch_bytes(self, threads: int) -> int:
-        return (
-            400 * SAMPLES + 32 * self._source.sizes[1] + 8 * CAPACITY + threads * 8 * (self._source.sizes[3] + 5 * TILE)
-        )
+        regions, _, *bins = self._target.sizes
+        samples = min(regions, AT_ONCE) * max(bins) * self._plan.attributes.MaximumSamplesPerOutput
+        tables = 400 * min(SAMPLES, samples) + 32 * self._source.sizes[1] + 8 * CAPACITY
+        return tables + threads * 8 * (self._source.sizes[3] + 5 * TILE)
 
 
 def prepare(plan: Plan) -> Job:

@@ -41,8 +41,19 @@ SPAN = 1 << 14
 LONGEST = 1 << 20
 """Elements of a line that a tile may read."""
 
-_TABLE_BYTES = 8 * (3 * SPAN + TAPS) * 4 * 5
-"""What the tables of a box take while they are made."""
+LINE_VISITS = 64
+"""Visits that a line of outputs costs besides its elements."""
+
+
+def table_bytes(plan: Plan, source: Sequence[int], target: Sequence[int], *, backward: bool = False) -> int:
+    """What the tables of a box take: all that are kept, and one while it is made."""
+    kept = making = 0
+    for size, outputs in zip(source, target, strict=True):
+        most = min(outputs, SPAN)
+        taps = 2 * size if backward else (size if getattr(plan.attributes, "Antialiased", False) else 2) * most
+        kept += 8 * (6 * most + 2 * min(taps, TAPS))
+        making = max(making, 16 * 8 * (most + min(taps, TAPS)))
+    return kept + making
 
 
 def _pieces(sizes: Sequence[int], span: int) -> Iterator[tuple[range, ...]]:
@@ -92,7 +103,7 @@ class NearestJob(Job):
         return Box(axes)
 
     def scratch_bytes(self, threads: int) -> int:
-        return _TABLE_BYTES + threads * 8 * TILE
+        return table_bytes(self._plan, self._source.sizes, self._target.sizes) + threads * 8 * TILE
 
 
 class WeightedJob(Job):
@@ -105,10 +116,15 @@ class WeightedJob(Job):
         self._kernel = Kernel(rows.weighted, FLOATS[self._source.data_type])
         self._only: Box | None = None
         self._otherwise = ReferenceJob(plan)
+        self._visits = plan.work + LINE_VISITS * prod(self._target.sizes[:-1])
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
         return (self._kernel,)
+
+    @property
+    def visits(self) -> int:
+        return self._visits
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         source, target = inputs[self._names[0]], outputs[self._names[1]]
@@ -153,7 +169,8 @@ class WeightedJob(Job):
     def scratch_bytes(self, threads: int) -> int:
         converted = 0 if self._source.data_type.is_float else 2 * self._source.element_count
         line = min(LONGEST, self._source.sizes[-1]) + 4 * TILE
-        return _TABLE_BYTES + 8 * CAPACITY + converted + threads * 8 * line
+        tables = table_bytes(self._plan, self._source.sizes, self._target.sizes, backward=self._backward)
+        return tables + 8 * CAPACITY + converted + threads * 8 * line
 
 
 def _halves(source: Array, pool: Pool, stop: Stop) -> Array:

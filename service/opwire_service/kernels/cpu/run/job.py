@@ -42,6 +42,11 @@ class Job(Protocol):
     def later(self) -> tuple[Kernel, ...]:
         return ()
 
+    @property
+    def visits(self) -> int:
+        """The element visits that a run costs; 0 where those of the plan tell."""
+        return 0
+
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None: ...
 
     def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:

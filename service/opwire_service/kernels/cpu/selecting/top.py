@@ -38,6 +38,9 @@ CHOSEN = {1: Kernel(chosen, INT8), 2: Kernel(chosen, INT16), 4: Kernel(chosen, I
 ENTRY = 64
 """Bytes that an element takes while it is sorted, with its key, its place and their order."""
 
+SEQUENCE_VISITS, KEPT_VISITS, SORTED_VISITS = 8, 4, 4
+"""Visits that a sequence costs besides its elements, one that is kept, and a comparison of a sort."""
+
 
 class TopJob(Job):
     """The best of each sequence along an axis."""
@@ -47,6 +50,7 @@ class TopJob(Job):
         source = plan.inputs["InputTensor"]
         self._axis, self._count = plan.attributes.Axis, plan.attributes.K
         self._length = source.sizes[self._axis]
+        self._elements = source.element_count
         self._order = Order(source.data_type, direction == AxisDirection.DECREASING)
         self._is_direct = self._count <= FEW and self._length <= CHUNK
         self._row = _row(source.data_type, self._count, self._length, greatest=self._order.greatest)
@@ -56,6 +60,12 @@ class TopJob(Job):
         if self._is_direct:
             return (CHOSEN[self._order.data_type.bits // 8],)
         return (BEST,) if self._count <= FEW else ()
+
+    @property
+    def visits(self) -> int:
+        if self._is_direct:
+            return self._elements + self._elements // self._length * (SEQUENCE_VISITS + KEPT_VISITS * self._count)
+        return SORTED_VISITS * self._elements * self._length.bit_length()
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         tensors = inputs["InputTensor"], outputs["OutputValueTensor"], outputs["OutputIndexTensor"]

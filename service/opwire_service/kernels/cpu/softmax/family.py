@@ -27,6 +27,9 @@ KERNELS: tuple[Kernel, ...] = ()
 _ERROR = 2.0**-45
 """Of an exponential and what is done to it, but for the additions of the sum."""
 
+ROW_VISITS, WIDE_VISITS, LONG = 8, 8, 1 << 18
+"""Visits that a row costs besides its elements, those of an element in wide floats, and from where on all rows do."""
+
 _PAIRWISE = 48
 """Roundings on the way of a summand through a sum of neighbours by numpy, which adds up in pairs."""
 
@@ -54,10 +57,18 @@ class SoftmaxJob(Job):
         roundings = _PAIRWISE if neighbours else min(tiles.length, TILE) + _PAIRWISE
         error = _ERROR + roundings * 2.0**-53
         self._error = 4 * error if logarithm else error
+        elements = plan.outputs["OutputTensor"].element_count
+        # The longer a row, the likelier it has to be summed up in wide floats.
+        again = 0 if tiles.whole else WIDE_VISITS * elements * min(tiles.length, LONG) // LONG
+        self._visits = elements + ROW_VISITS * tiles.rows + again
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
         return ()
+
+    @property
+    def visits(self) -> int:
+        return self._visits
 
     def scratch_bytes(self, threads: int) -> int:
         tiles = self._layout.tiles

@@ -14,6 +14,9 @@ from ..run.job import Job
 from ..run.pool import Find, Pool
 from ..run.tiles import TILE, Tiles
 
+ROW_VISITS = 4
+"""Visits that a row costs besides its elements."""
+
 
 class HardmaxJob(Job):
     """Blocks, or parts of long ones, in the order in which elements count."""
@@ -43,6 +46,10 @@ class HardmaxJob(Job):
                 into[...] = marks.reshape(into.shape)
 
         pool.run(rows, tiles.count, 1, stop)
+
+    @property
+    def visits(self) -> int:
+        return self._tiles.rows * (self._tiles.length + ROW_VISITS)
 
     def scratch_bytes(self, threads: int) -> int:
         return 24 * TILE * min(threads, self._tiles.count) + 32 * self._tiles.count * (not self._tiles.whole)

@@ -1,0 +1,157 @@
+"""The memory that a request is admitted with, against what it takes from its body to its answer, for drawn descs.
+
+What is measured is what NumPy and Python allocate, which is all that grows with a request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import time
+import tracemalloc
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from starlette.types import Message
+
+from opwire.check import Plan, check
+from opwire.errors import ContractViolation, OpwireError
+from opwire_service.devices.base import Device
+from opwire_service.devices.cpu import CpuDevice
+from opwire_service.devices.reference import ReferenceDevice
+from opwire_service.engine.dispatcher import Dispatcher
+from opwire_service.engine.pipeline import Engine
+from opwire_service.engine.progress import Progress
+from opwire_service.http.data_routes import while_connected
+from opwire_service.http.native import Native
+from opwire_service.kernels.executable import EXECUTABLE
+from opwire_service.process.application import layout
+from opwire_service.settings import Limits, Settings
+from opwire_service.telemetry.metrics import Metrics
+from tests.bodies import FORMS
+from tests.drawing import descs
+from tests.profiles import request_examples
+
+FACTOR = 3
+"""How many times the memory that is taken may be held."""
+
+FLOOR = 4 << 20
+"""Bytes that count as constant."""
+
+SIZES = {"cpu": (1, 4, 32, 64), "reference": (1, 3, 8, 12)}
+
+BYTES = {"cpu": range(1 << 19, 1 << 25), "reference": range(1 << 12, 1 << 20)}
+"""Of the tensors of a desc that is measured."""
+
+TIMEOUT_MS = 2000
+
+MOST_NUMBERS = 1 << 18
+"""Of a request that is written with numbers."""
+
+ALL_SECONDS = 2
+"""For the requests of an operator."""
+
+DRAWN = settings(request_examples(40), derandomize=True, database=None, deadline=None, phases=[Phase.generate])
+
+
+class Held(NamedTuple):
+    """Bytes that a request was admitted with and that it took, and whether it was answered."""
+
+    admitted: int
+    taken: int
+    is_whole: bool
+
+
+@pytest.fixture(scope="module", params=SIZES)
+def own_device(request: pytest.FixtureRequest) -> Iterator[Device]:
+    device = ReferenceDevice() if request.param == "reference" else CpuDevice(2)
+    for _ in device.warm_up([]):
+        pass
+    yield device
+    device.close()
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", EXECUTABLE)
+def test_a_request_takes_what_it_was_admitted_with(own_device: Device, name: str) -> None:
+    end = time.monotonic() + ALL_SECONDS
+
+    @DRAWN
+    @given(descs(EXECUTABLE[name], SIZES[own_device.name]), st.sampled_from(FORMS))
+    def holds(drawn: Any, form: str) -> None:
+        if time.monotonic() > end:
+            return
+        with suppress(ContractViolation):  # more elements than a tensor may have
+            plan = check(drawn.request, drawn.level)
+            if is_measured(plan, own_device.name, form):
+                held = asyncio.run(measured(own_device, plan, str(drawn.level), drawn.request, form))
+                assert held.taken <= held.admitted + FLOOR, (held, form, drawn.request)
+                if held.is_whole:
+                    assert held.admitted <= FACTOR * (held.taken + FLOOR), (held, form, drawn.request)
+
+    holds()
+
+
+def is_measured(plan: Plan, device: str, form: str) -> bool:
+    """Whether a plan takes enough memory to tell, and not more than is worth it."""
+    tensors = (*plan.inputs.values(), *plan.outputs.values())
+    values = sum(desc.element_count for desc in tensors)
+    is_few = form != "numbers" or values <= MOST_NUMBERS
+    return is_few and sum(desc.data_size_in_bytes for desc in tensors) in BYTES[device]
+
+
+async def measured(device: Device, plan: Plan, level: str, operator: Mapping[str, Any], form: str) -> Held:
+    """Answers a request as the server does."""
+    body, head = written(plan, level, operator, form)
+    engine = Engine(Dispatcher({device.name: device}, 1, 8), Limits(), 8, Metrics(layout(Settings(devices=("fake",)))))
+    dialect, is_whole = Native("id", binary=form == "binary"), False
+    device.scratch_bytes(plan)
+    tracemalloc.start()
+    try:
+        with engine.memory.open() as hold:
+            received = bytes(bytearray(body))
+            await hold.take_body(len(received), len(received), time.monotonic() + 1)
+            hold.arrived()
+            with suppress(OpwireError):
+                await engine.answer(dialect, received, head, Progress(), hold, as_connected)
+                is_whole = True
+            admitted = hold.bytes
+        return Held(admitted, tracemalloc.get_traced_memory()[1], is_whole)
+    finally:
+        tracemalloc.stop()
+        engine.dispatcher.devices.clear()  # the device is for other tests too
+        await engine.close()
+
+
+async def as_connected(work: Any) -> Any:
+    return await while_connected(_never, work)
+
+
+async def _never() -> Message:
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+def written(plan: Plan, level: str, operator: Mapping[str, Any], form: str) -> tuple[bytes, str | None]:
+    """A request whose tensors hold ones in each byte, and the length of its JSON if they follow it."""
+    tail, given = bytearray(), dict[str, Any]()
+    for name, desc in plan.inputs.items():
+        data = b"\1" * desc.data_size_in_bytes
+        tensor: Any = base64.b64encode(data).decode()
+        if form == "binary":
+            tensor, tail = {"binary_data_size": len(data)}, tail + data
+        elif form == "numbers":
+            numbers = desc.view(bytearray(b"\1" * desc.total_size_in_bytes))
+            tensor = {"data": np.ascontiguousarray(numbers).tolist()}
+        member, _, number = name.partition("[")
+        given[member] = [*given.get(member, ()), tensor] if number else tensor
+    output_format = {"output_format": form} if form == "numbers" else {}
+    request = {"feature_level": level, "operator": operator, "inputs": given, "timeout_ms": TIMEOUT_MS, **output_format}
+    text = json.dumps(request).encode()
+    return text + tail, str(len(text)) if form == "binary" else None

@@ -15,20 +15,22 @@ from numba.core.codegen import get_host_cpu_features
 
 from ..jit.compiler import Kernel, inlined, inner, kernel
 from ..jit.element import ADDRESS, FLOAT32, INT64, intrinsic, load, size_of, store
-from ..numbers.vectors import DOUBLES, WIDTH, Vector, fused_vectors, load_vector, spread, store_vector
+from ..numbers.vectors import DOUBLES, WIDTH, Vector, fused_vectors, load_vector, pick, places, spread, store_vector
 from ..run.geometry import at
 
 DEPTH = 256
 """Products that are summed in registers at a time: the error of a sum grows with it."""
 
-ROWS, PANELS, LENGTH, LEFT_MATRIX, LEFT_ROW, LEFT_STEP, RIGHT_MATRIX, OFFSETS, STARTS, PITCH, ADDS, SQUARES, PANEL = (
-    range(13)
-)
+ROWS, PANELS, LENGTH, LEFT_MATRIX, LEFT_ROW, LEFT_STEP, RIGHT_MATRIX, OFFSETS, STARTS, PITCH, ADDS = range(11)
 """Places in the geometry: rows of a matrix, panels of sixteen columns, and products of a sum; the steps in numbers from
 a matrix, a row and an element of the left operand to the next, and from a matrix of the right one; the addresses of the
 offsets of its rows and of the beginnings of its panels; numbers from a row of the sums to the next; whether sums are
-added to those that are there; the address of the sums of squares of columns to add to, or 0; and that of memory for a
-panel, or 0 if those of the right operand are in one piece each."""
+added to those that are there."""
+
+PANEL, SQUARES, RUN, GAP, PASSED = range(11, 16)
+"""The address of memory to copy a panel to, or 0 if those of the right operand are in one piece each. If there is some,
+then the address of the sums of squares of columns to add to; of how many columns there are runs of numbers, and how
+many numbers lie between two of them; and the address of how many columns of its first run come before each panel."""
 
 PANEL_ELEMENTS = DEPTH * (WIDTH + 1)
 """Of the memory for a panel, and for the offsets in it."""
@@ -135,16 +137,20 @@ def _three(
 
 
 @inner
-def _collect(zero: float, right: int, offsets: int, length: int, panel: int, squares: int) -> None:
+def _collect(
+    zero: float, right: int, offsets: int, length: int, panel: int, squares: int, run: int, gap: int, passed: int
+) -> None:
     """Copies a panel into one piece, and adds the squares to those of its columns."""
-    total = load_vector(squares, 0, 0.0) if squares else spread(0.0)
+    total, breaks = load_vector(squares, 0, 0.0), (passed + WIDTH - 1) // run
     for k in range(length):
-        found = _numbers(right, load(offsets, k, 0), zero)
+        place = load(offsets, k, 0)
+        found = _numbers(right, place, zero)
+        for i in range(1, breaks + 1):
+            found = pick(places() < i * run - passed, found, _numbers(right, place + i * gap, zero))
         store_vector(panel, k * WIDTH, found)
         store(panel, DEPTH * WIDTH + k, k * WIDTH)
         total = fused_vectors(found, found, total)
-    if squares:
-        store_vector(squares, 0, total)
+    store_vector(squares, 0, total)
 
 
 @inner
@@ -174,8 +180,9 @@ def multiply(zero: float, source: int, target: int, states: int, geometry: int, 
             right = states + size * (matrix * at(geometry, RIGHT_MATRIX) + load(at(geometry, STARTS), panel, 0))
             sums, copy = target + 8 * (matrix * matrix_sums + panel * WIDTH), at(geometry, PANEL)
             if copy:
-                squares = at(geometry, SQUARES) + 8 * WIDTH * unit if at(geometry, SQUARES) else 0
-                _collect(zero, right, offsets, count, copy, squares)
+                squares, passed = at(geometry, SQUARES) + 8 * WIDTH * unit, load(at(geometry, PASSED), panel, 0)
+                run, gap = at(geometry, RUN), at(geometry, GAP)
+                _collect(zero, right, offsets, count, copy, squares, run, gap, passed)
                 _panel(0, geometry, left, copy, copy + 8 * DEPTH * WIDTH, count, sums, adds)
             else:
                 _panel(zero, geometry, left, right, offsets, count, sums, adds)
@@ -184,23 +191,22 @@ def multiply(zero: float, source: int, target: int, states: int, geometry: int, 
 MULTIPLY, MULTIPLY_SINGLES = Kernel(multiply, INT64), Kernel(multiply, FLOAT32)
 """The second one has a right operand of FLOAT32."""
 
-BLOCKS, HEIGHT, LINE_LENGTH, ROW, BLOCK, LINE = range(6)
-"""Places in the geometry of ``gather``: in each row the blocks, their lines and how long these are; then the steps from
-a row, a block and a line to the next."""
+BLOCKS, BLOCK_LENGTH, ROW, BLOCK = range(4)
+"""Places in the geometry of ``gather``: in each row the blocks, and how long these are; then the steps from a row and a
+block to the next."""
 
 
 @kernel
 def gather(zero: int, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """Moves lines of numbers down in their memory, so that nothing is between them. Units are rows, in their order."""
-    height, length = at(geometry, HEIGHT), at(geometry, LINE_LENGTH)
-    there = target + 8 * begin * at(geometry, BLOCKS) * height * length
+    """Moves blocks of numbers down in their memory, so that nothing is between them. Units are rows, in their order."""
+    length = at(geometry, BLOCK_LENGTH)
+    there = target + 8 * begin * at(geometry, BLOCKS) * length
     for row in range(begin, end):
         for block in range(at(geometry, BLOCKS)):
-            for line in range(height):
-                here = source + 8 * (row * at(geometry, ROW) + block * at(geometry, BLOCK) + line * at(geometry, LINE))
-                for j in range(length):
-                    store(there, j, load(here, j, 0.0))
-                there += 8 * length
+            here = source + 8 * (row * at(geometry, ROW) + block * at(geometry, BLOCK))
+            for j in range(length):
+                store(there, j, load(here, j, 0.0))
+            there += 8 * length
 
 
 GATHER = Kernel(gather, INT64)

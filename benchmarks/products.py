@@ -30,6 +30,8 @@ from opwire.check import check
 from opwire.tensor import Array, DataType
 from opwire_service.devices.cpu import CpuDevice
 
+from .onnx_model import network, node
+
 Call = Callable[[], Any]
 
 Clock = Callable[[], float]
@@ -37,6 +39,9 @@ Clock = Callable[[], float]
 NAMES = {"numpy": "NumPy", "onnxruntime": "ONNX Runtime", "torch": "PyTorch"}
 
 SQUARE = re.compile(r"GEMM FLOAT32 [0-9]+")
+
+OPSET = 17
+"""Of ONNX."""
 
 TURN = 0.03
 """Seconds that a participant has at a time."""
@@ -155,29 +160,21 @@ def _lstm() -> Cell:
 
 def _onnxruntime(cell: Cell, outputs: dict[str, Array], threads: int) -> Call | None:
     """A session for the cells that one ONNX operator expresses."""
-    if not (find_spec("onnxruntime") and find_spec("onnx")):
+    kinds = {"GEMM": "MatMul", "MATRIX_MULTIPLY_INTEGER": "MatMulInteger", "CONVOLUTION": "Conv"}
+    if not find_spec("onnxruntime") or cell.operator not in kinds:
         return None
     import onnxruntime
-    from onnx import TensorProto, helper
 
-    kinds = {"GEMM": "MatMul", "MATRIX_MULTIPLY_INTEGER": "MatMulInteger", "CONVOLUTION": "Conv"}
-    types = {"f4": TensorProto.FLOAT, "f2": TensorProto.FLOAT16, "u1": TensorProto.UINT8, "i4": TensorProto.INT32}
-    if cell.operator not in kinds:
-        return None
-    attributes = {}
+    attributes: dict[str, Any] = {}
     if cell.operator == "CONVOLUTION":
         pads = cell.fields["StartPadding"] + cell.fields["EndPadding"]
         attributes = {"strides": cell.fields["Strides"], "pads": pads, "group": cell.fields["GroupCount"]}
-    node = helper.make_node(kinds[cell.operator], list(cell.inputs), list(outputs), **attributes)
-
-    def values(arrays: dict[str, Array]) -> list[Any]:
-        return [helper.make_tensor_value_info(n, types[a.dtype.str[1:]], a.shape) for n, a in arrays.items()]
-
-    graph = helper.make_graph([node], "cell", values(cell.inputs), values(outputs))
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    only = node(kinds[cell.operator], list(cell.inputs), list(outputs), attributes)
+    inputs = {name: (array.dtype.name, array.shape) for name, array in cell.inputs.items()}
+    model = network([only], {}, inputs, {name: array.dtype.name for name, array in outputs.items()}, {"": OPSET})
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     return lambda: session.run(None, cell.inputs)
 
 
@@ -188,6 +185,7 @@ def _participants(device: CpuDevice, cell: Cell, threads: int) -> tuple[dict[str
     }
     plan = check({"type": cell.operator, "desc": {**tensors, **cell.fields}})
     outputs = {name: desc.allocate()[1] for name, desc in plan.outputs.items()}
+    device.run(plan, cell.inputs, outputs, lambda: False)  # it waits for its kernels; without them nothing is bound
     bound = device.bind(plan, cell.inputs, outputs)
     if find_spec("torch"):
         import torch

@@ -31,6 +31,7 @@ from opwire.tensor import Array, DataType
 from opwire_service.devices.cpu import CpuDevice
 
 from .onnx_model import network, node
+from .resting import rest
 
 Call = Callable[[], Any]
 
@@ -185,7 +186,6 @@ def _participants(device: CpuDevice, cell: Cell, threads: int) -> tuple[dict[str
     }
     plan = check({"type": cell.operator, "desc": {**tensors, **cell.fields}})
     outputs = {name: desc.allocate()[1] for name, desc in plan.outputs.items()}
-    device.run(plan, cell.inputs, outputs, lambda: False)  # it waits for its kernels; without them nothing is bound
     bound = device.bind(plan, cell.inputs, outputs)
     if find_spec("torch"):
         import torch
@@ -205,8 +205,9 @@ def _measure(calls: dict[str, Call], threads: int, rounds: int, clock: Clock) ->
     least = dict.fromkeys(calls, float("inf"))
     for _ in range(rounds):
         for name, call in calls.items():
+            rest()
             with threadpool_limits(1 if name == "opwire" else threads, "blas"):
-                call()  # threads of the one before may still be awake
+                call()
                 end = time.perf_counter() + TURN
                 while True:
                     begin = clock()
@@ -280,9 +281,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     if options.processor_time and options.threads != 1:
         parser.error("--processor-time compares one thread with one thread: give --threads 1")
-    # Other threads may still load kernels.
     clock = time.thread_time if options.processor_time else time.perf_counter
     device = CpuDevice(threads=options.threads)
+    for _ in device.warm_up():  # what is bound before its kernels are ready asks for them each time
+        pass
     table, figures = Table("cell", "opwire ms", "peers ms", "over the best peer", "correctly rounded"), {}
     for cell in _cells():
         if options.only not in cell.name:

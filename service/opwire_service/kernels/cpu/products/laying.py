@@ -91,7 +91,7 @@ class Planes:
 
     @cached_property
     def panels(self) -> tuple[Array, Array]:
-        """Where the panels begin, and how many positions of the same run come before each."""
+        """Where the panels begin, and how many positions of its first run precede each."""
         images, firsts = self.blocks
         blocks = steps(self._image, images)[:, None] + steps(self.extents[1] * self.extents[2], firsts)
         runs, passed = np.divmod(steps(WIDTH, self.block // WIDTH), self.run)

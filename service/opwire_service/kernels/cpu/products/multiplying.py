@@ -28,9 +28,9 @@ offsets of its rows and of the beginnings of its panels; numbers from a row of t
 added to those that are there."""
 
 PANEL, SQUARES, RUN, GAP, PASSED = range(11, 16)
-"""The address of memory to copy a panel to, or 0 if those of the right operand are in one piece each. If there is some,
-then the address of the sums of squares of columns to add to; of how many columns there are runs of numbers, and how
-many numbers lie between two of them; and the address of how many columns of its first run come before each panel."""
+"""The address of memory to copy a panel to, or 0 if those of the right operand are in one piece each. With such memory:
+the address of the sums of squares of columns, to add to; how many columns have neighbouring numbers, which are a run,
+and how many numbers lie between two runs; and the address of how many columns of its first run precede each panel."""
 
 PANEL_ELEMENTS = DEPTH * (WIDTH + 1)
 """Of the memory for a panel, and for the offsets in it."""

@@ -59,7 +59,7 @@ class Broken(NamedTuple):
         squares: the address of the sums of squares of columns to add to, ``[matrices, pitch]``.
         run: columns whose numbers follow one another.
         gap: numbers between two such runs.
-        passed: columns of its first run that come before each panel.
+        passed: columns of its first run that precede each panel.
     """
 
     panel: int

@@ -39,9 +39,9 @@ _host: Any = get_host_cpu_features
 _given: Any = config
 
 IS_WIDE = "+avx512f" in (_host() if _given.CPU_FEATURES is None else _given.CPU_FEATURES).split(",")
-"""Whether a vector takes but two of 32 registers: eight sums fit then, else three."""
+"""Whether a vector takes but two of 32 registers: eight sums fit then beside a row of the right operand, else two."""
 
-TALL, SHORT = 8 if IS_WIDE else 3, 3
+TALL, SHORT = (8, 3) if IS_WIDE else (2, 2)
 
 
 def summation_error(depth: int) -> float:
@@ -116,10 +116,10 @@ def _eight(
 
 
 @inner
-def _three(
+def _few(
     zero: float, geometry: int, left: int, right: int, offsets: int, length: int, sums: int, rows: int, adds: int
 ) -> None:
-    """The same for at most three rows."""
+    """The same for at most ``SHORT`` rows."""
     down, step, place = 8 * at(geometry, LEFT_ROW), 8 * at(geometry, LEFT_STEP), 0
     b, c = left + min(1, rows - 1) * down, left + min(2, rows - 1) * down
     s, t, u = spread(0.0), spread(0.0), spread(0.0)
@@ -127,7 +127,8 @@ def _three(
         found = _numbers(right, load(offsets, k, 0), zero)
         s = fused_vectors(found, load(left + place, 0, 0.0), s)
         t = fused_vectors(found, load(b + place, 0, 0.0), t)
-        u = fused_vectors(found, load(c + place, 0, 0.0), u)
+        if SHORT > 2:
+            u = fused_vectors(found, load(c + place, 0, 0.0), u)
         place += step
     _leave(sums, 0, s, geometry, adds)
     if rows > 1:
@@ -160,7 +161,7 @@ def _panel(zero: float, geometry: int, left: int, right: int, offsets: int, leng
     for row in range(0, rows, TALL):
         here, there = left + 8 * row * across, sums + 8 * row * pitch
         if TALL == SHORT or rows - row <= SHORT:
-            _three(zero, geometry, here, right, offsets, length, there, min(SHORT, rows - row), adds)
+            _few(zero, geometry, here, right, offsets, length, there, min(SHORT, rows - row), adds)
         else:
             _eight(zero, geometry, here, right, offsets, length, there, min(TALL, rows - row), adds)
 

@@ -5,10 +5,7 @@ from __future__ import annotations
 LEAST_WORK = 1 << 22
 """Products for which it takes longer to wake another thread than to compute them."""
 
-EACH = 2
-"""Tiles for each of several threads, so that none waits long for another one."""
-
 
 def shares(work: int, threads: int) -> int:
-    """The least number of tiles of so many products, if they do not get too small."""
-    return 1 if threads == 1 or work < LEAST_WORK else EACH * threads
+    """The least number of tiles of so many products, if they do not get too small: one for each thread."""
+    return 1 if work < LEAST_WORK else threads

@@ -27,6 +27,7 @@ from opwire.tensor import Array, DataType
 from opwire_service.devices.cpu import CpuDevice
 
 from .elementwise_peers import BIAS, PEERS, SCALE, Call, Operand, Row
+from .resting import rest
 
 TYPES = {"FLOAT32": np.float32, "FLOAT16": np.float16, "INT32": np.int32, "UINT8": np.uint8}
 LAYOUTS = ("packed", "row", "column", "transposed")
@@ -149,7 +150,7 @@ def _interleaved(calls: Mapping[str, Call], rounds: int, *, cpu_time: bool) -> d
     times: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(rounds):
         for name, call in calls.items():
-            _rest()
+            rest()
             call()
             repeats, used = 0, 0.0
             while used < 5e-3:  # what takes less than the clock tells is repeated
@@ -159,15 +160,6 @@ def _interleaved(calls: Mapping[str, Call], rounds: int, *, cpu_time: bool) -> d
                 repeats += 1
             times[name].append(used / repeats)
     return {name: median(taken) for name, taken in times.items()}
-
-
-def _rest() -> None:
-    """Waits until the threads of all libraries sleep, which spin for a while after a call."""
-    for _ in range(50):
-        before = time.process_time()
-        time.sleep(4e-3)
-        if time.process_time() - before < 1e-3:
-            return
 
 
 def _arguments() -> argparse.Namespace:

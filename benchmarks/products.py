@@ -30,6 +30,9 @@ from opwire.check import check
 from opwire.tensor import Array, DataType
 from opwire_service.devices.cpu import CpuDevice
 
+from .onnx_model import network, node
+from .resting import rest
+
 Call = Callable[[], Any]
 
 Clock = Callable[[], float]
@@ -37,6 +40,9 @@ Clock = Callable[[], float]
 NAMES = {"numpy": "NumPy", "onnxruntime": "ONNX Runtime", "torch": "PyTorch"}
 
 SQUARE = re.compile(r"GEMM FLOAT32 [0-9]+")
+
+OPSET = 17
+"""Of ONNX."""
 
 TURN = 0.03
 """Seconds that a participant has at a time."""
@@ -155,29 +161,21 @@ def _lstm() -> Cell:
 
 def _onnxruntime(cell: Cell, outputs: dict[str, Array], threads: int) -> Call | None:
     """A session for the cells that one ONNX operator expresses."""
-    if not (find_spec("onnxruntime") and find_spec("onnx")):
+    kinds = {"GEMM": "MatMul", "MATRIX_MULTIPLY_INTEGER": "MatMulInteger", "CONVOLUTION": "Conv"}
+    if not find_spec("onnxruntime") or cell.operator not in kinds:
         return None
     import onnxruntime
-    from onnx import TensorProto, helper
 
-    kinds = {"GEMM": "MatMul", "MATRIX_MULTIPLY_INTEGER": "MatMulInteger", "CONVOLUTION": "Conv"}
-    types = {"f4": TensorProto.FLOAT, "f2": TensorProto.FLOAT16, "u1": TensorProto.UINT8, "i4": TensorProto.INT32}
-    if cell.operator not in kinds:
-        return None
-    attributes = {}
+    attributes: dict[str, Any] = {}
     if cell.operator == "CONVOLUTION":
         pads = cell.fields["StartPadding"] + cell.fields["EndPadding"]
         attributes = {"strides": cell.fields["Strides"], "pads": pads, "group": cell.fields["GroupCount"]}
-    node = helper.make_node(kinds[cell.operator], list(cell.inputs), list(outputs), **attributes)
-
-    def values(arrays: dict[str, Array]) -> list[Any]:
-        return [helper.make_tensor_value_info(n, types[a.dtype.str[1:]], a.shape) for n, a in arrays.items()]
-
-    graph = helper.make_graph([node], "cell", values(cell.inputs), values(outputs))
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    only = node(kinds[cell.operator], list(cell.inputs), list(outputs), attributes)
+    inputs = {name: (array.dtype.name, array.shape) for name, array in cell.inputs.items()}
+    model = network([only], {}, inputs, {name: array.dtype.name for name, array in outputs.items()}, {"": OPSET})
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     return lambda: session.run(None, cell.inputs)
 
 
@@ -207,8 +205,9 @@ def _measure(calls: dict[str, Call], threads: int, rounds: int, clock: Clock) ->
     least = dict.fromkeys(calls, float("inf"))
     for _ in range(rounds):
         for name, call in calls.items():
+            rest()
             with threadpool_limits(1 if name == "opwire" else threads, "blas"):
-                call()  # threads of the one before may still be awake
+                call()
                 end = time.perf_counter() + TURN
                 while True:
                     begin = clock()
@@ -282,9 +281,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     if options.processor_time and options.threads != 1:
         parser.error("--processor-time compares one thread with one thread: give --threads 1")
-    # Other threads may still load kernels.
     clock = time.thread_time if options.processor_time else time.perf_counter
     device = CpuDevice(threads=options.threads)
+    for _ in device.warm_up():  # what is bound before its kernels are ready asks for them each time
+        pass
     table, figures = Table("cell", "opwire ms", "peers ms", "over the best peer", "correctly rounded"), {}
     for cell in _cells():
         if options.only not in cell.name:

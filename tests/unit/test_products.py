@@ -24,6 +24,7 @@ from tests.products import (
     assert_rounded,
     cancelling,
     conv_fields,
+    convolve,
     gemm,
     normal,
 )
@@ -170,6 +171,21 @@ def test_convolutions_that_cancel_are_summed_exactly(device, filters):
     inputs = {"InputTensor": a[:, :, None, None], "FilterTensor": np.ascontiguousarray(b.T)[:, :, None, None]}
     found = answer(device, "CONVOLUTION", inputs, **FORWARD, **conv_fields(2, 1, 1, 0, 1))
     assert_rounded(found[:, :, 0, 0], a, b)
+
+
+@pytest.mark.parametrize("size", [3, 7, 20])
+def test_each_position_of_short_lines_has_a_bound_of_its_own(device, size):
+    """Two huge elements cancel, so that only the exact sums of the positions that meet them are right."""
+    chosen = np.random.default_rng(size)
+    source = chosen.integers(-(2**11), 2**11, (2, 40, size, size))
+    kernel = chosen.integers(-(2**11), 2**11, (32, 40, 3, 3))
+    kernel[:, 1] = -kernel[:, 0]
+    source[1, :2, 1, 2] = 0
+    right = convolve(source, kernel, 1, 1, 1, 1).astype(np.float32)
+    given = source.astype(np.float32)
+    given[1, :2, 1, 2] = 2.0**60
+    inputs = {"InputTensor": given, "FilterTensor": kernel.astype(np.float32)}
+    np.testing.assert_array_equal(answer(device, "CONVOLUTION", inputs, **FORWARD, **conv_fields(2, 1, 1, 1, 1)), right)
 
 
 @pytest.mark.parametrize("filters", [1, 9])

@@ -101,6 +101,14 @@ def spread(typing: Any, number: Any) -> tuple[Any, Code]:
 
 
 @intrinsic
+def places(typing: Any) -> tuple[Any, Code]:
+    """The numbers of the places of a vector, from 0 on."""
+    return LONGS(), lambda context, builder, signature, args: ir.Constant(
+        ir.VectorType(ir.IntType(64), WIDTH), list(range(WIDTH))
+    )
+
+
+@intrinsic
 def elements(typing: Any, address: Any, step: Any, zero: Any) -> tuple[Any, Code]:
     """The bits of sixteen elements of an input, so many elements apart; None says that they are neighbours."""
 

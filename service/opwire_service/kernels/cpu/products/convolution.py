@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from functools import partial
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from opwire.check import Plan
 from opwire.tensor import Array
 
-from ....execution import Arrays, Stop, Stopped
+from ....execution import Arrays, Bound, Stop, Stopped
 from ...activation import activated
 from ...convolutions import Geometry, Line
 from ...layout import coordinates
@@ -26,7 +26,7 @@ from .finishing import NOTHING, Finish, Steps, of_type
 from .laying import lines_at_once, planes_of_lines
 from .lines import LINES
 from .multiplying import GATHER, MULTIPLY, summation_error
-from .phases import MOST_UNFOLDED, Cut, Phase, Unit, flat_filters, grouped, visits_of_tiles
+from .phases import MOST_UNFOLDED, Cut, Phase, Unit, flat_filters, flat_view, grouped, visits_of_tiles
 from .planes import LAY
 from .unfolding import MOST_SUMS, Boxes, Columns, halved
 from .widening import WIDEN
@@ -41,6 +41,21 @@ SHALLOW = 1 << 12
 
 FEW_PHASES = 64
 """Phases of which each is looked at ahead."""
+
+
+class Tensors(NamedTuple):
+    """Those of a run.
+
+    Attributes:
+        source, target: ``[groups, channels, images, *spatial]``.
+        kernel: as given.
+        bias: ``[groups, filters]``, or None.
+    """
+
+    source: Array
+    kernel: Array
+    bias: Array | None
+    target: Array
 
 
 class ConvolutionJob(Job):
@@ -72,11 +87,11 @@ class ConvolutionJob(Job):
         geometry, lines = self._geometry, self._geometry.phase(0)
         if self._by_lines or lines is None:
             return geometry.phases
-        return geometry.phases * len(self._tiles(self._cut(lines), lines))
+        return geometry.phases * len(self._tiles(self._cut(lines, 1), lines))
 
-    def _cut(self, lines: tuple[Line, ...]) -> Cut:
+    def _cut(self, lines: tuple[Line, ...], threads: int) -> Cut:
         depth = prod(line.taps for line in lines) * self._geometry.channels
-        return Cut.of(self._geometry, (self._geometry.images, *(line.length for line in lines)), depth)
+        return Cut.of(self._geometry, (self._geometry.images, *(line.length for line in lines)), depth, threads)
 
     def _tiles(self, cut: Cut, lines: tuple[Line, ...]) -> Boxes:
         geometry = self._geometry
@@ -84,32 +99,48 @@ class ConvolutionJob(Job):
         return Boxes(extents, (cut.groups, cut.filters, *cut.places))
 
     def scratch_bytes(self, threads: int) -> int:
-        return 4 * self._filter_elements + threads * self._tile_bytes()
+        return 4 * self._filter_elements + threads * self._tile_bytes(threads)
 
-    def _tile_bytes(self) -> int:
+    def _tile_bytes(self, threads: int) -> int:
         """The most that a tile takes: that of the phases, or where they are many, of any."""
         if self._geometry.phases > FEW_PHASES:
             return TILE_BYTES
         phases = (self._geometry.phase(number) for number in range(self._geometry.phases))
-        cuts = (self._cut(lines) for lines in phases if lines is not None)
+        cuts = (self._cut(lines, threads) for lines in phases if lines is not None)
         return max((_bytes_of_tile(cut) for cut in cuts), default=0)
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
-        geometry = self._geometry
-        source = grouped(inputs["InputTensor"], geometry.groups)
-        target = grouped(outputs["OutputTensor"], geometry.groups)
-        bias = None
-        if "BiasTensor" in inputs:
-            bias = inputs["BiasTensor"].reshape(geometry.groups, geometry.filters)
+        geometry, tensors = self._geometry, self._tensors(inputs, outputs)
         if not geometry.is_whole:
-            self._fill(target, bias, stop)
+            self._fill(tensors.target, tensors.bias, stop)
         for number in range(geometry.phases):
             if stop():
                 raise Stopped
             lines = geometry.phase(number)
             if lines is not None:
-                phase = self._phase(lines, source, inputs["FilterTensor"], target, bias, find, stop)
-                (self._run_lines if self._by_lines else self._run_tiles)(phase, pool, stop)
+                filters = self._filters(tensors, lines)
+                phase = self._phase(lines, flat_filters(filters, stop), filters.shape[2:], tensors, find, pool)
+                self._bound(phase, pool)(stop)
+
+    def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
+        tensors = self._tensors(inputs, outputs)
+        lines = self._geometry.phase(0) if self._geometry.phases == 1 and self._geometry.is_whole else None
+        if lines is not None:
+            filters = self._filters(tensors, lines)
+            flat = flat_view(filters)
+            if flat is not None:
+                return self._bound(self._phase(lines, flat, filters.shape[2:], tensors, find, pool), pool)
+        return super().bind(inputs, outputs, find, pool)
+
+    def _tensors(self, inputs: Arrays, outputs: Arrays) -> Tensors:
+        groups, bias = self._geometry.groups, inputs.get("BiasTensor")
+        source, target = grouped(inputs["InputTensor"], groups), grouped(outputs["OutputTensor"], groups)
+        return Tensors(source, inputs["FilterTensor"], None if bias is None else bias.reshape(groups, -1), target)
+
+    def _filters(self, tensors: Tensors, lines: tuple[Line, ...]) -> Array:
+        """A view of the filters of a phase, ``[groups, filters, channels, *taps]``."""
+        filters = self._geometry.filters_of(tensors.kernel, lines)
+        return filters.transpose(0, 1, filters.ndim - 1, *range(2, filters.ndim - 1))
 
     def _finish_of(self, depth: int) -> Finish:
         return Finish(self._expression, summation_error(depth), depth, self._dtype)
@@ -129,23 +160,23 @@ class ConvolutionJob(Job):
     def _phase(
         self,
         lines: tuple[Line, ...],
-        source: Array,
-        kernel: Array,
-        target: Array,
-        bias: Array | None,
+        filters: Array,
+        shape: tuple[int, ...],
+        tensors: Tensors,
         find: Find,
-        stop: Stop,
+        pool: Pool,
     ) -> Phase:
-        filters = self._geometry.filters_of(kernel, lines)
-        filters = filters.transpose(0, 1, filters.ndim - 1, *range(2, filters.ndim - 1))
-        shape = filters.shape[2:]
-        filters, depth = flat_filters(filters, stop), prod(shape)
+        source, _, bias, target = tensors
         place: tuple[Any, ...] = (..., *(line.outputs for line in lines))
-        cut = self._cut(lines)
+        cut, depth = self._cut(lines, pool.threads), prod(shape)
         spaces = Workspaces(partial(Workspace, cut.sizes))
         return Phase(lines, source, filters, shape, bias, target[place], cut, self._finish_of(depth), spaces, find)
 
-    def _run_lines(self, phase: Phase, pool: Pool, stop: Stop) -> None:
+    def _bound(self, phase: Phase, pool: Pool) -> Bound:
+        """What computes a phase."""
+        return self._bound_lines(phase, pool) if self._by_lines else partial(self._run_tiles, phase, pool)
+
+    def _bound_lines(self, phase: Phase, pool: Pool) -> Bound:
         groups, filters, *extents = phase.target.shape
         window = phase.window(slice(0, groups), tuple(slice(0, extent) for extent in extents))
         group, filter_, image, *space = (step // phase.target.itemsize for step in phase.target.strides)
@@ -163,7 +194,7 @@ class ConvolutionJob(Job):
             units = groups * prod(extents) // (extents[-1] * height) * -(-height // lines)
             elements = filters * lines * extents[-1]
         step = Step(kernel, geometry, units, elements * prod(phase.shape))
-        step.bind(0, 0, 0, phase.find, pool, (phase,))(stop)
+        return step.bind(0, 0, 0, phase.find, pool, (phase,))
 
     def _run_tiles(self, phase: Phase, pool: Pool, stop: Stop) -> None:
         units = self._tiles(phase.cut, phase.lines)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from math import prod
 
 import numpy as np
@@ -16,7 +16,7 @@ from .columns import UNFOLD
 from .finishing import of_type
 from .laying import Planes
 from .multiplying import GATHER, MULTIPLY
-from .operands import Right, gather, multiplying, padded, steps, widened
+from .operands import Broken, Right, gather, multiplying, padded, steps, widened
 from .phases import Phase, columns_of
 from .planes import LAY
 from .widening import WIDEN
@@ -49,7 +49,7 @@ class Sums:
         """Whether the memory is enough for planes."""
         workspace, groups = self._workspace, self._groups
         channels = min(self._phase.cut.depth // self._taps + 2, self._phase.shape[0])
-        needed = groups * channels * planes.channel + WIDTH
+        needed = groups * channels * planes.channel + planes.reach
         sums = groups * self._rows * planes.pitch
         return (
             needed <= workspace.right.size
@@ -67,15 +67,11 @@ class Sums:
         workspace.row_squares.fill(0)
         workspace.column_squares.fill(0)
         pitch = padded(self._columns) if self._planes is None else self._planes.pitch
-        starts = steps(WIDTH, pitch // WIDTH) if self._planes is None else self._planes.starts()
-        squares = 0 if self._planes is None else workspace.places.column_squares
+        read = self._unfolded(pitch) if self._planes is None else self._laid(self._planes)
         for part in self._parts(stop):
             widen = phase.find(of_type(WIDEN, self._dtype))
             left = widened(widen, self._filters[:, :, part], workspace.left, workspace.row_squares)
-            right = self._unfolded(starts) if self._planes is None else self._laid(self._planes, starts)
-            entry = phase.find(MULTIPLY)
-            panel, adds = workspace.panel.ctypes.data, part.start > 0
-            multiplying(entry, left, right, workspace.sums, pitch, adds=adds, squares=squares, panel=panel)()
+            multiplying(phase.find(MULTIPLY), left, read(), workspace.sums, pitch, adds=part.start > 0)()
         self._move(pitch)
         into = workspace.sums[: self._groups * self._rows * self._columns]
         into = into.reshape(self._groups, self._rows, self._columns)
@@ -93,35 +89,46 @@ class Sums:
             self._window[FIRST], self._window[COUNT] = part.start, part.stop - part.start
             yield part
 
-    def _unfolded(self, starts: Array) -> Right:
-        """The columns of a part."""
-        count, workspace = self._window[COUNT], self._workspace
-        unfold = self._phase.find(of_type(UNFOLD, self._dtype))
+    def _unfolded(self, pitch: int) -> Callable[[], Right]:
+        """What unfolds the columns of a part."""
+        workspace, unfold = self._workspace, self._phase.find(of_type(UNFOLD, self._dtype))
         places = workspace.right.ctypes.data, workspace.places.column_squares, self._window.buffer_info()[0]
-        unfold.call(0, self._source, *places, 0, self._groups * count)
-        return Right(workspace.right, count * self._columns, steps(self._columns, count), starts)
+        starts = steps(WIDTH, pitch // WIDTH)
 
-    def _laid(self, planes: Planes, starts: Array) -> Right:
-        """The planes of the channels of a part."""
-        window, workspace = self._window, self._workspace
-        first = window[FIRST] // self._taps
-        channels = (window[FIRST] + window[COUNT] - 1) // self._taps + 1 - first
-        geometry = array("q", (*window, *planes.kinds, *planes.extents, first, channels))
-        lay = self._phase.find(of_type(LAY, self._dtype))
-        places = workspace.right.ctypes.data, workspace.offsets.ctypes.data, geometry.buffer_info()[0]
-        lay.call(0, self._source, *places, 0, self._groups * channels)
-        return Right(workspace.right, channels * planes.channel, workspace.offsets, starts)
+        def unfolded() -> Right:
+            count = self._window[COUNT]
+            unfold.call(0, self._source, *places, 0, self._groups * count)
+            return Right(workspace.right, count * self._columns, steps(self._columns, count), starts)
+
+        return unfolded
+
+    def _laid(self, planes: Planes) -> Callable[[], Right]:
+        """What lays out the planes of the channels of a part."""
+        window, workspace, lay = self._window, self._workspace, self._phase.find(of_type(LAY, self._dtype))
+        starts, passed = planes.panels
+        memory = workspace.panel.ctypes.data, workspace.places.column_squares
+        broken = Broken(*memory, planes.run, planes.gap, passed)
+        places = workspace.right.ctypes.data, workspace.offsets.ctypes.data
+
+        def laid() -> Right:
+            first = window[FIRST] // self._taps
+            channels = (window[FIRST] + window[COUNT] - 1) // self._taps + 1 - first
+            geometry = array("q", (*window, *planes.kinds, *planes.extents, first, channels))
+            lay.call(0, self._source, *places, geometry.buffer_info()[0], 0, self._groups * channels)
+            return Right(workspace.right, channels * planes.channel, workspace.offsets, starts, broken)
+
+        return laid
 
     def _move(self, pitch: int) -> None:
         """Takes out what has no meaning between the sums, and between the squares of columns that go with them."""
         if pitch == self._columns:
             return
         find, workspace, planes = self._phase.find, self._workspace, self._planes
-        lines = (1, 1, self._columns, pitch, 0, 0)
+        blocks = (1, self._columns, pitch, 0)
         if planes is not None:
-            lines = (prod(planes.blocks), planes.height, planes.length, pitch, planes.block, planes.extents[2])
-            gather(find(GATHER), workspace.column_squares, self._groups, lines)
-        gather(find(GATHER), workspace.sums, self._groups * self._rows, lines)
+            blocks = (prod(planes.blocks), planes.height * planes.length, pitch, planes.block)
+            gather(find(GATHER), workspace.column_squares, self._groups, blocks)
+        gather(find(GATHER), workspace.sums, self._groups * self._rows, blocks)
 
     def _sum_special(self, special: Array, into: Array, stop: Stop) -> None:
         """Sums again for filters that hold an infinity or NaN, which in the padding adds nothing."""

@@ -25,6 +25,7 @@ from .finishing import NOTHING, Finish, Steps, matrix_window, of_type
 from .multiplying import DEPTH, GATHER, MULTIPLY, summation_error
 from .operands import gather, multiplying, packing, padded, widening
 from .packing import PACK
+from .shares import shares
 from .softmax import SOFTMAX, Softmax
 from .widening import WIDEN
 from .workspace import Sizes, Workspace, Workspaces
@@ -39,12 +40,6 @@ MOST_COPIED = 1 << 18
 """Elements of an operand that are copied at a time, unless ``DEPTH`` of each row or column are more."""
 
 LEAST_TILE = 64
-
-LEAST_WORK = 1 << 22
-"""Products for which it takes longer to wake another thread than to compute them."""
-
-UNITS = 4
-"""Tiles that a product is cut into, if they do not get too small, for threads to share."""
 
 SMALL = 1 << 15
 """Elements of small matrices of a batch that are computed at a time by one thread."""
@@ -80,14 +75,21 @@ class Cut(NamedTuple):
 
     @classmethod
     def of(
-        cls, batch: tuple[int, int], rows: int, columns: int, depth: int, tall: int = TILE, small: int = SMALL
+        cls,
+        batch: tuple[int, int],
+        rows: int,
+        columns: int,
+        depth: int,
+        threads: int,
+        tall: int = TILE,
+        small: int = SMALL,
     ) -> Cut:
         height, width = min(rows, tall), min(columns, TILE)
         several = min(batch[1], small // (rows * columns), 4 * small // ((rows + columns) * min(depth, blas.DEPTH)))
         if several > 1:
             groups = -(-batch[1] // several)
             return cls(rows, columns, 1, 1, several, groups, batch[0] * groups)
-        least = UNITS if prod(batch) * rows * columns * depth >= LEAST_WORK else 1
+        least = shares(prod(batch) * rows * columns * depth, threads)
         while prod(batch) * -(-rows // height) * -(-columns // width) < least and max(height, width) > LEAST_TILE:
             if height >= width:
                 height = -(-height // 2)
@@ -108,20 +110,31 @@ class Cut(NamedTuple):
             slice(across * self.columns, (across + 1) * self.columns),
         )
 
-
-def depth_at_once(cut: Cut, depth: int) -> int:
-    """Products that are summed between two questions whether to stop."""
-    lines = cut.several * max(cut.rows, padded(cut.columns))
-    return min(depth, max(1, MOST_COPIED // lines // DEPTH) * DEPTH)
+    def sizes(self, depth: int) -> Sizes:
+        """Those of the memory for a tile of floats."""
+        columns = padded(self.columns)
+        lines = self.several * max(self.rows, columns)
+        at_once = min(depth, max(1, MOST_COPIED // lines // DEPTH) * DEPTH)
+        return Sizes(self.several, self.rows, columns, at_once)
 
 
 class Product(NamedTuple):
-    """A run: its tensors, all with two dimensions of batch, the memory of its threads, and what it calls."""
+    """A run.
+
+    Attributes:
+        a, b, addend, target: its tensors, all with two dimensions of batch.
+        cut: into tiles.
+        depth: products that are summed between two questions whether to stop.
+        workspaces: the memory of its threads.
+        find: gives the kernels.
+    """
 
     a: Array
     b: Array
     addend: Array | None
     target: Array
+    cut: Cut
+    depth: int
     workspaces: Workspaces
     find: Find
 
@@ -188,23 +201,22 @@ class GemmJob(Job):
         if self._is_turned:
             rows, columns = columns, rows
         small = SMALL_FLOATS * columns // padded(columns)
-        self._cut = cut = Cut.of(self._batch, rows, columns, self._depth, HEIGHT, small)
+        self._cut = partial(Cut.of, self._batch, rows, columns, self._depth, tall=HEIGHT, small=small)
         self._error = self._expression.error(summation_error(self._depth))
         dtype = plan.inputs["ATensor"].data_type.dtype
         self._widen, self._pack = of_type(WIDEN, dtype), of_type(PACK, dtype)
         self._finish = Finish(self._expression, self._error, self._depth, dtype)
-        self._sizes = Sizes(cut.several, cut.rows, padded(cut.columns), depth_at_once(cut, self._depth))
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
         return self._widen, self._pack, MULTIPLY, GATHER, *self._finish.kernels
 
     def scratch_bytes(self, threads: int) -> int:
-        cut = self._cut
+        cut = self._cut(threads)
         # Of the elements of a tile in the type of the output, and what exact sums and activations take.
         tile = 4 * cut.several * cut.rows * cut.columns + EXACT_BYTES
         softmax = 0 if self._softmax is None else self._softmax.scratch_bytes(threads)
-        return min(threads, cut.units) * (self._sizes.bytes + tile) + softmax
+        return min(threads, cut.units) * (cut.sizes(self._depth).bytes + tile) + softmax
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         self.bind(inputs, outputs, find, pool)(stop)
@@ -218,11 +230,14 @@ class GemmJob(Job):
         if self._is_turned:
             a, b = b, a
         addend = self._batched(inputs["CTensor"]) if "CTensor" in inputs else None
-        product = Product(a, b, addend, self._batched(target), Workspaces(partial(Workspace, self._sizes)), find)
-        if self._cut.units > 1 or self._softmax is not None:
+        cut = self._cut(pool.threads)
+        sizes = cut.sizes(self._depth)
+        workspaces = Workspaces(partial(Workspace, sizes))
+        product = Product(a, b, addend, self._batched(target), cut, sizes.depth, workspaces, find)
+        if cut.units > 1 or self._softmax is not None:
             return partial(self._run, product, target, pool)
-        workspace = Workspace(self._sizes)
-        tile = self._prepare(product, Place(*self._cut.place(0)), workspace)
+        workspace = Workspace(sizes)
+        tile = self._prepare(product, Place(*cut.place(0)), workspace)
         return partial(self._run_alone, product, tile, workspace)
 
     def _run(self, product: Product, target: Array, pool: Pool, stop: Stop) -> None:
@@ -230,7 +245,7 @@ class GemmJob(Job):
         sums = target if softmax is None else softmax.sums()
         if softmax is not None:
             product = product._replace(target=self._batched(sums))
-        pool.run(partial(self._tiles, product, stop), self._cut.units, 1, stop)
+        pool.run(partial(self._tiles, product, stop), product.cut.units, 1, stop)
         if softmax is not None:
             softmax.finish(sums, target, pool, stop)
 
@@ -246,7 +261,7 @@ class GemmJob(Job):
     def _tiles(self, product: Product, stop: Stop, begin: int, end: int) -> None:
         with np.errstate(all="ignore"), product.workspaces.one() as workspace:
             for unit in range(begin, end):
-                tile = self._prepare(product, Place(*self._cut.place(unit)), workspace)
+                tile = self._prepare(product, Place(*product.cut.place(unit)), workspace)
                 self._compute(product, tile, workspace, stop)
 
     def _prepare(self, product: Product, place: Place, workspace: Workspace) -> Prepared:
@@ -268,7 +283,7 @@ class GemmJob(Job):
     def _summing(self, product: Product, a: Array, b: Array, begin: int, workspace: Workspace) -> Summing:
         """What sums the products of some depth."""
         widen, pack, multiply = (product.find(kernel) for kernel in (self._widen, self._pack, MULTIPLY))
-        part = slice(begin, begin + self._sizes.depth)
+        part = slice(begin, begin + product.depth)
         copy_a, left = widening(widen, a[:, :, part], workspace.left, workspace.row_squares)
         copy_b, right = packing(pack, b[:, part], workspace.right, workspace.column_squares)
         pitch = padded(b.shape[2])
@@ -288,7 +303,7 @@ class GemmJob(Job):
         """Sums a tile; in the memory it leaves the squares of the operands."""
         workspace.row_squares.fill(0)
         workspace.column_squares.fill(0)
-        for begin in range(0, self._depth, self._sizes.depth):
+        for begin in range(0, self._depth, product.depth):
             if stop():
                 raise Stopped
             summing = self._summing(product, tile.a, tile.b, begin, workspace) if begin else tile.first
@@ -298,7 +313,7 @@ class GemmJob(Job):
         matrices, rows, columns = tile.sums.shape
         pitch = padded(columns)
         if pitch != columns:
-            gather(product.find(GATHER), workspace.sums, matrices * rows, (1, 1, columns, pitch, 0, 0))
+            gather(product.find(GATHER), workspace.sums, matrices * rows, (1, columns, pitch, 0))
 
     def _evaluate(self, product: Product, place: Place, sums: Array, workspace: Workspace, stop: Stop) -> None:
         """Finishes what the kernels do not: what something else than rounding becomes of."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from math import prod
 
@@ -36,10 +37,8 @@ class IntegerConvolutionJob(Job):
         self._geometry = geometry = Geometry(plan)
         lines = geometry.phase(0)
         assert lines is not None  # a convolution that is not transposed is one phase
-        self._lines, self._cut = lines, Cut.of(geometry, lines)
-        extents = (geometry.groups, geometry.images, *(line.length for line in lines))
-        self._units = Boxes(extents, [self._cut.groups, *self._cut.places])
-        self._visits = visits_of_tiles(plan, geometry.filters, len(self._units))
+        self._lines, self._cut = lines, partial(Cut.of, geometry, lines)
+        self._visits = visits_of_tiles(plan, geometry.filters, len(self._units(self._cut(1))))
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
@@ -50,7 +49,8 @@ class IntegerConvolutionJob(Job):
         return self._visits
 
     def scratch_bytes(self, threads: int) -> int:
-        return min(threads, len(self._units)) * tile_bytes(self._cut, self._geometry.filters)
+        cut = self._cut(threads)
+        return min(threads, len(self._units(cut))) * tile_bytes(cut, self._geometry.filters)
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         blas.single_threaded()
@@ -59,21 +59,33 @@ class IntegerConvolutionJob(Job):
         point = 0 if zero is None else int(zero.reshape(-1)[0])
         columns = Columns(source, self._lines, np.float32, point)
         target = grouped(outputs["OutputTensor"], self._geometry.groups)
-        work = partial(self._run_units, columns, inputs, target, stop)
-        if len(self._units) == 1:
+        cut = self._cut(pool.threads)
+        units = self._units(cut)
+        work = partial(self._run_units, units, partial(self._unit, columns, inputs, target, cut.depths), stop)
+        if len(units) == 1:
             work(0, 1)
         else:
-            pool.run(work, len(self._units), 1, stop)
+            pool.run(work, len(units), 1, stop)
 
-    def _run_units(self, columns: Columns, inputs: Arrays, target: Array, stop: Stop, begin: int, end: int) -> None:
+    def _units(self, cut: Cut) -> Boxes:
+        geometry = self._geometry
+        extents = (geometry.groups, geometry.images, *(line.length for line in self._lines))
+        return Boxes(extents, [cut.groups, *cut.places])
+
+    def _run_units(
+        self, units: Boxes, compute: Callable[[slice, Box, Stop], None], stop: Stop, begin: int, end: int
+    ) -> None:
         with np.errstate(all="ignore"):
-            for groups, *places in self._units[begin:end]:
-                self._unit(columns, inputs, target, groups, tuple(places), stop)
+            for groups, *places in units[begin:end]:
+                compute(groups, tuple(places), stop)
 
-    def _unit(self, columns: Columns, inputs: Arrays, target: Array, groups: slice, places: Box, stop: Stop) -> None:
+    def _unit(
+        self, columns: Columns, inputs: Arrays, target: Array, sizes: list[int], groups: slice, places: Box, stop: Stop
+    ) -> None:
+        """A tile; ``sizes`` are those of a box of taps and channels of the input."""
         geometry = self._geometry
         kernel = geometry.filters_of(inputs["FilterTensor"], self._lines)
-        depths = Boxes(kernel.shape[2:], self._cut.depths)
+        depths = Boxes(kernel.shape[2:], sizes)
         kept = columns.unfold(groups, places, depths[0]) if len(depths) == 1 else None
         for first in range(0, geometry.filters, CHANNELS):
             filters = slice(first, min(first + CHANNELS, geometry.filters))

@@ -31,9 +31,8 @@ class IntegerProductJob(Job):
         self._plan = plan
         a, b = plan.inputs["ATensor"], plan.inputs["BTensor"]
         *batch, rows, columns = plan.outputs["OutputTensor"].sizes
-        self._batch = paired(batch)
         self._depth = a.sizes[-1]
-        self._cut = Cut.of(self._batch, rows, columns, self._depth)
+        self._cut = partial(Cut.of, paired(batch), rows, columns, self._depth)
         self._is_narrow = max(a.data_type.bits, b.data_type.bits) == 8
 
     @property
@@ -41,7 +40,7 @@ class IntegerProductJob(Job):
         return ()
 
     def scratch_bytes(self, threads: int) -> int:
-        cut = self._cut
+        cut = self._cut(threads)
         sums = cut.several * cut.rows * cut.columns
         operands = cut.several * (cut.rows + cut.columns) * min(self._depth, blas.DEPTH)
         several = 1 if self._is_narrow else DIGITS
@@ -49,16 +48,17 @@ class IntegerProductJob(Job):
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         blas.single_threaded()
-        work = partial(self._tiles, inputs, outputs["OutputTensor"], stop)
-        if self._cut.units == 1:
+        cut = self._cut(pool.threads)
+        work = partial(self._tiles, cut, inputs, outputs["OutputTensor"], stop)
+        if cut.units == 1:
             work(0, 1)
         else:
-            pool.run(work, self._cut.units, 1, stop)
+            pool.run(work, cut.units, 1, stop)
 
-    def _tiles(self, inputs: Arrays, target: Array, stop: Stop, begin: int, end: int) -> None:
+    def _tiles(self, cut: Cut, inputs: Arrays, target: Array, stop: Stop, begin: int, end: int) -> None:
         with np.errstate(all="ignore"):
             for unit in range(begin, end):
-                place = self._cut.place(unit)
+                place = cut.place(unit)
                 finishing = self._finishing(inputs, place)
                 sums = self._narrow(inputs, place, stop) if self._is_narrow else self._wide(inputs, place, stop)
                 _batched(target)[place] = finishing.finish(sums)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from array import array
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from math import gcd, prod
-from typing import NamedTuple
+
+import numpy as np
 
 from opwire.tensor import Array
 
@@ -14,8 +17,9 @@ from .multiplying import TALL
 from .operands import padded, steps
 from .window import IMAGES, MOVE, PLACES, SPATIAL, TAPS, TURN
 
-UNFOLDED, LAID = 4, 3
-"""What it takes to copy an element, in parts of what it takes to multiply it by ``TALL`` filters."""
+UNFOLDED, LAID, COLLECTED = 4, 3, 0.25
+"""What it takes to copy an element, in parts of what it takes to multiply it by ``TALL`` filters: to columns, to
+planes, and of a run in these to a panel."""
 
 LEAST_LINES = 4
 """Lines of the output below which too much of what is laid out is laid out again for the next ones."""
@@ -25,7 +29,8 @@ MOST_PRODUCTS = 1 << 23
 """Of some lines, between two questions whether to stop."""
 
 
-class Planes(NamedTuple):
+@dataclass(frozen=True)
+class Planes:
     """The input of a tile as ``LAY`` lays it out.
 
     Attributes:
@@ -42,15 +47,10 @@ class Planes(NamedTuple):
 
     @classmethod
     def of(cls, window: array[int]) -> Planes:
-        kinds, extents = [], []
-        for i in range(SPATIAL):
-            taps, move, turn = window[TAPS + i], window[MOVE + i], abs(window[TURN + i])
-            kinds.append(min(taps, move // gcd(turn, move)))
-            extents.append(window[PLACES + i] + (taps - 1) * turn // move)
-        first, height, length = window[PLACES : PLACES + SPATIAL]
-        return cls(tuple(kinds), tuple(extents), (window[IMAGES], first), height, length)
+        taps, moves, turns, places = (tuple(window[slot : slot + SPATIAL]) for slot in (TAPS, MOVE, TURN, PLACES))
+        return _planes(taps, moves, turns, places, window[IMAGES])
 
-    @property
+    @cached_property
     def channel(self) -> int:
         """Numbers of all images of a channel."""
         return self.blocks[0] * self._image
@@ -61,26 +61,61 @@ class Planes(NamedTuple):
 
     @property
     def block(self) -> int:
-        """Sums of a block; between those of two lines are some that have no meaning."""
-        return padded((self.height - 1) * self.extents[2] + self.length)
+        """Sums of a block; those at its end have no meaning."""
+        return padded(self.height * self.length)
 
-    @property
+    @cached_property
     def pitch(self) -> int:
         """Sums of a row."""
         return prod(self.blocks) * self.block
 
-    def starts(self) -> Array:
-        """Where the panels begin."""
+    @property
+    def gap(self) -> int:
+        """Numbers between the last position of a line and the first one of the next."""
+        return self.extents[2] - self.length
+
+    @property
+    def run(self) -> int:
+        """Positions of a block whose numbers follow one another."""
+        return self.length if self.gap else self.height * self.length
+
+    @cached_property
+    def reach(self) -> int:
+        """Numbers from the first of a panel to the last that is read for it."""
+        return WIDTH + self._breaks * self.gap
+
+    @cached_property
+    def _breaks(self) -> int:
+        """Runs that end within a panel, at most."""
+        return -(-(WIDTH - 1) // self.run)
+
+    @cached_property
+    def panels(self) -> tuple[Array, Array]:
+        """Where the panels begin, and how many positions of its first run precede each."""
         images, firsts = self.blocks
-        further, panels = self.extents[1] * self.extents[2], self.block // WIDTH
-        blocks = steps(self._image, images)[:, None] + steps(further, firsts)
-        return (blocks[..., None] + steps(WIDTH, panels)).reshape(-1)
+        blocks = steps(self._image, images)[:, None] + steps(self.extents[1] * self.extents[2], firsts)
+        runs, passed = np.divmod(steps(WIDTH, self.block // WIDTH), self.run)
+        starts = blocks[..., None] + runs * (self.run + self.gap) + passed
+        return starts.reshape(-1), np.tile(passed, prod(self.blocks))
 
     def is_better(self, columns: int, rows: int, taps: int) -> bool:
         """Whether it takes less time to multiply what lies in planes than to unfold so many columns before."""
         several = -(-rows // TALL)
         unfolding = padded(columns) * several + UNFOLDED * columns
-        return self.pitch * several + LAID * self.channel / taps < unfolding
+        collecting = COLLECTED * self.pitch * (1 + self._breaks)
+        return self.pitch * several + collecting + LAID * self.channel / taps < unfolding
+
+
+@lru_cache(32)
+def _planes(
+    taps: tuple[int, ...], moves: tuple[int, ...], turns: tuple[int, ...], places: tuple[int, ...], images: int
+) -> Planes:
+    kinds, extents = [], []
+    for tap, move, turn, place in zip(taps, moves, turns, places, strict=True):
+        kinds.append(min(tap, move // gcd(turn, move)))
+        extents.append(place + (tap - 1) * abs(turn) // move)
+    first, height, length = places
+    return Planes(tuple(kinds), tuple(extents), (images, first), height, length)
 
 
 def lines_at_once(window: array[int], channels: int, filters: int) -> int:

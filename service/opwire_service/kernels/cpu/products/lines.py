@@ -62,12 +62,10 @@ elements, the planes, and what a line by itself needs."""
 
 
 @inner
-def _shape(geometry: int, own: int, first: int, middle: int, lines: int) -> int:
-    """The geometry of the planes of some lines; how many numbers these have."""
+def _shape(geometry: int, own: int, lines: int) -> int:
+    """The geometry of the planes of so many lines, and the offsets in them; how many numbers these have."""
     for i in range(FIRST):
         store(own, i, at(geometry, i))
-    store(own, BASE, at(geometry, BASE) + first * at(geometry, MOVE))
-    store(own, BASE + 1, at(geometry, BASE + 1) + middle * at(geometry, MOVE + 1))
     store(own, FIRST, 0)
     store(own, COUNT, at(geometry, DEPTH))
     store(own, IMAGES, 1)
@@ -82,6 +80,7 @@ def _shape(geometry: int, own: int, first: int, middle: int, lines: int) -> int:
     numbers = channels
     for i in range(2 * SPATIAL):
         numbers *= at(own, KINDS + i)
+    lay_offsets(own, own + 8 * _OFFSETS)
     return numbers
 
 
@@ -178,16 +177,18 @@ def _filter(
 def convolve_lines(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
     """Units are some lines of all filters of a group: of all groups, images and positions."""
     memory = np.empty(STAGE_ELEMENTS)
-    own, height = address_of(memory), at(geometry, HEIGHT)
+    own, height, shaped, numbers = address_of(memory), at(geometry, HEIGHT), 0, 0
     for unit in range(begin, end):
         rest, part = divmod(unit, -(-at(geometry, PLACES + 1) // height))
         rest, first = divmod(rest, at(geometry, PLACES))
         group, image = divmod(rest, at(geometry, IMAGES))
         middle = part * height
         lines = min(height, at(geometry, PLACES + 1) - middle)
-        numbers = _shape(geometry, own, first, middle, lines)
+        if lines != shaped:
+            shaped, numbers = lines, _shape(geometry, own, lines)
+        store(own, BASE, at(geometry, BASE) + first * at(geometry, MOVE))
+        store(own, BASE + 1, at(geometry, BASE + 1) + middle * at(geometry, MOVE + 1))
         here = advance(at(geometry, RIGHT), group * at(geometry, GROUP) + image * at(geometry, IMAGE), zero)
-        lay_offsets(own, own + 8 * _OFFSETS)
         lay_channels(zero, here, own + 8 * _PLANES, own, 0, at(own, CHANNELS))
         bound = _greatest(own + 8 * _PLANES, numbers) * double_at(geometry, ERROR)
         for row in range(at(geometry, ROWS)):

@@ -15,20 +15,22 @@ from numba.core.codegen import get_host_cpu_features
 
 from ..jit.compiler import Kernel, inlined, inner, kernel
 from ..jit.element import ADDRESS, FLOAT32, INT64, intrinsic, load, size_of, store
-from ..numbers.vectors import DOUBLES, WIDTH, Vector, fused_vectors, load_vector, spread, store_vector
+from ..numbers.vectors import DOUBLES, WIDTH, Vector, fused_vectors, load_vector, pick, places, spread, store_vector
 from ..run.geometry import at
 
 DEPTH = 256
 """Products that are summed in registers at a time: the error of a sum grows with it."""
 
-ROWS, PANELS, LENGTH, LEFT_MATRIX, LEFT_ROW, LEFT_STEP, RIGHT_MATRIX, OFFSETS, STARTS, PITCH, ADDS, SQUARES, PANEL = (
-    range(13)
-)
+ROWS, PANELS, LENGTH, LEFT_MATRIX, LEFT_ROW, LEFT_STEP, RIGHT_MATRIX, OFFSETS, STARTS, PITCH, ADDS = range(11)
 """Places in the geometry: rows of a matrix, panels of sixteen columns, and products of a sum; the steps in numbers from
 a matrix, a row and an element of the left operand to the next, and from a matrix of the right one; the addresses of the
 offsets of its rows and of the beginnings of its panels; numbers from a row of the sums to the next; whether sums are
-added to those that are there; the address of the sums of squares of columns to add to, or 0; and that of memory for a
-panel, or 0 if those of the right operand are in one piece each."""
+added to those that are there."""
+
+PANEL, SQUARES, RUN, GAP, PASSED = range(11, 16)
+"""The address of memory to copy a panel to, or 0 if those of the right operand are in one piece each. With such memory:
+the address of the sums of squares of columns, to add to; how many columns have neighbouring numbers, which are a run,
+and how many numbers lie between two runs; and the address of how many columns of its first run precede each panel."""
 
 PANEL_ELEMENTS = DEPTH * (WIDTH + 1)
 """Of the memory for a panel, and for the offsets in it."""
@@ -37,9 +39,9 @@ _host: Any = get_host_cpu_features
 _given: Any = config
 
 IS_WIDE = "+avx512f" in (_host() if _given.CPU_FEATURES is None else _given.CPU_FEATURES).split(",")
-"""Whether a vector takes but two of 32 registers: eight sums fit then, else three."""
+"""Whether a vector takes but two of 32 registers: eight sums fit then beside a row of the right operand, else two."""
 
-TALL, SHORT = 8 if IS_WIDE else 3, 3
+TALL, SHORT = (8, 3) if IS_WIDE else (2, 2)
 
 
 def summation_error(depth: int) -> float:
@@ -114,10 +116,10 @@ def _eight(
 
 
 @inner
-def _three(
+def _few(
     zero: float, geometry: int, left: int, right: int, offsets: int, length: int, sums: int, rows: int, adds: int
 ) -> None:
-    """The same for at most three rows."""
+    """The same for at most ``SHORT`` rows."""
     down, step, place = 8 * at(geometry, LEFT_ROW), 8 * at(geometry, LEFT_STEP), 0
     b, c = left + min(1, rows - 1) * down, left + min(2, rows - 1) * down
     s, t, u = spread(0.0), spread(0.0), spread(0.0)
@@ -125,7 +127,8 @@ def _three(
         found = _numbers(right, load(offsets, k, 0), zero)
         s = fused_vectors(found, load(left + place, 0, 0.0), s)
         t = fused_vectors(found, load(b + place, 0, 0.0), t)
-        u = fused_vectors(found, load(c + place, 0, 0.0), u)
+        if SHORT > 2:
+            u = fused_vectors(found, load(c + place, 0, 0.0), u)
         place += step
     _leave(sums, 0, s, geometry, adds)
     if rows > 1:
@@ -135,16 +138,20 @@ def _three(
 
 
 @inner
-def _collect(zero: float, right: int, offsets: int, length: int, panel: int, squares: int) -> None:
+def _collect(
+    zero: float, right: int, offsets: int, length: int, panel: int, squares: int, run: int, gap: int, passed: int
+) -> None:
     """Copies a panel into one piece, and adds the squares to those of its columns."""
-    total = load_vector(squares, 0, 0.0) if squares else spread(0.0)
+    total, breaks = load_vector(squares, 0, 0.0), (passed + WIDTH - 1) // run
     for k in range(length):
-        found = _numbers(right, load(offsets, k, 0), zero)
+        place = load(offsets, k, 0)
+        found = _numbers(right, place, zero)
+        for i in range(1, breaks + 1):
+            found = pick(places() < i * run - passed, found, _numbers(right, place + i * gap, zero))
         store_vector(panel, k * WIDTH, found)
         store(panel, DEPTH * WIDTH + k, k * WIDTH)
         total = fused_vectors(found, found, total)
-    if squares:
-        store_vector(squares, 0, total)
+    store_vector(squares, 0, total)
 
 
 @inner
@@ -154,7 +161,7 @@ def _panel(zero: float, geometry: int, left: int, right: int, offsets: int, leng
     for row in range(0, rows, TALL):
         here, there = left + 8 * row * across, sums + 8 * row * pitch
         if TALL == SHORT or rows - row <= SHORT:
-            _three(zero, geometry, here, right, offsets, length, there, min(SHORT, rows - row), adds)
+            _few(zero, geometry, here, right, offsets, length, there, min(SHORT, rows - row), adds)
         else:
             _eight(zero, geometry, here, right, offsets, length, there, min(TALL, rows - row), adds)
 
@@ -174,8 +181,9 @@ def multiply(zero: float, source: int, target: int, states: int, geometry: int, 
             right = states + size * (matrix * at(geometry, RIGHT_MATRIX) + load(at(geometry, STARTS), panel, 0))
             sums, copy = target + 8 * (matrix * matrix_sums + panel * WIDTH), at(geometry, PANEL)
             if copy:
-                squares = at(geometry, SQUARES) + 8 * WIDTH * unit if at(geometry, SQUARES) else 0
-                _collect(zero, right, offsets, count, copy, squares)
+                squares, passed = at(geometry, SQUARES) + 8 * WIDTH * unit, load(at(geometry, PASSED), panel, 0)
+                run, gap = at(geometry, RUN), at(geometry, GAP)
+                _collect(zero, right, offsets, count, copy, squares, run, gap, passed)
                 _panel(0, geometry, left, copy, copy + 8 * DEPTH * WIDTH, count, sums, adds)
             else:
                 _panel(zero, geometry, left, right, offsets, count, sums, adds)
@@ -184,23 +192,22 @@ def multiply(zero: float, source: int, target: int, states: int, geometry: int, 
 MULTIPLY, MULTIPLY_SINGLES = Kernel(multiply, INT64), Kernel(multiply, FLOAT32)
 """The second one has a right operand of FLOAT32."""
 
-BLOCKS, HEIGHT, LINE_LENGTH, ROW, BLOCK, LINE = range(6)
-"""Places in the geometry of ``gather``: in each row the blocks, their lines and how long these are; then the steps from
-a row, a block and a line to the next."""
+BLOCKS, BLOCK_LENGTH, ROW, BLOCK = range(4)
+"""Places in the geometry of ``gather``: in each row the blocks, and how long these are; then the steps from a row and a
+block to the next."""
 
 
 @kernel
 def gather(zero: int, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """Moves lines of numbers down in their memory, so that nothing is between them. Units are rows, in their order."""
-    height, length = at(geometry, HEIGHT), at(geometry, LINE_LENGTH)
-    there = target + 8 * begin * at(geometry, BLOCKS) * height * length
+    """Moves blocks of numbers down in their memory, so that nothing is between them. Units are rows, in their order."""
+    length = at(geometry, BLOCK_LENGTH)
+    there = target + 8 * begin * at(geometry, BLOCKS) * length
     for row in range(begin, end):
         for block in range(at(geometry, BLOCKS)):
-            for line in range(height):
-                here = source + 8 * (row * at(geometry, ROW) + block * at(geometry, BLOCK) + line * at(geometry, LINE))
-                for j in range(length):
-                    store(there, j, load(here, j, 0.0))
-                there += 8 * length
+            here = source + 8 * (row * at(geometry, ROW) + block * at(geometry, BLOCK))
+            for j in range(length):
+                store(there, j, load(here, j, 0.0))
+            there += 8 * length
 
 
 GATHER = Kernel(gather, INT64)

@@ -51,6 +51,24 @@ def widened(entry: Entry, view: Array, memory: Array, squares: Array) -> Array:
     return copy
 
 
+class Broken(NamedTuple):
+    """How panels lie in pieces, and where they are put together.
+
+    Attributes:
+        panel: the address of memory for one.
+        squares: the address of the sums of squares of columns to add to, ``[matrices, pitch]``.
+        run: columns whose numbers follow one another.
+        gap: numbers between two such runs.
+        passed: columns of its first run that precede each panel.
+    """
+
+    panel: int
+    squares: int
+    run: int
+    gap: int
+    passed: Array
+
+
 class Right(NamedTuple):
     """A right operand as ``MULTIPLY`` reads it.
 
@@ -58,12 +76,14 @@ class Right(NamedTuple):
         memory: what it lies in.
         matrix: numbers from a matrix to the next.
         offsets, starts: where its rows and panels begin, in numbers.
+        broken: what is to be known of panels that are not in one piece, or None.
     """
 
     memory: Array
     matrix: int
     offsets: Array
     starts: Array
+    broken: Broken | None = None
 
 
 def padded(columns: int) -> int:
@@ -111,8 +131,6 @@ def multiplying(
     pitch: int,
     *,
     adds: bool = False,
-    squares: int = 0,
-    panel: int = 0,
 ) -> Callable[[], None]:
     """What multiplies matrices.
 
@@ -123,17 +141,16 @@ def multiplying(
         sums: flat, ``[matrices, rows, pitch]``, of which a row ends with what has no meaning.
         pitch: numbers of a row of the sums, those of all panels.
         adds: whether to add to the sums that are there.
-        squares: the address of the sums of squares of columns to add to, ``[matrices, pitch]``, or 0; needs a panel.
-        panel: the address of memory for one, or 0 if those of the right operand are in one piece each.
 
     Returns:
-        A function that does it; it keeps all but the last two alive.
+        A function that does it; it keeps all arrays alive.
     """
     count, rows, depth = left.shape
     matrix, row, step = (stride // 8 for stride in left.strides)
     tables = right.offsets.ctypes.data, right.starts.ctypes.data
     panels = pitch // WIDTH
-    geometry = array("q", (rows, panels, depth, matrix, row, step, right.matrix, *tables, pitch, adds, squares, panel))
+    broken = (0,) if right.broken is None else (*right.broken[:4], right.broken.passed.ctypes.data)
+    geometry = array("q", (rows, panels, depth, matrix, row, step, right.matrix, *tables, pitch, adds, *broken))
     places = left.ctypes.data, sums.ctypes.data, right.memory.ctypes.data, geometry.buffer_info()[0]
 
     def multiply(kept: object = (geometry, left, right, sums)) -> None:
@@ -142,7 +159,7 @@ def multiplying(
     return multiply
 
 
-def gather(entry: Entry, memory: Array, rows: int, lines: tuple[int, int, int, int, int, int]) -> None:
-    """Moves lines together by ``GATHER``: blocks, lines of one, their length, then steps of rows, blocks and lines."""
-    geometry, place = array("q", lines), memory.ctypes.data
+def gather(entry: Entry, memory: Array, rows: int, blocks: tuple[int, int, int, int]) -> None:
+    """Moves blocks together by ``GATHER``: how many of a row, their length, then steps of rows and blocks."""
+    geometry, place = array("q", blocks), memory.ctypes.data
     entry.call(0, place, place, 0, geometry.buffer_info()[0], 0, rows)

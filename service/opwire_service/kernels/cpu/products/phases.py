@@ -19,6 +19,7 @@ from ..run.pool import Find
 from .finishing import Finish
 from .multiplying import DEPTH
 from .operands import padded
+from .shares import shares
 from .unfolding import MOST_SUMS, Box, Boxes, halved
 from .window import IMAGES, PLACES, SPATIAL
 from .workspace import Sizes, Workspaces
@@ -34,9 +35,6 @@ WASTE = 3, 2
 
 FILTERS = 256
 """Filters of a tile, at most: those that are multiplied at a time stay in the cache."""
-
-UNITS = 4
-"""Tiles that a phase is cut into, if they do not get too small, for threads to share."""
 
 LEAST_POSITIONS, LEAST_FILTERS = 128, 32
 """Of a tile that is cut for that."""
@@ -57,7 +55,7 @@ class Cut(NamedTuple):
     depth: int
 
     @classmethod
-    def of(cls, geometry: Geometry, extents: Sequence[int], depth: int) -> Cut:
+    def of(cls, geometry: Geometry, extents: Sequence[int], depth: int, threads: int) -> Cut:
         filters, least = min(geometry.filters, FILTERS), min(depth, DEPTH)
         most = min(MOST_UNFOLDED // least, MOST_SUMS // filters)
         sizes = halved(extents, most)
@@ -65,7 +63,8 @@ class Cut(NamedTuple):
         if filters == geometry.filters:
             several = most // padded(prod(sizes))
             groups = max(1, min(geometry.groups, several))
-        while -(-geometry.groups // groups) * -(-geometry.filters // filters) * len(Boxes(extents, sizes)) < UNITS:
+        tiles = shares(geometry.groups * geometry.filters * prod(extents) * depth, threads)
+        while -(-geometry.groups // groups) * -(-geometry.filters // filters) * len(Boxes(extents, sizes)) < tiles:
             if groups > 1:
                 groups = -(-groups // 2)
             elif prod(sizes) >= 2 * LEAST_POSITIONS:
@@ -159,13 +158,22 @@ def columns_of(window: array[int]) -> int:
     return window[IMAGES] * prod(window[PLACES : PLACES + SPATIAL])
 
 
-def flat_filters(filters: Array, stop: Stop) -> Array:
-    """``[groups, filters, depth]`` of filters, whose depth is dense; a copy only where their memory asks for one."""
+def flat_view(filters: Array) -> Array | None:
+    """``[groups, filters, depth]`` of filters, whose depth is dense, or None where their memory asks for a copy."""
     groups, count, *shape = filters.shape
     with suppress(ValueError):
         flat = filters.reshape(groups, count, prod(shape), copy=False)
         if flat.shape[2] == 1 or flat.strides[2] == flat.itemsize:
             return flat
+    return None
+
+
+def flat_filters(filters: Array, stop: Stop) -> Array:
+    """``[groups, filters, depth]`` of filters, whose depth is dense; a copy only where there is no such view."""
+    flat = flat_view(filters)
+    if flat is not None:
+        return flat
+    groups, count, *shape = filters.shape
     copy = np.empty((groups, count, *shape), filters.dtype)
     for place in Boxes(filters.shape, halved(filters.shape, COPIED)):
         if stop():

@@ -127,10 +127,11 @@ def _plane(geometry: int, source: int, kinds: tuple[int, int, int], target: int,
     begin = min(max(0, -(base // move)), length)
     end = max(begin, min(length, -((base - at(geometry, SIZE + 2)) // move)))
     step = move * at(geometry, SPACE + 2)
+    first_high, first_low = _begin(geometry, 0, kinds[0]), _begin(geometry, 1, kinds[1])
     for p in range(at(geometry, EXTENT)):
-        high = _begin(geometry, 0, kinds[0]) + p * at(geometry, MOVE)
+        high = first_high + p * at(geometry, MOVE)
         for q in range(at(geometry, EXTENT + 1)):
-            low = _begin(geometry, 1, kinds[1]) + q * at(geometry, MOVE + 1)
+            low = first_low + q * at(geometry, MOVE + 1)
             is_inside = 0 <= high < at(geometry, SIZE) and 0 <= low < at(geometry, SIZE + 1)
             first, last = (begin, end) if is_inside else (length, length)
             for j in range(first):

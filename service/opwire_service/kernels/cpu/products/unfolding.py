@@ -12,6 +12,7 @@ from numpy.lib.stride_tricks import as_strided
 from opwire.tensor import Array
 
 from ...convolutions import Geometry, Line
+from .shares import shares
 
 MOST_UNFOLDED = 1 << 19
 """Elements of the columns of a tile."""
@@ -24,9 +25,6 @@ CHANNELS = 512
 
 POSITIONS = 64
 """Positions below which a tile is not cut further for its own sake."""
-
-UNITS = 4
-"""Tiles that a convolution is cut into, if they do not get too small, for threads to share."""
 
 WASTE = 4
 """How many times as large as the columns a copy of the input may be that they are read from."""
@@ -91,7 +89,7 @@ class Cut(NamedTuple):
     depths: list[int]
 
     @classmethod
-    def of(cls, geometry: Geometry, phase: tuple[Line, ...]) -> Cut:
+    def of(cls, geometry: Geometry, phase: tuple[Line, ...], threads: int) -> Cut:
         places = (geometry.images, *(line.length for line in phase))
         depths = (*(line.taps for line in phase), geometry.channels)
         filters = min(geometry.filters, CHANNELS)
@@ -102,7 +100,8 @@ class Cut(NamedTuple):
         if prod(box) == prod(depths) and filters == geometry.filters:
             several = min(MOST_UNFOLDED // (prod(depths) * prod(sizes)), MOST_SUMS // (filters * prod(sizes)))
             groups = max(1, min(geometry.groups, several))
-        while -(-geometry.groups // groups) * len(Boxes(places, sizes)) < UNITS:
+        tiles = shares(geometry.groups * geometry.filters * prod(depths) * prod(places), threads)
+        while -(-geometry.groups // groups) * len(Boxes(places, sizes)) < tiles:
             if groups > 1:
                 groups = -(-groups // 2)
             elif prod(sizes) > POSITIONS:

@@ -56,6 +56,21 @@ def test_sums_of_all_magnitudes_are_rounded_once(cpu, dtype, axis, backwards, ex
         assert mine.tolist() == right(line.tolist(), mine.dtype, backwards=backwards, exclusive=exclusive)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("sizes", [(37, 53), (16, 16), (3, 40), (19, 5)])
+@pytest.mark.parametrize(("backwards", "exclusive"), [(False, False), (True, False), (False, True), (True, True)])
+def test_lines_side_by_side_however_they_lie(cpu, dtype, order, sizes, backwards, exclusive):
+    """Sums that float64 holds, from inputs in either order of memory to packed outputs."""
+    given = np.asarray(np.random.default_rng(1).standard_normal((2, *sizes)).astype(dtype), order=order)
+    for axis in range(3):
+        found = running(cpu, given, axis, backwards=backwards, exclusive=exclusive)
+        lines, mine = (np.moveaxis(each, axis, -1).reshape(-1, each.shape[axis]) for each in (given, found))
+        for i in {0, 1, 15, 16, len(lines) // 2, len(lines) - 1} & set(range(len(lines))):
+            expected = right(lines[i].tolist(), mine.dtype, backwards=backwards, exclusive=exclusive)
+            assert mine[i].tolist() == expected
+
+
 def test_infinities_and_negative_zeros_go_on(cpu):
     line = np.array([[-0.0, -0.0, 1e30, 1, np.inf, 1, -np.inf, 1]], np.float32)
     found = running(cpu, line, 1, backwards=False, exclusive=False)[0]

@@ -38,8 +38,9 @@ def written(indices: Array, size: int) -> Array:
 
 @pytest.mark.parametrize("index_type", INDEX_TYPES)
 @pytest.mark.parametrize("width", [1, 3, 64, 1000])
-def test_rows_are_gathered(cpu_device, index_type, width):
-    source, indices = counted(np.float32, 500, width), drawn(500, index_type, 1, 3_000)
+@pytest.mark.parametrize(("order", "number"), [("C", 3_000), ("F", 3_000), ("F", 30)])
+def test_rows_are_gathered(cpu_device, index_type, width, order, number):
+    source, indices = np.asarray(counted(np.float32, 500, width), order=order), drawn(500, index_type, 1, number)
     result = moved(cpu_device, "GATHER", {"InputTensor": source, "IndicesTensor": indices}, Axis=0, IndexDimensions=1)
     assert same_bits(result["OutputTensor"], source[read(indices[0], 500)])
 

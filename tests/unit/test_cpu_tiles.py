@@ -14,6 +14,7 @@ from opwire.tensor import Array, BufferTensorDesc, DataType
 from opwire_service.devices.cpu import CpuDevice
 from opwire_service.kernels.cpu.run.tiles import TILE
 from tests.execution import go_on
+from tests.moving import tensor
 from tests.oracles import random
 
 LONG = 2 * TILE + 5
@@ -28,10 +29,8 @@ def cpu() -> Iterator[CpuDevice]:
 
 
 def run(device: CpuDevice, operator: str, arrays: dict[str, Array], **fields: object) -> dict[str, Array]:
-    """The outputs of packed arrays."""
-    tensors = {
-        name: {"DataType": DataType.of(array.dtype).name, "Sizes": list(array.shape)} for name, array in arrays.items()
-    }
+    """The outputs, which are packed."""
+    tensors = {name: tensor(array) for name, array in arrays.items()}
     plan = check({"type": operator, "desc": {**tensors, **fields}})
     outputs = {name: desc.allocate()[1] for name, desc in plan.outputs.items()}
     device.run(plan, arrays, outputs, go_on)
@@ -41,6 +40,11 @@ def run(device: CpuDevice, operator: str, arrays: dict[str, Array], **fields: ob
 def drawn(*shape: int, dtype: Any = np.float32, seed: int = 1) -> Array:
     array: Array = np.random.default_rng(seed).standard_normal(shape).astype(dtype)
     return array
+
+
+def across(array: Array) -> Array:
+    """The same, with the last two dimensions in the other order in memory."""
+    return np.ascontiguousarray(array.swapaxes(-1, -2)).swapaxes(-1, -2)
 
 
 def assert_within(actual: Array, right: Array, ulps: float) -> None:
@@ -75,7 +79,8 @@ def test_hardmax(cpu, shape, axes):
 
 @pytest.mark.parametrize(("shape", "axes"), SHAPES)
 @pytest.mark.parametrize("offset", [0, 1000])
-def test_normalization_by_mean_and_variance(cpu, shape, axes, offset):
+@pytest.mark.parametrize("laid", [np.ascontiguousarray, across])
+def test_normalization_by_mean_and_variance(cpu, shape, axes, offset, laid):
     x = drawn(*shape) + np.float32(offset)
     parameter = [size if i == len(shape) - 1 else 1 for i, size in enumerate(shape)]
     scale, bias = drawn(*parameter, seed=2), drawn(*parameter, seed=3)
@@ -83,13 +88,14 @@ def test_normalization_by_mean_and_variance(cpu, shape, axes, offset):
     mean = wide.mean(axes, keepdims=True)
     spread = np.sqrt(((wide - mean) ** 2).mean(axes, keepdims=True) + np.float32(1e-5))
     right = (scale * (wide - mean) / spread + bias).astype(np.float64)
-    arrays = {"InputTensor": x, "ScaleTensor": scale, "BiasTensor": bias}
+    arrays = {"InputTensor": laid(x), "ScaleTensor": scale, "BiasTensor": bias}
     fields = {"Axes": list(axes), "UseMean": True, "UseVariance": True, "Epsilon": 1e-5}
     assert_within(run(cpu, "MEAN_VARIANCE_NORMALIZATION2", arrays, **fields)["OutputTensor"], right, 1)
 
 
-def test_normalization_of_a_batch(cpu):
-    x, one = drawn(3, 8, 75, 76), [1, 8, 1, 1]
+@pytest.mark.parametrize("laid", [np.ascontiguousarray, across])
+def test_normalization_of_a_batch(cpu, laid):
+    x, one = laid(drawn(3, 8, 75, 76)), [1, 8, 1, 1]
     scale, bias, mean = drawn(*one, seed=2), drawn(*one, seed=3), drawn(*one, seed=4)
     variance = np.abs(drawn(*one, seed=5))
     arrays = {
@@ -112,8 +118,9 @@ def test_normalization_of_a_batch(cpu):
 
 @pytest.mark.parametrize("power", [1, 2])
 @pytest.mark.parametrize(("shape", "axis"), [((3, LONG), 1), ((LONG, 3), 0), ((2, 65, 7, 113), 1)])
-def test_normalization_by_length(cpu, shape, axis, power):
-    x = drawn(*shape)
+@pytest.mark.parametrize("laid", [np.ascontiguousarray, across])
+def test_normalization_by_length(cpu, shape, axis, power, laid):
+    x = laid(drawn(*shape))
     wide = x.astype(np.longdouble)
     norm = (np.abs(wide) ** power).sum(axis, keepdims=True) ** (1 / np.longdouble(power))
     found = run(cpu, "LP_NORMALIZATION", {"InputTensor": x}, Axis=axis, Epsilon=1e-5, P=power)["OutputTensor"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
 from typing import Any
@@ -16,6 +16,7 @@ from opwire.tensor import Array, DataType
 
 from ....execution import Arrays, Bound, Stop, Stopped
 from ...exact import FORMATS, exact_sum, multiply
+from ...layout import Loop, collapse
 from ...reference.elements import Elements
 from ..jit.compiler import Kernel
 from ..numbers.vectors import WIDTH
@@ -24,7 +25,7 @@ from ..run.job import Job, Step
 from ..run.pool import Find, Pool
 from ..run.tiles import TILE, Tiles
 from . import lines
-from .lines import ACROSS, EXCLUSIVE, LENGTH, SLICES, SOURCE_STEP, TARGET_STEP
+from .lines import ACROSS, BESIDE, BESIDE_TARGET, EXCLUSIVE, LENGTH, SLICES, SOURCE_STEP, TARGET_STEP
 from .running import FACTORS, Carried, Products, Sums, Wrapped
 
 KERNELS: tuple[Kernel, ...] = lines.SUMS
@@ -140,20 +141,21 @@ class LinesJob(Job):
         attributes, axis = plan.attributes, plan.attributes.Axis
         self._kernel = lines.SUMS[source.data_type is DataType.FLOAT16]
         steps, moves, length = source.element_strides, target.element_strides, source.sizes[axis]
-        others = [i for i in range(source.rank) if i != axis and source.sizes[i] > 1]
-        beside = next((i for i in others if steps[i] == moves[i] == 1 and source.sizes[i] >= WIDTH), None)
+        loops = enumerate(map(Loop, source.sizes, steps, moves))
+        others = collapse([loop for i, loop in loops if i != axis and loop.size > 1])
+        beside = _beside(others, steps[axis], moves[axis])
         row = [0] * SLOTS
         row[LENGTH], row[SOURCE_STEP], row[TARGET_STEP] = length, steps[axis], moves[axis]
         row[EXCLUSIVE] = int(attributes.HasExclusiveSum)
-        kept = [i for i in others if i != beside]
-        units = prod(source.sizes[i] for i in kept)
+        kept = [loop for loop in others if loop is not beside]
+        units = prod(loop.size for loop in kept)
         if beside is not None:
-            row[ACROSS], row[SLICES] = source.sizes[beside], -(-source.sizes[beside] // WIDTH)
+            row[ACROSS], row[SLICES] = beside.size, -(-beside.size // WIDTH)
+            row[BESIDE], row[BESIDE_TARGET] = beside.source, beside.target
             units *= row[SLICES]
         row[KEPT_LOOPS] = len(kept)
-        for i, dimension in enumerate(kept):
-            here = source.sizes[dimension], steps[dimension], moves[dimension]
-            row[KEPT + KEPT_SLOTS * i : KEPT + KEPT_SLOTS * (i + 1)] = here
+        for i, loop in enumerate(kept):
+            row[KEPT + KEPT_SLOTS * i : KEPT + KEPT_SLOTS * (i + 1)] = loop
         self._first = 0, 0
         if attributes.AxisDirection is AxisDirection.DECREASING:
             itemsize = source.data_type.dtype.itemsize
@@ -173,6 +175,22 @@ class LinesJob(Job):
         source, target = inputs["InputTensor"], outputs["OutputTensor"]
         first, last = self._first
         return self._step.bind(source.ctypes.data + first, target.ctypes.data + last, 0, find, pool, (source, target))
+
+
+def _beside(others: Sequence[Loop], step: int, move: int) -> Loop | None:
+    """The loop from line to line whose lines are walked side by side: neighbours if there are any.
+
+    Args:
+        others: all loops but the one along a line.
+        step, move: along a line, of the input and of the output.
+    """
+
+    def is_quick(loop: Loop) -> bool:
+        """Whether both tensors have lines whose elements are neighbours, or neighbouring lines."""
+        return loop.size >= WIDTH and 1 in (loop.source, step) and 1 in (loop.target, move)
+
+    quick = [loop for loop in others if is_quick(loop)]
+    return max(quick, key=lambda loop: ((loop.source == 1) + (loop.target == 1), loop.size), default=None)
 
 
 def _sums(plan: Plan) -> Job:

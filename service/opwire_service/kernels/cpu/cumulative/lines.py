@@ -8,17 +8,25 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..jit.compiler import Kernel, inner, kernel
-from ..jit.element import FLOAT32, HALF, address_of, load, read, store
+from ..jit.compiler import Kernel, inlined, inner, kernel
+from ..jit.element import FLOAT32, HALF, address_of, int64, load, read, size_of, store
 from ..numbers.accumulator import LIMBS, add_value, clear_limbs, high_and_low, propagate_carries
 from ..numbers.formats import narrow, narrow_vector, number_of, put, values
 from ..numbers.rounding import UNIT, interval, to_odd, two_sum
-from ..numbers.vectors import WIDTH, any_of, elements, put_vector
+from ..numbers.vectors import WIDTH, elements, longs_bits, mask_of, number, put_vector, spread
 from ..run.geometry import PARAMETERS, advance, at, kept_source, kept_target
+from ..views.moves import move_small_square, move_square, small_square_of, take
+from ..views.moves import put as put_element
 
-LENGTH, SOURCE_STEP, TARGET_STEP, EXCLUSIVE, ACROSS, SLICES = range(PARAMETERS, PARAMETERS + 6)
+LENGTH, SOURCE_STEP, TARGET_STEP, EXCLUSIVE, ACROSS, SLICES, BESIDE, BESIDE_TARGET = range(PARAMETERS, PARAMETERS + 8)
 """Elements of a line and their steps; whether an element is left out of its own sum; lines side by side, 0 for those
-that are walked one by one, and the slices that they are cut into."""
+that are walked one by one, the slices that they are cut into, and the steps from line to line."""
+
+TILES = WIDTH * WIDTH
+"""Numbers of 64 bits that hold two tiles, of as many places of as many lines."""
+
+MAGNITUDE = (1 << 63) - 1
+"""The bits of a float64 without its sign."""
 
 
 @inner
@@ -58,65 +66,123 @@ def _rest_of_line(
 
 
 @inner
-def _line(zero: float, geometry: int, source: int, target: int, limbs: int) -> None:
-    length, exclusive = at(geometry, LENGTH), at(geometry, EXCLUSIVE)
+def _line(zero: float, geometry: int, source: int, target: int, limbs: int, first: int, total: float) -> None:
+    """From element ``first`` on, before which ``total`` is exact."""
+    exclusive = at(geometry, EXCLUSIVE)
     step, apart = at(geometry, SOURCE_STEP), at(geometry, TARGET_STEP)
-    total = number_of(read(source, 0, zero))
-    # A sum that starts at 0 is never -0.
-    if exclusive:
-        put(target, 0, narrow(0.0, zero), zero)
-        total += 0.0
-    if exclusive < length:
-        put(target, exclusive * apart, narrow(total, zero), zero)
-    for i in range(1, length - exclusive):
+    for i in range(first, at(geometry, LENGTH)):
+        if exclusive:
+            put(target, i * apart, narrow(total, zero), zero)
         found, rest = two_sum(total, number_of(read(source, i * step, zero)))
         if rest < 0.0 or rest > 0.0:
             _rest_of_line(zero, geometry, source, target, limbs, i, total, exclusive)
             return
         total = found
-        put(target, (i + exclusive) * apart, narrow(total, zero), zero)
+        if not exclusive:
+            put(target, i * apart, narrow(total, zero), zero)
 
 
 @inner
-def _side_by_side(zero: float, geometry: int, source: int, target: int) -> bool:
-    """Sixteen lines that are neighbours, unless float64 does not hold a sum."""
+def _turn(zero: float, line: int, step: int, beside: int, tile: int, count: int, into: bool) -> None:
+    """Moves places of sixteen lines, which lie ``beside`` elements apart, into the rows of a tile, or from there."""
+    size, square, row = size_of(zero), small_square_of(zero), WIDTH * size_of(zero)
+    pitch, first = beside * size, 0
+    # Lines that go backwards are turned with the rows in the other order.
+    way, back = step * row, WIDTH - 1 if step < 0 else 0
+    if count == WIDTH and (step == 1 or step == -1):
+        if into:
+            move_square(tile + back * row, way, line - back * size, pitch, zero)
+        else:
+            move_square(line - back * size, pitch, tile + back * row, way, zero)
+        return
+    if step == 1 or step == -1:
+        back = square - 1 if step < 0 else 0
+        first = count // square * square
+        for i in range(0, first, square):
+            place, rows = line + (i * step - back) * size, tile + (i + back) * row
+            for j in range(0, WIDTH, square):
+                if into:
+                    move_small_square(rows + j * size, way, place + j * pitch, pitch, zero)
+                else:
+                    move_small_square(place + j * pitch, pitch, rows + j * size, way, zero)
+    for i in range(first, count):
+        for j in range(WIDTH):
+            here, there = line + i * step * size + j * pitch, tile + i * row
+            if into:
+                put_element(there, j, take(here, 0, zero))
+            else:
+                put_element(here, 0, take(there, j, zero))
+
+
+@inner
+def _side_by_side(zero: float, geometry: int, source: int, target: int, tiles: int, limbs: int) -> None:
+    """Sixteen lines at once; those of which float64 does not hold a sum are walked once more from there."""
     length, exclusive = at(geometry, LENGTH), at(geometry, EXCLUSIVE)
     step, apart = at(geometry, SOURCE_STEP), at(geometry, TARGET_STEP)
-    total = values(elements(source, None, zero))
-    if exclusive:
-        for j in range(WIDTH):
-            put(target, j, narrow(0.0, zero), zero)
-        total = total + 0.0
-    if exclusive < length:
-        put_vector(advance(target, exclusive * apart, zero), 0, narrow_vector(total, zero), zero)
-    for i in range(1, length - exclusive):
-        x = values(elements(advance(source, i * step, zero), None, zero))
-        found = total + x
-        part = found - total
-        rest = (total - (found - part)) + (x - part)
-        if any_of((rest < 0.0) | (rest > 0.0)):
-            return False
-        total = found
-        put_vector(advance(target, (i + exclusive) * apart, zero), 0, narrow_vector(total, zero), zero)
-    return True
+    beside, beside_target = at(geometry, BESIDE), at(geometry, BESIDE_TARGET)
+    row, results = WIDTH * size_of(zero), tiles + WIDTH * WIDTH * size_of(zero)
+    places = tiles + 8 * TILES
+    totals = places + 8 * WIDTH
+    open_lines, total = int64(0), spread(_nothing(exclusive))
+    for first in range(0, length, WIDTH):
+        count = min(WIDTH, length - first)
+        here, pitch = advance(source, first * step, zero), step * size_of(zero)
+        line, distance = advance(target, first * apart, zero), apart * size_of(zero)
+        if beside != 1:
+            _turn(zero, here, step, beside, tiles, count, True)
+            here, pitch = tiles, row
+        there = line
+        if beside_target != 1:
+            there, distance = results, row
+        lost, before = spread(int64(0)), total
+        for _ in range(count):
+            x = values(elements(here, None, zero))
+            found = total + x
+            part = found - total
+            lost = lost | longs_bits((total - (found - part)) + (x - part))
+            put_vector(there, 0, narrow_vector(total if exclusive else found, zero), zero)
+            total, here, there = found, here + pitch, there + distance
+        if beside_target != 1:
+            _turn(zero, line, apart, beside_target, results, count, False)
+        newly = mask_of((lost & MAGNITUDE) > int64(0)) & ~open_lines
+        if newly:
+            open_lines |= newly
+            for j in range(WIDTH):
+                if (newly >> j) & 1:
+                    store(places, j, first)
+                    store(totals, j, number(before, j))
+    for j in range(WIDTH):
+        if (open_lines >> j) & 1:
+            here, there = advance(source, j * beside, zero), advance(target, j * beside_target, zero)
+            _line(zero, geometry, here, there, limbs, load(places, j, int64(0)), load(totals, j, 0.0))
+
+
+@inlined
+def _nothing(exclusive: int) -> float:
+    """The sum of no elements; one that starts at 0 is never -0."""
+    return 0.0 if exclusive else -0.0
 
 
 @kernel
 def sums(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
     """Units are lines, or slices of neighbouring ones."""
-    memory = np.empty(2 * LIMBS)
-    limbs, across = address_of(memory), at(geometry, ACROSS)
+    memory = np.empty(TILES + 2 * WIDTH + 2 * LIMBS)
+    tiles, across = address_of(memory), at(geometry, ACROSS)
+    limbs = tiles + 8 * (TILES + 2 * WIDTH)
     for unit in range(begin, end):
-        outer, first, count = unit, 0, 1
+        outer, first, count, beside, apart = unit, 0, 1, at(geometry, BESIDE), at(geometry, BESIDE_TARGET)
         if across:
             outer, piece = divmod(unit, at(geometry, SLICES))
             first = piece * WIDTH
             count = min(WIDTH, across - first)
-        here = advance(source, kept_source(geometry, outer) + first, zero)
-        there = advance(target, kept_target(geometry, outer) + first, zero)
-        if count < WIDTH or not _side_by_side(zero, geometry, here, there):
-            for j in range(count):
-                _line(zero, geometry, advance(here, j, zero), advance(there, j, zero), limbs)
+        here = advance(source, kept_source(geometry, outer) + first * beside, zero)
+        there = advance(target, kept_target(geometry, outer) + first * apart, zero)
+        if count == WIDTH:
+            _side_by_side(zero, geometry, here, there, tiles, limbs)
+            continue
+        for j in range(count):
+            line, results = advance(here, j * beside, zero), advance(there, j * apart, zero)
+            _line(zero, geometry, line, results, limbs, 0, _nothing(at(geometry, EXCLUSIVE)))
 
 
 SUMS = Kernel(sums, FLOAT32), Kernel(sums, HALF)

@@ -16,6 +16,7 @@ from ..run.job import Job, Step
 from ..views.job import steps_of
 from . import points as kernel
 from .job import MOVE, IndexJob, Indices, gather_step, reverse_step, scatter_step
+from .packed import PackedJob, packed
 
 KERNELS = (MOVE,)
 
@@ -49,6 +50,13 @@ class _Layout:
 
 
 def _gather(plan: Plan) -> Job:
+    tight = packed(plan)
+    return (
+        _gather_as_it_lies(plan) if tight is None else PackedJob(plan.inputs["InputTensor"], _gather_as_it_lies(tight))
+    )
+
+
+def _gather_as_it_lies(plan: Plan) -> Job:
     layout, picks = _Layout(plan), PICKS[plan.operator.name](plan)
     points = [layout.point(*point) for point in picks.points]
     return IndexJob(gather_step(layout.item, layout.indices(*picks.components), points), _tensors)

@@ -11,7 +11,7 @@ from typing import Any
 from ..jit.compiler import Kernel, inlined, inner, kernel
 from ..jit.element import FLOAT32, HALF, bits_double, load, read, store
 from ..numbers.formats import narrow, narrow_vector, number_of, put, values
-from ..numbers.vectors import WIDTH, absolutes, any_of, elements, load_vector, pick, put_vector, spread
+from ..numbers.vectors import WIDTH, absolutes, any_of, elements, fused_vectors, load_vector, put_vector, spread
 from ..run.geometry import advance, at
 from .moments import magnitudes, moments, sums
 
@@ -86,22 +86,29 @@ def affine(zero: float, source: int, target: int, states: int, geometry: int, be
         last, near = 0, 0
         if step == 1 and apart == 1 and vary < 2:
             last = length - length % WIDTH
-            f, b = spread(load(factor, 0, 0.0) * scale), spread(load(bias, 0, 0.0))
+            f, c = spread(load(factor, 0, 0.0) * scale), load(bias, 0, 0.0)
             least = spread(load(limit, 0, 0.0) * unit_size + load(more, 0, 0.0))
-            lowest = spread(math.inf)
-            for j in range(0, last, WIDTH):
-                x = values(elements(advance(here, j, zero), None, zero))
-                if vary == 0:
-                    y = (x - m - r) * f + b
-                    above = absolutes(y) - least
-                else:
+            close = least < -math.inf
+            if at(geometry, KIND) >= SQUARES:
+                for j in range(0, last, WIDTH):
+                    x = values(elements(advance(here, j, zero), None, zero))
+                    put_vector(there, j, narrow_vector(fused_vectors(x, f, 0.0), zero), zero)
+            elif vary == 0:
+                b = spread(c - r * load(factor, 0, 0.0) * scale)
+                for j in range(0, last, WIDTH):
+                    x = values(elements(advance(here, j, zero), None, zero))
+                    y = fused_vectors(x - m, f, b)
+                    close = close | (absolutes(y) < least)
+                    put_vector(there, j, narrow_vector(y, zero), zero)
+            else:
+                for j in range(0, last, WIDTH):
+                    x = values(elements(advance(here, j, zero), None, zero))
                     y = (x - _vector(mean, j, a, spread(m)) - r) * (load_vector(factor, j, 0.0) * scale if d else f)
-                    y = y + _vector(bias, j, e, b)
+                    y = y + _vector(bias, j, e, spread(c))
                     bound = _vector(limit, j, g, spread(load(limit, 0, 0.0))) * unit_size
-                    above = absolutes(y) - bound - _vector(more, j, h, spread(load(more, 0, 0.0)))
-                lowest = pick(above < lowest, above, lowest)
-                put_vector(there, j, narrow_vector(y, zero), zero)
-            near += any_of(lowest < 0.0)
+                    close = close | (absolutes(y) < bound + _vector(more, j, h, spread(load(more, 0, 0.0))))
+                    put_vector(there, j, narrow_vector(y, zero), zero)
+            near += any_of(close)
         for j in range(last, length):
             middle = _parameter(mean, j, a) if at(geometry, KIND) == GIVEN else m
             x = number_of(read(here, j * step, zero)) - middle - r

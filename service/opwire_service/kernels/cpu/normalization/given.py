@@ -15,12 +15,12 @@ from ...exact import FORMATS
 from ...reference.normalization import normalized
 from ...reference.reals import Real, add, real, root
 from ..jit.compiler import Kernel
-from ..run.arranged import Arrangement, part_of
+from ..run.arranged import part_of
 from ..run.job import Job
 from ..run.pool import Find, Pool
 from ..run.tiles import TILE, Slices
 from .exactly import PIECE_BYTES, exact_results, in_pieces
-from .lines import Lines, anew, lines_of
+from .lines import Lines, anew, layout_of, lines_of
 
 _NAMES = ("Mean", "Variance", "Scale", "Bias")
 
@@ -30,7 +30,7 @@ class GivenStatisticsJob(Job):
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._layout = Arrangement.of(plan.inputs["InputTensor"])
+        self._layout = layout_of(plan.inputs["InputTensor"], plan.outputs["OutputTensor"])
         self._epsilon = plan.attributes.Epsilon + 0.0  # a zero has no sign
         self._activation = plan.attributes.FusedActivation
         # A result so much smaller than the bias may be off by more than half a unit.
@@ -51,7 +51,7 @@ class GivenStatisticsJob(Job):
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
-        return () if self._lines is None else (self._lines.kernel,)
+        return () if self._lines is None else self._lines.kernels
 
     def scratch_bytes(self, threads: int) -> int:
         by_lines = 0 if self._lines is None else self._lines.scratch_bytes
@@ -79,18 +79,23 @@ class GivenStatisticsJob(Job):
 
         if self._lines is None:
             return by_tiles
-        numbers = self._numbers(parameters)
+        mean, variance, scale, bias = (array.shape for array in parameters)
+        shapes = mean, np.broadcast_shapes(variance, scale), bias, (1,), bias
+        numbers = [np.zeros(shape) for shape in shapes]
         bound = self._lines.bind(source, target, numbers, part, find, pool)
-        return partial(anew, bound, numbers, partial(self._numbers, parameters))
+        return partial(anew, bound, partial(self._renew, numbers, parameters))
 
-    def _numbers(self, parameters: list[Array]) -> list[Array]:
-        """The parameters of the kernel."""
-        mean, variance, scale, bias = (array.astype(np.float64, order="C") for array in parameters)
+    def _renew(self, numbers: list[Array], parameters: list[Array]) -> None:
+        """Writes the parameters of the kernel."""
+        mean, variance, scale, bias = parameters
+        of_mean, factor, of_bias, _, limit = numbers
         with np.errstate(all="ignore"):
-            factor = np.divide(scale, np.sqrt(variance + self._epsilon), order="C")
+            of_mean[...], of_bias[...] = mean, bias
+            np.add(variance, self._epsilon, out=factor, dtype=np.float64)
+            np.sqrt(factor, out=factor)
+            np.divide(scale, factor, out=factor)
             # A little more, as what equals the limit is near, too.
-            limit = np.abs(bias) * (self._share * (1 + 2.0**-50))
-        return [mean, factor, bias, np.zeros(1), limit]
+            np.multiply(np.abs(of_bias, out=limit), self._share * (1 + 2.0**-50), out=limit)
 
     def _tile(self, source: Array, target: Array, parameters: list[Array], stop: Stop) -> None:
         with np.errstate(all="ignore"):

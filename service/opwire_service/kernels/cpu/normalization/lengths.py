@@ -11,12 +11,11 @@ from opwire.tensor import Array
 
 from ....execution import Arrays, Bound, Stop
 from ..jit.compiler import Kernel
-from ..run.arranged import Arrangement
 from ..run.job import Job
 from ..run.pool import Find, Pool
 from ..run.tiles import TILE
 from . import affine
-from .lines import Lines, lines_of
+from .lines import Lines, layout_of, lines_of
 
 _PLAIN = [np.full((), number) for number in (0.0, 1.0, 0.0, 0.0, 0.0)]
 """The parameters: nothing is added, and nothing cancels."""
@@ -27,7 +26,8 @@ class LengthsJob(Job):
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._layout = Arrangement.of(plan.inputs["InputTensor"], (plan.attributes.Axis,))
+        axes = (plan.attributes.Axis,)
+        self._layout = layout_of(plan.inputs["InputTensor"], plan.outputs["OutputTensor"], axes)
         self._squared = plan.attributes.P == 2
         self._epsilon = plan.attributes.Epsilon + 0.0  # a zero has no sign
 
@@ -39,7 +39,7 @@ class LengthsJob(Job):
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
-        return () if self._lines is None else (self._lines.kernel,)
+        return () if self._lines is None else self._lines.kernels
 
     def scratch_bytes(self, threads: int) -> int:
         tiles = self._layout.tiles

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
 from struct import pack, unpack
@@ -13,11 +13,13 @@ import numpy as np
 from opwire.tensor import Array, BufferTensorDesc, DataType
 
 from ....execution import Bound, Stop, Stopped
+from ...views.view import View, copy
 from ..jit.compiler import Kernel
 from ..run.arranged import Arrangement
 from ..run.job import Step
 from ..run.pool import Find, Pool
 from ..run.tiles import TILE, Slices
+from ..views.job import bind_steps, steps_of
 from . import affine as g
 
 SHORTEST = 16
@@ -40,6 +42,7 @@ class Lines:
         length: elements of a line.
         rank: of the tensors.
         parameters: elements of all parameters.
+        copies: the input into the output first, where it is normalized; none if its own lines are walked.
     """
 
     kernel: Kernel
@@ -48,6 +51,11 @@ class Lines:
     length: int
     rank: int
     parameters: int
+    copies: tuple[Step, ...]
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        return (self.kernel, *dict.fromkeys(step.kernel for step in self.copies))
 
     @property
     def units(self) -> int:
@@ -80,9 +88,13 @@ class Lines:
             geometry[slot] = parameter.ctypes.data
         step = Step(self.kernel, geometry, self.units, self.length)
         kept = source, target, states, *parameters
-        bound = step.bind(source.ctypes.data, target.ctypes.data, states.ctypes.data, find, pool, kept)
+        walked = target if self.copies else source
+        bound = step.bind(walked.ctypes.data, target.ctypes.data, states.ctypes.data, find, pool, kept)
+        copied = bind_steps(self.copies, (source, target), find, pool) if self.copies else None
 
         def run(stop: Stop) -> None:
+            if copied is not None:
+                copied(stop)
             bound(stop)
             if not states.any():
                 return
@@ -100,10 +112,9 @@ class Lines:
         return (*ends, *(slice(None) for _ in range(self.rank - len(ends))))
 
 
-def anew(bound: Bound, numbers: Sequence[Array], found: Callable[[], Sequence[Array]], stop: Stop) -> None:
+def anew(bound: Bound, renew: Callable[[], None], stop: Stop) -> None:
     """Runs what is bound to parameters with those of the moment."""
-    for into, each in zip(numbers, found(), strict=True):
-        into[...] = each
+    renew()
     bound(stop)
 
 
@@ -130,11 +141,17 @@ def lines_of(
     steps = [[desc.element_strides[i] for i in order] for desc in (source, target)]
     steps += [_packed(each) for each in parameters]
     first, line = _line(sizes, list(zip(*steps, strict=True)), layout)
+    copies: list[Step] = []
+    if line is None or line[0] != 1:
+        # The output may have the lines that the input lacks.
+        steps[0] = steps[1]
+        first, line = _line(sizes, list(zip(*steps, strict=True)), layout)
+        copies = steps_of([copy(View.of(0, source), View.of(1, target))], source.data_type.bits // 8)
     length = prod(sizes[first:])
     count = sum(map(prod, parameters))
     if line is None or length < SHORTEST or count * SPARE > prod(sizes) + 64 * SPARE:
         return None
-    if kind != g.GIVEN and line[0] != 1:
+    if (copies or kind != g.GIVEN) and line[0] != 1:
         return None
     varying = line[2:]
     vary = 0 if not any(varying) else 1 if all(step in (0, 1) for step in varying) else 2
@@ -143,7 +160,18 @@ def lines_of(
     for i in range(first):
         row += [sizes[i], *(each[i] for each in steps)]
     kernel = g.AFFINE[source.data_type is DataType.FLOAT16]
-    return Lines(kernel, array("q", row), tuple(sizes[:first]), length, len(sizes), count)
+    return Lines(kernel, array("q", row), tuple(sizes[:first]), length, len(sizes), count, tuple(copies))
+
+
+def layout_of(source: BufferTensorDesc, target: BufferTensorDesc, axes: Iterable[int] = ()) -> Arrangement:
+    """The order of the output, if its lines have neighbours in memory; else that of the input."""
+    by_target = Arrangement.of(target, axes)
+    return by_target if _has_lines(by_target, target) else Arrangement.of(source, axes)
+
+
+def _has_lines(layout: Arrangement, desc: BufferTensorDesc) -> bool:
+    last = next((i for i in reversed(layout.order) if desc.sizes[i] > 1), layout.order[-1])
+    return desc.element_strides[last] == 1 and (layout.neighbours or not layout.axes)
 
 
 def _packed(sizes: Sizes) -> list[int]:

@@ -20,13 +20,13 @@ from ...reference.moments import moments
 from ...reference.normalization import axes_of, normalized, statistics_of, uses
 from ...reference.reals import Real, add, real, rounded
 from ..jit.compiler import Kernel
-from ..run.arranged import Arrangement, part_of
+from ..run.arranged import part_of
 from ..run.job import Job
 from ..run.pool import Find, Pool
 from ..run.tiles import TILE, Slices
 from . import affine
 from .exactly import PIECE_BYTES, exact_results, in_pieces
-from .lines import Lines, anew, lines_of
+from .lines import Lines, anew, layout_of, lines_of
 from .moments import roundings
 from .rows import Rows, long_rows, rows_of
 
@@ -56,7 +56,7 @@ class StatisticsJob(Job):
     def __init__(self, plan: Plan) -> None:
         desc = plan.inputs["InputTensor"]
         self._plan = plan
-        self._layout = Arrangement.of(desc, axes_of(plan))
+        self._layout = layout_of(desc, plan.outputs["OutputTensor"], axes_of(plan))
         self._use_mean, self._use_variance = uses(plan)
         self._of = FORMATS[desc.data_type]
         tiles = self._layout.tiles
@@ -91,7 +91,7 @@ class StatisticsJob(Job):
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
-        return () if self._lines is None else (self._lines.kernel,)
+        return () if self._lines is None else self._lines.kernels
 
     def scratch_bytes(self, threads: int) -> int:
         tiles = self._layout.tiles
@@ -115,22 +115,25 @@ class StatisticsJob(Job):
         if self._lines is None:
             way = self._run_whole if self._layout.tiles.whole else self._run_long
             return partial(way, tensors, statistics, pool)
-        again, numbers = partial(self._rows, tensors, statistics), self._numbers(tensors)
+        scale, bias = (np.zeros(1 if array is None else array.shape) for array in (tensors.scale, tensors.bias))
+        numbers = [np.zeros(1), scale, bias, np.zeros_like(scale), np.zeros_like(bias)]
+        again, renew = partial(self._rows, tensors, statistics), partial(self._renew, numbers, tensors)
         bound = self._lines.bind(*tensors[:2], numbers, again, find, pool)
-        if tensors.scale is None and tensors.bias is None:
-            return bound
-        return partial(anew, bound, numbers, partial(self._numbers, tensors))
+        if tensors.scale is not None or tensors.bias is not None:
+            return partial(anew, bound, renew)
+        renew()
+        return bound
 
-    def _numbers(self, tensors: _Tensors) -> list[Array]:
-        """The parameters of the kernel."""
-        zero, one = np.zeros(1), np.ones(1)
+    def _renew(self, numbers: list[Array], tensors: _Tensors) -> None:
+        """Writes the parameters of the kernel."""
+        _, scale, bias, of_scale, of_bias = numbers
         # A little more, as what equals its limit is near to 0, too.
         above = 1 + 2.0**-50
-        scale, bias = (
-            usual if array is None else array.astype(np.float64, order="C")
-            for array, usual in ((tensors.scale, one), (tensors.bias, zero))
-        )
-        return [zero, scale, bias, np.abs(scale) * (self._of_scale * above), np.abs(bias) * (self._of_bias * above)]
+        with np.errstate(all="ignore"):
+            scale[...] = 1 if tensors.scale is None else tensors.scale
+            bias[...] = 0 if tensors.bias is None else tensors.bias
+            np.multiply(np.abs(scale, out=of_scale), self._of_scale * above, out=of_scale)
+            np.multiply(np.abs(bias, out=of_bias), self._of_bias * above, out=of_bias)
 
     def _run_whole(self, tensors: _Tensors, statistics: Mapping[str, Array], pool: Pool, stop: Stop) -> None:
         layout = self._layout

@@ -135,6 +135,23 @@ def elements(typing: Any, address: Any, step: Any, zero: Any) -> tuple[Any, Code
 
 
 @intrinsic
+def signed_ints(typing: Any, address: Any, index: Any, zero: Any) -> tuple[Any, Code]:
+    """Sixteen neighbours among the elements of an input, as signed numbers, by the lowest 32 bits of longer ones."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        element = ir.IntType(zero.bitwidth)
+        first = builder.gep(builder.inttoptr(args[0], element.as_pointer()), [args[1]])
+        kind, ints = ir.VectorType(element, WIDTH), ir.VectorType(ir.IntType(32), WIDTH)
+        loaded = builder.load(builder.bitcast(first, kind.as_pointer()), align=zero.bitwidth // 8)
+        loaded.set_metadata("noalias", metadata_of_written(builder))
+        if zero.bitwidth == 32:
+            return loaded
+        return builder.sext(loaded, ints) if zero.bitwidth < 32 else builder.trunc(loaded, ints)
+
+    return INTS(ADDRESS, ADDRESS, zero), code
+
+
+@intrinsic
 def load_vector(typing: Any, address: Any, index: Any, zero: Any) -> tuple[Any, Code]:
     """The sixteen numbers from the one ``index`` numbers after an address of a kernel's own memory."""
 
@@ -274,6 +291,22 @@ def any_of(typing: Any, condition: Any) -> tuple[Any, Code]:
         return builder.icmp_unsigned("!=", bits, ir.Constant(bits.type, 0))
 
     return types.boolean(BOOLEANS), code
+
+
+@intrinsic
+def mask_of(typing: Any, condition: Any) -> tuple[Any, Code]:
+    """Where a condition holds, as the lowest bits of an integer."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.zext(builder.bitcast(args[0], ir.IntType(WIDTH)), ir.IntType(64))
+
+    return INT64(BOOLEANS), code
+
+
+@intrinsic
+def lowest_of(typing: Any, mask: Any) -> tuple[Any, Code]:
+    """The number of the lowest bit of an integer that is not 0."""
+    return INT64(INT64), lambda context, builder, signature, args: builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
 
 
 def _folding(combine: Callable[[Any, Any, Any], Any]) -> Any:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..jit.compiler import inlined, kernel
-from ..jit.element import choose, int32, int64, load, read, store
+import numpy as np
+
+from ..jit.compiler import inlined, inner, kernel
+from ..jit.element import address_of, choose, int32, int64, load, read, size_of, store
+from ..numbers.vectors import WIDTH, Vector, load_vector, lowest_of, mask_of, pick, signed_ints, spread, store_vector
 from ..run.geometry import advance, at
 
 COUNT, LENGTH, IS_WIDE = range(3)
@@ -15,6 +18,7 @@ FEW = 128
 """The most that are kept: each better one is put in its place among them, one step after the other."""
 
 SIGN = -(1 << 63)
+"""The sign of a number of 64 bits, and the least of all."""
 
 
 @inlined
@@ -53,12 +57,21 @@ def _put(found: int, places: int, key: int, place: int, start: int, kept: int, c
     store(places, hole, int64(place))
 
 
-TURNED, IS_FLOAT, MAGNITUDE, INFINITE, INDICES, INDEX_BYTES = range(2, 8)
-"""Slots: bits of keys to invert, whether elements are floats, of a float the bits of its magnitude and those of
-infinity, and where indices go."""
+MODE, TURNED, IS_FLOAT, MAGNITUDE, INFINITE, INDICES, INDEX_BYTES = range(2, 9)
+"""Slots: what is done, bits of keys to invert, whether elements are floats, of a float the bits of its magnitude and
+those of infinity, and where indices go."""
+
+CHOOSE, ENTER, WRITE = range(3)
+"""Modes: the best of each row are found and written; or all elements are entered to be sorted, or written then."""
 
 LAST = (1 << 63) - 1
-"""The key of NaN."""
+"""After every key and every entry; of elements of 64 bits the key of NaN."""
+
+LAST_OF_SHORT = LAST >> 32
+"""The key of a shorter NaN."""
+
+ALL = (1 << WIDTH) - 1
+"""The mask of a vector."""
 
 BLOCK = 16
 """Elements that are looked at together; most have none that is better."""
@@ -70,7 +83,7 @@ def _of_float(element: int, turned: int, magnitude: int, infinite: int) -> int:
     bits = int64(element)
     size = bits & magnitude
     ordered = choose(bits >= int64(0), size, -size) ^ turned
-    return choose(size > infinite, int64(LAST), ordered)
+    return choose(size > infinite, int64(LAST if size_of(element) == 8 else LAST_OF_SHORT), ordered)
 
 
 @inlined
@@ -101,21 +114,95 @@ def _scan(zero: int, line: int, states: int, geometry: int, key_of: Any) -> None
             worst = load(states, kept - 1, int64(0))
 
 
+@inlined
+def _entry(geometry: int, line: int, place: int, zero: int) -> int:
+    """The key of an element of at most 32 bits, and its place."""
+    element = read(line, place, zero)
+    turned, magnitude, infinite = at(geometry, TURNED), at(geometry, MAGNITUDE), at(geometry, INFINITE)
+    if at(geometry, IS_FLOAT):
+        return (_of_float(element, turned, magnitude, infinite) << 32) | place
+    return (_of_integer(element, turned, magnitude, infinite) << 32) | place
+
+
+@inlined
+def _keys(geometry: int, bits: Vector) -> Vector:
+    """The keys of sixteen elements."""
+    turned = spread(int32(at(geometry, TURNED)))
+    if at(geometry, IS_FLOAT):
+        size = bits & spread(int32(at(geometry, MAGNITUDE)))
+        ordered = pick(bits < spread(int32(0)), spread(int32(0)) - size, size) ^ turned
+        return pick(size > spread(int32(at(geometry, INFINITE))), spread(int32(LAST_OF_SHORT)), ordered)
+    return bits ^ turned
+
+
+@inner
+def _insert(entries: int, count: int, entry: int) -> None:
+    """Puts an entry in its place among sorted ones, after one that comes before all: the last one is lost."""
+    each = spread(entry)
+    for i in range((count - 1) // WIDTH * WIDTH, -1, -WIDTH):
+        before, here = load_vector(entries, i, int64(0)), load_vector(entries, i + 1, int64(0))
+        least = pick(here < each, here, each)
+        store_vector(entries, i + 1, pick(before < least, least, before))
+        if load(entries, i, int64(0)) < entry:
+            return
+
+
+@inner
+def _keep(zero: int, line: int, entries: int, geometry: int) -> None:
+    """Keeps the entries of the best elements of a row, after one that comes before all."""
+    count, length = at(geometry, COUNT), at(geometry, LENGTH)
+    store(entries, 0, int64(SIGN))
+    for i in range((count + WIDTH - 1) // WIDTH * WIDTH):
+        store(entries, i + 1, int64(LAST))
+    worst, whole = int64(LAST), length - length % WIDTH
+    for first in range(0, whole, WIDTH):
+        better = mask_of(_keys(geometry, signed_ints(line, first, zero)) > spread(int32(worst >> 32))) ^ ALL
+        while better:
+            entry = _entry(geometry, line, first + lowest_of(better), zero)
+            better &= better - 1
+            if entry < worst:
+                _insert(entries, count, entry)
+                worst = load(entries, count, int64(0))
+    for i in range(whole, length):
+        entry = _entry(geometry, line, i, zero)
+        if entry < worst:
+            _insert(entries, count, entry)
+            worst = load(entries, count, int64(0))
+
+
+@inlined
+def _write(zero: int, geometry: int, line: int, target: int, index: int, place: int) -> None:
+    store(target, index, read(line, place, zero))
+    if at(geometry, INDEX_BYTES) == 8:
+        store(at(geometry, INDICES), index, place)
+    else:
+        store(at(geometry, INDICES), index, int32(place))
+
+
 @kernel
 def chosen(zero: int, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """Writes the best elements of some rows, and where they stand; the states are twice as many as are kept."""
-    count, length, indices = at(geometry, COUNT), at(geometry, LENGTH), at(geometry, INDICES)
-    places = states + 8 * count
+    """Units are rows. The states of rows whose elements are sorted are their entries."""
+    count, length, mode = at(geometry, COUNT), at(geometry, LENGTH), at(geometry, MODE)
+    memory = np.empty(2 * FEW + 1, np.int64)
+    kept = address_of(memory)
     for row in range(begin, end):
-        line = advance(source, row * length, zero)
-        if at(geometry, IS_FLOAT):
-            _scan(zero, line, states, geometry, _of_float)
-        else:
-            _scan(zero, line, states, geometry, _of_integer)
-        for k in range(count):
-            place = load(places, k, int64(0))
-            store(target, row * count + k, read(line, place, zero))
-            if at(geometry, INDEX_BYTES) == 8:
-                store(indices, row * count + k, place)
+        line, entries = advance(source, row * length, zero), states + 8 * row * length
+        if mode == ENTER:
+            for i in range(length):
+                store(entries, i, _entry(geometry, line, i, zero))
+            continue
+        first = 0
+        if mode == CHOOSE:
+            entries = kept
+            if size_of(zero) == 8:
+                if at(geometry, IS_FLOAT):
+                    _scan(zero, line, kept, geometry, _of_float)
+                else:
+                    _scan(zero, line, kept, geometry, _of_integer)
+                first = count
             else:
-                store(indices, row * count + k, int32(place))
+                _keep(zero, line, kept, geometry)
+                first = 1
+        for k in range(count):
+            place = load(entries, first + k, int64(0)) & 0xFFFFFFFF
+            _write(zero, geometry, line, target, row * count + k, place)

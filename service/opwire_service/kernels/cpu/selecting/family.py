@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from ..jit.compiler import Kernel
 from .nonzero import NonzeroJob
-from .top import BEST, CHOSEN, TopJob
+from .rows import CHOSEN, prepare
+from .top import BEST
 
 KERNELS: tuple[Kernel, ...] = (BEST, *CHOSEN.values())
 
-PREPARE = {"TOP_K": TopJob, "TOP_K1": TopJob, "NONZERO_COORDINATES": NonzeroJob}
+PREPARE = {"TOP_K": prepare, "TOP_K1": prepare, "NONZERO_COORDINATES": NonzeroJob}

@@ -1,4 +1,4 @@
-"""TOP_K and TOP_K1: short sequences many at a time, long ones in chunks whose best are sorted together."""
+"""TOP_K and TOP_K1 of long sequences, in chunks whose best are sorted together, and of wide elements."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import numpy as np
 
 from opwire.check import Plan
 from opwire.enums import AxisDirection
-from opwire.tensor import Array, DataType
+from opwire.tensor import Array
 
 from ....execution import Arrays, Stop, Stopped
 from ...layout import coordinates
 from ..jit.compiler import Kernel
-from ..jit.element import INT8, INT16, INT32, INT64
+from ..jit.element import INT64
 from ..run.blocks import Blocks
 from ..run.job import Job
 from ..run.pool import Find, Pool
-from .best import FEW, best, chosen
+from .best import FEW, best
 from .entries import Entries, cuts, joined
 from .keys import Order
 
@@ -31,9 +31,6 @@ Tensors = tuple[Array, Array, Array]
 """The input, the values and the indices."""
 
 BEST = Kernel(best, INT64)
-
-CHOSEN = {1: Kernel(chosen, INT8), 2: Kernel(chosen, INT16), 4: Kernel(chosen, INT32), 8: Kernel(chosen, INT64)}
-"""By the bytes of an element."""
 
 ENTRY = 64
 """Bytes that an element takes while it is sorted, with its key, its place and their order."""
@@ -52,13 +49,9 @@ class TopJob(Job):
         self._length = source.sizes[self._axis]
         self._elements = source.element_count
         self._order = Order(source.data_type, direction == AxisDirection.DECREASING)
-        self._is_direct = self._count <= FEW and self._length <= CHUNK
-        self._row = _row(source.data_type, self._count, self._length, greatest=self._order.greatest)
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
-        if self._is_direct:
-            return (CHOSEN[self._order.data_type.bits // 8],)
         return (BEST,) if self._count <= FEW else ()
 
     @property
@@ -91,28 +84,10 @@ class TopJob(Job):
         def piece(begin: int, end: int) -> None:
             for number in range(begin, end):
                 part = blocks.part(number)
-                if self._is_direct:
-                    self._choose(source[part], values[part], indices[part], find)
-                    continue
                 entries = self._best(source[part], 0, find)
                 self._write(source[part], values[part], indices[part], entries.found())
 
         pool.run(piece, blocks.number, 1, stop)
-
-    def _choose(self, source: Array, values: Array, indices: Array, find: Find) -> None:
-        """The best of short sequences, by one call; what does not lie together is copied."""
-        rows = np.ascontiguousarray(source)
-        found, places = (
-            each if each.flags.c_contiguous else np.empty_like(each, order="C") for each in (values, indices)
-        )
-        geometry, states = self._row[:], np.empty(2 * self._count, np.int64)
-        geometry.extend((places.ctypes.data, places.itemsize))
-        addresses = rows.ctypes.data, found.ctypes.data, states.ctypes.data, geometry.buffer_info()[0]
-        find(CHOSEN[source.itemsize]).call(0, *addresses, 0, rows.size // self._length)
-        for into, each in ((values, found), (indices, places)):
-            if into is not each:
-                unsigned = f"<u{each.itemsize}"
-                into.view(unsigned)[...] = each.view(unsigned)
 
     def _best(self, elements: Array, start: int, find: Find) -> Entries:
         """The entries of the best of neighbours, as many as are wanted or there are."""
@@ -166,12 +141,3 @@ class TopJob(Job):
         if stop():
             raise Stopped
         pool.run(merge, len(intervals) - 1, 1, stop)
-
-
-def _row(data_type: DataType, count: int, length: int, *, greatest: bool) -> array[int]:
-    """The slots of the kernel but for the indices."""
-    magnitude = (1 << (data_type.bits - 1)) - 1
-    infinite = int(np.array(np.inf, data_type.dtype).view(f"<i{data_type.bits // 8}")) if data_type.is_float else 0
-    # The bits of unsigned numbers order as signed ones do if the highest one is inverted, and those that extend it.
-    turned = (-1 if greatest else 0) ^ (0 if data_type.is_signed else ~magnitude)
-    return array("q", [count, length, turned, data_type.is_float, magnitude, infinite])

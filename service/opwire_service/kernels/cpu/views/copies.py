@@ -7,7 +7,17 @@ from ..jit.element import size_of
 from ..run.geometry import at
 from . import geometry as g
 from .geometry import Tile, tile_of
-from .moves import move_run, move_seconds, move_square, put, seconds_of, square_of, take
+from .moves import (
+    move_run,
+    move_seconds,
+    move_small_square,
+    move_square,
+    put,
+    seconds_of,
+    small_square_of,
+    square_of,
+    take,
+)
 
 
 @inlined
@@ -108,7 +118,15 @@ def _transpose(zero: int, geometry: int, tile: Tile) -> None:
         source, target = tile.source + i * size, tile.target + i * there
         for j in range(0, columns, square):
             move_square(target + j * size, there, source + j * here, here, zero)
-    for i in range(tile.middle):
-        source, target = tile.source + i * size, tile.target + i * there
-        for j in range(columns if i < rows else 0, tile.inner):
-            put(target, j, take(source + j * here, 0, zero))
+    small = small_square_of(zero)
+    most = tile.inner // small * small
+    for i in range(0, tile.middle, small):
+        source, target, first = tile.source + i * size, tile.target + i * there, columns if i < rows else 0
+        height = min(small, tile.middle - i)
+        if height == small:
+            for j in range(first, most, small):
+                move_small_square(target + j * size, there, source + j * here, here, zero)
+            first = most
+        for k in range(height):
+            for j in range(first, tile.inner):
+                put(target + k * there, j, take(source + k * size + j * here, 0, zero))

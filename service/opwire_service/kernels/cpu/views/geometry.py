@@ -40,7 +40,7 @@ TILE_ITEMS = 1 << 14
 """Elements that a unit moves at most one by one."""
 
 SQUARES, SQUARES_LONG = 64, 512
-"""Of a tile that is transposed: bytes of its rows in the target, and how many rows it has."""
+"""Of a tile that is transposed: bytes of its rows in the target, and how many rows it has; of fewer, longer ones."""
 
 EVERYWHERE = -(1 << 40), 1 << 40
 """All diagonals."""
@@ -140,7 +140,8 @@ def encode(copies: Iterable[tuple[Copy, Form]], item: int) -> Cut:
 def _tiles(form: Form, levels: Sequence[Loop]) -> list[int]:
     """Of the loops of tiles how much is in one."""
     if form.kind == TRANSPOSED:
-        return [1, min(levels[1].size, SQUARES_LONG), min(levels[2].size, SQUARES // form.item)]
+        rows = min(levels[1].size, SQUARES_LONG)
+        return [1, rows, min(levels[2].size, SQUARES_LONG // rows * (SQUARES // form.item))]
     left = TILE_BYTES if form.kind == RUNS else TILE_ITEMS
     found = []
     for loop in reversed(levels):

@@ -15,7 +15,13 @@ from ..jit.element import ADDRESS, intrinsic, pointer_to
 memcpy: Any = cgutils.raw_memcpy
 
 VECTOR = 16
-"""Bytes of the vectors that squares are made of."""
+"""Bytes of a row of small squares."""
+
+LINE = 64
+"""Bytes of a row of squares: a line of the cache, which is read at once and written at once."""
+
+MOST_ACROSS = 16
+"""Elements of a row of squares: all rows of one are in registers."""
 
 LONG = 512
 """Bytes of a run that the system copies faster than a loop does."""
@@ -107,40 +113,49 @@ def move_run(target: int, source: int, size: int) -> None:
         _move32(target + size - 32, source + size - 32)
 
 
-@intrinsic
-def square_of(typing: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
-    """Elements of a row of the squares that ``move_square`` moves."""
+def _squares(row: int) -> tuple[Any, Any]:
+    """What tells and what moves squares whose rows have at most so many bytes, and at most 16 elements."""
 
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return context.get_constant(ADDRESS, VECTOR * 8 // zero.bitwidth)
+    def across(zero: Any) -> int:
+        return min(MOST_ACROSS, row * 8 // zero.bitwidth)
 
-    return ADDRESS(zero), code
+    @intrinsic
+    def square_of(typing: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
+        """Elements of a row."""
+
+        def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return context.get_constant(ADDRESS, across(zero))
+
+        return ADDRESS(zero), code
+
+    @intrinsic
+    def move_square(
+        typing: Any, target: Any, pitch: Any, source: Any, source_pitch: Any, zero: Any
+    ) -> tuple[Any, Callable[..., Any]]:
+        """Copies a square of elements: its rows become columns. The pitches are bytes from row to row."""
+        number = across(zero)
+
+        def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            vector = ir.VectorType(context.get_value_type(zero), number)
+            index = args[1].type
+
+            def place(address: Any, step: Any, i: int) -> Any:
+                return pointer_to(builder, builder.add(address, builder.mul(step, ir.Constant(index, i))), vector)
+
+            rows = [builder.load(place(args[2], args[3], i), align=1) for i in range(number)]
+            for _ in range(number.bit_length() - 1):
+                rows = _interleaved(builder, rows)
+            for i, each in enumerate(rows):
+                builder.store(each, place(args[0], args[1], i), align=1)
+            return context.get_dummy_value()
+
+        return types.void(ADDRESS, ADDRESS, ADDRESS, ADDRESS, zero), code
+
+    return square_of, move_square
 
 
-@intrinsic
-def move_square(
-    typing: Any, target: Any, pitch: Any, source: Any, source_pitch: Any, zero: Any
-) -> tuple[Any, Callable[..., Any]]:
-    """Copies a square of elements: its rows become columns. The pitches are bytes from row to row."""
-    number = VECTOR * 8 // zero.bitwidth
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        element = context.get_value_type(zero)
-        vector = ir.VectorType(element, number)
-        index = args[1].type
-
-        def row(address: Any, step: Any, i: int) -> Any:
-            place = builder.add(address, builder.mul(step, ir.Constant(index, i)))
-            return pointer_to(builder, place, vector)
-
-        rows = [builder.load(row(args[2], args[3], i), align=1) for i in range(number)]
-        for _ in range(number.bit_length() - 1):
-            rows = _interleaved(builder, rows)
-        for i, each in enumerate(rows):
-            builder.store(each, row(args[0], args[1], i), align=1)
-        return context.get_dummy_value()
-
-    return types.void(ADDRESS, ADDRESS, ADDRESS, ADDRESS, zero), code
+square_of, move_square = _squares(LINE)
+small_square_of, move_small_square = _squares(VECTOR)
 
 
 @intrinsic

@@ -1,0 +1,76 @@
+"""Gathers from an input that is packed first, so that what an index names lies together."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from opwire.check import Plan
+from opwire.tensor import BufferTensorDesc
+
+from ....execution import Arrays, Bound, Stop
+from ...picking import PICKS, Picks
+from ...views.view import View, copy
+from ..jit.compiler import Kernel
+from ..run.job import Job
+from ..run.pool import Find, Pool
+from ..views.job import bind_steps, steps_of
+
+LEAST_SHARE = 2
+"""An input is packed if one in so many of its elements is gathered, or more."""
+
+SHORTEST = 4
+"""Neighbours that are worth to be gathered together."""
+
+
+def packed(plan: Plan) -> Plan | None:
+    """The plan for a packed input; None if that is not worth a copy: if runs are no longer, or little is gathered."""
+    source, output = plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
+    tight = BufferTensorDesc(source.data_type, source.sizes)
+    other = replace(plan, inputs={**plan.inputs, "InputTensor": tight})
+    picks = PICKS[plan.operator.name]
+    is_much = output.element_count * LEAST_SHARE >= source.element_count
+    return other if is_much and _has_runs(picks(other)) and not _has_runs(picks(plan)) else None
+
+
+def _has_runs(picks: Picks) -> bool:
+    """Whether neighbours of the output, of one index, are neighbours of the input."""
+    return any(point.size >= SHORTEST and point[1:] == (0, 1, 1) for point in picks.points)
+
+
+class PackedJob(Job):
+    """Packs the input, then gathers.
+
+    Args:
+        desc: of the input.
+        gather: the job of the plan for a packed input.
+    """
+
+    def __init__(self, desc: BufferTensorDesc, gather: Job) -> None:
+        self._gather = gather
+        self._bytes = desc.data_type.bits // 8 * desc.element_count
+        tight = BufferTensorDesc(desc.data_type, desc.sizes)
+        self._copies = steps_of([copy(View.of(0, desc), View.of(1, tight))], desc.data_type.bits // 8)
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        return (*self._gather.kernels, *dict.fromkeys(step.kernel for step in self._copies))
+
+    def scratch_bytes(self, threads: int) -> int:
+        return self._bytes + self._gather.scratch_bytes(threads)
+
+    def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
+        self.bind(inputs, outputs, find, pool)(stop)
+
+    def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
+        source = inputs["InputTensor"]
+        tight = np.empty(source.shape, source.dtype)
+        copied = bind_steps(self._copies, (source, tight), find, pool)
+        gathered = self._gather.bind({**inputs, "InputTensor": tight}, outputs, find, pool)
+
+        def run(stop: Stop) -> None:
+            copied(stop)
+            gathered(stop)
+
+        return run

@@ -1,0 +1,165 @@
+"""TOP_K and TOP_K1 of short sequences: rows, one after the other, by a kernel."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable
+from functools import partial
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+
+from opwire.check import Plan
+from opwire.enums import AxisDirection
+from opwire.tensor import Array, DataType
+
+from ....execution import Arrays, Bound, Stop, Stopped
+from ..jit.compiler import Kernel
+from ..jit.element import INT8, INT16, INT32, INT64
+from ..run.blocks import Blocks
+from ..run.job import Job, Step
+from ..run.pool import Find, Pool
+from ..views.packing import Packing
+from . import best
+from .top import CHUNK, TILE, TopJob
+
+CHOSEN = {size: Kernel(best.chosen, element) for size, element in ((1, INT8), (2, INT16), (4, INT32), (8, INT64))}
+"""By the bytes of an element."""
+
+COST = 4
+"""How many times as long as an element of a maximum one of these takes."""
+
+
+class _Rows(NamedTuple):
+    """Tensors whose last dimension is the one that is chosen along."""
+
+    source: Array
+    values: Array
+    indices: Array
+
+
+class RowsJob(Job):
+    """The few best of each row; or all of them, sorted, if elements have at most 32 bits.
+
+    Args:
+        plan: of sequences of at most ``CHUNK`` elements.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        source, attributes = plan.inputs["InputTensor"], plan.attributes
+        self._axis, self._count = attributes.Axis, attributes.K
+        self._length, self._item = source.sizes[self._axis], source.data_type.bits // 8
+        self._kernel = CHOSEN[self._item]
+        self._is_few = self._count <= best.FEW
+        greatest = getattr(attributes, "AxisDirection", AxisDirection.DECREASING) == AxisDirection.DECREASING
+        self._slots = _slots(source.data_type, greatest=greatest)
+        order = [*(i for i in range(source.rank) if i != self._axis), self._axis]
+        sizes, steps = ([values[i] for i in order] for values in (source.sizes, source.element_strides))
+        if source.rank == 1:
+            sizes, steps = [1, *sizes], [self._length, *steps]
+        self._blocks = Blocks.of(sizes, TILE, kept=1)
+        cut = len(self._blocks.counts) - 1
+        heights = {min(self._blocks.grain, sizes[cut]), sizes[cut] % self._blocks.grain} - {0}
+        self._packing = Packing(heights, sizes[cut + 1 :], steps[cut:], self._item)
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        return (self._kernel, *self._packing.kernels)
+
+    def scratch_bytes(self, threads: int) -> int:
+        return threads * 32 * max(TILE, self._length)
+
+    def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
+        self.bind(inputs, outputs, find, pool)(stop)
+
+    def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
+        tensors = inputs["InputTensor"], outputs["OutputValueTensor"], outputs["OutputIndexTensor"]
+        rows = _Rows(*(np.moveaxis(tensor, self._axis, -1) for tensor in tensors))
+        if rows.source.ndim == 1:
+            rows = _Rows(*(each[None] for each in rows))
+        if self._is_few and all(each.flags.c_contiguous for each in rows):
+            units = prod(rows.source.shape[:-1])
+            step = Step(self._kernel, self._geometry(best.CHOOSE, rows.indices), units, COST * self._length)
+            return step.bind(rows.source.ctypes.data, rows.values.ctypes.data, 0, find, pool, rows)
+
+        def block(number: int) -> Callable[[], None]:
+            part = self._blocks.part(number)
+            return self._bound(_Rows(*(each[part] for each in rows)), find)
+
+        def piece(begin: int, end: int) -> None:
+            for number in range(begin, end):
+                block(number)()
+
+        if self._blocks.number == 1:
+            return partial(_at_once, block(0))
+        return partial(pool.run, piece, self._blocks.number, 1)
+
+    def _geometry(self, mode: int, indices: Array) -> array[int]:
+        return array("q", [self._count, self._length, mode, *self._slots, indices.ctypes.data, indices.itemsize])
+
+    def _bound(self, block: _Rows, find: Find) -> Callable[[], None]:
+        """What finds the best of a block; what does not lie together is copied."""
+        rows = _Rows(*map(_together, block))
+        steps: list[Callable[[], object]] = []
+        if rows.source is not block.source:
+            steps.append(self._packing.bind(block.source, rows.source, find))
+        if self._is_few:
+            steps.append(self._step(best.CHOOSE, rows, None, find))
+        else:
+            entries = np.empty((rows.source.size // self._length, self._length), np.int64)
+            steps.append(self._step(best.ENTER, rows, entries, find))
+            steps.append(partial(self._sort, entries))
+            steps.append(self._step(best.WRITE, rows, entries, find))
+        results = (block.values, rows.values), (block.indices, rows.indices)
+        steps += [partial(np.copyto, into, each) for into, each in results if into is not each]
+
+        def run() -> None:
+            for step in steps:
+                step()
+
+        return run
+
+    def _sort(self, entries: Array) -> None:
+        if self._count * 4 < self._length:
+            entries.partition(self._count - 1, axis=-1)
+            entries = entries[:, : self._count]
+        entries.sort(axis=-1)
+
+    def _step(self, mode: int, rows: _Rows, entries: Array | None, find: Find) -> Callable[[], None]:
+        geometry, states = self._geometry(mode, rows.indices), 0 if entries is None else entries.ctypes.data
+        addresses = rows.source.ctypes.data, rows.values.ctypes.data, states, geometry.buffer_info()[0]
+        call, units = partial(find(self._kernel).call, 0, *addresses, 0), rows.source.size // self._length
+        kept = geometry, rows, entries
+
+        def run(_kept: object = kept) -> None:
+            call(units)
+
+        return run
+
+
+def _at_once(run: Callable[[], None], stop: Stop) -> None:
+    if stop():
+        raise Stopped
+    run()
+
+
+def _together(array: Array) -> Array:
+    """An array, or one like it whose elements lie together."""
+    return array if array.flags.c_contiguous else np.empty_like(array, order="C")
+
+
+def _slots(data_type: DataType, *, greatest: bool) -> list[int]:
+    """The slots of the kernel by which elements become keys."""
+    magnitude = (1 << (data_type.bits - 1)) - 1
+    infinite = int(np.array(np.inf, data_type.dtype).view(f"<i{data_type.bits // 8}")) if data_type.is_float else 0
+    # The bits of unsigned numbers order as signed ones do if the highest one is inverted, and those that extend it.
+    turned = (-1 if greatest else 0) ^ (0 if data_type.is_signed else ~magnitude)
+    return [turned, int(data_type.is_float), magnitude, infinite]
+
+
+def prepare(plan: Plan) -> Job:
+    """Rows that a kernel takes, or sequences that are longer, or wide elements that are sorted."""
+    source, count = plan.inputs["InputTensor"], plan.attributes.K
+    is_taken = count <= best.FEW or source.data_type.bits <= 32
+    return RowsJob(plan) if source.sizes[plan.attributes.Axis] <= CHUNK and is_taken else TopJob(plan)

@@ -154,11 +154,14 @@ class Nowhere(Carrier):
 
 
 def test_a_device_of_a_node_runs_graphs_of_its_operators():
-    described = {"operators": ["REDUCE", "ELEMENT_WISE_ADD"]}
-    device = RemoteDevice(Up(0, "a/cuda:0", "a", False, 4, described, 0.0, 0.0), Nowhere())
+    some = ["REDUCE", "ELEMENT_WISE_ADD"]
+    device = RemoteDevice(Up(0, "a/cuda:0", "a", False, 4, {}, some, 0.0, 0.0), Nowhere())
     assert device.executes("GRAPH")
     assert device.executes("REDUCE")
     assert not device.executes("ARGMAX")
+    assert not device.executes("NO_SUCH_TYPE")
+    device = RemoteDevice(Up(0, "a/cpu", "a", False, 4, {}, None, 0.0, 0.0), Nowhere())
+    assert device.executes("ARGMAX")
     assert not device.executes("NO_SUCH_TYPE")
 
 

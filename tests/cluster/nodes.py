@@ -88,7 +88,7 @@ class Nodes:
         self._python = python
         self._folder = folder
         self._nodes: list[Node] = []
-        self.port = _free_port()
+        self.port = free_port()
         self.address = f"127.0.0.1:{self.port}"
         self.start_head()
 
@@ -101,6 +101,13 @@ class Nodes:
         """A node more, of one processor."""
         address = (f"--address={self.address}", "--node-ip-address=127.0.0.1")
         return self._start(env or {}, *address, f"--node-name={name}", "--num-cpus=1", "--num-gpus=0")
+
+    def has(self, name: str) -> bool:
+        """Whether the head counts a node among those that live."""
+        from ray._raylet import GcsClient  # type: ignore[attr-defined]
+
+        found = GcsClient(address=self.address).get_all_node_info()
+        return any(node.node_name == name and node.state == 0 for node in found.values())
 
     def _start(self, env: Mapping[str, str], *arguments: str) -> Node:
         folder = Path(tempfile.mkdtemp(dir=self._folder))
@@ -139,7 +146,8 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port that nobody listens on."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         return int(listening.getsockname()[1])
 

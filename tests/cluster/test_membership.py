@@ -67,6 +67,20 @@ def test_a_node_that_dies_under_load_loses_nothing_and_one_that_comes_takes_work
         assert (asked.errors, asked.wrong) == ([], 0)
 
 
+def test_a_node_that_joins_takes_work_within_five_seconds():
+    operator, inputs = waiting(0.01)
+    with nodes("a") as cluster, server(cluster, "a") as served, Client(str(served.url)) as client:
+        adding = threading.Thread(target=cluster.add, args=("b",))
+        adding.start()
+        until(lambda: cluster.has("b"))
+        began = time.monotonic()
+        await_devices(served, "b")
+        assert client.execute(operator, inputs, device="b/cpu").device == "b/cpu"
+        took = time.monotonic() - began
+        adding.join()
+    assert took < 5
+
+
 def test_without_the_head_known_devices_go_on_and_the_cluster_is_joined_again():
     with nodes("a") as cluster, server(cluster, "a") as served:
         url = str(served.url)

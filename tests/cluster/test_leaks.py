@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
-pytest.importorskip("ray")
+from tests.processes import ROOT
 
-from benchmarks.clustering.costs import measure_leaks
-from benchmarks.clustering.simulated import simulated
+pytest.importorskip("ray")
 
 pytestmark = [pytest.mark.thorough, pytest.mark.serial, pytest.mark.timeout(600)]
 
 
 def test_ten_thousand_calls_leave_nothing_in_an_object_store():
-    with simulated(1) as cluster:
-        assert measure_leaks(cluster, 10_000)
+    command = [sys.executable, "-m", "benchmarks.cluster", "leaks", "--calls", "10000"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "10000 calls" in done.stdout

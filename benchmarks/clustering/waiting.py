@@ -10,7 +10,6 @@ import numpy as np
 from opwire.check import Plan
 from opwire_service.devices.base import Device
 from opwire_service.execution import Arrays, Stop, Stopped
-from opwire_service.kernels.executable import EXECUTABLE
 
 SECONDS_PER_VISIT = 1e-6
 
@@ -52,7 +51,7 @@ class WaitingDevice(Device):
 
     def describe(self) -> dict[str, object]:
         """See ``Device.describe``."""
-        return {"name": self.name, "kind": "waiting", "threads": self._threads, "operators": sorted(EXECUTABLE)}
+        return {"name": self.name, "kind": "waiting", "threads": self._threads}
 
     def close(self) -> None:
         """There is nothing to end."""

@@ -32,9 +32,10 @@ class Deployment:
     """What is running, and where."""
 
     env: dict[str, str]
+    profile: str = "scale"
 
     def compose(self, *arguments: str) -> str:
-        return run(*COMPOSE, "--profile", "scale", *arguments, env=self.env).stdout.strip()
+        return run(*COMPOSE, "--profile", self.profile, *arguments, env=self.env).stdout.strip()
 
     def url(self, variable: str) -> str:
         return f"http://127.0.0.1:{self.env[variable]}"
@@ -45,7 +46,8 @@ class Deployment:
 
     def containers(self, service: str) -> list[str]:
         """Those of a service that run."""
-        labels = (f"label=com.docker.compose.project={PROJECT}", f"label=com.docker.compose.service={service}")
+        project = self.env["COMPOSE_PROJECT_NAME"]
+        labels = (f"label=com.docker.compose.project={project}", f"label=com.docker.compose.service={service}")
         return docker("ps", "-q", *(word for label in labels for word in ("--filter", label))).split()
 
     def prometheus(self, path: str, **parameters: str) -> Any:

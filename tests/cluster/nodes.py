@@ -35,8 +35,8 @@ ENVIRONMENT = {
 class Node:
     """A node, as ``ray start`` makes it."""
 
-    def __init__(self, folder: Path, env: Mapping[str, str], *arguments: str) -> None:
-        command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", f"--object-store-memory={STORE}"]
+    def __init__(self, folder: Path, env: Mapping[str, str], python: str, *arguments: str) -> None:
+        command = [python, "-m", "ray.scripts.scripts", "start", "--block", f"--object-store-memory={STORE}"]
         environment = {**os.environ, **ENVIRONMENT, **env}
         self._log = folder / "log"
         with self._log.open("wb") as log:
@@ -73,16 +73,22 @@ class Node:
 class Nodes:
     """The nodes of a cluster.
 
+    Args:
+        folder: for what Ray leaves on disk.
+        env: of all of them, besides ``ENVIRONMENT``.
+        python: that runs Ray.
+
     Attributes:
         port: that the head listens on.
         address: of the head.
     """
 
-    def __init__(self, folder: Path, env: Mapping[str, str]) -> None:
+    def __init__(self, folder: Path, env: Mapping[str, str], python: str) -> None:
         self._env = env
+        self._python = python
         self._folder = folder
         self._nodes: list[Node] = []
-        self.port = _free_port()
+        self.port = free_port()
         self.address = f"127.0.0.1:{self.port}"
         self.start_head()
 
@@ -96,9 +102,16 @@ class Nodes:
         address = (f"--address={self.address}", "--node-ip-address=127.0.0.1")
         return self._start(env or {}, *address, f"--node-name={name}", "--num-cpus=1", "--num-gpus=0")
 
+    def has(self, name: str) -> bool:
+        """Whether the head counts a node among those that live."""
+        from ray._raylet import GcsClient  # type: ignore[attr-defined]
+
+        found = GcsClient(address=self.address).get_all_node_info()
+        return any(node.node_name == name and node.state == 0 for node in found.values())
+
     def _start(self, env: Mapping[str, str], *arguments: str) -> Node:
         folder = Path(tempfile.mkdtemp(dir=self._folder))
-        made = Node(folder, {**self._env, **env}, *arguments)
+        made = Node(folder, {**self._env, **env}, self._python, *arguments)
         self._nodes.append(made)
         made.await_started()
         return made
@@ -110,11 +123,11 @@ class Nodes:
 
 
 @contextlib.contextmanager
-def nodes(*names: str, env: Mapping[str, str] | None = None) -> Iterator[Nodes]:
+def nodes(*names: str, env: Mapping[str, str] | None = None, python: str = sys.executable) -> Iterator[Nodes]:
     """A cluster with nodes of one processor each; it is ended at the end."""
     # Ray's sockets have their paths below this, which must be short.
     with tempfile.TemporaryDirectory(prefix="ray", dir="/tmp", ignore_cleanup_errors=True) as folder:
-        made = Nodes(Path(folder), env or {})
+        made = Nodes(Path(folder), env or {}, python)
         try:
             for name in names:
                 made.add(name)
@@ -133,7 +146,8 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port that nobody listens on."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         return int(listening.getsockname()[1])
 

@@ -30,6 +30,9 @@ pytestmark = [pytest.mark.thorough, pytest.mark.serial, pytest.mark.timeout(600)
 
 MEMORY = 256 << 20
 
+OTHER_PYTHON = "OPWIRE_OTHER_PYTHON"
+"""A path: an interpreter of another version of Python than this one, with the same Ray."""
+
 
 @contextmanager
 def server(cluster: Nodes, *names: str, device: str | None = None) -> Iterator[HttpServer]:
@@ -62,6 +65,20 @@ def test_a_node_that_dies_under_load_loses_nothing_and_one_that_comes_takes_work
             asked.answers(20, "d/cpu")
             assert "d" in server_info(str(served.url))["cluster"]["nodes"]
         assert (asked.errors, asked.wrong) == ([], 0)
+
+
+def test_a_node_that_joins_takes_work_within_five_seconds():
+    operator, inputs = waiting(0.01)
+    with nodes("a") as cluster, server(cluster, "a") as served, Client(str(served.url)) as client:
+        adding = threading.Thread(target=cluster.add, args=("b",))
+        adding.start()
+        until(lambda: cluster.has("b"))
+        began = time.monotonic()
+        await_devices(served, "b")
+        assert client.execute(operator, inputs, device="b/cpu").device == "b/cpu"
+        took = time.monotonic() - began
+        adding.join()
+    assert took < 5
 
 
 def test_without_the_head_known_devices_go_on_and_the_cluster_is_joined_again():
@@ -189,6 +206,14 @@ def test_a_node_with_another_opwire_is_refused_by_name(tmp_path):
     assert "opwire 99.0" in reason[1]
     assert "install the same on both" in reason[1]
     assert info["cluster"]["nodes"] == ["a"]
+
+
+def test_a_cluster_of_another_python_is_refused_at_the_start():
+    other = os.environ.get(OTHER_PYTHON)
+    if other is None:
+        pytest.skip(f"{OTHER_PYTHON} names no other version of Python with Ray")
+    with nodes(python=other) as cluster, pytest.raises(RuntimeError, match=r"and Python 3.*install the same on both"):
+        process("--ray", cluster.address).__enter__()
 
 
 def test_a_cluster_with_a_token_is_joined_with_it_alone():

@@ -55,6 +55,16 @@ def test_nodes_are_called_as_they_were_or_as_their_machines_and_no_two_alike():
         names["aaaaaaaaaa"]
 
 
+def test_a_node_that_returns_has_the_name_of_the_silent_one_that_it_was():
+    names = Names()
+    names.follow([node("aaaaaaaaaa", "worker")])
+    names.follow([node("aaaaaaaaaa", "worker"), node("bbbbbbbbbb", "worker")], {"aaaaaaaaaa"})
+    assert (names["aaaaaaaaaa"], names["bbbbbbbbbb"]) == ("worker-aaaaaaaa", "worker")
+    # Should it speak again, it is still another one.
+    names.follow([node("aaaaaaaaaa", "worker"), node("bbbbbbbbbb", "worker")])
+    assert (names["aaaaaaaaaa"], names["bbbbbbbbbb"]) == ("worker-aaaaaaaa", "worker")
+
+
 def test_a_cluster_with_another_ray_or_python_is_refused():
     import platform
 

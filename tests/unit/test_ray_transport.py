@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
+import sys
 import threading
 from typing import Any
 
@@ -154,11 +156,14 @@ class Nowhere(Carrier):
 
 
 def test_a_device_of_a_node_runs_graphs_of_its_operators():
-    described = {"operators": ["REDUCE", "ELEMENT_WISE_ADD"]}
-    device = RemoteDevice(Up(0, "a/cuda:0", "a", False, 4, described, 0.0, 0.0), Nowhere())
+    some = ["REDUCE", "ELEMENT_WISE_ADD"]
+    device = RemoteDevice(Up(0, "a/cuda:0", "a", False, 4, {}, some, 0.0, 0.0), Nowhere())
     assert device.executes("GRAPH")
     assert device.executes("REDUCE")
     assert not device.executes("ARGMAX")
+    assert not device.executes("NO_SUCH_TYPE")
+    device = RemoteDevice(Up(0, "a/cpu", "a", False, 4, {}, None, 0.0, 0.0), Nowhere())
+    assert device.executes("ARGMAX")
     assert not device.executes("NO_SUCH_TYPE")
 
 
@@ -169,3 +174,21 @@ def test_the_plan_of_a_graph_comes_as_it_was_sent():
     assert [step.plan.operator for step in read.attributes.steps] == [
         step.plan.operator for step in plan.attributes.steps
     ]
+
+
+OPERATORS_SAID = """
+import sys
+from opwire_service.devices.cpu import CpuDevice
+from opwire_service.devices.ray.host import operators
+device = CpuDevice(1)
+before = set(sys.modules)
+assert device.describe()["kind"] == "cpu" and operators(device) is None
+print(sorted(name for name in set(sys.modules) - before if "reference" in name))
+device.close()
+"""
+
+
+def test_a_node_says_what_its_device_is_without_loading_the_kernels_of_every_operator():
+    pytest.importorskip("ray")
+    done = subprocess.run([sys.executable, "-c", OPERATORS_SAID], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout.strip()) == (0, "[]"), done.stderr

@@ -142,7 +142,6 @@ class CpuDevice(Device):
             "python": platform.python_version(),
             "numpy": np.__version__,
             "numba": numba.__version__,
-            "operators": list(REFERENCE),
         }
 
     def close(self) -> None:

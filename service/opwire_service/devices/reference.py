@@ -64,7 +64,6 @@ class ReferenceDevice(Device):
             "kind": "reference",
             "python": platform.python_version(),
             "numpy": np.__version__,
-            "operators": list(KERNELS),
         }
 
     def close(self) -> None:

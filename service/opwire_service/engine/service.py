@@ -17,6 +17,7 @@ from ..devices import kind_of, load
 from ..devices.base import Device
 from ..devices.ray.cluster import Cluster
 from ..devices.ray.device import RemoteDevice
+from ..kernels.executable import EXECUTABLE
 from ..settings import Limits, Settings
 from ..telemetry import metrics as counted
 from ..telemetry.metrics import Metrics
@@ -173,7 +174,8 @@ class Service:
             busy, usage = loads[name], device.usage()
             memory = {"used": usage.memory, "limit": usage.memory_limit} if usage.memory_limit else None
             now = {"queued": busy.queued, "running": busy.running, "places": busy.capacity, "kernels": usage.kernels}
-            found = {**device.describe(), **now, "memory": memory, "broken": device.broken}
+            able = list(filter(device.executes, EXECUTABLE))
+            found = {**device.describe(), "operators": able, **now, "memory": memory, "broken": device.broken}
             described.append(cast(DeviceInfo, found))
         return described
 

@@ -304,7 +304,6 @@ class CudaDevice(Device):
             },
             "cuda": self._runtime.runtimeGetVersion(),
             "cupy": self._cupy.__version__,
-            "operators": list(filter(self.executes, JOBS)),
         }
 
     def close(self) -> None:

@@ -92,7 +92,7 @@ class RemoteDevice(Device):
         self.per_byte = up.per_byte
         self.used = Usage()
         self._described: Mapping[str, Any] = up.described
-        self._operators = frozenset(map(str, up.described["operators"]))
+        self._operators = None if up.operators is None else frozenset(up.operators)
         self._carrier = carrier
         self._dump = lru_cache(PLANS)(dump_plan)
 
@@ -103,7 +103,9 @@ class RemoteDevice(Device):
 
     def executes(self, operator: str) -> bool:
         """See ``Device.executes``; a graph, if it runs all of its operators."""
-        return operator == GRAPH.name or (super().executes(operator) and operator in self._operators)
+        if operator == GRAPH.name:
+            return True
+        return super().executes(operator) and (self._operators is None or operator in self._operators)
 
     def runs_inline(self, plan: Plan) -> bool:
         """See ``Device.runs_inline``."""

@@ -25,6 +25,7 @@ from opwire.errors import OpwireError, to_problem
 from opwire.tensor import Array
 
 from ...execution import Stopped
+from ...kernels.executable import EXECUTABLE
 from ..base import Device
 from .joining import NAMESPACE
 from .messages import Outcome
@@ -51,6 +52,11 @@ def versions() -> dict[str, str]:
     return {"opwire": version("opwire"), "Python": ".".join(platform.python_version_tuple()[:2])}
 
 
+def operators(device: Device) -> list[str] | None:
+    """The operators of a device; None if they are all that there are: to list those takes longer than to load it."""
+    return None if type(device).executes is Device.executes else list(filter(device.executes, EXECUTABLE))
+
+
 class DeviceHost:
     """Has a device and runs the plans of all servers on it.
 
@@ -72,10 +78,15 @@ class DeviceHost:
 
     @ray.method(concurrency_group=ANSWERING)
     def introduce(self) -> dict[str, Any]:
-        """What it is: versions, places and description of the device."""
+        """What it is: versions, places and description of the device, and its operators, see ``operators``."""
         self._heard = time.monotonic()
         described = {**self._device.describe(), "pid": os.getpid()}
-        return {"versions": versions(), "places": self._device.places, "described": described}
+        return {
+            "versions": versions(),
+            "places": self._device.places,
+            "described": described,
+            "operators": operators(self._device),
+        }
 
     @ray.method(concurrency_group=ANSWERING)
     def beat(self, server: str) -> tuple[int, int, int, str | None]:

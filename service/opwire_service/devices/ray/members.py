@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import ray
 from ray._private.state import state as cluster_state
-from ray.exceptions import RayError, RayTaskError
+from ray.exceptions import GetTimeoutError, RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from .host import ANSWERING, WORKING, DeviceHost, versions
@@ -33,6 +33,9 @@ HEAD_SILENT = 30.0
 
 STARTS_WITHIN = 120.0
 """Seconds that an actor may take to start: it may have to load CUDA."""
+
+ARRIVES_WITHIN = 20.0
+"""Seconds that the tensors of a measurement may take."""
 
 FIRST_PAUSE, LONGEST_PAUSE = 2.0, 60.0
 """Seconds until a device that could not be started is tried again."""
@@ -131,7 +134,8 @@ class Members:
             RayError, RuntimeError: the head cannot be asked.
         """
         nodes = ray.nodes()
-        self._names.follow(nodes)
+        with self._lock:
+            self._names.follow(nodes, self._silent_nodes())
         there = wanted(nodes)
         staying = set(wanted(nodes, cluster_state.get_draining_nodes()))
         for gone in self._members.keys() - set(there):
@@ -145,6 +149,11 @@ class Members:
                 self._start(self._members.setdefault(each, Member(each)))
         self._tell()
         self._headed = time.monotonic()
+
+    def _silent_nodes(self) -> set[str]:
+        """Nodes that had devices and have none any more: most likely dead, though the head does not know it yet."""
+        silent = {each.node for each, member in self._members.items() if member.number}
+        return silent - {member.wanted.node for member in self._up.values()}
 
     def listen(self) -> None:
         """Asks devices for signs of life; gives up those that are silent, and tries again those that are due."""
@@ -174,19 +183,20 @@ class Members:
             known: Any = ray.get(host.introduce.remote(), timeout=STARTS_WITHIN)
             self._require_same(known["versions"])
             fixed, per_byte = measure(host)
-            node = self._names[member.wanted.node]
         except Exception as error:  # what Ray raises has no class in common
             self._refuse(member, error)
             return
-        name = f"{node}/{member.wanted.device}"
         at_home = member.wanted.node == self._home
         with self._lock:
             if self._members.get(member.wanted) is not member:  # its node has gone meanwhile
                 return
+            node = self._names[member.wanted.node]
             member.host, member.heard, member.refused, member.beat = host, time.monotonic(), None, None
             member.number, member.failures, member.used = next(self._numbers), 0, ()
             member.state, self._up[member.number] = State.UP, member
-        self._say(Up(member.number, name, node, at_home, known["places"], known["described"], fixed, per_byte))
+        name = f"{node}/{member.wanted.device}"
+        about = (known["places"], known["described"], known["operators"], fixed, per_byte)
+        self._say(Up(member.number, name, node, at_home, *about))
 
     def _refuse(self, member: Member, error: Exception) -> None:
         member.refused = _reason(error)
@@ -251,8 +261,16 @@ class VersionMismatch(Exception):
     """A node has other versions than the server."""
 
 
+class Unreachable(Exception):
+    """A node runs its actor, but does not get what this server sends."""
+
+
 def measure(host: Any) -> tuple[float, float]:
-    """The seconds of a call to an actor that does nothing, and those for each byte on the way."""
+    """The seconds of a call to an actor that does nothing, and those for each byte on the way.
+
+    Raises:
+        Unreachable: the call took too long.
+    """
     fixed = min(_timed(host, np.zeros(1, np.uint8)) for _ in range(5))
     large = np.zeros(MEASURED_BYTES, np.uint8)
     return fixed, max(0.0, min(_timed(host, large) for _ in range(3)) - fixed) / MEASURED_BYTES
@@ -260,7 +278,14 @@ def measure(host: Any) -> tuple[float, float]:
 
 def _timed(host: Any, payload: Any) -> float:
     started = time.perf_counter()
-    ray.get(host.measure.remote(payload), timeout=STARTS_WITHIN)
+    try:
+        ray.get(host.measure.remote(payload), timeout=ARRIVES_WITHIN)
+    except GetTimeoutError:
+        here = ray.util.get_node_ip_address()
+        raise Unreachable(
+            f"{payload.size} bytes did not arrive there within {ARRIVES_WITHIN:.0f} s: "
+            f"it must reach the ports of Ray on this server, at {here}"
+        ) from None
     return time.perf_counter() - started
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -96,6 +96,7 @@ class Up(NamedTuple):
         at_home: whether it is one of the machine that the server is on.
         places: plans that it runs at the same time; None if that is for the server to say.
         described: what it says of itself.
+        operators: that it runs; None for all that some device runs.
         fixed: seconds of a call that does nothing.
         per_byte: seconds for each byte on the way.
     """
@@ -106,6 +107,7 @@ class Up(NamedTuple):
     at_home: bool
     places: int | None
     described: Mapping[str, Any]
+    operators: Sequence[str] | None
     fixed: float
     per_byte: float
 

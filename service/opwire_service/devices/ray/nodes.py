@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any, NamedTuple
 
 CPU, GPU = "CPU", "GPU"
@@ -51,7 +51,8 @@ def wanted(nodes: Iterable[Mapping[str, Any]], draining: Iterable[str] = ()) -> 
 class Names:
     """The names of nodes: that which the node was given, or its machine's.
 
-    Where several nodes have the same one, those seen later have a part of their id behind it.
+    Where several nodes have the same one, those seen later have a part of their id behind it; one that has fallen
+    silent leaves its name to another.
     """
 
     def __init__(self) -> None:
@@ -60,15 +61,26 @@ class Names:
     def __getitem__(self, node: str) -> str:
         return self._names[node]
 
-    def follow(self, nodes: Iterable[Mapping[str, Any]]) -> None:
-        """Names the nodes that live, as ``ray.nodes()`` lists them, and forgets the others."""
+    def follow(self, nodes: Iterable[Mapping[str, Any]], silent: Container[str] = ()) -> None:
+        """Names the nodes that live, as ``ray.nodes()`` lists them, and forgets the others.
+
+        Args:
+            silent: ids of nodes that none of their devices is heard of.
+        """
         alive = {node["NodeID"]: node for node in nodes if node["Alive"]}
         for gone in self._names.keys() - alive.keys():
             del self._names[gone]
         for identity in sorted(alive.keys() - self._names.keys()):
             name = _name(alive[identity])
-            taken = name in self._names.values()
-            self._names[identity] = f"{name}-{identity[:8]}" if taken else name
+            holder = next((each for each, taken in self._names.items() if taken == name), None)
+            if holder is not None and holder in silent:
+                self._names[holder] = _distinct(name, holder)
+                holder = None
+            self._names[identity] = name if holder is None else _distinct(name, identity)
+
+
+def _distinct(name: str, identity: str) -> str:
+    return f"{name}-{identity[:8]}"
 
 
 def _name(node: Mapping[str, Any]) -> str:

@@ -33,6 +33,16 @@ struct Running : Accumulator {
             for (u32 k = 0; k < COUNT; ++k) take(items[k]);
         }
     }
+    // Mostly nothing was lost yet on either side.
+    __device__ __forceinline__ void merge(const Running &other) {
+        if (low != 0 || other.low != 0) {
+            Accumulator::merge(other);
+            return;
+        }
+        high = two_sum(high, other.high, low);
+        greatest = fmaxf(greatest, other.greatest);
+        inexact |= other.inexact;
+    }
     static __device__ __forceinline__ i32 power(double x) { return (i32)((u32)__double2hiint(x) >> 20 & 0x7ff); }
     // Mostly all but `high` lies far below it, and `high` far from the middle of two floats: their exponents tell.
     __device__ __forceinline__ bool is_plain(Output &to, const Terms &terms) const {

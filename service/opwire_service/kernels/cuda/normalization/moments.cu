@@ -1,9 +1,11 @@
-// Mean and variance: sums in pairs of doubles, with a bound on what they lack. Rows that are held have their deviations
-// squared; of others the squares are added up beside the elements, just as exactly. MEAN and VARIANCE say which counts.
+// Mean and variance: sums in pairs of doubles, with a bound on what they lack. Rows of FLOAT32 that are held have their
+// deviations squared; of others the squares are added up beside the elements, just as exactly, but for held rows whose
+// mean is far greater than their deviations. MEAN and VARIANCE say which counts.
 
 const bool KEEPS = false;
 const double UNIT = 0x1p-53;
 const bool HALF = sizeof(Element) == 2;
+const bool SQUARES = HALF || !HELD;  // whether they are added up beside the elements
 
 static __device__ __forceinline__ void prepare() {}
 
@@ -67,7 +69,7 @@ struct State {
                 for (int k = 0; k < LANES; ++k) add_term(values[k]);
             }
         }
-        if (HELD) return;
+        if (!SQUARES) return;
         double together = 0;
 #pragma unroll
         for (int k = 0; k < LANES; ++k) {
@@ -88,7 +90,7 @@ struct State {
             lost = two_sum(lost, other.lost, rest);
             inexact |= rest != 0;
         }
-        if (HELD) return;
+        if (!SQUARES) return;
         squares = two_sum(squares, other.squares, error);
         lost_squares += error + other.lost_squares;
     }
@@ -152,7 +154,8 @@ struct Row {
             row.factor = 1 / sqrt(sum);
             if (error > 0) row.share = error < fabs(sum) * 0x1p-10 ? row.share + 1.01f * (float)(error / fabs(sum)) : 1;
         }
-        double error_of_mean = mean.error + (HALF ? fabs(mean.low) : 0);
+        // The mean may become two floats.
+        double error_of_mean = mean.error + (HALF ? 0x1p-46 * fabs(mean.high) : 0);
         row.drift = error_of_mean > 0 ? 1.01f * (float)(error_of_mean * fabs(row.factor)) : 0;
 #if STATISTICS
         row.spread = spread;
@@ -175,6 +178,11 @@ struct Row {
     template <class Sum>
     static __device__ __forceinline__ Row of_held(const State &state, const Numbers &numbers, Sum sum) {
         Mean mean = state.mean(numbers);
+        if (SQUARES) {
+            double error = 0, spread = VARIANCE ? state.variance(mean, numbers, error) : 0;
+            bool is_poor = error > 0x1p-40 * (spread + numbers.epsilon);
+            if (!__syncthreads_or(is_poor)) return of(state, numbers);
+        }
         double spread = sum([&](float x) {
             double deviation = MEAN ? (x - mean.high) - mean.low : (double)x;
             return deviation * deviation;
@@ -189,7 +197,8 @@ struct Row {
     ) const {
         if (share >= 1) return false;
         if (HALF && !ACTIVATED) {  // mostly floats will do
-            float scaled = (float)(MEAN ? x - mean : (double)x) * (float)factor * (SCALE ? beside.scale : 1.0f);
+            float high = (float)mean, low = (float)(mean - high);
+            float scaled = (MEAN ? (x - high) - low : x) * (float)factor * (SCALE ? beside.scale : 1.0f);
             float found = scaled + (BIAS ? beside.bias : 0.0f) + (ADDED ? beside.added : 0.0f);
             float terms = fabsf(scaled) + (BIAS ? fabsf(beside.bias) : 0.0f) + (ADDED ? fabsf(beside.added) : 0.0f);
             float slack = (share + 0x1p-21f) * terms + (SCALE ? drift * fabsf(beside.scale) : drift);

@@ -137,30 +137,28 @@ static __device__ __forceinline__ double window_sum(const Task &task, const Spot
     const Window &window = task.window;
     LeftLine left(task, spot.matrix, spot.row);
     RightLine right(task, spot.matrix, spot.column);
-    u32 taps = window.taps[0] * window.taps[1] * window.taps[2], channels = task.depth / taps;
+    u32 channels = task.depth / (window.taps[0] * window.taps[1] * window.taps[2]);
+    i64 along = window.turn[2] * window.space[2];
     double sum = 0;
-    for (u32 i = 0; i < window.taps[0]; ++i) {
-        i64 z = right.spot[0] + i * window.turn[0];
-        if ((u64)z >= window.size[0]) continue;
-        for (u32 j = 0; j < window.taps[1]; ++j) {
-            i64 y = right.spot[1] + j * window.turn[1];
-            if ((u64)y >= window.size[1]) continue;
-            const Left *weight = left.begin + i * window.weight[0] + j * window.weight[1];
-            const Right *from = right.begin + z * window.space[0] + y * window.space[1];
-            i64 x = right.spot[2], step = window.turn[2] * window.space[2];
-            from += x * window.space[2];
-            for (u32 k = 0; k < window.taps[2]; ++k) {
-                if ((u64)x < window.size[2]) {
-                    for (u32 c = 0; c < channels; ++c) {
-                        double other = number_at(weight + c * window.weight_channel);
-                        double number = number_at(from + c * window.channel);
-                        sum = fma(number, other, sum);
-                        magnitudes = fma(fabs(number), fabs(other), magnitudes);
-                    }
+    for (u32 c = 0; c < channels; ++c, left.begin += window.weight_channel, right.begin += window.channel) {
+        const Left *plane = left.begin;
+        i64 z = right.spot[0];
+        for (u32 i = 0; i < window.taps[0]; ++i, z += window.turn[0], plane += window.weight[0]) {
+            if ((u64)z >= window.size[0]) continue;
+            const Left *line = plane;
+            i64 y = right.spot[1];
+            for (u32 j = 0; j < window.taps[1]; ++j, y += window.turn[1], line += window.weight[1]) {
+                if ((u64)y >= window.size[1]) continue;
+                const Left *weight = line;
+                i64 x = right.spot[2];
+                const Right *from = right.begin + z * window.space[0] + y * window.space[1] + x * window.space[2];
+#pragma unroll 4
+                for (u32 k = 0; k < window.taps[2]; ++k, x += window.turn[2], from += along, weight += window.weight[2]) {
+                    if ((u64)x >= window.size[2]) continue;
+                    double number = number_at(from), other = number_at(weight);
+                    sum = fma(number, other, sum);
+                    magnitudes = fma(fabs(number), fabs(other), magnitudes);
                 }
-                x += window.turn[2];
-                from += step;
-                weight += window.weight[2];
             }
         }
     }

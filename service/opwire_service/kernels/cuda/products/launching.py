@@ -44,7 +44,7 @@ SETTLED_AT_ONCE = 1 << 33
 MOST_TIMES = 4
 """How many times as much a later launch may find."""
 
-NEAR = 1 << 22
+NEAR = 1 << 23
 """Elements of an operand that sums are summed again from at a time, so that the card keeps them near."""
 
 MOST_PIECES, WORTH_NEARNESS = 16, 256
@@ -127,9 +127,8 @@ class Launching:
             self._visit_lines("take_roots", record, tile)
             self._certify("certify", record, tile, min(STRIPE, max(1, tile.sums >> 16)))
             self._turn(record, products, tile)
-            near = self._near(products, tile)
-            record.task["part"] = products.part(cut.depth, -(-products.depth // near))
-            yield from self._settled(record, products, tile, near)
+            record.task["part"] = products.part(cut.depth)
+            yield from self._settled(record, products, tile, self._near(products, tile))
 
     def computed(self, products: Products, cut: Cut) -> Iterator[Batch]:
         """The same for few products of a window, each sum of which a thread computes."""

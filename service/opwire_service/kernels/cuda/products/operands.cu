@@ -48,7 +48,7 @@ struct Task {
     Output *target;
     double *left_copy, *right_copy, *sums;
     double *row_bounds, *column_bounds;  // sums of squares at first
-    u32 *open;                           // how many sums the bounds leave open, 0, and then which
+    u32 *open;                           // how many sums the bounds leave open, 0, which, and rests of them, if in pieces
     i64 *limbs;                          // of those, if they are summed in several launches
     Steps left_steps, right_steps, addend_steps, target_steps;
     Parameter left_zero, right_zero;                // what is taken off operands

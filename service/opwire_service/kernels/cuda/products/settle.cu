@@ -1,5 +1,5 @@
-// What bounds leave open is summed again with what additions lose, so that little more than the last rounding is left, and
-// exactly where that leaves it open as well. Where one launch after the other goes over part of the depth, all that they
+// What bounds leave open is summed again with what additions lose, so that only the last rounding is left, and exactly
+// where that leaves it open as well. Where one launch after the other goes over part of the depth, all that they
 // read stays near.
 
 const u32 AGAIN_WARPS = 8;
@@ -21,7 +21,7 @@ struct Chain {
 };
 
 // The products of a warp from `begin` to `end`; all lanes get the sum.
-static __device__ __forceinline__ double sum_of(
+static __device__ __forceinline__ Chain sum_of(
     const Task &task, const LeftLine &left, const RightLine &right, u32 begin, u32 end
 ) {
     u32 lane = threadIdx.x % WARP;
@@ -69,13 +69,14 @@ static __device__ __forceinline__ double sum_of(
         double high = __shfl_xor_sync(~0u, chains[0].high, other), low = __shfl_xor_sync(~0u, chains[0].low, other);
         chains[0].merge(high, low);
     }
-    return chains[0].high + chains[0].low;
+    return chains[0];
 }
 
 extern "C" __global__ void __launch_bounds__(AGAIN_WARPS *WARP) sum_again(const __grid_constant__ Task task) {
     u32 last = min(task.open[0], task.first + task.count);
     u32 end = min(task.depth - task.begin, task.length) + task.begin;
     u32 i = task.first + blockIdx.x * AGAIN_WARPS + threadIdx.x / WARP;
+    float *rests = reinterpret_cast<float *>(task.open + 2 + task.matrices * task.rows * task.columns);
     for (; i < last; i += gridDim.x * AGAIN_WARPS) {
         u32 element = task.open[2 + i];
         Spot spot(task, element);
@@ -83,18 +84,22 @@ extern "C" __global__ void __launch_bounds__(AGAIN_WARPS *WARP) sum_again(const 
         if (!is_finite(row_bound)) continue;
         LeftLine left(task, spot.matrix, spot.row);
         RightLine right(task, spot.matrix, spot.column);
-        double sum = sum_of(task, left, right, task.begin, end);
+        Chain chain = sum_of(task, left, right, task.begin, end);
         if (threadIdx.x % WARP) continue;
         double *kept = task.sums + element;
-        if (task.begin > 0) sum += *kept;
+        if (task.begin > 0) chain.merge(*kept, rests[i]);
+        double error, sum = two_sum(chain.high, chain.low, error);
         if (end < task.depth) {  // another launch goes on
             *kept = sum;
+            rests[i] = (float)error;
             continue;
         }
         double addend = task.addend ? addend_of(task, spot.matrix, spot.row, spot.column) : 0;
-        double bound = row_bound * task.column_bounds[spot.across] * task.part;
+        double factor = factor_of(task, spot), rounding = fabs(sum) * SLACK;
+        if (!HAS_SCALES && is_finite(factor)) rounding *= fabs(factor);
+        double bound = row_bound * task.column_bounds[spot.across] * task.part + rounding;
         Output into;
-        if (!certified(task, factor_of(task, spot), sum, bound, addend, into)) continue;
+        if (!certified(task, factor, sum, bound, addend, into)) continue;
         task.target[target_offset(task, spot.matrix, spot.row, spot.column)] = into;
         task.open[2 + i] = SETTLED;
     }

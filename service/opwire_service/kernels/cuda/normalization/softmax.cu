@@ -18,23 +18,40 @@ static __device__ __forceinline__ void prepare() {
     __syncthreads();
 }
 
-static __device__ __forceinline__ double exponential(float x, float peak) {
-    const double SHIFT = 0x1.8p52, STEP = 0x1.62e42fefa39efp-5, REST = 0x1.abc9e3b39803fp-60;
-    double d = (double)x - (double)peak;
-    double shifted = fma(d, 0x1.71547652b82fep+4, SHIFT), whole = shifted - SHIFT;
-    double r = fma(-whole, STEP, d), series = 0x1.5555555555555p-5;
+// In constant memory, of which instructions take operands, where literals would be moved to registers each time.
+struct Exponential {
+    double shift, inverse, step, rest;  // `inverse` is 16/ln(2), the step and the rest are ln(2)/16
+    double term2, term3, term4, term5, term6;
+};
+__constant__ Exponential E = {0x1.8p52, 0x1.71547652b82fep+4, 0x1.62e42fefa39efp-5, 0x1.abc9e3b39803fp-60, 0.5,
+    0x1.5555555555555p-3, 0x1.5555555555555p-5, 0x1.1111111111111p-7, 0x1.6c16c16c16c17p-10};
+
+// e**d for d from -690 to 0.
+static __device__ __forceinline__ double exponential_of(double d) {
+    double shifted = fma(d, E.inverse, E.shift), whole = shifted - E.shift;
+    double r = fma(-whole, E.step, d), series = E.term4;
     if (!HALF) {
-        r = fma(-whole, REST, r);
-        series = fma(r, fma(r, 0x1.6c16c16c16c17p-10, 0x1.1111111111111p-7), series);
+        r = fma(-whole, E.rest, r);
+        series = fma(r, fma(r, E.term6, E.term5), series);
     }
-    series = fma(r, series, 0x1.5555555555555p-3);
-    series = fma(r, series, 0.5);
-    series = fma(r, series, 1.0) * r;
-    i32 n = (i32)(u32)bits_of(shifted);
+    series = fma(r, series, E.term3);
+    series = fma(r, series, E.term2);
+    series = fma(r * r, series, r);
+    i32 n = __double2loint(shifted);
     double power = powers[n & 15], value = fma(power, series, power);
-    value = __longlong_as_double(__double_as_longlong(value) + ((i64)(n >> 4) << 52));
+    return __hiloint2double(__double2hiint(value) + (n & ~15) * (1 << 16), __double2loint(value));
+}
+
+static __device__ __forceinline__ double exponential(float x, float peak) {
+    double d = (double)x - (double)peak, value = exponential_of(d);
     float nearly = x - peak;
     return nearly > -690.0f ? value : nearly <= -690.0f ? 1e-300 : d;
+}
+
+// Whether an element is less than the greatest, but not by 690 and more: mostly all are.
+static __device__ __forceinline__ bool is_usual(float x, float peak) {
+    const u32 LEAST = 0x80000001u, END = 0xc42c8000u;  // the bits of the negative number nearest to 0, and of -690
+    return __float_as_uint(x - peak) - LEAST < END - LEAST;
 }
 
 struct State {
@@ -73,6 +90,18 @@ struct State {
         for (int k = 1; k < LANES; ++k) greatest = fmaxf(greatest, values[k]);
         raise(greatest);
         double terms = 0;
+        bool are_usual = true;
+#pragma unroll
+        for (int k = 0; k < LANES; ++k) are_usual &= is_usual(values[k], peak);
+        if (are_usual) {
+#pragma unroll
+            for (int k = 0; k < LANES; ++k) {
+                kept[k] = exponential_of((double)values[k] - (double)peak);
+                terms += kept[k];
+            }
+            add_term(terms);
+            return;
+        }
 #pragma unroll
         for (int k = 0; k < LANES; ++k) {
             bool is_peak = values[k] == peak, is_nothing = values[k] == Bounds<float>::lowest();

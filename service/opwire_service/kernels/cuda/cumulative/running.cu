@@ -164,7 +164,7 @@ extern "C" __global__ void __launch_bounds__(LINE_THREADS) total_lines(const __g
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) run_chunks(const __grid_constant__ Lines all) {
+extern "C" __global__ void __launch_bounds__(THREADS, 3) run_chunks(const __grid_constant__ Lines all) {
     __shared__ Input items[THREADS * SHARE + THREADS];
     __shared__ Running shared[THREADS];
     Chunk chunk(all, threadIdx.x);

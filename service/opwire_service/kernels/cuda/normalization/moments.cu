@@ -4,7 +4,6 @@
 
 const bool KEEPS = false;
 const double UNIT = 0x1p-53;
-const bool HALF = sizeof(Element) == 2;
 const bool SQUARES = HALF || !HELD;  // whether they are added up beside the elements
 
 static __device__ __forceinline__ void prepare() {}
@@ -34,6 +33,9 @@ struct Mean {
     double high, low, error;
 };
 
+template <bool IS_HALF, class Half, class Single> struct HeldOf { typedef Single Type; };
+template <class Half, class Single> struct HeldOf<true, Half, Single> { typedef Half Type; };
+
 struct State {
     double sum, lost;     // what the sum lost is added up beside it
     double squares, lost_squares;
@@ -57,12 +59,14 @@ struct State {
         squares = two_sum(squares, square, error);
         lost_squares += error;
     }
-    __device__ __forceinline__ void add(const float (&values)[LANES], u32, double (&)[LANES]) {
+    __device__ __forceinline__ void add(const float (&values)[LANES], u32, Kept (&)[LANES]) {
         if (MEAN) {
             double together = values[0];
 #pragma unroll
             for (int k = 1; k < LANES; ++k) together += values[k];
-            if (are_close(values)) {
+            if (HALF && HELD) {
+                sum += together;
+            } else if (are_close(values)) {
                 add_term(together);
             } else {
 #pragma unroll
@@ -79,7 +83,8 @@ struct State {
             else
                 add_square(x * x);
         }
-        if (HALF) add_square(together);
+        if (HALF && HELD) squares += together;
+        else if (HALF) add_square(together);
     }
     __device__ __forceinline__ void merge(const State &other) {
         double error, rest;
@@ -93,6 +98,43 @@ struct State {
         if (!SQUARES) return;
         squares = two_sum(squares, other.squares, error);
         lost_squares += error + other.lost_squares;
+    }
+    // Sums of FLOAT16 of as few elements as are held are exact, and those of their squares almost.
+    struct HeldHalf {
+        double sum, squares;
+    };
+    struct HeldSingle {
+        double sum, lost;
+        u32 inexact, unused;
+    };
+    typedef HeldOf<HALF, HeldHalf, HeldSingle>::Type Held;
+    __device__ __forceinline__ void give(HeldHalf &to) const { to = {sum, squares}; }
+    __device__ __forceinline__ void give(HeldSingle &to) const { to = {sum, lost, inexact, 0}; }
+    __device__ __forceinline__ Held held() const {
+        Held to;
+        give(to);
+        return to;
+    }
+    static __device__ __forceinline__ void join(HeldHalf &a, const HeldHalf &b) {
+        a.sum += b.sum;
+        a.squares += b.squares;
+    }
+    static __device__ __forceinline__ void join(HeldSingle &a, const HeldSingle &b) {
+        double error, rest;
+        a.sum = two_sum(a.sum, b.sum, error);
+        a.lost = two_sum(a.lost, error, rest);
+        a.inexact |= b.inexact | (rest != 0);
+        a.lost = two_sum(a.lost, b.lost, rest);
+        a.inexact |= rest != 0;
+    }
+    __device__ __forceinline__ void take(const HeldHalf &all) {
+        sum = all.sum;
+        squares = all.squares;
+    }
+    __device__ __forceinline__ void take(const HeldSingle &all) {
+        sum = all.sum;
+        lost = all.lost;
+        inexact = all.inexact;
     }
     // What additions of what was lost may have lost, as a part of the sum of the magnitudes.
     static __device__ __forceinline__ double share(const Numbers &numbers) {
@@ -116,7 +158,7 @@ struct State {
         if (MEAN && numbers.count == 1) return 0;
         double rest, total = two_sum(squares, lost_squares, rest), high = total / n;
         double low = (fma(-high, n, total) + rest) / n;
-        error = (share(numbers) + (HALF ? 16 * UNIT : 0x1p-100)) * high;
+        error = (share(numbers) + (HALF ? 64 * UNIT : 0x1p-100)) * high;
         if (!MEAN || high == 0) return high;
         double square = mean.high * mean.high;
         double below = fma(mean.high, mean.high, -square) + 2 * mean.high * mean.low;
@@ -193,7 +235,7 @@ struct Row {
     }
     template <bool IS_KEPT>
     __device__ __forceinline__ bool value(
-        float x, u32, double kept, const Beside &beside, const Numbers &, Element &result
+        float x, u32, Kept, const Beside &beside, const Numbers &, Element &result
     ) const {
         if (share >= 1) return false;
         if (HALF && !ACTIVATED) {  // mostly floats will do

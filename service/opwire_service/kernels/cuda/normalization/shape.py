@@ -12,8 +12,11 @@ THREADS = 256
 MOST_THREADS = 512
 """Of a block that holds a row in its registers."""
 
-HELD_ELEMENTS = 16
-"""That a thread holds at most; with terms kept in double they take 48 registers."""
+HELD_BYTES = 64
+"""Of elements that a thread holds at most; with terms kept beside them they take 48 or 64 registers."""
+
+MOST_HELD = 2**13
+"""Elements of a row that a block holds: doubles add up as many of FLOAT16 without error."""
 
 BATCH = 4
 """Loads that a thread has in flight where rows are read twice."""
@@ -105,13 +108,13 @@ def row_shape(kept: Nest, reduced: Nest, item_bytes: int, processors: int) -> Ro
         return _cut(by_rows, 1, 0, block, elements, splits)
     lanes = _lanes(kept, reduced, LOAD_BYTES // item_bytes)
     items = elements // lanes
-    held = min(max(1, HELD_ELEMENTS // lanes), items)
+    held = min(max(1, HELD_BYTES // item_bytes // lanes), items)
     sharing = _power_above(-(-items // held))
     while held > 1 and sharing < 32 and outputs * sharing < processors * THREADS:
         held = -(-held // 2)
         sharing = _power_above(-(-items // held))
     few = outputs < processors and items > 8 * THREADS
-    if sharing <= MOST_THREADS and not few:
+    if sharing <= MOST_THREADS and sharing * held * lanes <= MOST_HELD and not few:
         return _cut(by_rows, lanes, held, (sharing, max(1, THREADS // sharing)), items, 1)
     block = THREADS, 1
     return _cut(by_rows, lanes, 0, block, items, _splits(outputs, items, THREADS, processors))

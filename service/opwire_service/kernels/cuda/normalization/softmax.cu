@@ -1,10 +1,9 @@
 // SOFTMAX, or its logarithm if LOGARITHM: sums of exponentials beside the greatest element.
 
 const bool KEEPS = !LOGARITHM;
-const bool HALF = sizeof(Element) == 2;
 
 // Units of the last place of a double that results may be off by; two terms of the series less will do for FLOAT16.
-const u32 SLACK = HALF ? 1u << 20 : 192;
+const u32 SLACK = HALF ? 1u << 20 : 224;
 
 // e**x for x of 0 and less, within a few units of the last place, at half the cost of `exp`: 2**(n/16) from a table, and
 // the rest, which is at most ln(2)/32, by the series. What would be less than 1e-300 is that: where there are others, a
@@ -84,7 +83,7 @@ struct State {
         peak = to;
         peaks = 0;
     }
-    __device__ __forceinline__ void add(const float (&values)[LANES], u32, double (&kept)[LANES]) {
+    __device__ __forceinline__ void add(const float (&values)[LANES], u32, Kept (&kept)[LANES]) {
         float greatest = values[0];
 #pragma unroll
         for (int k = 1; k < LANES; ++k) greatest = fmaxf(greatest, values[k]);
@@ -96,8 +95,9 @@ struct State {
         if (are_usual) {
 #pragma unroll
             for (int k = 0; k < LANES; ++k) {
-                kept[k] = exponential_of((double)values[k] - (double)peak);
-                terms += kept[k];
+                double term = exponential_of((double)values[k] - (double)peak);
+                kept[k] = (Kept)term;
+                terms += term;
             }
             add_term(terms);
             return;
@@ -106,7 +106,7 @@ struct State {
         for (int k = 0; k < LANES; ++k) {
             bool is_peak = values[k] == peak, is_nothing = values[k] == Bounds<float>::lowest();
             double term = is_peak ? 1 : is_nothing ? 0 : exponential(values[k], peak);
-            kept[k] = term;
+            kept[k] = (Kept)term;
             peaks += is_peak;
             if (!is_peak) terms += term;
         }
@@ -120,6 +120,21 @@ struct State {
         peaks += other.peaks;
         rescaled = max(rescaled, other.rescaled);
     }
+    // Of threads that know the same greatest element.
+    struct Held {
+        double sum;
+        u32 peaks, unused;
+    };
+    __device__ __forceinline__ Held held() const { return {sum + lost, peaks, 0}; }
+    static __device__ __forceinline__ void join(Held &a, const Held &b) {
+        a.sum += b.sum;
+        a.peaks += b.peaks;
+    }
+    __device__ __forceinline__ void take(const Held &all) {
+        sum = all.sum;
+        lost = 0;
+        peaks = all.peaks;
+    }
 };
 
 struct Row {
@@ -130,7 +145,11 @@ struct Row {
     __device__ __forceinline__ bool is_certain(double found, f32 &result) const {
         return certainly(found, slack, slack * 0x1p-53, result);
     }
-    // Mostly a float tells.
+    // Mostly floats tell.
+    __device__ __forceinline__ bool is_nearly_certain(float term, f16 &result) const {
+        return certainly_half(term * (float)factor, 0x1p-22f, result);
+    }
+    __device__ __forceinline__ bool is_nearly_certain(double, f32 &) const { return false; }
     __device__ __forceinline__ bool is_certain(double found, f16 &result) const {
         return certainly_half((float)found, 0x1p-22f, result) || certainly(found, slack, slack * 0x1p-53, result);
     }
@@ -154,12 +173,13 @@ struct Row {
     }
     template <bool IS_KEPT>
     __device__ __forceinline__ bool value(
-        float x, u32, double kept, const Beside &, const Numbers &, Element &result
+        float x, u32, Kept kept, const Beside &, const Numbers &, Element &result
     ) const {
 #if LOGARITHM
         double found = ((double)x - peak) - factor;
 #else
-        double term = IS_KEPT ? kept : x > Bounds<float>::lowest() || x != x ? exponential(x, peak) : 0.0;
+        if (HALF && IS_KEPT && is_nearly_certain(kept, result)) return true;
+        double term = IS_KEPT && !HALF ? kept : x > Bounds<float>::lowest() || x != x ? exponential(x, peak) : 0.0;
         double found = term * factor;
 #endif
         return is_certain(found, result);

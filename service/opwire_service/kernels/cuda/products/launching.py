@@ -280,7 +280,7 @@ class Launching:
             task["limbs"] = 0
         first = 0
         while first < tile.sums:
-            # The list is seldom long, so that later launches mostly find nothing, and may find more.
+            # The list is seldom long, so that later launches mostly find nothing, are short, and may find more.
             count = min(tile.sums - first, several * (1 if is_deep else min(MOST_TIMES, max(1, first // several))))
             task["first"], task["count"] = first, count
             if near and not is_deep:
@@ -288,7 +288,7 @@ class Launching:
             for begin in range(0, max(1, depth), length):
                 task["begin"], task["length"] = begin, length
                 blocks = min(count, self._processors * BLOCKS)
-                is_short = count * depth < SETTLED_AT_ONCE >> 3
+                is_short = (first > 0 and not is_deep) or count * depth < SETTLED_AT_ONCE >> 3
                 record.launch("settle", (blocks, 1), (SETTLE_THREADS, 1), is_short=is_short)
                 yield from record.batches()
             first += count
@@ -300,7 +300,7 @@ class Launching:
         blocks = min(-(-count // AGAIN_SUMS), self._processors * BLOCKS // 2)
         for begin in range(0, depth, length):
             task["begin"], task["length"] = begin, length
-            is_short = count * min(depth, length) < SETTLED_AT_ONCE >> 3
+            is_short = int(task["first"]) > 0 or count * min(depth, length) < SETTLED_AT_ONCE >> 3
             record.launch("sum_again", (blocks, 1), (AGAIN_THREADS, 1), is_short=is_short)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import statistics
 import sys
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import cupy
@@ -45,7 +46,7 @@ def _timed(device: CudaDevice, launches: list[Launch], zeroed: tuple[int, int]) 
             device._compiler.kernel(launch, lambda: False)(stream)
         event.record()
     torch.cuda.synchronize()
-    return [begin.elapsed_time(end) * 1000 for begin, end in zip(events, events[1:], strict=False)]
+    return [begin.elapsed_time(end) * 1000 for begin, end in pairwise(events)]
 
 
 def shares(device: CudaDevice, job: CudaJob, memory: CudaMemory) -> list[tuple[str, int, float]]:

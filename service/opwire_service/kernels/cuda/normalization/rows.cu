@@ -242,7 +242,7 @@ struct HeldSum {
 };
 
 // Rows that the registers of a block hold.
-extern "C" __global__ void __launch_bounds__(BLOCK) held_rows(const __grid_constant__ Task task) {
+extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) held_rows(const __grid_constant__ Task task) {
     prepare();
     Part part = part_of(task);
     const Element *source = task.source + part.at.of[SOURCE_AT];

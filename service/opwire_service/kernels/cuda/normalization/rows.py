@@ -148,6 +148,7 @@ class Rows:
             ("BY_ROWS", int(shape.by_rows)),
             ("BLOCK", shape.block[0] * shape.block[1]),
             ("HELD", shape.held),
+            ("RESIDENT", shape.resident),
             ("BATCH", shape.batch),
             ("STATE_BYTES", kernels.state_bytes),
             ("ROW_BYTES", kernels.row_bytes),

@@ -18,6 +18,9 @@ HELD_BYTES = 64
 MOST_HELD = 2**13
 """Elements of a row that a block holds: doubles add up as many of FLOAT16 without error."""
 
+RESIDENT = 512
+"""Threads of blocks that hold rows, at least, for which a multiprocessor shall have registers."""
+
 BATCH = 4
 """Loads that a thread has in flight where rows are read twice."""
 
@@ -57,6 +60,11 @@ class RowShape:
     @property
     def outputs_of_block(self) -> int:
         return self.block[1] if self.by_rows else self.block[0]
+
+    @property
+    def resident(self) -> int:
+        """Blocks for which a multiprocessor shall have registers."""
+        return max(1, RESIDENT // (self.block[0] * self.block[1]))
 
     @property
     def batch(self) -> int:

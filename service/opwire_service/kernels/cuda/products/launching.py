@@ -257,7 +257,7 @@ class Launching:
                 continue
             task[f"{side}_copy"] = begin
             blocks = tile.matrices * -(-lines // TURN)
-            slices = max(1, min(-(-products.depth // TURN), self._processors * BLOCKS // blocks))
+            slices = max(1, min(-(-products.depth // TURN), 4 * self._processors * BLOCKS // blocks))
             record.launch(f"turn_{side}", (blocks, slices), (TURN, TURN_ROWS))
             matrix = lines * products.depth
             task[side] = (begin - tile.matrix * matrix * self._item_bytes[side]) % 2**64

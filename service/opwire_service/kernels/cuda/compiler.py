@@ -17,6 +17,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ...execution import Stop, Stopped
 from ..folder import cache_folder
 from .job import KernelLaunch, Program
@@ -81,7 +83,9 @@ class Compiler:
             with self._lock:
                 if program in self._modules:
                     self._kernels[program, entry] = found
-        return lambda stream: found(launch.grid, launch.block, (launch.parameter,), shared, stream)
+        # As bytes: CuPy asks NumPy for a description of all fields, which takes longer than the launch.
+        parameter = launch.parameter.view(np.dtype((np.void, launch.parameter.itemsize)))
+        return lambda stream: found(launch.grid, launch.block, (parameter,), shared, stream)
 
     def ask(self, programs: Iterable[Program]) -> None:
         """Begins to compile those programs that are not ready, some at a time."""

@@ -249,15 +249,12 @@ struct Row {
         }
         double found = (MEAN ? (x - mean) - rest : (double)x) * factor;
         if (SCALE) found *= beside.scale;
-        float slack = share * fabsf((float)found) + (SCALE ? drift * fabsf(beside.scale) : drift);
-        if (BIAS) {
-            slack += 0x1p-51f * fabsf(beside.bias);
-            found += beside.bias;
-        }
-        if (ADDED) {
-            slack += 0x1p-51f * (fabsf(beside.added) + fabsf((float)found));
-            found += beside.added;
-        }
+        if (BIAS) found += beside.bias;
+        if (ADDED) found += beside.added;
+        // What is left of the terms bounds what they came from.
+        float last = fabsf((float)found), bias = BIAS ? fabsf(beside.bias) : 0.0f, added = ADDED ? fabsf(beside.added) : 0.0f;
+        float slack = share * (1.001f * last + bias + added) + (SCALE ? drift * fabsf(beside.scale) : drift);
+        if (BIAS || ADDED) slack += 0x1p-51f * (last + bias + 2 * added);
         result = nearest(activated(found));
         return is_enough((float)found, slack);
     }

@@ -13,12 +13,15 @@ MOST_THREADS = 512
 """Of a block that holds a row in its registers."""
 
 HELD_BYTES = 64
-"""Of elements that a thread holds at most; with terms kept beside them they take 48 or 64 registers."""
+"""Of elements that a thread holds at most."""
+
+HELD_KEPT = 16
+"""Elements that a thread holds at most with terms that it keeps of them."""
 
 MOST_HELD = 2**13
 """Elements of a row that a block holds: doubles add up as many of FLOAT16 without error."""
 
-RESIDENT = 512
+RESIDENT = 1024
 """Threads of blocks that hold rows, at least, for which a multiprocessor shall have registers."""
 
 BATCH = 4
@@ -98,13 +101,14 @@ def _by_memory(axes: Iterable[Axis]) -> list[Axis]:
     return sorted(axes, key=lambda axis: axis.steps[:2], reverse=True)
 
 
-def row_shape(kept: Nest, reduced: Nest, item_bytes: int, processors: int) -> RowShape:
+def row_shape(kept: Nest, reduced: Nest, item_bytes: int, processors: int, most_held: int) -> RowShape:
     """Lays rows over a card.
 
     Args:
         kept, reduced: the loops.
         item_bytes: of an element.
         processors: multiprocessors of the card.
+        most_held: elements that a thread holds at most.
     """
     outputs, elements = size_of(kept), size_of(reduced)
     inner, beside = (nest[-1].steps[0] if nest else 0 for nest in (reduced, kept))
@@ -116,7 +120,7 @@ def row_shape(kept: Nest, reduced: Nest, item_bytes: int, processors: int) -> Ro
         return _cut(by_rows, 1, 0, block, elements, splits)
     lanes = _lanes(kept, reduced, LOAD_BYTES // item_bytes)
     items = elements // lanes
-    held = min(max(1, HELD_BYTES // item_bytes // lanes), items)
+    held = min(max(1, most_held // lanes), items)
     sharing = _power_above(-(-items // held))
     while held > 1 and sharing < 32 and outputs * sharing < processors * THREADS:
         held = -(-held // 2)

@@ -47,17 +47,16 @@ static __device__ __forceinline__ double exponential(float x, float peak) {
     return nearly > -690.0f ? value : nearly <= -690.0f ? 1e-300 : d;
 }
 
-// Whether an element is less than the greatest, but not by 690 and more: mostly all are.
+// Whether an element lies 690 or less below the greatest: mostly all do.
 static __device__ __forceinline__ bool is_usual(float x, float peak) {
-    const u32 LEAST = 0x80000001u, END = 0xc42c8000u;  // the bits of the negative number nearest to 0, and of -690
-    return __float_as_uint(x - peak) - LEAST < END - LEAST;
+    return __float_as_uint(peak - x) < 0x442c8000u;  // the bits of 690; NaN and negative numbers have greater ones
 }
 
 struct State {
-    double sum;     // of exponentials of what is not the greatest
+    double sum;     // of exponentials of what is not among `peaks`
     double lost;    // by its additions
     float peak;     // the greatest
-    u32 peaks;      // elements that equal it
+    u32 peaks;      // elements that equal it and are not in the sum
     u32 rescaled;   // how often any term was multiplied by the exponential of a difference of peaks, at most
     u32 unused;
 
@@ -97,7 +96,10 @@ struct State {
             for (int k = 0; k < LANES; ++k) {
                 double term = exponential_of((double)values[k] - (double)peak);
                 kept[k] = (Kept)term;
-                terms += term;
+                // Only the logarithm tells the greatest ones, whose terms are 1, from the others.
+                bool is_apart = LOGARITHM && values[k] == peak;
+                peaks += is_apart;
+                terms += is_apart ? 0 : term;
             }
             add_term(terms);
             return;

@@ -59,17 +59,39 @@ extern "C" __global__ void __launch_bounds__(THREADS) run_lines(const __grid_con
     }
 }
 
+const u32 WARP = 32;
+
+// What the thread so many before this one of its warp has.
+static __device__ __forceinline__ Running of_earlier(const Running &own, u32 apart) {
+    const u32 WORDS = (sizeof(Running) + 3) / 4;
+    union Words {
+        Running whole;
+        u32 word[WORDS];
+        __device__ Words() {}
+    } words;
+    words.whole = own;
+#pragma unroll
+    for (u32 i = 0; i < WORDS; ++i) words.word[i] = __shfl_up_sync(~0u, words.word[i], apart);
+    return words.whole;
+}
+
 // Makes of the value of each thread that of all up to its own that share its chunk.
 template <u32 COUNT> static __device__ __forceinline__ void run_up(Running *shared, Running &own) {
-    u32 number = threadIdx.x % COUNT;
-    __syncthreads();
-    shared[threadIdx.x] = own;
-    for (u32 apart = 1; apart < COUNT; apart *= 2) {
-        __syncthreads();
-        if (number >= apart) own.merge(shared[threadIdx.x - apart]);
-        __syncthreads();
-        shared[threadIdx.x] = own;
+    const u32 ROW = COUNT < WARP ? 1 : COUNT / WARP;  // warps that share a chunk
+    u32 lane = threadIdx.x % (COUNT < WARP ? COUNT : WARP), warp = threadIdx.x / WARP;
+#pragma unroll
+    for (u32 apart = 1; apart < COUNT && apart < WARP; apart *= 2) {
+        Running earlier = of_earlier(own, apart);
+        if (lane >= apart) own.merge(earlier);
     }
+    __syncthreads();
+    if (COUNT > WARP) {
+        if (lane == WARP - 1) shared[warp] = own;
+        __syncthreads();
+        for (u32 other = warp / ROW * ROW; other < warp; ++other) own.merge(shared[other]);
+        __syncthreads();
+    }
+    shared[threadIdx.x] = own;
     __syncthreads();
 }
 

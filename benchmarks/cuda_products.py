@@ -24,7 +24,14 @@ from opwire_service.devices.cuda.room import Room
 from opwire_service.kernels.cuda.job import KernelLaunch
 
 TYPES = {"FLOAT32": torch.float32, "FLOAT16": torch.float16}
-SQUARES = (512, 1024, 2048, 4096, 8192)
+SIZES = (
+    *(("FLOAT32", n, n, n) for n in (512, 1024, 2048, 4096, 8192)),
+    *(("FLOAT16", n, n, n) for n in (1024, 4096)),
+    ("FLOAT32", 8192, 64, 512),
+    ("FLOAT32", 16, 4096, 4096),
+)
+"""Types of products, rows, depth and columns."""
+
 ROWS = 8
 """Of a product, or one image of a convolution, whose results are looked at."""
 
@@ -113,18 +120,24 @@ def share_right(given: torch.Tensor, sums: torch.Tensor, bound: torch.Tensor) ->
     return float(((given == high) & known).sum() / known.sum())
 
 
-def products(device: CudaDevice, data_type: str, m: int, k: int, n: int) -> Row:
+def product(device: CudaDevice, data_type: str, m: int, k: int, n: int) -> tuple[Prepared, torch.Tensor, torch.Tensor]:
+    """A product, and its operands."""
     a = torch.randn(m, k, device="cuda", dtype=TYPES[data_type])
     b = torch.randn(k, n, device="cuda", dtype=TYPES[data_type])
     tensors = {"ATensor": {"DataType": data_type, "Sizes": [m, k]}, "BTensor": {"DataType": data_type, "Sizes": [k, n]}}
     desc = {**tensors, "TransA": "NONE", "TransB": "NONE", "Alpha": 1, "Beta": 1}
-    prepared = Prepared(device, check({"type": "GEMM", "desc": desc}), [a, b])
+    return Prepared(device, check({"type": "GEMM", "desc": desc}), [a, b]), a, b
+
+
+def products(device: CudaDevice, data_type: str, m: int, k: int, n: int) -> Row:
+    prepared, a, b = product(device, data_type, m, k, n)
     wide_a, wide_b = a[:ROWS].double(), b.double()
     bound = wide_a.norm(dim=1)[:, None] * wide_b.norm(dim=0) * (k + 8) * 2.0**-53
-    return measured(f"GEMM {data_type} {m}x{k}x{n}", prepared, lambda: torch.mm(a, b), wide_a @ wide_b, bound, ROWS)
+    return measured(_name(data_type, m, k, n), prepared, lambda: torch.mm(a, b), wide_a @ wide_b, bound, ROWS)
 
 
-def convolution(device: CudaDevice, name: str, images: int) -> Row:
+def convolution(device: CudaDevice, name: str, images: int) -> tuple[Prepared, torch.Tensor, torch.Tensor]:
+    """A convolution, and its input and filters."""
     channels, size, filters, window, stride, padding, groups = CONVOLUTIONS[name]
     x = torch.randn(images, channels, size, size, device="cuda")
     w = torch.randn(filters, channels // groups, window, window, device="cuda")
@@ -137,7 +150,12 @@ def convolution(device: CudaDevice, name: str, images: int) -> Row:
         "GroupCount": groups,
         **{key: [value] * 2 for key, value in arrays.items()},
     }
-    prepared = Prepared(device, check({"type": "CONVOLUTION", "desc": desc}), [x, w])
+    return Prepared(device, check({"type": "CONVOLUTION", "desc": desc}), [x, w]), x, w
+
+
+def convolutions(device: CudaDevice, name: str, images: int) -> Row:
+    prepared, x, w = convolution(device, name, images)
+    _, _, _, _, stride, padding, groups = CONVOLUTIONS[name]
 
     def convolved(source: torch.Tensor, kernel: torch.Tensor) -> torch.Tensor:
         return torch.nn.functional.conv2d(source, kernel, stride=stride, padding=padding, groups=groups)
@@ -157,16 +175,26 @@ def measured(name: str, ours: Prepared, peer: Peer, sums: torch.Tensor, bound: t
 
 
 def rows(device: CudaDevice, only: list[str]) -> Iterator[Row]:
-    for n in SQUARES:
-        yield products(device, "FLOAT32", n, n, n)
-    for n in (1024, 4096):
-        yield products(device, "FLOAT16", n, n, n)
-    yield products(device, "FLOAT32", 8192, 64, 512)
-    yield products(device, "FLOAT32", 16, 4096, 4096)
+    for sizes in SIZES:
+        if not only or _name(*sizes) in only:
+            yield products(device, *sizes)
     for images in IMAGES:
         for name in CONVOLUTIONS:
             if not only or name in only:
-                yield convolution(device, name, images)
+                yield convolutions(device, name, images)
+
+
+def cells(device: CudaDevice) -> Iterator[tuple[str, Prepared]]:
+    """What is measured, by name."""
+    for sizes in SIZES:
+        yield _name(*sizes), product(device, *sizes)[0]
+    for images in IMAGES:
+        for name in CONVOLUTIONS:
+            yield f"{name}, {images}", convolution(device, name, images)[0]
+
+
+def _name(data_type: str, m: int, k: int, n: int) -> str:
+    return f"GEMM {data_type} {m}x{k}x{n}"
 
 
 def main(results: Path, only: list[str]) -> None:

@@ -145,7 +145,7 @@ def cuda_elements() -> str:
 def cuda_families() -> str:
     """Other operators on one GPU: a row a family."""
     groups: dict[str, list[Mapping[str, Any]]] = {}
-    for row in _read("cuda-families-nvidia-h100.json")["rows"]:
+    for row in _read("cuda-families-nvidia-h200.json")["rows"]:
         groups.setdefault(row["family"], []).append(row)
     return _on_card(groups, "name")
 
@@ -173,7 +173,7 @@ def cuda_products() -> str:
             f"{row['open_share']:.1e}",
             f"{row['torch_right']:.1%}".replace("%", " %"),
         ]
-        for row in _read("cuda-products-nvidia-h100.json")["rows"]
+        for row in _read("cuda-products-nvidia-h200.json")["rows"]
     ]
     heads = [
         ">opwire, ms",

@@ -265,3 +265,18 @@ def cpu() -> Device:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.operator}-{next(iter(case.desc.values()))}")
 def test_like_the_cpu(cuda, cpu, case, data_type):
     hold(cuda, cpu, case, data_type)
+
+
+@pytest.mark.parametrize("data_type", FLOATS)
+def test_rows_whose_mean_is_far_greater_than_their_deviations(cuda, cpu, data_type):
+    sizes = [60, 700]
+    tensors = _input(*sizes, ScaleTensor=[1, 700], BiasTensor=[1, 700], Axes=[1], **MOMENTS)
+    plan = plan_of(Case("MEAN_VARIANCE_NORMALIZATION1", 1, tensors), data_type)
+    inputs = {name: drawn(name, desc, seed) for seed, (name, desc) in enumerate(plan.inputs.items())}
+    rows = inputs["InputTensor"]
+    rows[::4] = 1000
+    rows[1::4] = 30_000
+    rows[1::4, 5] = 30_016
+    rows[2::4, 1:] = 0
+    for name, right in answers(cpu, plan, inputs).items():
+        assert_like(answers(cuda, plan, inputs)[name], right, 1)

@@ -41,6 +41,15 @@ def test_products_span_launches(cuda):
     assert_rounded(gemm(cuda, a, b), a, b)
 
 
+@pytest.mark.parametrize(("rows", "depth", "columns"), [(300, 5000, 4400), (4400, 3001, 300), (260, 700, 130)])
+def test_sums_that_are_summed_again(cuda, rows, depth, columns):
+    # Sums of such integers are exact in float64, in any order, and many of them lie near the middle of two floats.
+    chosen = np.random.default_rng(2)
+    a, b = (chosen.integers(-(2**19), 2**19, shape).astype(np.float64) for shape in ((rows, depth), (depth, columns)))
+    found = gemm(cuda, a.astype(np.float32), b.astype(np.float32))
+    np.testing.assert_array_equal(found, (a @ b).astype(np.float32))
+
+
 def test_the_deepest_sums_are_cut_between_launches(cuda):
     depth = 2 * MOST_SETTLED + 777
     chosen = np.random.default_rng(0)

@@ -46,7 +46,7 @@ def test_every_element_of_a_row_is_visited_once(sizes, data):
     axes = data.draw(st.sets(st.integers(0, len(sizes) - 1), min_size=1))
     ordered = data.draw(st.booleans())
     kept, reduced = nests_of(sizes, [strides, strides], axes, ordered=ordered)
-    shape = row_shape(kept, reduced, 4, PROCESSORS)
+    shape = row_shape(kept, reduced, 4, PROCESSORS, data.draw(st.sampled_from([1, 16, 32])))
     packs = in_packs(reduced, shape.lanes)
     assert shape.block[0] * shape.block[1] <= 512
     visits: Counter[int] = Counter()

@@ -21,7 +21,7 @@ from ...kernels.cuda.job import device_desc
 BUFFERS_PER_STREAM = 2
 """One is filled while the card reads the other."""
 
-LAUNCHES_AHEAD = 4
+LAUNCHES_AHEAD = 8
 """Of kernels that a stream has before it, at least; it has at most twice as many."""
 
 _SPINS = 20

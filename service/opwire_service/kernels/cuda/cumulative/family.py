@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import groupby
+from math import gcd
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from opwire.tensor import Array, DataType
 from ....execution import Arrays, Stop, Stopped
 from ...exact import FORMATS, Sum, multiply
 from ...reference.elements import Elements
-from ..job import TYPES, CudaJob, CudaMemory, KernelLaunch, Program
+from ..job import LOAD_BYTES, TYPES, CudaJob, CudaMemory, KernelLaunch, Program
 from ..movement.walk import (
     PIECE,
     THREADS,
@@ -34,6 +35,9 @@ SHARE = 16
 """Elements of a thread that shares a chunk, as in the kernel."""
 
 CHUNK = THREADS * SHARE
+
+LINE_THREADS = 1024
+"""Of the block that adds up the totals of a line, as in the kernel."""
 
 LONGEST = 2**17
 """Elements of a line that one thread walks: some milliseconds."""
@@ -112,6 +116,7 @@ class RunningJob:
             ("STEPS", 2),
             depth_macro(self._loops),
             ("SHARING", self._sharing),
+            ("LANES", self._lanes()),
         )
         if not self._type.is_float:
             combine, start = _COMBINE[self._sums]
@@ -121,8 +126,16 @@ class RunningJob:
             macros += (("PASS", "ONLY"), ("HALF", int(self._type is DataType.FLOAT16)))
             macros += _SUM if self._sums else ()
             name = "sum" if self._sums else "product"
-            sources = ("types", "rounding", "sums" if self._sums else "product", f"cumulative/{name}")
+            exactly = ("floats", "certified", "sums") if self._sums else ("product",)
+            sources = ("types", "rounding", *exactly, f"cumulative/{name}")
         return Program(("scalars", *sources, "movement/walk", "cumulative/running"), macros)
+
+    def _lanes(self) -> int:
+        """Neighbours of a line that are loaded and stored at once, so that all of that is aligned."""
+        if (self._step, self._target_step) != (1, 1):
+            return 1
+        steps = (step for _, *loop in self._loops for step in loop)
+        return gcd(LOAD_BYTES // self._type.dtype.itemsize, self._length, *steps)
 
     def _parameter(self) -> Array:
         task = np.zeros(1, _LINES)
@@ -148,7 +161,9 @@ class RunningJob:
             parts = [Part(program, "run_chunks", self._task, blocks, 1, at_once)]
             if self._chunks > 1:
                 before = Part(program, "total_chunks", self._task, blocks, 1, at_once)
-                parts = [before, Part(program, "total_lines", self._task, self._count, 1, at_once), *parts]
+                block = LINE_THREADS, 1
+                lines = Part(program, "total_lines", self._task, self._count, 1, at_once, block)
+                parts = [before, lines, *parts]
         for part in parts:
             yield from part.launches(*tensors)
 

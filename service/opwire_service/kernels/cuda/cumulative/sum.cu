@@ -1,18 +1,65 @@
 // Running sums of floats, as those of reductions.
 
+// Apart, since it is seldom called from many places.
+static __device__ __noinline__ bool finish_apart(const Accumulator sum, const Terms terms, Output &to) {
+    return sum.finish(to, Input(), terms);
+}
+
 struct Running : Accumulator {
     __device__ __forceinline__ void take(Input x) {
         float wide = widen(x);
         greatest = fmaxf(greatest, fabsf(wide));
         add_term(wide);
     }
+    // Doubles add up terms exactly if the exponents are close: each is a multiple of the last place of the least.
+    template <u32 COUNT> __device__ __forceinline__ void take_all(const Input (&items)[COUNT]) {
+        static_assert(COUNT <= 32, "their sum has so many bits more");
+        const u32 RANGE = 28 - 5;
+        float top = 0;
+        u32 least = ~0u;  // twice the bits of the least magnitude, less 1, so that zero is not the least
+        double sum = -0.0;
+#pragma unroll
+        for (u32 k = 0; k < COUNT; ++k) {
+            float x = widen(items[k]);
+            top = fmaxf(top, fabsf(x));
+            least = min(least, 2 * __float_as_uint(x) - 1);
+            sum += x;
+        }
+        if (__float_as_uint(top) <= (least >> 1) + (RANGE << 23)) {
+            greatest = fmaxf(greatest, top);
+            add_term(sum);
+        } else {
+#pragma unroll
+            for (u32 k = 0; k < COUNT; ++k) take(items[k]);
+        }
+    }
+    // Mostly nothing was lost yet on either side.
+    __device__ __forceinline__ void merge(const Running &other) {
+        if (low != 0 || other.low != 0) {
+            Accumulator::merge(other);
+            return;
+        }
+        high = two_sum(high, other.high, low);
+        greatest = fmaxf(greatest, other.greatest);
+        inexact |= other.inexact;
+    }
+    static __device__ __forceinline__ i32 power(double x) { return (i32)((u32)__double2hiint(x) >> 20 & 0x7ff); }
+    // Mostly all but `high` lies far below it, and `high` far from the middle of two floats: their exponents tell.
+    __device__ __forceinline__ bool is_plain(Output &to, const Terms &terms) const {
+        i32 least = power(high) - 45, loss = power(2 * UNIT * UNIT * terms.depth * terms.depth * terms.count) + 1;
+        i32 most = (i32)(__float_as_uint(greatest) >> 23) - 126;
+        bool is_far = power(low) < least && (inexact == 0 || loss + most < least);
+        return is_far && certainly(high, 512u, 0x1p-43, to);
+    }
     // False if it is open.
     __device__ __forceinline__ bool result(Output &to, const Terms &terms) const {
         bool certain = true;
-        if (low == 0 && inexact == 0)
-            to = Format<Output>::make(Format<Output>::nearest(high));
-        else
-            certain = finish(to, Input(), terms);
+        if (!is_plain(to, terms)) {
+            if (low == 0 && inexact == 0)
+                to = Format<Output>::make(Format<Output>::nearest(high));
+            else
+                certain = finish_apart(*this, terms, to);
+        }
         // A sum that starts at 0 is never -0.
         if (EXCLUSIVE && widen(to) == 0) to = Format<Output>::make(0);
         return certain;

@@ -17,6 +17,10 @@ struct Accumulator {
         UNSIGNED a = value, b = (UNSIGNED)x;
         value = COMBINE;
     }
+    template <u32 COUNT> __device__ __forceinline__ void take_all(const Input (&items)[COUNT]) {
+#pragma unroll
+        for (u32 k = 0; k < COUNT; ++k) take(items[k]);
+    }
     __device__ __forceinline__ bool result(Output &to, const Terms &) const {
         to = (Output)value;
         return true;

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import prod
+from math import gcd, prod
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from opwire.tensor import Array, BufferTensorDesc, packed_strides
 from ....execution import Arrays, Stop, Stopped
 from ...reference.folds import Axis, axes_of, element_at
 from ...reference.moves import view_at
-from ..job import TYPES, CudaJob, CudaMemory, KernelLaunch, Program
+from ..job import LOAD_BYTES, TYPES, CudaJob, CudaMemory, KernelLaunch, Program
 from .view import UNITS
 from .walk import PIECE, THREADS, CertainJob, Loop, Part, count_of, depth_macro, on_card, walk_type, write_walk
 
@@ -84,6 +84,15 @@ def _write_axes(axes: Sequence[Axis], steps: Sequence[int], block_steps: Sequenc
         into[i] = (*numbers, steps[i], block_steps[i])
 
 
+def _neighbours(loop: Loop, item_bytes: int) -> tuple[int, int]:
+    """The dimension along which a thread takes neighbouring blocks, and how many: the innermost loop may be that."""
+    size, _, *coordinates = loop
+    blocks = coordinates[1::2]
+    if 1 not in blocks:
+        return 0, 1
+    return blocks.index(1), gcd(size, LOAD_BYTES // item_bytes)
+
+
 class UnfoldJob(CertainJob):
     """Each element of the columns from the image, or 0."""
 
@@ -103,10 +112,11 @@ class UnfoldJob(CertainJob):
         parameter = np.zeros(1, head)
         _write_axes(axes, steps, [0] * len(axes), parameter["axis"][0])
         write_walk(loops, parameter["walk"][0])
+        inner, lanes = _neighbours(loops[-1], source.data_type.bits // 8)
         macros = ("UNIT", UNITS[source.data_type.bits // 8]), ("AXES", len(axes)), ("STEPS", 1 + 2 * len(axes))
         sources = ("scalars", "movement/walk", "movement/plain", "movement/unfold")
-        program = Program(sources, (*macros, depth_macro(loops)))
-        self._part = Part(program, "unfold", parameter, count_of(loops), THREADS)
+        program = Program(sources, (*macros, ("INNER", inner), ("LANES", lanes), depth_macro(loops)))
+        self._part = Part(program, "unfold", parameter, count_of(loops), THREADS * lanes)
         self.programs = (program,)
 
     def launches(self, memory: CudaMemory) -> Iterator[KernelLaunch]:

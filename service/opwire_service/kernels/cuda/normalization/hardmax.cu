@@ -20,11 +20,15 @@ struct State {
             index = at;
         }
     }
-    __device__ __forceinline__ void add(const float (&values)[LANES], u32 first, double (&)[LANES]) {
+    __device__ __forceinline__ void add(const float (&values)[LANES], u32 first, Kept (&)[LANES]) {
 #pragma unroll
         for (int k = 0; k < LANES; ++k) offer(values[k], first + k);
     }
     __device__ __forceinline__ void merge(const State &other) { offer(other.best, other.index); }
+    typedef State Held;
+    __device__ __forceinline__ const State &held() const { return *this; }
+    static __device__ __forceinline__ void join(State &a, const State &b) { a.merge(b); }
+    __device__ __forceinline__ void take(const State &all) { *this = all; }
 };
 
 struct Row {
@@ -39,7 +43,7 @@ struct Row {
     }
     template <bool IS_KEPT>
     __device__ __forceinline__ bool value(
-        float, u32 index, double, const Beside &, const Numbers &, Element &result
+        float, u32 index, Kept, const Beside &, const Numbers &, Element &result
     ) const {
         result = nearest(index == winner ? 1.0 : 0.0);
         return true;

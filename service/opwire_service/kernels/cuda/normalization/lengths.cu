@@ -10,7 +10,7 @@ struct State {
     static const bool PEAKED = false;
 
     __device__ __forceinline__ void clear(float) { sum = 0; }
-    __device__ __forceinline__ void add(const float (&values)[LANES], u32, double (&)[LANES]) {
+    __device__ __forceinline__ void add(const float (&values)[LANES], u32, Kept (&)[LANES]) {
 #pragma unroll
         for (int k = 0; k < LANES; ++k) {
             double x = values[k];
@@ -18,6 +18,10 @@ struct State {
         }
     }
     __device__ __forceinline__ void merge(const State &other) { sum += other.sum; }
+    typedef State Held;
+    __device__ __forceinline__ const State &held() const { return *this; }
+    static __device__ __forceinline__ void join(State &a, const State &b) { a.merge(b); }
+    __device__ __forceinline__ void take(const State &all) { *this = all; }
 };
 
 struct Row {
@@ -33,7 +37,7 @@ struct Row {
     }
     template <bool IS_KEPT>
     __device__ __forceinline__ bool value(
-        float x, u32, double, const Beside &, const Numbers &, Element &result
+        float x, u32, Kept, const Beside &, const Numbers &, Element &result
     ) const {
         result = nearest(x / divisor);
         return true;

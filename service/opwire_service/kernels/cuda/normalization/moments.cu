@@ -1,9 +1,10 @@
-// Mean and variance: sums in pairs of doubles, with a bound on what they lack. Rows that are held have their deviations
-// squared; of others the squares are added up beside the elements, just as exactly. MEAN and VARIANCE say which counts.
+// Mean and variance: sums in pairs of doubles, with a bound on what they lack. Rows of FLOAT32 that are held have their
+// deviations squared; of others the squares are added up beside the elements, just as exactly, but for held rows whose
+// mean is far greater than their deviations. MEAN and VARIANCE say which counts.
 
 const bool KEEPS = false;
 const double UNIT = 0x1p-53;
-const bool HALF = sizeof(Element) == 2;
+const bool SQUARES = HALF || !HELD;  // whether they are added up beside the elements
 
 static __device__ __forceinline__ void prepare() {}
 
@@ -32,6 +33,9 @@ struct Mean {
     double high, low, error;
 };
 
+template <bool IS_HALF, class Half, class Single> struct HeldOf { typedef Single Type; };
+template <class Half, class Single> struct HeldOf<true, Half, Single> { typedef Half Type; };
+
 struct State {
     double sum, lost;     // what the sum lost is added up beside it
     double squares, lost_squares;
@@ -55,19 +59,21 @@ struct State {
         squares = two_sum(squares, square, error);
         lost_squares += error;
     }
-    __device__ __forceinline__ void add(const float (&values)[LANES], u32, double (&)[LANES]) {
+    __device__ __forceinline__ void add(const float (&values)[LANES], u32, Kept (&)[LANES]) {
         if (MEAN) {
             double together = values[0];
 #pragma unroll
             for (int k = 1; k < LANES; ++k) together += values[k];
-            if (are_close(values)) {
+            if (HALF && HELD) {
+                sum += together;
+            } else if (are_close(values)) {
                 add_term(together);
             } else {
 #pragma unroll
                 for (int k = 0; k < LANES; ++k) add_term(values[k]);
             }
         }
-        if (HELD) return;
+        if (!SQUARES) return;
         double together = 0;
 #pragma unroll
         for (int k = 0; k < LANES; ++k) {
@@ -77,7 +83,8 @@ struct State {
             else
                 add_square(x * x);
         }
-        if (HALF) add_square(together);
+        if (HALF && HELD) squares += together;
+        else if (HALF) add_square(together);
     }
     __device__ __forceinline__ void merge(const State &other) {
         double error, rest;
@@ -88,9 +95,46 @@ struct State {
             lost = two_sum(lost, other.lost, rest);
             inexact |= rest != 0;
         }
-        if (HELD) return;
+        if (!SQUARES) return;
         squares = two_sum(squares, other.squares, error);
         lost_squares += error + other.lost_squares;
+    }
+    // Sums of FLOAT16 of as few elements as are held are exact, and those of their squares almost.
+    struct HeldHalf {
+        double sum, squares;
+    };
+    struct HeldSingle {
+        double sum, lost;
+        u32 inexact, unused;
+    };
+    typedef HeldOf<HALF, HeldHalf, HeldSingle>::Type Held;
+    __device__ __forceinline__ void give(HeldHalf &to) const { to = {sum, squares}; }
+    __device__ __forceinline__ void give(HeldSingle &to) const { to = {sum, lost, inexact, 0}; }
+    __device__ __forceinline__ Held held() const {
+        Held to;
+        give(to);
+        return to;
+    }
+    static __device__ __forceinline__ void join(HeldHalf &a, const HeldHalf &b) {
+        a.sum += b.sum;
+        a.squares += b.squares;
+    }
+    static __device__ __forceinline__ void join(HeldSingle &a, const HeldSingle &b) {
+        double error, rest;
+        a.sum = two_sum(a.sum, b.sum, error);
+        a.lost = two_sum(a.lost, error, rest);
+        a.inexact |= b.inexact | (rest != 0);
+        a.lost = two_sum(a.lost, b.lost, rest);
+        a.inexact |= rest != 0;
+    }
+    __device__ __forceinline__ void take(const HeldHalf &all) {
+        sum = all.sum;
+        squares = all.squares;
+    }
+    __device__ __forceinline__ void take(const HeldSingle &all) {
+        sum = all.sum;
+        lost = all.lost;
+        inexact = all.inexact;
     }
     // What additions of what was lost may have lost, as a part of the sum of the magnitudes.
     static __device__ __forceinline__ double share(const Numbers &numbers) {
@@ -114,7 +158,7 @@ struct State {
         if (MEAN && numbers.count == 1) return 0;
         double rest, total = two_sum(squares, lost_squares, rest), high = total / n;
         double low = (fma(-high, n, total) + rest) / n;
-        error = (share(numbers) + (HALF ? 16 * UNIT : 0x1p-100)) * high;
+        error = (share(numbers) + (HALF ? 64 * UNIT : 0x1p-100)) * high;
         if (!MEAN || high == 0) return high;
         double square = mean.high * mean.high;
         double below = fma(mean.high, mean.high, -square) + 2 * mean.high * mean.low;
@@ -152,7 +196,8 @@ struct Row {
             row.factor = 1 / sqrt(sum);
             if (error > 0) row.share = error < fabs(sum) * 0x1p-10 ? row.share + 1.01f * (float)(error / fabs(sum)) : 1;
         }
-        double error_of_mean = mean.error + (HALF ? fabs(mean.low) : 0);
+        // The mean may become two floats.
+        double error_of_mean = mean.error + (HALF ? 0x1p-46 * fabs(mean.high) : 0);
         row.drift = error_of_mean > 0 ? 1.01f * (float)(error_of_mean * fabs(row.factor)) : 0;
 #if STATISTICS
         row.spread = spread;
@@ -175,6 +220,11 @@ struct Row {
     template <class Sum>
     static __device__ __forceinline__ Row of_held(const State &state, const Numbers &numbers, Sum sum) {
         Mean mean = state.mean(numbers);
+        if (SQUARES) {
+            double error = 0, spread = VARIANCE ? state.variance(mean, numbers, error) : 0;
+            bool is_poor = error > 0x1p-40 * (spread + numbers.epsilon);
+            if (!__syncthreads_or(is_poor)) return of(state, numbers);
+        }
         double spread = sum([&](float x) {
             double deviation = MEAN ? (x - mean.high) - mean.low : (double)x;
             return deviation * deviation;
@@ -185,11 +235,12 @@ struct Row {
     }
     template <bool IS_KEPT>
     __device__ __forceinline__ bool value(
-        float x, u32, double kept, const Beside &beside, const Numbers &, Element &result
+        float x, u32, Kept, const Beside &beside, const Numbers &, Element &result
     ) const {
         if (share >= 1) return false;
         if (HALF && !ACTIVATED) {  // mostly floats will do
-            float scaled = (float)(MEAN ? x - mean : (double)x) * (float)factor * (SCALE ? beside.scale : 1.0f);
+            float high = (float)mean, low = (float)(mean - high);
+            float scaled = (MEAN ? (x - high) - low : x) * (float)factor * (SCALE ? beside.scale : 1.0f);
             float found = scaled + (BIAS ? beside.bias : 0.0f) + (ADDED ? beside.added : 0.0f);
             float terms = fabsf(scaled) + (BIAS ? fabsf(beside.bias) : 0.0f) + (ADDED ? fabsf(beside.added) : 0.0f);
             float slack = (share + 0x1p-21f) * terms + (SCALE ? drift * fabsf(beside.scale) : drift);
@@ -198,15 +249,12 @@ struct Row {
         }
         double found = (MEAN ? (x - mean) - rest : (double)x) * factor;
         if (SCALE) found *= beside.scale;
-        float slack = share * fabsf((float)found) + (SCALE ? drift * fabsf(beside.scale) : drift);
-        if (BIAS) {
-            slack += 0x1p-51f * fabsf(beside.bias);
-            found += beside.bias;
-        }
-        if (ADDED) {
-            slack += 0x1p-51f * (fabsf(beside.added) + fabsf((float)found));
-            found += beside.added;
-        }
+        if (BIAS) found += beside.bias;
+        if (ADDED) found += beside.added;
+        // What is left of the terms bounds what they came from.
+        float last = fabsf((float)found), bias = BIAS ? fabsf(beside.bias) : 0.0f, added = ADDED ? fabsf(beside.added) : 0.0f;
+        float slack = share * (1.001f * last + bias + added) + (SCALE ? drift * fabsf(beside.scale) : drift);
+        if (BIAS || ADDED) slack += 0x1p-51f * (last + bias + 2 * added);
         result = nearest(activated(found));
         return is_enough((float)found, slack);
     }

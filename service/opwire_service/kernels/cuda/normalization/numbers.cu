@@ -2,6 +2,13 @@
 
 typedef ELEMENT Element;
 
+const bool HALF = sizeof(Element) == 2;
+
+// What is kept of a term: a float is as good where results are FLOAT16.
+template <bool IS_HALF> struct KeptOf { typedef double Type; };
+template <> struct KeptOf<true> { typedef float Type; };
+typedef KeptOf<HALF>::Type Kept;
+
 // How tensors beside the input are walked.
 const int NOTHING = 0;  // there is no such tensor
 const int SAME = 1;     // LANES neighbours have the same

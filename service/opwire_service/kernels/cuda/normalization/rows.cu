@@ -1,6 +1,7 @@
 // Rows of elements, each of which is computed from what all of its row come to. A family defines
 //   State: what elements come to: clear(peak), add(values, first, kept), merge(other); PEAKED if the greatest element
-//          is to be known first where that costs nothing; kept are terms that `value` can use again
+//          is to be known first where that costs nothing; kept are terms that `value` can use again; of rows that are
+//          held threads exchange no more than held(), which they join and take
 //   Row:   of(state, numbers), or of_held(state, numbers, sum), where sum(term) adds up a term of each element; and
 //          whether an element is certain: value<IS_KEPT>(x, index, kept, beside, numbers, result)
 //   KEEPS: whether terms are kept at all; prepare(): what a block does at first
@@ -62,7 +63,7 @@ static __device__ __forceinline__ void list(const Task &task, u32 row, u32 index
 // Computes and stores the results of LANES neighbours, which begin at an item of a row.
 template <bool IS_KEPT>
 static __device__ __forceinline__ void put(
-    const Task &task, const Row &row, u32 output, Offsets at, u32 item, const float (&x)[LANES], const double (&kept)[LANES]
+    const Task &task, const Row &row, u32 output, Offsets at, u32 item, const float (&x)[LANES], const Kept (&kept)[LANES]
 ) {
     go_to(task.reduced, item, at);
     float scale[LANES], bias[LANES], added[LANES];
@@ -190,7 +191,7 @@ static __device__ __forceinline__ State gathered(const Task &task, const Part &p
     State state = cleared();
     visit(task, part, begin, end, [&](const Lanes &lanes, u32 item) {
         float values[LANES];
-        double kept[LANES];
+        Kept kept[LANES];
         widened(lanes, values);
         state.add(values, item * LANES, kept);
     });
@@ -202,7 +203,7 @@ static __device__ __forceinline__ State gathered(const Task &task, const Part &p
 }
 
 static __device__ __forceinline__ void put_all(const Task &task, const Part &part, const Row &row, u32 begin, u32 end) {
-    double kept[LANES] = {};
+    Kept kept[LANES] = {};
     visit(task, part, begin, end, [&](const Lanes &lanes, u32 item) {
         float values[LANES];
         widened(lanes, values);
@@ -241,12 +242,12 @@ struct HeldSum {
 };
 
 // Rows that the registers of a block hold.
-extern "C" __global__ void __launch_bounds__(BLOCK) held_rows(const __grid_constant__ Task task) {
+extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) held_rows(const __grid_constant__ Task task) {
     prepare();
     Part part = part_of(task);
     const Element *source = task.source + part.at.of[SOURCE_AT];
     float values[HELD][LANES];
-    double kept[HELD][LANES];
+    Kept kept[HELD][LANES];
 #pragma unroll
     for (int n = 0; n < HELD; ++n) {
         u32 item = threadIdx.x + n * blockDim.x;
@@ -268,7 +269,9 @@ extern "C" __global__ void __launch_bounds__(BLOCK) held_rows(const __grid_const
         u32 item = threadIdx.x + n * blockDim.x;
         if (part.present && item < task.items) state.add(values[n], item * LANES, kept[n]);
     }
-    join_along_x(state, blockDim.x, cleared(), [](State &a, const State &b) { a.merge(b); });
+    State::Held held = state.held();
+    join_along_x(held, blockDim.x, cleared().held(), [](State::Held &a, const State::Held &b) { State::join(a, b); });
+    state.take(held);
     Row row = Row::of_held(state, task.numbers, HeldSum{values, part.present, task.items});
     if (!part.present) return;
     if (threadIdx.x == 0) put_statistics(task, row, part.output, part.at);

@@ -14,7 +14,7 @@ from opwire.tensor import Array, BufferTensorDesc
 from ....execution import Arrays, Stop, Stopped
 from ..job import TYPES, CudaMemory, KernelLaunch, Program, device_desc
 from ..nests import in_packs, nest_dtype, offsets, size_of, stretched_strides, write_nest
-from .shape import nests_of, row_shape
+from .shape import HELD_BYTES, HELD_KEPT, nests_of, row_shape
 
 TENSORS = ("source", "target", "scale", "bias", "added", "mean", "variance")
 """As the sources count them."""
@@ -80,6 +80,7 @@ class RowKernels:
         statistics: the same of mean and variance, where they are outputs.
         ordered: whether the places of elements in their row matter.
         given: whether mean and variance are inputs.
+        keeps: whether threads keep a term of each element that they hold.
         epsilon: added to the variance, or the least length.
     """
 
@@ -92,6 +93,7 @@ class RowKernels:
     statistics: ExactStatistics | None = None
     ordered: bool = False
     given: bool = False
+    keeps: bool = False
     epsilon: float = 0.0
 
 
@@ -133,7 +135,9 @@ class Rows:
             *(stretched_strides(descs.get(name), source.sizes) for name in TENSORS[2:]),
         ]
         self._kept, self._reduced = nests_of(source.sizes, strides, axes, ordered=kernels.ordered)
-        shape = row_shape(self._kept, self._reduced, source.data_type.dtype.itemsize, processors)
+        item_bytes = source.data_type.dtype.itemsize
+        held = HELD_KEPT if kernels.keeps else HELD_BYTES // item_bytes
+        shape = row_shape(self._kept, self._reduced, item_bytes, processors, held)
         self._shape = replace(shape, held=0) if kernels.given else shape
         self._program = self._made()
         elements = size_of(self._reduced)
@@ -148,6 +152,7 @@ class Rows:
             ("BY_ROWS", int(shape.by_rows)),
             ("BLOCK", shape.block[0] * shape.block[1]),
             ("HELD", shape.held),
+            ("RESIDENT", shape.resident),
             ("BATCH", shape.batch),
             ("STATE_BYTES", kernels.state_bytes),
             ("ROW_BYTES", kernels.row_bytes),

@@ -12,8 +12,17 @@ THREADS = 256
 MOST_THREADS = 512
 """Of a block that holds a row in its registers."""
 
-HELD_ELEMENTS = 16
-"""That a thread holds at most; with terms kept in double they take 48 registers."""
+HELD_BYTES = 64
+"""Of elements that a thread holds at most."""
+
+HELD_KEPT = 16
+"""Elements that a thread holds at most with terms that it keeps of them."""
+
+MOST_HELD = 2**13
+"""Elements of a row that a block holds: doubles add up as many of FLOAT16 without error."""
+
+RESIDENT = 1024
+"""Threads of blocks that hold rows, at least, for which a multiprocessor shall have registers."""
 
 BATCH = 4
 """Loads that a thread has in flight where rows are read twice."""
@@ -56,6 +65,11 @@ class RowShape:
         return self.block[1] if self.by_rows else self.block[0]
 
     @property
+    def resident(self) -> int:
+        """Blocks for which a multiprocessor shall have registers."""
+        return max(1, RESIDENT // (self.block[0] * self.block[1]))
+
+    @property
     def batch(self) -> int:
         return max(1, BATCH // max(1, self.lanes // 4))
 
@@ -87,13 +101,14 @@ def _by_memory(axes: Iterable[Axis]) -> list[Axis]:
     return sorted(axes, key=lambda axis: axis.steps[:2], reverse=True)
 
 
-def row_shape(kept: Nest, reduced: Nest, item_bytes: int, processors: int) -> RowShape:
+def row_shape(kept: Nest, reduced: Nest, item_bytes: int, processors: int, most_held: int) -> RowShape:
     """Lays rows over a card.
 
     Args:
         kept, reduced: the loops.
         item_bytes: of an element.
         processors: multiprocessors of the card.
+        most_held: elements that a thread holds at most.
     """
     outputs, elements = size_of(kept), size_of(reduced)
     inner, beside = (nest[-1].steps[0] if nest else 0 for nest in (reduced, kept))
@@ -105,13 +120,13 @@ def row_shape(kept: Nest, reduced: Nest, item_bytes: int, processors: int) -> Ro
         return _cut(by_rows, 1, 0, block, elements, splits)
     lanes = _lanes(kept, reduced, LOAD_BYTES // item_bytes)
     items = elements // lanes
-    held = min(max(1, HELD_ELEMENTS // lanes), items)
+    held = min(max(1, most_held // lanes), items)
     sharing = _power_above(-(-items // held))
     while held > 1 and sharing < 32 and outputs * sharing < processors * THREADS:
         held = -(-held // 2)
         sharing = _power_above(-(-items // held))
     few = outputs < processors and items > 8 * THREADS
-    if sharing <= MOST_THREADS and not few:
+    if sharing <= MOST_THREADS and sharing * held * lanes <= MOST_HELD and not few:
         return _cut(by_rows, lanes, held, (sharing, max(1, THREADS // sharing)), items, 1)
     block = THREADS, 1
     return _cut(by_rows, lanes, 0, block, items, _splits(outputs, items, THREADS, processors))

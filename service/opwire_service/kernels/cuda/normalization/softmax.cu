@@ -1,10 +1,9 @@
 // SOFTMAX, or its logarithm if LOGARITHM: sums of exponentials beside the greatest element.
 
 const bool KEEPS = !LOGARITHM;
-const bool HALF = sizeof(Element) == 2;
 
 // Units of the last place of a double that results may be off by; two terms of the series less will do for FLOAT16.
-const u32 SLACK = HALF ? 1u << 20 : 192;
+const u32 SLACK = HALF ? 1u << 20 : 224;
 
 // e**x for x of 0 and less, within a few units of the last place, at half the cost of `exp`: 2**(n/16) from a table, and
 // the rest, which is at most ln(2)/32, by the series. What would be less than 1e-300 is that: where there are others, a
@@ -18,30 +17,46 @@ static __device__ __forceinline__ void prepare() {
     __syncthreads();
 }
 
-static __device__ __forceinline__ double exponential(float x, float peak) {
-    const double SHIFT = 0x1.8p52, STEP = 0x1.62e42fefa39efp-5, REST = 0x1.abc9e3b39803fp-60;
-    double d = (double)x - (double)peak;
-    double shifted = fma(d, 0x1.71547652b82fep+4, SHIFT), whole = shifted - SHIFT;
-    double r = fma(-whole, STEP, d), series = 0x1.5555555555555p-5;
+// In constant memory, of which instructions take operands, where literals would be moved to registers each time.
+struct Exponential {
+    double shift, inverse, step, rest;  // `inverse` is 16/ln(2), the step and the rest are ln(2)/16
+    double term2, term3, term4, term5, term6;
+};
+__constant__ Exponential E = {0x1.8p52, 0x1.71547652b82fep+4, 0x1.62e42fefa39efp-5, 0x1.abc9e3b39803fp-60, 0.5,
+    0x1.5555555555555p-3, 0x1.5555555555555p-5, 0x1.1111111111111p-7, 0x1.6c16c16c16c17p-10};
+
+// e**d for d from -690 to 0.
+static __device__ __forceinline__ double exponential_of(double d) {
+    double shifted = fma(d, E.inverse, E.shift), whole = shifted - E.shift;
+    double r = fma(-whole, E.step, d), series = E.term4;
     if (!HALF) {
-        r = fma(-whole, REST, r);
-        series = fma(r, fma(r, 0x1.6c16c16c16c17p-10, 0x1.1111111111111p-7), series);
+        r = fma(-whole, E.rest, r);
+        series = fma(r, fma(r, E.term6, E.term5), series);
     }
-    series = fma(r, series, 0x1.5555555555555p-3);
-    series = fma(r, series, 0.5);
-    series = fma(r, series, 1.0) * r;
-    i32 n = (i32)(u32)bits_of(shifted);
+    series = fma(r, series, E.term3);
+    series = fma(r, series, E.term2);
+    series = fma(r * r, series, r);
+    i32 n = __double2loint(shifted);
     double power = powers[n & 15], value = fma(power, series, power);
-    value = __longlong_as_double(__double_as_longlong(value) + ((i64)(n >> 4) << 52));
+    return __hiloint2double(__double2hiint(value) + (n & ~15) * (1 << 16), __double2loint(value));
+}
+
+static __device__ __forceinline__ double exponential(float x, float peak) {
+    double d = (double)x - (double)peak, value = exponential_of(d);
     float nearly = x - peak;
     return nearly > -690.0f ? value : nearly <= -690.0f ? 1e-300 : d;
 }
 
+// Whether an element lies 690 or less below the greatest: mostly all do.
+static __device__ __forceinline__ bool is_usual(float x, float peak) {
+    return __float_as_uint(peak - x) < 0x442c8000u;  // the bits of 690; NaN and negative numbers have greater ones
+}
+
 struct State {
-    double sum;     // of exponentials of what is not the greatest
+    double sum;     // of exponentials of what is not among `peaks`
     double lost;    // by its additions
     float peak;     // the greatest
-    u32 peaks;      // elements that equal it
+    u32 peaks;      // elements that equal it and are not in the sum
     u32 rescaled;   // how often any term was multiplied by the exponential of a difference of peaks, at most
     u32 unused;
 
@@ -67,17 +82,33 @@ struct State {
         peak = to;
         peaks = 0;
     }
-    __device__ __forceinline__ void add(const float (&values)[LANES], u32, double (&kept)[LANES]) {
+    __device__ __forceinline__ void add(const float (&values)[LANES], u32, Kept (&kept)[LANES]) {
         float greatest = values[0];
 #pragma unroll
         for (int k = 1; k < LANES; ++k) greatest = fmaxf(greatest, values[k]);
         raise(greatest);
         double terms = 0;
+        bool are_usual = true;
+#pragma unroll
+        for (int k = 0; k < LANES; ++k) are_usual &= is_usual(values[k], peak);
+        if (are_usual) {
+#pragma unroll
+            for (int k = 0; k < LANES; ++k) {
+                double term = exponential_of((double)values[k] - (double)peak);
+                kept[k] = (Kept)term;
+                // Only the logarithm tells the greatest ones, whose terms are 1, from the others.
+                bool is_apart = LOGARITHM && values[k] == peak;
+                peaks += is_apart;
+                terms += is_apart ? 0 : term;
+            }
+            add_term(terms);
+            return;
+        }
 #pragma unroll
         for (int k = 0; k < LANES; ++k) {
             bool is_peak = values[k] == peak, is_nothing = values[k] == Bounds<float>::lowest();
             double term = is_peak ? 1 : is_nothing ? 0 : exponential(values[k], peak);
-            kept[k] = term;
+            kept[k] = (Kept)term;
             peaks += is_peak;
             if (!is_peak) terms += term;
         }
@@ -91,6 +122,21 @@ struct State {
         peaks += other.peaks;
         rescaled = max(rescaled, other.rescaled);
     }
+    // Of threads that know the same greatest element.
+    struct Held {
+        double sum;
+        u32 peaks, unused;
+    };
+    __device__ __forceinline__ Held held() const { return {sum + lost, peaks, 0}; }
+    static __device__ __forceinline__ void join(Held &a, const Held &b) {
+        a.sum += b.sum;
+        a.peaks += b.peaks;
+    }
+    __device__ __forceinline__ void take(const Held &all) {
+        sum = all.sum;
+        lost = 0;
+        peaks = all.peaks;
+    }
 };
 
 struct Row {
@@ -101,7 +147,11 @@ struct Row {
     __device__ __forceinline__ bool is_certain(double found, f32 &result) const {
         return certainly(found, slack, slack * 0x1p-53, result);
     }
-    // Mostly a float tells.
+    // Mostly floats tell.
+    __device__ __forceinline__ bool is_nearly_certain(float term, f16 &result) const {
+        return certainly_half(term * (float)factor, 0x1p-22f, result);
+    }
+    __device__ __forceinline__ bool is_nearly_certain(double, f32 &) const { return false; }
     __device__ __forceinline__ bool is_certain(double found, f16 &result) const {
         return certainly_half((float)found, 0x1p-22f, result) || certainly(found, slack, slack * 0x1p-53, result);
     }
@@ -125,12 +175,13 @@ struct Row {
     }
     template <bool IS_KEPT>
     __device__ __forceinline__ bool value(
-        float x, u32, double kept, const Beside &, const Numbers &, Element &result
+        float x, u32, Kept kept, const Beside &, const Numbers &, Element &result
     ) const {
 #if LOGARITHM
         double found = ((double)x - peak) - factor;
 #else
-        double term = IS_KEPT ? kept : x > Bounds<float>::lowest() || x != x ? exponential(x, peak) : 0.0;
+        if (HALF && IS_KEPT && is_nearly_certain(kept, result)) return true;
+        double term = IS_KEPT && !HALF ? kept : x > Bounds<float>::lowest() || x != x ? exponential(x, peak) : 0.0;
         double found = term * factor;
 #endif
         return is_certain(found, result);

@@ -21,7 +21,9 @@ def _exact(row: Array, values: Array, beside: Mapping[str, Array], stop: Stop, *
 
 def _kernels(*, logarithm: bool) -> RowKernels:
     exact = partial(_exact, logarithm=logarithm)
-    return RowKernels(("normalization/softmax",), 32, 16, (("LOGARITHM", int(logarithm)),), exact=exact)
+    return RowKernels(
+        ("normalization/softmax",), 32, 16, (("LOGARITHM", int(logarithm)),), exact=exact, keeps=not logarithm
+    )
 
 
 HARDMAX = RowKernels(("normalization/hardmax",), 8, 4, ordered=True)

@@ -12,7 +12,7 @@ from opwire.tensor import Array
 from ..job import KernelLaunch, Launch, MatrixProduct, Program
 from .tiles import COPIES, PARAMETERS, TASK, TENSORS
 
-KEPT = 64
+KEPT = 512
 """Launches of a job that are kept; those of larger ones are recorded anew at each run."""
 
 TOGETHER = 64

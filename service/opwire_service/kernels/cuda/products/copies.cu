@@ -26,18 +26,35 @@ static __device__ __forceinline__ void copy_along(
 ) {
     u32 number = blockIdx.x * COPY_LINES + threadIdx.y;
     if (number >= task.matrices * lines) return;
-    u32 matrix = number / lines;
+    u32 matrix = number / lines, i = blockIdx.y * task.share, end = min(i + task.share, task.count);
     Line line(task, matrix, number - matrix * lines);
     double *to = copy + (u64)number * pitch, total = 0;
+    auto from = line.begin + task.first;
+    if (line.is_straight(task) && is_aligned(from)) {
 #pragma unroll 4
-    for (u32 i = threadIdx.x; i < task.count; i += WARP) {
+        for (i += threadIdx.x * LANES; i + LANES <= end; i += WARP * LANES) {
+            auto loaded = load_pack(from + i);
+            Pack<double, 2> pairs[LANES / 2];
+#pragma unroll
+            for (u32 k = 0; k < LANES; ++k) {
+                double value = line.number(loaded.lane + k);
+                pairs[k / 2].lane[k % 2] = value;
+                total = fma(value, value, total);
+            }
+#pragma unroll
+            for (u32 k = 0; k < LANES / 2; ++k) *reinterpret_cast<Pack<double, 2> *>(to + i + 2 * k) = pairs[k];
+        }
+        i = end / LANES * LANES;
+    }
+#pragma unroll 4
+    for (i += threadIdx.x; i < end; i += WARP) {
         double value = line.at(task, task.first + i);
         to[i] = value;
         total = fma(value, value, total);
     }
 #pragma unroll
     for (u32 lane = WARP / 2; lane; lane /= 2) total += __shfl_xor_sync(~0u, total, lane);
-    if (threadIdx.x == 0) squares[number] += total;
+    if (threadIdx.x == 0) atomicAdd(squares + number, total);
 }
 
 template <class Line>

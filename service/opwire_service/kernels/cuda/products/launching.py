@@ -30,11 +30,11 @@ from .tiles import (
 ROUNDED, ACTIVATED, OPEN, EXACT = range(4)
 """What becomes of sums."""
 
-SOURCES = tuple(f"products/{name}" for name in ("operands", "copies", "certify", "settle"))
+SOURCES = ("rounding", *(f"products/{name}" for name in ("operands", "copies", "certify", "settle")))
 
 WARP = 32
 COPY_LINES, COPY_THREADS, CERTIFY_THREADS, SETTLE_THREADS = 8, 128, 256, 128
-AGAIN_THREADS, AGAIN_SUMS, CHAINS = 256, 32, 128
+AGAIN_THREADS, AGAIN_SUMS, LANES = 256, 8, 4
 TURN, TURN_ROWS = 32, 8
 """As the kernels have them."""
 
@@ -44,11 +44,17 @@ SETTLED_AT_ONCE = 1 << 33
 MOST_TIMES = 4
 """How many times as much a later launch may find."""
 
-NEAR = 1024
-"""Products of sums that are summed again at a time, so that the card keeps near what several of them read."""
+NEAR = 1 << 23
+"""Elements of an operand that sums are summed again from at a time, so that the card keeps them near."""
 
 MOST_PIECES, WORTH_NEARNESS = 16, 256
 """Pieces of a depth for that, and rows and columns of a tile from which on sums share enough of them."""
+
+STRIPE = 16
+"""Sums of a thread that certifies, at most."""
+
+LEAST_SLICE = 512
+"""Elements of a line that a warp copies, at least."""
 
 LEAST_DEPTH = 1024
 """Products that a sum of fewer takes as long as."""
@@ -119,12 +125,10 @@ class Launching:
                 self._add(record, products, tile, first, min(cut.depth, products.depth - first))
                 yield from record.batches()
             self._visit_lines("take_roots", record, tile)
-            record.task["share"] = share = min(16, max(1, tile.sums >> 16))
-            record.task["count"] = tile.sums
-            record.launch("certify", (-(-tile.sums // (CERTIFY_THREADS * share)), 1), (CERTIFY_THREADS, 1))
-            record.task["part"] = products.part(cut.depth, CHAINS, -(-products.depth // NEAR))
+            self._certify("certify", record, tile, min(STRIPE, max(1, tile.sums >> 16)))
             self._turn(record, products, tile)
-            yield from self._settled(record, products, tile, with_bounds=True)
+            record.task["part"] = products.part(cut.depth)
+            yield from self._settled(record, products, tile, self._near(products, tile))
 
     def computed(self, products: Products, cut: Cut) -> Iterator[Batch]:
         """The same for few products of a window, each sum of which a thread computes."""
@@ -137,11 +141,8 @@ class Launching:
             record.launch("clear", (1, 1), (CERTIFY_THREADS, 1))
             record.task["matrices"] = tile.matrices
             several = min(COMPUTED_AT_ONCE // max(1, products.depth), 1 << 28)
-            for first in range(0, tile.sums, several):
-                record.task["first"], record.task["count"] = first, min(several, tile.sums - first)
-                blocks = -(-int(record.task["count"]) // CERTIFY_THREADS)
-                record.launch("convolve", (blocks, 1), (CERTIFY_THREADS, 1), is_short=False)
-            yield from self._settled(record, products, tile, with_bounds=False)
+            self._certify("convolve", record, tile, 1, several)
+            yield from self._settled(record, products, tile, 0)
 
     def exact(self, products: Products, cut: Cut) -> Iterator[Batch]:
         """The same for integers, whose sums in float64 are exact."""
@@ -178,6 +179,35 @@ class Launching:
         scratch.fill(task)
         return task
 
+    def _certify(self, entry: str, record: Recording, tile: Tile, share: int, several: int = 1 << 31) -> None:
+        """Launches a kernel of which each thread has so many sums of a row, or those of a column of a window.
+
+        Args:
+            several: sums that a launch may have.
+        """
+        width = min(CERTIFY_THREADS, _power_above(tile.columns))
+        height = CERTIFY_THREADS // width
+        if self._has_window:
+            share = min(share, tile.rows)
+            chunks, groups = -(-tile.columns // width), -(-tile.rows // share)
+        else:
+            chunks, groups = -(-tile.columns // (width * share)), tile.rows
+            share = -(-tile.columns // (width * chunks))
+        record.task["share"] = share
+        blocks = chunks * -(-tile.matrices * groups // height)
+        at_once = max(1, several // (CERTIFY_THREADS * share))
+        for first in range(0, blocks, at_once):
+            record.task["first"] = first
+            block = width, height
+            record.launch(entry, (min(at_once, blocks - first), 1), block, is_short=entry == "certify")
+
+    def _near(self, products: Products, tile: Tile) -> int:
+        """Products of a sum that is summed again at a time."""
+        depth, wide = products.depth, max(tile.rows, tile.columns)
+        near = max(LEAST_DEPTH, NEAR // wide // LANES * LANES)
+        is_shared = depth <= MOST_PIECES * near and min(tile.rows, tile.columns) >= WORTH_NEARNESS
+        return near if is_shared else max(1, depth)
+
     def _visit_lines(self, entry: str, record: Recording, tile: Tile) -> None:
         """Launches a kernel that visits each line of both operands."""
         lines = tile.matrices * max(tile.rows, tile.columns)
@@ -202,7 +232,10 @@ class Launching:
         is_unfolded = self._has_window and side == "right"
         if (steps.is_along or self._has_window) and not is_unfolded:
             task[f"{side}_pitch"] = pitch = even(count)
-            record.launch(f"copy_{side}_along", (-(-matrices * lines // COPY_LINES), 1), (WARP, COPY_LINES))
+            blocks = -(-matrices * lines // COPY_LINES)
+            slices = max(1, min(self._processors * BLOCKS // blocks, count // LEAST_SLICE))
+            task["share"] = share = -(-count // (slices * WARP * LANES)) * WARP * LANES
+            record.launch(f"copy_{side}_along", (blocks, -(-count // share)), (WARP, COPY_LINES))
             return Matrices(address, lines * pitch, pitch)
         task[f"{side}_pitch"] = pitch = even(lines)
         blocks = matrices * -(-lines // COPY_THREADS)
@@ -224,7 +257,7 @@ class Launching:
                 continue
             task[f"{side}_copy"] = begin
             blocks = tile.matrices * -(-lines // TURN)
-            slices = max(1, min(-(-products.depth // TURN), self._processors * BLOCKS // blocks))
+            slices = max(1, min(-(-products.depth // TURN), 4 * self._processors * BLOCKS // blocks))
             record.launch(f"turn_{side}", (blocks, slices), (TURN, TURN_ROWS))
             matrix = lines * products.depth
             task[side] = (begin - tile.matrix * matrix * self._item_bytes[side]) % 2**64
@@ -232,8 +265,12 @@ class Launching:
             task[f"{side}_is_copied"] = 1
             begin += -(-needed // ALIGNMENT) * ALIGNMENT
 
-    def _settled(self, record: Recording, products: Products, tile: Tile, *, with_bounds: bool) -> Iterator[Batch]:
-        """The launches so far, and those for as many open sums as there may be; mostly they find few."""
+    def _settled(self, record: Recording, products: Products, tile: Tile, near: int) -> Iterator[Batch]:
+        """The launches so far, and those for as many open sums as there may be; mostly they find few.
+
+        Args:
+            near: products of a sum that is summed again at a time, or 0 if there are no bounds for that.
+        """
         task = record.task
         depth, is_deep = products.depth, products.depth > MOST_SETTLED
         # Limbs that are kept between launches are those of so many sums.
@@ -243,18 +280,15 @@ class Launching:
             task["limbs"] = 0
         first = 0
         while first < tile.sums:
-            # The list is seldom long, so that later launches mostly find nothing, and may find more.
+            # The list is seldom long, so that later launches mostly find nothing, are short, and may find more.
             count = min(tile.sums - first, several * (1 if is_deep else min(MOST_TIMES, max(1, first // several))))
             task["first"], task["count"] = first, count
-            if with_bounds and not is_deep:
-                is_shared = (
-                    first == 0 and depth <= MOST_PIECES * NEAR and min(tile.rows, tile.columns) >= WORTH_NEARNESS
-                )
-                self._sum_again(record, depth, NEAR if is_shared else depth)
+            if near and not is_deep:
+                self._sum_again(record, depth, near if first == 0 else depth)
             for begin in range(0, max(1, depth), length):
                 task["begin"], task["length"] = begin, length
                 blocks = min(count, self._processors * BLOCKS)
-                is_short = count * depth < SETTLED_AT_ONCE >> 3
+                is_short = (first > 0 and not is_deep) or count * depth < SETTLED_AT_ONCE >> 3
                 record.launch("settle", (blocks, 1), (SETTLE_THREADS, 1), is_short=is_short)
                 yield from record.batches()
             first += count
@@ -266,5 +300,9 @@ class Launching:
         blocks = min(-(-count // AGAIN_SUMS), self._processors * BLOCKS // 2)
         for begin in range(0, depth, length):
             task["begin"], task["length"] = begin, length
-            is_short = count * min(depth, length) < SETTLED_AT_ONCE >> 3
+            is_short = int(task["first"]) > 0 or count * min(depth, length) < SETTLED_AT_ONCE >> 3
             record.launch("sum_again", (blocks, 1), (AGAIN_THREADS, 1), is_short=is_short)
+
+
+def _power_above(number: int) -> int:
+    return 1 << (number - 1).bit_length()

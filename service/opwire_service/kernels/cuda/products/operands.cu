@@ -48,7 +48,7 @@ struct Task {
     Output *target;
     double *left_copy, *right_copy, *sums;
     double *row_bounds, *column_bounds;  // sums of squares at first
-    u32 *open;                           // how many sums the bounds leave open, 0, and then which
+    u32 *open;                           // how many sums the bounds leave open, 0, which, and rests of them, if in pieces
     i64 *limbs;                          // of those, if they are summed in several launches
     Steps left_steps, right_steps, addend_steps, target_steps;
     Parameter left_zero, right_zero;                // what is taken off operands
@@ -57,7 +57,7 @@ struct Task {
     double part;                         // of the bounds, for sums that are summed again
     u32 matrices, rows, columns, depth;
     u32 matrix, inner;           // the first matrix, and how many there are along the inner dimension
-    u32 first, count;            // of the depth, or of the open sums, or of the elements that are computed
+    u32 first, count;            // of the depth, or of the open sums; of the blocks that certify, the first
     u32 left_pitch, right_pitch; // from a line of a copy to the next
     u32 share;                   // of the depth that a thread copies, or of the sums that it certifies
     u32 column;                  // the first one, where the operand begins before it
@@ -74,6 +74,7 @@ static __device__ __forceinline__ i64 matrix_offset(const Task &task, const Step
 struct Spot {
     u32 line, matrix, row, column, across;  // rows and columns of all matrices are counted in `line` and `across`
 
+    __device__ __forceinline__ Spot() {}
     __device__ __forceinline__ Spot(const Task &task, u32 element) {
         line = element / task.columns;
         column = element - line * task.columns;
@@ -84,6 +85,15 @@ struct Spot {
 };
 
 template <class T> static __device__ __forceinline__ double number_at(const T *at) { return (double)widen(*at); }
+
+const u32 LANES = 4;  // neighbours that one load brings
+
+template <class T> static __device__ __forceinline__ bool is_aligned(const T *at) {
+    return (u64)at % sizeof(Pack<T, LANES>) == 0;
+}
+template <class T> static __device__ __forceinline__ Pack<T, LANES> load_pack(const T *at) {
+    return *reinterpret_cast<const Pack<T, LANES> *>(at);
+}
 
 template <class T>
 static __device__ __forceinline__ double parameter_of(const Task &task, const Parameter &row, u32 matrix, u32 line) {
@@ -112,6 +122,17 @@ struct Taps {
         }
         channel += 1;
     }
+    // As many rows on as there are before another one.
+    __device__ __forceinline__ void advance(const Window &window, const Taps &by) {
+        u32 carry = 0;
+#pragma unroll
+        for (int i = SPATIAL - 1; i >= 0; --i) {
+            tap[i] += by.tap[i] + carry;
+            carry = tap[i] >= window.taps[i];
+            if (carry) tap[i] -= window.taps[i];
+        }
+        channel += by.channel + carry;
+    }
 };
 
 // A row of the left operand.
@@ -127,6 +148,10 @@ struct LeftLine {
     }
     __device__ __forceinline__ double number(const Left *at) const {
         return HAS_ZEROS ? number_at(at) - zero : number_at(at);
+    }
+    // Whether neighbours of the depth lie side by side.
+    __device__ __forceinline__ bool is_straight(const Task &task) const {
+        return step == 1 && (!WINDOW || task.window.is_plain);
     }
     __device__ __forceinline__ double at(const Task &task, u32 along) const {
         if (!WINDOW || task.window.is_plain) return number(begin + along * step);
@@ -208,10 +233,11 @@ struct RightLine {
           step(task.right_steps.along) {
         if (HAS_ZEROS && task.right_zero.at) zero = parameter_of<Right>(task, task.right_zero, matrix, column);
     }
-    __device__ __forceinline__ double at(const Task &, u32 along) const {
-        double number = number_at(begin + along * step);
-        return HAS_ZEROS ? number - zero : number;
+    __device__ __forceinline__ double number(const Right *at) const {
+        return HAS_ZEROS ? number_at(at) - zero : number_at(at);
     }
+    __device__ __forceinline__ bool is_straight(const Task &) const { return step == 1; }
+    __device__ __forceinline__ double at(const Task &, u32 along) const { return number(begin + along * step); }
 };
 
 static __device__ __forceinline__ i64 target_offset(const Task &task, u32 matrix, u32 row, u32 column) {

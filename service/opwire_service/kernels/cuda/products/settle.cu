@@ -1,81 +1,107 @@
-// What bounds leave open is summed again, in short chains whose bound is much smaller, and exactly where that leaves it
-// open as well. Where one launch after the other goes over part of the depth, all that they read stays near.
+// What bounds leave open is summed again with what additions lose, so that only the last rounding is left, and exactly
+// where that leaves it open as well. Where one launch after the other goes over part of the depth, all that they
+// read stays near.
 
 const u32 AGAIN_WARPS = 8;
-const u32 TOGETHER = 4;  // sums of a warp at a time: neighbours in the list mostly have the same row
-const u32 CHAINS = 4;    // of a lane for each sum
-const u32 SETTLED = ~0u; // stands in the list for what is no longer open
+const u32 CHAINS = LANES;  // of a lane
+const u32 SETTLED = ~0u;   // stands in the list for what is no longer open
+
+struct Chain {
+    double high = 0, low = 0;
+
+    __device__ __forceinline__ void add(double x) {
+        double error;
+        high = two_sum(high, x, error);
+        low += error;
+    }
+    __device__ __forceinline__ void merge(double other_high, double other_low) {
+        add(other_high);
+        low += other_low;
+    }
+};
+
+// The products of a warp from `begin` to `end`; all lanes get the sum.
+static __device__ __forceinline__ Chain sum_of(
+    const Task &task, const LeftLine &left, const RightLine &right, u32 begin, u32 end
+) {
+    u32 lane = threadIdx.x % WARP;
+    Chain chains[CHAINS];
+#if WINDOW
+    Taps taps(task.window, begin + lane), further(task.window, WARP);
+    for (u32 k = begin + lane; k < end; k += WARP * CHAINS) {
+#pragma unroll
+        for (u32 i = 0; i < CHAINS; ++i, taps.advance(task.window, further)) {
+            u32 along = k + i * WARP;
+            if (along >= end) break;
+            const Right *from = right.find(task, taps);
+            if (!from) continue;
+            double weight = task.window.is_plain ? left.number(left.begin + along * left.step) : left.at(task, taps);
+            chains[i].add(weight * right.number(from));
+        }
+    }
+#else
+    const Left *a = left.begin + begin * left.step;
+    const Right *b = right.begin + begin * right.step;
+    u32 count = end - begin, k = 0;
+    if (left.is_straight(task) && right.is_straight(task) && is_aligned(a) && is_aligned(b)) {
+#pragma unroll 4
+        for (k = lane * LANES; k + LANES <= count; k += WARP * LANES) {
+            Pack<Left, LANES> some = load_pack(a + k);
+            Pack<Right, LANES> others = load_pack(b + k);
+#pragma unroll
+            for (u32 i = 0; i < LANES; ++i) chains[i].add(left.number(some.lane + i) * right.number(others.lane + i));
+        }
+        k = count / LANES * LANES;
+    }
+    for (k += lane; k < count; k += WARP * CHAINS) {
+#pragma unroll
+        for (u32 i = 0; i < CHAINS; ++i) {
+            u32 along = k + i * WARP;
+            if (along < count) chains[i].add(left.number(a + along * left.step) * right.number(b + along * right.step));
+        }
+    }
+#endif
+#pragma unroll
+    for (u32 i = CHAINS / 2; i; i /= 2)
+        for (u32 j = 0; j < i; ++j) chains[j].merge(chains[j + i].high, chains[j + i].low);
+#pragma unroll
+    for (u32 other = WARP / 2; other; other /= 2) {
+        double high = __shfl_xor_sync(~0u, chains[0].high, other), low = __shfl_xor_sync(~0u, chains[0].low, other);
+        chains[0].merge(high, low);
+    }
+    return chains[0];
+}
 
 extern "C" __global__ void __launch_bounds__(AGAIN_WARPS *WARP) sum_again(const __grid_constant__ Task task) {
-    u32 lane = threadIdx.x % WARP, last = min(task.open[0], task.first + task.count);
+    u32 last = min(task.open[0], task.first + task.count);
     u32 end = min(task.depth - task.begin, task.length) + task.begin;
-    u32 begin = task.first + (blockIdx.x * AGAIN_WARPS + threadIdx.x / WARP) * TOGETHER;
-    for (; begin < last; begin += gridDim.x * AGAIN_WARPS * TOGETHER) {
-        Spot spots[TOGETHER] = {
-            Spot(task, task.open[2 + begin]),
-            Spot(task, task.open[2 + min(begin + 1, last - 1)]),
-            Spot(task, task.open[2 + min(begin + 2, last - 1)]),
-            Spot(task, task.open[2 + min(begin + 3, last - 1)]),
-        };
-        LeftLine left(task, spots[0].matrix, spots[0].row);
-        RightLine right[TOGETHER] = {
-            RightLine(task, spots[0].matrix, spots[0].column),
-            RightLine(task, spots[1].matrix, spots[1].column),
-            RightLine(task, spots[2].matrix, spots[2].column),
-            RightLine(task, spots[3].matrix, spots[3].column),
-        };
-        double sums[TOGETHER][CHAINS] = {};
-        bool is_one_row = true;
-#pragma unroll
-        for (u32 j = 1; j < TOGETHER; ++j) is_one_row &= spots[j].line == spots[0].line;
-        for (u32 k = task.begin + lane; k < end; k += WARP * CHAINS) {
-#pragma unroll
-            for (u32 i = 0; i < CHAINS; ++i) {
-                u32 along = k + i * WARP;
-                if (along >= end) continue;
-#if WINDOW
-                Taps taps(task.window, along);
-                double weight = left.at(task, taps);
-#else
-                double weight = left.at(task, along);
-#endif
-#pragma unroll
-                for (u32 j = 0; j < TOGETHER; ++j) {
-#if WINDOW
-                    if (!is_one_row && j > 0) weight = LeftLine(task, spots[j].matrix, spots[j].row).at(task, taps);
-                    const Right *from = right[j].find(task, taps);
-                    double other = from ? number_at(from) : 0;
-#else
-                    if (!is_one_row && j > 0) weight = LeftLine(task, spots[j].matrix, spots[j].row).at(task, along);
-                    double other = right[j].at(task, along);
-#endif
-                    sums[j][i] = fma(weight, other, sums[j][i]);
-                }
-            }
+    u32 i = task.first + blockIdx.x * AGAIN_WARPS + threadIdx.x / WARP;
+    float *rests = reinterpret_cast<float *>(task.open + 2 + task.matrices * task.rows * task.columns);
+    for (; i < last; i += gridDim.x * AGAIN_WARPS) {
+        u32 element = task.open[2 + i];
+        Spot spot(task, element);
+        double row_bound = task.row_bounds[spot.line];
+        if (!is_finite(row_bound)) continue;
+        LeftLine left(task, spot.matrix, spot.row);
+        RightLine right(task, spot.matrix, spot.column);
+        Chain chain = sum_of(task, left, right, task.begin, end);
+        if (threadIdx.x % WARP) continue;
+        double *kept = task.sums + element;
+        if (task.begin > 0) chain.merge(*kept, rests[i]);
+        double error, sum = two_sum(chain.high, chain.low, error);
+        if (end < task.depth) {  // another launch goes on
+            *kept = sum;
+            rests[i] = (float)error;
+            continue;
         }
-#pragma unroll
-        for (u32 j = 0; j < TOGETHER; ++j) {
-            double sum = (sums[j][0] + sums[j][1]) + (sums[j][2] + sums[j][3]);
-#pragma unroll
-            for (u32 other = WARP / 2; other; other /= 2) sum += __shfl_xor_sync(~0u, sum, other);
-            if (lane == 0 && begin + j < last) {
-                const Spot &spot = spots[j];
-                double *kept = task.sums + task.open[2 + begin + j];
-                if (task.begin > 0) sum += *kept;
-                if (end < task.depth) {  // another launch goes on
-                    *kept = sum;
-                    continue;
-                }
-                double row_bound = task.row_bounds[spot.line];
-                double addend = task.addend ? addend_of(task, spot.matrix, spot.row, spot.column) : 0;
-                double bound = row_bound * task.column_bounds[spot.across] * task.part;
-                Output into;
-                if (is_finite(row_bound) && certified(task, factor_of(task, spot), sum, bound, addend, into)) {
-                    task.target[target_offset(task, spot.matrix, spot.row, spot.column)] = into;
-                    task.open[2 + begin + j] = SETTLED;
-                }
-            }
-        }
+        double addend = task.addend ? addend_of(task, spot.matrix, spot.row, spot.column) : 0;
+        double factor = factor_of(task, spot), rounding = fabs(sum) * SLACK;
+        if (!HAS_SCALES && is_finite(factor)) rounding *= fabs(factor);
+        double bound = row_bound * task.column_bounds[spot.across] * task.part + rounding;
+        Output into;
+        if (!certified(task, factor, sum, bound, addend, into)) continue;
+        task.target[target_offset(task, spot.matrix, spot.row, spot.column)] = into;
+        task.open[2 + i] = SETTLED;
     }
 }
 

@@ -155,10 +155,14 @@ class Products:
         steps = min(depth, self.depth) + -(-self.depth // max(1, depth))
         return self.scale * _error(steps)
 
-    def part(self, depth: int, chains: int, pieces: int) -> float:
-        """The part of that error which is left if pieces of a sum are split among chains."""
-        steps = -(-self.depth // chains) + chains.bit_length() + pieces
-        return _error(steps) * self.scale / (self.error(depth) or 1.0)
+    def part(self, depth: int) -> float:
+        """The part of that error which is left beside the last rounding where sums are corrected by what they lose.
+
+        What corrections lose is a square of a rounding for each product, far less than this, but for the rounding of
+        products where operands are integers.
+        """
+        steps = 2 if self.parameters else 2.0**-18
+        return steps * 2.0**-53 * self.scale / (self.error(depth) or 1.0)
 
 
 def _error(steps: int) -> float:
@@ -247,9 +251,10 @@ class Scratch(NamedTuple):
         if not is_direct:
             copies = [8 * cut.matrices * even(count) * even(cut.depth) for count in (cut.rows, cut.columns)]
             parts = [*copies, 8 * sums, 8 * cut.matrices * cut.rows, 8 * cut.matrices * cut.columns]
+        listed = 8 + (4 if is_direct else 8) * sums
         kept = 8 * LIMBS * min(KEPT, sums) if products.depth > MOST_SETTLED else 0
         ends = [0]
-        for part in (*parts, 8 + 4 * sums, kept):
+        for part in (*parts, listed, kept):
             ends.append(ends[-1] + -(-part // ALIGNMENT) * ALIGNMENT)
         return cls(*ends)
 

@@ -17,8 +17,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from ...execution import Stop, Stopped
 from ..folder import cache_folder
 from .job import KernelLaunch, Program

@@ -22,13 +22,16 @@ from ..run.job import Job, Step
 from ..run.pool import Find, Pool
 from ..views.packing import Packing
 from . import best
-from .top import CHUNK, TILE, TopJob
+from .top import CHUNK, SORTED_VISITS, TILE, TopJob
 
 CHOSEN = {size: Kernel(best.chosen, element) for size, element in ((1, INT8), (2, INT16), (4, INT32), (8, INT64))}
 """By the bytes of an element."""
 
 COST = 4
 """How many times as long as an element of a maximum one of these takes."""
+
+SEQUENCE_VISITS, KEPT_VISITS = 8, 4
+"""Visits that a sequence costs besides its elements, and one that is kept."""
 
 
 class _Rows(NamedTuple):
@@ -50,6 +53,7 @@ class RowsJob(Job):
         source, attributes = plan.inputs["InputTensor"], plan.attributes
         self._axis, self._count = attributes.Axis, attributes.K
         self._length, self._item = source.sizes[self._axis], source.data_type.bits // 8
+        self._elements = source.element_count
         self._kernel = CHOSEN[self._item]
         self._is_few = self._count <= best.FEW
         greatest = getattr(attributes, "AxisDirection", AxisDirection.DECREASING) == AxisDirection.DECREASING
@@ -66,6 +70,12 @@ class RowsJob(Job):
     @property
     def kernels(self) -> tuple[Kernel, ...]:
         return (self._kernel, *self._packing.kernels)
+
+    @property
+    def visits(self) -> int:
+        if self._is_few:
+            return self._elements + self._elements // self._length * (SEQUENCE_VISITS + KEPT_VISITS * self._count)
+        return SORTED_VISITS * self._elements * self._length.bit_length()
 
     def scratch_bytes(self, threads: int) -> int:
         return threads * 32 * max(TILE, self._length)

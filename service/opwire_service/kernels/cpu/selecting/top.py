@@ -35,8 +35,8 @@ BEST = Kernel(best, INT64)
 ENTRY = 64
 """Bytes that an element takes while it is sorted, with its key, its place and their order."""
 
-SEQUENCE_VISITS, KEPT_VISITS, SORTED_VISITS = 8, 4, 4
-"""Visits that a sequence costs besides its elements, one that is kept, and a comparison of a sort."""
+SORTED_VISITS = 4
+"""Visits that a comparison of a sort costs."""
 
 
 class TopJob(Job):
@@ -56,8 +56,6 @@ class TopJob(Job):
 
     @property
     def visits(self) -> int:
-        if self._is_direct:
-            return self._elements + self._elements // self._length * (SEQUENCE_VISITS + KEPT_VISITS * self._count)
         return SORTED_VISITS * self._elements * self._length.bit_length()
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:

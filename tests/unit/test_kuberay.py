@@ -120,5 +120,6 @@ def test_the_compose_profile_has_a_head_workers_and_a_server():
     cluster = {name: each for name, each in services.items() if each.get("profiles") == ["ray"]}
     assert set(cluster) == {"ray-head", "ray-worker", "opwire-ray"}
     assert cluster["ray-worker"]["deploy"]["replicas"] == "${OPWIRE_RAY_WORKERS:-2}"
-    assert cluster["opwire-ray"]["environment"]["OPWIRE_RAY"] == "ray-head:6379"
+    (head,) = cluster["ray-head"]["networks"]["ray"]["aliases"]
+    assert cluster["opwire-ray"]["environment"]["OPWIRE_RAY"] == f"{head}:6379"
     assert any("8265" in port for port in cluster["ray-head"]["ports"])

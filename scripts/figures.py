@@ -132,7 +132,7 @@ def cuda() -> str:
 
 def cuda_elements() -> str:
     """Operators of single elements on one GPU: a row a data type, and one for what is bound by memory."""
-    rows = _read("cuda-elements-nvidia-h100.json")["rows"]
+    rows = _read("cuda-elements-nvidia-h200.json")["rows"]
     bound = [row for row in rows if row["bound_by_memory"]]
     groups = {"bound by memory": bound}
     for data_type in ("FLOAT32", "FLOAT16"):

@@ -14,7 +14,7 @@ import pytest
 from opwire.check import Plan, check
 from opwire.errors import LimitExceededError, ProblemCode
 from opwire_service.devices.base import Device
-from opwire_service.devices.reference import MOST_VISITS, VISITS_PER_OUTPUT, ReferenceDevice
+from opwire_service.devices.reference import MOST_VISITS, VISITS_PER_TURN, ReferenceDevice
 from opwire_service.execution import Arrays, Stopped
 from tests.execution import skip_unless_executed
 
@@ -208,7 +208,7 @@ def test_the_reference_refuses_what_takes_it_too_long():
     plan = check(reduction("SUM", sizes, []))
     with pytest.raises(LimitExceededError) as refused, device.admit(plan):
         pass
-    visits = 2**26 * (1 + VISITS_PER_OUTPUT)
+    visits = 2**26 * (1 + VISITS_PER_TURN)
     assert (refused.value.code, refused.value.size, refused.value.limit) == (
         ProblemCode.WORK_TOO_LARGE,
         visits,

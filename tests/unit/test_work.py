@@ -13,7 +13,7 @@ from opwire.check import Plan, check
 from opwire.operators.max_pooling import MaxPooling
 from opwire.schema import CATALOG
 from opwire_service.devices.cpu import CpuDevice
-from opwire_service.devices.reference import VISITS_PER_OUTPUT, ReferenceDevice
+from opwire_service.devices.reference import VISITS_PER_TURN, ReferenceDevice
 from opwire_service.kernels.executable import EXECUTABLE
 from tests import oracle
 from tests.profiles import examples
@@ -129,4 +129,4 @@ def test_what_the_cpu_has_no_count_for_costs_its_work():
 
 def test_the_reference_counts_its_outputs():
     plan = check({"type": "ELEMENT_WISE_EXP", "desc": {"InputTensor": {"DataType": "FLOAT32", "Sizes": [4]}}})
-    assert ReferenceDevice().visits(plan) == 4 * (1 + VISITS_PER_OUTPUT)
+    assert ReferenceDevice().visits(plan) == 4 * (1 + VISITS_PER_TURN)

@@ -13,10 +13,10 @@ from opwire.graph import GRAPH, operator_plans
 
 from ..execution import Arrays, Stop
 from ..kernels.graph import GraphMemory
-from ..kernels.reference import KERNELS
+from ..kernels.reference import KERNELS, turns_of
 from .base import Device
 
-VISITS_PER_OUTPUT = 512
+VISITS_PER_TURN = 512
 """Element visits that take as long as what is done once for each element of an output."""
 
 INLINE_WORK = 16
@@ -72,7 +72,7 @@ class ReferenceDevice(Device):
 
 def visits_of(plan: Plan) -> int:
     """What a plan costs here: its work, and what is done once for each element of the output."""
-    return plan.work + VISITS_PER_OUTPUT * sum(desc.element_count for desc in plan.outputs.values())
+    return plan.work + VISITS_PER_TURN * turns_of(plan)
 
 
 def refuse_too_much(plan: Plan) -> None:
@@ -83,11 +83,10 @@ def refuse_too_much(plan: Plan) -> None:
     """
     visits = visits_of(plan)
     if visits > MOST_VISITS:
-        outputs = sum(desc.element_count for desc in plan.outputs.values())
         raise LimitExceededError(
             ProblemCode.WORK_TOO_LARGE,
-            f"{visits} element visits, where each of the {outputs} elements of the output counts as "
-            f"{VISITS_PER_OUTPUT}; the reference device takes at most {MOST_VISITS}",
+            f"{visits} element visits, where each of the {turns_of(plan)} elements that are computed one by one "
+            f"counts as {VISITS_PER_TURN}; the reference device takes at most {MOST_VISITS}",
             limit=MOST_VISITS,
             size=visits,
         )

@@ -1,7 +1,8 @@
 """The kernels of the reference device: plain, one output element at a time.
 
 A module of this folder has the kernels of the family of its name as its ``KERNELS``, by operator; it is loaded when one
-of them is asked for.
+of them is asked for. Its ``TURNS`` say how many turns the loops of those have that do not go through the elements of
+their outputs.
 """
 
 from __future__ import annotations
@@ -45,6 +46,15 @@ def _family(name: str) -> Mapping[str, Kernel]:
 @cache
 def _modules() -> frozenset[str]:
     return frozenset(module.name for module in iter_modules(__path__))
+
+
+def turns_of(plan: Plan) -> int:
+    """How often what is done for each single element is done; what is copied or filled in pieces counts nothing."""
+    name, family = plan.operator.name, CATALOG[plan.operator.name].family
+    turns: Mapping[str, Callable[[Plan], int]] = getattr(import_module(f"{__name__}.{family}"), "TURNS", {})
+    if name in turns:
+        return turns[name](plan)
+    return sum(desc.element_count for desc in plan.outputs.values())
 
 
 KERNELS: Mapping[str, Kernel] = _Kernels()

@@ -92,3 +92,13 @@ KERNELS = {
     "SCATTER_ELEMENTS": run_scatter_elements,
     "SCATTER_ND": run_scatter_nd,
 }
+
+
+def _scattered(plan: Plan) -> int:
+    """Elements that are copied or put, and tuples of indices."""
+    tensors = plan.inputs
+    moved = tensors["InputTensor"].element_count + tensors["UpdatesTensor"].element_count
+    return moved + tensors["IndicesTensor"].element_count // tensors["IndicesTensor"].sizes[-1]
+
+
+TURNS = {"SCATTER_ND": _scattered}

@@ -114,3 +114,5 @@ KERNELS = {
     "MAX_UNPOOLING": _unpool,
     "MAX_POOLING_GRAD": _gradient,
 }
+
+TURNS = {"MAX_UNPOOLING": lambda plan: plan.inputs["InputTensor"].element_count}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -152,3 +153,12 @@ KERNELS = {
     **GRADIENTS,
     **RESPONSES,
 }
+
+
+def _with_groups(plan: Plan) -> int:
+    """Each element, and twice for each group that has a mean: a deviation is a root."""
+    desc = plan.outputs["OutputTensor"]
+    return desc.element_count + 2 * desc.element_count // prod(desc.sizes[axis] for axis in axes_of(plan))
+
+
+TURNS = {name: _with_groups for name, kernel in KERNELS.items() if kernel is mean_variance_normalization}

@@ -77,6 +77,66 @@ def own_device(request: pytest.FixtureRequest) -> Iterator[Device]:
     device.close()
 
 
+def tensor(data_type: str, *sizes: int) -> dict[str, Any]:
+    return {"DataType": data_type, "Sizes": list(sizes)}
+
+
+def recurrent(gates: int, size: int, *activations: str, **options: Any) -> dict[str, Any]:
+    """A forward network over so many steps as its state has numbers."""
+    weights, states = tensor("FLOAT32", 1, 1, gates * size, size), tensor("FLOAT32", 1, 1, 4, size)
+    return {
+        "InputTensor": tensor("FLOAT32", 1, size, 4, size),
+        "WeightTensor": weights,
+        "RecurrenceTensor": weights,
+        "OutputSequenceTensor": tensor("FLOAT32", size, 1, 4, size),
+        "OutputSingleTensor": states,
+        "ActivationDescCount": len(activations),
+        "ActivationDescs": [{"Type": f"ACTIVATION_{name}"} for name in activations],
+        "Direction": "FORWARD",
+        **options,
+    }
+
+
+def attention(size: int, **heads: int) -> dict[str, Any]:
+    sequence = tensor("FLOAT32", 2, size, 2 * size)
+    tensors = {"QueryTensor": sequence, "KeyTensor": sequence, "ValueTensor": sequence}
+    return {**tensors, "Scale": 1, "MaskFilterValue": -10000, "MaskType": "NONE", **heads}
+
+
+def products(size: int) -> dict[str, dict[str, Any]]:
+    """Descs that are rarely drawn at a size that tells: their tensors must fit each other."""
+    real, byte, one = tensor("FLOAT32", 1, 1, size, size), tensor("UINT8", 1, 1, size, size), tensor("FLOAT32", 1)
+    scales = {"AScaleTensor": one, "BScaleTensor": one}
+    plain = {"TransA": "NONE", "TransB": "NONE", "Alpha": 1, "Beta": 0}
+    state = tensor("FLOAT32", 1, 1, 4, size)
+    cell = {"ClipThreshold": 0, "UseClipThreshold": False, "CoupleInputForget": False, "OutputCellSingleTensor": state}
+    return {
+        "GEMM": {"ATensor": real, "BTensor": real, **plain},
+        "MATRIX_MULTIPLY_INTEGER": {"ATensor": byte, "BTensor": byte},
+        "MATRIX_MULTIPLY_INTEGER_TO_FLOAT": {"ATensor": byte, "BTensor": byte, **scales},
+        "QUANTIZED_LINEAR_MATRIX_MULTIPLY": {"ATensor": byte, "BTensor": byte, **scales, "OutputScaleTensor": one},
+        "RNN": recurrent(1, size, "TANH"),
+        "GRU": recurrent(3, size, "SIGMOID", "TANH", LinearBeforeReset=False),
+        "LSTM": recurrent(4, size, "SIGMOID", "TANH", "TANH", **cell),
+        "MULTIHEAD_ATTENTION": attention(size, HeadCount=2),
+        "MULTIHEAD_ATTENTION1": attention(size, QueryHeadCount=2, KeyValueHeadCount=2),
+    }
+
+
+PRODUCTS = {"cpu": products(384), "reference": products(16)}
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("form", ["base64", "binary"])
+@pytest.mark.parametrize("name", PRODUCTS["cpu"])
+def test_a_product_takes_no_more_than_it_was_admitted_with(own_device: Device, name: str, form: str) -> None:
+    operator = {"type": name, "desc": PRODUCTS[own_device.name][name]}
+    plan = check(operator)
+    held = asyncio.run(measured(own_device, plan, str(plan.level), operator, form))
+    assert held.is_whole
+    assert held.taken <= held.admitted + FLOOR, held
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", EXECUTABLE)
 def test_a_request_takes_what_it_was_admitted_with(own_device: Device, name: str) -> None:

@@ -7,6 +7,7 @@ import json
 import logging
 import socket
 import threading
+import time
 from collections.abc import Iterator
 
 import httpx
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 
 from opwire.wire import BINARY, HEAD_LENGTH
+from opwire_service.http.connection import Connection, has_unread
 from opwire_service.process.server import HttpServer
 from opwire_service.settings import Settings
 from tests.problems import read_problem
@@ -336,3 +338,38 @@ def test_a_small_answer_comes_in_one_piece(connection):
         head, _, body = connection.recv(65536).partition(b"\r\n\r\n")
         length = next(line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
         assert len(body) == int(length.partition(b":")[2]) > 0
+
+
+def test_a_client_is_not_cut_off_whose_bytes_wait_for_the_server(server):
+    """The server notices the rest of a body only after a look for slow clients that comes too soon."""
+    sent = request("A" * 6_000_000)
+    half = len(sent) // 2
+    with connect(server.url or "") as client:
+        client.sendall(sent[:half])
+        until(lambda: held(server) > half)
+        (connection,) = [
+            each
+            for each in server.server_state.connections
+            if isinstance(each, Connection) and each.client == client.getsockname()
+        ]
+        rest_is_here = threading.Event()
+
+        def be_late() -> None:
+            rest_is_here.wait()
+            time.sleep(0.1)
+            connection.close_if_slow(60, 0.05)
+
+        connection.loop.call_soon_threadsafe(be_late)
+        sender = threading.Thread(target=client.sendall, args=[sent[half:]])
+        sender.start()
+        until(lambda: has_unread(connection.transport))
+        rest_is_here.set()
+        assert next_answer(client)[0] == 422, "the bytes are far more than those of three elements"
+        sender.join()
+
+
+def held(server: HttpServer) -> int:
+    """Bytes that all requests hold."""
+    name = "opwire_request_memory_bytes "
+    lines = httpx.get(f"{server.url}/metrics").text.splitlines()
+    return sum(int(float(line.removeprefix(name))) for line in lines if line.startswith(name))

@@ -257,6 +257,20 @@ async def test_bodies_that_take_long_to_come_keep_no_others_from_beginning():
     await memory.open().take_body(SHARED, SMALL, in_time())  # what counts no more is not taken off again
 
 
+async def test_a_body_that_waits_for_the_server_is_not_slow_to_come():
+    memory = Memory(LIMIT, 99)
+    here = memory.open()
+    here.has_unread = lambda: True
+    await here.take_body(SHARED, SMALL, in_time())
+    _, asked = asks(memory, SMALL)
+    memory.pass_slow(in_time(SLOW_SECONDS * 99))
+    await settled()
+    assert not asked.done()
+    here.has_unread = lambda: False
+    memory.pass_slow(in_time(SLOW_SECONDS * 99))
+    await asked
+
+
 async def test_a_large_body_has_time_for_its_bytes():
     memory = Memory(LIMIT, 99)
     await memory.open().take_body(4 * SMALL, 4 * SMALL, in_time())

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from bisect import insort
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import inf
 from types import TracebackType
@@ -123,14 +124,14 @@ class Memory:
         return True
 
     def pass_slow(self, now: float) -> None:
-        """Lets others begin beside bodies that take long to come: these fight for no processor.
+        """Lets others begin beside bodies whose clients are slow to send them: these fight for no processor.
 
         Args:
             now: on the clock of ``time.monotonic``.
         """
         for line in self._of_bodies:
             for hold in [each for each in line.bodies if each not in self._arrived]:
-                if now - hold.since > SLOW_SECONDS * max(1.0, hold.body / self._small):
+                if now - hold.since > SLOW_SECONDS * max(1.0, hold.body / self._small) and not hold.has_unread():
                     self._uncount(hold)
         self._admit_waiting()
 
@@ -237,6 +238,10 @@ class Memory:
                     waiter.granted.set_result(None)
 
 
+def _nothing_unread() -> bool:
+    return False
+
+
 class Hold:
     """The bytes that one request holds; a context that gives them back.
 
@@ -245,10 +250,11 @@ class Hold:
         line: from which its body had memory, if it had to ask.
         body: bytes that it had from there.
         since: when it had the first of them.
+        has_unread: tells whether bytes of its body are here and wait for the server, not for the client.
         bytes: that it holds.
     """
 
-    __slots__ = ("_memory", "body", "bytes", "line", "number", "since")
+    __slots__ = ("_memory", "body", "bytes", "has_unread", "line", "number", "since")
 
     def __init__(self, memory: Memory, number: int) -> None:
         self._memory = memory
@@ -256,6 +262,7 @@ class Hold:
         self.line: _Line | None = None
         self.body = 0
         self.since = 0.0
+        self.has_unread: Callable[[], bool] = _nothing_unread
         self.bytes = 0
 
     async def take_body(self, size: int, whole: int, deadline: float) -> None:

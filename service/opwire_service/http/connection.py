@@ -47,6 +47,8 @@ _PIPELINED = 8
 _PARSED = 16 * 1024
 """Bytes that are parsed between two looks at those."""
 
+_CAN_POLL = hasattr(select, "poll")
+
 _FIRST_LOOK, _LONGEST_LINGER = 0.1, 2.0
 """Seconds for which a refusal may be on its way to a client that still sends: until the first look, and at most."""
 
@@ -84,6 +86,10 @@ class Incoming:
             ClientDisconnect: the client is gone.
         """
         await self._connection.fill(self._cycle, memory, admit)
+
+    def has_unread(self) -> bool:
+        """Whether bytes of the body are here and wait for this server to read them."""
+        return has_unread(self._connection.transport)
 
     def refuse(self, response: Response) -> None:
         """Answers without reading the body, and closes the connection once the client knows."""
@@ -292,6 +298,8 @@ class Connection(HttpToolsProtocol):
         """
         now = self.loop.time()
         sent = None if self._filling is None else self._filling.since
+        if sent is not None and now - sent > body_seconds and has_unread(self.transport):
+            sent = None  # it is this server that is slow
         if any(since is not None and now - since > body_seconds for since in (self._blocked_since, sent)):
             self.transport.abort()
         elif self._waits_since is not None and now - self._waits_since > head_seconds:
@@ -334,12 +342,19 @@ class Connection(HttpToolsProtocol):
             before.keep_alive = False
 
 
+def has_unread(transport: asyncio.BaseTransport) -> bool:
+    """Whether bytes have arrived that were not read yet; not where no system call tells."""
+    return not transport.is_closing() and _CAN_POLL and _polled(transport, select.POLLIN)
+
+
 def _is_closed(transport: asyncio.BaseTransport) -> bool:
     """Whether the other side has closed the connection, of which nothing is read; also where no system call tells."""
-    if not hasattr(select, "poll"):
-        return True
+    return not _CAN_POLL or _polled(transport, 0)
+
+
+def _polled(transport: asyncio.BaseTransport, events: int) -> bool:
     poll = select.poll()
-    poll.register(transport.get_extra_info("socket").fileno(), 0)
+    poll.register(transport.get_extra_info("socket").fileno(), events)
     return bool(poll.poll(0))
 
 

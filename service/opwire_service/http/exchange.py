@@ -144,6 +144,8 @@ class Exchange:
         deadline = self.progress.started + limits.timeout_ms / 1000
         await hold.take_body(_first_bytes(size), size, deadline)
         self.unread = 0
+        if request is not None:
+            hold.has_unread = request.has_unread
         try:
             async with asyncio.timeout(limits.receive_ms / 1000):
                 body = await self._receive(size, request, lambda more: hold.take_body(more, size, deadline))

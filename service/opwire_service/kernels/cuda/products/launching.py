@@ -13,7 +13,6 @@ from ..job import TYPES, Matrices, MatrixProduct, Program
 from .activation import activated_source
 from .batches import Batch, Recording
 from .tiles import (
-    ALIGNMENT,
     KEPT,
     MOST_SETTLED,
     NOWHERE,
@@ -33,9 +32,9 @@ ROUNDED, ACTIVATED, OPEN, EXACT = range(4)
 SOURCES = ("rounding", *(f"products/{name}" for name in ("operands", "copies", "certify", "settle")))
 
 WARP = 32
-COPY_LINES, COPY_THREADS, CERTIFY_THREADS, SETTLE_THREADS = 8, 128, 256, 128
+COPY_LINES, UNFOLD_THREADS, CERTIFY_THREADS, SETTLE_THREADS = 8, 128, 256, 128
 AGAIN_THREADS, AGAIN_SUMS, LANES = 256, 8, 4
-TURN, TURN_ROWS = 32, 8
+ACROSS, ACROSS_ROWS, DEEP = 32, 8, 64
 """As the kernels have them."""
 
 SETTLED_AT_ONCE = 1 << 33
@@ -61,9 +60,6 @@ LEAST_DEPTH = 1024
 
 COMPUTED_AT_ONCE = 1 << 33
 """Products that one launch sums directly, at most."""
-
-WORTH_TURNING = 1 << 29
-"""Products of a tile from which on operands are copied for what is summed again."""
 
 BLOCKS = 16
 """Of each multiprocessor, for kernels whose blocks go on with the next piece."""
@@ -124,10 +120,10 @@ class Launching:
             for first in range(0, products.depth, cut.depth):
                 self._add(record, products, tile, first, min(cut.depth, products.depth - first))
                 yield from record.batches()
-            self._visit_lines("take_roots", record, tile)
+            self._visit_lines("begin_certifying", record, tile)
             self._certify("certify", record, tile, min(STRIPE, max(1, tile.sums >> 16)))
-            self._turn(record, products, tile)
-            record.task["part"] = products.part(cut.depth)
+            self._read_turned(record.task, products, tile)
+            record.task["part"] = products.part(cut.depth) if products.depth <= MOST_SETTLED else 0
             yield from self._settled(record, products, tile, self._near(products, tile))
 
     def computed(self, products: Products, cut: Cut) -> Iterator[Batch]:
@@ -137,8 +133,8 @@ class Launching:
             record = Recording(self._task(products, tile, scratch))
             # The magnitudes themselves are summed, and that may be off as well.
             record.task["error"] = products.error(products.depth + 1) * 1.01
-            record.task["matrices"] = 0  # there are no bounds to clear
-            record.launch("clear", (1, 1), (CERTIFY_THREADS, 1))
+            record.task["matrices"] = 0  # there are no bounds
+            record.launch("begin_certifying", (1, 1), (CERTIFY_THREADS, 1))
             record.task["matrices"] = tile.matrices
             several = min(COMPUTED_AT_ONCE // max(1, products.depth), 1 << 28)
             self._certify("convolve", record, tile, 1, several)
@@ -238,32 +234,26 @@ class Launching:
             record.launch(f"copy_{side}_along", (blocks, -(-count // share)), (WARP, COPY_LINES))
             return Matrices(address, lines * pitch, pitch)
         task[f"{side}_pitch"] = pitch = even(lines)
-        blocks = matrices * -(-lines // COPY_THREADS)
-        slices = max(1, min(self._processors * BLOCKS // blocks, -(-count // 8)))
-        task["share"] = share = max(-(-count // slices), -(-count // 65535))
-        entry = "unfold" if is_unfolded else f"copy_{side}_across"
-        record.launch(entry, (blocks, -(-count // share)), (COPY_THREADS, 1))
+        width = UNFOLD_THREADS if is_unfolded else ACROSS
+        blocks = matrices * -(-lines // width)
+        if is_unfolded:
+            slices = max(1, min(self._processors * BLOCKS // blocks, -(-count // 8)))
+            task["share"] = share = max(-(-count // slices), -(-count // 65535))
+            record.launch("unfold", (blocks, -(-count // share)), (width, 1))
+        else:
+            slices = max(1, min(self._processors * BLOCKS // 2 // blocks, -(-count // DEEP)))
+            task["share"] = share = -(-count // (slices * DEEP)) * DEEP
+            record.launch(f"copy_{side}_across", (blocks, -(-count // share)), (width, ACROSS_ROWS))
         return Matrices(address, count * pitch, pitch, is_transposed=True)
 
-    def _turn(self, record: Recording, products: Products, tile: Tile) -> None:
-        """Copies operands whose depth does not lie side by side, where there is room in place of earlier copies."""
-        if self._has_window or products.depth * tile.sums < WORTH_TURNING:
-            return
-        task = record.task
-        begin, end = int(task["left_copy"]), int(task["sums"])
-        for side, steps, lines in (("left", products.left, tile.rows), ("right", products.right, tile.columns)):
-            needed = tile.matrices * lines * products.depth * self._item_bytes[side]
-            if steps.is_along or begin + needed > end:
-                continue
-            task[f"{side}_copy"] = begin
-            blocks = tile.matrices * -(-lines // TURN)
-            slices = max(1, min(-(-products.depth // TURN), 4 * self._processors * BLOCKS // blocks))
-            record.launch(f"turn_{side}", (blocks, slices), (TURN, TURN_ROWS))
-            matrix = lines * products.depth
-            task[side] = (begin - tile.matrix * matrix * self._item_bytes[side]) % 2**64
-            task[f"{side}_steps"] = (products.inner * matrix, matrix, products.depth, 1)
-            task[f"{side}_is_copied"] = 1
-            begin += -(-needed // ALIGNMENT) * ALIGNMENT
+    def _read_turned(self, task: Array, products: Products, tile: Tile) -> None:
+        """What follows reads the copies whose lines lie along the depth, where there are some."""
+        for side, lines in (("left", tile.rows), ("right", tile.columns)):
+            begin, matrix = int(task[f"{side}_turned"]), lines * products.depth
+            if begin:
+                task[side] = (begin - tile.matrix * matrix * self._item_bytes[side]) % 2**64
+                task[f"{side}_steps"] = (products.inner * matrix, matrix, products.depth, 1)
+                task[f"{side}_is_copied"] = 1
 
     def _settled(self, record: Recording, products: Products, tile: Tile, near: int) -> Iterator[Batch]:
         """The launches so far, and those for as many open sums as there may be; mostly they find few.
@@ -276,8 +266,6 @@ class Launching:
         # Limbs that are kept between launches are those of so many sums.
         several = KEPT if is_deep else SETTLED_AT_ONCE // max(depth, LEAST_DEPTH)
         length = MOST_SETTLED if is_deep else max(1, depth)
-        if not is_deep:
-            task["limbs"] = 0
         first = 0
         while first < tile.sums:
             # The list is seldom long, so that later launches mostly find nothing, are short, and may find more.
@@ -287,7 +275,7 @@ class Launching:
                 self._sum_again(record, depth, near if first == 0 else depth)
             for begin in range(0, max(1, depth), length):
                 task["begin"], task["length"] = begin, length
-                blocks = min(count, self._processors * BLOCKS)
+                blocks = min(count, self._processors * BLOCKS // 2)
                 is_short = (first > 0 and not is_deep) or count * depth < SETTLED_AT_ONCE >> 3
                 record.launch("settle", (blocks, 1), (SETTLE_THREADS, 1), is_short=is_short)
                 yield from record.batches()

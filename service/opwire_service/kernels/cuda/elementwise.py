@@ -35,6 +35,9 @@ LARGER = frozenset(("sin", "cos", "sinh", "expm1"))
 BATCH = 2
 """Loads of each input that a thread has in flight, where what it computes takes few registers."""
 
+TABLE_BATCH = 4
+"""The same where results are looked up."""
+
 TABLE_WORTH = 2**22
 """Elements from which on results of FLOAT16 are looked up; a table costs as much as some of them."""
 
@@ -211,6 +214,8 @@ class Elements:
 
     @property
     def _batch(self) -> int:
+        if self._has_table:
+            return TABLE_BATCH
         return BATCH if self._is_certain else 1
 
     @property

@@ -24,6 +24,10 @@ class Writer(Protocol):
         """Within 2**-50, where neither the quotient nor the divisor is near the ends of the range."""
         ...
 
+    def ratio(self, a: Number, b: Number) -> Number:
+        """The same by what is never 0 or near the ends of the range, but may be NaN."""
+        ...
+
     def fused(self, a: Number, b: Number, c: Number) -> Number:
         """``a*b + c``, rounded once."""
         ...

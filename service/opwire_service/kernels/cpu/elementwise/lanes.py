@@ -70,6 +70,8 @@ class Lanes:
     def divide(self, a: Vector, b: Vector) -> Vector:
         return self.builder.fdiv(a, b)
 
+    ratio = divide
+
     def negate(self, a: Vector) -> Vector:
         return self._before_widening(a, self.builder.fneg)
 

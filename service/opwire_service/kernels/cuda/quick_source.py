@@ -176,13 +176,8 @@ class QuickSource:
         moved = f"__hiloint2double(0x43300000, {exponent} ^ 0x80000000)"
         return self._double(f"{mantissa} - 1"), self._double(f"{moved} - 0x1.000008p52")
 
-    def further(self, quarters: str) -> str:
-        return self.named("i32", f"{quarters} + 1")
-
-    def turned(self, quarters: str, sine: str, cosine: str) -> str:
-        size = self._double(f"{quarters} & 1 ? {cosine} : {sine}")
-        high = f"__double2hiint({size}) ^ (({quarters} & 2) << 30)"
-        return self._double(f"__hiloint2double({high}, __double2loint({size}))")
+    def of_odd(self, number: str, odd: str, even: str) -> str:
+        return self._double(f"{number} & 1 ? {odd} : {even}")
 
     def of(self, expression: Expression) -> str:
         """The value of a formula."""

@@ -178,8 +178,10 @@ def cos(v: Writer, x: Number) -> Number:
 
 
 def tan(v: Writer, x: Number) -> Number:
+    """A quarter of a circle further it is the inverse, with the other sign."""
     sine, cosine, quarters = _sine_and_cosine(v, x)
-    return v.ratio(v.turned(quarters, sine, cosine), v.turned(v.further(quarters), sine, cosine))
+    above, below = v.of_odd(quarters, cosine, sine), v.of_odd(quarters, sine, cosine)
+    return v.ratio(v.sign_changed(above, quarters), below)
 
 
 def atan(v: Writer, x: Number) -> Number:

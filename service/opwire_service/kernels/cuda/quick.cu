@@ -45,15 +45,7 @@ static __device__ __forceinline__ double quick_root(double x) {
 
 // What any number within `slack` units of the last place, a part `reach` of it, is rounded to. False if there is more
 // than one such element, or perhaps so, or an infinity. A number that is far from all elements stands for those beyond.
-//
-// Without branches, so that the statements of neighbours mix: the last bits of what is no FLOAT32 tell nothing, but
-// only where it is nearly subnormal do they matter.
-static __device__ __forceinline__ bool quickly(double x, u32 slack, double, f32 &to) {
-    to = __double2float_rn(x);
-    u32 size = (u32)__double2hiint(x) << 1;
-    bool is_small = size - (1023 - 200 << 21) < 200 - 125 << 21;
-    return is_clear(x, slack, to) & !is_small & size != 0x7ff00000u << 1;
-}
+static __device__ __forceinline__ bool quickly(double x, u32 slack, double, f32 &to) { return at_once(x, slack, to); }
 static __device__ __forceinline__ bool quickly(double x, u32 slack, double reach, f16 &to) {
     typedef Format<f16> F;
     typedef Binary64<f16> B;

@@ -171,6 +171,9 @@ struct State {
 static __device__ double activated(double x);
 
 struct Row {
+    static const bool TELLS_AT_ONCE = false;
+    __device__ bool at_once(float, Kept, Element &) const { return false; }
+
     double mean, rest;  // of the mean
     double factor;      // of deviations
     float share;        // error of a scaled deviation, as a part of it

@@ -144,6 +144,12 @@ struct Row {
     float peak;
     u32 slack;  // units of the last place of a double that results may be off by
 
+    static const bool TELLS_AT_ONCE = !HALF;
+    __device__ __forceinline__ bool at_once(float x, double term, f32 &result) const {
+        return ::at_once(LOGARITHM ? ((double)x - peak) - factor : term * factor, slack, result);
+    }
+    __device__ bool at_once(float, float, f16 &) const { return false; }
+
     __device__ __forceinline__ bool is_certain(double found, f32 &result) const {
         return certainly(found, slack, slack * 0x1p-53, result);
     }

@@ -5,21 +5,33 @@ const u32 COPY_LINES = 8;       // lines of a block, each of a warp
 const u32 PAIR = 2;             // doubles that a thread writes at once, and a warp side by side
 const u32 UNFOLD_THREADS = 128; // columns of a block, each of a thread
 
-extern "C" __global__ void clear(const __grid_constant__ Task task) {
-    u32 rows = task.matrices * task.rows, columns = task.matrices * task.columns;
-    u32 stride = gridDim.x * blockDim.x, at = blockIdx.x * blockDim.x + threadIdx.x;
-    for (u32 i = at; i < rows; i += stride) task.row_bounds[i] = 0;
-    for (u32 i = at; i < columns; i += stride) task.column_bounds[i] = 0;
+// The squares of a line have one owner in each slice of the depth, who goes on with them when more of it is copied.
+static __device__ __forceinline__ void keep_squares(
+    const Task &task, u32 lines, double *squares, u32 number, double total
+) {
+    double &kept = squares[(u64)blockIdx.y * task.matrices * lines + number];
+    kept = task.first ? kept + total : total;
 }
+
+const u32 BOUND_LINES = 32, BOUND_SLICES = 8;  // lines of a block, and the threads of each
 
 // The bounds on the errors of sums are products of those of their row and their column. No sum is open yet: the list of
 // those lies where the copies did.
-extern "C" __global__ void begin_certifying(const __grid_constant__ Task task) {
-    u32 rows = task.matrices * task.rows, columns = task.matrices * task.columns;
-    u32 stride = gridDim.x * blockDim.x, at = blockIdx.x * blockDim.x + threadIdx.x;
-    for (u32 i = at; i < rows; i += stride) task.row_bounds[i] = sqrt(task.row_bounds[i]) * task.error;
-    for (u32 i = at; i < columns; i += stride) task.column_bounds[i] = sqrt(task.column_bounds[i]);
-    if (at < 2) task.open[at] = 0;
+extern "C" __global__ void __launch_bounds__(BOUND_LINES *BOUND_SLICES) begin_certifying(const __grid_constant__ Task task) {
+    __shared__ double totals[BOUND_SLICES][BOUND_LINES];
+    u32 rows = task.matrices * task.rows, row_blocks = (rows + BOUND_LINES - 1) / BOUND_LINES;
+    bool is_row = blockIdx.x < row_blocks;
+    u32 lines = is_row ? rows : task.matrices * task.columns, slices = is_row ? task.row_slices : task.column_slices;
+    u32 number = (blockIdx.x - (is_row ? 0 : row_blocks)) * BOUND_LINES + threadIdx.x;
+    double *squares = is_row ? task.row_bounds : task.column_bounds, total = 0;
+    if (number < lines)
+        for (u32 i = threadIdx.y; i < slices; i += BOUND_SLICES) total += squares[(u64)i * lines + number];
+    totals[threadIdx.y][threadIdx.x] = total;
+    __syncthreads();
+    if (threadIdx.y) return;
+    for (u32 i = 1; i < BOUND_SLICES; ++i) total += totals[i][threadIdx.x];
+    if (number < lines) squares[number] = sqrt(total) * (is_row ? task.error : 1);
+    if (blockIdx.x == 0 && threadIdx.x < 2) task.open[threadIdx.x] = 0;
 }
 
 template <class Line>
@@ -55,7 +67,7 @@ static __device__ __forceinline__ void copy_along(
     }
 #pragma unroll
     for (u32 lane = WARP / 2; lane; lane /= 2) total += __shfl_xor_sync(~0u, total, lane);
-    if (threadIdx.x == 0) atomicAdd(squares + number, total);
+    if (threadIdx.x == 0) keep_squares(task, lines, squares, number, total);
 }
 
 extern "C" __global__ void __launch_bounds__(256) copy_left_along(const __grid_constant__ Task task) {
@@ -79,7 +91,7 @@ extern "C" __global__ void __launch_bounds__(UNFOLD_THREADS) unfold(const __grid
         to += task.right_pitch;
         total = fma(value, value, total);
     }
-    atomicAdd(task.column_bounds + (u64)matrix * task.columns + column, total);
+    keep_squares(task, task.columns, task.column_bounds, matrix * task.columns + column, total);
 }
 #else
 const u32 ACROSS = 32, ACROSS_ROWS = 8;  // lines of a block, each of as many threads
@@ -93,6 +105,7 @@ static __device__ __forceinline__ void copy_across(
 ) {
     const u32 EACH = DEEP / ACROSS_ROWS;
     __shared__ T part[DEEP][ACROSS + 1];
+    __shared__ double totals[ACROSS_ROWS][ACROSS];
     u32 across = (lines + ACROSS - 1) / ACROSS, matrix = blockIdx.x / across;
     u32 first = (blockIdx.x - matrix * across) * ACROSS, number = first + threadIdx.x, held = min(ACROSS, lines - first);
     bool is_line = number < lines;
@@ -126,7 +139,11 @@ static __device__ __forceinline__ void copy_across(
                 turned[(u64)i * task.depth + begin + along] = part[along][i];
         __syncthreads();
     }
-    if (is_line) atomicAdd(squares + (u64)matrix * lines + number, total);
+    totals[threadIdx.y][threadIdx.x] = total;
+    __syncthreads();
+    if (threadIdx.y || !is_line) return;
+    for (u32 i = 1; i < ACROSS_ROWS; ++i) total += totals[i][threadIdx.x];
+    keep_squares(task, lines, squares, matrix * lines + number, total);
 }
 
 extern "C" __global__ void __launch_bounds__(ACROSS *ACROSS_ROWS) copy_left_across(const __grid_constant__ Task task) {

@@ -15,6 +15,7 @@ from .batches import Batch, Recording
 from .tiles import (
     KEPT,
     MOST_SETTLED,
+    MOST_SLICES,
     NOWHERE,
     TASK,
     TENSORS,
@@ -24,6 +25,7 @@ from .tiles import (
     Steps,
     Tile,
     even,
+    most_slices,
 )
 
 ROUNDED, ACTIVATED, OPEN, EXACT = range(4)
@@ -35,6 +37,7 @@ WARP = 32
 COPY_LINES, UNFOLD_THREADS, CERTIFY_THREADS, SETTLE_THREADS = 8, 128, 256, 128
 AGAIN_THREADS, AGAIN_SUMS, LANES = 256, 8, 4
 ACROSS, ACROSS_ROWS, DEEP = 32, 8, 64
+BOUND_LINES, BOUND_SLICES = 32, 8
 """As the kernels have them."""
 
 SETTLED_AT_ONCE = 1 << 33
@@ -116,11 +119,10 @@ class Launching:
         for tile in cut.tiles(products):
             record = Recording(self._task(products, tile, scratch))
             record.task["error"] = products.error(cut.depth)
-            self._visit_lines("clear", record, tile)
             for first in range(0, products.depth, cut.depth):
-                self._add(record, products, tile, first, min(cut.depth, products.depth - first))
+                self._add(record, products, tile, first, cut.depth)
                 yield from record.batches()
-            self._visit_lines("begin_certifying", record, tile)
+            self._begin_certifying(record, tile)
             self._certify("certify", record, tile, min(STRIPE, max(1, tile.sums >> 16)))
             self._read_turned(record.task, products, tile)
             record.task["part"] = products.part(cut.depth) if products.depth <= MOST_SETTLED else 0
@@ -134,7 +136,7 @@ class Launching:
             # The magnitudes themselves are summed, and that may be off as well.
             record.task["error"] = products.error(products.depth + 1) * 1.01
             record.task["matrices"] = 0  # there are no bounds
-            record.launch("begin_certifying", (1, 1), (CERTIFY_THREADS, 1))
+            self._begin_certifying(record, tile._replace(matrices=0))
             record.task["matrices"] = tile.matrices
             several = min(COMPUTED_AT_ONCE // max(1, products.depth), 1 << 28)
             self._certify("convolve", record, tile, 1, several)
@@ -146,7 +148,7 @@ class Launching:
         for tile in cut.tiles(products):
             record = Recording(self._task(products, tile, scratch))
             for first in range(0, products.depth, cut.depth):
-                self._add(record, products, tile, first, min(cut.depth, products.depth - first))
+                self._add(record, products, tile, first, cut.depth)
                 yield from record.batches()
             record.task["count"] = tile.sums
             record.launch("requantize", (-(-tile.sums // CERTIFY_THREADS), 1), (CERTIFY_THREADS, 1))
@@ -204,47 +206,55 @@ class Launching:
         is_shared = depth <= MOST_PIECES * near and min(tile.rows, tile.columns) >= WORTH_NEARNESS
         return near if is_shared else max(1, depth)
 
-    def _visit_lines(self, entry: str, record: Recording, tile: Tile) -> None:
-        """Launches a kernel that visits each line of both operands."""
-        lines = tile.matrices * max(tile.rows, tile.columns)
-        blocks = min(-(-lines // CERTIFY_THREADS), self._processors * BLOCKS)
-        record.launch(entry, (blocks, 1), (CERTIFY_THREADS, 1))
+    def _begin_certifying(self, record: Recording, tile: Tile) -> None:
+        blocks = sum(-(-tile.matrices * lines // BOUND_LINES) for lines in (tile.rows, tile.columns))
+        record.launch("begin_certifying", (max(1, blocks), 1), (BOUND_LINES, BOUND_SLICES))
 
-    def _add(self, record: Recording, products: Products, tile: Tile, first: int, count: int) -> None:
-        """Copies some of the depth of both operands, and adds their products to the sums."""
+    def _add(self, record: Recording, products: Products, tile: Tile, first: int, most: int) -> None:
+        """Copies some of the depth of both operands, and adds their products to the sums.
+
+        Args:
+            first, most: where that begins, and how much it is if there is as much.
+        """
+        count, most = min(most, products.depth - first), min(most, products.depth)
         record.task["first"], record.task["count"] = first, count
-        left = self._copied("left", products.left, tile.rows, record)
+        left = self._copied("left", products.left, tile.rows, most, record)
         right_steps = NOWHERE._replace(along=1) if self._has_window else products.right
-        right = self._copied("right", right_steps, tile.columns, record)
+        right = self._copied("right", right_steps, tile.columns, most, record)
         sums = Matrices(int(record.task["sums"]), tile.rows * tile.columns, tile.columns)
         # The lines of a copy of the right operand are columns where it lies along the depth.
         right = right._replace(is_transposed=not right.is_transposed)
         record.multiply(MatrixProduct(tile.matrices, tile.rows, tile.columns, count, left, right, sums, adds=first > 0))
 
-    def _copied(self, side: str, steps: Steps, lines: int, record: Recording) -> Matrices:
+    def _copied(self, side: str, steps: Steps, lines: int, most: int, record: Recording) -> Matrices:
         """Copies an operand; lines of the copy are those of the operand where its depth lies along them."""
         task = record.task
         matrices, count, address = int(task["matrices"]), int(task["count"]), int(task[f"{side}_copy"])
         is_unfolded = self._has_window and side == "right"
         if (steps.is_along or self._has_window) and not is_unfolded:
             task[f"{side}_pitch"] = pitch = even(count)
+            copied = Matrices(address, lines * pitch, pitch)
             blocks = -(-matrices * lines // COPY_LINES)
-            slices = max(1, min(self._processors * BLOCKS // blocks, count // LEAST_SLICE))
-            task["share"] = share = -(-count // (slices * WARP * LANES)) * WARP * LANES
-            record.launch(f"copy_{side}_along", (blocks, -(-count // share)), (WARP, COPY_LINES))
-            return Matrices(address, lines * pitch, pitch)
-        task[f"{side}_pitch"] = pitch = even(lines)
-        width = UNFOLD_THREADS if is_unfolded else ACROSS
-        blocks = matrices * -(-lines // width)
-        if is_unfolded:
-            slices = max(1, min(self._processors * BLOCKS // blocks, -(-count // 8)))
-            task["share"] = share = max(-(-count // slices), -(-count // 65535))
-            record.launch("unfold", (blocks, -(-count // share)), (width, 1))
+            entry, block = f"copy_{side}_along", (WARP, COPY_LINES)
+            slices, unit = min(self._processors * BLOCKS // blocks, most // LEAST_SLICE), WARP * LANES
         else:
-            slices = max(1, min(self._processors * BLOCKS // 2 // blocks, -(-count // DEEP)))
-            task["share"] = share = -(-count // (slices * DEEP)) * DEEP
-            record.launch(f"copy_{side}_across", (blocks, -(-count // share)), (width, ACROSS_ROWS))
-        return Matrices(address, count * pitch, pitch, is_transposed=True)
+            task[f"{side}_pitch"] = pitch = even(lines)
+            copied = Matrices(address, count * pitch, pitch, is_transposed=True)
+            width = UNFOLD_THREADS if is_unfolded else ACROSS
+            blocks = matrices * -(-lines // width)
+            if is_unfolded:
+                entry, block = "unfold", (width, 1)
+                slices, unit = min(self._processors * BLOCKS // blocks, most_slices(most)), 1
+            else:
+                entry, block = f"copy_{side}_across", (width, ACROSS_ROWS)
+                slices, unit = min(self._processors * BLOCKS // 2 // blocks, -(-most // DEEP)), DEEP
+        # The same slices of each piece of the depth, of which the last may have fewer.
+        slices = max(1, min(slices, MOST_SLICES // (matrices * lines)))
+        task["share"] = share = -(-most // (slices * unit)) * unit
+        if task["first"] == 0:
+            task["row_slices" if side == "left" else "column_slices"] = -(-count // share)
+        record.launch(entry, (blocks, -(-count // share)), block)
+        return copied
 
     def _read_turned(self, task: Array, products: Products, tile: Tile) -> None:
         """What follows reads the copies whose lines lie along the depth, where there are some."""

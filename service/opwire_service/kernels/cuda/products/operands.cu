@@ -47,7 +47,7 @@ struct Task {
     const Addend *addend;  // or there is none
     Output *target;
     double *left_copy, *right_copy, *sums;
-    double *row_bounds, *column_bounds;  // sums of squares at first
+    double *row_bounds, *column_bounds;  // at first sums of squares, of slices of the depth one behind the other
     u32 *open;                           // how many sums bounds leave open, whether any is when they are summed again,
                                          // which, and rests of them, if in pieces
     i64 *limbs;                          // of those, if they are summed in several launches
@@ -65,6 +65,7 @@ struct Task {
     u32 share;                   // of the depth that a thread copies, or of the sums that it certifies
     u32 column;                  // the first one, where the operand begins before it
     u32 begin, length;           // of the depth, in exact sums
+    u32 row_slices, column_slices;
     Window window;
 };
 

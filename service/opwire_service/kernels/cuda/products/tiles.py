@@ -48,6 +48,12 @@ MOST_TURNED = 1 << 27
 WIDEST = 4
 """Bytes of an element of an operand, at most."""
 
+MOST_SLICES = 1 << 17
+"""Of the depth, each with its own sums of squares, of all lines of an operand together, if these are fewer."""
+
+THINNEST = 8
+"""Products of a slice, at least."""
+
 ALIGNMENT = 256
 
 STEPS = np.dtype([(name, "<i8") for name in ("outer", "inner", "line", "along")])
@@ -77,6 +83,7 @@ TASK = np.dtype(
         *((name, "<f8") for name in ("alpha", "beta", "error", "part")),
         *((name, "<u4") for name in ("matrices", "rows", "columns", "depth", "matrix", "inner", "first", "count")),
         *((name, "<u4") for name in ("left_pitch", "right_pitch", "share", "column", "begin", "length")),
+        *((name, "<u4") for name in ("row_slices", "column_slices")),
         ("window", WINDOW),
         *((f"{name}_is_copied", "<u4") for name in TENSORS[:2]),
     ]
@@ -270,7 +277,8 @@ class Scratch(NamedTuple):
         listed = _aligned(8 + (4 if is_direct else 8) * sums)
         begins = [0, copies[0], 0]  # sums are listed when copies are no longer needed
         end = max(sum(copies), listed)
-        for part in (0, 0, 0) if is_direct else (8 * sums, 8 * lines[0], 8 * lines[1]):
+        squares = [8 * max(count, min(MOST_SLICES, count * most_slices(products.depth))) for count in lines]
+        for part in (0, 0, 0) if is_direct else (8 * sums, *squares):
             begins.append(end)
             end += _aligned(part)
         kept = 8 * LIMBS * min(KEPT, sums) if products.depth > MOST_SETTLED else 0
@@ -295,6 +303,11 @@ def _turned(products: Products, lines: tuple[int, int], sums: int) -> list[int]:
         if not steps.is_along and sum(needed) + size <= MOST_TURNED:
             needed[side] = size
     return needed
+
+
+def most_slices(depth: int) -> int:
+    """Into which the depth of a line may be cut."""
+    return -(-depth // THINNEST)
 
 
 def _aligned(size: int) -> int:

@@ -46,12 +46,8 @@ static __device__ __forceinline__ double quick_root(double x) {
 // What any number within `slack` units of the last place, a part `reach` of it, is rounded to. False if there is more
 // than one such element, or perhaps so, or an infinity. A number that is far from all elements stands for those beyond.
 static __device__ __forceinline__ bool quickly(double x, u32 slack, double, f32 &to) { return at_once(x, slack, to); }
-static __device__ __forceinline__ bool quickly(double x, u32 slack, double reach, f16 &to) {
-    typedef Format<f16> F;
-    typedef Binary64<f16> B;
-    to = F::make(F::nearest(x));
-    u32 exponent = ((u32)__double2hiint(x) >> 20) & 0x7ff;
-    if (exponent - B::least < B::range) return is_clear(x, slack, to);
-    if (exponent - (1023 - 200) > 400) return exponent != 0x7ff || x != x;
-    return F::nearest(x * (1 - reach)) == F::nearest(x * (1 + reach));
+// By way of a float: what lies beyond its range is 0 or infinite as FLOAT16, too.
+static __device__ __forceinline__ bool quickly(double x, u32, double reach, f16 &to) {
+    bool is_infinite = (u32)__double2hiint(x) << 1 == 0x7ff00000u << 1;
+    return certainly_half((float)x, (float)(reach + 0x1p-22), to) & !is_infinite;
 }

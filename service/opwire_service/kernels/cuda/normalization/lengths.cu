@@ -26,7 +26,7 @@ struct State {
 
 struct Row {
     static const bool TELLS_AT_ONCE = false;
-    __device__ bool at_once(float, Kept, Element &) const { return false; }
+    __device__ bool at_once(float, Kept, const Beside &, Element &) const { return false; }
 
     double divisor;
 

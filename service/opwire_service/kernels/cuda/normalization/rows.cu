@@ -4,7 +4,7 @@
 //          held threads exchange no more than held(), which they join and take
 //   Row:   of(state, numbers), or of_held(state, numbers, sum), where sum(term) adds up a term of each element; and
 //          whether an element is certain: value<IS_KEPT>(x, index, kept, beside, numbers, result); or, if
-//          TELLS_AT_ONCE, at_once(x, kept, result), which mostly tells
+//          TELLS_AT_ONCE, at_once(x, kept, beside, result), which mostly tells
 //   KEEPS: whether terms are kept at all; prepare(): what a block does at first
 // LANES neighbours of a row lie side by side, if BY_ROWS; threads then share a row along x, else along y. SCALE, BIAS
 // and ADDED say how those tensors are walked.
@@ -77,7 +77,7 @@ static __device__ __forceinline__ void put(
     for (int k = 0; k < LANES; ++k) {
         Beside beside = {scale[k], bias[k], added[k]};
         bool is_certain = Row::TELLS_AT_ONCE && (IS_KEPT || !KEEPS)
-                              ? row.at_once(x[k], kept[k], results.lane[k])
+                              ? row.at_once(x[k], kept[k], beside, results.lane[k])
                               : row.value<IS_KEPT>(x[k], item * LANES + k, kept[k], beside, task.numbers, results.lane[k]);
         open |= (u32)!is_certain << k;
     }

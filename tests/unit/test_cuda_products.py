@@ -119,11 +119,11 @@ def test_all_that_a_tile_uses_lies_in_its_memory():
         else:
             (task,) = launch.parameter
             assert task["open"] + 8 + 4 * int(task["matrices"]) * int(task["rows"]) * int(task["columns"]) <= end
-            for lines, name, turned in (("rows", "row", "left"), ("columns", "column", "right")):
-                count = int(task["matrices"]) * int(task[lines])
-                assert task[f"{name}_bounds"] + 8 * count * int(task[f"{name}_slices"]) <= end
-                is_turned = task[f"{turned}_turned"] != 0
-                assert not is_turned or task[f"{turned}_turned"] + 4 * count * int(task["depth"]) <= end
+            for line, side in (("row", "left"), ("column", "right")):
+                count = int(task["matrices"]) * int(task[f"{line}s"])
+                assert task[f"{line}_bounds"] + 8 * count * int(task[f"{line}_slices"]) <= end
+                turned = int(task[f"{side}_turned"])
+                assert not turned or turned + 4 * count * int(task["depth"]) <= end
 
 
 def convolution(sizes: list[int], kernel: list[int], **changes: Any) -> Plan:

@@ -285,7 +285,8 @@ class Scratch(NamedTuple):
         for part in (kept, *turned):
             begins.append(end if part else 0)
             end += _aligned(part)
-        return cls(*begins, end)
+        begins.append(end)
+        return cls(*begins)
 
     def fill(self, task: Array) -> None:
         """Tells a task where everything is."""

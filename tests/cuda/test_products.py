@@ -50,6 +50,23 @@ def test_sums_that_are_summed_again(cuda, rows, depth, columns):
     np.testing.assert_array_equal(found, (a @ b).astype(np.float32))
 
 
+@pytest.mark.parametrize("turned", list(itertools.product((False, True), repeat=2)), ids=str)
+def test_batches_that_are_summed_again(cuda, turned):
+    # Each operand lies along the depth or across it, and is infinite somewhere.
+    chosen = np.random.default_rng(3)
+    sizes = (1, 3, 203, 3001), (1, 3, 3001, 310), (1, 3, 203, 310)
+    a, b, c = (chosen.integers(-(2**19), 2**19, shape).astype(np.float64) for shape in sizes)
+    a[0, 1, 7, 2999], b[0, 2, 11, 300] = np.inf, -np.inf
+    operands = [
+        np.ascontiguousarray(x.swapaxes(2, 3) if turns else x, np.float32)
+        for x, turns in zip((a, b), turned, strict=True)
+    ]
+    names = {name: "TRANSPOSE" if turns else "NONE" for name, turns in zip(("TransA", "TransB"), turned, strict=True)}
+    found = gemm(cuda, operands[0], operands[1], c.astype(np.float32), **names)
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(found, (a @ b + c).astype(np.float32))
+
+
 def test_the_deepest_sums_are_cut_between_launches(cuda):
     depth = 2 * MOST_SETTLED + 777
     chosen = np.random.default_rng(0)

@@ -5,19 +5,20 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from fractions import Fraction
 from math import prod
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from opwire.check import Plan, check
 from opwire_service.kernels.cuda import JOBS
 from opwire_service.kernels.cuda.job import CudaMemory, KernelLaunch, Launch, MatrixProduct
 from opwire_service.kernels.cuda.products.activation import activated_source
-from opwire_service.kernels.cuda.products.tiles import NOWHERE, Cut, Products, Scratch
+from opwire_service.kernels.cuda.products.tiles import NOWHERE, Cut, Products, Scratch, Steps
 
 PROCESSORS = 132
 MEMORY = CudaMemory({"ATensor": 2**40, "BTensor": 2**41}, {"OutputTensor": 2**42}, 2**43, 0, 0)
@@ -30,9 +31,14 @@ def products(matrices: int, rows: int, columns: int, depth: int, **changes: Any)
 SIZES = st.sampled_from([1, 2, 63, 64, 700, 4096, 4097, 8192, 10_000, 2**18, 2**22])
 
 
-@given(st.sampled_from([1, 3, 900]), SIZES, SIZES, SIZES)
-def test_tiles_cover_all_sums_once_in_bounded_memory(matrices, rows, columns, depth):
-    whole = products(matrices, rows, columns, depth)
+ACROSS = Steps(0, 0, 1, 2)
+"""Of an operand whose depth does not lie side by side, so that it may be copied twice."""
+
+
+@given(st.sampled_from([1, 3, 900]), SIZES, SIZES, SIZES, *[st.sampled_from([NOWHERE, ACROSS])] * 2)
+@example(1, 8192, 8192, 8192, ACROSS, ACROSS)
+def test_tiles_cover_all_sums_once_in_bounded_memory(matrices, rows, columns, depth, left, right):
+    whole = replace(products(matrices, rows, columns, depth), left=left, right=right)
     cut = Cut.of(whole)
     assert Scratch.of(whole, cut, is_direct=False).size <= 400 * 2**20
     if matrices * -(-rows // cut.rows) * -(-columns // cut.columns) > 10_000:
@@ -113,6 +119,11 @@ def test_all_that_a_tile_uses_lies_in_its_memory():
         else:
             (task,) = launch.parameter
             assert task["open"] + 8 + 4 * int(task["matrices"]) * int(task["rows"]) * int(task["columns"]) <= end
+            for line, side in (("row", "left"), ("column", "right")):
+                count = int(task["matrices"]) * int(task[f"{line}s"])
+                assert task[f"{line}_bounds"] + 8 * count * int(task[f"{line}_slices"]) <= end
+                turned = int(task[f"{side}_turned"])
+                assert not turned or turned + 4 * count * int(task["depth"]) <= end
 
 
 def convolution(sizes: list[int], kernel: list[int], **changes: Any) -> Plan:

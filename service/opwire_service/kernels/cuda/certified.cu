@@ -26,6 +26,15 @@ template <class T> static __device__ __forceinline__ bool certainly(double x, u3
     return F::nearest(x * (1 - reach)) == F::nearest(x * (1 + reach));
 }
 
+// The same without branches, so that the statements of neighbours mix; false as well of infinities, and where FLOAT32 is
+// subnormal or nearly so, unless it is 0. Of what is no FLOAT32 the last bits tell nothing, but only there do they matter.
+static __device__ __forceinline__ bool at_once(double x, u32 slack, f32 &to) {
+    to = __double2float_rn(x);
+    u32 size = (u32)__double2hiint(x) << 1;
+    bool is_small = size - (1023 - 200 << 21) < 200 - 125 << 21;
+    return is_clear(x, slack, to) & !is_small & size != 0x7ff00000u << 1;
+}
+
 // The same for a float and FLOAT16, of which one instruction makes two.
 static __device__ __forceinline__ bool certainly_half(float x, float reach, f16 &to) {
     u32 both;

@@ -15,7 +15,7 @@ from opwire.tensor import Array, BufferTensorDesc, DataType
 from ...execution import Arrays, Stop, Stopped
 from ..formulas.certified import Certified
 from ..formulas.exactly import ExactFormula
-from ..formulas.formula import PlanFormula, formula_of, primitives
+from ..formulas.formula import PlanFormula, formula_of
 from ..layout import Loop
 from .element_source import Formula, Read, element_source
 from .formula_source import FormulaSource, has_scale
@@ -28,12 +28,11 @@ TABLE_THREADS = 1024
 BLOCKS = 8
 """That share a multiprocessor where much is computed: then it has all the threads that it can."""
 
-FEWER_BLOCKS = 6
-LARGER = frozenset(("sin", "cos", "sinh", "expm1"))
-"""Functions whose threads would not have enough registers, and as many blocks as share it with these."""
-
 BATCH = 2
 """Loads of each input that a thread has in flight, where what it computes takes few registers."""
+
+TABLE_BATCH = 4
+"""The same where results are looked up."""
 
 TABLE_WORTH = 2**22
 """Elements from which on results of FLOAT16 are looked up; a table costs as much as some of them."""
@@ -200,10 +199,7 @@ class Elements:
     @property
     def _blocks(self) -> int:
         """Of a multiprocessor."""
-        if self._is_certain or len(self.formulas) > 1:
-            return 1
-        used = primitives(self.formulas[0].source.formula.expression)
-        return BLOCKS if LARGER.isdisjoint(used) else FEWER_BLOCKS
+        return 1 if self._is_certain or len(self.formulas) > 1 else BLOCKS
 
     @property
     def _threads(self) -> int:
@@ -211,6 +207,8 @@ class Elements:
 
     @property
     def _batch(self) -> int:
+        if self._has_table:
+            return TABLE_BATCH
         return BATCH if self._is_certain else 1
 
     @property

@@ -2,19 +2,22 @@
 
 // The coarse inverse is within 2^-19, and the cube of its error so below the roundings.
 static __device__ __forceinline__ double quick_quotient(double a, double b) {
-    u32 high = (u32)__double2hiint(b) & 0x7fffffff;
-    if (high - 0x00200000 > 0x7fb00000) return a / b;  // zero, subnormal, infinite, NaN, or nearly so
     double inverse;
     asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(inverse) : "d"(b));
     double rest = fma(-b, inverse, 1.0);
     rest = fma(rest, rest, rest);
     return a * fma(inverse, rest, inverse);
 }
+// Whether a number is none to divide by so: zero, subnormal, infinite, NaN, or nearly so.
+static __device__ __forceinline__ bool is_extreme(double b) {
+    return ((u32)__double2hiint(b) & 0x7fffffff) - 0x00200000 > 0x7fb00000;
+}
 
 // NaN stays.
 static __device__ __forceinline__ float quick_limited(float x, float most) {
-    x = x > most ? most : x;
-    return x < -most ? -most : x;
+    asm("min.NaN.f32 %0, %1, %2;" : "=f"(x) : "f"(x), "f"(most));
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(x) : "f"(x), "f"(-most));
+    return x;
 }
 // By the high words, which is as good: what is limited is far from any element. Those of infinities are included.
 static __device__ __forceinline__ double quick_at_most(double x, double most) {
@@ -29,9 +32,8 @@ static __device__ __forceinline__ bool is_usual(double x) {
     return ((u32)__double2hiint(x) & 0x7fffffff) - 0x00100000 < 0x7fe00000;
 }
 
-// The coarse inverse is made twice as long, and the root corrected then.
+// The coarse inverse is made twice as long, and the root corrected then. Of what is unusual it is NaN.
 static __device__ __forceinline__ double quick_root(double x) {
-    if (!is_usual(x)) return sqrt(x);
     double inverse;
     asm("rsqrt.approx.ftz.f64 %0, %1;" : "=d"(inverse) : "d"(x));
     double root = x * inverse, half = 0.5 * inverse;
@@ -42,13 +44,10 @@ static __device__ __forceinline__ double quick_root(double x) {
 }
 
 // What any number within `slack` units of the last place, a part `reach` of it, is rounded to. False if there is more
-// than one such element, or an infinity. A number that is far from all elements stands for those beyond.
-template <class T> static __device__ __forceinline__ bool quickly(double x, u32 slack, double reach, T &to) {
-    typedef Format<T> F;
-    typedef Binary64<T> B;
-    to = F::make(F::nearest(x));
-    u32 exponent = ((u32)__double2hiint(x) >> 20) & 0x7ff;
-    if (exponent - B::least < B::range) return is_clear(x, slack, to);
-    if (exponent - (1023 - 200) > 400) return exponent != 0x7ff || x != x;
-    return F::nearest(x * (1 - reach)) == F::nearest(x * (1 + reach));
+// than one such element, or perhaps so, or an infinity. A number that is far from all elements stands for those beyond.
+static __device__ __forceinline__ bool quickly(double x, u32 slack, double, f32 &to) { return at_once(x, slack, to); }
+// By way of a float: what lies beyond its range is 0 or infinite as FLOAT16, too.
+static __device__ __forceinline__ bool quickly(double x, u32, double reach, f16 &to) {
+    bool is_infinite = (u32)__double2hiint(x) << 1 == 0x7ff00000u << 1;
+    return certainly_half((float)x, (float)(reach + 0x1p-22), to) & !is_infinite;
 }

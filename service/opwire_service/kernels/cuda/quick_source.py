@@ -82,6 +82,10 @@ class QuickSource:
         return self._double(f"{a} * {b}")
 
     def divide(self, a: str, b: str) -> str:
+        self.unsure.append(self.named("bool", f"is_extreme({b})"))
+        return self.ratio(a, b)
+
+    def ratio(self, a: str, b: str) -> str:
         return self._double(f"quick_quotient({a}, {b})")
 
     def _divided(self, a: str, by: Expression) -> str:
@@ -102,6 +106,7 @@ class QuickSource:
         return result
 
     def root(self, x: str) -> str:
+        self.unsure.append(self.not_(self.is_usual(x)))
         return self._double(f"quick_root({x})")
 
     def negate(self, a: str) -> str:
@@ -171,13 +176,8 @@ class QuickSource:
         moved = f"__hiloint2double(0x43300000, {exponent} ^ 0x80000000)"
         return self._double(f"{mantissa} - 1"), self._double(f"{moved} - 0x1.000008p52")
 
-    def further(self, quarters: str) -> str:
-        return self.named("i32", f"{quarters} + 1")
-
-    def turned(self, quarters: str, sine: str, cosine: str) -> str:
-        size = self._double(f"{quarters} & 1 ? {cosine} : {sine}")
-        high = f"__double2hiint({size}) ^ (({quarters} & 2) << 30)"
-        return self._double(f"__hiloint2double({high}, __double2loint({size}))")
+    def of_odd(self, number: str, odd: str, even: str) -> str:
+        return self._double(f"{number} & 1 ? {odd} : {even}")
 
     def of(self, expression: Expression) -> str:
         """The value of a formula."""
@@ -249,7 +249,7 @@ def quick_lines(formula: PlanFormula, names: tuple[str, ...], numbers: str) -> t
     value = source.last(expression)
     reach = bound + 2 * quick.QUICK.unit
     settled = f"quickly({value}, {ceil(reach * 2.0**53) + 1}u, {reach.hex()}, result)"
-    lines = [*source.lines, f"    return {' && '.join((settled, *(f'!{each}' for each in source.unsure)))};"]
+    lines = [*source.lines, f"    return {' & '.join((settled, *(f'!{each}' for each in source.unsure)))};"]
     return f"__constant__ double {numbers}[] = {{{', '.join(source.kept)}}};\n" if source.kept else "", lines
 
 

@@ -71,21 +71,21 @@ def expm1(v: Writer, x: Number) -> Number:
 
 def log(v: Writer, x: Number) -> Number:
     f, e = v.split(x)
-    s = v.divide(f, v.add(f, v.number(2)))
+    s = v.ratio(f, v.add(f, v.number(2)))
     result = v.multiply_add(e, v.number(_LN2), v.multiply(s, v.horner(fitted.LOG, v.multiply(s, s))))
     return v.of_positive(x, result)
 
 
 def log1p(v: Writer, x: Number) -> Number:
     """Of numbers from 0 to 1, which is what formulas take it of."""
-    s = v.divide(x, v.add(x, v.number(2)))
+    s = v.ratio(x, v.add(x, v.number(2)))
     return v.multiply(s, v.horner(fitted.LOG1P, v.multiply(s, s)))
 
 
 def power(v: Writer, x: Number, y: Number) -> Number:
     """The logarithm is within 2**-46, and becomes up to 150 where the result is a FLOAT32."""
     f, e = v.split(x)
-    s = v.divide(f, v.add(f, v.number(2)))
+    s = v.ratio(f, v.add(f, v.number(2)))
     logarithm = v.multiply_add(s, v.horner(fitted.LOG2, v.multiply(s, s)), e)
     return _exp2(v, v.limited(v.multiply(y, logarithm), MOST), 1)
 
@@ -93,7 +93,7 @@ def power(v: Writer, x: Number, y: Number) -> Number:
 def tanh(v: Writer, x: Number) -> Number:
     """Beyond 16 it is 1, but for 2**-45."""
     more = _exp2m1(v, v.limited(x, 16), v.number(2 * _LOG2_E))
-    return v.divide(more, v.add(more, v.number(2)))
+    return v.ratio(more, v.add(more, v.number(2)))
 
 
 def rounded_tanh(v: Writer, x: Number) -> Number:
@@ -105,7 +105,7 @@ def _odd_quotient(v: Writer, x: Number, above: fitted.Stepped, below: fitted.Ste
     """A number times a quotient of polynomials of its square."""
     z = v.multiply(x, x)
     squared = v.multiply(z, z)
-    return v.divide(v.multiply(x, _stepped(v, above, z, squared)), _stepped(v, below, z, squared))
+    return v.ratio(v.multiply(x, _stepped(v, above, z, squared)), _stepped(v, below, z, squared))
 
 
 def _stepped(v: Writer, polynomial: fitted.Stepped, t: Number, squared: Number) -> Number:
@@ -121,13 +121,13 @@ def _stepped(v: Writer, polynomial: fitted.Stepped, t: Number, squared: Number) 
 
 def sinh(v: Writer, x: Number) -> Number:
     more = _exp2m1(v, v.limited(v.absolute(x), MOST), v.number(_LOG2_E))
-    both = v.add(more, v.divide(more, v.add(more, v.number(1))))
+    both = v.add(more, v.ratio(more, v.add(more, v.number(1))))
     return v.sign_of(v.multiply(both, v.number(0.5)), x)
 
 
 def cosh(v: Writer, x: Number) -> Number:
     power = exp(v, v.absolute(x))
-    return v.multiply(v.add(power, v.divide(v.number(1), power)), v.number(0.5))
+    return v.multiply(v.add(power, v.ratio(v.number(1), power)), v.number(0.5))
 
 
 def erf(v: Writer, x: Number) -> Number:
@@ -145,7 +145,7 @@ def gelu(v: Writer, x: Number) -> Number:
     squared = v.multiply(size, size)
     falling = _exp2(v, squared, -0.5 * _LOG2_E)
     above = v.multiply(falling, _stepped(v, fitted.TAIL, size, squared))
-    tail = v.divide(above, _stepped(v, fitted.TAIL_OVER, size, squared))
+    tail = v.ratio(above, _stepped(v, fitted.TAIL_OVER, size, squared))
     return v.multiply(x, v.choose(v.is_negative(x), tail, v.subtract(v.number(1), tail)))
 
 
@@ -178,8 +178,10 @@ def cos(v: Writer, x: Number) -> Number:
 
 
 def tan(v: Writer, x: Number) -> Number:
+    """A quarter of a circle further it is the inverse, with the other sign."""
     sine, cosine, quarters = _sine_and_cosine(v, x)
-    return v.divide(v.turned(quarters, sine, cosine), v.turned(v.further(quarters), sine, cosine))
+    above, below = v.of_odd(quarters, cosine, sine), v.of_odd(quarters, sine, cosine)
+    return v.ratio(v.sign_changed(above, quarters), below)
 
 
 def atan(v: Writer, x: Number) -> Number:

@@ -24,6 +24,10 @@ class Writer(Protocol):
         """Within 2**-50, where neither the quotient nor the divisor is near the ends of the range."""
         ...
 
+    def ratio(self, a: Number, b: Number) -> Number:
+        """The same by what is never 0 or near the ends of the range, but may be NaN."""
+        ...
+
     def fused(self, a: Number, b: Number, c: Number) -> Number:
         """``a*b + c``, rounded once."""
         ...
@@ -101,10 +105,6 @@ class Writer(Protocol):
         """How much a number divided by a power of two lies above 1, from -0.2929 to 0.4143, and its exponent."""
         ...
 
-    def further(self, quarters: Number) -> Number:
-        """An integer and 1."""
-        ...
-
-    def turned(self, quarters: Number, sine: Number, cosine: Number) -> Number:
-        """The sine of an angle, so many quarters of a circle further than that of which both are given."""
+    def of_odd(self, number: Number, odd: Number, even: Number) -> Number:
+        """One of two numbers: the first if an integer is odd."""
         ...

@@ -70,6 +70,8 @@ class Lanes:
     def divide(self, a: Vector, b: Vector) -> Vector:
         return self.builder.fdiv(a, b)
 
+    ratio = divide
+
     def negate(self, a: Vector) -> Vector:
         return self._before_widening(a, self.builder.fneg)
 
@@ -227,13 +229,15 @@ class Lanes:
         e = self.subtract(self.from_bits(self.builder.add(exponent, self.bits(rounder))), rounder)
         return self.subtract(m, self.number(1)), e
 
+    def of_odd(self, number: Vector, odd: Vector, even: Vector) -> Vector:
+        """One of two numbers, by the lowest bit of an integer."""
+        lowest = self.builder.shl(number, self.constant(LONG, 63))
+        return self.choose(self.builder.icmp_signed("<", lowest, self.constant(LONG, 0)), odd, even)
+
     def turned(self, quarters: Vector, sine: Vector, cosine: Vector) -> Vector:
         """The sine of an angle, so many quarters of a circle further than that of which both are given."""
-        builder = self.builder
-        is_odd = builder.icmp_signed("<", builder.shl(quarters, self.constant(LONG, 63)), self.constant(LONG, 0))
-        size = self.choose(is_odd, cosine, sine)
-        half = builder.shl(builder.lshr(quarters, self.constant(LONG, 1)), self.constant(LONG, 63))
-        return self.from_bits(builder.xor(self.bits(size), half))
+        half = self.builder.lshr(quarters, self.constant(LONG, 1))
+        return self.sign_changed(self.of_odd(quarters, cosine, sine), half)
 
     def further(self, quarters: Vector) -> Vector:
         """One more."""

@@ -32,6 +32,9 @@ struct State {
 };
 
 struct Row {
+    static const bool TELLS_AT_ONCE = false;
+    __device__ bool at_once(float, Kept, const Beside &, Element &) const { return false; }
+
     u32 winner;
 
     static __device__ __forceinline__ Row of(const State &state, const Numbers &) {

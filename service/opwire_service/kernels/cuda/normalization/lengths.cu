@@ -25,6 +25,9 @@ struct State {
 };
 
 struct Row {
+    static const bool TELLS_AT_ONCE = false;
+    __device__ bool at_once(float, Kept, const Beside &, Element &) const { return false; }
+
     double divisor;
 
     static __device__ __forceinline__ Row of(const State &state, const Numbers &numbers) {

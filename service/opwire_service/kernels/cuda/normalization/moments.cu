@@ -233,20 +233,22 @@ struct Row {
         double error = 2 * UNIT * numbers.depth * spread + mean.error * mean.error;
         return with(mean, spread, error, numbers);
     }
+    // Mostly floats will do.
+    static const bool TELLS_AT_ONCE = HALF && !ACTIVATED;
+    __device__ __forceinline__ bool at_once(float x, Kept, const Beside &beside, Element &result) const {
+        float high = (float)mean, low = (float)(mean - high);
+        float scaled = (MEAN ? (x - high) - low : x) * (float)factor * (SCALE ? beside.scale : 1.0f);
+        float found = scaled + (BIAS ? beside.bias : 0.0f) + (ADDED ? beside.added : 0.0f);
+        float terms = fabsf(scaled) + (BIAS ? fabsf(beside.bias) : 0.0f) + (ADDED ? fabsf(beside.added) : 0.0f);
+        float slack = (share + 0x1p-21f) * terms + (SCALE ? drift * fabsf(beside.scale) : drift);
+        result = narrowed<Element>(found);
+        return (share < 1) & (found == found) & is_enough(found, slack);
+    }
     template <bool IS_KEPT>
     __device__ __forceinline__ bool value(
         float x, u32, Kept, const Beside &beside, const Numbers &, Element &result
     ) const {
         if (share >= 1) return false;
-        if (HALF && !ACTIVATED) {  // mostly floats will do
-            float high = (float)mean, low = (float)(mean - high);
-            float scaled = (MEAN ? (x - high) - low : x) * (float)factor * (SCALE ? beside.scale : 1.0f);
-            float found = scaled + (BIAS ? beside.bias : 0.0f) + (ADDED ? beside.added : 0.0f);
-            float terms = fabsf(scaled) + (BIAS ? fabsf(beside.bias) : 0.0f) + (ADDED ? fabsf(beside.added) : 0.0f);
-            float slack = (share + 0x1p-21f) * terms + (SCALE ? drift * fabsf(beside.scale) : drift);
-            result = narrowed<Element>(found);
-            if (found == found && is_enough(found, slack)) return true;
-        }
         double found = (MEAN ? (x - mean) - rest : (double)x) * factor;
         if (SCALE) found *= beside.scale;
         if (BIAS) found += beside.bias;

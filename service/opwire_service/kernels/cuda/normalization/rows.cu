@@ -3,7 +3,8 @@
 //          is to be known first where that costs nothing; kept are terms that `value` can use again; of rows that are
 //          held threads exchange no more than held(), which they join and take
 //   Row:   of(state, numbers), or of_held(state, numbers, sum), where sum(term) adds up a term of each element; and
-//          whether an element is certain: value<IS_KEPT>(x, index, kept, beside, numbers, result)
+//          whether an element is certain: value<IS_KEPT>(x, index, kept, beside, numbers, result); or, if
+//          TELLS_AT_ONCE, at_once(x, kept, beside, result), which mostly tells
 //   KEEPS: whether terms are kept at all; prepare(): what a block does at first
 // LANES neighbours of a row lie side by side, if BY_ROWS; threads then share a row along x, else along y. SCALE, BIAS
 // and ADDED say how those tensors are walked.
@@ -75,7 +76,18 @@ static __device__ __forceinline__ void put(
 #pragma unroll
     for (int k = 0; k < LANES; ++k) {
         Beside beside = {scale[k], bias[k], added[k]};
-        open |= (u32)!row.value<IS_KEPT>(x[k], item * LANES + k, kept[k], beside, task.numbers, results.lane[k]) << k;
+        bool is_certain = Row::TELLS_AT_ONCE && (IS_KEPT || !KEEPS)
+                              ? row.at_once(x[k], kept[k], beside, results.lane[k])
+                              : row.value<IS_KEPT>(x[k], item * LANES + k, kept[k], beside, task.numbers, results.lane[k]);
+        open |= (u32)!is_certain << k;
+    }
+    if (Row::TELLS_AT_ONCE && (IS_KEPT || !KEEPS) && open) {
+#pragma unroll
+        for (int k = 0; k < LANES; ++k) {
+            Beside beside = {scale[k], bias[k], added[k]};
+            if (!(open >> k & 1)) continue;
+            if (row.value<IS_KEPT>(x[k], item * LANES + k, kept[k], beside, task.numbers, results.lane[k])) open ^= 1u << k;
+        }
     }
     *reinterpret_cast<Lanes *>(task.target + at.of[TARGET_AT]) = results;
     for (; open; open &= open - 1) list(task, output, item * LANES + __ffs(open) - 1);

@@ -144,14 +144,17 @@ struct Row {
     float peak;
     u32 slack;  // units of the last place of a double that results may be off by
 
+    static const bool TELLS_AT_ONCE = !(HALF && LOGARITHM);
+    __device__ __forceinline__ bool at_once(float x, double term, const Beside &, f32 &result) const {
+        return ::at_once(LOGARITHM ? ((double)x - peak) - factor : term * factor, slack, result);
+    }
+    __device__ __forceinline__ bool at_once(float x, float term, const Beside &, f16 &result) const {
+        return certainly_half(LOGARITHM ? (float)(((double)x - peak) - factor) : term * (float)factor, 0x1p-22f, result);
+    }
+
     __device__ __forceinline__ bool is_certain(double found, f32 &result) const {
         return certainly(found, slack, slack * 0x1p-53, result);
     }
-    // Mostly floats tell.
-    __device__ __forceinline__ bool is_nearly_certain(float term, f16 &result) const {
-        return certainly_half(term * (float)factor, 0x1p-22f, result);
-    }
-    __device__ __forceinline__ bool is_nearly_certain(double, f32 &) const { return false; }
     __device__ __forceinline__ bool is_certain(double found, f16 &result) const {
         return certainly_half((float)found, 0x1p-22f, result) || certainly(found, slack, slack * 0x1p-53, result);
     }
@@ -180,7 +183,6 @@ struct Row {
 #if LOGARITHM
         double found = ((double)x - peak) - factor;
 #else
-        if (HALF && IS_KEPT && is_nearly_certain(kept, result)) return true;
         double term = IS_KEPT && !HALF ? kept : x > Bounds<float>::lowest() || x != x ? exponential(x, peak) : 0.0;
         double found = term * factor;
 #endif

@@ -10,7 +10,7 @@ import numpy as np
 from opwire.tensor import Array
 
 from ..job import KernelLaunch, Launch, MatrixProduct, Program
-from .tiles import COPIES, PARAMETERS, TASK, TENSORS
+from .tiles import COPIES, OPTIONAL, PARAMETERS, TASK, TENSORS
 
 KEPT = 512
 """Launches of a job that are kept; those of larger ones are recorded anew at each run."""
@@ -50,7 +50,8 @@ class Batch(NamedTuple):
                 tasks[name]["at"] += np.uint64(tensors[name])
         for name in COPIES:
             tasks[name] += np.uint64(scratch)
-        tasks["limbs"] += np.uint64(scratch) * (tasks["limbs"] != 0)
+        for name in OPTIONAL:
+            tasks[name] += np.uint64(scratch) * (tasks[name] != 0)
         for name in ("left", "right"):  # or a copy in the place of the tensor
             instead = np.uint64((scratch - tensors.get(name, 0)) % 2**64)
             tasks[name] += instead * (tasks[f"{name}_is_copied"] != 0)

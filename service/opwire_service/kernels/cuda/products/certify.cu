@@ -92,40 +92,99 @@ struct Stripe {
     }
 };
 
-const u32 CERTIFIED_TOGETHER = 4;  // loads in flight
+// The same for one of the matrices' sums. An infinite weight adds nothing in the padding.
+static __device__ __forceinline__ bool is_settled(
+    const Task &task, double factor, double sum, double own, double beside, double addend, Output &into
+) {
+    return !(WINDOW && !is_finite(beside)) && certified(task, factor, sum, own * beside, addend, into);
+}
 
-extern "C" __global__ void __launch_bounds__(CERTIFY_THREADS) certify(const __grid_constant__ Task task) {
+// In few instructions, but false as well where anything is infinite or NaN.
+static __device__ __forceinline__ bool is_settled_at_once(
+    const Task &task, double factor, double sum, double own, double beside, double addend, Output &into
+) {
+#if FINISH == 0
+    typedef Format<Output> F;
+    double value = sum * factor, bound = own * beside;
+    if (HAS_SCALES) bound *= fabs(factor);
+    if (task.addend) {
+        value += addend;
+        bound += fabs(addend) * SLACK;
+    }
+    u32 high = F::nearest(value + bound), low = F::nearest(value - bound);
+    into = F::make(high);
+    return high == low && (high & F::infinity) != F::infinity && is_finite(factor);
+#else
+    return is_settled(task, factor, sum, own, beside, addend, into);
+#endif
+}
+
+// The sums of a stripe one after the other: what is read and written of each, and how far the next one is.
+struct Course {
+    const double *sum, *beside;
+    Output *to;
+    i64 sum_step, beside_step, to_step;
+    double own;
+    Spot spot;
+
+    __device__ __forceinline__ Course(const Task &task, const Stripe &stripe) : spot(stripe.spot) {
+        sum = task.sums + stripe.element;
+        sum_step = stripe.step;
+        beside = WINDOW ? task.row_bounds + spot.line : task.column_bounds + spot.across;
+        beside_step = WINDOW ? 1 : blockDim.x;
+        own = WINDOW ? task.column_bounds[spot.across] : task.row_bounds[spot.line];
+        to = task.target + target_offset(task, spot.matrix, spot.row, spot.column);
+        to_step = WINDOW ? task.target_steps.line : blockDim.x * task.target_steps.along;
+    }
+    __device__ __forceinline__ void advance(u32 count) {
+        sum += count * sum_step;
+        beside += count * beside_step;
+        to += count * to_step;
+        if (WINDOW) spot.row += count;
+        else spot.column += count * blockDim.x;
+    }
+    __device__ __forceinline__ double addend(const Task &task) const {
+        return task.addend ? addend_of(task, spot.matrix, spot.row, spot.column) : 0;
+    }
+    // The next COUNT sums, read all at once: bit i of the result stands for one that is open.
+    template <u32 COUNT> __device__ __forceinline__ u32 settle(const Task &task) {
+        double sums[COUNT], others[COUNT];
+#pragma unroll
+        for (u32 i = 0; i < COUNT; ++i) {
+            sums[i] = sum[i * sum_step];
+            others[i] = beside[i * beside_step];
+        }
+        u32 open = 0;
+#pragma unroll
+        for (u32 i = 0; i < COUNT; ++i, advance(1)) {
+            Output into;
+            if (is_settled_at_once(task, factor_of(task, spot), sums[i], own, others[i], addend(task), into)) *to = into;
+            else open |= 1u << i;
+        }
+        return open;
+    }
+};
+
+const u32 CERTIFIED_TOGETHER = 4;
+const u32 CERTIFY_BLOCKS = 6;  // of a multiprocessor
+
+extern "C" __global__ void __launch_bounds__(CERTIFY_THREADS, CERTIFY_BLOCKS) certify(const __grid_constant__ Task task) {
     Stripe stripe(task);
     u32 open = 0;
     if (stripe.count) {
-        Spot spot = stripe.spot;
-        Output *to = task.target + target_offset(task, spot.matrix, spot.row, spot.column);
-        i64 apart = WINDOW ? task.target_steps.line : blockDim.x * task.target_steps.along;
-        const double *beside = WINDOW ? task.row_bounds + spot.line : task.column_bounds + spot.across;
-        double own = WINDOW ? task.column_bounds[spot.across] : task.row_bounds[spot.line];
-        u32 beside_step = WINDOW ? 1 : blockDim.x;
-        for (u32 i = 0; i < stripe.count; i += CERTIFIED_TOGETHER) {
-            double sums[CERTIFIED_TOGETHER], others[CERTIFIED_TOGETHER];
-#pragma unroll
-            for (u32 j = 0; j < CERTIFIED_TOGETHER; ++j) {
-                u32 k = min(i + j, stripe.count - 1);
-                sums[j] = task.sums[stripe.element + k * stripe.step];
-                others[j] = beside[k * beside_step];
-            }
-#pragma unroll
-            for (u32 j = 0; j < CERTIFIED_TOGETHER; ++j) {
-                if (i + j >= stripe.count) break;
-                Spot here = spot;
-                if (WINDOW) here.row += i + j;
-                else here.column += (i + j) * blockDim.x;
-                double addend = task.addend ? addend_of(task, here.matrix, here.row, here.column) : 0;
-                Output into;
-                // An infinite weight adds nothing in the padding.
-                bool is_certain = !(WINDOW && !is_finite(others[j]));
-                is_certain = is_certain && certified(task, factor_of(task, here), sums[j], own * others[j], addend, into);
-                if (is_certain) to[(i + j) * apart] = into;
-                else open |= 1u << (i + j);
-            }
+        Course course(task, stripe);
+        u32 i = 0;
+        for (; i + CERTIFIED_TOGETHER <= stripe.count; i += CERTIFIED_TOGETHER)
+            open |= course.settle<CERTIFIED_TOGETHER>(task) << i;
+        for (; i < stripe.count; ++i) open |= course.settle<1>(task) << i;
+        for (u32 rest = FINISH == ROUNDED ? open : 0; rest; rest &= rest - 1) {
+            Course at(task, stripe);
+            at.advance(__ffs((int)rest) - 1);
+            Output into;
+            double factor = factor_of(task, at.spot);
+            if (!is_settled(task, factor, *at.sum, at.own, *at.beside, at.addend(task), into)) continue;
+            *at.to = into;
+            open &= ~(rest & -rest);
         }
     }
     list_open(task, open, stripe.element, stripe.step);

@@ -1,23 +1,37 @@
 // Copies of operands in double, with the sums of the squares of each line: in the copy either the elements of a line
 // are neighbours, or lines are.
 
-const u32 COPY_LINES = 8;      // lines of a block, each of a warp
-const u32 COPY_THREADS = 128;  // lines of a block, each of a thread
+const u32 COPY_LINES = 8;       // lines of a block, each of a warp
+const u32 PAIR = 2;             // doubles that a thread writes at once, and a warp side by side
+const u32 UNFOLD_THREADS = 128; // columns of a block, each of a thread
 
-extern "C" __global__ void clear(const __grid_constant__ Task task) {
-    u32 rows = task.matrices * task.rows, columns = task.matrices * task.columns;
-    u32 stride = gridDim.x * blockDim.x, at = blockIdx.x * blockDim.x + threadIdx.x;
-    for (u32 i = at; i < rows; i += stride) task.row_bounds[i] = 0;
-    for (u32 i = at; i < columns; i += stride) task.column_bounds[i] = 0;
-    if (at < 2) task.open[at] = 0;
+// The squares of a line have one owner in each slice of the depth, who goes on with them when more of it is copied.
+static __device__ __forceinline__ void keep_squares(
+    const Task &task, u32 lines, double *squares, u32 number, double total
+) {
+    double &kept = squares[(u64)blockIdx.y * task.matrices * lines + number];
+    kept = task.first ? kept + total : total;
 }
 
-// The bounds on the errors of sums are products of those of their row and their column.
-extern "C" __global__ void take_roots(const __grid_constant__ Task task) {
-    u32 rows = task.matrices * task.rows, columns = task.matrices * task.columns;
-    u32 stride = gridDim.x * blockDim.x, at = blockIdx.x * blockDim.x + threadIdx.x;
-    for (u32 i = at; i < rows; i += stride) task.row_bounds[i] = sqrt(task.row_bounds[i]) * task.error;
-    for (u32 i = at; i < columns; i += stride) task.column_bounds[i] = sqrt(task.column_bounds[i]);
+const u32 BOUND_LINES = 32, BOUND_SLICES = 8;  // lines of a block, and the threads of each
+
+// The bounds on the errors of sums are products of those of their row and their column. No sum is open yet: the list of
+// those lies where the copies did.
+extern "C" __global__ void __launch_bounds__(BOUND_LINES *BOUND_SLICES) begin_certifying(const __grid_constant__ Task task) {
+    __shared__ double totals[BOUND_SLICES][BOUND_LINES];
+    u32 rows = task.matrices * task.rows, row_blocks = (rows + BOUND_LINES - 1) / BOUND_LINES;
+    bool is_row = blockIdx.x < row_blocks;
+    u32 lines = is_row ? rows : task.matrices * task.columns, slices = is_row ? task.row_slices : task.column_slices;
+    u32 number = (blockIdx.x - (is_row ? 0 : row_blocks)) * BOUND_LINES + threadIdx.x;
+    double *squares = is_row ? task.row_bounds : task.column_bounds, total = 0;
+    if (number < lines)
+        for (u32 i = threadIdx.y; i < slices; i += BOUND_SLICES) total += squares[(u64)i * lines + number];
+    totals[threadIdx.y][threadIdx.x] = total;
+    __syncthreads();
+    if (threadIdx.y) return;
+    for (u32 i = 1; i < BOUND_SLICES; ++i) total += totals[i][threadIdx.x];
+    if (number < lines) squares[number] = sqrt(total) * (is_row ? task.error : 1);
+    if (blockIdx.x == 0 && threadIdx.x < 2) task.open[threadIdx.x] = 0;
 }
 
 template <class Line>
@@ -30,21 +44,20 @@ static __device__ __forceinline__ void copy_along(
     Line line(task, matrix, number - matrix * lines);
     double *to = copy + (u64)number * pitch, total = 0;
     auto from = line.begin + task.first;
-    if (line.is_straight(task) && is_aligned(from)) {
-#pragma unroll 4
-        for (i += threadIdx.x * LANES; i + LANES <= end; i += WARP * LANES) {
-            auto loaded = load_pack(from + i);
-            Pack<double, 2> pairs[LANES / 2];
+    if (line.is_straight(task) && is_aligned<PAIR>(from)) {
+#pragma unroll 8
+        for (i += threadIdx.x * PAIR; i + PAIR <= end; i += WARP * PAIR) {
+            auto loaded = load_pack<PAIR>(from + i);
+            Pack<double, PAIR> pair;
 #pragma unroll
-            for (u32 k = 0; k < LANES; ++k) {
+            for (u32 k = 0; k < PAIR; ++k) {
                 double value = line.number(loaded.lane + k);
-                pairs[k / 2].lane[k % 2] = value;
+                pair.lane[k] = value;
                 total = fma(value, value, total);
             }
-#pragma unroll
-            for (u32 k = 0; k < LANES / 2; ++k) *reinterpret_cast<Pack<double, 2> *>(to + i + 2 * k) = pairs[k];
+            *reinterpret_cast<Pack<double, PAIR> *>(to + i) = pair;
         }
-        i = end / LANES * LANES;
+        i = end / PAIR * PAIR;
     }
 #pragma unroll 4
     for (i += threadIdx.x; i < end; i += WARP) {
@@ -54,27 +67,7 @@ static __device__ __forceinline__ void copy_along(
     }
 #pragma unroll
     for (u32 lane = WARP / 2; lane; lane /= 2) total += __shfl_xor_sync(~0u, total, lane);
-    if (threadIdx.x == 0) atomicAdd(squares + number, total);
-}
-
-template <class Line>
-static __device__ __forceinline__ void copy_across(
-    const Task &task, u32 lines, double *copy, u32 pitch, double *squares
-) {
-    u32 blocks = (lines + COPY_THREADS - 1) / COPY_THREADS;
-    u32 matrix = blockIdx.x / blocks, number = (blockIdx.x - matrix * blocks) * COPY_THREADS + threadIdx.x;
-    if (number >= lines) return;
-    u32 begin = blockIdx.y * task.share, end = min(begin + task.share, task.count);
-    Line line(task, matrix, number);
-    double *to = copy + ((u64)matrix * task.count + begin) * pitch + number, total = 0;
-#pragma unroll 8
-    for (u32 i = begin; i < end; ++i) {
-        double value = line.at(task, task.first + i);
-        *to = value;
-        to += pitch;
-        total = fma(value, value, total);
-    }
-    atomicAdd(squares + (u64)matrix * lines + number, total);
+    if (threadIdx.x == 0) keep_squares(task, lines, squares, number, total);
 }
 
 extern "C" __global__ void __launch_bounds__(256) copy_left_along(const __grid_constant__ Task task) {
@@ -82,9 +75,9 @@ extern "C" __global__ void __launch_bounds__(256) copy_left_along(const __grid_c
 }
 
 #if WINDOW
-extern "C" __global__ void __launch_bounds__(COPY_THREADS) unfold(const __grid_constant__ Task task) {
-    u32 blocks = (task.columns + COPY_THREADS - 1) / COPY_THREADS;
-    u32 matrix = blockIdx.x / blocks, column = (blockIdx.x - matrix * blocks) * COPY_THREADS + threadIdx.x;
+extern "C" __global__ void __launch_bounds__(UNFOLD_THREADS) unfold(const __grid_constant__ Task task) {
+    u32 blocks = (task.columns + UNFOLD_THREADS - 1) / UNFOLD_THREADS;
+    u32 matrix = blockIdx.x / blocks, column = (blockIdx.x - matrix * blocks) * UNFOLD_THREADS + threadIdx.x;
     if (column >= task.columns) return;
     u32 begin = blockIdx.y * task.share, end = min(begin + task.share, task.count);
     RightLine line(task, matrix, column);
@@ -98,50 +91,70 @@ extern "C" __global__ void __launch_bounds__(COPY_THREADS) unfold(const __grid_c
         to += task.right_pitch;
         total = fma(value, value, total);
     }
-    atomicAdd(task.column_bounds + (u64)matrix * task.columns + column, total);
+    keep_squares(task, task.columns, task.column_bounds, matrix * task.columns + column, total);
 }
 #else
-// Copies an operand so that the depth of a line lies side by side, for exact sums. The copy's matrices have no gaps.
-const u32 TURN = 32, TURN_ROWS = 8;
+const u32 ACROSS = 32, ACROSS_ROWS = 8;  // lines of a block, each of as many threads
+const u32 DEEP = 64;                     // elements of each at a time
 
+// Copies lines that lie across the depth, and once more as elements of a line side by side if there is room: all that
+// is summed again is read from there, whose matrices have no gaps.
 template <class Line, class T>
-static __device__ __forceinline__ void turn(const Task &task, u32 lines, double *copy) {
-    __shared__ T part[TURN][TURN + 1];
-    u32 across = (lines + TURN - 1) / TURN, matrix = blockIdx.x / across;
-    u32 first = (blockIdx.x - matrix * across) * TURN, begin = blockIdx.y * TURN;
-    T *to = (T *)copy + (u64)matrix * lines * task.depth;
-    for (; begin < task.depth; begin += gridDim.y * TURN) {
-        u32 number = first + threadIdx.x;
-        if (number < lines) {
-            Line line(task, matrix, number);
-            for (u32 i = threadIdx.y; i < TURN && begin + i < task.depth; i += TURN_ROWS)
-                part[i][threadIdx.x] = line.begin[(begin + i) * line.step];
+static __device__ __forceinline__ void copy_across(
+    const Task &task, u32 lines, double *copy, u32 pitch, T *turned, double *squares
+) {
+    const u32 EACH = DEEP / ACROSS_ROWS;
+    __shared__ T part[DEEP][ACROSS + 1];
+    __shared__ double totals[ACROSS_ROWS][ACROSS];
+    u32 across = (lines + ACROSS - 1) / ACROSS, matrix = blockIdx.x / across;
+    u32 first = (blockIdx.x - matrix * across) * ACROSS, number = first + threadIdx.x, held = min(ACROSS, lines - first);
+    bool is_line = number < lines;
+    Line line(task, matrix, is_line ? number : first);
+    u32 begin = blockIdx.y * task.share, end = min(begin + task.share, task.count);
+    const T *from = line.begin + (task.first + begin + threadIdx.y) * line.step;
+    double *to = copy + ((u64)matrix * task.count + begin + threadIdx.y) * pitch + number, total = 0;
+    i64 step = ACROSS_ROWS * line.step;
+    u64 to_step = (u64)ACROSS_ROWS * pitch;
+    if (turned) turned += ((u64)matrix * lines + first) * task.depth + task.first;
+    for (; begin < end; begin += DEEP, from += EACH * step, to += EACH * to_step) {
+        u32 count = end - begin, own = is_line && threadIdx.y < count ? (count - threadIdx.y - 1) / ACROSS_ROWS + 1 : 0;
+        T some[EACH];
+#pragma unroll
+        for (u32 i = 0; i < EACH; ++i)
+            if (i < own) some[i] = from[i * step];
+#pragma unroll
+        for (u32 i = 0; i < EACH; ++i) {
+            if (i >= own) break;
+            double value = line.number(some + i);
+            to[i * to_step] = value;
+            total = fma(value, value, total);
         }
+        if (!turned) continue;
+#pragma unroll
+        for (u32 i = 0; i < EACH; ++i)
+            if (i < own) part[threadIdx.y + i * ACROSS_ROWS][threadIdx.x] = some[i];
         __syncthreads();
-        u32 along = begin + threadIdx.x;
-        for (u32 i = threadIdx.y; i < TURN && first + i < lines; i += TURN_ROWS)
-            if (along < task.depth) to[(u64)(first + i) * task.depth + along] = part[threadIdx.x][i];
+        for (u32 i = threadIdx.y; i < held; i += ACROSS_ROWS)
+            for (u32 along = threadIdx.x; along < min(count, DEEP); along += ACROSS)
+                turned[(u64)i * task.depth + begin + along] = part[along][i];
         __syncthreads();
     }
+    totals[threadIdx.y][threadIdx.x] = total;
+    __syncthreads();
+    if (threadIdx.y || !is_line) return;
+    for (u32 i = 1; i < ACROSS_ROWS; ++i) total += totals[i][threadIdx.x];
+    keep_squares(task, lines, squares, matrix * lines + number, total);
 }
 
-extern "C" __global__ void __launch_bounds__(TURN *TURN_ROWS) turn_left(const __grid_constant__ Task task) {
-    turn<LeftLine, Left>(task, task.rows, task.left_copy);
-}
-
-extern "C" __global__ void __launch_bounds__(TURN *TURN_ROWS) turn_right(const __grid_constant__ Task task) {
-    turn<RightLine, Right>(task, task.columns, task.right_copy);
-}
-
-extern "C" __global__ void __launch_bounds__(COPY_THREADS) copy_left_across(const __grid_constant__ Task task) {
-    copy_across<LeftLine>(task, task.rows, task.left_copy, task.left_pitch, task.row_bounds);
+extern "C" __global__ void __launch_bounds__(ACROSS *ACROSS_ROWS) copy_left_across(const __grid_constant__ Task task) {
+    copy_across<LeftLine>(task, task.rows, task.left_copy, task.left_pitch, task.left_turned, task.row_bounds);
 }
 
 extern "C" __global__ void __launch_bounds__(256) copy_right_along(const __grid_constant__ Task task) {
     copy_along<RightLine>(task, task.columns, task.right_copy, task.right_pitch, task.column_bounds);
 }
 
-extern "C" __global__ void __launch_bounds__(COPY_THREADS) copy_right_across(const __grid_constant__ Task task) {
-    copy_across<RightLine>(task, task.columns, task.right_copy, task.right_pitch, task.column_bounds);
+extern "C" __global__ void __launch_bounds__(ACROSS *ACROSS_ROWS) copy_right_across(const __grid_constant__ Task task) {
+    copy_across<RightLine>(task, task.columns, task.right_copy, task.right_pitch, task.right_turned, task.column_bounds);
 }
 #endif

@@ -13,9 +13,9 @@ from ..job import TYPES, Matrices, MatrixProduct, Program
 from .activation import activated_source
 from .batches import Batch, Recording
 from .tiles import (
-    ALIGNMENT,
     KEPT,
     MOST_SETTLED,
+    MOST_SLICES,
     NOWHERE,
     TASK,
     TENSORS,
@@ -25,6 +25,7 @@ from .tiles import (
     Steps,
     Tile,
     even,
+    most_slices,
 )
 
 ROUNDED, ACTIVATED, OPEN, EXACT = range(4)
@@ -33,9 +34,10 @@ ROUNDED, ACTIVATED, OPEN, EXACT = range(4)
 SOURCES = ("rounding", *(f"products/{name}" for name in ("operands", "copies", "certify", "settle")))
 
 WARP = 32
-COPY_LINES, COPY_THREADS, CERTIFY_THREADS, SETTLE_THREADS = 8, 128, 256, 128
+COPY_LINES, UNFOLD_THREADS, CERTIFY_THREADS, SETTLE_THREADS = 8, 128, 256, 128
 AGAIN_THREADS, AGAIN_SUMS, LANES = 256, 8, 4
-TURN, TURN_ROWS = 32, 8
+ACROSS, ACROSS_ROWS, DEEP = 32, 8, 64
+BOUND_LINES, BOUND_SLICES = 32, 8
 """As the kernels have them."""
 
 SETTLED_AT_ONCE = 1 << 33
@@ -61,9 +63,6 @@ LEAST_DEPTH = 1024
 
 COMPUTED_AT_ONCE = 1 << 33
 """Products that one launch sums directly, at most."""
-
-WORTH_TURNING = 1 << 29
-"""Products of a tile from which on operands are copied for what is summed again."""
 
 BLOCKS = 16
 """Of each multiprocessor, for kernels whose blocks go on with the next piece."""
@@ -120,14 +119,13 @@ class Launching:
         for tile in cut.tiles(products):
             record = Recording(self._task(products, tile, scratch))
             record.task["error"] = products.error(cut.depth)
-            self._visit_lines("clear", record, tile)
             for first in range(0, products.depth, cut.depth):
-                self._add(record, products, tile, first, min(cut.depth, products.depth - first))
+                self._add(record, products, tile, first, cut.depth)
                 yield from record.batches()
-            self._visit_lines("take_roots", record, tile)
+            self._begin_certifying(record, tile)
             self._certify("certify", record, tile, min(STRIPE, max(1, tile.sums >> 16)))
-            self._turn(record, products, tile)
-            record.task["part"] = products.part(cut.depth)
+            self._read_turned(record.task, products, tile)
+            record.task["part"] = products.part(cut.depth) if products.depth <= MOST_SETTLED else 0
             yield from self._settled(record, products, tile, self._near(products, tile))
 
     def computed(self, products: Products, cut: Cut) -> Iterator[Batch]:
@@ -137,8 +135,8 @@ class Launching:
             record = Recording(self._task(products, tile, scratch))
             # The magnitudes themselves are summed, and that may be off as well.
             record.task["error"] = products.error(products.depth + 1) * 1.01
-            record.task["matrices"] = 0  # there are no bounds to clear
-            record.launch("clear", (1, 1), (CERTIFY_THREADS, 1))
+            record.task["matrices"] = 0  # there are no bounds
+            self._begin_certifying(record, tile._replace(matrices=0))
             record.task["matrices"] = tile.matrices
             several = min(COMPUTED_AT_ONCE // max(1, products.depth), 1 << 28)
             self._certify("convolve", record, tile, 1, several)
@@ -150,7 +148,7 @@ class Launching:
         for tile in cut.tiles(products):
             record = Recording(self._task(products, tile, scratch))
             for first in range(0, products.depth, cut.depth):
-                self._add(record, products, tile, first, min(cut.depth, products.depth - first))
+                self._add(record, products, tile, first, cut.depth)
                 yield from record.batches()
             record.task["count"] = tile.sums
             record.launch("requantize", (-(-tile.sums // CERTIFY_THREADS), 1), (CERTIFY_THREADS, 1))
@@ -208,62 +206,64 @@ class Launching:
         is_shared = depth <= MOST_PIECES * near and min(tile.rows, tile.columns) >= WORTH_NEARNESS
         return near if is_shared else max(1, depth)
 
-    def _visit_lines(self, entry: str, record: Recording, tile: Tile) -> None:
-        """Launches a kernel that visits each line of both operands."""
-        lines = tile.matrices * max(tile.rows, tile.columns)
-        blocks = min(-(-lines // CERTIFY_THREADS), self._processors * BLOCKS)
-        record.launch(entry, (blocks, 1), (CERTIFY_THREADS, 1))
+    def _begin_certifying(self, record: Recording, tile: Tile) -> None:
+        blocks = sum(-(-tile.matrices * lines // BOUND_LINES) for lines in (tile.rows, tile.columns))
+        record.launch("begin_certifying", (max(1, blocks), 1), (BOUND_LINES, BOUND_SLICES))
 
-    def _add(self, record: Recording, products: Products, tile: Tile, first: int, count: int) -> None:
-        """Copies some of the depth of both operands, and adds their products to the sums."""
+    def _add(self, record: Recording, products: Products, tile: Tile, first: int, most: int) -> None:
+        """Copies some of the depth of both operands, and adds their products to the sums.
+
+        Args:
+            first, most: where that begins, and how much it is if there is as much.
+        """
+        count, most = min(most, products.depth - first), min(most, products.depth)
         record.task["first"], record.task["count"] = first, count
-        left = self._copied("left", products.left, tile.rows, record)
+        left = self._copied("left", products.left, tile.rows, most, record)
         right_steps = NOWHERE._replace(along=1) if self._has_window else products.right
-        right = self._copied("right", right_steps, tile.columns, record)
+        right = self._copied("right", right_steps, tile.columns, most, record)
         sums = Matrices(int(record.task["sums"]), tile.rows * tile.columns, tile.columns)
         # The lines of a copy of the right operand are columns where it lies along the depth.
         right = right._replace(is_transposed=not right.is_transposed)
         record.multiply(MatrixProduct(tile.matrices, tile.rows, tile.columns, count, left, right, sums, adds=first > 0))
 
-    def _copied(self, side: str, steps: Steps, lines: int, record: Recording) -> Matrices:
+    def _copied(self, side: str, steps: Steps, lines: int, most: int, record: Recording) -> Matrices:
         """Copies an operand; lines of the copy are those of the operand where its depth lies along them."""
         task = record.task
         matrices, count, address = int(task["matrices"]), int(task["count"]), int(task[f"{side}_copy"])
         is_unfolded = self._has_window and side == "right"
         if (steps.is_along or self._has_window) and not is_unfolded:
             task[f"{side}_pitch"] = pitch = even(count)
+            copied = Matrices(address, lines * pitch, pitch)
             blocks = -(-matrices * lines // COPY_LINES)
-            slices = max(1, min(self._processors * BLOCKS // blocks, count // LEAST_SLICE))
-            task["share"] = share = -(-count // (slices * WARP * LANES)) * WARP * LANES
-            record.launch(f"copy_{side}_along", (blocks, -(-count // share)), (WARP, COPY_LINES))
-            return Matrices(address, lines * pitch, pitch)
-        task[f"{side}_pitch"] = pitch = even(lines)
-        blocks = matrices * -(-lines // COPY_THREADS)
-        slices = max(1, min(self._processors * BLOCKS // blocks, -(-count // 8)))
-        task["share"] = share = max(-(-count // slices), -(-count // 65535))
-        entry = "unfold" if is_unfolded else f"copy_{side}_across"
-        record.launch(entry, (blocks, -(-count // share)), (COPY_THREADS, 1))
-        return Matrices(address, count * pitch, pitch, is_transposed=True)
+            entry, block = f"copy_{side}_along", (WARP, COPY_LINES)
+            slices, unit = min(self._processors * BLOCKS // blocks, most // LEAST_SLICE), WARP * LANES
+        else:
+            task[f"{side}_pitch"] = pitch = even(lines)
+            copied = Matrices(address, count * pitch, pitch, is_transposed=True)
+            width = UNFOLD_THREADS if is_unfolded else ACROSS
+            blocks = matrices * -(-lines // width)
+            if is_unfolded:
+                entry, block = "unfold", (width, 1)
+                slices, unit = min(self._processors * BLOCKS // blocks, most_slices(most)), 1
+            else:
+                entry, block = f"copy_{side}_across", (width, ACROSS_ROWS)
+                slices, unit = min(self._processors * BLOCKS // 2 // blocks, -(-most // DEEP)), DEEP
+        # The same slices of each piece of the depth, of which the last may have fewer.
+        slices = max(1, min(slices, MOST_SLICES // (matrices * lines)))
+        task["share"] = share = -(-most // (slices * unit)) * unit
+        if task["first"] == 0:
+            task["row_slices" if side == "left" else "column_slices"] = -(-count // share)
+        record.launch(entry, (blocks, -(-count // share)), block)
+        return copied
 
-    def _turn(self, record: Recording, products: Products, tile: Tile) -> None:
-        """Copies operands whose depth does not lie side by side, where there is room in place of earlier copies."""
-        if self._has_window or products.depth * tile.sums < WORTH_TURNING:
-            return
-        task = record.task
-        begin, end = int(task["left_copy"]), int(task["sums"])
-        for side, steps, lines in (("left", products.left, tile.rows), ("right", products.right, tile.columns)):
-            needed = tile.matrices * lines * products.depth * self._item_bytes[side]
-            if steps.is_along or begin + needed > end:
-                continue
-            task[f"{side}_copy"] = begin
-            blocks = tile.matrices * -(-lines // TURN)
-            slices = max(1, min(-(-products.depth // TURN), 4 * self._processors * BLOCKS // blocks))
-            record.launch(f"turn_{side}", (blocks, slices), (TURN, TURN_ROWS))
-            matrix = lines * products.depth
-            task[side] = (begin - tile.matrix * matrix * self._item_bytes[side]) % 2**64
-            task[f"{side}_steps"] = (products.inner * matrix, matrix, products.depth, 1)
-            task[f"{side}_is_copied"] = 1
-            begin += -(-needed // ALIGNMENT) * ALIGNMENT
+    def _read_turned(self, task: Array, products: Products, tile: Tile) -> None:
+        """What follows reads the copies whose lines lie along the depth, where there are some."""
+        for side, lines in (("left", tile.rows), ("right", tile.columns)):
+            begin, matrix = int(task[f"{side}_turned"]), lines * products.depth
+            if begin:
+                task[side] = (begin - tile.matrix * matrix * self._item_bytes[side]) % 2**64
+                task[f"{side}_steps"] = (products.inner * matrix, matrix, products.depth, 1)
+                task[f"{side}_is_copied"] = 1
 
     def _settled(self, record: Recording, products: Products, tile: Tile, near: int) -> Iterator[Batch]:
         """The launches so far, and those for as many open sums as there may be; mostly they find few.
@@ -276,8 +276,6 @@ class Launching:
         # Limbs that are kept between launches are those of so many sums.
         several = KEPT if is_deep else SETTLED_AT_ONCE // max(depth, LEAST_DEPTH)
         length = MOST_SETTLED if is_deep else max(1, depth)
-        if not is_deep:
-            task["limbs"] = 0
         first = 0
         while first < tile.sums:
             # The list is seldom long, so that later launches mostly find nothing, are short, and may find more.
@@ -287,7 +285,7 @@ class Launching:
                 self._sum_again(record, depth, near if first == 0 else depth)
             for begin in range(0, max(1, depth), length):
                 task["begin"], task["length"] = begin, length
-                blocks = min(count, self._processors * BLOCKS)
+                blocks = min(count, self._processors * BLOCKS // 2)
                 is_short = (first > 0 and not is_deep) or count * depth < SETTLED_AT_ONCE >> 3
                 record.launch("settle", (blocks, 1), (SETTLE_THREADS, 1), is_short=is_short)
                 yield from record.batches()

@@ -47,14 +47,17 @@ struct Task {
     const Addend *addend;  // or there is none
     Output *target;
     double *left_copy, *right_copy, *sums;
-    double *row_bounds, *column_bounds;  // sums of squares at first
-    u32 *open;                           // how many sums the bounds leave open, 0, which, and rests of them, if in pieces
+    double *row_bounds, *column_bounds;  // at first sums of squares, of slices of the depth one behind the other
+    u32 *open;                           // how many sums bounds leave open, whether any is when they are summed again,
+                                         // which, and rests of them, if in pieces
     i64 *limbs;                          // of those, if they are summed in several launches
+    Left *left_turned;                   // copies whose lines lie along the depth, or there are none
+    Right *right_turned;
     Steps left_steps, right_steps, addend_steps, target_steps;
     Parameter left_zero, right_zero;                // what is taken off operands
     Parameter left_scale, right_scale, scale, zero; // of rows, of columns, and those of the output
     double alpha, beta, error;
-    double part;                         // of the bounds, for sums that are summed again
+    double part;                         // of the bounds, if sums are summed again, or 0
     u32 matrices, rows, columns, depth;
     u32 matrix, inner;           // the first matrix, and how many there are along the inner dimension
     u32 first, count;            // of the depth, or of the open sums; of the blocks that certify, the first
@@ -62,6 +65,7 @@ struct Task {
     u32 share;                   // of the depth that a thread copies, or of the sums that it certifies
     u32 column;                  // the first one, where the operand begins before it
     u32 begin, length;           // of the depth, in exact sums
+    u32 row_slices, column_slices;
     Window window;
 };
 
@@ -88,11 +92,11 @@ template <class T> static __device__ __forceinline__ double number_at(const T *a
 
 const u32 LANES = 4;  // neighbours that one load brings
 
-template <class T> static __device__ __forceinline__ bool is_aligned(const T *at) {
-    return (u64)at % sizeof(Pack<T, LANES>) == 0;
+template <u32 COUNT = LANES, class T> static __device__ __forceinline__ bool is_aligned(const T *at) {
+    return (u64)at % sizeof(Pack<T, COUNT>) == 0;
 }
-template <class T> static __device__ __forceinline__ Pack<T, LANES> load_pack(const T *at) {
-    return *reinterpret_cast<const Pack<T, LANES> *>(at);
+template <u32 COUNT = LANES, class T> static __device__ __forceinline__ Pack<T, COUNT> load_pack(const T *at) {
+    return *reinterpret_cast<const Pack<T, COUNT> *>(at);
 }
 
 template <class T>

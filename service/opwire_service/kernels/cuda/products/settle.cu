@@ -81,7 +81,10 @@ extern "C" __global__ void __launch_bounds__(AGAIN_WARPS *WARP) sum_again(const 
         u32 element = task.open[2 + i];
         Spot spot(task, element);
         double row_bound = task.row_bounds[spot.line];
-        if (!is_finite(row_bound)) continue;
+        if (!is_finite(row_bound)) {
+            task.open[1] = 1;
+            continue;
+        }
         LeftLine left(task, spot.matrix, spot.row);
         RightLine right(task, spot.matrix, spot.column);
         Chain chain = sum_of(task, left, right, task.begin, end);
@@ -99,7 +102,10 @@ extern "C" __global__ void __launch_bounds__(AGAIN_WARPS *WARP) sum_again(const 
         if (!HAS_SCALES && is_finite(factor)) rounding *= fabs(factor);
         double bound = row_bound * task.column_bounds[spot.across] * task.part + rounding;
         Output into;
-        if (!certified(task, factor, sum, bound, addend, into)) continue;
+        if (!certified(task, factor, sum, bound, addend, into)) {
+            task.open[1] = 1;
+            continue;
+        }
         task.target[target_offset(task, spot.matrix, spot.row, spot.column)] = into;
         task.open[2 + i] = SETTLED;
     }
@@ -220,6 +226,7 @@ static __device__ __forceinline__ void load_products(
 }
 
 extern "C" __global__ void __launch_bounds__(SETTLE_WARPS *WARP) settle(const __grid_constant__ Task task) {
+    if (task.part != 0 && !task.open[1]) return;
     __shared__ Shared shared;
     u32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
     u32 last = min(task.open[0], task.first + task.count);

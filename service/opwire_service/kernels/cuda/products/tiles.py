@@ -39,6 +39,21 @@ KEPT = 4096
 LIMBS = 33
 """Numbers of 64 bits that hold an exact sum between two launches."""
 
+WORTH_TURNING = 1 << 29
+"""Products of a tile from which on operands are copied with the depth side by side, for what is summed again."""
+
+MOST_TURNED = 1 << 27
+"""Bytes of such copies, at most."""
+
+WIDEST = 4
+"""Bytes of an element of an operand, at most."""
+
+MOST_SLICES = 1 << 17
+"""Of the depth, each with its own sums of squares, of all lines of an operand together, if these are fewer."""
+
+THINNEST = 8
+"""Products of a slice, at least."""
+
 ALIGNMENT = 256
 
 STEPS = np.dtype([(name, "<i8") for name in ("outer", "inner", "line", "along")])
@@ -59,14 +74,16 @@ TENSORS: tuple[str, ...] = ("left", "right", "addend", "target")
 PARAMETERS = ("left_zero", "right_zero", "left_scale", "right_scale", "scale", "zero")
 PARAMETER = np.dtype([("at", "<u8"), ("inner", "<i8"), ("line", "<i8")])
 COPIES = ("left_copy", "right_copy", "sums", "row_bounds", "column_bounds", "open")
+OPTIONAL = ("limbs", "left_turned", "right_turned")
 TASK = np.dtype(
     [
-        *((name, "<u8") for name in (*TENSORS, *COPIES, "limbs")),
+        *((name, "<u8") for name in (*TENSORS, *COPIES, *OPTIONAL)),
         *((name, STEPS) for name in ("left_steps", "right_steps", "addend_steps", "target_steps")),
         *((name, PARAMETER) for name in PARAMETERS),
         *((name, "<f8") for name in ("alpha", "beta", "error", "part")),
         *((name, "<u4") for name in ("matrices", "rows", "columns", "depth", "matrix", "inner", "first", "count")),
         *((name, "<u4") for name in ("left_pitch", "right_pitch", "share", "column", "begin", "length")),
+        *((name, "<u4") for name in ("row_slices", "column_slices")),
         ("window", WINDOW),
         *((f"{name}_is_copied", "<u4") for name in TENSORS[:2]),
     ]
@@ -232,33 +249,67 @@ def even(count: int) -> int:
 
 
 class Scratch(NamedTuple):
-    """Where a tile keeps what, in bytes from the beginning of its memory, and how long all of it is."""
+    """Where a tile keeps what, in bytes from the beginning of its memory, and how long all of it is.
+
+    What is optional is 0 if there is none.
+    """
 
     left_copy: int
     right_copy: int
+    open: int
     sums: int
     row_bounds: int
     column_bounds: int
-    open: int
     limbs: int
+    left_turned: int
+    right_turned: int
     size: int
 
     @classmethod
     def of(cls, products: Products, cut: Cut, *, is_direct: bool) -> Scratch:
         """That of the largest tile; direct sums need no copies."""
+        lines = cut.matrices * cut.rows, cut.matrices * cut.columns
         sums = cut.matrices * cut.rows * cut.columns
-        parts = [0, 0, 0, 0, 0]
+        copies, turned = [0, 0], [0, 0]
         if not is_direct:
-            copies = [8 * cut.matrices * even(count) * even(cut.depth) for count in (cut.rows, cut.columns)]
-            parts = [*copies, 8 * sums, 8 * cut.matrices * cut.rows, 8 * cut.matrices * cut.columns]
-        listed = 8 + (4 if is_direct else 8) * sums
+            copies = [_aligned(8 * cut.matrices * even(count) * even(cut.depth)) for count in (cut.rows, cut.columns)]
+            turned = _turned(products, lines, sums)
+        listed = _aligned(8 + (4 if is_direct else 8) * sums)
+        begins = [0, copies[0], 0]  # sums are listed when copies are no longer needed
+        end = max(sum(copies), listed)
+        squares = [8 * max(count, min(MOST_SLICES, count * most_slices(products.depth))) for count in lines]
+        for part in (0, 0, 0) if is_direct else (8 * sums, *squares):
+            begins.append(end)
+            end += _aligned(part)
         kept = 8 * LIMBS * min(KEPT, sums) if products.depth > MOST_SETTLED else 0
-        ends = [0]
-        for part in (*parts, listed, kept):
-            ends.append(ends[-1] + -(-part // ALIGNMENT) * ALIGNMENT)
-        return cls(*ends)
+        for part in (kept, *turned):
+            begins.append(end if part else 0)
+            end += _aligned(part)
+        begins.append(end)
+        return cls(*begins)
 
     def fill(self, task: Array) -> None:
         """Tells a task where everything is."""
         for name, offset in zip(self._fields[:-1], self, strict=False):
             task[name] = offset
+
+
+def _turned(products: Products, lines: tuple[int, int], sums: int) -> list[int]:
+    """The bytes of copies of the operands whose lines lie across the depth, as far as they may have some."""
+    if products.window is not None or products.depth * sums < WORTH_TURNING:
+        return [0, 0]
+    needed = [0, 0]
+    for side, steps in enumerate((products.left, products.right)):
+        size = WIDEST * lines[side] * products.depth
+        if not steps.is_along and sum(needed) + size <= MOST_TURNED:
+            needed[side] = size
+    return needed
+
+
+def most_slices(depth: int) -> int:
+    """Into which the depth of a line may be cut."""
+    return -(-depth // THINNEST)
+
+
+def _aligned(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT

@@ -1,9 +1,9 @@
-"""Measures a cluster: what a call to a node costs, how throughput grows with nodes, and that nothing is left behind.
+"""Measures a cluster: what calls cost, how soon nodes join, what more of them do, and that nothing is left behind.
 
 All nodes are simulated on this machine, by ``ray.cluster_utils.Cluster``; to see how throughput grows they have a
 device that takes its time without a processor. So this shows what the way to nodes costs, and nothing of networks.
 
-    python -m benchmarks.cluster [calls stopping leaks scaling kernels gpus] [--calls 10000] [--results FILE]
+    python -m benchmarks.cluster [calls stopping leaks joins scaling kernels gpus] [--calls 10000] [--results FILE]
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from pathlib import Path
 
 from .clustering.costs import measure_calls, measure_leaks, measure_stopping
 from .clustering.gpus import measure_gpus
+from .clustering.joins import measure_joins
 from .clustering.scaling import measure_kernels, measure_scaling
 from .clustering.simulated import simulated
 
-PARTS = ("calls", "stopping", "leaks", "scaling", "kernels", "gpus")
+PARTS = ("calls", "stopping", "leaks", "joins", "scaling", "kernels", "gpus")
 
 
 def main() -> int:
@@ -39,6 +40,8 @@ def _measured(part: str, calls: int, results: Path | None) -> bool:
     print(f"-- {part}, load {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors", flush=True)
     if part == "gpus":
         return measure_gpus(results)
+    if part == "joins":
+        return measure_joins()
     with simulated({"kernels": 2}.get(part, 1)) as cluster:
         if part == "calls":
             return measure_calls(cluster)

@@ -1,9 +1,9 @@
-"""Measures a cluster: what a call to a node costs, how throughput grows with nodes, and that nothing is left behind.
+"""Measures a cluster: what calls cost, how soon nodes join, what more of them do, and that nothing is left behind.
 
 All nodes are simulated on this machine, by ``ray.cluster_utils.Cluster``; to see how throughput grows they have a
 device that takes its time without a processor. So this shows what the way to nodes costs, and nothing of networks.
 
-    python -m benchmarks.cluster [calls stopping leaks scaling kernels gpus] [--calls 10000]
+    python -m benchmarks.cluster [calls stopping leaks joins scaling kernels gpus] [--calls 10000] [--results FILE]
 """
 
 from __future__ import annotations
@@ -11,13 +11,15 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from pathlib import Path
 
 from .clustering.costs import measure_calls, measure_leaks, measure_stopping
 from .clustering.gpus import measure_gpus
+from .clustering.joins import measure_joins
 from .clustering.scaling import measure_kernels, measure_scaling
 from .clustering.simulated import simulated
 
-PARTS = ("calls", "stopping", "leaks", "scaling", "kernels", "gpus")
+PARTS = ("calls", "stopping", "leaks", "joins", "scaling", "kernels", "gpus")
 
 
 def main() -> int:
@@ -25,18 +27,21 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"any of {', '.join(PARTS)}; all where none is given")
     parser.add_argument("--calls", type=int, default=10_000, help="of which nothing may be left in an object store")
+    parser.add_argument("--results", type=Path, metavar="FILE", help="to which the figures of GPUs are written")
     given = parser.parse_args()
     asked = given.parts or list(PARTS)
     if not set(asked) <= set(PARTS):
         parser.error(f"allowed: {', '.join(PARTS)}")
-    kept = [_measured(part, given.calls) for part in asked]
+    kept = [_measured(part, given.calls, given.results) for part in asked]
     return 0 if all(kept) else 1
 
 
-def _measured(part: str, calls: int) -> bool:
+def _measured(part: str, calls: int, results: Path | None) -> bool:
     print(f"-- {part}, load {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors", flush=True)
     if part == "gpus":
-        return measure_gpus()
+        return measure_gpus(results)
+    if part == "joins":
+        return measure_joins()
     with simulated({"kernels": 2}.get(part, 1)) as cluster:
         if part == "calls":
             return measure_calls(cluster)

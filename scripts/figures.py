@@ -195,6 +195,15 @@ def cuda_scaling() -> str:
     return table(["operator", ">GPUs", ">operators a second", ">times one GPU"], rows)
 
 
+def cuda_cluster() -> str:
+    """Two GPUs of one host as devices of a cluster."""
+    rows = (
+        [row["load"], *(f"{row[key]:.1f}" for key in ("alone_ms", "one", "two")), f"{row['times_one']:.2f}"]
+        for row in _read("cuda-cluster-2x-nvidia-h200.json")["rows"]
+    )
+    return table(["requests", ">alone, ms", ">one GPU, a second", ">two GPUs, a second", ">times one"], rows)
+
+
 _LIBRARIES = {
     "opwire": "**opwire**",
     "numpy": "NumPy",
@@ -343,5 +352,6 @@ REGIONS: dict[str, Callable[[], str]] = {
     "cuda-families": cuda_families,
     "cuda-products": cuda_products,
     "cuda-scaling": cuda_scaling,
+    "cuda-cluster": cuda_cluster,
 }
 """What stands in a region of a page, by its name."""

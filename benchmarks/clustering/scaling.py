@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ import httpx
 import numpy as np
 
 from opwire.client import Client
+from opwire_service.devices.cpu import THREADS_VARIABLE
 from opwire_service.process.server import HttpServer
 from opwire_service.settings import Limits, Settings
 
@@ -38,13 +40,13 @@ def waiting_request() -> Request:
 
 
 def kernel_request() -> Request:
-    """Some tens of milliseconds of a processor for 256 KB of numbers."""
+    """Some tenths of a second of a processor for 256 KB of numbers, as work has for which a cluster pays."""
     desc = {
         "InputTensor": {"DataType": "FLOAT32", "Sizes": [1, 1, 256, 256]},
-        "WindowSize": [9, 9],
+        "WindowSize": [25, 25],
         "Strides": [1, 1],
-        "StartPadding": [4, 4],
-        "EndPadding": [4, 4],
+        "StartPadding": [12, 12],
+        "EndPadding": [12, 12],
         "P": 3,
     }
     array = np.random.default_rng(0).random((1, 1, 256, 256), "f4")
@@ -89,8 +91,9 @@ class Rate:
             self.answers.add(answer)
 
 
-def rate(url: str, request: Request, device: str, clients: int) -> tuple[float, set[bytes]]:
-    """Requests a second that clients have answered, and the different answers; the first second does not count."""
+@contextmanager
+def asked(url: str, request: Request, device: str, clients: int) -> Iterator[Rate]:
+    """Clients that ask for the same over and over, for as long as the context lasts."""
     ended, found = threading.Event(), Rate()
 
     def ask() -> None:
@@ -102,13 +105,21 @@ def rate(url: str, request: Request, device: str, clients: int) -> tuple[float, 
     threads = [threading.Thread(target=ask) for _ in range(clients)]
     for thread in threads:
         thread.start()
-    time.sleep(1.0)
-    before, started = found.answered, time.perf_counter()
-    time.sleep(SECONDS)
-    done, took = found.answered - before, time.perf_counter() - started
-    ended.set()
-    for thread in threads:
-        thread.join()
+    try:
+        yield found
+    finally:
+        ended.set()
+        for thread in threads:
+            thread.join()
+
+
+def rate(url: str, request: Request, device: str, clients: int) -> tuple[float, set[bytes]]:
+    """Requests a second that clients have answered, and the different answers; the first second does not count."""
+    with asked(url, request, device, clients) as found:
+        time.sleep(1.0)
+        before, started = found.answered, time.perf_counter()
+        time.sleep(SECONDS)
+        done, took = found.answered - before, time.perf_counter() - started
     return done / took, found.answers
 
 
@@ -133,20 +144,42 @@ def measure_scaling(cluster: Simulated) -> bool:
 def measure_kernels(cluster: Simulated) -> bool:
     """Prints the throughput of a kernel alone, and with two nodes of one processor.
 
-    Returns whether it has the same bits everywhere, and two nodes are not slower than one.
+    Alone is a server with one processor, as each node has; that of all processors of this machine is shown besides.
+
+    Returns whether it has the same bits everywhere, and two nodes are not slower than the server alone.
     """
-    request = kernel_request()
-    with served(Settings(ray=cluster.address)) as url:
+    request, rates, answers = kernel_request(), dict[str, float](), set[bytes]()
+    with _one_processor(), served(Settings(ray=cluster.address, threads=1)) as url:
         await_devices(url, 2)
-        for device in ("cpu", "cluster"):  # what must be compiled is
-            rate(url, request, device, 2)
-        rates, answers = {}, set[bytes]()
-        for device in ("cpu", "node0/cpu", "cluster", "auto"):
+        for device in ("cpu", "node0/cpu", "node1/cpu"):  # what must be compiled is
+            _once(url, request, device)
+        for device in ("cpu", "node0/cpu", "cluster"):
             rates[device], found = rate(url, request, device, 4)
             answers |= found
-    print(", ".join(f"{device}: {found:.1f} a second" for device, found in rates.items()))
+    with served(Settings()) as url:
+        _once(url, request, "cpu")
+        everything, found = rate(url, request, "cpu", 4)
+        answers |= found
+    print(", ".join(f"{device}: {found:.2f} a second" for device, found in rates.items()), end=", ")
+    print(f"cpu with all processors: {everything:.2f}")
+    two = rates["cluster"]
     print(
-        f"two nodes: {rates['cluster'] / rates['cpu']:.2f} times the server alone with all processors, "
-        f"{rates['cluster'] / rates['node0/cpu']:.2f} times one node; {len(answers)} different answer(s)"
+        f"two nodes: {two / rates['cpu']:.2f} times the server alone, {two / rates['node0/cpu']:.2f} times one node, "
+        f"{two / everything:.2f} times the server with all processors; {len(answers)} different answer(s)"
     )
-    return len(answers) == 1 and rates["cluster"] >= rates["node0/cpu"]
+    return len(answers) == 1 and two >= rates["cpu"]
+
+
+@contextmanager
+def _one_processor() -> Iterator[None]:
+    """The device of a server that starts now has one thread."""
+    os.environ[THREADS_VARIABLE] = "1"
+    try:
+        yield
+    finally:
+        del os.environ[THREADS_VARIABLE]
+
+
+def _once(url: str, request: Request, device: str) -> None:
+    with Client(url) as client:
+        client.execute(*request, device=device)

@@ -26,6 +26,7 @@ class Simulated:
 
     def __init__(self) -> None:
         os.environ["PYTHONPATH"] = os.pathsep.join(map(str, (ROOT / "client", ROOT / "service", ROOT)))
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # what is installed has its bytecode beside it
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         os.environ.setdefault("RAY_AUTH_MODE", "disabled")
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
@@ -35,6 +36,7 @@ class Simulated:
         self._cluster: Any = RayCluster(initialize_head=True, head_node_args=head)
         self.address: str = self._cluster.address
         self.ids: list[str] = []
+        self._nodes: list[Any] = []
 
     def add(self, count: int) -> None:
         """So many nodes more, of one processor each."""
@@ -42,6 +44,12 @@ class Simulated:
             name = f"node{len(self.ids)}"
             made = self._cluster.add_node(num_cpus=1, object_store_memory=STORE, node_name=name)
             self.ids.append(made.node_id)
+            self._nodes.append(made)
+
+    def remove(self) -> None:
+        """Takes the last node away."""
+        self.ids.pop()
+        self._cluster.remove_node(self._nodes.pop())
 
     def close(self) -> None:
         """Ends all nodes."""

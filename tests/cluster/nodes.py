@@ -25,6 +25,7 @@ STORE = 150 << 20
 
 ENVIRONMENT = {
     "PYTHONPATH": f"{ROOT / 'client'}:{ROOT / 'service'}:{ROOT}",
+    "PYTHONDONTWRITEBYTECODE": "",  # what is installed has its bytecode beside it
     "RAY_AUTH_MODE": "disabled",
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
@@ -77,25 +78,34 @@ class Nodes:
         folder: for what Ray leaves on disk.
         env: of all of them, besides ``ENVIRONMENT``.
         python: that runs Ray.
+        head: from the address to what the head has besides: its environment, and its arguments.
 
     Attributes:
         port: that the head listens on.
         address: of the head.
     """
 
-    def __init__(self, folder: Path, env: Mapping[str, str], python: str) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        env: Mapping[str, str],
+        python: str,
+        head: Callable[[str], tuple[Mapping[str, str], list[str]]],
+    ) -> None:
         self._env = env
         self._python = python
         self._folder = folder
         self._nodes: list[Node] = []
         self.port = free_port()
         self.address = f"127.0.0.1:{self.port}"
+        self._head = head(self.address)
         self.start_head()
 
     def start_head(self) -> None:
         """Starts the head, for the first time or again."""
         arguments = ("--head", f"--port={self.port}", "--include-dashboard=false", "--num-cpus=0", "--num-gpus=0")
-        self.head = self._start({}, "--node-ip-address=127.0.0.1", *arguments)
+        env, more = self._head
+        self.head = self._start(env, "--node-ip-address=127.0.0.1", *arguments, *more)
 
     def add(self, name: str, env: Mapping[str, str] | None = None) -> Node:
         """A node more, of one processor."""
@@ -122,12 +132,21 @@ class Nodes:
             node.kill()
 
 
+def _nothing_more(_: str) -> tuple[Mapping[str, str], list[str]]:
+    return {}, []
+
+
 @contextlib.contextmanager
-def nodes(*names: str, env: Mapping[str, str] | None = None, python: str = sys.executable) -> Iterator[Nodes]:
+def nodes(
+    *names: str,
+    env: Mapping[str, str] | None = None,
+    python: str = sys.executable,
+    head: Callable[[str], tuple[Mapping[str, str], list[str]]] = _nothing_more,
+) -> Iterator[Nodes]:
     """A cluster with nodes of one processor each; it is ended at the end."""
     # Ray's sockets have their paths below this, which must be short.
     with tempfile.TemporaryDirectory(prefix="ray", dir="/tmp", ignore_cleanup_errors=True) as folder:
-        made = Nodes(Path(folder), env or {}, python)
+        made = Nodes(Path(folder), env or {}, python, head)
         try:
             for name in names:
                 made.add(name)

@@ -21,7 +21,7 @@ from .joining import NAMESPACE
 from .messages import Draining, Heard, Lost, Unused, Up, Used
 from .nodes import Names, Wanted, wanted
 
-LOOKS_EVERY = 0.5
+LOOKS_EVERY = 0.25
 """Seconds between two looks at the nodes."""
 
 BEATS_EVERY = 1.0

@@ -2,8 +2,9 @@
 
 A plan that ran is expected to take what it took. Of any other one the server knows its work, which counts element
 visits, and what visits of its kind took; so among plans of a kind the time of a visit must be much the same.
-``at_most`` of what is expected is an upper bound within a factor of 3: of 100 runs 95 take no longer, and 95 take at
-least a third of it. Times are those of the processor, which other processes change little.
+``at_most`` of what is expected is an upper bound within a factor of 3: of 100 runs of what ran before 95 take no
+longer, and 95 take at least a third of it; of 100 new plans of a kind that ran, 90. Times are those of the processor,
+which other processes change little.
 """
 
 from __future__ import annotations
@@ -37,8 +38,9 @@ from tests.profiles import request_examples
 FACTOR = 3
 """By which a bound may exceed what a run takes."""
 
-SHARE = 0.05
-"""Of the runs of a family those that may take longer than the bound, and as many less than a third of it."""
+AGAIN, NEW = 0.05, 0.1
+"""Of the runs of a family those that may take longer than the bound, and as many less than a third of it: of plans that
+ran before, and of new ones. It may always be one plan, which in a small kind makes two others look odd."""
 
 RUNS = 4
 """By which a plan becomes known, and so many again that are compared with what is expected then."""
@@ -117,19 +119,20 @@ def measured_device(request: pytest.FixtureRequest) -> Iterator[Device]:
 def test_plans_take_no_longer_than_they_should(measured_device: Device, family: str) -> None:
     seconds = max(ALL_SECONDS, FAMILY_SECONDS / len(FAMILIES[family]))
     found = [each for name in FAMILIES[family] for each in measured_of(measured_device, name, seconds)]
-    assert_bounded([Compared(seconds / each.expected, each.plan) for each in found for seconds in each.runs])
+    again = [Compared(seconds / each.expected, each.plan) for each in found for seconds in each.runs]
+    assert_bounded(again, max(RUNS, AGAIN * len(again)))
     kinds = defaultdict(list)
     for each in found:
         kinds[kind_of_work(each.plan, measured_device.method(each.plan))].append(each)
     several = [alike for alike in kinds.values() if len(alike) > 1]
-    assert_bounded([each for alike in several for each in compared(measured_device, alike)])
+    new = [each for alike in several for each in compared(measured_device, alike)]
+    assert_bounded(new, max(2, NEW * len(new)))
 
 
-def assert_bounded(found: list[Compared]) -> None:
-    """``at_most`` is a bound within a factor of 3, of nearly all runs."""
+def assert_bounded(found: list[Compared], few: float) -> None:
+    """``at_most`` is a bound within a factor of 3, of all runs but a few."""
     over = [each for each in found if each.ratio > at_most(1)]
     under = [each for each in found if FACTOR * each.ratio < at_most(1)]
-    few = max(1, SHARE * len(found))
     assert len(over) <= few, f"{len(over)} of {len(found)} took longer: {shown(over)}"
     assert len(under) <= few, f"{len(under)} of {len(found)} took less: {shown(under)}"
 
@@ -143,7 +146,7 @@ def compared(device: Device, alike: list[Measured]) -> list[Compared]:
 
 def shown(found: list[Compared]) -> str:
     return "; ".join(
-        f"{each.ratio:.2f} times what was expected of {kind_of_work(each.plan)} {sizes_of(each.plan)}" for each in found
+        f"{each.ratio:.2f} times what is expected of {kind_of_work(each.plan)} {sizes_of(each.plan)}" for each in found
     )
 
 

@@ -103,6 +103,16 @@ def test_short_rows_differ_from_long_ones():
     assert kind([64, 8, 8], [8, 512, 1]) != long
 
 
+def test_rows_differ_from_columns_and_little_work_for_an_output_from_much():
+    def kind(sizes: list[int], axes: list[int]) -> str:
+        tensor = {"DataType": "FLOAT32", "Sizes": sizes}
+        return kind_of_work(check({"type": "REDUCE", "desc": {"Function": "L2", "InputTensor": tensor, "Axes": axes}}))
+
+    rows = kind([64, 64], [1])
+    assert kind([128, 32], [1]) == kind([2, 128, 32], [0, 2]) == rows
+    assert len({rows, kind([64, 64], [0]), kind([2048, 2], [1]), kind([2, 4096], [1]), kind([64, 64], [])}) == 5
+
+
 def test_how_a_device_computes_is_part_of_the_kind():
     assert kind_of_work(reduction(), "compiled") != kind_of_work(reduction())
 

@@ -21,6 +21,9 @@ _FIRST_RATE = 1e9
 _KINDS = 1024
 """That are remembered; the oldest is forgotten for a new one."""
 
+_DEPTHS = 4
+"""Powers of two, of the work for an element of an output, that are one kind."""
+
 _SHORT = 16
 """Neighbours in a row of which there are too few: what is done once for a row counts more than its elements."""
 
@@ -41,7 +44,8 @@ def at_most(expected: float) -> float:
 def kind_of_work(plan: Plan, method: str = "") -> str:
     """Which plans take about as long for as much work: those of one operator, modes, data types and layouts.
 
-    A mode is also what is fused: a scale and a bias, or an activation. A layout is that of the rows of a tensor.
+    A mode is also what is fused: a scale and a bias, or an activation; and whether axes are those of rows. A layout is
+    that of the rows of a tensor. Little work for each element of an output is another kind than much.
 
     Args:
         method: by which a device computes it, see ``Device.method``.
@@ -52,13 +56,23 @@ def kind_of_work(plan: Plan, method: str = "") -> str:
     descs = [*plan.inputs.values(), *plan.outputs.values()]
     types = dict.fromkeys(desc.data_type.name for desc in descs)
     layouts = "".join(map(_layout, descs))
-    return " ".join([plan.operator.name, *types, layouts, *modes, method])
+    written = sum(desc.element_count for desc in plan.outputs.values())
+    depth = (plan.work // written).bit_length() // _DEPTHS
+    return " ".join([plan.operator.name, *types, layouts, *modes, _along(plan), str(depth), method])
 
 
 def _mode(name: str, value: object) -> str:
     if isinstance(value, ScaleBias):
         return name
     return value.name if isinstance(value, Enum | NestedOperator) else ""
+
+
+def _along(plan: Plan) -> str:
+    """Whether axes of a plan, if it has any, are those of rows."""
+    axis = getattr(plan.attributes, "Axis", None)
+    axes = getattr(plan.attributes, "Axes", ()) if axis is None else (axis,)
+    last = next(iter(plan.outputs.values())).rank - 1
+    return "" if not axes else "rows" if last in axes else "columns"
 
 
 def _layout(desc: BufferTensorDesc) -> str:

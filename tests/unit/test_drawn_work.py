@@ -73,6 +73,9 @@ RANGES = {
     "cpu": Range((1, 3, 8, 20, 64, 200), range(SMALL_WORK + 1, 3 * 10**8), 0.001),
 }
 
+FREE = 1 << 8
+"""The least part of the most work that an operator has whose output may have any sizes."""
+
 PACKED = {"IndicesTensor", "ROITensor", "BatchIndicesTensor"}
 """Tensors that say where others are read or written."""
 
@@ -193,7 +196,7 @@ def measured_of(device: Device, name: str, seconds: float) -> list[Measured]:
         if time.monotonic() > end or not is_plain(drawn.request):
             return
         with suppress(ContractViolation):  # more elements than a tensor may have
-            plan = check(as_used(drawn.request), drawn.level)
+            plan = check(with_free_sizes(as_used(drawn.request), bounds.work.stop), drawn.level)
             size = sum(desc.total_size_in_bytes for desc in (*plan.inputs.values(), *plan.outputs.values()))
             measured = measured_on(device, plan) if plan.work in bounds.work and size <= MOST_BYTES else None
             if measured is not None and min(measured.seconds, measured.expected) > bounds.seconds:
@@ -235,6 +238,15 @@ def as_used(value: Any) -> Any:
     for name in PACKED & made.keys():
         made[name]["Strides"] = None
     return made
+
+
+def with_free_sizes(desc: Any, most: int) -> Any:
+    """A desc whose output may have any sizes, which are drawn small, with those that the others have."""
+    if desc["type"] == "RANDOM_GENERATOR":
+        output = desc["desc"]["OutputTensor"]
+        output["Sizes"][0] *= most // FREE
+        output["Strides"] = None
+    return desc
 
 
 def ordered(sizes: Sequence[int], strides: Sequence[int]) -> list[int]:

@@ -263,6 +263,17 @@ def test_bodies_that_are_not_gzip(http, content):
     assert malformed(http, content, {"Content-Encoding": "gzip"})["code"] == "invalid_framing"
 
 
+@pytest.mark.parametrize("encoding", ["gzip", "deflate"])
+def test_a_request_that_is_known_is_not_taken_for_a_compressed_one(http, encoding):
+    """Not even where nothing but the head says so: the answer to the same bytes comes from what is kept."""
+    content = json.dumps(a_request()).encode()
+    for _ in range(5):
+        assert http.post(INFER, content=content).json()["outputs"][0]["data"] == [1]
+    for _ in range(2):
+        assert malformed(http, content, {"Content-Encoding": encoding})["code"] == "invalid_framing"
+        assert http.post(INFER, content=content).status_code == 200
+
+
 def test_the_name_of_an_encoding_has_no_case(http):
     answer = http.post(INFER, content=PACKED, headers={"Content-Encoding": "GZIP"}).json()
     assert answer["outputs"][0]["data"] == [1]

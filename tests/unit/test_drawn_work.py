@@ -1,8 +1,10 @@
 """What the server expects of plans against the time that they take, for drawn descs of every operator.
 
 A plan that ran is expected to take what it took. Of any other one the server knows its work, which counts element
-visits, and what visits of its kind took; so among plans of a kind the time of a visit must be much the same. It is
-measured as the time of the processor, which other processes change little.
+visits, and what visits of its kind took; so among plans of a kind the time of a visit must be much the same.
+``at_most`` of what is expected is an upper bound within a factor of 3: of 100 runs of what ran before 95 take no
+longer, and 95 take at least a third of it; of 100 new plans of a kind that ran, 90. Times are those of the processor,
+which other processes change little.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
+from unittest import SkipTest
 
 import numpy as np
 import pytest
@@ -27,27 +30,28 @@ from opwire.tensor import Array
 from opwire_service.devices.base import Device
 from opwire_service.devices.cpu import SMALL_WORK, CpuDevice
 from opwire_service.devices.reference import ReferenceDevice
-from opwire_service.engine.durations import Durations, kind_of_work
+from opwire_service.engine.durations import Durations, at_most, kind_of_work
 from opwire_service.execution import Stopped
 from opwire_service.kernels.executable import EXECUTABLE
 from tests.drawing import descs
 from tests.profiles import request_examples
 
 FACTOR = 3
-"""By which a plan may take longer, or less, than is expected."""
+"""By which a bound may exceed what a run takes."""
 
-SHARE = 0.05
-"""Of the plans of a family those that may differ more from others of their kind; a single one may always."""
+AGAIN, NEW = 0.05, 0.1
+"""Of the runs of a family those that may take longer than the bound, and as many less than a third of it: of plans that
+ran before, and of new ones. It may always be one plan, which in a small kind makes two others look odd."""
 
-LATE = 0.02
-"""Of the plans that ran those that may take much longer or less again: what else the machine does may be to blame."""
+RUNS = 4
+"""By which a plan becomes known, and so many again that are compared with what is expected then."""
 
 MOST_BYTES = 1 << 25
 SECONDS = 0.5
 """After which a plan is stopped and tells nothing."""
 
-ALL_SECONDS = 1.5
-"""For the plans of an operator."""
+ALL_SECONDS, FAMILY_SECONDS = 1.5, 10.0
+"""For the plans of an operator, at least, and of a family."""
 
 
 @dataclass(frozen=True)
@@ -70,14 +74,21 @@ RANGES = {
     "cpu": Range((1, 3, 8, 20, 64, 200), range(SMALL_WORK + 1, 3 * 10**8), 0.001),
 }
 
+FREE = 1 << 8
+"""The least part of the most work that an operator has whose output may have any sizes."""
+
 PACKED = {"IndicesTensor", "ROITensor", "BatchIndicesTensor"}
 """Tensors that say where others are read or written."""
 
-DRAWN = settings(request_examples(150), derandomize=True, database=None, deadline=None, phases=[Phase.generate])
+DRAWN = settings(request_examples(300), derandomize=True, database=None, deadline=None, phases=[Phase.generate])
 
 FAMILIES: dict[str, list[str]] = defaultdict(list)
 for each in EXECUTABLE:
     FAMILIES[CATALOG[each].family].append(each)
+
+
+class OutOfTime(SkipTest):
+    """No more is drawn: to draw takes as long as to measure. Hypothesis passes it on, and looks for no simpler one."""
 
 
 class Measured(NamedTuple):
@@ -85,7 +96,19 @@ class Measured(NamedTuple):
 
     plan: Plan
     expected: float
-    seconds: float
+    runs: list[float]
+
+    @property
+    def seconds(self) -> float:
+        """What it mostly takes."""
+        return float(np.median(self.runs))
+
+
+class Compared(NamedTuple):
+    """What a run took, in parts of what was expected; and of which plan it was."""
+
+    ratio: float
+    plan: Plan
 
 
 @pytest.fixture(scope="module", params=RANGES)
@@ -101,15 +124,38 @@ def measured_device(request: pytest.FixtureRequest) -> Iterator[Device]:
 @pytest.mark.thorough
 @pytest.mark.serial
 @pytest.mark.parametrize("family", FAMILIES)
-def test_plans_take_about_as_long_as_expected(measured_device: Device, family: str) -> None:
-    found = [each for name in FAMILIES[family] for each in measured_of(measured_device, name)]
-    late = [each for each in found if not is_near(each.expected / each.seconds)]
-    assert len(late) <= max(1, LATE * len(found)), [(each.expected, each.seconds, sizes_of(each.plan)) for each in late]
+def test_plans_take_no_longer_than_they_should(measured_device: Device, family: str) -> None:
+    seconds = max(ALL_SECONDS, FAMILY_SECONDS / len(FAMILIES[family]))
+    found = [each for name in FAMILIES[family] for each in measured_of(measured_device, name, seconds)]
+    again = [Compared(seconds / each.expected, each.plan) for each in found for seconds in each.runs]
+    assert_bounded(again, max(RUNS, AGAIN * len(again)))
     kinds = defaultdict(list)
     for each in found:
-        kinds[kind_of_work(each.plan)].append(each)
-    unlike = [text for kind, alike in kinds.items() for text in unlike_others(measured_device, kind, alike)]
-    assert len(unlike) <= max(1, SHARE * len(found)), f"{len(unlike)} of {len(found)}: " + "; ".join(unlike)
+        kinds[kind_of_work(each.plan, measured_device.method(each.plan))].append(each)
+    several = [alike for alike in kinds.values() if len(alike) > 1]
+    new = [each for alike in several for each in compared(measured_device, alike)]
+    assert_bounded(new, max(2, NEW * len(new)))
+
+
+def assert_bounded(found: list[Compared], few: float) -> None:
+    """``at_most`` is a bound within a factor of 3, of all runs but a few."""
+    over = [each for each in found if each.ratio > at_most(1)]
+    under = [each for each in found if FACTOR * each.ratio < at_most(1)]
+    assert len(over) <= few, f"{len(over)} of {len(found)} took longer: {shown(over)}"
+    assert len(under) <= few, f"{len(under)} of {len(found)} took less: {shown(under)}"
+
+
+def compared(device: Device, alike: list[Measured]) -> list[Compared]:
+    """The times for each visit of plans of a kind, in parts of what the others of it take in the middle."""
+    rates = np.log([each.seconds / device.visits(each.plan) for each in alike])
+    others = (rates.sum() - rates) / (len(rates) - 1)
+    return [Compared(ratio, each.plan) for ratio, each in zip(np.exp(rates - others), alike, strict=True)]
+
+
+def shown(found: list[Compared]) -> str:
+    return "; ".join(
+        f"{each.ratio:.2f} times what is expected of {kind_of_work(each.plan)} {sizes_of(each.plan)}" for each in found
+    )
 
 
 RAN: Mapping[str, dict[str, Any]] = {
@@ -140,44 +186,32 @@ RAN: Mapping[str, dict[str, Any]] = {
 def test_a_plan_that_ran_takes_about_as_long_again(name: str) -> None:
     plan = check(RAN[name])
     found = [measured_on(ReferenceDevice(), plan) for _ in range(3)]
-    assert any(each is not None and is_near(each.expected / each.seconds) for each in found), found
+    assert any(each is not None and 1 / FACTOR <= each.seconds / each.expected <= at_most(1) for each in found), found
 
 
-def measured_of(device: Device, name: str) -> list[Measured]:
+def measured_of(device: Device, name: str, seconds: float) -> list[Measured]:
     """Plans of an operator that take long enough to tell."""
     bounds = RANGES[device.name]
     found: list[Measured] = []
-    end = time.monotonic() + ALL_SECONDS
+    end = time.monotonic() + seconds
 
     @DRAWN
     @given(descs(EXECUTABLE[name], bounds.sizes))
     def measure(drawn: Any) -> None:
-        if time.monotonic() > end or not is_plain(drawn.request):
+        if time.monotonic() > end:
+            raise OutOfTime
+        if not is_plain(drawn.request):
             return
         with suppress(ContractViolation):  # more elements than a tensor may have
-            plan = check(as_used(drawn.request), drawn.level)
+            plan = check(with_free_sizes(as_used(drawn.request), bounds.work.stop), drawn.level)
             size = sum(desc.total_size_in_bytes for desc in (*plan.inputs.values(), *plan.outputs.values()))
             measured = measured_on(device, plan) if plan.work in bounds.work and size <= MOST_BYTES else None
             if measured is not None and min(measured.seconds, measured.expected) > bounds.seconds:
                 found.append(measured)
 
-    measure()
+    with suppress(OutOfTime):
+        measure()
     return found
-
-
-def is_near(ratio: float) -> bool:
-    return 1 / FACTOR <= ratio <= FACTOR
-
-
-def unlike_others(device: Device, kind: str, found: list[Measured]) -> list[str]:
-    """The plans of a kind whose time for each visit is far from that in the middle."""
-    rates = [each.seconds / device.visits(each.plan) for each in found]
-    middle = math.exp(np.mean(np.log(rates)))
-    return [
-        f"{kind}: {rate / middle:.2f} times the {middle:.2g} s of {len(found)} in {sizes_of(each.plan)}"
-        for rate, each in zip(rates, found, strict=True)
-        if not is_near(rate / middle)
-    ]
 
 
 def sizes_of(plan: Plan) -> list[tuple[int, ...]]:
@@ -214,6 +248,15 @@ def as_used(value: Any) -> Any:
     return made
 
 
+def with_free_sizes(desc: Any, most: int) -> Any:
+    """A desc whose output may have any sizes, which are drawn small, with those that the others have."""
+    if desc["type"] == "RANDOM_GENERATOR":
+        output = desc["desc"]["OutputTensor"]
+        output["Sizes"][0] *= most // FREE
+        output["Strides"] = None
+    return desc
+
+
 def ordered(sizes: Sequence[int], strides: Sequence[int]) -> list[int]:
     """Strides in the order of some others that leave no gaps; 0 where those are."""
     found, step = [0] * len(sizes), 1
@@ -237,17 +280,17 @@ def measured_on(device: Device, plan: Plan) -> Measured | None:
     gc.disable()
     try:
         with device.admit(plan):
-            for _ in range(4):
+            for _ in range(RUNS):
                 durations.learn(kind, plan.work, once(), plan)
             expected = durations.expected(kind, plan.work, plan)
-            seconds = min(once(), once())
+            runs = [once() for _ in range(RUNS)]
     except (Stopped, OpwireError):
         return None
     finally:
         gc.enable()
     # Where most results are no numbers, there was little to compute.
     numbers = [np.isfinite(each).mean() for each in outputs.values() if each.dtype.kind == "f"]
-    return Measured(plan, expected, seconds) if all(share > 0.5 for share in numbers) else None
+    return Measured(plan, expected, runs) if all(share > 0.5 for share in numbers) else None
 
 
 def filled(plan: Plan, name: str) -> Array:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from opwire.check import Plan, check
-from opwire_service.engine.durations import Durations, kind_of_work
+from opwire_service.engine.durations import Durations, at_most, kind_of_work
 
 
 def measured(*taken: tuple[str, int, float], times: int = 50) -> Durations:
@@ -90,6 +90,37 @@ def test_layouts_differ():
     assert kind_of_work(packed) == kind_of_work(reduction([8, 99, 1]))
     assert kind_of_work(gaps) == kind_of_work(reduction([0, 1, 1]))
     assert len({kind_of_work(each) for each in (packed, gaps, across, repeated)}) == 4
+
+
+def test_short_rows_differ_from_long_ones():
+    def kind(sizes: list[int], strides: list[int]) -> str:
+        tensor = {"DataType": "FLOAT32", "Sizes": sizes, "Strides": strides}
+        return kind_of_work(check({"type": "ACTIVATION_RELU", "desc": {"InputTensor": tensor}}))
+
+    long = kind([8, 8, 64], [64, 512, 1])
+    assert kind([8, 8, 16, 4], [64, 512, 4, 1]) == long
+    assert kind([8, 8, 3, 16], [48, 384, 16, 1]) == long
+    assert kind([64, 8, 8], [8, 512, 1]) != long
+
+
+def test_rows_differ_from_columns_and_little_work_for_an_output_from_much():
+    def kind(sizes: list[int], axes: list[int]) -> str:
+        tensor = {"DataType": "FLOAT32", "Sizes": sizes}
+        return kind_of_work(check({"type": "REDUCE", "desc": {"Function": "L2", "InputTensor": tensor, "Axes": axes}}))
+
+    rows = kind([64, 64], [1])
+    assert kind([128, 32], [1]) == kind([2, 128, 32], [0, 2]) == rows
+    assert len({rows, kind([64, 64], [0]), kind([2048, 2], [1]), kind([2, 4096], [1]), kind([64, 64], [])}) == 5
+
+
+def test_how_a_device_computes_is_part_of_the_kind():
+    assert kind_of_work(reduction(), "compiled") != kind_of_work(reduction())
+
+
+def test_the_most_that_work_takes_is_within_a_factor_of_3():
+    assert at_most(1) > 1
+    assert at_most(1) / 3 == pytest.approx(1 / at_most(1))
+    assert at_most(2) == 2 * at_most(1)
 
 
 def test_what_is_fused_is_another_kind():

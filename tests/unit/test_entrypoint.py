@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from opwire_service.settings import Limits
+from opwire_service.settings import Limits, Settings
 
 ROOT = Path(__file__).resolve().parents[2]
 ENTRYPOINT = ROOT / "docker/entrypoint"
@@ -129,6 +129,12 @@ def test_compose_limits_the_memory_to_twice_the_budget():
     found = re.search(r"mem_limit: \$\{OPWIRE_MEMORY:-(\d+)g\}", text)
     assert found
     assert int(found[1]) * 1024 * MIB == 2 * Limits().memory_bytes
+
+
+def test_metrics_are_closed_unless_they_are_asked_for():
+    assert not Settings().metrics_open
+    text = (ROOT / "docker/compose.yaml").read_text(encoding="utf-8")
+    assert re.findall(r"OPWIRE_METRICS_OPEN:-(\w+)", text) == ["false"]
 
 
 def test_every_variable_of_compose_is_explained():

@@ -10,6 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from opwire_service.engine.durations import at_most
 from opwire_service.engine.schedule import LONG, Action, Expire, Job, QueueFull, Schedule, Start
 from tests.profiles import examples
 
@@ -225,6 +226,21 @@ def test_a_job_that_turns_out_to_be_long_leaves_a_place_to_the_short():
     late = Job("a", 5, 1, NEVER, RATE, "GIANT")
     assert schedule.submit(late) == []
     assert started(schedule.submit(small)) == [small]
+
+
+def test_a_job_that_may_be_long_leaves_a_place_to_the_short():
+    schedule = Schedule.of({"a": 2}, 10)
+    doubtful = [job(work=round(LONG / at_most(1) * 1.01 * RATE)) for _ in range(2)]
+    assert started(schedule.submit(doubtful[0])) == [doubtful[0]]
+    assert schedule.submit(doubtful[1]) == []
+    short = job(work=round(LONG / at_most(1) * 0.99 * RATE))
+    assert started(schedule.submit(short)) == [short]
+
+
+def test_the_wait_is_the_sum_of_what_is_expected():
+    """Of many jobs some take longer and some less: a bound for each would refuse those who need not wait."""
+    schedule = Schedule.of({"a": 1}, 1000, max_wait=5)
+    assert admitted(schedule, 0, 1000, work=RATE // 100) == 501
 
 
 def test_a_queue_full_of_long_jobs_does_not_shut_out_the_short():

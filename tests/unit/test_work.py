@@ -130,3 +130,95 @@ def test_what_the_cpu_has_no_count_for_costs_its_work():
 def test_the_reference_counts_its_outputs():
     plan = check({"type": "ELEMENT_WISE_EXP", "desc": {"InputTensor": {"DataType": "FLOAT32", "Sizes": [4]}}})
     assert ReferenceDevice().visits(plan) == 4 * (1 + VISITS_PER_TURN)
+
+
+def method_on_cpu(operator: dict[str, Any]) -> tuple[str, int, int]:
+    """How the CPU computes a plan, its work, and what it costs."""
+    plan, device = check(operator), CpuDevice(1)
+    try:
+        return device.method(plan), plan.work, device.visits(plan)
+    finally:
+        device.close()
+
+
+def test_what_the_cpu_leaves_to_the_reference_costs_what_it_costs_there():
+    desc = {
+        "ReductionFunction": "MAX",
+        "InterpolationMode": "LINEAR",
+        "SpatialScaleX": 1,
+        "SpatialScaleY": 1,
+        "OutOfBoundsInputValue": 0,
+        "MinimumSamplesPerOutput": 1,
+        "MaximumSamplesPerOutput": 2,
+        "InputTensor": {"DataType": "FLOAT32", "Sizes": [1, 1, 8, 8]},
+        "ROITensor": {"DataType": "FLOAT32", "Sizes": [3, 4]},
+        "BatchIndicesTensor": {"DataType": "UINT32", "Sizes": [3]},
+        "OutputTensor": {"DataType": "FLOAT32", "Sizes": [3, 1, 4, 4]},
+    }
+    operator = {"type": "ROI_ALIGN", "desc": desc}
+    plan = check(operator)
+    assert method_on_cpu(operator) == ("reference", plan.work, ReferenceDevice().visits(plan))
+
+
+def test_functions_of_long_rows_are_compiled_and_of_tiny_tiles_are_not():
+    def method(sizes: list[int], strides: list[int] | None) -> str:
+        tensor = {"DataType": "FLOAT32", "Sizes": sizes, "Strides": strides}
+        return method_on_cpu({"type": "ACTIVATION_GELU", "desc": {"InputTensor": tensor}})[0]
+
+    assert method([64, 20, 64, 9], None) == "compiled"
+    assert method([64, 20, 1, 64, 3, 3], [3, 576, 3, 0, 192, 1]) == ""
+
+
+@pytest.mark.parametrize("name", ["ACTIVATION_HARDMAX1", "ACTIVATION_SOFTMAX1", "ACTIVATION_LOG_SOFTMAX1"])
+def test_the_reference_counts_blocks(name):
+    def visits(axes: list[int]) -> int:
+        tensor = {"DataType": "FLOAT32", "Sizes": [64, 1, 64]}
+        return ReferenceDevice().visits(check({"type": name, "desc": {"InputTensor": tensor, "Axes": axes}}))
+
+    # A block of one element has no exponential, and is a block.
+    long, alone = visits([2]), visits([1])
+    assert alone > 4 * long if "HARDMAX" in name else alone < long / 4
+
+
+def test_the_reference_counts_tuples_of_indices():
+    def visits(indexed: int) -> int:
+        desc = {
+            "InputTensor": {"DataType": "FLOAT32", "Sizes": [8, 8, 64]},
+            "IndicesTensor": {"DataType": "UINT32", "Sizes": [1, 64, indexed]},
+            "InputDimensionCount": 3,
+            "IndicesDimensionCount": 2,
+        }
+        return ReferenceDevice().visits(check({"type": "GATHER_ND", "desc": desc}))
+
+    # As many tuples, each of which names sixty-four elements, or one.
+    assert visits(3) < visits(2) < 10 * visits(3)
+
+
+def gradient_of_regions(*outputs: str) -> Plan:
+    tensors = {"OutputGradientTensor": [2, 3, 8, 8], "OutputROIGradientTensor": [4, 4]}
+    desc = {
+        "ReductionFunction": "AVERAGE",
+        "InterpolationMode": "NEAREST_NEIGHBOR",
+        "SpatialScaleX": 1,
+        "SpatialScaleY": 1,
+        "InputPixelOffset": 0,
+        "OutputPixelOffset": 0,
+        "MinimumSamplesPerOutput": 2,
+        "MaximumSamplesPerOutput": 2,
+        "AlignRegionsToCorners": False,
+        "InputTensor": {"DataType": "FLOAT32", "Sizes": [2, 3, 8, 8]},
+        "InputGradientTensor": {"DataType": "FLOAT32", "Sizes": [4, 3, 4, 4]},
+        "ROITensor": {"DataType": "FLOAT32", "Sizes": [4, 4]},
+        "BatchIndicesTensor": {"DataType": "UINT32", "Sizes": [4]},
+        **{name: {"DataType": "FLOAT32", "Sizes": tensors[name]} for name in outputs},
+    }
+    return check({"type": "ROI_ALIGN_GRAD", "desc": desc})
+
+
+def test_gradients_of_regions_visit_what_is_asked_for():
+    of_images, of_regions = gradient_of_regions("OutputGradientTensor"), gradient_of_regions("OutputROIGradientTensor")
+    samples = 4 * 3 * 4 * 4 * (2 * 2)
+    assert of_regions.work == samples
+    assert of_images.work == samples + 2 * 3 * 8 * 8
+    both = gradient_of_regions("OutputGradientTensor", "OutputROIGradientTensor")
+    assert both.work == of_images.work + of_regions.work

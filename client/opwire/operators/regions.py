@@ -60,10 +60,12 @@ def _align_work(attributes: Attributes, tensors: Tensors) -> int:
 
 
 def _gradient_work(attributes: Attributes, tensors: Tensors) -> int:
-    """Each gradient goes back to the elements that its output was computed of."""
-    crop = tensors["InputGradientTensor"]
-    image = tensors["InputTensor"] or tensors["OutputGradientTensor"]
-    return int(image.element_count + crop.element_count * _samples(attributes, image.sizes, crop.sizes))
+    """Each gradient goes back to the elements that its output was computed of, for each output that is asked for."""
+    crop, written = tensors["InputGradientTensor"], tensors["OutputGradientTensor"]
+    image = tensors["InputTensor"] or written
+    samples = crop.element_count * _samples(attributes, image.sizes, crop.sizes)
+    of_image = 0 if written is None else written.element_count + samples
+    return int(of_image + (0 if tensors["OutputROIGradientTensor"] is None else samples))
 
 
 _IMAGE = [[[[1, 2, 3, 4], [5, 6, 7, 8], [9, 10, 11, 12], [13, 14, 15, 16]]]]

@@ -73,6 +73,10 @@ class Device(Protocol):
         """
         return plan.work
 
+    def method(self, plan: Plan) -> str:
+        """How a plan is computed here, where plans of an operator and a layout are computed in ways unlike in speed."""
+        return ""
+
     def runs_inline(self, plan: Plan) -> bool:
         """Whether a plan, as things are now, takes less time than handing it to another thread."""
         return plan.work <= self.inline_work

@@ -31,7 +31,7 @@ from ..kernels.graph import GraphMemory
 from ..kernels.reference import KERNELS as REFERENCE
 from .base import Device, Usage
 from .kept import Kept
-from .reference import CHUNK_BYTES, INLINE_WORK, refuse_too_much
+from .reference import CHUNK_BYTES, INLINE_WORK, refuse_too_much, visits_of
 
 THREADS_VARIABLE = "OPWIRE_CPU_THREADS"
 
@@ -52,12 +52,14 @@ class _Prepared:
     Attributes:
         job: of the plan.
         visits: that it costs.
+        method: how it is computed.
         borrowed: element visits of it that the reference kernels do.
         is_ready: whether its kernels were ready when it was looked for last.
     """
 
     job: Job
     visits: int
+    method: str
     borrowed: int
     is_ready: bool = False
 
@@ -89,6 +91,10 @@ class CpuDevice(Device):
     def visits(self, plan: Plan) -> int:
         """See ``Device.visits``."""
         return self._prepared.of(plan).visits
+
+    def method(self, plan: Plan) -> str:
+        """See ``Device.method``."""
+        return self._prepared.of(plan).method
 
     def runs_inline(self, plan: Plan) -> bool:
         """See ``Device.runs_inline``: no plan that may have to wait for its kernels."""
@@ -171,17 +177,21 @@ def _prepared(plan: Plan) -> _Prepared:
     """Makes what computes a plan, and in a graph each of its steps."""
     if plan.operator is not GRAPH:
         job = _job(plan)
-        return _Prepared(job, job.visits or plan.work, _borrowed_work(job))
+        return _Prepared(job, _visits(job, plan), job.method, _borrowed_work(job))
     steps: Steps = plan.attributes
     jobs = [_job(step.plan) for step in steps.steps]
     found = fused(steps, jobs)
     graph = GraphJob(GraphMemory(plan, found.groups, found.passing, found.shared), found.parts)
-    visits = sum(job.visits or step.plan.work for job, step in zip(jobs, steps.steps, strict=True))
-    return _Prepared(graph, visits, sum(map(_borrowed_work, jobs)))
+    visits = sum(_visits(job, step.plan) for job, step in zip(jobs, steps.steps, strict=True))
+    return _Prepared(graph, visits, "", sum(map(_borrowed_work, jobs)))
 
 
 def _job(plan: Plan) -> Job:
     return PREPARE.get(plan.operator.name, ReferenceJob)(plan)
+
+
+def _visits(job: Job, plan: Plan) -> int:
+    return visits_of(plan) if isinstance(job, ReferenceJob) else job.visits or plan.work
 
 
 def _borrowed_work(job: Job) -> int:

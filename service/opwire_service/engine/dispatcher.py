@@ -254,7 +254,8 @@ class Dispatcher:
         if runner is None:
             raise DeviceLost(device)
         arrived = time.monotonic()
-        job = Job(device, priority, arrived, deadline, runner.visits(plan), kind_of_work(plan), part, plan)
+        kind = kind_of_work(plan, runner.method(plan))
+        job = Job(device, priority, arrived, deadline, runner.visits(plan), kind, part, plan)
         await self._place(job)
         queued = time.monotonic() - arrived
         charge = self._charge(device, plan)

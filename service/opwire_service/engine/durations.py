@@ -21,11 +21,34 @@ _FIRST_RATE = 1e9
 _KINDS = 1024
 """That are remembered; the oldest is forgotten for a new one."""
 
+_DEPTHS = 4
+"""Powers of two, of the work for an element of an output, that are one kind."""
 
-def kind_of_work(plan: Plan) -> str:
+_SHORT = 16
+"""Neighbours in a row of which there are too few: what is done once for a row counts more than its elements."""
+
+
+MARGIN = 3**0.5
+"""Times what is expected that hardly any run takes longer; as few take less than a third of that."""
+
+
+def at_most(expected: float) -> float:
+    """The seconds that work takes at most which is expected to take so many.
+
+    It is meant for one run: 95 of 100 take no longer, and 95 of 100 take at least a third of it. Of many together the
+    sum of what is expected tells more.
+    """
+    return MARGIN * expected
+
+
+def kind_of_work(plan: Plan, method: str = "") -> str:
     """Which plans take about as long for as much work: those of one operator, modes, data types and layouts.
 
-    A mode is also what is fused: a scale and a bias, or an activation. A layout is that of the rows of a tensor.
+    A mode is also what is fused: a scale and a bias, or an activation; and whether axes are those of rows. A layout is
+    that of the rows of a tensor. Little work for each element of an output is another kind than much.
+
+    Args:
+        method: by which a device computes it, see ``Device.method``.
     """
     attributes = plan.attributes
     names = getattr(attributes, "__dataclass_fields__", None) or vars(attributes)
@@ -33,7 +56,9 @@ def kind_of_work(plan: Plan) -> str:
     descs = [*plan.inputs.values(), *plan.outputs.values()]
     types = dict.fromkeys(desc.data_type.name for desc in descs)
     layouts = "".join(map(_layout, descs))
-    return " ".join([plan.operator.name, *types, layouts, *modes])
+    written = sum(desc.element_count for desc in plan.outputs.values())
+    depth = (plan.work // written).bit_length() // _DEPTHS
+    return " ".join([plan.operator.name, *types, layouts, *modes, _along(plan), str(depth), method])
 
 
 def _mode(name: str, value: object) -> str:
@@ -42,16 +67,29 @@ def _mode(name: str, value: object) -> str:
     return value.name if isinstance(value, Enum | NestedOperator) else ""
 
 
+def _along(plan: Plan) -> str:
+    """Whether axes of a plan, if it has any, are those of rows."""
+    axis = getattr(plan.attributes, "Axis", None)
+    axes = getattr(plan.attributes, "Axes", ()) if axis is None else (axis,)
+    last = next(iter(plan.outputs.values())).rank - 1
+    return "" if not axes else "rows" if last in axes else "columns"
+
+
 def _layout(desc: BufferTensorDesc) -> str:
-    """How elements lie: packed, in rows of neighbours, of one that is repeated, or of what lies apart."""
+    """How elements lie: packed, in long or short rows of neighbours, of one that is repeated, or of what lies apart."""
     if desc.strides is None:
         return "p"
     steps = zip(desc.sizes, desc.strides, packed_strides(desc.sizes), strict=True)
-    moving = [(stride, packed) for size, stride, packed in steps if size > 1]
-    if all(stride == packed for stride, packed in moving):
+    moving = [each for each in steps if each[0] > 1]
+    row = 1
+    for size, stride, packed in reversed(moving):
+        if stride != packed:
+            break
+        row *= size
+    else:
         return "p"
-    last, _ = moving[-1]
-    return {0: "r", 1: "n"}.get(last, "a")
+    last = moving[-1][1]
+    return {0: "r", 1: "n" if row >= _SHORT else "s"}.get(last, "a")
 
 
 @dataclass(slots=True)

@@ -19,13 +19,13 @@ from typing import NamedTuple
 
 from opwire.check import Plan
 
-from .durations import Durations
+from .durations import Durations, at_most
 
 PRIORITY_STEP = 0.5
 """Seconds that a step of priority is worth."""
 
-LONG = 0.05
-"""Seconds from which on a job counts as long."""
+LONG = 0.1
+"""Seconds from which on a job counts as long: one that is short takes no longer, see ``at_most``."""
 
 MAX_WAIT = 5.0
 """Seconds that a job may be expected to wait."""
@@ -181,7 +181,7 @@ class _Lane:
         return sum(self._runs_long(job, now) for job in self.running)
 
     def _runs_long(self, job: Job, now: float) -> bool:
-        return _is_long(now - self.running[job]) or _is_long(self.expected(job))
+        return now - self.running[job] > LONG or _is_long(self.expected(job))
 
     def expected(self, job: Job) -> float:
         """Seconds that a job should take, by what is known now."""
@@ -231,8 +231,9 @@ class _Lane:
         return self.has_room(now, long=queue is self.long and _is_long(self.expected(queue.entries[0].job)))
 
 
-def _is_long(seconds: float) -> bool:
-    return seconds > LONG
+def _is_long(expected: float) -> bool:
+    """Whether what is expected to take so many seconds may be long."""
+    return at_most(expected) > LONG
 
 
 @dataclass(slots=True)

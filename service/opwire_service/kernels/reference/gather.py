@@ -94,11 +94,24 @@ KERNELS = {
 }
 
 
+COPIED = 8
+"""Elements that are copied while a tuple of indices is read."""
+
+
+def _gathered(plan: Plan) -> int:
+    """Tuples of indices, and the elements that they name."""
+    return _tuples(plan) + plan.outputs["OutputTensor"].element_count // COPIED
+
+
 def _scattered(plan: Plan) -> int:
     """Elements that are copied or put, and tuples of indices."""
     tensors = plan.inputs
-    moved = tensors["InputTensor"].element_count + tensors["UpdatesTensor"].element_count
-    return moved + tensors["IndicesTensor"].element_count // tensors["IndicesTensor"].sizes[-1]
+    return tensors["InputTensor"].element_count + tensors["UpdatesTensor"].element_count + _tuples(plan)
 
 
-TURNS = {"SCATTER_ND": _scattered}
+def _tuples(plan: Plan) -> int:
+    indices = plan.inputs["IndicesTensor"]
+    return indices.element_count // indices.sizes[-1]
+
+
+TURNS = {"GATHER_ND": _gathered, "GATHER_ND1": _gathered, "SCATTER_ND": _scattered}

@@ -257,3 +257,31 @@ KERNELS = {
     "ROI_ALIGN1": _align,
     "ROI_ALIGN_GRAD": _gradient,
 }
+
+SAMPLES, CLEARED = 4, 8
+"""Samples that take as long as what else is done for an output, and elements of an image to which no gradient goes."""
+
+_TAPS = 4
+"""Elements that a sample between others reads, as the work of a plan counts."""
+
+
+def _aligned_turns(plan: Plan) -> int:
+    """Outputs, and the samples of which they are computed."""
+    return plan.outputs["OutputTensor"].element_count + _sampled(plan, plan.work) // SAMPLES
+
+
+def _gradient_turns(plan: Plan) -> int:
+    """Samples, and for a gradient of images their elements, and the regions that are looked at for each image."""
+    image = plan.outputs.get("OutputGradientTensor")
+    if image is None:
+        return _sampled(plan, plan.work)
+    looked_at = image.sizes[0] * plan.inputs["InputGradientTensor"].element_count
+    return _sampled(plan, plan.work - image.element_count) + image.element_count // CLEARED + looked_at
+
+
+def _sampled(plan: Plan, read: int) -> int:
+    """Samples that read so many elements."""
+    return read // _TAPS if is_linear(plan.attributes) else read
+
+
+TURNS = {"ROI_ALIGN": _aligned_turns, "ROI_ALIGN1": _aligned_turns, "ROI_ALIGN_GRAD": _gradient_turns}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Context, Decimal
-from math import inf, isnan, nan
+from math import inf, isnan, nan, prod
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from .places import places
 
 CHUNK = 128
 """Elements whose exponentials take a few milliseconds."""
+
+COMPARED, ALONE = 16, 8
+"""Elements that are compared while a block is begun, and blocks of one element that take as long as an exponential."""
 
 _LEAST_LOGARITHM = Decimal("1e-100")
 """In place of any smaller one: it moves what it is taken from off a tie of floats, and no further."""
@@ -148,9 +151,28 @@ def axes_of(plan: Plan) -> tuple[int, ...]:
     return (plan.inputs["InputTensor"].rank - 1,)
 
 
+def _turns(plan: Plan) -> int:
+    """Elements, and fewer if each is a block of its own, which takes no exponential."""
+    count = plan.outputs["OutputTensor"].element_count
+    return count if _length(plan) > 1 else -(-count // ALONE)
+
+
+def _turns_of_hardmax(plan: Plan) -> int:
+    """Blocks; some elements take as long as what is done once for a block."""
+    count = plan.outputs["OutputTensor"].element_count
+    return count // _length(plan) + count // COMPARED
+
+
+def _length(plan: Plan) -> int:
+    """Elements of a block."""
+    return prod(plan.inputs["InputTensor"].sizes[axis] for axis in axes_of(plan))
+
+
 KERNELS = {
     "ACTIVATION_HARDMAX": hardmax,
     "ACTIVATION_HARDMAX1": hardmax,
     **dict.fromkeys(("ACTIVATION_SOFTMAX", "ACTIVATION_SOFTMAX1"), _exponentials(SOFTMAX)),
     **dict.fromkeys(("ACTIVATION_LOG_SOFTMAX", "ACTIVATION_LOG_SOFTMAX1"), _exponentials(LOG_SOFTMAX)),
 }
+
+TURNS = {name: _turns_of_hardmax if kernel is hardmax else _turns for name, kernel in KERNELS.items()}

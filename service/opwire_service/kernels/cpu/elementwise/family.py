@@ -11,6 +11,7 @@ import numpy as np
 from opwire.check import Plan
 from opwire.formulas import Call, Constant, Expression, Tensor
 from opwire.operators import CATALOG
+from opwire.operators.work import STEP
 from opwire.tensor import Array, BufferTensorDesc, DataType
 
 from ....execution import Arrays, Bound, Stop, Stopped
@@ -110,6 +111,22 @@ class ElementsJob(Job):
     @property
     def kernels(self) -> tuple[Kernel, ...]:
         return ()
+
+    @property
+    def _is_compiled(self) -> bool:
+        """Whether a kernel serves from the first run on."""
+        return self._count > WORTH and self._compiled is not None
+
+    @property
+    def method(self) -> str:
+        """See ``Job.method``: NumPy, where the tiles of a layout are too small for a kernel, takes far longer."""
+        return "compiled" if self._is_compiled else ""
+
+    @property
+    def visits(self) -> int:
+        """See ``Job.visits``."""
+        tiles = self._compiled.planes.units if self._is_compiled and self._compiled is not None else 0
+        return self._plan.work + tiles * STEP
 
     @property
     def is_composable(self) -> bool:

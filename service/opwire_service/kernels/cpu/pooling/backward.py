@@ -118,7 +118,7 @@ class UnpoolingJob(Job):
         target = plan.outputs["OutputTensor"]
         self._kernel = Kernel(unpooling.planes, MOVED[source.data_type.bits])
         self._units = prod(target.sizes[:2])
-        self._visits = prod(source.sizes[2:]) * 2 + prod(target.sizes[2:])
+        self._plane_visits = prod(source.sizes[2:]) * 2 + prod(target.sizes[2:])
         row = [0] * unpooling.PLACES
         row[: unpooling.ELEMENTS + 1] = [
             source.sizes[1],
@@ -135,14 +135,19 @@ class UnpoolingJob(Job):
     def kernels(self) -> tuple[Kernel, ...]:
         return (self._kernel,)
 
+    @property
+    def visits(self) -> int:
+        """See ``Job.visits``."""
+        return self._units * self._plane_visits
+
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         source, indices, target = inputs["InputTensor"], inputs["IndicesTensor"], outputs["OutputTensor"]
         foreign = np.ones(1, np.int64)
-        if self._visits <= LARGEST_PLANE:
+        if self._plane_visits <= LARGEST_PLANE:
             foreign[0] = 0
             geometry = self._geometry[:]
             geometry[unpooling.INDICES], geometry[unpooling.FOREIGN] = indices.ctypes.data, foreign.ctypes.data
-            step = Step(self._kernel, geometry, self._units, self._visits)
+            step = Step(self._kernel, geometry, self._units, self._plane_visits)
             kept = source, indices, target, foreign
             step.bind(source.ctypes.data, target.ctypes.data, 0, find, pool, kept)(stop)
         if foreign[0]:

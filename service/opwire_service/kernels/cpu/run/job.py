@@ -47,6 +47,11 @@ class Job(Protocol):
         """The element visits that a run costs; 0 where those of the plan tell."""
         return 0
 
+    @property
+    def method(self) -> str:
+        """How it computes, where plans of an operator and a layout may be computed in ways that differ in speed."""
+        return ""
+
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None: ...
 
     def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:

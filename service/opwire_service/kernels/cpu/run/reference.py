@@ -20,6 +20,11 @@ class ReferenceJob(Job):
     plan: Plan
 
     @property
+    def method(self) -> str:
+        """See ``Job.method``."""
+        return "reference"
+
+    @property
     def kernels(self) -> tuple[Kernel, ...]:
         return ()
 

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
+
+from opwire.tensor import Array
 
 from ..numbers.vectors import WIDTH
 from .multiplying import PANEL_ELEMENTS
 from .settling import STAGE_BYTES
+
+LINE = 64
+"""Bytes of a line of the cache."""
+
+
+def lined(count: int) -> Array:
+    """Memory for so many numbers that begins with a line of the cache: no vector lies in more of them than it must."""
+    memory = np.empty(count + LINE // 8)
+    first = -memory.ctypes.data % LINE // 8
+    return memory[first : first + count]
 
 
 class Sizes(NamedTuple):
@@ -61,29 +73,32 @@ class Workspace:
 
     def __init__(self, sizes: Sizes) -> None:
         elements = sizes.matrices * sizes.rows * sizes.columns
-        self.left = np.empty(sizes.matrices * sizes.rows * sizes.depth)
+        self.left = lined(sizes.matrices * sizes.rows * sizes.depth)
         # Panels that are not full reach beyond the last row.
-        self.right = np.empty(sizes.matrices * sizes.depth * sizes.columns + WIDTH)
-        self.sums = np.empty(elements)
+        self.right = lined(sizes.matrices * sizes.depth * sizes.columns + WIDTH)
+        self.sums = lined(elements)
         self.row_squares = np.empty(sizes.matrices * sizes.rows)
         self.column_squares = np.empty(sizes.matrices * sizes.columns)
         self.offsets = np.empty(sizes.depth, np.int64)
-        self.panel = np.empty(PANEL_ELEMENTS)
+        self.panel = lined(PANEL_ELEMENTS)
         self.opens = np.empty(1 + elements, np.int64)
         self.stage = np.empty(STAGE_BYTES // 8)
         memory = self.sums, self.row_squares, self.column_squares, self.opens, self.stage
         self.places = Places(*(each.ctypes.data for each in memory))
 
 
-class Workspaces:
-    """Those of the threads of a run: each is made when no other is free."""
+Space = TypeVar("Space")
 
-    def __init__(self, make: Callable[[], Workspace]) -> None:
+
+class Workspaces(Generic[Space]):
+    """The memory of the threads of a run: each is made when no other is free."""
+
+    def __init__(self, make: Callable[[], Space]) -> None:
         self._make = make
-        self._free: list[Workspace] = []
+        self._free: list[Space] = []
 
     @contextmanager
-    def one(self) -> Generator[Workspace]:
+    def one(self) -> Generator[Space]:
         try:
             workspace = self._free.pop()
         except IndexError:

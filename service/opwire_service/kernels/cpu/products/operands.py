@@ -14,6 +14,20 @@ from opwire.tensor import Array
 from ..jit.compiler import Entry
 from ..numbers.vectors import WIDTH
 
+LINE = 8
+"""Numbers of a line of the cache."""
+
+LONG = 64
+"""Numbers of a line from which on it matters where the next one begins."""
+
+
+def apart(length: int) -> int:
+    """Numbers from a line of a copy to the next: long lines are an odd number of lines of the cache apart.
+
+    What is read together, the same place of several lines, then does not compete for the same few places of the cache.
+    """
+    return length if length < LONG else LINE * (-(-length // LINE) | 1)
+
 
 def widening(entry: Entry, view: Array, memory: Array, squares: Array) -> tuple[Callable[[int], None], Array]:
     """What copies ``[matrices, rows, columns]``.
@@ -34,8 +48,9 @@ def widening(entry: Entry, view: Array, memory: Array, squares: Array) -> tuple[
     is_turned = abs(down) < abs(across) and rows > 1
     if is_turned:
         rows, columns, down, across = columns, rows, across, down
-    geometry = array("q", (rows, columns, matrix, down, across, is_turned))
-    copy = memory[: count * rows * columns].reshape(count, rows, columns)
+    pitch = apart(columns)
+    geometry = array("q", (rows, columns, matrix, down, across, is_turned, pitch))
+    copy = memory[: count * rows * pitch].reshape(count, rows, pitch)[:, :, :columns]
     places = memory.ctypes.data, squares.ctypes.data, geometry.buffer_info()[0]
 
     def copy_all(source: int, kept: array[int] = geometry) -> None:

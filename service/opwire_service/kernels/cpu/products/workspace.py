@@ -12,16 +12,14 @@ from opwire.tensor import Array
 
 from ..numbers.vectors import WIDTH
 from .multiplying import PANEL_ELEMENTS
+from .operands import LINE, apart
 from .settling import STAGE_BYTES
-
-LINE = 64
-"""Bytes of a line of the cache."""
 
 
 def lined(count: int) -> Array:
     """Memory for so many numbers that begins with a line of the cache: no vector lies in more of them than it must."""
-    memory = np.empty(count + LINE // 8)
-    first = -memory.ctypes.data % LINE // 8
+    memory = np.empty(count + LINE)
+    first = -(memory.ctypes.data // 8) % LINE
     return memory[first : first + count]
 
 
@@ -40,9 +38,14 @@ class Sizes(NamedTuple):
     depth: int
 
     @property
+    def left(self) -> int:
+        """Numbers of the copy of the left operand, whose lines are rows or columns."""
+        return self.matrices * max(self.rows * apart(self.depth), self.depth * apart(self.rows))
+
+    @property
     def bytes(self) -> int:
         sums = self.matrices * self.rows * self.columns
-        operands = self.matrices * (self.rows + self.columns) * self.depth + WIDTH
+        operands = self.left + self.matrices * self.columns * self.depth + WIDTH
         squares = self.matrices * (self.rows + self.columns)
         return 8 * (operands + 2 * sums + squares + self.depth + PANEL_ELEMENTS + 1) + STAGE_BYTES
 
@@ -73,7 +76,7 @@ class Workspace:
 
     def __init__(self, sizes: Sizes) -> None:
         elements = sizes.matrices * sizes.rows * sizes.columns
-        self.left = lined(sizes.matrices * sizes.rows * sizes.depth)
+        self.left = lined(sizes.left)
         # Panels that are not full reach beyond the last row.
         self.right = lined(sizes.matrices * sizes.depth * sizes.columns + WIDTH)
         self.sums = lined(elements)

@@ -22,7 +22,6 @@ from .phases import grouped, visits_of_tiles
 from .requantizing import FINISH_BYTES, Finishing, Quantized, Wrapped, strips
 from .unfolding import CHANNELS, WASTE, Box, Boxes, Columns, Cut
 
-
 GATHERED = 12 * 4
 """Bytes that an element of the columns takes where they are read one by one, their places among them."""
 

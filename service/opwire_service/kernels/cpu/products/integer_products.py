@@ -14,7 +14,7 @@ from ..jit.compiler import Kernel
 from ..run.job import Job
 from ..run.pool import Find, Pool
 from . import blas
-from .gemm import Cut, paired
+from .gemm import TILE, Cut, paired
 from .requantizing import FINISH_BYTES, RADIX, Finishing, Quantized, Scaled, Wrapped, carried, strips
 
 BYTES_DEPTH = 256
@@ -22,6 +22,9 @@ BYTES_DEPTH = 256
 
 DIGITS = 4
 """Digits of ``RADIX`` of a sum of products of 34 bits each, however many there are."""
+
+WIDE_ROWS = 128
+"""Rows of a tile of wider numbers, at most: the digits of so many take some ms."""
 
 NARROW_SUM, NARROW_OPERAND = 4 + 8, 2 * 4
 """Bytes that an element of a tile takes while bytes are multiplied, the product and the sums so far; and an element of
@@ -43,8 +46,9 @@ class IntegerProductJob(Job):
         a, b = plan.inputs["ATensor"], plan.inputs["BTensor"]
         *batch, rows, columns = plan.outputs["OutputTensor"].sizes
         self._depth = a.sizes[-1]
-        self._cut = partial(Cut.of, paired(batch), rows, columns, self._depth)
         self._is_narrow = max(a.data_type.bits, b.data_type.bits) == 8
+        tall = TILE if self._is_narrow else WIDE_ROWS
+        self._cut = partial(Cut.of, paired(batch), rows, columns, self._depth, tall=tall)
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:

@@ -299,10 +299,10 @@ def other_families() -> str:
     return table(["family", ">cells", ">times as fast", "least", "most"], rows)
 
 
-def products() -> str:
+def products(results: str) -> str:
     """The products beside their peers: a row a cell."""
     rows = []
-    for name, cell in _read("products.json")["cells"].items():
+    for name, cell in _read(results)["cells"].items():
         own, *peers = (cell["seconds"].get(each) for each in ("opwire", "numpy", "onnxruntime", "torch"))
         best = min(seconds for each, seconds in cell["seconds"].items() if each != "opwire")
         times = ("" if seconds is None else f"{1000 * seconds:.3f}" for seconds in (own, *peers))
@@ -338,8 +338,10 @@ REGIONS: dict[str, Callable[[], str]] = {
     "elementwise-machine": elementwise_machine,
     "other-families": other_families,
     "other-families-machine": lambda: _measured("families.json"),
-    "products": products,
+    "products": lambda: products("products.json"),
     "products-machine": lambda: _measured("products.json"),
+    "products-2-threads": lambda: products("products-2-threads.json"),
+    "products-2-threads-machine": lambda: _measured("products-2-threads.json"),
     "correctly-rounded": correctly_rounded,
     "kernels": kernels,
     "kernels-machine": kernels_machine,

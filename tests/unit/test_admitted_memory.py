@@ -103,15 +103,33 @@ def attention(size: int, **heads: int) -> dict[str, Any]:
     return {**tensors, "Scale": 1, "MaskFilterValue": -10000, "MaskType": "NONE", **heads}
 
 
+def convolution(size: int, data_type: str, **tensors: Any) -> dict[str, Any]:
+    """Windows of 3 x 3 over a square image of as many channels as it has filters."""
+    each = {"Strides": 1, "Dilations": 1, "StartPadding": 1, "EndPadding": 1}
+    channels, side = size // 8, size // 4
+    return {
+        "InputTensor": tensor(data_type, 1, channels, side, side),
+        "FilterTensor": tensor(data_type, channels, channels, 3, 3),
+        "GroupCount": 1,
+        **{name: [value, value] for name, value in each.items()},
+        **tensors,
+    }
+
+
 def products(size: int) -> dict[str, dict[str, Any]]:
     """Descs that are rarely drawn at a size that tells: their tensors must fit each other."""
     real, byte, one = tensor("FLOAT32", 1, 1, size, size), tensor("UINT8", 1, 1, size, size), tensor("FLOAT32", 1)
-    scales = {"AScaleTensor": one, "BScaleTensor": one}
+    scales, scale = {"AScaleTensor": one, "BScaleTensor": one}, tensor("FLOAT32", 1, 1, 1, 1)
     plain = {"TransA": "NONE", "TransB": "NONE", "Alpha": 1, "Beta": 0}
     state = tensor("FLOAT32", 1, 1, 4, size)
     cell = {"ClipThreshold": 0, "UseClipThreshold": False, "CoupleInputForget": False, "OutputCellSingleTensor": state}
+    forward = {"Mode": "CROSS_CORRELATION", "Direction": "FORWARD", "OutputPadding": [0, 0]}
+    quantized = {"InputScaleTensor": scale, "FilterScaleTensor": scale, "OutputScaleTensor": scale}
     return {
         "GEMM": {"ATensor": real, "BTensor": real, **plain},
+        "CONVOLUTION": convolution(size, "FLOAT32", **forward),
+        "CONVOLUTION_INTEGER": convolution(size, "UINT8"),
+        "QUANTIZED_LINEAR_CONVOLUTION": convolution(size, "UINT8", **quantized),
         "MATRIX_MULTIPLY_INTEGER": {"ATensor": byte, "BTensor": byte},
         "MATRIX_MULTIPLY_INTEGER_TO_FLOAT": {"ATensor": byte, "BTensor": byte, **scales},
         "QUANTIZED_LINEAR_MATRIX_MULTIPLY": {"ATensor": byte, "BTensor": byte, **scales, "OutputScaleTensor": one},
@@ -135,6 +153,7 @@ def test_a_product_takes_no_more_than_it_was_admitted_with(own_device: Device, n
     held = asyncio.run(measured(own_device, plan, str(plan.level), operator, form))
     assert held.is_whole
     assert held.taken <= held.admitted + FLOOR, held
+    assert held.admitted <= FACTOR * (held.taken + FLOOR), held
 
 
 @pytest.mark.thorough

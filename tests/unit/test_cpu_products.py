@@ -10,11 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from opwire.check import check
 from opwire.tensor import Array
 from opwire_service.devices.cpu import CpuDevice
 from opwire_service.execution import Stopped
+from opwire_service.kernels.cpu.products import blas
 from opwire_service.kernels.cpu.products.exact_sums import ExactSums
 from tests import oracle
 from tests.execution import go_on
@@ -109,6 +111,9 @@ LARGE: dict[str, tuple[str, dict[str, Any]]] = {
     "many": ("GEMM", {"ATensor": zeros(2**16, 2, 3, 3), "BTensor": zeros(2**16, 2, 3, 3), **GEMM}),
     "bytes": ("MATRIX_MULTIPLY_INTEGER",
               {"ATensor": zeros(4096, 4096, data_type="INT8"), "BTensor": zeros(4096, 4096, data_type="INT8")}),
+    "wide_integers": ("MATRIX_MULTIPLY_INTEGER_TO_FLOAT",
+                      {"ATensor": zeros(4096, 4096, data_type="INT32"), "BTensor": zeros(4096, 4096, data_type="INT32"),
+                       "AScaleTensor": zeros(1), "BScaleTensor": zeros(1)}),
     "images": ("CONVOLUTION", {"InputTensor": zeros(64, 256, 56, 56), "FilterTensor": zeros(256, 256, 3, 3),
                                **FORWARD, **conv_fields(2, 1, 1, 1, 1)}),
     "long_filter": ("CONVOLUTION", {"InputTensor": zeros(1, 1, 1, 2**22), "FilterTensor": zeros(1, 1, 1, 2**20),
@@ -123,6 +128,12 @@ LARGE: dict[str, tuple[str, dict[str, Any]]] = {
                         "RecurrenceTensor": zeros(1, 1, 2048, 2048),
                         "OutputSingleTensor": {"DataType": "FLOAT32", "Sizes": [1, 1, 64, 2048]}, **NETWORK}),
 }  # fmt: skip
+
+
+THREADS = 2
+
+MOST_OF_A_THREAD = 64 << 20
+"""Bytes beside inputs and outputs."""
 
 
 class Watch:
@@ -144,7 +155,7 @@ class Watch:
 def test_large_work_stops_and_stays_within_its_memory(name):
     kind, desc = LARGE[name]
     plan = check({"type": kind, "desc": desc})
-    device, watch = CpuDevice(threads=2), Watch()
+    device, watch = CpuDevice(threads=THREADS), Watch()
     one = np.ones(1, np.float32)
     inputs = {key: tensor.view(one) for key, tensor in plan.inputs.items()}
     outputs = {key: tensor.allocate()[1] for key, tensor in plan.outputs.items()}
@@ -157,5 +168,18 @@ def test_large_work_stops_and_stays_within_its_memory(name):
     finally:
         tracemalloc.stop()
         device.close()
-    assert watch.most < 0.5
+    assert watch.most < THREADS * 0.05
     assert taken <= device.scratch_bytes(plan) + 2**20
+    assert device.scratch_bytes(plan) <= THREADS * MOST_OF_A_THREAD
+
+
+def test_blas_has_no_threads_beside_those_of_the_pool(cpu):
+    """Else each thread of the pool would wake as many of BLAS as there are cores."""
+    a, b = (np.random.default_rng(seed).integers(0, 256, (600, 600), np.uint8) for seed in range(2))
+    with threadpool_limits(2, "blas"):
+        blas.single_threaded.cache_clear()  # as in a process that begins
+        found = answer(cpu, "MATRIX_MULTIPLY_INTEGER", {"ATensor": a, "BTensor": b})
+        threads = [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+    np.testing.assert_array_equal(found, a.astype(np.int64) @ b.astype(np.int64))
+    assert threads
+    assert set(threads) == {1}

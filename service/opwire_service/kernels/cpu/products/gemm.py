@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Callable
 from functools import partial
 from math import prod
 from typing import NamedTuple
@@ -14,16 +12,17 @@ from opwire.check import Plan
 from opwire.enums import MatrixTransform
 from opwire.tensor import Array
 
-from ....execution import Arrays, Bound, Stop, Stopped
+from ....execution import Arrays, Bound, Stop
 from ..jit.compiler import Kernel
 from ..numbers.vectors import WIDTH
 from ..run.job import Job
 from ..run.pool import Find, Pool
 from . import blas
 from .certified import EXACT_BYTES, Expression, Tile, finish
-from .finishing import NOTHING, Finish, Steps, matrix_window, of_type
+from .finishing import Finish, of_type
+from .matrix_tiles import Operand, Place, Product, Tiles
 from .multiplying import DEPTH, GATHER, MULTIPLY, summation_error
-from .operands import gather, multiplying, packing, padded, widening
+from .operands import padded
 from .packing import PACK
 from .shares import shares
 from .softmax import SOFTMAX, Softmax
@@ -118,67 +117,6 @@ class Cut(NamedTuple):
         return Sizes(self.several, self.rows, columns, at_once)
 
 
-class Product(NamedTuple):
-    """A run.
-
-    Attributes:
-        a, b, addend, target: its tensors, all with two dimensions of batch.
-        cut: into tiles.
-        depth: products that are summed between two questions whether to stop.
-        workspaces: the memory of its threads.
-        find: gives the kernels.
-    """
-
-    a: Array
-    b: Array
-    addend: Array | None
-    target: Array
-    cut: Cut
-    depth: int
-    workspaces: Workspaces
-    find: Find
-
-
-class Place(NamedTuple):
-    """A tile: the first index of the batch, the second ones, rows and columns."""
-
-    first: int
-    several: slice
-    rows: slice
-    columns: slice
-
-
-class Summing(NamedTuple):
-    """What copies operands into float64, and what multiplies the copies."""
-
-    copy_left: Callable[[], None]
-    copy_right: Callable[[], None]
-    multiply: Callable[[], None]
-
-
-class Prepared(NamedTuple):
-    """A tile ready to be computed.
-
-    Attributes:
-        place: where it is.
-        a, b: its operands, ``[matrices, rows, depth]`` and ``[matrices, depth, columns]``.
-        first: sums those of the depth that is summed first.
-        sums: its part of the memory.
-        target: its part of the output.
-        rounded: the same, or where rounding leaves it if columns of the output are no neighbours.
-        geometry: for the kernels.
-    """
-
-    place: Place
-    a: Array
-    b: Array
-    first: Summing
-    sums: Array
-    target: Array
-    rounded: Array
-    geometry: array[int]
-
-
 class GemmJob(Job):
     """The products of all batches, by tiles."""
 
@@ -229,91 +167,48 @@ class GemmJob(Job):
         )
         if self._is_turned:
             a, b = b, a
-        addend = self._batched(inputs["CTensor"]) if "CTensor" in inputs else None
+        addend = Operand.of(self._batched(inputs["CTensor"])) if "CTensor" in inputs else None
         cut = self._cut(pool.threads)
-        sizes = cut.sizes(self._depth)
-        workspaces = Workspaces(partial(Workspace, sizes))
-        product = Product(a, b, addend, self._batched(target), cut, sizes.depth, workspaces, find)
+        sizes, output = cut.sizes(self._depth), Operand.of(self._batched(target))
+        product = Product(
+            Operand.of(a), Operand.of(b), addend, output, sizes, self._widen, self._pack, self._finish, find
+        )
         if cut.units > 1 or self._softmax is not None:
-            return partial(self._run, product, target, pool)
-        workspace = Workspace(sizes)
-        tile = self._prepare(product, Place(*cut.place(0)), workspace)
-        return partial(self._run_alone, product, tile, workspace)
+            return partial(self._run, product, Workspaces(partial(Tiles, product)), cut, target, pool)
+        return partial(self._run_alone, product, Tiles(product), Place(*cut.place(0)))
 
-    def _run(self, product: Product, target: Array, pool: Pool, stop: Stop) -> None:
+    def _run(
+        self, product: Product, spaces: Workspaces[Tiles], cut: Cut, target: Array, pool: Pool, stop: Stop
+    ) -> None:
         softmax = self._softmax
-        sums = target if softmax is None else softmax.sums()
-        if softmax is not None:
-            product = product._replace(target=self._batched(sums))
-        pool.run(partial(self._tiles, product, stop), product.cut.units, 1, stop)
-        if softmax is not None:
-            softmax.finish(sums, target, pool, stop)
+        if softmax is None:
+            pool.run(partial(self._tiles, product, spaces, cut, stop), cut.units, 1, stop)
+            return
+        sums = softmax.sums()
+        product = product._replace(target=Operand.of(self._batched(sums)))
+        spaces = Workspaces(partial(Tiles, product))
+        pool.run(partial(self._tiles, product, spaces, cut, stop), cut.units, 1, stop)
+        softmax.finish(sums, target, pool, stop)
 
-    def _run_alone(self, product: Product, tile: Prepared, workspace: Workspace, stop: Stop) -> None:
+    def _run_alone(self, product: Product, tiles: Tiles, place: Place, stop: Stop) -> None:
         with np.errstate(all="ignore"):
-            self._compute(product, tile, workspace, stop)
+            self._compute(product, tiles, place, stop)
 
     def _batched(self, array: Array) -> Array:
         array = array[(None,) * (4 - array.ndim)]
         array = array.swapaxes(2, 3) if self._is_turned else array
         return array.swapaxes(0, 1) if self._swapped else array
 
-    def _tiles(self, product: Product, stop: Stop, begin: int, end: int) -> None:
-        with np.errstate(all="ignore"), product.workspaces.one() as workspace:
+    def _tiles(self, product: Product, spaces: Workspaces[Tiles], cut: Cut, stop: Stop, begin: int, end: int) -> None:
+        with np.errstate(all="ignore"), spaces.one() as tiles:
             for unit in range(begin, end):
-                tile = self._prepare(product, Place(*product.cut.place(unit)), workspace)
-                self._compute(product, tile, workspace, stop)
+                self._compute(product, tiles, Place(*cut.place(unit)), stop)
 
-    def _prepare(self, product: Product, place: Place, workspace: Workspace) -> Prepared:
-        target = product.target[place]
-        shape, (rows, columns) = target.shape, target.shape[1:]
-        a = product.a[place.first, place.several, place.rows]
-        b = product.b[place.first, place.several, :, place.columns]
-        is_run = columns == 1 or target.strides[-1] == target.itemsize
-        rounded = target if is_run else np.empty(shape, target.dtype)
-        addend = NOTHING if product.addend is None else Steps.of(product.addend[place])
-        geometry = self._finish.geometry(
-            matrix_window(Steps.of(b), columns), rows, columns, Steps.of(a), b.ctypes.data,
-            Steps.of(rounded), addend, workspace,
-        )  # fmt: skip
-        first = self._summing(product, a, b, 0, workspace)
-        sums = workspace.sums[: target.size].reshape(shape)
-        return Prepared(place, a, b, first, sums, target, rounded, geometry)
-
-    def _summing(self, product: Product, a: Array, b: Array, begin: int, workspace: Workspace) -> Summing:
-        """What sums the products of some depth."""
-        widen, pack, multiply = (product.find(kernel) for kernel in (self._widen, self._pack, MULTIPLY))
-        part = slice(begin, begin + product.depth)
-        copy_a, left = widening(widen, a[:, :, part], workspace.left, workspace.row_squares)
-        copy_b, right = packing(pack, b[:, part], workspace.right, workspace.column_squares)
-        pitch = padded(b.shape[2])
-        return Summing(copy_a, copy_b, multiplying(multiply, left, right, workspace.sums, pitch, adds=begin > 0))
-
-    def _compute(self, product: Product, tile: Prepared, workspace: Workspace, stop: Stop) -> None:
-        self._sum(product, tile, workspace, stop)
-        if not self._finish.is_able:
-            self._evaluate(product, tile.place, tile.sums, workspace, stop)
-            return
-        matrices, rows, _ = tile.sums.shape
-        self._finish.run(tile.geometry, matrices * rows, workspace, product.find, stop)
-        if tile.rounded is not tile.target:
-            tile.target[...] = tile.rounded
-
-    def _sum(self, product: Product, tile: Prepared, workspace: Workspace, stop: Stop) -> None:
-        """Sums a tile; in the memory it leaves the squares of the operands."""
-        workspace.row_squares.fill(0)
-        workspace.column_squares.fill(0)
-        for begin in range(0, self._depth, product.depth):
-            if stop():
-                raise Stopped
-            summing = self._summing(product, tile.a, tile.b, begin, workspace) if begin else tile.first
-            summing.copy_left()
-            summing.copy_right()
-            summing.multiply()
-        matrices, rows, columns = tile.sums.shape
-        pitch = padded(columns)
-        if pitch != columns:
-            gather(product.find(GATHER), workspace.sums, matrices * rows, (1, columns, pitch, 0))
+    def _compute(self, product: Product, tiles: Tiles, place: Place, stop: Stop) -> None:
+        if self._finish.is_able:
+            tiles.round(place, stop)
+        else:
+            self._evaluate(product, place, tiles.sum(place, stop), tiles.workspace, stop)
 
     def _evaluate(self, product: Product, place: Place, sums: Array, workspace: Workspace, stop: Stop) -> None:
         """Finishes what the kernels do not: what something else than rounding becomes of."""
@@ -322,12 +217,12 @@ class GemmJob(Job):
 
         def terms(places: Array, across: Array, part: slice) -> tuple[Array, Array]:
             matrices, down = several.start + places // height, rows.start + places % height
-            left = product.a[first][matrices, down, part]
-            right = product.b[first][matrices, part, columns.start + across]
+            left = product.a.array[first][matrices, down, part]
+            right = product.b.array[first][matrices, part, columns.start + across]
             return left.astype(np.float64), right.astype(np.float64)
 
-        target = product.target[place]
-        addend = None if product.addend is None else product.addend[place].reshape(-1, width)
+        target = product.target.array[place]
+        addend = None if product.addend is None else product.addend.array[place].reshape(-1, width)
         rounded = target[0] if count == 1 else np.empty((count * height, width), target.dtype)
         row_bounds = np.sqrt(workspace.row_squares[: count * height]) * self._error
         column_bounds = np.sqrt(workspace.column_squares[: count * width]).reshape(count, width)

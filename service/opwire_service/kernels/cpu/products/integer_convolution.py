@@ -12,21 +12,35 @@ from opwire.check import Plan
 from opwire.tensor import Array
 
 from ....execution import Arrays, Stop, Stopped
-from ...convolutions import Geometry
+from ...convolutions import Geometry, Line
 from ..jit.compiler import Kernel
 from ..run.job import Job
 from ..run.pool import Find, Pool
 from . import blas
 from .integer_products import BYTES_DEPTH
 from .phases import grouped, visits_of_tiles
-from .requantizing import Finishing, Quantized, Wrapped
+from .requantizing import FINISH_BYTES, Finishing, Quantized, Wrapped, strips
 from .unfolding import CHANNELS, WASTE, Box, Boxes, Columns, Cut
 
+GATHERED = 12 * 4
+"""Bytes that an element of the columns takes where they are read one by one, their places among them."""
 
-def tile_bytes(cut: Cut, filters: int) -> int:
-    """What a tile takes: columns and what they are read from, weights, and sums."""
-    places, depth, filters = prod(cut.places), prod(cut.depths), min(filters, CHANNELS)
-    return 8 * cut.groups * (places * depth * (2 + WASTE) + 2 * filters * depth + 8 * filters * places)
+
+def tile_bytes(cut: Cut, geometry: Geometry, lines: tuple[Line, ...]) -> int:
+    """What a tile takes: columns and what they are read from, weights, products and sums, and what finishes those."""
+    places, depth, filters = prod(cut.places), prod(cut.depths), min(geometry.filters, CHANNELS)
+    *taps, channels = cut.depths
+    elements, images = places * depth, cut.places[0]
+    spans = (
+        1 + (extent - 1) * abs(line.step) + (count - 1) * abs(line.turn)
+        for line, extent, count in zip(lines, cut.places[1:], taps, strict=True)
+    )
+    copied = channels * images * prod(spans)
+    # A smaller tile at the end is read one by one only if its columns have less than 1 / WASTE of the elements copied.
+    read = GATHERED * elements if copied > WASTE * elements else GATHERED // WASTE * copied
+    total = geometry.channels * prod(line.taps for line in lines)
+    columns = read + (4 if depth == total else 8) * elements
+    return cut.groups * (columns + 8 * filters * depth + 12 * filters * places) + FINISH_BYTES
 
 
 class IntegerConvolutionJob(Job):
@@ -50,7 +64,7 @@ class IntegerConvolutionJob(Job):
 
     def scratch_bytes(self, threads: int) -> int:
         cut = self._cut(threads)
-        return min(threads, len(self._units(cut))) * tile_bytes(cut, self._geometry.filters)
+        return min(threads, len(self._units(cut))) * tile_bytes(cut, self._geometry, self._lines)
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         blas.single_threaded()
@@ -95,9 +109,10 @@ class IntegerConvolutionJob(Job):
                 weights = self._weights(inputs, kernel, groups, filters, depth)
                 total = _add_product(total, weights, unfolded, stop)
             assert total is not None
-            found = self._finished(inputs, groups, filters, total)
-            part = target[(groups, filters, *places)]
-            part[...] = found.reshape(part.shape)
+            for strip in strips(filters.stop - first, total.shape[0] * total.shape[2]):
+                some = slice(first + strip.start, first + strip.stop)
+                part = target[(groups, some, *places)]
+                part[...] = self._finished(inputs, groups, some, total[:, strip]).reshape(part.shape)
 
     def _weights(self, inputs: Arrays, kernel: Array, groups: slice, filters: slice, depth: Box) -> Array:
         weights = kernel[(groups, filters, *depth)].astype(np.float32)

@@ -14,14 +14,28 @@ from ..jit.compiler import Kernel
 from ..run.job import Job
 from ..run.pool import Find, Pool
 from . import blas
-from .gemm import Cut, paired
-from .requantizing import RADIX, Finishing, Quantized, Scaled, Wrapped, carried
+from .gemm import TILE, Cut, paired
+from .requantizing import FINISH_BYTES, RADIX, Finishing, Quantized, Scaled, Wrapped, carried, strips
 
 BYTES_DEPTH = 256
 """Products of two numbers below 256 in magnitude that a FLOAT32 sums without error."""
 
 DIGITS = 4
 """Digits of ``RADIX`` of a sum of products of 34 bits each, however many there are."""
+
+WIDE_ROWS = 128
+"""Rows of a tile of wider numbers, at most: the digits of so many take some ms."""
+
+NARROW_SUM, NARROW_OPERAND = 4 + 8, 2 * 4
+"""Bytes that an element of a tile takes while bytes are multiplied, the product and the sums so far; and an element of
+the operands, which are made anew before the last ones are given up."""
+
+WIDE_SUM, WIDE_OPERAND = 14 * 8, 7 * 8
+"""The same of wider numbers: three products, the digits of a part and of the sums so far, and what carries take; and
+the operands, their halves, and both of the last part."""
+
+Tile = tuple[int, slice, slice, slice]
+"""The first index of the batch, the second ones, rows and columns."""
 
 
 class IntegerProductJob(Job):
@@ -32,8 +46,9 @@ class IntegerProductJob(Job):
         a, b = plan.inputs["ATensor"], plan.inputs["BTensor"]
         *batch, rows, columns = plan.outputs["OutputTensor"].sizes
         self._depth = a.sizes[-1]
-        self._cut = partial(Cut.of, paired(batch), rows, columns, self._depth)
         self._is_narrow = max(a.data_type.bits, b.data_type.bits) == 8
+        tall = TILE if self._is_narrow else WIDE_ROWS
+        self._cut = partial(Cut.of, paired(batch), rows, columns, self._depth, tall=tall)
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
@@ -42,9 +57,12 @@ class IntegerProductJob(Job):
     def scratch_bytes(self, threads: int) -> int:
         cut = self._cut(threads)
         sums = cut.several * cut.rows * cut.columns
-        operands = cut.several * (cut.rows + cut.columns) * min(self._depth, blas.DEPTH)
-        several = 1 if self._is_narrow else DIGITS
-        return min(threads, cut.units) * 8 * (several * (12 * sums + 4 * operands) + (1 << 17))
+        lines = cut.several * (cut.rows + cut.columns)
+        if self._is_narrow:
+            tile = NARROW_SUM * sums + NARROW_OPERAND * lines * min(self._depth, BYTES_DEPTH)
+        else:
+            tile = WIDE_SUM * sums + WIDE_OPERAND * lines * min(self._depth, blas.DEPTH)
+        return min(threads, cut.units) * (tile + FINISH_BYTES)
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         blas.single_threaded()
@@ -58,12 +76,19 @@ class IntegerProductJob(Job):
     def _tiles(self, cut: Cut, inputs: Arrays, target: Array, stop: Stop, begin: int, end: int) -> None:
         with np.errstate(all="ignore"):
             for unit in range(begin, end):
-                place = cut.place(unit)
-                finishing = self._finishing(inputs, place)
-                sums = self._narrow(inputs, place, stop) if self._is_narrow else self._wide(inputs, place, stop)
-                _batched(target)[place] = finishing.finish(sums)
+                self._tile(cut.place(unit), inputs, _batched(target), stop)
 
-    def _narrow(self, inputs: Arrays, place: tuple[int, slice, slice, slice], stop: Stop) -> Array:
+    def _tile(self, place: Tile, inputs: Arrays, target: Array, stop: Stop) -> None:
+        sums = self._narrow(inputs, place, stop) if self._is_narrow else self._wide(inputs, place, stop)
+        first, several, rows, columns = place
+        *_, count, height, width = sums.shape
+        for part in strips(height, count * width):
+            if stop():
+                raise Stopped
+            strip = first, several, slice(rows.start + part.start, rows.start + part.stop), columns
+            target[strip] = self._finishing(inputs, strip).finish(sums[..., part, :])
+
+    def _narrow(self, inputs: Arrays, place: Tile, stop: Stop) -> Array:
         """Sums of products of bytes."""
         total: Array | None = None
         for begin in range(0, self._depth, BYTES_DEPTH):
@@ -75,7 +100,7 @@ class IntegerProductJob(Job):
         assert total is not None
         return total
 
-    def _wide(self, inputs: Arrays, place: tuple[int, slice, slice, slice], stop: Stop) -> Array:
+    def _wide(self, inputs: Arrays, place: Tile, stop: Stop) -> Array:
         """Sums of products of wider numbers as digits, ``[digits, matrices, rows, columns]``."""
         total: Array | None = None
         for begin in range(0, self._depth, blas.DEPTH):
@@ -90,9 +115,7 @@ class IntegerProductJob(Job):
         assert total is not None
         return total
 
-    def _operands(
-        self, inputs: Arrays, place: tuple[int, slice, slice, slice], depth: slice, dtype: type
-    ) -> tuple[Array, Array]:
+    def _operands(self, inputs: Arrays, place: Tile, depth: slice, dtype: type) -> tuple[Array, Array]:
         """Parts of both matrices less their zero points."""
         first, several, rows, columns = place
         left: Array = _batched(inputs["ATensor"])[first, several, rows, depth].astype(dtype)
@@ -103,7 +126,7 @@ class IntegerProductJob(Job):
             right -= _of(inputs["BZeroPointTensor"], columns).astype(dtype)
         return left, right
 
-    def _finishing(self, inputs: Arrays, place: tuple[int, slice, slice, slice]) -> Finishing:
+    def _finishing(self, inputs: Arrays, place: Tile) -> Finishing:
         *_, rows, columns = place
         dtype = self._plan.outputs["OutputTensor"].data_type.dtype
         if "AScaleTensor" not in inputs:

@@ -14,19 +14,33 @@ from opwire.tensor import Array
 from ..jit.compiler import Entry
 from ..numbers.vectors import WIDTH
 
+LINE = 8
+"""Numbers of a line of the cache."""
 
-def widening(entry: Entry, view: Array, memory: Array, squares: Array) -> tuple[Callable[[], None], Array]:
+LONG = 64
+"""Numbers of a line from which on it matters where the next one begins."""
+
+
+def apart(length: int) -> int:
+    """Numbers from a line of a copy to the next: long lines are an odd number of lines of the cache apart.
+
+    What is read together, the same place of several lines, then does not compete for the same few places of the cache.
+    """
+    return length if length < LONG else LINE * (-(-length // LINE) | 1)
+
+
+def widening(entry: Entry, view: Array, memory: Array, squares: Array) -> tuple[Callable[[int], None], Array]:
     """What copies ``[matrices, rows, columns]``.
 
     Args:
         entry: of ``WIDEN``.
-        view: what to copy.
+        view: what to copy, or what has its sizes and strides.
         memory: flat, where to.
         squares: of the rows, ``[matrices, rows]``, to add to.
 
     Returns:
-        A function that does it, and the copy, in the order of memory of the view, so that nothing goes against it.
-        Both live no longer than the view and the memory.
+        A function that does it, given an address, and the copy, in the order of memory of the view, so that nothing
+        goes against it. Both live no longer than the memory.
     """
     count, rows, columns = view.shape
     item = view.itemsize
@@ -34,12 +48,13 @@ def widening(entry: Entry, view: Array, memory: Array, squares: Array) -> tuple[
     is_turned = abs(down) < abs(across) and rows > 1
     if is_turned:
         rows, columns, down, across = columns, rows, across, down
-    geometry = array("q", (rows, columns, matrix, down, across, is_turned))
-    copy = memory[: count * rows * columns].reshape(count, rows, columns)
-    places = view.ctypes.data, memory.ctypes.data, squares.ctypes.data, geometry.buffer_info()[0]
+    pitch = apart(columns)
+    geometry = array("q", (rows, columns, matrix, down, across, is_turned, pitch))
+    copy = memory[: count * rows * pitch].reshape(count, rows, pitch)[:, :, :columns]
+    places = memory.ctypes.data, squares.ctypes.data, geometry.buffer_info()[0]
 
-    def copy_all(kept: array[int] = geometry) -> None:
-        entry.call(0, *places, 0, count * rows)
+    def copy_all(source: int, kept: array[int] = geometry) -> None:
+        entry.call(0, source, *places, 0, count * rows)
 
     return copy_all, copy.swapaxes(1, 2) if is_turned else copy
 
@@ -47,7 +62,7 @@ def widening(entry: Entry, view: Array, memory: Array, squares: Array) -> tuple[
 def widened(entry: Entry, view: Array, memory: Array, squares: Array) -> Array:
     """The copy that ``widening`` makes."""
     copy_all, copy = widening(entry, view, memory, squares)
-    copy_all()
+    copy_all(view.ctypes.data)
     return copy
 
 
@@ -99,24 +114,24 @@ def steps(step: int, count: int) -> Array:
     return found
 
 
-def packing(entry: Entry, view: Array, memory: Array, squares: Array) -> tuple[Callable[[], None], Right]:
+def packing(entry: Entry, view: Array, memory: Array, squares: Array) -> tuple[Callable[[int], None], Right]:
     """What copies ``[matrices, rows, columns]`` into panels.
 
     Args:
         entry: of ``PACK``.
-        view: what to copy.
+        view: what to copy, or what has its sizes and strides.
         memory: flat, where to.
         squares: of the columns, ``[matrices, columns]``, to add to.
 
     Returns:
-        A function that does it, and the copy. Both live no longer than the view and the memory.
+        A function that does it, given an address, and the copy. Both live no longer than the memory.
     """
     count, rows, columns = view.shape
     geometry = array("q", (rows, columns, *(step // view.itemsize for step in view.strides)))
-    places = view.ctypes.data, memory.ctypes.data, squares.ctypes.data, geometry.buffer_info()[0]
+    places = memory.ctypes.data, squares.ctypes.data, geometry.buffer_info()[0]
 
-    def copy_all(kept: array[int] = geometry) -> None:
-        entry.call(0, *places, 0, count)
+    def copy_all(source: int, kept: array[int] = geometry) -> None:
+        entry.call(0, source, *places, 0, count)
 
     panel = rows * WIDTH
     starts = steps(panel, padded(columns) // WIDTH)

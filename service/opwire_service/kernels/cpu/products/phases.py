@@ -22,7 +22,7 @@ from .operands import padded
 from .shares import shares
 from .unfolding import MOST_SUMS, Box, Boxes, halved
 from .window import IMAGES, PLACES, SPATIAL
-from .workspace import Sizes, Workspaces
+from .workspace import Sizes, Workspace, Workspaces
 
 COPIED = 1 << 20
 """Elements of filters that are copied at a time."""
@@ -105,7 +105,7 @@ class Phase(NamedTuple):
     target: Array
     cut: Cut
     finish: Finish
-    workspaces: Workspaces
+    workspaces: Workspaces[Workspace]
     find: Find
 
     def window(self, groups: slice, places: Box) -> array[int]:

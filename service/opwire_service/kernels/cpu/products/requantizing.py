@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
@@ -19,6 +20,18 @@ RADIX = 2.0**17
 
 OPEN = 1 << 12
 """Elements that are summed exactly at a time."""
+
+STRIP = 1 << 15
+"""Elements that are finished at a time, some rows of a tile."""
+
+FINISH_BYTES = 10 * 8 * STRIP
+"""What it takes to finish so many, even if all quotients are near to the middle of two integers."""
+
+
+def strips(rows: int, columns: int) -> Iterator[slice]:
+    """Rows that are finished at a time, of so many of so many elements."""
+    height = max(1, STRIP // columns)
+    return (slice(first, min(first + height, rows)) for first in range(0, rows, height))
 
 
 class Finishing(Protocol):
@@ -56,18 +69,21 @@ class Quantized(NamedTuple):
         rounded = np.rint(quotients)
         below = np.floor(quotients)
         is_near = np.abs(quotients - below - 0.5) < NEAR * (1 + np.abs(quotients))
-        near = np.flatnonzero(is_near & (np.abs(quotients) < 2**20))
-        if near.size:
-            shape = sums.shape
-            picked = (
-                np.broadcast_to(each, shape).reshape(-1)[near] if each.shape != shape else each.reshape(-1)[near]
-                for each in (sums, factors, self.scale)
-            )
+        places = np.flatnonzero(is_near & (np.abs(quotients) < 2**20))
+        for first in range(0, len(places), OPEN):
+            near = places[first : first + OPEN]
+            picked = (_picked(each, sums.shape, near) for each in (sums, factors, self.scale))
             rounded.reshape(-1)[near] = _decide(below.reshape(-1)[near] + 0.5, *picked)
         limits = np.iinfo(self.dtype)
         rounded[np.isnan(rounded)] = 0
         found: Array = np.clip(rounded + self.zero, limits.min, limits.max).astype(self.dtype)
         return found
+
+
+def _picked(numbers: Array, shape: tuple[int, ...], places: Array) -> Array:
+    """Some of the numbers, as if they were repeated to a shape."""
+    found: Array = np.broadcast_to(numbers, shape)[np.unravel_index(places, shape)]
+    return found
 
 
 def _decide(middles: Array, sums: Array, factors: Array, scales: Array) -> Array:

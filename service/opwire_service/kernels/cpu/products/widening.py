@@ -8,9 +8,10 @@ from ..numbers.formats import number_of, values
 from ..numbers.vectors import WIDTH, elements, fused_vectors, load_vector, spread, store_vector, total_of
 from ..run.geometry import advance, at
 
-LINES, LENGTH, MATRIX, LINE, STEP, ACROSS = range(6)
+LINES, LENGTH, MATRIX, LINE, STEP, ACROSS, PITCH = range(7)
 """Places in the geometry: lines of a matrix and elements of a line, the steps in elements from a matrix, a line and an
-element to the next, and whether squares are summed across the lines, not along them."""
+element to the next, whether squares are summed across the lines, not along them, and numbers from a line of the copy
+to the next."""
 
 
 @inner
@@ -47,12 +48,12 @@ def _across(source: int, step: int, target: int, squares: int, length: int, zero
 
 @kernel
 def widen(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """Units are lines of matrices, which the target has one after the other; the states are the squares so far."""
+    """Units are lines of matrices, which the target has ``PITCH`` apart; the states are the squares so far."""
     lines, length, step = at(geometry, LINES), at(geometry, LENGTH), at(geometry, STEP)
     for unit in range(begin, end):
         matrix = unit // lines
         place = matrix * at(geometry, MATRIX) + (unit - matrix * lines) * at(geometry, LINE)
-        here, there = advance(source, place, zero), target + 8 * unit * length
+        here, there = advance(source, place, zero), target + 8 * unit * at(geometry, PITCH)
         if at(geometry, ACROSS):
             _across(here, step, there, states + 8 * matrix * length, length, zero)
         else:

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
+from opwire.tensor import Array
+
 from ..numbers.vectors import WIDTH
 from .multiplying import PANEL_ELEMENTS
+from .operands import LINE, apart
 from .settling import STAGE_BYTES
+
+
+def lined(count: int) -> Array:
+    """Memory for so many numbers that begins with a line of the cache: no vector lies in more of them than it must."""
+    memory = np.empty(count + LINE)
+    first = -(memory.ctypes.data // 8) % LINE
+    return memory[first : first + count]
 
 
 class Sizes(NamedTuple):
@@ -28,9 +38,14 @@ class Sizes(NamedTuple):
     depth: int
 
     @property
+    def left(self) -> int:
+        """Numbers of the copy of the left operand, whose lines are rows or columns."""
+        return self.matrices * max(self.rows * apart(self.depth), self.depth * apart(self.rows))
+
+    @property
     def bytes(self) -> int:
         sums = self.matrices * self.rows * self.columns
-        operands = self.matrices * (self.rows + self.columns) * self.depth + WIDTH
+        operands = self.left + self.matrices * self.columns * self.depth + WIDTH
         squares = self.matrices * (self.rows + self.columns)
         return 8 * (operands + 2 * sums + squares + self.depth + PANEL_ELEMENTS + 1) + STAGE_BYTES
 
@@ -61,29 +76,32 @@ class Workspace:
 
     def __init__(self, sizes: Sizes) -> None:
         elements = sizes.matrices * sizes.rows * sizes.columns
-        self.left = np.empty(sizes.matrices * sizes.rows * sizes.depth)
+        self.left = lined(sizes.left)
         # Panels that are not full reach beyond the last row.
-        self.right = np.empty(sizes.matrices * sizes.depth * sizes.columns + WIDTH)
-        self.sums = np.empty(elements)
+        self.right = lined(sizes.matrices * sizes.depth * sizes.columns + WIDTH)
+        self.sums = lined(elements)
         self.row_squares = np.empty(sizes.matrices * sizes.rows)
         self.column_squares = np.empty(sizes.matrices * sizes.columns)
         self.offsets = np.empty(sizes.depth, np.int64)
-        self.panel = np.empty(PANEL_ELEMENTS)
+        self.panel = lined(PANEL_ELEMENTS)
         self.opens = np.empty(1 + elements, np.int64)
         self.stage = np.empty(STAGE_BYTES // 8)
         memory = self.sums, self.row_squares, self.column_squares, self.opens, self.stage
         self.places = Places(*(each.ctypes.data for each in memory))
 
 
-class Workspaces:
-    """Those of the threads of a run: each is made when no other is free."""
+Space = TypeVar("Space")
 
-    def __init__(self, make: Callable[[], Workspace]) -> None:
+
+class Workspaces(Generic[Space]):
+    """The memory of the threads of a run: each is made when no other is free."""
+
+    def __init__(self, make: Callable[[], Space]) -> None:
         self._make = make
-        self._free: list[Workspace] = []
+        self._free: list[Space] = []
 
     @contextmanager
-    def one(self) -> Generator[Workspace]:
+    def one(self) -> Generator[Space]:
         try:
             workspace = self._free.pop()
         except IndexError:

@@ -1,0 +1,185 @@
+"""The tiles of products on one thread: what kernels are told is made once for all tiles of a shape, and then moved."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from opwire.tensor import Array
+
+from ....execution import Stop, Stopped
+from ..jit.compiler import Kernel
+from ..run.pool import Find
+from .finishing import NOTHING, Finish, Steps, matrix_window
+from .multiplying import GATHER, MULTIPLY
+from .operands import gather, multiplying, packing, padded, widening
+from .tiles import ADDEND, LEFT, RIGHT, TARGET
+from .workspace import Sizes, Workspace
+
+
+class Operand(NamedTuple):
+    """A tensor with two dimensions of batch, and its address."""
+
+    array: Array
+    address: int
+
+    @classmethod
+    def of(cls, array: Array) -> Operand:
+        return cls(array, array.ctypes.data)
+
+    def spot(self, first: int, second: int, row: int, column: int) -> int:
+        """The address of an element."""
+        a, b, c, d = self.array.strides
+        return self.address + first * a + second * b + row * c + column * d
+
+
+class Place(NamedTuple):
+    """A tile: the first index of the batch, the second ones, rows and columns."""
+
+    first: int
+    several: slice
+    rows: slice
+    columns: slice
+
+
+class Product(NamedTuple):
+    """A run.
+
+    Attributes:
+        a, b, addend, target: its tensors.
+        sizes: of the memory of a tile.
+        widen, pack: copy the operands.
+        finish: of the sums.
+        find: gives the kernels.
+    """
+
+    a: Operand
+    b: Operand
+    addend: Operand | None
+    target: Operand
+    sizes: Sizes
+    widen: Kernel
+    pack: Kernel
+    finish: Finish
+    find: Find
+
+    @property
+    def depth(self) -> int:
+        """Products of a sum."""
+        return self.a.array.shape[3]
+
+
+class _Part(NamedTuple):
+    """What sums so many products of each sum: copies of operands that begin at an address, and the product of those."""
+
+    copy_left: Callable[[int], None]
+    copy_right: Callable[[int], None]
+    multiply: Callable[[], None]
+
+
+class _Shape:
+    """What is made for tiles of a shape, of which ``place`` is one."""
+
+    def __init__(self, product: Product, place: Place, workspace: Workspace) -> None:
+        self._product, self._workspace = product, workspace
+        target = product.target.array[place]
+        self.matrices, self.rows, self.columns = target.shape
+        self._parts: dict[tuple[int, bool], _Part] = {}
+        is_run = self.columns == 1 or target.strides[-1] == target.itemsize
+        self.rounded = None if is_run else np.empty(target.shape, target.dtype)
+        self.geometry = self._geometry(place, target) if product.finish.is_able else array("q")
+
+    def _geometry(self, place: Place, target: Array) -> array[int]:
+        product = self._product
+        a = Steps.of(product.a.array[place.first, place.several, place.rows])
+        b = Steps.of(product.b.array[place.first, place.several, :, place.columns])
+        addend = NOTHING if product.addend is None else Steps.of(product.addend.array[place])
+        rounded = Steps.of(target if self.rounded is None else self.rounded)
+        window = matrix_window(b, self.columns)
+        return product.finish.geometry(window, self.rows, self.columns, a, b.address, rounded, addend, self._workspace)
+
+    def part(self, place: Place, depth: slice) -> _Part:
+        """That of some of the depth."""
+        key = depth.stop - depth.start, depth.start > 0
+        if key not in self._parts:
+            self._parts[key] = self._summing(place, depth)
+        return self._parts[key]
+
+    def _summing(self, place: Place, depth: slice) -> _Part:
+        product, workspace, first = self._product, self._workspace, place.first
+        widen, pack, multiply = (product.find(kernel) for kernel in (product.widen, product.pack, MULTIPLY))
+        a = product.a.array[first, place.several, place.rows, depth]
+        b = product.b.array[first, place.several, depth, place.columns]
+        copy_a, left = widening(widen, a, workspace.left, workspace.row_squares)
+        copy_b, right = packing(pack, b, workspace.right, workspace.column_squares)
+        pitch = padded(self.columns)
+        product_of = multiplying(multiply, left, right, workspace.sums, pitch, adds=depth.start > 0)
+        return _Part(copy_a, copy_b, product_of)
+
+    def move(self, place: Place) -> None:
+        """Tells the kernels that round where a tile is."""
+        product, second, row, column = self._product, place.several.start, place.rows.start, place.columns.start
+        self.geometry[LEFT] = product.a.spot(place.first, second, row, 0)
+        self.geometry[RIGHT] = product.b.spot(place.first, second, 0, column)
+        if self.rounded is None:
+            self.geometry[TARGET] = product.target.spot(place.first, second, row, column)
+        if product.addend is not None:
+            self.geometry[ADDEND] = product.addend.spot(place.first, second, row, column)
+
+
+class Tiles:
+    """Computes tiles of a run in memory of its own, one at a time."""
+
+    def __init__(self, product: Product) -> None:
+        self.workspace = Workspace(product.sizes)
+        self._product = product
+        self._shapes: dict[tuple[int, ...], _Shape] = {}
+
+    def round(self, place: Place, stop: Stop) -> None:
+        """Computes a tile of the output.
+
+        Raises:
+            Stopped: ``stop()`` returned True.
+        """
+        product, shape = self._product, self._shape(place)
+        self._sum(place, shape, stop)
+        shape.move(place)
+        product.finish.run(shape.geometry, shape.matrices * shape.rows, self.workspace, product.find, stop)
+        if shape.rounded is not None:
+            product.target.array[place][...] = shape.rounded
+
+    def sum(self, place: Place, stop: Stop) -> Array:
+        """The sums of a tile, ``[matrices, rows, columns]``; the workspace then has the squares of the operands.
+
+        Raises:
+            Stopped: ``stop()`` returned True.
+        """
+        shape = self._shape(place)
+        self._sum(place, shape, stop)
+        sizes = shape.matrices, shape.rows, shape.columns
+        return self.workspace.sums[: shape.matrices * shape.rows * shape.columns].reshape(sizes)
+
+    def _shape(self, place: Place) -> _Shape:
+        sizes = self._product.target.array[place].shape
+        if sizes not in self._shapes:
+            self._shapes[sizes] = _Shape(self._product, place, self.workspace)
+        return self._shapes[sizes]
+
+    def _sum(self, place: Place, shape: _Shape, stop: Stop) -> None:
+        product, workspace = self._product, self.workspace
+        workspace.row_squares.fill(0)
+        workspace.column_squares.fill(0)
+        for begin in range(0, product.depth, product.sizes.depth):
+            if stop():
+                raise Stopped
+            part = shape.part(place, slice(begin, min(begin + product.sizes.depth, product.depth)))
+            part.copy_left(product.a.spot(place.first, place.several.start, place.rows.start, begin))
+            part.copy_right(product.b.spot(place.first, place.several.start, begin, place.columns.start))
+            part.multiply()
+        pitch = padded(shape.columns)
+        if pitch != shape.columns:
+            lines, blocks = shape.matrices * shape.rows, (1, shape.columns, pitch, 0)
+            gather(product.find(GATHER), workspace.sums, lines, blocks)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from opwire.enums import PaddingMode
-from opwire_service.kernels.cpu.views.geometry import SQUARES_LONG, TILE_BYTES
+from opwire_service.kernels.cpu.views.geometry import SIDE, TILE_BYTES
 from opwire_service.kernels.views.folding import parts_of
 from tests.moving import counted, moved, same_bits, tensor
 
@@ -22,7 +22,9 @@ def test_runs_of_any_length(cpu_device, dtype, length):
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("sizes", [(2, 2), (16, 16), (17, 65), (129, 255), (3, 700), (700, 3), (SQUARES_LONG + 9, 300)])
+@pytest.mark.parametrize(
+    "sizes", [(2, 2), (16, 16), (17, 65), (129, 255), (3, 700), (700, 3), (SIDE + 9, 300), (SIDE - 1, 3000)]
+)
 def test_transposed_matrices(cpu_device, dtype, sizes):
     source = counted(dtype, 3, *sizes).transpose(0, 2, 1)
     fields = {"Offsets": [0, 0, 0], "Sizes": list(source.shape), "Strides": [1, 1, 1]}

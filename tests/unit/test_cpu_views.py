@@ -32,6 +32,16 @@ def test_transposed_matrices(cpu_device, dtype, sizes):
 
 
 @pytest.mark.parametrize("dtype", TYPES)
+def test_an_identity_of_what_lies_across(cpu_device, dtype):
+    source = counted(dtype, 3, 700, 300).transpose(0, 2, 1)
+    output = {"DataType": tensor(source)["DataType"], "Sizes": list(source.shape)}
+    for operator in ("ELEMENT_WISE_IDENTITY", "ACTIVATION_IDENTITY"):
+        if operator == "ELEMENT_WISE_IDENTITY" or dtype in (np.float16, np.float32):
+            result = moved(cpu_device, operator, {"InputTensor": source}, OutputTensor=output)["OutputTensor"]
+            assert same_bits(result, source)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("stride", [2, 3, -1, -2, -5])
 def test_steps_through_long_rows(cpu_device, dtype, stride):
     source = counted(dtype, 5, 40_000)

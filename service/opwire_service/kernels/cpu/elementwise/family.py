@@ -113,7 +113,7 @@ class ElementsJob(Job):
     def _copy(self) -> CopyJob | None:
         """What moves the elements, if they only change places."""
         expression = self.formula.expression
-        if not isinstance(expression, Tensor) or self.channels or self.target.data_type.is_packed:
+        if not isinstance(expression, Tensor) or len(self._plan.inputs) > 1 or self.target.data_type.is_packed:
             return None
         source = self._plan.inputs[expression.name]
         if source.data_type is not self.target.data_type or source.element_strides == self.target.element_strides:
@@ -144,7 +144,7 @@ class ElementsJob(Job):
     @property
     def is_in_place(self) -> bool:
         """Whether an output may lie where an input does: elements are read only before they are written."""
-        return self.is_composable and self._compiled is not None and self._compiled.is_in_place
+        return self.is_composable and self._copy is None and self._compiled is not None and self._compiled.is_in_place
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         if self._copy is not None:

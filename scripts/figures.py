@@ -290,21 +290,6 @@ def other_families() -> str:
     return table(["family", ">cells", ">times as fast", "least", "most"], rows)
 
 
-def movement() -> str:
-    """What moves elements beside a copy of as many bytes: a row a movement, a column a layout and size."""
-    cells = [cell for cell in _read("families.json")["cells"] if "copy" in cell["seconds"]]
-    columns = list(dict.fromkeys((cell["layout"], cell["size"]) for cell in cells))
-    shares = {
-        (cell["name"], cell["layout"], cell["size"]): f"{cell['seconds']['copy'] / cell['seconds']['opwire']:.2f}"
-        for cell in cells
-    }
-    rows = [
-        [name, *(shares.get((name, *column), "") for column in columns)]
-        for name in dict.fromkeys(cell["name"] for cell in cells)
-    ]
-    return table(["of a copy's speed", *(f">{layout}, {size}" for layout, size in columns)], rows)
-
-
 def products() -> str:
     """The products beside their peers: a row a cell."""
     rows = []
@@ -343,7 +328,6 @@ REGIONS: dict[str, Callable[[], str]] = {
     "elementwise": elementwise,
     "elementwise-machine": elementwise_machine,
     "other-families": other_families,
-    "movement": movement,
     "other-families-machine": lambda: _measured("families.json"),
     "products": products,
     "products-machine": lambda: _measured("products.json"),

@@ -191,7 +191,8 @@ def load_neighbours(typing: Any, address: Any, places: Any, index: Any, origin: 
 
     index_type, pair = ir.IntType(64), ir.VectorType(ir.DoubleType(), 2)
     chosen = ir.VectorType(ir.IntType(32), WIDTH)
-    return types.UniTuple(DOUBLES, 2)(ADDRESS, ADDRESS, ADDRESS, ADDRESS), code
+    both = types.UniTuple(DOUBLES, 2)  # type: ignore[no-untyped-call] # of numba
+    return both(ADDRESS, ADDRESS, ADDRESS, ADDRESS), code
 
 
 def _joined(builder: Any, a: Any, b: Any) -> Any:

@@ -1,7 +1,8 @@
 """Measures the families without a product on the CPU against NumPy, PyTorch and JAX, as far as they are installed.
 
 Run it from the root of the repository: ``python -m benchmarks.families``. All participants of a cell take turns in one
-process; each counts by the fastest of its calls. A ratio is how many times as fast as the best peer opwire is.
+process, while the threads of the others sleep; each counts by the fastest of its calls. A ratio is how many times as
+fast as the best peer opwire is. What moves elements is also compared with a plain copy of as many bytes.
 """
 
 from __future__ import annotations
@@ -20,12 +21,13 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from opwire.check import check
+from opwire.check import Plan, check
 from opwire.tensor import Array, DataType
 from opwire_service.devices.cpu import CpuDevice
 
-from .family_cells import FAMILIES, Cell
+from .family_cells import FAMILIES, MOVEMENT, Cell
 from .products import machine
+from .resting import rest
 
 Call = Callable[[], Any]
 
@@ -33,6 +35,9 @@ Clock = Callable[[], float]
 
 SIZES = {"16KB": 1 << 12, "16MB": 1 << 22, "64MB": 1 << 24}
 """Elements of four bytes."""
+
+COPY = "copy"
+"""What takes part in each cell of movement besides."""
 
 TURN = 0.02
 """Seconds that a participant has at a time."""
@@ -53,18 +58,30 @@ def _described(array: Array) -> dict[str, Any]:
     return {"DataType": DataType.of(array.dtype).name, "Sizes": list(array.shape), "Strides": strides}
 
 
-def _opwire(device: CpuDevice, cell: Cell) -> Call:
+def _plan(cell: Cell) -> Plan:
     desc: dict[str, Any] = dict(cell.fields)
     for name, array in cell.inputs.items():
         if name.endswith("]"):
             desc.setdefault(name[:-3], []).append(_described(array))
         else:
             desc[name] = _described(array)
-    plan = check({"type": cell.operator, "desc": desc})
+    return check({"type": cell.operator, "desc": desc})
+
+
+def _opwire(device: CpuDevice, plan: Plan, cell: Cell) -> Call:
     outputs = {name: tensor.allocate()[1] for name, tensor in plan.outputs.items()}
     device.run(plan, cell.inputs, outputs, lambda: False)
     bound = device.bind(plan, cell.inputs, outputs)
     return lambda: bound(lambda: False)
+
+
+def _copy(plan: Plan) -> Call:
+    """Copies half as many bytes as a plan reads and writes, on all threads, from one packed array to another."""
+    import torch
+
+    count = sum(desc.data_size_in_bytes for desc in (*plan.inputs.values(), *plan.outputs.values())) // 2
+    source, target = (torch.from_numpy(np.full(count, number, np.uint8)) for number in range(2))  # in large pages
+    return lambda: target.copy_(source)
 
 
 def _peers(cell: Cell, layout: str, threads: int) -> dict[str, Call]:
@@ -92,6 +109,7 @@ def _measure(calls: dict[str, Call], rounds: int, clock: Clock) -> dict[str, flo
     least = dict.fromkeys(calls, float("inf"))
     for _ in range(rounds):
         for name, call in calls.items():
+            rest()
             call()
             end = now = time.perf_counter()
             end += TURN
@@ -148,9 +166,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for cell in family(SIZES[size], _drawn(layout)):
             if not any(each in f"{cell.family} {cell.name}" for each in options.only):
                 continue
-            calls = {"opwire": _opwire(device, cell), **_peers(cell, layout, options.threads)}
+            plan = _plan(cell)
+            calls = {"opwire": _opwire(device, plan, cell), **_peers(cell, layout, options.threads)}
+            if cell.family == MOVEMENT:
+                calls[COPY] = _copy(plan)
             taken = _measure(calls, options.rounds, clock)
-            ratio = min(value for name, value in taken.items() if name != "opwire") / taken["opwire"]
+            ratio = min(value for name, value in taken.items() if name not in ("opwire", COPY)) / taken["opwire"]
             figures.append({"family": cell.family, "name": cell.name, "size": size, "layout": layout, "ratio": ratio})
             figures[-1]["seconds"] = taken
             each = "  ".join(f"{name} {value * 1e3:.3f}" for name, value in taken.items())

@@ -13,6 +13,9 @@ from opwire.tensor import Array
 
 Function = Callable[..., Any]
 
+MOVEMENT = "movement"
+"""The family that is compared with a copy."""
+
 
 @dataclass(frozen=True, slots=True)
 class Cell:
@@ -73,21 +76,21 @@ def _movement(n: int, drawn: Drawn) -> Iterator[Cell]:
     x = drawn(*_rows(n, 1024))
     rows = len(x)
     window = {"InputWindowOffsets": [0, 17], "InputWindowSizes": [rows, 990], "InputWindowStrides": [1, 1]}
-    yield Cell("movement", "slice", "SLICE1", {"InputTensor": x}, window,
+    yield Cell(MOVEMENT, "slice", "SLICE1", {"InputTensor": x}, window,
                lambda a: np.ascontiguousarray(a[:, 17:1007]), lambda a: a[:, 17:1007].contiguous())  # fmt: skip
-    yield Cell("movement", "join", "JOIN", {"InputTensors[0]": x, "InputTensors[1]": x}, {"Axis": 1},
+    yield Cell(MOVEMENT, "join", "JOIN", {"InputTensors[0]": x, "InputTensors[1]": x}, {"Axis": 1},
                _joined, lambda a, b: torch.cat([a, b], 1))  # fmt: skip
-    yield Cell("movement", "tile", "TILE", {"InputTensor": x}, {"Repeats": [1, 2]},
+    yield Cell(MOVEMENT, "tile", "TILE", {"InputTensor": x}, {"Repeats": [1, 2]},
                lambda a: np.tile(a, (1, 2)), lambda a: a.tile(1, 2))  # fmt: skip
     pads = {"PaddingMode": "CONSTANT", "PaddingValue": 0, "StartPadding": [0, 3], "EndPadding": [0, 5]}
-    yield Cell("movement", "pad", "PADDING", {"InputTensor": x}, pads,
+    yield Cell(MOVEMENT, "pad", "PADDING", {"InputTensor": x}, pads,
                lambda a: _padded(a, 3, 5), lambda a: torch.nn.functional.pad(a, (3, 5)))  # fmt: skip
-    yield Cell("movement", "transposed copy", "ELEMENT_WISE_IDENTITY", {"InputTensor": x.T}, {},
+    yield Cell(MOVEMENT, "transposed copy", "ELEMENT_WISE_IDENTITY", {"InputTensor": x.T}, {},
                lambda a: np.array(a, order="C"), lambda a: a.clone(memory_format=torch.contiguous_format))  # fmt: skip
     image = drawn(*_images(n))
     if image.shape[1] % 4 == 0:
         fields = {"BlockSize": 2, "Order": "COLUMN_ROW_DEPTH"}
-        yield Cell("movement", "depth to space", "DEPTH_TO_SPACE1", {"InputTensor": image}, fields,
+        yield Cell(MOVEMENT, "depth to space", "DEPTH_TO_SPACE1", {"InputTensor": image}, fields,
                    torch=lambda a: torch.nn.functional.pixel_shuffle(a, 2))  # fmt: skip
 
 

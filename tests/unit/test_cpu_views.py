@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from opwire.enums import PaddingMode
-from opwire_service.kernels.cpu.views.geometry import SQUARES_LONG, TILE_BYTES
+from opwire_service.kernels.cpu.views.geometry import SIDE, TILE_BYTES
 from opwire_service.kernels.views.folding import parts_of
 from tests.moving import counted, moved, same_bits, tensor
 
@@ -22,11 +22,23 @@ def test_runs_of_any_length(cpu_device, dtype, length):
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("sizes", [(2, 2), (16, 16), (17, 65), (129, 255), (3, 700), (700, 3), (SQUARES_LONG + 9, 300)])
+@pytest.mark.parametrize(
+    "sizes", [(2, 2), (16, 16), (17, 65), (129, 255), (3, 700), (700, 3), (SIDE + 9, 300), (SIDE - 1, 3000)]
+)
 def test_transposed_matrices(cpu_device, dtype, sizes):
     source = counted(dtype, 3, *sizes).transpose(0, 2, 1)
     fields = {"Offsets": [0, 0, 0], "Sizes": list(source.shape), "Strides": [1, 1, 1]}
     assert same_bits(moved(cpu_device, "SLICE", {"InputTensor": source}, **fields)["OutputTensor"], source)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_an_identity_of_what_lies_across(cpu_device, dtype):
+    source = counted(dtype, 3, 700, 300).transpose(0, 2, 1)
+    output = {"DataType": tensor(source)["DataType"], "Sizes": list(source.shape)}
+    for operator in ("ELEMENT_WISE_IDENTITY", "ACTIVATION_IDENTITY"):
+        if operator == "ELEMENT_WISE_IDENTITY" or dtype in (np.float16, np.float32):
+            result = moved(cpu_device, operator, {"InputTensor": source}, OutputTensor=output)["OutputTensor"]
+            assert same_bits(result, source)
 
 
 @pytest.mark.parametrize("dtype", TYPES)

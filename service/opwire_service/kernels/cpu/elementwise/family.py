@@ -19,9 +19,11 @@ from ...formulas.bounds import is_single
 from ...formulas.certified import Certified
 from ...formulas.formula import PlanFormula, formula_of, tensors
 from ...formulas.resolve import SCALED, integer_range
+from ...views.view import View, copy
 from ..jit.compiler import Kernel
 from ..run.job import Job
 from ..run.pool import Find, Pool
+from ..views.job import CopyJob
 from . import native
 from .compiled import FEW, WORTH, CompiledFormula
 from .forms import Form, certified_form, form_of, table_form
@@ -108,9 +110,21 @@ class ElementsJob(Job):
     def _compiled(self) -> CompiledFormula | None:
         return _compiled(self._plan, self.formula, self.computation) if self._count >= FEW else None
 
+    @cached_property
+    def _copy(self) -> CopyJob | None:
+        """What moves the elements, if they only change places."""
+        expression = self.formula.expression
+        if not isinstance(expression, Tensor) or len(self._plan.inputs) > 1 or self.target.data_type.is_packed:
+            return None
+        source = self._plan.inputs[expression.name]
+        if source.data_type is not self.target.data_type or source.element_strides == self.target.element_strides:
+            return None
+        moved = copy(View.of(0, source), View.of(1, self.target))
+        return CopyJob(self.target.data_type.bits // 8, [[moved]])
+
     @property
     def kernels(self) -> tuple[Kernel, ...]:
-        return ()
+        return () if self._copy is None else self._copy.kernels
 
     @property
     def _is_compiled(self) -> bool:
@@ -147,9 +161,12 @@ class ElementsJob(Job):
     @property
     def is_in_place(self) -> bool:
         """Whether an output may lie where an input does: elements are read only before they are written."""
-        return self.is_composable and self._compiled is not None and self._compiled.is_in_place
+        return self.is_composable and self._copy is None and self._compiled is not None and self._compiled.is_in_place
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
+        if self._copy is not None:
+            self._copy.run(inputs, outputs, find, pool, stop)
+            return
         if stop():
             raise Stopped
         given = {**inputs, **self.channels} if self.channels else inputs
@@ -180,6 +197,8 @@ class ElementsJob(Job):
         pool.run(piece, walk.units, 1, stop)
 
     def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
+        if self._copy is not None:
+            return self._copy.bind(inputs, outputs, find, pool)
         compiled = self._compiled
         otherwise = super().bind(inputs, outputs, find, pool)
         if compiled is None or self.computation.table is not None:
@@ -187,6 +206,8 @@ class ElementsJob(Job):
         return compiled.bind_if_it_serves({**inputs, **self.channels}, outputs[self.output], pool, otherwise)
 
     def scratch_bytes(self, threads: int) -> int:
+        if self._copy is not None:
+            return self._copy.scratch_bytes(threads)
         table = TABLE_BYTES if self.computation.table is not None else 0
         by_kernel = 0 if self._compiled is None else self._compiled.scratch_bytes(threads)
         if self._compiled is not None and self._count > WORTH:  # then it serves

@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from opwire.tensor import Array
 
@@ -14,7 +15,7 @@ from ..jit.compiler import Kernel
 from ..jit.element import INT8
 from ..run.job import Job, Step
 from ..run.pool import Find, Pool
-from ..views.job import bind_steps
+from ..views.job import bind_steps, each
 from . import geometry as g
 from .geometry import collapse, encode
 from .points import move_points
@@ -102,17 +103,18 @@ class IndexJob(Job):
 
     def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
         chosen = self._choose(inputs, outputs)
-        tensors = [*inputs.values(), *outputs.values()]
+        copied = [bind_steps(self._copies, [*inputs.values(), *outputs.values()], find, pool)] if self._copies else []
 
-        def run(stop: Stop) -> None:
-            if self._copies:
-                bind_steps(self._copies, tensors, find, pool)(stop)
+        def run_long(stop: Stop) -> None:
+            for copy in copied:
+                copy(stop)
             for step in self._pieces():
                 bind_steps((step,), chosen, find, pool)(stop)
 
-        if self._copies or self._is_long:
-            return run
-        return bind_steps((self._step,), chosen, find, pool)
+        if self._is_long:
+            return run_long
+        moved = bind_steps((self._step,), chosen, find, pool)
+        return partial(each, (*copied, moved)) if copied else moved
 
     def scratch_bytes(self, threads: int) -> int:
         return 0
@@ -122,10 +124,7 @@ class IndexJob(Job):
         return self._step.geometry[g.MODE] == g.SCATTER and self._step.geometry[g.LAST] > MOST_POINTS
 
     def _pieces(self) -> Iterator[Step]:
-        """The step, cut into several where each point must wait for the one before it."""
-        if not self._is_long:
-            yield self._step
-            return
+        """The step cut into several, as each point must wait for the one before it."""
         for first in range(0, self._step.geometry[g.LAST], MOST_POINTS):
             geometry = array("q", self._step.geometry)
             geometry[g.FIRST] = first

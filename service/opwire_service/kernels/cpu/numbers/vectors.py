@@ -166,6 +166,42 @@ def load_vector(typing: Any, address: Any, index: Any, zero: Any) -> tuple[Any, 
 
 
 @intrinsic
+def load_neighbours(typing: Any, address: Any, places: Any, index: Any, origin: Any) -> tuple[Any, Code]:
+    """Sixteen float64 from a kernel's own memory, and the one after each of them.
+
+    Their places are int64 from the one ``index`` numbers after an address on; ``origin`` is that of the first float64.
+    """
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        line, numbers = (
+            builder.inttoptr(x, e.as_pointer()) for x, e in zip(args, (ir.DoubleType(), index_type), strict=False)
+        )
+        parts = []
+        for i in range(WIDTH):
+            place = builder.load(builder.gep(numbers, [builder.add(args[2], ir.Constant(index_type, i))]))
+            first = builder.gep(line, [builder.sub(place, args[3])])
+            parts.append(builder.load(builder.bitcast(first, pair.as_pointer()), align=8))
+        while len(parts) > 1:
+            parts = [_joined(builder, *two) for two in zip(parts[::2], parts[1::2], strict=True)]
+        found = [
+            builder.shuffle_vector(parts[0], parts[0], ir.Constant(chosen, list(range(first, 2 * WIDTH, 2))))
+            for first in range(2)
+        ]
+        return context.make_tuple(builder, signature.return_type, found)
+
+    index_type, pair = ir.IntType(64), ir.VectorType(ir.DoubleType(), 2)
+    chosen = ir.VectorType(ir.IntType(32), WIDTH)
+    both = types.UniTuple(DOUBLES, 2)  # type: ignore[no-untyped-call] # of numba
+    return both(ADDRESS, ADDRESS, ADDRESS, ADDRESS), code
+
+
+def _joined(builder: Any, a: Any, b: Any) -> Any:
+    """One vector of the numbers of two."""
+    places = ir.VectorType(ir.IntType(32), 2 * a.type.count)
+    return builder.shuffle_vector(a, b, ir.Constant(places, list(range(places.count))))
+
+
+@intrinsic
 def store_vector(typing: Any, address: Any, index: Any, vector: Any) -> tuple[Any, Code]:
     """Puts sixteen numbers where ``load_vector`` finds them."""
 

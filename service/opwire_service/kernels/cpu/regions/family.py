@@ -118,7 +118,7 @@ class AlignJob(Job):
             box = self._box(corners[part], images[part], source.shape)
             left = None
             if box is not None:
-                left = box.run(self._kernel, source.ctypes.data, target[begin:].ctypes.data, find, pool, stop)
+                left = box.bind(self._kernel, source.ctypes.data, target[begin:].ctypes.data, find, pool)(stop)
             if left is None:
                 ReferenceJob(self._plan).run(inputs, outputs, find, pool, stop)
                 return

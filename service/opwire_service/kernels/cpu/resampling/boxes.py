@@ -15,10 +15,13 @@ from opwire.tensor import Array
 
 from ....execution import Stop, Stopped
 from ..jit.compiler import Kernel
-from ..run.job import Step
+from ..run.job import Kept, Step
 from ..run.pool import Find, Pool
 from . import geometry as g
 from .tables import Table
+
+Compute = Callable[[Stop], list[tuple[int, ...]] | None]
+"""Computes outputs; returns the coordinates of those that are left open, None if they are too many."""
 
 CAPACITY = 1 << 12
 """Outputs that may be left open; of more, all are computed exactly."""
@@ -99,16 +102,25 @@ class Box:
             ]
         return array("q", row)
 
-    def run(
-        self, kernel: Kernel, source: int, target: int, find: Find, pool: Pool, stop: Stop
-    ) -> list[tuple[int, ...]] | None:
-        """Computes the outputs; returns the coordinates of those that are left open, None if they are too many."""
+    def bind(self, kernel: Kernel, source: int, target: int, find: Find, pool: Pool, kept: Kept = ()) -> Compute:
+        """What computes the outputs, any number of times but one at a time, on memory that ``kept`` owns."""
         states = np.zeros(1 + CAPACITY, np.int64)
         step = Step(kernel, self.geometry, self.units, self.visits)
-        step.bind(source, target, states.ctypes.data, find, pool, (self, states))(stop)
+        run = step.bind(source, target, states.ctypes.data, find, pool, (self, states, kept))
+
+        def compute(stop: Stop) -> list[tuple[int, ...]] | None:
+            states[0] = 0
+            run(stop)
+            return self._open(states)
+
+        return compute
+
+    def _open(self, states: Array) -> list[tuple[int, ...]] | None:
         if states[0] > CAPACITY:
             return None
         shape = (*self._sizes[:-1], self.tiles * self.tile)
+        if not states[0]:
+            return []
         numbers = states[1 : 1 + int(states[0])]
         return [tuple(int(i) for i in place) for place in zip(*np.unravel_index(numbers, shape), strict=True)]
 

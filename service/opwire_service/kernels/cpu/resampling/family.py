@@ -12,7 +12,7 @@ import numpy as np
 from opwire.check import Plan
 from opwire.tensor import Array, BufferTensorDesc, DataType
 
-from ....execution import Arrays, Stop
+from ....execution import Arrays, Bound, Stop
 from ...reference.resampling import gathered, interpolated
 from ...sampling import ResampledAxis, is_linear, resampled_axes
 from ..jit.compiler import Kernel
@@ -21,7 +21,7 @@ from ..run.job import Job, Step
 from ..run.pool import Find, Pool
 from ..run.reference import ReferenceJob
 from . import rows
-from .boxes import CAPACITY, TILE, Axis, Box, settle_open
+from .boxes import CAPACITY, TILE, Axis, Box, Compute, settle_open
 from .tables import TAPS, Table, nearest_table, table_of, transposed_table
 
 FLOATS = {DataType.FLOAT32: FLOAT32, DataType.FLOAT16: HALF, DataType.INT8: HALF, DataType.UINT8: HALF}
@@ -83,14 +83,26 @@ class NearestJob(Job):
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         source, target = inputs["InputTensor"], outputs["OutputTensor"]
-        whole = max(self._target.sizes) <= SPAN
         for piece in _pieces(self._target.sizes, SPAN):
-            box = self._only or self._box(piece)
-            if whole and max(self._target.sizes) <= TILE:
-                self._only = box
-            step = Step(self._kernel, box.geometry, box.units, box.visits)
-            here = target.ctypes.data + _place(self._target, piece)
-            step.bind(source.ctypes.data, here, 0, find, pool, (box, source, target))(stop)
+            self._bound(self._kept(piece), piece, source, target, find, pool)(stop)
+
+    def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
+        if max(self._target.sizes) > TILE:
+            return super().bind(inputs, outputs, find, pool)
+        piece = tuple(map(range, self._target.sizes))
+        return self._bound(self._kept(piece), piece, inputs["InputTensor"], outputs["OutputTensor"], find, pool)
+
+    def _kept(self, piece: tuple[range, ...]) -> Box:
+        """A box, which is kept if it is the only one, and small."""
+        if max(self._target.sizes) > TILE:
+            return self._box(piece)
+        self._only = self._only or self._box(piece)
+        return self._only
+
+    def _bound(self, box: Box, piece: tuple[range, ...], source: Array, target: Array, find: Find, pool: Pool) -> Bound:
+        step = Step(self._kernel, box.geometry, box.units, box.visits)
+        here = target.ctypes.data + _place(self._target, piece)
+        return step.bind(source.ctypes.data, here, 0, find, pool, (box, source, target))
 
     def _box(self, piece: tuple[range, ...]) -> Box:
         axes = []
@@ -133,21 +145,54 @@ class WeightedJob(Job):
         if not self._source.data_type.is_float:
             halves = _halves(source, pool, stop)
             element_strides = tuple(step // 2 for step in halves.strides)
-        settle = partial(gathered if self._backward else interpolated, self._plan, self._axes, source, stop)
         for piece in _pieces(self._target.sizes, SPAN):
-            box = self._only or self._box(piece, element_strides)
-            left = None
-            if box is not None:
-                here = target.ctypes.data + _place(self._target, piece)
-                left = box.run(self._kernel, halves.ctypes.data, here, find, pool, stop)
-                if max(self._target.sizes) <= TILE and self._source.data_type.is_float:
-                    self._only = box
-            if left is None:
+            box = self._kept(piece, element_strides)
+            compute = None if box is None else self._bound(box, piece, halves, target, find, pool)
+            if compute is None or not self._settled(compute(stop), piece, source, target, stop):
                 self._otherwise.run(inputs, outputs, find, pool, stop)
                 return
+
+    def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
+        piece = tuple(map(range, self._target.sizes))
+        box = self._kept(piece, self._source.element_strides) if self._is_small else None
+        if box is None:
+            return super().bind(inputs, outputs, find, pool)
+        source, target = inputs[self._names[0]], outputs[self._names[1]]
+        compute = self._bound(box, piece, source, target, find, pool)
+
+        def run(stop: Stop) -> None:
+            if not self._settled(compute(stop), piece, source, target, stop):
+                self._otherwise.run(inputs, outputs, find, pool, stop)
+
+        return run
+
+    @property
+    def _is_small(self) -> bool:
+        """Whether all outputs are in one box that is worth to be kept."""
+        return max(self._target.sizes) <= TILE and self._source.data_type.is_float
+
+    def _kept(self, piece: tuple[range, ...], strides: Sequence[int]) -> Box | None:
+        if not self._is_small:
+            return self._box(piece, strides)
+        self._only = self._only or self._box(piece, strides)
+        return self._only
+
+    def _bound(
+        self, box: Box, piece: tuple[range, ...], source: Array, target: Array, find: Find, pool: Pool
+    ) -> Compute:
+        here = target.ctypes.data + _place(self._target, piece)
+        return box.bind(self._kernel, source.ctypes.data, here, find, pool, (source, target))
+
+    def _settled(
+        self, left: list[tuple[int, ...]] | None, piece: tuple[range, ...], source: Array, target: Array, stop: Stop
+    ) -> bool:
+        """Computes what is left open; not if that is too much."""
+        if left:
+            settle = partial(gathered if self._backward else interpolated, self._plan, self._axes, source, stop)
             begin = tuple(part.start for part in piece)
             moved = [tuple(map(sum, zip(begin, place[-len(begin) :], strict=True))) for place in left]
             settle_open(moved, target, lambda place: settle(place, target), stop)
+        return left is not None
 
     def _box(self, piece: tuple[range, ...], strides: Sequence[int]) -> Box | None:
         axes = []

@@ -9,7 +9,7 @@ from ..jit.atomics import fetch_add
 from ..jit.compiler import inner, kernel
 from ..jit.element import address_of, int8, int32, load, read, store
 from ..numbers.formats import put
-from ..numbers.vectors import WIDTH
+from ..numbers.vectors import WIDTH, load_vector, put_vector
 from ..run.geometry import advance, at
 from . import geometry as g
 from .sums import add_rows, limit_of, round_floats, round_integers, settle, sum_across
@@ -85,7 +85,10 @@ def weighted(zero: float, source: int, target: int, states: int, geometry: int, 
                 store(target + here, i * step, int8(load(results, i, int32(0))))
         else:
             address = advance(target, here, zero)
-            for i in range(count):
+            whole = count - count % WIDTH if step == 1 else 0
+            for i in range(0, whole, WIDTH):
+                put_vector(address, i, load_vector(results, i, int32(0)), zero)
+            for i in range(whole, count):
                 put(address, i * step, load(results, i, int32(0)), zero)
     memory[0] = 0.0  # keeps the memory alive until here
 

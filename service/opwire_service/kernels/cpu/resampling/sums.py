@@ -8,9 +8,21 @@ from ..averages.geometry import SIGNED
 from ..averages.lines import add_row
 from ..jit.compiler import inlined, inner
 from ..jit.element import bits_double, choose, fused, int32, load, read, store
-from ..numbers.formats import infinity_bits, masked, narrow, narrow_vector
+from ..numbers.formats import infinity_bits, masked, narrow, narrow_vector, number_of, values
 from ..numbers.rounding import to_odd, two_sum
-from ..numbers.vectors import WIDTH, absolutes, any_of, load_vector, pick, spread, store_vector
+from ..numbers.vectors import (
+    WIDTH,
+    Vector,
+    absolutes,
+    any_of,
+    elements,
+    fused_vectors,
+    load_neighbours,
+    load_vector,
+    pick,
+    spread,
+    store_vector,
+)
 from ..run.geometry import advance, at
 from . import geometry as g
 
@@ -32,7 +44,10 @@ def add_rows(
     line: int,
     rest: int,
 ) -> int:
-    """Adds up the rows that outputs read, times their weights; returns the greatest magnitude in them."""
+    """Adds up the rows that outputs read, times their weights.
+
+    Returns the greatest magnitude in them, unless sums along the line say themselves when they are doubtful.
+    """
     greatest = 0
     axis = (g.AXES, g.AXES + g.WIDTH, g.AXES + 2 * g.WIDTH, g.AXES + 3 * g.WIDTH)
     a, taps_a, weights_a = g.reads_of(geometry, axis[0], places[0])
@@ -51,20 +66,47 @@ def add_rows(
                     share = outer * g.weight(weights_d, last)
                     if share != 0.0:
                         row = advance(source, offset, zero)
-                        high, _ = add_row(zero, row, step, size, line, share, SIGNED, rest)
-                        greatest = max(greatest, high)
+                        if at(geometry, g.LOCAL):
+                            _weigh(zero, row, step, size, line, share)
+                        else:
+                            high, _ = add_row(zero, row, step, size, line, share, SIGNED, rest)
+                            greatest = max(greatest, high)
     return greatest
+
+
+@inlined
+def _weigh(zero: float, row: int, step: int, size: int, line: int, share: float) -> None:
+    """Adds a row to a line, times a weight."""
+    whole = size - size % WIDTH if step == 1 else 0
+    for i in range(0, whole, WIDTH):
+        x = values(elements(advance(row, i, zero), None, zero))
+        store_vector(line, i, fused_vectors(x, share, load_vector(line, i, 0.0)))
+    for i in range(whole, size):
+        store(line, i, fused(number_of(read(row, i * step, zero)), share, load(line, i, 0.0)))
 
 
 @inlined
 def _pairs(firsts: int, near: int, far: int, begin: int, line: int, count: int, result: int, doubts: int) -> None:
     """Sums of at most two terms, and what they must not be smaller than."""
-    for i in range(count):
+    whole = count - count % WIDTH
+    for i in range(0, whole, WIDTH):
+        x, next_x = load_neighbours(line, firsts, i, begin)
+        first, second = _times_weights(x, near, i), _times_weights(next_x, far, i)
+        store_vector(result, i, first + second + 0.0)
+        store_vector(doubts, i, (absolutes(first) + absolutes(second)) * FEW)
+    for i in range(whole, count):
         place, weight, next_weight = load(firsts, i, 0) - begin, load(near, i, 0.0), load(far, i, 0.0)
         first = choose(weight != 0.0, load(line, place, 0.0) * weight, 0.0)
         second = choose(next_weight != 0.0, load(line, place + 1, 0.0) * next_weight, 0.0)
         store(result, i, first + second + 0.0)  # no zero is negative
         store(doubts, i, (abs(first) + abs(second)) * FEW)
+
+
+@inlined
+def _times_weights(x: Vector, weights: int, first: int) -> Vector:
+    """Products; 0 where there is no weight, whatever x is."""
+    weight = load_vector(weights, first, 0.0)
+    return pick((weight < 0.0) | (weight > 0.0), x * weight, spread(0.0))
 
 
 @inner

@@ -39,8 +39,8 @@ UNIT = 16
 TILE_ITEMS = 1 << 14
 """Elements that a unit moves at most one by one."""
 
-SQUARES, SQUARES_LONG = 64, 512
-"""Of a tile that is transposed: bytes of its rows in the target, and how many rows it has; of fewer, longer ones."""
+SIDE = 128
+"""Elements each way of a tile that is transposed; where there are fewer one way, it has more the other way."""
 
 EVERYWHERE = -(1 << 40), 1 << 40
 """All diagonals."""
@@ -140,8 +140,8 @@ def encode(copies: Iterable[tuple[Copy, Form]], item: int) -> Cut:
 def _tiles(form: Form, levels: Sequence[Loop]) -> list[int]:
     """Of the loops of tiles how much is in one."""
     if form.kind == TRANSPOSED:
-        rows = min(levels[1].size, SQUARES_LONG)
-        return [1, rows, min(levels[2].size, SQUARES_LONG // rows * (SQUARES // form.item))]
+        height, width = (min(level.size, SIDE) for level in levels[1:])
+        return [1, min(levels[1].size, SIDE // width * SIDE), min(levels[2].size, SIDE // height * SIDE)]
     left = TILE_BYTES if form.kind == RUNS else TILE_ITEMS
     found = []
     for loop in reversed(levels):

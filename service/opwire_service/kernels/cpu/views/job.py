@@ -76,9 +76,10 @@ def bind_steps(steps: Sequence[Step], tensors: Sequence[Array], find: Find, pool
     table, _ = addresses.buffer_info()
     kept = addresses, *tensors
     bound = [step.bind(table, 0, 0, find, pool, kept) for step in steps]
-    return bound[0] if len(bound) == 1 else partial(_each, bound)
+    return bound[0] if len(bound) == 1 else partial(each, bound)
 
 
-def _each(steps: Sequence[Bound], stop: Stop) -> None:
+def each(steps: Sequence[Bound], stop: Stop) -> None:
+    """Runs steps that were bound one after the other."""
     for step in steps:
         step(stop)

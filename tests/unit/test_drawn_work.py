@@ -199,7 +199,7 @@ def measured_of(device: Device, name: str, seconds: float) -> list[Measured]:
     @given(descs(EXECUTABLE[name], bounds.sizes))
     def measure(drawn: Any) -> None:
         if time.monotonic() > end:
-            raise OutOfTime
+            raise OutOfTime("no time is left")
         if not is_plain(drawn.request):
             return
         with suppress(ContractViolation):  # more elements than a tensor may have

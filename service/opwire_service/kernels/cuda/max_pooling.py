@@ -80,11 +80,11 @@ class Pooling:
             return
         outputs = self._target.element_count
         reads = prod(min(dimension.window, dimension.size) for dimension in self._dimensions)
+        piece = max(1, LAUNCH_READS // reads)
         sharing = min(THREADS, 1 << (max(1, reads // READS_PER_THREAD).bit_length() - 1))
-        if outputs >= self._processors * THREADS * 8:
+        if min(outputs, piece) >= self._processors * THREADS * 8:
             sharing = 1
         block = sharing, THREADS // sharing
-        piece = max(1, LAUNCH_READS // reads)
         for first in range(0, outputs, piece):
             part = task.copy()
             count = min(piece, outputs - first)

@@ -151,13 +151,13 @@ class Averages(Listing):
         whole = self._parameter(memory)
         outputs = self._target.element_count
         reads = prod(min(dimension.window, dimension.size) for dimension in self._dimensions)
-        sharing = min(THREADS, 1 << (max(1, reads // READS_PER_THREAD).bit_length() - 1))
-        if self._is_small or outputs >= self._processors * THREADS * 8:
-            sharing = 1
-        block = (THREADS, 1) if self._is_small else (sharing, THREADS // sharing)
         strip = max(1, self._strip["STRIP"])
         entry = "sum_strips" if strip > 1 else "sum_small_windows" if self._is_small else "sum_windows"
         piece = max(1, LAUNCH_READS // reads // strip) * strip
+        sharing = min(THREADS, 1 << (max(1, reads // READS_PER_THREAD).bit_length() - 1))
+        if self._is_small or min(outputs, piece) >= self._processors * THREADS * 8:
+            sharing = 1
+        block = (THREADS, 1) if self._is_small else (sharing, THREADS // sharing)
         for first in range(0, outputs, piece):
             part = whole.copy()
             count = min(piece, outputs - first)

@@ -55,6 +55,19 @@ def assert_rounded(
         assert actual[i, j] == right, (i, j, actual[i, j], right)
 
 
+def assert_summed(actual: Array, a: Array, b: Array) -> None:
+    """All elements of some rows against ``math.fsum``, which knows nothing of fractions; few lie in its own middle."""
+    right = b.astype(np.float64)
+    for i in random.Random(2).sample(range(len(a)), 6):
+        products = a[i].astype(np.float64)[:, np.newaxis] * right  # exact, since they have twice the bits
+        sums = np.array([math.fsum(column) for column in products.T.tolist()])
+        found = sums.astype(actual.dtype)
+        beyond = np.where(sums > found, np.inf, -np.inf).astype(found.dtype)
+        is_middle = np.abs(sums - found) == np.abs(sums - np.nextafter(found, beyond))
+        assert is_middle.mean() < 0.01
+        np.testing.assert_array_equal(actual[i][~is_middle], found[~is_middle])
+
+
 def normal(*shape: int, dtype: Any = np.float32, seed: int = 0) -> Array:
     return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
 

@@ -22,6 +22,7 @@ from tests.products import (
     answer,
     assert_convolved,
     assert_rounded,
+    assert_summed,
     cancelling,
     conv_fields,
     convolve,
@@ -49,6 +50,7 @@ def test_tiles_are_rounded_correctly(device, dtype):
     a, b, c = (normal(*shape, dtype=dtype, seed=i) for i, shape in enumerate(((530, 700), (700, 610), (530, 610))))
     plain = gemm(device, a, b)
     assert_rounded(plain, a, b)
+    assert_summed(plain, a, b)
     fields = {"Alpha": 0.3, "Beta": -1.7}
     alpha, beta = (float(np.float32(value)) for value in fields.values())
     assert_rounded(gemm(device, a, b, c, **fields), a, b, alpha, beta, c)

@@ -39,7 +39,11 @@ Clock = Callable[[], float]
 
 NAMES = {"numpy": "NumPy", "onnxruntime": "ONNX Runtime", "torch": "PyTorch"}
 
-SQUARE = re.compile(r"GEMM FLOAT32 [0-9]+")
+SQUARE = re.compile(r"GEMM FLOAT32 ([0-9]+)(x\1x\1)?")
+"""A square product, as it is named here and in the results of a card."""
+
+CARDS = "cuda-products-*.json"
+"""Results of cards, in the folder of the picture, that it shows too."""
 
 OPSET = 17
 """Of ONNX."""
@@ -243,15 +247,25 @@ def _row(name: str, taken: dict[str, float], shares: dict[str, float]) -> list[s
 
 
 def picture(cells: dict[str, Any], path: Path) -> None:
-    """Draws which share of the results of square products each library rounds correctly."""
+    """Draws which share of the results of square products each library rounds correctly, on CPUs and on cards."""
     mpl.use("svg")
     from matplotlib import pyplot
 
-    squares = {name.split()[-1]: cell["correctly_rounded"] for name, cell in cells.items() if SQUARE.fullmatch(name)}
     chart, axes = pyplot.subplots(figsize=(8, 3.6))
-    for peer in dict.fromkeys(peer for shares in squares.values() for peer in shares):
-        axes.plot(list(squares), [100 * shares[peer] for shares in squares.values()], marker="o", label=NAMES[peer])
-    axes.plot(list(squares), [100] * len(squares), marker="o", color="black", label="opwire")
+    lines: dict[str, dict[int, float]] = {}
+    for name, cell in cells.items():
+        if square := SQUARE.fullmatch(name):
+            for peer, share in cell["correctly_rounded"].items():
+                lines.setdefault(NAMES[peer], {})[int(square[1])] = share
+    for report in (json.loads(each.read_text()) for each in sorted(path.parent.glob(CARDS))):
+        squares = [(square[1], row) for row in report["rows"] if (square := SQUARE.fullmatch(row["name"]))]
+        lines[f"PyTorch, {report['card']}"] = {int(size): row["torch_right"] for size, row in squares}
+    sizes = sorted(set().union(*lines.values()))
+    for name, shares in {**lines, "opwire, on both": dict.fromkeys(sizes, 1.0)}.items():
+        colour = "black" if name.startswith("opwire") else None
+        axes.plot(list(shares), [100 * share for share in shares.values()], marker="o", label=name, color=colour)
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(sizes, [str(size) for size in sizes])
     axes.set_ylim(0, 105)
     axes.set_xlabel("rows, columns and depth of FLOAT32 matrices")
     axes.set_ylabel("% correctly rounded")

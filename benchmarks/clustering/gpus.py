@@ -8,9 +8,9 @@ time otherwise.
 from __future__ import annotations
 
 import json
-import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -26,13 +26,13 @@ from opwire_service.devices.base import DeviceUnavailable
 from opwire_service.devices.cuda.device import CudaDevice
 from opwire_service.settings import Settings
 
-from .scaling import Rate, served
+from .scaling import Ask, repeated, served
 from .simulated import until
 
 TIMES = 1.8
 CLIENTS = 16
 ROUNDS = 4
-SETTLING, SECONDS = 1.0, 4.0
+SECONDS = 4.0
 
 SIZE = 256
 """Of the square matrix that each request carries."""
@@ -108,11 +108,11 @@ def _compare(url: str, cards: list[str], load: str, make: Callable[[str], Call])
     """One card and two in turns; the one is each of them in turns."""
     requests = {card: write_call(make(card), Encoding.BINARY) for card in cards}
     alone = _latency(url, requests)
-    found = Rate()
+    answers = set[bytes]()
     one, two = [], []
     for turn in range(ROUNDS):
-        one.append(_rate(url, {cards[turn % 2]: requests[cards[turn % 2]]}, found))
-        two.append(_rate(url, requests, found))
+        one.append(_rate(url, {cards[turn % 2]: requests[cards[turn % 2]]}, answers))
+        two.append(_rate(url, requests, answers))
     ratios = [both / single for single, both in zip(one, two, strict=True)]
     row = {
         "load": load,
@@ -121,7 +121,7 @@ def _compare(url: str, cards: list[str], load: str, make: Callable[[str], Call])
         "two": round(median(two), 1),
         "times_one": round(median(ratios), 3),
         "ratios": [round(ratio, 3) for ratio in ratios],
-        "is_same": len(found.answers) == 1,
+        "is_same": len(answers) == 1,
     }
     print(row, flush=True)
     return row
@@ -147,23 +147,16 @@ def _latency(url: str, requests: Mapping[str, Written]) -> float:
     return median(taken)
 
 
-def _rate(url: str, requests: Mapping[str, Written], found: Rate) -> float:
-    """Answers a second of clients who each have one of the cards."""
-    ended, sent = threading.Event(), list(requests.values())
+def _rate(url: str, requests: Mapping[str, Written], answers: set[bytes]) -> float:
+    """Answers a second of clients who each have one of the cards; the different answers are added to others."""
+    sent = list(requests.values())
 
-    def ask(number: int) -> None:
+    @contextmanager
+    def opened(number: int) -> Iterator[Ask]:
         with httpx.Client(base_url=url, timeout=120.0) as client:
-            while not ended.is_set():
-                found.add(_ask(client, sent[number % len(sent)]))
+            yield lambda: _ask(client, sent[number % len(sent)])
 
-    threads = [threading.Thread(target=ask, args=(number,)) for number in range(CLIENTS)]
-    for thread in threads:
-        thread.start()
-    time.sleep(SETTLING)
-    before, started = found.answered, time.perf_counter()
-    time.sleep(SECONDS)
-    rate = (found.answered - before) / (time.perf_counter() - started)
-    ended.set()
-    for thread in threads:
-        thread.join()
+    with repeated(CLIENTS, opened) as found:
+        rate = found.measure(SECONDS)
+    answers |= found.answers
     return rate

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -25,11 +25,12 @@ WORK = 0.05
 """Seconds of a request."""
 
 CLIENTS_PER_NODE = 4
-SECONDS = 8.0
+SETTLING, SECONDS = 1.0, 8.0
 
 LINEAR = 0.9
 
 Request = tuple[dict[str, Any], dict[str, Any]]
+Ask = Callable[[], bytes]
 
 
 def waiting_request() -> Request:
@@ -77,7 +78,8 @@ class Rate:
     """Requests that clients have answered.
 
     Attributes:
-        answered: how many, and the different answers.
+        answered: how many.
+        answers: the different ones.
     """
 
     def __init__(self) -> None:
@@ -90,19 +92,29 @@ class Rate:
             self.answered += 1
             self.answers.add(answer)
 
+    def measure(self, seconds: float) -> float:
+        """Answers a second for so long; those of the second before do not count."""
+        time.sleep(SETTLING)
+        before, started = self.answered, time.perf_counter()
+        time.sleep(seconds)
+        return (self.answered - before) / (time.perf_counter() - started)
+
 
 @contextmanager
-def asked(url: str, request: Request, device: str, clients: int) -> Iterator[Rate]:
-    """Clients that ask for the same over and over, for as long as the context lasts."""
+def repeated(clients: int, opened: Callable[[int], AbstractContextManager[Ask]]) -> Iterator[Rate]:
+    """Clients that ask over and over, for as long as the context lasts.
+
+    Args:
+        opened: what the client of a number asks, once each time.
+    """
     ended, found = threading.Event(), Rate()
 
-    def ask() -> None:
-        with Client(url) as client:
+    def repeat(number: int) -> None:
+        with opened(number) as ask:
             while not ended.is_set():
-                result = client.execute(*request, device=device)
-                found.add(b"".join(array.tobytes() for array in result.outputs.values()))
+                found.add(ask())
 
-    threads = [threading.Thread(target=ask) for _ in range(clients)]
+    threads = [threading.Thread(target=repeat, args=(number,)) for number in range(clients)]
     for thread in threads:
         thread.start()
     try:
@@ -113,14 +125,23 @@ def asked(url: str, request: Request, device: str, clients: int) -> Iterator[Rat
             thread.join()
 
 
+def asked(url: str, request: Request, device: str, clients: int) -> AbstractContextManager[Rate]:
+    """Clients that all ask for the same."""
+
+    @contextmanager
+    def opened(_: int) -> Iterator[Ask]:
+        with Client(url) as client:
+            yield lambda: b"".join(
+                array.tobytes() for array in client.execute(*request, device=device).outputs.values()
+            )
+
+    return repeated(clients, opened)
+
+
 def rate(url: str, request: Request, device: str, clients: int) -> tuple[float, set[bytes]]:
-    """Requests a second that clients have answered, and the different answers; the first second does not count."""
+    """Requests a second that clients have answered, and the different answers."""
     with asked(url, request, device, clients) as found:
-        time.sleep(1.0)
-        before, started = found.answered, time.perf_counter()
-        time.sleep(SECONDS)
-        done, took = found.answered - before, time.perf_counter() - started
-    return done / took, found.answers
+        return found.measure(SECONDS), found.answers
 
 
 def measure_scaling(cluster: Simulated) -> bool:

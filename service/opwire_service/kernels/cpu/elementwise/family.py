@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
 
 from opwire.check import Plan
-from opwire.formulas import Call, Constant, Expression, Tensor
+from opwire.formulas import Call, Expression, Tensor
 from opwire.operators import CATALOG
 from opwire.operators.work import STEP
-from opwire.tensor import Array, BufferTensorDesc, DataType
+from opwire.tensor import BufferTensorDesc
 
 from ....execution import Arrays, Bound, Stop, Stopped
 from ...formulas.bounds import is_single
-from ...formulas.certified import Certified
-from ...formulas.formula import PlanFormula, formula_of, tensors
-from ...formulas.resolve import SCALED, integer_range
+from ...formulas.formula import PlanFormula, formula_of
 from ...views.view import View, copy
 from ..jit.compiler import Kernel
 from ..run.job import Job
@@ -26,55 +22,11 @@ from ..run.pool import Find, Pool
 from ..views.job import CopyJob
 from . import native
 from .compiled import FEW, WORTH, CompiledFormula
-from .forms import Form, certified_form, form_of, table_form
-from .kernel import Way
+from .computation import TABLE_BYTES, Computation, computation, in_own_type, is_on_bits, scale_of
 from .planes import planes_of
-from .tables import Table
 from .walk import Walk, walk_of
 
 KERNELS: tuple[Kernel, ...] = ()
-
-WIDE_TILE = 1 << 13
-"""Elements of a tile in float64: with some intermediate results it fits the second cache."""
-
-TILE = 1 << 15
-"""Elements of a tile in the tensors' own type."""
-
-LONG_TILE = 1 << 18
-"""Where nothing is kept between, a call of NumPy may be as long as a thread can do without being asked to stop."""
-
-WIDE_BYTES = 3 << 7
-"""Bytes of all intermediate results of an element, where some at a time take the way with a bound for each."""
-
-BYTES, ONE_PASS_BYTES = 1 << 6, 1 << 4
-"""Those in the tensors' own type, and those of a single function."""
-
-TABLE_BYTES = WIDE_TILE * WIDE_BYTES
-"""That making a table takes."""
-
-Compute = Callable[[Mapping[str, Array], Array, Stop], None]
-"""Fills an array from the tensors by name, of any shape to which they broadcast."""
-
-
-@dataclass(frozen=True, slots=True)
-class Computation:
-    """How a formula is computed.
-
-    Attributes:
-        compute: on a tile.
-        tile: its elements.
-        tensors: the names of those that it reads.
-        bytes: that it takes for each element of a tile.
-        table: in place of all that where there are many elements, if there is one.
-        form: makes what a kernel needs that takes the place of all that where there are many, if there is code for it.
-    """
-
-    compute: Compute
-    tile: int
-    tensors: tuple[str, ...]
-    bytes: int = BYTES
-    table: Table | None = None
-    form: Callable[[], Form | None] = lambda: None
 
 
 class ElementsJob(Job):
@@ -155,7 +107,7 @@ class ElementsJob(Job):
         if _is_truth(formula.expression) or not _reads_once(formula.expression, set()):
             return False
         if not formula.output.is_float:
-            return not _is_on_bits(formula.expression) and _scale(formula.expression) is None
+            return not is_on_bits(formula.expression) and scale_of(formula.expression) is None
         return is_single(formula.expression, formula.output)
 
     @property
@@ -247,67 +199,6 @@ def byte_strides(desc: BufferTensorDesc) -> tuple[int, ...]:
     return tuple(size * step for step in desc.element_strides)
 
 
-def computation(formula: PlanFormula) -> Computation:
-    """The cheapest way to compute a formula that is exact."""
-    expression, inputs, output = formula.expression, formula.inputs, formula.output
-    names = tuple(sorted(tensors(expression)))
-    types = {name: inputs[name] for name in names}
-    if _is_on_bits(expression):
-        form = partial(form_of, expression, _as_bits(types), _bits(output), Way.INTEGERS)
-        return Computation(partial(_on_bits, expression), *_tile(expression, native.INTEGERS, names), form=form)
-    if _scale(expression) is not None:
-        return Computation(_scaled_first(formula), WIDE_TILE, names, WIDE_BYTES)
-    if not any(data_type.is_float for data_type in types.values()):
-        return in_own_type(formula)
-    if isinstance(expression, Tensor):
-        form = partial(form_of, expression, _as_bits(types), _bits(output), Way.INTEGERS)
-        return Computation(partial(_copied, expression.name), LONG_TILE, names, ONE_PASS_BYTES, form=form)
-    floats = {data_type for data_type in types.values() if data_type.is_float}
-    unlike = {inputs[name] for name in names if name not in _conditions(expression)}
-    if len(floats) == 1 and unlike == floats and is_single(expression, next(iter(floats))):
-        return in_own_type(formula)
-    certified = Certified.of(expression, types, output)
-    if list(types.values()) == [DataType.FLOAT16]:
-        table = Table(expression, names[0], output, certified.compute)
-        return Computation(
-            certified.compute, WIDE_TILE, names, WIDE_BYTES, table, partial(table_form, names[0], output)
-        )
-    return Computation(certified.compute, WIDE_TILE, names, WIDE_BYTES, form=partial(certified_form, certified))
-
-
-def in_own_type(formula: PlanFormula) -> Computation:
-    """How a formula of integers, or of one type of floats, is computed in that type."""
-    expression, output = formula.expression, formula.output
-    names = tuple(sorted(tensors(expression)))
-    types = {name: formula.inputs[name] for name in names}
-    floats = [data_type for data_type in types.values() if data_type.is_float]
-    if not floats:
-        constant = partial(_integer_constant, next(iter(types.values())))
-        compute = partial(_natively, expression, native.INTEGERS, constant)
-        form = partial(form_of, expression, types, output, Way.INTEGERS)
-        return Computation(compute, *_tile(expression, native.INTEGERS, names), form=form)
-    compute = partial(_natively, expression, native.FLOATS, floats[0].dtype.type)
-    form = partial(form_of, expression, types, output, Way.FLOATS)
-    return Computation(compute, *_tile(expression, native.FLOATS, names), form=form)
-
-
-def _as_bits(types: Mapping[str, DataType]) -> dict[str, DataType]:
-    """The unsigned integers that hold the bits of elements."""
-    return {name: _bits(data_type) for name, data_type in types.items()}
-
-
-def _bits(data_type: DataType) -> DataType:
-    return DataType[f"UINT{data_type.bits}"]
-
-
-def _tile(
-    expression: Expression, functions: Mapping[str, native.Function], names: tuple[str, ...]
-) -> tuple[int, tuple[str, ...], int]:
-    """The elements of a tile, the tensors, and what it takes for each element."""
-    is_one_pass = native.is_one_pass(expression, functions)
-    return (LONG_TILE, names, ONE_PASS_BYTES) if is_one_pass else (TILE, names, BYTES)
-
-
 def _is_truth(expression: Expression) -> bool:
     return isinstance(expression, Call) and expression.primitive in native.TRUTHS
 
@@ -322,86 +213,6 @@ def _reads_once(expression: Expression, seen: set[str]) -> bool:
         case Call(_, operands):
             return all(_reads_once(operand, seen) for operand in operands)
     return True
-
-
-def _is_on_bits(expression: Expression) -> bool:
-    return isinstance(expression, Call) and expression.primitive in native.ON_BITS
-
-
-def _conditions(expression: Expression) -> set[str]:
-    """The tensors that are truth values."""
-    match expression:
-        case Call("select", (Tensor(name), _, _)):
-            return {name}
-    return set()
-
-
-def _scale(expression: Expression) -> Call | None:
-    """The part of a formula that is ScaleBias of integers."""
-    match expression:
-        case Call(primitive, operands):
-            if primitive == SCALED:
-                return expression
-            return next((found for operand in operands if (found := _scale(operand)) is not None), None)
-    return None
-
-
-def _copied(name: str, given: Mapping[str, Array], target: Array, stop: Stop) -> None:
-    target[...] = given[name]
-
-
-def _natively(
-    expression: Expression,
-    functions: Mapping[str, native.Function],
-    constant: native.Function,
-    given: Mapping[str, Array],
-    target: Array,
-    stop: Stop,
-) -> None:
-    native.evaluate_into(expression, given, functions, constant, target)
-
-
-def _on_bits(expression: Expression, given: Mapping[str, Array], target: Array, stop: Stop) -> None:
-    stored = {name: array.view(f"<u{array.dtype.itemsize}") for name, array in given.items()}
-    place = target if target.dtype.kind == "u" else target.view(f"<u{target.dtype.itemsize}")
-    native.evaluate_into(expression, stored, native.INTEGERS, int, place)
-
-
-def _integer_constant(data_type: DataType, value: int) -> object:
-    least, greatest = integer_range(data_type)
-    # What lies outside is only compared with, which NumPy does for integers of Python.
-    return data_type.dtype.type(value) if least <= value <= greatest else value
-
-
-def _scaled_first(formula: PlanFormula) -> Compute:
-    """ScaleBias of integers into an array of theirs, and then what is computed from it."""
-    scale = _scale(formula.expression)
-    assert scale is not None
-    (operand, factor, bias) = scale.operands
-    assert isinstance(operand, Tensor)
-    data_type = formula.inputs[operand.name]
-    types = {operand.name: data_type}
-    first = Certified(scale, types, data_type, operand * factor + bias, None, False)
-    rest = _replaced(formula.expression, scale, operand)
-    if isinstance(rest, Tensor):
-        return first.compute
-    second = computation(replace(formula, expression=rest)).compute
-
-    def compute(given: Mapping[str, Array], target: Array, stop: Stop) -> None:
-        between = np.empty(given[operand.name].shape, data_type.dtype)
-        first.compute({operand.name: given[operand.name]}, between, stop)
-        second({**given, operand.name: between}, target, stop)
-
-    return compute
-
-
-def _replaced(expression: Expression, part: Expression, by: Expression) -> Expression:
-    match expression:
-        case Call(primitive, operands) if expression != part:
-            return Call(primitive, tuple(_replaced(operand, part, by) for operand in operands))
-        case Constant():
-            return expression
-    return by if expression == part else expression
 
 
 PREPARE = dict.fromkeys(

@@ -290,6 +290,16 @@ def test_rows_of_any_length(cpu_device, sizes, dtype):
             np.testing.assert_array_equal(answer(cpu_device, plan, arrays, target), a + b)
 
 
+def test_a_kernel_that_looks_results_up_waits_for_the_table_of_each_formula(cpu_device):
+    """One formula has it compiled; another one, of which there is no table yet, has fewer elements."""
+    many = {"InputTensor": np.zeros(100_000, np.float16)}
+    answer(cpu_device, plan_of("ELEMENT_WISE_EXP", many), many)
+    x = np.linspace(-3, 3, 20_000, dtype=np.float16)
+    found = answer(cpu_device, plan_of("ACTIVATION_ELU", {"InputTensor": x}, Alpha=0.40625), {"InputTensor": x})
+    right = np.where(x < 0, 0.40625 * np.expm1(x.astype(float)), x)
+    np.testing.assert_allclose(found.astype(float), right, rtol=2**-10)
+
+
 def test_planes_have_long_rows():
     short = planes_of((15_000, 3), {"a": ((24, 4), 4), "": ((12, 4), 4)})
     assert (short.columns, short.rows) == (15_000, 3)

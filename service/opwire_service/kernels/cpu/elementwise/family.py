@@ -123,11 +123,12 @@ class ElementsJob(Job):
             raise Stopped
         given = {**inputs, **self.channels} if self.channels else inputs
         target = outputs[self.output]
-        table = self.computation.table
+        table, compiled = self.computation.table, self._compiled
         if table is not None and not table.serves(self._count):
-            table = None
-        if self._compiled is not None and self._compiled.serves(self._count):
-            self._compiled.bind(given, target, pool, None if table is None else table.found(stop))(stop)
+            # The kernel that looks results up is that of all tables, and may be ready before this one is made.
+            table = compiled = None
+        if compiled is not None and compiled.serves(self._count):
+            compiled.bind(given, target, pool, None if table is None else table.found(stop))(stop)
             return
         if self._count <= self.computation.tile:
             with np.errstate(all="ignore"):

@@ -44,6 +44,9 @@ LONGEST = 1 << 20
 LINE_VISITS = 64
 """Visits that a line of outputs costs besides its elements."""
 
+MOVED_LINE_VISITS = 32
+"""The same where elements are moved only."""
+
 
 def table_bytes(plan: Plan, source: Sequence[int], target: Sequence[int], *, backward: bool = False) -> int:
     """What the tables of a box take: all that are kept, and one while it is made."""
@@ -76,10 +79,15 @@ class NearestJob(Job):
         self._axes = resampled_axes(plan, self._source.sizes, self._target.sizes)
         self._kernel = Kernel(rows.nearest, MOVED[self._source.data_type.bits])
         self._only: Box | None = None
+        self._visits = plan.work + MOVED_LINE_VISITS * prod(self._target.sizes[:-1])
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
         return (self._kernel,)
+
+    @property
+    def visits(self) -> int:
+        return self._visits
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         source, target = inputs["InputTensor"], outputs["OutputTensor"]

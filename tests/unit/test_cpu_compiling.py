@@ -261,5 +261,13 @@ def test_what_cannot_be_kept_on_disk_is_compiled_in_this_process():
         assert made.find(kernels[0]).address
 
 
+def test_only_what_is_asked_for_is_loaded():
+    first, second, *others = sorted((each for each in KERNELS if each.is_cached()), key=lambda each: each.name)
+    with library((first, second, *others), (first,)) as made:
+        assert made.obtain([second], go_on)
+        until(lambda: made.ready([first]))
+        assert len(made) == 2
+
+
 def test_no_two_kernels_have_one_name():
     assert len({kernel.name for kernel in KERNELS}) == len(KERNELS)

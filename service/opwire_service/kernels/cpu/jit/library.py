@@ -26,15 +26,15 @@ ATTEMPTS = 2
 _ASKS_EVERY = 0.02
 """Seconds between two questions of those who wait whether to stop."""
 
-CLOSE, START, WANTED, AHEAD, LOAD = range(5)
+CLOSE, START, WANTED, AHEAD = range(4)
 """Why something is in the queue, most urgent first: it is the end; a process is to start, as there will be kernels for
-it; a request waits for the kernels; somebody wants them ready ahead; they may be on disk."""
+it; a request waits for the kernels; somebody wants them ready ahead."""
 
 
 class Library:
-    """Loads what the cache holds, and compiles what is asked for besides: first what requests wait for.
+    """Loads what is asked for if the cache holds it, and else compiles it: first what requests wait for.
 
-    Nothing is compiled that nobody asks for. Where the cache cannot be written, kernels are compiled in this process,
+    Nothing is loaded or compiled that nobody asks for: all kernels take seconds to load, and one some 20 ms. Where the cache cannot be written, kernels are compiled in this process,
     on a thread that then competes with requests for the GIL.
 
     Args:
@@ -56,8 +56,6 @@ class Library:
         self._changed = threading.Condition()
         self._asked.update(dict.fromkeys(first, WANTED))
         self._put(WANTED, first)
-        for kernel in kernels:
-            self._put(LOAD, (kernel,))
         self._processes = [CompilingProcess(module) for _ in range(COMPILERS)]
         self._threads = [
             threading.Thread(target=self._serve, args=(process,), name=f"opwire-cpu-library-{i}", daemon=True)
@@ -89,7 +87,7 @@ class Library:
         """Sees to it that some kernels become ready."""
         with self._changed:
             for kernel in kernels:
-                if kernel not in self._entries and self._asked.get(kernel, LOAD) > urgency:
+                if kernel not in self._entries and (kernel not in self._asked or self._asked[kernel] > urgency):
                     self._asked[kernel] = urgency
                     self._put(urgency, (kernel,))
 
@@ -139,9 +137,7 @@ class Library:
                 process.end()
                 continue
             missing = [kernel for kernel in kernels if kernel not in self._entries]
-            if urgency == LOAD:
-                self._load(missing)
-            elif urgency == START:
+            if urgency == START:
                 process.start()
             else:
                 if len(missing) > 1 and not all(kernel.is_cached() for kernel in missing):
@@ -149,12 +145,6 @@ class Library:
                 for kernel in missing:
                     self._compile(kernel, process)
         process.end()
-
-    def _load(self, kernels: Iterable[Kernel]) -> None:
-        """Loads the kernels that the cache holds."""
-        for kernel in kernels:
-            if kernel.is_cached():
-                self._add(kernel)
 
     def _compile(self, kernel: Kernel, process: CompilingProcess) -> None:
         """Makes a kernel ready, unless the other thread is about it."""

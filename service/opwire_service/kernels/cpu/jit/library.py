@@ -34,8 +34,9 @@ it; a request waits for the kernels; somebody wants them ready ahead."""
 class Library:
     """Loads what is asked for if the cache holds it, and else compiles it: first what requests wait for.
 
-    Nothing is loaded or compiled that nobody asks for: all kernels take seconds to load, and one some 20 ms. Where the cache cannot be written, kernels are compiled in this process,
-    on a thread that then competes with requests for the GIL.
+    Nothing is loaded or compiled that nobody asks for: all kernels take seconds to load, and one some 20 ms. Where the
+    cache cannot be written, kernels are compiled in this process, on a thread that then competes with requests for the
+    GIL.
 
     Args:
         kernels: that there are.

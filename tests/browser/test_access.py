@@ -44,10 +44,10 @@ def pages(url: str) -> Iterator[tuple[str, str]]:
     yield f"{url}/live", ".figures"
 
 
-THOROUGH = [pytest.param(look, marks=pytest.mark.thorough) for look in ("dark", "forced")]
+THOROUGH = [pytest.param(look, marks=pytest.mark.thorough) for look in LOOKS if look != "light"]
 
 
-@pytest.mark.parametrize("look", ["light", "phone", *THOROUGH])
+@pytest.mark.parametrize("look", ["light", *THOROUGH])
 def test_axe_finds_nothing(tabs, console_url, look):
     size, options = LOOKS[look]
     found = []

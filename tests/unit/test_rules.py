@@ -15,7 +15,7 @@ from tests.drawing import broken, descs
 from tests.drawing.outputs import output_sizes
 from tests.profiles import request_examples
 
-DRAWN = settings(request_examples(30), derandomize=True, database=None, phases=[Phase.generate])
+DRAWN = settings(request_examples(20), derandomize=True, database=None, phases=[Phase.generate])
 FEW = settings(DRAWN, max_examples=DRAWN.max_examples // 3)
 
 ROUND = settings(DRAWN, max_examples=DRAWN.max_examples // 8)

@@ -35,8 +35,8 @@ def _of_the_row(facts: dict[str, Any], desc: dict[str, Any]) -> str:
 
 
 def _takes(limits: dict[str, Any], given: Any) -> bool:
-    if given is None:
-        return limits["optional"] or limits["kind"] == "output"  # one that is derived
+    if given is None:  # an output is derived
+        return limits["optional"] is True or limits["kind"] == "output"
     least, greatest = limits["dimension_counts"]
     tensors = given if isinstance(given, list) else [given]
     return all(each["DataType"] in limits["data_types"] and least <= len(each["Sizes"]) <= greatest for each in tensors)

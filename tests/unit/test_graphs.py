@@ -9,6 +9,7 @@ import pytest
 
 from opwire.errors import ContractViolation
 from opwire.graph import MOST_NODES, Place, as_named, as_numbered, check_graph, validate_graph
+from opwire.graph.form import MOST_VIOLATIONS
 from opwire.level import FeatureLevel
 
 X: dict[str, Any] = {"DataType": "FLOAT32", "Sizes": [1, 1, 2, 3]}
@@ -232,6 +233,21 @@ def test_violations_of_edges_and_nodes_come_at_once():
     assert nodes["median"].minimum_feature_level is None
     assert nodes["median"].inputs["InputTensor"].sizes == (1, 1, 2, 3)
     assert nodes["median"].outputs == {}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "source"),
+    [
+        ({"a": total("input:x")}, "b"),
+        ({"a": total("input:x")}, "a.Nothing"),
+        ({f"n{i}": total("nowhere", function="MEDIAN") for i in range(MOST_NODES)}, "n0"),
+    ],
+)
+def test_so_much_is_said_of_a_graph_that_is_wrong_all_over(nodes, source):
+    graph = {"nodes": nodes, "outputs": {f"y{i}": source for i in range(10_000)}}
+    validation = validate_graph(graph)
+    assert len(validation.violations) == MOST_VIOLATIONS
+    assert validation.minimum_feature_level is None
 
 
 def test_more_edges_than_a_graph_has_are_refused_once():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from ..check import Plan, ReadDesc, Validation, read_desc, read_level
@@ -19,7 +20,7 @@ from ..tensor import BufferTensorDesc
 from ..violation import Code, Violation
 from .connections import Connections
 from .constants import CONSTANT
-from .form import End, GraphForm
+from .form import MOST_VIOLATIONS, End, GraphForm
 from .named import read_named
 from .numbered import read_numbered
 from .plan import Bytes, Place, Step, Steps, graph_plan
@@ -106,9 +107,8 @@ def validate_graph(
     level = read_level(feature_level, "")
     read = read_graph(graph, pointer)
     violations = read.violations_at(level)
-    minimum = next((lowest for lowest in FeatureLevel if not read.violations_at(lowest)), None)
     known = not read.report.violations and not any(node.structural for node in read.descs.values())
-    return GraphValidation(violations, minimum, read.outputs() if known else {}, tuple(read.nodes()))
+    return GraphValidation(violations, read.minimum_feature_level, read.outputs() if known else {}, tuple(read.nodes()))
 
 
 @dataclass(slots=True, eq=False)
@@ -126,11 +126,19 @@ class ReadGraph:
     connections: Connections
 
     def violations_at(self, level: FeatureLevel) -> tuple[Violation, ...]:
-        """Every violation at a level: of the graph's and the nodes' own, then those between nodes."""
-        found = list(self._early(level))
+        """Every violation at a level, up to a bound: of the graph's and the nodes' own, then those between nodes."""
+        return tuple(islice(self._violations(level), MOST_VIOLATIONS))
+
+    @property
+    def minimum_feature_level(self) -> FeatureLevel | None:
+        """The lowest level that takes the graph, or None if none does."""
+        return next((lowest for lowest in FeatureLevel if not any(True for _ in self._violations(lowest))), None)
+
+    def _violations(self, level: FeatureLevel) -> Iterator[Violation]:
+        yield from self._early(level)
         for node in self.descs.values():
-            found += node.violations_at(level)
-        return (*found, *self.report.violations)
+            yield from node.violations_at(level)
+        yield from self.report.violations
 
     def nodes(self) -> Iterator[NodeValidation]:
         """What is known of each node by itself."""
@@ -211,7 +219,7 @@ class ReadGraph:
 
 def read_graph(graph: object, pointer: str) -> ReadGraph:
     """A graph in either spelling, with all that is wrong with it at any level in its report, or with its descs."""
-    report = Report()
+    report = Report(most=MOST_VIOLATIONS)
     if is_object(graph):
         form = _form(graph, pointer, report)
     else:

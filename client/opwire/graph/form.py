@@ -11,6 +11,9 @@ MOST_NODES = 4096
 MOST_EDGES = 16 * MOST_NODES
 """Edges of a graph (our rule)."""
 
+MOST_VIOLATIONS = MOST_NODES
+"""Of all that is wrong with a graph so much is reported, so that the answer to a large one is small."""
+
 LONGEST_NAME = 256
 """Letters of a name of a node, an input or an output (our rule)."""
 

@@ -116,6 +116,8 @@ class _Reading:
                 self.edge(each, End(index, f"{tensor}[{i}]"), pointer_to(at, i))
 
     def edge(self, source: object, target: End, pointer: str) -> None:
+        if self.report.is_full:
+            return
         if len(self.form.edges) >= MOST_EDGES:
             if self.form.is_whole:
                 self.report.add(Code.OUT_OF_RANGE, self.form.pointer, f"a graph has at most {MOST_EDGES} edges")

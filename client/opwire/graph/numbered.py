@@ -126,6 +126,8 @@ class _Reading:
 
     def edge(self, edge: object, kind: str, pointer: str) -> None:
         name, value = _EDGE_TYPES[kind]
+        if self.report.is_full:
+            return
         if is_object(edge) and is_object(edge.get("Desc")):
             self.report.unknown_fields(edge, dict.fromkeys(("Type", "Desc")), pointer, "an edge")
             given = edge.get("Type", value)

@@ -64,7 +64,7 @@ class DeclaredMethods(ABC, Generic[R]):
     def _call(
         self, method: str, name: str, inputs: Sequence[Any], others: Mapping[str, Any], options: CallOptions
     ) -> R:
-        refuse_unknown(method, name, options)
+        refuse_unknown(getattr(self, method), options)
         return self._run(operator_call(name, inputs, others), options)
 '''
 _NUMBERS = {"FLOAT": "float", "UINT": "int", "INT": "int", "UINT64": "int", "BOOL": "bool"}

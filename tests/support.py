@@ -13,6 +13,15 @@ FACTS: dict[str, Any] = json.loads((Path(__file__).parent / "data" / "support.js
 LEVELS: list[str] = list(FACTS["levels"])
 """All feature levels, lowest first, as ``4_1``."""
 
+COUNT = len(FACTS["operators"])
+"""How many operator types there are."""
+
+
+def introduced_by(level: str) -> int:
+    """How many of them there are at a level."""
+    known = LEVELS[: LEVELS.index(level) + 1]
+    return sum(since in known for _, since in FACTS["operators"].values())
+
 
 @dataclass(frozen=True)
 class Documented:

@@ -122,9 +122,9 @@ class ReadDesc(NamedTuple):
     """An operator desc as read: all that does not depend on the level, and what is needed for what does.
 
     ``rows`` are its support rows, none where they cannot be known. ``read`` are the members that are tensors, None for
-    those that were left out. ``decided`` says what outputs must be, those that the inputs decide once they are right.
-    ``inputs`` and ``outputs`` are the tensors, those of an array one by one and derived ones too; none while they
-    cannot be known.
+    those that were left out, and ``is_complete`` whether all of them could be read. ``decided`` says what outputs must
+    be, those that the inputs decide once they are right. ``inputs`` and ``outputs`` are the tensors, those of an array
+    one by one and derived ones too; none while they cannot be known: outputs while a rule is broken.
     """
 
     type: OperatorType | None
@@ -134,6 +134,7 @@ class ReadDesc(NamedTuple):
     rows: Rows
     given: Mapping[str, GivenTensor]
     read: Mapping[str, Any]
+    is_complete: bool
     tensors: Mapping[str, Any]
     inputs: Mapping[str, BufferTensorDesc]
     outputs: Mapping[str, BufferTensorDesc]
@@ -251,12 +252,10 @@ def _described(
     decided: Mapping[str, OutputRule] = {},
 ) -> ReadDesc:
     violations, at_levels = tuple(report.violations), tuple(report.at_levels)
-    inputs, outputs = (
-        ({}, {})
-        if declared is None
-        else (_among(tensors, declared.members.inputs), _among(tensors, declared.members.outputs))
-    )
-    given = (read.places, read.values, tensors, inputs, outputs, decided)
+    known = tensors or (read.values if read.complete else {})
+    inputs = {} if declared is None else _among(known, declared.members.inputs)
+    outputs = {} if declared is None else _among(tensors, declared.members.outputs)
+    given = (read.places, read.values, read.complete, tensors, inputs, outputs, decided)
     return ReadDesc(kind, pointer, declared, attributes, rows, *given, violations, at_levels)
 
 

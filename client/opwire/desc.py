@@ -7,6 +7,7 @@ Accepts what Microsoft's DxDispatch accepts: enums by full name, short name or v
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -87,10 +88,16 @@ class ViolationAtLevels(NamedTuple):
 
 @dataclass(slots=True)
 class Report:
-    """The violations found so far: those of every level, and those of some."""
+    """The violations found so far: those of every level, and those of some; of the former no more than ``most``."""
 
     violations: list[Violation] = field(default_factory=list)
     at_levels: list[ViolationAtLevels] = field(default_factory=list)
+    most: int = sys.maxsize
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no further violation of every level is taken."""
+        return len(self.violations) >= self.most
 
     def add(
         self,
@@ -104,7 +111,8 @@ class Report:
     ) -> None:
         """Adds a violation; one of levels from ``since`` on and below ``until`` if these are given."""
         if since is None and until is None:
-            self.violations.append(Violation(code, pointer, message, allowed))
+            if not self.is_full:
+                self.violations.append(Violation(code, pointer, message, allowed))
         else:
             violation = Violation(code, pointer, message, allowed, until)
             self.at_levels.append(ViolationAtLevels(violation, since or LOWEST, until))

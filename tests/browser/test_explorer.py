@@ -12,13 +12,12 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.tabs import PHONE
-from tests.support import FACTS
+from tests.support import COUNT, FACTS, LEVELS, introduced_by
 
 DIRECTML: dict[str, Any] = json.loads(
     gzip.decompress((Path(__file__).parents[1] / "data" / "directml.json.gz").read_bytes())
 )
 OPERATORS: dict[str, dict[str, Any]] = {row["operator"]: row for row in DIRECTML["operators"]}
-LEVELS = list(FACTS["levels"])
 
 
 def rows(page: Page) -> Any:
@@ -32,7 +31,7 @@ def count(page: Page) -> Any:
 @pytest.fixture
 def explorer(tabs, console_url):
     page = tabs.open(f"{console_url}/")
-    expect(rows(page)).to_have_count(177)
+    expect(rows(page)).to_have_count(COUNT)
     return page
 
 
@@ -64,24 +63,24 @@ ROWS_AT_ONCE = """window.most = 0;
 def test_the_table_is_drawn_in_pieces(tabs, console_url):
     """No task draws more than a screen of it: not at first, not for a key, and none waits for the end of it."""
     page = tabs.open(f"{console_url}/", before=ROWS_AT_ONCE)
-    expect(rows(page)).to_have_count(177)
+    expect(rows(page)).to_have_count(COUNT)
     assert 0 < page.evaluate("window.most") <= 40
     search = page.get_by_role("searchbox")
     search.fill("gemm")
-    expect(count(page)).not_to_have_text("177 of 177")
+    expect(count(page)).not_to_have_text(f"{COUNT} of {COUNT}")
     page.evaluate("window.most = 0")
     search.fill("")
-    expect(rows(page)).to_have_count(177)
+    expect(rows(page)).to_have_count(COUNT)
     assert 0 < page.evaluate("window.most") <= 40
 
 
 def test_the_last_row_is_reached_before_it_is_drawn(tabs, console_url):
     page = tabs.open(f"{console_url}/", before="window.setTimeout = () => 0;")
     expect(page.locator("[data-operator=ELEMENT_WISE_ABS]")).to_be_visible()
-    assert rows(page).count() < 177
+    assert rows(page).count() < COUNT
     page.locator(".matrix [tabindex='0']").focus()
     page.keyboard.press("Control+End")
-    expect(rows(page)).to_have_count(177)
+    expect(rows(page)).to_have_count(COUNT)
     expect(rows(page).last.locator("td.band").last).to_be_focused()
 
 
@@ -102,11 +101,6 @@ def test_search(explorer):
     expect(explorer.locator("[data-operator=REDUCE]")).to_be_visible()
 
 
-def introduced_by(level: str) -> int:
-    known = LEVELS[: LEVELS.index(level) + 1]
-    return sum(since in known for _, since in FACTS["operators"].values())
-
-
 def choose(page: Page, control: str, option: str) -> None:
     page.get_by_role("combobox", name=control, exact=True).select_option(option)
 
@@ -114,7 +108,7 @@ def choose(page: Page, control: str, option: str) -> None:
 def test_the_level(explorer):
     for level in ("1_0", "3_1", "6_4"):
         choose(explorer, "Level", level)
-        expect(count(explorer)).to_have_text(f"{introduced_by(level)} of 177")
+        expect(count(explorer)).to_have_text(f"{introduced_by(level)} of {COUNT}")
 
 
 def test_data_type_and_rank(explorer):
@@ -122,8 +116,8 @@ def test_data_type_and_rank(explorer):
     for control, option in (("Takes", "INT64"), ("of rank", "3"), ("Level", "4_1")):
         choose(explorer, control, option)
     wanted = {name for name, row in OPERATORS.items() if takes(row, "INT64", 3, "4_1")}
-    assert 0 < len(wanted) < 177
-    expect(count(explorer)).to_have_text(f"{len(wanted)} of 177")
+    assert 0 < len(wanted) < COUNT
+    expect(count(explorer)).to_have_text(f"{len(wanted)} of {COUNT}")
     shown = explorer.locator("[data-operator]").evaluate_all("all => all.map(e => e.dataset.operator)")
     assert set(shown) == wanted
 
@@ -196,7 +190,7 @@ def test_rows_by_function(explorer):
 def test_by_keyboard(explorer):
     explorer.keyboard.press("/")
     explorer.keyboard.type("gemm")
-    expect(count(explorer)).not_to_have_text("177 of 177")
+    expect(count(explorer)).not_to_have_text(f"{COUNT} of {COUNT}")
     explorer.locator("[data-operator=GEMM]").focus()
     explorer.keyboard.press("ArrowRight")
     explorer.keyboard.press("Enter")

@@ -15,7 +15,6 @@ from opwire import Client, DataType, FeatureLevel, errors, prepare
 from opwire.client.operands import argument_name
 from opwire.client.typed import DeclaredMethods
 from opwire.operator import BadExample, Code
-from opwire.schema import CATALOG
 from opwire.tensor import Array
 from opwire.tensor_names import grouped
 from opwire.wire import Encoding
@@ -24,6 +23,7 @@ from tests import oracle
 from tests.examples import ROWS, VARIED, Row, by_tensor, hold, in_batches
 from tests.profiles import examples
 from tests.strategies import cases
+from tests.support import COUNT
 
 BAD_ROWS = [(operator.name, bad) for operator in EXECUTABLE.values() for bad in operator.bad_examples]
 encodings = pytest.mark.parametrize("encoding", [encoding.value for encoding in Encoding])
@@ -290,14 +290,14 @@ def test_what_a_server_says_of_itself(make_client, server_url):
 def test_what_a_server_says_of_the_operators(make_client, server_url):
     client = make_client(server_url)
     listed = client.operators()
-    assert len(listed) == 177
+    assert len(listed) == COUNT
     assert {row["type"] for row in listed if row["executable"]} == {f"DML_OPERATOR_{name}" for name in EXECUTABLE}
     for name in ("ARGMAX", "DML_OPERATOR_ARGMAX"):
         found = client.operator(name)
         assert (found["type"], found["value"], len(found["fields"])) == ("DML_OPERATOR_ARGMAX", 138, 5)
     levels = client.feature_levels()
     assert [row["name"] for row in levels] == [str(level) for level in FeatureLevel]
-    assert sum(len(row["introduces"]) for row in levels) == len(CATALOG) == 177
+    assert sum(len(row["introduces"]) for row in levels) == COUNT
     for name in ("NONSENSE", "A/B", "Ä"):
         with pytest.raises(errors.NotFoundError) as refused:
             client.operator(name)

@@ -16,7 +16,7 @@ from opwire_service.settings import Settings
 from tests.problems import read_problem
 from tests.serving import serving
 from tests.sockets import talk
-from tests.support import FACTS
+from tests.support import COUNT, FACTS
 
 COMMITTED = Path(__file__).parents[2] / "openapi" / "openapi.json"
 
@@ -69,7 +69,7 @@ def test_chosen_operators(http, query, held):
     (listed,) = got(http, f"/v1/operators?{query}").values()
     names = {operator["type"].removeprefix("DML_OPERATOR_") for operator in listed}
     assert held <= names
-    assert len(names) < 177
+    assert len(names) < COUNT
     wanted = dict(part.split("=") for part in query.split("&"))
     for operator in listed:
         assert wanted.get("family") in (None, operator["family"])
@@ -136,7 +136,7 @@ def test_feature_levels(http):
     (listed,) = got(http, "/v1/feature-levels").values()
     assert [level["name"].removeprefix("DML_FEATURE_LEVEL_") for level in listed] == list(FACTS["levels"])
     assert {level["value"] for level in listed} == set(FACTS["levels"].values())
-    assert sum(len(level["introduces"]) for level in listed) == 177
+    assert sum(len(level["introduces"]) for level in listed) == COUNT
 
 
 def test_server(http):

@@ -8,15 +8,18 @@ import struct
 from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
 import pytest
 
 import opwire
 from opwire.errors import ContractViolation
+from opwire_service.settings import Limits, Settings
 from tests.clients import MakeClient
 from tests.commands import opwire as command
 from tests.conformance import PLACES
 from tests.problems import read_problem
+from tests.serving import serving
 
 X = {"DataType": "FLOAT32", "Sizes": [2, 3]}
 COLUMN = {"DataType": "FLOAT32", "Sizes": [2, 1]}
@@ -133,6 +136,50 @@ def test_graphs_are_built_by_the_methods_of_the_client(make_client: MakeClient, 
     assert {name: array.tolist() for name, array in result.outputs.items()} == {"y": [[1]], "sums": [[6], [15]]}
 
 
+def filled(elements: int, strides: list[int] | None = None, nodes: int = 1) -> dict[str, Any]:
+    """A graph of few bytes that fills large tensors, and adds them all up."""
+    tensor = {"DataType": "FLOAT32", "Sizes": [elements], "Strides": strides}
+    fill = {"type": "FILL_VALUE_CONSTANT", "desc": {"OutputTensor": tensor, "ValueDataType": "FLOAT32", "Value": 1}}
+    made: dict[str, Any] = {f"f{i}": fill for i in range(nodes)}
+    total = {"DataType": "FLOAT32", "Sizes": [1]}
+    row = {"Function": "SUM", "InputTensor": tensor, "Axes": [0]}
+    made |= {f"s{i}": {"type": "REDUCE", "desc": row, "inputs": {"InputTensor": f"f{i}"}} for i in range(nodes)}
+    join = {"InputTensors": [total] * nodes, "Axis": 0, "OutputTensor": {"DataType": "FLOAT32", "Sizes": [nodes]}}
+    sums = {"InputTensors": [f"s{i}" for i in range(nodes)]}
+    made["all"] = {"type": "JOIN", "desc": join, "inputs": sums}
+    return {"nodes": made, "outputs": {"y": "all"}}
+
+
+@pytest.mark.parametrize(
+    ("graph", "said"),
+    [
+        (filled(2**29), "elements in OutputTensor of the node"),
+        (filled(2, [2**30]), "bytes of output of the node"),
+    ],
+)
+def test_no_tensor_between_nodes_is_larger_than_that_of_an_operator(http, graph, said):
+    request = {"graph": graph, "inputs": {}, "output_format": "numbers"}
+    for path, body in (("/v1/execute", request), ("/v1/batch", {"requests": [request]})):
+        answer = http.post(path, json=body)
+        problem = answer.json() if path == "/v1/execute" else answer.json()["results"][0]
+        assert (problem["status"], problem["code"]) == (413, "tensor_too_large")
+        assert said in problem["detail"]
+    assert said in http.put("/v1/graphs/large", json={"graph": graph}).json()["detail"]
+
+
+@pytest.mark.parametrize("device", ["cpu", "reference"])
+def test_what_is_between_nodes_is_within_the_memory_of_all_requests(device):
+    limits = Limits(memory_bytes=2**22)
+    with serving(Settings(port=0, devices=(device,), limits=limits)) as server:
+        for elements, status in ((2**14, 200), (2**21, 413)):
+            request = {"graph": filled(elements), "inputs": {}, "output_format": "numbers"}
+            answer = httpx.post(f"{server.url}/v1/execute", json=request, timeout=60)
+            assert answer.status_code == status
+        assert "between the nodes" in answer.json()["detail"]
+        small = {"graph": filled(2, [2**20], 8), "inputs": {}, "output_format": "numbers"}
+        assert "between the nodes" in httpx.post(f"{server.url}/v1/execute", json=small, timeout=60).json()["detail"]
+
+
 def test_what_cannot_be_in_a_graph_is_said_where_it_is_built():
     graph, other = opwire.Graph(), opwire.Graph()
     x = graph.input("x", "FLOAT32", [2, 3])
@@ -209,11 +256,20 @@ RUNNABLE = (
 def test_the_sample_models_of_dxdispatch_print_what_they_should(name, tmp_path):
     done = command("run", FOLDER / name, "--json", "--output", tmp_path)
     assert done.returncode == 0, done.stderr
-    shown = [step["values"] for step in json.loads(done.stdout)["commands"] if "values" in step]
-    expected = [row["values"] for row in json.loads((FOLDER / "expected.json").read_text())[name]["prints"]]
-    assert len(shown) == len(expected)
-    for values, right in zip(shown, expected, strict=True):
-        np.testing.assert_allclose(np.array(values, float).ravel(), np.array(right, float), rtol=1e-6)
+    shown = [step for step in json.loads(done.stdout)["commands"] if "values" in step]
+    expected = json.loads((FOLDER / "expected.json").read_text())[name]
+    assert [step["resource"] for step in shown] == [row["resource"] for row in expected["prints"]]
+    # A unit of the last place of FLOAT32 is more than 1e-6 of no value that is printed so.
+    relative = 0 if expected["tolerance"] == "exact" else expected["tolerance"].get("relative", 1e-6)
+    for step, row in zip(shown, expected["prints"], strict=True):
+        values, right = np.array(step["values"], float).ravel(), np.array(row["values"], float)
+        np.testing.assert_allclose(values, right, rtol=relative)
+    for row in expected.get("files", ()):
+        path = tmp_path / row["path"]
+        if "bytes_hex" in row:
+            assert path.read_bytes().hex() == row["bytes_hex"]
+        else:
+            assert np.load(path).tolist() == row["values"]
 
 
 def test_a_broken_file_of_a_graph_is_refused(tmp_path: Path):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from opwire import AsyncClient, Call, Client, check, prepare
+from opwire import AsyncClient, Call, Client, Graph, check, prepare
 from opwire.client.operands import argument_name, operator_call
 from opwire.client.typed import DeclaredMethods
 from opwire.operators import OPERATORS
@@ -127,6 +127,20 @@ def test_keywords_that_are_none():
         prepare.activation_elu(X, **wrong)
     assert "input_tensor, output_tensor, alpha" in str(error.value)
     assert "feature_level" in str(error.value)
+
+
+METHODS = [name for name, method in inspect.getmembers(prepare, inspect.ismethod) if not name.startswith("_")]
+
+
+@pytest.mark.parametrize("client", [prepare, Graph()], ids=["prepare", "graph"])
+@pytest.mark.parametrize("name", METHODS)
+def test_each_method_says_what_it_takes(name: str, client: Any):
+    method = getattr(client, name)
+    parameters = inspect.signature(method).parameters
+    needed = [each.name for each in parameters.values() if each.default is each.empty and each.name != "options"]
+    taken = ", ".join([*parameters][:-1])
+    with pytest.raises(TypeError, match=rf"^{name}\(\) takes no 'zzz'\. It takes {taken}, and the options feature_"):
+        method(**dict.fromkeys(needed, X), zzz=1)
 
 
 def test_a_real_server_runs_and_refuses(make_client: Any, server_url: str):

@@ -87,6 +87,23 @@ def test_forms_of_an_operator(members):
     assert alone.check(FeatureLevel.V1_0).attributes == plan.attributes
 
 
+def test_what_is_compiled_as_a_graph_has_the_level_of_graphs():
+    dispatchable = dispatchable_of(**OPERATOR, dmlCompileType="DmlCompileGraph")
+    found = dispatchable.validate(FeatureLevel.V2_0)
+    assert [(violation.code.value, violation.pointer) for violation in found.violations] == [
+        ("operator_not_in_level", "/dispatchables/op/dmlCompileType")
+    ]
+    assert found.minimum_feature_level is found.violations[0].available_from is FeatureLevel.V2_1
+    with pytest.raises(OpwireError) as caught:
+        dispatchable.check(FeatureLevel.V2_0)
+    assert caught.value.violations == found.violations
+    assert dispatchable.validate(FeatureLevel.V2_1).valid
+    assert dispatchable.check(FeatureLevel.V2_1).operator.name == "REDUCE"
+    wrong = dispatchable_of(type="REDUCE", desc={**DESC, "Function": "MEDIAN"}, dmlCompileType="DmlCompileGraph")
+    assert len(wrong.validate(FeatureLevel.V2_0).violations) == 2
+    assert wrong.validate(FeatureLevel.V2_0).minimum_feature_level is None
+
+
 def test_graphs_in_files_are_known_once_their_file_is_read():
     dispatchable = dispatchable_of(type="DmlSerializedGraph", sourcePath="x.bin")
     assert isinstance(dispatchable, GraphFile)

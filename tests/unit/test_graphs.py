@@ -9,6 +9,7 @@ import pytest
 
 from opwire.errors import ContractViolation
 from opwire.graph import MOST_NODES, Place, as_named, as_numbered, check_graph, validate_graph
+from opwire.graph.form import MOST_VIOLATIONS
 from opwire.level import FeatureLevel
 
 X: dict[str, Any] = {"DataType": "FLOAT32", "Sizes": [1, 1, 2, 3]}
@@ -126,7 +127,19 @@ def changed(**nodes: Any) -> dict[str, Any]:
         (changed(both=added("left", "left", COLUMN)), [("unused_node", "/nodes/right")]),
         (changed(more=total("input:x")), [("unused_node", "/nodes/more")]),
         (changed(w={"constant": ""}), [("unused_node", "/nodes/w")]),
-        (changed(w={"constant": "", "type": "GEMM"}), [("unknown_field", "/nodes/w/type")]),
+        (
+            changed(w={"constant": "", "type": "GEMM"}),
+            [("unknown_field", "/nodes/w/type"), ("unused_node", "/nodes/w")],
+        ),
+        (changed(right=total("nowhere", function="MAX")), [("unknown_value", "/nodes/right/inputs/InputTensor")]),
+        (
+            changed(more=total("nowhere")),
+            [("unknown_value", "/nodes/more/inputs/InputTensor"), ("unused_node", "/nodes/more")],
+        ),
+        (
+            changed(left={**total("input:x"), "inputs": 5}),
+            [("wrong_type", "/nodes/left/inputs"), ("missing_tensor", "/nodes/left")],
+        ),
         (
             changed(left=total("input:x") | {"inputs": {}}),
             [("missing_tensor", "/nodes/left")],
@@ -178,18 +191,90 @@ def test_violations_of_all_nodes_come_at_once():
     ]
 
 
+def wrong_all_over() -> dict[str, Any]:
+    """A graph with a violation of each kind, most of them at nodes and edges of their own."""
+    swish = {"type": "ACTIVATION_SWISH", "desc": {"InputTensor": X, "SigmoidInputScale": 1}}
+    nodes = {
+        "median": total("first", function="MEDIAN"),
+        "first": total("nowhere"),
+        "round": total("about", X),
+        "about": total("round", X),
+        "fed": total("input:x") | {"inputs": {}},
+        "short": total("late", COLUMN),
+        "late": {**swish, "inputs": {"InputTensor": "input:x"}},
+        "vain": total("input:x"),
+        "w": {"constant": ""},
+    }
+    outputs = {"a": "median", "b": "fed.OutputTensor", "c": "short", "d": "about", "e": "late.Output", "f": "input:x"}
+    return {"nodes": nodes, "outputs": outputs}
+
+
+def test_violations_of_edges_and_nodes_come_at_once():
+    expected = {
+        ("operator_not_in_level", "/nodes/w"),
+        ("operator_not_in_level", "/nodes/late/type"),
+        ("unknown_value", "/nodes/median/desc/Function"),
+        ("unknown_value", "/nodes/first/inputs/InputTensor"),
+        ("unknown_tensor", "/outputs/e"),
+        ("edge_conflict", "/outputs/f"),
+        ("missing_tensor", "/nodes/fed"),
+        ("unused_node", "/nodes/vain"),
+        ("unused_node", "/nodes/w"),
+        ("byte_count_mismatch", "/nodes/median/inputs/InputTensor"),
+        ("byte_count_mismatch", "/nodes/short/inputs/InputTensor"),
+        ("byte_count_mismatch", "/nodes/round/inputs/InputTensor"),
+        ("byte_count_mismatch", "/nodes/about/inputs/InputTensor"),
+        ("graph_cycle", "/nodes/about"),
+    }
+    assert set(found(wrong_all_over(), "5_0")) == expected
+    assert len(found(wrong_all_over(), "5_0")) == len(expected)
+    nodes = {node.name: node for node in validate_graph(wrong_all_over()).nodes}
+    # The tensors of a node that is wrong by its attributes are known all the same.
+    assert nodes["median"].minimum_feature_level is None
+    assert nodes["median"].inputs["InputTensor"].sizes == (1, 1, 2, 3)
+    assert nodes["median"].outputs == {}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "source"),
+    [
+        ({"a": total("input:x")}, "b"),
+        ({"a": total("input:x")}, "a.Nothing"),
+        ({f"n{i}": total("nowhere", function="MEDIAN") for i in range(MOST_NODES)}, "n0"),
+    ],
+)
+def test_so_much_is_said_of_a_graph_that_is_wrong_all_over(nodes, source):
+    graph = {"nodes": nodes, "outputs": {f"y{i}": source for i in range(10_000)}}
+    validation = validate_graph(graph)
+    assert len(validation.violations) == MOST_VIOLATIONS
+    assert validation.minimum_feature_level is None
+
+
+def test_more_edges_than_a_graph_has_are_refused_once():
+    nodes = {f"n{i}": {**total("input:x"), "inputs": {"InputTensor": ["input:x"] * 20_000}} for i in range(5)}
+    assert found({"nodes": nodes, "outputs": {"y": "n0"}}) == [("out_of_range", "")]
+
+
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
         (lambda g: g.update(NodeCount=2), [("count_mismatch", "/NodeCount")]),
         (lambda g: g.update(InputCount=0), [("out_of_range", "/InputCount")]),
         (lambda g: g["OutputEdges"].clear(), [("out_of_range", "/OutputEdges")]),
-        (lambda g: g["OutputEdges"][0].update(FromNodeIndex=9), [("out_of_range", "/OutputEdges/0/FromNodeIndex")]),
+        (
+            lambda g: g["OutputEdges"][0].update(FromNodeIndex=9),
+            [("out_of_range", "/OutputEdges/0/FromNodeIndex"), ("unused_node", "/Nodes/0/Desc/Operator")],
+        ),
         (lambda g: g["OutputEdges"][0].update(FromNodeOutputIndex=1), [("unknown_tensor", "/OutputEdges/0")]),
         (lambda g: g["OutputEdges"].append(g["OutputEdges"][0]), [("edge_conflict", "/OutputEdges/1")]),
         (lambda g: g["InputEdges"].append(g["InputEdges"][0]), [("edge_conflict", "/InputEdges/2")]),
-        (lambda g: g["InputEdges"][0].pop("ToNodeIndex"), [("missing_field", "/InputEdges/0")]),
+        (
+            lambda g: g["InputEdges"][0].pop("ToNodeIndex"),
+            [("missing_field", "/InputEdges/0"), ("missing_tensor", "/Nodes/1/Desc/Operator")],
+        ),
         (lambda g: g["Nodes"][0].update(Type="INVALID"), [("unknown_value", "/Nodes/0/Type")]),
+        (lambda g: g["Nodes"][0]["Desc"].pop("Operator"), [("missing_field", "/Nodes/0/Desc")]),
+        (lambda g: g["Nodes"][0].pop("Desc"), [("wrong_type", "/Nodes/0")]),
         (lambda g: g["Nodes"].__setitem__(0, 3), [("wrong_type", "/Nodes/0")]),
         (lambda g: g["OutputEdges"][0].update(GraphOutputIndex=2), [("missing_tensor", ""), ("missing_tensor", "")]),
     ],

@@ -72,3 +72,13 @@ def test_the_client_brings_little_more_than_its_dependencies():
     added = {module for module in loaded - brought if module.partition(".")[0] != "opwire"}
     assert {module.partition(".")[0] for module in added} <= {*sys.stdlib_module_names, "numpy"}
     assert len(added) < 20
+
+
+def seconds(code: str) -> float:
+    """The least processor time of three fresh interpreters."""
+    return min(float(run(f"import time; {code}; print(time.process_time())")) for _ in range(3))
+
+
+@pytest.mark.serial
+def test_importing_takes_little_longer_than_its_dependencies():
+    assert seconds("import opwire") < 1.5 * seconds(DEPENDENCIES)

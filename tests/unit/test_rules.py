@@ -12,6 +12,7 @@ from opwire.check import check, validate
 from opwire.level import FeatureLevel
 from opwire.operators import OPERATORS
 from tests.drawing import broken, descs
+from tests.drawing.levels import lowest_level
 from tests.drawing.outputs import output_sizes
 from tests.profiles import request_examples
 
@@ -56,6 +57,8 @@ def test_drawn_descs_are_accepted(operator):
         lowest = found.minimum_feature_level
         assert lowest is not None
         assert lowest <= drawn.level
+        right, is_decided = lowest_level(operator.name, drawn.desc)
+        assert lowest is right if is_decided else lowest >= right
         if lowest > FeatureLevel.V1_0:
             below = [level for level in FeatureLevel if level < lowest][-1]
             assert violations(operator.name, whole, below)

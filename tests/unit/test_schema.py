@@ -1,13 +1,11 @@
 """The schema against the facts of DirectML's header and pages, one by one.
 
-The facts stand in ``data/directml.json.gz``: for each operator its struct, members, constraints, support rows and fused
-activations, and the enums. They were taken from the pages apart from the schema.
+The facts are those of ``tests.directml``: for each operator its struct, members, constraints, support rows and fused
+activations, and the enums.
 """
 
 from __future__ import annotations
 
-import gzip
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -21,9 +19,7 @@ from opwire.level import FeatureLevel
 from opwire.schema import CATALOG, document, find, schema_of
 from opwire.support import row_for
 from opwire.tensor import DataType
-
-FACTS = json.loads(gzip.decompress((Path(__file__).parents[1] / "data" / "directml.json.gz").read_bytes()))
-OPERATORS: dict[str, dict[str, Any]] = {facts["operator"]: facts for facts in FACTS["operators"]}
+from tests.directml import FACTS, OPERATORS
 
 KINDS = {
     "tensor": "tensor",

@@ -34,7 +34,6 @@ def test_the_data_types_are_the_documented_ones():
 
 def test_the_catalog_is_the_documented_one():
     assert {row.name: [row.value, row.introduced.short] for row in CATALOG.values()} == FACTS["operators"]
-    assert len(CATALOG) == 177
 
 
 def test_aliases_are_those_of_the_header():

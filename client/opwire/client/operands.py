@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -78,8 +79,8 @@ def _repeat(schema: OperatorSchema, desc: dict[str, Any], arrays: Mapping[str, A
         desc |= {name: [value] * length for name, value in given.items() if isinstance(value, int | float)}
 
 
-def refuse_unknown(method: str, name: str, options: Mapping[str, object]) -> None:
-    """Refuses keywords that are neither arguments of an operator's method nor options.
+def refuse_unknown(method: Callable[..., object], options: Mapping[str, object]) -> None:
+    """Refuses keywords that are neither arguments of a bound method nor options.
 
     Raises:
         TypeError: there is one; the message says what there is.
@@ -87,12 +88,10 @@ def refuse_unknown(method: str, name: str, options: Mapping[str, object]) -> Non
     unknown = sorted(options.keys() - CallOptions.__annotations__.keys())
     if not unknown:
         return
-    members = schema_of(name).members
-    counts = {*members.counts, *members.tensor_counts}
-    taken = [argument_name(member.name) for member in members.every if member not in counts]
+    *taken, _ = inspect.signature(method).parameters  # the last takes the options
     near = get_close_matches(unknown[0], taken, n=1)
-    hint = f"; did you mean {near[0]}?" if near else ""
+    hint = f"; did you mean {near[0]}?" if near else "."
     raise TypeError(
-        f"{method}() takes no {unknown[0]!r}{hint} It takes {', '.join(taken)}, "
+        f"{method.__name__}() takes no {unknown[0]!r}{hint} It takes {', '.join(taken)}, "
         f"and the options {', '.join(CallOptions.__annotations__)}"
     )

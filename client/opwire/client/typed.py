@@ -75,7 +75,7 @@ class DeclaredMethods(ABC, Generic[R]):
     def _call(
         self, method: str, name: str, inputs: Sequence[Any], others: Mapping[str, Any], options: CallOptions
     ) -> R:
-        refuse_unknown(method, name, options)
+        refuse_unknown(getattr(self, method), options)
         return self._run(operator_call(name, inputs, others), options)
 
     def element_wise_identity(

@@ -12,7 +12,7 @@ from typing import Any
 from ..check import Plan, Validation, check, validate
 from ..desc import Report, pointer_to, show
 from ..errors import ContractViolation, ProblemCode, RequestError
-from ..graph import CONSTANT, check_graph, validate_graph
+from ..graph import CONSTANT, GRAPHS_FROM, check_graph, validate_graph
 from ..graph.serialized import SerializedGraph, read_serialized
 from ..level import LOWEST, FeatureLevel
 from ..operator import Code, Violation
@@ -46,12 +46,14 @@ class OperatorDispatchable:
         places: for ``type`` and ``desc`` where they stand below ``pointer``; members given inline stand there directly.
         bindings: what is bound once, before the first command.
         pointer: where the dispatchable stands in the model.
+        is_graph: whether it is compiled as the only node of a graph, which changes no result.
     """
 
     operator: object
     places: Mapping[str, str]
     bindings: Bindings
     pointer: str
+    is_graph: bool = False
 
     def check(self, level: FeatureLevel) -> Plan:
         """The plan of the operator.
@@ -59,15 +61,30 @@ class OperatorDispatchable:
         Raises:
             ContractViolation: with every violation, at its place in the model.
         """
+        early = self._early(level)
         try:
-            return check(self.operator, level, pointer=self.pointer)
+            plan = check(self.operator, level, pointer=self.pointer)
         except ContractViolation as error:
-            raise ContractViolation([self._in_place(violation) for violation in error.violations]) from None
+            raise ContractViolation([*early, *map(self._in_place, error.violations)]) from None
+        if early:
+            raise ContractViolation(early)
+        return plan
 
     def validate(self, level: FeatureLevel) -> Validation:
         """What is known of the operator at a level, with the violations at their places in the model."""
         found = validate(self.operator, level, pointer=self.pointer)
-        return replace(found, violations=tuple(self._in_place(violation) for violation in found.violations))
+        minimum = found.minimum_feature_level
+        if minimum is not None and self.is_graph:
+            minimum = max(minimum, GRAPHS_FROM)
+        violations = (*self._early(level), *map(self._in_place, found.violations))
+        return replace(found, violations=violations, minimum_feature_level=minimum)
+
+    def _early(self, level: FeatureLevel) -> list[Violation]:
+        if not self.is_graph or level >= GRAPHS_FROM:
+            return []
+        message = f"graphs exist from {GRAPHS_FROM} on; {level} was requested"
+        at = f"{self.pointer}/dmlCompileType"
+        return [Violation(Code.OPERATOR_NOT_IN_LEVEL, at, message, available_from=GRAPHS_FROM)]
 
     def _in_place(self, violation: Violation) -> Violation:
         member, slash, rest = violation.pointer.removeprefix(self.pointer + "/").partition("/")
@@ -274,7 +291,8 @@ def _dispatchable(members: Members, buffers: Iterable[str]) -> Dispatchable:
         path = members.string("sourcePath")
         bindings = read_bindings(members, buffers) if members.has("bindings") else {}
         return GraphFile(path or "", bindings, members.pointer)
-    _check_options(members)
+    is_graph = _compile_type(members) == _COMPILE_TYPES["DmlCompileGraph"]
+    _check_flags(members)
     desc_name = next((name for name in ("Desc", "desc") if name in members.values), None)
     inline = {name: value for name, value in members.values.items() if name not in _OWN_MEMBERS}
     operator = {"desc": inline if desc_name is None else members.values[desc_name]}
@@ -282,14 +300,18 @@ def _dispatchable(members: Members, buffers: Iterable[str]) -> Dispatchable:
         operator["type"] = kind
     places = {"type": f"/{type_name}", "desc": "" if desc_name is None else f"/{desc_name}"}
     bindings = read_bindings(members, buffers) if members.has("bindings") else {}
-    return OperatorDispatchable(operator, places, bindings, members.pointer)
+    return OperatorDispatchable(operator, places, bindings, members.pointer, is_graph)
 
 
-def _check_options(members: Members) -> None:
-    """Reports compile types and execution flags that do not exist; those that do change no result."""
+def _compile_type(members: Members) -> int | None:
+    """How the operator is compiled; one that does not exist is reported."""
+    given = members.values["dmlCompileType"] if members.has("dmlCompileType") else "DmlCompileOp"
+    return members.report.member(given, members.at("dmlCompileType"), _COMPILE_TYPES, "")
+
+
+def _check_flags(members: Members) -> None:
+    """Reports execution flags that do not exist; those that do change no result."""
     report = members.report
-    if members.has("dmlCompileType"):
-        report.member(members.values["dmlCompileType"], members.at("dmlCompileType"), _COMPILE_TYPES, "")
     flags = members.values.get("executionFlags")
     at = members.at("executionFlags")
     if isinstance(flags, list):

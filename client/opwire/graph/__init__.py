@@ -3,7 +3,7 @@
 Source: the pages of ``DML_GRAPH_DESC``, and ``IDMLDevice1::CompileGraph``.
 """
 
-from .checking import check_graph, validate_graph
+from .checking import GRAPHS_FROM, check_graph, validate_graph
 from .constants import CONSTANT, with_constants, without_constants
 from .form import MOST_EDGES, MOST_NODES
 from .named import INPUT
@@ -13,6 +13,7 @@ from .spelling import as_named, as_numbered
 __all__ = [
     "CONSTANT",
     "GRAPH",
+    "GRAPHS_FROM",
     "INPUT",
     "MOST_EDGES",
     "MOST_NODES",

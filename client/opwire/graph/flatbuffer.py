@@ -1,7 +1,8 @@
 """Reading FlatBuffers that nobody vouches for: every offset is checked, and what is read in all is bounded.
 
-The package ``flatbuffers`` does neither, and has no verifier for Python: an offset before the buffer is read from its
-end, and a vector is as long as it says. Source: https://flatbuffers.dev/internals/.
+The package ``flatbuffers`` has no verifier for Python. It cuts off a text that is longer than the buffer, believes the
+length of a vector, and follows any number of references to the same bytes, so that each of its reads would need the
+checks that stand here; what it would save is looking up the place of a field. Source: https://flatbuffers.dev/internals/.
 """
 
 from __future__ import annotations

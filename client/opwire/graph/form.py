@@ -11,6 +11,9 @@ MOST_NODES = 4096
 MOST_EDGES = 16 * MOST_NODES
 """Edges of a graph (our rule)."""
 
+MOST_VIOLATIONS = MOST_NODES
+"""Of all that is wrong with a graph so much is reported, so that the answer to a large one is small."""
+
 LONGEST_NAME = 256
 """Letters of a name of a node, an input or an output (our rule)."""
 
@@ -22,12 +25,14 @@ class Node:
     Attributes:
         name: no other node has it.
         pointer: where its operator stands in the request, or the node itself if it is a constant.
-        operator: ``{"type", "desc"}``, unchecked; None for a constant.
+        operator: ``{"type", "desc"}``, unchecked; UNREAD if there is none, which is reported; None for a constant.
+        is_constant: whether it is one.
     """
 
     name: str
     pointer: str
-    operator: object | None
+    operator: object
+    is_constant: bool = False
 
 
 class End(NamedTuple):
@@ -47,13 +52,13 @@ class Edge(NamedTuple):
     """The bytes of one tensor become those of another one.
 
     Attributes:
-        source: an output of a node, or an input of the graph.
-        target: an input of a node, or an output of the graph.
+        source: an output of a node, or an input of the graph; None if the request names neither.
+        target: an input of a node, or an output of the graph; None likewise.
         pointer: where the edge stands in the request.
     """
 
-    source: End
-    target: End
+    source: End | None
+    target: End | None
     pointer: str
 
 
@@ -65,6 +70,7 @@ class GraphForm:
         pointer: where it stands in the request.
         nodes, edges: in the order of the request.
         inputs, outputs: names.
+        is_whole: whether all nodes and edges could be told apart, so that what is not connected can be said.
     """
 
     pointer: str
@@ -72,3 +78,4 @@ class GraphForm:
     edges: list[Edge] = field(default_factory=list)
     inputs: list[str] = field(default_factory=list)
     outputs: list[str] = field(default_factory=list)
+    is_whole: bool = True

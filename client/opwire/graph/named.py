@@ -55,6 +55,7 @@ class _Reading:
             self.report.add(Code.OUT_OF_RANGE, at, f"{len(given)} {name} given; a graph has 1 to {most}")
         elif all(self.is_name(key, at) for key in given):
             return given
+        self.form.is_whole = False
         return {}
 
     def is_name(self, name: object, pointer: str) -> bool:
@@ -92,7 +93,7 @@ class _Reading:
         report = self.report
         if is_object(node) and "constant" in node:
             report.unknown_fields(node, _CONSTANT, pointer, "a constant")
-            self.form.nodes.append(Node(name, pointer, None))
+            self.form.nodes.append(Node(name, pointer, None, is_constant=True))
             return
         operator = {key: value for key, value in node.items() if key != "inputs"} if is_object(node) else node
         self.form.nodes.append(Node(name, pointer, operator))
@@ -115,13 +116,14 @@ class _Reading:
                 self.edge(each, End(index, f"{tensor}[{i}]"), pointer_to(at, i))
 
     def edge(self, source: object, target: End, pointer: str) -> None:
-        if len(self.form.edges) >= MOST_EDGES:
-            if len(self.form.edges) == MOST_EDGES:
-                self.report.add(Code.OUT_OF_RANGE, self.form.pointer, f"a graph has at most {MOST_EDGES} edges")
+        if self.report.is_full:
             return
-        found = self.source(source, pointer)
-        if found is not None:
-            self.form.edges.append(Edge(found, target, pointer))
+        if len(self.form.edges) >= MOST_EDGES:
+            if self.form.is_whole:
+                self.report.add(Code.OUT_OF_RANGE, self.form.pointer, f"a graph has at most {MOST_EDGES} edges")
+            self.form.is_whole = False
+            return
+        self.form.edges.append(Edge(self.source(source, pointer), target, pointer))
 
     def source(self, given: object, pointer: str) -> End | None:
         if not isinstance(given, str):

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..desc import Report, is_object, pointer_to, show
+from ..fields import UNREAD
 from ..violation import Code
 from .constants import Names
 from .form import LONGEST_NAME, MOST_EDGES, MOST_NODES, Edge, End, GraphForm, Node
@@ -49,7 +50,7 @@ class _Reading:
             (form.inputs, "Input", [edge.source for edge in form.edges]),
             (form.outputs, "Output", [edge.target for edge in form.edges]),
         ):
-            used = 1 + max((int(end.slot) for end in ends if end.node is None), default=-1)
+            used = 1 + max((int(end.slot) for end in ends if end is not None and end.node is None), default=-1)
             names += (f"{what}{i}" for i in range(self.count(value, f"{what}Count", used)))
 
     def count(self, value: Mapping[str, Any], name: str, used: int) -> int:
@@ -68,12 +69,15 @@ class _Reading:
         if given is None:
             if required:
                 report.missing(name, value, pointer)
+                self.form.is_whole = False
             return []
         if not isinstance(given, list):
             report.add(Code.WRONG_TYPE, at, f"{show(given)} given where a list belongs")
+            self.form.is_whole = False
             return []
         if len(given) > most or (required and not given):
             report.add(Code.OUT_OF_RANGE, at, f"{len(given)} given; a graph has {int(required)} to {most} of them")
+            self.form.is_whole = False
             return []
         count = value.get(_LISTS[name])
         if count is not None and count != len(given):
@@ -83,34 +87,37 @@ class _Reading:
 
     def node(self, node: object, index: int, pointer: str) -> None:
         """Whatever is wrong with a node, it takes its place in the list, so that edges keep their meaning."""
-        desc, kind, name = None, None, self.names.of(node, index)
+        name = self.names.of(node, index)
         if not is_object(node):
-            self.report.add(Code.WRONG_TYPE, pointer, f"{show(node)} given where a node (an object) belongs")
-        else:
-            self.report.unknown_fields(node, dict.fromkeys(("Type", "Desc")), pointer, "a node")
-            at = pointer_to(pointer, "Type")
-            kind = self.report.member(node.get("Type", "OPERATOR"), at, _NODE_TYPES, "DML_GRAPH_NODE_TYPE_")
-            desc = node.get("Desc")
-            if kind == 0:
-                self.report.add(Code.UNKNOWN_VALUE, at, "INVALID given; allowed: OPERATOR, CONSTANT", ["OPERATOR"])
-            if not is_object(desc):
-                what = "is required and missing" if desc is None else f"is {show(desc)}, where an object belongs"
-                self.report.add(Code.WRONG_TYPE, pointer, f"Desc {what}")
-        inside = pointer_to(pointer, "Desc") if is_object(node) and "Desc" in node else pointer
-        if not is_object(desc) or kind not in (1, 2):
-            self.form.nodes.append(Node(name, inside, None))
+            self.form.nodes.append(Node(name, pointer, node))  # reported when the operator is read
             return
-        members = ("Operator", "Name") if kind == 1 else ("Data", "DataSize", "Name")
-        self.report.unknown_fields(desc, dict.fromkeys(members), inside, "a node's desc")
-        if desc.get(members[0]) is None:
-            self.report.missing(members[0], desc, inside)
-        self.check_name(desc.get("Name"), inside)
-        if kind == 1:
-            operator = desc.get("Operator")
-            at = inside if operator is None else pointer_to(inside, "Operator")
-            self.form.nodes.append(Node(name, at, operator))
+        self.report.unknown_fields(node, dict.fromkeys(("Type", "Desc")), pointer, "a node")
+        at = pointer_to(pointer, "Type")
+        kind = self.report.member(node.get("Type", "OPERATOR"), at, _NODE_TYPES, "DML_GRAPH_NODE_TYPE_")
+        if kind == 0:
+            self.report.add(Code.UNKNOWN_VALUE, at, "INVALID given; allowed: OPERATOR, CONSTANT", ["OPERATOR"])
+        desc = node.get("Desc")
+        if not is_object(desc):
+            what = "is required and missing" if desc is None else f"is {show(desc)}, where an object belongs"
+            self.report.add(Code.WRONG_TYPE, pointer, f"Desc {what}")
+            self.form.nodes.append(Node(name, pointer, UNREAD))
+            return
+        is_constant = kind == _NODE_TYPES["CONSTANT"] or (kind != _NODE_TYPES["OPERATOR"] and "Data" in desc)
+        self.desc(desc, name, pointer_to(pointer, "Desc"), is_constant=is_constant)
+
+    def desc(self, desc: Mapping[str, Any], name: str, pointer: str, *, is_constant: bool) -> None:
+        members = ("Data", "DataSize", "Name") if is_constant else ("Operator", "Name")
+        self.report.unknown_fields(desc, dict.fromkeys(members), pointer, "a node's desc")
+        given = desc.get(members[0])
+        if given is None:
+            self.report.missing(members[0], desc, pointer)
+        self.check_name(desc.get("Name"), pointer)
+        if is_constant:
+            self.form.nodes.append(Node(name, pointer, None, is_constant=True))
+        elif given is None:
+            self.form.nodes.append(Node(name, pointer, UNREAD))
         else:
-            self.form.nodes.append(Node(name, inside, None))
+            self.form.nodes.append(Node(name, pointer_to(pointer, "Operator"), given))
 
     def check_name(self, given: object, pointer: str) -> None:
         if given is not None and not (isinstance(given, str) and 0 < len(given) <= LONGEST_NAME):
@@ -119,6 +126,8 @@ class _Reading:
 
     def edge(self, edge: object, kind: str, pointer: str) -> None:
         name, value = _EDGE_TYPES[kind]
+        if self.report.is_full:
+            return
         if is_object(edge) and is_object(edge.get("Desc")):
             self.report.unknown_fields(edge, dict.fromkeys(("Type", "Desc")), pointer, "an edge")
             given = edge.get("Type", value)
@@ -130,8 +139,7 @@ class _Reading:
         members = [member for member in (*_SOURCES[kind], *_TARGETS[kind]) if member is not None]
         self.report.unknown_fields(edge, dict.fromkeys((*members, "Name")), pointer, "an edge")
         source, target = (self.end(edge, *ends[kind], pointer) for ends in (_SOURCES, _TARGETS))
-        if source is not None and target is not None:
-            self.form.edges.append(Edge(source, target, pointer))
+        self.form.edges.append(Edge(source, target, pointer))
 
     def end(self, edge: Mapping[str, Any], node_member: str | None, slot_member: str, pointer: str) -> End | None:
         most = len(self.form.nodes) - 1

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from opwire.check import Plan
+from opwire.desc import show
 from opwire.errors import LimitExceededError, ProblemCode
+from opwire.graph import GRAPH
 from opwire.wire.request_body import RequestBody
 
 from ..settings import Limits
@@ -64,17 +66,35 @@ def refuse_large_plan(limits: Limits, plan: Plan) -> None:
     """Refuses what is too large before any memory is taken for it.
 
     Raises:
-        LimitExceededError: a tensor, the outputs together or the work are too large.
+        LimitExceededError: a tensor, the outputs together or the work are too large; of a graph those of any operator.
     """
+    if plan.operator is GRAPH:
+        for step in plan.attributes.steps:
+            _refuse_large_tensors(limits, step.plan, f" of the node {show(step.name)}")
+    _refuse_large_tensors(limits, plan)
+    if plan.work > limits.work:
+        raise exceeded(ProblemCode.WORK_TOO_LARGE, "element visits", plan.work, limits.work)
+
+
+def _refuse_large_tensors(limits: Limits, plan: Plan, where: str = "") -> None:
     for name, desc in (*plan.inputs.items(), *plan.outputs.items()):
         if desc.element_count > limits.tensor_elements:
-            what = f"elements in {name}"
+            what = f"elements in {name}{where}"
             raise exceeded(ProblemCode.TENSOR_TOO_LARGE, what, desc.element_count, limits.tensor_elements)
     size = sum(desc.data_size_in_bytes for desc in plan.outputs.values())
     if size > limits.output_bytes:
-        raise exceeded(ProblemCode.TENSOR_TOO_LARGE, "bytes of output", size, limits.output_bytes)
-    if plan.work > limits.work:
-        raise exceeded(ProblemCode.WORK_TOO_LARGE, "element visits", plan.work, limits.work)
+        raise exceeded(ProblemCode.TENSOR_TOO_LARGE, f"bytes of output{where}", size, limits.output_bytes)
+
+
+def refuse_large_block(limits: Limits, plan: Plan, size: int) -> None:
+    """Refuses a graph that needs more memory between its nodes than there is for all requests.
+
+    Raises:
+        LimitExceededError: before any of it is taken.
+    """
+    if plan.operator is GRAPH and size > limits.memory_bytes:
+        what = "bytes are needed at a time between the nodes of the graph"
+        raise exceeded(ProblemCode.TENSOR_TOO_LARGE, what, size, limits.memory_bytes)
 
 
 def refuse_many_numbers(limits: Limits, count: int) -> None:

@@ -42,7 +42,7 @@ from .dialect import Completed, Dialect
 from .dispatcher import Dispatcher
 from .graph_registry import GraphRegistry
 from .inline_run import InlineRun
-from .limits import Allowance, refuse_large_json, refuse_large_plan, refuse_many_numbers
+from .limits import Allowance, refuse_large_block, refuse_large_json, refuse_large_plan, refuse_many_numbers
 from .memory import SMALL, Hold, Memory
 from .plan_cache import PlanCache, Prepared
 from .progress import Progress
@@ -268,9 +268,10 @@ class Engine:
             progress.lap("decode")
             progress.ran(self.dispatcher.run_inline(plan, inline.run, deadline))
             return Completed(prepared, inline.outputs(), self.dispatcher.inline_device(device).name)
-        is_small = prepared.input_bytes <= INLINE_BYTES
+        is_small = prepared.input_bytes + prepared.between_bytes <= INLINE_BYTES
         is_inline = is_small and self.dispatcher.fits_inline(plan, device)
         scratch = 0 if is_inline else await self._scratch_bytes(plan, device)
+        refuse_large_block(self.limits, plan, scratch)
         size = prepared.bytes + writing + scratch
         if not hold.grow_now(size):
             await hold.grow(size, deadline)
@@ -300,7 +301,7 @@ class Engine:
         priority = DEFAULT_PRIORITY if request.priority is None else request.priority
         while True:
             with self.dispatcher.place(plan, device, lost) as chosen:
-                is_small = prepared.input_bytes <= INLINE_BYTES
+                is_small = prepared.input_bytes + prepared.between_bytes <= INLINE_BYTES
                 given = read_inputs(plan, request) if is_small else await self._inputs(prepared, request, chosen)
                 buffers, outputs = prepared.allocate()
                 progress.lap("decode")

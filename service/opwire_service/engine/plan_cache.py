@@ -11,7 +11,7 @@ from pydantic_core import to_json
 
 from opwire.check import Plan, check, read_level
 from opwire.errors import LimitExceededError, ProblemCode
-from opwire.graph import check_graph
+from opwire.graph import GRAPH, check_graph
 from opwire.tensor import Array
 from opwire.wire import ExecuteRequest, OutputFrame, output_frames
 
@@ -35,6 +35,7 @@ class Prepared:
         plan: the checked desc.
         frames: for each output the JSON around its data.
         input_bytes, output_bytes: of all inputs, and of all outputs.
+        between_bytes: of all that the nodes of a graph hand on; they are not needed all at a time.
         is_repeated: whether its desc came more than once.
         inline: what runs it in the thread of the event loop, by the device that was asked for.
     """
@@ -43,6 +44,7 @@ class Prepared:
     frames: Mapping[str, OutputFrame]
     input_bytes: int
     output_bytes: int
+    between_bytes: int = 0
     is_repeated: bool = False
     inline: dict[str, InlineRun] = field(default_factory=dict)
 
@@ -143,4 +145,5 @@ class PlanCache:
         inputs, outputs = (
             sum(desc.data_size_in_bytes for desc in descs.values()) for descs in (plan.inputs, plan.outputs)
         )
-        return Prepared(plan, output_frames(plan.outputs), inputs, outputs)
+        between = sum(plan.attributes.between) if plan.operator is GRAPH else 0
+        return Prepared(plan, output_frames(plan.outputs), inputs, outputs, between)

@@ -11,8 +11,9 @@ struct Running : Accumulator {
         greatest = fmaxf(greatest, fabsf(wide));
         add_term(wide);
     }
-    // Doubles add up terms exactly if the exponents are close: each is a multiple of the last place of the least.
-    template <u32 COUNT> __device__ __forceinline__ void take_all(const Input (&items)[COUNT]) {
+    // Doubles add up terms exactly if the exponents are close: each is a multiple of the last place of the least. Whether
+    // they are.
+    template <u32 COUNT> __device__ __forceinline__ bool take_all(const Input (&items)[COUNT]) {
         static_assert(COUNT <= 32, "their sum has so many bits more");
         const u32 RANGE = 28 - 5;
         float top = 0;
@@ -25,14 +26,34 @@ struct Running : Accumulator {
             least = min(least, 2 * __float_as_uint(x) - 1);
             sum += x;
         }
-        if (__float_as_uint(top) <= (least >> 1) + (RANGE << 23)) {
+        bool are_close = __float_as_uint(top) <= (least >> 1) + (RANGE << 23);
+        if (are_close) {
             greatest = fmaxf(greatest, top);
             add_term(sum);
         } else {
 #pragma unroll
             for (u32 k = 0; k < COUNT; ++k) take(items[k]);
         }
+        return are_close;
     }
+    // The running results behind this one of terms whose exponents are close, if one rounding of each sum tells them.
+    template <u32 COUNT> __device__ __forceinline__ bool results(const Input (&items)[COUNT], Output *to) const {
+        if (inexact) return false;
+        u32 least = low == 0 ? 0 : (u32)__double2hiint(low) + (46 << 20) << 1;  // that `low` lies far below, as below
+        bool are_certain = true;
+        double sum = EXCLUSIVE ? 0.0 : -0.0, total = high;
+#pragma unroll
+        for (u32 k = 0; k < COUNT; ++k) {
+            if (!EXCLUSIVE) sum += widen(items[k]);
+            total = high + sum;
+            u32 size = (u32)__double2hiint(total) << 1;
+            are_certain &= size >= least & plainly(total, to[k]);
+            if (EXCLUSIVE) sum += widen(items[k]);
+        }
+        return are_certain & is_finite(total);
+    }
+    static __device__ __forceinline__ bool plainly(double x, f32 &to) { return at_once(x, 512u, to); }
+    static __device__ __forceinline__ bool plainly(double x, f16 &to) { return certainly(x, 512u, 0x1p-43, to); }
     // Mostly nothing was lost yet on either side.
     __device__ __forceinline__ void merge(const Running &other) {
         if (low != 0 || other.low != 0) {

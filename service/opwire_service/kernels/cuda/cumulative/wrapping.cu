@@ -17,9 +17,20 @@ struct Accumulator {
         UNSIGNED a = value, b = (UNSIGNED)x;
         value = COMBINE;
     }
-    template <u32 COUNT> __device__ __forceinline__ void take_all(const Input (&items)[COUNT]) {
+    template <u32 COUNT> __device__ __forceinline__ bool take_all(const Input (&items)[COUNT]) {
 #pragma unroll
         for (u32 k = 0; k < COUNT; ++k) take(items[k]);
+        return true;
+    }
+    template <u32 COUNT> __device__ __forceinline__ bool results(const Input (&items)[COUNT], Output *to) const {
+        Accumulator running = *this;
+#pragma unroll
+        for (u32 k = 0; k < COUNT; ++k) {
+            if (EXCLUSIVE) to[k] = (Output)running.value;
+            running.take(items[k]);
+            if (!EXCLUSIVE) to[k] = (Output)running.value;
+        }
+        return true;
     }
     __device__ __forceinline__ bool result(Output &to, const Terms &) const {
         to = (Output)value;

@@ -32,9 +32,12 @@ from ..movement.walk import (
 )
 
 SHARE = 16
-"""Elements of a thread that shares a chunk, as in the kernel."""
+"""Elements of a thread that shares a chunk."""
 
 CHUNK = THREADS * SHARE
+
+LINE_THREADS = 1024
+"""Of the block that adds up the totals of a line, as in the kernel."""
 
 LONGEST = 2**17
 """Elements of a line that one thread walks: some milliseconds."""
@@ -52,7 +55,7 @@ _SUM = tuple((name, 0) for name in ("SQUARED", "MAGNITUDE", "LOGARITHM", "ROOT",
 _COMBINE = {True: ("a + b", 0), False: ("a * b", 1)}
 _LINES = np.dtype(
     [
-        *((name, "<u8") for name in ("source", "target", "totals", "uncertain", "told")),
+        *((name, "<u8") for name in ("source", "target", "totals", "uncertain")),
         ("depth", "<f8"),
         *((name, "<u4") for name in ("terms", "unused_terms", "first", "count", "lines", "length")),
         *((name, "<u4") for name in ("chunks", "unused", "step", "target_step", "begin", "target_begin")),
@@ -93,14 +96,13 @@ class RunningJob:
         self._chunks = -(-self._length // (self._sharing * SHARE))
         self._room = min(source.element_count, UNCERTAIN) if source.data_type.is_float else 0
         self.uncertain_bytes = 8 + 8 * self._room if self._room else 0
-        told = 0 if self._by_lines or self._chunks == 1 else self._count * self._chunks
-        self.state_bytes = 4 + 4 * told if told else 0
-        self.scratch_bytes = 2 * told * self._value_bytes
+        self.state_bytes = 0
+        self.scratch_bytes = 0 if self._by_lines or self._chunks == 1 else self._count * self._chunks * self._state
         self.programs = (self._program(),)
         self._task = self._parameter()
 
     @property
-    def _value_bytes(self) -> int:
+    def _state(self) -> int:
         """Bytes of a running value."""
         if not self._type.is_float:
             return self._type.bits // 8
@@ -114,6 +116,7 @@ class RunningJob:
             ("STEPS", 2),
             depth_macro(self._loops),
             ("SHARING", self._sharing),
+            ("SHARE", SHARE),
             ("LANES", self._lanes()),
         )
         if not self._type.is_float:
@@ -138,8 +141,8 @@ class RunningJob:
     def _parameter(self) -> Array:
         task = np.zeros(1, _LINES)
         task["terms"], task["lines"], task["length"] = self._length, self._count, self._length
-        # Of neighbours, of threads, and of chunks one by one.
-        task["depth"] = self._length if self._by_lines else 2 * SHARE + 128 + self._chunks
+        # Of neighbours, of threads, and of chunks.
+        task["depth"] = self._length if self._by_lines else 2 * SHARE + 64 + 2 * (self._chunks // THREADS)
         task["chunks"], task["room"] = self._chunks, self._room
         task["step"], task["target_step"] = self._step % 2**32, self._target_step % 2**32
         task["begin"], task["target_begin"] = self._begin, self._target_begin
@@ -148,15 +151,22 @@ class RunningJob:
 
     def launches(self, memory: CudaMemory) -> Iterator[KernelLaunch]:
         """See ``CudaJob.launches``."""
-        tensors = memory.inputs["InputTensor"], memory.outputs["OutputTensor"]
+        tensors = memory.inputs["InputTensor"], memory.outputs["OutputTensor"], memory.scratch, memory.uncertain
         (program,) = self.programs
         if self._by_lines:
             piece = max(THREADS, PIECE // self._length // 4)
-            part = Part(program, "run_lines", self._task, self._count, THREADS, piece)
+            parts = [Part(program, "run_lines", self._task, self._count, THREADS, piece)]
         else:
             blocks = -(-self._count * self._chunks // (THREADS // self._sharing))
-            part = Part(program, "run_chunks", self._task, blocks, 1, PIECE // CHUNK)
-        return part.launches(*tensors, memory.scratch, memory.uncertain, memory.state)
+            at_once = PIECE // CHUNK
+            parts = [Part(program, "run_chunks", self._task, blocks, 1, at_once)]
+            if self._chunks > 1:
+                before = Part(program, "total_chunks", self._task, blocks, 1, at_once)
+                block = LINE_THREADS, 1
+                lines = Part(program, "total_lines", self._task, self._count, 1, at_once, block)
+                parts = [before, lines, *parts]
+        for part in parts:
+            yield from part.launches(*tensors)
 
     def recompute(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
         """See ``CudaJob.recompute``; a place is the number of a line, and a place in it."""

@@ -1,17 +1,17 @@
 // Running values along lines: one thread walks a line that lies beside others, or SHARING threads, a power of two, share a
-// chunk of a line. Where it has more chunks, a block has one, and tells those after it what it comes to. LANES neighbours
-// are loaded and stored at once. EXCLUSIVE leaves each element out of its own.
+// chunk of a line, whose chunks are added up before where it has more. A thread of a chunk has SHARE neighbours, of which
+// LANES are loaded and stored at once. EXCLUSIVE leaves each element out of its own.
 
 const u32 THREADS = 256;
-const u32 SHARE = 16;  // neighbours that a thread has
-const u32 AHEAD = 8;   // elements that the thread of a line reads at once
+const u32 LINE_THREADS = 1024;  // that add up the totals of a line
+const u32 AHEAD = 8;            // elements that the thread of a line reads at once
+const u32 BLOCKS = 3;           // that share a multiprocessor
 
 struct Lines {
     const Input *source;
     Output *target;
-    Running *totals;  // of the chunks, line by line, then those of all up to each
+    Running *totals;  // of the chunks, line by line
     u32 *uncertain;   // how many, 0, then for each open result its line and its place in it
-    u32 *told;        // how many chunks were begun, then of each which totals it has told, all 0 at first
     Terms terms;
     u32 first, count;    // lines, or blocks
     u32 lines, length;
@@ -61,37 +61,27 @@ extern "C" __global__ void __launch_bounds__(THREADS) run_lines(const __grid_con
 
 const u32 WARP = 32;
 
-// A running value as the words that threads of a warp exchange.
-union Words {
-    static const u32 COUNT = (sizeof(Running) + 3) / 4;
-    Running whole;
-    u32 word[COUNT];
-    __device__ __forceinline__ Words(const Running &from) : whole(from) {}
-};
-
 // What the thread so many before this one of its warp has.
-static __device__ __forceinline__ Running of_earlier(const Running &own, u32 apart) {
-    Words words(own);
+template <class T> static __device__ __forceinline__ T of_earlier(const T &own, u32 apart) {
+    const u32 WORDS = (sizeof(T) + 3) / 4;
+    union Words {
+        T whole;
+        u32 word[WORDS];
+        __device__ Words() {}
+    } words;
+    words.whole = own;
 #pragma unroll
-    for (u32 i = 0; i < Words::COUNT; ++i) words.word[i] = __shfl_up_sync(~0u, words.word[i], apart);
-    return words.whole;
-}
-
-// What the last thread of its warp has.
-static __device__ __forceinline__ Running of_last(const Running &own) {
-    Words words(own);
-#pragma unroll
-    for (u32 i = 0; i < Words::COUNT; ++i) words.word[i] = __shfl_sync(~0u, words.word[i], WARP - 1);
+    for (u32 i = 0; i < WORDS; ++i) words.word[i] = __shfl_up_sync(~0u, words.word[i], apart);
     return words.whole;
 }
 
 // Makes of the value of each thread that of all up to its own that share its chunk.
-template <u32 COUNT> static __device__ __forceinline__ void run_up(Running *shared, Running &own) {
+template <u32 COUNT, class T> static __device__ __forceinline__ void run_up(T *shared, T &own) {
     const u32 ROW = COUNT < WARP ? 1 : COUNT / WARP;  // warps that share a chunk
     u32 lane = threadIdx.x % (COUNT < WARP ? COUNT : WARP), warp = threadIdx.x / WARP;
 #pragma unroll
     for (u32 apart = 1; apart < COUNT && apart < WARP; apart *= 2) {
-        Running earlier = of_earlier(own, apart);
+        T earlier = of_earlier(own, apart);
         if (lane >= apart) own.merge(earlier);
     }
     __syncthreads();
@@ -110,7 +100,7 @@ struct Chunk {
     u32 line, number, place;  // `place` is that of the first element of a thread
     bool is_there;
     __device__ __forceinline__ Chunk(const Lines &all, u32 block, u32 thread) {
-        u32 group = block * (THREADS / SHARING) + (SHARING == THREADS ? 0 : thread / SHARING);
+        u32 group = (all.first + block) * (THREADS / SHARING) + (SHARING == THREADS ? 0 : thread / SHARING);
         line = all.chunks == 1 ? group : group / all.chunks;
         number = group - line * all.chunks;
         is_there = line < all.lines;
@@ -118,151 +108,157 @@ struct Chunk {
     }
 };
 
-// An element of a block among the items in shared memory: apart, so that neighbouring threads use different banks.
-static __device__ __forceinline__ u32 slot(u32 i) { return i + i / SHARE; }
-
 static_assert(SHARE % LANES == 0, "neighbours belong to one thread");
 typedef Pack<Input, LANES> Lanes;
 
-static __device__ __forceinline__ void load_items(const Lines &all, u32 block, Input *items) {
-#pragma unroll
-    for (u32 n = 0; n < SHARE / LANES; ++n) {
-        u32 i = (n * THREADS + threadIdx.x) * LANES, at[STEPS];
+// LANES neighbours of a block's elements, which a thread loads and stores.
+struct Neighbours {
+    u32 i, line, place;  // in the block; in the tensors
+    bool is_there;
+    __device__ __forceinline__ Neighbours(const Lines &all, u32 block, u32 n) {
+        i = (n * THREADS + threadIdx.x) * LANES;
         Chunk chunk(all, block, i / SHARE);
-        u32 place = chunk.place + i % SHARE;
-        if (!chunk.is_there || place >= all.length) continue;
-        walk(all.walk, chunk.line, at);
-        Lanes lanes = *reinterpret_cast<const Lanes *>(all.source + (at[0] + all.begin + place * all.step));
-#pragma unroll
-        for (u32 k = 0; k < LANES; ++k) items[slot(i) + k] = lanes.lane[k];
+        line = chunk.line;
+        place = chunk.place + i % SHARE;
+        is_there = chunk.is_there && place < all.length;
     }
-    __syncthreads();
-}
-
-// What a thread has of a chunk.
-struct Own {
-    Input items[SHARE];
-    u32 count;
-
-    __device__ __forceinline__ Own(const Lines &all, const Chunk &chunk, const Input *from) {
-        count = chunk.is_there && chunk.place < all.length ? min(SHARE, all.length - chunk.place) : 0;
-#pragma unroll
-        for (u32 k = 0; k < SHARE; ++k)
-            if (k < count) items[k] = from[slot(threadIdx.x * SHARE) + k];
+    // Those that are not there are zeros.
+    __device__ __forceinline__ Lanes load(const Lines &all) const {
+        u32 at[STEPS];
+        if (!is_there) return Lanes{};
+        walk(all.walk, line, at);
+        return *reinterpret_cast<const Lanes *>(all.source + (at[0] + all.begin + place * all.step));
     }
-    // What they come to, and whether `results` may give each of the running values.
-    __device__ __forceinline__ Running total(bool &are_plain) const {
-        Running own;
-        own.clear();
-        are_plain = false;
-        if (count == SHARE) {
-            are_plain = own.take_all(items);
-        } else {
-#pragma unroll
-            for (u32 k = 0; k < SHARE; ++k)
-                if (k < count) own.take(items[k]);
-        }
-        return own;
+    __device__ __forceinline__ void store(const Lines &all, const Lanes &lanes) const {
+        u32 at[STEPS];
+        if (!is_there) return;
+        walk(all.walk, line, at);
+        *reinterpret_cast<Lanes *>(all.target + (at[1] + all.target_begin + place * all.target_step)) = lanes;
     }
 };
 
-// Which chunk of all a block has, where others wait for what it comes to: those before it were begun.
-static __device__ __forceinline__ u32 next_chunk(const Lines &all) {
-    __shared__ u32 number;
-    if (threadIdx.x == 0) number = atomicAdd(all.told, 1u);
+// An element of a block among the items in shared memory: apart, so that neighbouring threads use different banks.
+static __device__ __forceinline__ u32 slot(u32 i) { return i + i / SHARE; }
+
+// What the items of all threads of a block have in common.
+static __device__ __forceinline__ Extent extent_of_block(const Input (&items)[SHARE]) {
+    __shared__ Extent all;
+    if (threadIdx.x == 0) all.clear();
     __syncthreads();
-    return number;
+    Extent own;
+    own.clear();
+#pragma unroll
+    for (u32 k = 0; k < SHARE; ++k) own.cover(items[k]);
+    own.join_into(all);
+    __syncthreads();
+    return all;
 }
 
-const u32 OWN = 1, ALL = 2;  // that a chunk told its own total, and that of all up to it
+// The values of a block, which are running ones or plain.
+union Shared {
+    Running running[THREADS];
+    Plain plain[THREADS];
+    __device__ Shared() {}
+};
 
-static __device__ __forceinline__ void tell(const Lines &all, u32 chunk, u32 what, const Running &total) {
-    all.totals[chunk + (what == ALL ? (u64)all.lines * all.chunks : 0)] = total;
-    __threadfence();
-    *reinterpret_cast<volatile u32 *>(all.told + 1 + chunk) = what;
+template <class T> static __device__ __forceinline__ T total_of(const Input (&items)[SHARE]) {
+    T own;
+    own.clear();
+    own.take_all(items);
+    return own;
 }
 
-// What another chunk has told, once it has told anything: false if that is not yet what all up to it come to.
-static __device__ __forceinline__ bool hear(const Lines &all, u32 chunk, Running &total) {
-    volatile u32 *told = all.told + 1 + chunk;
-    u32 what = *told;
-    while (!what) what = *told;
-    __threadfence();
-    total = all.totals[chunk + (what == ALL ? (u64)all.lines * all.chunks : 0)];
-    return what == ALL;
+extern "C" __global__ void __launch_bounds__(THREADS) total_chunks(const __grid_constant__ Lines all) {
+    __shared__ Shared shared;
+    Input items[SHARE];
+#pragma unroll
+    for (u32 n = 0; n < SHARE / LANES; ++n) {
+        Lanes lanes = Neighbours(all, blockIdx.x, n).load(all);
+#pragma unroll
+        for (u32 k = 0; k < LANES; ++k) items[n * LANES + k] = lanes.lane[k];
+    }
+    Extent extent = extent_of_block(items);
+    Running own;
+    if (extent.is_plain(THREADS * SHARE)) {
+        Plain plain = total_of<Plain>(items);
+        run_up<THREADS>(shared.plain, plain);
+        own = plain.running(extent);
+    } else {
+        own = total_of<Running>(items);
+        run_up<THREADS>(shared.running, own);
+    }
+    if (threadIdx.x == THREADS - 1) all.totals[all.first + blockIdx.x] = own;
 }
 
-// What all chunks before one of a line come to, found by a warp, which looks back at as many at once as it has threads.
-static __device__ __forceinline__ Running found_before(const Lines &all, u32 chunk, u32 number) {
+// Makes of the total of each chunk that of all before it: each thread has several neighbours.
+extern "C" __global__ void __launch_bounds__(LINE_THREADS) total_lines(const __grid_constant__ Lines all) {
+    __shared__ Running shared[LINE_THREADS];
+    Running *totals = all.totals + (u64)(all.first + blockIdx.x) * all.chunks, own;
+    u32 several = (all.chunks + LINE_THREADS - 1) / LINE_THREADS;
+    u32 begin = min(threadIdx.x * several, all.chunks), end = min(begin + several, all.chunks);
+    own.clear();
+#pragma unroll 4
+    for (u32 i = begin; i < end; ++i) own.merge(totals[i]);
+    run_up<LINE_THREADS>(shared, own);
     Running before;
     before.clear();
-    for (u32 lane = threadIdx.x;; number -= WARP) {
-        Running told;
-        told.clear();
-        bool is_end = lane >= number;
-        if (!is_end) is_end = hear(all, chunk - 1 - lane, told);
-        chunk -= WARP;
-        u32 ends = __ballot_sync(~0u, is_end);
-        if (ends && lane >= (u32)__ffs(ends)) told.clear();
-#pragma unroll
-        for (u32 apart = 1; apart < WARP; apart *= 2) {
-            Running earlier = of_earlier(told, apart);
-            if (lane >= apart) told.merge(earlier);
-        }
-        before.merge(of_last(told));
-        if (ends) return before;
+    if (threadIdx.x) before = shared[threadIdx.x - 1];
+#pragma unroll 4
+    for (u32 i = begin; i < end; ++i) {
+        Running total = totals[i];
+        totals[i] = before;
+        before.merge(total);
     }
 }
 
-// What all chunks before that of a block come to, whose own total is given: for all its threads.
-static __device__ __forceinline__ Running before_chunk(const Lines &all, const Chunk &chunk, u32 block, const Running &own) {
-    __shared__ __align__(16) char memory[sizeof(Running)];
-    Running &before = *reinterpret_cast<Running *>(memory);
-    if (threadIdx.x < WARP) {
-        bool is_first = chunk.number == 0;
-        if (threadIdx.x == 0) tell(all, block, is_first ? ALL : OWN, own);
-        Running found = found_before(all, block, chunk.number);
-        if (threadIdx.x == 0) {
-            before = found;
-            found.merge(own);
-            if (!is_first) tell(all, block, ALL, found);
-        }
+// The blocks begin with what was read last, which may still be in the cache.
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) run_chunks(const __grid_constant__ Lines all) {
+    __shared__ Input items[THREADS * SHARE + THREADS];
+    __shared__ Shared shared;
+    u32 block = gridDim.x - 1 - blockIdx.x;
+#pragma unroll
+    for (u32 n = 0; n < SHARE / LANES; ++n) {
+        Neighbours there(all, block, n);
+        Lanes lanes = there.load(all);
+#pragma unroll
+        for (u32 k = 0; k < LANES; ++k) items[slot(there.i) + k] = lanes.lane[k];
     }
     __syncthreads();
-    return before;
-}
-
-extern "C" __global__ void __launch_bounds__(THREADS, 3) run_chunks(const __grid_constant__ Lines all) {
-    __shared__ Input items[THREADS * SHARE + THREADS];
-    __shared__ Running shared[THREADS];
-    u32 block = all.chunks == 1 ? all.first + blockIdx.x : next_chunk(all);
-    Chunk chunk(all, block, threadIdx.x);
-    load_items(all, block, items);
-    Own mine(all, chunk, items);
-    bool are_plain;
-    Running own = mine.total(are_plain), running;
-    run_up<SHARING>(shared, own);
-    running.clear();
-    if (all.chunks > 1) running = before_chunk(all, chunk, block, shared[THREADS - 1]);
-    if (threadIdx.x % SHARING) running.merge(shared[threadIdx.x - 1]);
-    Output *to = items + slot(threadIdx.x * SHARE);
-    if (!are_plain || !running.results(mine.items, to)) {
+    Input *mine = items + slot(threadIdx.x * SHARE), own[SHARE];
 #pragma unroll
-        for (u32 k = 0; k < SHARE; ++k) to[k] = mine.items[k];
+    for (u32 k = 0; k < SHARE; ++k) own[k] = mine[k];
+    Chunk chunk(all, block, threadIdx.x);
+    Running running;
+    running.clear();
+    if (chunk.is_there && all.chunks > 1) running = all.totals[(u64)chunk.line * all.chunks + chunk.number];
+    Extent extent = extent_of_block(own);
+    bool are_done = false;
+    if (extent.is_plain(SHARING * SHARE)) {
+        Plain plain = total_of<Plain>(own);
+        run_up<SHARING>(shared.plain, plain);
+        plain.clear();
+        if (threadIdx.x % SHARING) plain = shared.plain[threadIdx.x - 1];
+        are_done = all.chunks == 1 ? plain.results(own, mine) : running.results(plain, own, mine);
+        if (!are_done) running.merge(plain.running(extent));
+    } else {
+        Running total = total_of<Running>(own);
+        run_up<SHARING>(shared.running, total);
+        if (threadIdx.x % SHARING) running.merge(shared.running[threadIdx.x - 1]);
+    }
+    if (!are_done) {
+#pragma unroll
+        for (u32 k = 0; k < SHARE; ++k) mine[k] = own[k];
 #pragma unroll 1
-        for (u32 k = 0; k < mine.count; ++k) to[k] = one_step(all, running, to[k], chunk.line, chunk.place + k);
+        for (u32 k = 0; k < SHARE && chunk.is_there && chunk.place + k < all.length; ++k)
+            mine[k] = one_step(all, running, mine[k], chunk.line, chunk.place + k);
     }
     __syncthreads();
 #pragma unroll
     for (u32 n = 0; n < SHARE / LANES; ++n) {
-        u32 i = (n * THREADS + threadIdx.x) * LANES, at[STEPS];
-        Chunk there(all, block, i / SHARE);
-        u32 place = there.place + i % SHARE;
-        if (!there.is_there || place >= all.length) continue;
-        walk(all.walk, there.line, at);
+        Neighbours there(all, block, n);
         Lanes lanes;
 #pragma unroll
-        for (u32 k = 0; k < LANES; ++k) lanes.lane[k] = items[slot(i) + k];
-        *reinterpret_cast<Lanes *>(all.target + (at[1] + all.target_begin + place * all.target_step)) = lanes;
+        for (u32 k = 0; k < LANES; ++k) lanes.lane[k] = items[slot(there.i) + k];
+        there.store(all, lanes);
     }
 }

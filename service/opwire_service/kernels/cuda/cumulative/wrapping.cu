@@ -5,6 +5,15 @@ struct Terms {
     u32 count, unused;
 };
 
+// All are plain.
+struct Always {
+    __device__ __forceinline__ void clear() {}
+    __device__ __forceinline__ void cover(Input) {}
+    __device__ __forceinline__ void join_into(Always &) const {}
+    __device__ __forceinline__ bool is_plain(u32) const { return true; }
+};
+typedef Always Extent;
+
 struct Accumulator {
     UNSIGNED value;
 
@@ -17,21 +26,27 @@ struct Accumulator {
         UNSIGNED a = value, b = (UNSIGNED)x;
         value = COMBINE;
     }
-    template <u32 COUNT> __device__ __forceinline__ bool take_all(const Input (&items)[COUNT]) {
+    template <u32 COUNT> __device__ __forceinline__ void take_all(const Input (&items)[COUNT]) {
 #pragma unroll
         for (u32 k = 0; k < COUNT; ++k) take(items[k]);
-        return true;
     }
-    template <u32 COUNT> __device__ __forceinline__ bool results(const Input (&items)[COUNT], Output *to) const {
+    // Those of elements behind this one.
+    __device__ __forceinline__ bool results(const Input (&items)[SHARE], Output *to) const {
         Accumulator running = *this;
 #pragma unroll
-        for (u32 k = 0; k < COUNT; ++k) {
+        for (u32 k = 0; k < SHARE; ++k) {
             if (EXCLUSIVE) to[k] = (Output)running.value;
             running.take(items[k]);
             if (!EXCLUSIVE) to[k] = (Output)running.value;
         }
         return true;
     }
+    __device__ __forceinline__ bool results(const Accumulator &before, const Input (&items)[SHARE], Output *to) const {
+        Accumulator running = *this;
+        running.merge(before);
+        return running.results(items, to);
+    }
+    __device__ __forceinline__ const Accumulator &running(const Always &) const { return *this; }
     __device__ __forceinline__ bool result(Output &to, const Terms &) const {
         to = (Output)value;
         return true;
@@ -39,3 +54,4 @@ struct Accumulator {
 };
 
 typedef Accumulator Running;
+typedef Accumulator Plain;

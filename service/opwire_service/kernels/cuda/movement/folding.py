@@ -14,7 +14,7 @@ from ....execution import Arrays, Stop, Stopped
 from ...reference.folds import Axis, axes_of, element_at
 from ...reference.moves import view_at
 from ..job import LOAD_BYTES, TYPES, CudaJob, CudaMemory, KernelLaunch, Program
-from .view import MOST_LAYERS, UNITS
+from .view import UNITS
 from .walk import (
     PIECE,
     THREADS,
@@ -97,6 +97,12 @@ def _write_axes(axes: Sequence[Axis], steps: Sequence[int], other_steps: Sequenc
         into[i] = (*numbers, steps[i], other_steps[i])
 
 
+def _is_short(axis: Axis) -> bool:
+    """Whether positions fit 32 bits, with some to spare."""
+    last = (axis.blocks - 1) * axis.stride + (axis.window + MOST_SPAN) * axis.dilation
+    return max(last, axis.start, axis.size) < 2**31 - 2**8
+
+
 class _Walks:
     """How threads walk columns, and blocks of threads beside each other the elements of the windows.
 
@@ -105,8 +111,8 @@ class _Walks:
 
     Attributes:
         places: the loops of threads.
-        windows: those of blocks of threads beside each other.
-        apart: whether these are over the windows: where neighbouring threads have neighbouring blocks.
+        blocks: those of blocks of threads.
+        apart: whether these are over the windows, too: where neighbouring threads have neighbouring blocks.
         inner, lanes: the dimension along which a thread takes neighbouring blocks, and how many.
         span: neighbours of a window along that dimension that a thread has.
         image_steps, window_steps: steps in the image, and in the columns along the windows.
@@ -117,29 +123,32 @@ class _Walks:
         outer, self.window_steps, self._block_steps = _columns(target, axes)
         image, self.image_steps = _images(source, axes)
         self._outer = [(size, out, step) for (size, out), (_, step) in zip(outer, image, strict=True)]
-        if not self._lay_apart(item_bytes):
+        windows = self._lay_apart(item_bytes)
+        if not windows:
             self.apart, self.inner, self.span = False, 0, 1
-            self.places, self.windows = self._loops(), [(1, *(0,) * self.steps)]
+            self.places = self._loops()
             self._take_neighbours(item_bytes)
+        sharing = -(-count_of(self.places) // (THREADS * self.lanes))
+        self.blocks = merged([(sharing, 1, *(0,) * (self.steps - 1)), *windows], self.steps)
 
     @property
     def steps(self) -> int:
         return 2 + len(self._axes) * (1 if self.apart else 2)
 
     @property
-    def layers(self) -> int:
-        """Blocks of threads beside each other."""
-        return count_of(self.windows)
+    def are_adjacent(self) -> bool:
+        """Whether neighbours of the blocks and of the window are neighbours in the image, too."""
+        axis = self._axes[self.inner]
+        return self.apart and (axis.stride, axis.dilation, self.image_steps[self.inner]) == (1, 1, 1)
 
-    def _lay_apart(self, item_bytes: int) -> bool:
-        """Whether windows with loops of their own leave threads enough to do."""
+    def _lay_apart(self, item_bytes: int) -> list[Loop]:
+        """The loops over the windows where they leave threads enough to do."""
         self.apart = True
         self.places = self._loops()
-        if not self._take_neighbours(item_bytes):
-            return False
+        if not self._take_neighbours(item_bytes) or count_of(self.places) < THREADS * self.lanes:
+            return []
         self.span = min(MOST_SPAN, self._axes[self.inner].window)
-        self.windows = self._window_loops()
-        return count_of(self.places) >= THREADS * self.lanes and self.layers <= MOST_LAYERS
+        return self._window_loops()
 
     def _take_neighbours(self, item_bytes: int) -> bool:
         """Whether the innermost loop is over blocks that lie side by side."""
@@ -176,11 +185,12 @@ class UnfoldJob(CertainJob):
         source, target = plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
         axes, item_bytes = axes_of(plan, source), source.data_type.bits // 8
         walks = _Walks(source, target, axes, item_bytes)
-        head = _head(("source", "target"), ("first", "count"), len(axes), walks.steps, ("walk", "windows"))
-        parameter = np.zeros(1, head)
+        numbers = "first", "count", "places", "unused"
+        parameter = np.zeros(1, _head(("source", "target"), numbers, len(axes), walks.steps, ("walk", "windows")))
+        parameter["places"] = count_of(walks.places)
         _write_axes(axes, walks.image_steps, walks.window_steps, parameter["axis"][0])
         write_walk(walks.places, parameter["walk"][0])
-        write_walk(walks.windows, parameter["windows"][0])
+        write_walk(walks.blocks, parameter["windows"][0])
         macros: tuple[tuple[str, str | int], ...] = (
             ("UNIT", UNITS[item_bytes]),
             ("AXES", len(axes)),
@@ -189,13 +199,14 @@ class UnfoldJob(CertainJob):
             ("INNER", walks.inner),
             ("LANES", walks.lanes),
             ("SPAN", walks.span),
+            ("ADJACENT", int(walks.are_adjacent)),
+            ("POSITION", "i32" if all(map(_is_short, axes)) else "i64"),
             depth_macro(walks.places),
+            ("WINDOW_DEPTH", depth_macro(walks.blocks)[1]),
         )
         program = Program(("scalars", "movement/walk", "movement/plain", "movement/unfold"), macros)
-        per_block = THREADS * walks.lanes
-        piece = max(per_block, PIECE // (walks.layers * walks.span))
-        count = count_of(walks.places)
-        self._part = Part(program, "unfold", parameter, count, per_block, piece, layers=walks.layers)
+        piece = PIECE // (THREADS * walks.span)
+        self._part = Part(program, "unfold", parameter, count_of(walks.blocks), 1, piece)
         self.programs = (program,)
 
     def launches(self, memory: CudaMemory) -> Iterator[KernelLaunch]:

@@ -19,8 +19,9 @@ struct Running : Accumulator {
 #pragma unroll
         for (u32 k = 0; k < COUNT; ++k) take(items[k]);
     }
-    __device__ __forceinline__ bool results(const Input (&)[SHARE], Output *) const { return false; }
-    __device__ __forceinline__ bool results(const Running &, const Input (&)[SHARE], Output *) const { return false; }
+    template <u32 COUNT> __device__ __forceinline__ bool results(const Input (&)[COUNT], Output *) const { return false; }
+    template <u32 COUNT>
+    __device__ __forceinline__ bool results(const Running &, const Input (&)[COUNT], Output *) const { return false; }
     __device__ __forceinline__ const Running &running(const Extent &) const { return *this; }
     // False if it is open.
     __device__ __forceinline__ bool result(Output &to, const Terms &terms) const { return finish(to, Input(), terms); }

@@ -4,7 +4,7 @@
 
 const u32 THREADS = 256;
 const u32 LINE_THREADS = 1024;  // that add up the totals of a line
-const u32 AHEAD = 8;            // elements that the thread of a line reads at once
+const u32 AHEAD = 16;           // elements that the thread of a line reads at once
 const u32 BLOCKS = 3;           // that share a multiprocessor
 
 struct Lines {
@@ -48,21 +48,36 @@ extern "C" __global__ void __launch_bounds__(THREADS) run_lines(const __grid_con
     Running running;
     running.clear();
     for (u32 i = 0; i < all.length; i += AHEAD) {
-        Input items[AHEAD];
+        Input items[AHEAD] = {};
+        Output results[AHEAD];
+        Extent extent;
+        Plain none, total;
+        extent.clear();
+        none.clear();
+        total.clear();
 #pragma unroll
         for (u32 k = 0; k < AHEAD; ++k)
             if (i + k < all.length) items[k] = all.source[here + (i + k) * all.step];
 #pragma unroll
+        for (u32 k = 0; k < AHEAD; ++k) extent.cover(items[k]);
+        if (extent.is_plain(AHEAD) && running.results(none, items, results)) {
+            total.take_all(items);
+            running.merge(total.running(extent));
+        } else {
+#pragma unroll
+            for (u32 k = 0; k < AHEAD; ++k)
+                if (i + k < all.length) results[k] = one_step(all, running, items[k], line, i + k);
+        }
+#pragma unroll
         for (u32 k = 0; k < AHEAD; ++k)
-            if (i + k < all.length)
-                all.target[there + (i + k) * all.target_step] = one_step(all, running, items[k], line, i + k);
+            if (i + k < all.length) all.target[there + (i + k) * all.target_step] = results[k];
     }
 }
 
 const u32 WARP = 32;
 
-// What the thread so many before this one of its warp has.
-template <class T> static __device__ __forceinline__ T of_earlier(const T &own, u32 apart) {
+// What is made of a value, word by word.
+template <class T, class Exchange> static __device__ __forceinline__ T exchanged(const T &own, Exchange exchange) {
     const u32 WORDS = (sizeof(T) + 3) / 4;
     union Words {
         T whole;
@@ -71,24 +86,32 @@ template <class T> static __device__ __forceinline__ T of_earlier(const T &own, 
     } words;
     words.whole = own;
 #pragma unroll
-    for (u32 i = 0; i < WORDS; ++i) words.word[i] = __shfl_up_sync(~0u, words.word[i], apart);
+    for (u32 i = 0; i < WORDS; ++i) words.word[i] = exchange(words.word[i]);
     return words.whole;
 }
 
-// Makes of the value of each thread that of all up to its own that share its chunk.
+// Makes of the value of each of COUNT threads of a warp that of all up to its own.
+template <u32 COUNT, class T> static __device__ __forceinline__ void run_up_warp(u32 lane, T &own) {
+#pragma unroll
+    for (u32 apart = 1; apart < COUNT; apart *= 2) {
+        T earlier = exchanged(own, [&](u32 word) { return __shfl_up_sync(~0u, word, apart); });
+        if (lane >= apart) own.merge(earlier);
+    }
+}
+
+// The same of all threads that share a chunk.
 template <u32 COUNT, class T> static __device__ __forceinline__ void run_up(T *shared, T &own) {
     const u32 ROW = COUNT < WARP ? 1 : COUNT / WARP;  // warps that share a chunk
     u32 lane = threadIdx.x % (COUNT < WARP ? COUNT : WARP), warp = threadIdx.x / WARP;
-#pragma unroll
-    for (u32 apart = 1; apart < COUNT && apart < WARP; apart *= 2) {
-        T earlier = of_earlier(own, apart);
-        if (lane >= apart) own.merge(earlier);
-    }
+    run_up_warp<COUNT / ROW>(lane, own);
     __syncthreads();
     if (COUNT > WARP) {
         if (lane == WARP - 1) shared[warp] = own;
         __syncthreads();
-        for (u32 other = warp / ROW * ROW; other < warp; ++other) own.merge(shared[other]);
+        T others = shared[warp / ROW * ROW + lane % ROW];
+        run_up_warp<ROW>(lane, others);
+        T before = exchanged(others, [&](u32 word) { return __shfl_sync(~0u, word, (warp + ROW - 1) % ROW); });
+        if (warp % ROW) own.merge(before);
         __syncthreads();
     }
     shared[threadIdx.x] = own;

@@ -68,7 +68,8 @@ struct Running : Accumulator {
         }
     }
     // The results of terms behind this one and some that are plain together with them. False if one of them is open.
-    __device__ __forceinline__ bool results(const Plain &before, const Input (&items)[SHARE], Output *to) const;
+    template <u32 COUNT>
+    __device__ __forceinline__ bool results(const Plain &before, const Input (&items)[COUNT], Output *to) const;
     // Mostly nothing was lost yet on either side.
     __device__ __forceinline__ void merge(const Running &other) {
         if (low != 0 || other.low != 0) {
@@ -119,23 +120,24 @@ struct Plain {
         return sum;
     }
     // What is made of each running value.
-    template <class Round>
-    __device__ __forceinline__ void visit(const Input (&items)[SHARE], Round round) const {
+    template <u32 COUNT, class Round>
+    __device__ __forceinline__ void visit(const Input (&items)[COUNT], Round round) const {
         double sum = value;
 #pragma unroll
-        for (u32 k = 0; k < SHARE; ++k) {
+        for (u32 k = 0; k < COUNT; ++k) {
             double next = sum + widen(items[k]);
             round(k, EXCLUSIVE ? sum + 0.0 : next);  // a sum that starts at 0 is never -0
             sum = next;
         }
     }
-    __device__ __forceinline__ bool results(const Input (&items)[SHARE], Output *to) const {
+    template <u32 COUNT> __device__ __forceinline__ bool results(const Input (&items)[COUNT], Output *to) const {
         visit(items, [&](u32 k, double sum) { to[k] = Format<Output>::make(Format<Output>::nearest(sum)); });
         return true;
     }
 };
 
-__device__ __forceinline__ bool Running::results(const Plain &before, const Input (&items)[SHARE], Output *to) const {
+template <u32 COUNT>
+__device__ __forceinline__ bool Running::results(const Plain &before, const Input (&items)[COUNT], Output *to) const {
     if (inexact || !is_finite(high)) return false;
     u32 least = low == 0 ? 0 : (u32)__double2hiint(low) + (46 << 20) << 1;  // that `low` lies far below, as below
     bool are_certain = true;

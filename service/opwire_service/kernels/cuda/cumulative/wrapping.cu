@@ -31,17 +31,18 @@ struct Accumulator {
         for (u32 k = 0; k < COUNT; ++k) take(items[k]);
     }
     // Those of elements behind this one.
-    __device__ __forceinline__ bool results(const Input (&items)[SHARE], Output *to) const {
+    template <u32 COUNT> __device__ __forceinline__ bool results(const Input (&items)[COUNT], Output *to) const {
         Accumulator running = *this;
 #pragma unroll
-        for (u32 k = 0; k < SHARE; ++k) {
+        for (u32 k = 0; k < COUNT; ++k) {
             if (EXCLUSIVE) to[k] = (Output)running.value;
             running.take(items[k]);
             if (!EXCLUSIVE) to[k] = (Output)running.value;
         }
         return true;
     }
-    __device__ __forceinline__ bool results(const Accumulator &before, const Input (&items)[SHARE], Output *to) const {
+    template <u32 COUNT>
+    __device__ __forceinline__ bool results(const Accumulator &before, const Input (&items)[COUNT], Output *to) const {
         Accumulator running = *this;
         running.merge(before);
         return running.results(items, to);

@@ -90,8 +90,9 @@ def test_columns_of_blocks(cuda, sizes, windows, strides, dilations, pads, dtype
     found = np.lib.stride_tricks.sliding_window_view(padded, spans, (2, 3))
     found = found[:, :, :: strides[0], :: strides[1], :: dilations[0], :: dilations[1]]
     right = found.transpose(0, 1, 4, 5, 2, 3).reshape(sizes[0], sizes[1] * windows[0] * windows[1], -1)
-    fields = {"WindowSizes": windows, "Strides": strides, "Dilations": dilations, "StartPadding": pads, "EndPadding": pads}
-    output = moved(cuda, "UNFOLD", {"InputTensor": array}, **fields)["OutputTensor"]
+    fields = {"WindowSizes": windows, "Strides": strides, "Dilations": dilations}
+    ends = {"StartPadding": pads, "EndPadding": pads}
+    output = moved(cuda, "UNFOLD", {"InputTensor": array}, **fields, **ends)["OutputTensor"]
     assert same_bits(output.reshape(right.shape), right)
 
 

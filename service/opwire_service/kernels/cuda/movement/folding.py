@@ -118,8 +118,8 @@ class _Walks:
         image_steps, window_steps: steps in the image, and in the columns along the windows.
     """
 
-    def __init__(self, source: BufferTensorDesc, target: BufferTensorDesc, axes: Sequence[Axis], item_bytes: int) -> None:
-        self._axes = axes
+    def __init__(self, source: BufferTensorDesc, target: BufferTensorDesc, axes: Sequence[Axis]) -> None:
+        self._axes, item_bytes = axes, source.data_type.bits // 8
         outer, self.window_steps, self._block_steps = _columns(target, axes)
         image, self.image_steps = _images(source, axes)
         self._outer = [(size, out, step) for (size, out), (_, step) in zip(outer, image, strict=True)]
@@ -183,8 +183,8 @@ class UnfoldJob(CertainJob):
 
     def __init__(self, plan: Plan) -> None:
         source, target = plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
-        axes, item_bytes = axes_of(plan, source), source.data_type.bits // 8
-        walks = _Walks(source, target, axes, item_bytes)
+        axes = axes_of(plan, source)
+        walks = _Walks(source, target, axes)
         numbers = "first", "count", "places", "unused"
         parameter = np.zeros(1, _head(("source", "target"), numbers, len(axes), walks.steps, ("walk", "windows")))
         parameter["places"] = count_of(walks.places)
@@ -192,7 +192,7 @@ class UnfoldJob(CertainJob):
         write_walk(walks.places, parameter["walk"][0])
         write_walk(walks.blocks, parameter["windows"][0])
         macros: tuple[tuple[str, str | int], ...] = (
-            ("UNIT", UNITS[item_bytes]),
+            ("UNIT", UNITS[source.data_type.bits // 8]),
             ("AXES", len(axes)),
             ("STEPS", walks.steps),
             ("APART", int(walks.apart)),

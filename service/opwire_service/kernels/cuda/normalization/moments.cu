@@ -244,14 +244,15 @@ struct Row {
         if (SQUARES) {
             double error = 0, spread = VARIANCE ? state.variance(mean, numbers, error) : 0;
             bool is_poor = error > 0x1p-40 * (spread + numbers.epsilon);
-            if (!__syncthreads_or(is_poor)) return of(state, numbers);
+            if (!__syncthreads_or(is_poor)) return with(mean, spread, error, numbers);
         }
-        double spread = sum([&](float x) {
-            double deviation = MEAN ? (x - mean.high) - mean.low : (double)x;
-            return deviation * deviation;
+        // What `low` adds is no more than its square.
+        double spread = sum([&](float x, double total) {
+            double deviation = MEAN ? x - mean.high : (double)x;
+            return fma(deviation, deviation, total);
         }) * numbers.inverse;
         if (state.inexact) mean.error += 2 * State::share(numbers) * sqrt(spread + mean.high * mean.high);
-        double error = 2 * UNIT * numbers.depth * spread + mean.error * mean.error;
+        double error = 2 * UNIT * numbers.depth * spread + mean.error * mean.error + mean.low * mean.low;
         return with(mean, spread, error, numbers);
     }
     // Mostly floats will do.

@@ -2,7 +2,7 @@
 //   State: what elements come to: clear(peak), add(values, first, kept), merge(other); PEAKED if the greatest element
 //          is to be known first where that costs nothing; kept are terms that `value` can use again; of rows that are
 //          held threads exchange no more than held(), which they join and take, if IS_JOINED
-//   Row:   of(state, numbers), or of_held(state, numbers, sum), where sum(term) adds up a term of each element; and
+//   Row:   of(state, numbers), or of_held(state, numbers, sum), where sum(term) adds a term of each element to it; and
 //          whether an element is certain: value<IS_KEPT>(x, index, kept, beside, numbers, result); or, if
 //          TELLS_AT_ONCE, at_once(x, kept, beside, result), which mostly tells
 //   KEEPS: whether terms are kept at all; prepare(): what a block does at first
@@ -225,7 +225,7 @@ static __device__ __forceinline__ void put_statistics(const Task &task, const Ro
 }
 
 #if HELD
-// Adds up what a function gives for each of the values that the threads of a row hold.
+// Adds up what a function adds to a sum for each of the values that the threads of a row hold.
 struct HeldSum {
     const float (&values)[HELD][LANES];
     bool present;
@@ -237,7 +237,7 @@ struct HeldSum {
         for (int n = 0; n < HELD; ++n)
 #pragma unroll
             for (int k = 0; k < LANES; ++k)
-                if (present && threadIdx.x + n * blockDim.x < items) total += term(values[n][k]);
+                if (present && threadIdx.x + n * blockDim.x < items) total = term(values[n][k], total);
         join_along_x(total, blockDim.x, [](double &a, double b) { a += b; });
         return total;
     }

@@ -100,13 +100,19 @@ def running(*sizes: int, axis: int, data_type: str = "FLOAT32") -> dict[str, obj
 ROWS: dict[str, object] = {"StartPadding": [1, 1], "EndPadding": [1, 1], "PaddingMode": "REFLECTION", "PaddingValue": 0}
 WINDOW = {"InputWindowOffsets": [0, 1], "InputWindowSizes": [5, 90], "InputWindowStrides": [1, 1]}
 
+PAIRS = "Strides", "Dilations", "StartPadding", "EndPadding"
+BLOCKS: dict[str, object] = {"WindowSizes": [3, 5], **{name: [1, 1] for name in PAIRS}}
+
 LARGER: tuple[tuple[str, dict[str, object]], ...] = (
     ("SLICE1", {"InputTensor": packed(5, 100), **WINDOW}),
     ("TILE", {"InputTensor": {**packed(64, 70), "Strides": [1, 64]}, "Repeats": [1, 1]}),
     ("PADDING", {"InputTensor": packed(3, 70), **ROWS}),
     ("TOP_K", {"InputTensor": packed(2, 5000), "Axis": 1, "K": 3}),
     ("TOP_K", {"InputTensor": packed(2, 5000), "Axis": 1, "K": 5000}),
+    ("SPACE_TO_DEPTH1", {"InputTensor": packed(2, 3, 30, 150), "BlockSize": 2, "Order": "COLUMN_ROW_DEPTH"}),
+    ("UNFOLD", {"InputTensor": packed(1, 2, 30, 35), **BLOCKS}),
     ("CUMULATIVE_SUMMATION", running(2, 5000, axis=1)),
+    ("CUMULATIVE_SUMMATION", running(1, 200_000, axis=1)),
     ("CUMULATIVE_SUMMATION", running(3, 8500, axis=0)),
     ("CUMULATIVE_SUMMATION", running(4, 5, axis=1, data_type="INT32")),
     ("ELEMENT_WISE_EXP", {"InputTensor": packed(TABLE_WORTH, data_type="FLOAT16")}),

@@ -86,3 +86,26 @@ def test_products_of_powers_of_two(cuda):
     array = np.ldexp(1.0, powers).astype(np.float32)
     right = np.ldexp(1.0, np.cumsum(powers, 1)).astype(np.float32)
     assert np.array_equal(running(cuda, array, 1, sums=False), right)
+
+
+@pytest.mark.parametrize("exclusive", [False, True])
+def test_sums_go_on_from_chunk_to_chunk(cuda, exclusive):
+    draw = np.random.default_rng(5)
+    array = draw.integers(-(2**20), 2**20, (3, 700_001)).astype(np.float32)
+    whole = np.cumsum(array, 1, np.float64)
+    right = whole - array if exclusive else whole
+    assert np.array_equal(running(cuda, array, 1, exclusive=exclusive), right.astype(np.float32))
+    counts = np.ones((1, 2**24 + 50_000), np.float32)
+    assert np.array_equal(running(cuda, counts, 1), np.arange(1, counts.size + 1)[None].astype(np.float32))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_sums_of_zeros_infinities_and_nan(cuda, dtype):
+    line = np.full(40_000, -0.0, dtype)
+    line[9_000], line[9_100], line[20_000], line[30_000] = 1, -1, np.inf, -np.inf
+    found = running(cuda, line[None], 1)[0]
+    right = np.zeros(line.size, dtype)
+    right[:9_000], right[9_000:9_100], right[20_000:30_000], right[30_000:] = -0.0, 1, np.inf, np.nan
+    assert np.array_equal(found, right, equal_nan=True)
+    assert np.array_equal(np.signbit(found[:30_000]), np.signbit(right[:30_000]))
+    assert not np.signbit(running(cuda, line[None], 1, exclusive=True)[0, :9_001]).any()

@@ -57,6 +57,45 @@ def test_windows_and_tiles(cuda, dtype):
     assert same_bits(tiled, np.tile(array, (3, 2)))
 
 
+@pytest.mark.parametrize("dtype", ITEMS)
+@pytest.mark.parametrize("sizes", [(2, 3, 16, 258), (1, 5, 130, 14), (3, 2, 6, 10)])
+@pytest.mark.parametrize("side", [2, 3])
+def test_depth_and_space(cuda, sizes, side, dtype):
+    batch, channels, height, width = sizes
+    array = counted(dtype, batch, channels, height * side, width * side)
+    blocks = array.reshape(batch, channels, height, side, width, side)
+    deep = blocks.transpose(0, 1, 3, 5, 2, 4).reshape(batch, -1, height, width)
+    fields = {"BlockSize": side, "Order": "COLUMN_ROW_DEPTH"}
+    assert same_bits(moved(cuda, "SPACE_TO_DEPTH1", {"InputTensor": array}, **fields)["OutputTensor"], deep)
+    assert same_bits(moved(cuda, "DEPTH_TO_SPACE1", {"InputTensor": deep}, **fields)["OutputTensor"], array)
+
+
+UNFOLDED = [
+    ((2, 3, 40, 61), (3, 3), (1, 1), (1, 1), (1, 1)),
+    ((2, 3, 40, 64), (5, 7), (1, 1), (1, 2), (2, 6)),
+    ((1, 3, 224, 224), (16, 16), (16, 16), (1, 1), (0, 0)),
+    ((1, 2, 9, 200), (9, 50), (1, 2), (1, 3), (0, 49)),
+    ((2, 3, 7, 9), (7, 9), (1, 1), (1, 1), (0, 0)),
+    ((1, 1, 300, 300), (2, 1), (1, 3), (250, 1), (3, 5)),
+]
+"""Images, windows, strides, dilations and paddings."""
+
+
+@pytest.mark.parametrize("dtype", ITEMS)
+@pytest.mark.parametrize(("sizes", "windows", "strides", "dilations", "pads"), UNFOLDED)
+def test_columns_of_blocks(cuda, sizes, windows, strides, dilations, pads, dtype):
+    array = counted(dtype, *sizes)
+    padded = np.pad(array, ((0, 0), (0, 0), *((pad, pad) for pad in pads)))
+    spans = [dilation * (window - 1) + 1 for window, dilation in zip(windows, dilations, strict=True)]
+    found = np.lib.stride_tricks.sliding_window_view(padded, spans, (2, 3))
+    found = found[:, :, :: strides[0], :: strides[1], :: dilations[0], :: dilations[1]]
+    right = found.transpose(0, 1, 4, 5, 2, 3).reshape(sizes[0], sizes[1] * windows[0] * windows[1], -1)
+    fields = {"WindowSizes": windows, "Strides": strides, "Dilations": dilations}
+    ends = {"StartPadding": pads, "EndPadding": pads}
+    output = moved(cuda, "UNFOLD", {"InputTensor": array}, **fields, **ends)["OutputTensor"]
+    assert same_bits(output.reshape(right.shape), right)
+
+
 MODES: dict[str, Any] = {
     "CONSTANT": "constant",
     "EDGE": "edge",

@@ -88,11 +88,14 @@ def unit_pairs(part: Part, task: Array) -> Iterator[tuple[int, int]]:
                 yield source + at * int(task["step"].astype(np.int32)), target + at * int(task["target_step"])
     else:
         macros = dict(part.program.macros)
-        for source, target, row, column in offsets(loops):
+        step, target_step = (int(task[name].astype(np.int32)) for name in ("step", "target_step"))
+        for source, target, row, column, matrix in offsets(loops):
             rows = range(min(int(macros["ROWS"]), int(task["rows"]) - row))
             columns = range(min(int(macros["COLUMNS"]), int(task["columns"]) - column))
-            for r, c in itertools.product(rows, columns):
-                yield source + r + c * int(task["across"].astype(np.int32)), target + c + r * int(task["down"])
+            matrices = range(min(int(macros["DEEP"]), int(task["matrices"]) - matrix))
+            for r, c, m in itertools.product(rows, columns, matrices):
+                across, down = int(task["across"].astype(np.int32)), int(task["down"])
+                yield source + r + c * across + m * step, target + c + r * down + m * target_step
 
 
 @given(copies(), st.sampled_from([1, 2, 4, 8]))

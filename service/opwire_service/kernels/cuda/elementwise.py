@@ -23,9 +23,9 @@ from .job import LOAD_BYTES, TYPES, CudaMemory, KernelLaunch, Program, device_de
 from .reduction import LOOPS, loops_parameter
 from .table_source import COPIES_TABLE, TABLE_BYTES, table_serves, table_source
 
-THREADS = 256
+THREADS = 128
 TABLE_THREADS = 1024
-BLOCKS = 8
+BLOCKS = 16
 """That share a multiprocessor where much is computed: then it has all the threads that it can."""
 
 BATCH = 2

@@ -32,7 +32,7 @@ from ..movement.walk import (
 )
 
 SHARE = 16
-"""Elements of a thread that shares a chunk, as in the kernel."""
+"""Elements of a thread that shares a chunk."""
 
 CHUNK = THREADS * SHARE
 
@@ -116,6 +116,7 @@ class RunningJob:
             ("STEPS", 2),
             depth_macro(self._loops),
             ("SHARING", self._sharing),
+            ("SHARE", SHARE),
             ("LANES", self._lanes()),
         )
         if not self._type.is_float:

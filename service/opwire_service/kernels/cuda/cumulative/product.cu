@@ -1,5 +1,13 @@
 // Running products of floats, as those of reductions.
 
+// None are plain.
+struct Extent {
+    __device__ __forceinline__ void clear() {}
+    __device__ __forceinline__ void cover(Input) {}
+    __device__ __forceinline__ void join_into(Extent &) const {}
+    __device__ __forceinline__ bool is_plain(u32) const { return false; }
+};
+
 struct Running : Accumulator {
     __device__ __forceinline__ void take(Input x) {
         Collector one;
@@ -11,6 +19,12 @@ struct Running : Accumulator {
 #pragma unroll
         for (u32 k = 0; k < COUNT; ++k) take(items[k]);
     }
+    template <u32 COUNT> __device__ __forceinline__ bool results(const Input (&)[COUNT], Output *) const { return false; }
+    template <u32 COUNT>
+    __device__ __forceinline__ bool results(const Running &, const Input (&)[COUNT], Output *) const { return false; }
+    __device__ __forceinline__ const Running &running(const Extent &) const { return *this; }
     // False if it is open.
     __device__ __forceinline__ bool result(Output &to, const Terms &terms) const { return finish(to, Input(), terms); }
 };
+
+typedef Running Plain;

@@ -5,6 +5,40 @@ static __device__ __noinline__ bool finish_apart(const Accumulator sum, const Te
     return sum.finish(to, Input(), terms);
 }
 
+static __device__ __forceinline__ bool plainly(double x, f32 &to) { return at_once(x, 512u, to); }
+static __device__ __forceinline__ bool plainly(double x, f16 &to) { return certainly(x, 512u, 0x1p-43, to); }
+
+// Which exponents some terms have.
+struct Extent {
+    u32 top, least;  // the bits of the greatest magnitude; twice those of the least but 0, less 1
+
+    __device__ __forceinline__ void clear() {
+        top = 0;
+        least = ~0u;
+    }
+    __device__ __forceinline__ void cover(Input x) {
+        u32 bits = __float_as_uint(widen(x)) & 0x7fffffff;
+        top = max(top, bits);
+        least = min(least, 2 * bits - 1);
+    }
+    // Of all threads.
+    __device__ __forceinline__ void join_into(Extent &all) const {
+        u32 highest = __reduce_max_sync(~0u, top), lowest = __reduce_min_sync(~0u, least);
+        if (threadIdx.x % 32) return;
+        atomicMax(&all.top, highest);
+        atomicMin(&all.least, lowest);
+    }
+    // Whether doubles add up so many of them without error, a power of two: all are multiples of the last place of the
+    // least. Those of FLOAT16 always are; infinities and NaN are none.
+    __device__ __forceinline__ bool is_plain(u32 count) const {
+        const u32 range = 29 - (31 - __clz(count));
+        return top < 0x7f800000 && (HALF || top <= (least >> 1) + (range << 23));
+    }
+};
+
+// Sums that doubles hold.
+struct Plain;
+
 struct Running : Accumulator {
     __device__ __forceinline__ void take(Input x) {
         float wide = widen(x);
@@ -33,6 +67,9 @@ struct Running : Accumulator {
             for (u32 k = 0; k < COUNT; ++k) take(items[k]);
         }
     }
+    // The results of terms behind this one and some that are plain together with them. False if one of them is open.
+    template <u32 COUNT>
+    __device__ __forceinline__ bool results(const Plain &before, const Input (&items)[COUNT], Output *to) const;
     // Mostly nothing was lost yet on either side.
     __device__ __forceinline__ void merge(const Running &other) {
         if (low != 0 || other.low != 0) {
@@ -65,3 +102,49 @@ struct Running : Accumulator {
         return certain;
     }
 };
+
+struct Plain {
+    double value;
+
+    __device__ __forceinline__ void clear() { value = -0.0; }
+    __device__ __forceinline__ void merge(const Plain &other) { value += other.value; }
+    template <u32 COUNT> __device__ __forceinline__ void take_all(const Input (&items)[COUNT]) {
+#pragma unroll
+        for (u32 k = 0; k < COUNT; ++k) value += widen(items[k]);
+    }
+    __device__ __forceinline__ Running running(const Extent &extent) const {
+        Running sum;
+        sum.clear();
+        sum.high = value;
+        sum.greatest = __uint_as_float(extent.top);
+        return sum;
+    }
+    // What is made of each running value.
+    template <u32 COUNT, class Round>
+    __device__ __forceinline__ void visit(const Input (&items)[COUNT], Round round) const {
+        double sum = value;
+#pragma unroll
+        for (u32 k = 0; k < COUNT; ++k) {
+            double next = sum + widen(items[k]);
+            round(k, EXCLUSIVE ? sum + 0.0 : next);  // a sum that starts at 0 is never -0
+            sum = next;
+        }
+    }
+    template <u32 COUNT> __device__ __forceinline__ bool results(const Input (&items)[COUNT], Output *to) const {
+        visit(items, [&](u32 k, double sum) { to[k] = Format<Output>::make(Format<Output>::nearest(sum)); });
+        return true;
+    }
+};
+
+template <u32 COUNT>
+__device__ __forceinline__ bool Running::results(const Plain &before, const Input (&items)[COUNT], Output *to) const {
+    if (inexact || !is_finite(high)) return false;
+    u32 least = low == 0 ? 0 : (u32)__double2hiint(low) + (46 << 20) << 1;  // that `low` lies far below, as below
+    bool are_certain = true;
+    before.visit(items, [&](u32 k, double sum) {
+        double total = high + sum;
+        u32 size = (u32)__double2hiint(total) << 1;
+        are_certain &= (size >= least) & plainly(total, to[k]);
+    });
+    return are_certain;
+}

@@ -5,6 +5,15 @@ struct Terms {
     u32 count, unused;
 };
 
+// All are plain.
+struct Always {
+    __device__ __forceinline__ void clear() {}
+    __device__ __forceinline__ void cover(Input) {}
+    __device__ __forceinline__ void join_into(Always &) const {}
+    __device__ __forceinline__ bool is_plain(u32) const { return true; }
+};
+typedef Always Extent;
+
 struct Accumulator {
     UNSIGNED value;
 
@@ -21,6 +30,24 @@ struct Accumulator {
 #pragma unroll
         for (u32 k = 0; k < COUNT; ++k) take(items[k]);
     }
+    // Those of elements behind this one.
+    template <u32 COUNT> __device__ __forceinline__ bool results(const Input (&items)[COUNT], Output *to) const {
+        Accumulator running = *this;
+#pragma unroll
+        for (u32 k = 0; k < COUNT; ++k) {
+            if (EXCLUSIVE) to[k] = (Output)running.value;
+            running.take(items[k]);
+            if (!EXCLUSIVE) to[k] = (Output)running.value;
+        }
+        return true;
+    }
+    template <u32 COUNT>
+    __device__ __forceinline__ bool results(const Accumulator &before, const Input (&items)[COUNT], Output *to) const {
+        Accumulator running = *this;
+        running.merge(before);
+        return running.results(items, to);
+    }
+    __device__ __forceinline__ const Accumulator &running(const Always &) const { return *this; }
     __device__ __forceinline__ bool result(Output &to, const Terms &) const {
         to = (Output)value;
         return true;
@@ -28,3 +55,4 @@ struct Accumulator {
 };
 
 typedef Accumulator Running;
+typedef Accumulator Plain;

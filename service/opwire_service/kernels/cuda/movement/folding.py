@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import gcd, prod
 
 import numpy as np
@@ -15,46 +15,59 @@ from ...reference.folds import Axis, axes_of, element_at
 from ...reference.moves import view_at
 from ..job import LOAD_BYTES, TYPES, CudaJob, CudaMemory, KernelLaunch, Program
 from .view import UNITS
-from .walk import PIECE, THREADS, CertainJob, Loop, Part, count_of, depth_macro, on_card, walk_type, write_walk
+from .walk import (
+    PIECE,
+    THREADS,
+    CertainJob,
+    Loop,
+    Part,
+    count_of,
+    depth_macro,
+    merged,
+    on_card,
+    walk_type,
+    write_walk,
+)
 
 UNCERTAIN = 2**16
 """The most places of uncertain results that a card lists; if there are more, all are computed again."""
 
+MOST_SPAN = 4
+"""Neighbours of a window that a thread has at most."""
+
 _AXIS = np.dtype(
-    [(name, "<u4") for name in ("size", "blocks", "window", "stride", "dilation", "start", "step", "block_step")]
+    [(name, "<u4") for name in ("size", "blocks", "window", "stride", "dilation", "start", "step", "other_step")]
 )
 
 
-def _head(addresses: Sequence[str], numbers: Sequence[str], axes: int, steps: int) -> np.dtype[np.void]:
+def _head(
+    addresses: Sequence[str], numbers: Sequence[str], axes: int, steps: int, walks: Sequence[str] = ("walk",)
+) -> np.dtype[np.void]:
     return np.dtype(
         [
             *((name, "<u8") for name in addresses),
             *((name, "<u4") for name in numbers),
             ("axis", _AXIS, (axes,)),
-            ("walk", walk_type(steps)),
+            *((name, walk_type(steps)) for name in walks),
         ]
     )
 
 
 class _Dimensions:
-    """Loops over the dimensions of a dense tensor, with steps elsewhere."""
+    """Loops over the dimensions of a dense tensor, with so many steps elsewhere."""
 
     def __init__(self, steps: int) -> None:
         self._steps = steps
         self._loops: list[tuple[int, Loop]] = []
 
-    def add(self, size: int, out: int, source: int = 0, coordinate: int | None = None) -> None:
-        """A dimension: its size, its step in the tensor, that in the source, and which offset counts it."""
-        steps = [source, *(0,) * (self._steps - 1)]
-        if coordinate is not None:
-            steps[coordinate] = 1
-        if size > 1:
-            self._loops.append((out, (size, *steps)))
+    def add(self, size: int, out: int, steps: Mapping[int, int]) -> None:
+        """A dimension: its size, its step in the tensor, and those of offsets, by their numbers."""
+        self._loops.append((out, (size, *(steps.get(i, 0) for i in range(self._steps)))))
 
     @property
     def loops(self) -> list[Loop]:
         ordered = sorted(self._loops, key=lambda each: each[0], reverse=True)
-        return [loop for _, loop in ordered] or [(1, *(0,) * self._steps)]
+        return merged((loop for _, loop in ordered), self._steps)
 
 
 def _columns(desc: BufferTensorDesc, axes: Sequence[Axis]) -> tuple[list[tuple[int, int]], list[int], list[int]]:
@@ -78,19 +91,91 @@ def _images(desc: BufferTensorDesc, axes: Sequence[Axis]) -> tuple[list[tuple[in
     return dimensions[:2], [step for _, step in dimensions[2:]]
 
 
-def _write_axes(axes: Sequence[Axis], steps: Sequence[int], block_steps: Sequence[int], into: Array) -> None:
+def _write_axes(axes: Sequence[Axis], steps: Sequence[int], other_steps: Sequence[int], into: Array) -> None:
     for i, axis in enumerate(axes):
         numbers = axis.size, axis.blocks, axis.window, axis.stride, axis.dilation, axis.start
-        into[i] = (*numbers, steps[i], block_steps[i])
+        into[i] = (*numbers, steps[i], other_steps[i])
 
 
-def _neighbours(loop: Loop, item_bytes: int) -> tuple[int, int]:
-    """The dimension along which a thread takes neighbouring blocks, and how many: the innermost loop may be that."""
-    size, _, *coordinates = loop
-    blocks = coordinates[1::2]
-    if 1 not in blocks:
-        return 0, 1
-    return blocks.index(1), gcd(size, LOAD_BYTES // item_bytes)
+def _is_short(axis: Axis) -> bool:
+    """Whether positions fit 32 bits, with some to spare."""
+    last = (axis.blocks - 1) * axis.stride + (axis.window + MOST_SPAN) * axis.dilation
+    return max(last, axis.start, axis.size) < 2**31 - 2**8
+
+
+class _Walks:
+    """How threads walk columns, and blocks of threads beside each other the elements of the windows.
+
+    Each loop has steps in source and target, one for the block of each dimension, and one for its element of the
+    window, unless windows have loops of their own, where that takes the place of the block.
+
+    Attributes:
+        places: the loops of threads.
+        blocks: those of blocks of threads.
+        apart: whether these are over the windows, too: where neighbouring threads have neighbouring blocks.
+        inner, lanes: the dimension along which a thread takes neighbouring blocks, and how many.
+        span: neighbours of a window along that dimension that a thread has.
+        image_steps, window_steps: steps in the image, and in the columns along the windows.
+    """
+
+    def __init__(self, source: BufferTensorDesc, target: BufferTensorDesc, axes: Sequence[Axis]) -> None:
+        self._axes, item_bytes = axes, source.data_type.bits // 8
+        outer, self.window_steps, self._block_steps = _columns(target, axes)
+        image, self.image_steps = _images(source, axes)
+        self._outer = [(size, out, step) for (size, out), (_, step) in zip(outer, image, strict=True)]
+        windows = self._lay_apart(item_bytes)
+        if not windows:
+            self.apart, self.inner, self.span = False, 0, 1
+            self.places = self._loops()
+            self._take_neighbours(item_bytes)
+        sharing = -(-count_of(self.places) // (THREADS * self.lanes))
+        self.blocks = merged([(sharing, 1, *(0,) * (self.steps - 1)), *windows], self.steps)
+
+    @property
+    def steps(self) -> int:
+        return 2 + len(self._axes) * (1 if self.apart else 2)
+
+    @property
+    def are_adjacent(self) -> bool:
+        """Whether neighbours of the blocks and of the window are neighbours in the image, too."""
+        axis = self._axes[self.inner]
+        return self.apart and (axis.stride, axis.dilation, self.image_steps[self.inner]) == (1, 1, 1)
+
+    def _lay_apart(self, item_bytes: int) -> list[Loop]:
+        """The loops over the windows where they leave threads enough to do."""
+        self.apart = True
+        self.places = self._loops()
+        if not self._take_neighbours(item_bytes) or count_of(self.places) < THREADS * self.lanes:
+            return []
+        self.span = min(MOST_SPAN, self._axes[self.inner].window)
+        return self._window_loops()
+
+    def _take_neighbours(self, item_bytes: int) -> bool:
+        """Whether the innermost loop is over blocks that lie side by side."""
+        size, _, target, *coordinates = self.places[-1]
+        self.inner, self.lanes = 0, 1
+        blocks = coordinates[: len(self._axes)]
+        if target == 1 and 1 in blocks:
+            self.inner, self.lanes = blocks.index(1), gcd(size, LOAD_BYTES // item_bytes)
+            return True
+        return False
+
+    def _loops(self) -> list[Loop]:
+        found, count = _Dimensions(self.steps), len(self._axes)
+        for size, out, step in self._outer:
+            found.add(size, out, {0: step, 1: out})
+        for i, (axis, out, window) in enumerate(zip(self._axes, self._block_steps, self.window_steps, strict=True)):
+            found.add(axis.blocks, out, {1: out, 2 + i: 1})
+            if not self.apart:
+                found.add(axis.window, window, {1: window, 2 + count + i: 1})
+        return found.loops
+
+    def _window_loops(self) -> list[Loop]:
+        found = _Dimensions(self.steps)
+        for i, (axis, out) in enumerate(zip(self._axes, self.window_steps, strict=True)):
+            span = self.span if i == self.inner else 1
+            found.add(-(-axis.window // span), out * span, {1: out * span, 2 + i: span})
+        return found.loops
 
 
 class UnfoldJob(CertainJob):
@@ -99,24 +184,29 @@ class UnfoldJob(CertainJob):
     def __init__(self, plan: Plan) -> None:
         source, target = plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
         axes = axes_of(plan, source)
-        outer, windows, blocks = _columns(target, axes)
-        image, steps = _images(source, axes)
-        dimensions = _Dimensions(1 + 2 * len(axes))
-        for (size, out), (_, step) in zip(outer, image, strict=True):
-            dimensions.add(size, out, step)
-        for i, axis in enumerate(axes):
-            dimensions.add(axis.window, windows[i], coordinate=1 + 2 * i)
-            dimensions.add(axis.blocks, blocks[i], coordinate=2 + 2 * i)
-        loops = dimensions.loops
-        head = _head(("source", "target"), ("first", "count"), len(axes), 1 + 2 * len(axes))
-        parameter = np.zeros(1, head)
-        _write_axes(axes, steps, [0] * len(axes), parameter["axis"][0])
-        write_walk(loops, parameter["walk"][0])
-        inner, lanes = _neighbours(loops[-1], source.data_type.bits // 8)
-        macros = ("UNIT", UNITS[source.data_type.bits // 8]), ("AXES", len(axes)), ("STEPS", 1 + 2 * len(axes))
-        sources = ("scalars", "movement/walk", "movement/plain", "movement/unfold")
-        program = Program(sources, (*macros, ("INNER", inner), ("LANES", lanes), depth_macro(loops)))
-        self._part = Part(program, "unfold", parameter, count_of(loops), THREADS * lanes)
+        walks = _Walks(source, target, axes)
+        numbers = "first", "count", "places", "unused"
+        parameter = np.zeros(1, _head(("source", "target"), numbers, len(axes), walks.steps, ("walk", "windows")))
+        parameter["places"] = count_of(walks.places)
+        _write_axes(axes, walks.image_steps, walks.window_steps, parameter["axis"][0])
+        write_walk(walks.places, parameter["walk"][0])
+        write_walk(walks.blocks, parameter["windows"][0])
+        macros: tuple[tuple[str, str | int], ...] = (
+            ("UNIT", UNITS[source.data_type.bits // 8]),
+            ("AXES", len(axes)),
+            ("STEPS", walks.steps),
+            ("APART", int(walks.apart)),
+            ("INNER", walks.inner),
+            ("LANES", walks.lanes),
+            ("SPAN", walks.span),
+            ("ADJACENT", int(walks.are_adjacent)),
+            ("POSITION", "i32" if all(map(_is_short, axes)) else "i64"),
+            depth_macro(walks.places),
+            ("WINDOW_DEPTH", depth_macro(walks.blocks)[1]),
+        )
+        program = Program(("scalars", "movement/walk", "movement/plain", "movement/unfold"), macros)
+        piece = PIECE // (THREADS * walks.span)
+        self._part = Part(program, "unfold", parameter, count_of(walks.blocks), 1, piece)
         self.programs = (program,)
 
     def launches(self, memory: CudaMemory) -> Iterator[KernelLaunch]:
@@ -134,9 +224,9 @@ class FoldJob(CertainJob):
         image, steps = _images(self._target, self._axes)
         dimensions = _Dimensions(1 + len(self._axes))
         for (size, out), (_, step) in zip(image, outer, strict=True):
-            dimensions.add(size, out, step)
+            dimensions.add(size, out, {0: step})
         for i, axis in enumerate(self._axes):
-            dimensions.add(axis.size, steps[i], coordinate=1 + i)
+            dimensions.add(axis.size, steps[i], {1 + i: 1})
         loops = dimensions.loops
         names = ("source", "target", "uncertain"), ("first", "count", "room", "unused")
         parameter = np.zeros(1, _head(*names, len(self._axes), 1 + len(self._axes)))

@@ -13,7 +13,7 @@ from .view import UNITS
 from .walk import PIECE, THREADS, CertainJob, Part, depth_macro, merged, on_card, walk_type, write_walk
 
 SHARE = 8
-"""Neighbours that a thread looks at, as in the kernel."""
+"""Elements that a thread looks at, and numbers that it clears, as in the kernel."""
 
 _NONZERO = np.dtype(
     [
@@ -50,7 +50,7 @@ class NonzeroJob(CertainJob):
             Part(program, "count_tiles", task, tiles, 1, at_once),
             Part(program, "sum_tiles", task, 1, 1),
             Part(program, "write_rows", task, tiles, 1, at_once),
-            Part(program, "clear_rows", task, rows.sizes[-2] * columns, THREADS),
+            Part(program, "clear_rows", task, rows.sizes[-2] * columns, THREADS * SHARE),
         )
         self.scratch_bytes = 4 * tiles
 

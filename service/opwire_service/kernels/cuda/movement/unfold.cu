@@ -1,45 +1,77 @@
-// Columns of blocks of an image: each element of a dense output is one of the image, or 0 in the padding. Of each of AXES
-// dimensions two offsets are which element of the window it is, and which block. A thread has LANES blocks that are
-// neighbours along the dimension INNER.
+// Columns of blocks of an image: each element of a dense output is one of the image, or 0 in the padding. A position along
+// each of AXES dimensions follows from which element of the window it is, and which block. A thread has LANES blocks that
+// are neighbours along the dimension INNER, and of them SPAN neighbours of the window along it; which ones is the same in
+// a whole block of threads, if APART: windows then have a walk of their own, inside that over blocks of threads, so that the
+// image is read once. ADJACENT blocks and elements of the window
+// along INNER are neighbours in the image, too. Positions fit POSITION.
 
 const u32 THREADS = 256;
 
 struct Axis {
     u32 size, blocks, window, stride, dilation, start;
-    u32 step, unused;  // in the image
+    u32 step, window_step;  // in the image, and in the columns
 };
 
 struct Unfold {
     const Unit *source;
     Unit *target;
-    u32 first, count;
+    u32 first, count;    // blocks of threads
+    u32 places, unused;  // that all threads walk
     Axis axis[AXES];
-    Walk walk;  // source, then window and block of each dimension
+    Walk walk;     // source and target, then the block of each dimension, and unless APART the element of the window
+    Walk windows;  // the number of a block of threads, and target, then the element of the window
 };
 
+typedef Pack<Unit, LANES> Lanes;
+typedef POSITION Position;
+
 extern "C" __global__ void __launch_bounds__(THREADS) unfold(const __grid_constant__ Unfold all) {
-    u32 place = (blockIdx.x * THREADS + threadIdx.x) * LANES, offset[STEPS];
-    if (place >= all.count) return;
-    place += all.first;
-    walk(all.walk, place, offset);
+    const int WINDOW = APART ? 2 : 2 + AXES;
+    u32 at[STEPS], other[STEPS];
+    walk_some<WINDOW_DEPTH>(all.windows, all.first + blockIdx.x, other);
+    u32 place = (other[0] * THREADS + threadIdx.x) * LANES;
+    if (place >= all.places) return;
+    walk(all.walk, place, at);
+    const u32 *element = (APART ? other : at) + WINDOW;
     bool inside = true;
-    u32 source = offset[0];
-    i64 begin = 0;
+    u32 source = at[0];
+    Position begin = 0;
 #pragma unroll
     for (int i = 0; i < AXES; ++i) {
         const Axis &axis = all.axis[i];
-        i64 at = (i64)offset[1 + 2 * i] * axis.dilation + (i64)offset[2 + 2 * i] * axis.stride - axis.start;
-        if (i == INNER)
-            begin = at;
-        else
-            inside &= 0 <= at && at < axis.size;
-        source += (u32)at * axis.step;
+        Position position = (Position)element[i] * axis.dilation - axis.start + (Position)at[2 + i] * axis.stride;
+        if (i == INNER) {
+            begin = position;
+        } else {
+            inside &= 0 <= position && position < axis.size;
+            source += (u32)position * axis.step;
+        }
     }
     const Axis &inner = all.axis[INNER];
-    Pack<Unit, LANES> found = {};
+    u32 left = inner.window - element[INNER];
+    Lanes found[SPAN] = {};
+    if (ADJACENT) {
+        Unit line[SPAN + LANES - 1] = {};
+        const Unit *from = all.source + source + (i64)begin;
 #pragma unroll
-    for (u32 k = 0; k < LANES; ++k)
-        if (inside && (u64)(begin + (i64)k * inner.stride) < inner.size)
-            found.lane[k] = all.source[source + k * inner.stride * inner.step];
-    *reinterpret_cast<Pack<Unit, LANES> *>(all.target + place) = found;
+        for (u32 j = 0; j < SPAN + LANES - 1; ++j)
+            if (inside && (u64)(begin + j) < inner.size) line[j] = from[j];
+#pragma unroll
+        for (u32 n = 0; n < SPAN; ++n)
+#pragma unroll
+            for (u32 k = 0; k < LANES; ++k) found[n].lane[k] = line[n + k];
+    } else {
+#pragma unroll
+        for (u32 n = 0; n < SPAN; ++n) {
+            u32 here = source + ((u32)begin + n * inner.dilation) * inner.step;
+#pragma unroll
+            for (u32 k = 0; k < LANES; ++k)
+                if (inside && n < left && (u64)(begin + (Position)n * inner.dilation + (Position)k * inner.stride) < inner.size)
+                    found[n].lane[k] = all.source[here + k * inner.stride * inner.step];
+        }
+    }
+    Unit *target = all.target + (at[1] + other[1]);
+#pragma unroll
+    for (u32 n = 0; n < SPAN; ++n)
+        if (n < left) *reinterpret_cast<Lanes *>(target + n * inner.window_step) = found[n];
 }

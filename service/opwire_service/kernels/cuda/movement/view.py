@@ -73,7 +73,8 @@ _ROWS = np.dtype(
 )
 _TILES_HEAD = [
     *((name, "<u8") for name in ("source", "target")),
-    *((name, "<u4") for name in ("first", "count", "rows", "columns", "across", "down", "begin", "unused")),
+    *((name, "<u4") for name in ("first", "count", "rows", "columns", "across", "down", "begin", "matrices")),
+    *((name, "<u4") for name in ("step", "target_step")),
 ]
 
 
@@ -248,37 +249,49 @@ def _transposed(loops: list[Loop], size: int, offsets: tuple[int, int]) -> Part 
     if rows is None or not is_turned or size > WIDEST_TILED:
         return None
     outer.remove(rows)
+    sources = offsets[0], columns[1], rows[0], *(loop[1] for loop in outer)
+    targets = offsets[1], rows[2], columns[0], *(loop[2] for loop in outer)
     elements = TILE_SIDES[size] ** 2
     high = min(TILE_SIDES[size], _power_above(rows[0]))
     wide = min(elements // high, _power_above(columns[0]))
     high = min(elements // wide, _power_above(rows[0]))
+    matrices, deep = _followers(outer, elements // (high * wide))
     tiles = without_ones(
         [
-            *((*loop, 0, 0) for loop in outer),
-            (-(-rows[0] // high), high, high * rows[2], high, 0),
-            (-(-columns[0] // wide), wide * columns[1], wide, 0, wide),
+            *((*loop, 0, 0, 0) for loop in outer if loop is not matrices),
+            (-(-matrices[0] // deep), deep * matrices[1], deep * matrices[2], 0, 0, deep),
+            (-(-rows[0] // high), high, high * rows[2], high, 0, 0),
+            (-(-columns[0] // wide), wide * columns[1], wide, 0, wide, 0),
         ],
-        4,
+        5,
     )
-    parameter = np.zeros(1, [*_TILES_HEAD, ("walk", walk_type(4))])
-    parameter["rows"], parameter["columns"] = rows[0], columns[0]
+    parameter = np.zeros(1, [*_TILES_HEAD, ("walk", walk_type(5))])
+    parameter["rows"], parameter["columns"], parameter["matrices"] = rows[0], columns[0], matrices[0]
     parameter["across"], parameter["down"] = columns[1] % 2**32, rows[2]
+    parameter["step"], parameter["target_step"] = (step % 2**32 for step in matrices[1:])
     write_walk(tiles, parameter["walk"][0])
-    sources = offsets[0], columns[1], rows[0], *(loop[1] for loop in outer)
-    targets = offsets[1], rows[2], columns[0], *(loop[2] for loop in outer)
     lanes = gcd(max(1, WORD_BYTES // size), high, wide, *sources, *targets)
-    threads = min(THREADS, high * wide // lanes)
+    threads = min(THREADS, deep * high * wide // lanes)
     macros = (
-        ("STEPS", 4),
+        ("STEPS", 5),
         depth_macro(tiles),
         ("UNIT", UNITS[size]),
         ("ROWS", high),
         ("COLUMNS", wide),
+        ("DEEP", deep),
         ("LANES", lanes),
         ("THREADS", threads),
     )
     program = Program((*PLAIN, "movement/transpose"), macros)
     return Part(program, "transpose_tiles", parameter, count_of(tiles), 1, PIECE // elements, (threads, 1))
+
+
+def _followers(loops: list[Loop], room: int) -> tuple[Loop, int]:
+    """The loop over matrices that follow each other, and how many of their tiles a block has where there is room."""
+    if room == 1 or not loops:
+        return (1, 0, 0), 1
+    loop = max(reversed(loops), key=lambda loop: min(loop[0], room))
+    return loop, min(room, _power_above(loop[0]))
 
 
 def _power_above(number: int) -> int:

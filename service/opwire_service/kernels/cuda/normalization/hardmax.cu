@@ -9,6 +9,7 @@ struct State {
     u32 index;  // of it, the greatest index if there is none
 
     static const bool PEAKED = false;
+    static const bool IS_JOINED = true;
 
     __device__ __forceinline__ void clear(float) {
         best = Bounds<float>::lowest();

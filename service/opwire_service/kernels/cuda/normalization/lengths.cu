@@ -8,6 +8,7 @@ struct State {
     double sum;
 
     static const bool PEAKED = false;
+    static const bool IS_JOINED = true;
 
     __device__ __forceinline__ void clear(float) { sum = 0; }
     __device__ __forceinline__ void add(const float (&values)[LANES], u32, Kept (&)[LANES]) {

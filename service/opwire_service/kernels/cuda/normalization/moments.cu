@@ -28,6 +28,21 @@ static __device__ __forceinline__ bool are_close(const float (&values)[LANES]) {
     return __float_as_uint(top) <= (least >> 1) + (25u << 23);
 }
 
+// The coarse inverse root is within 2^-18, and the cube of its error so below the roundings, two units of the last place.
+static __device__ __forceinline__ double inverse_root(double x) {
+    if ((u32)__double2hiint(x) - 0x00100000 >= 0x7fe00000) return 1 / sqrt(x);  // nothing positive and normal
+    double inverse;
+    asm("rsqrt.approx.ftz.f64 %0, %1;" : "=d"(inverse) : "d"(x));
+    double rest = fma(-x * inverse, inverse, 1.0);
+    return fma(inverse * rest, fma(0.375, rest, 0.5), inverse);
+}
+
+// A number over the elements of a row, rounded right: the inverse of their count is, and what it leaves is exact.
+static __device__ __forceinline__ double share_of(double total, const Numbers &numbers) {
+    double share = total * numbers.inverse;
+    return fma(fma(-share, (double)numbers.count, total), numbers.inverse, share);
+}
+
 // The mean of a row, as a sum of two, and how far it may be off.
 struct Mean {
     double high, low, error;
@@ -42,6 +57,7 @@ struct State {
     u32 inexact, unused;  // not 0 if that was rounded, too
 
     static const bool PEAKED = false;
+    static const bool IS_JOINED = MEAN || SQUARES;
 
     __device__ __forceinline__ void clear(float) {
         sum = lost = squares = lost_squares = 0;
@@ -121,6 +137,11 @@ struct State {
     }
     static __device__ __forceinline__ void join(HeldSingle &a, const HeldSingle &b) {
         double error, rest;
+        if (a.lost == 0 && b.lost == 0) {  // mostly
+            a.sum = two_sum(a.sum, b.sum, a.lost);
+            a.inexact |= b.inexact;
+            return;
+        }
         a.sum = two_sum(a.sum, b.sum, error);
         a.lost = two_sum(a.lost, error, rest);
         a.inexact |= b.inexact | (rest != 0);
@@ -145,8 +166,8 @@ struct State {
         if (!MEAN) return {0, 0, 0};
         double n = numbers.count;
         if (!is_finite(sum)) return {sum, 0, 0};
-        double rest, total = two_sum(sum, lost, rest), high = total / n;
-        double low = (fma(-high, n, total) + rest) / n;
+        double rest, total = two_sum(sum, lost, rest), high = share_of(total, numbers);
+        double low = (fma(-high, n, total) + rest) * numbers.inverse;
         return {high, low, 4 * UNIT * fabs(low)};
     }
     // The mean of the squares, of which FLOAT16 lost something in each load.
@@ -156,8 +177,8 @@ struct State {
         if (MEAN && !is_finite(sum)) return mean.high - mean.high;
         if (!is_finite(squares)) return squares;
         if (MEAN && numbers.count == 1) return 0;
-        double rest, total = two_sum(squares, lost_squares, rest), high = total / n;
-        double low = (fma(-high, n, total) + rest) / n;
+        double rest, total = two_sum(squares, lost_squares, rest), high = share_of(total, numbers);
+        double low = (fma(-high, n, total) + rest) * numbers.inverse;
         error = (share(numbers) + (HALF ? 64 * UNIT : 0x1p-100)) * high;
         if (!MEAN || high == 0) return high;
         double square = mean.high * mean.high;
@@ -193,7 +214,7 @@ struct Row {
         row.share = 0x1p-50f;
         if (VARIANCE) {
             double sum = spread + numbers.epsilon;
-            row.factor = 1 / sqrt(sum);
+            row.factor = inverse_root(sum);
             if (error > 0) row.share = error < fabs(sum) * 0x1p-10 ? row.share + 1.01f * (float)(error / fabs(sum)) : 1;
         }
         // The mean may become two floats.
@@ -223,14 +244,15 @@ struct Row {
         if (SQUARES) {
             double error = 0, spread = VARIANCE ? state.variance(mean, numbers, error) : 0;
             bool is_poor = error > 0x1p-40 * (spread + numbers.epsilon);
-            if (!__syncthreads_or(is_poor)) return of(state, numbers);
+            if (!__syncthreads_or(is_poor)) return with(mean, spread, error, numbers);
         }
-        double spread = sum([&](float x) {
-            double deviation = MEAN ? (x - mean.high) - mean.low : (double)x;
-            return deviation * deviation;
-        }) / numbers.count;
+        // What `low` adds is no more than its square.
+        double spread = sum([&](float x, double total) {
+            double deviation = MEAN ? x - mean.high : (double)x;
+            return fma(deviation, deviation, total);
+        }) * numbers.inverse;
         if (state.inexact) mean.error += 2 * State::share(numbers) * sqrt(spread + mean.high * mean.high);
-        double error = 2 * UNIT * numbers.depth * spread + mean.error * mean.error;
+        double error = 2 * UNIT * numbers.depth * spread + mean.error * mean.error + mean.low * mean.low;
         return with(mean, spread, error, numbers);
     }
     // Mostly floats will do.

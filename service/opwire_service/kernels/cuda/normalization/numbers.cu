@@ -17,8 +17,9 @@ const int GATHER = 3;   // anyhow
 
 struct Numbers {
     double epsilon;
-    double depth;  // additions that an element takes part in, at most
-    u32 count;     // elements of a row
+    double depth;    // additions that an element takes part in, at most
+    double inverse;  // of `count`
+    u32 count;       // elements of a row
     u32 unused;
 };
 

@@ -1,8 +1,8 @@
 // Rows of elements, each of which is computed from what all of its row come to. A family defines
 //   State: what elements come to: clear(peak), add(values, first, kept), merge(other); PEAKED if the greatest element
 //          is to be known first where that costs nothing; kept are terms that `value` can use again; of rows that are
-//          held threads exchange no more than held(), which they join and take
-//   Row:   of(state, numbers), or of_held(state, numbers, sum), where sum(term) adds up a term of each element; and
+//          held threads exchange no more than held(), which they join and take, if IS_JOINED
+//   Row:   of(state, numbers), or of_held(state, numbers, sum), where sum(term) adds a term of each element to it; and
 //          whether an element is certain: value<IS_KEPT>(x, index, kept, beside, numbers, result); or, if
 //          TELLS_AT_ONCE, at_once(x, kept, beside, result), which mostly tells
 //   KEEPS: whether terms are kept at all; prepare(): what a block does at first
@@ -106,8 +106,9 @@ template <class T> static __device__ __forceinline__ T from_lane(T mine, u32 dis
     return words.whole;
 }
 
-// Joins what neighbouring threads have, `width` of them, a power of two; all of them get the result.
-template <class T, class Join> static __device__ __forceinline__ void join_along_x(T &mine, u32 width, T nothing, Join join) {
+// Joins what neighbouring threads have, `width` of them, a power of two; all of them get the result. No kernel does that
+// twice in one place: nobody still reads what was shared before.
+template <class T, class Join> static __device__ __forceinline__ void join_along_x(T &mine, u32 width, Join join) {
     for (u32 distance = min(width, 32) / 2; distance; distance /= 2) {
         T other = from_lane(mine, distance);
         join(mine, other);
@@ -117,21 +118,10 @@ template <class T, class Join> static __device__ __forceinline__ void join_along
     T *shared = reinterpret_cast<T *>(memory);
     // Such a block has one row or few: its warps lie one after the other in them.
     u32 thread = threadIdx.y * blockDim.x + threadIdx.x, warp = thread / 32, warps = width / 32, first = warp / warps * warps;
-    __syncthreads();
     if (thread % 32 == 0) shared[warp] = mine;
     __syncthreads();
-    u32 lane = thread % 32;
-    mine = lane < warps ? shared[first + lane] : nothing;
-    for (u32 distance = 16; distance; distance /= 2) {
-        if (distance >= warps) continue;
-        T other = from_lane(mine, distance);
-        join(mine, other);
-    }
-    // Lanes beyond the warps hold nothing yet.
-    __syncthreads();
-    if (thread % 32 == 0) shared[warp] = mine;
-    __syncthreads();
-    mine = shared[warp];
+    mine = shared[first];
+    for (u32 other = first + 1; other < first + warps; ++other) join(mine, shared[other]);
 }
 
 static __device__ __forceinline__ State cleared() {
@@ -141,7 +131,7 @@ static __device__ __forceinline__ State cleared() {
 }
 
 static __device__ __forceinline__ void join_rows(State &state) {
-    join_along_x(state, blockDim.x, cleared(), [](State &a, const State &b) { a.merge(b); });
+    join_along_x(state, blockDim.x, [](State &a, const State &b) { a.merge(b); });
 }
 
 // The same along y, for threads that share columns.
@@ -235,7 +225,7 @@ static __device__ __forceinline__ void put_statistics(const Task &task, const Ro
 }
 
 #if HELD
-// Adds up what a function gives for each of the values that the threads of a row hold.
+// Adds up what a function adds to a sum for each of the values that the threads of a row hold.
 struct HeldSum {
     const float (&values)[HELD][LANES];
     bool present;
@@ -247,8 +237,8 @@ struct HeldSum {
         for (int n = 0; n < HELD; ++n)
 #pragma unroll
             for (int k = 0; k < LANES; ++k)
-                if (present && threadIdx.x + n * blockDim.x < items) total += term(values[n][k]);
-        join_along_x(total, blockDim.x, 0.0, [](double &a, double b) { a += b; });
+                if (present && threadIdx.x + n * blockDim.x < items) total = term(values[n][k], total);
+        join_along_x(total, blockDim.x, [](double &a, double b) { a += b; });
         return total;
     }
 };
@@ -273,7 +263,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) held_rows(const __
 #pragma unroll
             for (int k = 0; k < LANES; ++k)
                 if (part.present && threadIdx.x + n * blockDim.x < task.items) peak = fmaxf(peak, values[n][k]);
-        join_along_x(peak, blockDim.x, peak, [](float &a, float b) { a = fmaxf(a, b); });
+        join_along_x(peak, blockDim.x, [](float &a, float b) { a = fmaxf(a, b); });
     }
     state.clear(peak);
 #pragma unroll
@@ -281,9 +271,11 @@ extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) held_rows(const __
         u32 item = threadIdx.x + n * blockDim.x;
         if (part.present && item < task.items) state.add(values[n], item * LANES, kept[n]);
     }
-    State::Held held = state.held();
-    join_along_x(held, blockDim.x, cleared().held(), [](State::Held &a, const State::Held &b) { State::join(a, b); });
-    state.take(held);
+    if (State::IS_JOINED) {
+        State::Held held = state.held();
+        join_along_x(held, blockDim.x, [](State::Held &a, const State::Held &b) { State::join(a, b); });
+        state.take(held);
+    }
     Row row = Row::of_held(state, task.numbers, HeldSum{values, part.present, task.items});
     if (!part.present) return;
     if (threadIdx.x == 0) put_statistics(task, row, part.output, part.at);

@@ -31,7 +31,7 @@ STATISTIC = 2**32 - 1
 HOST_AT_ONCE = 4096
 """Elements that the host computes between two questions whether to stop."""
 
-_NUMBERS = np.dtype([("epsilon", "<f8"), ("depth", "<f8"), ("count", "<u4"), ("unused", "<u4")])
+_NUMBERS = np.dtype([*((name, "<f8") for name in ("epsilon", "depth", "inverse")), ("count", "<u4"), ("unused", "<u4")])
 _NEST = nest_dtype(len(TENSORS))
 _TASK = np.dtype(
     [
@@ -212,7 +212,8 @@ class Rows:
         shape, kept = self._shape, size_of(self._kept)
         task["uncertain"], task["room"] = memory.uncertain, self._room
         epsilon = self._kernels.epsilon + 0.0  # a zero has no sign
-        task["numbers"] = (epsilon, shape.depth, size_of(self._reduced), 0)
+        count = size_of(self._reduced)
+        task["numbers"] = (epsilon, shape.depth, 1 / count, count, 0)
         task["items"], task["stretch"], task["splits"] = shape.items, shape.stretch, shape.splits
         task["step"] = [step % 2**32 for step in self._reduced[-1].steps] if self._reduced else 0
         write_nest(self._kept, task["kept"])

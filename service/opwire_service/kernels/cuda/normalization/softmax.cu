@@ -61,6 +61,7 @@ struct State {
     u32 unused;
 
     static const bool PEAKED = true;
+    static const bool IS_JOINED = true;
 
     __device__ __forceinline__ void clear(float to) {
         sum = lost = 0;
@@ -123,6 +124,7 @@ struct State {
         rescaled = max(rescaled, other.rescaled);
     }
     // Of threads that know the same greatest element.
+#if LOGARITHM
     struct Held {
         double sum;
         u32 peaks, unused;
@@ -137,6 +139,15 @@ struct State {
         lost = 0;
         peaks = all.peaks;
     }
+#else
+    typedef double Held;
+    __device__ __forceinline__ Held held() const { return sum + lost + peaks; }
+    static __device__ __forceinline__ void join(Held &a, const Held &b) { a += b; }
+    __device__ __forceinline__ void take(const Held &all) {
+        sum = all;
+        lost = peaks = 0;
+    }
+#endif
 };
 
 struct Row {

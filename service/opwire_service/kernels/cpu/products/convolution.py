@@ -218,7 +218,7 @@ class ConvolutionJob(Job):
         if len(units) == 1:
             work(0, 1)
         else:
-            pool.run(work, len(units), 1, stop)
+            pool.run(work, len(units), 1, stop, phase.find)
 
     def _units(self, phase: Phase, spaces: Workspaces[Tiles], units: Boxes, stop: Stop, begin: int, end: int) -> None:
         with np.errstate(all="ignore"), spaces.one() as tiles:

@@ -183,12 +183,12 @@ class GemmJob(Job):
     ) -> None:
         softmax = self._softmax
         if softmax is None:
-            pool.run(partial(self._tiles, product, spaces, cut, stop), cut.units, 1, stop)
+            pool.run(partial(self._tiles, product, spaces, cut, stop), cut.units, 1, stop, product.find)
             return
         sums = softmax.sums()
         product = product._replace(target=Operand.of(self._batched(sums)))
         spaces = Workspaces(partial(Tiles, product))
-        pool.run(partial(self._tiles, product, spaces, cut, stop), cut.units, 1, stop)
+        pool.run(partial(self._tiles, product, spaces, cut, stop), cut.units, 1, stop, product.find)
         softmax.finish(sums, target, pool, stop)
 
     def _run_alone(self, product: Product, tiles: Tiles, place: Place, stop: Stop) -> None:

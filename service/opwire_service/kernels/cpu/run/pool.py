@@ -162,7 +162,7 @@ class Pool:
 class _Units:
     """Units of a kernel. In their record threads take them without Python."""
 
-    find = None
+    find: Find | None = None
 
     def __init__(self, task: Task, places: tuple[int, int, int], helpers: int, find: Find) -> None:
         self._task = task

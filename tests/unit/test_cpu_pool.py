@@ -118,6 +118,22 @@ def test_a_helper_takes_part(find, rest):
     pool.close()
 
 
+@pytest.mark.parametrize("rest", [0, 0.01], ids=["listening", "asleep"])
+def test_helpers_turn_from_functions_of_python_to_kernels_and_back(find, rest):
+    pool, both = Pool(2), threading.Barrier(2)
+
+    def piece(begin: int, end: int) -> None:
+        both.wait(10)
+
+    for _ in range(10):
+        pool.run(piece, 2, 1, go_on, find)
+        begun, met = np.zeros(2, np.int64), np.zeros(2, np.int64)
+        share(pool, find, meet, begun, met)
+        assert met.tolist() == [1, 1]
+        time.sleep(rest)
+    pool.close()
+
+
 @pytest.mark.parametrize("answers", [0, 1, 5])
 def test_work_stops_between_pieces(pool, find, answers):
     asked = iter([False] * answers)

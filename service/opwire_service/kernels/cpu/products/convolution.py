@@ -18,15 +18,28 @@ from ...layout import coordinates
 from ..jit.compiler import Kernel
 from ..run.job import Job, Step
 from ..run.pool import Find, Pool
+from .calls import CALLS
 from .certified import EXACT_BYTES, Expression, Tile, finish
 from .columns import UNFOLD
-from .convolving import Sums
+from .convolving import Tiles
 from .direct import DIRECT, LINE
-from .finishing import NOTHING, Finish, Steps, of_type
+from .finishing import Finish, Steps, of_type
 from .laying import lines_at_once, planes_of_lines
 from .lines import LINES
 from .multiplying import GATHER, MULTIPLY, summation_error
-from .phases import MOST_UNFOLDED, Cut, Phase, Unit, flat_filters, flat_view, grouped, visits_of_tiles
+from .phases import (
+    MOST_UNFOLDED,
+    Cut,
+    Phase,
+    Spot,
+    Spots,
+    Unit,
+    addend_of,
+    flat_filters,
+    flat_view,
+    grouped,
+    visits_of_tiles,
+)
 from .planes import LAY
 from .unfolding import MOST_SUMS, Boxes, Columns, halved
 from .widening import WIDEN
@@ -76,7 +89,7 @@ class ConvolutionJob(Job):
         if self._by_lines:
             return of_type(DIRECT, self._dtype), of_type(LINES, self._dtype)
         kernels = tuple(of_type(pair, self._dtype) for pair in (WIDEN, UNFOLD, LAY))
-        return *kernels, MULTIPLY, GATHER, *self._finish_of(self._depth).kernels
+        return CALLS, *kernels, MULTIPLY, GATHER, *self._finish_of(self._depth).kernels
 
     @property
     def visits(self) -> int:
@@ -169,12 +182,15 @@ class ConvolutionJob(Job):
         source, _, bias, target = tensors
         place: tuple[Any, ...] = (..., *(line.outputs for line in lines))
         cut, depth = self._cut(lines, pool.threads), prod(shape)
-        spaces = Workspaces(partial(Workspace, cut.sizes))
-        return Phase(lines, source, filters, shape, bias, target[place], cut, self._finish_of(depth), spaces, find)
+        target = target[place]
+        spots = Spots(Spot.of(source), Spot.of(filters), Spot.of(target), None if bias is None else Spot.of(bias))
+        return Phase(lines, source, filters, shape, bias, target, spots, cut, self._finish_of(depth), find)
 
     def _bound(self, phase: Phase, pool: Pool) -> Bound:
         """What computes a phase."""
-        return self._bound_lines(phase, pool) if self._by_lines else partial(self._run_tiles, phase, pool)
+        if self._by_lines:
+            return self._bound_lines(phase, pool)
+        return partial(self._run_tiles, phase, Workspaces(partial(Tiles, phase)), pool)
 
     def _bound_lines(self, phase: Phase, pool: Pool) -> Bound:
         groups, filters, *extents = phase.target.shape
@@ -182,8 +198,8 @@ class ConvolutionJob(Job):
         group, filter_, image, *space = (step // phase.target.itemsize for step in phase.target.strides)
         space = [0] * (SPATIAL - len(space)) + space
         geometry = phase.finish.direct_geometry(
-            window, filters, Steps.of(phase.filters), phase.source.ctypes.data,
-            Steps(phase.target.ctypes.data, group, filter_, 0), _addend(phase.bias), (image, *space),
+            window, filters, Steps.of(phase.filters), phase.spots.source.address,
+            Steps(phase.spots.target.address, group, filter_, 0), addend_of(phase.bias), (image, *space),
         )  # fmt: skip
         lines, kernel = lines_at_once(window, phase.shape[0], filters), of_type(DIRECT, self._dtype)
         units, elements = groups * filters * prod(extents[:-1]) * -(-extents[-1] // LINE), min(extents[-1], LINE)
@@ -196,71 +212,37 @@ class ConvolutionJob(Job):
         step = Step(kernel, geometry, units, elements * prod(phase.shape))
         return step.bind(0, 0, 0, phase.find, pool, (phase,))
 
-    def _run_tiles(self, phase: Phase, pool: Pool, stop: Stop) -> None:
+    def _run_tiles(self, phase: Phase, spaces: Workspaces[Tiles], pool: Pool, stop: Stop) -> None:
         units = self._tiles(phase.cut, phase.lines)
-        work = partial(self._units, phase, units, stop)
+        work = partial(self._units, phase, spaces, units, stop)
         if len(units) == 1:
             work(0, 1)
         else:
-            pool.run(work, len(units), 1, stop)
+            pool.run(work, len(units), 1, stop, phase.find)
 
-    def _units(self, phase: Phase, units: Boxes, stop: Stop, begin: int, end: int) -> None:
-        with np.errstate(all="ignore"), phase.workspaces.one() as workspace:
+    def _units(self, phase: Phase, spaces: Workspaces[Tiles], units: Boxes, stop: Stop, begin: int, end: int) -> None:
+        with np.errstate(all="ignore"), spaces.one() as tiles:
             for groups, filters, *places in units[begin:end]:
-                self._unit(phase, Unit(groups, filters, tuple(places)), workspace, stop)
+                unit = Unit(groups, filters, tuple(places))
+                if phase.finish.is_able:
+                    tiles.round(unit, stop)
+                else:
+                    self._evaluate(phase, unit, tiles.sum(unit, stop), tiles.workspace, stop)
 
-    def _unit(self, phase: Phase, unit: Unit, workspace: Workspace, stop: Stop) -> None:
-        window = phase.window(unit.groups, unit.places)
-        source = phase.begin(unit.groups, unit.places)
-        filters = phase.filters[unit.groups, unit.filters]
-        sums = Sums(phase, filters, window, source, workspace).sum(stop)
-        view = phase.target[(unit.groups, unit.filters, *unit.places)]
-        target = _columns(view)
-        rounded = np.empty(sums.shape, view.dtype) if target is None else target
-        if phase.finish.is_able:
-            matrices, rows, columns = sums.shape
-            bias = None if phase.bias is None else phase.bias[unit.groups, unit.filters]
-            geometry = phase.finish.geometry(
-                window, rows, columns, Steps.of(filters), source, Steps.of(rounded), _addend(bias), workspace
-            )
-            phase.finish.run(geometry, matrices * rows, workspace, phase.find, stop)
-        else:
-            self._evaluate(phase, unit, sums, rounded, workspace, stop)
-        if target is None:
-            view[...] = rounded.reshape(view.shape)
-
-    def _evaluate(
-        self, phase: Phase, unit: Unit, sums: Array, rounded: Array, workspace: Workspace, stop: Stop
-    ) -> None:
+    def _evaluate(self, phase: Phase, unit: Unit, sums: Array, workspace: Workspace, stop: Stop) -> None:
         """Finishes what the kernels do not: what something else than rounding becomes of."""
         groups, rows, columns = sums.shape
         bias = None if phase.bias is None else phase.bias[unit.groups, unit.filters].reshape(-1, 1)
         row_bounds = np.sqrt(workspace.row_squares[: groups * rows]) * summation_error(prod(phase.shape))
         column_bounds = np.sqrt(workspace.column_squares[: groups * columns]).reshape(groups, columns)
-        flat = rounded if rounded.flags.c_contiguous else np.empty(rounded.shape, rounded.dtype)
+        target = phase.target[(unit.groups, unit.filters, *unit.places)]
+        flat = np.empty(sums.shape, target.dtype)
         tile = Tile(
             sums.reshape(-1, columns), row_bounds, column_bounds, bias, flat.reshape(-1, columns),
             partial(_terms, phase, unit), prod(phase.shape),
         )  # fmt: skip
         finish(tile, self._expression, stop)
-        if flat is not rounded:
-            rounded[...] = flat
-
-
-def _addend(bias: Array | None) -> Steps:
-    if bias is None:
-        return NOTHING
-    group, filter_ = (step // bias.itemsize for step in bias.strides)
-    return Steps(bias.ctypes.data, group, filter_, 0)
-
-
-def _columns(view: Array) -> Array | None:
-    """``[groups, filters, places]`` of a part of an output whose places are neighbours, or None."""
-    try:
-        flat = view.reshape(*view.shape[:2], -1, copy=False)
-    except ValueError:
-        return None
-    return flat if flat.shape[2] == 1 or flat.strides[2] == flat.itemsize else None
+        target[...] = flat.reshape(target.shape)
 
 
 def _terms(phase: Phase, unit: Unit, rows: Array, columns: Array, part: slice) -> tuple[Array, Array]:

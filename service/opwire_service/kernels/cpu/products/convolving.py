@@ -1,9 +1,9 @@
-"""The sums of a tile of a convolution: filters times the elements of the input that they meet."""
+"""The tiles of a convolution on one thread: filters times the elements of the input that they meet."""
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from math import prod
 
 import numpy as np
@@ -11,141 +11,252 @@ import numpy as np
 from opwire.tensor import Array
 
 from ....execution import Stop, Stopped
+from ..jit.compiler import Kernel
 from ..numbers.vectors import WIDTH
+from .calls import Call, Calls
 from .columns import UNFOLD
-from .finishing import of_type
+from .finishing import Steps, of_type
 from .laying import Planes
 from .multiplying import GATHER, MULTIPLY
-from .operands import Broken, Right, gather, multiplying, padded, steps, widened
-from .phases import Phase, columns_of
+from .operands import Broken, Right, gathering, multiplying, padded, steps, widening
+from .phases import Phase, Unit, addend_of, columns_of
 from .planes import LAY
+from .tiles import ADDEND, LEFT, RIGHT, TARGET
 from .widening import WIDEN
 from .window import COUNT, FIRST, SPATIAL
 from .workspace import Workspace
 
 
-class Sums:
-    """Those of one tile.
+class _Shape:
+    """What is made for tiles of a shape, of which ``unit`` is one.
 
-    Args:
-        phase: of the convolution.
-        filters: of the tile, ``[groups, filters, depth]``.
-        window: what kernels read its columns by.
-        source: the address of its first image.
-        workspace: its memory.
+    Attributes:
+        groups, rows, columns: of the sums.
+        window: what kernels read the columns by; all others that ``move`` moves begin like it.
+        geometry: of the kernels that round.
+        rounded: where they round to if places of the output are no neighbours.
     """
 
-    def __init__(self, phase: Phase, filters: Array, window: array[int], source: int, workspace: Workspace) -> None:
-        self._phase, self._filters, self._window, self._source = phase, filters, window, source
-        self._workspace, self._dtype = workspace, phase.source.dtype
-        self._groups, self._rows, self._depth = filters.shape
-        self._columns = columns_of(window)
+    def __init__(self, phase: Phase, unit: Unit, workspace: Workspace) -> None:
+        self._phase, self._workspace, self._dtype = phase, workspace, phase.source.dtype
+        self._filters = phase.filters[unit.groups, unit.filters]
+        self.groups, self.rows, self._depth = self._filters.shape
+        self.window = phase.window(unit.groups, unit.places)
+        self.columns = columns_of(self.window)
         self._taps = prod(phase.shape[1:])
-        planes = Planes.of(window)
-        is_laid = self._fit(planes) and planes.is_better(self._columns, self._rows, self._taps)
+        planes = Planes.of(self.window)
+        is_laid = self._fit(planes) and planes.is_better(self.columns, self.rows, self._taps)
         self._planes = planes if is_laid else None
+        view = phase.target[(unit.groups, unit.filters, *unit.places)]
+        target = _columns_in(view)
+        self.rounded = np.empty((self.groups, self.rows, self.columns), view.dtype) if target is None else None
+        self.geometry = self._geometry(unit, self.rounded if target is None else target)
+        self._parts: dict[int, tuple[Calls, array[int]]] = {}
 
     def _fit(self, planes: Planes) -> bool:
         """Whether the memory is enough for planes."""
-        workspace, groups = self._workspace, self._groups
+        workspace, groups = self._workspace, self.groups
         channels = min(self._phase.cut.depth // self._taps + 2, self._phase.shape[0])
         needed = groups * channels * planes.channel + planes.reach
-        sums = groups * self._rows * planes.pitch
+        sums = groups * self.rows * planes.pitch
         return (
             needed <= workspace.right.size
             and sums <= workspace.sums.size
             and groups * planes.pitch <= workspace.column_squares.size
         )
 
-    def sum(self, stop: Stop) -> Array:
-        """The sums, ``[groups, filters, places]``; in its memory it leaves the squares of the operands.
+    def _geometry(self, unit: Unit, rounded: Array | None) -> array[int]:
+        phase = self._phase
+        if rounded is None or not phase.finish.is_able:
+            return array("q", self.window)
+        bias = None if phase.bias is None else phase.bias[unit.groups, unit.filters]
+        sizes, operands = (self.rows, self.columns), (Steps.of(self._filters), 0)
+        return phase.finish.geometry(
+            self.window, *sizes, *operands, Steps.of(rounded), addend_of(bias), self._workspace
+        )
+
+    def move(self, unit: Unit) -> None:
+        """Tells the kernels that round where a tile is."""
+        phase, geometry = self._phase, self.geometry
+        phase.move_window(self.window, unit)
+        phase.move_window(geometry, unit)
+        if not phase.finish.is_able:
+            return
+        groups, filters = unit.groups.start, unit.filters.start
+        geometry[LEFT] = phase.spots.filters.at(groups, filters)
+        geometry[RIGHT] = phase.source_of(unit)
+        if self.rounded is None:
+            geometry[TARGET] = phase.spots.target.at(groups, filters, *(place.start for place in unit.places))
+        if phase.spots.bias is not None:
+            geometry[ADDEND] = phase.spots.bias.at(groups, filters)
+
+    def part(self, unit: Unit, depth: slice) -> Calls:
+        """What sums some products of each sum of a tile; after the last ones it rounds, if kernels can do that."""
+        phase = self._phase
+        if depth.start not in self._parts:
+            self._parts[depth.start] = self._calls(depth)
+        calls, window = self._parts[depth.start]
+        phase.move_window(window, unit)
+        calls.move(0, phase.spots.filters.at(unit.groups.start, unit.filters.start, depth.start))
+        calls.move(1, phase.source_of(unit))
+        return calls
+
+    def _calls(self, depth: slice) -> tuple[Calls, array[int]]:
+        """Those and the window of the second one."""
+        workspace, lines = self._workspace, self.groups * self.rows
+        pitch = padded(self.columns) if self._planes is None else self._planes.pitch
+        widen, left = widening(self._filters[:, :, depth], workspace.left, workspace.row_squares)
+        copy, right = self._unfolding(depth, pitch) if self._planes is None else self._laying(depth, self._planes)
+        multiply = multiplying(left, right, workspace.sums, pitch, adds=depth.start > 0)
+        kernel = of_type(UNFOLD if self._planes is None else LAY, self._dtype)
+        calls = [(of_type(WIDEN, self._dtype), widen), (kernel, copy), (MULTIPLY, multiply)]
+        if depth.stop == self._depth:
+            calls += self._gathering(pitch)
+            if self._phase.finish.is_able:
+                calls += self._phase.finish.calls(self.geometry, lines, workspace)
+        return Calls(calls, self._phase.find), copy.geometry
+
+    def window_of(self, depth: slice) -> array[int]:
+        """The window of some rows of the columns."""
+        window = array("q", self.window)
+        window[FIRST], window[COUNT] = depth.start, depth.stop - depth.start
+        return window
+
+    def _unfolding(self, depth: slice, pitch: int) -> tuple[Call, Right]:
+        """What unfolds the columns of a part."""
+        memory, squares = self._workspace.right, self._workspace.places.column_squares
+        count = depth.stop - depth.start
+        right = Right(memory, count * self.columns, steps(self.columns, count), steps(WIDTH, pitch // WIDTH))
+        return Call(0, memory.ctypes.data, squares, self.window_of(depth), 0, self.groups * count), right
+
+    def _laying(self, depth: slice, planes: Planes) -> tuple[Call, Right]:
+        """What lays out the planes of the channels of a part."""
+        workspace, first = self._workspace, depth.start // self._taps
+        channels = (depth.stop - 1) // self._taps + 1 - first
+        starts, passed = planes.panels
+        broken = Broken(workspace.panel.ctypes.data, workspace.places.column_squares, planes.run, planes.gap, passed)
+        window = array("q", (*self.window_of(depth), *planes.kinds, *planes.extents, first, channels))
+        places = workspace.right.ctypes.data, workspace.offsets.ctypes.data
+        right = Right(workspace.right, channels * planes.channel, workspace.offsets, starts, broken)
+        return Call(0, *places, window, 0, self.groups * channels), right
+
+    def _gathering(self, pitch: int) -> list[tuple[Kernel, Call]]:
+        """What takes out that which has no meaning between the sums, and between the squares that go with them."""
+        workspace, planes = self._workspace, self._planes
+        lines, calls = self.groups * self.rows, []
+        if pitch == self.columns:
+            return []
+        blocks = (1, self.columns, pitch, 0)
+        if planes is not None:
+            blocks = (prod(planes.blocks), planes.height * planes.length, pitch, planes.block)
+            calls.append((GATHER, gathering(workspace.column_squares, self.groups, blocks)))
+        return [*calls, (GATHER, gathering(workspace.sums, lines, blocks))]
+
+
+class Tiles:
+    """Computes tiles of a phase in memory of its own, one at a time."""
+
+    def __init__(self, phase: Phase) -> None:
+        self.workspace = Workspace(phase.cut.sizes)
+        self._phase = phase
+        self._shapes: dict[tuple[int, ...], _Shape] = {}
+
+    def round(self, unit: Unit, stop: Stop) -> None:
+        """Computes a tile of the output.
 
         Raises:
             Stopped: ``stop()`` returned True.
         """
-        workspace, phase = self._workspace, self._phase
+        phase, shape = self._phase, self._shape(unit)
+        special = self._sum(unit, shape, stop)
+        if special is not None:
+            self._open(special, shape.columns)
+        phase.finish.settle(shape.geometry, self.workspace, phase.find, stop)
+        if shape.rounded is not None:
+            view = phase.target[(unit.groups, unit.filters, *unit.places)]
+            view[...] = shape.rounded.reshape(view.shape)
+
+    def sum(self, unit: Unit, stop: Stop) -> Array:
+        """The sums of a tile, ``[groups, filters, places]``; the workspace then has the squares of the operands.
+
+        Raises:
+            Stopped: ``stop()`` returned True.
+        """
+        shape = self._shape(unit)
+        self._sum(unit, shape, stop)
+        return self._sums(shape)
+
+    def _shape(self, unit: Unit) -> _Shape:
+        sizes = tuple(part.stop - part.start for part in (unit.groups, unit.filters, *unit.places))
+        if sizes not in self._shapes:
+            self._shapes[sizes] = _Shape(self._phase, unit, self.workspace)
+        return self._shapes[sizes]
+
+    def _sums(self, shape: _Shape) -> Array:
+        return self.workspace.sums[: shape.groups * shape.rows * shape.columns].reshape(
+            shape.groups, shape.rows, shape.columns
+        )
+
+    def _sum(self, unit: Unit, shape: _Shape, stop: Stop) -> Array | None:
+        """Which filters hold an infinity or NaN, ``[groups, filters]``; None if none does."""
+        workspace = self.workspace
         workspace.row_squares.fill(0)
         workspace.column_squares.fill(0)
-        pitch = padded(self._columns) if self._planes is None else self._planes.pitch
-        read = self._unfolded(pitch) if self._planes is None else self._laid(self._planes)
-        for part in self._parts(stop):
-            widen = phase.find(of_type(WIDEN, self._dtype))
-            left = widened(widen, self._filters[:, :, part], workspace.left, workspace.row_squares)
-            multiplying(phase.find(MULTIPLY), left, read(), workspace.sums, pitch, adds=part.start > 0)()
-        self._move(pitch)
-        into = workspace.sums[: self._groups * self._rows * self._columns]
-        into = into.reshape(self._groups, self._rows, self._columns)
-        special = ~np.isfinite(workspace.row_squares[: self._groups * self._rows]).reshape(self._groups, self._rows)
-        if special.any():
-            self._sum_special(special, into, stop)
-        return into
+        shape.move(unit)
+        for depth in self._parts(stop):
+            shape.part(unit, depth).run()
+        is_finite = np.isfinite(workspace.row_squares[: shape.groups * shape.rows])
+        if is_finite.all():
+            return None
+        special = ~is_finite.reshape(shape.groups, shape.rows)
+        self._sum_special(special, unit, shape, stop)
+        return special
 
     def _parts(self, stop: Stop) -> Iterator[slice]:
-        """Parts of the depth; the window is set to each."""
-        for first in range(0, self._depth, self._phase.cut.depth):
+        """Parts of the depth."""
+        whole = prod(self._phase.shape)
+        for first in range(0, whole, self._phase.cut.depth):
             if stop():
                 raise Stopped
-            part = slice(first, min(first + self._phase.cut.depth, self._depth))
-            self._window[FIRST], self._window[COUNT] = part.start, part.stop - part.start
-            yield part
+            yield slice(first, min(first + self._phase.cut.depth, whole))
 
-    def _unfolded(self, pitch: int) -> Callable[[], Right]:
-        """What unfolds the columns of a part."""
-        workspace, unfold = self._workspace, self._phase.find(of_type(UNFOLD, self._dtype))
-        places = workspace.right.ctypes.data, workspace.places.column_squares, self._window.buffer_info()[0]
-        starts = steps(WIDTH, pitch // WIDTH)
+    def _open(self, special: Array, columns: int) -> None:
+        """Lists all elements of some filters as open, unless those are still listed."""
+        opens, rows = self.workspace.opens, special.shape[1]
+        if opens[0] == 0:
+            groups, filters = (index[:, None] for index in np.nonzero(special))
+            codes = ((groups * columns + np.arange(columns)) * rows + filters).reshape(-1)
+            opens[0], opens[1 : 1 + codes.size] = codes.size, codes
 
-        def unfolded() -> Right:
-            count = self._window[COUNT]
-            unfold.call(0, self._source, *places, 0, self._groups * count)
-            return Right(workspace.right, count * self._columns, steps(self._columns, count), starts)
-
-        return unfolded
-
-    def _laid(self, planes: Planes) -> Callable[[], Right]:
-        """What lays out the planes of the channels of a part."""
-        window, workspace, lay = self._window, self._workspace, self._phase.find(of_type(LAY, self._dtype))
-        starts, passed = planes.panels
-        memory = workspace.panel.ctypes.data, workspace.places.column_squares
-        broken = Broken(*memory, planes.run, planes.gap, passed)
-        places = workspace.right.ctypes.data, workspace.offsets.ctypes.data
-
-        def laid() -> Right:
-            first = window[FIRST] // self._taps
-            channels = (window[FIRST] + window[COUNT] - 1) // self._taps + 1 - first
-            geometry = array("q", (*window, *planes.kinds, *planes.extents, first, channels))
-            lay.call(0, self._source, *places, geometry.buffer_info()[0], 0, self._groups * channels)
-            return Right(workspace.right, channels * planes.channel, workspace.offsets, starts, broken)
-
-        return laid
-
-    def _move(self, pitch: int) -> None:
-        """Takes out what has no meaning between the sums, and between the squares of columns that go with them."""
-        if pitch == self._columns:
-            return
-        find, workspace, planes = self._phase.find, self._workspace, self._planes
-        blocks = (1, self._columns, pitch, 0)
-        if planes is not None:
-            blocks = (prod(planes.blocks), planes.height * planes.length, pitch, planes.block)
-            gather(find(GATHER), workspace.column_squares, self._groups, blocks)
-        gather(find(GATHER), workspace.sums, self._groups * self._rows, blocks)
-
-    def _sum_special(self, special: Array, into: Array, stop: Stop) -> None:
+    def _sum_special(self, special: Array, unit: Unit, shape: _Shape, stop: Stop) -> None:
         """Sums again for filters that hold an infinity or NaN, which in the padding adds nothing."""
-        window, ones = self._window, array("q", self._window)
-        ones[: SPATIAL * 2] = array("q", [0] * SPATIAL * 2)
-        one, unfold = np.ones(1, self._dtype), self._phase.find(of_type(UNFOLD, self._dtype))
+        phase, into = self._phase, self._sums(shape)
+        one, unfold = np.ones(1, phase.source.dtype), phase.find(of_type(UNFOLD, phase.source.dtype))
+        filters = phase.filters[unit.groups, unit.filters]
         into[special] = 0
-        for part in self._parts(stop):
-            count = part.stop - part.start
-            ones[FIRST], ones[COUNT] = window[FIRST], window[COUNT]
-            columns, is_inside = np.empty((2, self._groups, count, self._columns))
-            squares = np.zeros(self._groups * self._columns)
-            for memory, source, geometry in ((columns, self._source, window), (is_inside, one.ctypes.data, ones)):
-                places = memory.ctypes.data, squares.ctypes.data, geometry.buffer_info()[0]
-                unfold.call(0, source, *places, 0, self._groups * count)
+        for depth in self._parts(stop):
+            window = shape.window_of(depth)
+            ones, count = array("q", window), depth.stop - depth.start
+            ones[: SPATIAL * 2] = array("q", [0] * SPATIAL * 2)
+            columns, is_inside = np.empty((2, shape.groups, count, shape.columns))
+            squares = np.zeros(shape.groups * shape.columns)
+            for memory, source, geometry in (
+                (columns, phase.source_of(unit), window),
+                (is_inside, one.ctypes.data, ones),
+            ):
+                places = source, memory.ctypes.data, squares.ctypes.data
+                Call(*places, geometry, 0, shape.groups * count).run(unfold)
             for group, row in zip(*np.nonzero(special), strict=True):
                 if stop():
                     raise Stopped
-                products = self._filters[group, row, part].astype(np.float64)[:, None] * columns[group]
+                products = filters[group, row, depth].astype(np.float64)[:, None] * columns[group]
                 into[group, row] += np.where(is_inside[group] != 0, products, 0).sum(0)
+
+
+def _columns_in(view: Array) -> Array | None:
+    """``[groups, filters, places]`` of a part of an output whose places are neighbours, or None."""
+    try:
+        flat = view.reshape(*view.shape[:2], -1, copy=False)
+    except ValueError:
+        return None
+    return flat if flat.shape[2] == 1 or flat.strides[2] == flat.itemsize else None

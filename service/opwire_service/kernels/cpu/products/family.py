@@ -9,6 +9,7 @@ from opwire.check import Plan
 from ..jit.compiler import Kernel
 from ..run.job import Job
 from .attention import AttentionJob
+from .calls import CALLS
 from .columns import UNFOLD
 from .convolution import ConvolutionJob
 from .direct import DIRECT
@@ -21,16 +22,18 @@ from .packing import PACK
 from .planes import LAY
 from .recurrent import GRU, LSTM, RNN
 from .rounding import ROUND
-from .settling import SETTLE
+from .settling import SETTLE, SETTLE_FEW
 from .widening import WIDEN
 
 KERNELS: tuple[Kernel, ...] = (
+    CALLS,
     *WIDEN,
     *PACK,
     *UNFOLD,
     *LAY,
     *(MULTIPLY, MULTIPLY_SINGLES, GATHER),
     *ROUND,
+    *SETTLE_FEW,
     *SETTLE,
     *DIRECT,
     *LINES,

@@ -15,15 +15,19 @@ from opwire.tensor import Array
 from ....execution import Stop, Stopped
 from ..jit.compiler import Kernel
 from ..run.pool import Find
+from .calls import Call
 from .certified import Expression
 from .rounding import ROUND
-from .settling import GREATEST_POWER, SETTLE, TOGETHER
+from .settling import GREATEST_POWER, SETTLE, SETTLE_FEW, TOGETHER
 from .workspace import Workspace
 
 AT_ONCE = 1 << 21
 """Terms that are summed exactly at a time, some ms of work."""
 
 MOST_DEPTH = AT_ONCE // TOGETHER
+
+FEW = 1 << 12
+"""Elements that are settled by the calls of a tile, at most."""
 
 
 def of_type(pair: tuple[Kernel, Kernel], dtype: np.dtype[Any]) -> Kernel:
@@ -70,7 +74,7 @@ class Finish:
 
     def __init__(self, expression: Expression, error: float, depth: int, dtype: np.dtype[Any]) -> None:
         self._depth, self._dtype = depth, dtype
-        self._kernels = of_type(ROUND, dtype), of_type(SETTLE, dtype)
+        self._kernels = of_type(ROUND, dtype), of_type(SETTLE_FEW, dtype), of_type(SETTLE, dtype)
         alpha = _alpha(expression.alpha)
         self.is_able = alpha is not None and expression.is_rounded and depth <= MOST_DEPTH
         factor, power = alpha or (1, 0)
@@ -78,7 +82,7 @@ class Finish:
         self._numbers = (*bits, factor, power)
 
     @property
-    def kernels(self) -> tuple[Kernel, Kernel]:
+    def kernels(self) -> tuple[Kernel, ...]:
         return self._kernels
 
     def geometry(
@@ -122,27 +126,34 @@ class Finish:
         values = *window, rows, 0, self._depth, *left, right, 0, 0, *target[:3], *addend
         return array("q", (*values, _bits(1.0), _bits(1.0), _bits((self._depth + 16) * 2.0**-53), 1, 0, 0, *steps))
 
-    def run(self, geometry: array[int], rows: int, workspace: Workspace, find: Find, stop: Stop) -> None:
-        """Rounds so many rows, those of all matrices, whose sums are in the workspace.
+    def calls(self, geometry: array[int], rows: int, workspace: Workspace) -> list[tuple[Kernel, Call]]:
+        """What rounds so many rows, those of all matrices, whose sums are in the workspace, and settles a few."""
+        sums, opens = workspace.places.sums, workspace.places.opens
+        rounding, few, _ = self._kernels
+        return [
+            (rounding, Call(sums, 0, opens, geometry, 0, rows, workspace)),
+            (few, Call(sums, 0, opens, geometry, 0, min(FEW, AT_ONCE // self._depth), workspace)),
+        ]
+
+    def settle(self, geometry: array[int], workspace: Workspace, find: Find, stop: Stop) -> None:
+        """Settles the elements that are open still, after the calls.
 
         Raises:
             Stopped: ``stop()`` returned True.
         """
-        place, _ = geometry.buffer_info()
-        sums, opens = workspace.places.sums, workspace.opens
-        rounding, settling = self.kernels
-        find(rounding).call(0, sums, 0, workspace.places.opens, place, 0, rows)
+        opens = workspace.opens
         count = int(opens[0])
         if count == 0:
             return
-        settle = find(settling).call
+        *_, settling = self._kernels
         # In the order of their columns, so that neighbours are read together.
         opens[1 : 1 + count].sort()
         groups, several = -(-count // TOGETHER), max(1, MOST_DEPTH // self._depth)
         for first in range(0, groups, several):
             if stop():
                 raise Stopped
-            settle(0, sums, 0, workspace.places.opens, place, first, min(first + several, groups))
+            call = Call(workspace.places.sums, 0, workspace.places.opens, geometry, first, min(first + several, groups))
+            call.run(find(settling))
 
 
 def _alpha(alpha: float) -> tuple[int, int] | None:

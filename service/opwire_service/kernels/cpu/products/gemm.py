@@ -18,6 +18,7 @@ from ..numbers.vectors import WIDTH
 from ..run.job import Job
 from ..run.pool import Find, Pool
 from . import blas
+from .calls import CALLS
 from .certified import EXACT_BYTES, Expression, Tile, finish
 from .finishing import Finish, of_type
 from .matrix_tiles import Operand, Place, Product, Tiles
@@ -147,7 +148,7 @@ class GemmJob(Job):
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
-        return self._widen, self._pack, MULTIPLY, GATHER, *self._finish.kernels
+        return CALLS, self._widen, self._pack, MULTIPLY, GATHER, *self._finish.kernels
 
     def scratch_bytes(self, threads: int) -> int:
         cut = self._cut(threads)
@@ -182,12 +183,12 @@ class GemmJob(Job):
     ) -> None:
         softmax = self._softmax
         if softmax is None:
-            pool.run(partial(self._tiles, product, spaces, cut, stop), cut.units, 1, stop)
+            pool.run(partial(self._tiles, product, spaces, cut, stop), cut.units, 1, stop, product.find)
             return
         sums = softmax.sums()
         product = product._replace(target=Operand.of(self._batched(sums)))
         spaces = Workspaces(partial(Tiles, product))
-        pool.run(partial(self._tiles, product, spaces, cut, stop), cut.units, 1, stop)
+        pool.run(partial(self._tiles, product, spaces, cut, stop), cut.units, 1, stop, product.find)
         softmax.finish(sums, target, pool, stop)
 
     def _run_alone(self, product: Product, tiles: Tiles, place: Place, stop: Stop) -> None:

@@ -71,7 +71,7 @@ class IntegerProductJob(Job):
         if cut.units == 1:
             work(0, 1)
         else:
-            pool.run(work, cut.units, 1, stop)
+            pool.run(work, cut.units, 1, stop, find)
 
     def _tiles(self, cut: Cut, inputs: Arrays, target: Array, stop: Stop, begin: int, end: int) -> None:
         with np.errstate(all="ignore"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -13,9 +12,10 @@ from opwire.tensor import Array
 from ....execution import Stop, Stopped
 from ..jit.compiler import Kernel
 from ..run.pool import Find
+from .calls import Calls
 from .finishing import NOTHING, Finish, Steps, matrix_window
 from .multiplying import GATHER, MULTIPLY
-from .operands import gather, multiplying, packing, padded, widening
+from .operands import gathering, multiplying, packing, padded, widening
 from .tiles import ADDEND, LEFT, RIGHT, TARGET
 from .workspace import Sizes, Workspace
 
@@ -72,14 +72,6 @@ class Product(NamedTuple):
         return self.a.array.shape[3]
 
 
-class _Part(NamedTuple):
-    """What sums so many products of each sum: copies of operands that begin at an address, and the product of those."""
-
-    copy_left: Callable[[int], None]
-    copy_right: Callable[[int], None]
-    multiply: Callable[[], None]
-
-
 class _Shape:
     """What is made for tiles of a shape, of which ``place`` is one."""
 
@@ -87,7 +79,7 @@ class _Shape:
         self._product, self._workspace = product, workspace
         target = product.target.array[place]
         self.matrices, self.rows, self.columns = target.shape
-        self._parts: dict[tuple[int, bool], _Part] = {}
+        self._parts: dict[tuple[int, bool, bool], Calls] = {}
         is_run = self.columns == 1 or target.strides[-1] == target.itemsize
         self.rounded = None if is_run else np.empty(target.shape, target.dtype)
         self.geometry = self._geometry(place, target) if product.finish.is_able else array("q")
@@ -101,23 +93,32 @@ class _Shape:
         window = matrix_window(b, self.columns)
         return product.finish.geometry(window, self.rows, self.columns, a, b.address, rounded, addend, self._workspace)
 
-    def part(self, place: Place, depth: slice) -> _Part:
-        """That of some of the depth."""
-        key = depth.stop - depth.start, depth.start > 0
+    def part(self, place: Place, depth: slice) -> Calls:
+        """What sums some products of each sum of a tile; after the last ones it rounds, if kernels can do that."""
+        key = depth.stop - depth.start, depth.start > 0, depth.stop == self._product.depth
         if key not in self._parts:
-            self._parts[key] = self._summing(place, depth)
-        return self._parts[key]
+            self._parts[key] = self._calls(place, depth)
+        calls = self._parts[key]
+        first, second = place.first, place.several.start
+        calls.move(0, self._product.a.spot(first, second, place.rows.start, depth.start))
+        calls.move(1, self._product.b.spot(first, second, depth.start, place.columns.start))
+        return calls
 
-    def _summing(self, place: Place, depth: slice) -> _Part:
+    def _calls(self, place: Place, depth: slice) -> Calls:
         product, workspace, first = self._product, self._workspace, place.first
-        widen, pack, multiply = (product.find(kernel) for kernel in (product.widen, product.pack, MULTIPLY))
         a = product.a.array[first, place.several, place.rows, depth]
         b = product.b.array[first, place.several, depth, place.columns]
-        copy_a, left = widening(widen, a, workspace.left, workspace.row_squares)
-        copy_b, right = packing(pack, b, workspace.right, workspace.column_squares)
-        pitch = padded(self.columns)
-        product_of = multiplying(multiply, left, right, workspace.sums, pitch, adds=depth.start > 0)
-        return _Part(copy_a, copy_b, product_of)
+        widen, left = widening(a, workspace.left, workspace.row_squares)
+        pack, right = packing(b, workspace.right, workspace.column_squares)
+        pitch, lines = padded(self.columns), self.matrices * self.rows
+        multiply = multiplying(left, right, workspace.sums, pitch, adds=depth.start > 0)
+        calls = [(product.widen, widen), (product.pack, pack), (MULTIPLY, multiply)]
+        if depth.stop == product.depth:
+            if pitch != self.columns:
+                calls.append((GATHER, gathering(workspace.sums, lines, (1, self.columns, pitch, 0))))
+            if product.finish.is_able:
+                calls += product.finish.calls(self.geometry, lines, workspace)
+        return Calls(calls, product.find)
 
     def move(self, place: Place) -> None:
         """Tells the kernels that round where a tile is."""
@@ -145,9 +146,9 @@ class Tiles:
             Stopped: ``stop()`` returned True.
         """
         product, shape = self._product, self._shape(place)
-        self._sum(place, shape, stop)
         shape.move(place)
-        product.finish.run(shape.geometry, shape.matrices * shape.rows, self.workspace, product.find, stop)
+        self._sum(place, shape, stop)
+        product.finish.settle(shape.geometry, self.workspace, product.find, stop)
         if shape.rounded is not None:
             product.target.array[place][...] = shape.rounded
 
@@ -175,11 +176,4 @@ class Tiles:
         for begin in range(0, product.depth, product.sizes.depth):
             if stop():
                 raise Stopped
-            part = shape.part(place, slice(begin, min(begin + product.sizes.depth, product.depth)))
-            part.copy_left(product.a.spot(place.first, place.several.start, place.rows.start, begin))
-            part.copy_right(product.b.spot(place.first, place.several.start, begin, place.columns.start))
-            part.multiply()
-        pitch = padded(shape.columns)
-        if pitch != shape.columns:
-            lines, blocks = shape.matrices * shape.rows, (1, shape.columns, pitch, 0)
-            gather(product.find(GATHER), workspace.sums, lines, blocks)
+            shape.part(place, slice(begin, min(begin + product.sizes.depth, product.depth))).run()

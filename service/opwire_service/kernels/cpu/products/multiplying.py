@@ -18,8 +18,9 @@ from ..jit.element import ADDRESS, FLOAT32, INT64, intrinsic, load, size_of, sto
 from ..numbers.vectors import DOUBLES, WIDTH, Vector, fused_vectors, load_vector, pick, places, spread, store_vector
 from ..run.geometry import at
 
-DEPTH = 256
-"""Products that are summed in registers at a time: the error of a sum grows with it."""
+DEPTH = 128
+"""Products that are summed in registers at a time: the error of a sum grows with it, and a panel of so many rows leaves
+room in the first cache for what it is multiplied by."""
 
 ROWS, PANELS, LENGTH, LEFT_MATRIX, LEFT_ROW, LEFT_STEP, RIGHT_MATRIX, OFFSETS, STARTS, PITCH, ADDS = range(11)
 """Places in the geometry: rows of a matrix, panels of sixteen columns, and products of a sum; the steps in numbers from

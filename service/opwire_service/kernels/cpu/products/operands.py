@@ -1,9 +1,8 @@
-"""Operands of tiles, copied into float64 with the squares of their rows and columns, and the products of the copies."""
+"""What kernels take to copy the operands of tiles into float64, with squares of rows and columns, and to multiply."""
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -11,8 +10,8 @@ import numpy as np
 
 from opwire.tensor import Array
 
-from ..jit.compiler import Entry
 from ..numbers.vectors import WIDTH
+from .calls import Call
 
 LINE = 8
 """Numbers of a line of the cache."""
@@ -29,18 +28,16 @@ def apart(length: int) -> int:
     return length if length < LONG else LINE * (-(-length // LINE) | 1)
 
 
-def widening(entry: Entry, view: Array, memory: Array, squares: Array) -> tuple[Callable[[int], None], Array]:
-    """What copies ``[matrices, rows, columns]``.
+def widening(view: Array, memory: Array, squares: Array) -> tuple[Call, Array]:
+    """What ``WIDEN`` takes to copy ``[matrices, rows, columns]``.
 
     Args:
-        entry: of ``WIDEN``.
-        view: what to copy, or what has its sizes and strides.
+        view: what to copy.
         memory: flat, where to.
         squares: of the rows, ``[matrices, rows]``, to add to.
 
     Returns:
-        A function that does it, given an address, and the copy, in the order of memory of the view, so that nothing
-        goes against it. Both live no longer than the memory.
+        The call and the copy, in the order of memory of the view, so that nothing goes against it.
     """
     count, rows, columns = view.shape
     item = view.itemsize
@@ -51,19 +48,9 @@ def widening(entry: Entry, view: Array, memory: Array, squares: Array) -> tuple[
     pitch = apart(columns)
     geometry = array("q", (rows, columns, matrix, down, across, is_turned, pitch))
     copy = memory[: count * rows * pitch].reshape(count, rows, pitch)[:, :, :columns]
-    places = memory.ctypes.data, squares.ctypes.data, geometry.buffer_info()[0]
-
-    def copy_all(source: int, kept: array[int] = geometry) -> None:
-        entry.call(0, source, *places, 0, count * rows)
-
-    return copy_all, copy.swapaxes(1, 2) if is_turned else copy
-
-
-def widened(entry: Entry, view: Array, memory: Array, squares: Array) -> Array:
-    """The copy that ``widening`` makes."""
-    copy_all, copy = widening(entry, view, memory, squares)
-    copy_all(view.ctypes.data)
-    return copy
+    places = view.ctypes.data, memory.ctypes.data, squares.ctypes.data
+    found = Call(*places, geometry, 0, count * rows, (view, memory, squares))
+    return found, copy.swapaxes(1, 2) if is_turned else copy
 
 
 class Broken(NamedTuple):
@@ -114,51 +101,35 @@ def steps(step: int, count: int) -> Array:
     return found
 
 
-def packing(entry: Entry, view: Array, memory: Array, squares: Array) -> tuple[Callable[[int], None], Right]:
-    """What copies ``[matrices, rows, columns]`` into panels.
+def packing(view: Array, memory: Array, squares: Array) -> tuple[Call, Right]:
+    """What ``PACK`` takes to copy ``[matrices, rows, columns]`` into panels.
 
     Args:
-        entry: of ``PACK``.
-        view: what to copy, or what has its sizes and strides.
+        view: what to copy.
         memory: flat, where to.
         squares: of the columns, ``[matrices, columns]``, to add to.
 
     Returns:
-        A function that does it, given an address, and the copy. Both live no longer than the memory.
+        The call and the copy.
     """
     count, rows, columns = view.shape
     geometry = array("q", (rows, columns, *(step // view.itemsize for step in view.strides)))
-    places = memory.ctypes.data, squares.ctypes.data, geometry.buffer_info()[0]
-
-    def copy_all(source: int, kept: array[int] = geometry) -> None:
-        entry.call(0, source, *places, 0, count)
-
+    places = view.ctypes.data, memory.ctypes.data, squares.ctypes.data
     panel = rows * WIDTH
     starts = steps(panel, padded(columns) // WIDTH)
-    return copy_all, Right(memory, panel * len(starts), steps(WIDTH, rows), starts)
+    right = Right(memory, panel * len(starts), steps(WIDTH, rows), starts)
+    return Call(*places, geometry, 0, count, (view, memory, squares)), right
 
 
-def multiplying(
-    entry: Entry,
-    left: Array,
-    right: Right,
-    sums: Array,
-    pitch: int,
-    *,
-    adds: bool = False,
-) -> Callable[[], None]:
-    """What multiplies matrices.
+def multiplying(left: Array, right: Right, sums: Array, pitch: int, *, adds: bool = False) -> Call:
+    """What ``MULTIPLY`` takes to multiply matrices.
 
     Args:
-        entry: of ``MULTIPLY``.
         left: ``[matrices, rows, depth]``.
         right: as many matrices.
         sums: flat, ``[matrices, rows, pitch]``, of which a row ends with what has no meaning.
         pitch: numbers of a row of the sums, those of all panels.
         adds: whether to add to the sums that are there.
-
-    Returns:
-        A function that does it; it keeps all arrays alive.
     """
     count, rows, depth = left.shape
     matrix, row, step = (stride // 8 for stride in left.strides)
@@ -166,15 +137,11 @@ def multiplying(
     panels = pitch // WIDTH
     broken = (0,) if right.broken is None else (*right.broken[:4], right.broken.passed.ctypes.data)
     geometry = array("q", (rows, panels, depth, matrix, row, step, right.matrix, *tables, pitch, adds, *broken))
-    places = left.ctypes.data, sums.ctypes.data, right.memory.ctypes.data, geometry.buffer_info()[0]
-
-    def multiply(kept: object = (geometry, left, right, sums)) -> None:
-        entry.call(0, *places, 0, count * panels)
-
-    return multiply
+    places = left.ctypes.data, sums.ctypes.data, right.memory.ctypes.data
+    return Call(*places, geometry, 0, count * panels, (left, right, sums))
 
 
-def gather(entry: Entry, memory: Array, rows: int, blocks: tuple[int, int, int, int]) -> None:
-    """Moves blocks together by ``GATHER``: how many of a row, their length, then steps of rows and blocks."""
-    geometry, place = array("q", blocks), memory.ctypes.data
-    entry.call(0, place, place, 0, geometry.buffer_info()[0], 0, rows)
+def gathering(memory: Array, rows: int, blocks: tuple[int, int, int, int]) -> Call:
+    """What ``GATHER`` takes to move blocks together: how many of a row, their length, then steps of rows and blocks."""
+    place = memory.ctypes.data
+    return Call(place, place, 0, array("q", blocks), 0, rows, memory)

@@ -6,6 +6,7 @@ from array import array
 from collections.abc import Sequence
 from contextlib import suppress
 from math import prod
+from operator import mul
 from typing import NamedTuple
 
 import numpy as np
@@ -16,13 +17,13 @@ from opwire.tensor import Array
 from ....execution import Stop, Stopped
 from ...convolutions import Geometry, Line
 from ..run.pool import Find
-from .finishing import Finish
+from .finishing import NOTHING, Finish, Steps
 from .multiplying import DEPTH
 from .operands import padded
 from .shares import shares
 from .unfolding import MOST_SUMS, Box, Boxes, halved
-from .window import IMAGES, PLACES, SPATIAL
-from .workspace import Sizes, Workspace, Workspaces
+from .window import BASE, IMAGES, PLACES, SPATIAL
+from .workspace import Sizes
 
 COPIED = 1 << 20
 """Elements of filters that are copied at a time."""
@@ -81,6 +82,30 @@ class Cut(NamedTuple):
         return Sizes(self.groups, self.filters, padded(prod(self.places) * WASTE[0] // WASTE[1]), self.depth)
 
 
+class Spot(NamedTuple):
+    """Where an array lies: its address and strides in bytes."""
+
+    address: int
+    strides: tuple[int, ...]
+
+    @classmethod
+    def of(cls, array: Array) -> Spot:
+        return cls(array.ctypes.data, array.strides)
+
+    def at(self, *place: int) -> int:
+        """The address of an element; places that are not given are 0."""
+        return self.address + sum(map(mul, place, self.strides))
+
+
+class Spots(NamedTuple):
+    """Those of the tensors of a phase."""
+
+    source: Spot
+    filters: Spot
+    target: Spot
+    bias: Spot | None
+
+
 class Phase(NamedTuple):
     """What the tiles of a phase have in common.
 
@@ -91,9 +116,9 @@ class Phase(NamedTuple):
         shape: channels, and taps of each dimension.
         bias: ``[groups, filters]``, or None.
         target: the part of the output, ``[groups, filters, images, *positions]``.
+        spots: where those tensors lie.
         cut: into tiles.
         finish: of their sums.
-        workspaces: of the threads.
         find: gives the kernels.
     """
 
@@ -103,9 +128,9 @@ class Phase(NamedTuple):
     shape: tuple[int, ...]
     bias: Array | None
     target: Array
+    spots: Spots
     cut: Cut
     finish: Finish
-    workspaces: Workspaces[Workspace]
     find: Find
 
     def window(self, groups: slice, places: Box) -> array[int]:
@@ -121,10 +146,16 @@ class Phase(NamedTuple):
         values = *steps[:3], *(value for each in spatial for value in each), 0, 0, images.stop - images.start
         return array("q", values)
 
-    def begin(self, groups: slice, places: Box) -> int:
-        """The address of the first image of some groups."""
-        begin: int = self.source[groups.start :, :, places[0].start :].ctypes.data
-        return begin
+    def move_window(self, window: array[int], unit: Unit) -> None:
+        """Makes the window of a tile that of another one of the same shape."""
+        first = BASE + SPATIAL - len(self.lines)
+        for i in range(len(self.lines)):
+            line = self.lines[i]
+            window[first + i] = line.base + unit.places[1 + i].start * line.step
+
+    def source_of(self, unit: Unit) -> int:
+        """The address of the first image of a tile."""
+        return self.spots.source.at(unit.groups.start, 0, unit.places[0].start)
 
 
 PRODUCTS, COLUMN_VISITS, OUTPUT_VISITS, TILE_VISITS = 16, 2, 2, 1 << 17
@@ -145,6 +176,14 @@ class Unit(NamedTuple):
     groups: slice
     filters: slice
     places: Box
+
+
+def addend_of(bias: Array | None) -> Steps:
+    """Where the bias of some filters lies, ``[groups, filters]``."""
+    if bias is None:
+        return NOTHING
+    group, filter_ = (step // bias.itemsize for step in bias.strides)
+    return Steps(bias.ctypes.data, group, filter_, 0)
 
 
 def grouped(tensor: Array, groups: int) -> Array:

@@ -66,7 +66,7 @@ class Weights:
             if stop():
                 raise Stopped
             part = slice(first, first + height)
-            multiplying(self._entry, vectors[None, part], right, result[part], pitch)()
+            multiplying(vectors[None, part], right, result[part], pitch).run(self._entry)
         return result[:, :rows]
 
     def _product_in_parts(self, vectors: Array, stop: Stop) -> Array:

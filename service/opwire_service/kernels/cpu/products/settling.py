@@ -195,12 +195,9 @@ def _finish(zero: float, geometry: int, sums: int, code: int, limbs: int) -> Non
     put(at(geometry, TARGET), place, narrow(value, zero), zero)
 
 
-@kernel
-def settle(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """Units are groups of elements whose codes follow the first of the states, which says how many there are.
-
-    The source are the sums: those that are infinite or no numbers stay so.
-    """
+@inner
+def _settle(zero: float, source: int, states: int, geometry: int, begin: int, end: int) -> None:
+    """Settles groups of elements."""
     stage = at(geometry, STAGE)
     products = stage + 8 * TOGETHER * CHUNK
     corners = products + 8 * (CHUNK + TOGETHER * LIMBS)
@@ -228,4 +225,43 @@ def settle(zero: float, source: int, target: int, states: int, geometry: int, be
             _finish(zero, geometry, source, load(codes, i, 0), products + 8 * (CHUNK + i * LIMBS))
 
 
+@inner
+def _sort(codes: int, count: int) -> None:
+    """Sorts codes, by Shell's method."""
+    gap = 1
+    while gap < count // 3:
+        gap = 3 * gap + 1
+    while gap:
+        for i in range(gap, count):
+            code, j = load(codes, i, 0), i
+            while j >= gap and load(codes, j - gap, 0) > code:
+                store(codes, j, load(codes, j - gap, 0))
+                j -= gap
+            store(codes, j, code)
+        gap //= 3
+
+
+@kernel
+def settle(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
+    """Units are groups of elements whose codes follow the first of the states, which says how many there are.
+
+    The source are the sums: those that are infinite or no numbers stay so.
+    """
+    _settle(zero, source, states, geometry, begin, end)
+
+
+@kernel
+def settle_few(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
+    """Settles all elements if they are at most ``end``; then none is left.
+
+    They are taken in the order of their columns, so that neighbours are read together.
+    """
+    count = load(states, 0, 0)
+    if count <= end:
+        _sort(states + 8, count)
+        _settle(zero, source, states, geometry, 0, -(-count // TOGETHER))
+        store(states, 0, 0)
+
+
 SETTLE = Kernel(settle, FLOAT32), Kernel(settle, HALF)
+SETTLE_FEW = Kernel(settle_few, FLOAT32), Kernel(settle_few, HALF)

@@ -51,7 +51,13 @@ class Task(NamedTuple):
 
 
 class _Work(Protocol):
-    """What helpers can take part in."""
+    """What helpers can take part in.
+
+    Attributes:
+        find: gives the kernels by which they listen afterwards, if they do not so already.
+    """
+
+    find: Find | None
 
     def help(self, memory: int, helper: int) -> None: ...
 
@@ -71,7 +77,7 @@ class Pool:
         for helper in self._helpers:
             helper.start()
 
-    def run(self, piece: Piece, units: int, grain: int, stop: Stop) -> None:
+    def run(self, piece: Piece, units: int, grain: int, stop: Stop, find: Find | None = None) -> None:
         """Does units by a function of Python.
 
         Args:
@@ -79,6 +85,8 @@ class Pool:
             units: how many there are.
             grain: units of a piece, some 10 ms of work at most.
             stop: asked before each piece.
+            find: gives the kernels, where helpers shall listen for more work after that: to sleep and be woken takes
+                them as long as a tenth of a millisecond, and they may wake on the core of who wakes them.
 
         Raises:
             Stopped: ``stop()`` returned True.
@@ -88,7 +96,7 @@ class Pool:
                 raise Stopped
             piece(0, units)
             return
-        work = _Pieces(piece, units, grain, stop)
+        work = _Pieces(piece, units, grain, stop, find)
         self._wake(work, self._wanted(units, grain))
         work.run()
 
@@ -145,11 +153,16 @@ class Pool:
         while (work := self._tickets.get()) is not None:
             self._memory[sharing.TICKETS] = not self._tickets.empty()
             work.help(self._address, helper)
+            find = work.find
             del work  # and with it the tensors: the next may be long in coming
+            if find is not None:
+                find(sharing.SERVE).call(0, 0, self._address, helper, WAITING, 0, 0)
 
 
 class _Units:
     """Units of a kernel. In their record threads take them without Python."""
+
+    find: Find | None = None
 
     def __init__(self, task: Task, places: tuple[int, int, int], helpers: int, find: Find) -> None:
         self._task = task
@@ -196,7 +209,8 @@ class _Units:
 class _Pieces:
     """Pieces done by a function of Python, taken one by one by whoever is free."""
 
-    def __init__(self, piece: Piece, units: int, grain: int, stop: Stop) -> None:
+    def __init__(self, piece: Piece, units: int, grain: int, stop: Stop, find: Find | None) -> None:
+        self.find = find
         self._piece = piece
         self._units = units
         self._grain = grain

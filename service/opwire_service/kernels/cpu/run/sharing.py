@@ -101,8 +101,11 @@ def lead(zero: int, record: int, pieces: int, pauses: int, _s: int, _b: int, _e:
 
 @kernel
 def serve(zero: int, record: int, memory: int, helper: int, pauses: int, _b: int, _e: int) -> None:
-    """Takes part in work, and in all that is offered soon after."""
-    fetch_add(record, HELPERS, 1)
+    """Takes part in work, if there is any yet, and in all that is offered soon after."""
+    if record:
+        fetch_add(record, HELPERS, 1)
+    else:
+        record = _listen(memory, EARS + EAR * helper, pauses)
     while record:
         _take(record, helper + 1, 1 << 62)
         fetch_add(record, HELPERS, -1)

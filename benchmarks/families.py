@@ -1,4 +1,4 @@
-"""Measures the families without a product on the CPU against NumPy, PyTorch and JAX, as far as they are installed.
+"""Measures the families without a product on the CPU against NumPy, ONNX Runtime, PyTorch and JAX.
 
 Run it from the root of the repository: ``python -m benchmarks.families``. All participants of a cell take turns in one
 process, while the threads of the others sleep; each counts by the fastest of its calls. A ratio is how many times as
@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import time
 from collections.abc import Callable, Sequence
-from importlib.util import find_spec
 from itertools import product
 from math import exp, log
 from pathlib import Path
@@ -26,10 +26,9 @@ from opwire.tensor import Array, DataType
 from opwire_service.devices.cpu import CpuDevice
 
 from .family_cells import FAMILIES, MOVEMENT, Cell
+from .family_peers import PEERS, Call
 from .products import machine
 from .resting import rest
-
-Call = Callable[[], Any]
 
 Clock = Callable[[], float]
 
@@ -84,26 +83,6 @@ def _copy(plan: Plan) -> Call:
     return lambda: target.copy_(source)
 
 
-def _peers(cell: Cell, layout: str, threads: int) -> dict[str, Call]:
-    """What peers there are; JAX has no strided tensors."""
-    calls: dict[str, Call] = {}
-    arrays = list(cell.inputs.values())
-    if (function := cell.numpy) is not None:
-        calls["NumPy"] = lambda: function(*arrays)
-    if (function_of_torch := cell.torch) is not None and find_spec("torch"):
-        import torch
-
-        torch.set_num_threads(threads)
-        tensors = [torch.from_numpy(array) for array in arrays]
-        calls["PyTorch"] = lambda: function_of_torch(*tensors)
-    if (function_of_jax := cell.jax) is not None and layout == "packed" and find_spec("jax"):
-        import jax
-
-        compiled, given = jax.jit(function_of_jax), [jax.numpy.asarray(array) for array in arrays]
-        calls["JAX"] = lambda: compiled(*given).block_until_ready()
-    return calls
-
-
 def _measure(calls: dict[str, Call], rounds: int, clock: Clock) -> dict[str, float]:
     """The least seconds of each, which take turns: it says most on a machine that does other things too."""
     least = dict.fromkeys(calls, float("inf"))
@@ -131,14 +110,6 @@ def _summary(figures: list[dict[str, Any]]) -> Table:
     return table
 
 
-def _settled(device: CpuDevice) -> CpuDevice:
-    """A device that is done with loading its kernels, which counts as time of the process."""
-    known = -1
-    while known != (known := device.usage().kernels):
-        time.sleep(1)
-    return device
-
-
 def _renewed(known: list[dict[str, Any]], found: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Figures of both, by their cells; what is found takes the place of what was known."""
 
@@ -161,13 +132,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.processor_time and options.threads != 1:
         parser.error("--processor-time compares one thread with one thread: give --threads 1")
     clock = time.process_time if options.processor_time else time.perf_counter
-    device, figures = _settled(CpuDevice(options.threads)), []
+    if hasattr(os, "sched_setaffinity"):  # JAX has as many threads as there are cores
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options.threads])
+    device, figures = CpuDevice(options.threads), []
+    for _ in device.warm_up():  # what is bound before its kernels are ready asks for them each time
+        pass
     for family, size, layout in product(FAMILIES, options.sizes, options.layouts):
         for cell in family(SIZES[size], _drawn(layout)):
             if not any(each in f"{cell.family} {cell.name}" for each in options.only):
                 continue
             plan = _plan(cell)
-            calls = {"opwire": _opwire(device, plan, cell), **_peers(cell, layout, options.threads)}
+            peers = {name: make(cell, options.threads) for name, make in PEERS.items()}
+            calls = {"opwire": _opwire(device, plan, cell), **{name: each for name, each in peers.items() if each}}
             if cell.family == MOVEMENT:
                 calls[COPY] = _copy(plan)
             taken = _measure(calls, options.rounds, clock)

@@ -211,6 +211,27 @@ def move_seconds(typing: Any, target: Any, index: Any, source: Any, zero: Any) -
     return types.void(ADDRESS, ADDRESS, ADDRESS, zero), code
 
 
+@intrinsic
+def move_twice(typing: Any, target: Any, index: Any, source: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
+    """Copies elements that lie side by side, each to two places; as many as ``seconds_of`` tells are written.
+
+    The first comes from ``index`` elements after the source and goes to ``2 * index`` elements after the target.
+    """
+    number = 2 * VECTOR * 8 // zero.bitwidth
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        element = context.get_value_type(zero)
+        here = builder.gep(pointer_to(builder, args[2], element), [args[1]])
+        there = builder.gep(pointer_to(builder, args[0], element), [builder.shl(args[1], ir.Constant(args[1].type, 1))])
+        loaded = builder.load(builder.bitcast(here, ir.VectorType(element, number // 2).as_pointer()), align=1)
+        mask = ir.Constant(ir.VectorType(ir.IntType(32), number), [i // 2 for i in range(number)])
+        doubled = builder.shuffle_vector(loaded, loaded, mask)
+        builder.store(doubled, builder.bitcast(there, ir.VectorType(element, number).as_pointer()), align=1)
+        return context.get_dummy_value()
+
+    return types.void(ADDRESS, ADDRESS, ADDRESS, zero), code
+
+
 def _interleaved(builder: Any, rows: list[Any]) -> list[Any]:
     """Rows whose elements are taken in turn from one of the first half and one of the second: a perfect shuffle."""
     number, half = len(rows), len(rows) // 2

@@ -1,4 +1,4 @@
-"""What NumPy, ONNX Runtime, PyTorch and JAX do for the same answer as a cell of the families, as far as installed.
+"""What NumPy, ONNX Runtime, PyTorch and JAX do for the same answer as a cell of the families.
 
 ONNX Runtime and JAX have no strided tensors. They take the elements as they lie in memory, and put the dimensions into
 their order themselves.
@@ -7,7 +7,6 @@ their order themselves.
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.util import find_spec
 from typing import Any
 
 from opwire.tensor import Array
@@ -29,7 +28,7 @@ def numpy_call(cell: Cell, threads: int) -> Call | None:
 def torch_call(cell: Cell, threads: int) -> Call | None:
     """PyTorch, whose tensors are strided."""
     function = cell.torch
-    if function is None or find_spec("torch") is None:
+    if function is None:
         return None
     import torch
 
@@ -49,7 +48,7 @@ def _laid(array: Array) -> tuple[Array, tuple[int, ...]]:
 def jax_call(cell: Cell, threads: int) -> Call | None:
     """JAX, which has as many threads as the process has cores."""
     function = cell.jax
-    if function is None or find_spec("jax") is None:
+    if function is None:
         return None
     import jax
 
@@ -66,7 +65,7 @@ def jax_call(cell: Cell, threads: int) -> Call | None:
 
 def onnxruntime_call(cell: Cell, threads: int) -> Call | None:
     """ONNX Runtime, into memory that is there; None where it has no such kernel."""
-    if cell.onnx is None or find_spec("onnxruntime") is None:
+    if cell.onnx is None:
         return None
     import onnxruntime
 

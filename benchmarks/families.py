@@ -1,4 +1,4 @@
-"""Measures the families without a product on the CPU against NumPy, PyTorch and JAX, as far as they are installed.
+"""Measures the families without a product on the CPU against NumPy, ONNX Runtime, PyTorch and JAX.
 
 Run it from the root of the repository: ``python -m benchmarks.families``. All participants of a cell take turns in one
 process, while the threads of the others sleep; each counts by the fastest of its calls. A ratio is how many times as
@@ -9,35 +9,30 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import time
 from collections.abc import Callable, Sequence
-from importlib.util import find_spec
 from itertools import product
-from math import exp, log
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
 
 from opwire.check import Plan, check
 from opwire.tensor import Array, DataType
 from opwire_service.devices.cpu import CpuDevice
 
 from .family_cells import FAMILIES, MOVEMENT, Cell
+from .family_peers import PEERS, Call
+from .family_report import COPY, picture, slower, summary
 from .products import machine
 from .resting import rest
-
-Call = Callable[[], Any]
 
 Clock = Callable[[], float]
 
 SIZES = {"16KB": 1 << 12, "16MB": 1 << 22, "64MB": 1 << 24}
 """Elements of four bytes."""
-
-COPY = "copy"
-"""What takes part in each cell of movement besides."""
 
 TURN = 0.02
 """Seconds that a participant has at a time."""
@@ -84,24 +79,11 @@ def _copy(plan: Plan) -> Call:
     return lambda: target.copy_(source)
 
 
-def _peers(cell: Cell, layout: str, threads: int) -> dict[str, Call]:
-    """What peers there are; JAX has no strided tensors."""
-    calls: dict[str, Call] = {}
-    arrays = list(cell.inputs.values())
-    if (function := cell.numpy) is not None:
-        calls["NumPy"] = lambda: function(*arrays)
-    if (function_of_torch := cell.torch) is not None and find_spec("torch"):
-        import torch
-
-        torch.set_num_threads(threads)
-        tensors = [torch.from_numpy(array) for array in arrays]
-        calls["PyTorch"] = lambda: function_of_torch(*tensors)
-    if (function_of_jax := cell.jax) is not None and layout == "packed" and find_spec("jax"):
-        import jax
-
-        compiled, given = jax.jit(function_of_jax), [jax.numpy.asarray(array) for array in arrays]
-        calls["JAX"] = lambda: compiled(*given).block_until_ready()
-    return calls
+def _participants(device: CpuDevice, cell: Cell, threads: int) -> dict[str, Call]:
+    plan = _plan(cell)
+    peers = {name: make(cell, threads) for name, make in PEERS.items()}
+    calls = {"opwire": _opwire(device, plan, cell), **{name: call for name, call in peers.items() if call}}
+    return {**calls, COPY: _copy(plan)} if cell.family == MOVEMENT else calls
 
 
 def _measure(calls: dict[str, Call], rounds: int, clock: Clock) -> dict[str, float]:
@@ -119,24 +101,6 @@ def _measure(calls: dict[str, Call], rounds: int, clock: Clock) -> dict[str, flo
                 least[name] = min(least[name], clock() - begin)
                 now = time.perf_counter()
     return least
-
-
-def _summary(figures: list[dict[str, Any]]) -> Table:
-    table = Table("family", "cells", "times as fast", "least", "most")
-    for family in dict.fromkeys(figure["family"] for figure in figures):
-        cells = sorted((f for f in figures if f["family"] == family), key=lambda f: float(f["ratio"]))
-        mean = exp(sum(log(f["ratio"]) for f in cells) / len(cells))
-        ends = (f"{f['ratio']:.2f} ({f['name']}, {f['layout']} {f['size']})" for f in (cells[0], cells[-1]))
-        table.add_row(family, str(len(cells)), f"{mean:.2f}", *ends)
-    return table
-
-
-def _settled(device: CpuDevice) -> CpuDevice:
-    """A device that is done with loading its kernels, which counts as time of the process."""
-    known = -1
-    while known != (known := device.usage().kernels):
-        time.sleep(1)
-    return device
 
 
 def _renewed(known: list[dict[str, Any]], found: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -157,31 +121,35 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--processor-time", action="store_true", help="for a busy machine, with one thread")
     parser.add_argument("--only", nargs="+", default=[""], help="families and cells whose names contain one of these")
     parser.add_argument("--json", type=Path, help="where to write the figures; those there that are not measured stay")
+    parser.add_argument("--picture", type=Path, help="where to draw all figures of that file")
     options = parser.parse_args(arguments)
     if options.processor_time and options.threads != 1:
         parser.error("--processor-time compares one thread with one thread: give --threads 1")
     clock = time.process_time if options.processor_time else time.perf_counter
-    device, figures = _settled(CpuDevice(options.threads)), []
+    if hasattr(os, "sched_setaffinity"):  # JAX has as many threads as there are cores
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options.threads])
+    device, figures = CpuDevice(options.threads), []
+    for _ in device.warm_up():  # what is bound before its kernels are ready asks for them each time
+        pass
     for family, size, layout in product(FAMILIES, options.sizes, options.layouts):
         for cell in family(SIZES[size], _drawn(layout)):
             if not any(each in f"{cell.family} {cell.name}" for each in options.only):
                 continue
-            plan = _plan(cell)
-            calls = {"opwire": _opwire(device, plan, cell), **_peers(cell, layout, options.threads)}
-            if cell.family == MOVEMENT:
-                calls[COPY] = _copy(plan)
-            taken = _measure(calls, options.rounds, clock)
+            taken = _measure(_participants(device, cell, options.threads), options.rounds, clock)
             ratio = min(value for name, value in taken.items() if name not in ("opwire", COPY)) / taken["opwire"]
             figures.append({"family": cell.family, "name": cell.name, "size": size, "layout": layout, "ratio": ratio})
             figures[-1]["seconds"] = taken
             each = "  ".join(f"{name} {value * 1e3:.3f}" for name, value in taken.items())
             print(f"{cell.family:20} {cell.name:26} {layout:7} {size:5} {each}  x{ratio:.2f}", flush=True)
-    Console(width=160).print(_summary(figures))
+    device.close()
+    console = Console(width=160)
+    console.print(summary(figures), *slower(figures), sep="\n")
     if options.json:
         known = json.loads(options.json.read_text())["cells"] if options.json.exists() else []
         report = {"machine": machine(options.threads, options.processor_time), "cells": _renewed(known, figures)}
         options.json.write_text(json.dumps(report, indent=1) + "\n")
-    device.close()
+        if options.picture:
+            picture(report["cells"], report["machine"], options.picture)
 
 
 if __name__ == "__main__":

@@ -12,14 +12,14 @@ import numpy as np
 
 from opwire.tensor import Array
 
-ELEMENT_TYPES = {"float32": 1, "uint8": 2, "int8": 3, "int32": 6, "int64": 7, "bool": 9, "float16": 10}
+ELEMENT_TYPES = {"float32": 1, "uint8": 2, "int8": 3, "int16": 5, "int32": 6, "int64": 7, "bool": 9, "float16": 10}
 """``TensorProto.DataType`` by NumPy name."""
 
 _IR_VERSION, _OPSET = 9, 18
 _ELEMENTWISE_OPSET = 20
 """The first with Gelu."""
 
-_FLOAT, _INT, _INTS = 1, 2, 7
+_FLOAT, _INT, _STRING, _INTS = 1, 2, 3, 7
 """``AttributeProto.AttributeType``."""
 
 
@@ -40,7 +40,9 @@ def _bytes(field: int, value: bytes | str) -> bytes:
     return _varint(field << 3 | 2) + _varint(len(content)) + content
 
 
-def _attribute(name: str, value: float | Sequence[int]) -> bytes:
+def _attribute(name: str, value: float | str | Sequence[int]) -> bytes:
+    if isinstance(value, str):
+        return _bytes(1, name) + _integer(20, _STRING) + _bytes(4, value)
     if isinstance(value, float):
         return _bytes(1, name) + _integer(20, _FLOAT) + _varint(2 << 3 | 5) + struct.pack("<f", value)
     if isinstance(value, int):
@@ -64,7 +66,7 @@ def node(
     operator: str,
     inputs: Sequence[str],
     outputs: Sequence[str],
-    attributes: Mapping[str, float | Sequence[int]],
+    attributes: Mapping[str, float | str | Sequence[int]],
     domain: str = "",
 ) -> bytes:
     """A node of a model; an integer is no float."""

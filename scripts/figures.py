@@ -288,6 +288,7 @@ def other_families() -> str:
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for cell in _read("families.json")["cells"]:
         groups.setdefault(cell["family"], []).append(cell)
+    sizes = list(dict.fromkeys(cell["size"] for cell in _read("families.json")["cells"]))
     rows = []
     for name, cells in groups.items():
         ordered = sorted(cells, key=lambda cell: float(cell["ratio"]))
@@ -295,8 +296,24 @@ def other_families() -> str:
             f"{cell['ratio']:.2f} ({cell['name']}, {cell['layout']}, {cell['size']})"
             for cell in ordered[:: len(ordered) - 1]
         )
-        rows.append([name, len(cells), _mean(cell["ratio"] for cell in cells), *ends])
-    return table(["family", ">cells", ">times as fast", "least", "most"], rows)
+        by_size = (_mean(cell["ratio"] for cell in cells if cell["size"] == size) for size in sizes)
+        rows.append([name, len(cells), _mean(cell["ratio"] for cell in cells), *by_size, *ends])
+    return table(["family", ">cells", ">times as fast", *(f">{size}" for size in sizes), "least", "most"], rows)
+
+
+def movement() -> str:
+    """What moves elements beside a copy of as many bytes: a row a movement, a column a layout and size."""
+    cells = [cell for cell in _read("families.json")["cells"] if "copy" in cell["seconds"] and cell["size"] != "16KB"]
+    columns = list(dict.fromkeys((cell["layout"], cell["size"]) for cell in cells))
+    shares = {
+        (cell["name"], cell["layout"], cell["size"]): f"{cell['seconds']['copy'] / cell['seconds']['opwire']:.2f}"
+        for cell in cells
+    }
+    rows = [
+        [name, *(shares.get((name, *column), "") for column in columns)]
+        for name in dict.fromkeys(cell["name"] for cell in cells)
+    ]
+    return table(["of a copy's speed", *(f">{layout}, {size}" for layout, size in columns)], rows)
 
 
 def products(results: str) -> str:
@@ -337,6 +354,7 @@ REGIONS: dict[str, Callable[[], str]] = {
     "elementwise": elementwise,
     "elementwise-machine": elementwise_machine,
     "other-families": other_families,
+    "movement": movement,
     "other-families-machine": lambda: _measured("families.json"),
     "products": lambda: products("products.json"),
     "products-machine": lambda: _measured("products.json"),

@@ -15,6 +15,7 @@ ELSEWHERE = {
     "contributing.md": "CONTRIBUTING.md",
     "changelog.md": "CHANGELOG.md",
     "images/accuracy.svg": "benchmarks/results/accuracy.svg",
+    "images/families.svg": "benchmarks/results/families.svg",
     "images/kernels.svg": "benchmarks/results/kernels.svg",
     "images/products.svg": "benchmarks/results/products.svg",
     "images/serving.png": "benchmarks/results/serving.png",

@@ -6,7 +6,7 @@ DirectML reference. All sizes, strides and extents are in elements unless the na
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum, IntFlag
 from math import gcd, prod
@@ -23,6 +23,9 @@ MAX_ELEMENTS = 2**32 - 1
 
 MAX_RANK = 8
 """``DML_TENSOR_DIMENSION_COUNT_MAX1``."""
+
+_LINE, _LARGE = 64, 1 << 16
+"""Bytes of a line of the cache, and of memory that begins with a whole one."""
 
 
 class DataType(Enum):
@@ -221,11 +224,8 @@ class BufferTensorDesc:
         if self.data_type.is_packed:
             buffer = np.zeros(self.data_size_in_bytes, np.uint8)
             return buffer, buffer
-        if self.strides is None:
-            view = np.empty(self.sizes, self.data_type.dtype)
-            return view.reshape(-1).view(np.uint8), view
-        gaps = self.extent != self.element_count
-        buffer = (np.zeros if gaps else np.empty)(self.data_size_in_bytes, np.uint8)
+        gaps = self.strides is not None and self.extent != self.element_count
+        buffer = _memory(self.data_size_in_bytes, np.zeros if gaps else np.empty)
         return buffer, self.view(buffer)
 
     def lay_out(self, array: Array) -> tuple[Array, Array] | None:
@@ -268,6 +268,15 @@ class BufferTensorDesc:
     def packed(cls, array: Array) -> BufferTensorDesc:
         """The desc of an array's values sent packed, row-major."""
         return cls(DataType.of(array.dtype), array.shape)
+
+
+def _memory(size: int, make: Callable[..., Array]) -> Array:
+    """So many bytes. Large ones begin where a line of a processor's cache does: results are then written by lines."""
+    if size < _LARGE:
+        return make(size, np.uint8)
+    memory = make(size + _LINE - 1, np.uint8)
+    start = -memory.ctypes.data % _LINE
+    return memory[start : start + size]
 
 
 def rounded(size: int) -> int:

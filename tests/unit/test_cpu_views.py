@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from opwire.enums import PaddingMode
-from opwire_service.kernels.cpu.views.geometry import SIDE, TILE_BYTES
+from opwire.tensor import Array
+from opwire_service.kernels.cpu.views.geometry import PAST_CACHE, SIDE, TILE_BYTES
 from opwire_service.kernels.views.folding import parts_of
 from tests.moving import counted, moved, same_bits, tensor
 
 TYPES = [np.uint8, np.float16, np.float32, np.int64]
+
+
+def packed(array: Array) -> dict[str, Any]:
+    """The desc of a tensor like an array, without gaps."""
+    return {"DataType": tensor(array)["DataType"], "Sizes": list(array.shape)}
 
 
 @pytest.mark.parametrize("dtype", TYPES)
@@ -31,13 +39,23 @@ def test_transposed_matrices(cpu_device, dtype, sizes):
     assert same_bits(moved(cpu_device, "SLICE", {"InputTensor": source}, **fields)["OutputTensor"], source)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.int64])
+@pytest.mark.parametrize("beside", [0, 9], ids=["whole lines", "parts of lines"])
+@pytest.mark.parametrize("first", [0, 3])
+def test_large_transposed_matrices(cpu_device, dtype, beside, first):
+    width = 1024 + beside
+    source = counted(dtype, PAST_CACHE // (width * np.dtype(dtype).itemsize) // 16 * 16 + 16 + beside, width + first)
+    source = source[:, first:].T
+    result = moved(cpu_device, "ELEMENT_WISE_IDENTITY", {"InputTensor": source}, OutputTensor=packed(source))
+    assert same_bits(result["OutputTensor"], source)
+
+
 @pytest.mark.parametrize("dtype", TYPES)
 def test_an_identity_of_what_lies_across(cpu_device, dtype):
     source = counted(dtype, 3, 700, 300).transpose(0, 2, 1)
-    output = {"DataType": tensor(source)["DataType"], "Sizes": list(source.shape)}
     for operator in ("ELEMENT_WISE_IDENTITY", "ACTIVATION_IDENTITY"):
         if operator == "ELEMENT_WISE_IDENTITY" or dtype in (np.float16, np.float32):
-            result = moved(cpu_device, operator, {"InputTensor": source}, OutputTensor=output)["OutputTensor"]
+            result = moved(cpu_device, operator, {"InputTensor": source}, OutputTensor=packed(source))["OutputTensor"]
             assert same_bits(result, source)
 
 

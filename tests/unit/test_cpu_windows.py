@@ -105,7 +105,13 @@ def windowed(values: Array, window: int, stride: int, padding: int) -> tuple[Arr
 @pytest.mark.parametrize("include", [False, True])
 @pytest.mark.parametrize(
     ("shape", "window", "stride", "padding"),
-    [((1, 2, 5, 40_001), 3, 1, 1), ((2, 3, 300, 301), 2, 2, 0), ((1, 1, 64, 9_000), 3, 2, 1), ((3, 5, 7, 7), 7, 1, 0)],
+    [
+        ((1, 2, 5, 40_001), 3, 1, 1),
+        ((2, 2, 500, 45), 3, 1, 1),
+        ((2, 3, 300, 301), 2, 2, 0),
+        ((1, 1, 64, 9_000), 3, 2, 1),
+        ((3, 5, 7, 7), 7, 1, 0),
+    ],
 )
 def test_averages_of_many_tiles_are_rounded_once(cpu_device, shape, window, stride, padding, include):
     values = grid(shape)
@@ -140,6 +146,17 @@ def test_hard_sums_have_the_bits_of_the_reference(cpu_device, kind, window, stri
         Dilations=dilation,
         **own,
     )
+    right = reference(plan, InputTensor=values)["OutputTensor"]
+    assert same_bits(answers(cpu_device, plan, InputTensor=values)["OutputTensor"], right)
+
+
+@pytest.mark.parametrize("what", KINDS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize(("sizes", "window", "padding"), [((40, 14), 3, 1), ((5, 33), 2, 0), ((3, 700), 5, 4)])
+def test_averages_at_every_place_have_the_bits_of_the_reference(cpu_device, sizes, window, padding, dtype, what):
+    values = drawn(what, (2, 1, *sizes), dtype)
+    around = {"StartPadding": padding, "EndPadding": padding}
+    plan = pooling("AVERAGE_POOLING1", values, (window, window), IncludePadding=True, **around)
     right = reference(plan, InputTensor=values)["OutputTensor"]
     assert same_bits(answers(cpu_device, plan, InputTensor=values)["OutputTensor"], right)
 

@@ -6,6 +6,7 @@ import itertools
 import time
 from collections.abc import Mapping
 
+import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -203,3 +204,14 @@ def test_an_output_that_overlaps_is_refused_and_an_input_is_not():
         {"type": "REDUCE", "desc": {"Function": "SUM", "InputTensor": source, "Axes": [], "OutputTensor": output}}
     )
     assert plan.outputs["OutputTensor"].strides == (1, 2)
+
+
+@pytest.mark.parametrize("strides", [None, (1, 100), (300, 1)], ids=["packed", "across", "with gaps"])
+def test_a_large_tensor_begins_with_a_whole_line_of_the_cache(strides):
+    desc = BufferTensorDesc(DataType.FLOAT32, (100, 200), strides)
+    buffer, view = desc.allocate()
+    assert (view.shape, buffer.shape) == ((100, 200), (desc.data_size_in_bytes,))
+    assert buffer.ctypes.data == view.ctypes.data
+    assert buffer.ctypes.data % 64 == 0
+    view[...] = 1
+    assert buffer.view(np.float32).sum() == 20_000  # gaps are zero

@@ -24,11 +24,12 @@ from ..run.reference import ReferenceJob
 from . import geometry as g
 from . import powers, quantized
 from . import rows as kernels
+from .bands import bands
 
 FLOATS = {DataType.FLOAT32: FLOAT32, DataType.FLOAT16: HALF}
 
 KERNELS = tuple(
-    Kernel(function, element) for element in FLOATS.values() for function in (kernels.rows, kernels.windows)
+    Kernel(function, element) for element in FLOATS.values() for function in (kernels.rows, kernels.windows, bands)
 )
 
 USUAL = 1 << 15
@@ -46,8 +47,14 @@ SETTLED = 1 << 23
 SPARSE = 16
 """Windows are summed up one by one if lines visit so many times what the windows have."""
 
+BAND, WIDEST = 1 << 13, 1 << 11
+"""Outputs of a band of rows, and of each of its rows at most."""
+
 LANES, LINE_VISITS, TILE_VISITS, EXACT_VISITS = 4, 32, 128, 16
 """Elements of lines that cost a visit; what a line costs besides, a tile, and an element that is summed up exactly."""
+
+MOST_TAPS = 16
+"""Elements each way of windows that are summed up in bands."""
 
 LARGEST_WEIGHT = 1 << 28
 """Products of an element with such a weight are exact in float64."""
@@ -147,6 +154,27 @@ MOST_EDGE = 1 << 12
 """Windows at the edges of a dimension whose sizes are looked at."""
 
 
+def _in_bands(sums: _Sums) -> Job | None:
+    """The job of averages of windows that begin at every place, padding included, if outputs of a plane are packed."""
+    if len(sums.dimensions) != 2 or not sums.whole or sums.backward:
+        return None
+    height, across = sums.dimensions
+    *_, rows, width = sums.target.sizes
+    is_dense = height.stride == across.stride == height.dilation == across.dilation == 1
+    is_packed = sums.target.element_strides[2:] == (width, 1)
+    if not is_dense or not is_packed or width > WIDEST or max(height.window, across.window) > MOST_TAPS:
+        return None
+    most = min(rows, max(BAND // width, 2 * height.window))
+    tiles = -(-rows // most)
+    band = -(-rows // tiles)
+    units, taps = prod(sums.target.sizes[:2]) * tiles, height.window + across.window
+    line = across.size + across.start + across.end
+    visits = (band + height.window) * width * taps
+    parameters = {p.TILE: band, p.TILES: tiles, p.LINE: line}
+    costs = units * (visits // LANES + LINE_VISITS * band // 4 + TILE_VISITS)
+    return SumsJob(sums, bands, parameters, units, visits, costs, (band + height.window) * width + line)
+
+
 def _prepare(plan: Plan, sums: _Sums) -> Job:
     if sums.divisor > LARGEST_WEIGHT and sums.backward:
         return ReferenceJob(plan)
@@ -161,12 +189,17 @@ def _prepare(plan: Plan, sums: _Sums) -> Job:
         if rows * tiles * sums.visits(lines) <= SPARSE * work + rows * tiles * USUAL:
             even = -(-outputs // tiles)
             costs = sums.visits(even) // LANES + LINE_VISITS * sums.lines + TILE_VISITS
-            return SumsJob(sums, kernels.rows, even, sums.line(even), sums.visits(even), rows * tiles * costs)
+            line = sums.line(even)
+            parameters = {p.TILE: even, p.TILES: tiles, p.LINE: line}
+            room = 3 * line + 9 * even
+            return SumsJob(sums, kernels.rows, parameters, rows * tiles, sums.visits(even), rows * tiles * costs, room)
     if window > SETTLED:
         return ReferenceJob(plan)
     width = min(width, max(1, USUAL // window))
     costs = EXACT_VISITS * (work + sums.target.element_count)
-    return SumsJob(sums, kernels.windows, width, 0, width * (8 * window + 16), costs)
+    tiles = -(-outputs // width)
+    parameters, visits = {p.TILE: width, p.TILES: tiles, p.LINE: 0}, width * (8 * window + 16)
+    return SumsJob(sums, kernels.windows, parameters, rows * tiles, visits, costs, 0)
 
 
 def _width(sums: _Sums, most: int) -> int:
@@ -180,15 +213,29 @@ def _width(sums: _Sums, most: int) -> int:
 
 
 class SumsJob(Job):
-    """Tiles of outputs, summed up by a kernel."""
+    """Tiles of outputs, summed up by a kernel.
 
-    def __init__(self, sums: _Sums, function: object, width: int, line: int, visits: int, costs: int) -> None:
+    Args:
+        function: the kernel.
+        parameters: of its geometry.
+        units, visits: how many tiles, and what one visits.
+        costs: what all of them take, in visits.
+        room: numbers that a thread keeps.
+    """
+
+    def __init__(
+        self,
+        sums: _Sums,
+        function: object,
+        parameters: dict[int, int],
+        units: int,
+        visits: int,
+        costs: int,
+        room: int,
+    ) -> None:
         self._visits = costs
-        tiles = -(-sums.target.sizes[-1] // width)
-        units = prod(sums.target.sizes[:-1]) * tiles
-        geometry = _encode(sums, {p.TILE: width, p.TILES: tiles, p.LINE: line})
-        self._step = Step(Kernel(function, FLOATS[sums.source.data_type]), geometry, units, visits)
-        self._bytes = 8 * (3 * line + 9 * width + 1024)
+        self._step = Step(Kernel(function, FLOATS[sums.source.data_type]), _encode(sums, parameters), units, visits)
+        self._bytes = 8 * (room + 1024)
         self._names = (
             ("InputGradientTensor", "OutputGradientTensor") if sums.backward else ("InputTensor", "OutputTensor")
         )
@@ -253,7 +300,8 @@ def _given(desc: BufferTensorDesc) -> dict[str, object]:
 
 
 def prepare_average(plan: Plan) -> Job:
-    return _as_reduction(plan, ReduceFunction.AVERAGE) or _prepare(plan, _averages(plan))
+    sums = _averages(plan)
+    return _as_reduction(plan, ReduceFunction.AVERAGE) or _in_bands(sums) or _prepare(plan, sums)
 
 
 def prepare_norm(plan: Plan) -> Job:

@@ -26,7 +26,8 @@ from ..pooling import geometry as p
 from ..run.geometry import advance, at
 from . import geometry as g
 
-_MOST = 0x7FFFFFFF
+MOST_BITS = 0x7FFFFFFF
+"""More than those of any magnitude."""
 
 MOST_PHASES = 8
 """Windows that begin farther apart are summed up one by one."""
@@ -52,12 +53,12 @@ def _add_vector(bits: Vector, line: int, i: int, weight: float, kind: int) -> No
 
 
 @inlined
-def _extent(bits: Vector, greatest: Vector, least: Vector, infinity: int) -> tuple[Vector, Vector]:
+def extent(bits: Vector, greatest: Vector, least: Vector, infinity: int) -> tuple[Vector, Vector]:
     """Magnitudes of finite elements that are not 0: the greatest, and what the least leaves of all bits."""
     found = magnitudes(bits)
     found = pick(found > infinity - 1, spread(int32(0)), found)
     greatest = pick(found > greatest, found, greatest)
-    left = pick(found > 0, int32(_MOST) - found, found)
+    left = pick(found > 0, int32(MOST_BITS) - found, found)
     return greatest, pick(left > least, left, least)
 
 
@@ -70,7 +71,7 @@ def _add_row(
     whole = count - count % WIDTH
     for i in range(0, whole, WIDTH):
         bits = elements(advance(row, i * stride, zero), step, zero)
-        greatest, least = _extent(bits, greatest, least, infinity)
+        greatest, least = extent(bits, greatest, least, infinity)
         _add_vector(bits, line, i, weight, kind)
     if whole < count:
         nothing = of_bits(1 << (8 * size_of(zero) - 1), zero)
@@ -79,9 +80,9 @@ def _add_row(
         for i in range(whole, count):
             store(rest, i - whole, read(row, i * stride, zero))
         bits = elements(rest, None, zero)
-        greatest, least = _extent(bits, greatest, least, infinity)
+        greatest, least = extent(bits, greatest, least, infinity)
         _add_vector(bits, line, whole, weight, kind)
-    return greatest_of(greatest), _MOST - greatest_of(least)
+    return greatest_of(greatest), MOST_BITS - greatest_of(least)
 
 
 @inner

@@ -12,7 +12,7 @@ from ..numbers.vectors import WIDTH
 from ..pooling import geometry as p
 from ..run.geometry import advance, at
 from . import geometry as g
-from .lines import MOST_PHASES, add_row, fill, sum_having, sum_windows
+from .lines import MOST_BITS, MOST_PHASES, add_row, fill, sum_having, sum_windows
 from .rounded_sums import error_bound, round_vectors, settle
 
 SLACK = 4 * WIDTH
@@ -64,6 +64,27 @@ def _add_zeros(sums: int, elements: int, count: int, outer: float, whole: float)
     for i in range(count):
         padded = load(elements, i, 0.0) * outer < whole
         store(sums, i, load(sums, i, 0.0) + choose(padded, 0.0, -0.0))
+
+
+@inner
+def _add_rows(
+    zero: float, source: int, geometry: int, depth: int, height: int, count: int, line: int, rest: int
+) -> tuple[int, int, int]:
+    """Adds what a row of outputs gathers to a line; returns how many rows, and the greatest and least magnitude."""
+    step, kind = at(geometry, p.ACROSS + p.SOURCE), at(geometry, g.KIND)
+    d, of_depth, apart_d = g.windows_of(geometry, p.DEPTH, depth)
+    h_first, of_height, apart_h = g.windows_of(geometry, p.HEIGHT, height)
+    greatest, least = 0, MOST_BITS
+    for _ in range(of_depth):
+        h = h_first
+        for _ in range(of_height):
+            weight = g.weight_of(geometry, p.DEPTH, d) * g.weight_of(geometry, p.HEIGHT, h)
+            offset = d * at(geometry, p.DEPTH + p.SOURCE) + h * at(geometry, p.HEIGHT + p.SOURCE)
+            high, low = add_row(zero, advance(source, offset, zero), step, count, line, weight, kind, rest)
+            greatest, least = max(greatest, high), min(least, low)
+            h += apart_h
+        d += apart_d
+    return of_depth * of_height, greatest, least
 
 
 @kernel
@@ -118,29 +139,10 @@ def rows(zero: float, source: int, target: int, states: int, geometry: int, begi
             _fill_tile(geometry, first, count, taps, divisors, weights, room)
             filled = first
         fill(nothing, line, length + SLACK)
-        d, of_depth, apart_d = g.windows_of(geometry, p.DEPTH, depth)
-        h_first, of_height, apart_h = g.windows_of(geometry, p.HEIGHT, height)
-        greatest, least = 0, 0x7FFFFFFF
-        for _ in range(of_depth):
-            h = h_first
-            for _ in range(of_height):
-                weight = g.weight_of(geometry, p.DEPTH, d) * g.weight_of(geometry, p.HEIGHT, h)
-                offset = d * at(geometry, p.DEPTH + p.SOURCE) + h * at(geometry, p.HEIGHT + p.SOURCE)
-                offset += place * at(geometry, p.ACROSS + p.SOURCE)
-                high, low = add_row(
-                    zero,
-                    advance(channel, offset, zero),
-                    at(geometry, p.ACROSS + p.SOURCE),
-                    covered,
-                    line + 8 * before,
-                    weight,
-                    at(geometry, g.KIND),
-                    rest,
-                )
-                greatest, least = max(greatest, high), min(least, low)
-                h += apart_h
-            d += apart_d
-        outer = of_depth * of_height
+        begin_of_rows = advance(channel, place * at(geometry, p.ACROSS + p.SOURCE), zero)
+        outer, greatest, least = _add_rows(
+            zero, begin_of_rows, geometry, depth, height, covered, line + 8 * before, rest
+        )
         if at(geometry, p.ACROSS + g.LEAST_COMMON):
             _weigh(line + 8 * before, weights, covered)
         if backward:

@@ -55,6 +55,37 @@ def _add_exactly(
     return to_odd(high, low)
 
 
+@inner
+def _add_up(
+    zero: float,
+    gradient: int,
+    indices: int,
+    geometry: int,
+    ranges: tuple[int, int, int, int, int, int],
+    base: int,
+    count: int,
+    highs: int,
+    lows: int,
+    lost: int,
+) -> None:
+    """Adds the gradients of windows to the ``count`` positions from ``base`` on: whole rows, or part of one."""
+    for d in range(ranges[0], ranges[1]):
+        for h in range(ranges[2], ranges[3]):
+            index = d * at(geometry, p.DEPTH + p.INDEX) + h * at(geometry, p.HEIGHT + p.INDEX)
+            offset = d * at(geometry, p.DEPTH + p.VALUE) + h * at(geometry, p.HEIGHT + p.VALUE)
+            for w in range(ranges[4], ranges[5]):
+                place = load(indices, index + w, 0) - base
+                if 0 <= place < count:
+                    value = masked(read(gradient, offset + w * at(geometry, p.ACROSS + p.VALUE), zero), -1)
+                    high, part = two_sum(load(highs, place, 0.0), value)
+                    store(highs, place, high)
+                    if part != 0.0:
+                        low, more = two_sum(load(lows, place, 0.0), part)
+                        store(lows, place, low)
+                        if more != 0.0:
+                            store(lost, place, 1.0)
+
+
 @kernel
 def blocks(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
     """``source`` is the gradient of the windows, ``states`` the indices of the winners, packed."""
@@ -84,22 +115,8 @@ def blocks(zero: float, source: int, target: int, states: int, geometry: int, be
         d0, d1 = _windows(geometry, p.DEPTH, depth, depth + 1)
         h0, h1 = _windows(geometry, p.HEIGHT, row, row + rows)
         w0, w1 = _windows(geometry, p.ACROSS, column, column + columns)
-        for d in range(d0, d1):
-            for h in range(h0, h1):
-                index = d * at(geometry, p.DEPTH + p.INDEX) + h * at(geometry, p.HEIGHT + p.INDEX)
-                offset = d * at(geometry, p.DEPTH + p.VALUE) + h * at(geometry, p.HEIGHT + p.VALUE)
-                for w in range(w0, w1):
-                    place = load(indices, index + w, 0) - base
-                    # A block is whole rows or part of one.
-                    if 0 <= place < rows * columns:
-                        value = masked(read(gradient, offset + w * at(geometry, p.ACROSS + p.VALUE), zero), -1)
-                        high, part = two_sum(load(highs, place, 0.0), value)
-                        store(highs, place, high)
-                        if part != 0.0:
-                            low, more = two_sum(load(lows, place, 0.0), part)
-                            store(lows, place, low)
-                            if more != 0.0:
-                                store(lost, place, 1.0)
+        ranges = (d0, d1, h0, h1, w0, w1)
+        _add_up(zero, gradient, indices, geometry, ranges, base, rows * columns, highs, lows, lost)
         there = advance(target, p.place_of(geometry, plane, 0, p.SOURCE, p.CHANNEL_SOURCE, p.IMAGE_SOURCE, -1), zero)
         step = at(geometry, p.ACROSS + p.SOURCE)
         for i in range(rows):
@@ -110,7 +127,6 @@ def blocks(zero: float, source: int, target: int, states: int, geometry: int, be
                 value = load(highs, place, 0.0)
                 if load(lows, place, 0.0) != 0.0 and value - value == 0.0:
                     if load(lost, place, 0.0) != 0.0:
-                        ranges = (d0, d1, h0, h1, w0, w1)
                         value = _add_exactly(zero, gradient, indices, geometry, ranges, base + place, limbs)
                     else:
                         high, low = two_sum(value, load(lows, place, 0.0))

@@ -20,6 +20,7 @@ from ..jit.element import FLOAT32, HALF, INT8, INT16, INT32
 from ..run.job import Job, Step
 from ..run.pool import Find, Pool
 from ..run.reference import ReferenceJob
+from . import geometry as g
 from . import rows
 from .boxes import CAPACITY, TILE, Axis, Box, Compute, settle_open
 from .tables import TAPS, Table, nearest_table, table_of, transposed_table
@@ -120,7 +121,9 @@ class NearestJob(Job):
             first = nearest_table(self._plan, axis, part.start, part.stop)
             ones = np.ones(first.size, np.int64)
             axes.append(Axis(Table(first, ones, ones, np.ones(first.size + 2), True), source, target))
-        return Box(axes)
+        box, across = Box(axes), axes[-1].table.first
+        box.geometry[g.TWICE] = int((across == across[0] + np.arange(across.size) // 2).all())
+        return box
 
     def scratch_bytes(self, threads: int) -> int:
         return table_bytes(self._plan, self._source.sizes, self._target.sizes) + threads * 8 * TILE

@@ -15,6 +15,7 @@ LEAST = 5  # bits of a float64: the same, of the sum of the magnitudes of its ow
 INTEGER, LOWEST, HIGHEST = 6, 7, 8  # whether results are integers, and their range
 CAPACITY = 9  # outputs that can be left open
 PAIRS = 10  # whether no output reads more than two elements along the innermost dimension
+TWICE = 10  # of what is moved: whether each element goes to two places along the innermost dimension
 LOCAL = 11  # whether sums along a line say themselves when they are doubtful
 REGION_ROWS, REGION_COLUMNS = 12, 13  # rows of the tables of the last two dimensions for each place of the second one
 NEAR_WEIGHTS, FAR_WEIGHTS = 14, 15  # the addresses of the two weights of each output, if none has more, 0 for none

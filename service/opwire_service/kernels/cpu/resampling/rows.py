@@ -7,10 +7,11 @@ import numpy as np
 from ..averages.lines import fill
 from ..jit.atomics import fetch_add
 from ..jit.compiler import inner, kernel
-from ..jit.element import address_of, int8, int32, load, read, store
+from ..jit.element import address_of, int8, int32, load, read, size_of, store
 from ..numbers.formats import put
 from ..numbers.vectors import WIDTH, load_vector, put_vector
 from ..run.geometry import advance, at
+from ..views.moves import move_run, move_twice, seconds_of
 from . import geometry as g
 from .sums import add_rows, limit_of, round_floats, round_integers, settle, sum_across
 
@@ -95,9 +96,9 @@ def weighted(zero: float, source: int, target: int, states: int, geometry: int, 
 
 @kernel
 def nearest(zero: int, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """Elements are moved."""
+    """Elements are moved. A row that is made of the same elements as the one before it is copied."""
     tiles, step = at(geometry, g.TILES), at(geometry, g.ACROSS + g.TARGET)
-    apart = at(geometry, g.ACROSS + g.SOURCE)
+    known, known_offset = 0, -1
     for unit in range(begin, end):
         row = unit // tiles
         first = (unit - row * tiles) * at(geometry, g.TILE)
@@ -107,11 +108,27 @@ def nearest(zero: int, source: int, target: int, states: int, geometry: int, beg
         for i in range(4):
             axis = g.AXES + i * g.WIDTH
             offset += load(at(geometry, axis + g.FIRST), places[i], 0) * at(geometry, axis + g.SOURCE)
-        there, here = advance(source, offset, zero), advance(target, _target(geometry, places, first), zero)
-        indices = at(geometry, g.ACROSS + g.FIRST) + 8 * first
-        if step == 1 and apart == 1:
-            for i in range(count):
-                store(here, i, read(there, load(indices, i, 0), zero))
+        here = advance(target, _target(geometry, places, first), zero)
+        if offset == known_offset and tiles == 1 and step == 1:
+            move_run(here, known, count * size_of(zero))
         else:
-            for i in range(count):
-                store(here, i * step, read(there, load(indices, i, 0) * apart, zero))
+            indices = at(geometry, g.ACROSS + g.FIRST) + 8 * first
+            _nearest_row(zero, advance(source, offset, zero), here, geometry, indices, count)
+        known, known_offset = here, offset
+
+
+@inner
+def _nearest_row(zero: int, source: int, target: int, geometry: int, indices: int, count: int) -> None:
+    step, apart = at(geometry, g.ACROSS + g.TARGET), at(geometry, g.ACROSS + g.SOURCE)
+    if step == 1 and apart == 1:
+        done = 0
+        if at(geometry, g.TWICE):
+            done = count // seconds_of(zero) * seconds_of(zero)
+            begin = advance(source, load(indices, 0, 0), zero)
+            for i in range(0, done // 2, seconds_of(zero) // 2):
+                move_twice(target, i, begin, zero)
+        for i in range(done, count):
+            store(target, i, read(source, load(indices, i, 0), zero))
+    else:
+        for i in range(count):
+            store(target, i * step, read(source, load(indices, i, 0) * apart, zero))

@@ -8,10 +8,13 @@ from ..run.geometry import at
 from . import geometry as g
 from .geometry import Tile, tile_of
 from .moves import (
+    LINE,
+    fence,
     move_run,
     move_seconds,
     move_small_square,
     move_square,
+    move_square_past_cache,
     put,
     seconds_of,
     small_square_of,
@@ -48,7 +51,7 @@ def items(zero: int, tensors: int, _target: int, _states: int, geometry: int, be
         while unit >= at(geometry, g.END):
             geometry += 8 * g.RECORD
         tile = tile_of(tensors, geometry, unit)
-        if at(geometry, g.KIND) == g.TRANSPOSED:
+        if at(geometry, g.KIND) >= g.TRANSPOSED:
             _transpose(zero, geometry, tile)
             continue
         for i in range(tile.outer):
@@ -110,23 +113,45 @@ def _line(zero: int, target: int, there: int, source: int, here: int, count: int
 
 @inner
 def _transpose(zero: int, geometry: int, tile: Tile) -> None:
-    """Moves a matrix whose rows lie along the target and whose columns lie along the source, square by square."""
-    here, there = _step(geometry, 2, g.SOURCE_STEP), _step(geometry, 1, g.TARGET_STEP)
+    """Moves a matrix whose columns lie along the source and whose rows lie along the target, square by square.
+
+    The last squares overlap others.
+    """
+    here, there = _step(geometry, 1, g.SOURCE_STEP), _step(geometry, 2, g.TARGET_STEP)
+    size, least = size_of(zero), min(tile.middle, tile.inner)
+    if least >= square_of(zero):
+        _squares(zero, geometry, tile)
+    elif least >= small_square_of(zero):
+        square = small_square_of(zero)
+        for i in range(0, tile.inner, square):
+            i = min(i, tile.inner - square)
+            for j in range(0, tile.middle, square):
+                j = min(j, tile.middle - square)
+                source, target = tile.source + i * size + j * here, tile.target + i * there + j * size
+                move_small_square(target, there, source, here, zero)
+    else:
+        for i in range(tile.inner):
+            for j in range(tile.middle):
+                put(tile.target + i * there, j, take(tile.source + i * size + j * here, 0, zero))
+
+
+@inner
+def _squares(zero: int, geometry: int, tile: Tile) -> None:
+    here, there = _step(geometry, 1, g.SOURCE_STEP), _step(geometry, 2, g.TARGET_STEP)
     size, square = size_of(zero), square_of(zero)
-    rows, columns = tile.middle // square * square, tile.inner // square * square
-    for i in range(0, rows, square):
+    is_whole = (tile.target | there) % LINE == 0 and tile.middle % square == 0
+    is_past_cache = is_whole and at(geometry, g.KIND) == g.TRANSPOSED_PAST_CACHE
+    # All but the first and the last squares begin where lines of the source do.
+    before = tile.source % LINE // size if here % LINE == 0 else 0
+    for i in range(-before, tile.inner, square):
+        i = min(max(i, 0), tile.inner - square)
         source, target = tile.source + i * size, tile.target + i * there
-        for j in range(0, columns, square):
-            move_square(target + j * size, there, source + j * here, here, zero)
-    small = small_square_of(zero)
-    most = tile.inner // small * small
-    for i in range(0, tile.middle, small):
-        source, target, first = tile.source + i * size, tile.target + i * there, columns if i < rows else 0
-        height = min(small, tile.middle - i)
-        if height == small:
-            for j in range(first, most, small):
-                move_small_square(target + j * size, there, source + j * here, here, zero)
-            first = most
-        for k in range(height):
-            for j in range(first, tile.inner):
-                put(target + k * there, j, take(source + k * size + j * here, 0, zero))
+        if is_past_cache:
+            for j in range(0, tile.middle, square):
+                move_square_past_cache(target + j * size, there, source + j * here, here, zero)
+        else:
+            for j in range(0, tile.middle, square):
+                j = min(j, tile.middle - square)
+                move_square(target + j * size, there, source + j * here, here, zero)
+    if is_past_cache:
+        fence()

@@ -11,7 +11,7 @@ from ...layout import Loop
 from ...views.view import Copy
 from ..jit.compiler import inlined, inner
 from ..run.geometry import at
-from .moves import VECTOR
+from .moves import LINE, MOST_ACROSS, VECTOR
 
 # Slots of the record of a copy. Steps and offsets are in bytes.
 END = 0  # units of the copies before it and its own
@@ -42,13 +42,16 @@ TILE_ITEMS = 1 << 14
 SIDE = 128
 """Elements each way of a tile that is transposed; where there are fewer one way, it has more the other way."""
 
+PAST_CACHE = 1 << 23
+"""Bytes from which on what is transposed is written past the cache, which would not hold it until it is read."""
+
 EVERYWHERE = -(1 << 40), 1 << 40
 """All diagonals."""
 
 LONG_LINE = 16
 """Elements along a loop that is worth to be the innermost one."""
 
-RUNS, ITEMS, FILL, TRANSPOSED = range(4)
+RUNS, ITEMS, FILL, TRANSPOSED, TRANSPOSED_PAST_CACHE = range(5)
 
 
 class Tile(NamedTuple):
@@ -72,7 +75,8 @@ class Form(NamedTuple):
     """How a copy is done.
 
     Attributes:
-        kind: ``RUNS`` of bytes, ``ITEMS`` one by one, ``FILL`` with one again and again, or squares ``TRANSPOSED``.
+        kind: ``RUNS`` of bytes, ``ITEMS`` one by one, ``FILL`` with one again and again, or squares ``TRANSPOSED``,
+            which may be written ``PAST_CACHE``.
         item: bytes of what the innermost loop moves at a time; 1 of runs.
         loops: in bytes; that of the bytes of a run is one of them.
     """
@@ -105,8 +109,10 @@ def form_of(copy: Copy, item: int) -> Form:
             # Lines that lie beside each other in the source are read together.
             loops[:-1] = sorted(loops[:-1], key=lambda loop: abs(loop.source), reverse=True)
         return Form(ITEMS, run, tuple(loops))
-    loops.insert(-1, loops.pop(rows))
-    return Form(TRANSPOSED, run, tuple(loops))
+    # One tile after the other goes on in lines of the source.
+    loops.append(loops.pop(rows))
+    is_long = run * MOST_ACROSS >= LINE and run * prod(loop.size for loop in loops) >= PAST_CACHE
+    return Form(TRANSPOSED_PAST_CACHE if is_long else TRANSPOSED, run, tuple(loops))
 
 
 class Cut(NamedTuple):
@@ -139,7 +145,7 @@ def encode(copies: Iterable[tuple[Copy, Form]], item: int) -> Cut:
 
 def _tiles(form: Form, levels: Sequence[Loop]) -> list[int]:
     """Of the loops of tiles how much is in one."""
-    if form.kind == TRANSPOSED:
+    if form.kind >= TRANSPOSED:
         height, width = (min(level.size, SIDE) for level in levels[1:])
         return [1, min(levels[1].size, SIDE // width * SIDE), min(levels[2].size, SIDE // height * SIDE)]
     left = TILE_BYTES if form.kind == RUNS else TILE_ITEMS

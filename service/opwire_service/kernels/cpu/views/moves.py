@@ -113,27 +113,35 @@ def move_run(target: int, source: int, size: int) -> None:
         _move32(target + size - 32, source + size - 32)
 
 
-def _squares(row: int) -> tuple[Any, Any]:
-    """What tells and what moves squares whose rows have at most so many bytes, and at most 16 elements."""
+def _across(zero: Any, row: int) -> int:
+    return min(MOST_ACROSS, row * 8 // zero.bitwidth)
 
-    def across(zero: Any) -> int:
-        return min(MOST_ACROSS, row * 8 // zero.bitwidth)
 
+def _square_of(row: int) -> Any:
     @intrinsic
     def square_of(typing: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
-        """Elements of a row."""
+        """Elements of a row of a square."""
 
         def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            return context.get_constant(ADDRESS, across(zero))
+            return context.get_constant(ADDRESS, _across(zero, row))
 
         return ADDRESS(zero), code
+
+    return square_of
+
+
+def _square_mover(row: int, *, past_cache: bool = False) -> Any:
+    """What moves squares whose rows have at most so many bytes, and at most 16 elements.
+
+    ``past_cache`` takes targets whose rows are whole lines, and does not read what it replaces.
+    """
 
     @intrinsic
     def move_square(
         typing: Any, target: Any, pitch: Any, source: Any, source_pitch: Any, zero: Any
     ) -> tuple[Any, Callable[..., Any]]:
         """Copies a square of elements: its rows become columns. The pitches are bytes from row to row."""
-        number = across(zero)
+        number = _across(zero, row)
 
         def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             vector = ir.VectorType(context.get_value_type(zero), number)
@@ -146,16 +154,30 @@ def _squares(row: int) -> tuple[Any, Any]:
             for _ in range(number.bit_length() - 1):
                 rows = _interleaved(builder, rows)
             for i, each in enumerate(rows):
-                builder.store(each, place(args[0], args[1], i), align=1)
+                stored = builder.store(each, place(args[0], args[1], i), align=row if past_cache else 1)
+                if past_cache:
+                    stored.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(ir.IntType(32), 1)]))
             return context.get_dummy_value()
 
         return types.void(ADDRESS, ADDRESS, ADDRESS, ADDRESS, zero), code
 
-    return square_of, move_square
+    return move_square
 
 
-square_of, move_square = _squares(LINE)
-small_square_of, move_small_square = _squares(VECTOR)
+square_of, move_square = _square_of(LINE), _square_mover(LINE)
+small_square_of, move_small_square = _square_of(VECTOR), _square_mover(VECTOR)
+move_square_past_cache = _square_mover(LINE, past_cache=True)
+
+
+@intrinsic
+def fence(typing: Any) -> tuple[Any, Callable[..., Any]]:
+    """Lets nothing after it be seen before what was written past the cache."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        builder.fence("seq_cst")
+        return context.get_dummy_value()
+
+    return types.void(), code
 
 
 @intrinsic
@@ -184,6 +206,27 @@ def move_seconds(typing: Any, target: Any, index: Any, source: Any, zero: Any) -
         mask = ir.Constant(ir.VectorType(ir.IntType(32), number), [2 * i for i in range(number)])
         chosen = builder.shuffle_vector(loaded, loaded, mask)
         builder.store(chosen, builder.bitcast(there, ir.VectorType(element, number).as_pointer()), align=1)
+        return context.get_dummy_value()
+
+    return types.void(ADDRESS, ADDRESS, ADDRESS, zero), code
+
+
+@intrinsic
+def move_twice(typing: Any, target: Any, index: Any, source: Any, zero: Any) -> tuple[Any, Callable[..., Any]]:
+    """Copies elements that lie side by side, each to two places; as many as ``seconds_of`` tells are written.
+
+    The first comes from ``index`` elements after the source and goes to ``2 * index`` elements after the target.
+    """
+    number = 2 * VECTOR * 8 // zero.bitwidth
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        element = context.get_value_type(zero)
+        here = builder.gep(pointer_to(builder, args[2], element), [args[1]])
+        there = builder.gep(pointer_to(builder, args[0], element), [builder.shl(args[1], ir.Constant(args[1].type, 1))])
+        loaded = builder.load(builder.bitcast(here, ir.VectorType(element, number // 2).as_pointer()), align=1)
+        mask = ir.Constant(ir.VectorType(ir.IntType(32), number), [i // 2 for i in range(number)])
+        doubled = builder.shuffle_vector(loaded, loaded, mask)
+        builder.store(doubled, builder.bitcast(there, ir.VectorType(element, number).as_pointer()), align=1)
         return context.get_dummy_value()
 
     return types.void(ADDRESS, ADDRESS, ADDRESS, zero), code

@@ -1,0 +1,135 @@
+"""The kernel of averages of windows that begin at every place of a plane. Each unit is a band of its rows.
+
+A row of the input is summed up along its windows once, for all outputs that have it. What follows goes through the rows
+of a band as if they were one, in whole vectors.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..jit.compiler import inlined, inner, kernel
+from ..jit.element import address_of, int32, load
+from ..numbers.accumulator import LIMBS
+from ..numbers.formats import infinity_bits, narrow_vector, put, values
+from ..numbers.partial import first_elements, first_elements_apart
+from ..numbers.rounding import AVERAGE, UNIT
+from ..numbers.vectors import (
+    WIDTH,
+    Vector,
+    absolutes,
+    any_of,
+    fused_vectors,
+    greatest_of,
+    load_vector,
+    pick,
+    put_vector,
+    spread,
+    store_vector,
+)
+from ..pooling import geometry as p
+from ..run.geometry import advance, at
+from . import geometry as g
+from .lines import MOST_BITS, extent, fill
+from .rounded_sums import error_bound, settle
+
+SLACK = 2 * WIDTH
+"""Places after lines and sums that vectors may reach into."""
+
+
+@kernel
+def bands(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
+    width, most = at(geometry, p.ACROSS + p.OUT), at(geometry, p.TILE)
+    window, tiles = at(geometry, p.HEIGHT + p.WINDOW), at(geometry, p.TILES)
+    room, line_room = (most + window) * width + SLACK, at(geometry, p.LINE) + SLACK
+    memory = np.empty(room + line_room + LIMBS + WIDTH, np.float64)
+    sums = address_of(memory)
+    line = sums + 8 * room
+    limbs = line + 8 * line_room
+    fill(0.0, line, line_room)
+    for unit in range(begin, end):
+        plane = unit // tiles
+        first = (unit - plane * tiles) * most
+        count = min(most, at(geometry, p.HEIGHT + p.OUT) - first)
+        channel = advance(source, p.place_of(geometry, plane, 0, p.SOURCE, p.CHANNEL_SOURCE, p.IMAGE_SOURCE, -1), zero)
+        here = p.place_of(geometry, plane, 0, p.VALUE, p.CHANNEL_VALUE, p.IMAGE_VALUE, first)
+        error = _sum_rows(zero, channel, geometry, first, count + window - 1, line, sums)
+        _round(zero, channel, geometry, first, count, advance(target, here, zero), sums, error, limbs)
+    memory[0] = 0.0  # keeps the memory alive until here
+
+
+@inner
+def _sum_rows(zero: float, channel: int, geometry: int, first: int, count: int, line: int, sums: int) -> float:
+    """Leaves the sums along the windows of so many rows, with those of padding; returns a bound on errors of totals."""
+    width, size = at(geometry, p.ACROSS + p.OUT), at(geometry, p.ACROSS + p.SIZE)
+    window, infinity = at(geometry, p.ACROSS + p.WINDOW), infinity_bits(zero)
+    step, within = at(geometry, p.ACROSS + p.SOURCE), line + 8 * at(geometry, p.ACROSS + p.START)
+    greatest, least = spread(int32(0)), spread(int32(0))
+    for row in range(count):
+        here, height = sums + 8 * row * width, first + row - at(geometry, p.HEIGHT + p.START)
+        if height < 0 or height >= at(geometry, p.HEIGHT + p.SIZE):
+            fill(0.0, here, width)
+            continue
+        given = advance(channel, height * at(geometry, p.HEIGHT + p.SOURCE), zero)
+        for i in range(0, size, WIDTH):
+            if step == 1:
+                bits = first_elements(advance(given, i, zero), size - i, zero)
+            else:
+                bits = first_elements_apart(advance(given, i * step, zero), step, size - i, zero)
+            greatest, least = extent(bits, greatest, least, infinity)
+            store_vector(within, i, values(bits))
+        for i in range(0, width, WIDTH):
+            store_vector(here, i, _total(line, i, 1, window))
+    terms = window * at(geometry, p.HEIGHT + p.WINDOW)
+    return error_bound(geometry, greatest_of(greatest), MOST_BITS - greatest_of(least), terms, zero)
+
+
+@inlined
+def _total(numbers: int, i: int, step: int, count: int) -> Vector:
+    total = load_vector(numbers, i, 0.0)
+    for k in range(1, count):
+        total = total + load_vector(numbers, i + k * step, 0.0)
+    return total
+
+
+@inner
+def _round(
+    zero: float,
+    channel: int,
+    geometry: int,
+    first: int,
+    rows: int,
+    target: int,
+    sums: int,
+    error: float,
+    limbs: int,
+) -> None:
+    """Adds up the sums of the rows of windows, and writes their averages."""
+    width, window = at(geometry, p.ACROSS + p.OUT), at(geometry, p.HEIGHT + p.WINDOW)
+    divisor, infinity = float(at(geometry, g.DIVISOR)), infinity_bits(zero)
+    rest, slack = limbs + 8 * LIMBS, error / divisor * (1 + 2.0**-50)
+    for i in range(0, rows * width, WIDTH):
+        total = _total(sums, i, width, window)
+        value = total / divisor
+        margin = fused_vectors(absolutes(value), 4 * UNIT, spread(slack))
+        differing = narrow_vector(value - margin, zero) ^ narrow_vector(value + margin, zero)
+        if error == 0.0:
+            # A quotient that is exact itself is rounded once.
+            left = fused_vectors(value, divisor, spread(-0.0) - total)
+            differing = pick(absolutes(left) < 5e-324, spread(int32(0)), differing)
+        bits = narrow_vector(value, zero)
+        differing = pick((bits & infinity) > infinity - 1, spread(int32(1)), differing)
+        count = min(WIDTH, rows * width - i)
+        if count == WIDTH:
+            put_vector(target, i, bits, zero)
+        else:
+            store_vector(rest, 0, bits)
+            for k in range(count):
+                put(target, i + k, load(rest, k, int32(0)), zero)
+        if any_of((differing < 0) | (differing > 0)):
+            store_vector(rest, 0, differing)
+            for k in range(count):
+                if load(rest, k, int32(0)):
+                    row = (i + k) // width
+                    place = 0, first + row, i + k - row * width
+                    put(target, i + k, settle(zero, channel, geometry, place, AVERAGE, limbs), zero)

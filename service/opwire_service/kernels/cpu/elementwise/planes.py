@@ -86,6 +86,14 @@ class Planes(NamedTuple):
         return prod(self.outer) * -(-self.rows // rows) * -(-self.columns // columns)
 
     @property
+    def bytes(self) -> int:
+        """Of all tensors together."""
+        return sum(
+            plane.size * prod(count for count, step in zip(self.shape, steps, strict=True) if step)
+            for plane, steps in zip(self.tensors, self.strides, strict=True)
+        )
+
+    @property
     def is_worth(self) -> bool:
         """Whether tiles are large enough, or there is but one."""
         return self.units == 1 or prod(self.tile) >= LEAST

@@ -39,6 +39,9 @@ MANY = 1 << 6
 STREAMED = 24 << 20
 """Bytes of tensors that push each other out of the caches: what is written then need not be read into them before."""
 
+LONG = 1 << 12
+"""Bytes of a row in which its ends take little of the time."""
+
 WAITING = 1 << 13
 """Open elements that are decided together in the end."""
 
@@ -72,9 +75,9 @@ class CompiledFormula:
         self.recipe = form.recipe(planes)
         self.numbers = form.numbers
         self.planes = planes
-        self.certified = form.certified
+        self.certified = certified = form.certified
         self._kernel: MachineCode | None = None
-        self._is_streamed = self.certified is None and not planes.tensors[-1].is_staged and planes.bytes > STREAMED
+        self._is_streamed = certified is None and _is_streamed(planes)
         self._asked = 0
 
     @property
@@ -146,6 +149,12 @@ class CompiledFormula:
         staged = sum(STAGED_ROWS * plane.staged_row for plane in self.planes.tensors if plane.is_staged)
         decided = 0 if self.certified is None else min(PART, prod(self.planes.tile)) * PART_BYTES
         return working * (staged + _mask_bytes(self.planes) + decided) + decided
+
+
+def _is_streamed(planes: Planes) -> bool:
+    """Whether results had better pass the caches by; the ends of rows do not, which so must be long."""
+    row = planes.tile[1] * planes.tensors[-1].size
+    return planes.bytes > STREAMED and row >= LONG and not any(plane.is_staged for plane in planes.tensors)
 
 
 def _mask_bytes(planes: Planes) -> int:

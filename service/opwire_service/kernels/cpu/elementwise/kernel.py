@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Mapping
 from threading import Lock
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from llvmlite import ir
 
@@ -62,26 +62,12 @@ def module_of(recipe: Recipe, looks_up: bool | None = None) -> ir.Module:
     return module
 
 
-class _Streamed(NamedTuple):
-    """Values in a row that is streamed.
-
-    Attributes:
-        first: element.
-        count: elements after which no vector begins any more.
-        step: elements from the first of those that are not streamed, a vector of them, to the last ones.
-    """
-
-    first: Any
-    count: Any
-    step: Any
-
-
 class _Writer:
     """Writes the loops of a kernel: over rows, and over vectors of their elements.
 
     The last vector of a row begins so early that it is whole, and computes some elements once more. Of a row that is
     shorter than a vector there is a copy on the stack. Vectors that are streamed lie where addresses are multiples of
-    their size; the first and the last one of such a row overlap them.
+    their size; of what lies before and after them there is a vector on the stack.
     """
 
     def __init__(self, recipe: Recipe, function: ir.Function, looks_up: bool) -> None:
@@ -132,7 +118,7 @@ class _Writer:
             return self._number(place, DOUBLE)
         return self._number(place, stored_type(constant_type(self._recipe)))
 
-    def _loop(self, count: Any, step: Any) -> Loop:
+    def _loop(self, count: Any, step: int) -> Loop:
         return Loop(self._builder, self._function, count, step)
 
     @property
@@ -173,30 +159,41 @@ class _Writer:
         here = {number: builder.select(is_short, self._spaces[number], places[number]) for number in packed}
         there = builder.select(is_short, self._spaces[-1], target)
         last = builder.select(is_short, long_of(0), builder.sub(columns, width))
-        step = width
         if self._recipe.is_streamed:
-            streamed = self._streamed(target)
-            step = streamed.step
-            with self._loop(streamed.count, self._recipe.width) as column:
-                start = builder.add(column, streamed.first)
-                self._vector(start, start, here, there, spread, is_streamed=True)
-        with self._loop(columns, step) as column:
+            columns = self._streamed(target, here, spread)
+        with self._loop(columns, self._recipe.width) as column:
             start = builder.select(builder.icmp_signed("<", column, last), column, last)
             self._vector(column, start, here, there, spread)
         with builder.if_then(is_short, likely=False):
-            self._copy(target, self._spaces[-1], builder.mul(columns, long_of(self._size)))
+            self._copy(target, self._spaces[-1], builder.mul(arguments[COLUMNS], long_of(self._size)))
 
-    def _streamed(self, target: Any) -> _Streamed:
-        """Which elements of a row are streamed: none where addresses never are multiples of the size of a vector."""
-        builder, columns, size = self._builder, self._arguments[COLUMNS], self._size
-        width, whole = long_of(self._recipe.width), long_of(self._recipe.width * size)
-        before = builder.and_(builder.neg(target), builder.sub(whole, long_of(1)))
-        can_be = builder.icmp_signed("==", builder.and_(before, long_of(size - 1)), long_of(0))
-        first = builder.udiv(before, long_of(size))
-        left = builder.sub(columns, width)
-        can_be = builder.and_(can_be, builder.icmp_signed(">=", left, width))
-        count = builder.select(can_be, builder.add(builder.sub(left, first), long_of(1)), long_of(0))
-        return _Streamed(first, count, builder.select(can_be, left, width))
+    def _streamed(self, target: Any, here: dict[int, Any], spread: Mapping[Any, Vector]) -> Any:
+        """Streams a row, but for the parts of vectors at its ends; how many elements are left to be written otherwise.
+
+        None are left, or all where no address is a multiple of the size of a vector.
+        """
+        builder, columns, size = self._builder, self._arguments[COLUMNS], long_of(self._size)
+        width, whole = long_of(self._recipe.width), self._recipe.width * self._size
+        before = builder.and_(builder.neg(target), long_of(whole - 1))
+        is_whole = builder.icmp_signed("==", builder.and_(before, long_of(self._size - 1)), long_of(0))
+        can_be = builder.and_(is_whole, builder.icmp_signed(">=", columns, long_of(2 * self._recipe.width)))
+        with builder.if_then(can_be):
+            first = builder.udiv(before, size)
+            vectors = builder.udiv(builder.sub(columns, first), width)
+            after = builder.add(first, builder.mul(vectors, width))
+            with self._loop(vectors, 1) as number:
+                start = builder.add(first, builder.mul(number, width))
+                self._vector(start, start, here, target, spread, is_streamed=True)
+            with self._loop(long_of(2), 1) as end:
+                is_first = builder.icmp_signed("==", end, long_of(0))
+                start = builder.select(is_first, long_of(0), builder.sub(columns, width))
+                begin = builder.select(is_first, long_of(0), after)
+                count = builder.sub(builder.select(is_first, first, columns), begin)
+                space = builder.sub(self._spaces[-1], builder.mul(start, size))
+                self._vector(start, start, here, space, spread)
+                places = (builder.add(each, builder.mul(begin, size)) for each in (target, space))
+                self._copy(*places, builder.mul(count, size))
+        return builder.select(can_be, long_of(0), columns)
 
     def _vector(
         self,

@@ -12,11 +12,11 @@ from .machine_code import INTEGER
 class Loop:
     """A loop over 0, step, ... below a count."""
 
-    def __init__(self, builder: Any, function: ir.Function, count: Any, step: Any) -> None:
+    def __init__(self, builder: Any, function: ir.Function, count: Any, step: int) -> None:
         self._builder = builder
         self._function = function
         self._count = count
-        self._step = long_of(step) if isinstance(step, int) else step
+        self._step = step
 
     def __enter__(self) -> Any:
         builder = self._builder
@@ -34,7 +34,7 @@ class Loop:
 
     def __exit__(self, *_: object) -> None:
         builder = self._builder
-        self._index.add_incoming(builder.add(self._index, self._step), builder.block)
+        self._index.add_incoming(builder.add(self._index, long_of(self._step)), builder.block)
         builder.branch(self._head)
         builder.position_at_end(self._after)
 

@@ -166,6 +166,12 @@ def test_gelu_keeps_its_bound_at_many_points():
     _assert_gelu(100_000)
 
 
+def test_quick_gelu_of_zeros_infinities_and_nan():
+    found = _values("gelu", np.array([0.0, -0.0, np.inf, -np.inf, np.nan]), is_quick=True)
+    np.testing.assert_array_equal(found, [0, 0, np.inf, np.nan, np.nan])
+    np.testing.assert_array_equal(np.signbit(found[:2]), [False, True])
+
+
 def test_gelu_is_one_quick_function():
     formula = formula_of(plan_of("ACTIVATION_GELU", {"InputTensor": np.zeros(1, np.float32)}))
     assert quick.condensed(formula.expression) == Call("gelu", (Tensor("InputTensor"),))

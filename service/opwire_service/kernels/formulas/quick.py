@@ -142,13 +142,13 @@ def gelu(v: Writer, x: Number) -> Number:
     Below -14.85 it is so near 0 that FLOAT32 and FLOAT16 round it to 0. The quotient does not wait for the exponential.
     """
     # The size by its sign: taken before it is widened, as ``absolute`` is, it would be widened once more.
-    size = v.sign_of(x, v.number(1))
-    near = v.at_most(size, math.sqrt(2 * MOST))
-    squared = v.multiply(near, near)
-    above = v.multiply(v.negate(size), _stepped(v, fitted.TAIL, near, squared))
-    beyond = v.ratio(above, _stepped(v, fitted.TAIL_OVER, near, squared))
+    size = v.at_most(v.sign_of(x, v.number(1)), math.sqrt(2 * MOST))
+    squared = v.multiply(size, size)
+    above = v.multiply(v.negate(size), _stepped(v, fitted.TAIL, size, squared))
+    beyond = v.ratio(above, _stepped(v, fitted.TAIL_OVER, size, squared))
     falling = _exp2(v, squared, -0.5 * _LOG2_E)
-    return v.multiply_add(falling, beyond, v.choose(v.is_negative(x), v.number(0), x))
+    positive = v.choose(v.is_negative(x), v.multiply(x, v.number(0)), x)  # NaN of what is infinite
+    return v.multiply_add(falling, beyond, positive)
 
 
 def _sine_and_cosine(v: Writer, x: Number) -> tuple[Number, Number, Number]:

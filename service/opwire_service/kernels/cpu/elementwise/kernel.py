@@ -191,8 +191,8 @@ class _Writer:
                 count = builder.sub(builder.select(is_first, first, columns), begin)
                 space = builder.sub(self._spaces[-1], builder.mul(start, size))
                 self._vector(start, start, here, space, spread)
-                places = (builder.add(each, builder.mul(begin, size)) for each in (target, space))
-                self._copy(*places, builder.mul(count, size))
+                there, made = (builder.add(each, builder.mul(begin, size)) for each in (target, space))
+                self._copy(there, made, builder.mul(count, size))
         return builder.select(can_be, long_of(0), columns)
 
     def _vector(

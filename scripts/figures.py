@@ -269,7 +269,7 @@ def elementwise() -> str:
 
 def _ratios(cells: list[Mapping[str, Any]]) -> list[str]:
     ordered = sorted(cells, key=lambda cell: float(cell["ratio"]))
-    ends = [f"{cell['ratio']:.2f} ({cell['cell'][2]})" for cell in (ordered[0], ordered[-1])]
+    ends = [f"{cell['ratio']:.2f} ({', '.join(cell['cell'][2:])})" for cell in (ordered[0], ordered[-1])]
     return [_mean(cell["ratio"] for cell in cells), *ends]
 
 

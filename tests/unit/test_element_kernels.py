@@ -17,9 +17,10 @@ from opwire.tensor import Array, DataType
 from opwire_service.devices.cpu import CpuDevice
 from opwire_service.kernels.cpu.elementwise.approximations import PRECISION, TURNS
 from opwire_service.kernels.cpu.elementwise.inverse_functions import FUNCTIONS
-from opwire_service.kernels.cpu.elementwise.kernel import CERTIFIED_WIDTH, Recipe, Source, Way, module_of
+from opwire_service.kernels.cpu.elementwise.kernel import module_of
 from opwire_service.kernels.cpu.elementwise.machine_code import compiled, has_sixteenths, optimized
 from opwire_service.kernels.cpu.elementwise.planes import SHORT, planes_of
+from opwire_service.kernels.cpu.elementwise.recipe import CERTIFIED_WIDTH, Recipe, Source, Way
 from opwire_service.kernels.formulas import quick
 from opwire_service.kernels.formulas.formula import formula_of
 from tests import oracle
@@ -165,6 +166,12 @@ def test_gelu_keeps_its_bound_at_many_points():
     _assert_gelu(100_000)
 
 
+def test_quick_gelu_of_zeros_infinities_and_nan():
+    found = _values("gelu", np.array([0.0, -0.0, np.inf, -np.inf, np.nan]), is_quick=True)
+    np.testing.assert_array_equal(found, [0, 0, np.inf, np.nan, np.nan])
+    np.testing.assert_array_equal(np.signbit(found[:2]), [False, True])
+
+
 def test_gelu_is_one_quick_function():
     formula = formula_of(plan_of("ACTIVATION_GELU", {"InputTensor": np.zeros(1, np.float32)}))
     assert quick.condensed(formula.expression) == Call("gelu", (Tensor("InputTensor"),))
@@ -288,6 +295,42 @@ def test_rows_of_any_length(cpu_device, sizes, dtype):
             desc = {"DataType": DataType.of(a.dtype).name, "Sizes": list(sizes), "Strides": steps}
             plan = plan_of("ELEMENT_WISE_ADD", arrays, OutputTensor=desc)
             np.testing.assert_array_equal(answer(cpu_device, plan, arrays, target), a + b)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint32, np.float64])
+@pytest.mark.parametrize("spread", [False, True])
+def test_streamed_rows_of_any_length_and_place(dtype, spread):
+    data_type = DataType.of(np.dtype(dtype))
+    way = Way.FLOATS if data_type.is_float else Way.INTEGERS
+    sources = Source("a", data_type, is_spread=False), Source("b", data_type, is_spread=spread)
+    recipe = Recipe(Tensor("a") + Tensor("b"), 0, sources, data_type, way, is_streamed=True)
+    kernel, width, size = compiled(module_of(recipe), is_narrow=True), recipe.width, data_type.bits // 8
+    draw, rows, row = np.random.default_rng(3), 3, 5 * width + 3
+    a, b = (draw.integers(0, 100, (rows, row)).astype(dtype) for _ in range(2))
+    room = np.zeros((rows * row + 2 * width) * size, np.uint8)
+    start = -room.ctypes.data % (width * size)
+    for columns in (1, width - 1, width, width + 1, 2 * width - 1, 2 * width, 2 * width + 1, 4 * width, row):
+        for offset in (0, size, 16 * size, (width - 1) * size, 1):
+            room[:] = 0xAA
+            place = room[start + offset :][: rows * row * size]
+            given = [(each.ctypes.data, row * size) for each in (a, b)]
+            arguments = np.array([rows, columns, place.ctypes.data, row * size, 0, 0, *given[0], *given[1]], np.int64)
+            kernel(arguments.ctypes.data)
+            expected = np.frombuffer(b"\xaa" * place.size, dtype).reshape(rows, row).copy()
+            expected[:, :columns] = a[:, :columns] + (b[:, :1] if spread else b[:, :columns])
+            assert place.tobytes() == expected.tobytes()
+            assert (room[: start + offset] == 0xAA).all()
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float16])
+def test_large_tensors_pass_the_caches_by(cpu_device, dtype):
+    """Their sum, where an output is far from its inputs, lies between them, or takes the place of one."""
+    count = (13 << 20) // np.dtype(dtype).itemsize + 5
+    room: Array = np.random.default_rng(4).integers(0, 50, 3 * count, np.uint8).astype(dtype)
+    arrays = {"ATensor": room[:count], "BTensor": room[count : 2 * count]}
+    expected = arrays["ATensor"] + arrays["BTensor"]
+    for target in (np.empty(count, dtype), room[2 * count :], room[:count]):
+        np.testing.assert_array_equal(answer(cpu_device, plan_of("ELEMENT_WISE_ADD", arrays), arrays, target), expected)
 
 
 def test_a_kernel_that_looks_results_up_waits_for_the_table_of_each_formula(cpu_device):

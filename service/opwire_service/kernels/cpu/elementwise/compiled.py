@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from math import prod
 from typing import Any, NamedTuple
@@ -17,9 +18,10 @@ from opwire.tensor import Array
 from ....execution import Bound, Stop, Stopped
 from ..run.pool import Pool
 from .forms import Form
-from .kernel import CERTIFIED_WIDTH, MASK, SOURCES, TARGET, is_ready, kernel_of
+from .kernel import MASK, SOURCES, TARGET, is_ready, kernel_of
 from .machine_code import MachineCode
 from .planes import STAGED_ROWS, Plane, Planes
+from .recipe import CERTIFIED_WIDTH
 from .staging import SQUARE, copy_of, transposition_of
 
 WORTH = 1 << 15
@@ -33,6 +35,12 @@ OFTEN = 8
 
 MANY = 1 << 6
 """One in so many elements of a tile may be open; where there are more, NumPy computes the tile."""
+
+STREAMED = 24 << 20
+"""Bytes of tensors that push each other out of the caches: what is written then need not be read into them before."""
+
+LONG = 1 << 12
+"""Bytes of a row in which its ends take little of the time."""
 
 WAITING = 1 << 13
 """Open elements that are decided together in the end."""
@@ -67,8 +75,9 @@ class CompiledFormula:
         self.recipe = form.recipe(planes)
         self.numbers = form.numbers
         self.planes = planes
-        self.certified = form.certified
+        self.certified = certified = form.certified
         self._kernel: MachineCode | None = None
+        self._is_streamed = certified is None and _is_streamed(planes)
         self._asked = 0
 
     @property
@@ -116,16 +125,23 @@ class CompiledFormula:
             pool: shares out the tiles.
             table: in place of the numbers of the formula.
         """
-        if self._kernel is None:
-            self._kernel = kernel_of(self.recipe)
         sources = (given[source.name] for source in self.recipe.sources)
         # Most have the sizes of the output; the channels are to be broadcast.
         arrays = [
             source if source.shape == target.shape else np.broadcast_to(source, target.shape) for source in sources
         ]
-        run = _Run(self, self._kernel, [*arrays, target], pool, self.numbers if table is None else table)
+        kernel = self._kernel_for(arrays, target)
+        run = _Run(self, kernel, [*arrays, target], pool, self.numbers if table is None else table)
         is_plain = self.certified is None and not any(plane.is_staged for plane in self.planes.tensors)
         return run.one_call() if is_plain and self.planes.units == 1 else run
+
+    def _kernel_for(self, arrays: list[Array], target: Array) -> MachineCode:
+        # Where an input lies in the output's place, the caches have that place, and no vector may overlap another one.
+        if self._is_streamed and not any(np.may_share_memory(array, target) for array in arrays):
+            return kernel_of(replace(self.recipe, is_streamed=True))
+        if self._kernel is None:
+            self._kernel = kernel_of(self.recipe)
+        return self._kernel
 
     def scratch_bytes(self, threads: int) -> int:
         """The most memory that a run takes besides its tensors."""
@@ -133,6 +149,12 @@ class CompiledFormula:
         staged = sum(STAGED_ROWS * plane.staged_row for plane in self.planes.tensors if plane.is_staged)
         decided = 0 if self.certified is None else min(PART, prod(self.planes.tile)) * PART_BYTES
         return working * (staged + _mask_bytes(self.planes) + decided) + decided
+
+
+def _is_streamed(planes: Planes) -> bool:
+    """Whether results had better pass the caches by; the ends of rows do not, which so must be long."""
+    row = planes.tile[1] * planes.tensors[-1].size
+    return planes.bytes > STREAMED and row >= LONG and not any(plane.is_staged for plane in planes.tensors)
 
 
 def _mask_bytes(planes: Planes) -> int:

@@ -18,7 +18,7 @@ from ...formulas.formula import PlanFormula, tensors
 from ...formulas.resolve import SCALED, integer_range
 from . import native
 from .forms import Form, certified_form, form_of, table_form
-from .kernel import Way
+from .recipe import Way
 from .tables import Table
 
 WIDE_TILE = 1 << 13

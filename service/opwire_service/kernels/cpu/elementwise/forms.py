@@ -17,9 +17,9 @@ from ...formulas.certified import Certified
 from ...formulas.quick import QUICK, condensed, is_worth
 from .approximations import GUARDED, PRECISION
 from .code import ADD_TO_ODD, GUARD
-from .kernel import Recipe, Source, Way, can_be_compiled, outlined, packed_numbers
 from .machine_code import converts_halves
 from .planes import Planes
+from .recipe import Recipe, Source, Way, can_be_compiled, outlined, packed_numbers
 
 MOST_SLACK = {DataType.FLOAT32: 20, DataType.FLOAT16: 33}
 """With it one in 256 elements is open, and computed again."""

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
-from enum import Enum
 from threading import Lock
 from typing import Any, TypeVar
 
-import numpy as np
 from llvmlite import ir
 
-from opwire.formulas import Call, Constant, Expression, Tensor
-from opwire.tensor import DataType
+from opwire.formulas import Expression, Tensor
 
 from . import code
 from .code import Parameter, stored_type
@@ -22,6 +18,7 @@ from .lanes import DOUBLE, INT, LONG, Lanes, Vector
 from .loops import Loop, long_of
 from .machine_code import INTEGER, MachineCode, begin, compiled, has_sixteenths
 from .quick_code import Quick
+from .recipe import CERTIFIED_WIDTH, IN_FLOAT64, Recipe, Way, constant_type
 
 KEPT = 512
 """Kernels that are kept, those made last: some 20 KB each."""
@@ -29,106 +26,7 @@ KEPT = 512
 ROWS, COLUMNS, TARGET, TARGET_STEP, NUMBERS, MASK, SOURCES = range(7)
 """Places of the arguments; of each source follow its address and the bytes between its rows."""
 
-CERTIFIED_WIDTH = 32
-"""Elements of a vector, and bits of a mask."""
-
 _Kind = TypeVar("_Kind", bound=code.Certified)
-
-_NATIVE_BYTES = 128
-"""Of a vector of the widest elements."""
-
-
-class Way(Enum):
-    """How a formula is computed."""
-
-    FLOATS = "in the tensors' own type of floats"
-    INTEGERS = "in the tensors' own type of integers"
-    CERTIFIED = "in FLOAT64, with a mask of the elements that this leaves open"
-    UNROUNDED = "in FLOAT64, into FLOAT64"
-    CONVERTED = "in FLOAT64, and then converted, where integers come of no NaN; a tensor alone is converted as it is"
-    TABLE = "by the results for all FLOAT16, which stand in place of the parameters"
-
-
-_IN_FLOAT64 = (Way.CERTIFIED, Way.UNROUNDED, Way.CONVERTED)
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """A tensor that a kernel reads.
-
-    Attributes:
-        name: in the formula.
-        data_type: of its elements.
-        is_spread: whether there is one element a row.
-    """
-
-    name: str
-    data_type: DataType
-    is_spread: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Recipe:
-    """What a kernel is made from.
-
-    Attributes:
-        expression: with parameters in place of its constants.
-        parameters: how many there are; those of a certified formula are followed by 1 less and 1 plus its error.
-        sources: the tensors.
-        output: the data type of the result.
-        way: how it is computed.
-        slack: two to the power of it are the units of the last place that a result of quick functions, which are tried
-            first, may be off by; 0 if they are not.
-        quick: what they compute, if it is not the expression.
-    """
-
-    expression: Expression
-    parameters: int
-    sources: tuple[Source, ...]
-    output: DataType
-    way: Way
-    slack: int = 0
-    quick: Expression | None = None
-
-    @property
-    def width(self) -> int:
-        """Elements of a vector."""
-        if self.way in _IN_FLOAT64:
-            return CERTIFIED_WIDTH
-        types = (*(source.data_type for source in self.sources), self.output)
-        return _NATIVE_BYTES * 8 // max(32 if each is DataType.FLOAT16 else each.bits for each in types)
-
-
-def outlined(expression: Expression, numbers: list[float], known: dict[Call, Expression] | None = None) -> Expression:
-    """An expression with parameters in place of its constants, whose numbers it adds; equal parts stay equal."""
-    known = {} if known is None else known
-    match expression:
-        case Constant(value):
-            numbers.append(value)
-            return Parameter(len(numbers) - 1)
-        case Call(primitive, operands):
-            if expression not in known:
-                known[expression] = Call(primitive, tuple(outlined(each, numbers, known) for each in operands))
-            return known[expression]
-    return expression
-
-
-_PRIMITIVES = {
-    Way.FLOATS: code.NATIVE_FLOATS,
-    Way.INTEGERS: code.NATIVE_INTEGERS,
-    Way.CERTIFIED: code.CERTIFIED,
-    Way.UNROUNDED: code.CERTIFIED,
-    Way.CONVERTED: code.CONVERTED,
-    Way.TABLE: frozenset(),
-}
-
-
-def can_be_compiled(expression: Expression, way: Way) -> bool:
-    """Whether there is code for each primitive."""
-    if not isinstance(expression, Call):
-        return True
-    return expression.primitive in _PRIMITIVES[way] and all(can_be_compiled(each, way) for each in expression.operands)
-
 
 _kernels: OrderedDict[Recipe, MachineCode] = OrderedDict()
 _lock = Lock()
@@ -168,7 +66,8 @@ class _Writer:
     """Writes the loops of a kernel: over rows, and over vectors of their elements.
 
     The last vector of a row begins so early that it is whole, and computes some elements once more. Of a row that is
-    shorter than a vector there is a copy on the stack.
+    shorter than a vector there is a copy on the stack. Vectors that are streamed lie where addresses are multiples of
+    their size; of what lies before and after them there is a vector on the stack.
     """
 
     def __init__(self, recipe: Recipe, function: ir.Function, looks_up: bool) -> None:
@@ -196,6 +95,8 @@ class _Writer:
             self._clear_mask()
         with self._loop(self._arguments[ROWS], 1) as row:
             self._row(row)
+        if recipe.is_streamed:
+            builder.fence("seq_cst")  # before other threads are told that the results are there
         builder.ret(builder.load(self._open))
 
     def _variable(self, kind: Any) -> Any:
@@ -213,7 +114,7 @@ class _Writer:
         return self._v.spread(self._builder.load(self._builder.inttoptr(address, element.as_pointer())))
 
     def _parameter(self, place: int) -> Vector:
-        if self._recipe.way in _IN_FLOAT64:
+        if self._recipe.way in IN_FLOAT64:
             return self._number(place, DOUBLE)
         return self._number(place, stored_type(constant_type(self._recipe)))
 
@@ -258,14 +159,53 @@ class _Writer:
         here = {number: builder.select(is_short, self._spaces[number], places[number]) for number in packed}
         there = builder.select(is_short, self._spaces[-1], target)
         last = builder.select(is_short, long_of(0), builder.sub(columns, width))
+        if self._recipe.is_streamed:
+            columns = self._streamed(target, here, spread)
         with self._loop(columns, self._recipe.width) as column:
-            self._vector(column, last, here, there, spread)
+            start = builder.select(builder.icmp_signed("<", column, last), column, last)
+            self._vector(column, start, here, there, spread)
         with builder.if_then(is_short, likely=False):
-            self._copy(target, self._spaces[-1], builder.mul(columns, long_of(self._size)))
+            self._copy(target, self._spaces[-1], builder.mul(arguments[COLUMNS], long_of(self._size)))
 
-    def _vector(self, column: Any, last: Any, here: dict[int, Any], there: Any, spread: Mapping[Any, Vector]) -> None:
+    def _streamed(self, target: Any, here: dict[int, Any], spread: Mapping[Any, Vector]) -> Any:
+        """Streams a row, but for the parts of vectors at its ends; how many elements are left to be written otherwise.
+
+        None are left, or all where no address is a multiple of the size of a vector.
+        """
+        builder, columns, size = self._builder, self._arguments[COLUMNS], long_of(self._size)
+        width, whole = long_of(self._recipe.width), self._recipe.width * self._size
+        before = builder.and_(builder.neg(target), long_of(whole - 1))
+        is_whole = builder.icmp_signed("==", builder.and_(before, long_of(self._size - 1)), long_of(0))
+        can_be = builder.and_(is_whole, builder.icmp_signed(">=", columns, long_of(2 * self._recipe.width)))
+        with builder.if_then(can_be):
+            first = builder.udiv(before, size)
+            vectors = builder.udiv(builder.sub(columns, first), width)
+            after = builder.add(first, builder.mul(vectors, width))
+            with self._loop(vectors, 1) as number:
+                start = builder.add(first, builder.mul(number, width))
+                self._vector(start, start, here, target, spread, is_streamed=True)
+            with self._loop(long_of(2), 1) as end:
+                is_first = builder.icmp_signed("==", end, long_of(0))
+                start = builder.select(is_first, long_of(0), builder.sub(columns, width))
+                begin = builder.select(is_first, long_of(0), after)
+                count = builder.sub(builder.select(is_first, first, columns), begin)
+                space = builder.sub(self._spaces[-1], builder.mul(start, size))
+                self._vector(start, start, here, space, spread)
+                there, made = (builder.add(each, builder.mul(begin, size)) for each in (target, space))
+                self._copy(there, made, builder.mul(count, size))
+        return builder.select(can_be, long_of(0), columns)
+
+    def _vector(
+        self,
+        column: Any,
+        start: Any,
+        here: dict[int, Any],
+        there: Any,
+        spread: Mapping[Any, Vector],
+        *,
+        is_streamed: bool = False,
+    ) -> None:
         builder = self._builder
-        start = builder.select(builder.icmp_signed("<", column, last), column, last)
         leaves = dict(spread)
         for number, address in here.items():
             source, size = self._recipe.sources[number], long_of(self._sizes[number])
@@ -273,7 +213,7 @@ class _Writer:
             leaves[Tensor(source.name)] = self._load(place, stored_type(source.data_type))
         target = builder.add(there, builder.mul(start, long_of(self._size)))
         if self._recipe.way is not Way.CERTIFIED or not self._recipe.slack:
-            self._store(self._result(leaves, column, start), target)
+            self._store(self._result(leaves, column, start), target, is_streamed=is_streamed)
             return
         value, certified = self._certified(leaves, Quick)
         element = certified.rounded(value, self._recipe.output)
@@ -359,8 +299,12 @@ class _Writer:
     def _load(self, address: Any, element: Any) -> Vector:
         return self._builder.load(self._builder.inttoptr(address, self._v.of(element).as_pointer()), align=1)
 
-    def _store(self, value: Vector, address: Any) -> None:
-        self._builder.store(value, self._builder.inttoptr(address, value.type.as_pointer()), align=1)
+    def _store(self, value: Vector, address: Any, *, is_streamed: bool = False) -> None:
+        builder, size = self._builder, self._recipe.width * self._size
+        place = builder.inttoptr(address, value.type.as_pointer())
+        stored = builder.store(value, place, align=size if is_streamed else 1)
+        if is_streamed:
+            stored.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(INT, 1)]))
 
     def _copy(self, target: Any, source: Any, count: Any) -> None:
         """Copies so many bytes."""
@@ -370,24 +314,3 @@ class _Writer:
         function = builder.module.globals.get(name) or ir.Function(builder.module, kind, name)
         addresses = (builder.inttoptr(each, byte) for each in (target, source))
         builder.call(function, [*addresses, count, ir.Constant(ir.IntType(1), 0)])
-
-
-def constant_type(recipe: Recipe) -> DataType:
-    """The type of the numbers of a formula that is computed in the tensors' own type."""
-    types = [source.data_type for source in recipe.sources]
-    return next((each for each in types if each.is_float), types[0])
-
-
-def packed_numbers(recipe: Recipe, numbers: list[float]) -> Any:
-    """The parameters of a kernel that computes in the tensors' own type as it takes them, eight bytes each.
-
-    Raises:
-        OverflowError: an integer is none of that type.
-    """
-    packed = np.zeros(len(numbers), np.uint64)
-    dtype = constant_type(recipe).dtype
-    places = packed.view(np.uint8).reshape(-1, 8)
-    with np.errstate(over="ignore"):
-        for place, number in zip(places, numbers, strict=True):
-            place[: dtype.itemsize] = np.array([number], dtype).view(np.uint8)
-    return packed

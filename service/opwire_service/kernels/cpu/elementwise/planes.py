@@ -20,8 +20,9 @@ TILES = 8
 
 FEWEST = 1 << 16
 
-STAGED_ROWS, STAGED_COLUMNS = 256, 256
-"""Of a tile where something is staged: it fits the second cache."""
+STAGED_ROWS, STAGED_COLUMNS, STAGED_BYTES = 256, 256, 1024
+"""Of a tile where something is staged: it fits the second cache. Of narrow elements there are as many as have so many
+bytes together, as each tile takes some time of its own."""
 
 PADDING = 64
 """Bytes between staged rows, which would lie a power of two apart without."""
@@ -42,6 +43,7 @@ class Plane(NamedTuple):
         column: bytes between neighbours in a row.
         outer: the bytes between planes, for each dimension of these.
         is_staged: whether tiles are copied.
+        staged_row: bytes between rows that are.
     """
 
     size: int
@@ -49,11 +51,7 @@ class Plane(NamedTuple):
     column: int
     outer: tuple[int, ...]
     is_staged: bool
-
-    @property
-    def staged_row(self) -> int:
-        """Bytes between staged rows."""
-        return STAGED_COLUMNS * self.size + PADDING
+    staged_row: int
 
 
 class Planes(NamedTuple):
@@ -84,6 +82,14 @@ class Planes(NamedTuple):
         """Tiles."""
         rows, columns = self.tile
         return prod(self.outer) * -(-self.rows // rows) * -(-self.columns // columns)
+
+    @property
+    def bytes(self) -> int:
+        """Of all tensors together."""
+        return sum(
+            plane.size * prod(count for count, step in zip(self.shape, steps, strict=True) if step)
+            for plane, steps in zip(self.tensors, self.strides, strict=True)
+        )
 
     @property
     def is_worth(self) -> bool:
@@ -126,11 +132,19 @@ def planes_of(sizes: Sequence[int], tensors: Mapping[str, tuple[tuple[int, ...],
             row = min(walked, key=lambda axis: steps[axis])  # used at once
             break
     outer = [axis for axis in others if axis != row]
+    staged_columns = max(STAGED_COLUMNS, STAGED_BYTES // max(widths))
     planes = tuple(
-        Plane(size, steps[row], steps[column], tuple(steps[axis] for axis in outer), is_staged)
+        Plane(
+            size,
+            steps[row],
+            steps[column],
+            tuple(steps[axis] for axis in outer),
+            is_staged,
+            staged_columns * size + PADDING,
+        )
         for steps, size, is_staged in zip(strides, widths, staged, strict=True)
     )
-    tile = _tile(shape[row], shape[column], is_staged=any(staged))
+    tile = _tile(shape[row], shape[column], staged_columns if any(staged) else None)
     return Planes(
         tuple(shape[axis] for axis in outer), shape[row], shape[column], tile, planes, (row, column), shape, strides
     )
@@ -140,9 +154,9 @@ def _is_staged(step: int, size: int, columns: int) -> bool:
     return step not in (0, size) and columns > 1
 
 
-def _tile(rows: int, columns: int, *, is_staged: bool) -> tuple[int, int]:
-    if is_staged:
-        return min(rows, STAGED_ROWS), min(columns, STAGED_COLUMNS)
+def _tile(rows: int, columns: int, staged_columns: int | None) -> tuple[int, int]:
+    if staged_columns is not None:
+        return min(rows, STAGED_ROWS), min(columns, staged_columns)
     most = min(MOST, max(FEWEST, rows * columns // TILES))
     width = min(columns, most)
     return min(rows, max(1, most // width)), width

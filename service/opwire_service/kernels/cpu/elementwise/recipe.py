@@ -1,0 +1,136 @@
+"""What kernels of formulas are made from, and their numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from opwire.formulas import Call, Constant, Expression
+from opwire.tensor import DataType
+
+from . import code
+from .code import Parameter
+
+CERTIFIED_WIDTH = 32
+"""Elements of a vector, and bits of a mask."""
+
+_NATIVE_BYTES = 128
+"""Of a vector of the widest elements."""
+
+
+class Way(Enum):
+    """How a formula is computed."""
+
+    FLOATS = "in the tensors' own type of floats"
+    INTEGERS = "in the tensors' own type of integers"
+    CERTIFIED = "in FLOAT64, with a mask of the elements that this leaves open"
+    UNROUNDED = "in FLOAT64, into FLOAT64"
+    CONVERTED = "in FLOAT64, and then converted, where integers come of no NaN; a tensor alone is converted as it is"
+    TABLE = "by the results for all FLOAT16, which stand in place of the parameters"
+
+
+IN_FLOAT64 = (Way.CERTIFIED, Way.UNROUNDED, Way.CONVERTED)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A tensor that a kernel reads.
+
+    Attributes:
+        name: in the formula.
+        data_type: of its elements.
+        is_spread: whether there is one element a row.
+    """
+
+    name: str
+    data_type: DataType
+    is_spread: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """What a kernel is made from.
+
+    Attributes:
+        expression: with parameters in place of its constants.
+        parameters: how many there are; those of a certified formula are followed by 1 less and 1 plus its error.
+        sources: the tensors.
+        output: the data type of the result.
+        way: how it is computed.
+        slack: two to the power of it are the units of the last place that a result of quick functions, which are tried
+            first, may be off by; 0 if they are not.
+        quick: what they compute, if it is not the expression.
+        is_streamed: whether results pass the caches by, which nothing that is left open does.
+    """
+
+    expression: Expression
+    parameters: int
+    sources: tuple[Source, ...]
+    output: DataType
+    way: Way
+    slack: int = 0
+    quick: Expression | None = None
+    is_streamed: bool = False
+
+    @property
+    def width(self) -> int:
+        """Elements of a vector."""
+        if self.way in IN_FLOAT64:
+            return CERTIFIED_WIDTH
+        types = (*(source.data_type for source in self.sources), self.output)
+        return _NATIVE_BYTES * 8 // max(32 if each is DataType.FLOAT16 else each.bits for each in types)
+
+
+def outlined(expression: Expression, numbers: list[float], known: dict[Call, Expression] | None = None) -> Expression:
+    """An expression with parameters in place of its constants, whose numbers it adds; equal parts stay equal."""
+    known = {} if known is None else known
+    match expression:
+        case Constant(value):
+            numbers.append(value)
+            return Parameter(len(numbers) - 1)
+        case Call(primitive, operands):
+            if expression not in known:
+                known[expression] = Call(primitive, tuple(outlined(each, numbers, known) for each in operands))
+            return known[expression]
+    return expression
+
+
+_PRIMITIVES = {
+    Way.FLOATS: code.NATIVE_FLOATS,
+    Way.INTEGERS: code.NATIVE_INTEGERS,
+    Way.CERTIFIED: code.CERTIFIED,
+    Way.UNROUNDED: code.CERTIFIED,
+    Way.CONVERTED: code.CONVERTED,
+    Way.TABLE: frozenset(),
+}
+
+
+def can_be_compiled(expression: Expression, way: Way) -> bool:
+    """Whether there is code for each primitive."""
+    if not isinstance(expression, Call):
+        return True
+    return expression.primitive in _PRIMITIVES[way] and all(can_be_compiled(each, way) for each in expression.operands)
+
+
+def constant_type(recipe: Recipe) -> DataType:
+    """The type of the numbers of a formula that is computed in the tensors' own type."""
+    types = [source.data_type for source in recipe.sources]
+    return next((each for each in types if each.is_float), types[0])
+
+
+def packed_numbers(recipe: Recipe, numbers: list[float]) -> Any:
+    """The parameters of a kernel that computes in the tensors' own type as it takes them, eight bytes each.
+
+    Raises:
+        OverflowError: an integer is none of that type.
+    """
+    packed = np.zeros(len(numbers), np.uint64)
+    dtype = constant_type(recipe).dtype
+    places = packed.view(np.uint8).reshape(-1, 8)
+    with np.errstate(over="ignore"):
+        for place, number in zip(places, numbers, strict=True):
+            place[: dtype.itemsize] = np.array([number], dtype).view(np.uint8)
+    return packed

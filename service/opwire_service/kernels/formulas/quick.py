@@ -145,11 +145,11 @@ def gelu(v: Writer, x: Number) -> Number:
     # The size by its sign: taken before it is widened, as ``absolute`` is, it would be widened once more.
     size = v.at_most(v.sign_of(x, v.number(1)), math.sqrt(2 * MOST))
     squared = v.multiply(size, size)
-    above = v.multiply(v.negate(size), _stepped(v, fitted.TAIL, size, squared))
+    above = v.multiply(size, _stepped(v, fitted.TAIL, size, squared))
     beyond = v.ratio(above, _stepped(v, fitted.TAIL_OVER, size, squared))
     falling = _exp2(v, squared, -0.5 * _LOG2_E)
-    positive = v.choose(v.is_negative(x), v.subtract(x, x), x)  # NaN of what is infinite
-    return v.multiply_add(falling, beyond, positive)
+    positive = v.choose(v.is_negative(x), v.multiply(x, v.number(0)), x)  # -0 of -0, and NaN of what is infinite
+    return v.multiply_add(v.negate(falling), beyond, positive)
 
 
 def _sine_and_cosine(v: Writer, x: Number) -> tuple[Number, Number, Number]:

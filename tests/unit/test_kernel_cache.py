@@ -21,7 +21,7 @@ READERS = {
     **{leaf: {leaf} for leaf in ("selecting", "sequences")},
     "averages": {"averages", "resampling"},
     "pooling": {"averages", "pooling", "resampling"},
-    "views": {"cumulative", "indexing", "views"},
+    "views": {"cumulative", "indexing", "resampling", "views"},
     "extremes": {"extremes", "pooling"},
 }
 """Folder -> the folders whose kernels may be made from what it holds."""

@@ -9,7 +9,7 @@ from llvmlite import ir
 from numba import types
 
 from ..jit.compiler import inlined
-from ..jit.element import ADDRESS, intrinsic, pointer_to
+from ..jit.element import ADDRESS, ask_for_line, intrinsic, pointer_to
 
 VECTOR = 16
 """Bytes of a row of small squares."""
@@ -133,10 +133,17 @@ def _square_mover(row: int, *, past_cache: bool = False) -> Any:
             vector = ir.VectorType(context.get_value_type(zero), number)
             index = args[1].type
 
+            def beginning(address: Any, step: Any, i: int) -> Any:
+                return builder.add(address, builder.mul(step, ir.Constant(index, i)))
+
             def place(address: Any, step: Any, i: int) -> Any:
-                return pointer_to(builder, builder.add(address, builder.mul(step, ir.Constant(index, i))), vector)
+                return pointer_to(builder, beginning(address, step, i), vector)
 
             rows = [builder.load(place(args[2], args[3], i), align=1) for i in range(number)]
+            if row == LINE:
+                # The processor does not foresee that the squares beside this one come soon.
+                for i in range(number):
+                    ask_for_line(builder, builder.add(beginning(args[2], args[3], i), ir.Constant(index, LINE)))
             for _ in range(number.bit_length() - 1):
                 rows = _interleaved(builder, rows)
             for i, each in enumerate(rows):

@@ -43,6 +43,7 @@ class Way(Enum):
 
     FLOATS = "in the tensors' own type of floats"
     INTEGERS = "in the tensors' own type of integers"
+    FLOAT32 = "in FLOAT32, whatever the types of the tensors"
     CERTIFIED = "in FLOAT64, with a mask of the elements that this leaves open"
     UNROUNDED = "in FLOAT64, into FLOAT64"
     CONVERTED = "in FLOAT64, and then converted, where integers come of no NaN; a tensor alone is converted as it is"
@@ -116,6 +117,7 @@ def outlined(expression: Expression, numbers: list[float], known: dict[Call, Exp
 _PRIMITIVES = {
     Way.FLOATS: code.NATIVE_FLOATS,
     Way.INTEGERS: code.NATIVE_INTEGERS,
+    Way.FLOAT32: code.NATIVE_FLOATS,
     Way.CERTIFIED: code.CERTIFIED,
     Way.UNROUNDED: code.CERTIFIED,
     Way.CONVERTED: code.CONVERTED,
@@ -304,7 +306,11 @@ class _Writer:
     def _result(self, leaves: dict[Expression, Vector], column: Any, start: Any) -> Vector:
         recipe, v = self._recipe, self._v
         parameters: dict[Expression, Vector] = {Parameter(i): each for i, each in enumerate(self._parameters)}
-        if recipe.way is Way.FLOATS:
+        if recipe.way is Way.FLOAT32:
+            for source in recipe.sources:
+                tensor = Tensor(source.name)
+                leaves[tensor] = converted(v, leaves[tensor], source.data_type, DataType.FLOAT32)
+        if recipe.way in (Way.FLOATS, Way.FLOAT32):
             floats = code.NativeFloats(v, {**leaves, **parameters})
             return floats.stored(floats.of(recipe.expression), recipe.output)
         if recipe.way is Way.INTEGERS:

@@ -96,6 +96,19 @@ def test_products_are_rounded_once(cpu_device, of, dtype):
         assert (found == products.astype(dtype)).all()
 
 
+@pytest.mark.parametrize("of", [np.int8, np.uint16])
+def test_products_with_scales_at_the_limits_of_floats(cpu_device, of):
+    limits, draw = np.iinfo(of), np.random.default_rng(10)
+    codes = draw.integers(limits.min, limits.max, (ROWS, COLUMNS), of, endpoint=True)
+    scales = np.resize(np.array([1e-45, 3e-41, -1.2e-38, 3.4e38, np.inf, np.nan, -0.0], np.float32), (1, COLUMNS))
+    tensors = {"InputTensor": codes, "ScaleTensor": np.broadcast_to(scales, codes.shape)}
+    found = moved(cpu_device, "ELEMENT_WISE_DEQUANTIZE_LINEAR", tensors)["OutputTensor"]
+    with np.errstate(all="ignore"):
+        products = (codes * scales.astype(np.float64)).astype(np.float32)  # exact, and then rounded once
+    assert np.array_equal(found, products, equal_nan=True)
+    assert (np.signbit(found) == np.signbit(products))[~np.isnan(products)].all()
+
+
 def test_extremes_decide_the_scale(cpu_device):
     x = (np.random.default_rng(9).standard_normal((ROWS, COLUMNS)) * 7).astype(np.float32)
     outputs = moved(cpu_device, "DYNAMIC_QUANTIZE_LINEAR", {"InputTensor": x})

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from llvmlite import ir
 
 from opwire.formulas import Expression, Tensor
+from opwire.tensor import DataType
 
 from . import code
 from .code import Parameter, stored_type
@@ -244,7 +245,11 @@ class _Writer:
     def _result(self, leaves: dict[Expression, Vector], column: Any, start: Any) -> Vector:
         recipe, v = self._recipe, self._v
         parameters: dict[Expression, Vector] = {Parameter(i): each for i, each in enumerate(self._parameters)}
-        if recipe.way is Way.FLOATS:
+        if recipe.way is Way.FLOAT32:
+            for source in recipe.sources:
+                tensor = Tensor(source.name)
+                leaves[tensor] = converted(v, leaves[tensor], source.data_type, DataType.FLOAT32)
+        if recipe.way in (Way.FLOATS, Way.FLOAT32):
             floats = code.NativeFloats(v, {**leaves, **parameters})
             return floats.stored(floats.of(recipe.expression), recipe.output)
         if recipe.way is Way.INTEGERS:

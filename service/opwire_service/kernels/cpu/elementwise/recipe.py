@@ -26,6 +26,7 @@ class Way(Enum):
 
     FLOATS = "in the tensors' own type of floats"
     INTEGERS = "in the tensors' own type of integers"
+    FLOAT32 = "in FLOAT32, whatever the types of the tensors"
     CERTIFIED = "in FLOAT64, with a mask of the elements that this leaves open"
     UNROUNDED = "in FLOAT64, into FLOAT64"
     CONVERTED = "in FLOAT64, and then converted, where integers come of no NaN; a tensor alone is converted as it is"
@@ -101,6 +102,7 @@ def outlined(expression: Expression, numbers: list[float], known: dict[Call, Exp
 _PRIMITIVES = {
     Way.FLOATS: code.NATIVE_FLOATS,
     Way.INTEGERS: code.NATIVE_INTEGERS,
+    Way.FLOAT32: code.NATIVE_FLOATS,
     Way.CERTIFIED: code.CERTIFIED,
     Way.UNROUNDED: code.CERTIFIED,
     Way.CONVERTED: code.CONVERTED,

@@ -83,17 +83,22 @@ def store(typing: Any, address: Any, index: Any, value: Any) -> tuple[Any, Calla
     return types.void(ADDRESS, ADDRESS, value), code
 
 
+def ask_for_line(builder: Any, address: Any) -> None:
+    """Asks for the cache line of an address while code is built, see ``prefetch``."""
+    pointer, integer = ir.IntType(8).as_pointer(), ir.IntType(32)
+    asking = ir.FunctionType(ir.VoidType(), [pointer, integer, integer, integer])
+    name = "llvm.prefetch.p0i8"
+    function = builder.module.globals.get(name) or ir.Function(builder.module, asking, name)
+    # To read, as near as can be, data.
+    builder.call(function, [builder.inttoptr(address, pointer), *(ir.Constant(integer, how) for how in (0, 3, 1))])
+
+
 @intrinsic
 def prefetch(typing: Any, address: Any) -> tuple[Any, Callable[..., Any]]:
     """Asks for the cache line of an address, which may lie outside of all memory."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        pointer, integer = ir.IntType(8).as_pointer(), ir.IntType(32)
-        asking = ir.FunctionType(ir.VoidType(), [pointer, integer, integer, integer])
-        name = "llvm.prefetch.p0i8"
-        function = builder.module.globals.get(name) or ir.Function(builder.module, asking, name)
-        # To read, as near as can be, data.
-        builder.call(function, [builder.inttoptr(args[0], pointer), *(ir.Constant(integer, how) for how in (0, 3, 1))])
+        ask_for_line(builder, args[0])
         return context.get_dummy_value()
 
     return types.void(ADDRESS), code

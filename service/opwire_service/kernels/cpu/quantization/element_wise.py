@@ -97,7 +97,9 @@ class LinearJob(Job):
             for role, desc in self._tensors.items()
         }
         sizes, _ = _split(self._source.sizes, self._source.element_strides, self._counts)
-        return compiled(formula, sizes, split)
+        # Differences of integers of 16 bits are exact in FLOAT32, and their products are rounded once.
+        is_in_float32 = not self._quantizes and split[SCALE][0] == self._target.data_type == DataType.FLOAT32
+        return compiled(formula, sizes, split, is_in_float32=is_in_float32)
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:

@@ -9,7 +9,8 @@ from opwire.formulas import Call, Constant, Expression, Tensor
 from opwire.tensor import DataType
 
 from ..elementwise.compiled import FEW, CompiledFormula
-from ..elementwise.forms import converted_form
+from ..elementwise.forms import converted_form, form_of
+from ..elementwise.recipe import Way
 from ..elementwise.planes import planes_of
 from ..elementwise.quotients import NEAREST_QUOTIENT
 
@@ -38,7 +39,11 @@ def dequantized(zero_point: Expression | None) -> Expression:
 
 
 def compiled(
-    expression: Expression, sizes: Sequence[int], tensors: Mapping[str, tuple[DataType, Sequence[int]]]
+    expression: Expression,
+    sizes: Sequence[int],
+    tensors: Mapping[str, tuple[DataType, Sequence[int]]],
+    *,
+    is_in_float32: bool = False,
 ) -> CompiledFormula | None:
     """The kernel of a formula, if there are enough elements for one.
 
@@ -46,9 +51,13 @@ def compiled(
         expression: the formula.
         sizes: of all tensors.
         tensors: that it reads, and last the output: their types, and their strides in elements.
+        is_in_float32: whether FLOAT32 holds the operands of its last operation, which then rounds once.
     """
     *sources, (_, (output, _)) = ((name, (_whole(of), steps)) for name, (of, steps) in tensors.items())
-    form = converted_form(expression, {name: of for name, (of, _) in sources}, output)
+    types = {name: of for name, (of, _) in sources}
+    form = (
+        form_of(expression, types, output, Way.FLOAT32) if is_in_float32 else converted_form(expression, types, output)
+    )
     if form is None or prod(sizes) < FEW:
         return None
     planes = planes_of(sizes, {name: _in_bytes(*each) for name, each in tensors.items()})

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..averages.lines import fill
 from ..jit.atomics import fetch_add
-from ..jit.compiler import inner, kernel
+from ..jit.compiler import inlined, inner, kernel
 from ..jit.element import address_of, int8, int32, load, read, size_of, store
 from ..numbers.formats import put
 from ..numbers.vectors import WIDTH, load_vector, put_vector
@@ -31,6 +31,20 @@ def _places(geometry: int, row: int) -> tuple[int, int, int, int]:
     third = rest // sizes[1]
     first = third // sizes[0]
     return first, third - first * sizes[0], rest - third * sizes[1], row - rest * sizes[2]
+
+
+@inlined
+def _after(geometry: int, places: tuple[int, int, int, int]) -> tuple[int, int, int, int]:
+    """The coordinates of the next row, without a division."""
+    first, second, third, fourth = places
+    fourth += 1
+    if fourth == at(geometry, g.AXES + 3 * g.WIDTH + g.OUT):
+        fourth, third = 0, third + 1
+        if third == at(geometry, g.AXES + 2 * g.WIDTH + g.OUT):
+            third, second = 0, second + 1
+            if second == at(geometry, g.AXES + g.WIDTH + g.OUT):
+                second, first = 0, first + 1
+    return first, second, third, fourth
 
 
 @inner
@@ -99,11 +113,11 @@ def nearest(zero: int, source: int, target: int, states: int, geometry: int, beg
     """Elements are moved. A row that is made of the same elements as the one before it is copied."""
     tiles, step = at(geometry, g.TILES), at(geometry, g.ACROSS + g.TARGET)
     known, known_offset = 0, -1
-    for unit in range(begin, end):
-        row = unit // tiles
-        first = (unit - row * tiles) * at(geometry, g.TILE)
+    row = begin // tiles
+    tile, places = begin - row * tiles, _places(geometry, row)
+    for _ in range(begin, end):
+        first = tile * at(geometry, g.TILE)
         count = min(at(geometry, g.TILE), at(geometry, g.ACROSS + g.OUT) - first)
-        places = _places(geometry, row)
         offset = 0
         for i in range(4):
             axis = g.AXES + i * g.WIDTH
@@ -115,6 +129,9 @@ def nearest(zero: int, source: int, target: int, states: int, geometry: int, beg
             indices = at(geometry, g.ACROSS + g.FIRST) + 8 * first
             _nearest_row(zero, advance(source, offset, zero), here, geometry, indices, count)
         known, known_offset = here, offset
+        tile += 1
+        if tile == tiles:
+            tile, places = 0, _after(geometry, places)
 
 
 @inner
@@ -129,6 +146,14 @@ def _nearest_row(zero: int, source: int, target: int, geometry: int, indices: in
                 move_twice(target, i, begin, zero)
         for i in range(done, count):
             store(target, i, read(source, load(indices, i, 0), zero))
+    elif step == 1 and at(geometry, g.TWICE):
+        source = advance(source, load(indices, 0, 0) * apart, zero)
+        for i in range(count // 2):
+            value = read(source, i * apart, zero)
+            store(target, 2 * i, value)
+            store(target, 2 * i + 1, value)
+        if count % 2:
+            store(target, count - 1, read(source, count // 2 * apart, zero))
     else:
         for i in range(count):
             store(target, i * step, read(source, load(indices, i, 0) * apart, zero))

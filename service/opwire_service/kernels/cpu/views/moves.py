@@ -7,12 +7,9 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
 
 from ..jit.compiler import inlined
-from ..jit.element import ADDRESS, intrinsic, pointer_to
-
-memcpy: Any = cgutils.raw_memcpy
+from ..jit.element import ADDRESS, ask_for_line, intrinsic, pointer_to
 
 VECTOR = 16
 """Bytes of a row of small squares."""
@@ -20,11 +17,11 @@ VECTOR = 16
 LINE = 64
 """Bytes of a row of squares: a line of the cache, which is read at once and written at once."""
 
+BLOCK = 32
+"""Bytes of a run that are moved at once."""
+
 MOST_ACROSS = 16
 """Elements of a row of squares: all rows of one are in registers."""
-
-LONG = 512
-"""Bytes of a run that the system copies faster than a loop does."""
 
 
 @intrinsic
@@ -69,18 +66,6 @@ def _mover(size: int) -> Any:
 _move1, _move2, _move4, _move8, _move16, _move32 = map(_mover, (1, 2, 4, 8, 16, 32))
 
 
-@intrinsic
-def _move_long(typing: Any, target: Any, source: Any, size: Any) -> tuple[Any, Callable[..., Any]]:
-    """Copies as the system does."""
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        there, here = (pointer_to(builder, address, ir.IntType(8)) for address in args[:2])
-        memcpy(builder, there, here, args[2], 1)
-        return context.get_dummy_value()
-
-    return types.void(ADDRESS, ADDRESS, ADDRESS), code
-
-
 @inlined
 def _move_short(target: int, source: int, size: int) -> None:
     """Copies up to 32 bytes: two blocks that may overlap."""
@@ -103,14 +88,15 @@ def _move_short(target: int, source: int, size: int) -> None:
 @inlined
 def move_run(target: int, source: int, size: int) -> None:
     """Copies a run of bytes, at least one, to where none of them lies."""
-    if size >= LONG:
-        _move_long(target, source, size)
-    elif size <= 32:
+    if size <= BLOCK:
         _move_short(target, source, size)
-    else:
-        for i in range(0, size - 32, 32):
-            _move32(target + i, source + i)
-        _move32(target + size - 32, source + size - 32)
+        return
+    # All but the first and the last block are aligned in the target, so that none is in two lines of the cache. The
+    # system's own copy takes longer where the target begins shortly after the source, both counted within their pages.
+    _move32(target, source)
+    for i in range(BLOCK - target % BLOCK, size - BLOCK, BLOCK):
+        _move32(target + i, source + i)
+    _move32(target + size - BLOCK, source + size - BLOCK)
 
 
 def _across(zero: Any, row: int) -> int:
@@ -147,10 +133,17 @@ def _square_mover(row: int, *, past_cache: bool = False) -> Any:
             vector = ir.VectorType(context.get_value_type(zero), number)
             index = args[1].type
 
+            def beginning(address: Any, step: Any, i: int) -> Any:
+                return builder.add(address, builder.mul(step, ir.Constant(index, i)))
+
             def place(address: Any, step: Any, i: int) -> Any:
-                return pointer_to(builder, builder.add(address, builder.mul(step, ir.Constant(index, i))), vector)
+                return pointer_to(builder, beginning(address, step, i), vector)
 
             rows = [builder.load(place(args[2], args[3], i), align=1) for i in range(number)]
+            if row == LINE:
+                # The processor does not foresee that the squares beside this one come soon.
+                for i in range(number):
+                    ask_for_line(builder, builder.add(beginning(args[2], args[3], i), ir.Constant(index, LINE)))
             for _ in range(number.bit_length() - 1):
                 rows = _interleaved(builder, rows)
             for i, each in enumerate(rows):

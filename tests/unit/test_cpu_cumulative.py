@@ -56,6 +56,24 @@ def test_sums_of_all_magnitudes_are_rounded_once(cpu, dtype, axis, backwards, ex
         assert mine.tolist() == right(line.tolist(), mine.dtype, backwards=backwards, exclusive=exclusive)
 
 
+@pytest.mark.parametrize(("backwards", "exclusive"), [(False, False), (True, False), (False, True), (True, True)])
+def test_sums_of_lines_side_by_side_that_two_floats_hold(cpu, backwards, exclusive):
+    """Among them sums halfway between two results but for what is far below, zeros, and negative zeros."""
+    chosen = np.random.default_rng(3)
+    given = (chosen.standard_normal((70, 40)) * 2.0 ** chosen.integers(-30, 8, (70, 40))).astype(np.float32)
+    given[:, 3] = np.tile([2.0**24, 1, 2.0**-80, -1, -(2.0**-80)], 14)
+    given[:, 5] = np.tile([2.0**24, 1, -(2.0**-80), 2, 2.0**-81, -(2.0**24), -3], 10)
+    given[:, 8] = -0.0
+    given[:, 9] = 1
+    for slow in (np.s_[:, :], np.s_[:, 30:9:-1]):
+        lines = np.ascontiguousarray(given[slow])
+        found = running(cpu, lines, 0, backwards=backwards, exclusive=exclusive)
+        for line, mine in zip(lines.T, found.T, strict=True):
+            assert mine.tolist() == right(line.tolist(), mine.dtype, backwards=backwards, exclusive=exclusive)
+    found = running(cpu, given, 0, backwards=backwards, exclusive=exclusive)
+    assert np.signbit(found[:, 8]).all() == (not exclusive)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("sizes", [(37, 53), (16, 16), (3, 40), (19, 5)])

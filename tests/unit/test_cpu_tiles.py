@@ -93,9 +93,10 @@ def test_normalization_by_mean_and_variance(cpu, shape, axes, offset, laid):
     assert_within(run(cpu, "MEAN_VARIANCE_NORMALIZATION2", arrays, **fields)["OutputTensor"], right, 1)
 
 
+@pytest.mark.parametrize("channels", [8, 1])
 @pytest.mark.parametrize("laid", [np.ascontiguousarray, across])
-def test_normalization_of_a_batch(cpu, laid):
-    x, one = laid(drawn(3, 8, 75, 76)), [1, 8, 1, 1]
+def test_normalization_of_a_batch(cpu, laid, channels):
+    x, one = laid(drawn(3, channels, 75, 76)), [1, channels, 1, 1]
     scale, bias, mean = drawn(*one, seed=2), drawn(*one, seed=3), drawn(*one, seed=4)
     variance = np.abs(drawn(*one, seed=5))
     arrays = {

@@ -77,3 +77,14 @@ def test_a_variance_and_an_epsilon_of_negative_zero_are_zero(device):
     found = execute(device, plan, {name: np.array(row, np.float32).tobytes() for name, row in inputs.items()})
     right = np.array([INF, -INF, NAN, INF], np.float32)
     assert np.array_equal(found["OutputTensor"].ravel(), right, equal_nan=True)
+
+
+@pytest.mark.parametrize(("variance", "right"), [(0, INF), (-1, NAN), (NAN, NAN), (INF, 3), (2.0**-140, 2.0**70 + 3)])
+def test_variances_beyond_the_usual_of_one_long_channel(device, variance, right):
+    inputs: dict[str, list[float]] = {"InputTensor": [2] * 72, "MeanTensor": [1], "VarianceTensor": [variance]}
+    inputs |= {"ScaleTensor": [1], "BiasTensor": [3]}
+    tensors = {name: {"DataType": "FLOAT32", "Sizes": [1, 1, 1, len(row)]} for name, row in inputs.items()}
+    plan = check({"type": "BATCH_NORMALIZATION", "desc": {**tensors, "Spatial": True, "Epsilon": 0}})
+    found = execute(device, plan, {name: np.array(row, np.float32).tobytes() for name, row in inputs.items()})
+    answer = found["OutputTensor"]
+    assert np.array_equal(answer, np.full_like(answer, right), equal_nan=True)

@@ -1,10 +1,13 @@
 """Running sums of floats, line by line or sixteen lines side by side, rounded once for each element.
 
-As long as float64 holds every sum exactly, which elements of like magnitude see to, nothing else is needed. From the
-first one on that it does not hold, limbs are carried beside it, which decide what a bound on the rests does not.
+As long as float64 holds every sum exactly, which elements of like magnitude see to, nothing else is needed. From there
+on two float64 hold the sums of lines side by side, and what they do not hold either, or a single line, is carried on in
+limbs, which decide what a bound on the rests does not.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +16,7 @@ from ..jit.element import FLOAT32, HALF, address_of, int64, load, read, size_of,
 from ..numbers.accumulator import LIMBS, add_value, clear_limbs, high_and_low, propagate_carries
 from ..numbers.formats import narrow, narrow_vector, number_of, put, values
 from ..numbers.rounding import UNIT, interval, to_odd, two_sum
-from ..numbers.vectors import WIDTH, elements, longs_bits, mask_of, number, put_vector, spread
+from ..numbers.vectors import WIDTH, elements, longs_bits, mask_of, put_vector, spread, store_vector
 from ..run.geometry import PARAMETERS, advance, at, kept_source, kept_target
 from ..views.moves import move_small_square, move_square, small_square_of, take
 from ..views.moves import put as put_element
@@ -114,16 +117,63 @@ def _turn(zero: float, line: int, step: int, beside: int, tile: int, count: int,
                 put_element(here, 0, take(there, j, zero))
 
 
+@inlined
+def _added(high: Any, low: Any) -> tuple[Any, Any]:
+    """The rounded sums of two vectors and what rounding left out of them."""
+    total = high + low
+    part = total - high
+    return total, (high - (total - part)) + (low - part)
+
+
+@inner
+def _exact_rows(
+    zero: float, source: int, pitch: int, target: int, distance: int, count: int, exclusive: int, total: Any
+) -> tuple[Any, int]:
+    """Adds rows of sixteen lines in float64: their sums, and of which lines it does not hold one."""
+    lost = spread(int64(0))
+    for i in range(count):
+        found, rest = _added(total, values(elements(source + i * pitch, None, zero)))
+        lost = lost | longs_bits(rest)
+        put_vector(target + i * distance, 0, narrow_vector(total if exclusive else found, zero), zero)
+        total = found
+    return total, mask_of((lost & MAGNITUDE) > int64(0))
+
+
+@inner
+def _rows_in_two(
+    zero: float, source: int, pitch: int, target: int, distance: int, count: int, exclusive: int, total: Any, low: Any
+) -> tuple[Any, Any, int]:
+    """Likewise in two float64, and which lines are open: those that need more, or lie between two results.
+
+    A rounded sum tells its result unless it is halfway between two of them; zeros may have the wrong sign.
+    """
+    cut = (int64(1) << (29 if size_of(zero) == 4 else 42)) - 1
+    lost, found_open = spread(int64(0)), int64(0)
+    for i in range(count):
+        found, rest = _added(total, values(elements(source + i * pitch, None, zero)))
+        found_low, missing = _added(low, rest)
+        lost = lost | longs_bits(missing)
+        result, beside = _added(total if exclusive else found, low if exclusive else found_low)
+        bits = longs_bits(result)
+        halfway = mask_of(((bits & cut) ^ ((cut + 1) >> 1)) < int64(1))
+        found_open |= mask_of((bits & MAGNITUDE) < int64(1))
+        if halfway:
+            found_open |= halfway & mask_of((longs_bits(beside) & MAGNITUDE) > int64(0))
+        put_vector(target + i * distance, 0, narrow_vector(result, zero), zero)
+        total, low = found, found_low
+    return total, low, found_open | mask_of((lost & MAGNITUDE) > int64(0))
+
+
 @inner
 def _side_by_side(zero: float, geometry: int, source: int, target: int, tiles: int, limbs: int) -> None:
-    """Sixteen lines at once; those of which float64 does not hold a sum are walked once more from there."""
+    """Sixteen lines at once; those that two float64 do not hold are walked once more from where one did."""
     length, exclusive = at(geometry, LENGTH), at(geometry, EXCLUSIVE)
     step, apart = at(geometry, SOURCE_STEP), at(geometry, TARGET_STEP)
     beside, beside_target = at(geometry, BESIDE), at(geometry, BESIDE_TARGET)
     row, results = WIDTH * size_of(zero), tiles + WIDTH * WIDTH * size_of(zero)
-    places = tiles + 8 * TILES
-    totals = places + 8 * WIDTH
-    open_lines, total = int64(0), spread(_nothing(exclusive))
+    totals = tiles + 8 * TILES
+    begin, open_lines = int64(-1), int64(0)
+    total, low = spread(_nothing(exclusive)), spread(0.0)
     for first in range(0, length, WIDTH):
         count = min(WIDTH, length - first)
         here, pitch = advance(source, first * step, zero), step * size_of(zero)
@@ -134,27 +184,22 @@ def _side_by_side(zero: float, geometry: int, source: int, target: int, tiles: i
         there = line
         if beside_target != 1:
             there, distance = results, row
-        lost, before = spread(int64(0)), total
-        for _ in range(count):
-            x = values(elements(here, None, zero))
-            found = total + x
-            part = found - total
-            lost = lost | longs_bits((total - (found - part)) + (x - part))
-            put_vector(there, 0, narrow_vector(total if exclusive else found, zero), zero)
-            total, here, there = found, here + pitch, there + distance
+        if begin < 0:
+            found, lost = _exact_rows(zero, here, pitch, there, distance, count, exclusive, total)
+            if lost:
+                begin = first
+                store_vector(totals, 0, total)
+            else:
+                total = found
+        if begin >= 0:
+            total, low, found_open = _rows_in_two(zero, here, pitch, there, distance, count, exclusive, total, low)
+            open_lines |= found_open
         if beside_target != 1:
             _turn(zero, line, apart, beside_target, results, count, False)
-        newly = mask_of((lost & MAGNITUDE) > int64(0)) & ~open_lines
-        if newly:
-            open_lines |= newly
-            for j in range(WIDTH):
-                if (newly >> j) & 1:
-                    store(places, j, first)
-                    store(totals, j, number(before, j))
     for j in range(WIDTH):
         if (open_lines >> j) & 1:
             here, there = advance(source, j * beside, zero), advance(target, j * beside_target, zero)
-            _line(zero, geometry, here, there, limbs, load(places, j, int64(0)), load(totals, j, 0.0))
+            _line(zero, geometry, here, there, limbs, begin, load(totals, j, 0.0))
 
 
 @inlined
@@ -166,9 +211,9 @@ def _nothing(exclusive: int) -> float:
 @kernel
 def sums(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
     """Units are lines, or slices of neighbouring ones."""
-    memory = np.empty(TILES + 2 * WIDTH + 2 * LIMBS)
+    memory = np.empty(TILES + WIDTH + 2 * LIMBS)
     tiles, across = address_of(memory), at(geometry, ACROSS)
-    limbs = tiles + 8 * (TILES + 2 * WIDTH)
+    limbs = tiles + 8 * (TILES + WIDTH)
     for unit in range(begin, end):
         outer, first, count, beside, apart = unit, 0, 1, at(geometry, BESIDE), at(geometry, BESIDE_TARGET)
         if across:

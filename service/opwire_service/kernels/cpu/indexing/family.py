@@ -50,10 +50,10 @@ class _Layout:
 
 
 def _gather(plan: Plan) -> Job:
-    tight = packed(plan)
-    return (
-        _gather_as_it_lies(plan) if tight is None else PackedJob(plan.inputs["InputTensor"], _gather_as_it_lies(tight))
-    )
+    tight, inputs = packed(plan), plan.inputs
+    if tight is None:
+        return _gather_as_it_lies(plan)
+    return PackedJob(inputs["InputTensor"], tight.inputs["InputTensor"], _gather_as_it_lies(tight))
 
 
 def _gather_as_it_lies(plan: Plan) -> Job:

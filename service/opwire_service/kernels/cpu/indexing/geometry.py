@@ -30,6 +30,12 @@ TILE_POINTS = 1 << 14
 TILE_BYTES = 1 << 18
 """What a unit moves, at most, where a point moves many bytes."""
 
+STRIP_BYTES = 1 << 21
+"""What lies in the reach of the indices of a strip of lines: the nearest caches hold most of it."""
+
+NARROWEST = 4
+"""Lines of a strip, at least, as indices and results lie across them."""
+
 
 def collapse(loops: Iterable[Point]) -> list[Point]:
     """The fewest loops that visit the same points in the same order."""
@@ -73,10 +79,10 @@ def encode(
     """
     levels = [Point(1, 0, 0, 0)] * (2 - len(tiles)) + list(tiles)
     left = max(1, min(TILE_POINTS, TILE_BYTES // run))
-    widths = []
-    for level in reversed(levels):
-        widths.append(min(level.size, left))
-        left = max(1, left // level.size)
+    widths = [min(left, _strip(levels[-1], components) if mode == GATHER else levels[-1].size)]
+    left = max(1, left // widths[0])
+    widths.append(min(left, levels[0].size))
+    left = max(1, left // levels[0].size)
     count = prod(loop.size for loop in outer)
     tile = count if mode == SCATTER else min(count, left)
     row = [mode, index_type, run, 0, count, tile, -(-count // tile), len(outer), len(components)]
@@ -88,3 +94,11 @@ def encode(
     units = row[TILES] * row[MIDDLE + LEVEL_TILES] * row[INNER + LEVEL_TILES]
     points = prod(widths) * (1 if mode == SCATTER else tile)
     return Cut(array("q", row), units, points * (2 * len(components) + run // 8))
+
+
+def _strip(loop: Point, components: Sequence[Component]) -> int:
+    """How much of the innermost loop one strip takes, of which each point has an index into a line of its own."""
+    reach = components[0].size * abs(components[0].step)
+    if len(components) > 1 or abs(loop.source) < reach or loop.size * reach <= STRIP_BYTES:
+        return loop.size
+    return min(loop.size, max(NARROWEST, STRIP_BYTES // reach))

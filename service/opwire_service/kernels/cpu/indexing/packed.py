@@ -1,10 +1,9 @@
-"""Gathers from an input that is packed first, so that what an index names lies together."""
+"""Gathers from an input that is packed first, so that what an index names, or what it chooses from, lies together."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-
-import numpy as np
 
 from opwire.check import Plan
 from opwire.tensor import BufferTensorDesc
@@ -24,14 +23,39 @@ SHORTEST = 4
 """Neighbours that are worth to be gathered together."""
 
 
+FAR_BYTES = 1 << 22
+"""What the nearest caches do not hold."""
+
+
 def packed(plan: Plan) -> Plan | None:
-    """The plan for a packed input; None if that is not worth a copy: if runs are no longer, or little is gathered."""
+    """The plan for a packed input; None if that is not worth a copy."""
     source, output = plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
-    tight = BufferTensorDesc(source.data_type, source.sizes)
-    other = replace(plan, inputs={**plan.inputs, "InputTensor": tight})
+    if output.element_count * LEAST_SHARE < source.element_count:
+        return None
+    if plan.operator.name == "GATHER_ELEMENTS":
+        return _with_lines(plan)
+    other = _with_input(plan, None)
     picks = PICKS[plan.operator.name]
-    is_much = output.element_count * LEAST_SHARE >= source.element_count
-    return other if is_much and _has_runs(picks(other)) and not _has_runs(picks(plan)) else None
+    return other if _has_runs(picks(other)) and not _has_runs(picks(plan)) else None
+
+
+def _with_lines(plan: Plan) -> Plan | None:
+    """The plan for an input whose elements along the axis are neighbours; None if caches hold more than a line."""
+    source, axis = plan.inputs["InputTensor"], plan.attributes.Axis
+    item, length = source.data_type.bits // 8, source.sizes[axis]
+    if source.element_strides[axis] <= 1 or length * item > FAR_BYTES or source.element_count * item <= FAR_BYTES:
+        return None
+    strides, step = [0] * source.rank, 1
+    for i in (axis, *(i for i in reversed(range(source.rank)) if i != axis)):
+        strides[i], step = step, step * source.sizes[i]
+    return _with_input(plan, strides)
+
+
+def _with_input(plan: Plan, strides: Sequence[int] | None) -> Plan:
+    """The plan for an input of other strides; None for packed ones."""
+    source = plan.inputs["InputTensor"]
+    tight = BufferTensorDesc(source.data_type, source.sizes, None if strides is None else tuple(strides))
+    return replace(plan, inputs={**plan.inputs, "InputTensor": tight})
 
 
 def _has_runs(picks: Picks) -> bool:
@@ -44,13 +68,14 @@ class PackedJob(Job):
 
     Args:
         desc: of the input.
-        gather: the job of the plan for a packed input.
+        tight: of the packed input.
+        gather: the job of the plan for that.
     """
 
-    def __init__(self, desc: BufferTensorDesc, gather: Job) -> None:
+    def __init__(self, desc: BufferTensorDesc, tight: BufferTensorDesc, gather: Job) -> None:
         self._gather = gather
+        self._tight = tight
         self._bytes = desc.data_type.bits // 8 * desc.element_count
-        tight = BufferTensorDesc(desc.data_type, desc.sizes)
         self._copies = steps_of([copy(View.of(0, desc), View.of(1, tight))], desc.data_type.bits // 8)
 
     @property
@@ -65,7 +90,7 @@ class PackedJob(Job):
 
     def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
         source = inputs["InputTensor"]
-        tight = np.empty(source.shape, source.dtype)
+        tight = self._tight.allocate()[1]
         copied = bind_steps(self._copies, (source, tight), find, pool)
         gathered = self._gather.bind({**inputs, "InputTensor": tight}, outputs, find, pool)
 

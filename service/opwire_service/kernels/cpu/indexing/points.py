@@ -92,6 +92,34 @@ def _turn(target: int, source: int, length: int, position: int, count: int, zero
         put(target, i, take(source, position + i, zero))
 
 
+@inlined
+def _gather_by(zero: int, index_type: int, geometry: int, indices: int, source: int, target: int, count: int) -> None:
+    """Single elements, by indices of a type that is known to the compiler."""
+    size, step = at(geometry, g.COMPONENT + 1), at(geometry, g.COMPONENT + 2)
+    next_index, here, there = (
+        at(geometry, g.INNER + g.INDEX_STEP),
+        at(geometry, g.INNER + g.SOURCE_STEP),
+        at(geometry, g.INNER + g.TARGET_STEP),
+    )
+    for i in range(count):
+        place = _resolved(index_at(indices + i * next_index, index_type), size)
+        put(target + i * there, 0, take(source + i * here + place * step, 0, zero))
+
+
+@inner
+def _gather(zero: int, geometry: int, indices: int, source: int, target: int, count: int) -> None:
+    """Single elements. A loop that finds out of what type each index is takes three times as long."""
+    index_type = at(geometry, g.INDEX_TYPE)
+    if index_type == SIGNED_64:
+        _gather_by(zero, SIGNED_64, geometry, indices, source, target, count)
+    elif index_type == SIGNED_32:
+        _gather_by(zero, SIGNED_32, geometry, indices, source, target, count)
+    elif index_type == UNSIGNED_32:
+        _gather_by(zero, UNSIGNED_32, geometry, indices, source, target, count)
+    else:
+        _gather_by(zero, UNSIGNED_64, geometry, indices, source, target, count)
+
+
 @inner
 def _line(geometry: int, indices: int, source: int, target: int, count: int, position: int) -> None:
     """Moves what the points of the innermost loop name: tuples of several indices, or one by one."""
@@ -108,6 +136,10 @@ def _line(geometry: int, indices: int, source: int, target: int, count: int, pos
             if offset >= 0:
                 _move(target + offset * (mode == g.SCATTER), source + offset * (mode == g.GATHER), run)
             indices, source, target = indices + next_index, source + here, target + there
+    elif mode == g.GATHER and run == 4:
+        _gather(int32(0), geometry, indices, source, target, count)
+    elif mode == g.GATHER and run == 8:
+        _gather(int64(0), geometry, indices, source, target, count)
     elif mode == g.GATHER:
         for _ in range(count):
             _move(target, source + _resolved(index_at(indices, index_type), size) * step, run)
@@ -149,8 +181,9 @@ def _part(geometry: int, level: int, unit: int) -> tuple[int, int, int]:
 def move_points(zero: int, tensors: int, _target: int, _states: int, geometry: int, begin: int, end: int) -> None:
     """Moves what the points of some units name. Of the tensors' addresses that of the indices stands last."""
     for unit in range(begin, end):
-        rest, inner_start, width = _part(geometry, g.INNER, unit)
-        rest, middle_start, height = _part(geometry, g.MIDDLE, rest)
+        # One strip of the innermost loop after the other, so that what its indices reach stays near.
+        rest, middle_start, height = _part(geometry, g.MIDDLE, unit)
+        rest, inner_start, width = _part(geometry, g.INNER, rest)
         first = at(geometry, g.FIRST) + rest * at(geometry, g.TILE)
         last = min(first + at(geometry, g.TILE), at(geometry, g.LAST))
         for point in range(first, last):

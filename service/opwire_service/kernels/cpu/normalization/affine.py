@@ -94,7 +94,8 @@ def affine(zero: float, source: int, target: int, states: int, geometry: int, be
                     x = values(elements(advance(here, j, zero), None, zero))
                     put_vector(there, j, narrow_vector(fused_vectors(x, f, 0.0), zero), zero)
             elif vary == 0:
-                b = spread(c - r * load(factor, 0, 0.0) * scale)
+                # A given mean lacks nothing; zero times an infinite factor is no number.
+                b = spread(c if at(geometry, KIND) == GIVEN else c - r * load(factor, 0, 0.0) * scale)
                 for j in range(0, last, WIDTH):
                     x = values(elements(advance(here, j, zero), None, zero))
                     y = fused_vectors(x - m, f, b)

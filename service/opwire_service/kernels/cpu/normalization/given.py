@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import cached_property, partial
+from math import sqrt
 
 import numpy as np
 
@@ -23,6 +25,13 @@ from .exactly import PIECE_BYTES, exact_results, in_pieces
 from .lines import Lines, anew, layout_of, lines_of
 
 _NAMES = ("Mean", "Variance", "Scale", "Bias")
+
+_ABOVE = 1 + 2.0**-50
+"""A limit is a little more than its share, as what equals that is near, too."""
+
+
+def _are_single(arrays: Sequence[Array]) -> bool:
+    return all(array.size == 1 for array in arrays)
 
 
 class GivenStatisticsJob(Job):
@@ -83,7 +92,27 @@ class GivenStatisticsJob(Job):
         shapes = mean, np.broadcast_shapes(variance, scale), bias, (1,), bias
         numbers = [np.zeros(shape) for shape in shapes]
         bound = self._lines.bind(source, target, numbers, part, find, pool)
-        return partial(anew, bound, partial(self._renew, numbers, parameters))
+        renew = partial(self._renew, numbers, parameters)
+        return partial(anew, bound, self._renew_one(numbers, parameters, renew) if _are_single(numbers) else renew)
+
+    def _renew_one(
+        self, numbers: list[Array], parameters: list[Array], usual: Callable[[], None]
+    ) -> Callable[[], None]:
+        """What writes a parameter of each kind as NumPy does, without what NumPy takes for each operation."""
+        mean, variance, scale, bias = (array.item for array in parameters)
+        of_mean, factor, of_bias, _, limit = (array.reshape(-1).data for array in numbers)
+        share = self._share * _ABOVE
+
+        def renew() -> None:
+            total = variance() + self._epsilon
+            if not total > 0:  # where Python has no quotient
+                usual()
+                return
+            shift = bias()
+            of_mean[0], of_bias[0], limit[0] = mean(), shift, abs(shift) * share
+            factor[0] = scale() / sqrt(total)
+
+        return renew
 
     def _renew(self, numbers: list[Array], parameters: list[Array]) -> None:
         """Writes the parameters of the kernel."""
@@ -94,8 +123,7 @@ class GivenStatisticsJob(Job):
             np.add(variance, self._epsilon, out=factor, dtype=np.float64)
             np.sqrt(factor, out=factor)
             np.divide(scale, factor, out=factor)
-            # A little more, as what equals the limit is near, too.
-            np.multiply(np.abs(of_bias, out=limit), self._share * (1 + 2.0**-50), out=limit)
+            np.multiply(np.abs(of_bias, out=limit), self._share * _ABOVE, out=limit)
 
     def _tile(self, source: Array, target: Array, parameters: list[Array], stop: Stop) -> None:
         with np.errstate(all="ignore"):

@@ -10,9 +10,9 @@ from opwire.tensor import DataType
 
 from ..elementwise.compiled import FEW, CompiledFormula
 from ..elementwise.forms import converted_form, form_of
-from ..elementwise.recipe import Way
 from ..elementwise.planes import planes_of
 from ..elementwise.quotients import NEAREST_QUOTIENT
+from ..elementwise.recipe import Way
 
 SOURCE, SCALE, ZERO_POINT = "source", "scale", "zero point"
 """The tensors of the formulas."""

@@ -117,14 +117,6 @@ def _turn(zero: float, line: int, step: int, beside: int, tile: int, count: int,
                 put_element(here, 0, take(there, j, zero))
 
 
-@inlined
-def _added(high: Any, low: Any) -> tuple[Any, Any]:
-    """The rounded sums of two vectors and what rounding left out of them."""
-    total = high + low
-    part = total - high
-    return total, (high - (total - part)) + (low - part)
-
-
 @inner
 def _exact_rows(
     zero: float, source: int, pitch: int, target: int, distance: int, count: int, exclusive: int, total: Any
@@ -132,7 +124,7 @@ def _exact_rows(
     """Adds rows of sixteen lines in float64: their sums, and of which lines it does not hold one."""
     lost = spread(int64(0))
     for i in range(count):
-        found, rest = _added(total, values(elements(source + i * pitch, None, zero)))
+        found, rest = two_sum(total, values(elements(source + i * pitch, None, zero)))
         lost = lost | longs_bits(rest)
         put_vector(target + i * distance, 0, narrow_vector(total if exclusive else found, zero), zero)
         total = found
@@ -150,10 +142,10 @@ def _rows_in_two(
     cut = (int64(1) << (29 if size_of(zero) == 4 else 42)) - 1
     lost, found_open = spread(int64(0)), int64(0)
     for i in range(count):
-        found, rest = _added(total, values(elements(source + i * pitch, None, zero)))
-        found_low, missing = _added(low, rest)
+        found, rest = two_sum(total, values(elements(source + i * pitch, None, zero)))
+        found_low, missing = two_sum(low, rest)
         lost = lost | longs_bits(missing)
-        result, beside = _added(total if exclusive else found, low if exclusive else found_low)
+        result, beside = two_sum(total if exclusive else found, low if exclusive else found_low)
         bits = longs_bits(result)
         halfway = mask_of(((bits & cut) ^ ((cut + 1) >> 1)) < int64(1))
         found_open |= mask_of((bits & MAGNITUDE) < int64(1))

@@ -9,7 +9,7 @@ import numpy as np
 from opwire.tensor import Array
 
 from ..numbers.certain import undecided
-from ..numbers.two import two_sum
+from ..numbers.error_free import two_sum
 
 _UNIT = 2.0**-53
 

@@ -16,9 +16,9 @@ from ....execution import Arrays, Stop, Stopped
 from ...reference.folds import Axis, axes_of, element_at
 from ...reference.moves import view_at
 from ..jit.compiler import Kernel
+from ..numbers.error_free import add_odd, two_sum
 from ..run.job import Job
 from ..run.pool import Find, Pool
-from ..sequences.rounding import add_odd
 from .boxes import clipped, lines
 
 TILE = 1 << 15
@@ -116,9 +116,9 @@ class FoldJob(Job):
         """The sums as those of two numbers, and which of them do not hold all of it."""
         total, rest, lost = np.full(target.shape, -0.0), np.zeros(target.shape), np.zeros(target.shape, np.bool_)
         for part, elements in terms:
-            one, other = _two(total[part], elements.astype(np.float64))
+            one, other = two_sum(total[part], elements.astype(np.float64))
             total[part] = one
-            rest[part], third = _two(rest[part], other)
+            rest[part], third = two_sum(rest[part], other)
             lost[part] |= third != 0
         finite = np.isfinite(total)
         exact = total + rest if self._data_type is DataType.FLOAT64 else add_odd(total, rest)
@@ -126,13 +126,6 @@ class FoldJob(Job):
         exact = np.where(finite & (rest != 0), exact, total)
         doubtful = lost & finite if self._data_type is not DataType.FLOAT64 else lost | ~finite
         return exact.astype(target.dtype), doubtful
-
-
-def _two(one: Array, other: Array) -> tuple[Array, Array]:
-    """The sum of two numbers and what its rounding takes from it."""
-    total = one + other
-    part = total - one
-    return total, (one - (total - part)) + (other - part)
 
 
 class _Sizes:

@@ -11,6 +11,7 @@ import math
 
 from ..jit.compiler import inner
 from ..jit.element import bits_double, double_bits, float64, fused
+from . import error_free
 from .formats import log_tolerance, narrow, value_of
 
 SUM, AVERAGE, L2, LOG_SUM = 0, 1, 2, 3
@@ -22,12 +23,7 @@ LOG_ZERO_TOLERANCE = 4e-16
 """The absolute error of a logarithm next to zero."""
 
 
-@inner
-def two_sum(a: float, b: float) -> tuple[float, float]:
-    """The rounded sum and what rounding it left out (Knuth)."""
-    total = a + b
-    part = total - a
-    return total, (a - (total - part)) + (b - part)
+two_sum = inner(error_free.two_sum)
 
 
 @inner

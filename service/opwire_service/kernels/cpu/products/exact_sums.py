@@ -10,6 +10,8 @@ import numpy as np
 
 from opwire.tensor import Array
 
+from ..numbers.error_free import two_sum
+
 MOST_PARTS = 24
 """Partial sums that are kept before they are distilled."""
 
@@ -57,16 +59,9 @@ class ExactSums:
         while True:
             before = parts.copy()
             for i in range(len(parts) - 1, 0, -1):
-                parts[i - 1], parts[i] = _two_sum(parts[i - 1], parts[i])
+                parts[i - 1], parts[i] = two_sum(parts[i - 1], parts[i])
             if np.array_equal(parts, before):
                 return parts
-
-
-def _two_sum(a: Array, b: Array) -> tuple[Array, Array]:
-    """The rounded sums and their errors."""
-    total = a + b
-    other = total - a
-    return total, (a - (total - other)) + (b - other)
 
 
 def split(numbers: Array) -> tuple[Array, Array]:

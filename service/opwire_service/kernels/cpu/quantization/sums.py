@@ -9,7 +9,7 @@ from opwire.tensor import Array, DataType
 
 from ....execution import Arrays, Stop
 from ..jit.compiler import Kernel
-from ..numbers.two import two_sum
+from ..numbers.error_free import two_sum
 from ..run.arranged import Arrangement
 from ..run.job import Job
 from ..run.pool import Find, Pool

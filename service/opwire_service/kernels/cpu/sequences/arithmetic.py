@@ -12,9 +12,9 @@ from opwire.tensor import Array, DataType
 
 from ....execution import Arrays, Stop
 from ..jit.compiler import Kernel
+from ..numbers.error_free import add_odd, two_sum
 from ..run.job import Job
 from ..run.pool import Find, Pool
-from .rounding import add_odd
 
 TILE = 1 << 14
 """Elements."""
@@ -87,10 +87,7 @@ class _Rounded:
         exact = self._start + first * self._delta
         base = float(exact)
         rest = _odd(exact - Fraction(base))
-        high = self._steps[: target.size]
-        total = high + base
-        part = total - high
-        low = (high - (total - part)) + (base - part)
+        total, low = two_sum(self._steps[: target.size], base)
         target[...] = add_odd(total, add_odd(low, np.full_like(low, rest)))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..jit.compiler import inner, kernel
 from ..jit.element import bits_double, double_bits, float32, float64, read, store
 from ..numbers.halves import half_bits, number_of, odd
+from ..numbers.rounding import two_sum
 from ..run.geometry import at
 
 SCALE, BIAS, IS_HALF = range(3)
@@ -15,9 +16,7 @@ SCALE, BIAS, IS_HALF = range(3)
 def _scaled(number: float, scale: float, bias: float) -> float:
     """The exact number, or where FLOAT64 does not hold it the one beside it whose last bit is set."""
     product = number * scale  # of FLOAT32 numbers it is exact
-    total = product + bias
-    part = total - product
-    rest = (product - (total - part)) + (bias - part)
+    total, rest = two_sum(product, bias)
     bits = double_bits(total)
     if rest == rest and rest != 0 and not bits & 1:
         bits += 1 if (rest > 0) == (total > 0) else -1

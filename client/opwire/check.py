@@ -5,22 +5,17 @@ A plan is what devices run, and the proof that its desc was checked: nothing aft
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
-from .desc import GivenTensor, Report, ViolationAtLevels, is_object, pointer_to, show
+from .desc import show
 from .errors import ContractViolation
-from .fields import GivenTensors, TensorMember
 from .level import HIGHEST, FeatureLevel
 from .operator import Operator
-from .operators import CATALOG, OPERATORS, OperatorType, declaration, find
-from .support import Limits, Rows, row_for
-from .tensor import MAX_ELEMENTS, BufferTensorDesc
-from .violation import Code, Fault, Violation
-
-if TYPE_CHECKING:
-    from .rules import OutputRule
+from .reading import ReadDesc, read_desc
+from .tensor import BufferTensorDesc
+from .violation import Code, Violation
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
@@ -90,7 +85,14 @@ def check(operator: object, feature_level: FeatureLevel | str | int = HIGHEST, *
     violations = desc.violations_at(level)
     if violations:
         raise ContractViolation(violations)
-    return desc.plan(level)
+    return plan_of(desc, level)
+
+
+def plan_of(desc: ReadDesc, level: FeatureLevel) -> Plan:
+    """The plan of a desc without violations at a level."""
+    assert desc.declared is not None  # without violations the desc is known whole
+    work = desc.declared.work(desc.attributes, desc.tensors)
+    return Plan(desc.declared, level, desc.attributes, desc.inputs, desc.outputs, work)
 
 
 def validate(operator: object, feature_level: FeatureLevel | str | int = HIGHEST, *, pointer: str = "") -> Validation:
@@ -116,291 +118,3 @@ def read_level(given: object, pointer: str) -> FeatureLevel:
         names = [str(level) for level in FeatureLevel]
         message = f"{show(given)} given; the feature levels are {names[0]} to {names[-1]}"
         raise ContractViolation([Violation(Code.UNKNOWN_FEATURE_LEVEL, pointer, message, names)]) from None
-
-
-class ReadDesc(NamedTuple):
-    """An operator desc as read: all that does not depend on the level, and what is needed for what does.
-
-    ``rows`` are its support rows, none where they cannot be known. ``read`` are the members that are tensors, None for
-    those that were left out, and ``is_complete`` whether all of them could be read. ``decided`` says what outputs must
-    be, those that the inputs decide once they are right. ``inputs`` and ``outputs`` are the tensors, those of an array
-    one by one and derived ones too; none while they cannot be known: outputs while a rule is broken.
-    """
-
-    type: OperatorType | None
-    pointer: str
-    declared: Operator[Any] | None
-    attributes: Any | None
-    rows: Rows
-    given: Mapping[str, GivenTensor]
-    read: Mapping[str, Any]
-    is_complete: bool
-    tensors: Mapping[str, Any]
-    inputs: Mapping[str, BufferTensorDesc]
-    outputs: Mapping[str, BufferTensorDesc]
-    decided: Mapping[str, OutputRule]
-    structural: tuple[Violation, ...]
-    at_levels: tuple[ViolationAtLevels, ...]
-
-    def violations_at(self, level: FeatureLevel) -> tuple[Violation, ...]:
-        """Every violation at a level: of the operator's and its rows first, then those of any level."""
-        if self.type is not None and level < self.type.introduced:
-            early = Violation(
-                Code.OPERATOR_NOT_IN_LEVEL,
-                f"{self.pointer}/type",
-                f"{self.type.name} exists from {self.type.introduced} on; {level} was requested",
-                available_from=self.type.introduced,
-            )
-            return (early, *self.structural)
-        limited = [found.violation for found in self.at_levels if found.counts_at(level)]
-        return (*self._row_violations(level), *limited, *self.structural)
-
-    @property
-    def minimum_feature_level(self) -> FeatureLevel | None:
-        """The lowest level that takes the desc, or None if none does."""
-        return next((lowest for lowest in FeatureLevel if not self.violations_at(lowest)), None)
-
-    def plan(self, level: FeatureLevel) -> Plan:
-        """The plan of a desc without violations at a level."""
-        assert self.declared is not None  # without violations the desc is known whole
-        work = self.declared.work(self.attributes, self.tensors)
-        return Plan(self.declared, level, self.attributes, self.inputs, self.outputs, work)
-
-    def _row_violations(self, level: FeatureLevel) -> Iterator[Violation]:
-        row = row_for(self.rows, level)
-        if row is None:
-            return
-        for name, given in self.given.items():
-            yield from _tensor_violations(name, given, row.tensors[name.partition("[")[0]], self.rows, level)
-        for name in row.required:
-            if self.read.get(name, name) is None:
-                yield Violation(
-                    Code.MISSING_FIELD,
-                    f"{self.pointer}/desc",
-                    f"{name} is required at {level} and missing",
-                    available_from=_available_from(row.level for row in self.rows if name not in row.required),
-                )
-
-
-def _tensor_violations(
-    name: str, given: GivenTensor, limits: Limits, rows: Rows, level: FeatureLevel
-) -> Iterator[Violation]:
-    desc = given.desc
-    member = name.partition("[")[0]
-    if desc.data_type not in limits.data_types:
-        allowed = [row.name for row in limits.data_types]
-        yield Violation(
-            Code.DATA_TYPE_NOT_IN_LEVEL,
-            f"{given.pointer}/DataType",
-            f"{desc.data_type.name} given for {name}; at {level} allowed: {', '.join(allowed)}",
-            allowed,
-            _available_from(row.level for row in rows if desc.data_type in row.tensors[member].data_types),
-        )
-    least, greatest = limits.ranks
-    if not least <= desc.rank <= greatest:
-        span = f"{least} to {greatest}" if least < greatest else f"{least}"
-        yield Violation(
-            Code.RANK_NOT_IN_LEVEL,
-            f"{given.pointer}/Sizes",
-            f"rank {desc.rank} given for {name}; at {level} allowed: {span}",
-            list(range(least, greatest + 1)),
-            _available_from(
-                row.level for row in rows if row.tensors[member].ranks[0] <= desc.rank <= row.tensors[member].ranks[1]
-            ),
-        )
-
-
-def _available_from(levels: Iterator[FeatureLevel]) -> FeatureLevel | None:
-    return min(levels, default=None)
-
-
-_OPERATOR: Mapping[str, None] = dict.fromkeys(("type", "desc"))
-_NO_TENSORS = GivenTensors({}, {}, complete=False)
-
-
-def read_desc(operator: object, pointer: str) -> ReadDesc:
-    report = Report()
-    if not is_object(operator):
-        report.add(Code.WRONG_TYPE, pointer, f"{show(operator)} given where an operator (an object) belongs")
-        return _described(None, pointer, None, None, (), _NO_TENSORS, {}, report)
-    report.unknown_fields(operator, _OPERATOR, pointer, "an operator")
-    kind = _read_type(operator, pointer, report)
-    declared = None if kind is None else declaration(kind.name)
-    at = f"{pointer}/desc"
-    desc = operator.get("desc")
-    if "desc" not in operator:
-        report.add(Code.MISSING_FIELD, pointer, "desc is required and missing")
-    elif not is_object(desc):
-        report.add(Code.WRONG_TYPE, at, f"{show(desc)} given where a desc (an object) belongs")
-    elif declared is not None:
-        if not declared.schema.aliases:
-            return _Reading(declared, desc, at, report).read(kind, pointer)
-        written = _written(desc, declared)
-        return _restored(_Reading(declared, _renamed(desc, written), at, report).read(kind, pointer), written)
-    return _described(kind, pointer, declared, None, (), _NO_TENSORS, {}, report)
-
-
-def _described(
-    kind: OperatorType | None,
-    pointer: str,
-    declared: Operator[Any] | None,
-    attributes: Any | None,
-    rows: Rows,
-    read: GivenTensors,
-    tensors: Mapping[str, Any],
-    report: Report,
-    decided: Mapping[str, OutputRule] = {},
-) -> ReadDesc:
-    violations, at_levels = tuple(report.violations), tuple(report.at_levels)
-    known = tensors or (read.values if read.complete else {})
-    inputs = {} if declared is None else _among(known, declared.members.inputs)
-    outputs = {} if declared is None else _among(tensors, declared.members.outputs)
-    given = (read.places, read.values, read.complete, tensors, inputs, outputs, decided)
-    return ReadDesc(kind, pointer, declared, attributes, rows, *given, violations, at_levels)
-
-
-def _written(desc: Mapping[str, Any], declared: Operator[Any]) -> Mapping[str, str]:
-    """The members that a desc gives by another name than directml.h has, with that name."""
-    aliases = declared.schema.aliases.items()
-    return {name: alias for alias, name in aliases if alias in desc and name not in desc}
-
-
-def _renamed(desc: Mapping[str, Any], written: Mapping[str, str]) -> Mapping[str, Any]:
-    """A desc with the names of directml.h."""
-    names = {alias: name for name, alias in written.items()}
-    return {names.get(name, name): value for name, value in desc.items()} if names else desc
-
-
-def _restored(desc: ReadDesc, written: Mapping[str, str]) -> ReadDesc:
-    """A desc whose pointers have the names that the request gives."""
-    if not written:
-        return desc
-
-    def restored(pointer: str) -> str:
-        at = f"{desc.pointer}/desc/"
-        name, slash, rest = pointer.removeprefix(at).partition("/")
-        return f"{at}{written[name]}{slash}{rest}" if pointer.startswith(at) and name in written else pointer
-
-    return desc._replace(
-        given={name: given._replace(pointer=restored(given.pointer)) for name, given in desc.given.items()},
-        structural=tuple(replace(found, pointer=restored(found.pointer)) for found in desc.structural),
-    )
-
-
-def _read_type(operator: Mapping[str, Any], pointer: str, report: Report) -> OperatorType | None:
-    if "type" not in operator:
-        report.add(Code.MISSING_FIELD, pointer, "type is required and missing")
-        return None
-    kind = find(operator["type"])
-    at = f"{pointer}/type"
-    if kind is None:
-        message = f"{show(operator['type'])} is none of DirectML's {len(CATALOG)} operator types"
-        report.add(Code.UNKNOWN_OPERATOR, at, message, list(OPERATORS))
-    elif declaration(kind.name) is None:
-        message = f"{kind.name} is an operator of DirectML that opwire neither checks nor runs yet"
-        report.add(Code.OPERATOR_NOT_EXECUTABLE, at, message, list(OPERATORS))
-    return kind
-
-
-class _Reading(NamedTuple):
-    """The reading of a declared operator's desc."""
-
-    declared: Operator[Any]
-    desc: Mapping[str, Any]
-    pointer: str
-    report: Report
-
-    def read(self, kind: OperatorType | None, pointer: str) -> ReadDesc:
-        declared, desc, at, report = self
-        members = declared.members
-        report.unknown_fields(desc, members.names, at, declared.name)
-        values, complete = members.read_attributes(desc, at, report)
-        read = members.read_tensors(desc, at, report)
-        attributes = declared.attributes(**values) if complete else None
-        known = {**values, **read.values}
-        for member in members.outputs:
-            known.pop(member.name, None)
-        found = len(report.violations)
-        self._report(declared.on_inputs.faults(known), read)
-        if members.nested:
-            self._check_nested(values)
-        tensors: Mapping[str, Any] = {}
-        decided: dict[str, OutputRule] = {}
-        if complete and len(report.violations) == found and members.input_names <= known.keys():
-            tensors = self._outputs(known, read, decided)
-        rows = declared.support.rows(values)
-        return _described(kind, pointer, declared, attributes, rows, read, tensors, report, decided)
-
-    def _outputs(self, known: dict[str, Any], read: GivenTensors, decided: dict[str, OutputRule]) -> Mapping[str, Any]:
-        """Applies the rules of the outputs, and enters those that are decided.
-
-        Returns:
-            All tensors, derived ones too, or {} once a rule is broken.
-        """
-        found = len(self.report.violations)
-        for member in self.declared.members.outputs:
-            rule = self.declared.outputs[member.name].rule(known)
-            if rule is not None:
-                decided[member.name] = rule
-            self._output(member, rule, known, read)
-        if len(self.report.violations) > found or not read.complete:
-            return {}
-        if self.declared.on_outputs.rules:
-            self._report(self.declared.on_outputs.faults(known), read)
-            if len(self.report.violations) > found:
-                return {}
-        return {member.name: known[member.name] for member in self.declared.members.tensors}
-
-    def _output(self, member: TensorMember, rule: OutputRule | None, known: dict[str, Any], read: GivenTensors) -> None:
-        name = member.name
-        if name not in read.values:
-            return  # it could not be read
-        output = known[name] = read.values[name]
-        if output is not None:
-            if rule is not None:
-                self._report(list(rule.faults(name, output)), read)
-        elif not member.role.is_optional:
-            if rule is None:
-                message = f"{name} is required and missing: inputs and attributes do not decide it"
-                self.report.add(Code.MISSING_FIELD, self.pointer, message)
-                return
-            known[name] = derived = rule.derived()
-            if derived.element_count > MAX_ELEMENTS:
-                message = f"{name} would have {derived.element_count} elements; a tensor has at most {MAX_ELEMENTS}"
-                self.report.add(Code.TOO_MANY_ELEMENTS, self.pointer, message)
-
-    def _check_nested(self, values: Mapping[str, Any]) -> None:
-        """Applies the rules on the attributes of operators inside the operator."""
-        for member in self.declared.members.nested:
-            for nested in member.operators(values.get(member.name)):
-                inner = declaration(nested.name)
-                if inner is not None:
-                    within = _Reading(inner, nested.desc, nested.pointer, self.report)
-                    within._report(inner.on_attributes.faults(nested.values), _NO_TENSORS)
-
-    def _report(self, faults: Sequence[Fault], read: GivenTensors) -> None:
-        for fault in faults:
-            at = self._place(fault.path, read)
-            self.report.add(fault.code, at, fault.message, fault.allowed, since=fault.since, until=fault.until)
-
-    def _place(self, path: tuple[str | int, ...], read: GivenTensors) -> str:
-        name, *below = path
-        if below and isinstance(below[0], int) and f"{name}[{below[0]}]" in read.places:
-            return pointer_to(read.places[f"{name}[{below[0]}]"].pointer, *below[1:])
-        if name in read.places:
-            return pointer_to(read.places[str(name)].pointer, *below)
-        if self.desc.get(str(name)) is None:
-            return (
-                self.pointer
-            )  # it does not stand there: a derived tensor, or an array that is empty as its count says
-        return pointer_to(self.pointer, *path)
-
-
-def _among(tensors: Mapping[str, Any], members: Iterable[TensorMember]) -> dict[str, BufferTensorDesc]:
-    """The descs of the tensors that are there; those of an array as ``NAME[0]``, ``NAME[1]``, ..."""
-    found: dict[str, BufferTensorDesc] = {}
-    for member in members:
-        value = tensors.get(member.name)
-        if value is not None:
-            found.update(member.parts(value))
-    return found

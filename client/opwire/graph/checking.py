@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from ..check import Plan, ReadDesc, Validation, read_desc, read_level
+from ..check import Plan, Validation, plan_of, read_level
 from ..desc import Report, is_object, show
 from ..errors import ContractViolation
 from ..fields import UNREAD
 from ..level import HIGHEST, FeatureLevel
+from ..reading import ReadDesc, read_desc
 from ..tensor import BufferTensorDesc
 from ..violation import Code, Violation
 from .connections import Connections
@@ -189,7 +190,7 @@ class ReadGraph:
             desc = self.descs.get(i)
             if desc is None:
                 continue
-            plan = desc.plan(level)
+            plan = plan_of(desc, level)
             for name, output in plan.outputs.items():
                 if End(i, name) not in places:
                     places[End(i, name)] = Bytes(Place.BETWEEN, len(between))

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from ..check import ReadDesc
 from ..desc import Report, show
+from ..reading import ReadDesc
 from ..tensor import TensorFlags
 from ..violation import Code
 from .form import End, GraphForm

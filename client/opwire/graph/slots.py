@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from ..check import ReadDesc
 from ..fields import TensorMember
+from ..reading import ReadDesc
 from ..tensor import BufferTensorDesc
 from ..tensor_names import split
 

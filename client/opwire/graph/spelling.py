@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..check import ReadDesc
 from ..desc import is_object
 from ..errors import ContractViolation
 from ..fields import TensorMember
+from ..reading import ReadDesc
 from ..tensor import BufferTensorDesc
 from ..tensor_names import grouped
 from .checking import ReadGraph, read_graph

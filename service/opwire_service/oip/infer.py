@@ -6,11 +6,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from opwire.check import Plan, read_desc
+from opwire.check import Plan
 from opwire.desc import pointer_to, show
 from opwire.errors import ContractViolation
 from opwire.fields.tensors import MOST_TENSORS
 from opwire.operator import Code, Violation
+from opwire.reading import read_desc
 from opwire.tensor import BufferTensorDesc
 from opwire.tensor_names import element, split
 from opwire.wire import ExecuteRequest, Numbers, Parts, Payload, RequestBody

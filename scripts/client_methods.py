@@ -38,7 +38,7 @@ from ..fields import ScaleBias, Size2D
 from ..tensor import DataType
 from ..wire import Call
 from .arrays import ArrayLike
-from .operands import operator_call, refuse_unknown
+from .operands import explains_keywords, operator_call
 from .options import CallOptions
 
 R = TypeVar("R")
@@ -61,10 +61,7 @@ class DeclaredMethods(ABC, Generic[R]):
     def _run(self, call: Call, options: CallOptions) -> R:
         """Runs a call."""
 
-    def _call(
-        self, method: str, name: str, inputs: Sequence[Any], others: Mapping[str, Any], options: CallOptions
-    ) -> R:
-        refuse_unknown(getattr(self, method), options)
+    def _call(self, name: str, inputs: Sequence[Any], others: Mapping[str, Any], options: CallOptions) -> R:
         return self._run(operator_call(name, inputs, others), options)
 '''
 _NUMBERS = {"FLOAT": "float", "UINT": "int", "INT": "int", "UINT64": "int", "BOOL": "bool"}
@@ -108,11 +105,11 @@ def _method(name: str) -> str:
         arguments.pop()
     given = ", ".join(argument_name(row["name"]) for row in inputs) + ("," if len(inputs) == 1 else "")
     values = ", ".join(f'"{row["name"]}": {argument_name(row["name"])}' for row in others)
-    method = name.lower()
     summary = textwrap.fill(operator_document(name)["summary"], 108, subsequent_indent=" " * 8)
     signature = ", ".join(["self", *arguments, "**options: Unpack[CallOptions]"])
-    call = f'return self._call("{method}", "{name}", ({given}), {{{values}}}, options)'
-    return f'\n    def {method}({signature}) -> R:\n        """{summary}"""\n        {call}\n'
+    call = f'return self._call("{name}", ({given}), {{{values}}}, options)'
+    head = f"    @explains_keywords\n    def {name.lower()}({signature}) -> R:"
+    return f'\n{head}\n        """{summary}"""\n        {call}\n'
 
 
 def _positional(inputs: list[Mapping[str, Any]]) -> Iterator[str]:

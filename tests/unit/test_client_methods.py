@@ -139,8 +139,16 @@ def test_each_method_says_what_it_takes(name: str, client: Any):
     parameters = inspect.signature(method).parameters
     needed = [each.name for each in parameters.values() if each.default is each.empty and each.name != "options"]
     taken = ", ".join([*parameters][:-1])
-    with pytest.raises(TypeError, match=rf"^{name}\(\) takes no 'zzz'\. It takes {taken}, and the options feature_"):
-        method(**dict.fromkeys(needed, X), zzz=1)
+    told = rf"^{name}\(\) takes no 'zzz'\. It takes {taken}, and the options feature_"
+    for given in (needed, []):
+        with pytest.raises(TypeError, match=told):
+            method(**dict.fromkeys(given, X), zzz=1)
+
+
+def test_a_misspelt_keyword_that_is_needed():
+    wrong: Any = {"windows_size": [2, 2]}
+    with pytest.raises(TypeError, match=r"max_pooling1\(\) takes no 'windows_size'; did you mean window_size\?"):
+        prepare.max_pooling1(X, **wrong)
 
 
 def test_a_real_server_runs_and_refuses(make_client: Any, server_url: str):

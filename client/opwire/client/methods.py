@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
 from typing import Generic, Literal, TypeVar, Unpack, overload
 
 from ..tensor import DataType
@@ -11,7 +10,7 @@ from ..wire import Call
 from . import calls
 from .arrays import ArrayLike
 from .calls import AnyGraph, Axes, Direction, Function, IndexType, Inputs, PoolingOperator
-from .operands import refuse_unknown
+from .operands import explains_keywords
 from .options import CallOptions
 from .typed import DeclaredMethods, R
 
@@ -34,6 +33,7 @@ class OperatorMethods(DeclaredMethods[R], Generic[R, P]):
     def _run_pooling(self, call: Call, options: CallOptions) -> P:
         """Runs a pooling that asks for indices."""
 
+    @explains_keywords
     def execute(
         self,
         operator: AnyGraph,
@@ -51,9 +51,9 @@ class OperatorMethods(DeclaredMethods[R], Generic[R, P]):
                 is a list of these.
             options: see CallOptions.
         """
-        refuse_unknown(self.execute, options)
         return self._run(calls.execute(operator, inputs), options)
 
+    @explains_keywords
     def argmax(
         self,
         x: ArrayLike,
@@ -72,9 +72,9 @@ class OperatorMethods(DeclaredMethods[R], Generic[R, P]):
             output_type: of the positions.
             options: see CallOptions.
         """
-        refuse_unknown(self.argmax, options)
         return self._run(calls.argreduce("ARGMAX", x, axes, direction, output_type), options)
 
+    @explains_keywords
     def argmin(
         self,
         x: ArrayLike,
@@ -85,9 +85,9 @@ class OperatorMethods(DeclaredMethods[R], Generic[R, P]):
         **options: Unpack[CallOptions],
     ) -> R:
         """The position of the least element along the axes; the arguments are those of ``argmax``."""
-        refuse_unknown(self.argmin, options)
         return self._run(calls.argreduce("ARGMIN", x, axes, direction, output_type), options)
 
+    @explains_keywords
     def reduce(
         self,
         x: ArrayLike,
@@ -106,54 +106,60 @@ class OperatorMethods(DeclaredMethods[R], Generic[R, P]):
             output_type: for the functions ARGMAX and ARGMIN; all others keep the data type of ``x``.
             options: see CallOptions.
         """
-        refuse_unknown(self.reduce, options)
         return self._run(calls.reduce(x, function, axes, output_type), options)
 
-    def _reduce(
-        self, method: Callable[..., R], x: ArrayLike, function: Function, axes: Axes, options: CallOptions
-    ) -> R:
-        refuse_unknown(method, options)
+    def _reduce(self, x: ArrayLike, function: Function, axes: Axes, options: CallOptions) -> R:
         return self._run(calls.reduce(x, function, axes, None), options)
 
+    @explains_keywords
     def sum(self, x: ArrayLike, axes: Axes, **options: Unpack[CallOptions]) -> R:
         """The sum along the axes: of floats correctly rounded, of integers wrapped."""
-        return self._reduce(self.sum, x, "SUM", axes, options)
+        return self._reduce(x, "SUM", axes, options)
 
+    @explains_keywords
     def average(self, x: ArrayLike, axes: Axes, **options: Unpack[CallOptions]) -> R:
         """The mean along the axes, correctly rounded; of floats alone."""
-        return self._reduce(self.average, x, "AVERAGE", axes, options)
+        return self._reduce(x, "AVERAGE", axes, options)
 
+    @explains_keywords
     def l1(self, x: ArrayLike, axes: Axes, **options: Unpack[CallOptions]) -> R:
         """The sum of absolute values along the axes."""
-        return self._reduce(self.l1, x, "L1", axes, options)
+        return self._reduce(x, "L1", axes, options)
 
+    @explains_keywords
     def l2(self, x: ArrayLike, axes: Axes, **options: Unpack[CallOptions]) -> R:
         """The square root of the sum of squares along the axes, correctly rounded; of floats alone."""
-        return self._reduce(self.l2, x, "L2", axes, options)
+        return self._reduce(x, "L2", axes, options)
 
+    @explains_keywords
     def log_sum(self, x: ArrayLike, axes: Axes, **options: Unpack[CallOptions]) -> R:
         """The natural logarithm of the sum along the axes; of floats alone."""
-        return self._reduce(self.log_sum, x, "LOG_SUM", axes, options)
+        return self._reduce(x, "LOG_SUM", axes, options)
 
+    @explains_keywords
     def log_sum_exp(self, x: ArrayLike, axes: Axes, **options: Unpack[CallOptions]) -> R:
         """The natural logarithm of the sum of exponentials along the axes, without overflow; of floats alone."""
-        return self._reduce(self.log_sum_exp, x, "LOG_SUM_EXP", axes, options)
+        return self._reduce(x, "LOG_SUM_EXP", axes, options)
 
+    @explains_keywords
     def max(self, x: ArrayLike, axes: Axes, **options: Unpack[CallOptions]) -> R:
         """The greatest element along the axes; NaN is skipped."""
-        return self._reduce(self.max, x, "MAX", axes, options)
+        return self._reduce(x, "MAX", axes, options)
 
+    @explains_keywords
     def min(self, x: ArrayLike, axes: Axes, **options: Unpack[CallOptions]) -> R:
         """The least element along the axes; NaN is skipped."""
-        return self._reduce(self.min, x, "MIN", axes, options)
+        return self._reduce(x, "MIN", axes, options)
 
+    @explains_keywords
     def multiply(self, x: ArrayLike, axes: Axes, **options: Unpack[CallOptions]) -> R:
         """The product along the axes: of floats correctly rounded, of integers wrapped."""
-        return self._reduce(self.multiply, x, "MULTIPLY", axes, options)
+        return self._reduce(x, "MULTIPLY", axes, options)
 
+    @explains_keywords
     def sum_square(self, x: ArrayLike, axes: Axes, **options: Unpack[CallOptions]) -> R:
         """The sum of squares along the axes."""
-        return self._reduce(self.sum_square, x, "SUM_SQUARE", axes, options)
+        return self._reduce(x, "SUM_SQUARE", axes, options)
 
     @overload
     def max_pooling(
@@ -206,6 +212,7 @@ class OperatorMethods(DeclaredMethods[R], Generic[R, P]):
         **options: Unpack[CallOptions],
     ) -> R | P: ...
 
+    @explains_keywords
     def max_pooling(
         self,
         x: ArrayLike,
@@ -237,7 +244,6 @@ class OperatorMethods(DeclaredMethods[R], Generic[R, P]):
             operator: MAX_POOLING, 1 or 2; left out, the oldest that can do what is asked.
             options: see CallOptions.
         """
-        refuse_unknown(self.max_pooling, options)
         call = calls.max_pooling(
             x,
             window,

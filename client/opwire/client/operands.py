@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any
+from functools import wraps
+from types import FunctionType
+from typing import Any, TypeVar, cast
 
 from ..fields import TensorMember
 from ..schema import OperatorSchema, schema_of
@@ -16,6 +17,8 @@ from ..wire import Call
 from .arrays import as_array
 from .calls import call_of, tensor_of
 from .options import CallOptions
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 _WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z][a-z0-9]*|[0-9]+")
 
@@ -79,19 +82,27 @@ def _repeat(schema: OperatorSchema, desc: dict[str, Any], arrays: Mapping[str, A
         desc |= {name: [value] * length for name, value in given.items() if isinstance(value, int | float)}
 
 
-def refuse_unknown(method: Callable[..., object], options: Mapping[str, object]) -> None:
-    """Refuses keywords that are neither arguments of a bound method nor options.
+def explains_keywords(method: F) -> F:
+    """A method that refuses keywords which are neither its arguments nor options, and says what there is.
 
-    Raises:
-        TypeError: there is one; the message says what there is.
+    It does so before Python misses the arguments that the misspelt keywords were meant for.
     """
-    unknown = sorted(options.keys() - CallOptions.__annotations__.keys())
-    if not unknown:
-        return
-    *taken, _ = inspect.signature(method).parameters  # the last takes the options
-    near = get_close_matches(unknown[0], taken, n=1)
+    function = cast(FunctionType, method)
+    code = function.__code__
+    taken = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]  # all but self
+    known = frozenset((*taken, *CallOptions.__annotations__))
+
+    @wraps(method)
+    def explained(*arguments: Any, **keywords: Any) -> Any:
+        if not keywords.keys() <= known:
+            raise TypeError(_unknown(function.__name__, min(keywords.keys() - known), taken))
+        return method(*arguments, **keywords)
+
+    return cast(F, explained)
+
+
+def _unknown(method: str, keyword: str, taken: Sequence[str]) -> str:
+    near = get_close_matches(keyword, taken, n=1)
     hint = f"; did you mean {near[0]}?" if near else "."
-    raise TypeError(
-        f"{method.__name__}() takes no {unknown[0]!r}{hint} It takes {', '.join(taken)}, "
-        f"and the options {', '.join(CallOptions.__annotations__)}"
-    )
+    options = ", ".join(CallOptions.__annotations__)
+    return f"{method}() takes no {keyword!r}{hint} It takes {', '.join(taken)}, and the options {options}"

@@ -13,7 +13,7 @@ from ..fields import ScaleBias, Size2D
 from ..tensor import DataType
 from ..wire import Call
 from .arrays import ArrayLike
-from .operands import operator_call, refuse_unknown
+from .operands import explains_keywords, operator_call
 from .options import CallOptions
 
 R = TypeVar("R")
@@ -72,12 +72,10 @@ class DeclaredMethods(ABC, Generic[R]):
     def _run(self, call: Call, options: CallOptions) -> R:
         """Runs a call."""
 
-    def _call(
-        self, method: str, name: str, inputs: Sequence[Any], others: Mapping[str, Any], options: CallOptions
-    ) -> R:
-        refuse_unknown(getattr(self, method), options)
+    def _call(self, name: str, inputs: Sequence[Any], others: Mapping[str, Any], options: CallOptions) -> R:
         return self._run(operator_call(name, inputs, others), options)
 
+    @explains_keywords
     def element_wise_identity(
         self,
         input_tensor: ArrayLike,
@@ -88,13 +86,10 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Copy of every element, optionally scaled and biased."""
         return self._call(
-            "element_wise_identity",
-            "ELEMENT_WISE_IDENTITY",
-            (input_tensor,),
-            {"OutputTensor": output_tensor, "ScaleBias": scale_bias},
-            options,
+            "ELEMENT_WISE_IDENTITY", (input_tensor,), {"OutputTensor": output_tensor, "ScaleBias": scale_bias}, options
         )
 
+    @explains_keywords
     def element_wise_abs(
         self,
         input_tensor: ArrayLike,
@@ -105,13 +100,10 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Absolute value of every element."""
         return self._call(
-            "element_wise_abs",
-            "ELEMENT_WISE_ABS",
-            (input_tensor,),
-            {"OutputTensor": output_tensor, "ScaleBias": scale_bias},
-            options,
+            "ELEMENT_WISE_ABS", (input_tensor,), {"OutputTensor": output_tensor, "ScaleBias": scale_bias}, options
         )
 
+    @explains_keywords
     def element_wise_acos(
         self,
         input_tensor: ArrayLike,
@@ -122,13 +114,10 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Arccosine of every element."""
         return self._call(
-            "element_wise_acos",
-            "ELEMENT_WISE_ACOS",
-            (input_tensor,),
-            {"OutputTensor": output_tensor, "ScaleBias": scale_bias},
-            options,
+            "ELEMENT_WISE_ACOS", (input_tensor,), {"OutputTensor": output_tensor, "ScaleBias": scale_bias}, options
         )
 
+    @explains_keywords
     def element_wise_add(
         self,
         a_tensor: ArrayLike,
@@ -138,10 +127,9 @@ class DeclaredMethods(ABC, Generic[R]):
         **options: Unpack[CallOptions],
     ) -> R:
         """Sum of corresponding elements."""
-        return self._call(
-            "element_wise_add", "ELEMENT_WISE_ADD", (a_tensor, b_tensor), {"OutputTensor": output_tensor}, options
-        )
+        return self._call("ELEMENT_WISE_ADD", (a_tensor, b_tensor), {"OutputTensor": output_tensor}, options)
 
+    @explains_keywords
     def element_wise_asin(
         self,
         input_tensor: ArrayLike,
@@ -152,13 +140,10 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Arcsine of every element."""
         return self._call(
-            "element_wise_asin",
-            "ELEMENT_WISE_ASIN",
-            (input_tensor,),
-            {"OutputTensor": output_tensor, "ScaleBias": scale_bias},
-            options,
+            "ELEMENT_WISE_ASIN", (input_tensor,), {"OutputTensor": output_tensor, "ScaleBias": scale_bias}, options
         )
 
+    @explains_keywords
     def element_wise_atan(
         self,
         input_tensor: ArrayLike,
@@ -169,13 +154,10 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Arctangent of every element."""
         return self._call(
-            "element_wise_atan",
-            "ELEMENT_WISE_ATAN",
-            (input_tensor,),
-            {"OutputTensor": output_tensor, "ScaleBias": scale_bias},
-            options,
+            "ELEMENT_WISE_ATAN", (input_tensor,), {"OutputTensor": output_tensor, "ScaleBias": scale_bias}, options
         )
 
+    @explains_keywords
     def element_wise_ceil(
         self,
         input_tensor: ArrayLike,
@@ -186,13 +168,10 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Every element rounded up to an integer."""
         return self._call(
-            "element_wise_ceil",
-            "ELEMENT_WISE_CEIL",
-            (input_tensor,),
-            {"OutputTensor": output_tensor, "ScaleBias": scale_bias},
-            options,
+            "ELEMENT_WISE_CEIL", (input_tensor,), {"OutputTensor": output_tensor, "ScaleBias": scale_bias}, options
         )
 
+    @explains_keywords
     def element_wise_clip(
         self,
         input_tensor: ArrayLike,
@@ -205,13 +184,13 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Every element limited to the closed interval [Min, Max]."""
         return self._call(
-            "element_wise_clip",
             "ELEMENT_WISE_CLIP",
             (input_tensor,),
             {"OutputTensor": output_tensor, "ScaleBias": scale_bias, "Min": min, "Max": max},
             options,
         )
 
+    @explains_keywords
     def element_wise_cos(
         self,
         input_tensor: ArrayLike,
@@ -222,13 +201,10 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Cosine of every element."""
         return self._call(
-            "element_wise_cos",
-            "ELEMENT_WISE_COS",
-            (input_tensor,),
-            {"OutputTensor": output_tensor, "ScaleBias": scale_bias},
-            options,
+            "ELEMENT_WISE_COS", (input_tensor,), {"OutputTensor": output_tensor, "ScaleBias": scale_bias}, options
         )
 
+    @explains_keywords
     def element_wise_divide(
         self,
         a_tensor: ArrayLike,
@@ -238,10 +214,9 @@ class DeclaredMethods(ABC, Generic[R]):
         **options: Unpack[CallOptions],
     ) -> R:
         """Quotient of corresponding elements, A over B."""
-        return self._call(
-            "element_wise_divide", "ELEMENT_WISE_DIVIDE", (a_tensor, b_tensor), {"OutputTensor": output_tensor}, options
-        )
+        return self._call("ELEMENT_WISE_DIVIDE", (a_tensor, b_tensor), {"OutputTensor": output_tensor}, options)
 
+    @explains_keywords
     def element_wise_exp(
         self,
         input_tensor: ArrayLike,
@@ -252,13 +227,10 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """E raised to every element."""
         return self._call(
-            "element_wise_exp",
-            "ELEMENT_WISE_EXP",
-            (input_tensor,),
-            {"OutputTensor": output_tensor, "ScaleBias": scale_bias},
-            options,
+            "ELEMENT_WISE_EXP", (input_tensor,), {"OutputTensor": output_tensor, "ScaleBias": scale_bias}, options
         )
 
+    @explains_keywords
     def element_wise_floor(
         self,
         input_tensor: ArrayLike,
@@ -269,13 +241,10 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Every element rounded down to an integer."""
         return self._call(
-            "element_wise_floor",
-            "ELEMENT_WISE_FLOOR",
-            (input_tensor,),
-            {"OutputTensor": output_tensor, "ScaleBias": scale_bias},
-            options,
+            "ELEMENT_WISE_FLOOR", (input_tensor,), {"OutputTensor": output_tensor, "ScaleBias": scale_bias}, options
         )
 
+    @explains_keywords
     def element_wise_log(
         self,
         input_tensor: ArrayLike,
@@ -286,13 +255,10 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Natural logarithm of every element."""
         return self._call(
-            "element_wise_log",
-            "ELEMENT_WISE_LOG",
-            (input_tensor,),
-            {"OutputTensor": output_tensor, "ScaleBias": scale_bias},
-            options,
+            "ELEMENT_WISE_LOG", (input_tensor,), {"OutputTensor": output_tensor, "ScaleBias": scale_bias}, options
         )
 
+    @explains_keywords
     def element_wise_logical_and(
         self,
         a_tensor: ArrayLike,
@@ -302,14 +268,9 @@ class DeclaredMethods(ABC, Generic[R]):
         **options: Unpack[CallOptions],
     ) -> R:
         """Logical AND of corresponding elements."""
-        return self._call(
-            "element_wise_logical_and",
-            "ELEMENT_WISE_LOGICAL_AND",
-            (a_tensor, b_tensor),
-            {"OutputTensor": output_tensor},
-            options,
-        )
+        return self._call("ELEMENT_WISE_LOGICAL_AND", (a_tensor, b_tensor), {"OutputTensor": output_tensor}, options)
 
+    @explains_keywords
     def element_wise_logical_equals(
         self,
         a_tensor: ArrayLike,
@@ -319,14 +280,9 @@ class DeclaredMethods(ABC, Generic[R]):
         **options: Unpack[CallOptions],
     ) -> R:
         """1 where corresponding elements are equal, else 0."""
-        return self._call(
-            "element_wise_logical_equals",
-            "ELEMENT_WISE_LOGICAL_EQUALS",
-            (a_tensor, b_tensor),
-            {"OutputTensor": output_tensor},
-            options,
-        )
+        return self._call("ELEMENT_WISE_LOGICAL_EQUALS", (a_tensor, b_tensor), {"OutputTensor": output_tensor}, options)
 
+    @explains_keywords
     def element_wise_logical_greater_than(
         self,
         a_tensor: ArrayLike,
@@ -337,13 +293,10 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """1 where A is greater than B, else 0."""
         return self._call(
-            "element_wise_logical_greater_than",
-            "ELEMENT_WISE_LOGICAL_GREATER_THAN",
-            (a_tensor, b_tensor),
-            {"OutputTensor": output_tensor},
-            options,
+            "ELEMENT_WISE_LOGICAL_GREATER_THAN", (a_tensor, b_tensor), {"OutputTensor": output_tensor}, options
         )
 
+    @explains_keywords
     def element_wise_logical_less_than(
         self,
         a_tensor: ArrayLike,
@@ -354,25 +307,17 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """1 where A is less than B, else 0."""
         return self._call(
-            "element_wise_logical_less_than",
-            "ELEMENT_WISE_LOGICAL_LESS_THAN",
-            (a_tensor, b_tensor),
-            {"OutputTensor": output_tensor},
-            options,
+            "ELEMENT_WISE_LOGICAL_LESS_THAN", (a_tensor, b_tensor), {"OutputTensor": output_tensor}, options
         )
 
+    @explains_keywords
     def element_wise_logical_not(
         self, input_tensor: ArrayLike, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions]
     ) -> R:
         """Logical NOT of every element."""
-        return self._call(
-            "element_wise_logical_not",
-            "ELEMENT_WISE_LOGICAL_NOT",
-            (input_tensor,),
-            {"OutputTensor": output_tensor},
-            options,
-        )
+        return self._call("ELEMENT_WISE_LOGICAL_NOT", (input_tensor,), {"OutputTensor": output_tensor}, options)
 
+    @explains_keywords
     def element_wise_logical_or(
         self,
         a_tensor: ArrayLike,
@@ -382,14 +327,9 @@ class DeclaredMethods(ABC, Generic[R]):
         **options: Unpack[CallOptions],
     ) -> R:
         """Logical OR of corresponding elements."""
-        return self._call(
-            "element_wise_logical_or",
-            "ELEMENT_WISE_LOGICAL_OR",
-            (a_tensor, b_tensor),
-            {"OutputTensor": output_tensor},
-            options,
-        )
+        return self._call("ELEMENT_WISE_LOGICAL_OR", (a_tensor, b_tensor), {"OutputTensor": output_tensor}, options)
 
+    @explains_keywords
     def element_wise_logical_xor(
         self,
         a_tensor: ArrayLike,
@@ -399,14 +339,9 @@ class DeclaredMethods(ABC, Generic[R]):
         **options: Unpack[CallOptions],
     ) -> R:
         """Logical exclusive OR of corresponding elements."""
-        return self._call(
-            "element_wise_logical_xor",
-            "ELEMENT_WISE_LOGICAL_XOR",
-            (a_tensor, b_tensor),
-            {"OutputTensor": output_tensor},
-            options,
-        )
+        return self._call("ELEMENT_WISE_LOGICAL_XOR", (a_tensor, b_tensor), {"OutputTensor": output_tensor}, options)
 
+    @explains_keywords
     def element_wise_max(
         self,
         a_tensor: ArrayLike,
@@ -416,10 +351,9 @@ class DeclaredMethods(ABC, Generic[R]):
         **options: Unpack[CallOptions],
     ) -> R:
         """Greater of two corresponding elements."""
-        return self._call(
-            "element_wise_max", "ELEMENT_WISE_MAX", (a_tensor, b_tensor), {"OutputTensor": output_tensor}, options
-        )
+        return self._call("ELEMENT_WISE_MAX", (a_tensor, b_tensor), {"OutputTensor": output_tensor}, options)
 
+    @explains_keywords
     def element_wise_mean(
         self,
         a_tensor: ArrayLike,
@@ -429,10 +363,9 @@ class DeclaredMethods(ABC, Generic[R]):
         **options: Unpack[CallOptions],
     ) -> R:
         """Average of two corresponding elements."""
-        return self._call(
-            "element_wise_mean", "ELEMENT_WISE_MEAN", (a_tensor, b_tensor), {"OutputTensor": output_tensor}, options
-        )
+        return self._call("ELEMENT_WISE_MEAN", (a_tensor, b_tensor), {"OutputTensor": output_tensor}, options)
 
+    @explains_keywords
     def element_wise_min(
         self,
         a_tensor: ArrayLike,
@@ -442,10 +375,9 @@ class DeclaredMethods(ABC, Generic[R]):
         **options: Unpack[CallOptions],
     ) -> R:
         """Lesser of two corresponding elements."""
-        return self._call(
-            "element_wise_min", "ELEMENT_WISE_MIN", (a_tensor, b_tensor), {"OutputTensor": output_tensor}, options
-        )
+        return self._call("ELEMENT_WISE_MIN", (a_tensor, b_tensor), {"OutputTensor": output_tensor}, options)
 
+    @explains_keywords
     def element_wise_multiply(
         self,
         a_tensor: ArrayLike,
@@ -455,14 +387,9 @@ class DeclaredMethods(ABC, Generic[R]):
         **options: Unpack[CallOptions],
     ) -> R:
         """Product of corresponding elements."""
-        return self._call(
-            "element_wise_multiply",
-            "ELEMENT_WISE_MULTIPLY",
-            (a_tensor, b_tensor),
-            {"OutputTensor": output_tensor},
-            options,
-        )
+        return self._call("ELEMENT_WISE_MULTIPLY", (a_tensor, b_tensor), {"OutputTensor": output_tensor}, options)
 
+    @explains_keywords
     def element_wise_pow(
         self,
         input_tensor: ArrayLike,
@@ -474,13 +401,13 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Every element raised to the corresponding exponent."""
         return self._call(
-            "element_wise_pow",
             "ELEMENT_WISE_POW",
             (input_tensor, exponent_tensor),
             {"OutputTensor": output_tensor, "ScaleBias": scale_bias},
             options,
         )
 
+    @explains_keywords
     def element_wise_constant_pow(
         self,
         input_tensor: ArrayLike,
@@ -492,13 +419,13 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Every element raised to one constant exponent."""
         return self._call(
-            "element_wise_constant_pow",
             "ELEMENT_WISE_CONSTANT_POW",
             (input_tensor,),
             {"OutputTensor": output_tensor, "ScaleBias": scale_bias, "Exponent": exponent},
             options,
         )
 
+    @explains_keywords
     def element_wise_recip(
         self,
         input_tensor: ArrayLike,
@@ -509,13 +436,10 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Reciprocal of every element."""
         return self._call(
-            "element_wise_recip",
-            "ELEMENT_WISE_RECIP",
-            (input_tensor,),
-            {"OutputTensor": output_tensor, "ScaleBias": scale_bias},
-            options,
+            "ELEMENT_WISE_RECIP", (input_tensor,), {"OutputTensor": output_tensor, "ScaleBias": scale_bias}, options
         )
 
+    @explains_keywords
     def element_wise_sin(
         self,
         input_tensor: ArrayLike,
@@ -526,13 +450,10 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Sine of every element."""
         return self._call(
-            "element_wise_sin",
-            "ELEMENT_WISE_SIN",
-            (input_tensor,),
-            {"OutputTensor": output_tensor, "ScaleBias": scale_bias},
-            options,
+            "ELEMENT_WISE_SIN", (input_tensor,), {"OutputTensor": output_tensor, "ScaleBias": scale_bias}, options
         )
 
+    @explains_keywords
     def element_wise_sqrt(
         self,
         input_tensor: ArrayLike,
@@ -543,13 +464,10 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Square root of every element."""
         return self._call(
-            "element_wise_sqrt",
-            "ELEMENT_WISE_SQRT",
-            (input_tensor,),
-            {"OutputTensor": output_tensor, "ScaleBias": scale_bias},
-            options,
+            "ELEMENT_WISE_SQRT", (input_tensor,), {"OutputTensor": output_tensor, "ScaleBias": scale_bias}, options
         )
 
+    @explains_keywords
     def element_wise_subtract(
         self,
         a_tensor: ArrayLike,
@@ -559,14 +477,9 @@ class DeclaredMethods(ABC, Generic[R]):
         **options: Unpack[CallOptions],
     ) -> R:
         """Difference of corresponding elements, A minus B."""
-        return self._call(
-            "element_wise_subtract",
-            "ELEMENT_WISE_SUBTRACT",
-            (a_tensor, b_tensor),
-            {"OutputTensor": output_tensor},
-            options,
-        )
+        return self._call("ELEMENT_WISE_SUBTRACT", (a_tensor, b_tensor), {"OutputTensor": output_tensor}, options)
 
+    @explains_keywords
     def element_wise_tan(
         self,
         input_tensor: ArrayLike,
@@ -577,13 +490,10 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Tangent of every element."""
         return self._call(
-            "element_wise_tan",
-            "ELEMENT_WISE_TAN",
-            (input_tensor,),
-            {"OutputTensor": output_tensor, "ScaleBias": scale_bias},
-            options,
+            "ELEMENT_WISE_TAN", (input_tensor,), {"OutputTensor": output_tensor, "ScaleBias": scale_bias}, options
         )
 
+    @explains_keywords
     def element_wise_threshold(
         self,
         input_tensor: ArrayLike,
@@ -595,13 +505,13 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Elements below Min replaced by Min."""
         return self._call(
-            "element_wise_threshold",
             "ELEMENT_WISE_THRESHOLD",
             (input_tensor,),
             {"OutputTensor": output_tensor, "ScaleBias": scale_bias, "Min": min},
             options,
         )
 
+    @explains_keywords
     def element_wise_quantize_linear(
         self,
         input_tensor: ArrayLike,
@@ -613,13 +523,13 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Linear quantization to 8-bit integers with scale and zero point."""
         return self._call(
-            "element_wise_quantize_linear",
             "ELEMENT_WISE_QUANTIZE_LINEAR",
             (input_tensor, scale_tensor, zero_point_tensor),
             {"OutputTensor": output_tensor},
             options,
         )
 
+    @explains_keywords
     def element_wise_dequantize_linear(
         self,
         input_tensor: ArrayLike,
@@ -631,13 +541,13 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Linear dequantization with scale and zero point per element."""
         return self._call(
-            "element_wise_dequantize_linear",
             "ELEMENT_WISE_DEQUANTIZE_LINEAR",
             (input_tensor, scale_tensor, zero_point_tensor),
             {"OutputTensor": output_tensor},
             options,
         )
 
+    @explains_keywords
     def activation_elu(
         self,
         input_tensor: ArrayLike,
@@ -647,22 +557,16 @@ class DeclaredMethods(ABC, Generic[R]):
         **options: Unpack[CallOptions],
     ) -> R:
         """Exponential linear unit, per element."""
-        return self._call(
-            "activation_elu",
-            "ACTIVATION_ELU",
-            (input_tensor,),
-            {"OutputTensor": output_tensor, "Alpha": alpha},
-            options,
-        )
+        return self._call("ACTIVATION_ELU", (input_tensor,), {"OutputTensor": output_tensor, "Alpha": alpha}, options)
 
+    @explains_keywords
     def activation_hardmax(
         self, input_tensor: ArrayLike, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions]
     ) -> R:
         """One-hot of the first maximum of each row."""
-        return self._call(
-            "activation_hardmax", "ACTIVATION_HARDMAX", (input_tensor,), {"OutputTensor": output_tensor}, options
-        )
+        return self._call("ACTIVATION_HARDMAX", (input_tensor,), {"OutputTensor": output_tensor}, options)
 
+    @explains_keywords
     def activation_hard_sigmoid(
         self,
         input_tensor: ArrayLike,
@@ -674,21 +578,20 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Linear function clamped to 0..1, per element."""
         return self._call(
-            "activation_hard_sigmoid",
             "ACTIVATION_HARD_SIGMOID",
             (input_tensor,),
             {"OutputTensor": output_tensor, "Alpha": alpha, "Beta": beta},
             options,
         )
 
+    @explains_keywords
     def activation_identity(
         self, input_tensor: ArrayLike, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions]
     ) -> R:
         """Copies every element."""
-        return self._call(
-            "activation_identity", "ACTIVATION_IDENTITY", (input_tensor,), {"OutputTensor": output_tensor}, options
-        )
+        return self._call("ACTIVATION_IDENTITY", (input_tensor,), {"OutputTensor": output_tensor}, options)
 
+    @explains_keywords
     def activation_leaky_relu(
         self,
         input_tensor: ArrayLike,
@@ -699,13 +602,10 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Rectifier with a constant slope below zero."""
         return self._call(
-            "activation_leaky_relu",
-            "ACTIVATION_LEAKY_RELU",
-            (input_tensor,),
-            {"OutputTensor": output_tensor, "Alpha": alpha},
-            options,
+            "ACTIVATION_LEAKY_RELU", (input_tensor,), {"OutputTensor": output_tensor, "Alpha": alpha}, options
         )
 
+    @explains_keywords
     def activation_linear(
         self,
         input_tensor: ArrayLike,
@@ -717,25 +617,17 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Scale and offset, per element."""
         return self._call(
-            "activation_linear",
-            "ACTIVATION_LINEAR",
-            (input_tensor,),
-            {"OutputTensor": output_tensor, "Alpha": alpha, "Beta": beta},
-            options,
+            "ACTIVATION_LINEAR", (input_tensor,), {"OutputTensor": output_tensor, "Alpha": alpha, "Beta": beta}, options
         )
 
+    @explains_keywords
     def activation_log_softmax(
         self, input_tensor: ArrayLike, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions]
     ) -> R:
         """Natural logarithm of softmax over each row."""
-        return self._call(
-            "activation_log_softmax",
-            "ACTIVATION_LOG_SOFTMAX",
-            (input_tensor,),
-            {"OutputTensor": output_tensor},
-            options,
-        )
+        return self._call("ACTIVATION_LOG_SOFTMAX", (input_tensor,), {"OutputTensor": output_tensor}, options)
 
+    @explains_keywords
     def activation_parameterized_relu(
         self,
         input_tensor: ArrayLike,
@@ -746,13 +638,10 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Rectifier with a per-element slope tensor."""
         return self._call(
-            "activation_parameterized_relu",
-            "ACTIVATION_PARAMETERIZED_RELU",
-            (input_tensor, slope_tensor),
-            {"OutputTensor": output_tensor},
-            options,
+            "ACTIVATION_PARAMETERIZED_RELU", (input_tensor, slope_tensor), {"OutputTensor": output_tensor}, options
         )
 
+    @explains_keywords
     def activation_parametric_softplus(
         self,
         input_tensor: ArrayLike,
@@ -764,21 +653,20 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Softplus with scale and input factor."""
         return self._call(
-            "activation_parametric_softplus",
             "ACTIVATION_PARAMETRIC_SOFTPLUS",
             (input_tensor,),
             {"OutputTensor": output_tensor, "Alpha": alpha, "Beta": beta},
             options,
         )
 
+    @explains_keywords
     def activation_relu(
         self, input_tensor: ArrayLike, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions]
     ) -> R:
         """Rectifier, per element."""
-        return self._call(
-            "activation_relu", "ACTIVATION_RELU", (input_tensor,), {"OutputTensor": output_tensor}, options
-        )
+        return self._call("ACTIVATION_RELU", (input_tensor,), {"OutputTensor": output_tensor}, options)
 
+    @explains_keywords
     def activation_scaled_elu(
         self,
         input_tensor: ArrayLike,
@@ -790,13 +678,13 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Scaled exponential linear unit (SELU), per element."""
         return self._call(
-            "activation_scaled_elu",
             "ACTIVATION_SCALED_ELU",
             (input_tensor,),
             {"OutputTensor": output_tensor, "Alpha": alpha, "Gamma": gamma},
             options,
         )
 
+    @explains_keywords
     def activation_scaled_tanh(
         self,
         input_tensor: ArrayLike,
@@ -808,29 +696,27 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Scaled hyperbolic tangent, per element."""
         return self._call(
-            "activation_scaled_tanh",
             "ACTIVATION_SCALED_TANH",
             (input_tensor,),
             {"OutputTensor": output_tensor, "Alpha": alpha, "Beta": beta},
             options,
         )
 
+    @explains_keywords
     def activation_sigmoid(
         self, input_tensor: ArrayLike, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions]
     ) -> R:
         """Logistic function, per element."""
-        return self._call(
-            "activation_sigmoid", "ACTIVATION_SIGMOID", (input_tensor,), {"OutputTensor": output_tensor}, options
-        )
+        return self._call("ACTIVATION_SIGMOID", (input_tensor,), {"OutputTensor": output_tensor}, options)
 
+    @explains_keywords
     def activation_softmax(
         self, input_tensor: ArrayLike, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions]
     ) -> R:
         """Exponentials normalised over each row."""
-        return self._call(
-            "activation_softmax", "ACTIVATION_SOFTMAX", (input_tensor,), {"OutputTensor": output_tensor}, options
-        )
+        return self._call("ACTIVATION_SOFTMAX", (input_tensor,), {"OutputTensor": output_tensor}, options)
 
+    @explains_keywords
     def activation_softplus(
         self,
         input_tensor: ArrayLike,
@@ -841,29 +727,24 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Smooth rectifier with steepness, per element."""
         return self._call(
-            "activation_softplus",
-            "ACTIVATION_SOFTPLUS",
-            (input_tensor,),
-            {"OutputTensor": output_tensor, "Steepness": steepness},
-            options,
+            "ACTIVATION_SOFTPLUS", (input_tensor,), {"OutputTensor": output_tensor, "Steepness": steepness}, options
         )
 
+    @explains_keywords
     def activation_softsign(
         self, input_tensor: ArrayLike, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions]
     ) -> R:
         """X over one plus its magnitude, per element."""
-        return self._call(
-            "activation_softsign", "ACTIVATION_SOFTSIGN", (input_tensor,), {"OutputTensor": output_tensor}, options
-        )
+        return self._call("ACTIVATION_SOFTSIGN", (input_tensor,), {"OutputTensor": output_tensor}, options)
 
+    @explains_keywords
     def activation_tanh(
         self, input_tensor: ArrayLike, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions]
     ) -> R:
         """Hyperbolic tangent, per element."""
-        return self._call(
-            "activation_tanh", "ACTIVATION_TANH", (input_tensor,), {"OutputTensor": output_tensor}, options
-        )
+        return self._call("ACTIVATION_TANH", (input_tensor,), {"OutputTensor": output_tensor}, options)
 
+    @explains_keywords
     def activation_thresholded_relu(
         self,
         input_tensor: ArrayLike,
@@ -874,13 +755,10 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Passes elements above a threshold, else zero."""
         return self._call(
-            "activation_thresholded_relu",
-            "ACTIVATION_THRESHOLDED_RELU",
-            (input_tensor,),
-            {"OutputTensor": output_tensor, "Alpha": alpha},
-            options,
+            "ACTIVATION_THRESHOLDED_RELU", (input_tensor,), {"OutputTensor": output_tensor, "Alpha": alpha}, options
         )
 
+    @explains_keywords
     def convolution(
         self,
         input_tensor: ArrayLike,
@@ -901,7 +779,6 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Convolution or transposed convolution of input with filter, plus per-channel bias."""
         return self._call(
-            "convolution",
             "CONVOLUTION",
             (input_tensor, filter_tensor, bias_tensor),
             {
@@ -919,6 +796,7 @@ class DeclaredMethods(ABC, Generic[R]):
             options,
         )
 
+    @explains_keywords
     def gemm(
         self,
         a_tensor: ArrayLike,
@@ -935,7 +813,6 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Batched matrix product with scaling, optional addend and fused activation."""
         return self._call(
-            "gemm",
             "GEMM",
             (a_tensor, b_tensor, c_tensor),
             {
@@ -949,6 +826,7 @@ class DeclaredMethods(ABC, Generic[R]):
             options,
         )
 
+    @explains_keywords
     def average_pooling(
         self,
         input_tensor: ArrayLike,
@@ -963,7 +841,6 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Mean over a sliding spatial window."""
         return self._call(
-            "average_pooling",
             "AVERAGE_POOLING",
             (input_tensor,),
             {
@@ -977,6 +854,7 @@ class DeclaredMethods(ABC, Generic[R]):
             options,
         )
 
+    @explains_keywords
     def lp_pooling(
         self,
         input_tensor: ArrayLike,
@@ -991,7 +869,6 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Lp norm of the elements inside a sliding window."""
         return self._call(
-            "lp_pooling",
             "LP_POOLING",
             (input_tensor,),
             {
@@ -1005,6 +882,7 @@ class DeclaredMethods(ABC, Generic[R]):
             options,
         )
 
+    @explains_keywords
     def roi_pooling(
         self,
         input_tensor: ArrayLike,
@@ -1017,13 +895,13 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Maximum over a grid of bins inside each region of interest."""
         return self._call(
-            "roi_pooling",
             "ROI_POOLING",
             (input_tensor, roi_tensor),
             {"OutputTensor": output_tensor, "SpatialScale": spatial_scale, "PooledSize": pooled_size},
             options,
         )
 
+    @explains_keywords
     def slice(
         self,
         input_tensor: ArrayLike,
@@ -1036,23 +914,25 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Copies one strided subregion of a tensor."""
         return self._call(
-            "slice",
             "SLICE",
             (input_tensor,),
             {"OutputTensor": output_tensor, "Offsets": offsets, "Sizes": sizes, "Strides": strides},
             options,
         )
 
+    @explains_keywords
     def cast(self, input_tensor: ArrayLike, *, output_tensor: Desc, **options: Unpack[CallOptions]) -> R:
         """Elementwise conversion to the data type of the output."""
-        return self._call("cast", "CAST", (input_tensor,), {"OutputTensor": output_tensor}, options)
+        return self._call("CAST", (input_tensor,), {"OutputTensor": output_tensor}, options)
 
+    @explains_keywords
     def split(
         self, input_tensor: ArrayLike, *, output_tensors: Sequence[Desc], axis: int, **options: Unpack[CallOptions]
     ) -> R:
         """Cuts a tensor along one axis into several tensors."""
-        return self._call("split", "SPLIT", (input_tensor,), {"OutputTensors": output_tensors, "Axis": axis}, options)
+        return self._call("SPLIT", (input_tensor,), {"OutputTensors": output_tensors, "Axis": axis}, options)
 
+    @explains_keywords
     def join(
         self,
         input_tensors: Sequence[ArrayLike],
@@ -1062,8 +942,9 @@ class DeclaredMethods(ABC, Generic[R]):
         **options: Unpack[CallOptions],
     ) -> R:
         """Concatenates tensors along one axis."""
-        return self._call("join", "JOIN", (input_tensors,), {"OutputTensor": output_tensor, "Axis": axis}, options)
+        return self._call("JOIN", (input_tensors,), {"OutputTensor": output_tensor, "Axis": axis}, options)
 
+    @explains_keywords
     def padding(
         self,
         input_tensor: ArrayLike,
@@ -1077,7 +958,6 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Enlarges a tensor at its edges with constant, edge or mirrored values."""
         return self._call(
-            "padding",
             "PADDING",
             (input_tensor,),
             {
@@ -1090,6 +970,7 @@ class DeclaredMethods(ABC, Generic[R]):
             options,
         )
 
+    @explains_keywords
     def value_scale_2d(
         self,
         input_tensor: ArrayLike,
@@ -1101,13 +982,10 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """One scale for all elements plus one bias per channel."""
         return self._call(
-            "value_scale_2d",
-            "VALUE_SCALE_2D",
-            (input_tensor,),
-            {"OutputTensor": output_tensor, "Scale": scale, "Bias": bias},
-            options,
+            "VALUE_SCALE_2D", (input_tensor,), {"OutputTensor": output_tensor, "Scale": scale, "Bias": bias}, options
         )
 
+    @explains_keywords
     def upsample_2d(
         self,
         input_tensor: ArrayLike,
@@ -1119,13 +997,13 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Enlarges height and width by whole factors, nearest or bilinear."""
         return self._call(
-            "upsample_2d",
             "UPSAMPLE_2D",
             (input_tensor,),
             {"OutputTensor": output_tensor, "ScaleSize": scale_size, "InterpolationMode": interpolation_mode},
             options,
         )
 
+    @explains_keywords
     def gather(
         self,
         input_tensor: ArrayLike,
@@ -1138,13 +1016,13 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Picks slices of the input along an axis by index."""
         return self._call(
-            "gather",
             "GATHER",
             (input_tensor, indices_tensor),
             {"OutputTensor": output_tensor, "Axis": axis, "IndexDimensions": index_dimensions},
             options,
         )
 
+    @explains_keywords
     def space_to_depth(
         self,
         input_tensor: ArrayLike,
@@ -1155,13 +1033,10 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Moves square spatial blocks into the channel dimension."""
         return self._call(
-            "space_to_depth",
-            "SPACE_TO_DEPTH",
-            (input_tensor,),
-            {"OutputTensor": output_tensor, "BlockSize": block_size},
-            options,
+            "SPACE_TO_DEPTH", (input_tensor,), {"OutputTensor": output_tensor, "BlockSize": block_size}, options
         )
 
+    @explains_keywords
     def depth_to_space(
         self,
         input_tensor: ArrayLike,
@@ -1172,13 +1047,10 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Moves channel data into BlockSize x BlockSize spatial blocks."""
         return self._call(
-            "depth_to_space",
-            "DEPTH_TO_SPACE",
-            (input_tensor,),
-            {"OutputTensor": output_tensor, "BlockSize": block_size},
-            options,
+            "DEPTH_TO_SPACE", (input_tensor,), {"OutputTensor": output_tensor, "BlockSize": block_size}, options
         )
 
+    @explains_keywords
     def tile(
         self,
         input_tensor: ArrayLike,
@@ -1188,8 +1060,9 @@ class DeclaredMethods(ABC, Generic[R]):
         **options: Unpack[CallOptions],
     ) -> R:
         """Repeats a tensor a whole number of times along each dimension."""
-        return self._call("tile", "TILE", (input_tensor,), {"OutputTensor": output_tensor, "Repeats": repeats}, options)
+        return self._call("TILE", (input_tensor,), {"OutputTensor": output_tensor, "Repeats": repeats}, options)
 
+    @explains_keywords
     def top_k(
         self,
         input_tensor: ArrayLike,
@@ -1202,13 +1075,13 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Largest K values along an axis with their indices, sorted descending."""
         return self._call(
-            "top_k",
             "TOP_K",
             (input_tensor,),
             {"OutputValueTensor": output_value_tensor, "OutputIndexTensor": output_index_tensor, "Axis": axis, "K": k},
             options,
         )
 
+    @explains_keywords
     def batch_normalization(
         self,
         input_tensor: ArrayLike,
@@ -1225,7 +1098,6 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Normalizes with given mean and variance, then scales, shifts and optionally activates."""
         return self._call(
-            "batch_normalization",
             "BATCH_NORMALIZATION",
             (input_tensor, mean_tensor, variance_tensor, scale_tensor, bias_tensor),
             {
@@ -1237,6 +1109,7 @@ class DeclaredMethods(ABC, Generic[R]):
             options,
         )
 
+    @explains_keywords
     def mean_variance_normalization(
         self,
         input_tensor: ArrayLike,
@@ -1252,7 +1125,6 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Normalizes by mean and variance over {H,W} or {C,H,W}, with scale and bias."""
         return self._call(
-            "mean_variance_normalization",
             "MEAN_VARIANCE_NORMALIZATION",
             (input_tensor, scale_tensor, bias_tensor),
             {
@@ -1265,6 +1137,7 @@ class DeclaredMethods(ABC, Generic[R]):
             options,
         )
 
+    @explains_keywords
     def local_response_normalization(
         self,
         input_tensor: ArrayLike,
@@ -1279,7 +1152,6 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Divides each element by a power of its neighbourhood energy."""
         return self._call(
-            "local_response_normalization",
             "LOCAL_RESPONSE_NORMALIZATION",
             (input_tensor,),
             {
@@ -1293,6 +1165,7 @@ class DeclaredMethods(ABC, Generic[R]):
             options,
         )
 
+    @explains_keywords
     def lp_normalization(
         self,
         input_tensor: ArrayLike,
@@ -1305,13 +1178,13 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Divides by the Lp norm taken along one axis."""
         return self._call(
-            "lp_normalization",
             "LP_NORMALIZATION",
             (input_tensor,),
             {"OutputTensor": output_tensor, "Axis": axis, "Epsilon": epsilon, "P": p},
             options,
         )
 
+    @explains_keywords
     def rnn(
         self,
         input_tensor: ArrayLike,
@@ -1329,7 +1202,6 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """One-layer simple recurrent network over a sequence, one or two directions."""
         return self._call(
-            "rnn",
             "RNN",
             (input_tensor, weight_tensor, recurrence_tensor, bias_tensor, hidden_init_tensor, sequence_lengths_tensor),
             {
@@ -1341,6 +1213,7 @@ class DeclaredMethods(ABC, Generic[R]):
             options,
         )
 
+    @explains_keywords
     def lstm(
         self,
         input_tensor: ArrayLike,
@@ -1364,7 +1237,6 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """One-layer long short-term memory over a sequence, optionally bidirectional."""
         return self._call(
-            "lstm",
             "LSTM",
             (
                 input_tensor,
@@ -1389,6 +1261,7 @@ class DeclaredMethods(ABC, Generic[R]):
             options,
         )
 
+    @explains_keywords
     def gru(
         self,
         input_tensor: ArrayLike,
@@ -1407,7 +1280,6 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """One layer of gated recurrent units over a sequence."""
         return self._call(
-            "gru",
             "GRU",
             (input_tensor, weight_tensor, recurrence_tensor, bias_tensor, hidden_init_tensor, sequence_lengths_tensor),
             {
@@ -1420,22 +1292,21 @@ class DeclaredMethods(ABC, Generic[R]):
             options,
         )
 
+    @explains_keywords
     def element_wise_sign(
         self, input_tensor: ArrayLike, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions]
     ) -> R:
         """Sign of each element: -1, 0 or 1."""
-        return self._call(
-            "element_wise_sign", "ELEMENT_WISE_SIGN", (input_tensor,), {"OutputTensor": output_tensor}, options
-        )
+        return self._call("ELEMENT_WISE_SIGN", (input_tensor,), {"OutputTensor": output_tensor}, options)
 
+    @explains_keywords
     def element_wise_is_nan(
         self, input_tensor: ArrayLike, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions]
     ) -> R:
         """1 where the element is NaN, else 0."""
-        return self._call(
-            "element_wise_is_nan", "ELEMENT_WISE_IS_NAN", (input_tensor,), {"OutputTensor": output_tensor}, options
-        )
+        return self._call("ELEMENT_WISE_IS_NAN", (input_tensor,), {"OutputTensor": output_tensor}, options)
 
+    @explains_keywords
     def element_wise_erf(
         self,
         input_tensor: ArrayLike,
@@ -1446,13 +1317,10 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Gauss error function of each element."""
         return self._call(
-            "element_wise_erf",
-            "ELEMENT_WISE_ERF",
-            (input_tensor,),
-            {"OutputTensor": output_tensor, "ScaleBias": scale_bias},
-            options,
+            "ELEMENT_WISE_ERF", (input_tensor,), {"OutputTensor": output_tensor, "ScaleBias": scale_bias}, options
         )
 
+    @explains_keywords
     def element_wise_sinh(
         self,
         input_tensor: ArrayLike,
@@ -1463,13 +1331,10 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Hyperbolic sine of each element."""
         return self._call(
-            "element_wise_sinh",
-            "ELEMENT_WISE_SINH",
-            (input_tensor,),
-            {"OutputTensor": output_tensor, "ScaleBias": scale_bias},
-            options,
+            "ELEMENT_WISE_SINH", (input_tensor,), {"OutputTensor": output_tensor, "ScaleBias": scale_bias}, options
         )
 
+    @explains_keywords
     def element_wise_cosh(
         self,
         input_tensor: ArrayLike,
@@ -1480,13 +1345,10 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Hyperbolic cosine of each element."""
         return self._call(
-            "element_wise_cosh",
-            "ELEMENT_WISE_COSH",
-            (input_tensor,),
-            {"OutputTensor": output_tensor, "ScaleBias": scale_bias},
-            options,
+            "ELEMENT_WISE_COSH", (input_tensor,), {"OutputTensor": output_tensor, "ScaleBias": scale_bias}, options
         )
 
+    @explains_keywords
     def element_wise_tanh(
         self,
         input_tensor: ArrayLike,
@@ -1497,13 +1359,10 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Hyperbolic tangent of each element."""
         return self._call(
-            "element_wise_tanh",
-            "ELEMENT_WISE_TANH",
-            (input_tensor,),
-            {"OutputTensor": output_tensor, "ScaleBias": scale_bias},
-            options,
+            "ELEMENT_WISE_TANH", (input_tensor,), {"OutputTensor": output_tensor, "ScaleBias": scale_bias}, options
         )
 
+    @explains_keywords
     def element_wise_asinh(
         self,
         input_tensor: ArrayLike,
@@ -1514,13 +1373,10 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Inverse hyperbolic sine of each element."""
         return self._call(
-            "element_wise_asinh",
-            "ELEMENT_WISE_ASINH",
-            (input_tensor,),
-            {"OutputTensor": output_tensor, "ScaleBias": scale_bias},
-            options,
+            "ELEMENT_WISE_ASINH", (input_tensor,), {"OutputTensor": output_tensor, "ScaleBias": scale_bias}, options
         )
 
+    @explains_keywords
     def element_wise_acosh(
         self,
         input_tensor: ArrayLike,
@@ -1531,13 +1387,10 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Inverse hyperbolic cosine of each element."""
         return self._call(
-            "element_wise_acosh",
-            "ELEMENT_WISE_ACOSH",
-            (input_tensor,),
-            {"OutputTensor": output_tensor, "ScaleBias": scale_bias},
-            options,
+            "ELEMENT_WISE_ACOSH", (input_tensor,), {"OutputTensor": output_tensor, "ScaleBias": scale_bias}, options
         )
 
+    @explains_keywords
     def element_wise_atanh(
         self,
         input_tensor: ArrayLike,
@@ -1548,13 +1401,10 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Inverse hyperbolic tangent of each element."""
         return self._call(
-            "element_wise_atanh",
-            "ELEMENT_WISE_ATANH",
-            (input_tensor,),
-            {"OutputTensor": output_tensor, "ScaleBias": scale_bias},
-            options,
+            "ELEMENT_WISE_ATANH", (input_tensor,), {"OutputTensor": output_tensor, "ScaleBias": scale_bias}, options
         )
 
+    @explains_keywords
     def element_wise_if(
         self,
         condition_tensor: ArrayLike,
@@ -1566,13 +1416,10 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Per element choice of A or B by a condition tensor."""
         return self._call(
-            "element_wise_if",
-            "ELEMENT_WISE_IF",
-            (condition_tensor, a_tensor, b_tensor),
-            {"OutputTensor": output_tensor},
-            options,
+            "ELEMENT_WISE_IF", (condition_tensor, a_tensor, b_tensor), {"OutputTensor": output_tensor}, options
         )
 
+    @explains_keywords
     def element_wise_add1(
         self,
         a_tensor: ArrayLike,
@@ -1584,13 +1431,13 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Sum of two tensors per element, with optional fused activation."""
         return self._call(
-            "element_wise_add1",
             "ELEMENT_WISE_ADD1",
             (a_tensor, b_tensor),
             {"OutputTensor": output_tensor, "FusedActivation": fused_activation},
             options,
         )
 
+    @explains_keywords
     def activation_shrink(
         self,
         input_tensor: ArrayLike,
@@ -1602,13 +1449,13 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Pulls elements beyond a threshold by a bias, else zero."""
         return self._call(
-            "activation_shrink",
             "ACTIVATION_SHRINK",
             (input_tensor,),
             {"OutputTensor": output_tensor, "Bias": bias, "Threshold": threshold},
             options,
         )
 
+    @explains_keywords
     def max_pooling1(
         self,
         input_tensor: ArrayLike,
@@ -1623,7 +1470,6 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """The greatest element of each window and, if asked for, its position in the input."""
         return self._call(
-            "max_pooling1",
             "MAX_POOLING1",
             (input_tensor,),
             {
@@ -1637,24 +1483,21 @@ class DeclaredMethods(ABC, Generic[R]):
             options,
         )
 
+    @explains_keywords
     def max_unpooling(
         self, input_tensor: ArrayLike, indices_tensor: ArrayLike, *, output_tensor: Desc, **options: Unpack[CallOptions]
     ) -> R:
         """Scatters pooled maxima to their recorded positions, zeros elsewhere."""
-        return self._call(
-            "max_unpooling", "MAX_UNPOOLING", (input_tensor, indices_tensor), {"OutputTensor": output_tensor}, options
-        )
+        return self._call("MAX_UNPOOLING", (input_tensor, indices_tensor), {"OutputTensor": output_tensor}, options)
 
+    @explains_keywords
     def diagonal_matrix(self, *, output_tensor: Desc, offset: int, value: float, **options: Unpack[CallOptions]) -> R:
         """Generates matrices with one filled diagonal and zeros elsewhere."""
         return self._call(
-            "diagonal_matrix",
-            "DIAGONAL_MATRIX",
-            (),
-            {"OutputTensor": output_tensor, "Offset": offset, "Value": value},
-            options,
+            "DIAGONAL_MATRIX", (), {"OutputTensor": output_tensor, "Offset": offset, "Value": value}, options
         )
 
+    @explains_keywords
     def scatter_elements(
         self,
         input_tensor: ArrayLike,
@@ -1667,13 +1510,13 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Copies input, then overwrites elements indexed along one axis with updates."""
         return self._call(
-            "scatter_elements",
             "SCATTER_ELEMENTS",
             (input_tensor, indices_tensor, updates_tensor),
             {"OutputTensor": output_tensor, "Axis": axis},
             options,
         )
 
+    @explains_keywords
     def one_hot(
         self,
         indices_tensor: ArrayLike,
@@ -1685,13 +1528,10 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Writes on-value at an index and off-value elsewhere along an axis."""
         return self._call(
-            "one_hot",
-            "ONE_HOT",
-            (indices_tensor, values_tensor),
-            {"OutputTensor": output_tensor, "Axis": axis},
-            options,
+            "ONE_HOT", (indices_tensor, values_tensor), {"OutputTensor": output_tensor, "Axis": axis}, options
         )
 
+    @explains_keywords
     def resample(
         self,
         input_tensor: ArrayLike,
@@ -1703,13 +1543,13 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Resizes a tensor by per-dimension scales, nearest or linear."""
         return self._call(
-            "resample",
             "RESAMPLE",
             (input_tensor,),
             {"OutputTensor": output_tensor, "InterpolationMode": interpolation_mode, "Scales": scales},
             options,
         )
 
+    @explains_keywords
     def element_wise_bit_shift_left(
         self,
         a_tensor: ArrayLike,
@@ -1719,14 +1559,9 @@ class DeclaredMethods(ABC, Generic[R]):
         **options: Unpack[CallOptions],
     ) -> R:
         """Logical left shift of A by B bits."""
-        return self._call(
-            "element_wise_bit_shift_left",
-            "ELEMENT_WISE_BIT_SHIFT_LEFT",
-            (a_tensor, b_tensor),
-            {"OutputTensor": output_tensor},
-            options,
-        )
+        return self._call("ELEMENT_WISE_BIT_SHIFT_LEFT", (a_tensor, b_tensor), {"OutputTensor": output_tensor}, options)
 
+    @explains_keywords
     def element_wise_bit_shift_right(
         self,
         a_tensor: ArrayLike,
@@ -1737,13 +1572,10 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Logical right shift of A by B bits."""
         return self._call(
-            "element_wise_bit_shift_right",
-            "ELEMENT_WISE_BIT_SHIFT_RIGHT",
-            (a_tensor, b_tensor),
-            {"OutputTensor": output_tensor},
-            options,
+            "ELEMENT_WISE_BIT_SHIFT_RIGHT", (a_tensor, b_tensor), {"OutputTensor": output_tensor}, options
         )
 
+    @explains_keywords
     def element_wise_round(
         self,
         input_tensor: ArrayLike,
@@ -1754,13 +1586,13 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Rounds each element to an integer value by a chosen mode."""
         return self._call(
-            "element_wise_round",
             "ELEMENT_WISE_ROUND",
             (input_tensor,),
             {"OutputTensor": output_tensor, "RoundingMode": rounding_mode},
             options,
         )
 
+    @explains_keywords
     def element_wise_is_infinity(
         self,
         input_tensor: ArrayLike,
@@ -1771,13 +1603,13 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """1 where the element is infinite with the chosen sign, else 0."""
         return self._call(
-            "element_wise_is_infinity",
             "ELEMENT_WISE_IS_INFINITY",
             (input_tensor,),
             {"OutputTensor": output_tensor, "InfinityMode": infinity_mode},
             options,
         )
 
+    @explains_keywords
     def element_wise_modulus_truncate(
         self,
         a_tensor: ArrayLike,
@@ -1788,13 +1620,10 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Remainder of division rounded toward zero, as in C."""
         return self._call(
-            "element_wise_modulus_truncate",
-            "ELEMENT_WISE_MODULUS_TRUNCATE",
-            (a_tensor, b_tensor),
-            {"OutputTensor": output_tensor},
-            options,
+            "ELEMENT_WISE_MODULUS_TRUNCATE", (a_tensor, b_tensor), {"OutputTensor": output_tensor}, options
         )
 
+    @explains_keywords
     def element_wise_modulus_floor(
         self,
         a_tensor: ArrayLike,
@@ -1804,14 +1633,9 @@ class DeclaredMethods(ABC, Generic[R]):
         **options: Unpack[CallOptions],
     ) -> R:
         """Remainder of division rounded toward negative infinity, as in Python."""
-        return self._call(
-            "element_wise_modulus_floor",
-            "ELEMENT_WISE_MODULUS_FLOOR",
-            (a_tensor, b_tensor),
-            {"OutputTensor": output_tensor},
-            options,
-        )
+        return self._call("ELEMENT_WISE_MODULUS_FLOOR", (a_tensor, b_tensor), {"OutputTensor": output_tensor}, options)
 
+    @explains_keywords
     def fill_value_constant(
         self,
         *,
@@ -1822,13 +1646,13 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Fills a tensor with one typed constant."""
         return self._call(
-            "fill_value_constant",
             "FILL_VALUE_CONSTANT",
             (),
             {"OutputTensor": output_tensor, "ValueDataType": value_data_type, "Value": value},
             options,
         )
 
+    @explains_keywords
     def fill_value_sequence(
         self,
         *,
@@ -1840,7 +1664,6 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Fills a tensor with an arithmetic sequence."""
         return self._call(
-            "fill_value_sequence",
             "FILL_VALUE_SEQUENCE",
             (),
             {
@@ -1852,6 +1675,7 @@ class DeclaredMethods(ABC, Generic[R]):
             options,
         )
 
+    @explains_keywords
     def cumulative_summation(
         self,
         input_tensor: ArrayLike,
@@ -1864,7 +1688,6 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Running sum along an axis."""
         return self._call(
-            "cumulative_summation",
             "CUMULATIVE_SUMMATION",
             (input_tensor,),
             {
@@ -1876,6 +1699,7 @@ class DeclaredMethods(ABC, Generic[R]):
             options,
         )
 
+    @explains_keywords
     def reverse_subsequences(
         self,
         input_tensor: ArrayLike,
@@ -1887,13 +1711,13 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Reverses the first elements of each sequence along an axis."""
         return self._call(
-            "reverse_subsequences",
             "REVERSE_SUBSEQUENCES",
             (input_tensor, sequence_lengths_tensor),
             {"OutputTensor": output_tensor, "Axis": axis},
             options,
         )
 
+    @explains_keywords
     def gather_elements(
         self,
         input_tensor: ArrayLike,
@@ -1905,13 +1729,10 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Picks elements along one axis by an index tensor of output shape."""
         return self._call(
-            "gather_elements",
-            "GATHER_ELEMENTS",
-            (input_tensor, indices_tensor),
-            {"OutputTensor": output_tensor, "Axis": axis},
-            options,
+            "GATHER_ELEMENTS", (input_tensor, indices_tensor), {"OutputTensor": output_tensor, "Axis": axis}, options
         )
 
+    @explains_keywords
     def gather_nd(
         self,
         input_tensor: ArrayLike,
@@ -1924,7 +1745,6 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Gathers subblocks of the input addressed by tuples of coordinates."""
         return self._call(
-            "gather_nd",
             "GATHER_ND",
             (input_tensor, indices_tensor),
             {
@@ -1935,6 +1755,7 @@ class DeclaredMethods(ABC, Generic[R]):
             options,
         )
 
+    @explains_keywords
     def scatter_nd(
         self,
         input_tensor: ArrayLike,
@@ -1948,7 +1769,6 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Copies a tensor and overwrites slices addressed by index tuples."""
         return self._call(
-            "scatter_nd",
             "SCATTER_ND",
             (input_tensor, indices_tensor, updates_tensor),
             {
@@ -1959,6 +1779,7 @@ class DeclaredMethods(ABC, Generic[R]):
             options,
         )
 
+    @explains_keywords
     def max_pooling2(
         self,
         input_tensor: ArrayLike,
@@ -1974,7 +1795,6 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """The greatest element of each window, whose elements may lie apart, and its position if asked for."""
         return self._call(
-            "max_pooling2",
             "MAX_POOLING2",
             (input_tensor,),
             {
@@ -1989,6 +1809,7 @@ class DeclaredMethods(ABC, Generic[R]):
             options,
         )
 
+    @explains_keywords
     def slice1(
         self,
         input_tensor: ArrayLike,
@@ -2001,7 +1822,6 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Extracts a strided window, strides may be negative."""
         return self._call(
-            "slice1",
             "SLICE1",
             (input_tensor,),
             {
@@ -2013,6 +1833,7 @@ class DeclaredMethods(ABC, Generic[R]):
             options,
         )
 
+    @explains_keywords
     def top_k1(
         self,
         input_tensor: ArrayLike,
@@ -2026,7 +1847,6 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Values and indices of the K largest or smallest elements along an axis."""
         return self._call(
-            "top_k1",
             "TOP_K1",
             (input_tensor,),
             {
@@ -2039,6 +1859,7 @@ class DeclaredMethods(ABC, Generic[R]):
             options,
         )
 
+    @explains_keywords
     def depth_to_space1(
         self,
         input_tensor: ArrayLike,
@@ -2050,13 +1871,13 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """DEPTH_TO_SPACE with a selectable channel order."""
         return self._call(
-            "depth_to_space1",
             "DEPTH_TO_SPACE1",
             (input_tensor,),
             {"OutputTensor": output_tensor, "BlockSize": block_size, "Order": order},
             options,
         )
 
+    @explains_keywords
     def space_to_depth1(
         self,
         input_tensor: ArrayLike,
@@ -2068,13 +1889,13 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Moves spatial blocks into the channel dimension."""
         return self._call(
-            "space_to_depth1",
             "SPACE_TO_DEPTH1",
             (input_tensor,),
             {"OutputTensor": output_tensor, "BlockSize": block_size, "Order": order},
             options,
         )
 
+    @explains_keywords
     def mean_variance_normalization1(
         self,
         input_tensor: ArrayLike,
@@ -2090,7 +1911,6 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Normalizes by mean and variance over chosen axes, then scale and bias."""
         return self._call(
-            "mean_variance_normalization1",
             "MEAN_VARIANCE_NORMALIZATION1",
             (input_tensor, scale_tensor, bias_tensor),
             {
@@ -2103,6 +1923,7 @@ class DeclaredMethods(ABC, Generic[R]):
             options,
         )
 
+    @explains_keywords
     def resample1(
         self,
         input_tensor: ArrayLike,
@@ -2116,7 +1937,6 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Resamples along any dimensions, nearest or linear, with scales and pixel offsets."""
         return self._call(
-            "resample1",
             "RESAMPLE1",
             (input_tensor,),
             {
@@ -2129,6 +1949,7 @@ class DeclaredMethods(ABC, Generic[R]):
             options,
         )
 
+    @explains_keywords
     def matrix_multiply_integer(
         self,
         a_tensor: ArrayLike,
@@ -2141,13 +1962,13 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Batched 8-bit integer matrix product with zero points, 32-bit result."""
         return self._call(
-            "matrix_multiply_integer",
             "MATRIX_MULTIPLY_INTEGER",
             (a_tensor, a_zero_point_tensor, b_tensor, b_zero_point_tensor),
             {"OutputTensor": output_tensor},
             options,
         )
 
+    @explains_keywords
     def quantized_linear_matrix_multiply(
         self,
         a_tensor: ArrayLike,
@@ -2164,7 +1985,6 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Matrix product of dequantized inputs, result quantized again."""
         return self._call(
-            "quantized_linear_matrix_multiply",
             "QUANTIZED_LINEAR_MATRIX_MULTIPLY",
             (
                 a_tensor,
@@ -2180,6 +2000,7 @@ class DeclaredMethods(ABC, Generic[R]):
             options,
         )
 
+    @explains_keywords
     def convolution_integer(
         self,
         input_tensor: ArrayLike,
@@ -2197,7 +2018,6 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Forward convolution of 8-bit integers with optional zero points, INT32 result."""
         return self._call(
-            "convolution_integer",
             "CONVOLUTION_INTEGER",
             (input_tensor, input_zero_point_tensor, filter_tensor, filter_zero_point_tensor),
             {
@@ -2211,6 +2031,7 @@ class DeclaredMethods(ABC, Generic[R]):
             options,
         )
 
+    @explains_keywords
     def quantized_linear_convolution(
         self,
         input_tensor: ArrayLike,
@@ -2233,7 +2054,6 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Forward convolution on linearly quantized data with requantized output."""
         return self._call(
-            "quantized_linear_convolution",
             "QUANTIZED_LINEAR_CONVOLUTION",
             (
                 input_tensor,
@@ -2257,6 +2077,7 @@ class DeclaredMethods(ABC, Generic[R]):
             options,
         )
 
+    @explains_keywords
     def element_wise_bit_and(
         self,
         a_tensor: ArrayLike,
@@ -2266,14 +2087,9 @@ class DeclaredMethods(ABC, Generic[R]):
         **options: Unpack[CallOptions],
     ) -> R:
         """Bitwise AND of A and B."""
-        return self._call(
-            "element_wise_bit_and",
-            "ELEMENT_WISE_BIT_AND",
-            (a_tensor, b_tensor),
-            {"OutputTensor": output_tensor},
-            options,
-        )
+        return self._call("ELEMENT_WISE_BIT_AND", (a_tensor, b_tensor), {"OutputTensor": output_tensor}, options)
 
+    @explains_keywords
     def element_wise_bit_or(
         self,
         a_tensor: ArrayLike,
@@ -2283,10 +2099,9 @@ class DeclaredMethods(ABC, Generic[R]):
         **options: Unpack[CallOptions],
     ) -> R:
         """Bitwise OR of A and B."""
-        return self._call(
-            "element_wise_bit_or", "ELEMENT_WISE_BIT_OR", (a_tensor, b_tensor), {"OutputTensor": output_tensor}, options
-        )
+        return self._call("ELEMENT_WISE_BIT_OR", (a_tensor, b_tensor), {"OutputTensor": output_tensor}, options)
 
+    @explains_keywords
     def element_wise_bit_xor(
         self,
         a_tensor: ArrayLike,
@@ -2296,34 +2111,23 @@ class DeclaredMethods(ABC, Generic[R]):
         **options: Unpack[CallOptions],
     ) -> R:
         """Bitwise exclusive OR of A and B."""
-        return self._call(
-            "element_wise_bit_xor",
-            "ELEMENT_WISE_BIT_XOR",
-            (a_tensor, b_tensor),
-            {"OutputTensor": output_tensor},
-            options,
-        )
+        return self._call("ELEMENT_WISE_BIT_XOR", (a_tensor, b_tensor), {"OutputTensor": output_tensor}, options)
 
+    @explains_keywords
     def element_wise_bit_not(
         self, input_tensor: ArrayLike, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions]
     ) -> R:
         """Bitwise complement of each element."""
-        return self._call(
-            "element_wise_bit_not", "ELEMENT_WISE_BIT_NOT", (input_tensor,), {"OutputTensor": output_tensor}, options
-        )
+        return self._call("ELEMENT_WISE_BIT_NOT", (input_tensor,), {"OutputTensor": output_tensor}, options)
 
+    @explains_keywords
     def element_wise_bit_count(
         self, input_tensor: ArrayLike, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions]
     ) -> R:
         """Number of one bits in each element."""
-        return self._call(
-            "element_wise_bit_count",
-            "ELEMENT_WISE_BIT_COUNT",
-            (input_tensor,),
-            {"OutputTensor": output_tensor},
-            options,
-        )
+        return self._call("ELEMENT_WISE_BIT_COUNT", (input_tensor,), {"OutputTensor": output_tensor}, options)
 
+    @explains_keywords
     def element_wise_logical_greater_than_or_equal(
         self,
         a_tensor: ArrayLike,
@@ -2334,13 +2138,10 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """1 where A is at least B, else 0."""
         return self._call(
-            "element_wise_logical_greater_than_or_equal",
-            "ELEMENT_WISE_LOGICAL_GREATER_THAN_OR_EQUAL",
-            (a_tensor, b_tensor),
-            {"OutputTensor": output_tensor},
-            options,
+            "ELEMENT_WISE_LOGICAL_GREATER_THAN_OR_EQUAL", (a_tensor, b_tensor), {"OutputTensor": output_tensor}, options
         )
 
+    @explains_keywords
     def element_wise_logical_less_than_or_equal(
         self,
         a_tensor: ArrayLike,
@@ -2351,13 +2152,10 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """1 where A is at most B, else 0."""
         return self._call(
-            "element_wise_logical_less_than_or_equal",
-            "ELEMENT_WISE_LOGICAL_LESS_THAN_OR_EQUAL",
-            (a_tensor, b_tensor),
-            {"OutputTensor": output_tensor},
-            options,
+            "ELEMENT_WISE_LOGICAL_LESS_THAN_OR_EQUAL", (a_tensor, b_tensor), {"OutputTensor": output_tensor}, options
         )
 
+    @explains_keywords
     def activation_celu(
         self,
         input_tensor: ArrayLike,
@@ -2367,14 +2165,9 @@ class DeclaredMethods(ABC, Generic[R]):
         **options: Unpack[CallOptions],
     ) -> R:
         """Continuously differentiable exponential linear unit, per element."""
-        return self._call(
-            "activation_celu",
-            "ACTIVATION_CELU",
-            (input_tensor,),
-            {"OutputTensor": output_tensor, "Alpha": alpha},
-            options,
-        )
+        return self._call("ACTIVATION_CELU", (input_tensor,), {"OutputTensor": output_tensor, "Alpha": alpha}, options)
 
+    @explains_keywords
     def activation_relu_grad(
         self,
         input_tensor: ArrayLike,
@@ -2385,13 +2178,13 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Gradient of RELU."""
         return self._call(
-            "activation_relu_grad",
             "ACTIVATION_RELU_GRAD",
             (input_tensor, input_gradient_tensor),
             {"OutputGradientTensor": output_gradient_tensor},
             options,
         )
 
+    @explains_keywords
     def average_pooling_grad(
         self,
         input_gradient_tensor: ArrayLike,
@@ -2406,7 +2199,6 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Gradient of average pooling with respect to its input."""
         return self._call(
-            "average_pooling_grad",
             "AVERAGE_POOLING_GRAD",
             (input_gradient_tensor,),
             {
@@ -2420,6 +2212,7 @@ class DeclaredMethods(ABC, Generic[R]):
             options,
         )
 
+    @explains_keywords
     def max_pooling_grad(
         self,
         input_tensor: ArrayLike,
@@ -2435,7 +2228,6 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Routes gradients back to the maximum of each pooling window."""
         return self._call(
-            "max_pooling_grad",
             "MAX_POOLING_GRAD",
             (input_tensor, input_gradient_tensor),
             {
@@ -2449,6 +2241,7 @@ class DeclaredMethods(ABC, Generic[R]):
             options,
         )
 
+    @explains_keywords
     def random_generator(
         self,
         input_state_tensor: ArrayLike,
@@ -2460,13 +2253,13 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Fills a tensor with Philox 4x32-10 pseudo-random 32-bit values."""
         return self._call(
-            "random_generator",
             "RANDOM_GENERATOR",
             (input_state_tensor,),
             {"OutputTensor": output_tensor, "OutputStateTensor": output_state_tensor, "Type": type},
             options,
         )
 
+    @explains_keywords
     def nonzero_coordinates(
         self,
         input_tensor: ArrayLike,
@@ -2477,13 +2270,13 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Lists the coordinates of all non-zero elements and their count."""
         return self._call(
-            "nonzero_coordinates",
             "NONZERO_COORDINATES",
             (input_tensor,),
             {"OutputCountTensor": output_count_tensor, "OutputCoordinatesTensor": output_coordinates_tensor},
             options,
         )
 
+    @explains_keywords
     def resample_grad(
         self,
         input_gradient_tensor: ArrayLike,
@@ -2497,7 +2290,6 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Gradient of RESAMPLE1 with respect to its input."""
         return self._call(
-            "resample_grad",
             "RESAMPLE_GRAD",
             (input_gradient_tensor,),
             {
@@ -2510,6 +2302,7 @@ class DeclaredMethods(ABC, Generic[R]):
             options,
         )
 
+    @explains_keywords
     def slice_grad(
         self,
         input_gradient_tensor: ArrayLike,
@@ -2522,7 +2315,6 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Puts slice gradients back at their source positions, zero elsewhere."""
         return self._call(
-            "slice_grad",
             "SLICE_GRAD",
             (input_gradient_tensor,),
             {
@@ -2534,6 +2326,7 @@ class DeclaredMethods(ABC, Generic[R]):
             options,
         )
 
+    @explains_keywords
     def adam_optimizer(
         self,
         input_parameters_tensor: ArrayLike,
@@ -2553,7 +2346,6 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """One Adam step: updates weights and both moment estimates."""
         return self._call(
-            "adam_optimizer",
             "ADAM_OPTIMIZER",
             (
                 input_parameters_tensor,
@@ -2574,6 +2366,7 @@ class DeclaredMethods(ABC, Generic[R]):
             options,
         )
 
+    @explains_keywords
     def roi_align(
         self,
         input_tensor: ArrayLike,
@@ -2592,7 +2385,6 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Crops regions of interest and resizes them to one output size."""
         return self._call(
-            "roi_align",
             "ROI_ALIGN",
             (input_tensor, roi_tensor, batch_indices_tensor),
             {
@@ -2608,6 +2400,7 @@ class DeclaredMethods(ABC, Generic[R]):
             options,
         )
 
+    @explains_keywords
     def gather_nd1(
         self,
         input_tensor: ArrayLike,
@@ -2621,7 +2414,6 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """GATHER_ND with leading batch dimensions."""
         return self._call(
-            "gather_nd1",
             "GATHER_ND1",
             (input_tensor, indices_tensor),
             {
@@ -2633,6 +2425,7 @@ class DeclaredMethods(ABC, Generic[R]):
             options,
         )
 
+    @explains_keywords
     def element_wise_atan_yx(
         self,
         a_tensor: ArrayLike,
@@ -2642,14 +2435,9 @@ class DeclaredMethods(ABC, Generic[R]):
         **options: Unpack[CallOptions],
     ) -> R:
         """Arctangent of two arguments: A is y, B is x."""
-        return self._call(
-            "element_wise_atan_yx",
-            "ELEMENT_WISE_ATAN_YX",
-            (a_tensor, b_tensor),
-            {"OutputTensor": output_tensor},
-            options,
-        )
+        return self._call("ELEMENT_WISE_ATAN_YX", (a_tensor, b_tensor), {"OutputTensor": output_tensor}, options)
 
+    @explains_keywords
     def element_wise_clip_grad(
         self,
         input_tensor: ArrayLike,
@@ -2662,13 +2450,13 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Gradient of CLIP: passes where the input lies strictly inside the limits."""
         return self._call(
-            "element_wise_clip_grad",
             "ELEMENT_WISE_CLIP_GRAD",
             (input_tensor, input_gradient_tensor),
             {"OutputGradientTensor": output_gradient_tensor, "Min": min, "Max": max},
             options,
         )
 
+    @explains_keywords
     def element_wise_difference_square(
         self,
         a_tensor: ArrayLike,
@@ -2679,13 +2467,10 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Square of the difference of A and B."""
         return self._call(
-            "element_wise_difference_square",
-            "ELEMENT_WISE_DIFFERENCE_SQUARE",
-            (a_tensor, b_tensor),
-            {"OutputTensor": output_tensor},
-            options,
+            "ELEMENT_WISE_DIFFERENCE_SQUARE", (a_tensor, b_tensor), {"OutputTensor": output_tensor}, options
         )
 
+    @explains_keywords
     def local_response_normalization_grad(
         self,
         input_tensor: ArrayLike,
@@ -2701,7 +2486,6 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Gradient of local response normalization with respect to its input."""
         return self._call(
-            "local_response_normalization_grad",
             "LOCAL_RESPONSE_NORMALIZATION_GRAD",
             (input_tensor, input_gradient_tensor),
             {
@@ -2715,6 +2499,7 @@ class DeclaredMethods(ABC, Generic[R]):
             options,
         )
 
+    @explains_keywords
     def cumulative_product(
         self,
         input_tensor: ArrayLike,
@@ -2727,7 +2512,6 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Running product along an axis."""
         return self._call(
-            "cumulative_product",
             "CUMULATIVE_PRODUCT",
             (input_tensor,),
             {
@@ -2739,6 +2523,7 @@ class DeclaredMethods(ABC, Generic[R]):
             options,
         )
 
+    @explains_keywords
     def batch_normalization_grad(
         self,
         input_tensor: ArrayLike,
@@ -2755,7 +2540,6 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Gradients of batch normalization with fixed mean and variance."""
         return self._call(
-            "batch_normalization_grad",
             "BATCH_NORMALIZATION_GRAD",
             (input_tensor, input_gradient_tensor, mean_tensor, variance_tensor, scale_tensor),
             {
@@ -2767,6 +2551,7 @@ class DeclaredMethods(ABC, Generic[R]):
             options,
         )
 
+    @explains_keywords
     def element_wise_quantized_linear_add(
         self,
         a_tensor: ArrayLike,
@@ -2783,7 +2568,6 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Dequantizes A and B, adds them, quantizes the sum."""
         return self._call(
-            "element_wise_quantized_linear_add",
             "ELEMENT_WISE_QUANTIZED_LINEAR_ADD",
             (
                 a_tensor,
@@ -2799,6 +2583,7 @@ class DeclaredMethods(ABC, Generic[R]):
             options,
         )
 
+    @explains_keywords
     def dynamic_quantize_linear(
         self,
         input_tensor: ArrayLike,
@@ -2810,7 +2595,6 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Derives scale and zero point from the input range, then quantizes."""
         return self._call(
-            "dynamic_quantize_linear",
             "DYNAMIC_QUANTIZE_LINEAR",
             (input_tensor,),
             {
@@ -2821,6 +2605,7 @@ class DeclaredMethods(ABC, Generic[R]):
             options,
         )
 
+    @explains_keywords
     def roi_align1(
         self,
         input_tensor: ArrayLike,
@@ -2842,7 +2627,6 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Crops regions of an image and resizes them by sampled average or maximum."""
         return self._call(
-            "roi_align1",
             "ROI_ALIGN1",
             (input_tensor, roi_tensor, batch_indices_tensor),
             {
@@ -2861,6 +2645,7 @@ class DeclaredMethods(ABC, Generic[R]):
             options,
         )
 
+    @explains_keywords
     def roi_align_grad(
         self,
         input_tensor: ArrayLike | None,
@@ -2883,7 +2668,6 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Gradients of ROI_ALIGN / ROI_ALIGN1 for the input and the regions."""
         return self._call(
-            "roi_align_grad",
             "ROI_ALIGN_GRAD",
             (input_tensor, input_gradient_tensor, roi_tensor, batch_indices_tensor),
             {
@@ -2902,6 +2686,7 @@ class DeclaredMethods(ABC, Generic[R]):
             options,
         )
 
+    @explains_keywords
     def batch_normalization_training(
         self,
         input_tensor: ArrayLike,
@@ -2918,7 +2703,6 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Batch normalization that computes and returns mean and variance of the input."""
         return self._call(
-            "batch_normalization_training",
             "BATCH_NORMALIZATION_TRAINING",
             (input_tensor, scale_tensor, bias_tensor, fused_add_tensor),
             {
@@ -2931,6 +2715,7 @@ class DeclaredMethods(ABC, Generic[R]):
             options,
         )
 
+    @explains_keywords
     def batch_normalization_training_grad(
         self,
         input_tensor: ArrayLike,
@@ -2947,7 +2732,6 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Gradients of batch normalization training for input, scale and bias."""
         return self._call(
-            "batch_normalization_training_grad",
             "BATCH_NORMALIZATION_TRAINING_GRAD",
             (input_tensor, input_gradient_tensor, mean_tensor, variance_tensor, scale_tensor),
             {
@@ -2959,6 +2743,7 @@ class DeclaredMethods(ABC, Generic[R]):
             options,
         )
 
+    @explains_keywords
     def element_wise_clip1(
         self,
         input_tensor: ArrayLike,
@@ -2972,7 +2757,6 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Clamps each element to the closed interval from Min to Max."""
         return self._call(
-            "element_wise_clip1",
             "ELEMENT_WISE_CLIP1",
             (input_tensor,),
             {
@@ -2985,6 +2769,7 @@ class DeclaredMethods(ABC, Generic[R]):
             options,
         )
 
+    @explains_keywords
     def element_wise_clip_grad1(
         self,
         input_tensor: ArrayLike,
@@ -2998,7 +2783,6 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Gradient of CLIP1: passes where the input lies strictly inside the limits."""
         return self._call(
-            "element_wise_clip_grad1",
             "ELEMENT_WISE_CLIP_GRAD1",
             (input_tensor, input_gradient_tensor),
             {
@@ -3010,6 +2794,7 @@ class DeclaredMethods(ABC, Generic[R]):
             options,
         )
 
+    @explains_keywords
     def padding1(
         self,
         input_tensor: ArrayLike,
@@ -3024,7 +2809,6 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Grows a tensor by constant, edge or mirrored values."""
         return self._call(
-            "padding1",
             "PADDING1",
             (input_tensor,),
             {
@@ -3038,22 +2822,21 @@ class DeclaredMethods(ABC, Generic[R]):
             options,
         )
 
+    @explains_keywords
     def element_wise_negate(
         self, input_tensor: ArrayLike, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions]
     ) -> R:
         """Negative of each element."""
-        return self._call(
-            "element_wise_negate", "ELEMENT_WISE_NEGATE", (input_tensor,), {"OutputTensor": output_tensor}, options
-        )
+        return self._call("ELEMENT_WISE_NEGATE", (input_tensor,), {"OutputTensor": output_tensor}, options)
 
+    @explains_keywords
     def activation_gelu(
         self, input_tensor: ArrayLike, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions]
     ) -> R:
         """Gaussian error linear unit, per element."""
-        return self._call(
-            "activation_gelu", "ACTIVATION_GELU", (input_tensor,), {"OutputTensor": output_tensor}, options
-        )
+        return self._call("ACTIVATION_GELU", (input_tensor,), {"OutputTensor": output_tensor}, options)
 
+    @explains_keywords
     def activation_softmax1(
         self,
         input_tensor: ArrayLike,
@@ -3064,13 +2847,10 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Exponentials normalised over chosen axes."""
         return self._call(
-            "activation_softmax1",
-            "ACTIVATION_SOFTMAX1",
-            (input_tensor,),
-            {"OutputTensor": output_tensor, "Axes": axes},
-            options,
+            "ACTIVATION_SOFTMAX1", (input_tensor,), {"OutputTensor": output_tensor, "Axes": axes}, options
         )
 
+    @explains_keywords
     def activation_log_softmax1(
         self,
         input_tensor: ArrayLike,
@@ -3081,13 +2861,10 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Natural logarithm of softmax over chosen axes."""
         return self._call(
-            "activation_log_softmax1",
-            "ACTIVATION_LOG_SOFTMAX1",
-            (input_tensor,),
-            {"OutputTensor": output_tensor, "Axes": axes},
-            options,
+            "ACTIVATION_LOG_SOFTMAX1", (input_tensor,), {"OutputTensor": output_tensor, "Axes": axes}, options
         )
 
+    @explains_keywords
     def activation_hardmax1(
         self,
         input_tensor: ArrayLike,
@@ -3098,13 +2875,10 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """One-hot of the first maximum over chosen axes."""
         return self._call(
-            "activation_hardmax1",
-            "ACTIVATION_HARDMAX1",
-            (input_tensor,),
-            {"OutputTensor": output_tensor, "Axes": axes},
-            options,
+            "ACTIVATION_HARDMAX1", (input_tensor,), {"OutputTensor": output_tensor, "Axes": axes}, options
         )
 
+    @explains_keywords
     def resample2(
         self,
         input_tensor: ArrayLike,
@@ -3119,7 +2893,6 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Resizes a tensor with pixel offsets and a rounding direction."""
         return self._call(
-            "resample2",
             "RESAMPLE2",
             (input_tensor,),
             {
@@ -3133,6 +2906,7 @@ class DeclaredMethods(ABC, Generic[R]):
             options,
         )
 
+    @explains_keywords
     def resample_grad1(
         self,
         input_gradient_tensor: ArrayLike,
@@ -3147,7 +2921,6 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Gradient of RESAMPLE2 with respect to its input."""
         return self._call(
-            "resample_grad1",
             "RESAMPLE_GRAD1",
             (input_gradient_tensor,),
             {
@@ -3161,6 +2934,7 @@ class DeclaredMethods(ABC, Generic[R]):
             options,
         )
 
+    @explains_keywords
     def diagonal_matrix1(
         self,
         input_tensor: ArrayLike | None = None,
@@ -3174,7 +2948,6 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Writes a value along a band of diagonals, else input or zero."""
         return self._call(
-            "diagonal_matrix1",
             "DIAGONAL_MATRIX1",
             (input_tensor,),
             {
@@ -3187,6 +2960,7 @@ class DeclaredMethods(ABC, Generic[R]):
             options,
         )
 
+    @explains_keywords
     def multihead_attention(
         self,
         query_tensor: ArrayLike | None = None,
@@ -3212,7 +2986,6 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Scaled dot-product attention over several heads, with cache, bias and mask."""
         return self._call(
-            "multihead_attention",
             "MULTIHEAD_ATTENTION",
             (
                 query_tensor,
@@ -3239,6 +3012,7 @@ class DeclaredMethods(ABC, Generic[R]):
             options,
         )
 
+    @explains_keywords
     def lp_pooling1(
         self,
         input_tensor: ArrayLike,
@@ -3254,7 +3028,6 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Lp norm over a sliding, dilated window."""
         return self._call(
-            "lp_pooling1",
             "LP_POOLING1",
             (input_tensor,),
             {
@@ -3269,6 +3042,7 @@ class DeclaredMethods(ABC, Generic[R]):
             options,
         )
 
+    @explains_keywords
     def average_pooling1(
         self,
         input_tensor: ArrayLike,
@@ -3284,7 +3058,6 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Mean over a sliding, possibly dilated window."""
         return self._call(
-            "average_pooling1",
             "AVERAGE_POOLING1",
             (input_tensor,),
             {
@@ -3299,6 +3072,7 @@ class DeclaredMethods(ABC, Generic[R]):
             options,
         )
 
+    @explains_keywords
     def activation_swish(
         self,
         input_tensor: ArrayLike,
@@ -3309,13 +3083,13 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """X times sigmoid of scaled x, per element."""
         return self._call(
-            "activation_swish",
             "ACTIVATION_SWISH",
             (input_tensor,),
             {"OutputTensor": output_tensor, "SigmoidInputScale": sigmoid_input_scale},
             options,
         )
 
+    @explains_keywords
     def activation_hard_swish(
         self,
         input_tensor: ArrayLike,
@@ -3327,13 +3101,13 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """X times hard sigmoid of x, per element."""
         return self._call(
-            "activation_hard_swish",
             "ACTIVATION_HARD_SWISH",
             (input_tensor,),
             {"OutputTensor": output_tensor, "Alpha": alpha, "Beta": beta},
             options,
         )
 
+    @explains_keywords
     def quantized_linear_average_pooling(
         self,
         input_tensor: ArrayLike,
@@ -3353,7 +3127,6 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Average pooling on 8-bit quantized data: dequantize, pool, quantize."""
         return self._call(
-            "quantized_linear_average_pooling",
             "QUANTIZED_LINEAR_AVERAGE_POOLING",
             (input_tensor, input_scale_tensor, input_zero_point_tensor, output_scale_tensor, output_zero_point_tensor),
             {
@@ -3368,6 +3141,7 @@ class DeclaredMethods(ABC, Generic[R]):
             options,
         )
 
+    @explains_keywords
     def matrix_multiply_integer_to_float(
         self,
         a_tensor: ArrayLike,
@@ -3383,13 +3157,13 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Matrix product of quantized integers with floating-point result and bias."""
         return self._call(
-            "matrix_multiply_integer_to_float",
             "MATRIX_MULTIPLY_INTEGER_TO_FLOAT",
             (a_tensor, a_scale_tensor, a_zero_point_tensor, b_tensor, b_scale_tensor, b_zero_point_tensor, bias_tensor),
             {"OutputTensor": output_tensor},
             options,
         )
 
+    @explains_keywords
     def mean_variance_normalization2(
         self,
         input_tensor: ArrayLike,
@@ -3406,7 +3180,6 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Mean variance normalization, mean and variance each switchable."""
         return self._call(
-            "mean_variance_normalization2",
             "MEAN_VARIANCE_NORMALIZATION2",
             (input_tensor, scale_tensor, bias_tensor),
             {
@@ -3420,6 +3193,7 @@ class DeclaredMethods(ABC, Generic[R]):
             options,
         )
 
+    @explains_keywords
     def multihead_attention1(
         self,
         query_tensor: ArrayLike | None = None,
@@ -3447,7 +3221,6 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Multi-head attention with separate query and key/value head counts and past lengths."""
         return self._call(
-            "multihead_attention1",
             "MULTIHEAD_ATTENTION1",
             (
                 query_tensor,
@@ -3476,6 +3249,7 @@ class DeclaredMethods(ABC, Generic[R]):
             options,
         )
 
+    @explains_keywords
     def quantize(
         self,
         input_tensor: ArrayLike,
@@ -3487,13 +3261,13 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Quantizes floats to 8-bit or 4-bit integers with scale and zero point."""
         return self._call(
-            "quantize",
             "QUANTIZE",
             (input_tensor, quantization_tensors),
             {"QuantizationType": quantization_type, "OutputTensor": output_tensor},
             options,
         )
 
+    @explains_keywords
     def dequantize(
         self,
         input_tensor: ArrayLike,
@@ -3505,13 +3279,13 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Turns quantized integers, also 4-bit, into floating-point values."""
         return self._call(
-            "dequantize",
             "DEQUANTIZE",
             (input_tensor, quantization_tensors),
             {"QuantizationType": quantization_type, "OutputTensor": output_tensor},
             options,
         )
 
+    @explains_keywords
     def resample3(
         self,
         input_tensor: ArrayLike,
@@ -3527,7 +3301,6 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Resizes a tensor like RESAMPLE2, optionally antialiased when shrinking."""
         return self._call(
-            "resample3",
             "RESAMPLE3",
             (input_tensor,),
             {
@@ -3542,6 +3315,7 @@ class DeclaredMethods(ABC, Generic[R]):
             options,
         )
 
+    @explains_keywords
     def fold(
         self,
         input_tensor: ArrayLike,
@@ -3556,7 +3330,6 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Adds the columns of sliding-window patches up into a large tensor."""
         return self._call(
-            "fold",
             "FOLD",
             (input_tensor,),
             {
@@ -3570,6 +3343,7 @@ class DeclaredMethods(ABC, Generic[R]):
             options,
         )
 
+    @explains_keywords
     def unfold(
         self,
         input_tensor: ArrayLike,
@@ -3584,7 +3358,6 @@ class DeclaredMethods(ABC, Generic[R]):
     ) -> R:
         """Copies sliding local blocks of the input into columns (im2col)."""
         return self._call(
-            "unfold",
             "UNFOLD",
             (input_tensor,),
             {

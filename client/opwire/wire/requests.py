@@ -198,14 +198,8 @@ def read_execute(value: object, parts: Parts, pointer: str) -> ExecuteRequest:
     report.violations += [payload for payload in inputs.values() if isinstance(payload, Violation)][:MOST_ALIKE]
     timeout = _number(envelope, "timeout_ms", pointer, report, 1, 2**31 - 1)
     priority = _number(envelope, "priority", pointer, report, 0, LOWEST_PRIORITY)
-    device = envelope.get("device")
-    if device is not None and not isinstance(device, str):
-        report.add(Code.WRONG_TYPE, f"{pointer}/device", f"{show(device)} given where a name belongs")
-    given = _given(envelope, "output_format", OutputFormat.BASE64.value)
-    output_format = _FORMATS.get(given) if isinstance(given, str) else None
-    if output_format is None:
-        at, formats = f"{pointer}/output_format", list(_FORMATS)
-        report.add(Code.UNKNOWN_VALUE, at, f"{show(given)} given; allowed: {', '.join(formats)}", formats)
+    device = _device(envelope, pointer, report)
+    output_format = _output_format(envelope, pointer, report)
     if report.violations or output_format is None:
         refuse(report.violations)
     is_graph = "graph" in envelope
@@ -237,6 +231,23 @@ def _take_aliases(operator: object, inputs: dict[str, Any], places: dict[str, st
 
 
 _FORMATS = {row.value: row for row in (OutputFormat.BASE64, OutputFormat.NUMBERS)}
+
+
+def _device(envelope: Mapping[str, Any], pointer: str, report: Report) -> str | None:
+    device = envelope.get("device")
+    if device is None or isinstance(device, str):
+        return device
+    report.add(Code.WRONG_TYPE, f"{pointer}/device", f"{show(device)} given where a name belongs")
+    return None
+
+
+def _output_format(envelope: Mapping[str, Any], pointer: str, report: Report) -> OutputFormat | None:
+    given = _given(envelope, "output_format", OutputFormat.BASE64.value)
+    found = _FORMATS.get(given) if isinstance(given, str) else None
+    if found is None:
+        at, formats = f"{pointer}/output_format", list(_FORMATS)
+        report.add(Code.UNKNOWN_VALUE, at, f"{show(given)} given; allowed: {', '.join(formats)}", formats)
+    return found
 
 
 def _number(

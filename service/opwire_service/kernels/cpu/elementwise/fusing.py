@@ -14,7 +14,6 @@ from ....execution import Stop
 from ...chains import Group, Member, grouped
 from ...formulas.formula import PlanFormula
 from ...graph import Tensors
-from ..jit.compiler import Kernel
 from ..run.graph import Part, Single
 from ..run.job import Job
 from ..run.pool import Find, Pool
@@ -107,19 +106,10 @@ def _replaced(expression: Expression, known: Mapping[str, Expression]) -> Expres
 
 
 @dataclass(frozen=True, slots=True)
-class InPlace(Part):
+class InPlace(Single):
     """A formula whose output lies where an input does; if it looks there again, it is written beside and copied."""
 
-    step: Step
     job: ElementsJob
-
-    @property
-    def kernels(self) -> tuple[Kernel, ...]:
-        return self.job.kernels
-
-    @property
-    def later(self) -> tuple[Kernel, ...]:
-        return self.job.later
 
     @property
     def _is_copied(self) -> bool:

@@ -48,7 +48,6 @@ class Dispatcher:
         devices: by name, those of a cluster among them.
         places: plans that run at the same time on one device.
         default: the device of plans that name none, or ``auto`` where that is decided for each.
-        inline_name: the device on which ``auto`` runs what fits inline.
         has_cluster: whether devices may come and go.
         cancelled: how many plans were given up, by the stage that they were in.
     """
@@ -73,7 +72,6 @@ class Dispatcher:
         measured = {name: (costs or {}).get(name, UNKNOWN) for name in chosen}
         self._placement = Placement(measured) if self.default == AUTO else None
         small = next((name for name in chosen if kind_of(name) == "cpu"), chosen[0])
-        self.inline_name = small
         self._small = devices[small]
         self._slow: WeakSet[Plan] = WeakSet()
         self._own_places = threads

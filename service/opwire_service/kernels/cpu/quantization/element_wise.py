@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cached_property, partial
 
 import numpy as np
@@ -21,9 +21,6 @@ from ..run.tiles import TILE
 from .linear import SCALE, SOURCE, ZERO_POINT, compiled, dequantized, quantized
 from .packed import bytes_of, pack_into, strided
 from .rounding import put_products, saturated
-
-Convert = Callable[[Array, Array, Array, Array | float], None]
-"""Takes a part of the input, of the output, of the scales and of the zero points."""
 
 _OUTPUT = "output"
 

@@ -14,7 +14,7 @@ from opwire.describe import ClusterInfo
 from ..base import Usage
 from .device import RemoteDevice
 from .link import Link, Options
-from .messages import Draining, Failed, Heard, Joined, Lost, Unused, Up, Used
+from .messages import Done, Draining, Failed, Heard, Joined, Lost, Unused, Up, Used
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 5.0
 """Seconds between the end of a bridge and the start of the next."""
@@ -103,24 +103,27 @@ class Cluster:
         return bool(link.largest)
 
     def _heed(self, link: Link, message: Heard) -> None:
-        if isinstance(message, Up):
-            device = self._devices[message.device] = RemoteDevice(message, link)
-            log.info("%s joins", device.name)
-            self._on_join(device)
-        elif isinstance(message, Draining):
-            self._leave(message.device, "drains")
-        elif isinstance(message, Lost):
-            self._leave(message.device, f"is lost: {message.reason}")
-        elif isinstance(message, Used):
-            if message.device in self._devices:
-                self._devices[message.device].used = Usage(message.memory, message.memory_limit, message.kernels)
-        elif isinstance(message, Unused):
-            self._refuse(message)
-        elif isinstance(message, Joined):
-            log.info("joined the cluster at %s", message.address)
-            self._info = {**self._info, "address": message.address, "state": "joined", "reason": None}
-        elif isinstance(message, Failed):
-            self._fail(message)
+        match message:
+            case Up():
+                device = self._devices[message.device] = RemoteDevice(message, link)
+                log.info("%s joins", device.name)
+                self._on_join(device)
+            case Draining():
+                self._leave(message.device, "drains")
+            case Lost():
+                self._leave(message.device, f"is lost: {message.reason}")
+            case Used():
+                if message.device in self._devices:
+                    self._devices[message.device].used = Usage(message.memory, message.memory_limit, message.kernels)
+            case Unused():
+                self._refuse(message)
+            case Joined():
+                log.info("joined the cluster at %s", message.address)
+                self._info = {**self._info, "address": message.address, "state": "joined", "reason": None}
+            case Failed():
+                self._fail(message)
+            case Done():
+                pass  # its link has taken it
 
     def _leave(self, number: int, why: str = "is lost with the cluster") -> None:
         device = self._devices.pop(number, None)

@@ -136,7 +136,7 @@ class Client(_Shell[Result, PoolingResult, httpx.BaseTransport, Sender]):
             options: see CallOptions; a call's own options come first. The timeout is that of all of them together.
 
         Returns:
-            For each call, in their order, its result or the error that it alone came to.
+            For each call, in their order, its result, or the error that it alone ended with.
         """
         return self._send(partial(requests.execute_many, list(calls)), self._settings.updated(options))
 

@@ -17,7 +17,7 @@ from .operands import explains_keywords, operator_call
 from .options import CallOptions
 
 R = TypeVar("R")
-"""What a call comes to: a Result, or an awaitable of one."""
+"""What a call returns: a Result, or an awaitable of one."""
 
 Desc = Mapping[str, Any]
 """A tensor desc, or an operator with its desc, as JSON."""

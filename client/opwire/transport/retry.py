@@ -63,7 +63,7 @@ def pause(error: OpwireError, retries: int, draw: float, left: float | None) -> 
     longest random time doubles with each try.
 
     Args:
-        error: that the last try came to.
+        error: of the last try.
         retries: that there were.
         draw: a random number from 0 to 1.
         left: seconds until the call's time is over, None for no limit.

@@ -50,7 +50,7 @@ class EncodedOutput(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What an execute request came to."""
+    """The outcome of an execute request."""
 
     outputs: Sequence[EncodedOutput]
     level: FeatureLevel

@@ -131,7 +131,7 @@ def read_validation(body: Buffer) -> Validation:
     return _reading(body, None, read, MOST_VALUES)
 
 
-# What reading a body of another form comes to, besides ValueError.
+# What reading a body of another form may raise, besides ValueError.
 _MALFORMED = (RequestError, NumberError, LookupError, TypeError, AttributeError, OverflowError)
 
 

@@ -14,7 +14,7 @@ from ..engine.placement import Cost, crossover
 from .serve import device_name
 
 CROSSING = "MAX"
-"""The function for which it is said from which size on a card is faster."""
+"""The function for which the size is shown from which on a card is faster."""
 
 
 def warmup_command(

@@ -69,7 +69,7 @@ UNKNOWN = Cost(1e-4, 0.0, 1e-9)
 
 @dataclass(slots=True)
 class _Correction:
-    """By which power of two plans take longer than their measured cost, as seen of late."""
+    """By which power of two plans take longer than their measured cost, as seen recently."""
 
     power: float
     at: float

@@ -32,7 +32,7 @@ def is_whole(work: Future[int]) -> bool:
 
 
 async def result(work: Future[int], stop: threading.Event) -> int:
-    """What some work in another thread came to. Who is cancelled meanwhile tells it to stop, and waits until it has."""
+    """The outcome of work in another thread; whoever is cancelled meanwhile tells it to stop, and waits for that."""
     ended = asyncio.wrap_future(work)
     try:
         return await asyncio.shield(ended)

@@ -10,14 +10,14 @@ import sys
 from collections.abc import Callable
 
 LEAST = 64 << 20
-"""Bytes that requests held since the last time, one after the other, before it is worth looking again."""
+"""Bytes that requests have taken since memory was last given back, before it is worth looking again."""
 
 CALM = 16 << 20
-"""Bytes that they hold between two looks, at most, when memory is given back: what is busy would take it again."""
+"""Bytes that requests take at most between two looks when memory is given back: a busy server would take it again."""
 
 
 def keep_what_is_there() -> None:
-    """Takes what a process has made so far out of all collections, which would cost each request a little.
+    """Hides what a process has made so far from the garbage collector, whose passes would cost each request a little.
 
     For a process that does nothing but serve, once it is ready.
     """

@@ -1,4 +1,4 @@
-"""What a server has to do, small enough to be asked for each second: sums over operators, from the cells of all
+"""The load of a server, small enough to be asked for every second: sums over operators, from the cells of all
 processes."""
 
 from __future__ import annotations

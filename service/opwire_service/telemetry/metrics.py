@@ -42,8 +42,8 @@ BOUNDS = (
 _FIRST_BOUND = BOUNDS[0]
 
 _BEATS, _INSTANCE, _STARTED = range(3)
-"""Cells that no metric has: by the first a process shows that it lives. The others tell servers apart, by a random
-number, and say when one started; of all processes the first one has them."""
+"""Cells that belong to no metric: the sign of life of a process; and, in the first row only, a random number that tells
+servers apart, and when the server started."""
 
 
 class Kind(Enum):
@@ -172,7 +172,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What one set of label values came to, over all processes.
+    """The value for one set of label values, summed over all processes.
 
     Attributes:
         sum: of a histogram, in microseconds.

@@ -1,4 +1,4 @@
-"""Windows that slide over the spatial dimensions of a tensor: and the rules of poolings."""
+"""Windows that slide over the spatial dimensions of a tensor, and the rules of poolings."""
 
 from __future__ import annotations
 

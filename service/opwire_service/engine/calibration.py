@@ -29,7 +29,7 @@ UNMEASURED: dict[str, Cost] = {
     "cuda": Cost(3e-4, 1.2e-10, 2e-12),
     "reference": Cost(1e-3, 0.0, 1e-6),
 }
-"""By kind of device; a start that placement soon corrects."""
+"""Guesses by kind of device, which placement soon corrects."""
 
 SENT = 1 << 24
 """Elements of the tensor with which the way to a device and back is measured."""
@@ -38,7 +38,7 @@ FEWEST, MOST = 1 << 20, 1 << 28
 """Element visits with which the speed of a device is measured: so many that it takes long enough to tell."""
 
 Clock = Callable[[], float]
-"""Tells seconds."""
+"""The time in seconds."""
 
 LONG_ENOUGH = 4e-3
 RUNS = 5

@@ -24,7 +24,7 @@ BODIES_SHARE = 8
 would only fight for the processor and its caches."""
 
 SLOW_SECONDS = 1.0
-"""That a small body may take, and each ``SMALL`` bytes of a large one, before others no longer wait for it to be in."""
+"""How long others wait for a small body to arrive, or for each ``SMALL`` bytes of a large one."""
 
 _RETRY_AFTER = 1.0
 
@@ -41,7 +41,7 @@ class _Waiter:
 
 @dataclass(slots=True, eq=False)
 class _Line:
-    """Those who wait for memory, who came first first, and how much of it may be held when they get theirs.
+    """Requests that wait for memory, first come, first served, and how much of it may be held when they get theirs.
 
     Attributes:
         served: those who had memory from this line, and are not waiting for more: they will give theirs back.

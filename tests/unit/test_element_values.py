@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import mpmath
@@ -11,6 +12,8 @@ import pytest
 from opwire.formulas import PRIMITIVES
 from opwire.operators import OPERATORS
 from opwire.tensor import Array, DataType
+from opwire_service.devices.base import Device
+from opwire_service.devices.reference import ReferenceDevice
 from opwire_service.kernels.formulas import float64
 from opwire_service.kernels.formulas.bounds import error_bound
 from opwire_service.kernels.formulas.formula import formula_of
@@ -41,15 +44,29 @@ LONG = {
 """Functions of the C library on floats of 64 significant bits."""
 
 
-def assert_right(device: Any, name: str, arrays: dict[str, Array], **attributes: Any) -> None:
+def assert_right(device: Device, name: str, arrays: dict[str, Array], **attributes: Any) -> None:
+    assert_all_right([device], name, arrays, **attributes)
+
+
+def assert_all_right(devices: Iterable[Device], name: str, arrays: dict[str, Array], **attributes: Any) -> None:
+    """The oracle takes longer than any device, so it is asked once for all of them."""
     plan = plan_of(name, arrays, **attributes)
     ((output, right),) = oracle.expected(plan, arrays).items()
     assert isinstance(right, np.ndarray)
-    actual = answer(device, plan, arrays)
-    wrong = [place for place in np.ndindex(right.shape) if not oracle.same(actual[place], right[place])]
-    for place in wrong[:3]:
-        given = {key: array[place] for key, array in arrays.items()}
-        pytest.fail(f"{output} of {given} is {actual[place]!r}; right is {right[place]!r} ({len(wrong)} wrong)")
+    for device in devices:
+        actual = answer(device, plan, arrays)
+        wrong = [place for place in np.ndindex(right.shape) if not oracle.same(actual[place], right[place])]
+        for place in wrong[:3]:
+            given = {key: array[place] for key, array in arrays.items()}
+            text = f"{actual[place]!r} on {device.name}; right is {right[place]!r} ({len(wrong)} wrong)"
+            pytest.fail(f"{output} of {given} is {text}")
+
+
+@pytest.fixture(scope="module")
+def reference() -> Iterator[Device]:
+    made = ReferenceDevice()
+    yield made
+    made.close()
 
 
 def _patterns(step: int) -> Array:
@@ -64,8 +81,9 @@ def test_float16(device, name):
 @pytest.mark.thorough
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("name", unary(DataType.FLOAT16))
-def test_every_float16(device, name):
-    assert_right(device, name, {"InputTensor": _patterns(1)})
+def test_every_float16(reference, cpu_device, name):
+    """``tests/cuda/test_elements.py`` compares a card with the CPU."""
+    assert_all_right([reference, cpu_device], name, {"InputTensor": _patterns(1)})
 
 
 @pytest.mark.parametrize("name", unary(DataType.FLOAT32))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import re
 from collections.abc import Callable, Iterator
@@ -103,6 +104,7 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
 @with_options
 def serve_command(**given: Any) -> None:
     """Serve the operators over HTTP until SIGINT or SIGTERM."""
+    gc.disable()  # until it is ready: all that a server makes until then stays, and collections would look at it again
     from ..process.serve import serve  # it needs fastapi and uvicorn, which the other commands do without
 
     try:

@@ -19,10 +19,11 @@ CALM = 16 << 20
 def keep_what_is_there() -> None:
     """Hides what a process has made so far from the garbage collector, whose passes would cost each request a little.
 
-    For a process that does nothing but serve, once it is ready.
+    For a process that does nothing but serve, once it is ready. Until then it collects nothing; here that begins.
     """
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def give_back() -> None:

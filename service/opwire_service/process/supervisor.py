@@ -6,6 +6,7 @@ worker outlives its supervisor, however that ends.
 
 from __future__ import annotations
 
+import gc
 import logging
 import socket
 import sys
@@ -92,6 +93,7 @@ class Supervisor:
     def run(self) -> int:
         """Serves until a signal. Returns the exit code."""
         stop_on_signals(self._stop)
+        gc.enable()
         try:
             with TemporaryDirectory(prefix="opwire-") as folder:
                 self._folder = Path(folder)
@@ -226,6 +228,7 @@ def _work(
     settings: Settings, sockets: Sequence[socket.socket], memory: str, row: int, pipe: Connection, folder: Path
 ) -> None:
     """The main function of a worker."""
+    gc.disable()  # until it is ready
     configure(settings.log_level, settings.log_format)
     shared = SharedMemory(memory)
     metrics = Metrics(layout(settings), shared.buf, row)

@@ -23,7 +23,7 @@ def shared_examples(for_all: int, among: int) -> settings:
     return examples(max(_FEWEST, for_all // among))
 
 
-_FEWEST = 5
+_FEWEST = 3
 
 
 def request_examples(few: int) -> settings:

@@ -7,35 +7,55 @@ from collections.abc import Callable, Collection
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, Response, ViewportSize
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Error, Page, Request, Response, ViewportSize
 
 WIDE = (1280, 800)
 PHONE = (390, 844)
 NARROW = (320, 700)
 
 _LOADING = "Failed to load resource"
+_BLANK = "about:blank"
+_FORGET = "try { localStorage.clear(); sessionStorage.clear(); } catch {}"  # there is none where a page did not load
 
 
 class Tab:
-    """A page in a context of its own.
+    """A page that is watched.
 
     Attributes:
         page: of Playwright.
         requests: the addresses that it asked for.
     """
 
-    def __init__(self, context: BrowserContext, url: str, expected: Collection[int]) -> None:
-        self.context = context
-        self.page: Page = context.new_page()
+    def __init__(self, page: Page, url: str, expected: Collection[int]) -> None:
+        self.page = page
         self.requests: list[Request] = []
         self.problems: list[str] = []
         self._origin = urlsplit(url).netloc
         self._expected = expected
+        self._handlers: dict[Any, Callable[[Any], None]] = {
+            "console": self._on_console,
+            "pageerror": self._on_error,
+            "request": self._on_request,
+            "response": self._on_response,
+        }
         self.page.set_default_timeout(15_000)
-        self.page.on("console", self._on_console)
-        self.page.on("pageerror", lambda error: self.problems.append(f"error: {error}"))
-        self.page.on("request", self._on_request)
-        self.page.on("response", self._on_response)
+        for event, handler in self._handlers.items():
+            self.page.on(event, handler)
+
+    @property
+    def context(self) -> BrowserContext:
+        return self.page.context
+
+    def leave(self) -> None:
+        """Watches the page no longer, and leaves nothing on it for who has it next."""
+        for event, handler in self._handlers.items():
+            self.page.remove_listener(event, handler)
+        self.page.evaluate(_FORGET)
+        self.context.clear_cookies()
+        self.page.goto(_BLANK)
+
+    def _on_error(self, error: Error) -> None:
+        self.problems.append(f"error: {error}")
 
     def _on_console(self, message: ConsoleMessage) -> None:
         is_expected = message.text.startswith(_LOADING) and self._expected
@@ -59,6 +79,8 @@ class Tabs:
     def __init__(self, browser: Browser) -> None:
         self.browser = browser
         self._open: list[Tab] = []
+        self._kept: Page | None = None
+        self._lent: Tab | None = None
 
     def tab(
         self,
@@ -70,7 +92,7 @@ class Tabs:
         prepare: Callable[[Page], object] | None = None,
         **options: Any,
     ) -> Tab:
-        """A tab that shows an address.
+        """A tab in a context of its own that shows an address.
 
         Args:
             expected: statuses of 400 and above that are no mistake; 0 is a lost connection.
@@ -78,28 +100,47 @@ class Tabs:
             prepare: is called with the page before it has an address.
             options: of the context.
         """
-        viewport = ViewportSize(width=size[0], height=size[1])
-        context = self.browser.new_context(viewport=viewport, reduced_motion="reduce", **options)
+        page = self._new_page(size, **options)
         if before is not None:
-            context.add_init_script(before)
-        tab = Tab(context, url, expected)
+            page.context.add_init_script(before)
+        tab = Tab(page, url, expected)
         self._open.append(tab)
         if prepare is not None:
-            prepare(tab.page)
-        tab.page.goto(url)
+            prepare(page)
+        page.goto(url)
         return tab
 
-    def open(self, url: str, size: tuple[int, int] = WIDE, **options: Any) -> Page:
-        """The page of a new tab."""
-        return self.tab(url, size, **options).page
+    def open(self, url: str, size: tuple[int, int] = WIDE, *, expected: Collection[int] = (), **options: Any) -> Page:
+        """A page that shows an address: where nothing is asked of it, the one that the test before has left.
+
+        Half of what a new one takes of the processor is its process and the scripts, which are compiled anew there.
+        """
+        if options or self._lent is not None:
+            return self.tab(url, size, expected=expected, **options).page
+        if self._kept is None:
+            self._kept = self._new_page(size)
+        self._kept.set_viewport_size(_viewport(size))
+        self._lent = Tab(self._kept, url, expected)
+        self._kept.goto(url)
+        return self._kept
+
+    def _new_page(self, size: tuple[int, int], **options: Any) -> Page:
+        return self.browser.new_context(viewport=_viewport(size), reduced_motion="reduce", **options).new_page()
 
     def close_all(self) -> list[str]:
         """Closes all tabs. Returns what went wrong in them."""
-        problems = [problem for tab in self._open for problem in tab.problems]
-        for tab in self._open:
+        lent, self._lent = self._lent, None
+        opened, self._open = self._open, []
+        problems = [problem for tab in (*opened, *([lent] if lent else [])) for problem in tab.problems]
+        for tab in opened:
             tab.context.close()
-        self._open = []
+        if lent is not None:
+            lent.leave()
         return problems
+
+
+def _viewport(size: tuple[int, int]) -> ViewportSize:
+    return ViewportSize(width=size[0], height=size[1])
 
 
 def link(url: str, **state: object) -> str:

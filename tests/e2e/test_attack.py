@@ -25,8 +25,7 @@ HEAD = f'{{"operator":{{"type":"REDUCE","desc":{DESC}}}'
 def test_others_hardly_notice_an_attack():
     command = [sys.executable, str(SOAK), "attack", "--quick", "--wait", "5"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=230, check=False)
-    # How much memory is in use at rest is for the long form to say: here kernels may just have been loaded.
-    assert "all promises were kept" in done.stdout or "\n0 of " in done.stdout, done.stdout + done.stderr
+    assert done.returncode == 0, done.stdout + done.stderr
     for attack in ATTACKS:
         assert attack.name in done.stdout
 

@@ -241,7 +241,7 @@ def until_it_runs(url: str) -> None:
     until(lambda: 'opwire_running_operators{device="reference"} 1.0' in httpx.get(f"{url}/metrics").text)
 
 
-@pytest.mark.parametrize("signal_", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("signal_", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.thorough)])
 def test_a_server_that_is_told_to_stop_lets_accepted_work_end(signal_):
     with process("--device", "reference") as (started, url), httpx.Client(base_url=url, timeout=WITHIN) as http:
         size = 1000

@@ -278,7 +278,7 @@ def last_answer(connection: socket.socket, request: str) -> tuple[int, dict[str,
 @pytest.mark.parametrize(
     ("count", "number"),
     [
-        (1, signal.SIGTERM),
+        pytest.param(1, signal.SIGTERM, marks=pytest.mark.thorough),
         pytest.param(2, signal.SIGTERM, marks=pytest.mark.thorough),
         pytest.param(1, signal.SIGINT, marks=pytest.mark.thorough),
         (2, signal.SIGINT),
@@ -316,7 +316,7 @@ def test_the_end_lets_accepted_work_finish_and_refuses_the_rest(count, number):
     assert not [line for line in served.lines if "Traceback" in line or "leaked" in line]
 
 
-@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("count", [pytest.param(1, marks=pytest.mark.thorough), 2])
 def test_the_end_does_not_wait_longer_than_it_may(count):
     options = ("--workers", str(count), "--drain-seconds", "1", "--threads", "4")
     with process(*SLOW, *options) as served, connect(served.url) as connection:

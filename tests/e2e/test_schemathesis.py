@@ -60,7 +60,7 @@ def check(case: Any) -> None:
 @pytest.mark.parametrize("mode", MODES, ids=str)
 @pytest.mark.parametrize("path", DATA_ROUTES)
 def test_data_routes(document, path, mode):
-    @request_examples(20)
+    @request_examples(10)
     @given(case=operations(document)[path].as_strategy(generation_mode=mode))
     def conforms(case):
         check(case)
@@ -74,7 +74,7 @@ def test_the_other_routes(document):
     assert {"/v1/operators", "/v1/operators/{name}", "/v1/feature-levels", "/v1/server", "/livez", "/readyz"} <= others
     for path in sorted(others):
 
-        @request_examples(10)
+        @request_examples(5)
         @given(case=found[path].as_strategy())
         def conforms(case):
             case.call_and_validate(checks=CHECKS)

@@ -80,7 +80,8 @@ def share(
     floats: int = 0,
     stop: Callable[[], bool] = go_on,
 ) -> None:
-    task = Task(Kernel(function, FLOAT32 if floats else INT64), array("q"), len(target), grain, asked)
+    kernel = Kernel(function, FLOAT32 if floats else INT64)
+    task = Task(find(kernel).address, kernel.is_float, array("q"), len(target), grain, asked)
     pool.bind(task, 0, target.ctypes.data, 0 if states is None else states.ctypes.data, find)(stop)
 
 

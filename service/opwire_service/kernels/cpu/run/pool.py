@@ -36,14 +36,16 @@ class Task(NamedTuple):
     """A kernel and its units.
 
     Attributes:
-        kernel: what runs.
+        function: the address of its machine code.
+        is_float: whether its ``zero`` is a FLOAT32.
         geometry: its loops; they stay alive as long as what they are bound to.
         units: how many there are.
         grain: units of a piece.
         asked: pieces between two questions whether to stop, some 10 ms of work at most.
     """
 
-    kernel: Kernel
+    function: int
+    is_float: bool
     geometry: array[int]
     units: int
     grain: int
@@ -108,7 +110,7 @@ class Pool:
             source: the address of the input.
             target: that of the output.
             states: that of what units leave for later steps.
-            find: gives the kernels.
+            find: gives the kernels by which threads share out work.
 
         Returns:
             A function that asks ``stop`` now and then, and raises Stopped if the answer was True, and MemoryError if
@@ -168,11 +170,11 @@ class _Units:
         self._task = task
         self._helpers = helpers
         self._start, self._lead, self._serve = (find(kernel).call for kernel in sharing.KERNELS)
-        function, parties = find(task.kernel).address, helpers + 1
+        parties = helpers + 1
         part = -(-task.units // (parties * task.grain)) * task.grain
         geometry, _ = task.geometry.buffer_info()
         self._record = (ctypes.c_int64 * (sharing.NEXT + sharing.APART * parties))(
-            function, task.kernel.is_float, *places, geometry, task.units, task.grain, parties, part
+            task.function, task.is_float, *places, geometry, task.units, task.grain, parties, part
         )
         self._address = ctypes.addressof(self._record)
 

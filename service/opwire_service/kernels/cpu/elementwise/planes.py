@@ -15,7 +15,7 @@ from .walk import collapsed
 MOST = 1 << 21
 """Elements of a tile."""
 
-TILES = 8
+TILES = 32
 """As many there are at least, unless they would have fewer elements than ``FEWEST``."""
 
 FEWEST = 1 << 16

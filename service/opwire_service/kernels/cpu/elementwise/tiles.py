@@ -46,7 +46,7 @@ class Tiles:
         kernel: computes a tile.
         addresses: of the tensors.
         numbers: the address of the numbers that the kernel takes.
-        found: that of the list of what it leaves open.
+        found: that of the list of what it leaves open, or 0.
         threads: that take tiles.
     """
 
@@ -55,6 +55,7 @@ class Tiles:
     ) -> None:
         self._planes = planes
         self._kernel = kernel
+        self._leaves_open = bool(found)
         self._calls: list[int] = []
         self._moved: list[int] = []
         self._row: list[Any] = [0]  # what the calls return
@@ -104,7 +105,7 @@ class Tiles:
     def bind(self, pool: Pool, find: Find, kept: object) -> Bound:
         """What computes all tiles, one run at a time; ``kept`` owns what it works on."""
         units, (geometry, _) = self._planes.units, self._geometry.buffer_info()
-        if units == 1 and not self._moved:
+        if units == 1 and not self._moved and not self._leaves_open:
             first = self.table.ctypes.data + self._calls[0] + 8
             return partial(_at_once, partial(self._kernel, first), (self, kept))
         piece = partial(caller(), 0, 0, 0, 0, 0, 0, geometry)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import sys
 import threading
 import time
 from array import array
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from itertools import count
 from queue import SimpleQueue
@@ -16,7 +19,7 @@ from ....execution import Bound, Stop, Stopped
 from ..jit.compiler import Entry, Kernel
 from . import sharing
 
-Piece = Callable[[int, int], None]
+Piece = Callable[[int, int], object]
 """Does units ``begin`` to ``end``; it releases the GIL."""
 
 Find = Callable[[Kernel], Entry]
@@ -76,6 +79,7 @@ class Pool:
             threading.Thread(target=self._serve, args=(i,), name=f"opwire-cpu-{i + 1}", daemon=True)
             for i in range(threads - 1)
         ]
+        self._avoided = -1
         for helper in self._helpers:
             helper.start()
 
@@ -148,8 +152,19 @@ class Pool:
         """Gets helpers out of their sleep, or those that are first to end what they do."""
         if helpers > 0:
             self._memory[sharing.TICKETS] = 1
+            self._keep_off()
         for _ in range(helpers):
             self._tickets.put(work)
+
+    def _keep_off(self) -> None:
+        """Keeps helpers off the core of who wakes them, where the system may put them to wait for milliseconds."""
+        core = _core()
+        if core not in (self._avoided, -1):
+            self._avoided = core
+            others = os.sched_getaffinity(0) - {core}
+            with suppress(OSError):
+                for helper in self._helpers if others else ():
+                    os.sched_setaffinity(helper.native_id or 0, others)
 
     def _serve(self, helper: int) -> None:
         while (work := self._tickets.get()) is not None:
@@ -159,6 +174,14 @@ class Pool:
             del work  # and with it the tensors: the next may be long in coming
             if find is not None:
                 find(sharing.SERVE).call(0, 0, self._address, helper, WAITING, 0, 0)
+
+
+def _no_core() -> int:
+    return -1
+
+
+_core: Callable[[], int] = ctypes.PyDLL(None).sched_getcpu if sys.platform == "linux" else _no_core
+"""The number of the core that this thread runs on, where cores can be chosen."""
 
 
 class _Units:

@@ -79,7 +79,7 @@ class Pool:
             threading.Thread(target=self._serve, args=(i,), name=f"opwire-cpu-{i + 1}", daemon=True)
             for i in range(threads - 1)
         ]
-        self._avoided = -1
+        self._core, self._avoided = _find_core(), -1
         for helper in self._helpers:
             helper.start()
 
@@ -158,8 +158,10 @@ class Pool:
 
     def _keep_off(self) -> None:
         """Keeps helpers off the core of who wakes them, where the system may put them to wait for milliseconds."""
-        core = _core()
-        if core not in (self._avoided, -1):
+        if self._core is None:
+            return
+        core = self._core()
+        if core != self._avoided:
             self._avoided = core
             others = os.sched_getaffinity(0) - {core}
             with suppress(OSError):
@@ -176,12 +178,9 @@ class Pool:
                 find(sharing.SERVE).call(0, 0, self._address, helper, WAITING, 0, 0)
 
 
-def _no_core() -> int:
-    return -1
-
-
-_core: Callable[[], int] = ctypes.PyDLL(None).sched_getcpu if sys.platform == "linux" else _no_core
-"""The number of the core that this thread runs on, where cores can be chosen."""
+def _find_core() -> Callable[[], int] | None:
+    """What tells the number of the core that this thread runs on, where cores can be chosen."""
+    return ctypes.PyDLL(None).sched_getcpu if sys.platform == "linux" else None
 
 
 class _Units:
